@@ -2,9 +2,9 @@
 //! directory; `docs/specs/sessions.md` describes its files.
 //!
 //! Each room uses those above it in this list alone: `store` (files of the directory), `log` (messages and
-//! events), `expiry` (when parts may be collected), `render` (messages as text for a model), `content` (chunks
-//! and blobs by hash), `derived` (summary, facts, decisions, references), `lifecycle` (from creation to the
-//! successor), `provider` (message lists of providers), `pack` (the context window), then `compact`,
+//! events), `expiry` (when parts may be collected), `render` (messages as text for a model), `content`
+//! (chunks and blobs by hash), `derived` (summary, facts, decisions, references), `lifecycle` (from creation
+//! to the successor), `provider` (message lists of providers), `pack` (the context window), then `compact`,
 //! `transcript` and `gc`.
 
 mod compact;
@@ -32,7 +32,7 @@ pub use self::gc::{Collect, Collected, Collection};
 pub use self::handle::Sessions;
 pub use self::lifecycle::children::{Child, ChildChange, ChildStatus, MAX_CHILDREN, Spawn};
 pub use self::lifecycle::create::Create;
-pub(crate) use self::lifecycle::successor::Closed;
+pub(crate) use self::lifecycle::successor::CloseTarget;
 pub use self::lifecycle::update::Change;
 pub use self::log::append::{Append, Appended, MAX_APPENDED};
 pub use self::log::draft::{Draft, Role};

@@ -1,5 +1,5 @@
-//! Compaction: a session in few words. Without a model it is what was said, in excerpts, and says so; with
-//! one it is what the model makes of it, if that can be checked. Messages stay as they are.
+//! Compaction: summarizes a session. Without a model the summary consists of excerpts, and says so; with one
+//! it is the answer of the model, if that passes all checks. Messages stay as they are.
 
 mod excerpt;
 mod plan;
@@ -24,22 +24,22 @@ use garth_engine::error::Result;
 use garth_engine::model::Seq;
 use crate::system::projections::sessions::result_key;
 
-/// Most messages that one compaction reads; the next goes on.
+/// Limit on the messages that one compaction reads; the next one continues.
 const MAX_LINES: u64 = 10_000;
-/// Most tokens of messages that a model is asked about at once.
+/// Limit on the tokens of messages in one question to a model.
 const MAX_ASKED: u64 = 100_000;
 
-/// How to compact.
+/// Options of a compaction.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Compact<'m> {
-    /// The model to ask, if one is set.
+    /// Model to ask, if any.
     pub model: Option<&'m dyn ChatModel>,
-    /// How many tokens it may take a day; beyond that it goes without.
+    /// Tokens that models may use a day; after that, compaction works without a model.
     pub allowance: Option<&'m Allowance>,
-    /// Most tokens of the summary.
+    /// Limit on the tokens of the summary.
     pub max_tokens: u64,
-    /// How many of the last messages are left out: they are in packs anyway.
+    /// Number of the last messages to leave out: packs contain them anyway.
     pub keep: u64,
 }
 
@@ -49,27 +49,27 @@ impl Default for Compact<'_> {
     }
 }
 
-/// What a compaction did.
+/// Result of a compaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Compacted {
-    /// The messages that are new in it; none if there were none.
+    /// Messages that the summary covers for the first time; `None` if there were none.
     pub lines: Option<RangeInclusive<u64>>,
-    /// Whether a model made it.
+    /// True if a model wrote it.
     pub by_model: bool,
     /// The commit.
     pub seq: Option<Seq>,
-    /// Whether there is more to compact.
+    /// True if there is more to compact.
     pub more: bool,
 }
 
 impl Sessions<'_> {
-    /// Brings the derived files up to the messages that were said since the last time, whole steps with a
-    /// tool together.
+    /// Updates the derived files with the messages since the last compaction. Tool calls stay together with
+    /// their results.
     ///
     /// # Errors
-    /// `InvalidArgument` for an answer of a model that cannot be taken, `Unavailable` for none: then nothing
-    /// is changed, and it can be tried again; `NotFound`; from the filesystem.
+    /// `InvalidArgument` for an invalid answer of a model, `Unavailable` for none: nothing is changed, and a
+    /// retry is possible; `NotFound`; from the filesystem.
     pub async fn compact(&self, session: &str, compact: &Compact<'_>) -> Result<Compacted> {
         self.meta(session).await?;
         let end = self.end(session, Log::Messages).await?.lines.saturating_sub(compact.keep);
@@ -81,7 +81,7 @@ impl Sessions<'_> {
         Ok(Compacted { lines: Some(lines), by_model, seq: Some(done.seq), more })
     }
 
-    /// What a compaction writes that goes up to a line; `None` if there is nothing new.
+    /// Returns what a compaction up to a line writes; `None` if there is nothing new.
     pub(crate) async fn compaction(
         &self,
         session: &str,
@@ -108,7 +108,7 @@ impl Sessions<'_> {
             let more = *lines.end() < end;
             return Ok(Some(Compaction { lines, derive, by_model: true, more, summary }));
         }
-        let last = self.whole(session, first..=last).await?;
+        let last = self.last_complete_step(session, first..=last).await?;
         if first > last {
             return Ok(None);
         }
@@ -130,8 +130,8 @@ impl Sessions<'_> {
         Ok(Some(Compaction { lines: first..=last, derive, by_model: false, more: last < end, summary }))
     }
 
-    /// The last of some lines behind which no result comes to a call before it.
-    pub(crate) async fn whole(&self, session: &str, lines: RangeInclusive<u64>) -> Result<u64> {
+    /// Returns the last of some lines after which no result of an earlier call follows.
+    pub(crate) async fn last_complete_step(&self, session: &str, lines: RangeInclusive<u64>) -> Result<u64> {
         let (mut calls, mut steps) = (HashMap::new(), Vec::new());
         let mut next = *lines.start();
         while next <= *lines.end() {
@@ -163,9 +163,9 @@ impl Sessions<'_> {
         Ok(last)
     }
 
-    /// What some lines say, as a model is shown it, up to so many tokens and one message at least; and the
+    /// Renders some lines for a model, up to `most` tokens, and one message at least. Returns them with the
     /// last line that was taken.
-    pub(crate) async fn said(
+    pub(crate) async fn rendered_lines(
         &self,
         session: &str,
         lines: RangeInclusive<u64>,
@@ -195,7 +195,7 @@ impl Sessions<'_> {
         Ok((said, last))
     }
 
-    /// Asks the model. `None` if the day's tokens are used up, and for a step that is too long for it.
+    /// Asks the model. Returns `None` if the tokens of the day are used up, or if a step is too long for it.
     async fn by_model(
         &self,
         session: &str,
@@ -204,8 +204,8 @@ impl Sessions<'_> {
         (names, texts): (&[&str], &[&str]),
         lines: RangeInclusive<u64>,
     ) -> Result<Option<(RangeInclusive<u64>, Derive)>> {
-        let (said, last) = self.said(session, lines.clone(), MAX_ASKED).await?;
-        let last = self.whole(session, *lines.start()..=last).await?;
+        let (said, last) = self.rendered_lines(session, lines.clone(), MAX_ASKED).await?;
+        let last = self.last_complete_step(session, *lines.start()..=last).await?;
         if last < *lines.start() {
             return Ok(None);
         }

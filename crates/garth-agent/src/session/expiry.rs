@@ -1,5 +1,5 @@
-//! When parts of a session may be collected: the policy of a session, and the marks by which a collector finds
-//! it. `gc` collects; the rooms that write files with a time limit set the marks.
+//! Expiry: the policy that says which parts of a session may be collected, and the marks by which a server
+//! finds the sessions that are due. `gc` collects; rooms that write files with a time limit set the marks.
 
 pub(super) mod policy;
 pub(super) mod schedule;

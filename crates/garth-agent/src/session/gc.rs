@@ -1,5 +1,5 @@
-//! Collects what was made of a session and is not needed any more: packs that can be built again, chunks and
-//! blobs that nothing refers to. Messages and events go only where a policy says so in so many words.
+//! Garbage collection: removes packs that can be built again, and unreferenced chunks and blobs. Messages and
+//! events are removed only if a policy names them.
 
 mod roots;
 
@@ -22,72 +22,72 @@ use garth_engine::fs::FileSystemExt as _;
 use garth_engine::model::{At, Item, Kind, Op, Page, Precondition, Seq, Timestamp};
 use garth_engine::path::TreePath;
 
-/// How often, at most, a session is looked at whose messages the policy lets go of and the caller keeps.
+/// Minimum time between two looks at a session whose policy gives up messages that the caller keeps.
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Most files that one run removes; the next goes on.
+/// Limit on the files that one run removes; the next run continues.
 const MAX_REMOVED: usize = 10_000;
 
-/// How to collect.
+/// Options of a collection.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct Collect {
-    /// Change nothing.
+    /// Reports what would be removed, and changes nothing.
     pub dry: bool,
-    /// Leave messages and events, whatever the policy says.
+    /// Keeps messages and events, whatever the policy says.
     pub keep_history: bool,
 }
 
 impl Collect {
-    /// Tells what would go.
+    /// Returns the options of a dry run.
     pub fn dry() -> Self {
         Self { dry: true, ..Self::default() }
     }
 }
 
-/// What was collected, or would be.
+/// Result of a collection, or of a dry run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Collection {
-    /// What is removed, with why.
+    /// Removed files, with the reason.
     pub removed: Vec<Collected>,
-    /// The commit; none if nothing was removed, or nothing was to be.
+    /// The commit; `None` if nothing was removed.
     pub seq: Option<Seq>,
-    /// Whether there may be more.
+    /// True if there can be more.
     pub more: bool,
 }
 
-/// Something that is removed.
+/// A removed file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Collected {
-    /// A file of the session.
+    /// Its name in the session.
     pub name: String,
-    /// How many bytes it has.
+    /// Its size.
     pub bytes: u64,
-    /// Why it may go.
+    /// Reason of its removal.
     pub reason: &'static str,
 }
 
-/// What one run finds.
+/// Findings of one run.
 #[derive(Default)]
 struct Findings {
     collection: Collection,
     ops: Vec<Op>,
-    /// The files that are removed.
+    /// Files to remove.
     gone: HashSet<TreePath>,
     conditions: Vec<(At, Precondition)>,
-    /// Whether messages or events are among what goes.
+    /// True if messages or events are removed.
     history: bool,
-    /// When each of the files that stay is to be looked at again.
+    /// Time of the next look, for each of the files that stay.
     due: Vec<(&'static str, Timestamp)>,
 }
 
 impl Sessions<'_> {
-    /// Collects by `context/gc.policy`.
+    /// Collects a session by its `context/gc.policy`.
     ///
     /// # Errors
-    /// `InvalidArgument` for a policy that is none; `RuleViolation` where it lets go of messages or events
-    /// and the filesystem judges by rules; `NotFound`; from the filesystem.
+    /// `InvalidArgument` for an invalid policy; `RuleViolation` if it gives up messages or events and the
+    /// caller may not override rules; `NotFound`; from the filesystem.
     pub async fn collect(&self, session: &str, how: &Collect) -> Result<Collection> {
         let mut tries = Tries::default();
         loop {
@@ -142,7 +142,7 @@ impl Sessions<'_> {
         Ok(collection)
     }
 
-    /// The pack goes if it is old and can be built again.
+    /// Removes the pack if it is old and can be built again.
     async fn due_pack(
         &self,
         session: &str,
@@ -174,7 +174,7 @@ impl Sessions<'_> {
         Ok(())
     }
 
-    /// Chunks that nothing refers to, and entries of the index that packs made and no pack needs.
+    /// Removes unreferenced chunks, and index entries that packs made and no pack needs.
     async fn due_chunks(
         &self,
         session: &str,
@@ -216,7 +216,7 @@ impl Sessions<'_> {
         Ok(())
     }
 
-    /// Blobs that too little refers to.
+    /// Removes blobs with too few references.
     async fn due_blobs(
         &self,
         session: &str,
@@ -280,7 +280,7 @@ impl Sessions<'_> {
         Ok(())
     }
 
-    /// The references of an entry that lead somewhere, each with the file if it leads to none of the lines.
+    /// Returns the sources of an entry that still exist, each with its file, or `None` for lines of a log.
     async fn live_refs(&self, session: &str, entry: &Deduped) -> Result<Vec<(String, Option<TreePath>)>> {
         let mut live = Vec::new();
         for text in &entry.refs {
@@ -295,7 +295,7 @@ impl Sessions<'_> {
         Ok(live)
     }
 
-    /// Messages and events of a session that is at its end, where the policy says so.
+    /// Archives or deletes messages and events of a finished session, if the policy says so.
     async fn due_history(
         &self,
         session: &str,
@@ -336,7 +336,7 @@ impl Sessions<'_> {
         Ok(())
     }
 
-    /// What says when to look again, of the files that stay. One whose time has not come is left.
+    /// Returns the new marks of the files that stay. Marks in the future are left as they are.
     async fn new_marks(&self, session: &str, found: &Findings) -> Result<Vec<Op>> {
         let (now, mut ops) = (self.env.now(), Vec::new());
         let is_written = |name: &str| found.collection.removed.iter().any(|one| one.name == name);
@@ -354,7 +354,7 @@ impl Sessions<'_> {
         Ok(ops)
     }
 
-    /// The files of a directory of the session, as many as one run removes.
+    /// Returns the files of a directory of the session, as many as one run can remove.
     async fn files_in(&self, session: &str, dir: &str, found: &mut Findings) -> Result<Vec<Item>> {
         let dir = At::from(self.file(session, dir)?);
         let (mut files, mut page) = (Vec::new(), Page::default().with_entries());

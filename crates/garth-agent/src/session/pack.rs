@@ -1,5 +1,5 @@
-//! Packs: what a model gets of a session now, within its budget. A pack is built of files and messages that
-//! are kept, says of what, and can be built again, byte for byte.
+//! Packs: the context window of a session, within a token budget. A pack is built from stored files and
+//! messages, records which, and can be built again, byte for byte.
 
 mod build;
 mod diff;
@@ -29,12 +29,12 @@ use garth_engine::error::{Error, Result};
 use garth_engine::model::{Op, Precondition};
 
 impl Sessions<'_> {
-    /// Builds what a model gets now, and writes `pack.json` and `pack.md` in one commit. If nothing changed
-    /// since the last time, nothing is written.
+    /// Builds the pack of a session, and writes `pack.json` and `pack.md` in one commit. Writes nothing if
+    /// the pack has not changed.
     ///
     /// # Errors
-    /// `BudgetTooSmall` if the last message of the user and the step that is not finished do not fit, with
-    /// the least budget that does; `NotFound`; `InvalidArgument`; from the filesystem.
+    /// `BudgetTooSmall` if the last message of the user and the unfinished step do not fit, with the least
+    /// budget that does; `NotFound`; `InvalidArgument`; from the filesystem.
     pub async fn pack(&self, session: &str, options: &PackOptions) -> Result<Packed> {
         let (mut tries, mut first) = (Tries::default(), true);
         loop {
@@ -106,10 +106,10 @@ impl Sessions<'_> {
     }
 }
 
-/// What `context/budget` says.
+/// Parses `context/budget`.
 ///
 /// # Errors
-/// `InvalidArgument` for what is no number.
+/// `InvalidArgument` for anything but a number.
 fn parse_budget(text: &str) -> Result<Option<u64>> {
     match text.trim() {
         "" => Ok(None),

@@ -1,6 +1,6 @@
-//! Messages as model providers take them, so that none refuses the list: each call has its result right
-//! behind it, ids and names are of the form that all know, and nothing that looks like a secret goes out.
-//! `docs/specs/provider-lists.md` has the rules.
+//! Message lists that model providers accept: each call is followed by its result, ids and names have the
+//! form that all of them allow, and nothing that looks like a secret is sent. `docs/specs/provider-lists.md`
+//! has the rules.
 
 mod anthropic;
 mod ids;
@@ -18,7 +18,7 @@ use super::log::message::Message;
 use garth_engine::error::{Error, Result};
 use garth_engine::text::secret::masked;
 
-/// Whose form a list has.
+/// Format of a list of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Format {
     /// Chat Completions of `OpenAI`.
@@ -47,9 +47,9 @@ impl FromStr for Format {
     }
 }
 
-/// A list that a provider takes: `{"messages":[...]}` for `OpenAI`, `{"system":"...","messages":[...]}` for
-/// Anthropic, where `system` is left out if there is none. `system` comes before all messages; `after` are
-/// texts for the model behind them.
+/// Returns a list that a provider accepts: `{"messages":[...]}` for `OpenAI`,
+/// `{"system":"...","messages":[...]}` for Anthropic, without `system` if it is empty. `system` comes before
+/// all messages; the texts of `after` follow them.
 pub fn list(format: Format, system: &str, messages: &[Message], after: &[String]) -> String {
     let mut turns = turns(messages);
     if !system.is_empty() {

@@ -16,22 +16,22 @@ use crate::recall::fence::word;
 use crate::small::sha256;
 use garth_engine::text::secret::{CONTEXT, masked, masked_between};
 
-/// Tool output of so many bytes is shown once, 4 KiB: where it comes again stands that it does.
+/// Length from which repeated tool output is shown once, 4 KiB: repeats refer to the first.
 const REPEATED: usize = 4 << 10;
 
-/// What a picture counts as, in tokens: an estimate, as each provider has a formula of its own.
+/// Tokens of an image: an estimate, since each provider has a formula of its own.
 pub const IMAGE_TOKENS: u64 = 1600;
 
-/// A result of which the head and the tail are shown.
+/// A result of which only head and tail are shown.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cut {
-    /// The line of the message.
+    /// Line of the message.
     pub line: u64,
-    /// What leads to all of it: the id of a swap entry.
+    /// Id of the swap entry that leads to the whole.
     pub swap: String,
-    /// Bytes of its text that are shown at its beginning.
+    /// Bytes shown of its start.
     pub head: u64,
-    /// And at its end.
+    /// Bytes shown of its end.
     pub tail: u64,
 }
 
@@ -40,7 +40,7 @@ pub struct Cut {
 pub(super) struct RenderRules {
     pub(super) swapped: Vec<Swapped>,
     pub(super) cuts: Vec<Cut>,
-    /// The messages that were withdrawn.
+    /// Withdrawn messages.
     pub(super) withdrawn: Vec<RangeInclusive<u64>>,
 }
 
@@ -68,11 +68,11 @@ pub(super) enum HiddenReason {
 #[derive(Debug)]
 pub(super) struct Renderer {
     rules: RenderRules,
-    /// The calls so far.
+    /// Calls so far.
     calls: HashSet<String>,
     /// Long outputs so far, by hash: the line that shows each.
     outputs: HashMap<String, u64>,
-    /// The swap entries that were named so far.
+    /// Swap entries named so far.
     named: HashSet<String>,
 }
 
@@ -133,8 +133,8 @@ impl Renderer {
         Ok(section(line, message))
     }
 
-    /// Returns true if a message is not shown whole: it was withdrawn, or has a result whose call is not shown,
-    /// or that was shown already.
+    /// Returns true if a message is not shown whole: it was withdrawn, or has a result whose call is not
+    /// shown, or that was shown already.
     pub(super) fn is_short(&self, line: u64, message: &Message) -> bool {
         let is_withdrawn = self.rules.withdrawn.iter().any(|lines| lines.contains(&line));
         is_withdrawn
@@ -222,7 +222,7 @@ fn section(line: u64, message: Message) -> RenderedMessage {
     RenderedMessage { message, text, tokens, estimated: pictures > 0 }
 }
 
-/// A picture that a model is given: the bytes of media are put in when it is.
+/// Returns true for an image that a model gets; the bytes of media are added when the list is built.
 fn is_picture(block: &Block) -> bool {
     matches!(block, Block::Image { source, .. } if is_seen(source))
 }
@@ -260,7 +260,7 @@ pub(super) fn flat(content: &[Block]) -> String {
     texts.collect::<Vec<_>>().join("\n")
 }
 
-/// The beginning and the end of a text.
+/// Returns head and tail of a text.
 fn head_and_tail(text: &str, cut: &Cut) -> String {
     let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(text.len());
     let head = text.floor_char_boundary(place(cut.head));

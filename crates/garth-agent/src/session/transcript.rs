@@ -1,5 +1,5 @@
-//! Transcripts: what was said, as others write it down. They are imported, each message kept as it came
-//! beside what is made of it, and exported. `docs/specs/transcripts.md` has the formats.
+//! Import and export of transcripts: conversations in the formats of other tools. An imported message is
+//! stored as it came, beside the messages derived from it. `docs/specs/transcripts.md` has the formats.
 
 mod anthropic;
 mod archive;
@@ -31,24 +31,24 @@ use super::store::files::Log;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::Seq;
 
-/// Bytes of lines from which on a commit is full, 4 MiB.
+/// Bytes of lines at which a commit is full, 4 MiB.
 const MAX_COMMIT: usize = 4 << 20;
 
-/// What an import did.
+/// Result of an import.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Imported {
-    /// How many messages were made of the transcript.
+    /// Messages that the transcript contains.
     pub messages: u64,
-    /// How many of them were not there yet.
+    /// Number of these that were new.
     pub new: u64,
-    /// The first and last line of these.
+    /// Line numbers of the new ones.
     pub lines: Option<RangeInclusive<u64>>,
-    /// The last commit; none if all of it was there.
+    /// The last commit; `None` if nothing was new.
     pub seq: Option<Seq>,
 }
 
-/// Messages that are one message of the transcript.
+/// Messages that stand for one message of the transcript.
 struct Unit {
     drafts: Vec<Draft>,
     native: Option<Box<RawValue>>,
@@ -57,10 +57,10 @@ struct Unit {
 
 impl Sessions<'_> {
     /// Appends a transcript to a session, up to 1,000 messages a commit. All of it is checked before any is
-    /// written; what is there already is not appended again, so that an import can be repeated.
+    /// written. Existing messages are skipped, so that an import can be repeated.
     ///
     /// # Errors
-    /// `InvalidArgument` for a text of another form; `Conflict` for an id that is there with other content;
+    /// `InvalidArgument` for a text in another format; `Conflict` for an id that exists with other content;
     /// `NotFound`; `TooLarge`; from the filesystem.
     pub async fn import(&self, session: &str, format: TranscriptFormat, text: &str) -> Result<Imported> {
         let given = split(format, text)?;
@@ -127,7 +127,7 @@ fn of_message(number: u64, error: &Error) -> Error {
     Error::invalid(format!("message {number}: {error}"))
 }
 
-/// What one message of a transcript becomes.
+/// Parses one message of a transcript.
 fn unit(format: TranscriptFormat, given: &RawMessage<'_>, ids: &mut Ids) -> Result<Unit> {
     let (said, native, text) = match given {
         RawMessage::Native(raw) if format == TranscriptFormat::Garth => {
@@ -159,7 +159,7 @@ fn unit(format: TranscriptFormat, given: &RawMessage<'_>, ids: &mut Ids) -> Resu
     Ok(Unit { drafts, native, bytes })
 }
 
-/// Refuses what is no message. When it was said may be made later.
+/// Checks a message against its schema. Its time can still be missing.
 fn check(draft: &Draft) -> Result<()> {
     let whole =
         if draft.has("created_at") { draft.clone() } else { draft.clone().with("created_at", SOME_TIME) };

@@ -35,7 +35,7 @@ const FLUSH: usize = 256 << 10;
 
 /// An archive that waits for its commit.
 #[derive(Debug)]
-pub(super) struct Written {
+pub(super) struct StagedArchive {
     pub(super) body: StagedBody,
     /// How many messages it has.
     pub(super) messages: u64,
@@ -50,7 +50,7 @@ pub(super) async fn write(
     lines: RangeInclusive<u64>,
     fs: &dyn FileSystem,
     path: &TreePath,
-) -> Result<Written> {
+) -> Result<StagedArchive> {
     let mut upload = fs.stage(&At::from(path)).await?;
     // without a time, so that the same messages make the same bytes
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
@@ -73,10 +73,10 @@ pub(super) async fn write(
         crate::breathe::breathe().await;
     }
     upload.write(encoder.finish().map_err(gzip)?.into()).await?;
-    Ok(Written { body: upload.finish().await?, messages, media })
+    Ok(StagedArchive { body: upload.finish().await?, messages, media })
 }
 
-impl Written {
+impl StagedArchive {
     /// What makes it a file that was not there.
     pub(super) fn op(&self, path: &TreePath, metadata: BTreeMap<&str, String>) -> Op {
         let attrs = SetAttrs::new().content_type(TYPE);

@@ -103,7 +103,7 @@ impl Workspace<'_> {
             None => end,
         };
         // the summary may be further than what left the packs
-        let last = if first > end { end } else { sessions.whole(session, first..=end).await? };
+        let last = if first > end { end } else { sessions.last_complete_step(session, first..=end).await? };
         if first > last {
             return Ok(None);
         }
@@ -119,7 +119,7 @@ impl Workspace<'_> {
         meta.other.remove(prompt::PINNED_SINCE);
         let class = meta.class.clone();
         let trimming =
-            sessions.trimming(session, (&file, meta), made.as_ref(), (&(first..=last), &part)).await?;
+            sessions.trim_plan(session, (&file, meta), made.as_ref(), (&(first..=last), &part)).await?;
         let (mut ops, mut conditions) = (trimming.ops, trimming.conditions);
         ops.push(written.op(&part, metadata));
         let memory = match memory {

@@ -46,7 +46,7 @@ pub(super) async fn extract(
         if next > *lines.end() {
             break;
         }
-        let (said, last) = sessions.said(session, next..=*lines.end(), MAX_ASKED).await?;
+        let (said, last) = sessions.rendered_lines(session, next..=*lines.end(), MAX_ASKED).await?;
         if said.is_empty() {
             break;
         }

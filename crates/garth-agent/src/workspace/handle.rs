@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::prompt_cache::{Known, PromptCache};
+use super::prompt_cache::{AccountCache, PromptCache};
 use crate::session::{Meta, Sessions};
 use crate::tree::MAIN;
 use garth_engine::env::Env;
@@ -20,7 +20,7 @@ pub struct Workspace<'a> {
     pub(super) author: Author,
     pub(super) agent: String,
     /// Cache of what is known of texts that were in prompts.
-    pub(super) known: Known<'a>,
+    pub(super) known: AccountCache<'a>,
 }
 
 impl<'a> Workspace<'a> {
@@ -30,14 +30,20 @@ impl<'a> Workspace<'a> {
     /// `InvalidArgument` for an invalid id.
     pub fn new(fs: &'a dyn FileSystem, agent: &str, env: Env) -> Result<Self> {
         check_id("agent", agent)?;
-        Ok(Self { fs, env, author: Author::default(), agent: agent.to_owned(), known: Known::default() })
+        Ok(Self {
+            fs,
+            env,
+            author: Author::default(),
+            agent: agent.to_owned(),
+            known: AccountCache::default(),
+        })
     }
 
-    /// Sets a cache to build prompts with. It may be shared by all accounts of a process: `account` is the name
-    /// of this one in it.
+    /// Sets a cache to build prompts with. It may be shared by all accounts of a process: `account` is the
+    /// name of this one in it.
     #[must_use]
     pub fn cache(self, cache: &'a PromptCache, account: &str) -> Self {
-        Self { known: Known(Some((cache, account.to_owned()))), ..self }
+        Self { known: AccountCache(Some((cache, account.to_owned()))), ..self }
     }
 
     /// Sets the author of commits. In a class other than `main`, only what is for that class is visible.

@@ -160,9 +160,9 @@ pub async fn run_jobs(fs: &dyn FileSystem, env: &Env, asking: Asking<'_>) -> Res
             continue;
         }
         match run(fs, env, asking, (&path, &file), job).await {
-            Ok(Ran::Done) => looked.done += 1,
-            Ok(Ran::Failed) => looked.failed += 1,
-            Ok(Ran::Again(at)) => looked.at(at),
+            Ok(JobOutcome::Done) => looked.done += 1,
+            Ok(JobOutcome::Failed) => looked.failed += 1,
+            Ok(JobOutcome::Again(at)) => looked.at(at),
             // somebody else has it
             Err(error) if error.is(ErrorKind::Conflict) => {}
             Err(error) => return Err(error),
@@ -177,7 +177,7 @@ impl Jobs {
     }
 }
 
-enum Ran {
+enum JobOutcome {
     Done,
     Failed,
     Again(Timestamp),
@@ -190,7 +190,7 @@ async fn run(
     asking: Asking<'_>,
     (path, file): (&TreePath, &File),
     mut job: Job,
-) -> Result<Ran> {
+) -> Result<JobOutcome> {
     let author = Author::agent(&job.agent).with_user(&job.user).with_class(&job.class);
     let workspace = Workspace::new(fs, &job.agent, env.clone())?.author(author.with_session(&job.session));
     job.attempts += 1;
@@ -204,7 +204,7 @@ async fn run(
         Ok(mut batch) => {
             batch.ops.push(Op::remove(path.clone()));
             fs.commit(batch.require(path.clone(), own)).await?;
-            Ok(Ran::Done)
+            Ok(JobOutcome::Done)
         }
         Err(error) if job.attempts <= RETRIES && !is_final(&error) => {
             let at = env.now().plus_seconds(1 << (2 * (job.attempts - 1)));
@@ -212,7 +212,7 @@ async fn run(
             (job.next_attempt_at, job.last_error) = (at.to_rfc3339(), Some(error.to_string()));
             let back = workspace.batch(vec![Op::write(path.clone(), pretty(&job))], "give a job back");
             fs.commit(back.require(path.clone(), own)).await?;
-            Ok(Ran::Again(at))
+            Ok(JobOutcome::Again(at))
         }
         Err(error) => {
             tracing::warn!(job = job.id, %error, "a job failed for good");
@@ -222,7 +222,7 @@ async fn run(
             let to = TreePath::from_row(dir.key(), path.name().unwrap_or_default());
             let ops = vec![Op::remove(path.clone()), Op::write(to, pretty(&job)).with_parents()];
             fs.commit(workspace.batch(ops, "put a job aside").require(path.clone(), own)).await?;
-            Ok(Ran::Failed)
+            Ok(JobOutcome::Failed)
         }
     }
 }

@@ -47,9 +47,9 @@ impl Workspace<'_> {
                 if options.dry {
                     return Ok(prompt);
                 }
-                let told = self.told(options, prompt).await?;
+                let told = self.record(options, prompt).await?;
                 if let (Some((user, session)), true) = (&options.session, told.resets) {
-                    self.look_again(user, session).await?;
+                    self.schedule_reset(user, session).await?;
                 }
                 Ok(told)
             }

@@ -36,9 +36,9 @@ impl Default for PromptCache {
 /// The cache that a prompt is built with, if there is one, and the name of its account. The name keeps what
 /// is known of others apart: how long a prompt takes tells nobody what is in another account.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Known<'a>(pub(crate) Option<(&'a PromptCache, String)>);
+pub(crate) struct AccountCache<'a>(pub(crate) Option<(&'a PromptCache, String)>);
 
-impl Known<'_> {
+impl AccountCache<'_> {
     /// How many tokens a text has.
     pub(crate) fn count(&self, text: &str) -> usize {
         let Some((cache, account)) = &self.0 else { return count(text) };
@@ -95,7 +95,7 @@ mod tests {
             ("ahello", " world", 4),
             ("", "ahello world", 5),
         ] {
-            let known = Known(Some((&cache, account.to_owned())));
+            let known = AccountCache(Some((&cache, account.to_owned())));
             assert_eq!(known.count(text), count(text), "{text}");
             let skill = SkillText { body: String::new(), ..SkillText::parse(text) };
             assert_eq!(*known.skill(text), skill, "{text}");
@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn it_keeps_so_many_and_nothing_that_is_long() {
         let cache = PromptCache::default();
-        let known = Known(Some((&cache, "a".to_owned())));
+        let known = AccountCache(Some((&cache, "a".to_owned())));
         for n in 0..=COUNTS.get() {
             known.count(&n.to_string());
         }

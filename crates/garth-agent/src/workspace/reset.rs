@@ -9,7 +9,7 @@ use super::extract::{Asking, extract};
 use super::handle::Workspace;
 use super::jobs::Job;
 use super::settings::{ResetPolicy, ResetSettings};
-use crate::session::{Closed, Listed, Sessions};
+use crate::session::{CloseTarget, Listed, Sessions};
 use crate::tries::Tries;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{At, Op, Precondition, Seq, Timestamp};
@@ -125,7 +125,7 @@ impl Workspace<'_> {
     ) -> Result<Option<WasReset>> {
         let (settings, sessions) = (self.settings().await?, self.sessions(self.fs, user)?);
         let zone = settings.zone()?;
-        let closed = sessions.to_close(session).await?;
+        let closed = sessions.close_target(session).await?;
         let meta = &closed.listed.meta;
         let class = self.class(Some(meta))?;
         let used = Timestamp::parse_rfc3339(&closed.listed.updated_at).unwrap_or_else(|_| self.env.now());
@@ -161,7 +161,7 @@ impl Workspace<'_> {
             (true, ResetPolicy::Idle) => "idle",
             _ => "manual",
         };
-        let closing = sessions.closing(&closed, archive.as_ref(), reset.name.as_deref(), reason).await?;
+        let closing = sessions.succession(&closed, archive.as_ref(), reset.name.as_deref(), reason).await?;
         ops.extend(closing.ops);
         conditions.extend(closing.conditions);
         let batch = self.batch_of(user, session, &class, ops, "reset session");
@@ -171,7 +171,12 @@ impl Workspace<'_> {
     }
 
     /// What a model finds worth remembering of what was said since the last compaction.
-    async fn found(&self, sessions: &Sessions<'_>, closed: &Closed, asking: Option<Asking<'_>>) -> Found {
+    async fn found(
+        &self,
+        sessions: &Sessions<'_>,
+        closed: &CloseTarget,
+        asking: Option<Asking<'_>>,
+    ) -> Found {
         let first = closed.listed.meta.compacted_to.unwrap_or(0) + 1;
         let Some(asking) = asking.filter(|_| first <= closed.lines) else { return Found::Nothing };
         match extract(sessions, &closed.listed.name, first..=closed.lines, asking).await {
@@ -188,7 +193,7 @@ impl Workspace<'_> {
     async fn held(
         &self,
         found: Found,
-        (closed, archive, first): (&Closed, Option<&TreePath>, u64),
+        (closed, archive, first): (&CloseTarget, Option<&TreePath>, u64),
         (zone, used): (&Zone, Timestamp),
         ops: &mut Vec<Op>,
         conditions: &mut Vec<(At, Precondition)>,
@@ -218,7 +223,7 @@ impl Workspace<'_> {
     }
 }
 
-fn refuse_ended(closed: &Closed) -> Result<()> {
+fn refuse_ended(closed: &CloseTarget) -> Result<()> {
     let Listed { name, state, meta, .. } = &closed.listed;
     let message = match &meta.next {
         Some(next) => format!("{name}: was reset before; {next} goes on in its place"),
@@ -230,7 +235,7 @@ fn refuse_ended(closed: &Closed) -> Result<()> {
     Err(Error::invalid(message))
 }
 
-fn metadata(closed: &Closed, messages: u64, now: Timestamp) -> BTreeMap<&'static str, String> {
+fn metadata(closed: &CloseTarget, messages: u64, now: Timestamp) -> BTreeMap<&'static str, String> {
     let meta = &closed.listed.meta;
     let mut metadata = archive::metadata(meta, messages, now);
     let usage = meta.usage;

@@ -1,10 +1,10 @@
 //! What a reset does with media: those that the archive refers to stay, with a name.
 
-use super::archive::Written;
+use super::archive::StagedArchive;
 use super::handle::Workspace;
 use super::settings::{MediaPolicy, Settings};
 use crate::media::{Fate, Media, MediaKey};
-use crate::session::{Closed, Sessions};
+use crate::session::{CloseTarget, Sessions};
 use crate::system::projections;
 use crate::system::projections::sessions::open_key;
 use garth_engine::error::Result;
@@ -16,8 +16,8 @@ impl Workspace<'_> {
     pub(super) async fn media_ops(
         &self,
         sessions: &Sessions<'_>,
-        closed: &Closed,
-        written: Option<&Written>,
+        closed: &CloseTarget,
+        written: Option<&StagedArchive>,
         settings: &Settings,
         since: Seq,
     ) -> Result<(Vec<Op>, Vec<(At, Precondition)>)> {
@@ -47,7 +47,7 @@ impl Workspace<'_> {
     }
 
     /// Whether another session that goes on has the same key, and so the same media.
-    async fn is_shared(&self, sessions: &Sessions<'_>, closed: &Closed) -> Result<bool> {
+    async fn is_shared(&self, sessions: &Sessions<'_>, closed: &CloseTarget) -> Result<bool> {
         let Some(key) = &closed.listed.meta.session_key else { return Ok(false) };
         let own = sessions.directory(&closed.listed.name)?;
         let query = FindQuery::new(projections::SESSION).equal(&open_key(key)).limit(2);

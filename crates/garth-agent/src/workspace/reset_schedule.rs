@@ -62,7 +62,7 @@ impl Workspace<'_> {
             }
             (None, None) => return Ok(None),
         };
-        self.look_again(user, &current.session.name).await?;
+        self.schedule_reset(user, &current.session.name).await?;
         Ok(Some(current))
     }
 
@@ -78,14 +78,14 @@ impl Workspace<'_> {
     ) -> Result<Option<WasReset>> {
         let done = self.reset(user, session, &reset.clone().if_due()).await;
         if let Ok(Some(done)) = &done {
-            self.look_again(user, &done.next.name).await?;
+            self.schedule_reset(user, &done.next.name).await?;
         }
-        self.look_again(user, session).await?;
+        self.schedule_reset(user, session).await?;
         done
     }
 
     /// Marks a session for the time at which it is due if nothing happens until then.
-    pub(super) async fn look_again(&self, user: &str, session: &str) -> Result<()> {
+    pub(super) async fn schedule_reset(&self, user: &str, session: &str) -> Result<()> {
         let (sessions, settings) = (self.sessions(self.fs, user)?, self.settings().await?);
         let listed = sessions.get(session).await?;
         let path = self.marked_file(user, session)?;

@@ -1,19 +1,19 @@
-//! A summary without a model: the first sentences of what was said, with the line of each. It says of itself
-//! that it is that.
+//! Extractive summary, without a model: the first sentence of each message, with its line. The summary says
+//! that it is extractive.
 
 use crate::count::count;
 use crate::session::log::draft::Role;
 use crate::session::log::message::Message;
 use garth_engine::text::secret::masked;
 
-/// How the line begins that says up to where messages are in a summary.
+/// Prefix of the line that says up to which message a summary goes.
 const COVERED: &str = "<!-- covers messages:1-";
-/// What an extractive summary says of itself.
+/// Note in an extractive summary.
 const MARK: &str = "Excerpts, made without a model: first sentences as they were said.";
 /// Longest excerpt, in characters.
 const LONGEST: usize = 200;
 
-/// A summary: what somebody else wrote, and excerpts behind it.
+/// A summary: text written by others, followed by excerpts.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Excerpts {
     written: String,
@@ -21,13 +21,13 @@ pub(super) struct Excerpts {
     covered: u64,
 }
 
-/// The line that says up to where a summary goes.
+/// Returns the line that says up to which message a summary goes.
 pub(super) fn covers(last: u64) -> String {
     format!("{COVERED}{last} -->\n")
 }
 
 impl Excerpts {
-    /// Reads a summary.
+    /// Parses a summary.
     pub(super) fn parse(text: &str) -> Self {
         let mut found = Self::default();
         let mut rest = text;
@@ -47,12 +47,12 @@ impl Excerpts {
         found
     }
 
-    /// The last message that is in it.
+    /// Returns the last message that it covers.
     pub(super) fn covered(&self) -> u64 {
         self.covered
     }
 
-    /// Takes a message: what a tool gave is none that anybody said.
+    /// Adds an excerpt of a message. Output of tools is left out.
     pub(super) fn add(&mut self, line: u64, message: &Message) {
         let who = match message.role {
             Role::User => "user",
@@ -65,7 +65,7 @@ impl Excerpts {
         }
     }
 
-    /// The summary, up to a line and with so many tokens: how it began, and what came last.
+    /// Returns the summary up to a line, within a token limit: the first and the last excerpts.
     pub(super) fn text(&self, last: u64, most: u64) -> String {
         let written = if self.written.is_empty() { String::new() } else { format!("{}\n\n", self.written) };
         let head = format!("{}{written}{MARK}\n\n", covers(last));
@@ -85,7 +85,7 @@ impl Excerpts {
     }
 }
 
-/// The first sentence of a text, or as much of it as is shown.
+/// Returns the first sentence of a text, shortened to the length of an excerpt.
 fn sentence(text: &str) -> String {
     let end = text.char_indices().find(|(at, c)| {
         let behind = text[at + c.len_utf8()..].chars().next();

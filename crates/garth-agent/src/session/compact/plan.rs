@@ -1,4 +1,5 @@
-//! The outcome of a compaction before it is committed: alone, or in the commit that takes messages out of packs.
+//! The outcome of a compaction before it is committed: alone, or in the commit that takes messages out of
+//! packs.
 
 use std::ops::RangeInclusive;
 

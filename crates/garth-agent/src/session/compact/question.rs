@@ -1,4 +1,4 @@
-//! What a model is asked for, and how its answer is read.
+//! The question to a model, and the parser of its answer.
 
 use std::ops::RangeInclusive;
 
@@ -24,7 +24,7 @@ const SYSTEM: &str = "You keep the notes of a session between a user and an agen
     work), \"refs\" (array of {\"id\", \"path\", \"kind\", \"summary\"}). Keep what is still right with its id, leave \
     out what is not. A source is messages:A-B, by the numbers of the messages it was said in. Invent nothing.";
 
-/// The question about some lines.
+/// Returns the question about some lines.
 pub(super) fn ask(
     lines: &RangeInclusive<u64>,
     (names, texts): (&[&str], &[&str]),
@@ -54,7 +54,7 @@ struct Notes<'a> {
     refs: Vec<&'a RawValue>,
 }
 
-/// What an answer is to change.
+/// Parses an answer into the derived files that it changes.
 pub(super) fn read(answer: &str, lines: &RangeInclusive<u64>) -> Result<Derive> {
     let bad = |why: String| {
         Error::invalid(format!("the model's answer cannot be taken, {why}; nothing was changed, try again"))

@@ -1,5 +1,5 @@
-//! Takes older messages out of packs, as a part of a commit: they stay in the history, and the summary says
-//! what they said.
+//! Takes older messages out of packs, as a part of a commit. They stay in the log, and the summary covers
+//! them.
 
 use std::ops::RangeInclusive;
 
@@ -18,7 +18,7 @@ use garth_engine::error::Result;
 use garth_engine::model::{At, Op, Precondition};
 use garth_engine::path::TreePath;
 
-/// A part of a commit.
+/// Part of a commit that takes messages out of packs.
 #[derive(Debug)]
 pub(crate) struct TrimPlan {
     pub(crate) ops: Vec<Op>,
@@ -26,14 +26,15 @@ pub(crate) struct TrimPlan {
 }
 
 impl Sessions<'_> {
-    /// A session with its `meta.json`, as it was read.
+    /// Returns a session, and `meta.json` as it was read.
     pub(crate) async fn with_meta(&self, session: &str) -> Result<(File, Listed)> {
         let (file, meta) = self.meta(session).await?;
         let listed = self.get(session).await?;
         Ok((file, Listed { meta, ..listed }))
     }
 
-    /// The last message that may be taken out so that at least the last turn stays, and so many tokens.
+    /// Returns the last message that can be taken out so that the last turn stays, and at least `tokens`
+    /// tokens.
     pub(crate) async fn before_tail(&self, session: &str, tokens: u64) -> Result<u64> {
         let end = self.end(session, Log::Messages).await?;
         let gone = self.withdrawn(session, 1..=end.lines).await?;
@@ -53,8 +54,8 @@ impl Sessions<'_> {
         Ok(0)
     }
 
-    /// What takes the messages up to `to` out of packs.
-    pub(crate) async fn trimming(
+    /// Returns what takes messages out of packs.
+    pub(crate) async fn trim_plan(
         &self,
         session: &str,
         (file, meta): (&File, Meta),
@@ -64,7 +65,7 @@ impl Sessions<'_> {
         let (mut ops, mut conditions) = (Vec::new(), Vec::new());
         if let Some(made) = made {
             let DerivePlan { ops: more, conditions: named, .. } =
-                self.deriving(session, &made.derive).await?;
+                self.derive_plan(session, &made.derive).await?;
             ops.extend(more);
             conditions.extend(named);
             conditions.push((At::from(self.file(session, SUMMARY)?), made.summary.clone()));

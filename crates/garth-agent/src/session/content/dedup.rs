@@ -1,5 +1,6 @@
-//! Dedup: content that came more than once, by its hash, with all that refers to it. What is in messages and
-//! events is referred to where it stands; what may change elsewhere, such as a file, is kept as a blob.
+//! Deduplication: content that occurs more than once, by its hash, with all sources of it. Content of
+//! messages and events stays where it is; content that can change, such as that of a file, is stored as a
+//! blob.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,41 +16,42 @@ use crate::tries::Tries;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{Op, Precondition};
 
-/// Most bytes of one content, 16 MiB.
+/// Size limit of one content, 16 MiB.
 const MAX_CONTENT: u64 = 16 << 20;
-/// Most bytes of the index, 1 MiB.
+/// Size limit of the index, 1 MiB.
 pub(crate) const MAX_INDEX: usize = 1 << 20;
-/// Most sources of one call.
+/// Limit on the sources of one call.
 const MAX_SOURCES: usize = 100;
 
-/// A line of the index.
+/// An entry of the index.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Deduped {
-    /// `sha256-` and the hash.
+    /// `sha256-` and the hash of the content.
     pub hash: String,
-    /// Where it is.
+    /// Sources of the content.
     pub refs: Vec<String>,
-    /// How many bytes.
+    /// Size.
     pub bytes: u64,
-    /// How many tokens.
+    /// Tokens.
     pub tokens: u64,
 }
 
-/// The lines of an index. What is none is left out.
+/// Parses an index. Invalid lines are left out.
 pub(crate) fn parse_index(text: &str) -> Vec<Deduped> {
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
-/// An index as its file has it.
+/// Returns the text of an index.
 pub(crate) fn index_text(index: &[Deduped]) -> String {
     index.iter().map(|entry| serde_json::to_string(entry).unwrap_or_default() + "\n").collect()
 }
 
 impl Sessions<'_> {
-    /// Notes where content is, by its hash: the output of tools, messages, files. Gives the entry of each.
+    /// Records the sources of content by its hash: output of tools, messages, files. Returns the entry of
+    /// each source.
     ///
     /// # Errors
-    /// `InvalidArgument`; `NotFound` for a source that leads nowhere; `TooLarge`; from the filesystem.
+    /// `InvalidArgument`; `NotFound` for a source that does not exist; `TooLarge`; from the filesystem.
     pub async fn dedup(&self, session: &str, sources: &[Source]) -> Result<Vec<Deduped>> {
         if sources.is_empty() || sources.len() > MAX_SOURCES {
             return Err(Error::invalid(format!("give 1 to {MAX_SOURCES} sources")));
@@ -114,7 +116,7 @@ impl Sessions<'_> {
         Ok((file, index))
     }
 
-    /// The content that a source leads to, and whether it is raw history: of a tool's result its output.
+    /// Returns the content of a source, of a tool result its output, and true if it lies in a log.
     pub(crate) async fn content_by(&self, session: &str, source: &Source) -> Result<(Vec<u8>, bool)> {
         let resolved = self.resolve(session, source).await?;
         let (file, bytes, is_raw) = match &resolved {

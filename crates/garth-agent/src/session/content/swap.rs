@@ -1,5 +1,5 @@
-//! Swap: what is moved out of the window of a model, and stays where it was. An index says what, a chunk
-//! leads back to it: a reference to lines of the session, or the bytes of a file that may change.
+//! Swap: content that packs leave out of the context window, and that stays where it is. The index lists it;
+//! a chunk leads back to it: a reference to lines of the session, or the bytes of a file, which may change.
 
 use std::ops::RangeInclusive;
 
@@ -20,14 +20,14 @@ use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{Op, Precondition};
 use garth_engine::path::TreePath;
 
-/// Most bytes that are swapped out at once, 16 MiB.
+/// Limit on the bytes of one swap, 16 MiB.
 pub const MAX_SWAPPED: u64 = 16 << 20;
-/// Most bytes of the index, 1 MiB.
+/// Size limit of the index, 1 MiB.
 const MAX_INDEX: usize = 1 << 20;
-/// Most bytes of a summary.
+/// Limit on the bytes of a summary.
 const MAX_SUMMARY: usize = 4096;
 
-/// What a chunk says that is a reference.
+/// A chunk that refers to lines.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Chunk {
     source: String,
@@ -37,16 +37,17 @@ struct Chunk {
     hash: String,
 }
 
-/// An id of swapped content.
+/// Returns the id of swapped content.
 fn id_of(hash: &str) -> String {
     format!("sha256-{hash}")
 }
 
 impl Sessions<'_> {
-    /// Moves lines, a tool's output or a file out of the window of models. Truth keeps it.
+    /// Swaps lines, the output of a tool, or a file out of the context window. The logs and the file stay as
+    /// they are.
     ///
     /// # Errors
-    /// `InvalidArgument`; `NotFound` for a source that leads nowhere; `TooLarge`; from the filesystem.
+    /// `InvalidArgument`; `NotFound` for a source that does not exist; `TooLarge`; from the filesystem.
     pub async fn swap_out(&self, session: &str, source: &Source, summary: &str) -> Result<Swapped> {
         if summary.len() > MAX_SUMMARY || summary.chars().any(char::is_control) {
             let message = format!("a summary of what is swapped is one line of at most {MAX_SUMMARY} bytes");
@@ -104,7 +105,7 @@ impl Sessions<'_> {
         Ok(entry)
     }
 
-    /// An entry of lines, and its chunk.
+    /// Returns the entry of lines, and its chunk.
     async fn swap_of_lines(
         &self,
         session: &str,
@@ -156,7 +157,7 @@ impl Sessions<'_> {
         Ok((entry, pretty(&chunk).into_bytes()))
     }
 
-    /// What a pack cuts: a reference to its whole text.
+    /// Returns the entry of a result that a pack cuts, and its chunk, a reference to the whole.
     pub(crate) fn swap_of_cut(
         &self,
         line: &crate::session::log::lines::Line,
@@ -186,7 +187,7 @@ impl Sessions<'_> {
         (entry, pretty(&chunk).into_bytes())
     }
 
-    /// Writes chunks that are not there, and the index with these in it.
+    /// Returns the writes of new chunks, and of the index with their entries.
     pub(crate) fn swap_ops(
         &self,
         session: &str,
@@ -218,7 +219,7 @@ impl Sessions<'_> {
         Ok(ops)
     }
 
-    /// What was moved out.
+    /// Returns the entries of swapped content.
     ///
     /// # Errors
     /// `NotFound` for a session that is not there; from the filesystem.
@@ -233,11 +234,10 @@ impl Sessions<'_> {
         Ok((file, index))
     }
 
-    /// What was moved out, whole: lines as they are in their log, or the bytes of a file. Its hash is
-    /// checked.
+    /// Returns swapped content: lines as they are in their log, or the bytes of a file. Its hash is checked.
     ///
     /// # Errors
-    /// `NotFound`; `Corrupt` if it is not what was moved out; `TooLarge`; from the filesystem.
+    /// `NotFound`; `Corrupt` if it is not what was swapped out; `TooLarge`; from the filesystem.
     pub async fn swap_content(&self, session: &str, id: &str) -> Result<Vec<u8>> {
         let chunk = self.file(session, &format!("{CHUNKS}/{id}"))?;
         let limit = usize::try_from(MAX_SWAPPED).unwrap_or(usize::MAX);
@@ -248,7 +248,7 @@ impl Sessions<'_> {
         self.of_chunk(session, id, file.bytes.ok_or_else(too_large)?).await
     }
 
-    /// The lines that a chunk stands for, as a source; none if it has the bytes of a file.
+    /// Returns the lines that a chunk refers to, as a source; `None` if it has the bytes of a file.
     pub(crate) async fn lines_of_chunk(&self, session: &str, chunk: &TreePath) -> Result<Option<String>> {
         let limit = usize::try_from(MAX_SWAPPED).unwrap_or(usize::MAX) - 1;
         let file = read_all(self.fs, std::slice::from_ref(chunk), limit).await?.pop().flatten();
@@ -261,7 +261,7 @@ impl Sessions<'_> {
         }))
     }
 
-    /// What a chunk leads to, with its hash checked.
+    /// Returns the content that a chunk leads to, after a check of its hash.
     pub(crate) async fn of_chunk(&self, session: &str, id: &str, bytes: Vec<u8>) -> Result<Vec<u8>> {
         let bytes = match serde_json::from_slice::<Chunk>(&bytes) {
             // a file may look like a reference
@@ -287,8 +287,8 @@ impl Sessions<'_> {
         self.bytes_of(&self.file(session, log.file())?, bytes).await
     }
 
-    /// Moves something back into the window: the index does not have it any more, the chunk stays until it
-    /// is collected. Its hash is checked first.
+    /// Swaps content back into the context window, and returns it. Its hash is checked first. The index loses
+    /// its entry; the chunk stays until it is collected.
     ///
     /// # Errors
     /// As [`Sessions::swap_content`].
@@ -317,7 +317,7 @@ fn too_large() -> Error {
     Error::new(ErrorKind::TooLarge, format!("at most {MAX_SWAPPED} bytes are swapped at once; swap parts"))
 }
 
-/// The id of a line.
+/// Returns the id of a line.
 fn id_in(line: &str) -> String {
     #[derive(Deserialize)]
     struct Id {

@@ -1,5 +1,5 @@
-//! Writes what is made of a session for a model: its summary, facts, decisions, open work and references. All
-//! that is given is checked and written in one commit, or nothing is.
+//! Writes the derived files of a session: summary, facts, decisions, open work and references. All of them
+//! are checked and written in one commit, or none.
 
 use super::entry::{Entry, EntryKind, MAX_DERIVED, lines_of, parse_entries};
 use crate::breathe::breathe;
@@ -11,54 +11,54 @@ use crate::tries::Tries;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{At, Op, Precondition, Seq};
 
-/// What to write; what is not given stays.
+/// Derived files to write; omitted ones stay.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Derive {
-    /// What the session is about, in Markdown.
+    /// Summary, in Markdown.
     pub summary: Option<String>,
-    /// What is so: a JSON object a line.
+    /// Facts, a JSON object a line.
     pub facts: Option<String>,
-    /// What was decided.
+    /// Decisions, a JSON object a line.
     pub decisions: Option<String>,
-    /// What is left to do, in Markdown.
+    /// Open work, in Markdown.
     pub todo: Option<String>,
-    /// What lies elsewhere.
+    /// References, a JSON object a line.
     pub refs: Option<String>,
 }
 
-/// What was written.
+/// Result of [`Sessions::derive`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Derived {
-    /// The names of the files, in the session.
+    /// Names of the files that were written, in the session.
     pub files: Vec<&'static str>,
     /// The commit.
     pub seq: Seq,
 }
 
-/// What writes derived files, as a part of a commit.
+/// Part of a commit that writes derived files.
 pub(crate) struct DerivePlan {
     pub(crate) ops: Vec<Op>,
-    /// What they name may be collected meanwhile.
+    /// Chunks and blobs that they name still exist.
     pub(crate) conditions: Vec<(At, Precondition)>,
     pub(crate) files: Vec<&'static str>,
 }
 
-/// What an entry was made of.
+/// Provenance of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Why {
-    /// The file that has it.
+    /// Kind of the file that has it.
     pub kind: EntryKind,
     /// The entry.
     pub entry: Entry,
-    /// Each source, and where it leads.
+    /// Its sources, resolved.
     pub sources: Vec<(Source, Resolved)>,
 }
 
 impl Derive {
-    /// The entries of a kind.
+    /// Returns the entries of a kind.
     pub(crate) fn entries(&self, kind: EntryKind) -> Option<&String> {
         match kind {
             EntryKind::Fact => self.facts.as_ref(),
@@ -72,8 +72,8 @@ impl Sessions<'_> {
     /// Writes derived files, in one commit.
     ///
     /// # Errors
-    /// `InvalidArgument` for entries of another form, ids that are there twice, and sources that lead
-    /// nowhere; `TooLarge`; `NotFound`; from the filesystem.
+    /// `InvalidArgument` for invalid entries, repeated ids, and sources that do not exist; `TooLarge`;
+    /// `NotFound`; from the filesystem.
     pub async fn derive(&self, session: &str, derive: &Derive) -> Result<Derived> {
         let mut tries = Tries::default();
         loop {
@@ -86,7 +86,7 @@ impl Sessions<'_> {
 
     async fn derive_once(&self, session: &str, derive: &Derive) -> Result<Derived> {
         self.meta(session).await?;
-        let DerivePlan { ops, conditions, files } = self.deriving(session, derive).await?;
+        let DerivePlan { ops, conditions, files } = self.derive_plan(session, derive).await?;
         if ops.is_empty() {
             return Err(Error::invalid("say what to write: a summary, facts, decisions, todo or refs"));
         }
@@ -96,8 +96,8 @@ impl Sessions<'_> {
         Ok(Derived { files, seq: commit.seq })
     }
 
-    /// What writes derived files.
-    pub(crate) async fn deriving(&self, session: &str, derive: &Derive) -> Result<DerivePlan> {
+    /// Returns what writes derived files, and its conditions.
+    pub(crate) async fn derive_plan(&self, session: &str, derive: &Derive) -> Result<DerivePlan> {
         let (mut ops, mut files, mut conditions) = (Vec::new(), Vec::new(), Vec::new());
         for (name, text) in [(SUMMARY, &derive.summary), (TODO, &derive.todo)] {
             let Some(text) = text else { continue };
@@ -119,8 +119,8 @@ impl Sessions<'_> {
         Ok(DerivePlan { ops, conditions, files })
     }
 
-    /// Entries whose sources lead somewhere. One that is there already was checked when it was written, and
-    /// what it names only grows.
+    /// Checks that the sources of entries exist, and adds what moving sources resolve to. An entry that is
+    /// stored already was checked when it was written, and the logs it names only grow.
     async fn checked(
         &self,
         session: &str,
@@ -156,7 +156,7 @@ impl Sessions<'_> {
         Ok((checked, conditions))
     }
 
-    /// The entries of a derived file. What somebody wrote there that is none counts as no entry.
+    /// Returns the entries of a derived file. Invalid lines are left out.
     pub(crate) async fn entries(&self, session: &str, kind: EntryKind) -> Result<Vec<Entry>> {
         let path = self.file(session, kind.file())?;
         let file = read_all(self.fs, &[path], MAX_DERIVED).await?.pop().flatten();
@@ -164,7 +164,7 @@ impl Sessions<'_> {
         Ok(text.lines().filter_map(|line| Entry::parse(kind, line).ok()).collect())
     }
 
-    /// What an entry of the derived files was made of.
+    /// Returns the provenance of an entry of the derived files.
     ///
     /// # Errors
     /// `NotFound` if no file has such an entry; from the filesystem.

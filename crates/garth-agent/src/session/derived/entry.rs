@@ -1,5 +1,4 @@
-//! Entries of derived files: facts, decisions and references, an object a line, each with the source that it
-//! was made of.
+//! Entries of derived files: facts, decisions and references, an object a line, each with its source.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -9,31 +8,31 @@ use crate::session::log::source::Source;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::rule::json;
 
-/// Most entries of a file.
+/// Limit on the entries of a file.
 pub const MAX_ENTRIES: usize = 1000;
-/// Most bytes of a derived file, 1 MiB.
+/// Size limit of a derived file, 1 MiB.
 pub const MAX_DERIVED: usize = 1 << 20;
-/// Most sources of an entry.
+/// Limit on the sources of an entry.
 const MAX_SOURCES: usize = 16;
 /// Longest id of an entry, in bytes.
 const MAX_ID: usize = 128;
 
-/// Which entries.
+/// Kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EntryKind {
-    /// What is so: `id`, `text`, `source`.
+    /// Fact: `id`, `text`, `source`.
     Fact,
-    /// What was decided: `id`, `decision`, `source`.
+    /// Decision: `id`, `decision`, `source`.
     Decision,
-    /// What lies elsewhere: `id`, `path`, `kind`, `summary`; a `source` may be absent.
+    /// Reference: `id`, `path`, `kind`, `summary`, and optionally `source`.
     Ref,
 }
 
 impl EntryKind {
-    /// Each of them.
+    /// All kinds.
     pub const ALL: [Self; 3] = [Self::Fact, Self::Decision, Self::Ref];
 
-    /// The file that has them, in a session.
+    /// Returns the name of their file, in a session.
     pub const fn file(self) -> &'static str {
         match self {
             Self::Fact => "context/facts.jsonl",
@@ -42,7 +41,7 @@ impl EntryKind {
         }
     }
 
-    /// The fields that are text and there, besides `id`.
+    /// Returns the required text fields besides `id`.
     const fn required(self) -> &'static [&'static str] {
         match self {
             Self::Fact => &["text"],
@@ -52,18 +51,18 @@ impl EntryKind {
     }
 }
 
-/// An entry, as it is written.
+/// An entry of a derived file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// By which others name it; no two of a file have the same.
+    /// Id, unique in its file.
     pub id: String,
-    /// What it says in a line: the fact, the decision, or what the reference leads to.
+    /// Its text: the fact, the decision, or the summary of the reference.
     pub says: String,
-    /// Where it is from.
+    /// Sources.
     pub sources: Vec<Source>,
-    /// Where sources that move led when it was written, one after the other.
+    /// Targets of its moving sources at the time of writing, in their order.
     pub resolved: Vec<Source>,
-    /// The path of a reference, and its kind.
+    /// Path and kind of a reference.
     pub to: Option<(String, String)>,
     /// The line, without its line feed.
     pub line: String,
@@ -90,10 +89,10 @@ struct Fields<'a> {
 }
 
 impl Entry {
-    /// Reads an entry.
+    /// Parses an entry.
     ///
     /// # Errors
-    /// `InvalidArgument` for what is none of its kind.
+    /// `InvalidArgument` if a field is missing or invalid.
     pub fn parse(kind: EntryKind, text: &str) -> Result<Self> {
         let bad = |why: &str| Error::invalid(format!("has to be a JSON object: {why}"));
         match json::read(text.as_bytes()) {
@@ -143,7 +142,7 @@ impl Entry {
         Ok(Self { id, says, sources, resolved, to, line: compacted(text) })
     }
 
-    /// With where its moving sources lead now.
+    /// Sets the targets of its moving sources.
     pub(crate) fn with_resolved(mut self, resolved: Vec<Source>) -> Self {
         let texts: Vec<String> = resolved.iter().map(Source::to_string).collect();
         let json = match &*texts {
@@ -158,7 +157,7 @@ impl Entry {
         self
     }
 
-    /// Where it is from, each source that moves as where it led.
+    /// Returns its sources, moving ones replaced by their targets at the time of writing.
     pub fn fixed_sources(&self) -> Vec<&Source> {
         let mut resolved = self.resolved.iter();
         let fixed = |source| if Source::moves(source) { resolved.next().unwrap_or(source) } else { source };
@@ -166,7 +165,7 @@ impl Entry {
     }
 }
 
-/// A source, or some.
+/// Parses one source, or an array of sources.
 fn sources(name: &str, value: Option<&RawValue>) -> Result<Vec<Source>> {
     let Some(value) = value else { return Ok(Vec::new()) };
     let one = serde_json::from_str::<String>(value.get()).map(|one| vec![one]);
@@ -178,10 +177,10 @@ fn sources(name: &str, value: Option<&RawValue>) -> Result<Vec<Source>> {
     texts.iter().map(|text| text.parse()).collect()
 }
 
-/// The entries of a file.
+/// Parses the entries of a file.
 ///
 /// # Errors
-/// `InvalidArgument` for a line that is none, or an id that is there twice; `TooLarge`.
+/// `InvalidArgument` for an invalid line or a repeated id; `TooLarge`.
 pub(crate) fn parse_entries(kind: EntryKind, text: &str) -> Result<Vec<Entry>> {
     let mut entries: Vec<Entry> = Vec::new();
     let mut ids = std::collections::HashSet::new();
@@ -204,7 +203,7 @@ pub(crate) fn parse_entries(kind: EntryKind, text: &str) -> Result<Vec<Entry>> {
     Ok(entries)
 }
 
-/// Entries as a file has them.
+/// Returns entries as the text of a file.
 pub(crate) fn lines_of(entries: &[Entry]) -> String {
     entries.iter().map(|entry| format!("{}\n", entry.line)).collect()
 }

@@ -1,5 +1,5 @@
-//! Chunks and blobs that entries name. Each session collects its own, and looks for references in its own files
-//! alone: an entry must not name one of another session.
+//! Chunks and blobs that entries name. Each session collects its own, and looks for references in its own
+//! files alone: an entry must not name one of another session.
 
 use super::entry::Entry;
 use crate::session::handle::Sessions;
@@ -11,10 +11,11 @@ use garth_engine::model::{At, Precondition};
 use garth_engine::path::TreePath;
 
 impl Sessions<'_> {
-    /// Refuses entries that name a chunk or blob of another session, whose collection could not know of it.
-    /// Gives what they name of this one, which has to be there when they are written.
+    /// Checks that entries name no chunk or blob of another session, whose collection would not know of it.
+    /// Returns conditions: chunks and blobs of this session that they name exist at the commit.
     ///
-    /// A child tells its references in its own session: what it names so is known here only if it is there.
+    /// The references of a child were written in another session, so a chunk or blob that they name must
+    /// exist here.
     pub(crate) async fn named_here(
         &self,
         session: &str,
@@ -45,7 +46,7 @@ impl Sessions<'_> {
         Ok(conditions)
     }
 
-    /// The file that a source names, if it names one, told in a session. It need not be there.
+    /// Returns the path of the file that a source names, whether or not it exists.
     fn file_named(&self, session: &str, source: &Source) -> Result<Option<TreePath>> {
         let of = source.session.as_deref().unwrap_or(session);
         Ok(match &source.what {
@@ -57,7 +58,7 @@ impl Sessions<'_> {
     }
 }
 
-/// The directory of the session that collects a file.
+/// Returns the directory of the session that collects a chunk or blob.
 fn holder_of(path: &TreePath) -> Option<&str> {
     let parts: Vec<&str> = path.as_str().split('/').collect();
     let ["", "users", _, "agents", _, "session", _, "context", dir, _, ..] = &*parts else { return None };

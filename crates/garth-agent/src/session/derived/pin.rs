@@ -1,4 +1,4 @@
-//! Pinned files: what comes first in each pack of a session.
+//! Pinned files: every pack of the session starts with them.
 
 use super::entry::MAX_DERIVED;
 use crate::session::handle::Sessions;
@@ -8,11 +8,11 @@ use garth_engine::model::{Op, Precondition, Seq};
 use garth_engine::path::check_id;
 
 impl Sessions<'_> {
-    /// Pins a text under a name, `system.md` first in packs, others by name; without a text it is not pinned
-    /// any more.
+    /// Pins a text under a name; without a text, unpins it. In packs `system.md` comes first, the others
+    /// follow by name.
     ///
     /// # Errors
-    /// `InvalidArgument` for what is no name; `NotFound`; `TooLarge`; from the filesystem.
+    /// `InvalidArgument` for an invalid name; `NotFound`; `TooLarge`; from the filesystem.
     pub async fn pin(&self, session: &str, name: &str, text: Option<&str>) -> Result<Seq> {
         check_id("name of a pinned file", name)?;
         if text.is_some_and(|text| text.len() > MAX_DERIVED) {

@@ -1,5 +1,4 @@
-//! Publishes what a session found: a fact or a decision as the text of a context node, which says what it was
-//! made of.
+//! Publishes a fact or a decision as a context node, with its provenance.
 
 use super::entry::EntryKind;
 use crate::node::{Provenance, Put};
@@ -9,10 +8,10 @@ use crate::session::store::files::CHUNKS;
 use garth_engine::error::{Error, Result};
 
 impl Sessions<'_> {
-    /// A fact or decision as a node to put, with the lines that it was made of.
+    /// Returns a fact or decision as a node to put, with the lines that it was derived from.
     ///
     /// # Errors
-    /// `NotFound` for an id that nothing has; `InvalidArgument` for that of a reference; from the filesystem.
+    /// `NotFound` for an unknown id; `InvalidArgument` for that of a reference; from the filesystem.
     pub async fn to_publish(&self, session: &str, id: &str) -> Result<Put> {
         let why = self.why(session, id).await?;
         if why.kind == EntryKind::Ref {

@@ -1,38 +1,39 @@
-//! `context/gc.policy`: what may be collected of a session, and when.
+//! `context/gc.policy`: which parts of a session may be collected, and when.
 
 use std::time::Duration;
 
 use garth_engine::error::{Error, Result};
 
-/// What is collected.
+/// Policy of garbage collection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Policy {
-    /// How old a pack has to be.
+    /// Minimum age of a pack.
     pub pack_ttl: Duration,
-    /// How old a swap chunk has to be that nothing refers to.
+    /// Minimum age of an unreferenced swap chunk.
     pub swap_ttl: Duration,
-    /// With how many references a blob is kept.
+    /// Number of references that keep a blob.
     pub dedup_min_refs: u64,
-    /// Whether messages are kept for ever.
+    /// True to keep messages for ever.
     pub keep_messages: bool,
-    /// Whether events are.
+    /// True to keep events for ever.
     pub keep_events: bool,
-    /// What becomes of those that are not kept, once the session was at its end for so long.
+    /// Treatment of messages and events that are not kept, and the time after the end of the session when it
+    /// is due.
     pub history: Option<(History, Duration)>,
 }
 
-/// What becomes of messages or events that are not kept.
+/// Treatment of messages or events that are not kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum History {
-    /// They go to `archive/`.
+    /// Moves them to `archive/`.
     Archive,
-    /// They are removed.
+    /// Deletes them.
     Delete,
 }
 
 impl History {
-    /// As the policy says it.
+    /// Returns its word in the policy.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Archive => "archive",
@@ -57,11 +58,11 @@ impl Default for Policy {
 }
 
 impl Policy {
-    /// Reads a policy: a `key=value` a line; what is not said is as [`Policy::default`] has it.
+    /// Parses a policy: a `key=value` a line. Omitted keys have the values of [`Policy::default`].
     ///
     /// # Errors
-    /// `InvalidArgument` for an unknown key, a key that is there twice, and what is no value of its key; for
-    /// messages or events that are not kept without a word of what becomes of them.
+    /// `InvalidArgument` for an unknown or repeated key, an invalid value, and for messages or events that
+    /// are not kept while `history` is missing.
     pub fn parse(text: &str) -> Result<Self> {
         let mut policy = Self::default();
         let (mut seen, mut what, mut when) = (Vec::new(), None, None);

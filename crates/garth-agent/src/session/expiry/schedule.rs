@@ -1,5 +1,5 @@
-//! When a session is to be collected: the files that gc looks at say so in their metadata, so that whoever
-//! serves an account finds what is due without a look at anything else.
+//! The schedule of garbage collection. The files that gc examines are marked with a time in their metadata,
+//! so that a server finds the sessions that are due without reading any other.
 
 use std::fmt;
 use std::time::Duration;
@@ -14,32 +14,32 @@ use garth_engine::fs::{FileSystem, FileSystemExt as _};
 use garth_engine::model::{Entry, FindQuery, Op, SetAttrs, Timestamp};
 use garth_engine::path::TreePath;
 
-/// In the custom metadata of a file: when its session is to be looked at. RFC 3339, UTC.
+/// Custom metadata of a file: time at which its session is due. RFC 3339, UTC.
 const COLLECT_AT: &str = "garth.collect_at";
 
-/// The files that say it: what is due of the pack, of chunks, of blobs, of messages and events.
+/// Marked files: for the pack, for chunks, for blobs, for messages and events.
 pub(crate) const MARKED: [&str; 4] = [PACK, SWAPPED, DEDUPED, META];
 
-/// Most marks that are read at once.
+/// Limit on the marks that are read at once.
 const PAGE: usize = 1000;
 
-/// Longest policy that is read.
+/// Size limit of a policy.
 const MAX_POLICY: usize = 64 << 10;
 
-/// How long a session is left alone that cannot be collected, or not at once, in seconds.
+/// Seconds until a session that could not be collected, or not all at once, is due again.
 pub(crate) const PAUSE: i64 = 60 * 60;
 
-/// Sessions that are to be collected.
+/// Sessions that are due.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Due {
-    /// Which, each once.
+    /// The sessions, without duplicates.
     pub sessions: Vec<DueSession>,
-    /// When the next one is; none if there is none.
+    /// Time at which the next one is due.
     pub next: Option<Timestamp>,
 }
 
-/// One of them.
+/// A session that is due.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DueSession {
@@ -52,7 +52,7 @@ pub struct DueSession {
 }
 
 impl Due {
-    /// Those of an account that are due by now, up to 1,000 at a time.
+    /// Returns the sessions of an account that are due for collection, up to 1,000 at a time.
     ///
     /// # Errors
     /// From the filesystem.
@@ -60,7 +60,7 @@ impl Due {
         Self::marked(fs, COLLECT_AT, &MARKED, now).await
     }
 
-    /// Those of which one of these files has a mark that is due by now.
+    /// Returns the sessions of which one of `files` has a `mark` that is due.
     pub(crate) async fn marked(
         fs: &dyn FileSystem,
         mark: &str,
@@ -98,7 +98,7 @@ impl fmt::Display for DueSession {
 }
 
 impl DueSession {
-    /// The session that a file is a mark of.
+    /// Returns the session that a marked file belongs to.
     fn of(path: &TreePath, files: &[&str]) -> Option<Self> {
         let mut parts = path.as_str().strip_prefix("/users/")?.splitn(6, '/');
         let mut next = || parts.next();
@@ -109,12 +109,12 @@ impl DueSession {
     }
 }
 
-/// The mark that a file has.
+/// Returns the mark of a file.
 pub(crate) fn mark_of(entry: &Entry) -> Option<Timestamp> {
     entry.attributes.metadata.get(COLLECT_AT).and_then(|at| Timestamp::parse_rfc3339(at).ok())
 }
 
-/// A mark that far from a moment. So many moments are taken as one that a mark seldom changes.
+/// Returns the mark for `ttl` after a time, rounded up to a 24th of `ttl`, so that marks seldom change.
 pub(crate) fn due_at(since: Timestamp, ttl: Duration) -> Timestamp {
     let ttl = i64::try_from(ttl.as_nanos()).unwrap_or(i64::MAX);
     let step = (ttl / 24).max(1_000_000_000);
@@ -123,7 +123,7 @@ pub(crate) fn due_at(since: Timestamp, ttl: Duration) -> Timestamp {
 }
 
 impl Sessions<'_> {
-    /// What a file of a session gets with its content, so that it is looked at then.
+    /// Returns the attributes that mark a file for a time, or remove its mark.
     pub(crate) fn marked(&self, path: &TreePath, at: Option<Timestamp>) -> SetAttrs {
         let attrs = SetAttrs::new();
         match at {
@@ -133,14 +133,15 @@ impl Sessions<'_> {
         }
     }
 
-    /// Writes what is known of a session. One at its end is looked at for messages and events that may go.
+    /// Returns the write of `meta.json`. That of a finished session is marked, since its messages and events
+    /// may be due.
     pub(crate) fn meta_op(&self, session: &str, meta: &Meta) -> Result<Op> {
         let path = self.file(session, META)?;
         let attrs = self.marked(&path, meta.finished_at.is_some().then(|| self.env.now()));
         Ok(Op::write(path, meta.to_json()).with_attrs(attrs))
     }
 
-    /// What `context/gc.policy` says, and the file.
+    /// Returns the policy of a session, and its file.
     pub(crate) async fn policy(&self, session: &str) -> Result<(Option<File>, Policy)> {
         let file = read_all(self.fs, &[self.file(session, POLICY)?], MAX_POLICY).await?.pop().flatten();
         let policy = match &file {
@@ -154,7 +155,8 @@ impl Sessions<'_> {
         Ok((file, policy))
     }
 
-    /// The policy; one that cannot be read is told of when it is to be obeyed.
+    /// Returns the policy, or the default for an invalid one: collection reports that error, other calls do
+    /// not fail.
     pub(crate) async fn policy_or_default(&self, session: &str) -> Result<Policy> {
         match self.policy(session).await {
             Ok((_, policy)) => Ok(policy),
@@ -163,7 +165,7 @@ impl Sessions<'_> {
         }
     }
 
-    /// Leaves a session alone for an hour, as far as its marks go.
+    /// Moves the marks of a session that are due to an hour from now.
     ///
     /// # Errors
     /// From the filesystem.

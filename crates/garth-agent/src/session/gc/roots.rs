@@ -1,5 +1,6 @@
-//! What refers to chunks and blobs of a session: what is derived of it, what its children refer to, and its
-//! pack. Whoever collects sees these files alone, so that nothing else may name a chunk or blob.
+//! Roots of the collection of a session: the references to its chunks and blobs in derived files, in the
+//! references of its children, and in its pack. Only these files are read, so nothing else may name a chunk
+//! or blob.
 
 use std::collections::HashSet;
 
@@ -15,28 +16,28 @@ use garth_engine::fs::FileSystemExt as _;
 use garth_engine::model::{At, Kind, Page, Precondition};
 use garth_engine::path::TreePath;
 
-/// Most bytes of a file in which names are looked for, a byte less than are read at once.
+/// Size limit of a file that is searched for names, a byte below what is read at once.
 const MAX_READ: usize = (16 << 20) - 1;
-/// Children whose references are read at once.
+/// Children whose references are read at a time.
 const AT_ONCE: usize = 16;
-/// What an id of content begins with, and how many hexadecimal digits it has.
+/// Prefix of the ids of content, and the number of hexadecimal digits after it.
 const ID: (&str, usize) = ("sha256-", 64);
 
-/// The names that something refers to.
+/// Referenced names.
 #[derive(Debug, Default)]
 pub(super) struct Roots {
     names: HashSet<String>,
-    /// Whether there is something that cannot be read: it may name anything.
+    /// True if a file could not be read: it can name anything.
     blind: bool,
 }
 
 impl Roots {
-    /// Whether something refers to a file of this name, or may.
+    /// Returns true if something refers, or can refer, to a file of this name.
     pub(super) fn has(&self, name: &str) -> bool {
         self.blind || self.names.contains(name)
     }
 
-    /// Takes each id that stands in a text, wherever it does.
+    /// Adds each id in a text, wherever it occurs.
     fn read(&mut self, text: &str) {
         let (prefix, digits) = ID;
         for (at, _) in text.match_indices(prefix) {
@@ -46,7 +47,7 @@ impl Roots {
         }
     }
 
-    /// Takes what a source or path leads to, whatever it is called.
+    /// Adds the name that a source or path leads to.
     fn name(&mut self, to: &str) {
         let to = to.rsplit('/').next().unwrap_or(to);
         let swap = to.rsplit_once("swap:").map(|(_, id)| id.to_owned());
@@ -63,7 +64,8 @@ impl Roots {
 }
 
 impl Sessions<'_> {
-    /// What refers to chunks and blobs, and that it is as it was read. A pack counts if it stays.
+    /// Returns the roots, and the condition that the files that have them do not change. A pack counts if it
+    /// stays.
     pub(super) async fn roots(
         &self,
         session: &str,

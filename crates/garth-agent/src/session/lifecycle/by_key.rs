@@ -1,4 +1,4 @@
-//! The session that goes on under a key.
+//! Looks up the session to continue by its session key.
 
 use super::create::Create;
 use crate::system::projections;
@@ -10,11 +10,11 @@ use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{FindQuery};
 use crate::system::projections::sessions::open_key;
 
-/// Most sessions with one key that are not at their end.
+/// Limit on the unfinished sessions with one key.
 const MAX_OPEN: usize = 1000;
 
 impl Sessions<'_> {
-    /// The newest session with a key that is not at its end, if there is one.
+    /// Returns the newest unfinished session with a key.
     ///
     /// # Errors
     /// `TooLarge` if there are more than 1,000; from the filesystem.
@@ -44,8 +44,8 @@ impl Sessions<'_> {
         Ok(newest)
     }
 
-    /// The session that goes on under a key: the current one, or a new one that is made of `create` with this
-    /// key. Without a name it is named by a UUID.
+    /// Returns the current session of a key, or creates one, and true if it was created. Without a name in
+    /// `create`, the new session is named by a UUID.
     ///
     /// # Errors
     /// As [`Sessions::current`] and [`Sessions::create`].

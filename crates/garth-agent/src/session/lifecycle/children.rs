@@ -1,5 +1,5 @@
-//! Child agents: a session hands a piece of work to another session and gets a result. The messages of a child
-//! are never in a pack of its parent; its result is, by reference.
+//! Child agents: a session hands a piece of work to another session and gets a result. The messages of a
+//! child are never in a pack of its parent; its result is, by reference.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -16,11 +16,11 @@ use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{At, Kind, Op, Page, Precondition};
 use garth_engine::path::{Name, TreePath, check_id};
 
-/// Most children of a session.
+/// Limit on the children of a session.
 pub const MAX_CHILDREN: usize = 1000;
-/// Most sessions that end with the one that spawned them.
+/// Limit on the sessions that end together with a child.
 const MAX_FAMILY: usize = 1000;
-/// Most artifacts of a result.
+/// Limit on the artifacts of a result.
 const MAX_ARTIFACTS: usize = 100;
 /// Longest summary of a result in the references of its parent, in characters.
 const SUMMARY: usize = 200;
@@ -28,22 +28,22 @@ const SUMMARY: usize = 200;
 /// Status of a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChildStatus {
-    /// It was not begun.
+    /// It has not started.
     Pending,
-    /// It is at work.
+    /// It is working.
     Active,
-    /// It has a result.
+    /// It ended with a result.
     Done,
-    /// It failed.
+    /// It ended with an error.
     Error,
-    /// Somebody ended it.
+    /// It was cancelled.
     Cancelled,
 }
 
 impl ChildStatus {
     const ALL: [Self; 5] = [Self::Pending, Self::Active, Self::Done, Self::Error, Self::Cancelled];
 
-    /// As the file `status` says it.
+    /// Returns the word that the file `status` has.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -101,18 +101,18 @@ impl fmt::Display for ChildStatus {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Spawn {
-    /// Its id: the name of its directory below `context/child`.
+    /// Id: the name of its directory below `context/child`.
     pub id: String,
-    /// The agent that does it; if it is not given, the same.
+    /// Agent that does the work. Default: the agent of the parent.
     pub agent: Option<String>,
-    /// The session that it is done in; if it is not given, one of the id's name.
+    /// Session of the child. Default: the one named like the id.
     pub session: Option<String>,
-    /// What it has to know.
+    /// Task and context for the child, in Markdown.
     pub handoff: String,
 }
 
 impl Spawn {
-    /// A child of this id that gets this.
+    /// Returns a child of this id with this handoff.
     pub fn new(id: impl Into<String>, handoff: impl Into<String>) -> Self {
         Self { id: id.into(), agent: None, session: None, handoff: handoff.into() }
     }
@@ -122,11 +122,11 @@ impl Spawn {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Child {
-    /// Its id.
+    /// Id.
     pub id: String,
-    /// The agent that does it.
+    /// Agent that does the work.
     pub agent: String,
-    /// The session that it is done in.
+    /// Session that the work is done in.
     pub session: String,
     /// Status.
     pub status: ChildStatus,
@@ -140,20 +140,21 @@ pub struct ChildChange {
     pub status: Option<ChildStatus>,
     /// Result, in Markdown.
     pub result: Option<String>,
-    /// What it found elsewhere: entries as of `refs.jsonl`. Their sources are those of the child's session,
-    /// but for chunks and blobs, which are those of the parent: it collects only what nothing names here.
+    /// References, as entries of `refs.jsonl`. Sources are those of the session of the child. Chunks and
+    /// blobs must be those of the parent, which keeps what is named here from collection.
     pub refs: Option<String>,
-    /// Files that it made: the name of each below `artifact/`, and where it is. They are taken by reference.
+    /// Files to hand over: the name of each below `artifact/`, and its path. Their content is shared, not
+    /// copied.
     pub artifacts: Vec<(String, TreePath)>,
 }
 
 impl ChildChange {
-    /// Only this status.
+    /// Returns a change to this status.
     pub fn status(status: ChildStatus) -> Self {
         Self { status: Some(status), ..Self::default() }
     }
 
-    /// Done, with this result.
+    /// Returns a change to `done` with this result.
     pub fn done(result: impl Into<String>) -> Self {
         Self { result: Some(result.into()), ..Self::status(ChildStatus::Done) }
     }
@@ -315,8 +316,8 @@ impl<'a> Sessions<'a> {
         Ok(children)
     }
 
-    /// Sets the status of a child and stores its results. A final status cannot be changed. Once it is set, the
-    /// parent refers to the result, the references and the artifacts.
+    /// Sets the status of a child and stores its results. A final status cannot be changed. Once it is set,
+    /// the parent refers to the result, the references and the artifacts.
     ///
     /// # Errors
     /// `NotFound`; `Conflict` for a child that is at its end; `InvalidArgument`, also for references to
@@ -441,8 +442,8 @@ impl<'a> Sessions<'a> {
         Ok((Op::write(refs, text), condition))
     }
 
-    /// Returns what ends a session, its unfinished children and theirs. `parent`, by agent and session, is left
-    /// out even if it is among them.
+    /// Returns what ends a session, its unfinished children and theirs. `parent`, by agent and session, is
+    /// left out even if it is among them.
     pub(crate) async fn ended(
         &self,
         parent: (&str, &str),
@@ -452,8 +453,8 @@ impl<'a> Sessions<'a> {
         let mut changes = Vec::new();
         let now = self.env.now().to_rfc3339();
         let mut due = vec![(self.agent.clone(), session.to_owned(), state)];
-        // Any session can be named as a child, an ancestor too. The parent is left to the caller, which ends it
-        // with a state of its own, or keeps it; any other session is ended once.
+        // Any session can be named as a child, an ancestor too. The parent is left to the caller, which ends
+        // it with a state of its own, or keeps it; any other session is ended once.
         let mut seen = HashSet::from([(parent.0.to_owned(), parent.1.to_owned())]);
         while let Some((agent, session, state)) = due.pop() {
             let own = self.of_agent(&agent);

@@ -1,4 +1,4 @@
-//! Makes sessions: every file of one is there from its first moment.
+//! Creates sessions, with all of their files in one commit.
 
 use serde_json::{Map, json};
 
@@ -14,35 +14,35 @@ use crate::tries::Tries;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{At, Op, Precondition};
 
-/// Bytes of files that are there already, none of which is read.
+/// Size limit of existing files: they are looked up, and not read.
 const NONE: usize = 0;
 
-/// A session to make. Start from [`Create::new`] and set what differs.
+/// A session to create. Start from [`Create::new`] and set what differs.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Create {
-    /// The name of its directory.
+    /// Name of its directory.
     pub name: String,
-    /// What leads to it.
+    /// Session key.
     pub key: Option<SessionKey>,
-    /// What it is about.
+    /// Title.
     pub title: Option<String>,
-    /// The model that answers.
+    /// Name of the model.
     pub model: Option<String>,
-    /// How many tokens that model takes.
+    /// Context window of the model, in tokens.
     pub context_window: Option<u64>,
-    /// Where it works: an absolute path without `..`.
+    /// Working directory: an absolute path without `..`.
     pub cwd: String,
-    /// The child that it is: `{agent}/{session}#{id}` of the parent.
+    /// Parent, if it is the session of a child: `{agent}/{session}#{id}`.
     pub parent: Option<String>,
-    /// Its class, if it is not the author's.
+    /// Class. Default: that of the author.
     pub(crate) class: Option<String>,
-    /// The session that it goes on for.
+    /// Session that it replaces.
     pub(crate) previous: Option<String>,
 }
 
 impl Create {
-    /// A session of this name that works at `/`.
+    /// Returns a session of this name with the working directory `/`.
     pub fn new(name: impl Into<String>) -> Self {
         let (name, cwd) = (name.into(), "/".to_owned());
         Self {
@@ -58,25 +58,25 @@ impl Create {
         }
     }
 
-    /// With this key.
+    /// Sets the session key.
     #[must_use]
     pub fn key(self, key: SessionKey) -> Self {
         Self { key: Some(key), ..self }
     }
 
-    /// With this title.
+    /// Sets the title.
     #[must_use]
     pub fn title(self, title: impl Into<String>) -> Self {
         Self { title: Some(title.into()), ..self }
     }
 
-    /// For this model, which takes so many tokens.
+    /// Sets the model and its context window, in tokens.
     #[must_use]
     pub fn model(self, model: impl Into<String>, context_window: Option<u64>) -> Self {
         Self { model: Some(model.into()), context_window, ..self }
     }
 
-    /// That works there.
+    /// Sets the working directory.
     #[must_use]
     pub fn cwd(self, cwd: impl Into<String>) -> Self {
         Self { cwd: cwd.into(), ..self }
@@ -84,7 +84,7 @@ impl Create {
 }
 
 impl Sessions<'_> {
-    /// Makes a session, in one commit. Files that are in its directory already stay.
+    /// Creates a session, in one commit. Existing files in its directory stay as they are.
     ///
     /// # Errors
     /// `InvalidArgument`; `AlreadyExists`; from the filesystem.
@@ -110,7 +110,8 @@ impl Sessions<'_> {
         Ok(made)
     }
 
-    /// What makes a session, if nobody else makes one meanwhile.
+    /// Returns the operations that create a session, on the condition that nobody else creates one of its
+    /// files.
     pub(crate) async fn create_ops(
         &self,
         create: &Create,

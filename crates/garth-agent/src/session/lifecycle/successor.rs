@@ -1,4 +1,4 @@
-//! Ends a session and makes the one that goes on in its place, as a part of one commit.
+//! Ends a session and creates its successor, as a part of one commit: what a reset does to the sessions.
 
 use super::create::Create;
 use crate::ids::uuid;
@@ -12,43 +12,44 @@ use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{At, Op, Precondition, VersionId};
 use garth_engine::path::{TreePath, check_id};
 
-/// Names that are tried for the next session: `work-2`, `work-3` and so on.
+/// Names tried for the successor: `work-2`, `work-3` and so on.
 const MAX_NAMES: u64 = 1000;
 
-/// A part of a commit.
+/// Part of a commit that ends a session and creates its successor.
 #[derive(Debug)]
 pub(crate) struct SuccessionPlan {
     pub(crate) ops: Vec<Op>,
     pub(crate) conditions: Vec<(At, Precondition)>,
-    /// The session that goes on.
+    /// The successor.
     pub(crate) next: Listed,
 }
 
-/// What is known of a session that is to be closed.
+/// A session to close, as it was read.
 #[derive(Debug)]
-pub(crate) struct Closed {
+pub(crate) struct CloseTarget {
     pub(crate) listed: Listed,
-    /// Its `meta.json`.
+    /// `meta.json` as it was read.
     pub(crate) file: File,
-    /// The messages, and their version.
+    /// Path and version of the messages.
     pub(crate) messages: (TreePath, VersionId),
-    /// How many there are.
+    /// Number of messages.
     pub(crate) lines: u64,
 }
 
 impl Sessions<'_> {
-    /// What is known of a session. The version of its messages is read before their number: what comes later
-    /// makes the commit fail.
-    pub(crate) async fn to_close(&self, session: &str) -> Result<Closed> {
+    /// Reads a session to close. The version of the messages is read before their number, so that later
+    /// messages make the commit fail.
+    pub(crate) async fn close_target(&self, session: &str) -> Result<CloseTarget> {
         let (file, _) = self.meta(session).await?;
         let listed = self.get(session).await?;
         let path = self.file(session, Log::Messages.file())?;
         let etag = self.fs.stat(&At::from(&path)).await?.etag;
         let lines = self.end(session, Log::Messages).await?.lines;
-        Ok(Closed { listed, file, messages: (path, etag), lines })
+        Ok(CloseTarget { listed, file, messages: (path, etag), lines })
     }
 
-    /// The line that a message has in an archive, or the first behind it: what was withdrawn is not there.
+    /// Returns the line of a message in an archive, which lacks withdrawn messages; for one of these, the
+    /// next line.
     pub(crate) async fn archived_line(&self, session: &str, line: u64) -> Result<u64> {
         let gone = self.withdrawn(session, 1..=line.saturating_sub(1)).await?;
         let mut gone: Vec<_> = gone.into_iter().map(|lines| (*lines.start(), *lines.end())).collect();
@@ -62,11 +63,11 @@ impl Sessions<'_> {
         Ok(line - left_out)
     }
 
-    /// What ends a session whose messages are in an archive, if it has any, and makes the next one, of this
-    /// name if one is given. If anything is said in it meanwhile, the commit fails with `Conflict`.
-    pub(crate) async fn closing(
+    /// Returns what ends a session and creates the next one, under `name` if given. `archive` has the
+    /// messages, if there are any. The commit fails with `Conflict` if the session changes before it.
+    pub(crate) async fn succession(
         &self,
-        closed: &Closed,
+        closed: &CloseTarget,
         archive: Option<&TreePath>,
         name: Option<&str>,
         reason: &str,
@@ -97,7 +98,7 @@ impl Sessions<'_> {
         Ok(SuccessionPlan { ops, conditions, next })
     }
 
-    /// What makes the next session, with the first name that is free.
+    /// Returns what creates the next session, under the first free name.
     async fn next_ops(
         &self,
         session: &str,
@@ -129,7 +130,7 @@ impl Sessions<'_> {
     }
 }
 
-/// Whether a name was made by garth: what follows one is named anew.
+/// Returns true for a UUID. The successor of a session that has one as its name gets a new UUID.
 fn is_uuid(name: &str) -> bool {
     let parts: Vec<usize> = name.split('-').map(str::len).collect();
     let is_hex = |byte: u8| byte == b'-' || byte.is_ascii_hexdigit();

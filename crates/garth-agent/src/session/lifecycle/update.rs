@@ -1,5 +1,4 @@
-//! Sets what may be set of a session: its state, where it works, what it is called, what comes first in
-//! packs.
+//! Updates a session: its state, working directory, title, model and pack budget.
 
 use crate::session::handle::Sessions;
 use crate::session::store::files::{BUDGET, CWD, META, STATE, UPDATED_AT};
@@ -11,46 +10,46 @@ use garth_engine::error::{Error, Result};
 use garth_engine::model::Op;
 use garth_engine::path::TreePath;
 
-/// Longest title or name of a model, in bytes.
+/// Longest title, and longest name of a model, in bytes.
 const MAX_LABEL: usize = 1024;
 
-/// What to set; what is not given stays.
+/// Fields to set; omitted ones stay.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Change {
-    /// At work, at rest or at its end.
+    /// State.
     pub state: Option<State>,
-    /// Where it works: an absolute path without `..`.
+    /// Working directory: an absolute path without `..`.
     pub cwd: Option<String>,
-    /// What it is about; the empty text takes the title away.
+    /// Title; empty to remove it.
     pub title: Option<String>,
-    /// The model that answers; the empty text takes it away.
+    /// Name of the model; empty to remove it.
     pub model: Option<String>,
-    /// How many tokens that model takes; 0 takes that away.
+    /// Context window of the model, in tokens; 0 to remove it.
     pub context_window: Option<u64>,
-    /// How many tokens its packs have; 0: as many as it takes; nothing: what the model takes.
+    /// Token budget of packs: `Some(0)` for no limit, `None` for the context window of the model.
     pub budget: Option<Option<u64>>,
 }
 
 impl Change {
-    /// This state.
+    /// Returns a change to this state.
     pub fn state(state: State) -> Self {
         Self { state: Some(state), ..Self::default() }
     }
 
-    /// This directory to work at.
+    /// Returns a change of the working directory.
     pub fn cwd(cwd: impl Into<String>) -> Self {
         Self { cwd: Some(cwd.into()), ..Self::default() }
     }
 
-    /// This title.
+    /// Returns a change of the title.
     pub fn title(title: impl Into<String>) -> Self {
         Self { title: Some(title.into()), ..Self::default() }
     }
 }
 
 impl Sessions<'_> {
-    /// Sets it, in one commit.
+    /// Updates a session, in one commit. A final state cancels its unfinished children.
     ///
     /// # Errors
     /// `InvalidArgument`; `NotFound`; from the filesystem.
@@ -112,7 +111,7 @@ impl Sessions<'_> {
         self.get(session).await
     }
 
-    /// What sets a state; `meta` tells since when it is final.
+    /// Returns the operation that sets a state, and sets in `meta` since when it is final.
     pub(crate) fn state_ops(
         &self,
         session: &str,
@@ -126,7 +125,7 @@ impl Sessions<'_> {
     }
 }
 
-/// Refuses what is no place to work at.
+/// Checks a working directory.
 pub(crate) fn check_cwd(cwd: &str) -> Result<()> {
     let bad =
         || Error::invalid(format!("{cwd}: a session works at an absolute path without `..`, such as /work"));
@@ -137,7 +136,7 @@ pub(crate) fn check_cwd(cwd: &str) -> Result<()> {
     TreePath::parse(cwd).map(drop).map_err(|_| bad())
 }
 
-/// Refuses what is too long for one line, or more than one.
+/// Checks that a title or name is one line of a bearable length.
 pub(crate) fn check_label(what: &str, text: &str) -> Result<()> {
     if (1..=MAX_LABEL).contains(&text.len()) && !text.chars().any(char::is_control) {
         return Ok(());

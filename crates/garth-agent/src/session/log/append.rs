@@ -1,4 +1,8 @@
-//! Appends messages and events: one or many, in one commit, each once.
+//! Appends messages and events to a session, in one commit.
+//!
+//! An append first reads which ids exist, where the log ends and what `meta.json` says. It commits on the
+//! condition that this still holds, and starts again if another writer was faster. An append without ids only
+//! holds `meta.json`, which most appends do not write, so appends rarely make each other start again.
 
 use std::ops::RangeInclusive;
 
@@ -19,103 +23,104 @@ use crate::tries::Tries;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{At, Batch, MAX_INLINE_BODY, Op, Precondition, Seq};
 
-/// Most messages and events of one append, of each.
+/// Limit on the messages, and on the events, of one append. It bounds the lookups: one for each given id.
 pub const MAX_APPENDED: usize = 1000;
 
-/// What to append. Start from [`Append::messages`] or [`Append::events`].
+/// Messages and events to append. Start from [`Append::messages`] or [`Append::events`].
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Append {
-    /// What was said, in its order.
+    /// Messages, in the order in which they are appended.
     pub messages: Vec<Draft>,
-    /// What was done, in its order.
+    /// Events, in the order in which they are appended.
     pub events: Vec<Draft>,
-    /// The run that they are of, where they do not say it themselves.
+    /// Run of the lines that name none. Without it, the events of one append share a generated run, and
+    /// messages have none.
     pub run: Option<String>,
-    /// The id of the last message that the caller knows: if others came since, nothing is appended.
+    /// Id of the last message that the caller knows. The append fails with `Conflict` if others follow it.
     pub after: Option<String>,
-    /// Tokens that were taken.
+    /// Tokens to add to the usage of the session. They are added on every call, even if no line is new.
     pub usage: Option<Usage>,
-    /// Its state from now on.
+    /// New state of the session.
     pub state: Option<State>,
-    /// What the messages are made of.
+    /// Native form of the messages, appended to `native/{format}.jsonl` in the same commit.
     pub(crate) native: Option<Natives>,
-    /// A field of `meta.json` that is set with it.
+    /// Field of `meta.json` to set in the same commit.
     noted: Option<(&'static str, Value)>,
 }
 
 impl Append {
-    /// These messages.
+    /// Returns an append of these messages.
     pub fn messages(messages: impl IntoIterator<Item = Draft>) -> Self {
         Self { messages: messages.into_iter().collect(), ..Self::default() }
     }
 
-    /// These events.
+    /// Returns an append of these events.
     pub fn events(events: impl IntoIterator<Item = Draft>) -> Self {
         Self { events: events.into_iter().collect(), ..Self::default() }
     }
 
-    /// These events as well.
+    /// Sets the events.
     #[must_use]
     pub fn and_events(self, events: impl IntoIterator<Item = Draft>) -> Self {
         Self { events: events.into_iter().collect(), ..self }
     }
 
-    /// In this run.
+    /// Sets the run of the lines that name none.
     #[must_use]
     pub fn run(self, run: impl Into<String>) -> Self {
         Self { run: Some(run.into()), ..self }
     }
 
-    /// Only behind this message.
+    /// Requires this message to be the last one of the session.
     #[must_use]
     pub fn after(self, id: impl Into<String>) -> Self {
         Self { after: Some(id.into()), ..self }
     }
 
-    /// With this field of `meta.json`.
+    /// Sets a field of `meta.json` in the same commit.
     pub(crate) fn noting(self, field: &'static str, value: Value) -> Self {
         Self { noted: Some((field, value)), ..self }
     }
 
-    /// With so many tokens taken.
+    /// Adds tokens to the usage of the session.
     #[must_use]
     pub fn usage(self, usage: Usage) -> Self {
         Self { usage: Some(usage), ..self }
     }
 }
 
-/// What an append did.
+/// Result of an append.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Appended {
-    /// The ids of the messages, in the order in which they were given.
+    /// Ids of the given messages, in their order, skipped ones included.
     pub messages: Vec<String>,
-    /// Those of the events.
+    /// Ids of the given events, likewise.
     pub events: Vec<String>,
-    /// The lines of the messages that were not there yet.
+    /// Line numbers of the messages that were appended; `None` if all were skipped.
     pub lines: Option<RangeInclusive<u64>>,
-    /// The commit; none if all of it was there.
+    /// The commit; `None` if there was nothing to change.
     pub seq: Option<Seq>,
 }
 
-/// Lines of one log, ready to be appended.
+/// Lines of one log, completed and checked.
 struct PreparedLines<'a> {
     log: Log,
-    /// As they were given.
+    /// Drafts as the caller gave them. A repeat is recognised by these: `drafts` have new times on each call.
     given: &'a [Draft],
     ids: Vec<String>,
-    /// With what was missing.
+    /// Drafts with id, time and run filled in.
     drafts: Vec<Draft>,
-    /// Whether some ids were given: those may be there already.
+    /// True if the caller gave some of the ids. Only a given id can be in the log already.
     with_ids: bool,
-    /// The pictures that were taken out of them.
+    /// Images that were moved from the messages to files.
     pictures: ExtractedImages,
 }
 
 impl Sessions<'_> {
-    /// Appends messages and events, in one commit. One whose id is there with the same content is not
-    /// appended again, so that an append can be repeated.
+    /// Appends messages and events in one commit. A line whose id exists with the same content is skipped, so
+    /// that an append with ids can be repeated.
     ///
     /// # Errors
     /// `InvalidArgument` for lines of another form, and a session that was reset; `Conflict` for an id that
@@ -139,7 +144,7 @@ impl Sessions<'_> {
         }
     }
 
-    /// Fills in what was not given, and refuses what is none of the log.
+    /// Fills in missing ids, times and runs. Rejects lines that do not match the schema of the log.
     fn ready<'d>(&self, log: Log, given: &'d [Draft], append: &Append) -> Result<PreparedLines<'d>> {
         let now = self.env.now().to_rfc3339();
         let mut run = append.run.clone();
@@ -244,7 +249,8 @@ impl Sessions<'_> {
         Ok(appended)
     }
 
-    /// What else changes with an append: when, the state, the tokens.
+    /// Builds the batch: `ops`, state, usage and `updated_at`, on the condition that `meta.json` has not
+    /// changed.
     async fn with_rest(&self, session: &str, append: &Append, mut ops: Vec<Op>) -> Result<Batch> {
         let now = self.env.now().to_rfc3339();
         let meta_file = self.file(session, META)?;
@@ -282,7 +288,7 @@ impl Sessions<'_> {
         Ok(conditions.into_iter().fold(batch, |batch, (at, that)| batch.require(at, that)))
     }
 
-    /// Those that are not there yet.
+    /// Returns the drafts whose id is not in the log. Fails with `Conflict` if one exists with other content.
     async fn new_of(&self, session: &str, ready: &PreparedLines<'_>) -> Result<Vec<Draft>> {
         if !ready.with_ids {
             return Ok(ready.drafts.clone());
@@ -306,7 +312,7 @@ impl Sessions<'_> {
         Ok(new)
     }
 
-    /// Refuses to append behind a message that is not the last.
+    /// Checks that `after` is the last message. Fails with `Conflict`, naming the lines that follow it.
     async fn check_last(&self, session: &str, after: &str, end: End) -> Result<()> {
         let Some(line) = self.line_with(session, Log::Messages, &id_key(after)).await? else {
             return Err(Error::new(ErrorKind::NotFound, format!("{after}: {session} has no such message")));
@@ -322,7 +328,7 @@ impl Sessions<'_> {
         Err(Error::new(ErrorKind::Conflict, message))
     }
 
-    /// Writes the text of the last assistant message that has some.
+    /// Returns the write of `latest.md`, if a new message of the assistant has text.
     fn latest_of(&self, session: &str, new: &[Draft]) -> Result<Option<Op>> {
         let messages = new.iter().rev().filter_map(|draft| Message::parse(&draft.line()).ok());
         let mut texts = messages.filter(|message| message.role == Role::Assistant).map(|said| said.text());

@@ -1,6 +1,6 @@
-//! Lines to append: messages and events as they are given, and the one form in which they are written. What
-//! somebody gave is written as it is, to the last digit; ids and what is short come first, so that a line is
-//! found by them however long its content.
+//! Lines to append, and the one form in which they are written. Values are written as they were given, to the
+//! last digit. Ids and short fields come first, so that a reader finds them without the content, however long
+//! that is.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -15,39 +15,39 @@ use garth_engine::rule::json;
 use garth_engine::rule::schema::{Budget, MAX_STEPS, Schema};
 use crate::system::session_lines::{EVENT, MESSAGE};
 
-/// Strings of so many bytes are stored on their own, 64 KiB: the same one is stored once, however often it is
-/// said.
+/// Length from which a string is stored by itself, 64 KiB: equal ones are stored once, however often they
+/// occur.
 const LONG: usize = 64 << 10;
 
-/// The fields that come first, in their order; `content` is the last.
+/// Fields that come first, in their order; `content` is the last.
 const FIRST: [&str; 7] = ["id", "role", "run", "type", "created_at", "parent", "native"];
 const LAST: &str = "content";
 
-/// Who says a message.
+/// Role of the author of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// Who runs the agent.
+    /// The operator of the agent.
     System,
-    /// Whom it serves.
+    /// The user.
     User,
     /// The model.
     Assistant,
-    /// What a tool gave.
+    /// A tool.
     Tool,
 }
 
-/// A message or event to append. What is missing of `id`, `run` and `created_at` is made.
+/// A message or event to append. Missing `id`, `run` and `created_at` are filled in.
 #[derive(Clone, Debug)]
 pub struct Draft {
     fields: BTreeMap<String, Box<RawValue>>,
 }
 
 impl Draft {
-    /// Reads a JSON object.
+    /// Parses a JSON object.
     ///
     /// # Errors
-    /// `InvalidArgument` for what is none, or has a key twice.
+    /// `InvalidArgument` for another value, invalid JSON, or a repeated key.
     pub fn parse(text: &str) -> Result<Self> {
         let bad = |why: String| Error::invalid(format!("has to be a JSON object: {why}"));
         json::read(text.as_bytes()).map_err(|flaw| bad(flaw.to_string()))?;
@@ -57,27 +57,27 @@ impl Draft {
         Ok(Self { fields })
     }
 
-    /// What the user says.
+    /// Returns a message of the user.
     pub fn user(text: impl Into<String>) -> Self {
         Self::message(Role::User, &text.into())
     }
 
-    /// What the model says.
+    /// Returns a message of the assistant.
     pub fn assistant(text: impl Into<String>) -> Self {
         Self::message(Role::Assistant, &text.into())
     }
 
-    /// A message with this text, or these blocks.
+    /// Returns a message with this text, or these blocks.
     pub fn message(role: Role, content: &(impl Serialize + ?Sized)) -> Self {
         Self { fields: BTreeMap::new() }.with("role", &role).with(LAST, content)
     }
 
-    /// An event of this type.
+    /// Returns an event of this type.
     pub fn event(kind: &str) -> Self {
         Self { fields: BTreeMap::new() }.with("type", kind)
     }
 
-    /// With this field. One that has no JSON form is left out.
+    /// Sets a field. A value without a JSON form is ignored.
     #[must_use]
     pub fn with(mut self, field: &str, value: &(impl Serialize + ?Sized)) -> Self {
         if let Ok(value) = serde_json::value::to_raw_value(value) {
@@ -86,40 +86,40 @@ impl Draft {
         self
     }
 
-    /// Without this field.
+    /// Removes a field.
     #[must_use]
     pub(crate) fn without(mut self, field: &str) -> Self {
         self.fields.remove(field);
         self
     }
 
-    /// A field that is text.
+    /// Returns a field that is text.
     pub(crate) fn text(&self, field: &str) -> Option<String> {
         serde_json::from_str(self.fields.get(field)?.get()).ok()
     }
 
-    /// A field as it is written.
+    /// Returns the JSON of a field.
     pub(crate) fn raw(&self, field: &str) -> Option<&str> {
         Some(self.fields.get(field)?.get())
     }
 
-    /// A field.
+    /// Returns a field.
     pub(crate) fn value(&self, field: &str) -> Option<&RawValue> {
         self.fields.get(field).map(|value| &**value)
     }
 
-    /// Whether a field is there.
+    /// Returns true if a field is set.
     pub(crate) fn has(&self, field: &str) -> bool {
         self.fields.contains_key(field)
     }
 
-    /// Whether a line that is there says all that this says.
+    /// Returns true if a stored line has all fields of this draft, with the same values.
     pub(crate) fn is_said_by(&self, line: &str) -> bool {
         let Ok(there) = Self::parse(line) else { return false };
         self.fields.iter().all(|(field, value)| there.raw(field) == Some(value.get()))
     }
 
-    /// Refuses what is none of its log.
+    /// Checks the line against the schema of its log.
     pub(crate) fn check(&self, log: Log) -> Result<()> {
         static MESSAGES: LazyLock<Schema> =
             LazyLock::new(|| Schema::compile(MESSAGE).expect("the crate's own schemas are well formed"));
@@ -133,7 +133,7 @@ impl Draft {
         judged.map_err(|wrong| Error::invalid(wrong.to_string()))
     }
 
-    /// As it is written, without a line feed.
+    /// Returns the line as it is written, without its line feed.
     pub(crate) fn line(&self) -> String {
         let is_other = |name: &&String| !FIRST.contains(&name.as_str()) && *name != LAST;
         let names = FIRST.into_iter().filter(|name| self.has(name));
@@ -149,7 +149,7 @@ impl Draft {
     }
 }
 
-/// A JSON text without the space between its parts: a line feed among it would be the end of the line.
+/// Returns a JSON text without the white space between its parts: a line feed there would end the line.
 pub(crate) fn compacted(json: &str) -> String {
     let (mut text, mut in_string, mut escaped) = (String::with_capacity(json.len()), false, false);
     for character in json.chars() {
@@ -166,12 +166,12 @@ pub(crate) fn compacted(json: &str) -> String {
     text
 }
 
-/// The same of a value.
+/// Returns a value without the white space between its parts.
 pub(crate) fn compact(value: &RawValue) -> Box<RawValue> {
     RawValue::from_string(compacted(value.get())).unwrap_or_else(|_| value.to_owned())
 }
 
-/// Where the strings of [`LONG`] bytes and more lie in lines that begin at `from`, each with its two ends.
+/// Returns both ends of each string of [`LONG`] bytes or more, in lines that start at `from`.
 pub(crate) fn cuts(lines: &str, from: u64) -> Vec<u64> {
     let (mut cuts, mut begun, mut escaped) = (Vec::new(), None, false);
     for (at, byte) in lines.bytes().enumerate() {

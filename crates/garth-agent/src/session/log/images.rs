@@ -1,4 +1,5 @@
-//! ExtractedImages of a session with a session key: in an append they leave the messages for files of their own.
+//! Images in appended messages. In a session with a session key they are moved to files of their own, and the
+//! messages name these.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -11,22 +12,22 @@ use crate::session::handle::Sessions;
 use garth_engine::error::{Error, Result};
 use garth_engine::model::{Body, Op};
 
-/// Bytes of pictures that one commit holds in memory, 4 MiB; what is more is staged.
+/// Bytes of images that one commit holds in memory, 4 MiB; further ones are staged.
 const HELD: usize = 4 << 20;
 
-/// What was taken out of messages, by their ids.
+/// Images that were moved out of messages, by the ids of these.
 #[derive(Debug, Default)]
 pub(crate) struct ExtractedImages(BTreeMap<String, MessageImages>);
 
 #[derive(Debug)]
 struct MessageImages {
-    /// The content without them.
+    /// Content that names the files instead.
     content: Box<RawValue>,
     files: Vec<Taken>,
 }
 
 impl ExtractedImages {
-    /// Whether a line that is there says what a draft says whose pictures are files by now.
+    /// Returns true if a stored line has the fields of a draft, once its images are files.
     pub(crate) fn is_said_by(&self, id: &str, given: &Draft, line: &str) -> bool {
         let taking = self.0.get(id);
         taking.is_some_and(|taking| given.clone().with("content", &taking.content).is_said_by(line))
@@ -34,15 +35,15 @@ impl ExtractedImages {
 }
 
 impl<'a> Sessions<'a> {
-    /// The media of the account that the sessions are in.
+    /// Returns the media of the account.
     pub(crate) fn media(&self) -> Media<'a> {
         Media::new(self.fs, self.env.clone()).author(self.author.clone())
     }
 
-    /// Takes the pictures out of messages, if the session has a session key, and the tree reaches its media.
+    /// Moves the images out of messages, if the session has a session key and this view reaches its media.
     ///
     /// # Errors
-    /// `InvalidArgument` for what is no base64; `TooLarge` for a picture that is; `NotFound`.
+    /// `InvalidArgument` for invalid base64; `TooLarge` for an image above the limit; `NotFound`.
     pub(crate) async fn extract_images(
         &self,
         session: &str,
@@ -70,7 +71,7 @@ impl<'a> Sessions<'a> {
         Ok(pictures)
     }
 
-    /// What writes the pictures of messages that are new.
+    /// Returns the writes of the images of new messages.
     pub(crate) async fn image_ops(&self, pictures: &ExtractedImages, new: &[Draft]) -> Result<Vec<Op>> {
         let (mut ops, mut held) = (Vec::new(), 0);
         for draft in new {
@@ -92,7 +93,7 @@ impl<'a> Sessions<'a> {
         Ok(ops)
     }
 
-    /// The UUIDs of the media that the messages of a session refer to, but those that were withdrawn.
+    /// Returns the UUIDs of the media that the messages of a session refer to, withdrawn ones left out.
     ///
     /// # Errors
     /// `NotFound`; from the filesystem.
@@ -110,7 +111,7 @@ impl<'a> Sessions<'a> {
     }
 }
 
-/// Adds the UUIDs of the media that lines of messages refer to. What is no message refers to none.
+/// Adds the UUIDs of the media that lines of messages refer to. Invalid lines refer to none.
 pub fn media_referred<'l>(lines: impl IntoIterator<Item = &'l str>, found: &mut HashSet<String>) {
     for line in lines.into_iter().filter(|line| line.contains("image")) {
         let Ok(message) = Message::parse(line) else { continue };
@@ -119,7 +120,7 @@ pub fn media_referred<'l>(lines: impl IntoIterator<Item = &'l str>, found: &mut 
     }
 }
 
-/// The media that a block refers to, or what is in it.
+/// Returns the media that a block, or a block inside it, refers to.
 fn keys_of(block: &Block) -> Vec<MediaKey> {
     match block {
         Block::Image { source: ImageSource::Path(path), .. } => path.parse().into_iter().collect(),

@@ -1,5 +1,5 @@
-//! Reads lines of messages and events, by their numbers: what a read costs grows with the lines that are
-//! asked for, and not with those before them.
+//! Reads lines of messages and events by their numbers. The cost of a read grows with the lines that are
+//! asked for, not with those before them.
 
 use std::ops::{Range, RangeInclusive};
 
@@ -11,59 +11,59 @@ use garth_engine::model::{At, ByteRange, FindItem, FindQuery};
 use garth_engine::path::TreePath;
 use crate::system::projections::sessions::{WITHDRAWN, line_key, withdrawn, withdrawn_key};
 
-/// Bytes that are read at a time.
+/// Bytes read at a time.
 const PIECE: u64 = 128 << 10;
 
-/// Longest line that is read: a rule lets none be longer.
+/// Longest line that is read. A rule prevents longer ones.
 const MAX_LINE: usize = 16 << 20;
 
-/// Bytes of lines from which on a page ends if nothing else is said, 4 MiB.
+/// Default of the bytes at which a page ends, 4 MiB.
 pub(crate) const MAX_PAGE_BYTES: usize = 4 << 20;
 
-/// Most lines of a page.
+/// Limit on the lines of a page.
 const MAX_PAGE_LINES: usize = 10_000;
 
-/// Which lines.
+/// A selection of lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Select {
-    /// Of what.
+    /// The log.
     pub log: Log,
-    /// Their numbers; the first is 1.
+    /// Line numbers; the first is 1.
     pub lines: RangeInclusive<u64>,
-    /// Whether messages that were withdrawn are among them.
+    /// True to include withdrawn messages.
     pub withdrawn: bool,
-    /// Bytes of lines from which on a page ends, 4 MiB if nothing else is said.
+    /// Bytes at which a page ends.
     pub(crate) page_bytes: usize,
 }
 
 impl Select {
-    /// These messages, but those that were withdrawn.
+    /// Selects messages, withdrawn ones left out.
     pub fn messages(lines: RangeInclusive<u64>) -> Self {
         Self { log: Log::Messages, lines, withdrawn: false, page_bytes: MAX_PAGE_BYTES }
     }
 
-    /// These events.
+    /// Selects events.
     pub fn events(lines: RangeInclusive<u64>) -> Self {
         Self { log: Log::Events, lines, withdrawn: true, page_bytes: MAX_PAGE_BYTES }
     }
 
-    /// With what was withdrawn.
+    /// Includes withdrawn messages.
     #[must_use]
     pub fn with_withdrawn(self) -> Self {
         Self { withdrawn: true, ..self }
     }
 }
 
-/// A line.
+/// A line of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Line {
-    /// Its number; the first is 1.
+    /// Line number; the first is 1.
     pub number: u64,
-    /// Where it lies, without its line feed.
+    /// Byte range in the file, without the line feed.
     pub bytes: Range<u64>,
-    /// Its text.
+    /// Text, without the line feed.
     pub text: String,
 }
 
@@ -71,26 +71,26 @@ pub struct Line {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Lines {
-    /// In their order.
+    /// The lines, in their order.
     pub items: Vec<Line>,
-    /// The line to go on with, if there are more that were asked for.
+    /// Number at which the next page starts, if more lines were asked for.
     pub next: Option<u64>,
 }
 
-/// Where a log ends.
+/// End of a log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct End {
-    /// How many lines there are.
+    /// Number of lines.
     pub lines: u64,
-    /// How many bytes.
+    /// Number of bytes.
     pub bytes: u64,
-    /// Whether the last line has no line feed yet.
+    /// True if the last line lacks its line feed.
     pub open: bool,
 }
 
 impl Sessions<'_> {
-    /// A page of lines: as many of those asked for as fit.
+    /// Returns a page with as many of the selected lines as fit.
     ///
     /// # Errors
     /// `NotFound` for a session that is not there; from the filesystem.
@@ -109,7 +109,7 @@ impl Sessions<'_> {
         Ok(page)
     }
 
-    /// How many lines there are.
+    /// Returns the end of a log.
     ///
     /// # Errors
     /// `NotFound` for a session that is not there; from the filesystem.
@@ -117,7 +117,7 @@ impl Sessions<'_> {
         self.end_of(&self.file(session, log.file())?).await.map_err(|error| no_session(error, session))
     }
 
-    /// How many lines a file has.
+    /// Returns the end of a file of lines.
     pub(crate) async fn end_of(&self, file: &TreePath) -> Result<End> {
         let size = self.fs.stat(&At::from(file)).await?.size;
         let query = FindQuery::ends(projections::SESSION_LINE).within(file.clone()).limit(1);
@@ -127,7 +127,7 @@ impl Sessions<'_> {
         Ok(End { lines: line.number - u64::from(!open), bytes: size.max(line.bytes.start), open })
     }
 
-    /// The lines of a log that have a key, from a number on, in their order.
+    /// Returns the lines of a log that have a key, from a line number on, in their order.
     pub(crate) async fn keyed(
         &self,
         session: &str,
@@ -144,7 +144,7 @@ impl Sessions<'_> {
         Ok(self.fs.find(&query.within(file.clone())).await?.items)
     }
 
-    /// The first line that has a key, with its text.
+    /// Returns the first line that has a key.
     pub(crate) async fn line_with(&self, session: &str, log: Log, key: &str) -> Result<Option<Line>> {
         let found = self.keyed(session, log, key, 0, 1).await?;
         let Some(place) = found.into_iter().find_map(|item| item.line) else { return Ok(None) };
@@ -158,7 +158,7 @@ impl Sessions<'_> {
             .map_err(|_| Error::at(ErrorKind::Corrupt, file, "has a line that is not UTF-8"))
     }
 
-    /// Bytes of a file, so many that they may be held.
+    /// Reads a byte range of a file into memory. The caller bounds it.
     pub(crate) async fn bytes_of(&self, file: &TreePath, bytes: Range<u64>) -> Result<Vec<u8>> {
         let mut read = Vec::new();
         while bytes.start + (read.len() as u64) < bytes.end {
@@ -173,7 +173,7 @@ impl Sessions<'_> {
         Ok(read)
     }
 
-    /// Where the line is from which on a line is read: its number and first byte.
+    /// Returns number and first byte of the nearest indexed line at or before a line.
     async fn place_before(&self, file: &TreePath, number: u64) -> Result<Option<(u64, u64)>> {
         let (key, first) = line_key(number);
         if first == 1 {
@@ -183,7 +183,7 @@ impl Sessions<'_> {
         Ok(found.into_iter().find_map(|item| item.line).map(|line| (line.number, line.bytes.start)))
     }
 
-    /// Lines as they are, at most so many.
+    /// Returns lines, withdrawn ones included, at most `limit`.
     pub(crate) async fn raw_lines(
         &self,
         session: &str,
@@ -195,7 +195,7 @@ impl Sessions<'_> {
         lines.map_err(|error| no_session(error, session))
     }
 
-    /// Lines of a file as they are, at most so many, and about so many bytes.
+    /// Returns lines of a file, at most `limit` of them, and about `most` bytes.
     pub(crate) async fn lines_of(
         &self,
         file: &TreePath,
@@ -248,7 +248,7 @@ impl Sessions<'_> {
         Ok(page)
     }
 
-    /// The messages among these that were withdrawn, as stretches of lines.
+    /// Returns the ranges of withdrawn messages among some lines.
     ///
     /// # Errors
     /// From the filesystem.
@@ -260,7 +260,7 @@ impl Sessions<'_> {
         self.withdrawn_by(session, lines, u64::MAX).await
     }
 
-    /// The same, by the first so many events.
+    /// Returns the ranges that the first `events` events withdrew.
     pub(crate) async fn withdrawn_by(
         &self,
         session: &str,
@@ -298,7 +298,7 @@ impl Sessions<'_> {
     }
 }
 
-/// What is told of a session of which a file is not there.
+/// Returns the error for a session whose file is missing.
 fn no_session(error: Error, session: &str) -> Error {
     match error.kind() {
         ErrorKind::NotFound | ErrorKind::NotADirectory => missing(session),

@@ -1,4 +1,4 @@
-//! A message as it is read: who said it, and its blocks. `docs/specs/sessions.md` describes the form.
+//! A stored message: its role, and its blocks. `docs/specs/sessions.md` describes the format.
 
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
@@ -7,23 +7,23 @@ use serde_json::value::RawValue;
 use super::draft::Role;
 use garth_engine::error::{Error, Result};
 
-/// A message. What it says is as it was given, to the last digit of arguments.
+/// A message. Its content is as it was given, to the last digit of arguments.
 #[derive(Clone, Debug, Deserialize)]
 #[non_exhaustive]
 pub struct Message {
-    /// Its id.
+    /// Id.
     pub id: String,
-    /// Who said it.
+    /// Role of its author.
     pub role: Role,
-    /// The run that it is of.
+    /// Run that it belongs to.
     pub run: Option<String>,
-    /// The message that it follows.
+    /// Id of the message that it follows.
     pub parent: Option<String>,
-    /// When; RFC 3339.
+    /// Time; RFC 3339.
     pub created_at: String,
-    /// Where it is as an SDK stored it.
+    /// Line with its native form.
     pub native: Option<Native>,
-    /// What it says: text is one block.
+    /// Content; text is one block.
     #[serde(deserialize_with = "content::<_, Block>")]
     pub content: Vec<Block>,
 }
@@ -31,77 +31,77 @@ pub struct Message {
 /// A line of `native/{format}.jsonl`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Native {
-    /// The name of the file, without its extension.
+    /// Name of the file, without its extension.
     pub format: String,
-    /// The first is 1.
+    /// Line number; the first is 1.
     pub line: u64,
 }
 
-/// A part of a message.
+/// A content block of a message.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(from = "Flat<Content>")]
 pub enum Block {
     /// Text.
     Text(String),
-    /// A picture.
+    /// An image.
     Image {
-        /// Its type, such as `image/png`.
+        /// MIME type, such as `image/png`.
         mime_type: String,
-        /// Where it is.
+        /// Source of the image.
         source: ImageSource,
     },
-    /// What a model thought.
+    /// Reasoning of a model.
     Reasoning {
-        /// In words.
+        /// Text.
         text: Option<String>,
-        /// By which its maker knows it again.
+        /// Signature of the provider.
         signature: Option<String>,
-        /// What its maker alone can read.
+        /// Encrypted reasoning, which only the provider can read.
         redacted: Option<String>,
     },
-    /// A call of a tool.
+    /// A tool call.
     ToolCall {
-        /// By which its result is known.
+        /// Id, which its result names.
         id: String,
-        /// Of which tool.
+        /// Name of the tool.
         name: String,
-        /// An object, or a string with what the model gave instead of one; JSON, as it was written.
+        /// Arguments as JSON, as they were written: an object, or a string if the model gave no object.
         arguments: Box<RawValue>,
     },
-    /// The result of a call.
+    /// The result of a tool call.
     ToolResult {
-        /// Of which call.
+        /// Id of the call.
         call_id: String,
-        /// Of which tool.
+        /// Name of the tool.
         name: Option<String>,
-        /// Whether the tool failed.
+        /// True if the tool failed.
         error: bool,
-        /// Texts and pictures.
+        /// Texts and images.
         content: Vec<Block>,
     },
 }
 
-/// Where a picture is.
+/// Source of an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ImageSource {
-    /// Here, in base64.
+    /// Base64 in the message.
     Data(String),
-    /// At a URL.
+    /// A URL.
     Url(String),
-    /// In a file of the tree.
+    /// Path of a file in the tree.
     Path(String),
 }
 
 impl Message {
-    /// Reads a line of `messages.jsonl`.
+    /// Parses a line of `messages.jsonl`.
     ///
     /// # Errors
-    /// `InvalidArgument` for what is no message.
+    /// `InvalidArgument` for a line that is not a message.
     pub fn parse(line: &str) -> Result<Self> {
         serde_json::from_str(line).map_err(|error| Error::invalid(format!("is no message: {error}")))
     }
 
-    /// The calls that it has: their ids.
+    /// Returns the ids of its tool calls.
     pub fn calls(&self) -> impl Iterator<Item = &str> {
         self.content.iter().filter_map(|block| match block {
             Block::ToolCall { id, .. } => Some(id.as_str()),
@@ -109,7 +109,7 @@ impl Message {
         })
     }
 
-    /// The call that it has the result of.
+    /// Returns the id of the call whose result it has.
     pub fn result_of(&self) -> Option<&str> {
         self.content.iter().find_map(|block| match block {
             Block::ToolResult { call_id, .. } => Some(call_id.as_str()),
@@ -117,12 +117,12 @@ impl Message {
         })
     }
 
-    /// How many bytes of it are shown as text.
-    pub(crate) fn said(&self) -> usize {
+    /// Returns the number of bytes of it that are shown as text.
+    pub(crate) fn shown_bytes(&self) -> usize {
         bytes_of(&self.content)
     }
 
-    /// Its text for people: its texts, one after the other.
+    /// Returns its texts, separated by blank lines.
     pub fn text(&self) -> String {
         let texts = self.content.iter().filter_map(|block| match block {
             Block::Text(text) => Some(text.as_str()),
@@ -143,17 +143,17 @@ fn bytes_of(blocks: &[Block]) -> usize {
     blocks.iter().map(of).sum()
 }
 
-/// What the result of a call has.
+/// Content of a tool result.
 #[derive(Default, Deserialize)]
 #[serde(transparent)]
 struct Content(#[serde(deserialize_with = "content::<_, Part>")] Vec<Block>);
 
-/// A block within a result. What it has within itself is not read: blocks are no deeper.
+/// A block in a result. Blocks inside it are not read: results do not nest.
 #[derive(Deserialize)]
 #[serde(from = "Flat<IgnoredAny>")]
 struct Part(Block);
 
-/// A block as it is kept.
+/// A block as it is stored.
 #[derive(Deserialize)]
 struct Flat<C> {
     #[serde(rename = "type")]
@@ -234,7 +234,7 @@ impl Block {
     }
 }
 
-/// Text, or blocks.
+/// Deserializes text, or blocks.
 fn content<'de, D, B>(deserializer: D) -> Result<Vec<Block>, D::Error>
 where
     D: serde::Deserializer<'de>,

@@ -1,5 +1,5 @@
-//! Messages as an SDK stored them, `native/{format}.jsonl`: they are appended in the commit of what is made
-//! of them, and read by their numbers.
+//! Native messages, `native/{format}.jsonl`: messages as an SDK stored them. They are appended in the same
+//! commit as the messages derived from them, and read by their line numbers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,17 +13,17 @@ use garth_engine::error::{ErrorKind, Result};
 use garth_engine::model::{At, Op, Precondition};
 use garth_engine::path::TreePath;
 
-/// Lines that one look reads at most.
+/// Lines read ahead.
 const AHEAD: usize = 256;
 
 /// Native messages to append.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Natives {
-    /// The name of the file, without its extension.
+    /// Name of the file, without its extension.
     pub(crate) format: String,
-    /// Each on one line.
+    /// The native messages.
     pub(crate) lines: Vec<Box<RawValue>>,
-    /// By the ids of messages, which of the lines each is made of.
+    /// Index in `lines` of the native message of each message, by the id of the message.
     pub(crate) of: BTreeMap<String, usize>,
 }
 
@@ -32,7 +32,8 @@ impl Sessions<'_> {
         self.file(session, &format!("native/{format}.jsonl"))
     }
 
-    /// What appends the lines that new messages are made of; the messages then say where theirs is.
+    /// Returns the append of the native lines of new messages, and its condition. The messages get the number
+    /// of their line.
     pub(crate) async fn with_native(
         &self,
         session: &str,
@@ -68,7 +69,7 @@ impl Sessions<'_> {
     }
 }
 
-/// Reads native messages one by one, a few ahead.
+/// Reads native messages one by one, with read-ahead.
 pub(crate) struct Reader<'a> {
     sessions: &'a Sessions<'a>,
     file: TreePath,
@@ -80,7 +81,7 @@ impl<'a> Reader<'a> {
         Ok(Self { sessions, file: sessions.native_file(session, format)?, ahead: BTreeMap::new() })
     }
 
-    /// A line, if it is there.
+    /// Returns a line; `None` if it does not exist.
     pub(crate) async fn line(&mut self, number: u64) -> Result<Option<&str>> {
         if !self.ahead.contains_key(&number) {
             let last = number.saturating_add(AHEAD as u64);

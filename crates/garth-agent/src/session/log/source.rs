@@ -1,4 +1,4 @@
-//! Sources: how derived files name what they were made of, and what such a name leads to.
+//! Sources: the names by which derived files refer to what they were derived from, and their resolution.
 
 use std::fmt;
 use std::ops::{Range, RangeInclusive};
@@ -13,13 +13,13 @@ use garth_engine::model::{Kind, VersionId};
 use garth_engine::path::{TreePath, check_id};
 use crate::system::projections::sessions::{STRIDE, USER, id_key, result_key};
 
-/// Lines that a step back over messages looks at.
+/// Lines that one step back over the messages examines.
 const STEP: u64 = STRIDE;
 
-/// Most lines of one `tail`.
+/// Limit on the lines of one `tail`.
 const MAX_TAIL: u64 = 1_000_000;
 
-/// What a source names, within its session.
+/// Target of a source, within its session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum What {
@@ -29,7 +29,7 @@ pub enum What {
     Id(Log, String),
     /// `id..id`: the lines from one id to another.
     Ids(Log, String, String),
-    /// `tail:N`: the last messages that were not withdrawn, as many.
+    /// `tail:N`: the last N messages that were not withdrawn.
     Tail(u64),
     /// `user:latest`: the last message of the user that was not withdrawn.
     UserLatest,
@@ -46,14 +46,14 @@ pub enum What {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Source {
-    /// Of which session, if it is another.
+    /// Name of the session, if it is another one.
     pub session: Option<String>,
-    /// What.
+    /// Target.
     pub what: What,
 }
 
 impl Source {
-    /// Whether it may lead elsewhere later.
+    /// Returns true if it can lead elsewhere later.
     pub fn moves(&self) -> bool {
         matches!(self.what, What::Tail(_) | What::UserLatest)
     }
@@ -106,7 +106,7 @@ impl FromStr for Source {
     }
 }
 
-/// `12` or `12-18`.
+/// Parses `12` or `12-18`.
 fn lines_of(text: &str) -> Option<RangeInclusive<u64>> {
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     let number =
@@ -133,7 +133,7 @@ impl fmt::Display for Source {
     }
 }
 
-/// What a source leads to now.
+/// A resolved source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Resolved {
@@ -141,26 +141,26 @@ pub enum Resolved {
     Lines {
         /// The session.
         session: String,
-        /// Of what.
+        /// The log.
         log: Log,
-        /// Their numbers.
+        /// Line numbers.
         lines: RangeInclusive<u64>,
-        /// Where they lie.
+        /// Byte range.
         bytes: Range<u64>,
     },
     /// A file.
     File {
-        /// Where it is.
+        /// Path.
         path: TreePath,
-        /// Its state.
+        /// Version of its content.
         version: VersionId,
-        /// Bytes.
+        /// Size.
         size: u64,
     },
 }
 
 impl Resolved {
-    /// As a source that leads there for ever: lines by their numbers, a file by its path.
+    /// Returns a source that never leads elsewhere: lines by their numbers, a file by its path.
     pub fn fixed(&self) -> String {
         match self {
             Self::Lines { session, log, lines, .. } => {
@@ -172,10 +172,10 @@ impl Resolved {
 }
 
 impl Sessions<'_> {
-    /// What a source leads to, told in a session.
+    /// Resolves a source that was given in a session.
     ///
     /// # Errors
-    /// `NotFound` if it leads nowhere; from the filesystem.
+    /// `NotFound` if its target does not exist; from the filesystem.
     pub async fn resolve(&self, session: &str, source: &Source) -> Result<Resolved> {
         let of = source.session.as_deref().unwrap_or(session);
         let nowhere = |what: String| Error::new(ErrorKind::NotFound, format!("{source}: {what}"));
@@ -242,7 +242,7 @@ impl Sessions<'_> {
         Ok(Resolved::File { path: path.clone(), version: entry.version, size: entry.size })
     }
 
-    /// Lines that are there, with where they lie.
+    /// Resolves existing lines to their byte range.
     async fn stretch(&self, session: &str, log: Log, lines: RangeInclusive<u64>) -> Result<Resolved> {
         let mut ends = Vec::new();
         for number in [*lines.start(), *lines.end()] {
@@ -255,7 +255,8 @@ impl Sessions<'_> {
         }
     }
 
-    /// The last messages that were not withdrawn, as many as there are.
+    /// Returns the range with the last `count` messages that were not withdrawn, or with all if they are
+    /// fewer.
     pub(crate) async fn tail(&self, session: &str, count: u64) -> Result<Option<RangeInclusive<u64>>> {
         let end = self.end(session, Log::Messages).await?.lines;
         let (mut from, mut seen) = (end + 1, 0);
@@ -275,7 +276,7 @@ impl Sessions<'_> {
         Ok(lines)
     }
 
-    /// The last message before a line that has a key and was not withdrawn.
+    /// Returns the last message before a line that has a key and was not withdrawn.
     pub(crate) async fn latest(&self, session: &str, key: &str, before: u64) -> Result<Option<Line>> {
         let mut before = before.min(self.end(session, Log::Messages).await?.lines + 1);
         let mut reach = STEP;

@@ -1,5 +1,5 @@
-//! Reads the lines of a log from its end backwards: what that costs grows with the lines that are taken, and
-//! not with those before them.
+//! Reads the lines of a log from its end backwards. The cost grows with the lines that are taken, not with
+//! those before them.
 
 use std::ops::Range;
 
@@ -11,16 +11,16 @@ use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{At, ByteRange};
 use garth_engine::path::TreePath;
 
-/// Bytes that are read at first; each further time as many as are there already, up to [`MOST`].
+/// Bytes of the first read. Each further read takes as many as are held already, up to [`MOST`].
 const FIRST: u64 = 32 << 10;
-/// Most bytes that are read at a time.
+/// Limit on the bytes of one read.
 const MOST: u64 = 1 << 20;
 
-/// Events of which the last of a type is sought, from the end.
+/// Events that are searched for one of a type, from the end.
 const MAX_EVENTS: usize = 100_000;
 
 impl Sessions<'_> {
-    /// The last event of a type, also in a view of the past.
+    /// Returns the last event of a type, also in a view of the past.
     ///
     /// # Errors
     /// `TooLarge` if none of the last 100,000 is of it; from the filesystem.
@@ -47,25 +47,25 @@ impl Sessions<'_> {
     }
 }
 
-/// Lines, the last first.
+/// Iterates over lines, the last first.
 pub(crate) struct TailReader<'a> {
     sessions: &'a Sessions<'a>,
     file: TreePath,
-    /// What was read and not taken: the bytes from `start` on.
+    /// Bytes read and not taken yet, from `start` on.
     waiting: Vec<u8>,
     start: u64,
-    /// The number of the line that comes next.
+    /// Number of the next line.
     number: u64,
 }
 
 impl<'a> TailReader<'a> {
-    /// The lines of a log before its end.
+    /// Returns a reader that starts at the end of a log.
     pub(crate) fn new(sessions: &'a Sessions<'a>, session: &str, log: Log, end: End) -> Result<Self> {
         let file = sessions.file(session, log.file())?;
         Ok(Self { sessions, file, waiting: Vec::new(), start: end.bytes, number: end.lines })
     }
 
-    /// The line before.
+    /// Returns the line before the last one returned.
     pub(crate) async fn next(&mut self) -> Result<Option<Line>> {
         if self.number == 0 {
             return Ok(None);
@@ -89,7 +89,7 @@ impl<'a> TailReader<'a> {
         }
     }
 
-    /// Reads what comes before.
+    /// Reads the bytes before `start`.
     async fn read(&mut self) -> Result<()> {
         let most = (self.waiting.len() as u64).clamp(FIRST, MOST);
         let offset = self.start.saturating_sub(most);

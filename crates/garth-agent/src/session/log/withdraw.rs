@@ -1,4 +1,4 @@
-//! Takes messages back: what models read skips them, what was said keeps them.
+//! Withdraws messages: models no longer get them, the log keeps them.
 
 use std::ops::RangeInclusive;
 
@@ -13,27 +13,28 @@ use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{At, Op, Precondition, Seq};
 use crate::system::projections::sessions::{ASSISTANT, MAX_WITHDRAWN};
 
-/// Most messages that are withdrawn at once.
+/// Limit on the messages of one withdrawal.
 const MAX_AT_ONCE: u64 = 1_000_000;
 
-/// What a withdrawal did.
+/// Result of a withdrawal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Withdrawn {
-    /// The lines of messages that are not read any more.
+    /// Lines of the withdrawn messages.
     pub lines: RangeInclusive<u64>,
-    /// The ids of the events that say so.
+    /// Ids of the events that record it.
     pub events: Vec<String>,
     /// The commit.
     pub seq: Seq,
 }
 
 impl Sessions<'_> {
-    /// Withdraws messages, in one commit: an event says so for each 65,536 lines. `tail:N` are the last N
-    /// that were not withdrawn before.
+    /// Withdraws messages, in one commit, with an event for each 65,536 lines. `tail:N` names the last N
+    /// messages that were not withdrawn before.
     ///
     /// # Errors
-    /// `InvalidArgument` for a source of something else; `NotFound`; `TooLarge`; from the filesystem.
+    /// `InvalidArgument` for a source of other things than messages; `NotFound`; `TooLarge`; from the
+    /// filesystem.
     pub async fn withdraw(&self, session: &str, source: &Source, reason: Option<&str>) -> Result<Withdrawn> {
         let is_own = source.session.as_deref().is_none_or(|own| own == session);
         if !is_own || matches!(source.what, What::Path(_) | What::Swap(_)) {
@@ -100,7 +101,7 @@ impl Sessions<'_> {
         Ok(Withdrawn { lines, events, seq: commit.seq })
     }
 
-    /// The text of the last assistant message that has some and is none of these.
+    /// Returns the text of the last message of the assistant that has text and is not among `gone`.
     async fn latest_without(&self, session: &str, gone: &RangeInclusive<u64>) -> Result<String> {
         let mut before = u64::MAX;
         while let Some(line) = self.latest(session, ASSISTANT, before).await? {

@@ -1,4 +1,4 @@
-//! Builds a pack: what has to be in it first, then files, then as many messages as fit.
+//! Builds a pack: first what it has to contain, then files, then as many messages as fit.
 
 use super::layers::{Candidate, Part};
 use super::manifest::{FORM, Item, Omitted, Pack, Prefix, Reserved, Window};
@@ -16,30 +16,30 @@ use crate::small::sha256;
 use crate::system::projections::sessions::{ASSISTANT, USER};
 use garth_engine::error::Result;
 
-/// Results that are cut in one pack, the longest ones.
+/// Limit on the results that are cut in one pack.
 const MAX_CUTS: usize = 1000;
-/// Bytes of a result that is cut: of what is shown, three quarters are its head.
+/// Minimum of bytes shown of a cut result. Three quarters of what is shown are its head.
 const LEAST_SHOWN: u64 = 600;
-/// How often the share of results that are cut is halved until all fits.
+/// Limit on the halvings of the share of cut results, until all fits.
 const HALVINGS: usize = 12;
 
-/// What a swap index gets by a pack.
+/// Swap entries of cut results, with their chunks.
 pub(super) type Cuts = Vec<(Swapped, Vec<u8>)>;
 
-/// What is asked for, and what there is.
+/// Limits and state of the session that a pack is built by.
 struct BuildContext<'a> {
     session: &'a str,
     /// Tokens for the pack itself.
     room: u64,
-    /// Tokens for all.
+    /// Tokens reserved beside the pack.
     reserved: u64,
     end: End,
-    /// The first line that may be in it.
+    /// First line that the pack may contain.
     first: u64,
     spec: WindowSpec,
-    /// Where the step begins that is not finished; behind the end if there is none.
+    /// Line at which the unfinished step starts; the line after the end if there is none.
     step: u64,
-    /// Where that lies.
+    /// Byte at which that line starts.
     step_at: u64,
     user: Option<u64>,
 }
@@ -172,7 +172,8 @@ impl Sessions<'_> {
         })
     }
 
-    /// The pack before with what came since, if that fits and nothing else changed: a model's cache holds.
+    /// Extends the previous pack by new messages, if these fit and nothing else changed, so that the prompt
+    /// cache of the model keeps working.
     async fn as_before(
         &self,
         context: &BuildContext<'_>,
@@ -220,7 +221,7 @@ impl Sessions<'_> {
         Ok(Some(Plan { front, omitted, spec, rendered }))
     }
 
-    /// A pack with all as it is now.
+    /// Builds a pack with all files as they are now.
     async fn anew(
         &self,
         context: &BuildContext<'_>,
@@ -260,7 +261,7 @@ impl Sessions<'_> {
         Ok((Plan { front, omitted, spec, rendered }, cuts))
     }
 
-    /// As many messages before as fit: all of them, or those that leave half of the room free.
+    /// Adds older messages: all of them if they fit, else as many as leave half of the room free.
     async fn with_older(
         &self,
         context: &BuildContext<'_>,
@@ -285,7 +286,8 @@ impl Sessions<'_> {
         Ok((due, rendered))
     }
 
-    /// What has to be there, with results cut until it fits: the longest first, and no more than it takes.
+    /// Cuts results in what the pack has to contain until it fits: the longest first, and no more than
+    /// necessary.
     async fn cut_to_fit(
         &self,
         context: &BuildContext<'_>,
@@ -345,12 +347,12 @@ impl Sessions<'_> {
     }
 }
 
-/// Whether an item is of a derived file.
+/// Returns true for an item of a derived file.
 fn is_layer(item: &Item) -> bool {
     matches!(item.kind.as_str(), "summary" | "facts" | "decisions" | "todo" | "refs")
 }
 
-/// The messages before the window.
+/// Returns the omitted messages before the window.
 fn older(spec: &WindowSpec) -> Option<Omitted> {
     (spec.from > 1).then(|| Omitted {
         kind: "recent_messages".to_owned(),
@@ -360,13 +362,13 @@ fn older(spec: &WindowSpec) -> Option<Omitted> {
     })
 }
 
-/// What a result is, in few words.
+/// Returns the summary of a result in the swap index.
 fn summary_of(line: &Line, text: &str) -> String {
     format!("result of a tool in messages:{}, {} bytes", line.number, text.len())
 }
 
 impl Pack {
-    /// Before anything is known of it.
+    /// Returns a pack without content.
     pub(super) fn empty() -> Self {
         Self {
             session: String::new(),
@@ -386,7 +388,7 @@ impl Pack {
         }
     }
 
-    /// Whether it is the same but for when it was built.
+    /// Returns true if both are equal except for the time at which they were built.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         Self { built_at: other.built_at.clone(), ..self.clone() } == *other
     }

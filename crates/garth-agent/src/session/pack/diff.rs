@@ -1,37 +1,37 @@
-//! What one pack has and another has not, and what that costs.
+//! Difference between two packs, and its cost.
 
 use super::manifest::Item;
 use super::packed::Packed;
 
-/// How two packs differ.
+/// Difference between two packs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Difference {
-    /// What came in.
+    /// Items that only the second pack has.
     pub entered: Vec<Item>,
-    /// What is not there any more.
+    /// Items that only the first pack has.
     pub left: Vec<Item>,
-    /// What is there in both, of other bytes.
+    /// Items that both have, with different content.
     pub changed: Vec<Changed>,
     /// Tokens of the first and the second.
     pub tokens: [u64; 2],
-    /// How many bytes both begin with: what a model's cache keeps.
+    /// Length of the common prefix in bytes: what the prompt cache of a model can reuse.
     pub common_bytes: u64,
     /// Bytes of the first and the second.
     pub bytes: [u64; 2],
 }
 
-/// A part that is in both, with other bytes.
+/// An item that both packs have, with different content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Changed {
-    /// As it was.
+    /// The item in the first pack.
     pub from: Item,
-    /// As it is.
+    /// The item in the second pack.
     pub to: Item,
 }
 
 impl Packed {
-    /// What this has that a pack before it has not, and the other way round.
+    /// Returns the difference to an earlier pack.
     pub fn since(&self, before: &Self) -> Difference {
         let (old, new) = (&before.pack.items, &self.pack.items);
         // lines before the window and the window are two parts of one source

@@ -1,5 +1,5 @@
-//! Puts pictures back into a pack that goes to a provider: where a message names a file of media, the
-//! provider gets its bytes.
+//! Puts images into a pack that goes to a provider: where a message names a file of media, the provider gets
+//! its bytes.
 
 use std::collections::HashMap;
 
@@ -15,16 +15,16 @@ use crate::session::log::message::{Block, ImageSource, Message};
 use crate::session::provider::is_taken;
 use garth_engine::error::{ErrorKind, Result};
 
-/// What stands where a picture was.
+/// Text in place of an image that no longer exists.
 const GONE: &str = "[Image no longer available]";
 
-/// Bytes of pictures that are put into one list, the newest first; of others stays the name. Each picture
-/// fits alone, and in base64 they are more than providers take with one call.
+/// Limit on the bytes of images in one list, the newest first; the others remain names. It fits any single
+/// image, and in base64 it is more than providers accept in one call.
 const MAX_HYDRATED: usize = MAX_MEDIA as usize;
 
 impl Sessions<'_> {
-    /// A pack with its pictures in it, for a provider: `pack.md` is the same and goes on naming files.
-    /// `account` is what the hydrator knows the account by. What is gone becomes a text that says so.
+    /// Returns a pack with its images, for a provider. `pack.md` still names the files. `account` is the name
+    /// of the account in the hydrator. A text stands for an image that no longer exists.
     ///
     /// # Errors
     /// From the filesystem.
@@ -66,7 +66,7 @@ impl Sessions<'_> {
     }
 }
 
-/// The media that are pictures which providers take.
+/// Returns the media that are images of types that providers accept.
 fn pictures(content: &[Block]) -> Vec<MediaKey> {
     content
         .iter()
@@ -90,7 +90,7 @@ fn picture(block: &Block) -> Option<MediaKey> {
     }
 }
 
-/// Puts in what was found, each time that it is named.
+/// Replaces each name of an image by its bytes.
 fn put(content: &mut [Block], found: &HashMap<MediaKey, Option<Bytes>>, left: &mut usize) {
     for block in content {
         let what = picture(block).and_then(|key| found.get(&key));

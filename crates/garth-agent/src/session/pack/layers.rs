@@ -1,5 +1,5 @@
-//! The parts of a pack that are files: pinned ones, derived ones, results of children, and references that
-//! are expanded.
+//! The layers of a pack that are files: pinned and derived ones, results of children, and expanded
+//! references.
 
 use super::manifest::{Item, Omitted};
 use crate::session::derived::entry::{EntryKind, MAX_DERIVED};
@@ -13,14 +13,14 @@ use garth_engine::model::{At, Kind, Page, VersionId};
 use garth_engine::path::TreePath;
 use garth_engine::text::secret::masked;
 
-/// Most pinned files.
+/// Limit on pinned files.
 const MAX_PINNED: usize = 100;
-/// Most results of children in a pack.
+/// Limit on the results of children in a pack.
 const MAX_CHILDREN: usize = 64;
-/// Longest file of which all is shown, 1 MiB.
+/// Size limit of a file in a pack, 1 MiB.
 const MAX_SHOWN: usize = 1 << 20;
 
-/// The derived files, in the order of a pack, by kind.
+/// Derived files by kind, in the order of a pack.
 const DERIVED: [(&str, &str); 5] = [
     ("summary", SUMMARY),
     ("facts", EntryKind::Fact.file()),
@@ -29,23 +29,23 @@ const DERIVED: [(&str, &str); 5] = [
     ("refs", EntryKind::Ref.file()),
 ];
 
-/// A part that is in a pack.
+/// A part of a pack.
 #[derive(Clone, Debug)]
 pub(super) struct Part {
     pub(super) item: Item,
-    /// As it is shown.
+    /// Text in the pack.
     pub(super) text: String,
 }
 
 /// A file that may be in a pack.
 pub(super) struct Candidate {
     kind: String,
-    /// As the pack names it.
+    /// Source, as the pack names it.
     source: String,
     version: VersionId,
-    /// Its bytes, if it is not too long to be shown.
+    /// Text; `None` if it is too long.
     text: Option<String>,
-    /// Whether the last of its lines may be there without those before.
+    /// True if its last lines can be shown without those before.
     has_lines: bool,
     entry: Option<String>,
 }
@@ -62,7 +62,7 @@ impl Candidate {
         Omitted { kind: self.kind.clone(), source: self.source.clone(), range, reason: reason.to_owned() }
     }
 
-    /// As it fits into so many tokens, and what of it does not. An empty file is no part.
+    /// Returns the part that fits into `most` tokens, and what is omitted. An empty file gives no part.
     pub(super) fn fit(&self, most: u64) -> (Option<Part>, Option<Omitted>) {
         let Some(text) = &self.text else { return (None, Some(self.omitted(None, "too_large"))) };
         if text.trim().is_empty() {
@@ -120,14 +120,14 @@ impl Candidate {
     }
 }
 
-/// A file's text as it is shown.
+/// Returns the text of a file as a pack shows it.
 pub(super) fn shown(kind: &str, source: &str, text: &str) -> String {
     let source = crate::recall::fence::word(source);
     part(&format!("{kind} {source}"), &masked(text))
 }
 
 impl Sessions<'_> {
-    /// The pinned files, `system.md` first, then by name.
+    /// Returns the pinned files, `system.md` first, then by name.
     pub(super) async fn pinned_files(&self, session: &str) -> Result<Vec<Candidate>> {
         let dir = self.file(session, PINNED)?;
         let page = Page::default().limit(MAX_PINNED);
@@ -150,7 +150,7 @@ impl Sessions<'_> {
         self.candidates(session, &named, MAX_SHOWN).await
     }
 
-    /// The derived files as they are now.
+    /// Returns the derived files as they are now.
     pub(super) async fn derived_files(&self, session: &str) -> Result<Vec<Candidate>> {
         self.candidates(session, &DERIVED, MAX_DERIVED).await
     }
@@ -168,7 +168,7 @@ impl Sessions<'_> {
         Ok(there.map(|((kind, name), file)| Candidate::new(kind, name, &file)).collect())
     }
 
-    /// The results of children that the session refers to.
+    /// Returns the results of children that the session refers to.
     pub(super) async fn child_results(&self, session: &str) -> Result<Vec<Candidate>> {
         let refs = self.entries(session, EntryKind::Ref).await?;
         let is_result = |to: &(String, String)| to.1 == "child_result" && !to.0.starts_with('/');
@@ -181,7 +181,7 @@ impl Sessions<'_> {
         self.candidates(session, &named, MAX_SHOWN).await
     }
 
-    /// The content of entries of `refs.jsonl`.
+    /// Returns the content of entries of `refs.jsonl`.
     pub(super) async fn expanded(&self, session: &str, ids: &[String]) -> Result<Vec<Candidate>> {
         let mut found = Vec::new();
         let refs = if ids.is_empty() { Vec::new() } else { self.entries(session, EntryKind::Ref).await? };
@@ -212,7 +212,7 @@ impl Sessions<'_> {
         Ok(found)
     }
 
-    /// What a source leads to: as it leads there for ever, the file, and the bytes if they are not too many.
+    /// Returns the target of a source: its lasting name, its file, and its bytes if they are not too many.
     async fn content_of(
         &self,
         session: &str,
@@ -231,7 +231,7 @@ impl Sessions<'_> {
     }
 }
 
-/// The swap entry that a path of a reference names.
+/// Returns the swap entry that a path of a reference names.
 fn swap_of(path: &str) -> Option<&str> {
     path.strip_prefix("swap:").or_else(|| path.strip_prefix(CHUNKS)?.strip_prefix('/'))
 }

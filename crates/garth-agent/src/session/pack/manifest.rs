@@ -1,4 +1,4 @@
-//! `pack.json`: what a pack is made of, so that it can be looked at, compared and built again.
+//! `pack.json`: the sources of a pack, so that it can be inspected, compared and built again.
 
 use std::collections::BTreeMap;
 
@@ -7,41 +7,41 @@ use serde::{Deserialize, Serialize};
 use crate::session::render::Cut;
 use garth_engine::model::VersionId;
 
-/// The form of packs: another one builds other bytes of the same sources.
+/// Version of the format of packs. Another version builds other bytes from the same sources.
 pub(super) const FORM: u32 = 1;
 
-/// What a pack is made of.
+/// Description of a pack.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Pack {
-    /// The session.
+    /// Session.
     pub session: String,
-    /// The agent.
+    /// Agent.
     pub agent: String,
-    /// How many tokens it may have, with what is reserved; 0: as many as there are.
+    /// Token budget, what is reserved included; 0: no limit.
     pub budget_tokens: u64,
-    /// What is in it, in its order.
+    /// Its parts, in their order.
     pub items: Vec<Item>,
-    /// Of what it has how many tokens, all together.
+    /// Tokens of all parts.
     pub tokens: u64,
-    /// By whose count.
+    /// Encoding by which tokens are counted.
     pub tokenizer: String,
-    /// Whether some are estimated: pictures.
+    /// True if some tokens are estimated: those of images.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub estimated: bool,
-    /// What is left free of the budget for what else the model gets and gives.
+    /// Tokens of the budget that are reserved for other input of the model, and for its answer.
     pub reserved: Reserved,
-    /// What did not come in, and why.
+    /// Omitted parts, with the reason.
     pub omitted: Vec<Omitted>,
-    /// The recent messages.
+    /// Window of recent messages.
     pub window: Window,
-    /// What stays as it is, from the beginning, until the window moves.
+    /// Prefix that stays the same until the window moves.
     pub prefix: Prefix,
-    /// Each form in which it is given, by name: `markdown`, `openai`, `anthropic`.
+    /// Digests of its output formats, by name: `markdown`, `openai`, `anthropic`.
     pub forms: BTreeMap<String, Digest>,
-    /// The form of packs that it is of, 1.
+    /// Version of the format of packs, 1.
     pub form: u32,
-    /// When it was built; RFC 3339.
+    /// Time at which it was built; RFC 3339.
     pub built_at: String,
 }
 
@@ -54,27 +54,27 @@ pub struct Item {
     pub kind: String,
     /// A file of the session, or an absolute path.
     pub source: String,
-    /// Its lines, `12-40`, if it is not all of it.
+    /// Its lines, such as `12-40`, if it is only a part of the source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub range: Option<String>,
-    /// How many tokens it has, as it is shown.
+    /// Tokens, as it is shown.
     pub tokens: u64,
-    /// The version of the file. Lines that only grow have none.
+    /// Version of the file; `None` for the logs, which only grow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<VersionId>,
-    /// The SHA-256 of the bytes of the source.
+    /// SHA-256 of the bytes of the source.
     pub sha256: String,
-    /// Where they lie in the file: from, to.
+    /// Byte range in the file: start, end.
     pub bytes: [u64; 2],
-    /// The entry of `refs.jsonl` that it expands.
+    /// Entry of `refs.jsonl` that it expands.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entry: Option<String>,
 }
 
-/// Tokens that are left free.
+/// Reserved tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reserved {
-    /// For what comes before the pack.
+    /// For the system prompt, before the pack.
     pub prompt_tokens: u64,
     /// For definitions of tools.
     pub tool_tokens: u64,
@@ -83,64 +83,64 @@ pub struct Reserved {
 }
 
 impl Reserved {
-    /// All of them.
+    /// Returns their sum.
     pub fn all(self) -> u64 {
         self.prompt_tokens.saturating_add(self.tool_tokens).saturating_add(self.output_tokens)
     }
 }
 
-/// What did not come in.
+/// An omitted part.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Omitted {
-    /// As of items.
+    /// Kind, as of items.
     pub kind: String,
     /// A file of the session, or an absolute path.
     pub source: String,
-    /// Its lines, if it is not all of it.
+    /// Its lines, if it is only a part of the source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub range: Option<String>,
     /// `budget`, `older`, `withdrawn`, `swapped`, `no_call`, `too_large` or `missing`.
     pub reason: String,
 }
 
-/// The recent messages of a pack.
+/// Window of recent messages of a pack.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Window {
-    /// The line that they begin at; it stays until they do not fit any more.
+    /// First line. It stays the same until the messages no longer fit.
     pub from: u64,
-    /// The last line.
+    /// Last line.
     pub to: u64,
-    /// The last line of the user, if that lies before.
+    /// Line of the last message of the user, if it lies before the window.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<u64>,
-    /// Results of which the head and the tail are shown.
+    /// Results of which only head and tail are shown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cuts: Vec<Cut>,
-    /// How many events there were: later ones withdraw nothing of it.
+    /// Number of events at that time. Later ones withdraw nothing from this pack.
     pub events: u64,
-    /// The version of the swap index, if it had any entry.
+    /// Version of the swap index, if it had entries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub swapped: Option<VersionId>,
 }
 
-/// The beginning of a pack.
+/// Stable prefix of a pack.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Prefix {
-    /// How many bytes of `pack.md`.
+    /// Bytes of `pack.md`.
     pub bytes: u64,
-    /// How many tokens.
+    /// Tokens.
     pub tokens: u64,
-    /// Their SHA-256.
+    /// SHA-256 of these bytes.
     pub sha256: String,
 }
 
-/// A form of a pack.
+/// Digest of an output format of a pack.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Digest {
-    /// How many bytes.
+    /// Bytes.
     pub bytes: u64,
-    /// Their SHA-256.
+    /// SHA-256 of these bytes.
     pub sha256: String,
 }

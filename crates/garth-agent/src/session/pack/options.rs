@@ -1,31 +1,31 @@
-//! What a pack is built by: the options of the caller, and the files of the session.
+//! Input of a pack: the options of the caller, and the files of the session.
 
 use super::manifest::{Pack, Reserved};
 use crate::session::store::swap_index::Swapped;
 use crate::small::File;
 use garth_engine::error::{Error, ErrorKind};
 
-/// Most tokens of a pack without a budget.
+/// Limit on the tokens of a pack without a budget.
 pub const MAX_TOKENS: u64 = 1_000_000;
 
-/// Largest `pack.json`, 16 MiB.
+/// Size limit of `pack.json`, 16 MiB.
 pub(super) const MAX_PACK: usize = (16 << 20) - 1;
 
-/// What to build.
+/// Options of a pack.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PackOptions {
-    /// How many tokens there are for all; 0: as many as it takes. If it is not given, what `context/budget`
-    /// says, else the context window of the session's model.
+    /// Token budget, reserved tokens included; 0: no limit. Default: `context/budget`, else the context
+    /// window of the session's model.
     pub budget: Option<u64>,
-    /// What of them is for something else.
+    /// Tokens of the budget to reserve.
     pub reserved: Reserved,
-    /// Whether to begin anew: with the derived files as they are now, and messages until half of the budget
-    /// is free.
+    /// True to build a new pack rather than to extend the last one: with the derived files as they are now,
+    /// and messages until half of the budget is free.
     pub fresh: bool,
-    /// Entries of `refs.jsonl` whose content is to be in it.
+    /// Entries of `refs.jsonl` to expand: the pack includes the content that they refer to.
     pub expand: Vec<String>,
-    /// Whether nothing is to be written.
+    /// True to write nothing.
     pub dry: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Builds a pack again, from what it says that it is made of: the same bytes, however much has changed since.
+//! Replay: builds a pack again from its description, with the same bytes however much has changed since.
 
 use super::layers::{Part, shown};
 use super::manifest::{FORM, Item, Pack};
@@ -15,11 +15,10 @@ use garth_engine::fs::FileSystemExt as _;
 use garth_engine::model::{Moment, VersionId};
 
 impl Sessions<'_> {
-    /// What the pack of a session is made of, or was at a moment.
+    /// Returns the description of the pack of a session, now or at a moment.
     ///
     /// # Errors
-    /// `NotFound` if nothing was packed; `Gone` beyond retention; `Corrupt` for a `pack.json` that is none;
-    /// from the filesystem.
+    /// `NotFound` if there is no pack; `Gone` beyond retention; from the filesystem.
     pub async fn packed(&self, session: &str, at: Option<&Moment>) -> Result<Pack> {
         let path = self.file(session, PACK)?;
         let bytes = match at {
@@ -32,11 +31,11 @@ impl Sessions<'_> {
         pack.ok_or_else(|| Error::new(ErrorKind::NotFound, message()))
     }
 
-    /// Builds the pack of a session again, or the one that it had at a moment.
+    /// Builds the current pack of a session again, or the one that it had at a moment.
     ///
     /// # Errors
-    /// As [`Sessions::packed`]; `Gone` if something that it is made of is beyond retention; `Corrupt` if the
-    /// bytes are others than those that it names.
+    /// As [`Sessions::packed`]; `Gone` if one of its sources is beyond retention; `Corrupt` if the bytes
+    /// differ from the recorded ones.
     pub async fn replay(&self, session: &str, at: Option<&Moment>) -> Result<Packed> {
         let pack = self.packed(session, at).await?;
         if pack.form != FORM {
@@ -80,7 +79,7 @@ impl Sessions<'_> {
         Ok(packed)
     }
 
-    /// A part that is no message, as it was.
+    /// Builds a part other than messages again.
     pub(super) async fn rebuilt(&self, session: &str, item: &Item) -> Result<Part> {
         let bytes = match (item.source.parse::<Source>().map(|source| source.what), item.version) {
             (Ok(What::Swap(id)), Some(version)) => {
@@ -107,7 +106,7 @@ impl Sessions<'_> {
         Ok(Part { item: item.clone(), text: shown(&item.kind, &item.source, own) })
     }
 
-    /// The bytes of a version, at most so many.
+    /// Returns the bytes of a version, about `most` of them.
     async fn version_of(&self, version: VersionId, most: u64) -> Result<Vec<u8>> {
         let file = self.fs.open_version(version).await?;
         let mut bytes = Vec::new();

@@ -20,10 +20,10 @@ use garth_engine::error::Result;
 /// Lines whose withdrawals are looked up at a time, on the way back.
 const CHUNK: u64 = 64;
 
-/// Tokens that are counted without a pause: some milliseconds.
+/// Tokens counted without a pause: some milliseconds.
 const BREATH: u64 = 4000;
 
-/// Tokens that a note on swapped messages may take.
+/// Estimate of the tokens of a note on swapped messages.
 const NOTE: u64 = 1200;
 
 /// Messages as a pack contains them.
@@ -59,8 +59,8 @@ impl WindowSpec {
 }
 
 impl Sessions<'_> {
-    /// Renders the messages, or returns `None` if they have more than `most` tokens. The cost grows with `most`,
-    /// not with the number of messages.
+    /// Renders the messages, or returns `None` if they have more than `most` tokens. The cost grows with
+    /// `most`, not with the number of messages.
     pub(super) async fn render_window(
         &self,
         session: &str,
@@ -107,7 +107,7 @@ impl Sessions<'_> {
                 let Ok(message) = Message::parse(&line.text) else { continue };
                 // Masking and counting megabytes that cannot fit would take longer than the rest of the pack.
                 // Swapped, cut, withdrawn and repeated messages may fit, however long they are.
-                let long = is_beyond(message.said(), most.saturating_sub(rendered.tokens));
+                let long = is_beyond(message.shown_bytes(), most.saturating_sub(rendered.tokens));
                 if long && spec.is_whole(line.number) && !show.is_short(line.number, &message) {
                     return Ok(false);
                 }
@@ -181,9 +181,9 @@ impl Sessions<'_> {
                     }
                 }
                 (false, None) => match Message::parse(&line.text) {
-                    Ok(message) if is_beyond(message.said(), left) => u64::MAX,
-                    // By itself, since the messages before it are not known yet: output that is repeated, and so
-                    // shown once, counts each time.
+                    Ok(message) if is_beyond(message.shown_bytes(), left) => u64::MAX,
+                    // By itself, since the messages before it are not known yet: output that is repeated, and
+                    // so shown once, counts each time.
                     Ok(message) => {
                         results.insert(number, message.role == Role::Tool);
                         Renderer::new(RenderRules::default()).all_of(number, message).tokens
@@ -204,7 +204,8 @@ impl Sessions<'_> {
         Ok(from)
     }
 
-    /// Returns the lines with results of tools, at most `most` of them, each with its text; the longest first.
+    /// Returns the lines with results of tools, at most `most` of them, each with its text; the longest
+    /// first.
     pub(super) async fn results_in(
         &self,
         session: &str,
@@ -256,7 +257,7 @@ impl RenderedWindow {
     }
 }
 
-/// The SHA-256 of lines as the file has them, without the last line feed.
+/// SHA-256 of lines as the file has them, without the last line feed.
 #[derive(Default)]
 struct Hash(Option<Sha256>);
 

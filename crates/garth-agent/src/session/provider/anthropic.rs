@@ -1,4 +1,4 @@
-//! A list for Messages of Anthropic.
+//! Lists for the Messages API of Anthropic.
 
 use super::turns::{Arguments, Call, EARLIER, Part, StepPart, Turn, string};
 
@@ -54,7 +54,7 @@ pub(super) fn list(turns: Vec<Turn>) -> String {
     }
 }
 
-/// Says more, in the message before if that is of the same role.
+/// Adds blocks to the last message if it has the same role, else as a new message.
 fn said(messages: &mut Vec<Message>, is_user: bool, blocks: Vec<Block>) {
     let blocks = blocks.into_iter().filter(|block| !block.is_blank());
     match messages.last_mut().filter(|last| last.is_user == is_user) {

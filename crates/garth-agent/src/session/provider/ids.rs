@@ -1,4 +1,4 @@
-//! Ids of calls and names of tools in the form that all providers take.
+//! Ids of calls and names of tools, in the form that all providers accept.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,10 +8,10 @@ use sha2::{Digest as _, Sha256};
 const MAX_ID: usize = 40;
 /// Longest name.
 const MAX_NAME: usize = 64;
-/// Hexadecimal digits of an id that is made.
+/// Hexadecimal digits of a generated id.
 const DIGITS: usize = 24;
 
-/// The ids that a list has so far.
+/// Ids of a list so far.
 #[derive(Default)]
 pub(super) struct Ids {
     used: HashSet<String>,
@@ -19,7 +19,8 @@ pub(super) struct Ids {
 }
 
 impl Ids {
-    /// The id of the next call: its own, or one that is made of it and of how often it was there.
+    /// Returns the id of the next call: its own, or one derived from it and from the number of its
+    /// occurrences.
     pub(super) fn of(&mut self, id: &str) -> String {
         let fits = (1..=MAX_ID).contains(&id.len()) && id.chars().all(is_plain);
         let ordinal = self.seen.entry(id.to_owned()).or_default();
@@ -45,7 +46,7 @@ fn hashed(id: &str, ordinal: u64) -> String {
     format!("call_{}", &hex[..DIGITS])
 }
 
-/// The name of a tool.
+/// Returns the name of a tool in the allowed form.
 pub(super) fn name(name: &str) -> String {
     let plain = name.chars().take(MAX_NAME).map(|c| if is_plain(c) { c } else { '_' });
     Some(plain.collect::<String>()).filter(|name| !name.is_empty()).unwrap_or_else(|| "tool".to_owned())

@@ -1,4 +1,4 @@
-//! A list for Chat Completions of `OpenAI`, and of those who speak it.
+//! Lists for the Chat Completions API of `OpenAI`, and compatible ones.
 
 use std::fmt::Write as _;
 

@@ -1,5 +1,5 @@
-//! Messages in the terms that all providers share: turns of the system, the user and the model, each call with
-//! its result, all texts masked. The files of the formats only write these down.
+//! Messages in the terms that all providers share: turns of the system, the user and the model, each call
+//! with its result, all texts masked. The files of the formats only write these down.
 
 use std::collections::HashMap;
 
@@ -13,35 +13,35 @@ use crate::session::log::message::{Block, ImageSource, Message};
 use garth_engine::rule::json;
 use garth_engine::text::secret::masked;
 
-/// What stands for the result of a call that has none.
+/// Text in place of the result of a call that has none.
 pub(super) const INTERRUPTED: &str = "[interrupted: no result recorded]";
-/// What stands for a result that says nothing.
+/// Text in place of an empty result.
 const NO_OUTPUT: &str = "[no output]";
-/// What stands for the messages before the first, where a list has to begin with the user.
+/// Text in place of the messages before the first, where a list has to start with the user.
 pub(super) const EARLIER: &str = "[earlier messages are not shown]";
 
-/// The pictures that providers take.
+/// MIME types of images that providers accept.
 const MIME_TYPES: [&str; 4] = ["image/jpeg", "image/png", "image/gif", "image/webp"];
 
-/// Whether a picture of this type is one that providers take.
+/// Returns true if providers accept images of this type.
 pub(crate) fn is_taken(mime_type: &str) -> bool {
     MIME_TYPES.contains(&mime_type)
 }
 
-/// What somebody said, with the results of its calls. No text is empty.
+/// A turn of one role; that of a model includes the results of its calls. No text is empty.
 pub(super) enum Turn {
     System(String),
     User(Vec<Part>),
     Step(Vec<StepPart>),
 }
 
-/// A part of what a user said or a tool gave.
+/// A part of a message of the user, or of the output of a tool.
 pub(super) enum Part {
     Text(String),
     Image(Image),
 }
 
-/// A picture that a provider takes.
+/// An image that providers accept.
 pub(super) struct Image {
     pub(super) mime_type: String,
     pub(super) is_data: bool,
@@ -49,7 +49,7 @@ pub(super) struct Image {
     pub(super) source: String,
 }
 
-/// A part of what a model said.
+/// A part of a turn of the model.
 pub(super) enum StepPart {
     Text(String),
     Thought { text: String, signature: String },
@@ -73,7 +73,7 @@ pub(super) enum Arguments {
     Text(String),
 }
 
-/// Where a call is: the message, and the block in it.
+/// Position of a call: index of the message, and of the block in it.
 type Place = (usize, usize);
 
 pub(super) fn turns(messages: &[Message]) -> Vec<Turn> {
@@ -186,7 +186,7 @@ fn object(text: &str) -> Option<Box<RawValue>> {
     is_object.then(|| RawValue::from_string(text.to_owned()).ok())?
 }
 
-/// What of it a user may say: texts that are not empty, and pictures.
+/// Returns the parts of content that a user message can have: texts that are not empty, and images.
 fn parts(content: &[Block]) -> Vec<Part> {
     let part = |block: &Block| match block {
         Block::Image { mime_type, source } => {
@@ -197,7 +197,7 @@ fn parts(content: &[Block]) -> Vec<Part> {
     content.iter().filter_map(part).collect()
 }
 
-/// A text that is not empty, or the name of a picture.
+/// Returns a text that is not empty, or the name of an image.
 fn as_text(block: &Block) -> Option<String> {
     match block {
         Block::Text(text) => Some(masked(text).into_owned()).filter(|text| !text.is_empty()),
@@ -211,7 +211,7 @@ fn label(name: &str) -> String {
     format!("[image: {}]", masked(name))
 }
 
-/// A picture that every provider takes.
+/// Returns an image if every provider accepts it.
 fn image(mime_type: &str, source: &ImageSource) -> Option<Image> {
     let (mime_type, is_data, source) = match source {
         ImageSource::Data(data) => (mime_type, true, data.as_str()),
@@ -240,7 +240,7 @@ impl Image {
     }
 }
 
-/// A string as JSON.
+/// Returns a string as JSON.
 pub(super) fn string(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }

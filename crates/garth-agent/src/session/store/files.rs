@@ -1,47 +1,47 @@
 //! The files of a session's directory.
 
-/// What was said, line by line: the truth of a session.
+/// Messages, an object a line. With the events they are all that cannot be derived again.
 pub const MESSAGES: &str = "messages.jsonl";
-/// What was done, line by line.
+/// Events, an object a line.
 pub const EVENTS: &str = "events.jsonl";
-/// The text of the last assistant message.
+/// Text of the last message of the assistant that has text.
 pub(crate) const LATEST: &str = "latest.md";
-/// Whether it is at work, at rest or at its end.
+/// State of the session, a word of [`State`](super::meta::State).
 pub(crate) const STATE: &str = "state";
-/// Where it works.
+/// Working directory.
 pub(crate) const CWD: &str = "cwd";
-/// When it was made.
+/// Time of creation.
 pub(crate) const CREATED_AT: &str = "created_at";
-/// When something was said, done or set last.
+/// Time of the last append or update.
 pub(crate) const UPDATED_AT: &str = "updated_at";
-/// What else is known of it. The session is there once this is.
+/// Everything else about the session. A session exists if this file does.
 pub(crate) const META: &str = "meta.json";
-/// What the session is about.
+/// Summary, in Markdown.
 pub(crate) const SUMMARY: &str = "context/summary.md";
-/// What is left to do.
+/// Open work, in Markdown.
 pub(crate) const TODO: &str = "context/todo.md";
-/// How many tokens a pack has.
+/// Token budget of packs.
 pub(crate) const BUDGET: &str = "context/budget";
-/// What a pack is made of.
+/// Description of the last pack.
 pub(crate) const PACK: &str = "context/pack.json";
-/// What the model gets.
+/// Text of the last pack.
 pub(crate) const PACK_TEXT: &str = "context/pack.md";
-/// What was moved out of the window.
+/// Index of swapped content.
 pub(crate) const SWAPPED: &str = "context/swap/index.jsonl";
-/// Where that is found again.
+/// Directory of chunks, which lead to swapped content.
 pub(crate) const CHUNKS: &str = "context/swap/chunk";
-/// What is found by its hash.
+/// Index of deduplicated content.
 pub(crate) const DEDUPED: &str = "context/dedup/index.jsonl";
-/// What of that may change where it was.
+/// Directory of blobs: deduplicated content whose source can change.
 pub(crate) const BLOBS: &str = "context/dedup/blob";
-/// What is collected, and when.
+/// Policy of garbage collection.
 pub(crate) const POLICY: &str = "context/gc.policy";
-/// What was handed to children.
+/// Directory of children.
 pub(crate) const CHILDREN: &str = "context/child";
-/// Files that come first in each pack.
+/// Directory of files that every pack starts with.
 pub(crate) const PINNED: &str = "context/pinned";
 
-/// The files that are empty at first.
+/// Files that are empty in a new session.
 pub(crate) const EMPTY: [&str; 12] = [
     MESSAGES,
     EVENTS,
@@ -57,20 +57,20 @@ pub(crate) const EMPTY: [&str; 12] = [
     DEDUPED,
 ];
 
-/// The directories that are empty at first.
+/// Directories that are empty in a new session.
 pub(crate) const DIRECTORIES: [&str; 4] = [PINNED, CHUNKS, BLOBS, CHILDREN];
 
-/// Which of the two that only grow.
+/// One of the two append-only logs of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Log {
-    /// What was said.
+    /// The messages.
     Messages,
-    /// What was done.
+    /// The events.
     Events,
 }
 
 impl Log {
-    /// The name of its file.
+    /// Returns the name of its file.
     pub const fn file(self) -> &'static str {
         match self {
             Self::Messages => MESSAGES,
@@ -78,7 +78,7 @@ impl Log {
         }
     }
 
-    /// As sources name it.
+    /// Returns its name in sources.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Messages => "messages",
@@ -86,7 +86,7 @@ impl Log {
         }
     }
 
-    /// What the ids of its lines begin with.
+    /// Returns the prefix of the ids of its lines.
     pub const fn prefix(self) -> &'static str {
         match self {
             Self::Messages => "msg-",

@@ -9,45 +9,45 @@ use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{At, Kind, Page};
 use garth_engine::path::Name;
 
-/// Most sessions of a page.
+/// Limit on the sessions of a page.
 pub const MAX_LISTED: usize = 1000;
 
-/// Directories that one page looks at.
+/// Directories that one page examines.
 const LOOKED_AT: usize = if cfg!(test) { 50 } else { 4000 };
 
-/// Sessions that are read at a time.
+/// Sessions read at a time.
 const READ: usize = 32;
 
-/// Bytes of what is known of sessions from which on a page ends, 4 MiB.
+/// Bytes of `meta.json` at which a page ends, 4 MiB.
 const MAX_PAGE_BYTES: usize = 4 << 20;
 
-/// What is known of a session.
+/// A session, with what its small files say.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Listed {
-    /// The name of its directory.
+    /// Name of its directory.
     pub name: String,
-    /// At work, at rest or at its end. A `state` that nobody can read counts as idle.
+    /// State. An invalid `state` counts as idle.
     pub state: State,
-    /// Where it works.
+    /// Working directory.
     pub cwd: String,
-    /// When it was made.
+    /// Time of creation.
     pub created_at: String,
-    /// When something was said, done or set last.
+    /// Time of the last append or update.
     pub updated_at: String,
-    /// What else is known.
+    /// Contents of `meta.json`.
     pub meta: Meta,
 }
 
-/// Which sessions to list.
+/// Filter and page of a list of sessions.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct List {
-    /// Only in this state.
+    /// Returns only sessions in this state.
     pub state: Option<State>,
-    /// Go on behind this one.
+    /// Continues after the session of this name.
     pub after: Option<String>,
-    /// Most sessions, 1 to [`MAX_LISTED`].
+    /// Limit on the sessions of the page, 1 to [`MAX_LISTED`].
     pub limit: usize,
 }
 
@@ -58,7 +58,7 @@ impl Default for List {
 }
 
 impl Sessions<'_> {
-    /// A session.
+    /// Returns a session.
     ///
     /// # Errors
     /// `NotFound`; `InvalidArgument` for what is no id; `Corrupt` for one whose `meta.json` cannot be read;
@@ -68,8 +68,9 @@ impl Sessions<'_> {
         found.ok_or_else(|| missing(session))?
     }
 
-    /// A page of sessions by name, and behind which to go on if there may be more: a page with few, or none,
-    /// is not always the last. A directory without a `meta.json` that can be read is none.
+    /// Returns a page of sessions in the order of their names, and the name after which the next page starts.
+    /// A page with few sessions, or none, is not always the last. Directories without a valid `meta.json` are
+    /// left out.
     ///
     /// # Errors
     /// `InvalidArgument`; from the filesystem.
@@ -103,7 +104,7 @@ impl Sessions<'_> {
         Ok((items, next))
     }
 
-    /// The names of directories behind one, and where to go on.
+    /// Returns the names of the directories after one, and the name at which the next page starts.
     async fn names(&self, after: Option<&str>) -> Result<(Vec<String>, Option<String>)> {
         let mut page = Page::default().after(after.map(Name::parse).transpose()?);
         let (home, mut names) = (At::from(self.home()?), Vec::new());
@@ -130,7 +131,7 @@ impl Sessions<'_> {
         }
     }
 
-    /// What is known of some sessions, in their order.
+    /// Reads some sessions, in the given order. `None` stands for one that does not exist.
     pub(crate) async fn read(&self, sessions: &[String]) -> Result<Vec<Option<Result<Listed>>>> {
         let files = [META, STATE, CWD, CREATED_AT, UPDATED_AT];
         let paths = sessions.iter().flat_map(|session| files.map(|file| self.file(session, file)));
@@ -140,7 +141,7 @@ impl Sessions<'_> {
     }
 }
 
-/// What the files of a session say; `None` if there is none.
+/// Parses the files of a session; `None` without a `meta.json`.
 fn listed(name: &str, files: &[Option<File>]) -> Option<Result<Listed>> {
     let bytes = files.first()?.as_ref()?.bytes.as_deref().unwrap_or_default();
     let meta = match Meta::parse(bytes) {

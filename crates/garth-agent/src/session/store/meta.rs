@@ -1,4 +1,4 @@
-//! `meta.json` of a session, and the words for its state.
+//! `meta.json` of a session, and the words of its state.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,26 +15,26 @@ use garth_engine::model::At;
 /// Size limit of `meta.json` and of the small files beside it, 1 MiB.
 pub(super) const MAX_FILE: usize = 1 << 20;
 
-/// Whether a session is at work, at rest or at its end.
+/// State of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// It is at work.
+    /// The agent is working.
     Active,
-    /// It waits for somebody.
+    /// It waits for input.
     Idle,
-    /// It reached its end.
+    /// It ended with success.
     Done,
-    /// It failed.
+    /// It ended with an error.
     Error,
-    /// Somebody ended it.
+    /// It was cancelled.
     Cancelled,
 }
 
 impl State {
     const ALL: [Self; 5] = [Self::Active, Self::Idle, Self::Done, Self::Error, Self::Cancelled];
 
-    /// As the file `state` says it.
+    /// Returns the word that the file `state` has.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Active => "active",
@@ -45,7 +45,7 @@ impl State {
         }
     }
 
-    /// Whether the session is at its end.
+    /// Returns true for a final state.
     pub const fn is_final(self) -> bool {
         matches!(self, Self::Done | Self::Error | Self::Cancelled)
     }
@@ -69,23 +69,23 @@ impl fmt::Display for State {
     }
 }
 
-/// Tokens that models took.
+/// Tokens used by models.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Usage {
-    /// Of prompts.
+    /// Tokens of prompts.
     #[serde(default)]
     pub input_tokens: u64,
-    /// Of answers.
+    /// Tokens of answers.
     #[serde(default)]
     pub output_tokens: u64,
-    /// Both; if it is not given, their sum.
+    /// Total. If omitted, the sum of both.
     #[serde(default)]
     pub total_tokens: u64,
 }
 
 impl Usage {
-    /// This and more.
+    /// Returns the sum of this and `more`.
     #[must_use]
     pub fn plus(self, more: Self) -> Self {
         let both = more.input_tokens.saturating_add(more.output_tokens);
@@ -98,71 +98,70 @@ impl Usage {
     }
 }
 
-/// What is known of a session. Fields in the order in which they are written; those that are not known here
-/// are kept behind them.
+/// Contents of `meta.json`, in the order in which the fields are written. Unknown fields are kept after them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Meta {
-    /// A UUID; the directory may be moved, this stays.
+    /// A UUID. It stays when the directory is moved.
     pub id: String,
-    /// The name of its directory when it was made.
+    /// Name of its directory at its creation.
     pub name: String,
-    /// Who can have spoken in it; `main`: the user alone.
+    /// Class of the session: who can have spoken in it. `main`: the user alone.
     pub class: String,
     /// The agent.
     pub agent: String,
     /// The user.
     pub user: String,
-    /// What leads to it.
+    /// Session key, by which channels find it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_key: Option<String>,
-    /// The model that answers.
+    /// Name of the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// How many tokens that model takes.
+    /// Context window of the model, in tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_window: Option<u64>,
-    /// What it is about.
+    /// Title.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// Tokens so far.
+    /// Tokens used so far.
     #[serde(default)]
     pub usage: Usage,
-    /// Tokens of the last prompt of which that is known.
+    /// Tokens of the last prompt whose size was reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_input_tokens: Option<u64>,
-    /// The last message that was compacted away: packs begin behind it.
+    /// Last message that was compacted away: packs start after it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compacted_to: Option<u64>,
-    /// The number of the last part of it that was archived, which are milliseconds since 1970.
+    /// Number of its last archived part: a time, in milliseconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_part: Option<u64>,
-    /// The session that it was reset from.
+    /// Session that it replaced in a reset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous: Option<String>,
-    /// The session that goes on in its place, since it was reset.
+    /// Session that replaced it in a reset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
-    /// Where what was said in it was archived when it was reset.
+    /// Path of the archive that its reset wrote.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub archive: Option<String>,
-    /// When it reached its end; RFC 3339.
+    /// Time at which it got a final state; RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<String>,
-    /// Fields that others have put there.
+    /// Unknown fields.
     #[serde(flatten)]
     pub other: Map<String, Value>,
 }
 
 impl Meta {
-    /// Reads `meta.json`.
+    /// Parses `meta.json`.
     ///
     /// # Errors
-    /// `InvalidArgument` for what is none.
+    /// `InvalidArgument` for invalid JSON or a missing field.
     pub fn parse(text: &[u8]) -> Result<Self> {
         serde_json::from_slice(text).map_err(|error| Error::invalid(format!("meta.json: {error}")))
     }
 
-    /// As `meta.json` has it.
+    /// Returns the text of `meta.json`.
     pub fn to_json(&self) -> String {
         pretty(self)
     }

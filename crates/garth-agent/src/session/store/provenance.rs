@@ -1,4 +1,5 @@
-//! What a session wrote anywhere: which files, and which of their bytes are still its own.
+//! Provenance: the files that a session wrote anywhere in the account, and the bytes in them that are still
+//! its own.
 
 use std::ops::Range;
 
@@ -8,32 +9,33 @@ use garth_engine::error::{ErrorKind, Result};
 use garth_engine::model::{At, ByteRange, ChangeKind, ChangesQuery, Kind, LogPosition, NamesPage, SessionOf};
 use garth_engine::path::TreePath;
 
-/// Changes that one page looks at.
+/// Changes that one page examines.
 const CHANGES: usize = 200;
-/// Runs of blame that are read at a time.
+/// Runs of blame read at a time.
 const RUNS: usize = 1000;
-/// Most pieces of one file that a page names.
+/// Limit on the pieces of one file that a page names.
 const MAX_PIECES: usize = 1000;
-/// Most runs of a file that are looked at.
+/// Limit on the runs of a file that are examined.
 const MAX_RUNS: usize = 100_000;
 
 /// A file that a session wrote.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Wrote {
-    /// Where it is now.
+    /// Its path now.
     pub path: TreePath,
-    /// How many bytes it has.
+    /// Its size.
     pub size: u64,
-    /// Which of them the session wrote.
+    /// Ranges that the session wrote.
     pub bytes: Vec<Range<u64>>,
-    /// Whether there are more of them than are told.
+    /// True if there are more ranges than listed.
     pub more: bool,
 }
 
 impl Sessions<'_> {
-    /// A page of the files that a session wrote and that still have bytes of it, and where to go on. A file
-    /// that it changed more than once may come again on another page, as it is now.
+    /// Returns a page of the files that still contain bytes of a session, and the position at which the next
+    /// page starts. A file that the session changed more than once can occur on several pages, each time as
+    /// it is now.
     ///
     /// # Errors
     /// `NotFound`; `Gone` if commits behind the position are beyond retention; `Unsupported` where nobody
@@ -68,7 +70,7 @@ impl Sessions<'_> {
         Ok((files, next))
     }
 
-    /// Which bytes of a file a session wrote, if it wrote some.
+    /// Returns the ranges of a file that a session wrote; `None` if there are none.
     async fn own_bytes(&self, of: &SessionOf, file: &At) -> Result<Option<Wrote>> {
         let entry = self.fs.stat(file).await?;
         if entry.kind != Kind::File {

@@ -5,9 +5,9 @@ use std::str::FromStr;
 
 use garth_engine::error::{Error, Result};
 
-/// Most characters of a part, before anything of it is encoded.
+/// Limit on the characters of a part, before it is encoded.
 const MAX_PART: usize = 64;
-/// Most bytes of a key.
+/// Limit on the bytes of a key.
 const MAX_KEY: usize = 255;
 
 /// A session key: `agent:{id}:{main}`, `agent:{id}:dm:{peer}`, `agent:{id}:{channel}:dm:{peer}`,
@@ -19,10 +19,10 @@ const MAX_KEY: usize = 255;
 pub struct SessionKey(String);
 
 impl SessionKey {
-    /// The key of these parts behind `agent`, each as it is: whatever has to be is encoded.
+    /// Returns the key of these parts after `agent`. The parts are given as they are; `of` encodes them.
     ///
     /// # Errors
-    /// `InvalidArgument` for parts that make no key.
+    /// `InvalidArgument` for parts that do not form a key.
     pub fn of(parts: &[&str]) -> Result<Self> {
         let all = parts.iter().map(|part| encoded(part)).collect::<Result<Vec<_>>>()?;
         let is_key = match parts {
@@ -40,7 +40,7 @@ impl SessionKey {
         Ok(Self(key))
     }
 
-    /// As it is written.
+    /// Returns the text of the key.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -1,4 +1,4 @@
-//! The index of what was moved out of the window of a model.
+//! The index of content that was swapped out of the context window.
 
 use std::ops::RangeInclusive;
 
@@ -6,32 +6,32 @@ use serde::{Deserialize, Serialize};
 
 use super::files::Log;
 
-/// A line of the index.
+/// An entry of the index.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Swapped {
-    /// `sha256-` and the hash of what was moved out.
+    /// `sha256-` and the hash of the content.
     pub id: String,
     /// `message_range`, `tool_output`, `events` or `file`.
     pub kind: String,
     /// `messages.jsonl`, `events.jsonl` or the path of a file.
     pub source: String,
-    /// Its lines, `1-120`.
+    /// Its lines, such as `1-120`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub range: Option<String>,
-    /// The event, if it is one.
+    /// Id of the event, if the entry is for one event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event: Option<String>,
-    /// What it is, in few words.
+    /// Summary, one line.
     pub summary: String,
-    /// How many tokens it has.
+    /// Tokens of the content.
     pub tokens: u64,
-    /// Whether its head and tail are shown: a pack cut it to fit.
+    /// True if a pack made the entry and shows head and tail of the content, because it did not fit.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cut: bool,
 }
 
 impl Swapped {
-    /// The lines of messages that it takes out of the window.
+    /// Returns the lines of messages that it takes out of the window.
     pub(crate) fn lines(&self) -> Option<RangeInclusive<u64>> {
         let (first, last) = self.range.as_deref()?.split_once('-')?;
         let lines = first.parse().ok()?..=last.parse().ok()?;
@@ -43,7 +43,7 @@ impl Swapped {
     }
 }
 
-/// The lines of an index. What is none is left out.
+/// Parses an index. Invalid lines are left out.
 pub(crate) fn parse_index(text: &str) -> Vec<Swapped> {
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }

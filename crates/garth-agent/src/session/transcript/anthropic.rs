@@ -1,4 +1,4 @@
-//! Messages of Anthropic. Results of tools are blocks of the user's there, and messages of their own here.
+//! Messages of Anthropic. There results of tools are blocks of the user; here they are messages of their own.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ use crate::session::log::draft::Role;
 use crate::session::log::message::{Block, ImageSource, Message};
 use garth_engine::error::{Error, Result};
 
-/// The type of a picture of which only the place is told.
+/// MIME type of an image of which only a URL is known.
 const ANY_IMAGE: &str = "image/*";
 
 #[derive(Deserialize)]
@@ -178,7 +178,7 @@ enum OutputSource<'a> {
     Url { url: &'a str },
 }
 
-/// One message, or the results of one step.
+/// Writes one message, or the results of one step.
 pub(super) fn write(messages: &[&Message], is_first: bool) -> String {
     let (mut role, mut in_midst) = ("user", false);
     if let [message] = messages {

@@ -1,4 +1,4 @@
-//! Reads lines of an archive, which are messages of pi-ai, as messages of a session.
+//! Reads the lines of an archive, which are messages of pi-ai, as messages of a session.
 
 use serde_json::value::RawValue;
 
@@ -10,10 +10,11 @@ use crate::session::log::message::Message;
 use crate::session::render::{RenderRules, Renderer};
 use garth_engine::error::{Error, ErrorKind, Result};
 
-/// The messages of a line of an archive. Their ids follow from the line's number and text.
+/// Returns the messages of a line of an archive. Their ids are derived from the number and the text of the
+/// line.
 ///
 /// # Errors
-/// `Corrupt` for what is no message of pi-ai.
+/// `Corrupt` for a line that is not a message of pi-ai.
 pub(crate) fn archived_messages(number: u64, line: &str) -> Result<Vec<(u64, Message)>> {
     let bad = |error: &dyn std::fmt::Display| {
         Error::new(ErrorKind::Corrupt, format!("line {number} is no message of pi-ai: {error}"))
@@ -24,7 +25,7 @@ pub(crate) fn archived_messages(number: u64, line: &str) -> Result<Vec<(u64, Mes
         .collect()
 }
 
-/// The same as lines of `messages.jsonl`.
+/// Returns the messages of a line of an archive as lines of `messages.jsonl`.
 ///
 /// # Errors
 /// As [`archived_messages`].
@@ -42,12 +43,12 @@ pub(crate) fn archived_lines(number: u64, line: &str) -> Result<Vec<String>> {
     Ok(drafts.map(|draft| draft.line()).collect())
 }
 
-/// Messages of an archive, written in a format.
+/// Writes messages of an archive in a format.
 pub(crate) fn archived_in(format: TranscriptFormat, messages: &[(u64, Message)]) -> Vec<String> {
     anew(format, messages)
 }
 
-/// What a line of an archive says, as a model is shown it, message by message, each with its tokens.
+/// Returns the messages of a line of an archive as text for a model, each with its tokens.
 ///
 /// # Errors
 /// As [`archived_messages`].

@@ -1,4 +1,4 @@
-//! What the formats share: how their content is read block by block, and how ours is written.
+//! Shared code of the formats: reads content block by block, and writes blocks of a session.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use crate::session::log::draft::{Draft, Role};
 use crate::session::log::message::{Block, ImageSource};
 use garth_engine::error::{Error, Result};
 
-/// A message that was read.
+/// A message parsed from a transcript.
 #[derive(Clone)]
 pub(super) struct ParsedMessage {
     pub(super) id: Option<String>,
@@ -32,7 +32,7 @@ impl ParsedMessage {
     }
 }
 
-/// A block as a session keeps it.
+/// A block as a session stores it.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum StoredBlock<'a> {
@@ -99,22 +99,22 @@ fn kept(block: &Block) -> StoredBlock<'_> {
     }
 }
 
-/// As JSON. What is given has a JSON form.
+/// Returns a value as JSON. It must have a JSON form.
 pub(super) fn json(value: &(impl Serialize + ?Sized)) -> Box<RawValue> {
     to_raw_value(value).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }
 
-/// As JSON text.
+/// Returns a value as JSON text.
 pub(super) fn text(value: &(impl Serialize + ?Sized)) -> String {
     json(value).get().to_owned()
 }
 
-/// Reads a value of a message.
+/// Parses a value of a message.
 pub(super) fn field<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Result<T> {
     serde_json::from_str(raw.get()).map_err(|error| Error::invalid(error.to_string()))
 }
 
-/// Reads content: text, or blocks, each judged by its type. None is empty.
+/// Parses content: text, or blocks, each by its type. No content gives no blocks.
 pub(super) fn blocks(
     content: Option<&RawValue>,
     mut block: impl FnMut(&str, &RawValue) -> Result<Block>,
@@ -142,7 +142,7 @@ pub(super) fn blocks(
     Ok(blocks)
 }
 
-/// Reads a block of text.
+/// Parses a block of text.
 pub(super) fn text_block(raw: &RawValue) -> Result<Block> {
     #[derive(Deserialize)]
     struct Text {
@@ -151,24 +151,24 @@ pub(super) fn text_block(raw: &RawValue) -> Result<Block> {
     Ok(Block::Text(field::<Text>(raw)?.text))
 }
 
-/// What is said of a block that nobody here knows.
+/// Returns the error for an unknown type of block.
 pub(super) fn unknown(kind: &str, role: &str) -> Error {
     Error::invalid(format!("type {kind} is not taken in a message of the {role}"))
 }
 
-/// What is said of a message from somebody whom nobody here knows.
+/// Returns the error for an unknown role.
 pub(super) fn unknown_role(role: &str) -> Error {
     Error::invalid(format!("role {role} is not taken"))
 }
 
-/// A text that is an object, with no key twice.
+/// Returns a text as JSON if it is an object without repeated keys.
 pub(super) fn object(text: &str) -> Option<Box<RawValue>> {
     let text = text.trim_matches([' ', '\t', '\n', '\r']);
     let is_object = text.starts_with('{') && garth_engine::rule::json::read(text.as_bytes()).is_ok();
     is_object.then(|| RawValue::from_string(text.to_owned()).ok())?
 }
 
-/// Arguments: an object, or a text; none is an empty object.
+/// Parses arguments: an object, or a text. None give an empty object.
 pub(super) fn arguments(raw: Option<&RawValue>) -> Result<Box<RawValue>> {
     match raw.map(|raw| (raw, raw.get().as_bytes().first())) {
         None | Some((_, Some(b'n'))) => Ok(json(&serde_json::Map::new())),
@@ -177,7 +177,7 @@ pub(super) fn arguments(raw: Option<&RawValue>) -> Result<Box<RawValue>> {
     }
 }
 
-/// Arguments as an object: a text that is none goes into one.
+/// Returns arguments as an object. A text that is not an object is put into one.
 pub(super) fn as_object(arguments: &RawValue) -> Box<RawValue> {
     match serde_json::from_str::<String>(arguments.get()) {
         Ok(text) if text.trim().is_empty() => json(&serde_json::Map::new()),
@@ -186,7 +186,7 @@ pub(super) fn as_object(arguments: &RawValue) -> Box<RawValue> {
     }
 }
 
-/// What stands for a picture where there can be none.
+/// Returns the text in place of an image where the format allows none.
 pub(super) fn label(mime_type: &str, source: &ImageSource) -> String {
     match source {
         ImageSource::Data(_) => format!("[image: {mime_type}]"),
@@ -194,7 +194,7 @@ pub(super) fn label(mime_type: &str, source: &ImageSource) -> String {
     }
 }
 
-/// The data of a picture that is here, also if a URL has it, with its type.
+/// Returns type and data of an image that is included, also in a data URL.
 pub(super) fn data<'a>(mime_type: &'a str, source: &'a ImageSource) -> Option<(&'a str, &'a str)> {
     match source {
         ImageSource::Data(data) => Some((mime_type, data)),
@@ -203,7 +203,7 @@ pub(super) fn data<'a>(mime_type: &'a str, source: &'a ImageSource) -> Option<(&
     }
 }
 
-/// The type and the base64 of a URL that has its data.
+/// Returns type and base64 of a data URL.
 pub(super) fn data_url(url: &str) -> Option<(&str, &str)> {
     url.strip_prefix("data:")?.split_once(";base64,")
 }

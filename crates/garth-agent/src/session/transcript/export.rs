@@ -1,4 +1,4 @@
-//! Writes sessions down in the formats of others, page by page.
+//! Exports sessions in the formats of other tools, page by page.
 
 use std::ops::RangeInclusive;
 
@@ -15,39 +15,39 @@ use crate::session::log::message::Message;
 use crate::session::log::native::Reader;
 use garth_engine::error::Result;
 
-/// What to write down.
+/// Options of an export.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Export {
-    /// How.
+    /// Format.
     pub format: TranscriptFormat,
-    /// Which lines of messages; the first is 1.
+    /// Lines of messages; the first is 1.
     pub lines: RangeInclusive<u64>,
-    /// Whether those that were withdrawn are among them.
+    /// True to include withdrawn messages.
     pub withdrawn: bool,
-    /// Bytes from which on a page ends, 4 MiB if nothing else is said.
+    /// Bytes at which a page ends, 4 MiB by default.
     page_bytes: usize,
 }
 
 impl Export {
-    /// All that was not withdrawn.
+    /// Exports all messages, withdrawn ones left out.
     pub fn new(format: TranscriptFormat) -> Self {
         Self { format, lines: 1..=u64::MAX, withdrawn: false, page_bytes: MAX_PAGE_BYTES }
     }
 
-    /// These lines.
+    /// Selects lines.
     #[must_use]
     pub fn lines(self, lines: RangeInclusive<u64>) -> Self {
         Self { lines, ..self }
     }
 
-    /// With pages of about so many bytes.
+    /// Sets the bytes at which a page ends.
     #[must_use]
     pub(crate) fn page_bytes(self, page_bytes: usize) -> Self {
         Self { page_bytes, ..self }
     }
 
-    /// With what was withdrawn.
+    /// Includes withdrawn messages.
     #[must_use]
     pub fn with_withdrawn(self) -> Self {
         Self { withdrawn: true, ..self }
@@ -58,15 +58,15 @@ impl Export {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Exported {
-    /// Its messages: each is JSON, or a section of Markdown.
+    /// Its messages, each as JSON, or as a section of Markdown.
     pub items: Vec<String>,
-    /// The line to go on with, if there is more.
+    /// Line at which the next page starts, if there is more.
     pub next: Option<u64>,
 }
 
 impl Sessions<'_> {
-    /// A page of a transcript. A message that came in this format is given as it came; if only some of what
-    /// was made of it is asked for, these are written anew.
+    /// Returns a page of a transcript. A message that was imported in this format is returned as it came,
+    /// unless only a part of the messages derived from it is selected.
     ///
     /// # Errors
     /// `NotFound` for a session that is not there; from the filesystem.
@@ -117,7 +117,7 @@ impl Sessions<'_> {
     }
 }
 
-/// Messages that follow each other, written in a format.
+/// Writes consecutive messages in a format.
 pub(super) fn anew(format: TranscriptFormat, group: &[(u64, Message)]) -> Vec<String> {
     match format {
         TranscriptFormat::Anthropic => group
@@ -135,13 +135,13 @@ pub(super) fn anew(format: TranscriptFormat, group: &[(u64, Message)]) -> Vec<St
     }
 }
 
-/// The line of the native file of a format that a message was made of.
+/// Returns the line of the native file of a format that a message was derived from.
 fn own_line(format: TranscriptFormat, message: &Message) -> Option<u64> {
     let native = message.native.as_ref().filter(|native| native.format == format.as_str())?;
     format.is_native().then_some(native.line)
 }
 
-/// Whether two messages that follow each other are one in a format.
+/// Returns true if two consecutive messages are one in a format.
 fn is_one(format: TranscriptFormat, a: &Message, b: &Message) -> bool {
     match (own_line(format, a), own_line(format, b)) {
         (None, None) => format == TranscriptFormat::Anthropic && a.role == Role::Tool && b.role == Role::Tool,
@@ -149,7 +149,7 @@ fn is_one(format: TranscriptFormat, a: &Message, b: &Message) -> bool {
     }
 }
 
-/// Puts the pages of a transcript together: JSON Lines, one array, or text.
+/// Joins the pages of a transcript into a document: JSON Lines, one array, or text.
 #[derive(Clone, Debug)]
 pub struct Document {
     format: TranscriptFormat,
@@ -159,12 +159,12 @@ pub struct Document {
 }
 
 impl Document {
-    /// Nothing is written yet.
+    /// Returns an empty document.
     pub fn new(format: TranscriptFormat) -> Self {
         Self { format, begun: false, items: 0, end: "" }
     }
 
-    /// What a page adds.
+    /// Returns the text of the next page.
     pub fn page(&mut self, items: &[String]) -> String {
         let mut text = String::new();
         for item in items {
@@ -193,7 +193,7 @@ impl Document {
         self.items += 1;
     }
 
-    /// What comes behind the last page.
+    /// Returns the text after the last page.
     pub fn end(self) -> String {
         let is_array = matches!(self.format, TranscriptFormat::OpenAi | TranscriptFormat::Anthropic);
         match (self.begun, self.items) {
@@ -204,7 +204,7 @@ impl Document {
     }
 }
 
-/// The prompt, if a message is that and nothing else.
+/// Returns the system prompt, if a message is nothing else.
 fn system(item: &str) -> Option<&RawValue> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use garth_engine::error::{Error, Result};
 
-/// How a transcript is written.
+/// Format of a transcript.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TranscriptFormat {
     /// The lines of `messages.jsonl`.
@@ -23,7 +23,7 @@ pub enum TranscriptFormat {
 impl TranscriptFormat {
     const ALL: [Self; 5] = [Self::Garth, Self::Pi, Self::OpenAi, Self::Anthropic, Self::Markdown];
 
-    /// Its name.
+    /// Returns its name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Garth => "garth",
@@ -34,7 +34,7 @@ impl TranscriptFormat {
         }
     }
 
-    /// Whether messages of it are kept as they came.
+    /// Returns true if imported messages of it are also stored as they came.
     pub(super) const fn is_native(self) -> bool {
         matches!(self, Self::Pi | Self::OpenAi | Self::Anthropic)
     }

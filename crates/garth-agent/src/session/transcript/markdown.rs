@@ -1,5 +1,5 @@
-//! Transcripts for people: a heading for each message, with when and which it is. Texts come back as they
-//! were; of the rest only what can be read.
+//! Transcripts for people: a heading for each message, with its time and id. An import restores texts
+//! exactly, and of the rest what is readable.
 
 use super::blocks::{ParsedMessage, label};
 use crate::session::log::draft::Role;
@@ -7,7 +7,7 @@ use crate::session::log::message::{Block, Message};
 use garth_engine::error::{Error, Result};
 use garth_engine::model::Timestamp;
 
-/// A message that was read.
+/// A message parsed from a transcript.
 pub(super) struct Section {
     pub(super) said: ParsedMessage,
     heading: String,
@@ -15,13 +15,13 @@ pub(super) struct Section {
 }
 
 impl Section {
-    /// What it is known by.
+    /// Returns the text that its id is derived from.
     pub(super) fn key(&self) -> String {
         format!("{}\n{}", self.heading, self.text)
     }
 }
 
-/// What a heading says.
+/// Content of a heading.
 struct Heading<'a> {
     role: Role,
     created_at: Option<&'a str>,
@@ -29,7 +29,7 @@ struct Heading<'a> {
     call: Option<&'a str>,
 }
 
-/// A line that begins a message: the role alone, or with when it was said, its id, and of a result the call.
+/// Parses the first line of a message: its role, optionally with time and id, and the call of a result.
 fn heading(line: &str) -> Option<Heading<'_>> {
     let (role, rest) = match line.strip_prefix("## ")?.split_once(|c: char| c.is_ascii_whitespace()) {
         Some((role, rest)) => (role, rest.trim()),
@@ -97,7 +97,7 @@ fn section(text: &str) -> Result<Section> {
     Ok(Section { said, heading: line.to_owned(), text: body })
 }
 
-/// A line that would be a heading has a backslash before it.
+/// Escapes a line that would be a heading by a backslash.
 fn escaped(line: &str) -> String {
     let is_one = heading(line.trim_start_matches('\\').trim_end()).is_some();
     if is_one { format!("\\{line}") } else { line.to_owned() }
@@ -129,7 +129,7 @@ pub(super) fn write(message: &Message) -> String {
     format!("{role}\n\n{text}\n\n")
 }
 
-/// What a heading can have at its end.
+/// Returns true for a call id that a heading can have at its end.
 fn is_word(call: &str) -> bool {
     !call.is_empty() && !call.contains(|c: char| c.is_control() || c.is_whitespace())
 }

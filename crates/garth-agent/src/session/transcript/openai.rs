@@ -13,7 +13,7 @@ use crate::session::log::draft::{Role, compact};
 use crate::session::log::message::{Block, ImageSource, Message};
 use garth_engine::error::{Error, Result};
 
-/// The type of a picture of which only the place is told.
+/// MIME type of an image of which only a URL is known.
 const ANY_IMAGE: &str = "image/*";
 
 #[derive(Deserialize)]

@@ -49,7 +49,7 @@ pub(super) fn read(raw: &RawValue) -> Result<Vec<ParsedMessage>> {
     Ok(vec![said])
 }
 
-/// Milliseconds since 1970, as it is written here.
+/// Returns a time given as milliseconds since 1970 in the form of a session.
 fn time(millis: i64) -> Option<String> {
     Some(Timestamp(millis.checked_mul(1_000_000)?).to_rfc3339())
 }

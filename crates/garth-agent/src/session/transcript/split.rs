@@ -1,4 +1,4 @@
-//! The messages of a transcript, each as it came.
+//! Splits a transcript into its messages, each as it came.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -15,8 +15,8 @@ pub(super) enum RawMessage<'a> {
     Section(Section),
 }
 
-/// JSON values one behind the other, such as JSON Lines, or one array, or where the format has it one object
-/// with the system prompt and the messages.
+/// Splits a transcript. JSON comes as consecutive values, such as JSON Lines, as one array, or, in the
+/// formats that have it, as one object with the system prompt and the messages.
 pub(super) fn split(format: TranscriptFormat, text: &str) -> Result<Vec<RawMessage<'_>>> {
     if format == TranscriptFormat::Markdown {
         return Ok(markdown::read(text)?.into_iter().map(RawMessage::Section).collect());
@@ -45,7 +45,7 @@ fn array(text: &str) -> Result<Vec<RawMessage<'_>>> {
     Ok(values.into_iter().map(|value| RawMessage::Native(Cow::Borrowed(value))).collect())
 }
 
-/// The messages of an object that has them, the system prompt first.
+/// Returns the messages of an object that has them, the system prompt first.
 fn object(format: TranscriptFormat, raw: &RawValue) -> Result<Option<Vec<RawMessage<'_>>>> {
     let system_field = match format {
         TranscriptFormat::Pi => Some("systemPrompt"),

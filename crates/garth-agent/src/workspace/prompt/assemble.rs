@@ -14,7 +14,7 @@ use crate::small::{File, sha256};
 use crate::tree::MAIN;
 use crate::workspace::daily::Memory;
 use crate::workspace::heartbeat::says_anything;
-use crate::workspace::prompt_cache::Known;
+use crate::workspace::prompt_cache::AccountCache;
 use crate::workspace::settings::{DailyMemory, Order};
 use crate::workspace::skills::listing::{Listing, Reason};
 use garth_engine::model::Timestamp;
@@ -69,7 +69,7 @@ fn is_volatile(part: &str) -> bool {
 }
 
 /// The text of a part, or why there is none.
-type Said = Result<String, String>;
+type PartText = Result<String, String>;
 
 /// The prompt of these files; `now` are the files as they are now, where the others are pinned.
 pub(super) fn prompt(
@@ -79,7 +79,7 @@ pub(super) fn prompt(
     now: Option<&Files>,
     inputs: Inputs,
     time: Timestamp,
-    known: &Known<'_>,
+    known: &AccountCache<'_>,
 ) -> Prompt {
     let bootstrap = files.texts.contains_key("bootstrap");
     let order: &[&'static str] = match (bootstrap, files.settings.prompt.order) {
@@ -88,14 +88,14 @@ pub(super) fn prompt(
         (false, Order::Cache) => &CACHE,
     };
     let of = Assembly { agent, class, files, inputs: &inputs, time, known };
-    let mut joined = Joined::default();
+    let mut joined = PromptText::default();
     for name in order {
         let said = match (*name, now) {
             ("changes", None) => continue,
             ("changes", Some(now)) => changes(&of, &Assembly { files: now, ..of }, order),
             // whatever is pinned, the clock goes on
-            ("runtime", Some(now)) => Assembly { files: now, ..of }.said(name),
-            _ => of.said(name),
+            ("runtime", Some(now)) => Assembly { files: now, ..of }.part_text(name),
+            _ => of.part_text(name),
         };
         joined.add(&of, name, said);
     }
@@ -104,7 +104,7 @@ pub(super) fn prompt(
         joined.add(&of, name, Err("left out of a first run".to_owned()));
     }
     joined.count(known);
-    let Joined { text, parts, stable, .. } = joined;
+    let PromptText { text, parts, stable, .. } = joined;
     let stable = &text[..stable.unwrap_or(text.len())];
     Prompt {
         agent: agent.to_owned(),
@@ -127,7 +127,7 @@ pub(super) fn prompt(
 
 /// A prompt as far as it is put together.
 #[derive(Default)]
-struct Joined {
+struct PromptText {
     text: String,
     parts: Vec<Part>,
     /// Which parts are there, and where each begins, with its heading.
@@ -138,8 +138,8 @@ struct Joined {
     stable: Option<usize>,
 }
 
-impl Joined {
-    fn add(&mut self, of: &Assembly<'_>, name: &'static str, said: Said) {
+impl PromptText {
+    fn add(&mut self, of: &Assembly<'_>, name: &'static str, said: PartText) {
         let section = section(name);
         let (path, file) = of.file(name).unzip();
         let (mut range, included) = (0..0, said.is_ok());
@@ -183,7 +183,7 @@ impl Joined {
     /// Counts the tokens of each part, with its heading and what is between it and the next. The sum is the
     /// count of the whole: behind the first each begins with `#` on a line of its own, where no token of
     /// [`ENCODING`](crate::count::ENCODING) goes on from the line before.
-    fn count(&mut self, known: &Known<'_>) {
+    fn count(&mut self, known: &AccountCache<'_>) {
         let mut end = self.text.len();
         for (part, start) in self.begins.iter().rev() {
             self.parts[*part].tokens = known.count(&self.text[*start..end]) as u64;
@@ -215,7 +215,7 @@ struct Assembly<'a> {
     files: &'a Files,
     inputs: &'a Inputs,
     time: Timestamp,
-    known: &'a Known<'a>,
+    known: &'a AccountCache<'a>,
 }
 
 impl Assembly<'_> {
@@ -256,7 +256,7 @@ impl Assembly<'_> {
         &self.files.days[usize::from(name == "today")]
     }
 
-    fn said(&self, name: &str) -> Said {
+    fn part_text(&self, name: &str) -> PartText {
         match name {
             "base" => {
                 let base = self.files.settings.prompt.base.as_deref().unwrap_or(texts::BASE).trim();
@@ -281,12 +281,12 @@ impl Assembly<'_> {
         }
     }
 
-    fn text(&self, name: &str) -> Said {
+    fn text(&self, name: &str) -> PartText {
         let text = self.files.texts.get(name).ok_or("no such file")?.text.trim();
         if text.is_empty() { Err("the file is blank".to_owned()) } else { Ok(text.to_owned()) }
     }
 
-    fn day(&self, name: &str) -> Said {
+    fn day(&self, name: &str) -> PartText {
         let daily = self.daily(name);
         let heading = if name == "today" { "Today" } else { "Yesterday" };
         let none = || format!("no memory of {} for this session", daily.day);
@@ -314,7 +314,7 @@ impl Assembly<'_> {
         (!shown.is_empty()).then(|| shown.join("\n\n"))
     }
 
-    fn fragments(&self) -> Said {
+    fn fragments(&self) -> PartText {
         const KINDS: [(&str, &str); 6] = [
             ("persona", "Persona"),
             ("instruction", "Instructions"),
@@ -345,7 +345,7 @@ impl Assembly<'_> {
         if sections.is_empty() { Err("the file is blank".to_owned()) } else { Ok(sections.join("\n\n")) }
     }
 
-    fn skills(&self) -> Said {
+    fn skills(&self) -> PartText {
         let [own, global] = &self.files.skills;
         let (hosts, settings) = (&self.inputs.hosts, &self.files.settings.skills);
         let listing = Listing::of(own, global, self.agent, hosts, settings, &|text| self.known.skill(text));
@@ -395,10 +395,10 @@ impl Assembly<'_> {
 }
 
 /// What differs of pinned files as they are now.
-fn changes(pinned: &Assembly<'_>, now: &Assembly<'_>, order: &[&'static str]) -> Said {
+fn changes(pinned: &Assembly<'_>, now: &Assembly<'_>, order: &[&'static str]) -> PartText {
     let mut changed = Vec::new();
     for name in order.iter().filter(|name| !matches!(**name, "runtime" | "changes")) {
-        let (before, after) = (pinned.said(name), now.said(name));
+        let (before, after) = (pinned.part_text(name), now.part_text(name));
         match (before, after) {
             (Ok(before), Ok(after)) if before == after => {}
             (_, Ok(after)) => changed.push(format!("### {}\n\n{after}", title(name))),

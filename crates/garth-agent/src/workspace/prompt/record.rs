@@ -20,7 +20,7 @@ const BUILT: &str = "prompt.built";
 
 /// What the event says.
 #[derive(Debug, Serialize, Deserialize)]
-struct Built {
+struct PromptEvent {
     id: String,
     created_at: String,
     /// The commit after which the files were read.
@@ -33,7 +33,7 @@ struct Built {
 
 impl Workspace<'_> {
     /// Tells the session of a prompt that was built for it.
-    pub(super) async fn told(&self, options: &PromptOptions, mut prompt: Prompt) -> Result<Prompt> {
+    pub(super) async fn record(&self, options: &PromptOptions, mut prompt: Prompt) -> Result<Prompt> {
         let Some((user, session)) = &options.session else { return Ok(prompt) };
         let event = Draft::event(BUILT)
             .with("seq", &prompt.seq)
@@ -65,7 +65,7 @@ impl Workspace<'_> {
         let bad = |why: &str| {
             Error::new(ErrorKind::Corrupt, format!("an event {BUILT} of {session} cannot be read: {why}"))
         };
-        let built: Built = serde_json::from_str(&event).map_err(|error| bad(&error.to_string()))?;
+        let built: PromptEvent = serde_json::from_str(&event).map_err(|error| bad(&error.to_string()))?;
         built.inputs.check().map_err(|error| bad(error.message()))?;
         let read_at = built.read_at.as_deref().map(Timestamp::parse_rfc3339).transpose();
         let read_at = read_at.map_err(|error| bad(error.message()))?;

@@ -1,4 +1,5 @@
-//! Requirements of a skill on the hosts on which the agent's tools run, and the judgement whether one meets them.
+//! Requirements of a skill on the hosts on which the agent's tools run, and the judgement whether one meets
+//! them.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -130,8 +131,8 @@ impl Host {
 impl Requires {
     /// Reads `requires` of the front matter.
     ///
-    /// Flaws are collected in `invalid` and not returned as an error: settings can still replace the list that
-    /// has one, and the rest of the skill stays readable.
+    /// Flaws are collected in `invalid` and not returned as an error: settings can still replace the list
+    /// that has one, and the rest of the skill stays readable.
     pub(crate) fn read(value: Value) -> Self {
         let mut requires = Self::default();
         let fields = match value {

@@ -40,7 +40,7 @@ pub(crate) async fn in_directory(fs: &dyn FileSystem, dir: TreePath) -> Result<V
 
 /// A skill, and whether it applies.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Found {
+pub(super) struct LocatedSkill {
     pub(super) origin: Origin,
     pub(super) path: TreePath,
     pub(super) text: SkillText,
@@ -77,13 +77,13 @@ impl Workspace<'_> {
         directory: &str,
         hosts: &[Host],
     ) -> Result<(SkillText, Origin, TreePath, Option<(super::listing::Reason, String)>)> {
-        let Found { origin, path, text } = self.find_skill(directory).await?;
+        let LocatedSkill { origin, path, text } = self.find_skill(directory).await?;
         let settings: Settings = self.settings().await?;
         let judged = judge(directory, &text, hosts, &settings.skills);
         Ok((text, origin, path, judged.err()))
     }
 
-    pub(super) async fn find_skill(&self, directory: &str) -> Result<Found> {
+    pub(super) async fn find_skill(&self, directory: &str) -> Result<LocatedSkill> {
         let origins = [Origin::Agent, Origin::Global];
         let paths = origins.map(|origin| self.skill_path(origin, directory, SKILL));
         let [own, global] = paths;
@@ -94,7 +94,7 @@ impl Workspace<'_> {
             let unreadable =
                 || Error::at(ErrorKind::InvalidArgument, &path, "is no UTF-8, or has more than 1 MiB");
             let text = SkillText::parse(file.text().ok_or_else(unreadable)?);
-            return Ok(Found { origin, path, text });
+            return Ok(LocatedSkill { origin, path, text });
         }
         let message = format!("{directory}: no such skill: neither the agent nor the account has it");
         Err(Error::new(ErrorKind::NotFound, message))
