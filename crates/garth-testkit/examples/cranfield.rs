@@ -13,7 +13,7 @@ use std::path::Path;
 use futures::executor::block_on;
 use garth_engine::model::SearchQuery;
 use garth_engine::{DataDir, Env, TreePath};
-use garth_testkit::cranfield::Cranfield;
+use garth_testkit::data::cranfield::Cranfield;
 
 type Result<T, E = Box<dyn std::error::Error>> = std::result::Result<T, E>;
 
@@ -40,7 +40,9 @@ fn files(collection: &Cranfield, folder: &Path) -> Result<()> {
 }
 
 fn measure(collection: &Cranfield, data: &Path, path: &str) -> Result<()> {
-    let fs = block_on(DataDir::open(data, Env::system(), garth::agent::registry())?.account("default"))?;
+    let fs = block_on(
+        DataDir::open(data, Env::system(), garth_engine::rule::sample::registry())?.account("default"),
+    )?;
     let within = TreePath::parse(path)?;
     for neighbours in [false, true] {
         let quality = collection.evaluate(|text| {

@@ -5,12 +5,14 @@
 //! faults (`Config::fault`) run through the same code, as negative controls. Why:
 //! `docs/decisions/crash-tests-with-negative-controls.md`.
 
-mod attempt;
-mod batch;
-mod check;
-mod disk;
-mod http;
-mod moment;
+mod attempts;
+mod batch_writers;
+mod crash_moment;
+pub mod host_cuts;
+mod http_writers;
+mod journal;
+mod loop_disk;
+mod writers_crash;
 
 use std::fmt;
 use std::fs::File;
@@ -21,12 +23,13 @@ use std::time::Duration;
 
 use garth_engine::Env;
 
-pub use self::attempt::{Attempt, WRITERS, Workload};
-pub use self::batch::{read_all, write_until_killed};
-pub use self::check::{Acknowledged, Findings, Journal, Observed, Seen, WriterLog, check};
-pub use self::disk::Disk;
-use self::moment::{Moment, Phase};
-use crate::random::Random;
+pub use self::attempts::{Attempt, WRITERS, Workload};
+pub use self::batch_writers::{read_all, write_until_killed};
+use self::crash_moment::{Moment, Phase};
+pub use self::journal::{Acknowledged, Findings, Journal, Observed, Seen, WriterLog, check};
+pub use self::loop_disk::Disk;
+pub use self::writers_crash::{By, WritersCrash};
+use crate::data::random::Random;
 
 /// Longest time that writers work before the crash, in milliseconds.
 const LONGEST_WORK: u64 = 250;
@@ -38,7 +41,7 @@ const LONGEST_DELAY: u64 = 20;
 /// Most findings of a kind that a violation shows.
 const SHOWN: usize = 10;
 
-/// What a run does.
+/// Options of a run.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Decides values and moments.
@@ -49,8 +52,7 @@ pub struct Config {
     pub garth: PathBuf,
     /// The writers.
     pub writers: Writers,
-    /// `GARTH_FAULT` for the writing process, which must be built with the feature
-    /// `faults`: a negative control.
+    /// `GARTH_FAULT` for the writing process: a negative control.
     pub fault: Option<&'static str>,
 }
 
@@ -63,7 +65,7 @@ pub enum Writers {
     Batches(PathBuf),
 }
 
-/// What a run found.
+/// Counts of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// The seed of the run.
@@ -75,7 +77,7 @@ pub struct Report {
     /// Puts not acknowledged when the crash came, or acknowledged while it did in a
     /// way that need not be true.
     pub in_flight: u64,
-    /// Of those, the ones that are wholly there afterwards.
+    /// In-flight puts that are wholly there afterwards.
     pub kept: u64,
     /// Acknowledged puts that are not there as acknowledged.
     pub lost: u64,
@@ -103,7 +105,7 @@ pub enum Violation {
     Broken {
         /// The run up to and with the round that shows it.
         report: Report,
-        /// What is wrong, the first few of it.
+        /// Findings, the first few of each kind.
         what: Vec<String>,
     },
 }
@@ -155,6 +157,17 @@ pub fn cut_rounds(config: &Config) -> Result<Report, Violation> {
     })
 }
 
+/// Returns the path of the binary `garth` among the binaries of the workspace, or the one that `GARTH_BIN`
+/// names.
+///
+/// # Panics
+/// If it has not been built.
+pub fn garth_in(binaries: &Path) -> PathBuf {
+    let garth = std::env::var_os("GARTH_BIN").map_or_else(|| binaries.join("garth"), PathBuf::from);
+    assert!(garth.exists(), "no {}; build it with `cargo build -p garth-cli`", garth.display());
+    garth
+}
+
 /// Ends a process at once and waits until it is gone.
 fn kill(child: &mut Child) {
     // Fails only if it has ended by itself, which is as good.
@@ -166,7 +179,7 @@ struct Run<'a> {
     config: &'a Config,
     workload: Workload,
     data: PathBuf,
-    /// Whether an acknowledgement given during the crash may be wrong; see [`moment`].
+    /// True if an acknowledgement given during the crash may be wrong; see [`crash_moment`].
     doubtful: bool,
     /// Standard error of the processes, off the disk that loses its power.
     logs: tempfile::TempDir,
@@ -179,7 +192,7 @@ impl<'a> Run<'a> {
     fn new(config: &'a Config, data: PathBuf, doubtful: bool) -> Result<Self, String> {
         let files = match config.writers {
             Writers::Http => 1,
-            Writers::Batches(_) => batch::FILES,
+            Writers::Batches(_) => batch_writers::FILES,
         };
         Ok(Self {
             config,
@@ -246,7 +259,8 @@ impl<'a> Run<'a> {
             }
             Writers::Batches(writer) => {
                 let command = self.command(writer, self.config.fault)?;
-                let (mut child, reader) = batch::start(command, &self.data, self.workload, round, &moment)?;
+                let (mut child, reader) =
+                    batch_writers::start(command, &self.data, self.workload, round, &moment)?;
                 let crashed = crash(&mut child);
                 let journal = reader.journal();
                 crashed?;
@@ -265,7 +279,7 @@ impl<'a> Run<'a> {
         for (round, journal) in rounds {
             let observed = match (&server, &self.config.writers) {
                 (None, Writers::Batches(writer)) => {
-                    batch::observe(self.command(writer, None)?, &self.data, self.workload, *round)
+                    batch_writers::observe(self.command(writer, None)?, &self.data, self.workload, *round)
                 }
                 (Some(server), _) => server.client.observe(self.workload, *round, journal),
                 (None, Writers::Http) => Err("there is no server".into()),
@@ -310,7 +324,7 @@ impl<'a> Run<'a> {
     fn garth(&self, arguments: &[&str]) -> Result<Output, String> {
         let mut command = Command::new(&self.config.garth);
         let output = command.args(arguments).arg("--data").arg(&self.data).output();
-        output.map_err(|e| format!("cannot start garth ({e}); {}", http::BUILD_IT))
+        output.map_err(|e| format!("cannot start garth ({e}); {}", http_writers::BUILD_IT))
     }
 
     fn fsck(&self) -> Result<(), Violation> {
@@ -326,9 +340,9 @@ impl<'a> Run<'a> {
         Violation::Broken { report: self.report.clone(), what }
     }
 
-    fn serve(&mut self, fault: Option<&str>) -> Result<http::Server, Violation> {
+    fn serve(&mut self, fault: Option<&str>) -> Result<http_writers::Server, Violation> {
         let command = self.command(&self.config.garth, fault)?;
-        let serve = http::serve(command, &self.data, &mut self.key);
+        let serve = http_writers::serve(command, &self.data, &mut self.key);
         serve.map_err(|error| self.with_log(&error))
     }
 

@@ -1,26 +1,27 @@
-//! Test tools of garth: contract suite, model, crash harness, proofs, retrieval figures. Development only.
+//! Test tools of the storage engine: contract suite, model test, crash harness, proofs. Development only.
+//!
+//! | to find | look into |
+//! |---|---|
+//! | a check that every filesystem must pass | [`contract`] |
+//! | a filesystem to put the checks to, and views of one | [`subject`] |
+//! | a filesystem that wraps another one: counts, limits, breaks | [`fs`] |
+//! | random operations beside the memory engine or the kernel | [`model`] |
+//! | kills and power cuts | [`crash`] |
+//! | tries to leave a scope or a tree of views | [`isolation`] |
+//! | other proofs: processes, many writers, damage, failpoints | [`proof`] |
+//! | second implementations that others are compared with | `reference` |
+//! | random numbers, generated and public data sets | [`data`] |
+//! | short names for paths, operations and assertions | [`tools`] |
+//!
+//! Proofs that need the features of agents or the server are in the crate `garth-proofs`.
 
 pub mod contract;
-pub mod conversation;
-pub mod counting;
-pub mod cranfield;
-#[cfg(feature = "faults")]
 pub mod crash;
-pub mod cut_short;
-pub mod interfering;
-pub mod leaky;
-pub mod limited;
+pub mod data;
+pub mod fs;
+pub mod isolation;
 pub mod model;
-pub mod mounted;
-mod overlaid;
-pub mod overlayfs;
-pub mod planted;
-#[cfg(feature = "faults")]
 pub mod proof;
-pub mod random;
-mod scoped;
-pub mod secrets;
-mod shape;
-pub mod shifted;
-pub mod stacked;
+mod reference;
+pub mod subject;
 pub mod tools;

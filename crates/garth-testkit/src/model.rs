@@ -1,16 +1,18 @@
-//! The model test: random operations on an engine and on [`Memory`](garth_engine::engine::memory::Memory) side by side, every
-//! answer compared. A failing run is cut down to a short list of steps that still
-//! fails, and printed with its seed.
+//! The model test: random operations on an engine and on [`Memory`](garth_engine::engine::memory::Memory) side by
+//! side, every answer compared. A failing run is cut down to a short list of steps that still fails, and
+//! printed with its seed.
 //!
 //! Steps are made from the seed alone, without looking at either side, so that a list of them means the same
 //! after any were left out; what depends on the state (a right version, a past sequence) is worked out from
 //! the model as a step is played. That is why this is an own loop and not `proptest-state-machine`, whose
 //! bookkeeping per transition would also make a million operations take hours.
 
-mod compare;
-mod part;
-mod play;
-mod posix;
+mod comparisons;
+pub mod overlayfs;
+mod part_of_tree;
+mod player;
+mod posix_folder;
+mod proofs;
 mod quotas;
 mod rules;
 mod steps;
@@ -21,13 +23,14 @@ use std::path::Path;
 
 use garth_engine::model::SetAttrs;
 
-use crate::contract::Subject;
-pub use posix::on_host;
+pub use self::posix_folder::on_host;
+pub use self::proofs::{BesideKernel, BesideMemory, Through};
+use crate::subject::Subject;
 
-use play::{Tally, play};
-use steps::{Step, episode_of};
+use self::player::{Tally, play};
+use self::steps::{Step, episode_of};
 
-/// How much to try.
+/// Size and seed of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct ModelConfig {
     /// Operations to apply at least, over all episodes.
@@ -62,7 +65,7 @@ pub async fn sqlite() -> Subject {
     Subject::sqlite(if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() }.as_path())
 }
 
-/// What a run did.
+/// Counts of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Stats {
     /// Fresh subjects.
@@ -73,9 +76,9 @@ pub struct Stats {
     pub commits: u64,
     /// Batches refused.
     pub refused: u64,
-    /// Those of them that broke a rule.
+    /// Refused batches that broke a rule.
     pub ruled: u64,
-    /// Those of them that a quota did not allow.
+    /// Refused batches that a quota did not allow.
     pub full: u64,
     /// Comparisons besides those of batches: trees, contents, histories, the past.
     pub checks: u64,
@@ -92,7 +95,7 @@ pub struct Failure {
     pub seed: u64,
     /// The episode that failed, from 0.
     pub episode: u64,
-    /// What differed, after shrinking.
+    /// Description of the difference, after shrinking.
     pub message: String,
     /// The steps that lead there, after shrinking.
     pub steps: Vec<String>,
@@ -216,11 +219,11 @@ mod tests {
     use garth_engine::engine::memory::Memory;
 
     use super::*;
-    use crate::planted::{Bug, Planted};
+    use crate::fs::planted::{Bug, Planted};
 
     async fn memory() -> Subject {
         let (env, clock) = Subject::clock();
-        Subject::new(Arc::new(Memory::new(env, garth::agent::registry())), clock)
+        Subject::new(Arc::new(Memory::new(env, garth_engine::rule::sample::registry())), clock)
     }
 
     #[test]
@@ -236,7 +239,10 @@ mod tests {
             let planted = || async move {
                 let (env, clock) = Subject::clock();
                 Subject::new(
-                    Arc::new(Planted::new(Arc::new(Memory::new(env, garth::agent::registry())), bug)),
+                    Arc::new(Planted::new(
+                        Arc::new(Memory::new(env, garth_engine::rule::sample::registry())),
+                        bug,
+                    )),
                     clock,
                 )
             };

@@ -1,190 +1,115 @@
 //! Proofs of promises that no single test of a call can show: several processes, many writers, big files,
-//! damage, collection, failures at every step. Each takes its size, so that tests run it small and `cargo
-//! xtask prove` at full size.
+//! damage, collection, failures at every step. Each is a [`Proof`] and takes its size, so that tests run it
+//! small and `cargo xtask prove` at full size.
 
 pub mod accounts;
 pub mod appends;
 pub mod big_file;
-mod child;
-pub mod collect;
 pub mod committed;
 pub mod damage;
 pub mod failpoints;
-pub mod host_cuts;
-pub mod isolation;
-pub mod linear;
-mod model;
-pub mod outbox;
-pub mod packs;
+pub mod garbage_collection;
+pub mod histories;
+mod outcome;
 pub mod processes;
-pub mod prompt_isolation;
-pub mod prompts;
-pub mod repair;
-pub mod resets;
-pub mod session_gc;
-pub mod sessions;
+mod report;
 pub mod subtrees;
-pub mod view_kills;
+mod support;
 pub mod worker;
+mod worker_process;
 
 use std::fmt;
-use std::future::Future;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Duration;
 
-use futures::executor::block_on;
-use garth_engine::engine::sqlite::SqliteFs;
-use garth_engine::model::{At, Body, ByteRange, Op};
-use garth_engine::{AccountStore, DataDir, Env, ErrorKind, FileSystem, TreePath};
+pub use self::outcome::{Broken, Proven, hold};
+pub use self::report::Report;
+pub use self::support::{
+    account, append, at, bytes_below, closed, millis, opened, path, peak_memory, process_status, read,
+    remove, run, sound, write,
+};
+pub use self::worker_process::{Worker, say};
 
-/// Why a promise is not proved: what was seen instead of it.
-#[derive(Debug)]
-pub struct Broken(String);
+/// A promise, and a program that tries to break it. A value may plant a fault, as the negative control: then
+/// the proof must fail.
+pub trait Proof: fmt::Debug + Sync {
+    /// Returns name, promise and sizes.
+    fn about(&self) -> About;
 
-/// What a proof gives: its report, or why there is none.
-pub type Proven<T> = Result<T, Broken>;
+    /// Tries to break the promise.
+    ///
+    /// # Errors
+    /// The promise that does not hold, or why it cannot be put to the test.
+    fn run(&self, setting: &Setting<'_>) -> Proven<Report>;
+}
 
-impl Broken {
-    pub(crate) fn because(why: impl Into<String>) -> Self {
-        Self(why.into())
+/// Name, promise and sizes of a proof.
+#[derive(Clone, Copy, Debug)]
+pub struct About {
+    /// Name.
+    pub name: &'static str,
+    /// Promise, as one sentence.
+    pub claim: &'static str,
+    /// Size for `cargo xtask prove`, unless it is given another one: operations, crashes or rounds, as the
+    /// documentation of the proof says.
+    pub full: u64,
+    /// Size for the tests.
+    pub ci: u64,
+}
+
+/// Where a proof runs, from which seed, and how much of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting<'a> {
+    /// Empty folder of the run.
+    pub folder: &'a Path,
+    /// Folder with the binaries of the workspace.
+    pub binaries: &'a Path,
+    /// Seed of the random numbers.
+    pub seed: u64,
+    /// Size of the run.
+    pub size: u64,
+}
+
+impl Setting<'_> {
+    /// Returns the path of the binary that is the other process of a proof, `proof-worker`.
+    pub fn worker(&self) -> PathBuf {
+        self.binaries.join("proof-worker")
+    }
+
+    /// Returns the path of the binary `garth`.
+    pub fn garth(&self) -> PathBuf {
+        crate::crash::garth_in(self.binaries)
     }
 }
 
-impl fmt::Display for Broken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
+/// Runs a proof in a new folder below `base`.
+///
+/// # Errors
+/// Errors of the proof.
+pub fn prove(proof: &dyn Proof, base: &Path, binaries: &Path, seed: u64, size: u64) -> Proven<Report> {
+    let folder = tempfile::tempdir_in(base)?;
+    proof.run(&Setting { folder: folder.path(), binaries, seed, size })
 }
 
-impl std::error::Error for Broken {}
-
-impl From<garth_engine::Error> for Broken {
-    fn from(error: garth_engine::Error) -> Self {
-        let source = std::error::Error::source(&error).map(|source| format!(" ({source})"));
-        Self(format!("{:?}: {error}{}", error.kind(), source.unwrap_or_default()))
-    }
+/// Runs a proof at the size for tests, in a folder in memory if the machine has such folders: then a disk has
+/// no part in it. Uses the binaries beside the test that calls it.
+///
+/// # Errors
+/// Errors of the proof.
+pub fn prove_small(proof: &dyn Proof, seed: u64) -> Proven<Report> {
+    prove(proof, &in_memory(), &binaries_of_test(), seed, proof.about().ci)
 }
 
-impl From<garth_engine::PathError> for Broken {
-    fn from(error: garth_engine::PathError) -> Self {
-        Self(error.to_string())
-    }
+/// Returns a folder in memory, or the one for temporary files on a machine that has none.
+pub fn in_memory() -> PathBuf {
+    let memory = Path::new("/dev/shm");
+    if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() }
 }
 
-impl From<std::io::Error> for Broken {
-    fn from(error: std::io::Error) -> Self {
-        Self(format!("the machine failed: {error}"))
-    }
-}
-
-impl From<rusqlite::Error> for Broken {
-    fn from(error: rusqlite::Error) -> Self {
-        Self(format!("SQLite failed: {error}"))
-    }
-}
-
-impl From<tokio::task::JoinError> for Broken {
-    fn from(error: tokio::task::JoinError) -> Self {
-        Self(format!("a task ended badly: {error}"))
-    }
-}
-
-/// Gives up unless `holds`.
-fn hold(holds: bool, otherwise: impl FnOnce() -> String) -> Proven<()> {
-    if holds { Ok(()) } else { Err(Broken(otherwise())) }
-}
-
-/// Runs a proof's calls on a few threads.
-fn run<T>(proof: impl Future<Output = Proven<T>>) -> Proven<T> {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build()?.block_on(proof)
-}
-
-/// Makes the folder of an account and opens it.
-fn account(folder: &Path, env: Env) -> Proven<Arc<SqliteFs>> {
-    std::fs::create_dir_all(folder)?;
-    Ok(SqliteFs::open(folder, env, garth::agent::registry())?)
-}
-
-/// The account of a data folder, which is made if there is none.
-fn opened(folder: &Path) -> Proven<Arc<dyn AccountStore>> {
-    let data = DataDir::open(folder, Env::system(), garth::agent::registry())?;
-    match block_on(data.create_account("default")) {
-        Err(error) if !error.is(ErrorKind::AlreadyExists) => return Err(error.into()),
-        _ => {}
-    }
-    Ok(block_on(data.account("default"))?)
-}
-
-/// Waits until nobody has the account open any more: whoever closes it last removes the log of the database.
-fn closed(fs: Arc<SqliteFs>, folder: &Path) -> Proven<PathBuf> {
-    drop(fs);
-    let log = folder.join("tree.db-wal");
-    for _ in 0..1000 {
-        if !log.exists() {
-            return Ok(folder.join("tree.db"));
-        }
-        Env::system().sleep(Duration::from_millis(10));
-    }
-    Err(Broken::because("the account stays open though nobody holds it"))
-}
-
-/// A number of `/proc/self/status`.
-fn process_status(field: &str) -> Proven<u64> {
-    let status = std::fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find_map(|line| line.strip_prefix(field));
-    let number = line.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
-    number.ok_or_else(|| Broken::because(format!("this system does not tell `{field}` of a process")))
-}
-
-/// Most memory that this process had, in bytes.
-fn peak_memory() -> Proven<u64> {
-    Ok(process_status("VmHWM:")? << 10)
-}
-
-/// Gives up unless `fsck` finds nothing.
-fn sound(fs: &dyn AccountStore) -> Proven<()> {
-    let findings = block_on(fs.fsck())?.findings;
-    hold(findings.is_empty(), || format!("fsck finds {findings:?}"))
-}
-
-fn path(text: &str) -> Proven<TreePath> {
-    Ok(TreePath::parse(text)?)
-}
-
-fn at(text: &str) -> Proven<At> {
-    Ok(At::Path(path(text)?))
-}
-
-fn write(to: &str, body: impl Into<Body>) -> Proven<Op> {
-    Ok(Op::write(path(to)?, body).with_parents())
-}
-
-fn append(to: &str, body: impl Into<Body>) -> Proven<Op> {
-    Ok(Op::append(path(to)?, body).with_parents())
-}
-
-fn remove(what: &str) -> Proven<Op> {
-    Ok(Op::remove_tree(at(what)?))
-}
-
-async fn read(fs: &dyn FileSystem, from: &str) -> Proven<String> {
-    let bytes = fs.read(&at(from)?, ByteRange::ALL).await?;
-    String::from_utf8(bytes.to_vec()).map_err(|_| Broken::because(format!("{from} is no text")))
-}
-
-/// Bytes of all files below a folder.
-fn bytes_below(folder: &Path) -> Proven<u64> {
-    let mut bytes = 0;
-    for entry in std::fs::read_dir(folder)? {
-        let entry = entry?;
-        let data = entry.metadata()?;
-        bytes += if data.is_dir() { bytes_below(&entry.path())? } else { data.len() };
-    }
-    Ok(bytes)
-}
-
-/// Nanoseconds in milliseconds, for reports.
-fn millis(nanos: i64) -> f64 {
-    nanos as f64 / 1e6
+/// Returns the folder with the binaries of the build that the running test is of.
+///
+/// # Panics
+/// If the test is not in a folder of a build.
+pub fn binaries_of_test() -> PathBuf {
+    let test = std::env::current_exe().expect("a running program has a path");
+    test.ancestors().nth(2).expect("a test is in target/PROFILE/deps").to_owned()
 }

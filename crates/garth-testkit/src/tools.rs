@@ -9,7 +9,7 @@ use garth_engine::{Capabilities, ErrorKind, FileSystem, FileSystemExt, Name, Tre
 /// The filesystem under test.
 pub type Fs = dyn FileSystem;
 
-/// What it has.
+/// Returns the abilities of a filesystem.
 pub fn can(fs: &Fs) -> Capabilities {
     fs.capabilities(&TreePath::root())
 }
@@ -149,7 +149,7 @@ pub async fn stat(fs: &Fs, path: &str) -> Entry {
     fs.stat(&at(path)).await.unwrap_or_else(|error| panic!("stat {path}: {error}"))
 }
 
-/// Whether a path names something.
+/// Returns true if a path names something.
 pub async fn exists(fs: &Fs, path: &str) -> bool {
     match fs.stat(&at(path)).await {
         Ok(_) => true,

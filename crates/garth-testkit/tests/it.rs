@@ -5,10 +5,9 @@
 
 mod it {
     mod crash;
-    mod disk;
     mod engine;
     mod host_cuts;
+    mod isolation;
     mod proof;
     mod rounds;
-    mod sessions;
 }

@@ -3,18 +3,22 @@
 
 use super::finding::Finding;
 
-/// The crates of this repository that each one may depend on. Tests may use `garth-testkit` too.
-const CRATES: [(&str, &str); 10] = [
+/// Dependencies between the crates of this repository: each name, and the crates that it may depend on. Tests
+/// may use `garth-testkit` too, and those of `garth-agent` the facade that its documentation shows.
+const CRATES: [(&str, &str); 13] = [
     ("garth-tokens", ""),
-    ("garth", "garth-tokens"),
-    ("garth-cloud", "garth"),
+    ("garth-engine", ""),
+    ("garth-agent", "garth-engine garth-tokens"),
+    ("garth", "garth-engine garth-agent"),
+    ("garth-cloud", "garth-engine"),
     ("garth-server", "garth"),
     ("garth-fuse", "garth"),
     ("garth-cli", "garth garth-cloud garth-server garth-fuse"),
-    ("garth-testkit", "garth garth-cloud garth-server garth-fuse"),
-    ("xtask", "garth garth-testkit"),
-    ("peers", "garth"),
-    ("garth-fuzz", "garth"),
+    ("garth-testkit", "garth-engine"),
+    ("garth-proofs", "garth garth-engine garth-server garth-testkit"),
+    ("xtask", "garth-proofs garth-testkit"),
+    ("peers", "garth garth-engine"),
+    ("garth-fuzz", "garth garth-engine"),
 ];
 
 /// Finds packages of the workspace without `lints.workspace`, and dependencies that point upwards.

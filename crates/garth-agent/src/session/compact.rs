@@ -20,9 +20,9 @@ use super::store::files::{Log, SUMMARY, TODO};
 use crate::breathe::breathe;
 use crate::models::{Allowance, ChatModel, asked};
 use crate::small::{File, as_read, read_all};
+use crate::system::projections::sessions::result_key;
 use garth_engine::error::Result;
 use garth_engine::model::Seq;
-use crate::system::projections::sessions::result_key;
 
 /// Limit on the messages that one compaction reads; the next one continues.
 const MAX_LINES: u64 = 10_000;

@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use garth::agent::models::{Allowance, Answer, Ask, ChatModel};
 use garth::agent::session::{Append, ChildChange, Compact, Draft, PackOptions, Sessions, Spawn};
 use garth::{Env, Error, ErrorKind, FileSystem, FileSystemExt};
-use garth_testkit::random::Random;
-use garth_testkit::secrets::each;
+use garth_testkit::data::random::Random;
+use garth_testkit::data::secrets::each;
 use serde_json::{Value, json};
 
 use super::sessions::{account, engines, path, sessions};

@@ -7,7 +7,7 @@ use garth::engine::memory::Memory;
 use garth::env::ManualClock;
 use garth::model::{At, Author, Batch, Op, SetAttrs, Timestamp};
 use garth::{Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
-use garth_testkit::counting::Counting;
+use garth_testkit::fs::counting::Counting;
 use tempfile::TempDir;
 
 /// 2026-01-27 09:30 UTC.

@@ -5,8 +5,8 @@ use garth::agent::session::{
 };
 use garth::model::{Moment, Op};
 use garth::{ErrorKind, FileSystemExt};
-use garth_testkit::random::Random;
-use garth_testkit::secrets::each;
+use garth_testkit::data::random::Random;
+use garth_testkit::data::secrets::each;
 use serde_json::{Value, json};
 
 use super::sessions::{engines, path, sessions};

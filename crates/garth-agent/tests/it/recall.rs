@@ -11,8 +11,8 @@ use garth::env::ManualClock;
 use garth::model::{At, Body, ByteRange, Moment, Op, Timestamp};
 use garth::{Env, ErrorKind, FileSystem, FileSystemExt};
 use garth_engine::engine::sqlite::SqliteFs;
-use garth_testkit::random::Random;
-use garth_testkit::secrets::each;
+use garth_testkit::data::random::Random;
+use garth_testkit::data::secrets::each;
 use garth_testkit::tools::p as path;
 
 const COFFEE: &str = "ctx://default/users/alice/memories/preferences/coffee";

@@ -12,8 +12,8 @@ use garth::agent::recall::{Key, Recall, Recaller};
 use garth::model::{Batch, Op, SearchQuery};
 use garth::{AccountStore, Env, FileSystem, FileSystemExt};
 use garth_engine::engine::sqlite::SqliteFs;
-use garth_testkit::random::Random;
-use garth_testkit::secrets::{Planted, each};
+use garth_testkit::data::random::Random;
+use garth_testkit::data::secrets::{Planted, each};
 use garth_testkit::tools::p as path;
 
 use super::rules_set::{Tree, at, rule};

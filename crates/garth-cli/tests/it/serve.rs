@@ -258,8 +258,10 @@ fn the_access_log_has_a_line_for_each_request_and_no_secret() {
 
 #[test]
 fn every_command_of_the_specification_runs_and_answers_what_is_shown() {
-    let specification = std::path::PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo says where the crate is"))
-        .join("../../docs/specs/kv-api.md");
+    let specification = std::path::PathBuf::from(
+        std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo says where the crate is"),
+    )
+    .join("../../docs/specs/kv-api.md");
     let specification = std::fs::read_to_string(specification).expect("docs/specs/kv-api.md");
     let blocks = specification.split("```sh\n").skip(1).filter_map(|part| part.split("```").next());
     let script: String = blocks.flat_map(str::lines).filter(|line| !line.starts_with("export ")).fold(

@@ -4,7 +4,7 @@ mod memory {
     use std::sync::Arc;
 
     use garth_engine::engine::memory::Memory;
-    use garth_testkit::contract::Subject;
+    use garth_testkit::subject::Subject;
 
     async fn subject() -> Subject {
         let (env, clock) = Subject::clock();
@@ -15,7 +15,7 @@ mod memory {
 }
 
 mod sqlite {
-    use garth_testkit::contract::Subject;
+    use garth_testkit::subject::Subject;
 
     async fn subject() -> Subject {
         Subject::sqlite(&std::env::temp_dir())
@@ -29,7 +29,7 @@ mod used {
     use std::sync::Arc;
 
     use garth_engine::engine::memory::Memory;
-    use garth_testkit::contract::Subject;
+    use garth_testkit::subject::Subject;
 
     async fn subject() -> Subject {
         let (env, clock) = Subject::clock();
@@ -44,8 +44,8 @@ mod limited {
     use std::sync::Arc;
 
     use garth_engine::engine::memory::Memory;
-    use garth_testkit::contract::Subject;
-    use garth_testkit::limited::Limited;
+    use garth_testkit::fs::limited::Limited;
+    use garth_testkit::subject::Subject;
 
     async fn subject() -> Subject {
         let (env, clock) = Subject::clock();
@@ -59,7 +59,7 @@ mod limited {
 }
 
 mod host {
-    use garth_testkit::contract::Subject;
+    use garth_testkit::subject::Subject;
 
     async fn subject() -> Subject {
         Subject::host()
@@ -69,7 +69,7 @@ mod host {
 }
 
 mod scope_of_host {
-    use garth_testkit::contract::Subject;
+    use garth_testkit::subject::Subject;
 
     async fn subject() -> Subject {
         Subject::host().scoped(1).await
@@ -82,7 +82,7 @@ mod scope_of_memory {
     use std::sync::Arc;
 
     use garth_engine::engine::memory::Memory;
-    use garth_testkit::contract::Subject;
+    use garth_testkit::subject::Subject;
 
     async fn subject() -> Subject {
         let (env, clock) = Subject::clock();
@@ -95,7 +95,7 @@ mod scope_of_memory {
 }
 
 mod scope_of_sqlite {
-    use garth_testkit::contract::Subject;
+    use garth_testkit::subject::Subject;
 
     async fn subject() -> Subject {
         Subject::sqlite(&std::env::temp_dir()).scoped(1).await
@@ -105,7 +105,7 @@ mod scope_of_sqlite {
 }
 
 mod scope_of_a_scope {
-    use garth_testkit::contract::Subject;
+    use garth_testkit::subject::Subject;
 
     async fn subject() -> Subject {
         Subject::sqlite(&std::env::temp_dir()).scoped(2).await
@@ -118,8 +118,8 @@ mod mount_of_memory {
     use std::sync::Arc;
 
     use garth_engine::engine::memory::Memory;
-    use garth_testkit::contract::Subject;
-    use garth_testkit::mounted::Part;
+    use garth_testkit::subject::Subject;
+    use garth_testkit::subject::mounted::Part;
 
     async fn subject() -> Subject {
         let (env, clock) = Subject::clock();
@@ -132,8 +132,8 @@ mod mount_of_memory {
 }
 
 mod mounted_directory {
-    use garth_testkit::contract::Subject;
-    use garth_testkit::mounted::Part;
+    use garth_testkit::subject::Subject;
+    use garth_testkit::subject::mounted::Part;
 
     async fn subject() -> Subject {
         Subject::sqlite(&std::env::temp_dir()).mounted(Part::Directory).await
@@ -146,8 +146,8 @@ mod mounted_twice {
     use std::sync::Arc;
 
     use garth_engine::engine::memory::Memory;
-    use garth_testkit::contract::Subject;
-    use garth_testkit::mounted::Part;
+    use garth_testkit::subject::Subject;
+    use garth_testkit::subject::mounted::Part;
 
     async fn subject() -> Subject {
         let (env, clock) = Subject::clock();
@@ -163,7 +163,7 @@ mod overlay_of_one_store {
     use std::sync::Arc;
 
     use garth_engine::engine::memory::Memory;
-    use garth_testkit::contract::Subject;
+    use garth_testkit::subject::Subject;
 
     async fn subject() -> Subject {
         let (env, clock) = Subject::clock();
@@ -179,7 +179,7 @@ mod overlay_over_another_store {
     use std::sync::Arc;
 
     use garth_engine::engine::memory::Memory;
-    use garth_testkit::contract::Subject;
+    use garth_testkit::subject::Subject;
 
     async fn subject() -> Subject {
         let (env, clock) = Subject::clock();

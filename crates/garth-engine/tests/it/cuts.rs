@@ -6,7 +6,7 @@ use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::model::{Batch, Body, ByteRange, MAX_CUTS, Op};
 use garth_engine::view::Scope;
 use garth_engine::{AccountStore, Env, FileSystem, FileSystemExt};
-use garth_testkit::random::Random;
+use garth_testkit::data::random::Random;
 use garth_testkit::tools::{append, at, p};
 use tempfile::TempDir;
 

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::model::{Batch, Blame, Body, ByteRange, Moment, Op, Seq, SetAttrs};
 use garth_engine::{AccountStore, Env, FileSystem};
-use garth_testkit::random::Random;
+use garth_testkit::data::random::Random;
 use garth_testkit::tools::{append, at};
 
 /// Edits begin and end at multiples of this, so that new extents lie exactly where old ones were.

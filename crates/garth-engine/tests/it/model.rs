@@ -2,8 +2,8 @@
 //! about meaning, not about disks.
 
 use garth_testkit::model::{ModelConfig, on_host, run, sqlite};
-use garth_testkit::mounted::Part;
-use garth_testkit::stacked::{View, drawn};
+use garth_testkit::subject::mounted::Part;
+use garth_testkit::subject::stacked::{View, drawn};
 
 #[test]
 fn random_operations_mean_the_same_as_on_the_specification() {

@@ -11,8 +11,8 @@ use garth_engine::model::{
 };
 use garth_engine::view::{Overlay, Scope};
 use garth_engine::{Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
-use garth_testkit::counting::Counting;
-use garth_testkit::random::Random;
+use garth_testkit::data::random::Random;
+use garth_testkit::fs::counting::Counting;
 use tempfile::TempDir;
 
 fn p(path: &str) -> TreePath {

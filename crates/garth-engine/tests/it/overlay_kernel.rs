@@ -9,7 +9,7 @@ use garth_engine::model::{Batch, Op, SetAttrs, Timestamp};
 use garth_engine::view::Overlay;
 use garth_engine::{Env, ErrorKind, FileSystem, FileSystemExt};
 use garth_testkit::model::ModelConfig;
-use garth_testkit::overlayfs::{Lower, Stats, run};
+use garth_testkit::model::overlayfs::{Lower, Stats, run};
 use garth_testkit::tools::p;
 
 fn played(lower: Lower) -> Stats {

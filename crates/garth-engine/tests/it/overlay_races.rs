@@ -5,7 +5,7 @@ use std::sync::Arc;
 use garth_engine::model::{At, Op, SetAttrs, Special};
 use garth_engine::view::Overlay;
 use garth_engine::{ErrorKind, FileSystemExt};
-use garth_testkit::interfering::{Call, Interfering};
+use garth_testkit::fs::interfering::{Call, Interfering};
 use garth_testkit::tools::p;
 
 use super::overlay::layers;

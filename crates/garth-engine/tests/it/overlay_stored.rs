@@ -13,7 +13,7 @@ use garth_engine::model::{
 use garth_engine::view::overlay::{DifferenceKind, Lower, Side, Stored};
 use garth_engine::view::{Overlay, Scope};
 use garth_engine::{DataDir, Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
-use garth_testkit::random::Random;
+use garth_testkit::data::random::Random;
 use tempfile::TempDir;
 
 fn p(path: &str) -> TreePath {

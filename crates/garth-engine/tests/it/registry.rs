@@ -80,9 +80,11 @@ async fn search_finds_a_file_while_another_has_a_key() {
         hits.into_iter().map(|hit| hit.path.to_string()).collect::<Vec<_>>()
     };
     let write = |at: &str, text: &str| Op::write(path(at), text.to_owned()).with_parents();
-    fs.commit([write("/nodes/n/text.md", "a heron"), write("/nodes/n/.abstract.md", "heron")].into_iter().collect())
-        .await
-        .unwrap();
+    fs.commit(
+        [write("/nodes/n/text.md", "a heron"), write("/nodes/n/.abstract.md", "heron")].into_iter().collect(),
+    )
+    .await
+    .unwrap();
     assert_eq!(found(true).await, [""; 0]);
     fs.write("/nodes/n/.status", "ACTIVE").await.unwrap();
     assert_eq!(found(false).await, ["/nodes/n/text.md"]);

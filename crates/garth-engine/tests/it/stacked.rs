@@ -5,8 +5,8 @@ macro_rules! stacks {
     ($($name:ident: $seed:literal on $engine:ident;)*) => {
         $(
             mod $name {
-                use garth_testkit::contract::Subject;
-                use garth_testkit::stacked::{View, drawn};
+                use garth_testkit::subject::Subject;
+                use garth_testkit::subject::stacked::{View, drawn};
 
                 async fn subject() -> Subject {
                     super::$engine().stacked(&drawn($seed, View::ALL)).await
@@ -23,8 +23,8 @@ use std::sync::Arc;
 use garth_engine::FileSystemExt;
 use garth_engine::engine::memory::Memory;
 use garth_engine::model::{Ino, Op, Precondition};
-use garth_testkit::contract::Subject;
-use garth_testkit::stacked::View;
+use garth_testkit::subject::Subject;
+use garth_testkit::subject::stacked::View;
 use garth_testkit::tools::p;
 
 fn memory() -> Subject {

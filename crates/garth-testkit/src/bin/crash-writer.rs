@@ -1,5 +1,5 @@
 //! The process that the crash tests kill: commits batches to an account through the engine, or
-//! reads back what is there. Built with the feature `faults`, so that `GARTH_FAULT` can plant a
+//! reads back what is there. `GARTH_FAULT` plants a
 //! fault for the negative controls.
 
 use std::path::Path;
@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let [verb, data, seed, round] = arguments.as_slice() else {
         return Err("usage: crash-writer write|read DATA SEED ROUND".into());
     };
-    let home = DataDir::open(Path::new(data), Env::system(), garth::agent::registry())?;
+    let home = DataDir::open(Path::new(data), Env::system(), garth_engine::rule::sample::registry())?;
     match block_on(home.create_account(ACCOUNT)) {
         Err(error) if !error.is(ErrorKind::AlreadyExists) => return Err(error.into()),
         _ => {}

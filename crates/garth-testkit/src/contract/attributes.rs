@@ -1,17 +1,22 @@
 //! Attributes of entries.
-#![allow(
-    missing_docs,
-    clippy::unwrap_used,
-    reason = "each function's name is its promise, and each is a test"
-)]
+#![allow(clippy::unwrap_used, reason = "a check panics where a promise does not hold")]
 
 use std::collections::BTreeMap;
 
 use garth_engine::ErrorKind::{InvalidArgument, NotFound, NotPermitted, TooLarge};
 use garth_engine::model::{At, Attributes, Batch, Entry, MAX_ATTRIBUTES, Op, SetAttrs, Timestamp};
 
-use super::{START, Subject};
+use super::suite::checks;
+use crate::subject::{START, Subject};
 use crate::tools::*;
+
+checks! {
+    every_attribute_is_kept_as_given [attributes expiry]
+    what_is_not_named_stays_and_what_is_cleared_goes [attributes expiry]
+    every_kind_of_node_has_attributes [attributes special]
+    bad_values_are_refused [attributes expiry nodes]
+    attributes_have_a_largest_size [attributes]
+}
 
 fn everything() -> SetAttrs {
     SetAttrs {
@@ -30,7 +35,7 @@ fn everything() -> SetAttrs {
     }
 }
 
-pub async fn every_attribute_is_kept_as_given(subject: &Subject) {
+async fn every_attribute_is_kept_as_given(subject: &Subject) {
     let fs = &*subject.fs;
     put(fs, "/f", "x").await;
     let before = stat(fs, "/f").await;
@@ -62,7 +67,7 @@ pub async fn every_attribute_is_kept_as_given(subject: &Subject) {
     assert_eq!(text(fs, "/f").await, "x");
 }
 
-pub async fn what_is_not_named_stays_and_what_is_cleared_goes(subject: &Subject) {
+async fn what_is_not_named_stays_and_what_is_cleared_goes(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [write_with("/f", "x", everything())]).await;
     let before = stat(fs, "/f").await;
@@ -84,7 +89,7 @@ pub async fn what_is_not_named_stays_and_what_is_cleared_goes(subject: &Subject)
     assert_eq!((after.attributes, after.expires_at), (Attributes::default(), None));
 }
 
-pub async fn every_kind_of_node_has_attributes(subject: &Subject) {
+async fn every_kind_of_node_has_attributes(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d"), symlink("/l", "t"), mknod("/p", garth_engine::model::Special::Fifo)]).await;
     for path in ["/", "/d", "/l", "/p"] {
@@ -94,7 +99,7 @@ pub async fn every_kind_of_node_has_attributes(subject: &Subject) {
     }
 }
 
-pub async fn bad_values_are_refused(subject: &Subject) {
+async fn bad_values_are_refused(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d"), write("/f", "x")]).await;
     let none = SetAttrs::default;
@@ -115,7 +120,7 @@ pub async fn bad_values_are_refused(subject: &Subject) {
     refused_outright(fs, Op::set_attrs(At::Node(subject.ino(1000)), none()), NotFound).await;
 }
 
-pub async fn attributes_have_a_largest_size(subject: &Subject) {
+async fn attributes_have_a_largest_size(subject: &Subject) {
     let fs = &*subject.fs;
     put(fs, "/f", "x").await;
     let metadata = |key: &str, size: usize| SetAttrs {

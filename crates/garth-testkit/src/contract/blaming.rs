@@ -1,15 +1,20 @@
 //! Blame: which commit wrote which bytes, whatever was done to the file since.
-#![allow(
-    missing_docs,
-    clippy::unwrap_used,
-    reason = "each function's name is its promise, and each is a test"
-)]
+#![allow(clippy::unwrap_used, reason = "a check panics where a promise does not hold")]
 
 use garth_engine::ErrorKind::{InvalidArgument, IsADirectory, NotFound};
 use garth_engine::model::{Author, Batch, Blame, ByteRange, MAX_PAGE, Moment, Op, Seq};
 
-use super::Subject;
+use super::suite::checks;
+use crate::subject::Subject;
 use crate::tools::*;
+
+checks! {
+    each_byte_is_of_the_commit_that_wrote_it [history]
+    what_replaces_or_copies_is_of_the_new_commit_even_if_it_is_equal [history]
+    pieces_of_an_append_are_of_its_commit_even_if_they_were_stored_before [history]
+    blame_tells_the_commits_and_goes_on_in_pages [history]
+    blame_refuses_what_is_no_file [history]
+}
 
 /// Length and commit of each run of a whole file.
 async fn runs(fs: &Fs, path: &str) -> Vec<(u64, Option<u64>)> {
@@ -27,7 +32,7 @@ async fn commit(fs: &Fs, op: Op) -> u64 {
     apply(fs, op).await.0.seq.0
 }
 
-pub async fn each_byte_is_of_the_commit_that_wrote_it(subject: &Subject) {
+async fn each_byte_is_of_the_commit_that_wrote_it(subject: &Subject) {
     let fs = &*subject.fs;
     let first = commit(fs, write("/f", "0123456789")).await;
     let patched = commit(fs, patch("/f", 2, "ab")).await;
@@ -45,7 +50,7 @@ pub async fn each_byte_is_of_the_commit_that_wrote_it(subject: &Subject) {
     assert_eq!(runs(&*past, "/g").await, [(2, Some(first)), (2, Some(patched)), (1, Some(first))]);
 }
 
-pub async fn what_replaces_or_copies_is_of_the_new_commit_even_if_it_is_equal(subject: &Subject) {
+async fn what_replaces_or_copies_is_of_the_new_commit_even_if_it_is_equal(subject: &Subject) {
     let fs = &*subject.fs;
     let large = vec![7; 200_000];
     let first = commit(fs, write("/f", large.clone())).await;
@@ -59,7 +64,7 @@ pub async fn what_replaces_or_copies_is_of_the_new_commit_even_if_it_is_equal(su
     assert_eq!(runs(fs, "/copy").await, [(1000, Some(copied)), (1, Some(left)), (198_999, Some(copied))]);
 }
 
-pub async fn pieces_of_an_append_are_of_its_commit_even_if_they_were_stored_before(subject: &Subject) {
+async fn pieces_of_an_append_are_of_its_commit_even_if_they_were_stored_before(subject: &Subject) {
     let fs = &*subject.fs;
     let piece = vec![7; 70_000];
     let with = |before: &str, after: &str| {
@@ -81,7 +86,7 @@ pub async fn pieces_of_an_append_are_of_its_commit_even_if_they_were_stored_befo
     }
 }
 
-pub async fn blame_tells_the_commits_and_goes_on_in_pages(subject: &Subject) {
+async fn blame_tells_the_commits_and_goes_on_in_pages(subject: &Subject) {
     let fs = &*subject.fs;
     let mut expected = Vec::new();
     for n in 0..20 {
@@ -107,7 +112,7 @@ pub async fn blame_tells_the_commits_and_goes_on_in_pages(subject: &Subject) {
     assert_eq!((behind.runs.len(), behind.next), (0, None));
 }
 
-pub async fn blame_refuses_what_is_no_file(subject: &Subject) {
+async fn blame_refuses_what_is_no_file(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d"), write("/f", "x")]).await;
     assert_error(fs.blame(&at("/d"), ByteRange::ALL, 1).await, IsADirectory, Some("/d"));

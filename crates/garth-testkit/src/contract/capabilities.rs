@@ -1,9 +1,5 @@
-//! What an implementation says that it has, it does; what it lacks it refuses, and never does in part.
-#![allow(
-    missing_docs,
-    clippy::unwrap_used,
-    reason = "each function's name is its promise, and each is a test"
-)]
+//! Capabilities: an implementation does what it says, and refuses the rest wholly.
+#![allow(clippy::unwrap_used, reason = "a check panics where a promise does not hold")]
 
 use garth_engine::ErrorKind::{ReadOnly, Unsupported};
 use garth_engine::model::{
@@ -12,10 +8,17 @@ use garth_engine::model::{
 };
 
 use super::commits::record;
-use super::{START, Subject};
+use super::suite::checks;
+use crate::subject::{START, Subject};
 use crate::tools::*;
 
-pub async fn what_is_lacking_is_unsupported_and_changes_nothing(subject: &Subject) {
+checks! {
+    what_is_lacking_is_unsupported_and_changes_nothing
+    reads_that_are_lacking_are_unsupported
+    a_view_of_the_past_has_what_the_present_has_but_writes [history]
+}
+
+async fn what_is_lacking_is_unsupported_and_changes_nothing(subject: &Subject) {
     let fs = &*subject.fs;
     let has = can(fs);
     let version = put(fs, "/f", "x").await;
@@ -52,7 +55,7 @@ pub async fn what_is_lacking_is_unsupported_and_changes_nothing(subject: &Subjec
     }
 }
 
-pub async fn reads_that_are_lacking_are_unsupported(subject: &Subject) {
+async fn reads_that_are_lacking_are_unsupported(subject: &Subject) {
     let fs = &*subject.fs;
     let has = can(fs);
     let version = put(fs, "/f", "x").await;
@@ -85,7 +88,7 @@ pub async fn reads_that_are_lacking_are_unsupported(subject: &Subject) {
     }
 }
 
-pub async fn a_view_of_the_past_has_what_the_present_has_but_writes(subject: &Subject) {
+async fn a_view_of_the_past_has_what_the_present_has_but_writes(subject: &Subject) {
     let fs = &*subject.fs;
     put(fs, "/f", "x").await;
     let then = fs.as_of(&Moment::Seq(subject.seq(1))).await.unwrap();

@@ -1,9 +1,5 @@
 //! The version log: what changed, page after page, in the whole tree or in parts of it; and waiting for more.
-#![allow(
-    missing_docs,
-    clippy::unwrap_used,
-    reason = "each function's name is its promise, and each is a test"
-)]
+#![allow(clippy::unwrap_used, reason = "a check panics where a promise does not hold")]
 
 use std::time::Duration;
 
@@ -15,8 +11,24 @@ use garth_engine::model::{
     MAX_CHANGES_BYTES, MAX_SCANNED, MAX_SUBTREES, Op, Remove, RenameMode, Seq, SetAttrs,
 };
 
-use super::Subject;
+use super::suite::checks;
+use crate::subject::Subject;
 use crate::tools::*;
+
+checks! {
+    changes_come_in_order_and_in_pages [history]
+    a_page_of_changes_may_end_within_a_commit [history]
+    a_page_of_changes_has_a_largest_size [history]
+    a_page_of_changes_looks_at_a_bounded_part_of_the_log [history]
+    a_change_names_every_path_of_its_node [history links]
+    changes_of_a_subtree_are_those_inside [history links snapshots]
+    a_rename_over_the_border_shows_as_created_or_removed [history nodes]
+    what_happens_above_a_subtree_shows_at_its_top [history nodes]
+    pages_of_a_subtree_move_on_where_nothing_is_shown [history]
+    a_query_has_a_largest_number_of_subtrees [history]
+    waiting_ends_with_the_next_commit [history]
+    waiting_ends_with_a_commit_of_another_instance [history]
+}
 
 async fn head(fs: &Fs) -> Seq {
     fs.head().await.unwrap().seq
@@ -26,7 +38,7 @@ async fn page(fs: &Fs, since: impl Into<LogPosition>, limit: usize) -> Changes {
     fs.changes(&ChangesQuery::since(since).limit(limit)).await.unwrap()
 }
 
-/// The same question about what comes behind a page.
+/// Returns the query for what comes after a page.
 fn behind(mut query: ChangesQuery, page: &Changes) -> ChangesQuery {
     query.since = page.until;
     query
@@ -52,7 +64,7 @@ async fn all(fs: &Fs, query: &ChangesQuery) -> Vec<CommitChanges> {
     }
 }
 
-/// What the changes after a commit show of these subtrees.
+/// Returns the changes of these subtrees after a commit.
 async fn seen(fs: &Fs, since: Seq, within: &[&str]) -> Vec<Change> {
     let query = within.iter().fold(ChangesQuery::since(since), |query, top| query.within(p(top)));
     let commits = all(fs, &query).await;
@@ -73,7 +85,7 @@ async fn ino(fs: &Fs, path: &str) -> Ino {
     stat(fs, path).await.ino
 }
 
-pub async fn changes_come_in_order_and_in_pages(subject: &Subject) {
+async fn changes_come_in_order_and_in_pages(subject: &Subject) {
     let fs = &*subject.fs;
     let start = head(fs).await;
     let mut seqs = Vec::new();
@@ -99,7 +111,7 @@ pub async fn changes_come_in_order_and_in_pages(subject: &Subject) {
     }
 }
 
-pub async fn a_page_of_changes_may_end_within_a_commit(subject: &Subject) {
+async fn a_page_of_changes_may_end_within_a_commit(subject: &Subject) {
     let fs = &*subject.fs;
     let start = head(fs).await;
     let large =
@@ -126,7 +138,7 @@ pub async fn a_page_of_changes_may_end_within_a_commit(subject: &Subject) {
     assert_eq!(whole.iter().map(|commit| commit.changes.len()).collect::<Vec<_>>(), [3000, 1]);
 }
 
-pub async fn a_page_of_changes_has_a_largest_size(subject: &Subject) {
+async fn a_page_of_changes_has_a_largest_size(subject: &Subject) {
     let fs = &*subject.fs;
     let start = head(fs).await;
     let count = MAX_CHANGES_BYTES / 4000 + 10;
@@ -140,7 +152,7 @@ pub async fn a_page_of_changes_has_a_largest_size(subject: &Subject) {
     assert_eq!(all(fs, &ChangesQuery::since(start).limit(10_000)).await.len(), count);
 }
 
-pub async fn a_page_of_changes_looks_at_a_bounded_part_of_the_log(subject: &Subject) {
+async fn a_page_of_changes_looks_at_a_bounded_part_of_the_log(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/in"), write("/out", "")]).await;
     let start = head(fs).await;
@@ -156,7 +168,7 @@ pub async fn a_page_of_changes_looks_at_a_bounded_part_of_the_log(subject: &Subj
     assert_eq!((numbers(&rest), rest.until), (vec![inside], inside.into()));
 }
 
-pub async fn a_change_names_every_path_of_its_node(subject: &Subject) {
+async fn a_change_names_every_path_of_its_node(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d"), write("/d/z", ""), mkdir("/d-"), link("/d/z", "/d-/f"), link("/d/z", "/a")])
         .await;
@@ -186,7 +198,7 @@ pub async fn a_change_names_every_path_of_its_node(subject: &Subject) {
     assert_eq!(seen(fs, start, &["/e"]).await, [modified(&["/e/f"])]);
 }
 
-pub async fn changes_of_a_subtree_are_those_inside(subject: &Subject) {
+async fn changes_of_a_subtree_are_those_inside(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/a"), mkdir("/ab"), mkdir("/a%"), mkdir("/A"), write("/a/f", "1"), mkdir("/b")]).await;
     let (dir, file) = (ino(fs, "/a").await, ino(fs, "/a/f").await);
@@ -224,7 +236,7 @@ pub async fn changes_of_a_subtree_are_those_inside(subject: &Subject) {
     assert_eq!((shown[0].commit.message.as_str(), shown[0].changes.len()), ("both", 1));
 }
 
-pub async fn a_rename_over_the_border_shows_as_created_or_removed(subject: &Subject) {
+async fn a_rename_over_the_border_shows_as_created_or_removed(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/in"), mkdir("/out"), write("/in/f", "1"), write("/out/g", "2"), mkdir("/in2")]).await;
     let (f, g) = (ino(fs, "/in/f").await, ino(fs, "/out/g").await);
@@ -250,7 +262,7 @@ pub async fn a_rename_over_the_border_shows_as_created_or_removed(subject: &Subj
     assert_eq!(seen(fs, start, &["/in", "/in2"]).await, [renamed("/in/g", g, "/in2/g")], "both are inside");
 }
 
-pub async fn what_happens_above_a_subtree_shows_at_its_top(subject: &Subject) {
+async fn what_happens_above_a_subtree_shows_at_its_top(subject: &Subject) {
     let fs = &*subject.fs;
     let start = head(fs).await;
     given(fs, [mkdir_all("/a/b/c")]).await;
@@ -296,7 +308,7 @@ pub async fn what_happens_above_a_subtree_shows_at_its_top(subject: &Subject) {
     assert_eq!(seen(fs, start, &["/in/top", "/a/top"]).await, expected);
 }
 
-pub async fn pages_of_a_subtree_move_on_where_nothing_is_shown(subject: &Subject) {
+async fn pages_of_a_subtree_move_on_where_nothing_is_shown(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/in")]).await;
     let start = head(fs).await;
@@ -308,7 +320,7 @@ pub async fn pages_of_a_subtree_move_on_where_nothing_is_shown(subject: &Subject
     assert_eq!((numbers(&rest), rest.until, rest.head), (vec![], Seq(start.0 + 4).into(), Seq(start.0 + 4)));
 }
 
-pub async fn a_query_has_a_largest_number_of_subtrees(subject: &Subject) {
+async fn a_query_has_a_largest_number_of_subtrees(subject: &Subject) {
     let fs = &*subject.fs;
     let subtrees = |count: usize| {
         (0..count).fold(ChangesQuery::default(), |query, number| query.within(p(&format!("/{number}"))))
@@ -317,7 +329,7 @@ pub async fn a_query_has_a_largest_number_of_subtrees(subject: &Subject) {
     assert_error(fs.changes(&subtrees(MAX_SUBTREES + 1)).await, InvalidArgument, None);
 }
 
-pub async fn waiting_ends_with_the_next_commit(subject: &Subject) {
+async fn waiting_ends_with_the_next_commit(subject: &Subject) {
     let fs = &*subject.fs;
     put(fs, "/f", "1").await;
     let seq = head(fs).await;
@@ -343,7 +355,7 @@ pub async fn waiting_ends_with_the_next_commit(subject: &Subject) {
     assert!(fs.wait(commit.seq).now_or_never().is_none());
 }
 
-pub async fn waiting_ends_with_a_commit_of_another_instance(subject: &Subject) {
+async fn waiting_ends_with_a_commit_of_another_instance(subject: &Subject) {
     let fs = &*subject.fs;
     let Some(reopen) = &subject.reopen else { return };
     let other = reopen().await;

@@ -1,9 +1,5 @@
 //! Batches: all or nothing, in order, numbered, guarded by preconditions, safe to retry.
-#![allow(
-    missing_docs,
-    clippy::unwrap_used,
-    reason = "each function's name is its promise, and each is a test"
-)]
+#![allow(clippy::unwrap_used, reason = "a check panics where a promise does not hold")]
 
 use std::time::Duration;
 
@@ -15,8 +11,36 @@ use garth_engine::model::{
 };
 use sha2::{Digest, Sha256};
 
-use super::{START, Subject};
+use super::suite::checks;
+use crate::subject::{START, Subject};
 use crate::tools::*;
+
+checks! {
+    a_batch_is_applied_in_order_as_one_commit [links]
+    a_failing_last_operation_leaves_nothing [atomic links snapshots]
+    an_outcome_tells_the_size_that_the_operation_left
+    a_commit_says_whether_it_is_durable
+    an_operation_that_changes_nothing_answers_the_version_that_is_there [links]
+    sequence_numbers_are_dense
+    times_increase_even_if_the_clock_does_not
+    a_version_precondition_lets_one_writer_through
+    an_etag_survives_what_is_no_change_of_content [log links]
+    absent_and_sha256_are_judged_by_what_is_there [nodes]
+    exists_lists_of_etags_and_negations_are_judged_by_what_is_there [nodes]
+    conditions_have_limits
+    preconditions_see_the_state_before_and_checks_the_state_between
+    the_batch_is_checked_then_its_key_its_id_its_preconditions_its_operations [log]
+    a_retry_answers_the_first_commit_again [log]
+    a_retry_under_the_same_id_never_commits_twice [log]
+    a_lost_answer_is_asked_for_by_its_id [log]
+    a_caller_who_gives_up_can_ask_what_became_of_the_batch [log]
+    one_record_serves_id_and_key [log]
+    author_and_message_are_kept [history]
+    a_batch_has_limits
+    concurrent_appenders_lose_no_line
+    of_concurrent_writers_with_one_version_one_wins
+    what_was_acknowledged_is_there_after_reopening [links snapshots history]
+}
 
 fn check(path: &str, that: Precondition) -> Op {
     Op::check(at(path), that)
@@ -26,7 +50,7 @@ fn if_so(path: &str, that: Precondition, op: Op) -> Batch {
     Batch { preconditions: vec![(at(path), that)], ..Batch::new([op]) }
 }
 
-pub async fn a_batch_is_applied_in_order_as_one_commit(subject: &Subject) {
+async fn a_batch_is_applied_in_order_as_one_commit(subject: &Subject) {
     let fs = &*subject.fs;
     let ops =
         [mkdir("/d"), write("/d/f", "one"), append("/d/f", " two"), rename("/d", "/e"), link("/e/f", "/g")];
@@ -51,7 +75,7 @@ pub async fn a_batch_is_applied_in_order_as_one_commit(subject: &Subject) {
     assert_eq!((head.seq, head.time), (commit.seq, commit.time));
 }
 
-pub async fn an_operation_that_changes_nothing_answers_the_version_that_is_there(subject: &Subject) {
+async fn an_operation_that_changes_nothing_answers_the_version_that_is_there(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d"), write("/f", "x"), link("/f", "/g"), write("/other", "y")]).await;
     let onto_itself = Op::copy(at("/f"), at("/f")).replace();
@@ -91,7 +115,7 @@ pub async fn an_operation_that_changes_nothing_answers_the_version_that_is_there
     assert_eq!(commit.outcomes, expected, "each as its operation left the node");
 }
 
-pub async fn an_outcome_tells_the_size_that_the_operation_left(subject: &Subject) {
+async fn an_outcome_tells_the_size_that_the_operation_left(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [write("/f", "12345"), mkdir("/d")]).await;
     let dressed = SetAttrs::new().mode(0o600);
@@ -113,7 +137,7 @@ pub async fn an_outcome_tells_the_size_that_the_operation_left(subject: &Subject
     assert_eq!(sizes, [8, 11, 4, 4, 4, 4, 6, 0, 4, 0, 0]);
 }
 
-pub async fn a_commit_says_whether_it_is_durable(subject: &Subject) {
+async fn a_commit_says_whether_it_is_durable(subject: &Subject) {
     let fs = &*subject.fs;
     let visible = fs.commit(Batch::new([write("/f", "x")]).visible()).await.unwrap();
     assert!(!visible.durable, "nothing has made it durable yet");
@@ -126,7 +150,7 @@ pub async fn a_commit_says_whether_it_is_durable(subject: &Subject) {
     assert_eq!(fs.commit(Batch::new([write("/f", "z")])).await.unwrap().durable, can(fs).durable);
 }
 
-pub async fn a_failing_last_operation_leaves_nothing(subject: &Subject) {
+async fn a_failing_last_operation_leaves_nothing(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d"), write("/d/f", "x"), write("/g", "y"), link("/g", "/h")]).await;
     let mut before = Vec::new();
@@ -162,7 +186,7 @@ pub async fn a_failing_last_operation_leaves_nothing(subject: &Subject) {
     assert_eq!(commit.outcomes[2].ino, subject.ino(6), "nor were its inode numbers");
 }
 
-pub async fn sequence_numbers_are_dense(subject: &Subject) {
+async fn sequence_numbers_are_dense(subject: &Subject) {
     let fs = &*subject.fs;
     for number in 1..=20 {
         let _ = fs.commit(Batch::new([remove("/no", Remove::Any)])).await.unwrap_err();
@@ -173,7 +197,7 @@ pub async fn sequence_numbers_are_dense(subject: &Subject) {
     }
 }
 
-pub async fn times_increase_even_if_the_clock_does_not(subject: &Subject) {
+async fn times_increase_even_if_the_clock_does_not(subject: &Subject) {
     let fs = &*subject.fs;
     let first = apply(fs, write("/a", "")).await.0.time;
     assert_eq!(first, START);
@@ -186,7 +210,7 @@ pub async fn times_increase_even_if_the_clock_does_not(subject: &Subject) {
     assert_eq!(apply(fs, write("/d", "")).await.0.time, START.plus_seconds(1));
 }
 
-pub async fn a_version_precondition_lets_one_writer_through(subject: &Subject) {
+async fn a_version_precondition_lets_one_writer_through(subject: &Subject) {
     let fs = &*subject.fs;
     let first = put(fs, "/f", "one").await;
     fs.commit(if_so("/f", Precondition::Version(first), write("/f", "two"))).await.unwrap();
@@ -197,7 +221,7 @@ pub async fn a_version_precondition_lets_one_writer_through(subject: &Subject) {
     assert_eq!(text(fs, "/f").await, "two");
 }
 
-pub async fn an_etag_survives_what_is_no_change_of_content(subject: &Subject) {
+async fn an_etag_survives_what_is_no_change_of_content(subject: &Subject) {
     let fs = &*subject.fs;
     let etag = put(fs, "/f", "one").await;
     given(fs, [set("/f", Default::default()), link("/f", "/g"), rename("/f", "/h")]).await;
@@ -207,7 +231,7 @@ pub async fn an_etag_survives_what_is_no_change_of_content(subject: &Subject) {
     batch_refused(fs, if_so("/g", Precondition::Version(etag), mkdir("/d")), Conflict, Some("/g")).await;
 }
 
-pub async fn absent_and_sha256_are_judged_by_what_is_there(subject: &Subject) {
+async fn absent_and_sha256_are_judged_by_what_is_there(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [write("/f", "x"), mkdir("/d"), symlink("/l", "/f")]).await;
     let hash = |text: &str| Precondition::Sha256(Sha256::digest(text).into());
@@ -238,7 +262,7 @@ pub async fn absent_and_sha256_are_judged_by_what_is_there(subject: &Subject) {
     apply(fs, check("/big", Precondition::Sha256(Sha256::digest(&big).into()))).await;
 }
 
-pub async fn exists_lists_of_etags_and_negations_are_judged_by_what_is_there(subject: &Subject) {
+async fn exists_lists_of_etags_and_negations_are_judged_by_what_is_there(subject: &Subject) {
     let fs = &*subject.fs;
     let first = put(fs, "/f", "one").await;
     let second = put(fs, "/f", "two").await;
@@ -273,7 +297,7 @@ pub async fn exists_lists_of_etags_and_negations_are_judged_by_what_is_there(sub
     refused(fs, by_number, Conflict, "/f").await;
 }
 
-pub async fn conditions_have_limits(subject: &Subject) {
+async fn conditions_have_limits(subject: &Subject) {
     let fs = &*subject.fs;
     let version = put(fs, "/f", "x").await;
     given(fs, [write("/large", ""), truncate("/large", MAX_HASHED), write("/larger", "")]).await;
@@ -298,7 +322,7 @@ pub async fn conditions_have_limits(subject: &Subject) {
     assert_eq!(text(fs, "/f").await, "x");
 }
 
-pub async fn preconditions_see_the_state_before_and_checks_the_state_between(subject: &Subject) {
+async fn preconditions_see_the_state_before_and_checks_the_state_between(subject: &Subject) {
     let fs = &*subject.fs;
     let first = put(fs, "/f", "one").await;
     let batch = Batch {
@@ -320,7 +344,7 @@ pub async fn preconditions_see_the_state_before_and_checks_the_state_between(sub
     assert_eq!(text(fs, "/g").await, if can(fs).atomic { "two" } else { "three" });
 }
 
-pub async fn the_batch_is_checked_then_its_key_its_id_its_preconditions_its_operations(subject: &Subject) {
+async fn the_batch_is_checked_then_its_key_its_id_its_preconditions_its_operations(subject: &Subject) {
     let fs = &*subject.fs;
     let keyed = Batch {
         id: Some(CommitId(1)),
@@ -352,7 +376,7 @@ pub(super) fn record(key: &str, hash: u8, seconds: i64) -> Idempotency {
     Idempotency { key: key.to_owned(), request_hash: [hash; 32], keep_until: START.plus_seconds(seconds) }
 }
 
-pub async fn a_retry_answers_the_first_commit_again(subject: &Subject) {
+async fn a_retry_answers_the_first_commit_again(subject: &Subject) {
     let fs = &*subject.fs;
     let batch = |hash| Batch {
         idempotency: Some(record("k", hash, 10)),
@@ -373,7 +397,7 @@ pub async fn a_retry_answers_the_first_commit_again(subject: &Subject) {
     assert_eq!((anew.replayed, anew.seq, text(fs, "/f").await.as_str()), (false, subject.seq(3), "xy"));
 }
 
-pub async fn a_retry_under_the_same_id_never_commits_twice(subject: &Subject) {
+async fn a_retry_under_the_same_id_never_commits_twice(subject: &Subject) {
     let fs = &*subject.fs;
     let batch = |id| Batch { id: Some(CommitId(id)), ..Batch::new([append("/f", "x"), mkdir_all("/d")]) };
     for id in [u128::MAX, 0] {
@@ -391,7 +415,7 @@ pub async fn a_retry_under_the_same_id_never_commits_twice(subject: &Subject) {
     assert_eq!(text(fs, "/f").await, "xx");
 }
 
-pub async fn a_lost_answer_is_asked_for_by_its_id(subject: &Subject) {
+async fn a_lost_answer_is_asked_for_by_its_id(subject: &Subject) {
     let fs = &*subject.fs;
     let id = CommitId(7);
     assert_eq!(fs.committed(id).await.unwrap(), None);
@@ -416,7 +440,7 @@ pub async fn a_lost_answer_is_asked_for_by_its_id(subject: &Subject) {
     }
 }
 
-pub async fn a_caller_who_gives_up_can_ask_what_became_of_the_batch(subject: &Subject) {
+async fn a_caller_who_gives_up_can_ask_what_became_of_the_batch(subject: &Subject) {
     let fs = &*subject.fs;
     for round in 0..50 {
         let id = CommitId(round);
@@ -436,7 +460,7 @@ pub async fn a_caller_who_gives_up_can_ask_what_became_of_the_batch(subject: &Su
     assert_eq!(text(fs, "/f").await.lines().collect::<Vec<_>>(), lines, "each once, in order");
 }
 
-pub async fn one_record_serves_id_and_key(subject: &Subject) {
+async fn one_record_serves_id_and_key(subject: &Subject) {
     let fs = &*subject.fs;
     let first = Batch::new([append("/f", "x")]).id(CommitId(1)).idempotency(record("k", 1, 10));
     let seq = fs.commit(first.clone()).await.unwrap().seq;
@@ -453,7 +477,7 @@ pub async fn one_record_serves_id_and_key(subject: &Subject) {
     assert_eq!(text(fs, "/f").await, "x");
 }
 
-pub async fn author_and_message_are_kept(subject: &Subject) {
+async fn author_and_message_are_kept(subject: &Subject) {
     let fs = &*subject.fs;
     let author = Author::agent("é").with_key("k").with_session("s").with_user("u").with_class("one to one");
     let batch = Batch {
@@ -470,7 +494,7 @@ pub async fn author_and_message_are_kept(subject: &Subject) {
     assert_eq!(fs.sync().await.unwrap(), commit.seq);
 }
 
-pub async fn a_batch_has_limits(subject: &Subject) {
+async fn a_batch_has_limits(subject: &Subject) {
     let fs = &*subject.fs;
     let ops = (0..=MAX_OPS).map(|_| remove("/no", Remove::Any));
     batch_refused(fs, Batch::new(ops), TooLarge, None).await;
@@ -487,7 +511,7 @@ pub async fn a_batch_has_limits(subject: &Subject) {
     assert_eq!(text(fs, "/f").await.lines().count(), 5_000);
 }
 
-pub async fn concurrent_appenders_lose_no_line(subject: &Subject) {
+async fn concurrent_appenders_lose_no_line(subject: &Subject) {
     let tasks = (0..16).map(|writer| {
         let fs = subject.fs.clone();
         tokio::spawn(async move {
@@ -508,7 +532,7 @@ pub async fn concurrent_appenders_lose_no_line(subject: &Subject) {
     assert_eq!(subject.fs.head().await.unwrap().seq, subject.seq(160));
 }
 
-pub async fn of_concurrent_writers_with_one_version_one_wins(subject: &Subject) {
+async fn of_concurrent_writers_with_one_version_one_wins(subject: &Subject) {
     let mut version = put(&*subject.fs, "/f", "start").await;
     for round in 0..5 {
         let tasks: Vec<_> = (0..8)
@@ -531,7 +555,7 @@ pub async fn of_concurrent_writers_with_one_version_one_wins(subject: &Subject) 
     }
 }
 
-pub async fn what_was_acknowledged_is_there_after_reopening(subject: &Subject) {
+async fn what_was_acknowledged_is_there_after_reopening(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d"), write("/d/f", "x"), link("/d/f", "/g"), Op::snapshot("s")]).await;
     fs.sync().await.unwrap();

@@ -1,9 +1,5 @@
 //! Confined handles and batches: only a part of the tree is there, now and in the past.
-#![allow(
-    missing_docs,
-    clippy::unwrap_used,
-    reason = "each function's name is its promise, and each is a test"
-)]
+#![allow(clippy::unwrap_used, reason = "a check panics where a promise does not hold")]
 
 use std::sync::Arc;
 
@@ -16,9 +12,27 @@ use garth_engine::model::{
     Precondition, Remove, RenameMode, SetAttrs, Version, VersionId, WalkPage, Within,
 };
 
-use super::Subject;
 use super::commits::record;
+use super::suite::checks;
+use crate::subject::Subject;
 use crate::tools::*;
+
+checks! {
+    what_lies_outside_is_not_found_by_path_number_or_child [confinement nodes]
+    what_lies_outside_is_not_found_by_any_operation [confinement nodes links holes]
+    a_failed_lookup_tells_nothing_of_what_is_above_the_top [confinement nodes]
+    a_number_is_found_only_while_the_node_has_a_name_inside [confinement nodes links]
+    an_error_about_a_number_names_a_name_inside [confinement nodes links]
+    the_top_can_be_read_and_changed_but_not_made_removed_or_moved [confinement links]
+    confining_again_intersects [confinement nodes]
+    a_batch_reaches_no_more_than_it_says [confinement]
+    the_past_shows_a_node_only_from_when_it_had_a_name_inside [confinement nodes history]
+    a_directory_moved_in_brings_what_it_holds_as_it_is [confinement nodes history]
+    a_node_without_a_name_is_reached_through_the_handle_that_holds_it [confinement nodes]
+    snapshots_ids_keys_and_staged_bodies_are_their_owners [confinement snapshots history]
+    assumptions_are_judged_behind_the_record_and_before_conditions [confinement]
+    answers_tell_of_the_operations_that_they_name [confinement]
+}
 
 fn within(tops: &[&str]) -> Within {
     Within::new(tops.iter().map(|top| p(top)))
@@ -58,7 +72,7 @@ pub(super) async fn unseen(fs: &Fs, at: &At, path: Option<&str>) {
     }
 }
 
-pub async fn what_lies_outside_is_not_found_by_path_number_or_child(subject: &Subject) {
+async fn what_lies_outside_is_not_found_by_path_number_or_child(subject: &Subject) {
     let fs = &*subject.fs;
     two_trees(fs).await;
     let view = confined(fs, &["/in"]).await;
@@ -82,7 +96,7 @@ pub async fn what_lies_outside_is_not_found_by_path_number_or_child(subject: &Su
     unseen(&*view, &At::Child(dir, name("no")), Some("/in/d/no")).await;
 }
 
-pub async fn what_lies_outside_is_not_found_by_any_operation(subject: &Subject) {
+async fn what_lies_outside_is_not_found_by_any_operation(subject: &Subject) {
     let fs = &*subject.fs;
     two_trees(fs).await;
     let view = confined(fs, &["/in"]).await;
@@ -138,7 +152,7 @@ pub async fn what_lies_outside_is_not_found_by_any_operation(subject: &Subject) 
     assert_eq!(paths_below(fs, "/in").await, ["/in/d", "/in/d/f"]);
 }
 
-pub async fn a_failed_lookup_tells_nothing_of_what_is_above_the_top(subject: &Subject) {
+async fn a_failed_lookup_tells_nothing_of_what_is_above_the_top(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [write("/file", "x"), mkdir("/a"), write("/a/f", "x")]).await;
     let view = confined(fs, &["/file/top", "/a/no", "/a/f"]).await;
@@ -158,7 +172,7 @@ pub async fn a_failed_lookup_tells_nothing_of_what_is_above_the_top(subject: &Su
     assert!(!exists(fs, "/a/no").await, "no directory was made on the way");
 }
 
-pub async fn a_number_is_found_only_while_the_node_has_a_name_inside(subject: &Subject) {
+async fn a_number_is_found_only_while_the_node_has_a_name_inside(subject: &Subject) {
     let fs = &*subject.fs;
     two_trees(fs).await;
     given(fs, [link("/in/d/f", "/out/also"), mkdir("/in/moved"), write("/in/moved/g", "x")]).await;
@@ -186,7 +200,7 @@ pub async fn a_number_is_found_only_while_the_node_has_a_name_inside(subject: &S
     view.commit(batch).await.unwrap();
 }
 
-pub async fn an_error_about_a_number_names_a_name_inside(subject: &Subject) {
+async fn an_error_about_a_number_names_a_name_inside(subject: &Subject) {
     let fs = &*subject.fs;
     given(
         fs,
@@ -204,7 +218,7 @@ pub async fn an_error_about_a_number_names_a_name_inside(subject: &Subject) {
     refused(&*view, past_the_end, garth_engine::ErrorKind::TooLarge, "/in/f").await;
 }
 
-pub async fn the_top_can_be_read_and_changed_but_not_made_removed_or_moved(subject: &Subject) {
+async fn the_top_can_be_read_and_changed_but_not_made_removed_or_moved(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir_all("/a/top"), write("/a/file", "x"), write("/a/top/f", "x")]).await;
     let view = confined(fs, &["/a/top", "/a/file", "/a/no"]).await;
@@ -249,7 +263,7 @@ pub async fn the_top_can_be_read_and_changed_but_not_made_removed_or_moved(subje
     assert_eq!(names_in(fs, "/a/other").await, ["g", "h"], "from one subtree to another");
 }
 
-pub async fn confining_again_intersects(subject: &Subject) {
+async fn confining_again_intersects(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir_all("/a/b"), mkdir("/c"), write("/a/b/f", "x"), write("/a/g", "y"), write("/c/h", "z")])
         .await;
@@ -269,7 +283,7 @@ pub async fn confining_again_intersects(subject: &Subject) {
     refused(&*inner, write("/a/new", "x"), NotFound, "/a/new").await;
 }
 
-pub async fn a_batch_reaches_no_more_than_it_says(subject: &Subject) {
+async fn a_batch_reaches_no_more_than_it_says(subject: &Subject) {
     let fs = &*subject.fs;
     two_trees(fs).await;
     let confine = |tops: &[&str], op: Op| Batch { within: Some(within(tops)), ..Batch::new([op]) };
@@ -291,7 +305,7 @@ fn shape(versions: &[Version]) -> Vec<(u64, bool)> {
     versions.iter().map(|version| (version.id.seq.0, version.entry.is_some())).collect()
 }
 
-pub async fn the_past_shows_a_node_only_from_when_it_had_a_name_inside(subject: &Subject) {
+async fn the_past_shows_a_node_only_from_when_it_had_a_name_inside(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/in"), mkdir("/out")]).await;
     let before = Batch::new([write("/out/f", "canary")]).message("canary");
@@ -337,7 +351,7 @@ pub async fn the_past_shows_a_node_only_from_when_it_had_a_name_inside(subject: 
     assert_error(view.history(&other, &page).await, NotFound, None);
 }
 
-pub async fn a_directory_moved_in_brings_what_it_holds_as_it_is(subject: &Subject) {
+async fn a_directory_moved_in_brings_what_it_holds_as_it_is(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/in"), mkdir_all("/out/d"), write("/out/d/f", "canary")]).await;
     let last = Batch::new([write("/out/d/f", "as it is")]).message("canary");
@@ -360,7 +374,7 @@ pub async fn a_directory_moved_in_brings_what_it_holds_as_it_is(subject: &Subjec
     assert_eq!(shape(&ended).len(), 2, "its end is seen, since its last name was inside");
 }
 
-pub async fn a_node_without_a_name_is_reached_through_the_handle_that_holds_it(subject: &Subject) {
+async fn a_node_without_a_name_is_reached_through_the_handle_that_holds_it(subject: &Subject) {
     let fs = &*subject.fs;
     two_trees(fs).await;
     let (one, other) = (confined(fs, &["/in"]).await, confined(fs, &["/in"]).await);
@@ -389,7 +403,7 @@ pub async fn a_node_without_a_name_is_reached_through_the_handle_that_holds_it(s
     refused_outright(&*one, Op::copy_tree(dir, p("/in/copy")), NotFound).await;
 }
 
-pub async fn snapshots_ids_keys_and_staged_bodies_are_their_owners(subject: &Subject) {
+async fn snapshots_ids_keys_and_staged_bodies_are_their_owners(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/in"), Op::snapshot("kept")]).await;
     let views = [
@@ -446,7 +460,7 @@ pub async fn snapshots_ids_keys_and_staged_bodies_are_their_owners(subject: &Sub
     given(fs, [Op::drop_snapshot("kept")]).await;
 }
 
-pub async fn assumptions_are_judged_behind_the_record_and_before_conditions(subject: &Subject) {
+async fn assumptions_are_judged_behind_the_record_and_before_conditions(subject: &Subject) {
     let fs = &*subject.fs;
     let version = put(fs, "/f", "1").await;
     let assume = |that| vec![(at("/f"), that)];
@@ -466,7 +480,7 @@ pub async fn assumptions_are_judged_behind_the_record_and_before_conditions(subj
     batch_refused(fs, conflict.require(at("/f"), Precondition::Absent), Conflict, Some("/f")).await;
 }
 
-pub async fn answers_tell_of_the_operations_that_they_name(subject: &Subject) {
+async fn answers_tell_of_the_operations_that_they_name(subject: &Subject) {
     let fs = &*subject.fs;
     put(fs, "/below", "x").await;
     let shown = Ino(1 << 40);

@@ -1,9 +1,5 @@
-//! What files hold: writes, appends, ranges, holes, large bodies.
-#![allow(
-    missing_docs,
-    clippy::unwrap_used,
-    reason = "each function's name is its promise, and each is a test"
-)]
+//! Content of files: writes, appends, ranges, holes, large bodies.
+#![allow(clippy::unwrap_used, reason = "a check panics where a promise does not hold")]
 
 use bytes::Bytes;
 use futures::TryStreamExt;
@@ -13,9 +9,32 @@ use garth_engine::model::{
     Op, SetAttrs, StagedBody,
 };
 
-use super::Subject;
-use crate::random::Random;
+use super::suite::checks;
+use crate::data::random::Random;
+use crate::subject::Subject;
 use crate::tools::*;
+
+checks! {
+    write_makes_a_file_and_replaces_its_content
+    create_is_kept_to
+    a_write_keeps_mode_and_attributes_and_applies_the_new_ones_after [attributes]
+    append_adds_at_the_end
+    patch_writes_a_range_and_holes_read_as_zeros
+    truncate_cuts_and_extends_with_zeros
+    a_file_has_a_largest_size
+    ranges_read_what_is_there_and_no_more
+    one_read_gives_at_most_16_mib
+    many_files_are_fetched_at_one_moment [nodes]
+    many_files_are_fetched_as_far_as_one_answer_has_room [attributes]
+    edits_at_awkward_sizes_equal_a_plain_vector
+    many_small_appends_read_back_whole
+    cut_points_change_no_byte_wherever_they_are
+    cut_points_increase_within_a_body_that_is_not_staged
+    a_staged_body_shows_only_once_committed
+    a_staged_body_outlives_a_batch_that_fails [atomic]
+    an_abandoned_upload_leaves_nothing
+    bodies_too_large_for_memory_are_refused [nodes]
+}
 
 async fn range(fs: &Fs, path: &str, offset: u64, length: u64) -> Bytes {
     fs.read(&at(path), ByteRange { offset, length }).await.unwrap()
@@ -26,7 +45,7 @@ fn pattern(length: usize, salt: usize) -> Vec<u8> {
     (0..length).map(|index| u8::try_from((index * 31 + index / 251 + salt) % 256).unwrap()).collect()
 }
 
-pub async fn write_makes_a_file_and_replaces_its_content(subject: &Subject) {
+async fn write_makes_a_file_and_replaces_its_content(subject: &Subject) {
     let fs = &*subject.fs;
     let (first, outcome) = apply(fs, write("/f", "one")).await;
     assert!(outcome.created && (!can(fs).nodes || outcome.ino == subject.ino(2)));
@@ -55,7 +74,7 @@ pub async fn write_makes_a_file_and_replaces_its_content(subject: &Subject) {
     assert_eq!((stat(fs, "/f").await.size, text(fs, "/f").await.as_str()), (0, ""));
 }
 
-pub async fn create_is_kept_to(subject: &Subject) {
+async fn create_is_kept_to(subject: &Subject) {
     let fs = &*subject.fs;
     refused(fs, write_as("/f", "x", Create::Never), NotFound, "/f").await;
     given(
@@ -82,7 +101,7 @@ pub async fn create_is_kept_to(subject: &Subject) {
     refused(fs, op, NotFound, "/g").await;
 }
 
-pub async fn a_write_keeps_mode_and_attributes_and_applies_the_new_ones_after(subject: &Subject) {
+async fn a_write_keeps_mode_and_attributes_and_applies_the_new_ones_after(subject: &Subject) {
     let fs = &*subject.fs;
     let tags = |tag: &str| SetAttrs::new().tags([tag]);
     given(fs, [write_with("/f", "1", tags("a").mode(0o600)), write("/f", "2")]).await;
@@ -93,7 +112,7 @@ pub async fn a_write_keeps_mode_and_attributes_and_applies_the_new_ones_after(su
     assert_eq!((entry.mode, entry.attributes.tags, entry.etag), (0o600, vec!["b".to_owned()], entry.version));
 }
 
-pub async fn append_adds_at_the_end(subject: &Subject) {
+async fn append_adds_at_the_end(subject: &Subject) {
     let fs = &*subject.fs;
     let (_, made) = apply(fs, append("/f", "one\n")).await;
     assert!(made.created);
@@ -108,7 +127,7 @@ pub async fn append_adds_at_the_end(subject: &Subject) {
     assert_eq!(stat(fs, "/f").await, before, "nothing added is no change");
 }
 
-pub async fn patch_writes_a_range_and_holes_read_as_zeros(subject: &Subject) {
+async fn patch_writes_a_range_and_holes_read_as_zeros(subject: &Subject) {
     let fs = &*subject.fs;
     given(
         fs,
@@ -125,7 +144,7 @@ pub async fn patch_writes_a_range_and_holes_read_as_zeros(subject: &Subject) {
     assert_eq!(&range(fs, "/sparse", 1 << 20, 4).await[..], [0; 4]);
 }
 
-pub async fn truncate_cuts_and_extends_with_zeros(subject: &Subject) {
+async fn truncate_cuts_and_extends_with_zeros(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [write("/f", "0123456789"), truncate("/f", 4)]).await;
     assert_eq!(text(fs, "/f").await, "0123");
@@ -138,7 +157,7 @@ pub async fn truncate_cuts_and_extends_with_zeros(subject: &Subject) {
     assert_eq!(&range(fs, "/f", MAX_FILE - 2, 10).await[..], [0; 2]);
 }
 
-pub async fn a_file_has_a_largest_size(subject: &Subject) {
+async fn a_file_has_a_largest_size(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [write("/f", "x")]).await;
     refused(fs, truncate("/f", MAX_FILE + 1), TooLarge, "/f").await;
@@ -149,7 +168,7 @@ pub async fn a_file_has_a_largest_size(subject: &Subject) {
     assert_eq!(stat(fs, "/f").await.size, MAX_FILE);
 }
 
-pub async fn ranges_read_what_is_there_and_no_more(subject: &Subject) {
+async fn ranges_read_what_is_there_and_no_more(subject: &Subject) {
     let fs = &*subject.fs;
     let content = pattern(200_000, 1);
     put(fs, "/f", content.clone()).await;
@@ -168,7 +187,7 @@ pub async fn ranges_read_what_is_there_and_no_more(subject: &Subject) {
     assert_error(fs.open(&at("/d")).await, IsADirectory, Some("/d"));
 }
 
-pub async fn one_read_gives_at_most_16_mib(subject: &Subject) {
+async fn one_read_gives_at_most_16_mib(subject: &Subject) {
     let fs = &*subject.fs;
     let size = MAX_READ as u64 + 1;
     given(fs, [write("/f", ""), truncate("/f", size)]).await;
@@ -177,7 +196,7 @@ pub async fn one_read_gives_at_most_16_mib(subject: &Subject) {
     assert_eq!(range(fs, "/f", 0, MAX_READ as u64).await.len(), MAX_READ);
 }
 
-pub async fn many_files_are_fetched_at_one_moment(subject: &Subject) {
+async fn many_files_are_fetched_at_one_moment(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d"), write("/d/f", "content"), symlink("/l", "/d/f"), write("/empty", "")]).await;
     let (dir, file) = (stat(fs, "/d").await.ino, stat(fs, "/d/f").await);
@@ -227,7 +246,7 @@ pub async fn many_files_are_fetched_at_one_moment(subject: &Subject) {
     writer.await.unwrap();
 }
 
-pub async fn many_files_are_fetched_as_far_as_one_answer_has_room(subject: &Subject) {
+async fn many_files_are_fetched_as_far_as_one_answer_has_room(subject: &Subject) {
     let fs = &*subject.fs;
     let third = MAX_READ as u64 / 3 + 1;
     for path in ["/a", "/b", "/c"] {
@@ -254,7 +273,7 @@ pub async fn many_files_are_fetched_as_far_as_one_answer_has_room(subject: &Subj
     assert!((1..MAX_READ / 200_000 + 1).contains(&shown), "attributes take room, too: {shown}");
 }
 
-pub async fn edits_at_awkward_sizes_equal_a_plain_vector(subject: &Subject) {
+async fn edits_at_awkward_sizes_equal_a_plain_vector(subject: &Subject) {
     let fs = &*subject.fs;
     put(fs, "/f", "").await;
     let mut plain: Vec<u8> = Vec::new();
@@ -278,7 +297,7 @@ pub async fn edits_at_awkward_sizes_equal_a_plain_vector(subject: &Subject) {
     }
 }
 
-pub async fn many_small_appends_read_back_whole(subject: &Subject) {
+async fn many_small_appends_read_back_whole(subject: &Subject) {
     let fs = &*subject.fs;
     let mut plain = String::new();
     for number in 0..300 {
@@ -289,7 +308,7 @@ pub async fn many_small_appends_read_back_whole(subject: &Subject) {
     assert_eq!(text(fs, "/f").await, plain);
 }
 
-pub async fn cut_points_change_no_byte_wherever_they_are(subject: &Subject) {
+async fn cut_points_change_no_byte_wherever_they_are(subject: &Subject) {
     let fs = &*subject.fs;
     let mut random = Random::new(5);
     let pieces = [65_535, 65_536, 100_000, (1 << 20) + 70_000].map(|size| pattern(size, size));
@@ -331,7 +350,7 @@ pub async fn cut_points_change_no_byte_wherever_they_are(subject: &Subject) {
     }
 }
 
-pub async fn cut_points_increase_within_a_body_that_is_not_staged(subject: &Subject) {
+async fn cut_points_increase_within_a_body_that_is_not_staged(subject: &Subject) {
     let fs = &*subject.fs;
     put(fs, "/f", "").await;
     let invalid: [&[u64]; 6] = [&[1, 1], &[2, 1], &[0, 0], &[4], &[1, u64::MAX], &[u64::MAX, 0]];
@@ -356,7 +375,7 @@ pub async fn cut_points_increase_within_a_body_that_is_not_staged(subject: &Subj
     assert_eq!(text(fs, "/g").await, "staged");
 }
 
-pub async fn a_staged_body_shows_only_once_committed(subject: &Subject) {
+async fn a_staged_body_shows_only_once_committed(subject: &Subject) {
     let fs = &*subject.fs;
     let content = pattern(5 << 20, 3);
     let mut upload = fs.stage(&at("/f")).await.unwrap();
@@ -383,7 +402,7 @@ pub async fn a_staged_body_shows_only_once_committed(subject: &Subject) {
     refused_outright(fs, Op::patch(at("/f"), 0, unknown), NotFound).await;
 }
 
-pub async fn a_staged_body_outlives_a_batch_that_fails(subject: &Subject) {
+async fn a_staged_body_outlives_a_batch_that_fails(subject: &Subject) {
     let fs = &*subject.fs;
     let mut upload = fs.stage(&at("/f")).await.unwrap();
     upload.write("kept".into()).await.unwrap();
@@ -395,7 +414,7 @@ pub async fn a_staged_body_outlives_a_batch_that_fails(subject: &Subject) {
     assert_eq!(text(fs, "/f").await, "kept");
 }
 
-/// The same write somewhere else.
+/// Returns the write with another path.
 fn rename_op(op: &Op, path: &str) -> Op {
     match op {
         Op::Write { body, create, parents, attrs, .. } => Op::Write {
@@ -409,7 +428,7 @@ fn rename_op(op: &Op, path: &str) -> Op {
     }
 }
 
-pub async fn an_abandoned_upload_leaves_nothing(subject: &Subject) {
+async fn an_abandoned_upload_leaves_nothing(subject: &Subject) {
     let fs = &*subject.fs;
     let mut upload = fs.stage(&at("/f")).await.unwrap();
     upload.write(Bytes::from(vec![1; 1 << 20])).await.unwrap();
@@ -419,7 +438,7 @@ pub async fn an_abandoned_upload_leaves_nothing(subject: &Subject) {
     assert_eq!(text(fs, "/f").await, "x");
 }
 
-pub async fn bodies_too_large_for_memory_are_refused(subject: &Subject) {
+async fn bodies_too_large_for_memory_are_refused(subject: &Subject) {
     let fs = &*subject.fs;
     let half = Bytes::from(vec![0; MAX_INLINE_BODY / 2 + 1]);
     let batch = Batch::new([write("/a", half.clone()), write("/b", half)]);

@@ -1,9 +1,5 @@
 //! Copies, of the present and of the past.
-#![allow(
-    missing_docs,
-    clippy::unwrap_used,
-    reason = "each function's name is its promise, and each is a test"
-)]
+#![allow(clippy::unwrap_used, reason = "a check panics where a promise does not hold")]
 
 use std::time::Duration;
 
@@ -12,8 +8,22 @@ use garth_engine::ErrorKind::{
 };
 use garth_engine::model::{At, Batch, Ino, Kind, MAX_COPIED_NAMES, Op, Remove, SetAttrs, Special, Timestamp};
 
-use super::{START, Subject};
+use super::suite::checks;
+use crate::subject::{START, Subject};
 use crate::tools::*;
+
+checks! {
+    a_copy_has_none_of_the_notes_that_views_make [attributes]
+    a_copy_is_a_new_node_with_all_that_cp_a_keeps [special attributes expiry]
+    a_directory_is_copied_with_all_below_it [links]
+    a_copied_directory_keeps_the_hard_links_inside_it [links]
+    a_copy_of_the_past_leaves_an_expiry_that_has_passed_behind [history expiry]
+    copy_checks_in_its_order
+    a_file_copied_onto_a_file_keeps_the_node [links attributes expiry]
+    a_copy_of_the_past_restores_it [nodes history]
+    a_copied_tree_leaves_out_what_has_expired_under_all_its_names [expiry links]
+    the_copies_of_a_batch_make_so_many_names
+}
 
 fn replace(from: &str, to: &str) -> Op {
     Op::copy(at(from), at(to)).replace()
@@ -33,7 +43,7 @@ fn dressed() -> SetAttrs {
         .expires_at(START.plus_seconds(1_000_000))
 }
 
-pub async fn a_copy_is_a_new_node_with_all_that_cp_a_keeps(subject: &Subject) {
+async fn a_copy_is_a_new_node_with_all_that_cp_a_keeps(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [write_with("/f", "x", dressed()), symlink("/l", "t"), mknod("/c", Special::CharDevice(5))])
         .await;
@@ -51,7 +61,7 @@ pub async fn a_copy_is_a_new_node_with_all_that_cp_a_keeps(subject: &Subject) {
     assert_eq!((stat(fs, "/c2").await.kind, stat(fs, "/c2").await.rdev), (Kind::CharDevice, 5));
 }
 
-pub async fn a_directory_is_copied_with_all_below_it(subject: &Subject) {
+async fn a_directory_is_copied_with_all_below_it(subject: &Subject) {
     let fs = &*subject.fs;
     given(
         fs,
@@ -80,7 +90,7 @@ pub async fn a_directory_is_copied_with_all_below_it(subject: &Subject) {
     assert_eq!(text(fs, "/a/b/f").await, "x");
 }
 
-pub async fn a_copied_directory_keeps_the_hard_links_inside_it(subject: &Subject) {
+async fn a_copied_directory_keeps_the_hard_links_inside_it(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir_all("/a/b"), write("/a/f", "x"), link("/a/f", "/a/b/g"), link("/a/f", "/outside")])
         .await;
@@ -101,7 +111,7 @@ pub async fn a_copied_directory_keeps_the_hard_links_inside_it(subject: &Subject
     }
 }
 
-pub async fn a_copy_of_the_past_leaves_an_expiry_that_has_passed_behind(subject: &Subject) {
+async fn a_copy_of_the_past_leaves_an_expiry_that_has_passed_behind(subject: &Subject) {
     let fs = &*subject.fs;
     let expires = |seconds| SetAttrs::new().expires_at(START.plus_seconds(seconds));
     given(
@@ -118,7 +128,7 @@ pub async fn a_copy_of_the_past_leaves_an_expiry_that_has_passed_behind(subject:
     assert_eq!(stat(fs, "/e/late").await.expires_at, Some(START.plus_seconds(1000)));
 }
 
-pub async fn a_copied_tree_leaves_out_what_has_expired_under_all_its_names(subject: &Subject) {
+async fn a_copied_tree_leaves_out_what_has_expired_under_all_its_names(subject: &Subject) {
     let fs = &*subject.fs;
     let soon = SetAttrs::new().expires_at(START.plus_seconds(10));
     given(fs, [mkdir_all("/d/e"), write_with("/d/f", "x", soon), link("/d/f", "/d/e/g"), link("/d/f", "/h")])
@@ -131,7 +141,7 @@ pub async fn a_copied_tree_leaves_out_what_has_expired_under_all_its_names(subje
     }
 }
 
-pub async fn copy_checks_in_its_order(subject: &Subject) {
+async fn copy_checks_in_its_order(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir_all("/d/e"), write("/f", "x"), write("/g", "y"), symlink("/l", "t")]).await;
     refused(fs, plain("/no", "/d/e"), NotFound, "/no").await;
@@ -155,7 +165,7 @@ pub async fn copy_checks_in_its_order(subject: &Subject) {
     assert_eq!(text(fs, "/p/q/f").await, "x");
 }
 
-pub async fn a_file_copied_onto_a_file_keeps_the_node(subject: &Subject) {
+async fn a_file_copied_onto_a_file_keeps_the_node(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [write_with("/f", "new", dressed()), write("/g", "old"), link("/g", "/h")]).await;
     let before = stat(fs, "/g").await;
@@ -171,7 +181,7 @@ pub async fn a_file_copied_onto_a_file_keeps_the_node(subject: &Subject) {
     assert_eq!(stat(fs, "/h").await, before, "onto itself nothing happens");
 }
 
-pub async fn a_copy_of_the_past_restores_it(subject: &Subject) {
+async fn a_copy_of_the_past_restores_it(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d")]).await;
     let good = put(fs, "/d/f", "good").await;
@@ -193,7 +203,7 @@ pub async fn a_copy_of_the_past_restores_it(subject: &Subject) {
     assert_eq!(text(fs, "/by-node").await, "good");
 }
 
-pub async fn the_copies_of_a_batch_make_so_many_names(subject: &Subject) {
+async fn the_copies_of_a_batch_make_so_many_names(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/a"), write("/a/f", "x"), mkdir("/b")]).await;
     // each directory is copied into the other, in turn, and so has more each time
@@ -232,7 +242,7 @@ pub async fn the_copies_of_a_batch_make_so_many_names(subject: &Subject) {
     given(fs, [copy("/a", "/over")]).await;
 }
 
-pub async fn a_copy_has_none_of_the_notes_that_views_make(subject: &Subject) {
+async fn a_copy_has_none_of_the_notes_that_views_make(subject: &Subject) {
     let fs = &*subject.fs;
     let noted = |note: &str| SetAttrs::new().xattr("garth.note", note).xattr("user.color", "red");
     given(fs, [write_with("/a", "a", noted("of a")), write_with("/b", "b", noted("of b")), mkdir("/d")])

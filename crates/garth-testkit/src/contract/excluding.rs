@@ -1,10 +1,6 @@
 //! Handles that leave parts of a subtree out, with islands in them: what is left out is not there, and no
 //! name can be made in it.
-#![allow(
-    missing_docs,
-    clippy::unwrap_used,
-    reason = "each function's name is its promise, and each is a test"
-)]
+#![allow(clippy::unwrap_used, reason = "a check panics where a promise does not hold")]
 
 use std::sync::Arc;
 
@@ -17,9 +13,24 @@ use garth_engine::model::{
     Op, Owner, Page, Precondition, Remove, RenameMode, SearchQuery, Seq, SetAttrs, Special, WalkPage, Within,
 };
 
-use super::Subject;
 use super::confining::unseen;
+use super::suite::checks;
+use crate::subject::Subject;
 use crate::tools::*;
+
+checks! {
+    what_is_left_out_is_not_found_by_path_number_or_child [confinement nodes]
+    no_operation_finds_what_is_left_out_or_makes_a_name_there [confinement nodes links holes special]
+    a_name_left_out_is_no_name_of_a_node [confinement nodes links]
+    a_directory_with_something_left_out_stays_where_it_is [confinement nodes history]
+    an_island_is_reached_by_its_own_path_and_its_top_stays [confinement]
+    pages_pass_what_is_left_out_and_meet [confinement]
+    the_root_is_there_without_what_is_left_out_of_it [confinement nodes]
+    confining_again_leaves_out_what_either_does [confinement nodes]
+    the_past_leaves_out_what_is_left_out_now [confinement nodes history]
+    what_crosses_into_what_is_left_out_shows_as_removed_and_back_as_created [confinement history]
+    a_search_leaves_out_what_is_left_out [confinement search links]
+}
 
 /// `/a` without some of it; `/a/s` has an island, `/a/h/x/gone` nobody has made.
 fn part() -> Within {
@@ -58,7 +69,7 @@ const LEFT_OUT: [&str; 10] = [
     "/a/h/x/gone",
 ];
 
-pub async fn what_is_left_out_is_not_found_by_path_number_or_child(subject: &Subject) {
+async fn what_is_left_out_is_not_found_by_path_number_or_child(subject: &Subject) {
     let fs = &*subject.fs;
     some_tree(fs).await;
     let view = seen_through(fs, part()).await;
@@ -92,7 +103,7 @@ pub async fn what_is_left_out_is_not_found_by_path_number_or_child(subject: &Sub
     assert_error(view.stat(&at("/a/s/1/f")).await, NotFound, Some("/a/s/1/f"));
 }
 
-pub async fn no_operation_finds_what_is_left_out_or_makes_a_name_there(subject: &Subject) {
+async fn no_operation_finds_what_is_left_out_or_makes_a_name_there(subject: &Subject) {
     let fs = &*subject.fs;
     some_tree(fs).await;
     let before = fs.walk(&at("/a"), &WalkPage::default().with_entries()).await.unwrap().items;
@@ -167,7 +178,7 @@ pub async fn no_operation_finds_what_is_left_out_or_makes_a_name_there(subject: 
     assert_eq!(after, before, "nothing was touched");
 }
 
-pub async fn a_name_left_out_is_no_name_of_a_node(subject: &Subject) {
+async fn a_name_left_out_is_no_name_of_a_node(subject: &Subject) {
     let fs = &*subject.fs;
     some_tree(fs).await;
     given(fs, [link("/a/f", "/a/mem/also"), link("/a/f", "/a/d/also"), link("/a/mem/f", "/b/f")]).await;
@@ -194,7 +205,7 @@ pub async fn a_name_left_out_is_no_name_of_a_node(subject: &Subject) {
     refused_outright(view, Op::append(node, "!"), NotFound).await;
 }
 
-pub async fn a_directory_with_something_left_out_stays_where_it_is(subject: &Subject) {
+async fn a_directory_with_something_left_out_stays_where_it_is(subject: &Subject) {
     let fs = &*subject.fs;
     some_tree(fs).await;
     let view = seen_through(fs, part()).await;
@@ -237,7 +248,7 @@ pub async fn a_directory_with_something_left_out_stays_where_it_is(subject: &Sub
     given(view, [remove("/a/d", Remove::Tree), rename("/a/h/x/f", "/a/h/g")]).await;
 }
 
-pub async fn an_island_is_reached_by_its_own_path_and_its_top_stays(subject: &Subject) {
+async fn an_island_is_reached_by_its_own_path_and_its_top_stays(subject: &Subject) {
     let fs = &*subject.fs;
     some_tree(fs).await;
     let view = seen_through(fs, part()).await;
@@ -265,7 +276,7 @@ pub async fn an_island_is_reached_by_its_own_path_and_its_top_stays(subject: &Su
     assert!(!exists(fs, "/a/s").await, "no directory was made on the way");
 }
 
-pub async fn pages_pass_what_is_left_out_and_meet(subject: &Subject) {
+async fn pages_pass_what_is_left_out_and_meet(subject: &Subject) {
     let fs = &*subject.fs;
     some_tree(fs).await;
     let many = (0..300).map(|n| write(&format!("/a/mem/deep/{n}"), "x"));
@@ -313,7 +324,7 @@ pub async fn pages_pass_what_is_left_out_and_meet(subject: &Subject) {
     }
 }
 
-pub async fn the_root_is_there_without_what_is_left_out_of_it(subject: &Subject) {
+async fn the_root_is_there_without_what_is_left_out_of_it(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/.own"), write("/.own/f", "canary"), write("/f", "x")]).await;
     let view = seen_through(fs, Within::everything().without([p("/.own")])).await;
@@ -337,7 +348,7 @@ pub async fn the_root_is_there_without_what_is_left_out_of_it(subject: &Subject)
     assert_eq!(hold.stat().await.unwrap().mode, 0o700);
 }
 
-pub async fn confining_again_leaves_out_what_either_does(subject: &Subject) {
+async fn confining_again_leaves_out_what_either_does(subject: &Subject) {
     let fs = &*subject.fs;
     some_tree(fs).await;
     let outer = seen_through(fs, part()).await;
@@ -365,7 +376,7 @@ pub async fn confining_again_leaves_out_what_either_does(subject: &Subject) {
     assert_eq!(paths_below(fs, "/a/d").await, ["/a/d/f", "/a/d/in", "/a/d/in/g"]);
 }
 
-pub async fn the_past_leaves_out_what_is_left_out_now(subject: &Subject) {
+async fn the_past_leaves_out_what_is_left_out_now(subject: &Subject) {
     let fs = &*subject.fs;
     some_tree(fs).await;
     let secret = fs.commit(Batch::new([write("/a/mem/g", "canary")]).message("canary")).await.unwrap();
@@ -421,7 +432,7 @@ pub async fn the_past_leaves_out_what_is_left_out_now(subject: &Subject) {
     assert_eq!(then.stat(&At::Node(Ino::ROOT)).await.unwrap(), stat(&*then, "/").await);
 }
 
-/// What changes after a commit show of a view.
+/// Returns the changes that a view shows after a commit.
 async fn seen(view: &Fs, since: Seq) -> Vec<Change> {
     let (mut query, mut changes) = (ChangesQuery::since(since).limit(1), Vec::new());
     loop {
@@ -434,7 +445,7 @@ async fn seen(view: &Fs, since: Seq) -> Vec<Change> {
     }
 }
 
-pub async fn what_crosses_into_what_is_left_out_shows_as_removed_and_back_as_created(subject: &Subject) {
+async fn what_crosses_into_what_is_left_out_shows_as_removed_and_back_as_created(subject: &Subject) {
     use ChangeKind::{Created, Modified, Removed, Renamed};
     let fs = &*subject.fs;
     some_tree(fs).await;
@@ -487,7 +498,7 @@ pub async fn what_crosses_into_what_is_left_out_shows_as_removed_and_back_as_cre
     );
 }
 
-pub async fn a_search_leaves_out_what_is_left_out(subject: &Subject) {
+async fn a_search_leaves_out_what_is_left_out(subject: &Subject) {
     let fs = &*subject.fs;
     some_tree(fs).await;
     let text = "a grey heron";

@@ -1,9 +1,5 @@
 //! Entries that end by themselves.
-#![allow(
-    missing_docs,
-    clippy::unwrap_used,
-    reason = "each function's name is its promise, and each is a test"
-)]
+#![allow(clippy::unwrap_used, reason = "a check panics where a promise does not hold")]
 
 use std::time::Duration;
 
@@ -14,15 +10,31 @@ use garth_engine::model::{
     At, Batch, ByteRange, Change, ChangeKind, Moment, Op, Precondition, Remove, SetAttrs,
 };
 
-use super::{START, Subject};
+use super::suite::checks;
+use crate::subject::{START, Subject};
 use crate::tools::*;
+
+checks! {
+    an_expired_entry_is_absent_everywhere_at_once [expiry nodes links]
+    an_expired_name_is_free [expiry]
+    a_commit_that_meets_an_expired_entry_records_its_end_first [expiry links]
+    a_directory_of_expired_entries_is_empty [expiry]
+    the_past_judges_expiry_by_its_own_time [expiry history]
+    a_past_time_judges_expiry_by_itself [expiry history nodes links]
+    expiry_can_be_moved_cleared_and_be_past [expiry]
+    a_version_that_its_own_commit_made_expire_has_no_name [expiry history]
+    preconditions_see_expired_entries_as_absent [expiry]
+    an_entry_may_expire_between_two_operations_of_its_batch [expiry]
+    a_commit_that_only_looks_at_an_expired_entry_records_its_end_too [expiry nodes history]
+    a_removed_tree_ends_an_expired_entry_under_all_its_names [expiry links]
+}
 
 /// Expires this many seconds after the subject's start.
 fn after(seconds: i64) -> SetAttrs {
     SetAttrs::new().expires_at(START.plus_seconds(seconds))
 }
 
-pub async fn an_expired_entry_is_absent_everywhere_at_once(subject: &Subject) {
+async fn an_expired_entry_is_absent_everywhere_at_once(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d"), write_with("/d/f", "x", after(10)), link("/d/f", "/g"), write("/d/h", "y")])
         .await;
@@ -46,7 +58,7 @@ pub async fn an_expired_entry_is_absent_everywhere_at_once(subject: &Subject) {
     refused_outright(fs, write_at(At::Node(ino), "z"), NotFound).await;
 }
 
-pub async fn an_expired_name_is_free(subject: &Subject) {
+async fn an_expired_name_is_free(subject: &Subject) {
     let fs = &*subject.fs;
     given(
         fs,
@@ -71,7 +83,7 @@ pub async fn an_expired_name_is_free(subject: &Subject) {
     assert_eq!(paths_below(fs, "/").await, ["/a", "/b", "/c", "/d", "/d/e"]);
 }
 
-pub async fn a_commit_that_meets_an_expired_entry_records_its_end_first(subject: &Subject) {
+async fn a_commit_that_meets_an_expired_entry_records_its_end_first(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [write_with("/f", "x", after(10)), link("/f", "/g"), mkdir("/d")]).await;
     let old = stat(fs, "/f").await.ino;
@@ -89,7 +101,7 @@ pub async fn a_commit_that_meets_an_expired_entry_records_its_end_first(subject:
     assert_eq!(history(fs, "/f").await[0].entry.as_ref().unwrap().ino, outcome.ino);
 }
 
-pub async fn a_directory_of_expired_entries_is_empty(subject: &Subject) {
+async fn a_directory_of_expired_entries_is_empty(subject: &Subject) {
     let fs = &*subject.fs;
     for dir in ["/a", "/b", "/c", "/d"] {
         given(fs, [mkdir(dir), write_with(&format!("{dir}/f"), "x", after(10))]).await;
@@ -103,7 +115,7 @@ pub async fn a_directory_of_expired_entries_is_empty(subject: &Subject) {
     assert_eq!(names_in(fs, "/").await, ["e"]);
 }
 
-pub async fn the_past_judges_expiry_by_its_own_time(subject: &Subject) {
+async fn the_past_judges_expiry_by_its_own_time(subject: &Subject) {
     let fs = &*subject.fs;
     let version = apply(fs, write_with("/f", "x", after(10))).await.0.version(0);
     subject.clock.advance(Duration::from_secs(10));
@@ -119,7 +131,7 @@ pub async fn the_past_judges_expiry_by_its_own_time(subject: &Subject) {
     assert_eq!(history(fs, "/f").await.last().unwrap().id, version);
 }
 
-pub async fn a_past_time_judges_expiry_by_itself(subject: &Subject) {
+async fn a_past_time_judges_expiry_by_itself(subject: &Subject) {
     let fs = &*subject.fs;
     let version = apply(fs, write_with("/f", "x", after(10))).await.0.version(0);
     given(fs, [mkdir("/d"), link("/f", "/d/g")]).await;
@@ -152,7 +164,7 @@ fn set_never(path: &str) -> Op {
     set(path, SetAttrs::new().never_expires())
 }
 
-pub async fn expiry_can_be_moved_cleared_and_be_past(subject: &Subject) {
+async fn expiry_can_be_moved_cleared_and_be_past(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [write_with("/a", "x", after(10)), write_with("/b", "x", after(10)), write("/c", "x")]).await;
     given(fs, [set("/a", after(20)), set_never("/b"), set("/c", after(-5))]).await;
@@ -164,7 +176,7 @@ pub async fn expiry_can_be_moved_cleared_and_be_past(subject: &Subject) {
     refused(fs, set_never("/a"), NotFound, "/a").await;
 }
 
-pub async fn a_version_that_its_own_commit_made_expire_has_no_name(subject: &Subject) {
+async fn a_version_that_its_own_commit_made_expire_has_no_name(subject: &Subject) {
     let fs = &*subject.fs;
     let named = put(fs, "/c", "x").await;
     let expired = apply(fs, set("/c", after(-5))).await.0.version(0);
@@ -176,7 +188,7 @@ pub async fn a_version_that_its_own_commit_made_expire_has_no_name(subject: &Sub
     }
 }
 
-pub async fn preconditions_see_expired_entries_as_absent(subject: &Subject) {
+async fn preconditions_see_expired_entries_as_absent(subject: &Subject) {
     let fs = &*subject.fs;
     let version = apply(fs, write_with("/f", "x", after(10))).await.0.version(0);
     subject.clock.advance(Duration::from_secs(10));
@@ -187,7 +199,7 @@ pub async fn preconditions_see_expired_entries_as_absent(subject: &Subject) {
     assert_eq!(text(fs, "/f").await, "new");
 }
 
-pub async fn an_entry_may_expire_between_two_operations_of_its_batch(subject: &Subject) {
+async fn an_entry_may_expire_between_two_operations_of_its_batch(subject: &Subject) {
     let fs = &*subject.fs;
     // The commit's time is one: what it makes already expired is absent to the operations behind.
     let batch = Batch::new([write_with("/f", "x", after(-1)), write("/f", "y")]);
@@ -197,7 +209,7 @@ pub async fn an_entry_may_expire_between_two_operations_of_its_batch(subject: &S
     assert_eq!(text(fs, "/f").await, "y");
 }
 
-pub async fn a_commit_that_only_looks_at_an_expired_entry_records_its_end_too(subject: &Subject) {
+async fn a_commit_that_only_looks_at_an_expired_entry_records_its_end_too(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d")]).await;
     for path in ["/d/a", "/d/b", "/d/c", "/d/e"] {
@@ -224,7 +236,7 @@ pub async fn a_commit_that_only_looks_at_an_expired_entry_records_its_end_too(su
     batch_refused(fs, failing, NotFound, Some("/no")).await;
 }
 
-pub async fn a_removed_tree_ends_an_expired_entry_under_all_its_names(subject: &Subject) {
+async fn a_removed_tree_ends_an_expired_entry_under_all_its_names(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d"), mkdir("/e")]).await;
     given(fs, [write_with("/e/f", "x", after(10)), link("/e/f", "/d/g")]).await;

@@ -1,10 +1,6 @@
 //! Finding by key, where there is any: what has a key is found from the commit on that gave it, until the one
 //! that takes it.
-#![allow(
-    missing_docs,
-    clippy::unwrap_used,
-    reason = "each function's name is its promise, and each is a test"
-)]
+#![allow(clippy::unwrap_used, reason = "a check panics where a promise does not hold")]
 
 use std::time::Duration;
 
@@ -13,8 +9,21 @@ use garth_engine::model::{
     Batch, Confinement, FindItem, FindQuery, Moment, Op, Owner, Projection, Remove, SetAttrs, Special, Within,
 };
 
-use super::{START, Subject};
+use super::suite::checks;
+use crate::subject::{START, Subject};
 use crate::tools::*;
+
+checks! {
+    what_has_a_tag_or_a_value_is_found_as_soon_as_it_has [find attributes]
+    what_loses_its_key_or_its_last_name_is_not_found [find attributes]
+    an_entry_is_not_found_from_its_expiry_on [find attributes expiry]
+    keys_are_found_by_range_in_the_order_of_bytes [find attributes]
+    long_keys_are_found_whole [find attributes]
+    a_find_is_bounded_by_segment_and_shows_each_path_of_a_node [find attributes links]
+    a_find_shows_what_its_handle_reaches [find attributes confinement links]
+    what_many_have_is_found_page_by_page [find attributes]
+    every_kind_of_node_has_keys [find attributes special]
+}
 
 /// All that a query finds, in pages of so many.
 pub(crate) async fn all_found(
@@ -53,7 +62,7 @@ fn tagged(tag: &str) -> FindQuery {
     FindQuery::tag(tag)
 }
 
-pub async fn what_has_a_tag_or_a_value_is_found_as_soon_as_it_has(subject: &Subject) {
+async fn what_has_a_tag_or_a_value_is_found_as_soon_as_it_has(subject: &Subject) {
     let fs = &*subject.fs;
     let attrs = tags(["x", "y", "x"]).metadata("due", "2026-01-02").metadata("owner", "ann");
     given(fs, [write_with("/a", "a", attrs), write("/b", "b"), mkdir("/d"), symlink("/s", "/a")]).await;
@@ -78,7 +87,7 @@ pub async fn what_has_a_tag_or_a_value_is_found_as_soon_as_it_has(subject: &Subj
     assert!(found(fs, tagged("brief")).await.is_empty());
 }
 
-pub async fn what_loses_its_key_or_its_last_name_is_not_found(subject: &Subject) {
+async fn what_loses_its_key_or_its_last_name_is_not_found(subject: &Subject) {
     let fs = &*subject.fs;
     let attrs = || tags(["x", "y"]).metadata("k", "v");
     for path in ["/a", "/b", "/c", "/over"] {
@@ -98,7 +107,7 @@ pub async fn what_loses_its_key_or_its_last_name_is_not_found(subject: &Subject)
     assert_eq!(found(fs, tagged("y")).await, ["/over"]);
 }
 
-pub async fn an_entry_is_not_found_from_its_expiry_on(subject: &Subject) {
+async fn an_entry_is_not_found_from_its_expiry_on(subject: &Subject) {
     let fs = &*subject.fs;
     let expires = tags(["x"]).expires_at(START.plus_seconds(10));
     given(fs, [write_with("/a", "a", expires.clone()), write_with("/b", "b", tags(["x"]))]).await;
@@ -115,7 +124,7 @@ pub async fn an_entry_is_not_found_from_its_expiry_on(subject: &Subject) {
     }
 }
 
-pub async fn keys_are_found_by_range_in_the_order_of_bytes(subject: &Subject) {
+async fn keys_are_found_by_range_in_the_order_of_bytes(subject: &Subject) {
     let fs = &*subject.fs;
     for day in ["2026-01-10", "2025-12-31", "2026-01-02", "é", "", "2026-01-02"] {
         let path = format!("/{}", paths_below(fs, "/").await.len());
@@ -146,7 +155,7 @@ pub async fn keys_are_found_by_range_in_the_order_of_bytes(subject: &Subject) {
     }
 }
 
-pub async fn long_keys_are_found_whole(subject: &Subject) {
+async fn long_keys_are_found_whole(subject: &Subject) {
     let fs = &*subject.fs;
     let long = |end: &str| format!("{}{end}", "k".repeat(5000));
     given(fs, [write_with("/a", "", tags([&long("1"), "k"])), write_with("/b", "", tags([&long("2")]))])
@@ -160,7 +169,7 @@ pub async fn long_keys_are_found_whole(subject: &Subject) {
     assert_eq!(found(fs, FindQuery::new(Projection::TAG).from("kk").to("l")).await, ["/a", "/b", "/c"]);
 }
 
-pub async fn a_find_is_bounded_by_segment_and_shows_each_path_of_a_node(subject: &Subject) {
+async fn a_find_is_bounded_by_segment_and_shows_each_path_of_a_node(subject: &Subject) {
     let fs = &*subject.fs;
     for dir in ["/chat-a", "/chat-ab", "/chat_a", "/chat%", "/CHAT-A"] {
         given(fs, [mkdir(dir), write_with(&format!("{dir}/f"), "x", tags(["x"]))]).await;
@@ -179,7 +188,7 @@ pub async fn a_find_is_bounded_by_segment_and_shows_each_path_of_a_node(subject:
     assert_eq!(found(fs, tagged("x").within(p("/chat-a"))).await, ["/chat-a/a"]);
 }
 
-pub async fn a_find_shows_what_its_handle_reaches(subject: &Subject) {
+async fn a_find_shows_what_its_handle_reaches(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/in"), mkdir("/in/out"), mkdir("/in/out/island"), mkdir("/other")]).await;
     for path in ["/in/a", "/in/out/b", "/in/out/island/c", "/other/d"] {
@@ -196,7 +205,7 @@ pub async fn a_find_shows_what_its_handle_reaches(subject: &Subject) {
     assert_eq!(found(&*view, tagged("x")).await, ["/in/out/island/c", "/in/out/island/d"]);
 }
 
-pub async fn what_many_have_is_found_page_by_page(subject: &Subject) {
+async fn what_many_have_is_found_page_by_page(subject: &Subject) {
     let fs = &*subject.fs;
     let count = if subject.slow { 30 } else { 300 };
     let file = |n: usize| write_with(&format!("/d/{n:03}"), "", tags(["x", &format!("t{n:03}")]));
@@ -227,7 +236,7 @@ pub async fn what_many_have_is_found_page_by_page(subject: &Subject) {
     assert_eq!(seen.len(), count);
 }
 
-pub async fn every_kind_of_node_has_keys(subject: &Subject) {
+async fn every_kind_of_node_has_keys(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mknod("/fifo", Special::Fifo), set("/fifo", tags(["x"]))]).await;
     assert_eq!(found(fs, tagged("x")).await, ["/fifo"]);

@@ -1,9 +1,5 @@
 //! Open files: POSIX handles follow the node, handles to a version never change.
-#![allow(
-    missing_docs,
-    clippy::unwrap_used,
-    reason = "each function's name is its promise, and each is a test"
-)]
+#![allow(clippy::unwrap_used, reason = "a check panics where a promise does not hold")]
 
 use garth_engine::ErrorKind::{IsADirectory, NotFound, NotPermitted, TooLarge};
 use garth_engine::model::{
@@ -11,14 +7,31 @@ use garth_engine::model::{
 };
 use garth_engine::{FileSystemExt, OpenFile};
 
-use super::{START, Subject};
+use super::suite::checks;
+use crate::subject::{START, Subject};
 use crate::tools::*;
+
+checks! {
+    a_handle_sees_later_writes_and_follows_renames [nodes]
+    a_handle_outlives_removal [nodes]
+    a_handle_knows_the_last_change_of_a_node_that_ended_in_the_same_commit [nodes links]
+    a_node_whose_names_all_go_with_one_tree_ends_as_it_was [nodes links]
+    a_node_whose_names_go_with_several_trees_of_a_batch_has_changed [nodes links]
+    directories_of_a_removed_tree_end_as_they_were [nodes expiry]
+    a_node_held_open_is_reached_and_written_without_a_name [nodes]
+    a_handle_outlives_expiry [nodes expiry]
+    a_version_never_changes [history]
+    a_version_that_is_not_there_is_not_found [history]
+    a_removed_node_of_any_kind_is_reached_while_it_is_held [nodes special]
+    a_removed_directory_that_is_held_lists_nothing_and_takes_no_name [nodes links]
+    a_held_node_of_the_past_never_changes [nodes history]
+}
 
 async fn content(file: &dyn OpenFile) -> String {
     String::from_utf8(file.read_at(0, 1 << 20).await.unwrap().to_vec()).unwrap()
 }
 
-pub async fn a_handle_sees_later_writes_and_follows_renames(subject: &Subject) {
+async fn a_handle_sees_later_writes_and_follows_renames(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d"), write("/d/f", "one")]).await;
     let file = fs.open(&at("/d/f")).await.unwrap();
@@ -34,7 +47,7 @@ pub async fn a_handle_sees_later_writes_and_follows_renames(subject: &Subject) {
     assert_error(file.read_at(0, MAX_READ + 1).await, TooLarge, None);
 }
 
-pub async fn a_handle_outlives_removal(subject: &Subject) {
+async fn a_handle_outlives_removal(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [write("/f", "x"), write("/g", "new")]).await;
     let removed = fs.open(&at("/f")).await.unwrap();
@@ -52,7 +65,7 @@ pub async fn a_handle_outlives_removal(subject: &Subject) {
     assert_eq!(content(&*deep).await, "deep");
 }
 
-pub async fn a_node_held_open_is_reached_and_written_without_a_name(subject: &Subject) {
+async fn a_node_held_open_is_reached_and_written_without_a_name(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [write("/f", "x")]).await;
     let file = fs.open(&at("/f")).await.unwrap();
@@ -75,9 +88,9 @@ pub async fn a_node_held_open_is_reached_and_written_without_a_name(subject: &Su
     refused_outright(fs, write_at(node, "z"), NotFound).await;
 }
 
-pub async fn a_handle_outlives_expiry(subject: &Subject) {
+async fn a_handle_outlives_expiry(subject: &Subject) {
     let fs = &*subject.fs;
-    let attrs = garth_engine::model::SetAttrs::new().expires_at(super::START.plus_seconds(10));
+    let attrs = garth_engine::model::SetAttrs::new().expires_at(crate::subject::START.plus_seconds(10));
     given(fs, [write_with("/f", "x", attrs)]).await;
     let file = fs.open(&at("/f")).await.unwrap();
     subject.clock.advance(std::time::Duration::from_secs(10));
@@ -90,7 +103,7 @@ pub async fn a_handle_outlives_expiry(subject: &Subject) {
     assert_ne!(stat(fs, "/f").await.ino, file.ino());
 }
 
-pub async fn a_version_never_changes(subject: &Subject) {
+async fn a_version_never_changes(subject: &Subject) {
     let fs = &*subject.fs;
     let first = put(fs, "/f", "one").await;
     let early = fs.open_version(first).await.unwrap();
@@ -105,7 +118,7 @@ pub async fn a_version_never_changes(subject: &Subject) {
     assert_eq!(content(&*fs.open_version(second).await.unwrap()).await, "two!");
 }
 
-pub async fn a_version_that_is_not_there_is_not_found(subject: &Subject) {
+async fn a_version_that_is_not_there_is_not_found(subject: &Subject) {
     let fs = &*subject.fs;
     let first = put(fs, "/f", "one").await;
     let dir = fs.mkdir_all(&p("/d")).await.unwrap();
@@ -124,7 +137,7 @@ pub async fn a_version_that_is_not_there_is_not_found(subject: &Subject) {
     assert_error(fs.open_version(link).await, NotPermitted, None);
 }
 
-pub async fn a_handle_knows_the_last_change_of_a_node_that_ended_in_the_same_commit(subject: &Subject) {
+async fn a_handle_knows_the_last_change_of_a_node_that_ended_in_the_same_commit(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [write("/f", "x"), link("/f", "/g"), write("/h", "y")]).await;
     let file = fs.open(&at("/f")).await.unwrap();
@@ -136,7 +149,7 @@ pub async fn a_handle_knows_the_last_change_of_a_node_that_ended_in_the_same_com
     assert_eq!((after.ctime, after.version.seq, after.etag), (commit.time, commit.seq, before.etag));
 }
 
-pub async fn a_node_whose_names_all_go_with_one_tree_ends_as_it_was(subject: &Subject) {
+async fn a_node_whose_names_all_go_with_one_tree_ends_as_it_was(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d"), write("/d/a", "x"), link("/d/a", "/d/b")]).await;
     let file = fs.open(&at("/d/a")).await.unwrap();
@@ -146,7 +159,7 @@ pub async fn a_node_whose_names_all_go_with_one_tree_ends_as_it_was(subject: &Su
     assert_eq!((after.nlink, after.ctime, after.version), (0, before.ctime, before.version));
 }
 
-pub async fn a_node_whose_names_go_with_several_trees_of_a_batch_has_changed(subject: &Subject) {
+async fn a_node_whose_names_go_with_several_trees_of_a_batch_has_changed(subject: &Subject) {
     let fs = &*subject.fs;
     let tree = [mkdir("/d"), mkdir("/e"), write("/d/a", "x"), link("/d/a", "/d/b"), link("/d/a", "/e/c")];
     given(fs, tree).await;
@@ -165,7 +178,7 @@ pub async fn a_node_whose_names_go_with_several_trees_of_a_batch_has_changed(sub
     assert_eq!((after.nlink, after.ctime, after.version.seq), (0, commit.time, commit.seq));
 }
 
-pub async fn directories_of_a_removed_tree_end_as_they_were(subject: &Subject) {
+async fn directories_of_a_removed_tree_end_as_they_were(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir_all("/d/e/f"), write("/d/e/x", "x"), mkdir_all("/t/e"), write("/t/e/x", "x")]).await;
     let mut held = Vec::new();
@@ -191,7 +204,7 @@ pub async fn directories_of_a_removed_tree_end_as_they_were(subject: &Subject) {
     assert_eq!(below.stat().await.unwrap().version, before.version);
 }
 
-pub async fn a_removed_node_of_any_kind_is_reached_while_it_is_held(subject: &Subject) {
+async fn a_removed_node_of_any_kind_is_reached_while_it_is_held(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir_all("/d/e"), symlink("/d/l", "to"), mknod("/d/p", Special::Fifo), write("/d/f", "x")])
         .await;
@@ -220,7 +233,7 @@ pub async fn a_removed_node_of_any_kind_is_reached_while_it_is_held(subject: &Su
     assert_error(fs.stat(&link).await, NotFound, None);
 }
 
-pub async fn a_removed_directory_that_is_held_lists_nothing_and_takes_no_name(subject: &Subject) {
+async fn a_removed_directory_that_is_held_lists_nothing_and_takes_no_name(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d"), write("/d/f", "x"), write("/g", "y")]).await;
     let held = fs.hold(&at("/d")).await.unwrap();
@@ -245,7 +258,7 @@ pub async fn a_removed_directory_that_is_held_lists_nothing_and_takes_no_name(su
     assert_error(fs.list(&dir, &Page::default()).await, NotFound, None);
 }
 
-pub async fn a_held_node_of_the_past_never_changes(subject: &Subject) {
+async fn a_held_node_of_the_past_never_changes(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d"), symlink("/l", "one")]).await;
     let then = fs.as_of(&Moment::Seq(fs.head().await.unwrap().seq)).await.unwrap();

@@ -1,17 +1,28 @@
 //! Finding names and nodes, and what is said where there is none.
-#![allow(
-    missing_docs,
-    clippy::unwrap_used,
-    reason = "each function's name is its promise, and each is a test"
-)]
+#![allow(clippy::unwrap_used, reason = "a check panics where a promise does not hold")]
 
 use garth_engine::ErrorKind::{NotADirectory, NotFound, NotPermitted, TooLarge};
 use garth_engine::model::{At, ByteRange, HistoryPage, Ino, Kind, Op, Page, Remove, Seq, WalkPage};
 
-use super::Subject;
+use super::suite::checks;
+use crate::subject::Subject;
 use crate::tools::*;
 
-pub async fn an_empty_tree_is_a_root_at_sequence_0(subject: &Subject) {
+checks! {
+    an_empty_tree_is_a_root_at_sequence_0
+    a_missing_segment_is_not_found_with_the_whole_path
+    a_segment_that_is_no_directory_is_named_by_the_error
+    engines_never_follow_a_link
+    a_node_is_reached_by_number_under_any_name [nodes links]
+    a_node_without_a_name_is_not_found [nodes]
+    a_child_is_looked_up_in_its_directory_wherever_that_moved [nodes]
+    names_gives_every_path_in_the_order_of_a_walk [links]
+    names_are_bytes_and_never_patterns
+    the_longest_name_and_path_work
+    an_error_names_the_path_asked_or_the_first_of_a_nodes [nodes links]
+}
+
+async fn an_empty_tree_is_a_root_at_sequence_0(subject: &Subject) {
     let fs = &*subject.fs;
     assert_eq!(fs.head().await.unwrap().seq, subject.seq(0));
     let root = stat(fs, "/").await;
@@ -24,7 +35,7 @@ pub async fn an_empty_tree_is_a_root_at_sequence_0(subject: &Subject) {
     }
 }
 
-pub async fn a_missing_segment_is_not_found_with_the_whole_path(subject: &Subject) {
+async fn a_missing_segment_is_not_found_with_the_whole_path(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d")]).await;
     for path in ["/x", "/x/y/z", "/d/x", "/d/x/y"] {
@@ -40,7 +51,7 @@ pub async fn a_missing_segment_is_not_found_with_the_whole_path(subject: &Subjec
     }
 }
 
-pub async fn a_segment_that_is_no_directory_is_named_by_the_error(subject: &Subject) {
+async fn a_segment_that_is_no_directory_is_named_by_the_error(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d"), write("/d/f", "x"), symlink("/d/l", "/d")]).await;
     for (path, way) in [("/d/f/x", "/d/f"), ("/d/f/x/y", "/d/f"), ("/d/l/f", "/d/l")] {
@@ -56,7 +67,7 @@ pub async fn a_segment_that_is_no_directory_is_named_by_the_error(subject: &Subj
     }
 }
 
-pub async fn engines_never_follow_a_link(subject: &Subject) {
+async fn engines_never_follow_a_link(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d"), write("/d/f", "secret"), symlink("/l", "/d"), symlink("/m", "d/f")]).await;
     let link = stat(fs, "/m").await;
@@ -67,7 +78,7 @@ pub async fn engines_never_follow_a_link(subject: &Subject) {
     assert_eq!(names_in(fs, "/d").await, ["f"]);
 }
 
-pub async fn a_node_is_reached_by_number_under_any_name(subject: &Subject) {
+async fn a_node_is_reached_by_number_under_any_name(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d"), write("/d/f", "x")]).await;
     let ino = stat(fs, "/d/f").await.ino;
@@ -79,7 +90,7 @@ pub async fn a_node_is_reached_by_number_under_any_name(subject: &Subject) {
     assert_eq!(text(fs, "/d/h").await, "y");
 }
 
-pub async fn a_node_without_a_name_is_not_found(subject: &Subject) {
+async fn a_node_without_a_name_is_not_found(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d"), write("/d/f", "x")]).await;
     let (dir, file) = (stat(fs, "/d").await.ino, stat(fs, "/d/f").await.ino);
@@ -94,7 +105,7 @@ pub async fn a_node_without_a_name_is_not_found(subject: &Subject) {
     refused_outright(fs, write_at(At::Child(dir, name("n")), "y"), NotFound).await;
 }
 
-pub async fn a_child_is_looked_up_in_its_directory_wherever_that_moved(subject: &Subject) {
+async fn a_child_is_looked_up_in_its_directory_wherever_that_moved(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d"), mkdir("/e"), write("/d/f", "x")]).await;
     let dir = stat(fs, "/d").await.ino;
@@ -108,7 +119,7 @@ pub async fn a_child_is_looked_up_in_its_directory_wherever_that_moved(subject: 
     assert_error(fs.stat(&At::Child(subject.ino(1000), name("x"))).await, NotFound, None);
 }
 
-pub async fn names_gives_every_path_in_the_order_of_a_walk(subject: &Subject) {
+async fn names_gives_every_path_in_the_order_of_a_walk(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/b"), mkdir("/b/c"), write("/z", "x"), link("/z", "/b/c/n"), link("/z", "/a")]).await;
     given(fs, [rename("/b", "/y")]).await;
@@ -118,7 +129,7 @@ pub async fn names_gives_every_path_in_the_order_of_a_walk(subject: &Subject) {
     assert_eq!(names_of(fs, &at("/z")).await.unwrap(), [p("/z"), p("/y/c/n")]);
 }
 
-pub async fn names_are_bytes_and_never_patterns(subject: &Subject) {
+async fn names_are_bytes_and_never_patterns(subject: &Subject) {
     let fs = &*subject.fs;
     let odd = [
         "/%",
@@ -151,7 +162,7 @@ pub async fn names_are_bytes_and_never_patterns(subject: &Subject) {
     assert_eq!(names_in(fs, "/").await.len(), odd.len() - 3);
 }
 
-pub async fn the_longest_name_and_path_work(subject: &Subject) {
+async fn the_longest_name_and_path_work(subject: &Subject) {
     let fs = &*subject.fs;
     let long = "n".repeat(255);
     let mut path = String::new();
@@ -171,7 +182,7 @@ async fn history_len(fs: &Fs, path: &str) -> Option<usize> {
     fs.history(&at(path), &HistoryPage::default()).await.ok().map(|versions| versions.items.len())
 }
 
-pub async fn an_error_names_the_path_asked_or_the_first_of_a_nodes(subject: &Subject) {
+async fn an_error_names_the_path_asked_or_the_first_of_a_nodes(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d"), write("/d/f", "x"), link("/d/f", "/a"), truncate("/d/f", 1 << 40)]).await;
     assert_error(fs.read(&at("/d/f"), ByteRange::ALL).await, TooLarge, Some("/d/f"));

@@ -1,19 +1,31 @@
 //! Making directories, links, special nodes and further names.
-#![allow(
-    missing_docs,
-    clippy::unwrap_used,
-    reason = "each function's name is its promise, and each is a test"
-)]
+#![allow(clippy::unwrap_used, reason = "a check panics where a promise does not hold")]
 
 use garth_engine::ErrorKind::{
     AlreadyExists, InvalidArgument, NameTooLong, NotADirectory, NotFound, NotPermitted, TooManyLinks,
 };
 use garth_engine::model::{At, Batch, Ino, Kind, MAX_LINKS, MAX_TARGET, Op, Remove, SetAttrs, Special};
 
-use super::Subject;
+use super::suite::checks;
+use crate::subject::Subject;
 use crate::tools::*;
 
-pub async fn mkdir_makes_a_directory(subject: &Subject) {
+checks! {
+    mkdir_makes_a_directory
+    mkdir_refuses_what_is_there
+    mkdir_with_parents_accepts_a_directory_and_leaves_it_alone
+    parents_are_made_only_where_asked_and_top_down [links special]
+    making_a_name_sets_the_times_of_its_directory [log links]
+    a_symlink_keeps_any_text
+    special_nodes_keep_kind_and_device_number [special]
+    a_hard_link_is_another_name_of_the_node [links special]
+    link_checks_the_node_then_the_name [links nodes]
+    a_node_has_at_most_65000_names [links]
+    a_name_is_not_made_by_node [nodes links special]
+    an_inode_number_is_never_used_twice [nodes]
+}
+
+async fn mkdir_makes_a_directory(subject: &Subject) {
     let fs = &*subject.fs;
     let attrs = SetAttrs::new().owner(7, 8).mode(0o700);
     let op = Op::mkdir(at("/d")).with_attrs(attrs);
@@ -28,7 +40,7 @@ pub async fn mkdir_makes_a_directory(subject: &Subject) {
     assert_eq!(stat(fs, "/").await.nlink, 3);
 }
 
-pub async fn mkdir_refuses_what_is_there(subject: &Subject) {
+async fn mkdir_refuses_what_is_there(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d"), write("/f", "x"), symlink("/l", "/d")]).await;
     for path in ["/", "/d", "/f", "/l"] {
@@ -39,7 +51,7 @@ pub async fn mkdir_refuses_what_is_there(subject: &Subject) {
     refused(fs, mkdir_all("/f/x"), NotADirectory, "/f").await;
 }
 
-pub async fn mkdir_with_parents_accepts_a_directory_and_leaves_it_alone(subject: &Subject) {
+async fn mkdir_with_parents_accepts_a_directory_and_leaves_it_alone(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d")]).await;
     let before = stat(fs, "/d").await;
@@ -51,7 +63,7 @@ pub async fn mkdir_with_parents_accepts_a_directory_and_leaves_it_alone(subject:
     assert_eq!((outcome.ino, outcome.created), (Ino::ROOT, false));
 }
 
-pub async fn parents_are_made_only_where_asked_and_top_down(subject: &Subject) {
+async fn parents_are_made_only_where_asked_and_top_down(subject: &Subject) {
     let fs = &*subject.fs;
     for op in [
         mkdir("/a/b"),
@@ -83,7 +95,7 @@ pub async fn parents_are_made_only_where_asked_and_top_down(subject: &Subject) {
     refused(fs, mkdir_all("/o/f/g/h"), NotADirectory, "/o/f").await;
 }
 
-pub async fn making_a_name_sets_the_times_of_its_directory(subject: &Subject) {
+async fn making_a_name_sets_the_times_of_its_directory(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d")]).await;
     subject.clock.advance(std::time::Duration::from_secs(5));
@@ -104,7 +116,7 @@ pub async fn making_a_name_sets_the_times_of_its_directory(subject: &Subject) {
     assert_eq!(stat(fs, "/d").await, before, "a change of a file is none of its directory");
 }
 
-pub async fn a_symlink_keeps_any_text(subject: &Subject) {
+async fn a_symlink_keeps_any_text(subject: &Subject) {
     let fs = &*subject.fs;
     let long = "t".repeat(subject.longest_target);
     for (path, target) in [("/1", "/"), ("/2", "../../x"), ("/3", "a//b/./"), ("/4", &long), ("/5", "é %_*")]
@@ -121,7 +133,7 @@ pub async fn a_symlink_keeps_any_text(subject: &Subject) {
     refused(fs, symlink("/", "y"), AlreadyExists, "/").await;
 }
 
-pub async fn special_nodes_keep_kind_and_device_number(subject: &Subject) {
+async fn special_nodes_keep_kind_and_device_number(subject: &Subject) {
     let fs = &*subject.fs;
     let cases = [
         ("/fifo", Special::Fifo, Kind::Fifo, 0),
@@ -144,7 +156,7 @@ pub async fn special_nodes_keep_kind_and_device_number(subject: &Subject) {
     }
 }
 
-pub async fn a_hard_link_is_another_name_of_the_node(subject: &Subject) {
+async fn a_hard_link_is_another_name_of_the_node(subject: &Subject) {
     let fs = &*subject.fs;
     let version = put(fs, "/f", "x").await;
     subject.clock.advance(std::time::Duration::from_secs(1));
@@ -162,7 +174,7 @@ pub async fn a_hard_link_is_another_name_of_the_node(subject: &Subject) {
     assert_eq!(stat(fs, "/l2").await.nlink, 2);
 }
 
-pub async fn link_checks_the_node_then_the_name(subject: &Subject) {
+async fn link_checks_the_node_then_the_name(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d"), write("/f", "x"), write("/g", "y")]).await;
     refused(fs, link("/no", "/f"), NotFound, "/no").await;
@@ -180,7 +192,7 @@ pub async fn link_checks_the_node_then_the_name(subject: &Subject) {
     assert_eq!(stat(fs, "/h").await.ino, ino);
 }
 
-pub async fn a_node_has_at_most_65000_names(subject: &Subject) {
+async fn a_node_has_at_most_65000_names(subject: &Subject) {
     let fs = &*subject.fs;
     if subject.slow {
         return;
@@ -194,7 +206,7 @@ pub async fn a_node_has_at_most_65000_names(subject: &Subject) {
     given(fs, [remove("/d/1", Remove::File), link("/f", "/one-more")]).await;
 }
 
-pub async fn a_name_is_not_made_by_node(subject: &Subject) {
+async fn a_name_is_not_made_by_node(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d"), write("/f", "x")]).await;
     for ino in [stat(fs, "/d").await.ino, stat(fs, "/f").await.ino, Ino::ROOT, subject.ino(1000)] {
@@ -215,7 +227,7 @@ pub async fn a_name_is_not_made_by_node(subject: &Subject) {
     }
 }
 
-pub async fn an_inode_number_is_never_used_twice(subject: &Subject) {
+async fn an_inode_number_is_never_used_twice(subject: &Subject) {
     let fs = &*subject.fs;
     let mut seen = std::collections::BTreeSet::from([Ino::ROOT]);
     for _ in 0..5 {

@@ -1,9 +1,5 @@
 //! Pages of listings and walks.
-#![allow(
-    missing_docs,
-    clippy::unwrap_used,
-    reason = "each function's name is its promise, and each is a test"
-)]
+#![allow(clippy::unwrap_used, reason = "a check panics where a promise does not hold")]
 
 use garth_engine::ErrorKind::{InvalidArgument, NotADirectory};
 use garth_engine::TreePath;
@@ -12,8 +8,23 @@ use garth_engine::model::{
     Remove, Seq, SetAttrs, Snapshot, SnapshotsPage, WalkPage, Weigh,
 };
 
-use super::Subject;
+use super::suite::checks;
+use crate::subject::Subject;
 use crate::tools::*;
+
+checks! {
+    a_listing_is_in_byte_order_and_pages_meet
+    a_listing_starts_behind_a_name_that_need_not_exist
+    a_listing_carries_entries_where_asked [nodes]
+    a_directory_lists_its_own_children_only
+    a_walk_goes_by_directory_then_name_and_pages_meet
+    a_walk_starts_behind_a_path_that_need_not_exist
+    pages_have_limits
+    a_large_directory_is_listed_whole
+    pages_are_bounded_in_bytes_and_meet [attributes]
+    names_and_snapshots_are_given_in_bounded_pages_that_meet [links]
+    pages_of_history_are_bounded_in_bytes_and_meet_also_within_a_commit [history attributes]
+}
 
 const ODD: [&str; 14] =
     ["A", "a", "a b", "a!", "a%", "a-", "a.", "a0", "a_", "ab", "chat-a", "chat-ab", "é", "\u{ffff}"];
@@ -29,7 +40,7 @@ async fn odd_tree(fs: &Fs) {
     fs.commit(Batch::new(ops)).await.unwrap();
 }
 
-pub async fn a_listing_is_in_byte_order_and_pages_meet(subject: &Subject) {
+async fn a_listing_is_in_byte_order_and_pages_meet(subject: &Subject) {
     let fs = &*subject.fs;
     odd_tree(fs).await;
     assert_eq!(names_in(fs, "/").await, ODD);
@@ -49,7 +60,7 @@ pub async fn a_listing_is_in_byte_order_and_pages_meet(subject: &Subject) {
     }
 }
 
-pub async fn a_listing_starts_behind_a_name_that_need_not_exist(subject: &Subject) {
+async fn a_listing_starts_behind_a_name_that_need_not_exist(subject: &Subject) {
     let fs = &*subject.fs;
     odd_tree(fs).await;
     for (after, first) in [("a", "a b"), ("aa", "ab"), ("chat-a", "chat-ab"), ("0", "A")] {
@@ -62,7 +73,7 @@ pub async fn a_listing_starts_behind_a_name_that_need_not_exist(subject: &Subjec
     assert!(listing.items.is_empty() && !listing.more);
 }
 
-pub async fn a_listing_carries_entries_where_asked(subject: &Subject) {
+async fn a_listing_carries_entries_where_asked(subject: &Subject) {
     let fs = &*subject.fs;
     given(
         fs,
@@ -82,7 +93,7 @@ pub async fn a_listing_carries_entries_where_asked(subject: &Subject) {
     }
 }
 
-pub async fn a_directory_lists_its_own_children_only(subject: &Subject) {
+async fn a_directory_lists_its_own_children_only(subject: &Subject) {
     let fs = &*subject.fs;
     odd_tree(fs).await;
     for name in ODD {
@@ -93,7 +104,7 @@ pub async fn a_directory_lists_its_own_children_only(subject: &Subject) {
     }
 }
 
-pub async fn a_walk_goes_by_directory_then_name_and_pages_meet(subject: &Subject) {
+async fn a_walk_goes_by_directory_then_name_and_pages_meet(subject: &Subject) {
     let fs = &*subject.fs;
     odd_tree(fs).await;
     let mut expected: Vec<TreePath> = ODD
@@ -124,7 +135,7 @@ pub async fn a_walk_goes_by_directory_then_name_and_pages_meet(subject: &Subject
     }
 }
 
-pub async fn a_walk_starts_behind_a_path_that_need_not_exist(subject: &Subject) {
+async fn a_walk_starts_behind_a_path_that_need_not_exist(subject: &Subject) {
     let fs = &*subject.fs;
     odd_tree(fs).await;
     for (after, first) in [("/a/e", "/a/f"), ("/a/f", "/a/sub"), ("/a/sub/no", ""), ("/a/sub/f", "/a/sub/g")]
@@ -140,7 +151,7 @@ pub async fn a_walk_starts_behind_a_path_that_need_not_exist(subject: &Subject) 
     }
 }
 
-pub async fn pages_have_limits(subject: &Subject) {
+async fn pages_have_limits(subject: &Subject) {
     let fs = &*subject.fs;
     put(fs, "/f", "x").await;
     for limit in [0, MAX_PAGE + 1, usize::MAX] {
@@ -156,7 +167,7 @@ pub async fn pages_have_limits(subject: &Subject) {
     assert_error(fs.walk(&at("/f"), &WalkPage::default()).await, NotADirectory, Some("/f"));
 }
 
-pub async fn a_large_directory_is_listed_whole(subject: &Subject) {
+async fn a_large_directory_is_listed_whole(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d")]).await;
     let names: Vec<String> = (0..2_500).map(|number| format!("{number:05}")).collect();
@@ -181,7 +192,7 @@ fn assert_bounded<T: Weigh>(page: &Listing<T>) {
     assert!((MAX_PAGE_BYTES * 9 / 10..=MAX_PAGE_BYTES).contains(&bytes), "the page has {bytes} bytes");
 }
 
-pub async fn pages_are_bounded_in_bytes_and_meet(subject: &Subject) {
+async fn pages_are_bounded_in_bytes_and_meet(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d")]).await;
     let names: Vec<String> = (0..50).map(|number| format!("{number:02}")).collect();
@@ -209,7 +220,7 @@ pub async fn pages_are_bounded_in_bytes_and_meet(subject: &Subject) {
     assert_eq!(fs.list(&at("/d"), &Page::default()).await.unwrap().items.len(), 50);
 }
 
-pub async fn names_and_snapshots_are_given_in_bounded_pages_that_meet(subject: &Subject) {
+async fn names_and_snapshots_are_given_in_bounded_pages_that_meet(subject: &Subject) {
     let fs = &*subject.fs;
     let deep = format!("/{}", ["x".repeat(250).as_str(); 15].join("/"));
     given(fs, [write("/f", ""), mkdir_all(&deep)]).await;
@@ -246,7 +257,7 @@ pub async fn names_and_snapshots_are_given_in_bounded_pages_that_meet(subject: &
     assert_error(fs.snapshots(&SnapshotsPage::default().limit(0)).await, InvalidArgument, None);
 }
 
-pub async fn pages_of_history_are_bounded_in_bytes_and_meet_also_within_a_commit(subject: &Subject) {
+async fn pages_of_history_are_bounded_in_bytes_and_meet_also_within_a_commit(subject: &Subject) {
     let fs = &*subject.fs;
     // nodes that are all written in one commit, and come to one path in turn
     let names: Vec<String> = (0..9).map(|number| format!("/{number}")).collect();

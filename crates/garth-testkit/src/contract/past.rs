@@ -1,9 +1,5 @@
 //! History, changes, views of the past, snapshots.
-#![allow(
-    missing_docs,
-    clippy::unwrap_used,
-    reason = "each function's name is its promise, and each is a test"
-)]
+#![allow(clippy::unwrap_used, reason = "a check panics where a promise does not hold")]
 
 use std::time::Duration;
 
@@ -14,10 +10,29 @@ use garth_engine::model::{
     Seq, SetAttrs, Timestamp, Version,
 };
 
-use super::{START, Subject};
+use super::suite::checks;
+use crate::subject::{START, Subject};
 use crate::tools::*;
 
-/// Which commit of the test, which node, and whether there is an entry.
+checks! {
+    history_shows_every_version_newest_first [history nodes]
+    history_of_a_path_goes_through_delete_and_re_create [history nodes]
+    a_moved_file_brings_its_past_and_takes_its_future [history]
+    history_follows_directories_that_move [history nodes]
+    a_moved_directory_does_not_bring_what_it_held_before [history]
+    what_one_commit_makes_and_removes_never_was [history]
+    changes_tell_what_each_operation_did [history links snapshots]
+    any_past_sequence_can_be_read [history nodes]
+    a_view_of_the_past_is_read_only_and_ends_there [history snapshots]
+    the_past_is_found_by_time [history]
+    a_snapshot_names_a_sequence [snapshots history]
+    a_snapshot_has_a_proper_name [snapshots]
+    a_snapshot_is_not_named_like_a_moment [snapshots]
+    writes_to_an_unlinked_open_file_are_versions_of_its_node [history nodes]
+    what_a_file_stands_above_never_was [history]
+}
+
+/// Returns commit, node and presence of an entry for each version.
 fn shape(subject: &Subject, versions: &[Version]) -> Vec<(u64, u64, bool)> {
     let seq = |seq: Seq| seq.0 - subject.head.0;
     // counted as `Subject::ino` does
@@ -38,7 +53,7 @@ async fn changes_of(fs: &Fs, seq: Seq) -> Vec<Change> {
     fs.changes_of(seq).await.unwrap().changes
 }
 
-pub async fn history_shows_every_version_newest_first(subject: &Subject) {
+async fn history_shows_every_version_newest_first(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [write("/f", "1"), write("/other", "x"), append("/f", "2"), set("/f", SetAttrs::default())])
         .await;
@@ -59,7 +74,7 @@ pub async fn history_shows_every_version_newest_first(subject: &Subject) {
     assert!(fs.history(&at("/f"), &page).await.unwrap().items.is_empty());
 }
 
-pub async fn history_of_a_path_goes_through_delete_and_re_create(subject: &Subject) {
+async fn history_of_a_path_goes_through_delete_and_re_create(subject: &Subject) {
     let fs = &*subject.fs;
     given(
         fs,
@@ -83,7 +98,7 @@ pub async fn history_of_a_path_goes_through_delete_and_re_create(subject: &Subje
     assert_error(fs.history(&At::Node(subject.ino(99)), &HistoryPage::default()).await, NotFound, None);
 }
 
-pub async fn a_moved_file_brings_its_past_and_takes_its_future(subject: &Subject) {
+async fn a_moved_file_brings_its_past_and_takes_its_future(subject: &Subject) {
     let fs = &*subject.fs;
     given(
         fs,
@@ -106,7 +121,7 @@ pub async fn a_moved_file_brings_its_past_and_takes_its_future(subject: &Subject
     );
 }
 
-pub async fn history_follows_directories_that_move(subject: &Subject) {
+async fn history_follows_directories_that_move(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d"), write("/d/f", "1"), rename("/d", "/e"), append("/e/f", "2"), mkdir("/d")]).await;
     given(fs, [write("/d/f", "new"), remove("/e", Remove::Tree)]).await;
@@ -117,7 +132,7 @@ pub async fn history_follows_directories_that_move(subject: &Subject) {
     assert_error(removed, NotFound, None);
 }
 
-pub async fn a_moved_directory_does_not_bring_what_it_held_before(subject: &Subject) {
+async fn a_moved_directory_does_not_bring_what_it_held_before(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d"), write("/d/gone", "1"), remove("/d/gone", Remove::File), write("/d/f", "2")])
         .await;
@@ -129,7 +144,7 @@ pub async fn a_moved_directory_does_not_bring_what_it_held_before(subject: &Subj
     assert_eq!(shape(subject, &history(fs, "/d/g").await), [(6, 4, true), (4, 4, true)]);
 }
 
-pub async fn what_one_commit_makes_and_removes_never_was(subject: &Subject) {
+async fn what_one_commit_makes_and_removes_never_was(subject: &Subject) {
     let fs = &*subject.fs;
     put(fs, "/kept", "x").await;
     let batch = Batch::new([
@@ -146,7 +161,7 @@ pub async fn what_one_commit_makes_and_removes_never_was(subject: &Subject) {
     assert_eq!(changes_of(fs, commit.seq).await.len(), 4, "the log still tells");
 }
 
-pub async fn changes_tell_what_each_operation_did(subject: &Subject) {
+async fn changes_tell_what_each_operation_did(subject: &Subject) {
     let fs = &*subject.fs;
     use ChangeKind::{Attributes, Created, Linked, Modified, Removed, Renamed};
     let renamed = |from: &str| Renamed { from: p(from) };
@@ -206,7 +221,7 @@ pub async fn changes_tell_what_each_operation_did(subject: &Subject) {
     );
 }
 
-pub async fn any_past_sequence_can_be_read(subject: &Subject) {
+async fn any_past_sequence_can_be_read(subject: &Subject) {
     let fs = &*subject.fs;
     given(
         fs,
@@ -236,7 +251,7 @@ pub async fn any_past_sequence_can_be_read(subject: &Subject) {
     assert_error(fs.as_of(&Moment::Seq(subject.seq(8))).await, NotFound, None);
 }
 
-pub async fn a_view_of_the_past_is_read_only_and_ends_there(subject: &Subject) {
+async fn a_view_of_the_past_is_read_only_and_ends_there(subject: &Subject) {
     let fs = &*subject.fs;
     given(
         fs,
@@ -265,7 +280,7 @@ pub async fn a_view_of_the_past_is_read_only_and_ends_there(subject: &Subject) {
     assert_error(earlier.open_version(second).await, NotFound, None);
 }
 
-pub async fn the_past_is_found_by_time(subject: &Subject) {
+async fn the_past_is_found_by_time(subject: &Subject) {
     let fs = &*subject.fs;
     put(fs, "/f", "1").await;
     subject.clock.advance(Duration::from_secs(10));
@@ -282,7 +297,7 @@ pub async fn the_past_is_found_by_time(subject: &Subject) {
     }
 }
 
-pub async fn a_snapshot_names_a_sequence(subject: &Subject) {
+async fn a_snapshot_names_a_sequence(subject: &Subject) {
     let fs = &*subject.fs;
     put(fs, "/f", "1").await;
     let commit = fs.commit(Batch::new([snapshot("z"), write("/f", "2")])).await.unwrap();
@@ -304,7 +319,7 @@ pub async fn a_snapshot_names_a_sequence(subject: &Subject) {
     assert_eq!(fs.commit(batch).await.unwrap().seq, snapshots(fs).await.unwrap()[1].seq);
 }
 
-pub async fn a_snapshot_has_a_proper_name(subject: &Subject) {
+async fn a_snapshot_has_a_proper_name(subject: &Subject) {
     let fs = &*subject.fs;
     for bad in ["", "a\nb"] {
         refused_outright(fs, snapshot(bad), InvalidArgument).await;
@@ -313,7 +328,7 @@ pub async fn a_snapshot_has_a_proper_name(subject: &Subject) {
     given(fs, [snapshot("v1"), snapshot("2026-01"), snapshot("1a")]).await;
 }
 
-pub async fn a_snapshot_is_not_named_like_a_moment(subject: &Subject) {
+async fn a_snapshot_is_not_named_like_a_moment(subject: &Subject) {
     let fs = &*subject.fs;
     for moment in [
         "1",
@@ -336,7 +351,7 @@ pub async fn a_snapshot_is_not_named_like_a_moment(subject: &Subject) {
     }
 }
 
-pub async fn writes_to_an_unlinked_open_file_are_versions_of_its_node(subject: &Subject) {
+async fn writes_to_an_unlinked_open_file_are_versions_of_its_node(subject: &Subject) {
     let fs = &*subject.fs;
     put(fs, "/f", "1").await;
     let file = fs.open(&at("/f")).await.unwrap();
@@ -350,7 +365,7 @@ pub async fn writes_to_an_unlinked_open_file_are_versions_of_its_node(subject: &
     assert_eq!(fs.open_version(versions[0].id).await.unwrap().read_at(0, 9).await.unwrap(), "2");
 }
 
-pub async fn what_a_file_stands_above_never_was(subject: &Subject) {
+async fn what_a_file_stands_above_never_was(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [write("/f", "x")]).await;
     assert_error(fs.history(&at("/f/g"), &HistoryPage::default()).await, NotFound, Some("/f/g"));

@@ -1,9 +1,5 @@
 //! Ranges that are punched out or copied by reference, and the holes that they leave.
-#![allow(
-    missing_docs,
-    clippy::unwrap_used,
-    reason = "each function's name is its promise, and each is a test"
-)]
+#![allow(clippy::unwrap_used, reason = "a check panics where a promise does not hold")]
 
 use garth_engine::ErrorKind::{
     InvalidArgument, IsADirectory, NoSuchOffset, NotADirectory, NotFound, NotPermitted, TooLarge,
@@ -13,9 +9,21 @@ use garth_engine::model::{
     At, Batch, ByteRange, Entry, MAX_COPIED_PIECES, MAX_FILE, Moment, Op, Outcome, Remove,
 };
 
-use super::Subject;
-use crate::random::Random;
+use super::suite::checks;
+use crate::data::random::Random;
+use crate::subject::Subject;
 use crate::tools::*;
+
+checks! {
+    punching_makes_a_hole_and_keeps_the_size [holes]
+    punching_where_nothing_is_stored_changes_nothing [holes]
+    a_range_is_copied_with_its_holes [holes]
+    ranges_are_checked_in_order [holes links]
+    a_range_of_a_file_without_a_name_is_punched_and_copied [holes nodes]
+    holes_are_told_to_the_byte [holes]
+    ranges_at_awkward_places_equal_those_of_a_plain_vector [holes]
+    the_copies_of_a_batch_take_so_many_pieces [holes]
+}
 
 fn punch(path: &str, offset: u64, length: u64) -> Op {
     Op::punch(at(path), offset, length)
@@ -42,7 +50,7 @@ async fn borders(file: &dyn OpenFile, size: u64) -> Vec<u64> {
     borders
 }
 
-pub async fn punching_makes_a_hole_and_keeps_the_size(subject: &Subject) {
+async fn punching_makes_a_hole_and_keeps_the_size(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [write("/f", "0123456789")]).await;
     let before = stat(fs, "/f").await;
@@ -65,7 +73,7 @@ pub async fn punching_makes_a_hole_and_keeps_the_size(subject: &Subject) {
     }
 }
 
-pub async fn punching_where_nothing_is_stored_changes_nothing(subject: &Subject) {
+async fn punching_where_nothing_is_stored_changes_nothing(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [write("/f", "ab"), truncate("/f", 1 << 40), patch("/f", 1 << 30, "cd")]).await;
     let before = stat(fs, "/f").await;
@@ -85,7 +93,7 @@ pub async fn punching_where_nothing_is_stored_changes_nothing(subject: &Subject)
     assert_eq!(changed, [true, false, true], "each on what the ones before it left");
 }
 
-pub async fn a_range_is_copied_with_its_holes(subject: &Subject) {
+async fn a_range_is_copied_with_its_holes(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [write("/f", "01234"), patch("/f", 8, "89"), write("/g", "abcdefghijkl")]).await;
     let (f, g) = (stat(fs, "/f").await, stat(fs, "/g").await);
@@ -117,7 +125,7 @@ pub async fn a_range_is_copied_with_its_holes(subject: &Subject) {
     assert_eq!((text(fs, "/f").await.as_str(), &text(fs, "/g").await[..6]), ("nowow", "nowow\0"));
 }
 
-pub async fn ranges_are_checked_in_order(subject: &Subject) {
+async fn ranges_are_checked_in_order(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d"), symlink("/l", "/f"), write("/f", "0123456789"), write("/g", "x")]).await;
     refused(fs, punch("/no", 0, 1), NotFound, "/no").await;
@@ -141,7 +149,7 @@ pub async fn ranges_are_checked_in_order(subject: &Subject) {
     assert_eq!(stat(fs, "/g").await.size, MAX_FILE);
 }
 
-pub async fn a_range_of_a_file_without_a_name_is_punched_and_copied(subject: &Subject) {
+async fn a_range_of_a_file_without_a_name_is_punched_and_copied(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [write("/f", "01234"), write("/g", "x")]).await;
     let file = fs.open(&at("/f")).await.unwrap();
@@ -155,7 +163,7 @@ pub async fn a_range_of_a_file_without_a_name_is_punched_and_copied(subject: &Su
     );
 }
 
-pub async fn holes_are_told_to_the_byte(subject: &Subject) {
+async fn holes_are_told_to_the_byte(subject: &Subject) {
     let fs = &*subject.fs;
     given(
         fs,
@@ -198,7 +206,7 @@ fn plain_borders(plain: &Plain) -> Vec<u64> {
     (0..=plain.len()).filter(|at| kinds[*at] != kinds[at + 1]).map(|at| at as u64).collect()
 }
 
-pub async fn ranges_at_awkward_places_equal_those_of_a_plain_vector(subject: &Subject) {
+async fn ranges_at_awkward_places_equal_those_of_a_plain_vector(subject: &Subject) {
     let fs = &*subject.fs;
     let mut random = Random::new(3);
     let mut files: [Plain; 2] = [Vec::new(), Vec::new()];
@@ -260,7 +268,7 @@ pub async fn ranges_at_awkward_places_equal_those_of_a_plain_vector(subject: &Su
     }
 }
 
-pub async fn the_copies_of_a_batch_take_so_many_pieces(subject: &Subject) {
+async fn the_copies_of_a_batch_take_so_many_pieces(subject: &Subject) {
     let fs = &*subject.fs;
     let large = vec![7; (2 << 20) + 1];
     given(fs, [mkdir("/d"), write("/d/f", "x"), write("/g", ""), write("/large", large)]).await;

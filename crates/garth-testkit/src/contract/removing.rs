@@ -1,17 +1,24 @@
 //! Removing names and trees.
-#![allow(
-    missing_docs,
-    clippy::unwrap_used,
-    reason = "each function's name is its promise, and each is a test"
-)]
+#![allow(clippy::unwrap_used, reason = "a check panics where a promise does not hold")]
 
 use garth_engine::ErrorKind::{Busy, IsADirectory, NotADirectory, NotEmpty, NotFound};
 use garth_engine::model::{At, Ino, Op, Remove};
 
-use super::Subject;
+use super::suite::checks;
+use crate::subject::Subject;
 use crate::tools::*;
 
-pub async fn remove_takes_only_what_was_expected(subject: &Subject) {
+checks! {
+    remove_takes_only_what_was_expected
+    the_root_cannot_be_removed
+    removing_nothing_is_fine_where_said [nodes]
+    a_tree_goes_with_all_below_it_and_nothing_beside [links nodes]
+    a_tree_may_be_a_single_file
+    a_removed_name_can_be_made_again_as_anything
+    removing_one_of_two_names_sets_ctime_only [log links]
+}
+
+async fn remove_takes_only_what_was_expected(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d"), mkdir("/d/e"), write("/d/f", "x"), symlink("/l", "/d")]).await;
     refused(fs, remove("/d", Remove::File), IsADirectory, "/d").await;
@@ -30,7 +37,7 @@ pub async fn remove_takes_only_what_was_expected(subject: &Subject) {
     assert_eq!(stat(fs, "/").await.nlink, 2);
 }
 
-pub async fn the_root_cannot_be_removed(subject: &Subject) {
+async fn the_root_cannot_be_removed(subject: &Subject) {
     let fs = &*subject.fs;
     for what in [Remove::File, Remove::Directory, Remove::Any, Remove::Tree] {
         refused(fs, remove("/", what), Busy, "/").await;
@@ -38,7 +45,7 @@ pub async fn the_root_cannot_be_removed(subject: &Subject) {
     }
 }
 
-pub async fn removing_nothing_is_fine_where_said(subject: &Subject) {
+async fn removing_nothing_is_fine_where_said(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d"), write("/f", "x")]).await;
     let dead = stat(fs, "/d").await.ino;
@@ -55,7 +62,7 @@ pub async fn removing_nothing_is_fine_where_said(subject: &Subject) {
     refused(fs, remove("/no", Remove::Tree), NotFound, "/no").await;
 }
 
-pub async fn a_tree_goes_with_all_below_it_and_nothing_beside(subject: &Subject) {
+async fn a_tree_goes_with_all_below_it_and_nothing_beside(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/a"), mkdir("/a/b"), mkdir("/a/b/c"), write("/a/b/c/f", "x"), write("/a/b/g", "y")])
         .await;
@@ -82,13 +89,13 @@ pub async fn a_tree_goes_with_all_below_it_and_nothing_beside(subject: &Subject)
     assert_eq!(stat(fs, "/").await.nlink, 5);
 }
 
-pub async fn a_tree_may_be_a_single_file(subject: &Subject) {
+async fn a_tree_may_be_a_single_file(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [write("/f", "x"), remove("/f", Remove::Tree)]).await;
     assert!(!exists(fs, "/f").await);
 }
 
-pub async fn a_removed_name_can_be_made_again_as_anything(subject: &Subject) {
+async fn a_removed_name_can_be_made_again_as_anything(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [write("/n", "x"), remove("/n", Remove::Any), mkdir("/n"), write("/n/f", "y")]).await;
     given(fs, [remove("/n", Remove::Tree), symlink("/n", "t"), remove("/n", Remove::Any), write("/n", "z")])
@@ -98,7 +105,7 @@ pub async fn a_removed_name_can_be_made_again_as_anything(subject: &Subject) {
     assert!(names_in(fs, "/n").await.is_empty(), "what was below the old directory is not below the new one");
 }
 
-pub async fn removing_one_of_two_names_sets_ctime_only(subject: &Subject) {
+async fn removing_one_of_two_names_sets_ctime_only(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [write("/f", "x"), link("/f", "/g")]).await;
     let before = stat(fs, "/f").await;

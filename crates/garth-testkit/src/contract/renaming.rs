@@ -1,9 +1,5 @@
 //! Renames: what POSIX promises, and what goes wrong where it is not kept.
-#![allow(
-    missing_docs,
-    clippy::unwrap_used,
-    reason = "each function's name is its promise, and each is a test"
-)]
+#![allow(clippy::unwrap_used, reason = "a check panics where a promise does not hold")]
 
 use garth_engine::ErrorKind::{
     AlreadyExists, Busy, InvalidArgument, IsADirectory, NameTooLong, NotADirectory, NotEmpty, NotFound,
@@ -11,12 +7,29 @@ use garth_engine::ErrorKind::{
 use garth_engine::model::RenameMode::{self, Exchange, NoReplace, Replace};
 use garth_engine::model::{At, Batch, Entry, Kind, Op, Remove, WalkPage};
 
-use super::Subject;
+use super::suite::checks;
+use crate::subject::Subject;
 use crate::tools::*;
+
+checks! {
+    rename_keeps_node_and_content
+    a_directory_moves_with_all_below_it
+    rename_onto_a_file_replaces_it [links]
+    rename_onto_an_empty_directory_replaces_it [nodes]
+    rename_refuses_what_does_not_match
+    a_directory_cannot_move_into_itself
+    nothing_moves_onto_a_directory_that_it_is_in
+    a_rename_to_the_same_node_does_nothing [links]
+    noreplace_replaces_nothing
+    exchange_swaps_two_names_of_any_kind
+    a_rename_follows_directories_by_number [nodes]
+    a_rename_that_makes_a_path_too_long_is_refused
+    the_length_of_paths_that_move_is_judged_by_what_the_batch_has_left [atomic]
+}
 
 const ALL: [RenameMode; 3] = [Replace, NoReplace, Exchange];
 
-pub async fn rename_keeps_node_and_content(subject: &Subject) {
+async fn rename_keeps_node_and_content(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d"), mkdir("/e"), write("/d/f", "x")]).await;
     let before = stat(fs, "/d/f").await;
@@ -37,7 +50,7 @@ pub async fn rename_keeps_node_and_content(subject: &Subject) {
     }
 }
 
-pub async fn a_directory_moves_with_all_below_it(subject: &Subject) {
+async fn a_directory_moves_with_all_below_it(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir_all("/a/b/c"), write("/a/b/c/f", "x"), mkdir("/ab"), write("/ab/f", "y"), mkdir("/t")])
         .await;
@@ -52,7 +65,7 @@ pub async fn a_directory_moves_with_all_below_it(subject: &Subject) {
     assert_eq!((stat(fs, "/").await.nlink, stat(fs, "/t").await.nlink), (4, 3));
 }
 
-pub async fn rename_onto_a_file_replaces_it(subject: &Subject) {
+async fn rename_onto_a_file_replaces_it(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [write("/f", "new"), write("/g", "old"), link("/g", "/kept"), symlink("/l", "t")]).await;
     let f = stat(fs, "/f").await.ino;
@@ -67,7 +80,7 @@ pub async fn rename_onto_a_file_replaces_it(subject: &Subject) {
     assert_eq!(names_in(fs, "/").await, ["g", "kept"]);
 }
 
-pub async fn rename_onto_an_empty_directory_replaces_it(subject: &Subject) {
+async fn rename_onto_an_empty_directory_replaces_it(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d"), write("/d/f", "x"), mkdir("/e")]).await;
     let (d, e) = (stat(fs, "/d").await.ino, stat(fs, "/e").await.ino);
@@ -77,7 +90,7 @@ pub async fn rename_onto_an_empty_directory_replaces_it(subject: &Subject) {
     assert_eq!(stat(fs, "/").await.nlink, 3);
 }
 
-pub async fn rename_refuses_what_does_not_match(subject: &Subject) {
+async fn rename_refuses_what_does_not_match(subject: &Subject) {
     let fs = &*subject.fs;
     given(
         fs,
@@ -109,7 +122,7 @@ pub async fn rename_refuses_what_does_not_match(subject: &Subject) {
     refused(fs, rename("/no", "/"), Busy, "/").await;
 }
 
-pub async fn a_directory_cannot_move_into_itself(subject: &Subject) {
+async fn a_directory_cannot_move_into_itself(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir_all("/a/b/c"), write("/a/f", "x")]).await;
     for mode in ALL {
@@ -122,7 +135,7 @@ pub async fn a_directory_cannot_move_into_itself(subject: &Subject) {
     assert_eq!(paths_below(fs, "/a").await.len(), 3, "a name that begins alike is no inside");
 }
 
-pub async fn nothing_moves_onto_a_directory_that_it_is_in(subject: &Subject) {
+async fn nothing_moves_onto_a_directory_that_it_is_in(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir_all("/a/b/c"), write("/a/b/f", "x")]).await;
     for from in ["/a/b", "/a/b/c", "/a/b/f"] {
@@ -132,7 +145,7 @@ pub async fn nothing_moves_onto_a_directory_that_it_is_in(subject: &Subject) {
     }
 }
 
-pub async fn a_rename_to_the_same_node_does_nothing(subject: &Subject) {
+async fn a_rename_to_the_same_node_does_nothing(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [write("/x", "1"), link("/x", "/y"), mkdir("/d"), write("/d/f", "2")]).await;
     let before = (stat(fs, "/x").await, stat(fs, "/d").await, stat(fs, "/").await);
@@ -149,7 +162,7 @@ pub async fn a_rename_to_the_same_node_does_nothing(subject: &Subject) {
     assert_eq!(text(fs, "/d/f").await, "2");
 }
 
-pub async fn noreplace_replaces_nothing(subject: &Subject) {
+async fn noreplace_replaces_nothing(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [write("/f", "x"), write("/g", "y"), mkdir("/d"), mkdir("/e")]).await;
     for (from, to) in [("/f", "/g"), ("/f", "/d"), ("/d", "/e"), ("/d", "/f")] {
@@ -159,7 +172,7 @@ pub async fn noreplace_replaces_nothing(subject: &Subject) {
     assert_eq!(names_in(fs, "/").await, ["d", "e", "g", "h"]);
 }
 
-pub async fn exchange_swaps_two_names_of_any_kind(subject: &Subject) {
+async fn exchange_swaps_two_names_of_any_kind(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d"), mkdir("/d/sub"), write("/d/sub/f", "x"), mkdir("/e"), write("/e/g", "y")]).await;
     let (sub, g) = (stat(fs, "/d/sub").await, stat(fs, "/e/g").await);
@@ -176,7 +189,7 @@ pub async fn exchange_swaps_two_names_of_any_kind(subject: &Subject) {
     assert_eq!(paths_below(fs, "/").await, ["/d", "/e", "/d/g", "/d/g/f", "/e/sub"]);
 }
 
-pub async fn a_rename_follows_directories_by_number(subject: &Subject) {
+async fn a_rename_follows_directories_by_number(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d"), mkdir("/e"), write("/d/f", "x")]).await;
     let (d, e) = (stat(fs, "/d").await.ino, stat(fs, "/e").await.ino);
@@ -200,7 +213,7 @@ async fn chain(fs: &Fs, top: &str, levels: usize) -> String {
     path
 }
 
-pub async fn a_rename_that_makes_a_path_too_long_is_refused(subject: &Subject) {
+async fn a_rename_that_makes_a_path_too_long_is_refused(subject: &Subject) {
     let fs = &*subject.fs;
     let (long, short) = (chain(fs, "/d", 15).await, chain(fs, "/f", 3).await);
     chain(fs, "/e", 15).await;
@@ -222,7 +235,7 @@ pub async fn a_rename_that_makes_a_path_too_long_is_refused(subject: &Subject) {
     assert_eq!(fs.stat(&At::Path(longest.path.clone())).await.unwrap().ino, longest.ino, "and found by it");
 }
 
-pub async fn the_length_of_paths_that_move_is_judged_by_what_the_batch_has_left(subject: &Subject) {
+async fn the_length_of_paths_that_move_is_judged_by_what_the_batch_has_left(subject: &Subject) {
     let fs = &*subject.fs;
     let (long, short) = (chain(fs, "/d", 15).await, chain(fs, "/f", 3).await);
     chain(fs, "/e", 15).await;

@@ -1,9 +1,5 @@
 //! Symbolic links and `..`, resolved above the engine: they lead nowhere but into the same tree.
-#![allow(
-    missing_docs,
-    clippy::unwrap_used,
-    reason = "each function's name is its promise, and each is a test"
-)]
+#![allow(clippy::unwrap_used, reason = "a check panics where a promise does not hold")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -15,15 +11,29 @@ use garth_engine::fs::resolve::{Follow, MAX_SYMLINKS, resolve, retry, stat as st
 use garth_engine::model::{At, Batch, ByteRange, Kind, Remove, RenameMode};
 use garth_engine::view::Scope;
 
-use super::Subject;
-use crate::interfering::{Call, Interfering};
+use super::suite::checks;
+use crate::fs::interfering::{Call, Interfering};
+use crate::subject::Subject;
 use crate::tools::*;
+
+checks! {
+    paths_are_normalised_and_links_followed
+    bad_paths_are_refused
+    forty_links_are_followed_and_no_more
+    nothing_leads_above_the_root
+    a_link_swapped_in_mid_operation_is_resolved_again
+    a_link_swapped_in_at_the_end_is_followed_by_reads_and_writes
+    a_link_at_the_end_that_is_not_followed_is_no_reason_to_try_again
+    stat_never_answers_a_link_that_it_was_to_follow
+    a_link_that_keeps_changing_ends_in_an_error
+    a_last_segment_that_others_swap_for_a_link_leads_nowhere_outside [confinement]
+}
 
 async fn to(fs: &Fs, path: &str) -> String {
     resolve(fs, path, Follow::Yes).await.unwrap_or_else(|error| panic!("{path}: {error}")).to_string()
 }
 
-pub async fn paths_are_normalised_and_links_followed(subject: &Subject) {
+async fn paths_are_normalised_and_links_followed(subject: &Subject) {
     let fs = &*subject.fs;
     given(
         fs,
@@ -57,7 +67,7 @@ pub async fn paths_are_normalised_and_links_followed(subject: &Subject) {
     assert_eq!(resolve(fs, "/a/up/f", Follow::No).await.unwrap(), p("/a/b/f"));
 }
 
-pub async fn bad_paths_are_refused(subject: &Subject) {
+async fn bad_paths_are_refused(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d"), write("/f", "x")]).await;
     for (path, kind) in [
@@ -79,7 +89,7 @@ pub async fn bad_paths_are_refused(subject: &Subject) {
     assert_eq!(resolve(fs, &long, Follow::Yes).await.unwrap_err().kind(), NameTooLong);
 }
 
-pub async fn forty_links_are_followed_and_no_more(subject: &Subject) {
+async fn forty_links_are_followed_and_no_more(subject: &Subject) {
     let fs = &*subject.fs;
     put(fs, "/l0", "end").await;
     let ops =
@@ -105,7 +115,7 @@ pub async fn forty_links_are_followed_and_no_more(subject: &Subject) {
     assert_eq!(resolve(fs, "/self", Follow::No).await.unwrap(), p("/self"));
 }
 
-pub async fn nothing_leads_above_the_root(subject: &Subject) {
+async fn nothing_leads_above_the_root(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir_all("/etc"), write("/etc/passwd", "canary of the tree"), mkdir_all("/a/b")]).await;
     let up = "../".repeat(50);
@@ -129,7 +139,7 @@ pub async fn nothing_leads_above_the_root(subject: &Subject) {
     }
 }
 
-pub async fn a_link_swapped_in_mid_operation_is_resolved_again(subject: &Subject) {
+async fn a_link_swapped_in_mid_operation_is_resolved_again(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/real"), write("/real/f", "right"), mkdir("/d"), write("/d/f", "old")]).await;
     let tries = AtomicUsize::new(0);
@@ -154,7 +164,7 @@ async fn swap_in_link(fs: &Fs) {
     given(fs, [remove("/f", Remove::Any), symlink("/f", "/real")]).await;
 }
 
-pub async fn a_link_swapped_in_at_the_end_is_followed_by_reads_and_writes(subject: &Subject) {
+async fn a_link_swapped_in_at_the_end_is_followed_by_reads_and_writes(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [write("/real", "right"), write("/f", "old")]).await;
     let tries = AtomicUsize::new(0);
@@ -184,7 +194,7 @@ pub async fn a_link_swapped_in_at_the_end_is_followed_by_reads_and_writes(subjec
     assert_eq!(tries.load(Ordering::SeqCst), 2);
 }
 
-pub async fn a_link_at_the_end_that_is_not_followed_is_no_reason_to_try_again(subject: &Subject) {
+async fn a_link_at_the_end_that_is_not_followed_is_no_reason_to_try_again(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [write("/real", "right"), write("/f", "old")]).await;
     let tries = AtomicUsize::new(0);
@@ -199,7 +209,7 @@ pub async fn a_link_at_the_end_that_is_not_followed_is_no_reason_to_try_again(su
     assert_eq!(tries.load(Ordering::SeqCst), 1);
 }
 
-pub async fn stat_never_answers_a_link_that_it_was_to_follow(subject: &Subject) {
+async fn stat_never_answers_a_link_that_it_was_to_follow(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [write("/real", "right"), write("/f", "old")]).await;
     let (path, entry) = stat_path(fs, "/f", Follow::Yes).await.unwrap();
@@ -213,7 +223,7 @@ pub async fn stat_never_answers_a_link_that_it_was_to_follow(subject: &Subject) 
     assert_eq!((path, entry.kind), (p("/f"), Kind::Symlink));
 }
 
-pub async fn a_link_that_keeps_changing_ends_in_an_error(subject: &Subject) {
+async fn a_link_that_keeps_changing_ends_in_an_error(subject: &Subject) {
     let fs = &*subject.fs;
     given(
         fs,
@@ -235,7 +245,7 @@ pub async fn a_link_that_keeps_changing_ends_in_an_error(subject: &Subject) {
     assert_error(answer.await, NotADirectory, Some("/d"));
 }
 
-/// What a read or commit may answer while the last segment is a link now and then.
+/// Checks the answer of a read or commit while the last segment is a link now and then.
 fn counted<T>(answer: garth_engine::Result<T>, counts: &mut [u32; 2]) -> Option<T> {
     counts[usize::from(answer.is_err())] += 1;
     if let Err(error) = &answer {
@@ -245,7 +255,7 @@ fn counted<T>(answer: garth_engine::Result<T>, counts: &mut [u32; 2]) -> Option<
     answer.ok()
 }
 
-pub async fn a_last_segment_that_others_swap_for_a_link_leads_nowhere_outside(subject: &Subject) {
+async fn a_last_segment_that_others_swap_for_a_link_leads_nowhere_outside(subject: &Subject) {
     let whole = &*subject.fs;
     given(whole, [mkdir("/in"), write("/in/f", "inside"), mkdir("/out"), write("/out/f", "canary")]).await;
     given(whole, [symlink("/in/l", "../out/f"), symlink("/in/m", "/out/f")]).await;

@@ -1,9 +1,5 @@
 //! Restoring a path: equal to what it was, touching only what differs, and nothing outside.
-#![allow(
-    missing_docs,
-    clippy::unwrap_used,
-    reason = "each function's name is its promise, and each is a test"
-)]
+#![allow(clippy::unwrap_used, reason = "a check panics where a promise does not hold")]
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,10 +11,34 @@ use garth_engine::model::{
     Batch, ChangesQuery, Create, Entry, Idempotency, Moment, Op, Remove, RenameMode, Seq, SetAttrs, Timestamp,
 };
 
-use super::{START, Subject};
-use crate::interfering::{Call, Interfering};
-use crate::shape::shape;
+use super::suite::checks;
+use crate::fs::interfering::{Call, Interfering};
+use crate::reference::tree_shape::shape;
+use crate::subject::{START, Subject};
 use crate::tools::*;
+
+checks! {
+    one_change_among_5000_entries_touches_one [history nodes]
+    what_changed_in_place_keeps_its_node [history nodes attributes]
+    what_was_added_goes_and_what_was_removed_comes_back [history nodes links]
+    what_was_moved_inside_is_moved_back [history nodes]
+    hard_links_inside_are_as_they_were [history nodes links]
+    a_node_with_names_outside_stays_as_it_is_there [history nodes links]
+    every_kind_comes_back_in_place_of_any_other [history nodes]
+    a_path_that_is_gone_or_another_now_comes_back [history nodes]
+    an_expiry_that_has_passed_is_not_restored [history nodes expiry]
+    a_restore_after_the_clock_went_back_judges_expiry_by_the_time_of_its_commit [history nodes expiry]
+    a_restore_that_is_overtaken_is_planned_again [history nodes]
+    a_name_that_moves_while_a_restore_reads_its_directory_is_not_lost [history nodes]
+    a_directory_that_moves_while_a_restore_reads_shows_once [history nodes links]
+    what_leaves_the_path_before_the_commit_of_a_restore_stays_as_it_is [history nodes attributes]
+    what_is_removed_while_a_restore_reads_comes_back [history nodes attributes]
+    what_changes_after_a_restore_has_read_it_is_restored_too [history nodes]
+    the_commits_of_one_restore_have_its_idempotency_record_once [history nodes]
+    a_restore_below_what_is_a_file_now_is_refused [history nodes]
+    a_name_like_those_that_a_restore_uses_is_in_nobodys_way [history nodes]
+    a_plan_changes_nothing_and_says_what_would [history nodes]
+}
 
 /// Later than the clock of any test here.
 const NOW: Timestamp = Timestamp(START.0 + 3_600_000_000_000);
@@ -54,7 +74,7 @@ fn moved(from: &str) -> RestoreAction {
     RestoreAction::Moved { from: p(from) }
 }
 
-pub async fn one_change_among_5000_entries_touches_one(subject: &Subject) {
+async fn one_change_among_5000_entries_touches_one(subject: &Subject) {
     let fs = &*subject.fs;
     for dir in 0..50 {
         let files = (1..100).map(|file| write(&format!("/t/{dir}/{file}"), format!("{dir} {file}")));
@@ -72,7 +92,7 @@ pub async fn one_change_among_5000_entries_touches_one(subject: &Subject) {
     assert_eq!(stat(fs, "/t/7/8").await, before);
 }
 
-pub async fn what_changed_in_place_keeps_its_node(subject: &Subject) {
+async fn what_changed_in_place_keeps_its_node(subject: &Subject) {
     let fs = &*subject.fs;
     let attrs = SetAttrs::new().mode(0o600).tags(["a"]);
     given(
@@ -95,7 +115,7 @@ pub async fn what_changed_in_place_keeps_its_node(subject: &Subject) {
     assert!(!restored.plan.created);
 }
 
-pub async fn what_was_added_goes_and_what_was_removed_comes_back(subject: &Subject) {
+async fn what_was_added_goes_and_what_was_removed_comes_back(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir_all("/t/a/b"), write("/t/a/f", "f"), write("/t/a/b/g", "g"), write("/t/h", "h")]).await;
     given(fs, [link("/t/a/f", "/t/a/b/f2"), symlink("/t/a/l", "f"), mkdir("/t/keep")]).await;
@@ -116,7 +136,7 @@ pub async fn what_was_added_goes_and_what_was_removed_comes_back(subject: &Subje
     );
 }
 
-pub async fn what_was_moved_inside_is_moved_back(subject: &Subject) {
+async fn what_was_moved_inside_is_moved_back(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir_all("/t/a/deep"), mkdir("/t/b"), write("/t/a/f", "f"), write("/t/a/deep/g", "g")]).await;
     given(fs, [write("/t/one", "1"), write("/t/two", "2")]).await;
@@ -141,7 +161,7 @@ pub async fn what_was_moved_inside_is_moved_back(subject: &Subject) {
     assert!(names_in(fs, "/t").await.iter().all(|name| !name.starts_with('.')), "nothing is left waiting");
 }
 
-pub async fn hard_links_inside_are_as_they_were(subject: &Subject) {
+async fn hard_links_inside_are_as_they_were(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir_all("/t/d"), write("/t/a", "x"), link("/t/a", "/t/b"), link("/t/a", "/t/d/c")]).await;
     given(fs, [write("/t/e", "y"), link("/t/e", "/t/f")]).await;
@@ -166,13 +186,14 @@ pub async fn hard_links_inside_are_as_they_were(subject: &Subject) {
     assert_eq!(stat(fs, "/t/f").await.nlink, 2);
 }
 
-/// What must not change of a node that stays outside: all but what its names inside count for.
+/// Returns the part of an entry that must not change for a node outside: all but what its names inside count
+/// for.
 fn outside(entry: Entry) -> Entry {
     let (version, ctime) = (entry.etag, entry.mtime);
     Entry { nlink: 0, version, ctime, ..entry }
 }
 
-pub async fn a_node_with_names_outside_stays_as_it_is_there(subject: &Subject) {
+async fn a_node_with_names_outside_stays_as_it_is_there(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/t"), write("/t/both", "old"), write("/t/out", "old"), write("/t/same", "s")]).await;
     let seq = then(fs).await;
@@ -199,7 +220,7 @@ pub async fn a_node_with_names_outside_stays_as_it_is_there(subject: &Subject) {
     assert_eq!(stat(fs, "/t/same").await, same, "what does not differ is not touched");
 }
 
-pub async fn every_kind_comes_back_in_place_of_any_other(subject: &Subject) {
+async fn every_kind_comes_back_in_place_of_any_other(subject: &Subject) {
     let fs = &*subject.fs;
     given(
         fs,
@@ -215,7 +236,7 @@ pub async fn every_kind_comes_back_in_place_of_any_other(subject: &Subject) {
     assert_eq!(stat(fs, "/t/link").await.target.as_deref(), Some("file"));
 }
 
-pub async fn a_path_that_is_gone_or_another_now_comes_back(subject: &Subject) {
+async fn a_path_that_is_gone_or_another_now_comes_back(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir_all("/x/t"), write("/x/t/f", "f"), write("/x/file", "1")]).await;
     let seq = then(fs).await;
@@ -241,7 +262,7 @@ pub async fn a_path_that_is_gone_or_another_now_comes_back(subject: &Subject) {
     assert_error(never, NotFound, Some("/never"));
 }
 
-pub async fn an_expiry_that_has_passed_is_not_restored(subject: &Subject) {
+async fn an_expiry_that_has_passed_is_not_restored(subject: &Subject) {
     let fs = &*subject.fs;
     let expires = |at: i64| SetAttrs::new().expires_at(START.plus_seconds(at));
     given(
@@ -260,7 +281,7 @@ pub async fn an_expiry_that_has_passed_is_not_restored(subject: &Subject) {
     assert_eq!(stat(fs, "/t/later").await.expires_at, Some(START.plus_seconds(10_000)));
 }
 
-pub async fn a_restore_after_the_clock_went_back_judges_expiry_by_the_time_of_its_commit(subject: &Subject) {
+async fn a_restore_after_the_clock_went_back_judges_expiry_by_the_time_of_its_commit(subject: &Subject) {
     let fs = &*subject.fs;
     let expires = SetAttrs::new().expires_at(START.plus_seconds(10));
     given(fs, [mkdir("/d"), write_with("/d/f", "x", expires)]).await;
@@ -276,7 +297,7 @@ pub async fn a_restore_after_the_clock_went_back_judges_expiry_by_the_time_of_it
     assert_eq!((again.commit, again.plan.changes), (None, Vec::new()));
 }
 
-pub async fn a_restore_that_is_overtaken_is_planned_again(subject: &Subject) {
+async fn a_restore_that_is_overtaken_is_planned_again(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/t"), write("/t/f", "old"), write("/t/g", "old")]).await;
     let seq = then(fs).await;
@@ -303,7 +324,7 @@ async fn large_directory(fs: &Fs) -> Seq {
     seq
 }
 
-pub async fn a_name_that_moves_while_a_restore_reads_its_directory_is_not_lost(subject: &Subject) {
+async fn a_name_that_moves_while_a_restore_reads_its_directory_is_not_lost(subject: &Subject) {
     let fs = &*subject.fs;
     let seq = large_directory(fs).await;
     let node = stat(fs, "/t/d/0000").await.ino;
@@ -312,7 +333,7 @@ pub async fn a_name_that_moves_while_a_restore_reads_its_directory_is_not_lost(s
     assert_eq!(stat(fs, "/t/d/0000").await.ino, node);
 }
 
-pub async fn a_directory_that_moves_while_a_restore_reads_shows_once(subject: &Subject) {
+async fn a_directory_that_moves_while_a_restore_reads_shows_once(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir_all("/t/a/b"), write("/t/a/b/f", "old"), link("/t/a/b/f", "/outside")]).await;
     let seq = large_directory(fs).await;
@@ -323,7 +344,7 @@ pub async fn a_directory_that_moves_while_a_restore_reads_shows_once(subject: &S
     assert_eq!((text(fs, "/t/a/b/f").await.as_str(), text(fs, "/outside").await.as_str()), ("old", "new"));
 }
 
-pub async fn what_leaves_the_path_before_the_commit_of_a_restore_stays_as_it_is(subject: &Subject) {
+async fn what_leaves_the_path_before_the_commit_of_a_restore_stays_as_it_is(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir_all("/t/sub"), write("/t/sub/f", "old"), write("/t/sub/g", "old")]).await;
     let seq = then(fs).await;
@@ -335,7 +356,7 @@ pub async fn what_leaves_the_path_before_the_commit_of_a_restore_stays_as_it_is(
     assert_eq!((text(fs, "/x/f").await.as_str(), text(fs, "/t/sub/f").await.as_str()), ("older", "old"));
 }
 
-pub async fn what_is_removed_while_a_restore_reads_comes_back(subject: &Subject) {
+async fn what_is_removed_while_a_restore_reads_comes_back(subject: &Subject) {
     let fs = &*subject.fs;
     let seq = large_directory(fs).await;
     // of the same size and time, so that its content is compared
@@ -346,7 +367,7 @@ pub async fn what_is_removed_while_a_restore_reads_comes_back(subject: &Subject)
     assert_eq!(names_in(fs, "/t/d").await.len(), 1500);
 }
 
-pub async fn what_changes_after_a_restore_has_read_it_is_restored_too(subject: &Subject) {
+async fn what_changes_after_a_restore_has_read_it_is_restored_too(subject: &Subject) {
     let fs = &*subject.fs;
     let seq = large_directory(fs).await;
     let later = vec![write("/t/d/0001", "changed"), write("/t/d/new", "new")];
@@ -358,7 +379,7 @@ pub async fn what_changes_after_a_restore_has_read_it_is_restored_too(subject: &
     restored(&*busy, "/t", seq).await;
 }
 
-pub async fn the_commits_of_one_restore_have_its_idempotency_record_once(subject: &Subject) {
+async fn the_commits_of_one_restore_have_its_idempotency_record_once(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/t"), write("/t/f", "old"), write("/t/g", "old")]).await;
     let seq = then(fs).await;
@@ -377,7 +398,7 @@ pub async fn the_commits_of_one_restore_have_its_idempotency_record_once(subject
     assert_eq!(text(fs, "/t/f").await, "newest");
 }
 
-pub async fn a_restore_below_what_is_a_file_now_is_refused(subject: &Subject) {
+async fn a_restore_below_what_is_a_file_now_is_refused(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/a"), write("/a/b", "old"), write("/c", "a file")]).await;
     let seq = then(fs).await;
@@ -389,7 +410,7 @@ pub async fn a_restore_below_what_is_a_file_now_is_refused(subject: &Subject) {
     assert_error(never, NotFound, Some("/c/d"));
 }
 
-pub async fn a_name_like_those_that_a_restore_uses_is_in_nobodys_way(subject: &Subject) {
+async fn a_name_like_those_that_a_restore_uses_is_in_nobodys_way(subject: &Subject) {
     let fs = &*subject.fs;
     let taken = (1..40).map(|seq| write(&format!("/t/.restoring-{seq}-1"), "mine"));
     fs.commit(Batch::new([mkdir("/t")].into_iter().chain(taken))).await.unwrap();
@@ -400,7 +421,7 @@ pub async fn a_name_like_those_that_a_restore_uses_is_in_nobodys_way(subject: &S
     assert_eq!(text(fs, &format!("/t/.restoring-{seq}-1")).await, "mine");
 }
 
-pub async fn a_plan_changes_nothing_and_says_what_would(subject: &Subject) {
+async fn a_plan_changes_nothing_and_says_what_would(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/t"), write("/t/f", "old")]).await;
     let seq = then(fs).await;

@@ -1,17 +1,23 @@
 //! Search, where there is any: a hit is only ever a current, unexpired file.
-#![allow(
-    missing_docs,
-    clippy::unwrap_used,
-    reason = "each function's name is its promise, and each is a test"
-)]
+#![allow(clippy::unwrap_used, reason = "a check panics where a promise does not hold")]
 
 use std::time::Duration;
 
 use garth_engine::ErrorKind::InvalidArgument;
 use garth_engine::model::{MAX_CONTEXT_BYTES, Remove, SearchQuery, SetAttrs};
 
-use super::{START, Subject};
+use super::suite::checks;
+use crate::subject::{START, Subject};
 use crate::tools::*;
+
+checks! {
+    a_text_file_is_found_as_soon_as_it_is_written [search]
+    what_is_overwritten_removed_or_expired_is_not_found [search expiry]
+    a_search_is_bounded_by_segment_and_tag [search attributes]
+    a_search_is_bounded_by_metadata_time_and_class [search attributes]
+    the_limit_of_a_search_counts_what_it_may_show [search links]
+    a_search_gives_several_passages_of_a_file_and_the_lines_around [search]
+}
 
 fn words(text: &str) -> SearchQuery {
     SearchQuery::new(text)
@@ -24,7 +30,7 @@ async fn found(fs: &Fs, query: &SearchQuery) -> Vec<String> {
     paths
 }
 
-pub async fn a_text_file_is_found_as_soon_as_it_is_written(subject: &Subject) {
+async fn a_text_file_is_found_as_soon_as_it_is_written(subject: &Subject) {
     let fs = &*subject.fs;
     let version = put(fs, "/note.md", "The grey heron stands in the garth.").await;
     put(fs, "/other.md", "Nothing of the kind.").await;
@@ -43,7 +49,7 @@ pub async fn a_text_file_is_found_as_soon_as_it_is_written(subject: &Subject) {
     }
 }
 
-pub async fn what_is_overwritten_removed_or_expired_is_not_found(subject: &Subject) {
+async fn what_is_overwritten_removed_or_expired_is_not_found(subject: &Subject) {
     let fs = &*subject.fs;
     let expires = SetAttrs::new().expires_at(START.plus_seconds(10));
     given(fs, [write("/a", "heron"), write("/b", "heron"), write_with("/c", "heron", expires), mkdir("/d")])
@@ -64,7 +70,7 @@ pub async fn what_is_overwritten_removed_or_expired_is_not_found(subject: &Subje
     assert!(found(fs, &words("heron")).await.is_empty());
 }
 
-pub async fn a_search_is_bounded_by_segment_and_tag(subject: &Subject) {
+async fn a_search_is_bounded_by_segment_and_tag(subject: &Subject) {
     let fs = &*subject.fs;
     let tagged = |tag: &str| SetAttrs::new().tags([tag]);
     for dir in ["/chat-a", "/chat-ab", "/chat_a", "/chat%", "/CHAT-A"] {
@@ -87,7 +93,7 @@ pub async fn a_search_is_bounded_by_segment_and_tag(subject: &Subject) {
     assert_eq!(fs.search(&words("heron").limit(2)).await.unwrap().hits.len(), 2);
 }
 
-pub async fn a_search_is_bounded_by_metadata_time_and_class(subject: &Subject) {
+async fn a_search_is_bounded_by_metadata_time_and_class(subject: &Subject) {
     let fs = &*subject.fs;
     let of = |topic: &str, seconds| {
         let attrs = SetAttrs::new().metadata("topic", topic).metadata("lang", "en");
@@ -123,7 +129,7 @@ pub async fn a_search_is_bounded_by_metadata_time_and_class(subject: &Subject) {
     }
 }
 
-pub async fn the_limit_of_a_search_counts_what_it_may_show(subject: &Subject) {
+async fn the_limit_of_a_search_counts_what_it_may_show(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/best"), mkdir("/rest")]).await;
     for n in 0..30 {
@@ -135,7 +141,7 @@ pub async fn the_limit_of_a_search_counts_what_it_may_show(subject: &Subject) {
     assert_eq!(found(fs, &query).await, ["/rest/a"], "of its names the one that is asked for");
 }
 
-pub async fn a_search_gives_several_passages_of_a_file_and_the_lines_around(subject: &Subject) {
+async fn a_search_gives_several_passages_of_a_file_and_the_lines_around(subject: &Subject) {
     let fs = &*subject.fs;
     let filler = "plain filler words that fill\n".repeat(200);
     put(fs, "/long", format!("first heron\n{filler}before\nthe second heron\nbehind\n{filler}end")).await;

@@ -7,7 +7,7 @@ use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::model::quota::{Limits, MAX_COUNTED, Quota};
 use garth_engine::{AccountStore, Result, TreePath};
 
-use super::compare::{Checked, same};
+use super::comparisons::{Checked, same};
 use super::steps::Room;
 use crate::tools::Fs;
 

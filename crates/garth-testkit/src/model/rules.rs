@@ -9,10 +9,10 @@ use garth_engine::fs::store::{MAX_BREACHES, SetRule};
 use garth_engine::rule::{Class, Demand, Rule};
 use garth_engine::{AccountStore, Error};
 
-use super::compare::{Checked, same};
+use super::comparisons::{Checked, same};
 use crate::tools::Fs;
 
-/// What is set: a rule for most names, for few, for what is deep, and one of each demand.
+/// Rules to set: for most names, for few, for deep paths, and one of each demand.
 const RULES: [(&str, &str, &str); 10] = [
     ("/**", "max-size", r#"{"bytes":100000}"#),
     ("/*", "json", "{}"),
@@ -26,7 +26,7 @@ const RULES: [(&str, &str, &str); 10] = [
     ("/agents/**", "max-size", r#"{"bytes":10}"#),
 ];
 
-/// How many rules there are to draw from.
+/// Number of rules to draw from.
 pub(super) const DRAWN: u64 = RULES.len() as u64;
 
 fn rule(number: usize) -> Result<Rule, Error> {

@@ -7,11 +7,11 @@ use garth_engine::model::{
 };
 
 use super::rules::DRAWN;
-use crate::contract::START;
-use crate::random::Random;
+use crate::data::random::Random;
+use crate::subject::START;
 use crate::tools::at;
 
-/// What [`Random`] counts up by.
+/// Increment of [`Random`].
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The random numbers of one episode of a run.
@@ -91,7 +91,7 @@ pub(super) enum OpSpec {
     Check(String, Holds),
 }
 
-/// How the first path of an operation is addressed.
+/// Kind of address of the first path of an operation.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum By {
     Path,
@@ -150,7 +150,7 @@ const NAMES: [&str; 6] = ["a", "b", "d_", "d", "kv", "d%"];
 /// directories: else most batches fail.
 const FILES: usize = 3;
 
-/// What an operation mostly expects at a path.
+/// Node that an operation mostly expects at a path.
 #[derive(Clone, Copy)]
 enum Likely {
     File,

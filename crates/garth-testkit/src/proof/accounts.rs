@@ -2,7 +2,6 @@
 //! process holds stays bounded. In a process of its own, whose descriptors are limited and whose threads,
 //! descriptors and memory the kernel counts.
 
-use std::fmt;
 use std::path::Path;
 use std::process::Command;
 
@@ -10,7 +9,9 @@ use futures::executor::block_on;
 use garth_engine::model::{ByteRange, Op};
 use garth_engine::{DataDir, Env, FileSystemExt};
 
-use super::{Broken, Proven, at, hold, peak_memory, process_status, run, sound, write};
+use super::{
+    About, Broken, Proof, Proven, Report, Setting, at, hold, peak_memory, process_status, run, sound, write,
+};
 
 /// Most threads of the process. Its own runtime has five.
 pub const MOST_THREADS: u64 = 28;
@@ -18,62 +19,52 @@ pub const MOST_THREADS: u64 = 28;
 pub const MOST_MEMORY: u64 = 256 << 20;
 /// Rounds over all accounts: the first makes them, the others find them again.
 const ROUNDS: u64 = 2;
-/// How often the kernel is asked, in accounts.
+/// Accounts between two looks at the kernel.
 const SAMPLED: u64 = 16;
 
-/// What the process held at most.
-#[derive(Clone, Debug)]
-pub struct Report {
-    /// Accounts, each of which was written to and read from in each round.
-    pub accounts: u64,
-    /// How they were used: `in turn`, `at once`.
-    pub how: &'static str,
-    /// Descriptors that the process could open (`RLIMIT_NOFILE`).
-    pub limit: u64,
-    /// Most descriptors open at once, as sampled.
+/// Many accounts in one process, within a limit of open files.
+#[derive(Clone, Copy, Debug)]
+pub struct Accounts {
+    /// Order in which they are used.
+    pub used: Used,
+    /// Descriptors that the process may have open (`RLIMIT_NOFILE`).
     pub descriptors: u64,
-    /// Most threads at once, as sampled.
-    pub threads: u64,
-    /// Most memory that the process had, in bytes (`VmHWM`).
-    pub memory: u64,
 }
 
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { accounts, how, limit, descriptors, threads, memory } = self;
-        let mib = *memory as f64 / f64::from(1 << 20);
-        write!(
-            f,
-            "{accounts} accounts {how}: {descriptors} of {limit} descriptors, {threads} threads, {mib:.1} MiB"
-        )
+/// Order in which accounts are used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Used {
+    /// One after the other, twice.
+    InTurn,
+    /// All at once, each by a caller of its own who holds nothing between calls: they wait for room.
+    AtOnce,
+}
+
+impl Proof for Accounts {
+    fn about(&self) -> About {
+        let (full, ci) = match self.used {
+            Used::InTurn => (10_000, 300),
+            Used::AtOnce => (2_000, 300),
+        };
+        let name = match self.used {
+            Used::InTurn => "accounts-in-turn",
+            Used::AtOnce => "accounts-at-once",
+        };
+        About { name, claim: "Many accounts take bounded descriptors, threads and memory.", full, ci }
+    }
+
+    fn run(&self, setting: &Setting<'_>) -> Proven<Report> {
+        worked(setting.folder, &setting.worker(), self.used, setting.size, self.descriptors)
     }
 }
 
-/// Has a worker (`binary` is `proof-worker`) use `accounts` accounts in `folder` in turn, with at most
-/// `limit` descriptors.
-///
-/// # Errors
-/// A call that fails, more threads than [`MOST_THREADS`] or more memory than [`MOST_MEMORY`].
-pub fn accounts(folder: &Path, binary: &Path, accounts: u64, limit: u64) -> Proven<Report> {
-    worked(folder, binary, ("accounts", "in turn"), accounts, limit)
-}
-
-/// The same for accounts that are all in use at once, each by a caller of its own who holds nothing between
-/// calls: they wait for room.
-///
-/// # Errors
-/// As [`accounts`].
-pub fn crowd(folder: &Path, binary: &Path, accounts: u64, limit: u64) -> Proven<Report> {
-    worked(folder, binary, ("crowd", "at once"), accounts, limit)
-}
-
-fn worked(
-    folder: &Path,
-    binary: &Path,
-    (command, how): (&str, &'static str),
-    accounts: u64,
-    limit: u64,
-) -> Proven<Report> {
+/// Has a worker (`binary` is `proof-worker`) use `accounts` accounts in `folder`, with at most `limit`
+/// descriptors. Fails with more threads than [`MOST_THREADS`] or more memory than [`MOST_MEMORY`].
+fn worked(folder: &Path, binary: &Path, used: Used, accounts: u64, limit: u64) -> Proven<Report> {
+    let command = match used {
+        Used::InTurn => "accounts",
+        Used::AtOnce => "crowd",
+    };
     // `ulimit` before `exec`: the limit holds for the worker from its first
     // descriptor on, and for nobody else
     let out = Command::new("sh")
@@ -85,7 +76,12 @@ fn worked(
     let [descriptors, threads, memory] = numbers[..] else {
         return Err(Broken::because(format!("{said}{}", String::from_utf8_lossy(&out.stderr))));
     };
-    let report = Report { accounts, how, limit, descriptors, threads, memory };
+    let report = Report::of(["accounts", "descriptors allowed", "descriptors", "threads", "bytes of memory"])
+        .with("accounts", accounts)
+        .with("descriptors allowed", limit)
+        .with("descriptors", descriptors)
+        .with("threads", threads)
+        .with("bytes of memory", memory);
     hold(descriptors < limit, || format!("descriptors ran out: {report}"))?;
     hold(threads <= MOST_THREADS, || format!("more than {MOST_THREADS} threads: {report}"))?;
     hold(memory < MOST_MEMORY, || format!("too much memory: {report}"))?;
@@ -94,7 +90,7 @@ fn worked(
 
 /// The worker's part; answers `descriptors threads memory`.
 pub(super) fn use_in_turn(folder: &Path, accounts: u64) -> Proven<String> {
-    let data = DataDir::open(folder, Env::system(), garth::agent::registry())?;
+    let data = DataDir::open(folder, Env::system(), garth_engine::rule::sample::registry())?;
     let (mut descriptors, mut threads) = (0, 0);
     run(async {
         for round in 0..ROUNDS {
@@ -113,7 +109,7 @@ pub(super) fn use_in_turn(folder: &Path, accounts: u64) -> Proven<String> {
 
 /// The worker's part; answers `descriptors threads memory`.
 pub(super) fn use_at_once(folder: &Path, accounts: u64) -> Proven<String> {
-    let data = DataDir::open(folder, Env::system(), garth::agent::registry())?;
+    let data = DataDir::open(folder, Env::system(), garth_engine::rule::sample::registry())?;
     let (descriptors, threads) = run(async {
         let mut highest = (0, 0);
         for round in 0..ROUNDS {

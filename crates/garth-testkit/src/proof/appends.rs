@@ -1,6 +1,5 @@
 //! Many writers of one file in one process, and what ten thousand small appends cost.
 
-use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -10,36 +9,96 @@ use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::model::{Batch, ByteRange, HistoryPage, MAX_PAGE, Precondition, Seq};
 use garth_engine::{AccountStore, Env, ErrorKind, FileSystem};
 
-use super::{Broken, Proven, account, append, at, bytes_below, closed, hold, read, run, sound, write};
-use crate::random::Random;
+use super::{
+    About, Broken, Proof, Proven, Report, Setting, account, append, at, bytes_below, closed, hold, read, run,
+    sound, write,
+};
+use crate::data::random::Random;
 
+/// Limit on the bytes of the data folder after [`ManyAppends`], while it is open.
+pub const MOST_BYTES: u64 = 20_000_000;
 /// Appends under way at the same time, so that commits group.
 const IN_FLIGHT: u64 = 32;
 /// Bytes of each appended line.
 const LINE: usize = 200;
 
-/// What writers of one file did.
-#[derive(Clone, Debug)]
-pub struct Writers {
-    /// Writers at the same time.
+/// Writers that append to one file at the same time. The size is the lines of each.
+#[derive(Clone, Copy, Debug)]
+pub struct Appenders {
+    /// Writers.
     pub writers: u64,
-    /// Writes acknowledged, all of them kept.
-    pub kept: u64,
-    /// Tries that a precondition refused.
-    pub conflicts: u64,
 }
 
-impl fmt::Display for Writers {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} writers, {} writes kept, {} conflicts", self.writers, self.kept, self.conflicts)
+impl Proof for Appenders {
+    fn about(&self) -> About {
+        About { name: "appenders", claim: "Appenders to one file lose no line.", full: 157, ci: 10 }
     }
+
+    fn run(&self, setting: &Setting<'_>) -> Proven<Report> {
+        let Self { writers } = *self;
+        appenders(setting.folder, writers, setting.size)?;
+        Ok(written(writers, setting.size, 0))
+    }
+}
+
+/// Writers that raise one counter by compare-and-swap. The size is the increments of each.
+#[derive(Clone, Copy, Debug)]
+pub struct CompareAndSwap {
+    /// Writers.
+    pub writers: u64,
+}
+
+impl Proof for CompareAndSwap {
+    fn about(&self) -> About {
+        About {
+            name: "compare-and-swap",
+            claim: "Of writers that replace one version, one wins.",
+            full: 50,
+            ci: 5,
+        }
+    }
+
+    fn run(&self, setting: &Setting<'_>) -> Proven<Report> {
+        let Self { writers } = *self;
+        let conflicts = cas_writers(setting.folder, writers, setting.size)?;
+        Ok(written(writers, setting.size, conflicts))
+    }
+}
+
+/// File of many small appends, each a durable commit. The size is their number.
+#[derive(Clone, Copy, Debug)]
+pub struct ManyAppends;
+
+impl Proof for ManyAppends {
+    fn about(&self) -> About {
+        About {
+            name: "many-appends",
+            claim: "Every version of a file of many small appends is readable, and they take little space.",
+            full: 10_000,
+            ci: 10_000,
+        }
+    }
+
+    fn run(&self, setting: &Setting<'_>) -> Proven<Report> {
+        let report = many_appends(setting.folder, setting.size)?;
+        hold(report["bytes while open"] < MOST_BYTES, || format!("more than {MOST_BYTES} bytes: {report}"))?;
+        Ok(report)
+    }
+}
+
+/// Returns the report of writers of one file.
+fn written(writers: u64, each: u64, conflicts: u64) -> Report {
+    Report::of(["writers", "writes kept", "conflicts"])
+        .with("writers", writers)
+        .with("writes kept", writers * each)
+        .with("conflicts", conflicts)
 }
 
 /// `writers` append `each` lines to one file at the same time.
 ///
 /// # Errors
 /// A line that is missing, doubled, torn or out of its writer's order.
-pub fn appenders(folder: &Path, writers: u64, each: u64) -> Proven<Writers> {
+fn appenders(folder: &Path, writers: u64, each: u64) -> Proven<()> {
     let fs = account(folder, Env::system())?;
     run(async {
         let tasks: Vec<_> = (0..writers)
@@ -73,15 +132,14 @@ pub fn appenders(folder: &Path, writers: u64, each: u64) -> Proven<Writers> {
         let head = fs.head().await?.seq;
         hold(head == Seq(writers * each), || format!("{head} commits for {} appends", writers * each))
     })?;
-    sound(&*fs)?;
-    Ok(Writers { writers, kept: writers * each, conflicts: 0 })
+    sound(&*fs)
 }
 
 /// `writers` raise one counter by compare-and-swap, `each` times.
 ///
 /// # Errors
 /// A version with two winners, or none.
-pub fn cas_writers(folder: &Path, writers: u64, each: u64) -> Proven<Writers> {
+fn cas_writers(folder: &Path, writers: u64, each: u64) -> Proven<u64> {
     let fs = account(folder, Env::system())?;
     let conflicts = run(async {
         fs.commit(Batch::new([write("/counter", "0")?])).await?;
@@ -128,39 +186,7 @@ pub fn cas_writers(folder: &Path, writers: u64, each: u64) -> Proven<Writers> {
         Proven::Ok(conflicts)
     })?;
     sound(&*fs)?;
-    Ok(Writers { writers, kept: writers * each, conflicts })
-}
-
-/// What many small appends cost.
-#[derive(Clone, Debug)]
-pub struct Appends {
-    /// Appends, each a durable commit.
-    pub appends: u64,
-    /// Bytes appended in all.
-    pub content: u64,
-    /// Bytes of the data folder while it is open, with the log of the database.
-    pub open: u64,
-    /// Bytes of the data folder once it is closed.
-    pub closed: u64,
-    /// Extents that `gc` merged with the one before them.
-    pub merged: u64,
-    /// Versions whose content was compared, half of them after that.
-    pub compared: u64,
-}
-
-impl fmt::Display for Appends {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} appends, {:.1} MB: data folder {:.1} MB open, {:.1} MB closed; {} extents merged; {} versions compared",
-            self.appends,
-            self.content as f64 / 1e6,
-            self.open as f64 / 1e6,
-            self.closed as f64 / 1e6,
-            self.merged,
-            self.compared
-        )
-    }
+    Ok(conflicts)
 }
 
 /// The line of one append: words that differ, as agents' lines do.
@@ -185,7 +211,7 @@ fn line(n: u64) -> Bytes {
 ///
 /// # Errors
 /// A version that is missing or of other bytes.
-pub fn many_appends(folder: &Path, appends: u64) -> Proven<Appends> {
+fn many_appends(folder: &Path, appends: u64) -> Proven<Report> {
     let fs = account(folder, Env::system())?;
     run(async {
         let next = Arc::new(std::sync::atomic::AtomicU64::new(0));
@@ -216,7 +242,21 @@ pub fn many_appends(folder: &Path, appends: u64) -> Proven<Appends> {
     sound(&*fs)?;
     closed(fs, folder)?;
     let closed = bytes_below(folder)?;
-    Ok(Appends { appends, content: appends * LINE as u64, open, closed, merged, compared })
+    let counts = [
+        "appends",
+        "bytes appended",
+        "bytes while open",
+        "bytes once closed",
+        "extents merged",
+        "versions compared",
+    ];
+    Ok(Report::of(counts)
+        .with("appends", appends)
+        .with("bytes appended", appends * LINE as u64)
+        .with("bytes while open", open)
+        .with("bytes once closed", closed)
+        .with("extents merged", merged)
+        .with("versions compared", compared))
 }
 
 /// Every version has its size; `sample` of them also their bytes.

@@ -2,7 +2,6 @@
 //! compared with a generator that knows every byte. In a process of its own, whose peak memory the kernel
 //! tells.
 
-use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -12,9 +11,9 @@ use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::model::{Batch, Body, ByteRange, Moment, Op};
 use garth_engine::{Env, FileSystem};
 
-use super::model::{Expected, content};
-use super::{Broken, Proven, account, at, hold, peak_memory, run};
-use crate::random::Random;
+use super::{About, Broken, Proof, Proven, Report, Setting, account, at, hold, peak_memory, run};
+use crate::data::random::Random;
+use crate::reference::file_content::{Expected, content};
 
 /// Most memory that the process may have had, in bytes.
 pub const MOST_MEMORY: u64 = 64 << 20;
@@ -23,26 +22,22 @@ const STEP: usize = 700_001;
 /// Ranges read at random and compared.
 const RANGES: u64 = 300;
 
-/// What a big file took.
-#[derive(Clone, Debug)]
-pub struct Report {
-    /// Bytes of the file.
-    pub size: u64,
-    /// Most memory that the process had, in bytes (`VmHWM`).
-    pub peak: u64,
-    /// Bytes read back and compared.
-    pub compared: u64,
-}
+/// File that is larger than the memory of the process that writes and reads it. The size is in MiB.
+#[derive(Clone, Copy, Debug)]
+pub struct BigFile;
 
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "a file of {} MiB, {} MiB read back and compared, peak memory {:.1} MiB",
-            self.size >> 20,
-            self.compared >> 20,
-            self.peak as f64 / f64::from(1 << 20)
-        )
+impl Proof for BigFile {
+    fn about(&self) -> About {
+        About {
+            name: "big-file",
+            claim: "A large file is written, changed and read by stream in little memory.",
+            full: 1_024,
+            ci: 96,
+        }
+    }
+
+    fn run(&self, setting: &Setting<'_>) -> Proven<Report> {
+        big_file(setting.folder, &setting.worker(), setting.size << 20, setting.seed)
     }
 }
 
@@ -50,7 +45,7 @@ impl fmt::Display for Report {
 ///
 /// # Errors
 /// A byte that is another one, or more memory than [`MOST_MEMORY`].
-pub fn big_file(folder: &Path, binary: &Path, size: u64, seed: u64) -> Proven<Report> {
+fn big_file(folder: &Path, binary: &Path, size: u64, seed: u64) -> Proven<Report> {
     let place = folder.to_str().ok_or_else(|| Broken::because("the folder's path is not UTF-8"))?;
     let out = std::process::Command::new(binary)
         .args(["big-file", place, &size.to_string(), &seed.to_string()])
@@ -60,7 +55,10 @@ pub fn big_file(folder: &Path, binary: &Path, size: u64, seed: u64) -> Proven<Re
     let [peak, compared] = numbers[..] else {
         return Err(Broken::because(format!("{said}{}", String::from_utf8_lossy(&out.stderr))));
     };
-    let report = Report { size, peak, compared };
+    let report = Report::of(["bytes written", "bytes compared", "bytes of peak memory"])
+        .with("bytes written", size)
+        .with("bytes compared", compared)
+        .with("bytes of peak memory", peak);
     hold(peak < MOST_MEMORY, || format!("too much memory: {report}"))?;
     Ok(report)
 }

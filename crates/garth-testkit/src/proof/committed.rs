@@ -3,11 +3,9 @@
 //! once.
 
 use std::collections::HashMap;
-use std::fmt;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,10 +14,9 @@ use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::model::{Batch, ChangesQuery, CommitId, MAX_PAGE, Seq};
 use garth_engine::runtime::failpoint::Failure;
 use garth_engine::{Env, FileSystem};
-use serde_json::{Value, json};
 
-use super::{Broken, Proven, account, append, hold, read, run, sound};
-use crate::random::Random;
+use super::{About, Broken, Proof, Proven, Report, Setting, account, append, hold, read, run, say, sound};
+use crate::data::random::Random;
 
 /// The file that each commit appends its id to.
 const LINES: &str = "/lines";
@@ -28,7 +25,7 @@ const ENDS: [&str; 7] = ["plan", "apply", "index", "before-commit", "after-commi
 /// Longest time until a caller gives up or a process is killed, in microseconds: about twice a commit.
 const LONGEST: u64 = 3000;
 
-/// What a caller does about a lost answer.
+/// Reaction of a caller to a lost answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retry {
     /// Asks by the id, and commits again under it if there is none.
@@ -37,21 +34,50 @@ pub enum Retry {
     OtherId,
 }
 
-/// What became of commits whose answers were lost.
-#[derive(Clone, Debug, Default)]
-pub struct Report {
-    /// Answers lost.
-    pub lost: u64,
-    /// Those of commits that were there.
-    pub kept: u64,
-    /// Those of commits that were not, and were made by a retry.
-    pub retried: u64,
+/// Counts of lost answers.
+const COUNTS: [&str; 3] = ["answers lost", "commits that were there", "commits made by a retry"];
+
+/// Callers that give up before the answer, each after a while.
+#[derive(Clone, Copy, Debug)]
+pub struct CallersGone {
+    /// Retry after a lost answer.
+    pub retry: Retry,
 }
 
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { lost, kept, retried } = self;
-        write!(f, "{lost} answers lost: {kept} commits were there, {retried} were made by a retry, each once")
+impl Proof for CallersGone {
+    fn about(&self) -> About {
+        About {
+            name: "callers-gone",
+            claim: "A commit whose caller gave up is there once after a retry.",
+            full: 1_000,
+            ci: 150,
+        }
+    }
+
+    fn run(&self, setting: &Setting<'_>) -> Proven<Report> {
+        given_up(setting.folder, setting.size, setting.seed, self.retry)
+    }
+}
+
+/// Processes that end between a commit and its answer: at each point of a commit in turn, or at any moment.
+#[derive(Clone, Copy, Debug)]
+pub struct ProcessesEnded {
+    /// Retry after a lost answer.
+    pub retry: Retry,
+}
+
+impl Proof for ProcessesEnded {
+    fn about(&self) -> About {
+        About {
+            name: "processes-ended",
+            claim: "A commit whose process ended before the answer is there once after a retry.",
+            full: 1_000,
+            ci: 42,
+        }
+    }
+
+    fn run(&self, setting: &Setting<'_>) -> Proven<Report> {
+        ended(setting.folder, &setting.worker(), setting.size, setting.seed, self.retry)
     }
 }
 
@@ -69,15 +95,15 @@ impl Tried {
 
     /// Finds out what became of it, and brings it about.
     async fn settle(&self, fs: &dyn FileSystem, retry: Retry, report: &mut Report) -> Proven<()> {
-        report.lost += 1;
+        report.add("answers lost", 1);
         let found = fs.committed(self.id).await?.filter(|_| retry == Retry::SameId);
         let first = match found {
             Some(commit) => {
-                report.kept += 1;
+                report.add("commits that were there", 1);
                 commit
             }
             None => {
-                report.retried += 1;
+                report.add("commits made by a retry", 1);
                 let id = if retry == Retry::SameId { self.id } else { CommitId(!self.id.0) };
                 fs.commit(self.batch.clone().id(id)).await?
             }
@@ -99,12 +125,12 @@ fn batch(id: CommitId) -> Proven<Batch> {
 /// Gives up `rounds` commits, each after a while, on two instances of an account in `folder`.
 ///
 /// # Errors
-/// What was committed twice, not at all, or answered in another way.
-pub fn given_up(folder: &Path, rounds: u64, seed: u64, retry: Retry) -> Proven<Report> {
+/// A commit that was made twice, not at all, or answered in another way.
+fn given_up(folder: &Path, rounds: u64, seed: u64, retry: Retry) -> Proven<Report> {
     let mut random = Random::new(seed);
-    let mut report = Report::default();
+    let mut report = Report::of(COUNTS);
     let first = account(folder, Env::system())?;
-    let second = SqliteFs::open(folder, Env::system(), garth::agent::registry())?;
+    let second = SqliteFs::open(folder, Env::system(), garth_engine::rule::sample::registry())?;
     let mut tried = Vec::new();
     run(async {
         for _ in 0..rounds {
@@ -136,16 +162,16 @@ pub fn given_up(folder: &Path, rounds: u64, seed: u64, retry: Retry) -> Proven<R
 ///
 /// # Errors
 /// As for [`given_up`]; what was answered before the end and is not there.
-pub fn ended(folder: &Path, binary: &Path, rounds: u64, seed: u64, retry: Retry) -> Proven<Report> {
+fn ended(folder: &Path, binary: &Path, rounds: u64, seed: u64, retry: Retry) -> Proven<Report> {
     let mut random = Random::new(seed);
-    let mut report = Report::default();
+    let mut report = Report::of(COUNTS);
     let mut tried = Vec::new();
     account(folder, Env::system())?;
     for end in ENDS.into_iter().cycle().take(usize::try_from(rounds).unwrap_or(usize::MAX)) {
         let this = Tried::new(&mut random)?;
         let answered = commit_elsewhere(folder, binary, this.id, end, random.below(LONGEST))?;
         // nobody else has it open: what the log of the database holds is found as after a crash
-        let fs = SqliteFs::open(folder, Env::system(), garth::agent::registry())?;
+        let fs = SqliteFs::open(folder, Env::system(), garth_engine::rule::sample::registry())?;
         run(async {
             let found = fs.committed(this.id).await?.is_some();
             hold(found || !answered, || format!("{end}: what was answered is not there"))?;
@@ -154,7 +180,7 @@ pub fn ended(folder: &Path, binary: &Path, rounds: u64, seed: u64, retry: Retry)
         })?;
         tried.push(this.id);
     }
-    let fs = SqliteFs::open(folder, Env::system(), garth::agent::registry())?;
+    let fs = SqliteFs::open(folder, Env::system(), garth_engine::rule::sample::registry())?;
     run(once(&fs, &tried))?;
     sound(&*fs)?;
     Ok(report)
@@ -185,7 +211,7 @@ fn commit_elsewhere(folder: &Path, binary: &Path, id: CommitId, end: &str, micro
 /// The other process's part: commits and ends at a point, or waits to be killed.
 pub(super) fn commit_and_end(folder: &Path, id: &str, end: &str) -> Proven<()> {
     let id = u128::from_str_radix(id, 16).map_err(|_| Broken::because("the id is no number"))?;
-    let fs = SqliteFs::open(folder, Env::system(), garth::agent::registry())?;
+    let fs = SqliteFs::open(folder, Env::system(), garth_engine::rule::sample::registry())?;
     if end != "killed" {
         fs.runtime().failpoints().arm(end, Failure::Abort, 0);
     }
@@ -195,12 +221,6 @@ pub(super) fn commit_and_end(folder: &Path, id: &str, end: &str) -> Proven<()> {
     loop {
         Env::system().sleep(Duration::from_secs(60));
     }
-}
-
-fn say(line: &str) -> Proven<()> {
-    let mut out = std::io::stdout().lock();
-    writeln!(out, "{line}")?;
-    Ok(out.flush()?)
 }
 
 /// Each id is in the log once, and so is what its commit did.
@@ -228,100 +248,4 @@ async fn once(fs: &Arc<SqliteFs>, tried: &[CommitId]) -> Proven<()> {
     }
     let all = tried.len();
     hold(commits.len() == all && lines.len() == all, || "there are commits that nobody tried".to_owned())
-}
-
-/// A server that puts are sent to.
-struct Server {
-    child: Child,
-    address: String,
-    key: String,
-}
-
-impl Server {
-    fn start(garth: &Path, data: &Path) -> Proven<Self> {
-        let mut child = Command::new(garth)
-            .args(["serve", "--listen", "127.0.0.1:0", "--json", "--data"])
-            .arg(data)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()?;
-        let mut line = String::new();
-        if let Some(said) = child.stdout.take() {
-            BufReader::new(said).read_line(&mut line)?;
-        }
-        let ready: Value = serde_json::from_str(&line).unwrap_or_default();
-        let text = |field: &str| ready[field].as_str().unwrap_or_default().to_owned();
-        let server = Self { child, address: text("url").replace("http://", ""), key: text("key") };
-        hold(!server.key.is_empty(), || format!("the server began with `{line}`"))?;
-        Ok(server)
-    }
-
-    fn send(
-        &self,
-        call: &str,
-        key: &str,
-        body: &Value,
-        bytes: impl FnOnce(usize) -> usize,
-    ) -> Proven<TcpStream> {
-        let body = body.to_string();
-        let request = format!(
-            "POST /v1/{call} HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {}\r\nidempotency-key: {key}\r\n\
-             content-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
-            self.address,
-            self.key,
-            body.len()
-        );
-        let mut connection = TcpStream::connect(&self.address)?;
-        connection.write_all(&request.as_bytes()[..bytes(request.len())])?;
-        Ok(connection)
-    }
-
-    fn ask(&self, call: &str, key: &str, body: &Value) -> Proven<Value> {
-        let mut answer = String::new();
-        self.send(call, key, body, |whole| whole)?.read_to_string(&mut answer)?;
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_default();
-        hold(head.starts_with("HTTP/1.1 200"), || format!("{call} is answered by `{answer}`"))?;
-        serde_json::from_str(body).map_err(|_| Broken::because(format!("{call} is answered by `{body}`")))
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // it may have ended by itself
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// Cuts the connection of `rounds` puts to a server, before or while they are answered, and puts again under
-/// the same idempotency key. `garth` is the binary.
-///
-/// # Errors
-/// What was put twice or not at all.
-pub fn cut(data: &Path, garth: &Path, rounds: u64, seed: u64) -> Proven<Report> {
-    let mut random = Random::new(seed);
-    let mut report = Report::default();
-    let server = Server::start(garth, data)?;
-    for round in 0..rounds {
-        let (key, path) = (format!("key-{round}"), format!("/cut/{round}"));
-        let put = json!({"path": path, "value": round});
-        // one in four is cut before the server has the whole request
-        let part = random.one_in(4).then(|| random.below(1000) as usize);
-        let connection =
-            server.send("put", &key, &put, |whole| part.map_or(whole, |part| whole * part / 1000))?;
-        Env::system().sleep(Duration::from_micros(random.below(LONGEST)));
-        drop(connection);
-        report.lost += 1;
-        let before = server.ask("get", "none", &json!({"path": path}))?;
-        match before["found"].as_bool() {
-            Some(true) => report.kept += 1,
-            _ => report.retried += 1,
-        }
-        server.ask("put", &key, &put)?;
-        let history = server.ask("history", "none", &json!({"path": path}))?;
-        let versions = history["versions"].as_array().map_or(0, Vec::len);
-        hold(versions == 1, || format!("{path} was put {versions} times"))?;
-    }
-    Ok(report)
 }

@@ -1,7 +1,6 @@
 //! Damage done to a closed account behind the engine's back: `fsck` names each kind,
 //! and no read gives wrong bytes.
 
-use std::fmt;
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -13,24 +12,11 @@ use garth_engine::model::{Batch, Body, ByteRange, Idempotency, Op, SetAttrs};
 use garth_engine::{AccountStore, Env, ErrorKind, FileSystem};
 use rusqlite::Connection;
 
-use super::model::content;
-use super::{Broken, Proven, account, append, at, closed, hold, remove, run, sound, write};
-
-/// What `fsck` said of each kind of damage.
-#[derive(Clone, Debug)]
-pub struct Report {
-    /// The damage, and the kinds of findings it gave.
-    pub found: Vec<(&'static str, Vec<&'static str>)>,
-}
-
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (damage, kinds) in &self.found {
-            writeln!(f, "{damage}: {}", kinds.join(", "))?;
-        }
-        Ok(())
-    }
-}
+use super::{
+    About, Broken, Proof, Proven, Report, Setting, account, append, at, closed, hold, remove, run, sound,
+    write,
+};
+use crate::reference::file_content::content;
 
 /// A kind of damage.
 struct Damage {
@@ -251,17 +237,36 @@ const DAMAGES: [Damage; 26] = [
     },
 ];
 
+/// Every kind of damage to an account. It has no size.
+#[derive(Clone, Copy, Debug)]
+pub struct EveryDamage;
+
+impl Proof for EveryDamage {
+    fn about(&self) -> About {
+        About {
+            name: "fsck",
+            claim: "`fsck` finds every kind of damage, and no read returns wrong bytes.",
+            full: 1,
+            ci: 1,
+        }
+    }
+
+    fn run(&self, setting: &Setting<'_>) -> Proven<Report> {
+        damage(setting.folder)
+    }
+}
+
 /// Damages an account below `folder` in each way and has `fsck` look.
 ///
 /// # Errors
 /// Damage that was not found, a finding in a sound account, or wrong bytes read.
-pub fn damage(folder: &Path) -> Proven<Report> {
+fn damage(folder: &Path) -> Proven<Report> {
     let original = folder.join("sound");
     let fs = account(&original, Env::system())?;
     run(fill(&fs))?;
     sound(&*fs)?;
     closed(fs, &original)?;
-    let mut found = Vec::new();
+    let mut report = Report::of(["kinds of damage found"]);
     for (n, damage) in DAMAGES.iter().enumerate() {
         let copy = folder.join(n.to_string());
         copy_folder(&original, &copy)?;
@@ -276,9 +281,10 @@ pub fn damage(folder: &Path) -> Proven<Report> {
             format!("{}: fsck finds {:?} and not `{}`", damage.name, check.findings, damage.finding)
         })?;
         run(reads(&fs, damage)).map_err(|error| Broken::because(format!("{}: {error}", damage.name)))?;
-        found.push((damage.name, kinds));
+        report.add("kinds of damage found", 1);
+        report.note(format!("{}: {}", damage.name, kinds.join(", ")));
     }
-    Ok(Report { found })
+    Ok(report)
 }
 
 /// Content of every kind: in the database and in a pack, indexed, patched, linked, removed, expiring.
@@ -310,7 +316,7 @@ async fn fill(fs: &SqliteFs) -> Proven<()> {
     Ok(())
 }
 
-/// What was hit answers `Corrupt`, what was lost an error; all else is as it was.
+/// Checks that damaged content answers `Corrupt`, lost content an error, and that all else is as it was.
 async fn reads(fs: &SqliteFs, damage: &Damage) -> Proven<()> {
     let expected: [(&str, Vec<u8>); 3] = [
         (INLINE, content(2, 0, 70_000)),

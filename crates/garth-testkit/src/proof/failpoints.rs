@@ -3,7 +3,6 @@
 //! and other accounts never notice.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::io::Write;
 use std::path::Path;
 use std::process::Command;
@@ -17,9 +16,11 @@ use garth_engine::model::{Batch, Body, ByteRange, ChangesQuery, MAX_PAGE, Seq};
 use garth_engine::runtime::failpoint::{Failure, POINTS};
 use garth_engine::{AccountStore, Env, ErrorKind, FileSystem};
 
-use super::model::content;
-use super::{Broken, Proven, account, append, at, hold, read, run, sound, write};
-use crate::random::Random;
+use super::{
+    About, Broken, Proof, Proven, Report, Setting, account, append, at, hold, read, run, sound, write,
+};
+use crate::data::random::Random;
+use crate::reference::file_content::content;
 
 /// Writers of pairs of small files.
 const WRITERS: u64 = 6;
@@ -31,34 +32,30 @@ const UPLOADER: u64 = WRITERS;
 const UPLOAD: usize = 1_300_000;
 /// A file that `gc` has to remove.
 const LEFT_OVER: &str = "packs/left-over.pack";
-/// How long calls may take in all before they count as hanging.
+/// Time after which calls count as hanging.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What was made to fail.
-#[derive(Clone, Debug, Default)]
-pub struct Report {
-    /// Failures, each at its point.
-    pub failures: u64,
-    /// Batches acknowledged around them, all of them kept.
-    pub acknowledged: u64,
-    /// Batches that got an error though they were kept: nobody was told otherwise.
-    pub unknown: u64,
-}
+/// Failure at each point of commits, uploads and collections. The size is the failures of each kind at a
+/// point.
+#[derive(Clone, Copy, Debug)]
+pub struct Failpoints;
 
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} failures at {} points; {} batches acknowledged and kept, {} kept though answered by an error",
-            self.failures,
-            POINTS.len(),
-            self.acknowledged,
-            self.unknown
-        )
+impl Proof for Failpoints {
+    fn about(&self) -> About {
+        About {
+            name: "failpoints",
+            claim: "A failure at any point leaves a prefix of the commits with all that were acknowledged.",
+            full: 12,
+            ci: 1,
+        }
+    }
+
+    fn run(&self, setting: &Setting<'_>) -> Proven<Report> {
+        failpoints(setting.folder, &setting.worker(), setting.size, setting.seed)
     }
 }
 
-/// What writers tried and were told, by writer: last try, last acknowledgement.
+/// Last try and last acknowledgement of each writer.
 #[derive(Clone, Debug, Default)]
 struct Journal(BTreeMap<u64, (u64, u64)>);
 
@@ -81,10 +78,11 @@ type Note = Arc<dyn Fn(Event) + Send + Sync>;
 /// Fails `rounds` times at each point in each way, on accounts below `folder`. `binary` is `proof-worker`.
 ///
 /// # Errors
-/// What was lost, torn, left hanging or unsound, and after which failure.
-pub fn failpoints(folder: &Path, binary: &Path, rounds: u32, seed: u64) -> Proven<Report> {
+/// Data that was lost, torn, left hanging or unsound, and after which failure.
+fn failpoints(folder: &Path, binary: &Path, rounds: u64, seed: u64) -> Proven<Report> {
     let mut random = Random::new(seed);
-    let mut report = Report::default();
+    let mut report =
+        Report::of(["failures", "batches acknowledged and kept", "batches kept despite an error"]);
     let bystander = account(&folder.join("bystander"), Env::system())?;
     for round in 0..rounds {
         for point in POINTS {
@@ -117,7 +115,7 @@ pub fn failpoints(folder: &Path, binary: &Path, rounds: u32, seed: u64) -> Prove
                     Ok(())
                 })
                 .map_err(|error| told(Broken::because(format!("another account: {error}"))))?;
-                report.failures += 1;
+                report.add("failures", 1);
             }
         }
     }
@@ -253,7 +251,7 @@ async fn uploads(fs: Arc<SqliteFs>, note: Note, seed: u64) -> Proven<()> {
 fn check(folder: &Path, journal: &Journal, report: &mut Report) -> Proven<()> {
     // it is there still if `gc` was kept from it
     let _ = std::fs::remove_file(folder.join(LEFT_OVER));
-    let fs = SqliteFs::open(folder, Env::system(), garth::agent::registry())?;
+    let fs = SqliteFs::open(folder, Env::system(), garth_engine::rule::sample::registry())?;
     sound(&*fs)?;
     run(async {
         let log = fs.changes(&ChangesQuery::since(Seq(0)).limit(MAX_PAGE)).await?;
@@ -275,8 +273,8 @@ fn check(folder: &Path, journal: &Journal, report: &mut Report) -> Proven<()> {
             hold(kept >= *acknowledged && kept <= *tried, || {
                 format!("writer {writer} was told of {acknowledged}, tried {tried}, and {kept} is there")
             })?;
-            report.acknowledged += acknowledged;
-            report.unknown += kept - acknowledged;
+            report.add("batches acknowledged and kept", *acknowledged);
+            report.add("batches kept despite an error", kept - acknowledged);
             for file in [format!("/one-{writer}"), format!("/two-{writer}")] {
                 if *writer != UPLOADER && kept > 0 {
                     let text = read(&*fs, &file).await?;

@@ -1,7 +1,6 @@
 //! Several processes on one data folder: no stale read, no lost write, no writer that the others keep out.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -9,67 +8,85 @@ use futures::executor::block_on;
 use garth_engine::model::Batch;
 use garth_engine::{Env, FileSystem};
 
-use super::child::Worker;
-use super::worker::{COUNTER, LINES};
-use super::{Broken, Proven, account, hold, millis, read, sound, write};
+use super::{
+    About, Broken, Proof, Proven, Report, Setting, Worker, account, hold, millis, read, sound, write,
+};
 
-/// What three processes did.
-#[derive(Clone, Debug)]
-pub struct Report {
-    /// Values written by one process and read at once by each of the others.
-    pub turns: u64,
-    /// Processes that wrote at the same time.
+/// Counter that each process raises by compare-and-swap.
+pub(super) const COUNTER: &str = "/counter";
+/// File that each process appends its lines to.
+pub(super) const LINES: &str = "/lines";
+
+/// Processes on one account. The size is the commits that they make together.
+#[derive(Clone, Copy, Debug)]
+pub struct Processes {
+    /// Processes.
     pub processes: usize,
-    /// Lines that each wrote while all were at it.
-    pub shares: Vec<u64>,
-    /// Longest time that each waited for one commit, in milliseconds.
-    pub longest_waits: Vec<f64>,
-    /// Most commits in a row, while all were at it, none of which was of one that was waiting.
-    pub longest_passed_over: u64,
-    /// Times that the counter was raised by compare-and-swap, all of them kept.
-    pub counted: u64,
-    /// Tries that lost against another process.
-    pub conflicts: u64,
 }
 
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} values read at once by the other processes; {} processes wrote {:?} lines beside each other, longest waits \
-             {:.0?} ms, at most {} commits of others in between; counter raised {} times, {} conflicts",
-            self.turns,
-            self.processes,
-            self.shares,
-            self.longest_waits,
-            self.longest_passed_over,
-            self.counted,
-            self.conflicts
-        )
+impl Proof for Processes {
+    fn about(&self) -> About {
+        About {
+            name: "processes",
+            claim: "Processes on one data folder read nothing stale, lose no write and let each other write.",
+            full: 20_000,
+            ci: 400,
+        }
     }
+
+    fn run(&self, setting: &Setting<'_>) -> Proven<Report> {
+        // values written by one process and read at once by each of the others
+        let turns = setting.size.div_ceil(100).max(60);
+        processes(setting.folder, &setting.worker(), self.processes, turns, setting.size)
+    }
+}
+
+/// Work of processes that wrote at the same time.
+#[derive(Debug, Default)]
+struct Work {
+    /// Lines of each process that were acknowledged, and of these the ones written while all were at it.
+    shares: Vec<u64>,
+    /// Longest time that each waited for one commit, in milliseconds.
+    longest_waits: Vec<f64>,
+    /// Most commits in a row, while all were at it, none of which was of one that was waiting.
+    longest_passed_over: u64,
+    /// Times that the counter was raised by compare-and-swap, all of them kept.
+    counted: u64,
+    /// Tries that lost against another process.
+    conflicts: u64,
 }
 
 /// Runs `processes` workers (`binary` is `proof-worker`) on one account below `folder`: `turns` values in
 /// turn, then all at once until `commits` are made.
 ///
 /// # Errors
-/// What was stale, lost or kept out.
-pub fn processes(folder: &Path, binary: &Path, processes: usize, turns: u64, commits: u64) -> Proven<Report> {
+/// A value that was stale, a write that was lost, or a process that was kept out.
+fn processes(folder: &Path, binary: &Path, processes: usize, turns: u64, commits: u64) -> Proven<Report> {
     open_together(&folder.join("new"), binary, processes)?;
     let folder = folder.join("account");
     let fs = account(&folder, Env::system())?;
     let place = folder.to_str().ok_or_else(|| Broken::because("the folder's path is not UTF-8"))?;
     in_turn(place, binary, processes, turns)?;
     block_on(fs.commit(Batch::new([write(COUNTER, "0")?, write(LINES, "")?])))?;
-    let mut report =
+    let mut work =
         all_at_once(place, binary, processes, || Ok(block_on(fs.head())?.seq.0 >= turns + commits))?;
-    report.turns = turns;
     let count = block_on(read(&*fs, COUNTER))?;
-    hold(count == report.counted.to_string(), || {
-        format!("{} increments were acknowledged, the counter is at {count}", report.counted)
+    hold(count == work.counted.to_string(), || {
+        format!("{} increments were acknowledged, the counter is at {count}", work.counted)
     })?;
-    check_lines(&block_on(read(&*fs, LINES))?, &mut report)?;
+    check_lines(&block_on(read(&*fs, LINES))?, &mut work, processes)?;
     sound(&*fs)?;
+    let counts =
+        ["values read at once", "commits of others in a row at most", "counter increments", "conflicts"];
+    let mut report = Report::of(counts)
+        .with("values read at once", turns)
+        .with("commits of others in a row at most", work.longest_passed_over)
+        .with("counter increments", work.counted)
+        .with("conflicts", work.conflicts);
+    for (process, lines) in work.shares.iter().enumerate() {
+        report.add_in("lines beside each other", format!("of process {process}"), *lines);
+    }
+    report.note(format!("longest waits {:.0?} ms", work.longest_waits));
     Ok(report)
 }
 
@@ -115,7 +132,7 @@ fn all_at_once(
     binary: &Path,
     processes: usize,
     mut enough: impl FnMut() -> Proven<bool>,
-) -> Proven<Report> {
+) -> Proven<Work> {
     let start = |n: usize| Worker::start(binary, &["hammer", place, &n.to_string()]);
     let mut workers = (0..processes).map(start).collect::<Proven<Vec<_>>>()?;
     for worker in &mut workers {
@@ -127,32 +144,24 @@ fn all_at_once(
     for worker in &mut workers {
         worker.tell("stop")?;
     }
-    let mut report = Report {
-        turns: 0,
-        processes,
-        shares: Vec::new(),
-        longest_waits: Vec::new(),
-        longest_passed_over: 0,
-        counted: 0,
-        conflicts: 0,
-    };
+    let mut work = Work::default();
     for worker in &mut workers {
         let said = worker.hear()?;
         let numbers: Vec<u64> = said.split(' ').filter_map(|number| number.parse().ok()).collect();
         let [appends, counts, conflicts, longest] = numbers[..] else {
             return Err(Broken::because(format!("a worker ended with `{said}`")));
         };
-        report.shares.push(appends);
-        report.counted += counts;
-        report.conflicts += conflicts;
-        report.longest_waits.push(millis(longest.cast_signed()));
+        work.shares.push(appends);
+        work.counted += counts;
+        work.conflicts += conflicts;
+        work.longest_waits.push(millis(longest.cast_signed()));
     }
-    Ok(report)
+    Ok(work)
 }
 
 /// Every acknowledged line is there once and in order; and all made progress from the last
 /// one's start to the first one's end.
-fn check_lines(text: &str, report: &mut Report) -> Proven<()> {
+fn check_lines(text: &str, work: &mut Work, processes: usize) -> Proven<()> {
     let mut next: BTreeMap<usize, u64> = BTreeMap::new();
     let mut order = Vec::new();
     for line in text.lines() {
@@ -166,22 +175,21 @@ fn check_lines(text: &str, report: &mut Report) -> Proven<()> {
         order.push(who);
     }
     let written: Vec<u64> = next.values().copied().collect();
-    hold(written == report.shares, || {
-        format!("{:?} lines were acknowledged, {written:?} are there", report.shares)
+    hold(written == work.shares, || {
+        format!("{:?} lines were acknowledged, {written:?} are there", work.shares)
     })?;
     let first = |who| order.iter().position(|by| *by == who).unwrap_or(order.len());
     let last = |who| order.iter().rposition(|by| *by == who).unwrap_or(0);
-    let begin = (0..report.processes).map(first).max().unwrap_or(0);
-    let end = (0..report.processes).map(last).min().unwrap_or(0);
+    let begin = (0..processes).map(first).max().unwrap_or(0);
+    let end = (0..processes).map(last).min().unwrap_or(0);
     let together = &order[begin.min(end)..=end];
-    report.shares =
-        (0..report.processes).map(|who| together.iter().filter(|by| **by == who).count() as u64).collect();
-    for who in 0..report.processes {
+    work.shares = (0..processes).map(|who| together.iter().filter(|by| **by == who).count() as u64).collect();
+    for who in 0..processes {
         let gaps = together.split(|by| *by == who).map(<[usize]>::len);
-        report.longest_passed_over = report.longest_passed_over.max(gaps.max().unwrap_or(0) as u64);
+        work.longest_passed_over = work.longest_passed_over.max(gaps.max().unwrap_or(0) as u64);
     }
-    let fair = together.len() as u64 / (10 * report.processes as u64);
-    hold(report.shares.iter().all(|share| *share > fair), || {
-        format!("of {} lines written side by side the processes have {:?}", together.len(), report.shares)
+    let fair = together.len() as u64 / (10 * processes as u64);
+    hold(work.shares.iter().all(|share| *share > fair), || {
+        format!("of {} lines written side by side the processes have {:?}", together.len(), work.shares)
     })
 }

@@ -14,13 +14,13 @@ use garth_engine::model::{Batch, Op, WalkPage};
 use garth_engine::runtime::Runtime;
 use garth_engine::{Env, FileSystem};
 
-use super::{Broken, Proven, at, hold, path, peak_memory, run, sound};
+use super::{About, Broken, Proof, Proven, Report, Setting, at, hold, path, peak_memory, run, sound};
 
 /// Most memory that the process may have had while it renamed and removed, in bytes.
 pub const MOST_MEMORY: u64 = 100 << 20;
 /// Names in one directory, and in one commit that makes them.
 const TOGETHER: u64 = 1000;
-/// How long the other account commits for comparison, with nothing beside it.
+/// Time that the other account commits for comparison, with nothing beside it.
 const QUIET: Duration = Duration::from_secs(5);
 /// Between two of its commits.
 const PAUSE: Duration = Duration::from_millis(2);
@@ -46,21 +46,22 @@ impl fmt::Display for Waits {
     }
 }
 
-/// What renaming and removing took.
-#[derive(Clone, Debug)]
-pub struct Report {
-    /// Names in the tree.
-    pub names: u64,
-    /// Most memory that the process had meanwhile, in bytes (`VmHWM`).
-    pub peak: u64,
-    /// Times and waits, as the process tells them.
-    pub told: String,
-}
+/// Large tree that is renamed and removed beside an account that commits. The size is its names.
+#[derive(Clone, Copy, Debug)]
+pub struct Subtrees;
 
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mib = self.peak as f64 / f64::from(1 << 20);
-        write!(f, "a tree of {} names, peak memory {mib:.1} MiB; {}", self.names, self.told)
+impl Proof for Subtrees {
+    fn about(&self) -> About {
+        About {
+            name: "subtrees",
+            claim: "A large tree is renamed and removed in little memory and holds up no other account.",
+            full: 1_000_000,
+            ci: 20_000,
+        }
+    }
+
+    fn run(&self, setting: &Setting<'_>) -> Proven<Report> {
+        subtrees(setting.folder, &setting.worker(), setting.size)
     }
 }
 
@@ -68,15 +69,17 @@ impl fmt::Display for Report {
 ///
 /// # Errors
 /// A name too many or too few, or more memory than [`MOST_MEMORY`].
-pub fn subtrees(folder: &Path, binary: &Path, names: u64) -> Proven<Report> {
+fn subtrees(folder: &Path, binary: &Path, names: u64) -> Proven<Report> {
     let out =
         Command::new(binary).args([Path::new("subtrees"), Path::new(&names.to_string()), folder]).output()?;
     let said = String::from_utf8_lossy(&out.stdout).trim().to_owned();
     let told = said.split_once(' ').and_then(|(peak, told)| Some((peak.parse().ok()?, told.to_owned())));
-    let Some((peak, told)) = told else {
+    let Some((peak, told)): Option<(u64, String)> = told else {
         return Err(Broken::because(format!("{said}{}", String::from_utf8_lossy(&out.stderr))));
     };
-    let report = Report { names, peak, told };
+    let mut report =
+        Report::of(["names", "bytes of peak memory"]).with("names", names).with("bytes of peak memory", peak);
+    report.note(told);
     hold(peak < MOST_MEMORY, || format!("too much memory: {report}"))?;
     Ok(report)
 }
@@ -87,7 +90,7 @@ pub(super) fn rename_and_remove(folder: &Path, names: u64) -> Proven<String> {
     let open = |name: &str| -> Proven<Arc<SqliteFs>> {
         let folder = folder.join(name);
         std::fs::create_dir_all(&folder)?;
-        Ok(SqliteFs::open_on(&folder, &runtime, garth::agent::registry())?)
+        Ok(SqliteFs::open_on(&folder, &runtime, garth_engine::rule::sample::registry())?)
     };
     let (large, other) = (open("large")?, open("other")?);
     fill(&large, names)?;

@@ -1,4 +1,4 @@
-//! What the binary `proof-worker` does.
+//! Commands of the binary `proof-worker`.
 
 use std::io::stdin;
 use std::path::Path;
@@ -10,23 +10,18 @@ use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::model::{Batch, Op, Precondition};
 use garth_engine::{Env, ErrorKind, FileSystem, OpenFile};
 
-use super::child::say;
+use super::processes::{COUNTER, LINES};
 use super::{
-    Broken, Proven, accounts, append, at, big_file, committed, failpoints, hold, host_cuts, outbox, read,
-    repair, resets, sessions, subtrees, view_kills, write,
+    Broken, Proven, accounts, append, at, big_file, committed, failpoints, hold, read, say, subtrees, write,
 };
+use crate::crash::host_cuts;
 
-/// The file that counts, and the one that all write lines to.
-pub(super) const COUNTER: &str = "/counter";
-pub(super) const LINES: &str = "/lines";
-
-/// Runs a command: `serve FOLDER`, `hammer FOLDER NAME`, `big-file FOLDER SIZE SEED`, `accounts
-/// COUNT FOLDER`, `crowd COUNT FOLDER`, `subtrees NAMES FOLDER`, `commit FOLDER ID POINT`,
-/// `views FOLDER`, `split-views FOLDER`, `outbox FOLDER URL FAULT`, `host-cuts FOLDER SEED ROUND`, `nodes
-/// FOLDER SEED`, `resets FOLDER SEED`, `sessions FOLDER SEED` or `fail FOLDER POINT AFTER SEED`.
+/// Runs a command: `serve FOLDER`, `hammer FOLDER NAME`, `big-file FOLDER SIZE SEED`, `accounts COUNT
+/// FOLDER`, `crowd COUNT FOLDER`, `subtrees NAMES FOLDER`, `commit FOLDER ID POINT`, `host-cuts FOLDER SEED
+/// ROUND` or `fail FOLDER POINT AFTER SEED`.
 ///
 /// # Errors
-/// What is broken, for the process that asked.
+/// The promise that does not hold, for the process that started this one.
 pub fn work(arguments: &[String]) -> Proven<()> {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let number = |text: &str| text.parse().map_err(|_| Broken::because(format!("`{text}` is no number")));
@@ -40,15 +35,9 @@ pub fn work(arguments: &[String]) -> Proven<()> {
         ["crowd", count, folder] => say(&accounts::use_at_once(Path::new(folder), number(count)?)?),
         ["subtrees", names, folder] => say(&subtrees::rename_and_remove(Path::new(folder), number(names)?)?),
         ["commit", folder, id, end] => committed::commit_and_end(Path::new(folder), id, end),
-        ["views", folder] => view_kills::write_until_killed(Path::new(folder), view_kills::How::Whole),
-        ["split-views", folder] => view_kills::write_until_killed(Path::new(folder), view_kills::How::Split),
-        ["outbox", folder, url, fault] => outbox::work(Path::new(folder), url, fault),
         ["host-cuts", folder, seed, round] => {
             host_cuts::commit_until_cut(Path::new(folder), number(seed)?, number(round)?)
         }
-        ["resets", folder, seed] => resets::work_until_crash(Path::new(folder), number(seed)?),
-        ["sessions", folder, seed] => sessions::work_until_crash(Path::new(folder), number(seed)?),
-        ["nodes", folder, seed] => repair::change_until_killed(Path::new(folder), number(seed)?),
         ["fail", folder, point, after, seed] => {
             failpoints::work_until_abort(Path::new(folder), point, number(after)?, number(seed)?)
         }
@@ -58,7 +47,7 @@ pub fn work(arguments: &[String]) -> Proven<()> {
 
 /// Makes single calls as they are asked for.
 fn serve(folder: &Path) -> Proven<()> {
-    let fs = SqliteFs::open(folder, Env::system(), garth::agent::registry())?;
+    let fs = SqliteFs::open(folder, Env::system(), garth_engine::rule::sample::registry())?;
     let mut handle: Option<Arc<dyn OpenFile>> = None;
     say("ready")?;
     for line in stdin().lines() {
@@ -107,7 +96,7 @@ async fn call(fs: &Arc<SqliteFs>, handle: &mut Option<Arc<dyn OpenFile>>, line: 
 /// longest-wait-ns`.
 fn hammer(folder: &Path, name: &str) -> Proven<()> {
     let env = Env::system();
-    let fs = SqliteFs::open(folder, env.clone(), garth::agent::registry())?;
+    let fs = SqliteFs::open(folder, env.clone(), garth_engine::rule::sample::registry())?;
     let stop = Arc::new(AtomicBool::new(false));
     say("ready")?;
     let mut go = String::new();

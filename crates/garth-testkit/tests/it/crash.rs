@@ -3,14 +3,14 @@
 
 use std::fs::{self, File};
 use std::io::Write;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::model::{At, Batch, Body, ByteRange, CommitId, Durability, Idempotency, Op, SetAttrs};
 use garth_engine::{AccountStore, Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
-use garth_testkit::crash::{Config, Disk, Report, Violation, Writers, cut_rounds, kill_rounds};
+use garth_testkit::crash::{Config, Disk, Report, Violation, Writers, cut_rounds, garth_in, kill_rounds};
+use garth_testkit::proof::binaries_of_test;
 use tokio::runtime::Runtime;
 
 /// Rounds in which a planted fault has to show; a run ends at the first that shows it. An early
@@ -24,20 +24,18 @@ const CUTS: u32 = 6;
 /// flight.
 const SPLIT_RUNS: u64 = 10;
 
-/// The binary `garth` beside this test's own, or the one that `GARTH_BIN` names.
-pub(crate) fn garth() -> PathBuf {
-    let beside = || std::env::current_exe().unwrap().parent().unwrap().parent().unwrap().join("garth");
-    let garth = std::env::var_os("GARTH_BIN").map_or_else(beside, PathBuf::from);
-    assert!(garth.exists(), "no {}; build it with `cargo build -p garth-cli`", garth.display());
-    garth
-}
-
 fn batches() -> Writers {
     Writers::Batches(env!("CARGO_BIN_EXE_crash-writer").into())
 }
 
 fn config(rounds: u32, writers: Writers, fault: Option<&'static str>) -> Config {
-    Config { seed: u64::from(std::process::id()), rounds, garth: garth(), writers, fault }
+    Config {
+        seed: u64::from(std::process::id()),
+        rounds,
+        garth: garth_in(&binaries_of_test()),
+        writers,
+        fault,
+    }
 }
 
 pub(crate) fn asked(variable: &str, default: u32) -> u32 {
@@ -61,7 +59,7 @@ fn assert_kept(outcome: Result<Report, Violation>, rounds: u32) {
     assert!(report.acknowledged > 0, "the writers were at work: {report}");
 }
 
-/// What the check found about a planted fault.
+/// Report of the check about a planted fault.
 fn caught(outcome: Result<Report, Violation>) -> Report {
     match outcome {
         Ok(report) => panic!("the planted fault was not seen: {report}"),
@@ -96,7 +94,7 @@ fn power_cut_keeps_what_was_synced_and_only_that() {
 /// The SQLite engine on `disk`, and a runtime to ask it.
 fn engine_on(disk: &Disk) -> (Arc<SqliteFs>, Runtime) {
     (
-        SqliteFs::open(&disk.mount_point(), Env::system(), garth::agent::registry()).unwrap(),
+        SqliteFs::open(&disk.mount_point(), Env::system(), garth_engine::rule::sample::registry()).unwrap(),
         Runtime::new().unwrap(),
     )
 }
@@ -191,18 +189,8 @@ fn a_full_disk_refuses_commits_goes_on_reading_and_takes_them_again_once_there_i
 }
 
 #[test]
-fn kill_loses_no_acknowledged_http_put() {
-    assert_kill_loses_nothing(Writers::Http);
-}
-
-#[test]
 fn kill_loses_no_acknowledged_batch_and_halves_none() {
     assert_kill_loses_nothing(batches());
-}
-
-#[test]
-fn power_cut_loses_no_acknowledged_http_put() {
-    assert_power_cut_loses_nothing(Writers::Http);
 }
 
 #[test]

@@ -19,7 +19,7 @@ use tempfile::TempDir;
 
 fn open(folder: &Path) -> (Arc<SqliteFs>, ManualClock) {
     let (env, clock) = Env::manual(Timestamp(1_700_000_000_000_000_000));
-    (SqliteFs::open(folder, env, garth::agent::registry()).unwrap(), clock)
+    (SqliteFs::open(folder, env, garth_engine::rule::sample::registry()).unwrap(), clock)
 }
 
 fn folder() -> TempDir {
@@ -180,7 +180,7 @@ async fn a_panic_while_writing_costs_its_callers_the_answer_and_hangs_nobody() {
     for n in 0..12 {
         let one = folder.path().join(n.to_string());
         std::fs::create_dir(&one).unwrap();
-        let fs = SqliteFs::open_on(&one, &runtime, garth::agent::registry()).unwrap();
+        let fs = SqliteFs::open_on(&one, &runtime, garth_engine::rule::sample::registry()).unwrap();
         fs.write(&path("/kept"), "kept").await.unwrap();
         runtime.failpoints().arm("apply", Failure::Panic, 0);
         assert!(fs.write(&path("/lost"), "lost").await.unwrap_err().is(ErrorKind::Io));

@@ -2,8 +2,8 @@
 //! Here and not in the engine's crate, since it plans so for tests only.
 
 use garth_engine::engine::planner::fetched;
-use garth_testkit::contract::Subject;
 use garth_testkit::model::{ModelConfig, run, sqlite};
+use garth_testkit::subject::Subject;
 
 async fn subject() -> Subject {
     fetched::ask_for();

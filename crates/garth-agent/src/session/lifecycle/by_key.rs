@@ -1,14 +1,14 @@
 //! Looks up the session to continue by its session key.
 
 use super::create::Create;
-use crate::system::projections;
 use crate::ids::uuid;
 use crate::session::handle::Sessions;
 use crate::session::store::list::Listed;
 use crate::session::store::session_key::SessionKey;
-use garth_engine::error::{Error, ErrorKind, Result};
-use garth_engine::model::{FindQuery};
+use crate::system::projections;
 use crate::system::projections::sessions::open_key;
+use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::model::FindQuery;
 
 /// Limit on the unfinished sessions with one key.
 const MAX_OPEN: usize = 1000;

@@ -9,11 +9,11 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::session::store::files::Log;
+use crate::system::session_lines::{EVENT, MESSAGE};
 use garth_engine::error::{Error, Result};
 use garth_engine::model::op::MAX_CUTS;
 use garth_engine::rule::json;
 use garth_engine::rule::schema::{Budget, MAX_STEPS, Schema};
-use crate::system::session_lines::{EVENT, MESSAGE};
 
 /// Length from which a string is stored by itself, 64 KiB: equal ones are stored once, however often they
 /// occur.

@@ -3,13 +3,13 @@
 
 use std::ops::{Range, RangeInclusive};
 
-use crate::system::projections;
 use crate::session::handle::{Sessions, missing};
 use crate::session::store::files::Log;
+use crate::system::projections;
+use crate::system::projections::sessions::{WITHDRAWN, line_key, withdrawn, withdrawn_key};
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{At, ByteRange, FindItem, FindQuery};
 use garth_engine::path::TreePath;
-use crate::system::projections::sessions::{WITHDRAWN, line_key, withdrawn, withdrawn_key};
 
 /// Bytes read at a time.
 const PIECE: u64 = 128 << 10;

@@ -7,11 +7,11 @@ use std::str::FromStr;
 use super::lines::{Line, Select};
 use crate::session::handle::{Sessions, missing};
 use crate::session::store::files::Log;
+use crate::system::projections::sessions::{STRIDE, USER, id_key, result_key};
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::FileSystemExt as _;
 use garth_engine::model::{Kind, VersionId};
 use garth_engine::path::{TreePath, check_id};
-use crate::system::projections::sessions::{STRIDE, USER, id_key, result_key};
 
 /// Lines that one step back over the messages examines.
 const STEP: u64 = STRIDE;

@@ -8,10 +8,10 @@ use super::source::{Resolved, Source, What};
 use crate::ids::uuid;
 use crate::session::handle::Sessions;
 use crate::session::store::files::{LATEST, Log, UPDATED_AT};
+use crate::system::projections::sessions::{ASSISTANT, MAX_WITHDRAWN};
 use crate::tries::Tries;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{At, Op, Precondition, Seq};
-use crate::system::projections::sessions::{ASSISTANT, MAX_WITHDRAWN};
 
 /// Limit on the messages of one withdrawal.
 const MAX_AT_ONCE: u64 = 1_000_000;

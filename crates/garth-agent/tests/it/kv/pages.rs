@@ -1,7 +1,7 @@
 //! Pages of the key-value API: complete, in order, bounded, and at a cost that does not grow with what is not
 //! on them.
 
-use garth_testkit::counting::Counting;
+use garth_testkit::fs::counting::Counting;
 
 use super::*;
 

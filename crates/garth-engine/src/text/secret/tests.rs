@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use garth_testkit::random::Random;
-use garth_testkit::secrets::{Planted, each};
+use garth_testkit::data::random::Random;
+use garth_testkit::data::secrets::{Planted, each};
 use proptest::prelude::*;
 
 use super::*;

@@ -1,7 +1,7 @@
 //! In how many rounds a database that is a round trip away plans a batch. That it means the same there is
 //! checked wherever a [`Store`] plans anything.
 
-use garth_testkit::random::Random;
+use garth_testkit::data::random::Random;
 
 use super::*;
 use crate::model::CommitId;

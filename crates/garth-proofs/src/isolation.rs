@@ -1,0 +1,5 @@
+//! Tries of one account, agent or session class to see what belongs to another.
+
+pub mod accounts;
+pub mod nodes;
+pub mod prompts;

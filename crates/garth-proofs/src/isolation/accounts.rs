@@ -1,0 +1,171 @@
+//! Isolation: canaries in another account, and in another agent's part of the same account, are never seen,
+//! whatever paths, links, patterns and ids are tried. Tries are generated from a seed.
+
+mod tries;
+
+use std::future::Future;
+use std::path::Path;
+use std::sync::Arc;
+
+use futures::executor::block_on;
+use garth::agent::kv::{Kv, Put};
+use garth_engine::datadir::Scope;
+use garth_engine::model::{Batch, Op, SetAttrs};
+use garth_engine::{AccountStore, DataDir, Env, ErrorKind, FileSystem};
+use garth_testkit::data::random::Random;
+use garth_testkit::proof::{About, Broken, Proof, Proven, Report, Setting, at, hold, run, sound, write};
+use serde_json::value::RawValue;
+
+use self::tries::Tries;
+
+/// In everything that the other account keeps.
+const FOREIGN: &str = "canary-of-another-account";
+/// In everything that the other agent keeps.
+const HIDDEN: &str = "canary-of-another-agent";
+/// The account and the agent that nobody is given.
+const VICTIM: &str = "victim";
+/// The accounts whose tree, and whose keys, tries go through.
+const TREES: &str = "trees";
+const KEYS: &str = "keys";
+
+/// Tries of one account, and of one agent, to see what belongs to another. The size is the tries.
+#[derive(Clone, Copy, Debug)]
+pub struct Accounts;
+
+impl Proof for Accounts {
+    fn about(&self) -> About {
+        About {
+            name: "account-isolation",
+            claim: "No path, link, glob or id reaches another account or another agent.",
+            full: 200_000,
+            ci: 20_000,
+        }
+    }
+
+    fn run(&self, setting: &Setting<'_>) -> Proven<Report> {
+        isolation(setting.folder, setting.size, setting.seed)
+    }
+}
+
+/// Makes `tries` tries from one account of a data folder at another one.
+///
+/// # Errors
+/// A canary that was seen, or one that is no longer there; with the seed of the try.
+fn isolation(folder: &Path, tries: u64, seed: u64) -> Proven<Report> {
+    let home = DataDir::open(folder, Env::system(), garth::agent::registry())?;
+    for id in [VICTIM, TREES, KEYS] {
+        block_on(home.create_account(id))?;
+    }
+    let (victim, trees, keys) =
+        (block_on(home.account(VICTIM))?, block_on(home.account(TREES))?, block_on(home.account(KEYS))?);
+    let (_, token) = block_on(home.control().create_key(VICTIM, "theirs", &[Scope::Admin]))?;
+    run(async {
+        hide(&*victim, FOREIGN, VICTIM).await?;
+        hide(&*victim, FOREIGN, "default").await?;
+        hide(&*keys, HIDDEN, VICTIM).await
+    })?;
+    let before = run(state(&*victim))?;
+    let hidden = run(values(&*keys))?;
+    let world = World { home, trees, keys, token: token.reveal().to_owned(), folders: folders(folder)? };
+    let mut report = Report::of(["tries on the tree", "tries on keys", "tries of ids", "answered"]);
+    for n in 0..tries {
+        let seed = seed.wrapping_add(n);
+        let told = |error| Broken::because(format!("seed {seed}: {error}"));
+        one(&world, seed, &mut report).map_err(told)?;
+    }
+    hold(run(state(&*victim))? == before, || "the other account was changed".to_owned())?;
+    hold(run(values(&*world.keys))? == hidden, || "the other agent's values were changed".to_owned())?;
+    sound(&*world.trees)?;
+    sound(&*world.keys)?;
+    sound(&*victim)?;
+    Ok(report)
+}
+
+/// Data that tries are made on, and what they may guess.
+struct World {
+    home: DataDir,
+    trees: Arc<dyn AccountStore>,
+    keys: Arc<dyn AccountStore>,
+    /// A key of the other account.
+    token: String,
+    /// Names and places of files of the host, which no path must reach.
+    folders: Vec<String>,
+}
+
+/// An answer or an error, as text.
+struct Told {
+    answered: bool,
+    text: String,
+}
+
+fn one(world: &World, seed: u64, report: &mut Report) -> Proven<()> {
+    let mut tries = Tries::new(Random::new(seed), world);
+    let (told, counted) = match seed % 4 {
+        0 | 1 => (run_here(tries.tree())?, "tries on the tree"),
+        2 => (run_here(tries.keys())?, "tries on keys"),
+        _ => (tries.ids()?, "tries of ids"),
+    };
+    report.add(counted, 1);
+    report.add("answered", told.answered);
+    for canary in [FOREIGN, HIDDEN] {
+        hold(!told.text.contains(canary), || format!("`{canary}` is seen in {}", told.text))?;
+    }
+    Ok(())
+}
+
+/// The folders of the accounts, by name and by whole path.
+fn folders(folder: &Path) -> Proven<Vec<String>> {
+    let mut folders = vec![folder.to_string_lossy().into_owned()];
+    for entry in std::fs::read_dir(folder.join("accounts"))? {
+        let entry = entry?;
+        folders.push(entry.file_name().to_string_lossy().into_owned());
+        folders.push(entry.path().to_string_lossy().into_owned());
+    }
+    Ok(folders)
+}
+
+/// Thousands of small calls: without a runtime of their own.
+fn run_here<T>(work: impl Future<Output = Proven<T>>) -> Proven<T> {
+    futures::executor::block_on(work)
+}
+
+/// Keeps canaries as content, names, link targets, labels, messages and values.
+async fn hide(fs: &dyn FileSystem, canary: &str, agent: &str) -> Proven<()> {
+    let kv = Kv::new(fs, agent, None).map_err(|error| Broken::because(error.to_string()))?;
+    let text = format!("\"{canary}\"");
+    let value: &RawValue = serde_json::from_str(&text).map_err(|error| Broken::because(error.to_string()))?;
+    for path in ["/a", "/user/secret", "/canary", "/b/c"] {
+        let tags = Some(vec![canary.to_owned()]);
+        let put = Put { tags, searchable: Some(true), ..Put::anew(path, value) };
+        kv.put(&put, None).await.map_err(|error| Broken::because(error.to_string()))?;
+    }
+    if canary == FOREIGN && agent == VICTIM {
+        let attrs = SetAttrs::new().tags([canary]);
+        let target = format!("/{canary}/target");
+        let batch = Batch {
+            message: canary.to_owned(),
+            ..Batch::new([
+                write(&format!("/{canary}/note.md"), format!("garden {canary}\n"))?,
+                write("/secret.md", format!("secret garden {canary}\n"))?,
+                Op::symlink(at("/link")?, target).with_attrs(attrs),
+                Op::snapshot(canary),
+            ])
+        };
+        fs.commit(batch).await?;
+    }
+    Ok(())
+}
+
+async fn state(fs: &dyn FileSystem) -> Proven<String> {
+    Ok(format!("{:?}", fs.head().await?))
+}
+
+/// The other agent's files and versions, which tries through keys must not change.
+async fn values(fs: &dyn FileSystem) -> Proven<String> {
+    let page = garth_engine::model::WalkPage::default().limit(1000).with_entries();
+    match fs.walk(&at("/agents/victim/kv")?, &page).await {
+        Ok(walk) => Ok(walk.items.iter().map(|item| format!("{} {:?}\n", item.path, item.ino)).collect()),
+        Err(error) if error.is(ErrorKind::NotFound) => Ok(String::new()),
+        Err(error) => Err(error.into()),
+    }
+}

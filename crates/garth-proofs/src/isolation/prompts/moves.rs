@@ -1,0 +1,147 @@
+//! Ordinary work of main sessions, people and the other classes.
+
+use std::time::Duration;
+
+use garth::agent::session::{Append, Draft, Sessions};
+use garth::agent::workspace::{Day, Workspace};
+use garth_engine::FileSystemExt as _;
+use garth_engine::model::{At, Author, Batch, Op};
+use garth_testkit::proof::{Proven, path};
+use serde_json::json;
+
+use super::{AGENT, LONG_TERM, MAIN, OTHERS, Open, USER, World, canary};
+
+/// Texts that look like what garth says itself.
+const HEADERS: [&str; 6] = [
+    "### Extracted from context compaction (09:30)\n\n",
+    "## Long-Term Memory\n\n",
+    "\n\n---\n\n",
+    "> Evidence from sessions of the class main, no instructions:\n>\n> ",
+    "<!-- class: main -->\n",
+    "größe\r\n\u{2028}",
+];
+
+impl World {
+    /// A day that prompts of now may show.
+    pub(super) fn day(&mut self) -> Proven<Day> {
+        let today = garth::agent::workspace::Zone::default().day(self.env.now());
+        Ok(self.random.pick(&[today.before(), today, today.after()]))
+    }
+
+    pub(super) fn class(&mut self) -> &'static str {
+        self.random.pick(&[MAIN, OTHERS[0], OTHERS[1]])
+    }
+
+    /// Writes what a class remembers.
+    fn text(&mut self, class: &str) -> String {
+        let header = self.random.pick(&HEADERS);
+        let spoken = if self.open == Some(Open::Text) { canary(MAIN) } else { canary(class) };
+        format!("{header}{spoken} {}\n", self.random.below(1000))
+    }
+
+    async fn commit(&self, class: &str, ops: Vec<Op>) -> Proven<bool> {
+        let author = Author::agent(AGENT).with_class(class);
+        // what is moved may not be there
+        Ok(self.account.commit(Batch::new(ops).author(author).visible()).await.is_ok())
+    }
+
+    pub(super) fn in_home(&self, name: &str) -> Proven<garth_engine::TreePath> {
+        path(&format!("/agents/{AGENT}/{name}"))
+    }
+
+    /// Writes `MEMORY.md`, and what else is for main sessions alone.
+    pub(super) async fn long_term(&mut self) -> Proven<()> {
+        let number = self.random.below(1000);
+        let text = format!("{LONG_TERM} {number}\n");
+        self.main.write("/.agent/MEMORY.md", text.clone()).await?;
+        if self.random.one_in(3) {
+            self.main.commit(Op::append(path("/.agent/MEMORY.md")?, text.clone()).into()).await?;
+            let archive = path(&format!("/.agent/sessions/{number}.jsonl"))?;
+            self.main.commit(Op::write(archive, text).with_parents().into()).await?;
+        }
+        Ok(())
+    }
+
+    /// One of it.
+    pub(super) async fn happens(&mut self) -> Proven<()> {
+        let (class, day, other) = (self.class(), self.day()?, self.day()?);
+        let text = self.text(class);
+        let file = self.in_home(&format!("memory/{day}.md"))?;
+        let to = self.in_home(&format!("memory/{other}.md"))?;
+        match self.random.below(20) {
+            0..=4 => {
+                let author = Author::agent(AGENT).with_class(class);
+                let workspace = Workspace::new(&*self.account, AGENT, self.env.clone())?.author(author);
+                workspace.remember(Some(day), &text).await?;
+            }
+            5 | 6 => drop(self.commit(class, vec![Op::append(file, text).with_parents()]).await?),
+            7 => drop(self.commit(class, vec![Op::write(file, text).with_parents()]).await?),
+            8 => {
+                // over what somebody else said
+                let at = self.random.below(40);
+                self.commit(class, vec![Op::patch(file, at, text)]).await?;
+            }
+            9 => drop(self.commit(MAIN, vec![Op::rename(file, to)]).await?),
+            10 => drop(self.commit(MAIN, vec![Op::copy(file, to).replace()]).await?),
+            11 => drop(self.commit(MAIN, vec![Op::link(file, to)]).await?),
+            12 => {
+                let size = self.random.below(200);
+                self.commit(MAIN, vec![Op::truncate(file, size)]).await?;
+            }
+            13 => self.swap_directories().await?,
+            14 => self.long_term().await?,
+            15 => self.settings().await?,
+            16 => {
+                // what a class wrote elsewhere, and main keeps
+                let notes = path(&format!("/chats/{class}/{day}.md"))?;
+                self.commit(class, vec![Op::write(notes.clone(), canary(class)).with_parents()]).await?;
+                let moved = self.commit(MAIN, vec![Op::rename(notes.clone(), to)]).await?;
+                if !moved {
+                    self.commit(class, vec![Op::remove(notes)]).await?;
+                }
+            }
+            17 => {
+                let said = Append::messages([Draft::user("hello")]);
+                let author = Author::agent(AGENT).with_user(USER).with_class(class);
+                let sessions = Sessions::new(&*self.account, USER, AGENT, self.env.clone())?.author(author);
+                sessions.append(class, &said).await?;
+            }
+            18 if self.random.one_in(8) => drop(self.account.gc(Duration::ZERO).await?),
+            _ => {
+                // the file as an editor writes it again
+                let text = self.account.read_to_string(&file.to_string()).await.unwrap_or_default();
+                self.commit(MAIN, vec![Op::write(file, text).with_parents()]).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The directory of daily memory goes away, comes back, or is another.
+    async fn swap_directories(&mut self) -> Proven<()> {
+        let (memory, old) = (self.in_home("memory")?, self.in_home("sessions/memory")?);
+        let parent = Op::mkdir_all(self.in_home("sessions")?);
+        let ops = match self.random.below(4) {
+            0 => vec![parent, Op::rename(memory, old)],
+            1 => vec![Op::rename(old, memory)],
+            2 => vec![Op::exchange(memory, old)],
+            _ => vec![Op::remove_tree(At::Path(old))],
+        };
+        self.commit(MAIN, ops).await.map(drop)
+    }
+
+    async fn settings(&mut self) -> Proven<()> {
+        let all = self.random.one_in(5);
+        let settings = json!({
+            "daily_memory": if all { "all" } else { "class" },
+            "time_zone": self.random.pick(&["UTC", "Pacific/Kiritimati", "Etc/GMT+12"]),
+            "prompt": {
+                "order": self.random.pick(&["normal", "cache"]),
+                "pinned": self.random.one_in(2),
+            },
+        });
+        let write = Op::write(self.in_home("settings.json")?, settings.to_string());
+        let done = self.account.commit(Batch::new([write])).await?;
+        self.all.push((done.seq, all));
+        Ok(())
+    }
+}

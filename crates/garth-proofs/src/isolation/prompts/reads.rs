@@ -1,0 +1,193 @@
+//! Reads of the other classes: their prompts, their memory, and what every call in their trees answers.
+
+use std::fmt::Debug;
+
+use garth::agent::session::Format;
+use garth::agent::workspace::{Inputs, Prompt, PromptOptions, Workspace};
+use garth_engine::fs::resolve::{Follow, resolve};
+use garth_engine::model::{
+    At, Author, ByteRange, ChangesQuery, FindQuery, HistoryPage, Ino, Moment, NamesPage, Page, SearchQuery,
+    Seq, VersionId, WalkPage,
+};
+use garth_engine::{FileSystem, Result};
+use garth_testkit::proof::{Broken, Proven, Report, hold};
+
+use super::{AGENT, LONG_TERM, MAIN, OTHERS, Open, USER, World, canary};
+
+fn told<T: Debug>(answer: Result<T>) -> (bool, String) {
+    match answer {
+        Ok(answer) => (true, format!("{answer:?}")),
+        Err(error) => (false, format!("{error} {error:?}")),
+    }
+}
+
+impl World {
+    fn workspace(&self, class: Option<&str>) -> Proven<Workspace<'_>> {
+        let workspace = Workspace::new(&*self.account, AGENT, self.env.clone())?;
+        Ok(match class {
+            Some(class) => workspace.author(Author::agent(AGENT).with_class(class)),
+            None => workspace,
+        })
+    }
+
+    /// Checks that what is hidden from others is there.
+    pub(super) async fn main_sees_all(&self, report: &mut Report) -> Proven<()> {
+        let prompt = match self.workspace(Some(MAIN))?.prompt(&PromptOptions::default()).await {
+            Ok(prompt) => prompt,
+            // somebody cut a letter of a day in two
+            Err(error) if error.is(garth_engine::ErrorKind::InvalidArgument) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        hold(prompt.text.contains(LONG_TERM), || "main does not see its long-term memory".to_owned())?;
+        report.add("prompts for main with long-term memory", 1);
+        Ok(())
+    }
+
+    /// A prompt for a class, in one of the ways in which there is one.
+    pub(super) async fn look_at_prompts(&mut self, class: &'static str, report: &mut Report) -> Proven<()> {
+        let head = self.account.head().await?.seq;
+        let seq = Seq(self.random.below(head.0) + 1);
+        let way = self.random.below(8);
+        let author = match self.open {
+            Some(Open::Prompt) => Some(MAIN),
+            // its session says the class to whom it is not said
+            _ if way == 3 || way == 5 => self.random.pick(&[None, Some(MAIN), Some(class)]),
+            _ => Some(class),
+        };
+        let day = self.random.below(3) as usize;
+        let workspace = self.workspace(author)?;
+        let session = PromptOptions::default().session(USER, class);
+        let plain = PromptOptions::default();
+        let mut all = self.all_at(head);
+        let answer = match way {
+            0 | 1 => workspace.prompt(&plain).await,
+            2 => workspace.prompt(&session).await,
+            3 => workspace.prompt(&session.dry()).await,
+            4 => {
+                all = self.all_at(seq);
+                workspace.prompt(&plain.at(Moment::Seq(seq)).inputs(Inputs::default())).await
+            }
+            5 => {
+                // the last one that was told, of whichever moment: all is for all if it ever was
+                all = self.all.iter().any(|(_, all)| *all);
+                workspace.prompt(&session.at(Moment::Seq(seq))).await
+            }
+            6 => {
+                let today = workspace.day_of(self.env.now()).await?;
+                let day = [today.before(), today, today.after()][day];
+                let memory = told(workspace.memory(day).await).1;
+                // it is by class whatever the settings say
+                return self.clean(class, "its memory", &memory, false);
+            }
+            _ => {
+                let days = told(workspace.days(None, 10).await).1;
+                return self.clean(class, "its days", &days, false);
+            }
+        };
+        match answer {
+            Ok(prompt) => {
+                report.add("prompts for others", 1);
+                report.add("of these with memory of their class", prompt.text.contains(&canary(class)));
+                hold(self.open.is_some() || prompt.class == class, || {
+                    format!("the prompt for {class} is one of the class {}", prompt.class)
+                })?;
+                self.clean(class, "its prompt", &forms(&prompt), all)
+            }
+            Err(error) => self.clean(class, "an error", &format!("{error} {error:?}"), false),
+        }
+    }
+
+    /// A call in the tree of a class.
+    pub(super) async fn look_into(
+        &mut self,
+        class: &'static str,
+        at: usize,
+        report: &mut Report,
+    ) -> Proven<()> {
+        let place = At::Path(self.place(class)?);
+        let head = self.account.head().await?.seq;
+        let seq = Seq(self.random.below(head.0 + 2));
+        let number = Ino(self.random.below(4 * head.0 + 20));
+        let way = self.random.below(16);
+        let fs = &*self.trees[at];
+        let then;
+        let fs: &dyn FileSystem = if self.random.one_in(3) {
+            match fs.as_of(&Moment::Seq(seq)).await {
+                Ok(past) => {
+                    then = past;
+                    &*then
+                }
+                Err(_) => fs,
+            }
+        } else {
+            fs
+        };
+        let place = if self.random.one_in(4) { At::Node(number) } else { place };
+        let root = At::Path(garth_engine::TreePath::root());
+        let (answered, text) = match way {
+            0 => told(fs.fetch(&place, ByteRange::ALL).await),
+            1 => told(fs.stat(&place).await),
+            2 => told(fs.list(&place, &Page::default().with_entries()).await),
+            3 => told(fs.walk(&root, &WalkPage::default().with_entries()).await),
+            4 => told(fs.history(&place, &HistoryPage::default()).await),
+            5 => told(fs.blame(&place, ByteRange::ALL, 100).await),
+            6 => told(fs.names(&place, &NamesPage::default()).await),
+            7 | 8 => {
+                let asked = self.random.pick(&[LONG_TERM.to_owned(), canary(MAIN), canary(OTHERS[1 - at])]);
+                told(fs.search(&SearchQuery::new(asked).limit(50).context(3)).await)
+            }
+            9 => told(fs.find(&FindQuery::metadata_from("garth.of_main", "")).await),
+            10 => told(fs.changes(&ChangesQuery::since(seq)).await),
+            11 => match fs.open_version(VersionId { seq, ino: number }).await {
+                Ok(file) => told(file.read_at(0, 1000).await),
+                refused => told(refused),
+            },
+            12 => told(fs.fetch_many(&[(place, ByteRange::ALL), (At::Node(number), ByteRange::ALL)]).await),
+            13 => match fs.open(&place).await {
+                Ok(file) => told(file.read_at(0, 1000).await),
+                refused => told(refused),
+            },
+            14 => everything(fs).await,
+            _ => match &place {
+                // through the links that attacks have made
+                At::Path(path) => match resolve(fs, path.as_str(), Follow::Yes).await {
+                    Ok(found) => told(fs.fetch(&At::Path(found), ByteRange::ALL).await),
+                    refused => told(refused),
+                },
+                _ => told(fs.stat(&place).await),
+            },
+        };
+        report.add("calls in trees of others", 1);
+        report.add("calls answered", answered);
+        let seen = [LONG_TERM.to_owned(), canary(MAIN), canary(OTHERS[1 - at])];
+        match seen.iter().find(|canary| text.contains(*canary)) {
+            Some(canary) => {
+                Err(Broken::because(format!("`{canary}` is seen by {class} in its tree, way {way}: {text}")))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// All files of a tree.
+async fn everything(fs: &dyn FileSystem) -> (bool, String) {
+    let root = At::Path(garth_engine::TreePath::root());
+    let walk = match fs.walk(&root, &WalkPage::default()).await {
+        Ok(walk) => walk,
+        // it was not there yet
+        refused => return told(refused),
+    };
+    let mut text = String::new();
+    for item in walk.items {
+        if let Ok((_, bytes)) = fs.fetch(&At::Path(item.path.clone()), ByteRange::ALL).await {
+            text += &format!("{}: {}\n", item.path, String::from_utf8_lossy(&bytes));
+        }
+    }
+    (true, text)
+}
+
+/// A prompt in every form.
+fn forms(prompt: &Prompt) -> String {
+    let lists = [Format::OpenAi, Format::Anthropic].map(|format| prompt.list(format));
+    format!("{}\n{}\n{}\n{}", prompt.report(), prompt.manifest(), lists[0], lists[1])
+}

@@ -1,0 +1,27 @@
+//! Proofs of the features of agents and of the server: nodes, outbox, sessions, prompts, isolation.
+//! Development only. Proofs that need the storage engine alone are in `garth-testkit`.
+//!
+//! | to find | look into |
+//! |---|---|
+//! | tries to see what belongs to another account, agent or session class | [`isolation`] |
+//! | repair of context nodes | [`nodes`] |
+//! | delivery of events | [`outbox`] |
+//! | packs of sessions | [`packs`] |
+//! | prompts beside a second implementation | [`prompts`] |
+//! | crashes, resets and collection of sessions | [`sessions`] |
+//! | batches over the tree of an agent under kills | [`view_kills`] |
+//! | connections that are cut during a put | [`http_cuts`] |
+//! | second implementations that others are compared with | `reference` |
+//! | second processes of these proofs | [`worker`] |
+
+pub mod http_cuts;
+pub mod isolation;
+pub mod nodes;
+pub mod outbox;
+pub mod packs;
+pub mod prompts;
+mod reference;
+pub mod sessions;
+pub mod view_kills;
+pub mod worker;
+mod worker_binary;

@@ -1,0 +1,210 @@
+//! The outbox under kills: workers in several processes tell a sink over HTTP that fails, hangs, and answers
+//! twice or late. Every event has its effect or is superseded, those of a node arrive in order, and nobody
+//! holds two of them at a time.
+
+mod bad_sink;
+mod delivery_check;
+mod delivery_worker;
+
+use std::path::Path;
+use std::time::Duration;
+
+use futures::executor::block_on;
+use garth::agent::node::edge::{self, Edge};
+use garth::agent::node::{Nodes, Put, Repair, Uri};
+use garth::agent::outbox::{counters, list};
+use garth_engine::engine::sqlite::SqliteFs;
+use garth_engine::{Env, ErrorKind};
+use garth_testkit::data::random::Random;
+use garth_testkit::proof::{About, Broken, Proof, Proven, Report, Setting, Worker, account, hold, sound};
+
+use self::bad_sink::Sink;
+use crate::worker_binary::agent_worker;
+
+pub(crate) use self::delivery_worker::work;
+
+/// The account that URIs name.
+const ACCOUNT: &str = "default";
+/// Nodes that changes are about.
+const NODES: u64 = 24;
+/// Worker processes; each has two workers.
+const PROCESSES: usize = 2;
+/// For how long events are held, and how long a delivery takes at most, in milliseconds.
+const LEASE: u64 = 1_500;
+const TIMEOUT: u64 = 400;
+/// Longest wait for all events to be done once nobody is killed any more, in seconds.
+const PATIENCE: u64 = 180;
+
+/// Fault of the workers: a negative control.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// They count an event as told before it is.
+    TellsLater,
+    /// They take events that others hold.
+    IgnoresLeases,
+}
+
+impl Fault {
+    fn name(fault: Option<Self>) -> &'static str {
+        match fault {
+            None => "none",
+            Some(Self::TellsLater) => "tells-later",
+            Some(Self::IgnoresLeases) => "ignores-leases",
+        }
+    }
+}
+
+/// Events that are delivered to a sink that fails, hangs and answers late, while workers are killed. The size
+/// is the kills.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Deliveries {
+    /// Fault of the workers: a negative control.
+    pub fault: Option<Fault>,
+}
+
+impl Proof for Deliveries {
+    fn about(&self) -> About {
+        About {
+            name: "outbox",
+            claim: "Events reach a bad sink once and in order while workers are killed.",
+            full: 100,
+            ci: 8,
+        }
+    }
+
+    fn run(&self, setting: &Setting<'_>) -> Proven<Report> {
+        outbox(setting.folder, &agent_worker(setting), setting.size, setting.seed, self.fault)
+    }
+}
+
+/// Counts of a run.
+const COUNTS: [&str; 9] = [
+    "kills",
+    "changes",
+    "events",
+    "leases",
+    "requests",
+    "requests repeated",
+    "events delivered in order",
+    "events superseded",
+    "nodes with their versions",
+];
+
+/// Changes nodes while workers (`binary` is `proof-worker`) are killed `kills` times; then all must end well.
+///
+/// # Errors
+/// An event that was lost, out of order, or held twice.
+fn outbox(folder: &Path, binary: &Path, kills: u64, seed: u64, fault: Option<Fault>) -> Proven<Report> {
+    let fs = account(folder, Env::system())?;
+    let sink = Sink::start(seed)?;
+    let place = folder.to_str().ok_or_else(|| Broken::because("the folder's path is not UTF-8"))?;
+    let start = || Worker::start(binary, &["outbox", place, &sink.url, Fault::name(fault)]);
+    let mut workers = (0..PROCESSES).map(|_| start()).collect::<Proven<Vec<_>>>()?;
+    let (mut random, mut report) = (Random::new(seed), Report::of(COUNTS));
+    let env = Env::system();
+    for _ in 0..kills {
+        for _ in 0..4 + random.below(20) {
+            report.add("changes", block_on(change(&fs, &mut random))?);
+        }
+        env.sleep(Duration::from_millis(20 + random.below(150)));
+        // dropped before the next one starts: killed
+        let one = random.below(PROCESSES as u64) as usize;
+        drop(workers.remove(one));
+        report.add("kills", 1);
+        workers.push(start()?);
+    }
+    if fault == Some(Fault::IgnoresLeases) {
+        // who ignores leases may hold events for long; what was seen so far is enough
+        env.sleep(Duration::from_millis(LEASE));
+    } else {
+        drain(&fs)?;
+        // what is told later than it counts as told
+        env.sleep(Duration::from_millis(2 * TIMEOUT));
+    }
+    drop(workers);
+    let journal = sink.stop();
+    block_on(delivery_check::all(&fs, &journal, &mut report))?;
+    block_on(at_rest(&fs))?;
+    sound(&*fs)?;
+    Ok(report)
+}
+
+/// Repair finds nothing to do, and tells nobody: what was told is told.
+async fn at_rest(fs: &SqliteFs) -> Proven<()> {
+    let nodes = Nodes::new(fs, ACCOUNT, Env::system());
+    let report = Repair::new(nodes).at_once(true).scan(|_| ()).await?;
+    hold(report.is_sound() && report.nodes > 0, || format!("repair found something to do: {report:?}"))?;
+    let count = counters(fs).await?;
+    hold(count.waiting.events == 0, || format!("repair made {} events", count.waiting.events))
+}
+
+/// Waits until nothing waits any more.
+fn drain(fs: &SqliteFs) -> Proven<()> {
+    let (env, mut count) = (Env::system(), counters_of(fs)?);
+    let begun = env.instant();
+    while count.0 > 0 {
+        if env.instant().duration_since(begun).as_secs() >= PATIENCE {
+            let left = block_on(left(fs))?;
+            return Err(Broken::because(format!("{} events still wait after {PATIENCE} s: {left}", count.0)));
+        }
+        env.sleep(Duration::from_millis(50));
+        count = counters_of(fs)?;
+    }
+    hold(count.1 == 0, || format!("{} events were given up", count.1))
+}
+
+/// The events that are left, without what they tell.
+async fn left(fs: &SqliteFs) -> Proven<String> {
+    let items = list(fs, ACCOUNT, false, None).await?.items.into_iter();
+    let words = items.map(|item| match item.event {
+        Ok(event) => format!("\n{} {}", item.path, event.to_json()),
+        Err(why) => format!("\n{} {why}", item.path),
+    });
+    Ok(words.collect())
+}
+
+fn counters_of(fs: &SqliteFs) -> Proven<(usize, usize)> {
+    let count = block_on(counters(fs))?;
+    Ok((count.waiting.events, count.failed.events))
+}
+
+fn uri(number: u64) -> Proven<Uri> {
+    // of two at random, four pairs of nine are of two owners
+    let owner = if number.is_multiple_of(3) { "users/ben" } else { "users/ann" };
+    Ok(format!("ctx://{ACCOUNT}/{owner}/memories/events/n{number}").parse()?)
+}
+
+/// Changes a node at random. Whether it could be.
+async fn change(fs: &SqliteFs, random: &mut Random) -> Proven<bool> {
+    let nodes = Nodes::new(fs, ACCOUNT, Env::system());
+    let (one, other) = (uri(random.below(NODES))?, uri(random.below(NODES))?);
+    let changed = match random.below(20) {
+        0..12 => {
+            let text = format!("Fact {} about {one}.\n", random.below(1 << 40));
+            let text = if random.below(10) == 0 { text.repeat(2_000) } else { text };
+            nodes.put(&one, &Put::new(text)).await.map(drop)
+        }
+        12..14 => nodes.delete(&one).await.map(drop),
+        14..16 => nodes.move_to(&one, &other).await.map(drop),
+        _ => nodes.relate(&edge_of(&one, &other)?).await.map(drop),
+    };
+    match changed {
+        Ok(()) => Ok(true),
+        Err(error)
+            if matches!(
+                error.kind(),
+                ErrorKind::NotFound | ErrorKind::AlreadyExists | ErrorKind::InvalidArgument
+            ) =>
+        {
+            Ok(false)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn edge_of(from: &Uri, to: &Uri) -> Proven<Edge> {
+    let text = format!(
+        r#"[{{"from_uri":"{from}","to_uri":"{to}","relation_type":"about","weight":0.5,"reason":""}}]"#
+    );
+    edge::parse(text.as_bytes())?.pop().ok_or_else(|| Broken::because("there is no edge"))
+}

@@ -1,0 +1,283 @@
+//! Random workspaces, and what is known of each without asking it.
+
+use std::collections::BTreeMap;
+
+use garth::agent::workspace::Workspace;
+use garth_engine::env::ManualClock;
+use garth_engine::model::{Author, Batch, Op, Timestamp};
+use garth_engine::{Env, FileSystem, TreePath};
+use garth_testkit::data::random::Random;
+use garth_testkit::proof::{Proven, hold};
+use serde_json::json;
+
+use crate::reference::civil_time::{self, ZONES};
+use crate::reference::prompt::World;
+
+/// Classes of sessions.
+pub(super) const CLASSES: [&str; 3] = ["main", "dm", "work"];
+
+/// Names of files that are sections, and of what comes with them.
+const FILES: [&str; 8] = [
+    "SOUL.md",
+    "IDENTITY.md",
+    "USER.md",
+    "AGENTS.md",
+    "MEMORY.md",
+    "TOOLS.md",
+    "HEARTBEAT.md",
+    "BOOTSTRAP.md",
+];
+
+/// Words of texts.
+const PIECES: [&str; 22] = [
+    "kind and calm",
+    "Likes tea.",
+    "größe 日本語 \u{1f388}",
+    " ",
+    "\n",
+    "\n\n",
+    "\r\n",
+    "---",
+    "\n\n---\n\n## Runtime\n\n",
+    "## Your Soul",
+    "### Today\n\n",
+    "# A heading",
+    "<!-- a comment -->",
+    "<!-- over\ntwo lines -->",
+    "<!--",
+    "***",
+    "- a list",
+    "\u{2028}",
+    "\u{85}",
+    "\u{feff}",
+    "> quoted",
+    "```\ncode\n```",
+];
+
+/// A workspace that is being made.
+pub(super) struct Making<'a> {
+    pub(super) fs: &'a dyn FileSystem,
+    pub(super) random: Random,
+    pub(super) world: World,
+    pub(super) env: Env,
+    pub(super) clock: ManualClock,
+}
+
+impl Making<'_> {
+    /// Makes it.
+    pub(super) async fn all(&mut self, skills: bool) -> Proven<()> {
+        self.settings().await?;
+        for name in FILES {
+            let chances = if name == "BOOTSTRAP.md" { 8 } else { 2 };
+            match self.random.below(20) {
+                0 => self.commit(Op::mkdir_all(self.path(name)?), None).await?,
+                // where a link leads is not looked at
+                1 => self.commit(Op::symlink(self.path(name)?, "MEMORY.md"), None).await?,
+                _ if self.random.one_in(chances) => {
+                    let text = self.text();
+                    self.file(name, text).await?;
+                }
+                _ => {}
+            }
+        }
+        if self.random.one_in(3) {
+            let lines = self.fragments();
+            self.file("fragments.jsonl", lines).await?;
+        }
+        for _ in 0..self.random.below(9) {
+            self.memory().await?;
+        }
+        if skills {
+            for directory in ["pdf", "mail", "web-search"] {
+                if self.random.one_in(2) {
+                    let path = self.path(&format!("skills/{directory}/SKILL.md"))?;
+                    let (text, told) = self.skill(directory);
+                    self.commit(Op::write(path, text).with_parents(), None).await?;
+                    self.world.skills[0].insert(directory.to_owned(), told);
+                }
+            }
+        }
+        for (name, chances) in [("laptop", 3), ("server", 4)] {
+            if self.random.one_in(chances) {
+                self.world.hosts.push(name.to_owned());
+            }
+        }
+        for (name, value) in [("Channel", "mail"), ("Ärger", "keiner"), ("Zone of talk", "a b c")] {
+            if self.random.one_in(3) {
+                self.world.runtime.insert(name.to_owned(), value.to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    /// The text of a skill, and what is told of it.
+    pub(super) fn skill(&mut self, directory: &str) -> (String, (String, String)) {
+        let number = self.random.below(100);
+        let description = format!("Does what {number} others do, and \"more\".");
+        let quoted = json!(description);
+        match self.random.below(3) {
+            0 => {
+                let text = format!("---\nname: \"skill {number}\"\ndescription: {quoted}\n---\n\nHow to.\n");
+                (text, (format!("skill {number}"), description))
+            }
+            1 => (format!("---\ndescription: {quoted}\n---\nHow to.\n"), (directory.to_owned(), description)),
+            _ => (format!("# Title\n\n{description}\n\nAnd how.\n"), (directory.to_owned(), description)),
+        }
+    }
+
+    fn text(&mut self) -> String {
+        (0..self.random.below(8)).map(|_| self.random.pick(&PIECES)).collect()
+    }
+
+    fn path(&self, name: &str) -> Proven<TreePath> {
+        Ok(TreePath::parse(&format!("/agents/{}/{name}", self.world.agent))?)
+    }
+
+    /// In the name of a class of sessions; of people, if it is none.
+    async fn commit(&self, op: Op, class: Option<&str>) -> Proven<()> {
+        let author =
+            class.map_or_else(Author::default, |class| Author::agent(&self.world.agent).with_class(class));
+        self.fs.commit(Batch::new([op]).author(author).visible()).await?;
+        Ok(())
+    }
+
+    async fn file(&mut self, name: &str, text: String) -> Proven<()> {
+        self.commit(Op::write(self.path(name)?, text.clone()).with_parents(), None).await?;
+        self.world.files.insert(name.to_owned(), text);
+        Ok(())
+    }
+
+    async fn settings(&mut self) -> Proven<()> {
+        let mut settings = json!({});
+        let mut prompt = json!({});
+        if self.random.one_in(2) {
+            let zone = self.random.pick(&ZONES);
+            settings["time_zone"] = json!(zone);
+            self.world.zone = Some(zone.to_owned());
+        }
+        if self.random.one_in(4) {
+            let base = self.text();
+            prompt["base"] = json!(base);
+            self.world.base = Some(base);
+        }
+        if self.random.one_in(3) {
+            prompt["order"] = json!("cache");
+            self.world.cache = true;
+        }
+        if self.random.one_in(5) {
+            settings["daily_memory"] = json!("all");
+            self.world.all = true;
+        }
+        settings["prompt"] = prompt;
+        self.commit(Op::write(self.path("settings.json")?, settings.to_string()).with_parents(), None).await
+    }
+
+    fn fragments(&mut self) -> String {
+        let kinds = ["persona", "instruction", "guardrail", "term", "example", "workflow"];
+        let mut lines = String::new();
+        for id in 0..self.random.below(6) {
+            let fragment =
+                json!({"id": id.to_string(), "type": self.random.pick(&kinds), "text": self.text()});
+            lines += &format!("{fragment}\n");
+            if self.random.one_in(4) {
+                lines.push('\n');
+            }
+        }
+        lines
+    }
+
+    /// A day from the day before yesterday to tomorrow.
+    fn day(&mut self) -> String {
+        let zone = self.world.zone.as_deref().unwrap_or("UTC");
+        let today = civil_time::day(zone, self.world.now);
+        civil_time::name(today - 2 + self.random.below(4).cast_signed())
+    }
+
+    /// Something happens to the memory of a day.
+    async fn memory(&mut self) -> Proven<()> {
+        let (day, class) = (self.day(), self.random.pick(&CLASSES));
+        let path = self.path(&format!("memory/{day}.md"))?;
+        let text = self.text();
+        let letters = |text: &str| text.chars().map(|letter| (letter, class)).collect::<Vec<_>>();
+        let there = self.world.days.get(&day).cloned();
+        match (self.random.below(8), there) {
+            (0..=3, _) => return self.remember(&day, class).await,
+            (4, _) => {
+                // people write for `main`
+                let by = (class != "main").then_some(class);
+                self.commit(Op::write(path, text.clone()).with_parents(), by).await?;
+                self.world.days.insert(day, letters(&text));
+            }
+            (5, Some(mut there)) => {
+                self.commit(Op::append(path, text.clone()), Some(class)).await?;
+                there.extend(letters(&text));
+                self.world.days.insert(day, there);
+            }
+            (6, Some(mut there)) if there.len() > 4 && there.iter().all(|(letter, _)| letter.is_ascii()) => {
+                let at = self.random.below(there.len() as u64 - 4) as usize;
+                self.commit(Op::patch(path, at as u64, "over"), Some(class)).await?;
+                there.splice(at..at + 4, letters("over"));
+                self.world.days.insert(day, there);
+            }
+            (7, Some(there)) => {
+                let other = self.day();
+                let to = self.path(&format!("memory/{other}.md"))?;
+                if other == day {
+                    return Ok(());
+                }
+                if self.random.one_in(2) {
+                    // what is moved stays theirs who wrote it
+                    self.commit(Op::rename(path, to), Some("main")).await?;
+                    self.world.days.remove(&day);
+                    self.world.days.insert(other, there);
+                } else {
+                    self.commit(Op::copy(path, to.clone()).replace(), Some(class)).await?;
+                    // so that it is never what main left there
+                    self.commit(Op::append(to, "."), Some(class)).await?;
+                    let letters = there.iter().map(|(letter, _)| *letter).chain(['.']);
+                    let copied = letters.map(|letter| (letter, class)).collect();
+                    self.world.days.insert(other, copied);
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// As a session does, at some time of the day.
+    async fn remember(&mut self, day: &str, class: &'static str) -> Proven<()> {
+        let text = self.text();
+        let author = Author::agent(&self.world.agent).with_class(class);
+        let workspace = Workspace::new(self.fs, &self.world.agent, self.env.clone())?.author(author);
+        let at = self.world.now - self.random.below(86_400).cast_signed();
+        self.clock.set(Timestamp(at * 1_000_000_000));
+        let zone = self.world.zone.clone().unwrap_or_else(|| "UTC".to_owned());
+        // the day of the moment, or a given one
+        let (day, given) = match self.random.one_in(2) {
+            true => (civil_time::name(civil_time::day(&zone, at)), None),
+            false => (day.to_owned(), Some(day.parse()?)),
+        };
+        let remembered = workspace.remember(given, &text).await;
+        self.clock.set(Timestamp(self.world.now * 1_000_000_000));
+        if text.trim().is_empty() {
+            return hold(remembered.is_err(), || "nothing was remembered".to_owned());
+        }
+        remembered?;
+        let there = self.world.days.entry(day).or_default();
+        let before: String = there.iter().map(|(letter, _)| letter).collect();
+        let gap = match () {
+            () if before.is_empty() || before.ends_with("\n\n") => "",
+            () if before.ends_with('\n') => "\n",
+            () => "\n\n",
+        };
+        let (time, text) = (civil_time::clock(&zone, at), text.trim());
+        let section = format!("{gap}### Extracted from context compaction ({time})\n\n{text}\n");
+        there.extend(section.chars().map(|letter| (letter, class)));
+        Ok(())
+    }
+}
+
+/// Nothing but an agent and a time.
+pub(super) fn world(agent: String, now: i64, global: &BTreeMap<String, (String, String)>) -> World {
+    World { agent, now, skills: [BTreeMap::new(), global.clone()], ..World::default() }
+}

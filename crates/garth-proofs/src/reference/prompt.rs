@@ -1,0 +1,277 @@
+//! Prompts once more, by a page of code that goes through the table of sections from its top to its end. It
+//! shares nothing with the library but the texts that garth says itself.
+
+use std::collections::BTreeMap;
+
+use garth::agent::workspace::texts;
+use sha2::{Digest as _, Sha256};
+
+use super::civil_time;
+
+/// Mistake that this implementation makes on purpose: a negative control of the comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Misread {
+    /// Long-term memory is for all sessions.
+    Memory,
+    /// Yesterday is today.
+    Day,
+    /// Heartbeats are there also where they say nothing.
+    Heartbeat,
+}
+
+/// All that a prompt is made of.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct World {
+    pub(crate) agent: String,
+    /// The class of the session.
+    pub(crate) class: String,
+    /// User, name, key and model of the session, if it is for one.
+    pub(crate) session: Option<[Option<String>; 4]>,
+    /// Texts of files, by name.
+    pub(crate) files: BTreeMap<String, String>,
+    /// Daily memory by the name of the day: each character with the class that wrote it.
+    pub(crate) days: BTreeMap<String, Vec<(char, &'static str)>>,
+    /// Name, description and directory of the agent's skills, and of all agents'.
+    pub(crate) skills: [BTreeMap<String, (String, String)>; 2],
+    pub(crate) zone: Option<String>,
+    pub(crate) base: Option<String>,
+    pub(crate) cache: bool,
+    pub(crate) all: bool,
+    pub(crate) hosts: Vec<String>,
+    pub(crate) runtime: BTreeMap<String, String>,
+    /// Seconds since 1970.
+    pub(crate) now: i64,
+}
+
+/// A prompt, and what its manifest has to say.
+#[derive(Debug, Default)]
+pub(crate) struct Naive {
+    pub(crate) text: String,
+    /// Bytes before what changes from call to call.
+    pub(crate) stable: usize,
+    /// The parts that are in it, in their order.
+    pub(crate) parts: Vec<&'static str>,
+}
+
+/// One section: its title, its parts with their texts, and whether it changes from call to call.
+type Section = (&'static str, Vec<(&'static str, Option<String>)>, bool);
+
+pub(crate) fn prompt(world: &World, misread: Option<Misread>) -> Naive {
+    let file = |name: &str| world.files.get(name).map(|text| text.trim().to_owned());
+    let base = (
+        "",
+        vec![("base", Some(world.base.clone().unwrap_or_else(|| texts::BASE.to_owned()).trim().to_owned()))],
+        false,
+    );
+    let soul = ("Your Soul", vec![("soul", file("SOUL.md"))], false);
+    let identity = ("Your Identity", vec![("identity", file("IDENTITY.md"))], false);
+    let user = ("About Your Human", vec![("user", file("USER.md"))], false);
+    let runtime = ("Runtime", vec![("runtime", Some(runtime(world)))], true);
+    let sections: Vec<Section> = if let Some(ceremony) = file("BOOTSTRAP.md") {
+        let ceremony = (!ceremony.is_empty()).then(|| format!("{}\n\n{ceremony}", texts::BOOTSTRAP));
+        vec![
+            base,
+            ("Commissioning Ceremony", vec![("bootstrap", ceremony)], false),
+            soul,
+            identity,
+            user,
+            runtime,
+        ]
+    } else {
+        let instructions = vec![("agents", file("AGENTS.md")), ("fragments", fragments(world))];
+        let is_main = world.class == "main" || misread == Some(Misread::Memory);
+        let memory = file("MEMORY.md").filter(|_| is_main);
+        let today = civil_time::day(world.zone.as_deref().unwrap_or("UTC"), world.now);
+        let yesterday = if misread == Some(Misread::Day) { today } else { today - 1 };
+        let recent = vec![
+            ("yesterday", recent(world, yesterday, "Yesterday")),
+            ("today", recent(world, today, "Today")),
+        ];
+        let recent = ("Recent Context", recent, true);
+        let heartbeat =
+            file("HEARTBEAT.md").filter(|text| misread == Some(Misread::Heartbeat) || has_meaning(text));
+        let first = vec![
+            base,
+            soul,
+            identity,
+            user,
+            ("Operating Instructions", instructions, false),
+            ("Long-Term Memory", vec![("memory", memory)], false),
+        ];
+        let last: Vec<Section> = vec![
+            ("Tool Notes", vec![("tools", file("TOOLS.md"))], false),
+            ("Heartbeats", vec![("heartbeat", heartbeat)], false),
+            ("Skills (Mandatory Scan)", vec![("skills", skills(world))], false),
+        ];
+        let middle = vec![recent];
+        let behind = vec![runtime];
+        match world.cache {
+            false => [first, middle, last, behind].concat(),
+            true => [first, last, middle, behind].concat(),
+        }
+    };
+    joined(sections)
+}
+
+fn joined(sections: Vec<Section>) -> Naive {
+    let mut naive = Naive::default();
+    let mut stable = None;
+    for (title, parts, changes) in sections {
+        let parts: Vec<_> = parts.into_iter().filter_map(|(name, text)| Some((name, text?))).collect();
+        let parts: Vec<_> = parts.into_iter().filter(|(_, text)| !text.is_empty()).collect();
+        if parts.is_empty() {
+            continue;
+        }
+        if changes && stable.is_none() {
+            stable = Some(naive.text.len());
+        }
+        if !naive.text.is_empty() {
+            naive.text += "\n\n---\n\n";
+        }
+        if !title.is_empty() {
+            naive.text += &format!("## {title}\n\n");
+        }
+        let texts: Vec<_> = parts.iter().map(|(_, text)| text.as_str()).collect();
+        naive.text += &texts.join("\n\n");
+        naive.parts.extend(parts.iter().map(|(name, _)| *name));
+    }
+    naive.stable = stable.unwrap_or(naive.text.len());
+    naive
+}
+
+/// Returns the part of a day that is for the session.
+fn recent(world: &World, day: i64, heading: &str) -> Option<String> {
+    let shown = seen(world, &civil_time::name(day), false)?;
+    Some(format!("### {heading}\n\n{shown}"))
+}
+
+/// Returns that part without its heading; with `raw` as bytes of the file.
+pub(crate) fn seen(world: &World, day: &str, raw: bool) -> Option<String> {
+    let letters = world.days.get(day)?;
+    let whole: String = letters.iter().map(|(letter, _)| letter).collect();
+    let is_main = world.class == "main";
+    if world.all || (raw && is_main) {
+        let text = if raw { whole.clone() } else { whole.trim().to_owned() };
+        return (!whole.trim().is_empty()).then_some(text);
+    }
+    let mut said: Vec<String> = Vec::new();
+    let mut bytes = String::new();
+    for run in letters.chunk_by(|one, next| one.1 == next.1) {
+        let class = run[0].1;
+        let text: String = run.iter().map(|(letter, _)| letter).collect();
+        if class == world.class {
+            bytes += &text;
+        }
+        match text.trim() {
+            "" => {}
+            text if class == world.class => said.push(text.to_owned()),
+            text if is_main => said.push(evidence(class, text)),
+            _ => {}
+        }
+    }
+    if said.is_empty() {
+        return None;
+    }
+    Some(if raw { bytes } else { said.join("\n\n") })
+}
+
+/// Returns what others wrote, with a mark before each line.
+fn evidence(class: &str, text: &str) -> String {
+    let mut quoted = format!("> {}\n>\n> ", texts::evidence(Some(class)));
+    for letter in text.replace("\r\n", "\n").chars() {
+        match letter {
+            '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}' => quoted += "\n> ",
+            letter => quoted.push(letter),
+        }
+    }
+    quoted.split('\n').map(str::trim_end).collect::<Vec<_>>().join("\n")
+}
+
+fn fragments(world: &World) -> Option<String> {
+    let lines = world.files.get("fragments.jsonl")?;
+    let mut sections = Vec::new();
+    for (kind, title) in [
+        ("persona", "### Persona"),
+        ("instruction", "### Instructions"),
+        ("guardrail", "### Guardrails"),
+        ("term", "### Terms"),
+        ("example", "### Examples"),
+        ("workflow", "### Workflows"),
+    ] {
+        let mut section = vec![title.to_owned()];
+        for line in lines.split('\n').filter(|line| !line.trim().is_empty()) {
+            let fragment: serde_json::Value = serde_json::from_str(line).unwrap_or_default();
+            let text = fragment["text"].as_str().unwrap_or_default().trim();
+            if fragment["type"] == kind && !text.is_empty() {
+                section.push(text.to_owned());
+            }
+        }
+        if section.len() > 1 {
+            sections.push(section.join("\n\n"));
+        }
+    }
+    (!sections.is_empty()).then(|| sections.join("\n\n"))
+}
+
+/// Returns true if a file of heartbeats has more than white space, headings, comments and rules.
+fn has_meaning(text: &str) -> bool {
+    let mut rest = text.strip_prefix('\u{feff}').unwrap_or(text).to_owned();
+    while let Some(from) = rest.find("<!--") {
+        let Some(to) = rest[from + 4..].find("-->") else { break };
+        rest.replace_range(from..from + 4 + to + 3, " ");
+    }
+    rest.replace('\r', "\n").split('\n').map(str::trim).any(|line| {
+        let hashes = line.chars().take_while(|letter| *letter == '#').count();
+        let title = &line[hashes..];
+        let is_heading = (1..=6).contains(&hashes) && (title.is_empty() || title.starts_with([' ', '\t']));
+        let marks: String = line.split_whitespace().collect();
+        let is_rule =
+            ["-", "*", "_"].iter().any(|mark| marks.len() >= 3 && marks.replace(mark, "").is_empty());
+        !(line.is_empty() || is_heading || is_rule)
+    })
+}
+
+/// The agent's first, then those of all with other directories.
+fn skills(world: &World) -> Option<String> {
+    let [own, global] = &world.skills;
+    let mut lines = Vec::new();
+    for (directory, (name, description)) in own {
+        lines.push(format!(
+            "- **{name}**: {description} (`agents/{}/skills/{directory}/SKILL.md`)",
+            world.agent
+        ));
+    }
+    for (directory, (name, description)) in global {
+        if !own.contains_key(directory) {
+            lines.push(format!("- **{name}**: {description} (`skills/{directory}/SKILL.md`)"));
+        }
+    }
+    if lines.is_empty() {
+        return None;
+    }
+    Some(format!("{}\n\n{}", texts::SKILLS, lines.join("\n")))
+}
+
+fn runtime(world: &World) -> String {
+    let zone = world.zone.as_deref().unwrap_or("UTC");
+    let day = civil_time::day(zone, world.now);
+    let mut lines = vec![format!("Agent: {}", world.agent)];
+    if let Some(facts) = &world.session {
+        for (name, fact) in ["User", "Session", "Session key", "Model"].iter().zip(facts) {
+            lines.extend(fact.iter().map(|fact| format!("{name}: {fact}")));
+        }
+    }
+    lines.push(format!("Session class: {}", world.class));
+    if !world.hosts.is_empty() {
+        lines.push(format!("Hosts: {}", world.hosts.join("; ")));
+    }
+    lines.extend(world.runtime.iter().map(|(name, value)| format!("{name}: {value}")));
+    lines.push(format!("Time zone: {zone} (UTC{})", civil_time::sign(zone, world.now)));
+    lines.push(format!("Date: {}, {}", civil_time::name(day), civil_time::weekday(day)));
+    lines.push(format!("Time: {}", civil_time::clock(zone, world.now)));
+    lines.iter().map(|line| format!("- {line}")).collect::<Vec<_>>().join("\n")
+}
+
+pub(crate) fn sha256(text: &str) -> String {
+    Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,27 @@
+//! Commands of the binary `agent-proof-worker`.
+
+use std::path::Path;
+
+use garth_testkit::proof::{Broken, Proven};
+
+use crate::view_kills::{self, How};
+use crate::{nodes, outbox, sessions};
+
+/// Runs a command: `views FOLDER`, `split-views FOLDER`, `outbox FOLDER URL FAULT`, `nodes FOLDER SEED`,
+/// `resets FOLDER SEED` or `sessions FOLDER SEED`.
+///
+/// # Errors
+/// The promise that does not hold, for the process that started this one.
+pub fn work(arguments: &[String]) -> Proven<()> {
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let number = |text: &str| text.parse().map_err(|_| Broken::because(format!("`{text}` is no number")));
+    match arguments.as_slice() {
+        ["views", folder] => view_kills::write_until_killed(Path::new(folder), How::Whole),
+        ["split-views", folder] => view_kills::write_until_killed(Path::new(folder), How::Split),
+        ["outbox", folder, url, fault] => outbox::work(Path::new(folder), url, fault),
+        ["resets", folder, seed] => sessions::resets::work_until_crash(Path::new(folder), number(seed)?),
+        ["sessions", folder, seed] => sessions::crashes::work_until_crash(Path::new(folder), number(seed)?),
+        ["nodes", folder, seed] => nodes::change_until_killed(Path::new(folder), number(seed)?),
+        _ => Err(Broken::because("no such work")),
+    }
+}

@@ -1,0 +1,192 @@
+//! What can be read goes on being read where nothing can be written: on a full disk and on a read-only one,
+//! by the real binary, with no process that had the data folder open before.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use garth_testkit::crash::Disk;
+
+use super::support::garth;
+
+/// Size of the disk, in bytes: small, since it is filled.
+const SIZE: u64 = 64 << 20;
+
+/// Every verb that reads, with what to ask of the data that [`fill`] writes. `OUT` is a name on
+/// another disk, a new one for each run.
+const READING: [&[&str]; 47] = [
+    &["account", "list"],
+    &["key", "list"],
+    &["rule", "list"],
+    &["kv", "get", "/user/tone"],
+    &["kv", "list", "/"],
+    &["kv", "history", "/user/tone"],
+    &["node", "list"],
+    &["session", "list"],
+    &["session", "archives"],
+    &["prompt", "--clock", "2026-03-02T09:30:00Z"],
+    &["prompt", "diff", "spring", "--clock", "2026-03-02T09:30:00Z"],
+    &["memory", "show", "2026-03-02"],
+    &["memory", "days"],
+    &["skill", "list"],
+    &["skill", "show", "pdf"],
+    &["media", "list", "--key", "agent:default:main"],
+    &["ls", "-l", "/notes"],
+    &["chat", "list"],
+    &["outbox", "list"],
+    &["tree", "/", "--user", "ann", "--chat", "trip"],
+    &["overlay", "list"],
+    &["quota", "list"],
+    &["overlay", "diff", "trial"],
+    &["tree", "/", "--overlay", "trial"],
+    &["tree", "/"],
+    &["cat", "/notes/plan.md"],
+    &["cat", "/large"],
+    &["head", "/notes/plan.md"],
+    &["tail", "/notes/plan.md"],
+    &["find", "/"],
+    &["stat", "/notes/plan.md"],
+    &["log"],
+    &["log", "/notes/plan.md"],
+    &["blame", "/notes/plan.md"],
+    &["show", "spring"],
+    &["diff", "/notes/plan.md", "--from", "spring"],
+    &["cat", "/notes/plan.md", "--at", "spring"],
+    &["snapshot", "list"],
+    &["glob", "/**"],
+    &["grep", "herbs", "/notes/plan.md"],
+    &["search", "herbs"],
+    &["recall", "herbs"],
+    &["du", "/"],
+    &["fsck"],
+    &["export", "/", "OUT"],
+    &["backup", "OUT"],
+    &["completions", "bash"],
+];
+
+/// Every other verb.
+const WRITING: [&str; 22] = [
+    "serve", "repair", "init", "write", "append", "mkdir", "rm", "mv", "cp", "ln", "restore", "import", "gc",
+    "reindex", "touch", "set", "batch", "maintain", "help", "account", "chmod", "chown",
+];
+
+/// The binary on a data folder, with nothing of the environment that could change what it does.
+fn command(data: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(garth());
+    for name in ["GARTH_ACCOUNT", "GARTH_AGENT", "GARTH_LOG"] {
+        command.env_remove(name);
+    }
+    command.env("GARTH_DATA", data).args(args);
+    command
+}
+
+fn ok(data: &Path, args: &[&str], input: &[u8]) -> Output {
+    let mut child = command(data, args);
+    let mut child =
+        child.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(input).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "garth {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    output
+}
+
+fn fill(data: &Path) {
+    ok(data, &["account", "create", "default"], b"");
+    ok(data, &["write", "-p", "/notes/plan.md"], b"Water the herbs before noon.\n");
+    ok(data, &["init", "agent", "default"], b"");
+    ok(data, &["memory", "add", "Herbs are watered.", "--day", "2026-03-02"], b"");
+    ok(data, &["write", "-p", "/skills/pdf/SKILL.md"], b"---\nname: pdf\n---\nUse pdftotext.\n");
+    ok(data, &["media", "put", "--key", "agent:default:main", "--type", "image/png", "-"], b"PNG");
+    ok(data, &["snapshot", "create", "spring"], b"");
+    ok(data, &["write", "/notes/plan.md"], b"Water the herbs after noon.\n");
+    ok(data, &["write", "/large"], &vec![b'x'; 3 << 20]);
+    ok(data, &["kv", "put", "/user/tone", "\"direct\""], b"");
+    ok(data, &["key", "create"], b"");
+    // its other directories are not made yet
+    ok(data, &["write", "-p", "/chats/trip/plan.md"], b"pack\n");
+    ok(data, &["overlay", "create", "trial"], b"");
+    ok(data, &["quota", "set", "/notes", "--bytes", "1MiB"], b"");
+    ok(data, &["write", "/notes/new.md", "--overlay", "trial"], b"Dig.\n");
+}
+
+/// The verbs that `garth --help` lists.
+fn verbs() -> Vec<String> {
+    let help = command(Path::new("/nowhere"), &["--help"]).output().unwrap();
+    let help = String::from_utf8(help.stdout).unwrap();
+    let indented = help.lines().filter_map(|line| line.strip_prefix("  "));
+    let verbs = indented.filter_map(|line| line.split_once("  ")).map(|(verb, _)| verb);
+    verbs
+        .filter(|verb| verb.bytes().all(|b| b.is_ascii_lowercase()) && !verb.is_empty())
+        .map(str::to_owned)
+        .collect()
+}
+
+/// Output of every reading verb.
+fn read(data: &Path) -> Vec<(&'static [&'static str], Result<String, String>)> {
+    let verbs = verbs();
+    let there = READING.into_iter().filter(|args| verbs.iter().any(|verb| verb == args[0]));
+    let run = |args: &'static [&'static str]| {
+        let elsewhere = tempfile::tempdir().unwrap();
+        let out = elsewhere.path().join("out");
+        let filled: Vec<_> =
+            args.iter().map(|arg| if *arg == "OUT" { out.to_str().unwrap() } else { arg }).collect();
+        let output = command(data, &filled).output().unwrap();
+        let said = |bytes: &[u8]| {
+            let text = String::from_utf8_lossy(bytes).replace(out.to_str().unwrap(), "OUT");
+            // each run has a code of its own for the fences of what is recalled
+            text.lines().filter(|line| !line.starts_with("[garth:")).collect::<Vec<_>>().join("\n")
+        };
+        let printed =
+            if output.status.success() { Ok(said(&output.stdout)) } else { Err(said(&output.stderr)) };
+        (args, printed)
+    };
+    there.map(run).collect()
+}
+
+#[track_caller]
+fn assert_reads_the_same(data: &Path, before: &[(&[&str], Result<String, String>)]) {
+    for ((args, found), (_, expected)) in read(data).iter().zip(before) {
+        assert!(expected.is_ok(), "garth {args:?} before: {expected:?}");
+        assert_eq!(found, expected, "garth {args:?}");
+    }
+}
+
+#[test]
+fn every_verb_is_known_to_read_or_to_write() {
+    let verbs = verbs();
+    assert!(verbs.len() > 20, "{verbs:?}");
+    for verb in verbs {
+        let known = READING.iter().any(|args| args[0] == verb) || WRITING.contains(&verb.as_str());
+        assert!(known, "`{verb}` belongs into READING or WRITING");
+    }
+}
+
+#[test]
+fn every_reading_verb_works_on_a_full_disk() {
+    let disk = Disk::of_size(SIZE).unwrap_or_else(|why| panic!("{why}"));
+    let data = disk.mount_point().join("data");
+    fill(&data);
+    let before = read(&data);
+    let mut filler = File::create(disk.mount_point().join("filler")).unwrap();
+    for size in [1 << 16, 1] {
+        while filler.write_all(&vec![7; size]).is_ok() {}
+    }
+    assert_reads_the_same(&data, &before);
+    let refused = command(&data, &["mkdir", "/new"]).output().unwrap();
+    assert!(!refused.status.success(), "the disk is full indeed");
+}
+
+#[test]
+fn every_reading_verb_works_on_a_read_only_disk_and_on_a_backup_there() {
+    let disk = Disk::of_size(SIZE).unwrap_or_else(|why| panic!("{why}"));
+    let [data, backup] = ["data", "backup"].map(|name| disk.mount_point().join(name));
+    fill(&data);
+    ok(&data, &["backup", backup.to_str().unwrap()], b"");
+    let before = read(&data);
+    disk.make_read_only().unwrap();
+    assert_reads_the_same(&data, &before);
+    assert_reads_the_same(&backup, &before);
+    let refused = command(&data, &["mkdir", "/new"]).output().unwrap();
+    assert!(!refused.status.success(), "the disk is read-only indeed");
+}

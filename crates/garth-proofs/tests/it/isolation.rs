@@ -1,0 +1,50 @@
+//! Nothing of another account, agent or session class is seen, and an open way to it is noticed.
+
+use garth_proofs::isolation::accounts::Accounts;
+use garth_proofs::isolation::nodes::AgentNodes;
+use garth_proofs::isolation::prompts::{Open, Prompts};
+
+use super::support::{broken, broken_at, proven};
+
+#[test]
+fn twenty_thousand_tries_see_no_canary() {
+    let report = proven(&Accounts, 13);
+    let tries = ["tries on the tree", "tries on keys", "tries of ids"];
+    assert_eq!(tries.map(|what| report[what]).iter().sum::<u64>(), 20_000);
+    assert!(report["answered"] > 2_000, "{report}");
+}
+
+#[test]
+fn tries_from_the_nodes_of_an_agent_see_and_change_nothing_of_others() {
+    let report = proven(&AgentNodes::default(), 13);
+    assert!(report["tries"] == 3_000 && report["answered"] > 500, "{report}");
+}
+
+#[test]
+fn tries_from_the_nodes_of_a_whole_account_are_noticed() {
+    let broken = broken(&AgentNodes { leaky: true }, 13);
+    assert!(broken.contains("a canary is seen"), "{broken}");
+}
+
+#[test]
+fn no_prompt_or_tree_of_another_class_has_a_word_that_is_for_main_sessions() {
+    let report = proven(&Prompts::default(), 1);
+    assert_eq!(report["states"], 600);
+    for (what, least) in [
+        ("prompts for others", 500),
+        ("of these with memory of their class", 100),
+        ("prompts for main with long-term memory", 20),
+        ("calls answered", 500),
+        ("attacks", 50),
+    ] {
+        assert!(report[what] > least, "{what}: {report}");
+    }
+}
+
+#[test]
+fn a_way_to_the_words_of_main_sessions_is_noticed() {
+    for open in [Open::Prompt, Open::Tree, Open::Text] {
+        let broken = broken_at(&Prompts { open: Some(open) }, 1, 300);
+        assert!(broken.contains("is seen by"), "{open:?}: {broken}");
+    }
+}

@@ -1,0 +1,34 @@
+//! Packs and collections of random sessions, and collections that overlook something.
+
+use garth_proofs::packs::Packs;
+use garth_proofs::sessions::collection::{Blind, Collections, REMOVED};
+
+use super::support::{broken_at, proven};
+
+#[test]
+fn packs_of_random_sessions_are_within_their_budget_and_built_again() {
+    let report = proven(&Packs, 1);
+    for (what, least) in [
+        ("packs", 80),
+        ("budgets too small", 1),
+        ("sources resolved", 10),
+        ("packs built again much later", 80),
+    ] {
+        assert!(report[what] > least, "{what}: {report}");
+    }
+}
+
+#[test]
+fn of_random_sessions_all_that_nothing_needs_is_collected_and_nothing_else() {
+    let report = proven(&Collections::default(), 1);
+    assert!(report["collections"] > 60, "{report}");
+    assert!(REMOVED.iter().all(|what| report[what] > 10), "{report}");
+}
+
+#[test]
+fn what_is_overlooked_of_a_session_is_noticed() {
+    for blind in [Blind::Children, Blind::Pack, Blind::Age] {
+        let broken = broken_at(&Collections { blind: Some(blind) }, 1, 40);
+        assert!(broken.contains("stay though nothing needs them"), "{blind:?}: {broken}");
+    }
+}

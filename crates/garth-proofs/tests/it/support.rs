@@ -1,0 +1,47 @@
+//! Runs proofs small and shows what they counted.
+
+use garth_testkit::crash::garth_in;
+use garth_testkit::proof::{Proof, Report, binaries_of_test, prove, prove_small};
+
+#[track_caller]
+pub(crate) fn proven(proof: &dyn Proof, seed: u64) -> Report {
+    let report = prove_small(proof, seed).unwrap_or_else(|broken| panic!("{broken}"));
+    println!("{report}");
+    report
+}
+
+/// The reason for which a negative control fails.
+#[track_caller]
+pub(crate) fn broken(proof: &dyn Proof, seed: u64) -> String {
+    let broken = prove_small(proof, seed).expect_err("the fault is noticed").to_string();
+    println!("{proof:?}: {broken}");
+    broken
+}
+
+/// The reason for which a negative control of another size fails.
+#[track_caller]
+pub(crate) fn broken_at(proof: &dyn Proof, seed: u64, size: u64) -> String {
+    let outcome = prove(proof, &garth_testkit::proof::in_memory(), &binaries_of_test(), seed, size);
+    let broken = outcome.expect_err("the fault is noticed").to_string();
+    println!("{proof:?}: {broken}");
+    broken
+}
+
+/// A proof on a disk, where syncs take their time.
+#[track_caller]
+pub(crate) fn proven_on_disk(proof: &dyn Proof, seed: u64, size: u64) -> Report {
+    let report = prove(proof, &std::env::temp_dir(), &binaries_of_test(), seed, size);
+    let report = report.unwrap_or_else(|broken| panic!("{broken}"));
+    println!("{report}");
+    report
+}
+
+/// The binary `garth` of this build.
+pub(crate) fn garth() -> std::path::PathBuf {
+    garth_in(&binaries_of_test())
+}
+
+/// A number of the environment.
+pub(crate) fn asked(variable: &str, default: u64) -> u64 {
+    std::env::var(variable).map_or(default, |number| number.parse().unwrap())
+}

@@ -1,0 +1,6 @@
+//! Test data: random numbers, secrets and conversations made from a seed, and a public collection of texts.
+
+pub mod conversation;
+pub mod cranfield;
+pub mod random;
+pub mod secrets;

@@ -1,0 +1,114 @@
+//! A filesystem that counts what is asked of it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use garth_engine::model::{
+    At, Blame, ByteRange, Entry, Fetched, Listing, Moment, NamesPage, Page, Walk, WalkPage,
+};
+use garth_engine::{FileSystem, OpenFile, OpenNode, Result, TreePath};
+
+use super::forward::forward_filesystem;
+
+/// Counts the reads of the tree of another filesystem, and the names that they look at; those of its past,
+/// too.
+#[derive(Debug)]
+pub struct Counting {
+    inner: Arc<dyn FileSystem>,
+    reads: Arc<AtomicUsize>,
+    names: Arc<AtomicUsize>,
+}
+
+impl Counting {
+    /// Counts what is asked of a filesystem.
+    pub fn new(inner: Arc<dyn FileSystem>) -> Self {
+        Self { inner, reads: Arc::default(), names: Arc::default() }
+    }
+
+    /// Returns the number of reads since the last call of this method.
+    pub fn reads_since(&self) -> usize {
+        self.reads.swap(0, Ordering::Relaxed)
+    }
+
+    /// Returns the number of names looked at since the last call of this method.
+    pub fn names_since(&self) -> usize {
+        self.names.swap(0, Ordering::Relaxed)
+    }
+
+    fn called(&self) {
+        self.reads.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn add(&self, names: usize) {
+        self.names.fetch_add(names, Ordering::Relaxed);
+    }
+}
+
+#[async_trait]
+impl FileSystem for Counting {
+    forward_filesystem!(inner: capabilities head open_version history changes wait confined lowering
+        snapshots search find stage commit committed sync);
+
+    async fn stat(&self, at: &At) -> Result<Entry> {
+        self.called();
+        self.add(1);
+        self.inner.stat(at).await
+    }
+
+    async fn stat_first(&self, places: [&At; 2]) -> (usize, Result<Entry>) {
+        self.called();
+        self.add(2);
+        self.inner.stat_first(places).await
+    }
+
+    async fn names(&self, at: &At, page: &NamesPage) -> Result<Listing<TreePath>> {
+        self.called();
+        self.inner.names(at, page).await
+    }
+
+    async fn list(&self, dir: &At, page: &Page) -> Result<Listing> {
+        self.called();
+        let listing = self.inner.list(dir, page).await?;
+        self.add(1 + listing.items.len());
+        Ok(listing)
+    }
+
+    async fn walk(&self, dir: &At, page: &WalkPage) -> Result<Walk> {
+        self.called();
+        let walk = self.inner.walk(dir, page).await?;
+        self.add(1 + walk.items.len());
+        Ok(walk)
+    }
+
+    async fn fetch(&self, at: &At, range: ByteRange) -> Result<(Entry, Bytes)> {
+        self.called();
+        self.inner.fetch(at, range).await
+    }
+
+    async fn fetch_many(&self, items: &[(At, ByteRange)]) -> Result<Fetched> {
+        self.called();
+        self.inner.fetch_many(items).await
+    }
+
+    async fn hold(&self, at: &At) -> Result<Arc<dyn OpenNode>> {
+        self.called();
+        self.inner.hold(at).await
+    }
+
+    async fn open(&self, at: &At) -> Result<Arc<dyn OpenFile>> {
+        self.called();
+        self.inner.open(at).await
+    }
+
+    async fn blame(&self, at: &At, range: ByteRange, limit: usize) -> Result<Blame> {
+        self.called();
+        self.inner.blame(at, range, limit).await
+    }
+
+    async fn as_of(&self, moment: &Moment) -> Result<Arc<dyn FileSystem>> {
+        let inner = self.inner.as_of(moment).await?;
+        Ok(Arc::new(Self { inner, reads: Arc::clone(&self.reads), names: Arc::clone(&self.names) }))
+    }
+}

@@ -1,0 +1,67 @@
+//! A filesystem on which another client commits between two calls of the one under test.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use garth_engine::model::{At, Batch, Commit, Entry, Op, Walk, WalkPage};
+use garth_engine::{FileSystem, Result};
+
+use super::forward::forward_filesystem;
+
+/// A call that another client comes in before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// `stat`.
+    Stat,
+    /// `walk`.
+    Walk,
+    /// `commit`.
+    Commit,
+}
+
+/// Passes everything on; right before one of the calls, another client commits.
+#[derive(Debug)]
+pub struct Interfering {
+    inner: Arc<dyn FileSystem>,
+    before: Call,
+    /// Calls to let through first.
+    skip: AtomicUsize,
+    ops: Mutex<Vec<Op>>,
+}
+
+impl Interfering {
+    /// Commits `ops` before one of these calls, the first but `skip`.
+    pub fn new(inner: &Arc<dyn FileSystem>, before: Call, skip: usize, ops: Vec<Op>) -> Self {
+        Self { inner: Arc::clone(inner), before, skip: AtomicUsize::new(skip), ops: Mutex::new(ops) }
+    }
+
+    async fn interfere(&self, call: Call) -> Result<()> {
+        if call != self.before || self.skip.fetch_sub(1, Ordering::SeqCst) != 0 {
+            return Ok(());
+        }
+        let ops = std::mem::take(&mut *self.ops.lock().expect("no test panics in between"));
+        self.inner.commit(Batch::new(ops)).await.map(drop)
+    }
+}
+
+#[async_trait]
+impl FileSystem for Interfering {
+    forward_filesystem!(inner: capabilities head names list fetch fetch_many hold open open_version
+        history blame changes wait as_of confined lowering snapshots search find stage committed sync);
+
+    async fn stat(&self, at: &At) -> Result<Entry> {
+        self.interfere(Call::Stat).await?;
+        self.inner.stat(at).await
+    }
+
+    async fn walk(&self, dir: &At, page: &WalkPage) -> Result<Walk> {
+        self.interfere(Call::Walk).await?;
+        self.inner.walk(dir, page).await
+    }
+
+    async fn commit(&self, batch: Batch) -> Result<Commit> {
+        self.interfere(Call::Commit).await?;
+        self.inner.commit(batch).await
+    }
+}

@@ -1,0 +1,150 @@
+//! A filesystem with a bug on purpose: the negative control of a check, which must notice it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use garth_engine::model::{
+    At, Batch, Body, ByteRange, Commit, Entry, Fetched, HistoryPage, Listing, Moment, Op, Seq, Version,
+    VersionId,
+};
+use garth_engine::{FileSystem, Result};
+
+use super::forward::forward_filesystem;
+
+/// One call in so many meets a bug of concurrent calls.
+const EVERY: u64 = 10;
+
+/// Bug of a filesystem.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bug {
+    /// About one append in 20 is acknowledged without its bytes.
+    LostAppend,
+    /// `as_of` gives the commit before, for one commit in four.
+    StalePast,
+    /// A batch that fails leaves its first operation behind.
+    HalfBatch,
+    /// A range of 64 KiB is read one byte short.
+    ShortRead,
+    /// History leaves its oldest version out.
+    ForgottenVersion,
+    /// Reads answer from a few commits ago.
+    StaleRead,
+    /// A write is acknowledged and not made.
+    LostWrite,
+    /// A precondition is not looked at.
+    IgnoredPrecondition,
+    /// A write is refused though its precondition holds.
+    FalseConflict,
+}
+
+impl Bug {
+    /// Bugs that a single caller meets; the others show among concurrent calls with preconditions.
+    pub const SEQUENTIAL: [Self; 5] =
+        [Self::LostAppend, Self::StalePast, Self::HalfBatch, Self::ShortRead, Self::ForgottenVersion];
+}
+
+/// A filesystem that has a bug.
+#[derive(Debug)]
+pub struct Planted {
+    inner: Arc<dyn FileSystem>,
+    bug: Bug,
+    calls: AtomicU64,
+}
+
+impl Planted {
+    /// Plants a bug.
+    pub fn new(inner: Arc<dyn FileSystem>, bug: Bug) -> Self {
+        Self { inner, bug, calls: AtomicU64::new(0) }
+    }
+
+    fn now(&self, bug: Bug) -> bool {
+        self.bug == bug && self.calls.fetch_add(1, Ordering::Relaxed) % EVERY == EVERY - 1
+    }
+
+    /// Commits without what the bug leaves out.
+    async fn commit_in_part(&self, mut batch: Batch) -> Result<Commit> {
+        if self.bug == Bug::LostAppend {
+            for op in &mut batch.ops {
+                if let Op::Append { body, .. } = op
+                    && body.size() % 20 == 17
+                {
+                    *body = Body::Bytes(Bytes::new());
+                }
+            }
+        }
+        let first = batch.ops.first().filter(|_| batch.ops.len() > 1).cloned();
+        let result = self.inner.commit(batch).await;
+        if self.bug == Bug::HalfBatch && result.is_err() && first.is_some() {
+            let _ = self.inner.commit(Batch::new(first)).await;
+        }
+        result
+    }
+
+    /// Where a read looks.
+    async fn source(&self) -> Result<Arc<dyn FileSystem>> {
+        if !self.now(Bug::StaleRead) {
+            return Ok(Arc::clone(&self.inner));
+        }
+        // never before the files were made
+        let head = self.inner.head().await?.seq.0;
+        self.inner.as_of(&Moment::Seq(Seq(head.saturating_sub(20).max(3).min(head)))).await
+    }
+}
+
+#[async_trait]
+impl FileSystem for Planted {
+    forward_filesystem!(inner: capabilities head names list walk hold open open_version blame changes wait
+        confined lowering snapshots search find stage committed sync);
+
+    async fn stat(&self, at: &At) -> Result<Entry> {
+        self.source().await?.stat(at).await
+    }
+
+    async fn fetch(&self, at: &At, range: ByteRange) -> Result<(Entry, Bytes)> {
+        let (entry, bytes) = self.source().await?.fetch(at, range).await?;
+        let short = self.bug == Bug::ShortRead && bytes.len() == 1 << 16;
+        Ok((entry, if short { bytes.slice(1..) } else { bytes }))
+    }
+
+    async fn fetch_many(&self, items: &[(At, ByteRange)]) -> Result<Fetched> {
+        self.source().await?.fetch_many(items).await
+    }
+
+    async fn history(&self, at: &At, page: &HistoryPage) -> Result<Listing<Version>> {
+        let mut versions = self.inner.history(at, page).await?;
+        if self.bug == Bug::ForgottenVersion && versions.items.len() > 1 {
+            versions.items.pop();
+        }
+        Ok(versions)
+    }
+
+    async fn as_of(&self, moment: &Moment) -> Result<Arc<dyn FileSystem>> {
+        let stale = match moment {
+            Moment::Seq(seq) if self.bug == Bug::StalePast && seq.0 % 4 == 3 => Moment::Seq(Seq(seq.0 - 1)),
+            moment => moment.clone(),
+        };
+        self.inner.as_of(&stale).await
+    }
+
+    async fn commit(&self, batch: Batch) -> Result<Commit> {
+        if self.now(Bug::LostWrite)
+            && let Some((at, _)) = batch.preconditions.first()
+        {
+            // checked and numbered, but not written
+            let there = self.inner.stat(at).await?;
+            let mut commit = self.inner.commit(Batch { ops: Vec::new(), ..batch }).await?;
+            let version = VersionId { seq: commit.seq, ino: there.ino };
+            commit.outcomes = vec![garth_engine::model::Outcome::changed(version, there.size)];
+            return Ok(commit);
+        }
+        if self.now(Bug::IgnoredPrecondition) {
+            return self.inner.commit(Batch { preconditions: Vec::new(), ..batch }).await;
+        }
+        if self.now(Bug::FalseConflict) && !batch.preconditions.is_empty() {
+            return Err(garth_engine::Error::new(garth_engine::ErrorKind::Conflict, "refused for no reason"));
+        }
+        self.commit_in_part(batch).await
+    }
+}

@@ -1,0 +1,182 @@
+//! Compares the answers of two filesystems and describes the difference.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
+
+use bytes::Bytes;
+use garth_engine::model::{
+    At, ByteRange, FindItem, FindQuery, HistoryPage, Ino, Kind, MAX_PAGE, Projection, Seq, Timestamp, Walk,
+    WalkItem, WalkPage,
+};
+use garth_engine::{Result, TreePath};
+
+use crate::contract::finding::all_found;
+use crate::tools::{Fs, at, can, p};
+
+/// Description of a difference.
+pub(super) type Difference = String;
+pub(super) type Checked<T = ()> = Result<T, Difference>;
+
+/// Compares two answers: equal, or the same kind of error about the same path.
+pub(super) fn same<T: PartialEq + Debug>(
+    what: &str,
+    subject: Result<T>,
+    model: Result<T>,
+) -> Checked<Option<T>> {
+    match (subject, model) {
+        (Ok(subject), Ok(model)) if subject == model => Ok(Some(model)),
+        (Err(subject), Err(model)) if (subject.kind(), subject.path()) == (model.kind(), model.path()) => {
+            Ok(None)
+        }
+        (subject, model) => {
+            let (subject, model) = (format!("{subject:?}"), format!("{model:?}"));
+            let same = subject.chars().zip(model.chars()).take_while(|(one, other)| one == other).count();
+            // what is around the first difference
+            let brief =
+                |text: &str| text.chars().skip(same.saturating_sub(1000)).take(2000).collect::<String>();
+            Err(format!("{what} differs\n  subject: {}\n  model:   {}", brief(&subject), brief(&model)))
+        }
+    }
+}
+
+/// The whole tree, entries included; gives it.
+pub(super) async fn same_tree(subject: &Fs, model: &Fs) -> Checked<Vec<WalkItem>> {
+    let page = WalkPage::default().limit(10_000).with_entries();
+    let (walk, expected) = (subject.walk(&at("/"), &page).await, model.walk(&at("/"), &page).await);
+    if let (Ok(walk), Ok(expected)) = (&walk, &expected) {
+        // One item is easier to read than a whole tree.
+        for (item, due) in walk.items.iter().zip(&expected.items) {
+            same("an item of the tree", Ok(item), Ok(due))?;
+        }
+    }
+    let paths = |walk: &Walk| walk.items.iter().map(|it| it.path.clone()).collect::<Vec<_>>();
+    same(
+        "the paths of the tree",
+        walk.as_ref().map(paths).map_err(again),
+        expected.as_ref().map(paths).map_err(again),
+    )?;
+    Ok(expected.map(|walk| walk.items).unwrap_or_default())
+}
+
+/// All that one side has, with the content of files up to 100 KiB.
+pub(super) async fn tree_with_content(fs: &Fs) -> Checked<Vec<(WalkItem, Bytes)>> {
+    let page = WalkPage::default().limit(10_000).with_entries();
+    let walk = fs.walk(&at("/"), &page).await.map_err(|error| error.to_string())?;
+    let mut tree = Vec::new();
+    for item in walk.items {
+        let mut content = Bytes::new();
+        if item.entry.as_ref().is_some_and(|entry| entry.kind == Kind::File && entry.size < 100 << 10) {
+            let place = At::Path(item.path.clone());
+            content = fs.read(&place, ByteRange::ALL).await.map_err(|error| error.to_string())?;
+        }
+        tree.push((item, content));
+    }
+    check_links(&tree)?;
+    Ok(tree)
+}
+
+/// All that is found by key, where both find; by line only where the subject's paths are those of an account.
+pub(super) async fn same_found(subject: &Fs, model: &Fs, by_line: bool) -> Checked {
+    if !can(subject).find {
+        return Ok(());
+    }
+    let mut queries = vec![
+        (FindQuery::new(Projection::TAG), 7),
+        (FindQuery::tag("t").within(p("/d")).within(p("/kv")), 2),
+        (FindQuery::new(Projection::METADATA), 5),
+    ];
+    queries.extend(by_line.then(|| (FindQuery::new(garth_engine::rule::sample::FIRST_WORD), MAX_PAGE)));
+    for (query, limit) in queries {
+        let [mut found, mut due] =
+            [all_found(subject, &query, limit).await, all_found(model, &query, MAX_PAGE).await];
+        for items in [&mut found, &mut due].into_iter().flatten() {
+            // a view has numbers of its own, and the order of its stores'
+            let number = |item: &FindItem| item.line.as_ref().map(|line| line.number);
+            items.sort_by(|one, other| {
+                (&one.key, &one.path, number(one)).cmp(&(&other.key, &other.path, number(other)))
+            });
+        }
+        same("what is found by key", found, due)?;
+    }
+    Ok(())
+}
+
+fn again(error: &garth_engine::Error) -> garth_engine::Error {
+    garth_engine::Error::new(error.kind(), error.message())
+}
+
+pub(super) async fn same_history(subject: &Fs, model: &Fs, path: &str, limit: usize) -> Checked {
+    for page in [HistoryPage::default(), HistoryPage::default().before_commit(Seq(500))] {
+        let page = page.limit(limit);
+        let (versions, expected) =
+            (subject.history(&at(path), &page).await, model.history(&at(path), &page).await);
+        if let (Ok(versions), Ok(expected)) = (&versions, &expected) {
+            for (version, due) in versions.items.iter().zip(&expected.items) {
+                same(&format!("a version of {path}"), Ok(version), Ok(due))?;
+            }
+        }
+        same(&format!("history of {path}"), versions, expected)?;
+    }
+    Ok(())
+}
+
+/// Who wrote the bytes of a range, of at most 1 MiB of it: an answer about more may end where the subject
+/// likes.
+pub(super) async fn same_blame(subject: &Fs, model: &Fs, place: &At, range: ByteRange) -> Checked {
+    let range = ByteRange { length: range.length.min(1 << 20), ..range };
+    let (found, expected) = (subject.blame(place, range, 50).await, model.blame(place, range, 50).await);
+    same("who wrote a range", found, expected).map(drop)
+}
+
+/// What is neither `top`, nor below it, nor on the way to it, is as it was. Of a node that has names below
+/// `top` too, those may have come or gone.
+pub(super) fn same_outside(
+    top: &TreePath,
+    before: &[(WalkItem, Bytes)],
+    after: &[(WalkItem, Bytes)],
+) -> Checked {
+    let outside = |(item, _): &&(WalkItem, Bytes)| !item.path.is_within(top) && !top.is_within(&item.path);
+    let inside: BTreeSet<Ino> = (before.iter().chain(after))
+        .filter(|(item, _)| item.path.is_within(top))
+        .map(|(item, _)| item.ino)
+        .collect();
+    let plain = |(item, content): &(WalkItem, Bytes)| {
+        let mut item = item.clone();
+        if let Some(entry) = item.entry.as_mut().filter(|entry| inside.contains(&entry.ino)) {
+            (entry.nlink, entry.ctime, entry.version) = (0, Timestamp(0), entry.etag);
+        }
+        (item, content.clone())
+    };
+    let before: Vec<_> = before.iter().filter(outside).map(plain).collect();
+    let after: Vec<_> = after.iter().filter(outside).map(plain).collect();
+    match before.iter().zip(&after).find(|(before, after)| before != after) {
+        Some((before, after)) => {
+            Err(format!("restoring {top} changed what is outside\n  before: {before:?}\n  after:  {after:?}"))
+        }
+        None if before.len() != after.len() => {
+            Err(format!("restoring {top} left {} of {} paths outside", after.len(), before.len()))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Link counts follow from the names: of a file as many as it has, of a directory two and one for each in it.
+fn check_links(tree: &[(WalkItem, Bytes)]) -> Checked {
+    let mut names: BTreeMap<Ino, u64> = BTreeMap::new();
+    let mut inside: BTreeMap<Option<TreePath>, u64> = BTreeMap::new();
+    for (item, _) in tree {
+        *names.entry(item.ino).or_default() += 1;
+        *inside.entry(item.path.parent()).or_default() += u64::from(item.kind == Kind::Directory);
+    }
+    for (item, _) in tree {
+        let due = match item.kind {
+            Kind::Directory => 2 + inside.get(&Some(item.path.clone())).copied().unwrap_or_default(),
+            _ => names[&item.ino],
+        };
+        let nlink = item.entry.as_ref().map(|entry| entry.nlink);
+        if nlink != Some(due) {
+            return Err(format!("{} has link count {nlink:?}, but {due} are due", item.path));
+        }
+    }
+    Ok(())
+}

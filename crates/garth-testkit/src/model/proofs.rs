@@ -1,0 +1,144 @@
+//! The model test as proofs: random operations on one filesystem mean the same on another one.
+
+use super::overlayfs::{self, Lower};
+use super::{ModelConfig, Stats, on_host, run, sqlite};
+use crate::proof::{About, Broken, Proof, Proven, Report, Setting};
+use crate::subject::mounted::Part;
+use crate::subject::stacked::{View, drawn};
+
+/// Random operations on SQLite, or a folder of the host, beside the memory engine. The size is the
+/// operations.
+#[derive(Clone, Copy, Debug)]
+pub struct BesideMemory {
+    /// View that the operations go through.
+    pub through: Through,
+}
+
+/// View of a filesystem that random operations go through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Through {
+    /// None.
+    Nothing,
+    /// None, with every batch planned as if rows were a round trip away.
+    Rounds,
+    /// So many scopes, one inside the other.
+    Scopes(usize),
+    /// A part of a mount.
+    Mount(Part),
+    /// Ten stacks of views drawn at random.
+    Stacks,
+    /// None, on a folder of the host instead of SQLite, as far as POSIX goes.
+    Folder,
+}
+
+impl Proof for BesideMemory {
+    fn about(&self) -> About {
+        let full = if self.through == Through::Folder { 300_000 } else { 1_000_000 };
+        let name = match self.through {
+            Through::Nothing => "model",
+            Through::Rounds => "model-rounds",
+            Through::Scopes(1) => "model-scope",
+            Through::Scopes(_) => "model-scope-of-scope",
+            Through::Mount(Part::Root) => "model-mount",
+            Through::Mount(_) => "model-mounted-directory",
+            Through::Stacks => "model-stacks",
+            Through::Folder => "model-host",
+        };
+        About {
+            name,
+            claim: "Random operations are answered as the memory engine answers them, also after it was opened again.",
+            full,
+            ci: 5_000,
+        }
+    }
+
+    fn run(&self, setting: &Setting<'_>) -> Proven<Report> {
+        let config = ModelConfig { ops: setting.size, seed: setting.seed };
+        let stats = match self.through {
+            Through::Nothing => run(config, sqlite),
+            Through::Rounds => {
+                garth_engine::engine::planner::fetched::ask_for();
+                run(config, sqlite)
+            }
+            Through::Scopes(depth) => {
+                run(config, || async move { sqlite().await.scoped(depth).await.counted_anew().await })
+            }
+            Through::Mount(part) => {
+                run(config, || async move { sqlite().await.mounted(part).await.counted_anew().await })
+            }
+            Through::Stacks => return stacks(config),
+            Through::Folder => on_host(config).map_err(|failure| *failure),
+        };
+        Ok(report(&[stats.map_err(|failure| Broken::because(failure.to_string()))?]))
+    }
+}
+
+/// Runs a tenth of the operations through each of ten stacks.
+fn stacks(config: ModelConfig) -> Proven<Report> {
+    let mut all = Vec::new();
+    for seed in config.seed..config.seed + 10 {
+        let views = drawn(seed, View::EQUAL);
+        let subject = || async { sqlite().await.stacked(&views).await.counted_anew().await };
+        let stats = run(ModelConfig { ops: config.ops.div_ceil(10), seed }, subject);
+        all.push(stats.map_err(|failure| Broken::because(format!("{views:?}: {failure}")))?);
+    }
+    Ok(report(&all))
+}
+
+fn report(all: &[Stats]) -> Report {
+    let counts = [
+        "operations",
+        "episodes",
+        "commits",
+        "refused",
+        "of these by a rule",
+        "of these by a quota",
+        "other comparisons",
+        "times opened again",
+        "collections",
+    ];
+    let mut report = Report::of(counts);
+    for stats in all {
+        let Stats { episodes, ops, commits, refused, ruled, full, checks, reopened, collected } = *stats;
+        let seen = [ops, episodes, commits, refused, ruled, full, checks, reopened, collected];
+        counts.into_iter().zip(seen).for_each(|(name, n)| report.add(name, n));
+    }
+    report
+}
+
+/// Random operations on an overlay beside the union mount of the kernel. Needs root. The size is the
+/// operations.
+#[derive(Clone, Copy, Debug)]
+pub struct BesideKernel {
+    /// Lower layer of the overlay.
+    pub lower: Lower,
+}
+
+impl Proof for BesideKernel {
+    fn about(&self) -> About {
+        let name = match self.lower {
+            Lower::SameStore => "overlay-of-one-store",
+            Lower::OtherStore => "overlay-over-another-store",
+            Lower::Folder => "overlay-over-a-folder",
+        };
+        About {
+            name,
+            claim: "An overlay does what the union mount of the kernel does.",
+            full: 300_000,
+            ci: 5_000,
+        }
+    }
+
+    fn run(&self, setting: &Setting<'_>) -> Proven<Report> {
+        let config = ModelConfig { ops: setting.size, seed: setting.seed };
+        let stats = overlayfs::run(config, self.lower);
+        let stats = stats.map_err(|failure| Broken::because(failure.to_string()))?;
+        let counts = ["operations", "trees", "refused", "renames refused across stores", "trees compared"];
+        Ok(Report::of(counts)
+            .with("operations", stats.ops)
+            .with("trees", stats.episodes)
+            .with("refused", stats.refused)
+            .with("renames refused across stores", stats.crossed)
+            .with("trees compared", stats.compared))
+    }
+}

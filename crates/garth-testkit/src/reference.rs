@@ -1,0 +1,4 @@
+//! Second implementations by which others are judged: slow and plain.
+
+pub(crate) mod file_content;
+pub(crate) mod tree_shape;

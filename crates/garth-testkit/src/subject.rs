@@ -1,0 +1,176 @@
+//! Filesystems under test. A [`Subject`] is a fresh filesystem on a clock that the test moves, with what a
+//! test has to know of it; the modules put views on one: a scope, a part of a mount, an overlay, a stack of
+//! them.
+
+pub mod mounted;
+mod overlaid;
+mod scoped;
+pub mod stacked;
+
+use std::any::Any;
+use std::fmt;
+use std::future::Future;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use garth_engine::engine::host::{HostFs, Mode};
+use garth_engine::engine::sqlite::SqliteFs;
+use garth_engine::env::ManualClock;
+use garth_engine::model::{Batch, Ino, MAX_TARGET, Remove, Seq, Timestamp};
+use garth_engine::{AccountStore, Env, FileSystem};
+
+use crate::tools::{apply, mkdir_all, remove, write};
+
+/// Opens the same data as a new instance.
+pub type Reopen = Box<dyn Fn() -> Pin<Box<dyn Future<Output = Arc<dyn FileSystem>> + Send>> + Send + Sync>;
+
+/// Collects in the data from another instance, as another process would.
+pub type Collect =
+    Box<dyn Fn() -> Pin<Box<dyn Future<Output = garth_engine::Result<()>> + Send>> + Send + Sync>;
+
+/// A filesystem under test: fresh and empty, on a clock that the test moves.
+pub struct Subject {
+    /// The filesystem.
+    pub fs: Arc<dyn FileSystem>,
+    /// Its clock.
+    pub clock: ManualClock,
+    /// The last commit before the test began; 0 if nobody has written yet.
+    pub head: Seq,
+    /// The number that the next node gets.
+    pub next: Ino,
+    /// The longest target of a symbolic link that it keeps, in bytes.
+    pub longest_target: usize,
+    /// True if its paths are those of an account, which rules are for.
+    pub ruled: bool,
+    /// True if each operation takes long, as through many views: then no check makes tens of thousands.
+    pub slow: bool,
+    /// Opens its data again, where they outlive an instance.
+    pub reopen: Option<Reopen>,
+    /// Collects what its data no longer need, where there is anything to collect.
+    pub collect: Option<Collect>,
+    /// Guard that must live as long as the subject, such as the folder it is in.
+    pub keep: Box<dyn Any + Send + Sync>,
+}
+
+/// Longer than the clock moves in any test: what others may still need stays.
+const GRACE: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// The time that subjects start at: 2026-01-01T00:00:00Z.
+pub const START: Timestamp = Timestamp(1_767_225_600_000_000_000);
+
+impl Subject {
+    /// A clock at [`START`], and the environment that shows it.
+    pub fn clock() -> (Env, ManualClock) {
+        Env::manual(START)
+    }
+
+    /// The SQLite engine in a new folder below `base`, which can be opened again.
+    ///
+    /// # Panics
+    /// If the folder or the account cannot be made.
+    pub fn sqlite(base: &Path) -> Self {
+        let (env, clock) = Self::clock();
+        let folder = tempfile::tempdir_in(base).expect("a temporary folder can be made");
+        let path = folder.path().to_owned();
+        let open = move || {
+            SqliteFs::open(&path, env.clone(), garth_engine::rule::sample::registry())
+                .expect("the engine opens what it wrote")
+        };
+        let collect = open.clone();
+        let fs = open();
+        Self {
+            reopen: Some(Box::new(move || {
+                let fs: Arc<dyn FileSystem> = open();
+                Box::pin(std::future::ready(fs))
+            })),
+            collect: Some(Box::new(move || {
+                let fs = collect();
+                Box::pin(async move { fs.gc(GRACE).await.map(drop) })
+            })),
+            keep: Box::new(folder),
+            ..Self::new(fs, clock)
+        }
+    }
+
+    /// A new folder of the host, in memory if the machine has such folders: a disk would take its time for
+    /// each operation. Opened again it is another instance on the same folder.
+    ///
+    /// # Panics
+    /// If the folder cannot be made.
+    pub fn host() -> Self {
+        let (env, clock) = Self::clock();
+        let memory = Path::new("/dev/shm");
+        let base = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+        let folder = tempfile::tempdir_in(base).expect("a temporary folder can be made");
+        let all = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(folder.path(), all).expect("its owner may do that");
+        let path = folder.path().to_owned();
+        let open = move || HostFs::open(&path, Mode::Writable, env.clone()).expect("the folder is there");
+        let fs = open();
+        Self {
+            reopen: Some(Box::new(move || {
+                let fs: Arc<dyn FileSystem> = open();
+                Box::pin(std::future::ready(fs))
+            })),
+            keep: Box::new(folder),
+            ruled: false,
+            // Linux takes the NUL behind it into account
+            longest_target: MAX_TARGET - 1,
+            ..Self::new(fs, clock)
+        }
+    }
+
+    /// A subject without data that outlive it.
+    pub fn new(fs: Arc<dyn FileSystem>, clock: ManualClock) -> Self {
+        let (head, next) = (Seq(0), Ino(Ino::ROOT.0 + 1));
+        Self {
+            fs,
+            clock,
+            head,
+            next,
+            longest_target: MAX_TARGET,
+            ruled: true,
+            slow: false,
+            reopen: None,
+            collect: None,
+            keep: Box::new(()),
+        }
+    }
+
+    /// Writes to the subject and empties it again: its sequences and numbers begin higher.
+    ///
+    /// # Panics
+    /// If a commit fails.
+    pub async fn used(mut self) -> Self {
+        self.clock.set(START.plus_seconds(-1000));
+        let mut last = self.next;
+        for round in 0..5 {
+            let ops = [mkdir_all("/used/deep"), write("/used/deep/file", format!("round {round}"))];
+            let commit = self.fs.commit(Batch::new(ops)).await.expect("a commit");
+            last = commit.outcomes[1].ino;
+            apply(&*self.fs, remove("/used", Remove::Tree)).await;
+        }
+        self.clock.set(START);
+        self.head = self.fs.head().await.expect("a head").seq;
+        self.next = Ino(last.0 + 1);
+        self
+    }
+
+    /// The sequence of the test's `n`-th commit; of none, that of the last one before it.
+    pub fn seq(&self, n: u64) -> Seq {
+        Seq(self.head.0 + n)
+    }
+
+    /// The number of the `n`-th node: the first is the root, the second the first that the test makes.
+    pub fn ino(&self, n: u64) -> Ino {
+        if n <= Ino::ROOT.0 { Ino(n) } else { Ino(self.next.0 + n - 2) }
+    }
+}
+
+impl fmt::Debug for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Subject").field("fs", &self.fs).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,77 @@
+//! A subject that is a scope: the tests of a whole tree, put to a directory of one, in an account that has
+//! canaries around it.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use garth_engine::model::Ino;
+use garth_engine::view::Scope;
+use garth_engine::{FileSystem, FileSystemExt};
+
+use crate::fs::shifted::Shifted;
+use crate::subject::{Reopen, START, Subject};
+use crate::tools::{append, given, p, symlink, write};
+
+/// The directories that scopes begin with, one in the other. Beside each are names that look like it.
+const ROOTS: [&str; 2] = ["/chat-a", "/c%_*"];
+
+impl Subject {
+    /// A scope of this subject, which is empty; `depth` scopes, one of the other.
+    ///
+    /// # Panics
+    /// If the scope cannot be made.
+    pub async fn scoped(mut self, depth: usize) -> Self {
+        // before all that a test does, so that its first commit is at START
+        self.clock.set(START.plus_seconds(-86_400));
+        for root in &ROOTS[..depth] {
+            let beside =
+                [write(&format!("{root}b"), "canary"), symlink("/link", root), append("/log", "canary")];
+            given(&*self.fs, beside).await;
+            let made = self.fs.mkdir_all(*root).await.expect("a directory is made");
+            self.next = Ino(made.ino.0 + 1);
+            self.fs = Scope::open(&*self.fs, &p(root)).await.expect("a scope is opened");
+        }
+        self.clock.set(START);
+        self.ruled = false;
+        self.head = self.fs.head().await.expect("a head").seq;
+        self.on_reopening(move |mut fs| {
+            Box::pin(async move {
+                for root in &ROOTS[..depth] {
+                    fs = Scope::open(&*fs, &p(root)).await.expect("a scope is opened again");
+                }
+                fs
+            })
+        })
+    }
+
+    /// Counts the numbers of this subject from 1, to be compared with a tree that begins there.
+    ///
+    /// # Panics
+    /// If the root cannot be read.
+    pub async fn counted_anew(mut self) -> Self {
+        let last = Ino(self.next.0 - 1);
+        let shifted = Arc::new(Shifted::new(Arc::clone(&self.fs), last).await.expect("there is a root"));
+        self.fs = Arc::clone(&shifted) as Arc<dyn FileSystem>;
+        self.on_reopening(move |fs| {
+            let again: Arc<dyn FileSystem> = Arc::new(shifted.again(fs));
+            Box::pin(std::future::ready(again))
+        })
+    }
+
+    /// Puts on what is opened again what was put on it before.
+    pub(crate) fn on_reopening(
+        mut self,
+        put: impl Fn(Arc<dyn FileSystem>) -> Opening + Send + Sync + Clone + 'static,
+    ) -> Self {
+        self.reopen = self.reopen.map(|reopen| {
+            let again = move || {
+                let (opening, put) = (reopen(), put.clone());
+                Box::pin(async move { put(opening.await).await }) as Opening
+            };
+            Box::new(again) as Reopen
+        });
+        self
+    }
+}
+
+type Opening = Pin<Box<dyn Future<Output = Arc<dyn FileSystem>> + Send>>;

@@ -1,0 +1,66 @@
+//! Nothing leads out of a scope, a tree of views and a folder, and a planted leak of each is noticed.
+
+use garth_testkit::fs::leaky::Leak;
+use garth_testkit::isolation::scopes::Scopes;
+use garth_testkit::isolation::views::{HostViews, Place, Views};
+use garth_testkit::proof::{Proof, Report, binaries_of_test, in_memory, prove, prove_small};
+
+#[track_caller]
+fn proven(proof: &dyn Proof) -> Report {
+    let report = prove_small(proof, 13).unwrap_or_else(|broken| panic!("{broken}"));
+    println!("{report}");
+    report
+}
+
+/// Message about a leak within so many tries.
+fn noticed(proof: &dyn Proof, tries: u64) -> String {
+    let outcome = prove(proof, &in_memory(), &binaries_of_test(), 13, tries);
+    let noticed = outcome.err().map_or_else(|| "not seen".to_owned(), |broken| broken.to_string());
+    println!("{proof:?}: {noticed}");
+    noticed
+}
+
+#[test]
+fn tries_from_a_scope_see_nothing_of_what_lies_beside_it() {
+    let report = proven(&Scopes::default());
+    assert!(report["tries"] == 5_000 && report["answered"] > 500, "{report}");
+}
+
+#[test]
+fn every_planted_leak_of_a_scope_is_caught() {
+    for leak in Leak::ALL {
+        let noticed = noticed(&Scopes { leak: Some(leak) }, 5_000);
+        assert_ne!(noticed, "not seen", "{leak:?}");
+    }
+}
+
+#[test]
+fn tries_from_a_tree_of_views_see_and_change_nothing_around_its_parts() {
+    let report = proven(&Views::default());
+    assert!(report["tries"] == 5_000 && report["answered"] > 500 && report["swaps"] > 100, "{report}");
+}
+
+#[test]
+fn every_planted_leak_of_a_part_or_layer_of_a_tree_is_caught() {
+    // a number that is not found is not written to either: a mount looks before the store does
+    let base = Leak::ALL.into_iter().filter(|leak| *leak != Leak::Write).map(|leak| (Place::Base, leak));
+    for leak in base.chain([(Place::Lower, Leak::Link), (Place::Upper, Leak::Number)]) {
+        let noticed = noticed(&Views { leak: Some(leak) }, 20_000);
+        assert!(noticed.starts_with("seed "), "{leak:?}: {noticed}");
+    }
+}
+
+#[test]
+fn tries_from_a_tree_of_views_on_a_folder_reach_nothing_outside_while_it_is_swapped_for_links() {
+    let report = proven(&HostViews::default());
+    assert!(report["tries"] == 5_000 && report["answered"] > 500 && report["swaps"] > 100, "{report}");
+}
+
+#[test]
+fn every_planted_leak_of_a_folder_is_caught() {
+    for leak in Leak::OF_HOST {
+        let noticed = noticed(&HostViews { leak: Some(leak) }, 6_000);
+        let sign = if leak == Leak::HostRead { "seed " } else { "what lies outside was changed" };
+        assert!(noticed.starts_with(sign), "{leak:?}: {noticed}");
+    }
+}
