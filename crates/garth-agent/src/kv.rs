@@ -43,7 +43,6 @@ pub use self::write::{Condition, MAX_PUTS, Put, Written};
 pub use crate::system::MAX_VALUE;
 
 use self::key::Base;
-use garth_engine::error::{Error, ErrorKind};
 use garth_engine::fs::FileSystem;
 use garth_engine::model::Author;
 
@@ -68,9 +67,4 @@ impl<'a> Kv<'a> {
         let author = key.map_or_else(Author::default, Author::key).with_agent(agent);
         Ok(Self { fs, base, author })
     }
-}
-
-/// Whether a lookup found nothing by that name.
-fn is_missing(error: &Error) -> bool {
-    error.is(ErrorKind::NotFound) || error.is(ErrorKind::NotADirectory)
 }

@@ -20,8 +20,7 @@ pub(crate) use self::take::{Taken, take};
 use std::sync::Arc;
 
 use garth_engine::env::Env;
-use garth_engine::error::{Error, ErrorKind, Result};
-use garth_engine::fs::find;
+use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::fs::{FileSystem, OpenFile};
 use garth_engine::model::{At, Author, Entry, FindQuery, Op, SetAttrs};
 use garth_engine::path::TreePath;
@@ -97,7 +96,12 @@ impl<'a> Media<'a> {
     /// Whether there is a directory of a session's media.
     pub(crate) async fn has_some(&self, session_key: &str) -> Result<bool> {
         key::check_session_key(session_key)?;
-        Ok(find(self.fs, &At::from(key::directory(session_key))).await?.is_some_and(|entry| entry.is_dir()))
+        Ok(self
+            .fs
+            .stat(&At::from(key::directory(session_key)))
+            .await
+            .optional()?
+            .is_some_and(|entry| entry.is_dir()))
     }
 
     /// A media file: where its key says, or where it was moved since, among media or beside an archive.
@@ -106,7 +110,7 @@ impl<'a> Media<'a> {
     /// `NotFound`; from the filesystem.
     pub async fn get(&self, key: &MediaKey) -> Result<Stored> {
         let path = key.path();
-        if let Some(entry) = find(self.fs, &At::from(&path)).await?.filter(Entry::is_file) {
+        if let Some(entry) = self.fs.stat(&At::from(&path)).await.optional()?.filter(Entry::is_file) {
             return Ok(Stored { key: key.clone(), path, entry });
         }
         self.moved(key).await?.ok_or_else(|| missing(key))
@@ -140,7 +144,9 @@ impl<'a> Media<'a> {
         // of copies always the same one
         paths.sort_unstable();
         for path in paths {
-            let Some(entry) = find(self.fs, &At::from(&path)).await?.filter(Entry::is_file) else { continue };
+            let Some(entry) = self.fs.stat(&At::from(&path)).await.optional()?.filter(Entry::is_file) else {
+                continue;
+            };
             let says = |name: &str| entry.attributes.metadata.get(name).map(String::as_str);
             if says(SESSION_KEY) == Some(key.session_key()) && says(ID) == Some(key.id()) {
                 return Ok(Some(Stored { key: key.clone(), path, entry }));

@@ -35,6 +35,11 @@ pub(crate) fn as_read(file: Option<&File>) -> Precondition {
     file.map_or(Precondition::Absent, |file| Precondition::Etag(file.etag))
 }
 
+/// Returns true if a read found no file at its path: nothing, a directory, or a node without content.
+pub(crate) fn is_no_file(error: &Error) -> bool {
+    error.is_absent() || error.is(ErrorKind::IsADirectory) || error.is(ErrorKind::NotPermitted)
+}
+
 /// Reads small files at one moment, of which one has at most `limit` bytes. What is no file counts as absent:
 /// a commit that would write there says why it cannot.
 pub(crate) async fn read_all(
@@ -77,13 +82,8 @@ pub(crate) async fn read_with_seq(
                     let (etag, expires_at) = (entry.etag, entry.expires_at);
                     Some(File { etag, bytes, metadata: entry.attributes.metadata, expires_at })
                 }
-                Err(error) => match error.kind() {
-                    ErrorKind::NotFound
-                    | ErrorKind::NotADirectory
-                    | ErrorKind::IsADirectory
-                    | ErrorKind::NotPermitted => None,
-                    _ => return Err(error),
-                },
+                Err(error) if is_no_file(&error) => None,
+                Err(error) => return Err(error),
             });
         }
         if files.len() < items.len() && now.is_none() && fs.capabilities(&paths[0]).history {

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use garth::engine::memory::Memory;
+use garth::error::OptionalExt as _;
 use garth::fs::resolve::{self, Follow, retry};
 use garth::model::{At, Author, Batch, Commit, Entry, Ino, Kind, Moment, Op, Precondition, Timestamp};
 use garth::{AccountStore, DataDir, Env, Error, ErrorKind, FileSystem, TreePath};
@@ -295,14 +296,11 @@ impl AuthoredTree {
             if error.path().is_some_and(|of| of != path) {
                 continue;
             }
-            let current = match self.fs.stat(at).await {
-                Ok(entry) if matches!(that, Precondition::Etag(_)) => Some(entry.etag),
-                Ok(entry) => Some(entry.version),
-                Err(missing) if missing.is(ErrorKind::NotFound) || missing.is(ErrorKind::NotADirectory) => {
-                    None
-                }
-                Err(_) => continue,
-            };
+            let Ok(there) = self.fs.stat(at).await.optional() else { continue };
+            let current = there.map(|entry| match that {
+                Precondition::Etag(_) => entry.etag,
+                _ => entry.version,
+            });
             if current != Some(*wanted) {
                 let message = match current {
                     Some(current) => format!("changed since {wanted}: the current version is {current}"),

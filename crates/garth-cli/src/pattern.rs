@@ -5,9 +5,10 @@
 
 use std::sync::Arc;
 
+use garth::error::OptionalExt as _;
 use garth::fs::resolve::Follow;
 use garth::model::{Entry, Kind};
-use garth::{ErrorKind, FileSystem, TreePath};
+use garth::{FileSystem, TreePath};
 use globset::{GlobBuilder, GlobMatcher};
 
 use crate::app::stat_path;
@@ -70,11 +71,7 @@ impl Matches {
         let (base, rest) = split(pattern);
         let whole = matcher(rest, false)?;
         let follow = if rest.is_empty() && !only_directories { Follow::No } else { Follow::Yes };
-        let found = match stat_path(&*fs, base, follow).await {
-            Ok(found) => Some(found),
-            Err(error) if error.is(ErrorKind::NotFound) || error.is(ErrorKind::NotADirectory) => None,
-            Err(error) => return Err(error.into()),
-        };
+        let found = stat_path(&*fs, base, follow).await.optional()?;
         let source = match found {
             Some((top, entry)) if !rest.is_empty() && entry.kind == Kind::Directory => match levels(rest) {
                 Some(levels) => Source::Levels(DepthFirst::new(fs, &top), levels),

@@ -215,6 +215,12 @@ impl Error {
         self.kind == kind
     }
 
+    /// Returns true if a lookup found nothing: no node has the name (`NotFound`), or something above it is not a
+    /// directory (`NotADirectory`).
+    pub fn is_absent(&self) -> bool {
+        matches!(self.kind, ErrorKind::NotFound | ErrorKind::NotADirectory)
+    }
+
     /// The same error with its path as a view names it: `map` gives that name, or none for a path that the
     /// view does not show; the error is then about no path.
     #[must_use]
@@ -267,6 +273,36 @@ impl From<PathError> for Error {
 impl From<Infallible> for Error {
     fn from(never: Infallible) -> Self {
         match never {}
+    }
+}
+
+/// Turns the answer of a lookup into an option.
+///
+/// ```
+/// # use garth_engine as garth;
+/// use garth::error::OptionalExt;
+/// use garth::{Error, ErrorKind};
+///
+/// let missing: Result<u8, _> = Err(Error::new(ErrorKind::NotFound, "no such file"));
+/// assert_eq!(missing.optional()?, None);
+/// assert_eq!(Ok::<_, Error>(7).optional()?, Some(7));
+/// # Ok::<(), Error>(())
+/// ```
+pub trait OptionalExt<T> {
+    /// Returns `None` if nothing was found, see [`Error::is_absent`].
+    ///
+    /// # Errors
+    /// All other errors.
+    fn optional(self) -> Result<Option<T>>;
+}
+
+impl<T> OptionalExt<T> for Result<T> {
+    fn optional(self) -> Result<Option<T>> {
+        match self {
+            Ok(found) => Ok(Some(found)),
+            Err(error) if error.is_absent() => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 }
 

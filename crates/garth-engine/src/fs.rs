@@ -16,8 +16,6 @@ pub mod sought;
 pub mod store;
 
 pub use self::ext::FileSystemExt;
-#[doc(hidden)]
-pub use self::ext::find;
 pub use self::lower::Lowering;
 pub use self::sought::{By, Sought};
 pub use self::store::AccountStore;

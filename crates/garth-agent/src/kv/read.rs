@@ -9,8 +9,8 @@ use serde_json::value::RawValue;
 use super::error::{KvError, KvResult};
 use super::key::Key;
 use super::page::{MAX_PAGE_VALUES, PageRequest, Paged};
-use super::{Kv, MAX_VALUE, is_missing};
-use garth_engine::error::{Error, ErrorKind};
+use super::{Kv, MAX_VALUE};
+use garth_engine::error::{Error, ErrorKind, OptionalExt as _};
 use garth_engine::fs::OpenFile;
 use garth_engine::model::{
     At, ByteRange, Entry, HistoryPage, Hit, Kind, SearchQuery, Seq, Timestamp, Version, VersionId, Weigh,
@@ -153,10 +153,8 @@ impl Kv<'_> {
         let mut end: Option<Version> = None;
         let mut versions = HistoryPage::default().before(page.version()?).limit(page.limit + 1);
         loop {
-            let read = match self.fs.history(&(&file).into(), &versions).await {
-                Ok(read) => read,
-                Err(error) if is_missing(&error) => return Ok(Paged { items: Vec::new(), next: None }),
-                Err(error) => return Err(error.into()),
+            let Some(read) = self.fs.history(&(&file).into(), &versions).await.optional()? else {
+                return Ok(Paged { items: Vec::new(), next: None });
             };
             versions.before = read.items.last().map(|version| version.id);
             for version in read.items {
@@ -306,8 +304,6 @@ async fn read_whole(file: Arc<dyn OpenFile>) -> Result<Bytes, Error> {
 /// `None` where there is nothing to read any more, or it is no regular file, or beyond what a value can have.
 fn readable<T>(answer: Result<T, Error>) -> KvResult<Option<T>> {
     match answer {
-        Ok(answer) => Ok(Some(answer)),
-        Err(error) if is_missing(&error) => Ok(None),
         Err(error)
             if matches!(
                 error.kind(),
@@ -316,7 +312,7 @@ fn readable<T>(answer: Result<T, Error>) -> KvResult<Option<T>> {
         {
             Ok(None)
         }
-        Err(error) => Err(error.into()),
+        answer => Ok(answer.optional()?),
     }
 }
 

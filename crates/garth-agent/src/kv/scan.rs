@@ -3,13 +3,12 @@
 
 use std::collections::BTreeMap;
 
+use super::Kv;
 use super::error::KvResult;
 use super::key::{Key, MAX_KEY_SEGMENT, SUFFIX, segment_of};
 use super::page::{PageRequest, Paged, unknown_cursor};
-use super::{Kv, is_missing};
 use crate::breathe::breathe;
-use garth_engine::error::ErrorKind;
-use garth_engine::fs::find;
+use garth_engine::error::{ErrorKind, OptionalExt as _};
 use garth_engine::model::{Kind, Listing, Page, Walk, WalkPage};
 use garth_engine::path::{Name, TreePath};
 
@@ -118,7 +117,7 @@ impl Kv<'_> {
 
     /// What is at a path of the tree, if anything.
     pub(super) async fn kind_of(&self, path: &TreePath) -> KvResult<Option<Kind>> {
-        Ok(find(self.fs, &path.into()).await?.map(|entry| entry.kind))
+        Ok(self.fs.stat(&path.into()).await.optional()?.map(|entry| entry.kind))
     }
 
     /// Whether any value is below a directory. Most often among the first few names.
@@ -147,10 +146,7 @@ impl Kv<'_> {
         limit: usize,
     ) -> KvResult<Listing> {
         let page = Page::default().after(after).limit(limit);
-        match self.fs.list(&dir.into(), &page).await {
-            Err(error) if is_missing(&error) => Ok(Listing::default()),
-            answer => Ok(answer?),
-        }
+        Ok(self.fs.list(&dir.into(), &page).await.optional()?.unwrap_or_default())
     }
 
     pub(super) async fn walk_page(
@@ -162,7 +158,7 @@ impl Kv<'_> {
         let page = WalkPage::default().after(after).limit(limit);
         match self.fs.walk(&top.into(), &page).await {
             // A name too long for its place cannot be there.
-            Err(error) if is_missing(&error) || error.is(ErrorKind::NameTooLong) => Ok(Walk::default()),
+            Err(error) if error.is_absent() || error.is(ErrorKind::NameTooLong) => Ok(Walk::default()),
             answer => Ok(answer?),
         }
     }

@@ -7,9 +7,9 @@ use serde_json::value::RawValue;
 
 use super::error::{KvCode, KvError, KvResult};
 use super::key::Key;
-use super::{Kv, MAX_VALUE, is_missing};
+use super::{Kv, MAX_VALUE};
 use crate::breathe::breathe;
-use garth_engine::error::{Error, ErrorKind};
+use garth_engine::error::{Error, ErrorKind, OptionalExt as _};
 use garth_engine::model::{
     At, Batch, Body, Commit, Create, Idempotency, Kind, MAX_INLINE_BODY, Op, Page, Precondition, SetAttrs,
     Timestamp, VersionId, WalkPage,
@@ -205,7 +205,7 @@ impl Kv<'_> {
         let attrs = SetAttrs { expires_at: Some(at), ..SetAttrs::default() };
         match self.commit(vec![Op::set_attrs(file, attrs)], Vec::new(), None).await {
             Ok(commit) => Ok(Some(written(&commit, 0))),
-            Err(error) if is_missing(&error) => Ok(None),
+            Err(error) if error.is_absent() => Ok(None),
             Err(error) => Err(self.refused(error)),
         }
     }
@@ -321,11 +321,10 @@ impl Kv<'_> {
             && dir != *self.base.path()
         {
             let page = Page::default().limit(2);
-            match self.fs.list(&At::Path(dir.clone()), &page).await {
-                Ok(listing) if listing.items.iter().any(|item| item.name != name) => break,
-                Ok(_) => emptied.push(dir.clone()),
-                Err(error) if is_missing(&error) => {}
-                Err(error) => return Err(error.into()),
+            match self.fs.list(&At::Path(dir.clone()), &page).await.optional()? {
+                Some(listing) if listing.items.iter().any(|item| item.name != name) => break,
+                Some(_) => emptied.push(dir.clone()),
+                None => {}
             }
             below = dir;
         }
@@ -335,10 +334,8 @@ impl Kv<'_> {
     /// What removes the directory at `path`, if there are only directories below it; deepest first.
     async fn clear(&self, path: &TreePath) -> KvResult<Option<Vec<Op>>> {
         let page = WalkPage::default().limit(MAX_CLEARED);
-        let walk = match self.fs.walk(&path.into(), &page).await {
-            Ok(walk) => walk,
-            Err(error) if is_missing(&error) => return Ok(Some(Vec::new())),
-            Err(error) => return Err(error.into()),
+        let Some(walk) = self.fs.walk(&path.into(), &page).await.optional()? else {
+            return Ok(Some(Vec::new()));
         };
         if walk.more || walk.items.iter().any(|item| item.kind != Kind::Directory) {
             return Ok(None);

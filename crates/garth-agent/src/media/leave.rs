@@ -4,8 +4,7 @@ use std::collections::HashSet;
 
 use super::Media;
 use super::key::{MEDIA, MediaKey, check_session_key, directory};
-use garth_engine::error::Result;
-use garth_engine::fs::find;
+use garth_engine::error::{OptionalExt as _, Result};
 use garth_engine::model::{At, Entry, MAX_PAGE, Op, Page, Precondition, Remove, Seq};
 use garth_engine::path::{TreePath, check_id};
 
@@ -52,7 +51,7 @@ impl Media<'_> {
         check_id("agent", agent)?;
         check_id("session", session_id)?;
         let dir = directory(session_key);
-        let Some(there) = find(self.fs, &At::from(&dir)).await?.filter(Entry::is_dir) else {
+        let Some(there) = self.fs.stat(&At::from(&dir)).await.optional()?.filter(Entry::is_dir) else {
             return Ok((Vec::new(), Vec::new()));
         };
         // what changes its names from here on makes another version of it
@@ -68,7 +67,7 @@ impl Media<'_> {
             }
         };
         let seen = self.seen(dir, fate).await?;
-        let is_free = find(self.fs, &At::from(&to)).await?.is_none();
+        let is_free = self.fs.stat(&At::from(&to)).await.optional()?.is_none();
         let ops = match is_free {
             true => {
                 conditions.push((At::from(&to), Precondition::Absent));

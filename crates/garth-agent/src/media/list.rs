@@ -3,8 +3,7 @@
 use super::key::{MediaKey, check_session_key, directory};
 use super::{Media, Stored, missing};
 use crate::tries::Tries;
-use garth_engine::error::{Error, ErrorKind, Result};
-use garth_engine::fs::find;
+use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::model::{At, Batch, Entry, Op, Page, Precondition, Seq};
 use garth_engine::path::Name;
 
@@ -31,11 +30,8 @@ impl Media<'_> {
         }
         let dir = directory(session_key);
         let page = Page::default().after(after.map(Name::parse).transpose()?).limit(limit).with_entries();
-        let listing = match self.fs.list(&At::from(&dir), &page).await {
-            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-                return Ok((Vec::new(), None));
-            }
-            listing => listing?,
+        let Some(listing) = self.fs.list(&At::from(&dir), &page).await.optional()? else {
+            return Ok((Vec::new(), None));
         };
         let last = listing.items.last().map(|item| item.name.as_str().to_owned());
         let next = last.filter(|_| listing.more);
@@ -72,7 +68,7 @@ impl Media<'_> {
     pub async fn clear(&self, session_key: &str) -> Result<Option<Seq>> {
         check_session_key(session_key)?;
         let dir = directory(session_key);
-        if find(self.fs, &At::from(&dir)).await?.filter(Entry::is_dir).is_none() {
+        if self.fs.stat(&At::from(&dir)).await.optional()?.filter(Entry::is_dir).is_none() {
             return Ok(None);
         }
         let batch = self.batch(Op::remove_tree(dir), &format!("remove the media of {session_key}"));

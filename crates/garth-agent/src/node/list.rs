@@ -9,7 +9,7 @@ use super::meta::{Meta, Status};
 use super::uri::{Uri, decoded};
 use crate::breathe::breathe;
 use crate::system::projections;
-use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::error::{Error, ErrorKind, Result, OptionalExt as _};
 use garth_engine::fs::FileSystem;
 use garth_engine::model::{At, ByteRange, FindQuery, Kind, Page};
 use garth_engine::path::{Name, TreePath, check_id};
@@ -329,12 +329,8 @@ impl Visit<'_> {
         }
         let mut page = Page::default().after(first);
         loop {
-            let listing = match self.fs.list(&dir.into(), &page).await {
-                Ok(listing) => listing,
-                Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-                    return Ok(true);
-                }
-                Err(error) => return Err(error),
+            let Some(listing) = self.fs.list(&dir.into(), &page).await.optional()? else {
+                return Ok(true);
             };
             breathe().await;
             for item in listing.items.iter().filter(|item| item.kind == Kind::Directory) {

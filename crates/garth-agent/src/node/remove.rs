@@ -8,7 +8,7 @@ use super::made::{in_account_outbox, outlive, upsert_relation, write_event, writ
 use super::state::State;
 use super::uri::Uri;
 use crate::tries::Tries;
-use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::model::{At, ByteRange, Op, Page, Precondition, Seq};
 use garth_engine::path::TreePath;
 use garth_engine::rule::projection::MAX_FILE;
@@ -92,12 +92,8 @@ impl Nodes<'_> {
     ) -> Result<Vec<(TreePath, Event)>> {
         let dir = uri.file(OUTBOX);
         let page = Page::default().limit(MAX_TAKEN);
-        let listing = match self.fs.list(&At::from(&dir), &page).await {
-            Ok(listing) => listing,
-            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-                return Ok(Vec::new());
-            }
-            Err(error) => return Err(error),
+        let Some(listing) = self.fs.list(&At::from(&dir), &page).await.optional()? else {
+            return Ok(Vec::new());
         };
         let mut events = Vec::new();
         for item in listing.items.iter().filter(|item| item.name.as_str().ends_with(".json")) {

@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 use super::claim::{batch, is_lost};
 use super::finish::removed;
 use super::present::{tell, tell_whatever};
-use super::queued::{Found, Keep, NodeState, Queued, in_outbox, is_absent, lies, load, node_state, places};
+use super::queued::{Found, Keep, NodeState, Queued, in_outbox, lies, load, node_state, places};
 use crate::node::{Event, EventStatus, EventType, RELATIONS, Status, Uri};
 use crate::system::projections;
+use crate::small::is_no_file;
 use garth_engine::env::Env;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::FileSystem;
@@ -173,7 +174,7 @@ async fn is_overtaken(fs: &dyn FileSystem, account: &str, queued: &Queued) -> Re
             let at = At::Path(TreePath::from_row(queued.dir.key(), RELATIONS));
             let written = match fs.stat(&at).await {
                 Ok(entry) => entry.etag.seq <= seq,
-                Err(error) if is_absent(&error) => false,
+                Err(error) if is_no_file(&error) => false,
                 Err(error) => return Err(error),
             };
             let is_active = node(&event.uri).await?.is_some_and(|node| node.is_active);

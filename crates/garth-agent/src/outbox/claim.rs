@@ -196,13 +196,6 @@ pub(super) async fn take(
 
 /// Whether a commit failed since others have changed what it is about.
 pub(super) fn is_lost(error: &garth_engine::error::Error) -> bool {
-    matches!(
-        error.kind(),
-        ErrorKind::Conflict
-            | ErrorKind::NotFound
-            | ErrorKind::NotADirectory
-            | ErrorKind::IsADirectory
-            | ErrorKind::AlreadyExists
-            | ErrorKind::NotEmpty
-    )
+    let kinds = [ErrorKind::Conflict, ErrorKind::IsADirectory, ErrorKind::AlreadyExists, ErrorKind::NotEmpty];
+    error.is_absent() || kinds.contains(&error.kind())
 }

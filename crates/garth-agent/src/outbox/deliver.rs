@@ -1,10 +1,11 @@
 //! Makes a claimed event what a sink gets: with the texts that it only refers to, and without secrets; and
 //! hands it over.
 
-use super::queued::{Queued, is_absent, node_state};
+use super::queued::{Queued, node_state};
 use super::sink::{Sink, SinkError};
 use crate::node::event::{Payload, Record};
 use crate::node::{CONTENT, Event, EventType, MAX_CONTENT, SKILL, sha256};
+use crate::small::is_no_file;
 use garth_engine::error::Result;
 use garth_engine::fs::FileSystem;
 use garth_engine::model::{At, ByteRange};
@@ -85,7 +86,7 @@ async fn fill(fs: &dyn FileSystem, dir: &TreePath, record: &mut Record) -> Resul
     let at = At::Path(TreePath::from_row(dir.key(), name));
     let bytes = match fs.fetch(&at, ByteRange { offset: 0, length: MAX_CONTENT as u64 + 1 }).await {
         Ok((_, bytes)) => bytes,
-        Err(error) if is_absent(&error) => return Ok(false),
+        Err(error) if is_no_file(&error) => return Ok(false),
         Err(error) => return Err(error),
     };
     if sha256(&bytes) != wanted.sha256 {

@@ -2,10 +2,11 @@
 //! own commit, the worker does the rest before the event counts as done.
 
 use super::claim::{batch, is_lost};
-use super::queued::{Queued, is_absent, node_state};
+use super::queued::{Queued, node_state};
 use crate::node::made::{upsert_relation, write_event};
 use crate::node::{EventType, RELATIONS, Uri, edge};
 use crate::system::projections;
+use crate::small::is_no_file;
 use garth_engine::env::Env;
 use garth_engine::error::{ErrorKind, Result};
 use garth_engine::fs::FileSystem;
@@ -87,7 +88,7 @@ async fn rewritten(
     let Some(dir) = file.parent().filter(|_| file.name() == Some(RELATIONS)) else { return Ok(batch) };
     let (entry, bytes) = match fs.fetch(&At::from(file), ByteRange::ALL).await {
         Ok(found) => found,
-        Err(error) if is_absent(&error) || error.is(ErrorKind::TooLarge) => return Ok(batch),
+        Err(error) if is_no_file(&error) || error.is(ErrorKind::TooLarge) => return Ok(batch),
         Err(error) => return Err(error),
     };
     let is_later = ending.until.is_some_and(|until| entry.etag.seq > until);

@@ -2,9 +2,10 @@
 
 use super::claim::{CLAIM, batch, is_lost};
 use super::deliver::End;
-use super::queued::{Queued, in_outbox, is_absent, lies, node_state};
+use super::queued::{Queued, in_outbox, lies, node_state};
 use super::sink::SinkError;
 use crate::node::{DLQ, DONE, EventStatus, EventType};
+use crate::small::is_no_file;
 use garth_engine::error::{ErrorKind, Result};
 use garth_engine::fs::FileSystem;
 use garth_engine::model::{At, Batch, ByteRange, NamesPage, Op, Precondition, Timestamp, VersionId};
@@ -64,7 +65,7 @@ async fn commit_moved(
 ) -> Result<bool> {
     let names = match fs.names(&At::Node(event.ino), &NamesPage::default()).await {
         Ok(names) => names.items,
-        Err(error) if is_absent(&error) => return Ok(false),
+        Err(error) if is_no_file(&error) => return Ok(false),
         Err(error) => return Err(error),
     };
     let Some((path, (dir, _))) = names.into_iter().find_map(|path| Some((path.clone(), lies(&path)?))) else {
@@ -157,7 +158,7 @@ async fn version_of(fs: &dyn FileSystem, event: &Queued) -> Result<Option<u64>> 
     };
     let names = match then.names(&At::Node(dir), &NamesPage::default()).await {
         Ok(names) => names.items,
-        Err(error) if is_absent(&error) => return Ok(None),
+        Err(error) if is_no_file(&error) => return Ok(None),
         Err(error) => return Err(error),
     };
     let Some(path) = names.first() else { return Ok(None) };
@@ -170,7 +171,7 @@ pub(super) async fn noted(fs: &dyn FileSystem, dir: &TreePath) -> Result<u64> {
         Ok((_, bytes)) => {
             Ok(std::str::from_utf8(&bytes).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0))
         }
-        Err(error) if is_absent(&error) => Ok(0),
+        Err(error) if is_no_file(&error) => Ok(0),
         Err(error) => Err(error),
     }
 }

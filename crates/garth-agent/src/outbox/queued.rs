@@ -4,6 +4,7 @@ use bytes::Bytes;
 
 use crate::node::event::Payload;
 use crate::node::{DLQ, Event, EventStatus, EventType, META, Meta, OUTBOX, Status, Uri};
+use crate::small::is_no_file;
 use garth_engine::error::{ErrorKind, Result};
 use garth_engine::fs::FileSystem;
 use garth_engine::model::{At, ByteRange, Entry, FindItem, Ino, Seq, Timestamp, VersionId};
@@ -118,7 +119,7 @@ pub(super) async fn load(
         for ((path, _), answer) in rest.iter().zip(answers) {
             match answer {
                 Ok((entry, bytes)) => found.extend(read(account, path, &entry, &bytes, keep)),
-                Err(error) if is_absent(&error) => {}
+                Err(error) if is_no_file(&error) => {}
                 // a file that is no event, such as one of 20 MiB
                 Err(error) if error.is(ErrorKind::TooLarge) => {}
                 Err(error) => return Err(error),
@@ -132,11 +133,6 @@ pub(super) async fn load(
 /// The paths and numbers that were found.
 pub(super) fn places(items: Vec<FindItem>) -> impl Iterator<Item = (TreePath, Ino)> {
     items.into_iter().map(|item| (item.path, item.ino))
-}
-
-pub(super) fn is_absent(error: &garth_engine::error::Error) -> bool {
-    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::IsADirectory)
-        || error.is(ErrorKind::NotPermitted)
 }
 
 fn read(account: &str, path: &TreePath, entry: &Entry, bytes: &Bytes, keep: Keep) -> Option<Found> {
@@ -182,7 +178,7 @@ pub(super) struct NodeState {
 pub(super) async fn node_state(fs: &dyn FileSystem, dir: &TreePath) -> Result<Option<NodeState>> {
     let (entry, bytes) = match fs.fetch(&At::Path(meta_of(dir)), ByteRange::ALL).await {
         Ok(found) => found,
-        Err(error) if is_absent(&error) || error.is(ErrorKind::TooLarge) => return Ok(None),
+        Err(error) if is_no_file(&error) || error.is(ErrorKind::TooLarge) => return Ok(None),
         Err(error) => return Err(error),
     };
     Ok(Meta::parse(&bytes).ok().map(|meta| NodeState {

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use super::read::{Found, Shown};
 use super::{FITS, Recall, Recaller};
 use crate::node::{ABSTRACT, Level, META, OUTBOX, OVERVIEW, RELATIONS, Uri, text_of};
-use garth_engine::error::{Error, ErrorKind, Result};
+use crate::small::is_no_file;
+use garth_engine::error::Result;
 use garth_engine::model::{Hit, ScoreParts};
 use garth_engine::path::TreePath;
 use garth_engine::text::question::Question;
@@ -162,17 +163,8 @@ impl Source {
 
 /// Nothing of what is gone by now, or was not there then.
 fn gone<T>(read: Result<Option<T>>) -> Result<Option<T>> {
-    let is_gone = |error: &Error| {
-        matches!(
-            error.kind(),
-            ErrorKind::NotFound
-                | ErrorKind::NotADirectory
-                | ErrorKind::IsADirectory
-                | ErrorKind::NotPermitted
-        )
-    };
     match read {
-        Err(error) if is_gone(&error) => Ok(None),
+        Err(error) if is_no_file(&error) => Ok(None),
         read => read,
     }
 }

@@ -17,7 +17,7 @@ use super::store::swap_index::Swapped;
 use crate::breathe::breathe;
 use crate::small::as_read;
 use crate::tries::Tries;
-use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::fs::FileSystemExt as _;
 use garth_engine::model::{At, Item, Kind, Op, Page, Precondition, Seq, Timestamp};
 use garth_engine::path::TreePath;
@@ -359,12 +359,8 @@ impl Sessions<'_> {
         let dir = At::from(self.file(session, dir)?);
         let (mut files, mut page) = (Vec::new(), Page::default().with_entries());
         loop {
-            let listing = match self.fs.list(&dir, &page).await {
-                Ok(listing) => listing,
-                Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-                    return Ok(files);
-                }
-                Err(error) => return Err(error),
+            let Some(listing) = self.fs.list(&dir, &page).await.optional()? else {
+                return Ok(files);
             };
             let last = listing.items.last().map(|item| item.name.clone());
             files.extend(listing.items.into_iter().filter(|item| item.kind == Kind::File));

@@ -126,10 +126,8 @@ pub(super) async fn are_there(fs: &dyn FileSystem, paths: &[&TreePath]) -> Resul
                 Err(error) if error.is(ErrorKind::IsADirectory) => true,
                 // a file, a link or another node; to make a directory there, or below it, tells why not
                 Ok(_) => false,
-                Err(error) => match error.kind() {
-                    ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::NotPermitted => false,
-                    _ => return Err(error),
-                },
+                Err(error) if error.is_absent() || error.is(ErrorKind::NotPermitted) => false,
+                Err(error) => return Err(error),
             });
         }
     }

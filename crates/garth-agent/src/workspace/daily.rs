@@ -10,7 +10,7 @@ use super::text_file::{MAX_FILE, text_of};
 use crate::small::{File, as_read, read_all, sha256};
 use crate::tree::MAIN;
 use crate::tries::Tries;
-use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::fs::FileSystem;
 use garth_engine::model::{At, Author, ByteRange, Kind, Op, Page, Precondition, Seq, SetAttrs, Timestamp};
 use garth_engine::path::{Name, TreePath};
@@ -167,12 +167,8 @@ impl Workspace<'_> {
         let after = after.map(|day| Name::parse(&format!("{day}.md"))).transpose()?;
         let mut page = Page::default().after(after).limit(limit).with_entries();
         for _ in 0..MAX_PAGES {
-            let listing = match moment.list(&At::from(&dir), &page).await {
-                Ok(listing) => listing,
-                Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-                    return Ok((Vec::new(), None));
-                }
-                Err(error) => return Err(error),
+            let Some(listing) = moment.list(&At::from(&dir), &page).await.optional()? else {
+                return Ok((Vec::new(), None));
             };
             let last = listing.items.last().map(|item| item.name.clone());
             let (mut days, mut seen) = (Vec::new(), None);

@@ -11,7 +11,7 @@ use crate::node::OUTBOX;
 use crate::session::{Export, Listed, TranscriptFormat, archived_said};
 use crate::small::{File, as_read, pretty, read_all};
 use garth_engine::env::Env;
-use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::fs::FileSystem;
 use garth_engine::model::{At, Author, Batch, Kind, Op, Page, Timestamp};
 use garth_engine::path::{TreePath, check_id};
@@ -129,12 +129,8 @@ pub async fn next_job(fs: &dyn FileSystem) -> Result<Option<Timestamp>> {
 /// The first jobs of an account, with their files.
 async fn jobs(fs: &dyn FileSystem) -> Result<Vec<(TreePath, File, Job)>> {
     let dir = directory()?;
-    let listing = match fs.list(&At::from(&dir), &Page::default().limit(LOOKED_AT)).await {
-        Ok(listing) => listing,
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-            return Ok(Vec::new());
-        }
-        Err(error) => return Err(error),
+    let Some(listing) = fs.list(&At::from(&dir), &Page::default().limit(LOOKED_AT)).await.optional()? else {
+        return Ok(Vec::new());
     };
     let files = listing.items.into_iter().filter(|item| item.kind == Kind::File);
     let paths: Vec<_> = files.map(|item| TreePath::from_row(dir.key(), item.name.as_str())).collect();

@@ -10,7 +10,7 @@ use crate::session::{
     Export, Exported, Message, Sessions, TranscriptFormat, archived_in, archived_lines, archived_messages,
 };
 use crate::tree::MAIN;
-use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::model::{At, ByteRange, Kind, Page};
 use garth_engine::path::{Name, TreePath, check_id};
 
@@ -68,10 +68,7 @@ impl Workspace<'_> {
             return Err(missing());
         }
         let page = self.archive_page(&self.archive_file(session_id)?, export).await;
-        page.map_err(|error| match error.kind() {
-            ErrorKind::NotFound | ErrorKind::NotADirectory => missing(),
-            _ => error,
-        })
+        page.map_err(|error| if error.is_absent() { missing() } else { error })
     }
 
     /// A page of an archive. What it costs grows with the lines before it, which are unpacked.
@@ -105,12 +102,8 @@ impl Workspace<'_> {
         let after = after.map(|after| Name::parse(&format!("{after}{ENDING}"))).transpose()?;
         let page = Page::default().after(after).limit(limit).with_entries();
         let dir = self.file("sessions")?;
-        let listing = match self.fs.list(&At::from(&dir), &page).await {
-            Ok(listing) => listing,
-            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-                return Ok((Vec::new(), None));
-            }
-            Err(error) => return Err(error),
+        let Some(listing) = self.fs.list(&At::from(&dir), &page).await.optional()? else {
+            return Ok((Vec::new(), None));
         };
         let last = listing.items.last().map(|item| item.name.as_str().trim_end_matches(ENDING).to_owned());
         let archives = listing.items.into_iter().filter_map(|item| {

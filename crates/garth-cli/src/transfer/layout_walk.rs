@@ -7,8 +7,9 @@ use std::collections::{BTreeMap, BinaryHeap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use garth::agent::workspace::layout;
+use garth::error::OptionalExt as _;
 use garth::model::{At, Entry, Kind, MAX_PAGE, Page};
-use garth::{ErrorKind, FileSystem, Name, TreePath};
+use garth::{FileSystem, Name, TreePath};
 
 use super::host::parts;
 use super::tree_walk::TreeItem;
@@ -201,16 +202,9 @@ async fn list(
     after: Option<Name>,
 ) -> Result<(Vec<(Name, Entry)>, bool)> {
     let page = Page::default().after(after).limit(MAX_PAGE).with_entries();
-    match fs.list(&At::from(dir), &page).await {
-        Ok(listing) => {
-            let items = listing.items.into_iter().filter_map(|item| Some((item.name, *item.entry?)));
-            Ok((items.collect(), listing.more))
-        }
-        Err(error) if error.is(ErrorKind::NotFound) || error.is(ErrorKind::NotADirectory) => {
-            Ok((Vec::new(), false))
-        }
-        Err(error) => Err(error.into()),
-    }
+    let listing = fs.list(&At::from(dir), &page).await.optional()?.unwrap_or_default();
+    let items = listing.items.into_iter().filter_map(|item| Some((item.name, *item.entry?)));
+    Ok((items.collect(), listing.more))
 }
 
 /// What is in a directory that passes the filter.

@@ -10,7 +10,7 @@ use garth::datadir::AccountState;
 use garth::engine::host::{HostFs, Mode};
 use garth::model::{At, Kind, Page};
 use garth::view::Scope;
-use garth::{ErrorKind, FileSystem, TreePath};
+use garth::{FileSystem, TreePath};
 use indicatif::ProgressBar;
 
 use crate::app::App;
@@ -88,12 +88,12 @@ impl Repair {
         let top = At::from(TreePath::parse(&format!("/{ACCOUNTS}"))?);
         let (mut names, mut page) = (Vec::new(), Page::default());
         loop {
-            let listing = fs.list(&top, &page).await.map_err(|error| match error.kind() {
-                ErrorKind::NotFound | ErrorKind::NotADirectory => Failure::Usage(format!(
+            let listing = fs.list(&top, &page).await.map_err(|error| match error.is_absent() {
+                true => Failure::Usage(format!(
                     "{}: holds no folder {ACCOUNTS}; name the folder that does",
                     folder.display()
                 )),
-                _ => error.into(),
+                false => error.into(),
             })?;
             let dirs = listing.items.iter().filter(|item| item.kind == Kind::Directory);
             names.extend(dirs.map(|item| item.name.as_str().to_owned()));

@@ -46,7 +46,7 @@ pub use rows::{
 };
 pub use subtrees::{Key, Region, Subtrees};
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, OptionalExt as _, Result};
 use crate::model::batch::Reaches;
 use crate::model::{
     At, Batch, ChangeKind, Commit, Ino, Kind, MAX_HASHED, Op, Outcome, Precondition, Seq, Timestamp,
@@ -254,11 +254,7 @@ impl<'a, R: Rows> Planner<'a, R> {
     }
 
     fn check(&mut self, at: &At, that: &Precondition) -> Result<Outcome> {
-        let found = match self.node_at(at) {
-            Ok(node) => Some(node),
-            Err(error) if error.is(ErrorKind::NotFound) || error.is(ErrorKind::NotADirectory) => None,
-            Err(error) => return Err(error),
-        };
+        let found = self.node_at(at).optional()?;
         if self.holds(at, that, found.as_ref())? {
             return found.map_or(Ok(self.nothing()), |node| self.unchanged(&node));
         }

@@ -139,5 +139,5 @@ async fn look_at(fs: &dyn FileSystem, rule: &Rule, path: &TreePath) -> Result<Fo
 }
 
 fn is_gone(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::IsADirectory)
+    error.is_absent() || error.is(ErrorKind::IsADirectory)
 }

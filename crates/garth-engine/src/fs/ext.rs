@@ -9,9 +9,9 @@ use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
 
 use super::FileSystem;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, OptionalExt as _, Result};
 use crate::model::{
-    At, Batch, Body, ByteRange, ChangesQuery, Commit, CommitChanges, Entry, IntoAt, Item, MAX_INLINE_BODY,
+    Batch, Body, ByteRange, ChangesQuery, Commit, CommitChanges, Entry, IntoAt, Item, MAX_INLINE_BODY,
     MAX_PAGE, MAX_READ, NamesPage, Op, Outcome, Page, Seq, SetAttrs, Snapshot, SnapshotsPage, VersionId,
     WalkItem, WalkPage,
 };
@@ -57,7 +57,7 @@ pub trait FileSystemExt: FileSystem {
     /// From the storage.
     fn lookup(&self, at: impl IntoAt) -> impl Future<Output = Result<Option<Entry>>> + Send {
         let at = at.into_at();
-        async move { find(self, &at?).await }
+        async move { self.stat(&at?).await.optional() }
     }
 
     /// Whether anything is there, a link that leads nowhere included.
@@ -340,16 +340,6 @@ pub trait FileSystemExt: FileSystem {
 }
 
 impl<T: FileSystem + ?Sized> FileSystemExt for T {}
-
-/// The node at an address, or `None` if nothing is there: also where a file stands above it.
-#[doc(hidden)]
-pub async fn find<F: FileSystem + ?Sized>(fs: &F, at: &At) -> Result<Option<Entry>> {
-    match fs.stat(at).await {
-        Ok(entry) => Ok(Some(entry)),
-        Err(error) if error.is(ErrorKind::NotFound) || error.is(ErrorKind::NotADirectory) => Ok(None),
-        Err(error) => Err(error),
-    }
-}
 
 /// Commits one operation; gives the version that it made.
 async fn version<F: FileSystem + ?Sized>(fs: &F, op: Op) -> Result<VersionId> {

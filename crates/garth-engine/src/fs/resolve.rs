@@ -8,9 +8,8 @@
 
 use std::future::Future;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, OptionalExt as _, Result};
 use crate::fs::FileSystem;
-use crate::fs::ext::find;
 use crate::model::{At, Entry, Kind};
 use crate::path::{MAX_PATH, Name, TreePath};
 
@@ -50,7 +49,7 @@ pub async fn resolve<F: FileSystem + ?Sized>(fs: &F, path: &str, follow: Follow)
     }
     let resolved = walk(fs, path, follow).await?;
     if wants_directory
-        && let Some(entry) = find(fs, &At::Path(resolved.clone())).await?
+        && let Some(entry) = fs.stat(&At::Path(resolved.clone())).await.optional()?
         && entry.kind != Kind::Directory
     {
         return Err(Error::not_a_directory(&resolved));
@@ -117,7 +116,7 @@ pub async fn stat<F: FileSystem + ?Sized>(fs: &F, path: &str, follow: Follow) ->
 }
 
 async fn is_link<F: FileSystem + ?Sized>(fs: &F, path: &TreePath) -> bool {
-    matches!(find(fs, &path.into()).await, Ok(Some(Entry { kind: Kind::Symlink, .. })))
+    matches!(fs.stat(&path.into()).await, Ok(Entry { kind: Kind::Symlink, .. }))
 }
 
 /// The common case in one lookup: a canonical path on which no link lies.
@@ -143,7 +142,7 @@ async fn walk<F: FileSystem + ?Sized>(fs: &F, path: &str, follow: Follow) -> Res
             continue;
         }
         let here = done.join(&Name::parse(&segment)?)?;
-        let Some(entry) = find(fs, &At::Path(here.clone())).await? else {
+        let Some(entry) = fs.stat(&At::Path(here.clone())).await.optional()? else {
             if todo.iter().any(|segment| segment == "..") {
                 return Err(Error::not_found(&here));
             }

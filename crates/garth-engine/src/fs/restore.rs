@@ -166,7 +166,7 @@ pub async fn restore<F: FileSystem + ?Sized>(
 
 /// Whether a commit failed because the tree is not as it was when it was planned.
 fn is_overtaken(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::AlreadyExists)
+    error.is_absent() || error.is(ErrorKind::AlreadyExists)
 }
 
 /// The state to restore. Copies of the past are as of a commit, and so is all else.

@@ -9,7 +9,7 @@ mod reads;
 
 use std::sync::Arc;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, OptionalExt as _, Result};
 use crate::fs::FileSystem;
 use crate::model::{At, Confinement, Ino, Owner, Within};
 use crate::path::TreePath;
@@ -112,11 +112,9 @@ impl Mount {
     async fn directory(&self, ino: Ino) -> Result<Option<TreePath>> {
         let Some((part, ino)) = self.parts.node(ino) else { return Ok(None) };
         let page = crate::model::NamesPage::default().limit(1);
-        match self.fs(part)?.names(&At::Node(ino), &page).await {
-            Ok(names) => Ok(names.items.first().and_then(|path| self.up(part, path))),
-            Err(error) if pages::is_missing(&error) => Ok(None),
-            Err(error) => Err(self.told_of(part, error)),
-        }
+        let names = self.fs(part)?.names(&At::Node(ino), &page).await.optional();
+        let names = names.map_err(|error| self.told_of(part, error))?;
+        Ok(names.and_then(|names| self.up(part, names.items.first()?)))
     }
 
     /// An error of a part in the tree's terms.

@@ -9,7 +9,7 @@ use super::super::remove::Incoming;
 use super::super::state::read_all;
 use super::super::uri::Uri;
 use super::{Finding, Repair, Report, Told, is_race};
-use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::model::{At, Kind, Op, Page};
 use garth_engine::path::TreePath;
 
@@ -26,12 +26,8 @@ impl Repair<'_> {
         let outbox = TreePath::from_row("", OUTBOX);
         let mut page = Page::default();
         loop {
-            let listing = match self.nodes.fs.list(&At::from(&outbox), &page).await {
-                Ok(listing) => listing,
-                Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-                    return Ok(());
-                }
-                Err(error) => return Err(error),
+            let Some(listing) = self.nodes.fs.list(&At::from(&outbox), &page).await.optional()? else {
+                return Ok(());
             };
             for item in &listing.items {
                 let Some(id) = item.name.as_str().strip_suffix(".d") else { continue };
@@ -114,13 +110,7 @@ impl Nodes<'_> {
         let edges = relations.and_then(|file| edge::parse(file.bytes.as_ref()?).ok()).unwrap_or_default();
         let outbox = file(OUTBOX);
         let page = Page::default().limit(MAX_EVENTS);
-        let names = match self.fs.list(&At::from(&outbox), &page).await {
-            Ok(listing) => listing.items,
-            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-                Vec::new()
-            }
-            Err(error) => return Err(error),
-        };
+        let names = self.fs.list(&At::from(&outbox), &page).await.optional()?.unwrap_or_default().items;
         let mut events = Vec::new();
         for item in names.iter().rev().filter(|item| item.name.as_str().ends_with(".json")) {
             let path = TreePath::from_row(outbox.key(), item.name.as_str());

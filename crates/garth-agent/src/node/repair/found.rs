@@ -8,9 +8,9 @@ use super::super::event::{Event, EventType};
 use super::super::files::{ABSTRACT, CONTENT, DLQ, META, OUTBOX, OVERVIEW, RELATIONS};
 use super::super::state::{File, MAX_CONTENT, State, read_all, text_of};
 use super::super::uri::Uri;
-use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::fs::FileSystemExt;
-use garth_engine::model::{At, ByteRange, Entry, Page, Seq, Timestamp};
+use garth_engine::model::{At, ByteRange, Entry, Listing, Page, Seq, Timestamp};
 use garth_engine::path::TreePath;
 
 /// Most names of a directory that are looked at, and most events of a node that are read, newest first.
@@ -119,7 +119,7 @@ impl Found {
                     ErrorKind::NotADirectory if place == 5 && error.path() == Some(&uri.file(OUTBOX)) => {
                         found.in_the_way.push(OUTBOX);
                     }
-                    ErrorKind::NotFound | ErrorKind::NotADirectory => {}
+                    _ if error.is_absent() => {}
                     _ => return Err(error),
                 },
             }
@@ -281,13 +281,9 @@ impl Nodes<'_> {
     /// The first names of a directory; none if there is none.
     async fn names_of(&self, dir: &TreePath) -> Result<Option<Vec<String>>> {
         let page = Page::default().limit(MAX_NAMES);
-        match self.fs.list(&dir.into(), &page).await {
-            Ok(listing) => {
-                Ok(Some(listing.items.into_iter().map(|item| item.name.as_str().to_owned()).collect()))
-            }
-            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
-            Err(error) => Err(error),
-        }
+        let listing = self.fs.list(&dir.into(), &page).await.optional()?;
+        let names = |listing: Listing| listing.items.into_iter().map(|item| item.name.as_str().to_owned());
+        Ok(listing.map(|listing| names(listing).collect()))
     }
 
     /// What became of the node that a meta speaks of.

@@ -13,7 +13,7 @@ use super::super::state::{State, read_all};
 use super::super::uri::Uri;
 use crate::system::projections;
 use crate::tries::Tries;
-use garth_engine::error::{ErrorKind, Result};
+use garth_engine::error::{OptionalExt as _, Result};
 use garth_engine::fs::{FileSystem, FileSystemExt};
 use garth_engine::model::{At, FindQuery, Page, Timestamp};
 use garth_engine::path::TreePath;
@@ -69,12 +69,8 @@ impl Nodes<'_> {
     async fn waited(&self, past: &Arc<dyn FileSystem>, uri: &Uri) -> Result<Vec<Event>> {
         let outbox = uri.file(OUTBOX);
         let page = Page::default().limit(MAX_EVENTS);
-        let listing = match past.list(&At::from(&outbox), &page).await {
-            Ok(listing) => listing,
-            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-                return Ok(Vec::new());
-            }
-            Err(error) => return Err(error),
+        let Some(listing) = past.list(&At::from(&outbox), &page).await.optional()? else {
+            return Ok(Vec::new());
         };
         let mut events = Vec::new();
         for item in listing.items.iter().filter(|item| item.name.as_str().ends_with(".json")) {

@@ -11,7 +11,7 @@ use crate::session::lifecycle::children::MAX_CHILDREN;
 use crate::session::pack::Pack;
 use crate::session::store::files::{CHILDREN, PACK, PACK_TEXT, SUMMARY, TODO};
 use crate::small::{as_read, read_all};
-use garth_engine::error::{ErrorKind, Result};
+use garth_engine::error::{ErrorKind, Result, Error, OptionalExt as _};
 use garth_engine::fs::FileSystemExt as _;
 use garth_engine::model::{At, Kind, Page, Precondition};
 use garth_engine::path::TreePath;
@@ -84,11 +84,8 @@ impl Sessions<'_> {
         let there = self.fs.lookup(&children).await?.map(|dir| Precondition::Etag(dir.etag));
         conditions.push((At::from(&children), there.unwrap_or(Precondition::Absent)));
         let page = Page::default().limit(MAX_CHILDREN);
-        let listing = match self.fs.list(&At::from(&children), &page).await {
-            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-                return Ok((roots, conditions));
-            }
-            listing => listing?,
+        let Some(listing) = self.fs.list(&At::from(&children), &page).await.optional()? else {
+            return Ok((roots, conditions));
         };
         roots.blind |= listing.more;
         let dirs = listing.items.into_iter().filter(|item| item.kind == Kind::Directory);

@@ -12,7 +12,7 @@ use crate::session::store::files::{CHILDREN, META, UPDATED_AT};
 use crate::session::store::meta::{Meta, State};
 use crate::small::{File, as_read, read_all};
 use crate::tries::Tries;
-use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::model::{At, Kind, Op, Page, Precondition};
 use garth_engine::path::{Name, TreePath, check_id};
 
@@ -280,16 +280,9 @@ impl<'a> Sessions<'a> {
     async fn child_names(&self, session: &str) -> Result<Vec<Name>> {
         let dir = self.file(session, CHILDREN)?;
         let page = Page::default().limit(MAX_CHILDREN);
-        match self.fs.list(&At::from(&dir), &page).await {
-            Ok(listing) => {
-                let dirs = listing.items.into_iter().filter(|item| item.kind == Kind::Directory);
-                Ok(dirs.map(|item| item.name).collect())
-            }
-            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-                Ok(Vec::new())
-            }
-            Err(error) => Err(error),
-        }
+        let listing = self.fs.list(&At::from(&dir), &page).await.optional()?.unwrap_or_default();
+        let dirs = listing.items.into_iter().filter(|item| item.kind == Kind::Directory);
+        Ok(dirs.map(|item| item.name).collect())
     }
 
     async fn read_children(&self, session: &str) -> Result<Vec<ChildFiles>> {

@@ -300,8 +300,5 @@ impl Sessions<'_> {
 
 /// Returns the error for a session whose file is missing.
 fn no_session(error: Error, session: &str) -> Error {
-    match error.kind() {
-        ErrorKind::NotFound | ErrorKind::NotADirectory => missing(session),
-        _ => error,
-    }
+    if error.is_absent() { missing(session) } else { error }
 }

@@ -9,7 +9,7 @@ use super::draft::Draft;
 use super::lines::MAX_PAGE_BYTES;
 use super::message::Native;
 use crate::session::handle::Sessions;
-use garth_engine::error::{ErrorKind, Result};
+use garth_engine::error::{ErrorKind, Result, OptionalExt as _};
 use garth_engine::model::{At, Op, Precondition};
 use garth_engine::path::TreePath;
 
@@ -41,12 +41,9 @@ impl Sessions<'_> {
         new: &mut [Draft],
     ) -> Result<(Op, (At, Precondition))> {
         let file = self.native_file(session, &native.format)?;
-        let (end, condition) = match self.fs.stat(&At::from(&file)).await {
-            Ok(entry) => (self.end_of(&file).await?, Precondition::Etag(entry.etag)),
-            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-                (super::lines::End::default(), Precondition::Absent)
-            }
-            Err(error) => return Err(error),
+        let (end, condition) = match self.fs.stat(&At::from(&file)).await.optional()? {
+            Some(entry) => (self.end_of(&file).await?, Precondition::Etag(entry.etag)),
+            None => (super::lines::End::default(), Precondition::Absent),
         };
         let made_of = |draft: &Draft| native.of.get(&draft.text("id")?).copied();
         let used: BTreeSet<usize> = new.iter().filter_map(made_of).collect();
@@ -85,13 +82,13 @@ impl<'a> Reader<'a> {
     pub(crate) async fn line(&mut self, number: u64) -> Result<Option<&str>> {
         if !self.ahead.contains_key(&number) {
             let last = number.saturating_add(AHEAD as u64);
-            let page = match self.sessions.lines_of(&self.file, number..=last, (AHEAD, MAX_PAGE_BYTES)).await
-            {
-                Ok(page) => page,
-                Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-                    return Ok(None);
-                }
-                Err(error) => return Err(error),
+            let Some(page) = self
+                .sessions
+                .lines_of(&self.file, number..=last, (AHEAD, MAX_PAGE_BYTES))
+                .await
+                .optional()?
+            else {
+                return Ok(None);
             };
             self.ahead = page.items.into_iter().map(|line| (line.number, line.text)).collect();
         }

@@ -7,8 +7,8 @@ use super::draft::Draft;
 use super::lines::{End, Line};
 use crate::session::handle::Sessions;
 use crate::session::store::files::Log;
-use garth_engine::error::{Error, ErrorKind, Result};
-use garth_engine::model::{At, ByteRange};
+use garth_engine::error::{Error, ErrorKind, Result, OptionalExt as _};
+use garth_engine::model::{At, ByteRange, Entry};
 use garth_engine::path::TreePath;
 
 /// Bytes of the first read. Each further read takes as many as are held already, up to [`MOST`].
@@ -25,13 +25,8 @@ impl Sessions<'_> {
     /// # Errors
     /// `TooLarge` if none of the last 100,000 is of it; from the filesystem.
     pub(crate) async fn last_event(&self, session: &str, kind: &str) -> Result<Option<String>> {
-        let size = match self.fs.stat(&At::from(self.file(session, Log::Events.file())?)).await {
-            Ok(entry) => entry.size,
-            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-                return Ok(None);
-            }
-            Err(error) => return Err(error),
-        };
+        let file = At::from(self.file(session, Log::Events.file())?);
+        let Some(Entry { size, .. }) = self.fs.stat(&file).await.optional()? else { return Ok(None) };
         // the numbers of the lines are not asked for
         let end = End { lines: u64::MAX, bytes: size, open: false };
         let mut back = TailReader::new(self, session, Log::Events, end)?;

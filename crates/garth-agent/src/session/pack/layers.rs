@@ -8,7 +8,7 @@ use crate::session::log::source::{Resolved, Source};
 use crate::session::render::{fits, is_beyond, part};
 use crate::session::store::files::{CHUNKS, PINNED, SUMMARY, TODO};
 use crate::small::{File, read_all, sha256};
-use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::model::{At, Kind, Page, VersionId};
 use garth_engine::path::TreePath;
 use garth_engine::text::secret::masked;
@@ -131,12 +131,8 @@ impl Sessions<'_> {
     pub(super) async fn pinned_files(&self, session: &str) -> Result<Vec<Candidate>> {
         let dir = self.file(session, PINNED)?;
         let page = Page::default().limit(MAX_PINNED);
-        let listing = match self.fs.list(&At::from(&dir), &page).await {
-            Ok(listing) => listing,
-            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-                return Ok(Vec::new());
-            }
-            Err(error) => return Err(error),
+        let Some(listing) = self.fs.list(&At::from(&dir), &page).await.optional()? else {
+            return Ok(Vec::new());
         };
         if listing.more {
             let message = format!("{session}: has more than {MAX_PINNED} pinned files; remove some");

@@ -5,7 +5,7 @@ use super::meta::{MAX_FILE, Meta, State};
 use crate::breathe::breathe;
 use crate::session::handle::{Sessions, missing};
 use crate::small::{File, read_all};
-use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::model::{At, Kind, Page};
 use garth_engine::path::Name;
 
@@ -109,12 +109,8 @@ impl Sessions<'_> {
         let mut page = Page::default().after(after.map(Name::parse).transpose()?);
         let (home, mut names) = (At::from(self.home()?), Vec::new());
         loop {
-            let listing = match self.fs.list(&home, &page).await {
-                Ok(listing) => listing,
-                Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-                    return Ok((names, None));
-                }
-                Err(error) => return Err(error),
+            let Some(listing) = self.fs.list(&home, &page).await.optional()? else {
+                return Ok((names, None));
             };
             for item in &listing.items {
                 if names.len() == LOOKED_AT {

@@ -9,7 +9,9 @@ use crate::workspace::settings::Settings;
 use crate::workspace::skill_md::front_matter::SkillText;
 use crate::workspace::skill_md::requires::Host;
 use crate::workspace::text_file::MAX_FILE;
-use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::error::{Error, ErrorKind, Result, OptionalExt as _};
+use crate::workspace::daily::MAX_FILE;
+use crate::workspace::{Workspace, settings::Settings};
 use garth_engine::fs::FileSystem;
 use garth_engine::model::{At, Kind, Page};
 use garth_engine::path::{Name, TreePath, check_id};
@@ -22,12 +24,8 @@ const MAX_SKILLS: usize = 1000;
 
 /// The skills of a directory: the file of each, with its directory's name.
 pub(crate) async fn in_directory(fs: &dyn FileSystem, dir: TreePath) -> Result<Vec<(TreePath, String)>> {
-    let page = match fs.list(&At::from(&dir), &Page::default().limit(MAX_SKILLS)).await {
-        Ok(page) => page,
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-            return Ok(Vec::new());
-        }
-        Err(error) => return Err(error),
+    let Some(page) = fs.list(&At::from(&dir), &Page::default().limit(MAX_SKILLS)).await.optional()? else {
+        return Ok(Vec::new());
     };
     if page.more {
         let message = format!("has more than {MAX_SKILLS} entries; a prompt takes no more skills");

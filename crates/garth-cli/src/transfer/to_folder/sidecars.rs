@@ -6,6 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use garth::agent::workspace::layout::{MAX_SIDECAR, SIDECAR, Sidecar, described};
+use garth::error::OptionalExt as _;
 use garth::model::Entry;
 use garth::{ErrorKind, TreePath};
 
@@ -78,11 +79,8 @@ impl Export<'_, '_> {
 
     /// Whether the tree has something of this name, which is to have it.
     async fn has_object(&self, name: &str) -> Result<bool> {
-        match self.fs.stat(&(&TreePath::parse(&format!("/{name}"))?).into()).await {
-            Ok(_) => Ok(true),
-            Err(error) if error.is(ErrorKind::NotFound) || error.is(ErrorKind::NotADirectory) => Ok(false),
-            Err(error) => Err(error.into()),
-        }
+        let path = TreePath::parse(&format!("/{name}"))?;
+        Ok(self.fs.stat(&(&path).into()).await.optional()?.is_some())
     }
 }
 

@@ -229,5 +229,5 @@ type Look<'a> = dyn FnMut(&Node, &TreePath, Option<&str>, &mut dyn FnMut(&str)) 
 
 /// Whether there is no such directory any more, or none that belongs to the tree.
 pub(super) fn is_gone(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::CrossesMounts)
+    error.is_absent() || error.is(ErrorKind::CrossesMounts)
 }

@@ -8,16 +8,12 @@ use super::content::Content;
 use super::scratch::Scratch;
 use super::state::Node;
 use super::tree::Tree;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, OptionalExt as _, Result};
 use crate::model::{
     At, Body, ChangeKind, Create, Ino, Kind, MAX_FILE, MAX_HASHED, Op, Outcome, Owner, Precondition,
     SetAttrs, Snapshot, VersionId, Within,
 };
 use crate::path::TreePath;
-
-fn is_missing(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
-}
 
 fn is_strictly_within(path: &TreePath, top: &TreePath) -> bool {
     path != top && path.is_within(top)
@@ -341,11 +337,7 @@ impl Scratch<'_> {
 
     /// The node that a condition is about, if the condition holds.
     pub(super) fn check(&mut self, at: &At, that: &Precondition) -> Result<Ino> {
-        let found = match self.find(at) {
-            Ok(ino) => Some(ino),
-            Err(error) if is_missing(&error) => None,
-            Err(error) => return Err(error),
-        };
+        let found = self.find(at).optional()?;
         if self.holds(at, that, found)? {
             return Ok(found.unwrap_or(Ino::NONE));
         }

@@ -201,7 +201,7 @@ impl<R: Rows> Planner<'_, R> {
         };
         match path {
             Ok(path) => error.about(&path),
-            Err(none) if none.is(ErrorKind::NotFound) || none.is(ErrorKind::NotADirectory) => error,
+            Err(none) if none.is_absent() => error,
             Err(unknown) => unknown,
         }
     }

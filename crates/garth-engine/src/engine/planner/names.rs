@@ -187,9 +187,9 @@ impl<R: Rows> Planner<'_, R> {
 
     pub(super) fn remove(&mut self, at: &At, what: Remove, missing_ok: bool) -> Result<Outcome> {
         let nothing = self.nothing();
-        let lenient = |error: Error| match error.kind() {
-            ErrorKind::NotFound | ErrorKind::NotADirectory if missing_ok => Ok(nothing),
-            _ => Err(error),
+        let lenient = |error: Error| match missing_ok && error.is_absent() {
+            true => Ok(nothing),
+            false => Err(error),
         };
         let path = match self.path_at(at) {
             Ok(path) => path,

@@ -10,9 +10,8 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use super::diff::{Diff, Dir, Item, Key, There, changing, diff, order, too_much};
 use super::state::{self, Difference};
 use super::{Restoration, RestoreAction, RestorePlan};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, OptionalExt as _, Result};
 use crate::fs::FileSystem;
-use crate::fs::ext::find;
 use crate::model::{
     At, Entry, Ino, Kind, MAX_OPS, MAX_PAGE, Op, Precondition, Remove, RenameMode, Seq, SetAttrs, Timestamp,
     VersionId, WalkPage,
@@ -28,7 +27,7 @@ where
     let at = past.head().await?.seq;
     // a commit is later than the one before it, whatever the clock says
     let now = now.max(Timestamp(fs.head().await?.time.0.saturating_add(1)));
-    let Some(then) = find(past, &path.into()).await? else {
+    let Some(then) = past.stat(&path.into()).await.optional()? else {
         return Err(Error::at(ErrorKind::NotFound, path, format!("was not there at sequence {at}")));
     };
     let there = match fs.stat(&path.into()).await {
@@ -46,9 +45,7 @@ where
     };
     match planned {
         // the past stays as it is: what was seen now is gone
-        Err(error) if error.is(ErrorKind::NotFound) || error.is(ErrorKind::NotADirectory) => {
-            Err(changing(path))
-        }
+        Err(error) if error.is_absent() => Err(changing(path)),
         planned => planned.and_then(|()| planner.finish()),
     }
 }
@@ -575,7 +572,7 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
             let name = Name::parse(&format!(".restoring-{}-{}", self.plan.at, self.temporary))?;
             let there = At::Child(self.top_ino, name.clone());
             if !self.names.contains_key(&(self.top_ino, name.clone()))
-                && find(self.fs, &there).await?.is_none()
+                && self.fs.stat(&there).await.optional()?.is_none()
             {
                 return Ok(name);
             }

@@ -4,10 +4,9 @@ use std::collections::{BTreeSet, HashMap};
 
 use async_trait::async_trait;
 
-use super::pages::is_missing;
 use super::part::{Other, Part, Source, no_past};
 use super::{Below, Mount, Place, check_body};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, OptionalExt as _, Result};
 use crate::fs::lower::{Lowered, Lowering, Store, StoreId};
 use crate::model::{Access, At, Body, Ino, NamesPage, Op, Precondition, Within};
 use crate::path::TreePath;
@@ -46,8 +45,8 @@ async fn known(mount: &Mount, place: &Place<'_>) -> Result<At> {
         return Ok(place.at.clone());
     }
     match (mount.base.stat(&At::Node(*ino)).await, &place.at) {
-        (Err(error), At::Child(_, name)) if is_missing(&error) => Ok(At::Child(Ino::NONE, name.clone())),
-        (Err(error), _) if is_missing(&error) => Ok(At::Node(Ino::NONE)),
+        (Err(error), At::Child(_, name)) if error.is_absent() => Ok(At::Child(Ino::NONE, name.clone())),
+        (Err(error), _) if error.is_absent() => Ok(At::Node(Ino::NONE)),
         (Err(error), _) if !error.is(ErrorKind::Unsupported) => Err(error),
         _ => Ok(place.at.clone()),
     }
@@ -252,12 +251,9 @@ fn refuse_points(mount: &Mount, path: &TreePath, access: Access) -> Result<()> {
 /// The path of a node that is addressed by number, with all below it.
 async fn tree_of(mount: &Mount, place: &Place<'_>) -> Result<Option<TreePath>> {
     let names = mount.fs(place.part)?.names(&place.at, &NamesPage::default().limit(1)).await;
-    match names {
-        Ok(names) => Ok(names.items.first().and_then(|path| mount.up(place.part, path))),
-        // the store says why, in its order
-        Err(error) if is_missing(&error) => Ok(None),
-        Err(error) => Err(mount.told_of(place.part, error)),
-    }
+    // the store says why, in its order
+    let names = names.optional().map_err(|error| mount.told_of(place.part, error))?;
+    Ok(names.and_then(|names| mount.up(place.part, names.items.first()?)))
 }
 
 /// The parts that show what is at an address: of a node of the base, known by number, all that have a name of
@@ -270,10 +266,8 @@ async fn parts_of(mount: &Mount, place: &Place<'_>) -> Result<BTreeSet<usize>> {
         }
         _ => return Ok(BTreeSet::from([place.part.index])),
     };
-    let names = match mount.base.names(&at, &NamesPage::default()).await {
-        Err(error) if is_missing(&error) => return Ok(BTreeSet::new()),
-        names => mount.told(place.part, names)?,
-    };
+    let names = mount.base.names(&at, &NamesPage::default()).await.optional();
+    let Some(names) = mount.told(place.part, names)? else { return Ok(BTreeSet::new()) };
     let shown = names.items.iter().filter_map(|path| mount.up_from_base(path));
     Ok(shown.map(|path| mount.parts.of(&path).index).collect())
 }
@@ -295,7 +289,7 @@ async fn missing<'a>(mount: &'a Mount, place: &Place<'_>, access: Access) -> Res
     let below = part.down(&needed)?;
     match mount.fs(part)?.stat(&At::Path(below.clone())).await {
         Err(error) if error.is(ErrorKind::NotFound) => Ok(Some((part, Op::mkdir_all(below)))),
-        Err(error) if is_missing(&error) => Ok(None),
+        Err(error) if error.is_absent() => Ok(None),
         Err(error) => Err(mount.told_of(part, error)),
         Ok(_) => Ok(None),
     }

@@ -6,7 +6,7 @@ use futures::FutureExt;
 
 use super::part::{Part, Source};
 use super::{Mount, Place};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, OptionalExt as _, Result};
 use crate::fs::FileSystem;
 use crate::model::{
     At, Entry, Filling, Ino, Item, Kind, Listing, NamesPage, Page, Timestamp, VersionId, Walk, WalkItem,
@@ -62,7 +62,7 @@ impl Mount {
         };
         let listed = self.fs(place.part)?.list(&place.at, page).await;
         let listing = match (self.told(place.part, listed), &path) {
-            (Err(error), Some(path)) if self.leads(path) && is_missing(&error) => {
+            (Err(error), Some(path)) if self.leads(path) && error.is_absent() => {
                 Listing { items: Vec::new(), more: false }
             }
             (listing, _) => listing?,
@@ -207,11 +207,9 @@ impl Mount {
         let mut page = WalkPage::default().limit(limit);
         page.entries = entries;
         page.after = after.map(|after| part.down(&after)).transpose()?;
-        let walk = match self.fs(part)?.walk(&At::Path(top), &page).await {
-            // what is shown has not been made
-            Err(error) if is_missing(&error) => return Ok(Piece { items: Vec::new(), next: None }),
-            walk => self.told(part, walk)?,
-        };
+        let walk = self.fs(part)?.walk(&At::Path(top), &page).await.optional();
+        // what is shown has not been made
+        let Some(walk) = self.told(part, walk)? else { return Ok(Piece { items: Vec::new(), next: None }) };
         let next = walk.items.last().filter(|_| walk.more).and_then(|item| part.up(&item.path));
         let shown = |item: WalkItem| {
             let path = self.parts.shown_by(part, &item.path)?;
@@ -280,9 +278,4 @@ impl Mount {
         let shown = |path: &TreePath| self.parts.shown_by(part, path);
         Ok(Piece { items: names.items.iter().filter_map(shown).collect(), next })
     }
-}
-
-/// Whether nothing is there.
-pub(super) fn is_missing(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }

@@ -7,7 +7,6 @@ use bytes::Bytes;
 
 use super::handles::{Leading, LimitedUpload, Renumbered};
 use super::lowering::MountLowering;
-use super::pages::is_missing;
 use super::part::{Other, Part, Source, no_past};
 use super::{Below, Mount, Place};
 use crate::error::{Error, ErrorKind, Result};
@@ -161,7 +160,7 @@ impl FileSystem for Mount {
         };
         match (entry, leads) {
             (Ok(entry), Some(path)) if !entry.is_dir() => Ok(self.made_up(path)),
-            (Err(error), Some(path)) if is_missing(&error) || error.is(ErrorKind::Unsupported) => {
+            (Err(error), Some(path)) if error.is_absent() || error.is(ErrorKind::Unsupported) => {
                 Ok(self.made_up(path))
             }
             (entry, _) => Ok(self.found(&place, entry?)),

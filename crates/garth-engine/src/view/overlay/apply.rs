@@ -154,6 +154,5 @@ impl Overlay {
 
 /// Whether it failed because a layer is not as it was a moment before.
 fn is_overtaken(error: &Error) -> bool {
-    let kinds = [ErrorKind::NotFound, ErrorKind::NotADirectory, ErrorKind::AlreadyExists, ErrorKind::Stale];
-    kinds.contains(&error.kind())
+    error.is_absent() || error.is(ErrorKind::AlreadyExists) || error.is(ErrorKind::Stale)
 }

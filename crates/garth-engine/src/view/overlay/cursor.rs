@@ -7,8 +7,7 @@ use std::sync::Arc;
 
 use super::Overlay;
 use super::base::{Was, copied_at};
-use super::layers;
-use crate::error::{ErrorKind, Result};
+use crate::error::{OptionalExt as _, Result};
 use crate::fs::FileSystem;
 use crate::model::{At, Entry, Listing, Page, Seq};
 use crate::path::{Name, TreePath};
@@ -218,19 +217,11 @@ impl<'a> Cursor<'a> {
 
 /// What is at a path, if anything is.
 pub(super) async fn there(fs: &dyn FileSystem, path: TreePath) -> Result<Option<Entry>> {
-    match fs.stat(&At::Path(path)).await {
-        Ok(entry) => Ok(Some(entry)),
-        Err(error) if layers::is_missing(&error) || error.is(ErrorKind::NotADirectory) => Ok(None),
-        Err(error) => Err(error),
-    }
+    fs.stat(&At::Path(path)).await.optional()
 }
 
 /// A page of a directory, of nothing if it is not there.
 async fn listed(fs: &dyn FileSystem, dir: Option<Result<TreePath>>, page: &Page) -> Result<Listing> {
-    let nothing = || Listing { items: Vec::new(), more: false };
-    let Some(dir) = dir else { return Ok(nothing()) };
-    match fs.list(&At::Path(dir?), page).await {
-        Err(error) if layers::is_missing(&error) || error.is(ErrorKind::NotADirectory) => Ok(nothing()),
-        listing => listing,
-    }
+    let Some(dir) = dir else { return Ok(Listing::default()) };
+    Ok(fs.list(&At::Path(dir?), page).await.optional()?.unwrap_or_default())
 }

@@ -6,8 +6,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 use super::Overlay;
-use super::layers;
-use crate::error::{ErrorKind, Result};
+use crate::error::{ErrorKind, OptionalExt as _, Result};
 use crate::fs::{FileSystem as _, OpenFile, OpenNode};
 use crate::model::{At, Entry, Ino, VersionId};
 use crate::path::TreePath;
@@ -43,7 +42,7 @@ impl LowerFile {
                 *self.above.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&above));
                 Ok(above)
             }
-            Err(error) if layers::is_missing(&error) => Ok(Arc::clone(&self.below)),
+            Err(error) if error.is(ErrorKind::NotFound) => Ok(Arc::clone(&self.below)),
             Err(error) => Err(self.overlay.of_upper(error)),
         }
     }
@@ -52,11 +51,8 @@ impl LowerFile {
 impl Overlay {
     /// When it was noted last that a node of the lower layer was copied up.
     pub(super) async fn noted_at(&self, below: Ino) -> Result<Option<VersionId>> {
-        match self.upper.stat(&At::Path(self.copy_note(below))).await {
-            Ok(entry) => Ok(Some(entry.version)),
-            Err(error) if layers::is_missing(&error) || error.is(ErrorKind::NotADirectory) => Ok(None),
-            Err(error) => Err(self.of_upper(error)),
-        }
+        let note = self.upper.stat(&At::Path(self.copy_note(below))).await.optional();
+        Ok(note.map_err(|error| self.of_upper(error))?.map(|entry| entry.version))
     }
 }
 
@@ -146,7 +142,7 @@ impl OpenNode for LowerNode {
 
     async fn stat(&self) -> Result<Entry> {
         match self.overlay.stat(&At::Node(self.ino)).await {
-            Err(error) if layers::is_missing(&error) => {
+            Err(error) if error.is(ErrorKind::NotFound) => {
                 Ok(self.overlay.lower_entry(self.inner.stat().await?, None))
             }
             entry => entry,

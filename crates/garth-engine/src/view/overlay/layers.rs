@@ -1,7 +1,7 @@
 //! Which layer shows what: the one place that knows how the upper layer is laid out.
 
 use super::{LOWER, Overlay, UPPER};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, OptionalExt as _, Result};
 use crate::model::{At, ByteRange, Entry, Ino, Kind, Moment, NamesPage};
 use crate::path::{Name, TreePath};
 use crate::view::numbers::renumbered;
@@ -52,10 +52,6 @@ pub(super) enum Node {
     Upper(Ino),
     /// In the lower one alone, by its number there and the first of its names that show.
     Lower(Ino, TreePath),
-}
-
-pub(super) fn is_missing(error: &Error) -> bool {
-    error.is(ErrorKind::NotFound)
 }
 
 impl Overlay {
@@ -135,7 +131,7 @@ impl Overlay {
         match found {
             Ok(entry) => Ok(!entry.is_dir()),
             Err(error) if error.is(ErrorKind::NotADirectory) => Ok(true),
-            Err(error) if is_missing(&error) => Ok(false),
+            Err(error) if error.is(ErrorKind::NotFound) => Ok(false),
             Err(error) => Err(self.of_upper(error)),
         }
     }
@@ -145,11 +141,7 @@ impl Overlay {
         if self.is_hidden(path).await? {
             return Ok(None);
         }
-        match self.lower.stat(&At::Path(path.clone())).await {
-            Ok(entry) => Ok(Some(entry)),
-            Err(error) if is_missing(&error) || error.is(ErrorKind::NotADirectory) => Ok(None),
-            Err(error) => Err(error),
-        }
+        self.lower.stat(&At::Path(path.clone())).await.optional()
     }
 
     /// An error of the upper layer in the tree's terms.
@@ -171,11 +163,7 @@ impl Overlay {
 
     /// What the upper layer has at a path.
     pub(super) async fn look_upper(&self, path: &TreePath) -> Result<Option<Entry>> {
-        match self.upper.stat(&At::Path(self.tree(path)?)).await {
-            Ok(entry) => Ok(Some(entry)),
-            Err(error) if is_missing(&error) || error.is(ErrorKind::NotADirectory) => Ok(None),
-            Err(error) => Err(self.of_upper(error)),
-        }
+        self.upper.stat(&At::Path(self.tree(path)?)).await.optional().map_err(|error| self.of_upper(error))
     }
 
     /// The directory above a path, if the upper layer has it.
@@ -194,7 +182,7 @@ impl Overlay {
         loop {
             let names = match self.lower.names(&At::Node(raw), &page).await {
                 Ok(names) => names,
-                Err(error) if is_missing(&error) => break,
+                Err(error) if error.is(ErrorKind::NotFound) => break,
                 Err(error) => return Err(error),
             };
             for path in &names.items {
@@ -226,7 +214,7 @@ impl Overlay {
     pub(super) async fn copy_of(&self, below: Ino) -> Result<Option<Ino>> {
         let (noted, path) = match self.upper.fetch(&At::Path(self.copy_note(below)), ByteRange::ALL).await {
             Ok((entry, path)) => (entry.version.seq, path),
-            Err(error) if is_missing(&error) || error.is(ErrorKind::NotADirectory) => return Ok(None),
+            Err(error) if error.is_absent() => return Ok(None),
             Err(error) => return Err(self.of_upper(error)),
         };
         let Some(path) = std::str::from_utf8(&path).ok().and_then(|path| TreePath::parse(path).ok()) else {
@@ -265,7 +253,7 @@ impl Overlay {
         loop {
             let names = match self.lower.names(&At::Node(below), &page).await {
                 Ok(names) => names,
-                Err(error) if is_missing(&error) => return Ok(true),
+                Err(error) if error.is(ErrorKind::NotFound) => return Ok(true),
                 Err(error) => return Err(error),
             };
             for name in names.items.iter().filter(|name| Some(*name) != path) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use sha2::{Digest, Sha256};
 
-use super::layers::{self, Found, Node, no_past};
+use super::layers::{Found, Node, no_past};
 use super::up::Changed;
 use super::{LOWER, Overlay, UPPER};
 use crate::error::{Error, ErrorKind, Result};
@@ -71,12 +71,12 @@ impl OverlayLowering {
                 Ok(Node::Upper(raw)) => Spot::Upper(At::Node(raw)),
                 Ok(Node::Lower(_, path)) => Spot::Path(path),
                 // what the store makes of it is its answer
-                Err(error) if layers::is_missing(&error) => Spot::Upper(At::Node(Ino::NONE)),
+                Err(error) if error.is(ErrorKind::NotFound) => Spot::Upper(At::Node(Ino::NONE)),
                 Err(error) => return Err(error),
             }),
             At::Child(dir, name) => Ok(match overlay.path_of(*dir).await {
                 Ok(Some(dir)) => Spot::Path(dir.join(name)?),
-                Err(error) if !layers::is_missing(&error) => return Err(error),
+                Err(error) if !error.is(ErrorKind::NotFound) => return Err(error),
                 Ok(None) | Err(_) => Spot::Upper(At::Child(Ino::NONE, name.clone())),
             }),
         }
@@ -123,7 +123,7 @@ impl OverlayLowering {
             false => match overlay.look(path).await {
                 Ok(Found::Upper(entry)) => Some(entry),
                 Ok(Found::Lower(_)) => None,
-                Err(error) if layers::is_missing(&error) || error.is(ErrorKind::NotADirectory) => None,
+                Err(error) if error.is_absent() => None,
                 Err(error) => return Err(error),
             },
         };
@@ -340,7 +340,7 @@ impl Lowering for OverlayLowering {
             _ => match self.shown.node(ino).await {
                 Ok(Node::Upper(raw)) => raw,
                 Ok(Node::Lower(..)) => return Ok(Ino::NONE),
-                Err(error) if layers::is_missing(&error) => match self.overlay.numbers.node(ino) {
+                Err(error) if error.is(ErrorKind::NotFound) => match self.overlay.numbers.node(ino) {
                     Some((layer, raw)) if layer != LOWER || self.overlay.one_store => raw,
                     _ => return Ok(Ino::NONE),
                 },

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, VecDeque};
 use futures::FutureExt;
 
 use super::Overlay;
-use super::layers::{self, Found, Node};
+use super::layers::{Found, Node};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::FileSystem;
 use crate::model::{
@@ -123,7 +123,7 @@ impl Overlay {
         }
         loop {
             let listing = match self.upper.list(&At::Path(self.hidden(dir)?), &page).await {
-                Err(error) if layers::is_missing(&error) => break,
+                Err(error) if error.is(ErrorKind::NotFound) => break,
                 listing => listing.map_err(|error| self.of_upper(error))?,
             };
             let last = listing.items.last().map(|item| item.name.clone());

@@ -8,7 +8,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 
 use super::handles::{LowerFile, LowerNode, Upper};
-use super::layers::{self, Found, Node, no_past};
+use super::layers::{Found, Node, no_past};
 use super::lowering::OverlayLowering;
 use super::{LOWER, Overlay};
 use crate::error::{Error, ErrorKind, Result};
@@ -65,7 +65,7 @@ impl Overlay {
             }
             match of(&self.upper, At::Path(self.tree(&path)?)).await {
                 // taken away meanwhile: what shows now is looked up again
-                Err(error) if layers::is_missing(&error) => {}
+                Err(error) if error.is(ErrorKind::NotFound) => {}
                 answer => {
                     let answer = answer.map_err(|error| self.of_upper(error))?;
                     return Ok((Spot::Upper(Some(path)), answer));

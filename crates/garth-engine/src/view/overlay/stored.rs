@@ -205,10 +205,7 @@ async fn about(raw: &dyn FileSystem, id: &str) -> Result<Lower> {
 }
 
 fn missing_or(id: &str, error: Error) -> Error {
-    match error.kind() {
-        ErrorKind::NotFound | ErrorKind::NotADirectory => no_overlay(id),
-        _ => error,
-    }
+    if error.is_absent() { no_overlay(id) } else { error }
 }
 
 fn no_overlay(id: &str) -> Error {

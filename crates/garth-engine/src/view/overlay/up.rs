@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::base::{Was, copied};
-use super::layers::{self, BASE, Found, ORIGIN};
+use super::layers::{BASE, Found, ORIGIN};
 use super::{Overlay, carried};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::FileSystem;
@@ -78,7 +78,7 @@ impl Overlay {
     pub(super) async fn is_behind_a_file(&self, path: &TreePath) -> Result<bool> {
         match self.look(path).await {
             Err(error) if error.is(ErrorKind::NotADirectory) => Ok(true),
-            Err(error) if !layers::is_missing(&error) => Err(error),
+            Err(error) if !error.is(ErrorKind::NotFound) => Err(error),
             _ => Ok(false),
         }
     }
@@ -348,11 +348,9 @@ impl Overlay {
         let (mut page, mut earliest) = (WalkPage::default().with_entries(), None);
         loop {
             let walk = self.upper.walk(&At::Path(place.clone()), &page).await;
-            let walk = walk.map_err(|error| match error.kind() {
-                ErrorKind::NotFound | ErrorKind::NotADirectory => {
-                    Error::new(ErrorKind::Stale, "another client hid the same directory meanwhile")
-                }
-                _ => self.of_upper(error),
+            let walk = walk.map_err(|error| match error.is_absent() {
+                true => Error::new(ErrorKind::Stale, "another client hid the same directory meanwhile"),
+                false => self.of_upper(error),
             })?;
             let seqs = walk.items.iter().filter_map(|item| Some(Was::of(item.entry.as_ref()?)?.seq));
             earliest = seqs.chain(earliest).min();

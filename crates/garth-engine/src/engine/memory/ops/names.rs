@@ -1,6 +1,6 @@
 //! Operations that make, remove and move names.
 
-use super::{busy, is_missing, is_strictly_within, refuse_exclusions, refuse_node};
+use super::{busy, is_strictly_within, refuse_exclusions, refuse_node};
 use crate::engine::memory::scratch::{Scratch, Slot};
 use crate::engine::memory::tree::Tree;
 use crate::error::{Error, ErrorKind, Result};
@@ -96,12 +96,12 @@ impl Scratch<'_> {
     pub(super) fn remove(&mut self, at: &At, what: Remove, missing_ok: bool) -> Result<Outcome> {
         refuse_node(at)?;
         match self.refuse_top(at) {
-            Err(error) if missing_ok && is_missing(&error) => return Ok(self.unchanged(Ino::NONE)),
+            Err(error) if missing_ok && error.is_absent() => return Ok(self.unchanged(Ino::NONE)),
             refused => refused?,
         }
         let found = self.path_from(at).and_then(|path| self.find_path(&path).map(|ino| (path, ino)));
         let (path, ino) = match found {
-            Err(error) if missing_ok && is_missing(&error) => return Ok(self.unchanged(Ino::NONE)),
+            Err(error) if missing_ok && error.is_absent() => return Ok(self.unchanged(Ino::NONE)),
             found => found?,
         };
         if self.is_directory(ino) {
