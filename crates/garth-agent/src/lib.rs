@@ -1,7 +1,6 @@
 //! What agents keep in a tree of garth, and the tree that an agent sees. Everything here works on any
 //! [`FileSystem`](garth_engine::FileSystem): this crate has no tables and names no engine.
 
-mod breathe;
 pub mod chat;
 pub mod count;
 mod excerpt;
@@ -12,11 +11,11 @@ pub mod models;
 pub mod node;
 pub mod outbox;
 pub mod recall;
+mod retry;
 pub mod session;
 mod small;
 pub mod system;
 pub mod tree;
-mod tries;
 pub mod workspace;
 
 pub use system::registry;

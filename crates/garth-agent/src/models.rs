@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use super::small::{as_read, pretty, read_all};
-use super::tries::Tries;
 use crate::count::count;
+use crate::retry::retry;
 use garth_engine::env::Env;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::store::system;
@@ -97,8 +97,7 @@ impl Allowance {
 
     async fn change(&self, to: impl Fn(u64) -> Option<u64>) -> Result<bool> {
         let path = TreePath::parse(SPENT)?;
-        let mut tries = Tries::default();
-        loop {
+        retry(|| async {
             let file = read_all(&*self.fs, std::slice::from_ref(&path), 4096).await?.pop().flatten();
             let known = file.as_ref().and_then(|file| file.bytes.as_deref());
             let spent: Spent = known.and_then(|json| serde_json::from_slice(json).ok()).unwrap_or_default();
@@ -107,11 +106,9 @@ impl Allowance {
             let Some(tokens) = to(today) else { return Ok(false) };
             let op = Op::write(path.clone(), pretty(&Spent { date, tokens }));
             let batch = Batch::new([op]).message("count tokens of models");
-            match self.fs.commit(batch.require(path.clone(), as_read(file.as_ref()))).await {
-                Err(error) if tries.again(&error) => {}
-                done => return done.map(|_| true),
-            }
-        }
+            self.fs.commit(batch.require(path.clone(), as_read(file.as_ref()))).await.map(|_| true)
+        })
+        .await
     }
 }
 

@@ -21,6 +21,9 @@ pub use self::sought::{By, Sought};
 pub use self::store::AccountStore;
 pub use crate::path::SYSTEM;
 
+/// Attempts of an operation that plans from what it reads, if others change that each time before its commit.
+pub(crate) const ATTEMPTS: usize = 8;
+
 use std::any::Any;
 use std::fmt;
 use std::sync::Arc;

@@ -13,7 +13,7 @@ use super::key::{Key, check_key, segment_of};
 use super::page::{PageRequest, Paged, unknown_cursor};
 use super::pattern::{Pattern, Semantics};
 use super::scan::{MAX_LISTED, SCAN};
-use crate::breathe::breathe;
+use crate::retry::yield_now;
 use garth_engine::model::Kind;
 use garth_engine::path::{Name, TreePath};
 
@@ -128,7 +128,7 @@ impl<'a> Scan<'a> {
 
     /// Goes into a directory, for what is after `start`.
     async fn enter(&mut self, dir: TreePath, key: String, start: String) -> KvResult<()> {
-        breathe().await;
+        yield_now().await;
         let mut level = Level { dir, key, entries: BTreeMap::new(), complete_to: None, start };
         let walk = self.kv.walk_page(&level.dir, None, SCAN).await?;
         if !walk.more {
@@ -159,7 +159,7 @@ impl<'a> Scan<'a> {
     }
 
     async fn read_on(&mut self, after: Name) -> KvResult<()> {
-        breathe().await;
+        yield_now().await;
         self.read(Some(after)).await
     }
 

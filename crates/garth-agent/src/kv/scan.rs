@@ -7,7 +7,7 @@ use super::Kv;
 use super::error::KvResult;
 use super::key::{Key, MAX_KEY_SEGMENT, SUFFIX, segment_of};
 use super::page::{PageRequest, Paged, unknown_cursor};
-use crate::breathe::breathe;
+use crate::retry::yield_now;
 use garth_engine::error::{ErrorKind, OptionalExt as _};
 use garth_engine::model::{Kind, Listing, Page, Walk, WalkPage};
 use garth_engine::path::{Name, TreePath};
@@ -82,7 +82,7 @@ impl Kv<'_> {
                 }
                 break;
             }
-            breathe().await;
+            yield_now().await;
         }
         let more = keys.len() > page.limit;
         let item = |(segment, kind): (String, KeyKind)| KeyItem { path: key_of(&segment), kind };
@@ -135,7 +135,7 @@ impl Kv<'_> {
                 return Ok(false);
             }
             limit = SCAN;
-            breathe().await;
+            yield_now().await;
         }
     }
 

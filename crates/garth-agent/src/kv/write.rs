@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use super::error::{KvCode, KvError, KvResult};
 use super::key::Key;
 use super::{Kv, MAX_VALUE};
-use crate::breathe::breathe;
+use crate::retry::{ATTEMPTS_AT_NAMES, yield_now};
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _};
 use garth_engine::model::{
     At, Batch, Body, Commit, Create, Idempotency, Kind, MAX_INLINE_BODY, Op, Page, Precondition, SetAttrs,
@@ -18,10 +18,8 @@ use garth_engine::path::TreePath;
 
 /// Most values of one [`Kv::put_all`].
 pub const MAX_PUTS: usize = 1000;
-/// How often a write that lost a race for a directory looks again.
-const TRIES: usize = 8;
-/// How often an increment that lost a race for the value looks again.
-const INCREMENT_TRIES: usize = 100;
+/// Attempts of an increment. Fewer than of other changes, because a file that is no JSON also fails them.
+const INCREMENT_ATTEMPTS: usize = 100;
 /// Most empty directories that a put clears out of its way.
 const MAX_CLEARED: usize = 1000;
 
@@ -134,7 +132,7 @@ impl Kv<'_> {
         }
         // Directories without anything in them (their values expired) that have to go first.
         let mut cleared = BTreeMap::new();
-        for _ in 0..TRIES {
+        for _ in 0..ATTEMPTS_AT_NAMES {
             let mut ops: Vec<Op> = cleared.values().flatten().cloned().collect();
             let mut preconditions = Vec::new();
             for (put, file) in puts.iter().zip(&files) {
@@ -162,7 +160,7 @@ impl Kv<'_> {
             };
             let cleared_here = self.make_way(put, file, error).await;
             cleared.insert(at, cleared_here.map_err(|error| error.about(put.path))?);
-            breathe().await;
+            yield_now().await;
         }
         Err(KvError::new(KvCode::PathConflict, "what is at or below a key changes all the time; try again"))
     }
@@ -174,7 +172,7 @@ impl Kv<'_> {
     /// `Validation` for a value that is not an integer of 64 bits, or a sum that is none; otherwise as for
     /// [`Kv::put`].
     pub async fn increment(&self, path: &str, by: i64) -> KvResult<(i64, Written)> {
-        for _ in 0..INCREMENT_TRIES {
+        for _ in 0..INCREMENT_ATTEMPTS {
             let found = self.get(path).await?;
             let old = found.as_ref().map_or(Ok(0), |found| found.value.get().parse::<i64>());
             let old = old.map_err(|_| KvError::validation("the value is not an integer of 64 bits"))?;
@@ -184,7 +182,7 @@ impl Kv<'_> {
             let value = value.map_err(|_| KvError::validation("the sum is no JSON"))?;
             let condition = found.map_or(Condition::Absent, |found| Condition::Version(found.version));
             match self.put(&Put { condition, ..Put::new(path, &value) }, None).await {
-                Err(error) if error.code() == KvCode::FileSystem(ErrorKind::Conflict) => breathe().await,
+                Err(error) if error.code() == KvCode::FileSystem(ErrorKind::Conflict) => yield_now().await,
                 put => return put.map(|written| (sum, written)),
             }
         }
@@ -218,7 +216,7 @@ impl Kv<'_> {
     pub async fn delete(&self, path: &str, idempotency: Option<Idempotency>) -> KvResult<Written> {
         let file = self.base.file(&Key::parse_value(path)?)?;
         let removal = Op::remove_file(file.clone()).if_exists();
-        for left in (0..TRIES).rev() {
+        for left in (0..ATTEMPTS_AT_NAMES).rev() {
             let mut ops = vec![removal.clone()];
             if left > 0 {
                 ops.extend(self.emptied_parents(&file).await?.into_iter().map(remove_directory));

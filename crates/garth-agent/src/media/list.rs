@@ -2,7 +2,7 @@
 
 use super::key::{MediaKey, check_session_key, directory};
 use super::{Media, Stored, missing};
-use crate::tries::Tries;
+use crate::retry::retry;
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::model::{At, Batch, Entry, Op, Page, Precondition, Seq};
 use garth_engine::path::Name;
@@ -48,16 +48,15 @@ impl Media<'_> {
     /// # Errors
     /// `NotFound`; from the filesystem.
     pub async fn remove(&self, key: &MediaKey) -> Result<Seq> {
-        let mut tries = Tries::default();
-        loop {
+        let removed = retry(|| async {
             let Stored { path, entry, .. } = self.get(key).await?;
             let batch = self.batch(Op::remove(path.clone()), &format!("remove {key}"));
-            match self.fs.commit(batch.require(path, Precondition::Etag(entry.etag))).await {
-                Err(error) if tries.again(&error) => {}
-                // it went or moved meanwhile
-                Err(error) if error.is(ErrorKind::NotFound) => return Err(missing(key)),
-                done => return Ok(done?.seq),
-            }
+            self.fs.commit(batch.require(path, Precondition::Etag(entry.etag))).await
+        });
+        match removed.await {
+            // it went or moved meanwhile
+            Err(error) if error.is(ErrorKind::NotFound) => Err(missing(key)),
+            done => Ok(done?.seq),
         }
     }
 

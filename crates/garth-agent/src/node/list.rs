@@ -10,6 +10,7 @@ use super::uri::{Uri, decoded};
 use crate::breathe::breathe;
 use crate::system::projections;
 use garth_engine::error::{Error, ErrorKind, Result, OptionalExt as _};
+use crate::retry::yield_now;
 use garth_engine::fs::FileSystem;
 use garth_engine::model::{At, ByteRange, FindQuery, Kind, Page};
 use garth_engine::path::{Name, TreePath, check_id};
@@ -174,7 +175,7 @@ impl Nodes<'_> {
                     return Ok(Listed { items, next: Some(uri.dir().to_string()) });
                 }
             }
-            breathe().await;
+            yield_now().await;
         }
         Ok(Listed { items, next: next.map(|next| next.to_string()) })
     }
@@ -332,7 +333,7 @@ impl Visit<'_> {
             let Some(listing) = self.fs.list(&dir.into(), &page).await.optional()? else {
                 return Ok(true);
             };
-            breathe().await;
+            yield_now().await;
             for item in listing.items.iter().filter(|item| item.kind == Kind::Directory) {
                 if !Box::pin(self.visit(TreePath::from_row(dir.key(), item.name.as_str()))).await? {
                     return Ok(false);

@@ -11,7 +11,7 @@ use super::meta::{Meta, Provenance, Status, seconds};
 use super::near::Near;
 use super::state::{MAX_CONTENT, State};
 use super::uri::Uri;
-use crate::tries::Tries;
+use crate::retry::retry;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{At, Op, Precondition, Seq, SetAttrs, Timestamp};
 
@@ -149,13 +149,7 @@ impl Nodes<'_> {
         if let Some(replaced) = &put.replaces {
             self.check(replaced)?;
         }
-        let mut tries = Tries::default();
-        loop {
-            match self.put_once(uri, put).await {
-                Err(error) if tries.again(&error) => {}
-                done => return done,
-            }
-        }
+        retry(|| self.put_once(uri, put)).await
     }
 
     async fn put_once(&self, uri: &Uri, put: &Put) -> Result<Written> {
@@ -302,13 +296,7 @@ impl Nodes<'_> {
     /// `InvalidArgument`; `AccessDenied`; `NotFound`; from the filesystem.
     pub async fn tag(&self, uri: &Uri, add: &[String], remove: &[String]) -> Result<Meta> {
         self.check(uri)?;
-        let mut tries = Tries::default();
-        loop {
-            match self.tag_once(uri, add, remove).await {
-                Err(error) if tries.again(&error) => {}
-                done => return done,
-            }
-        }
+        retry(|| self.tag_once(uri, add, remove)).await
     }
 
     async fn tag_once(&self, uri: &Uri, add: &[String], remove: &[String]) -> Result<Meta> {

@@ -11,6 +11,7 @@ use super::{Nodes, missing};
 use crate::breathe::breathe;
 use crate::system::projections;
 use crate::tries::Tries;
+use crate::retry::{retry, yield_now};
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{FindQuery, Op, Precondition, Seq};
 
@@ -87,13 +88,7 @@ impl Nodes<'_> {
         let edge = self.edges_from(&from, std::slice::from_ref(edge))?.remove(0);
         edge.check()?;
         let to: Uri = edge.to_uri.parse()?;
-        let mut tries = Tries::default();
-        loop {
-            match self.relate_once(&from, &to, &edge).await {
-                Err(error) if tries.again(&error) => {}
-                done => return done,
-            }
-        }
+        retry(|| self.relate_once(&from, &to, &edge)).await
     }
 
     async fn relate_once(&self, from: &Uri, to: &Uri, edge: &Edge) -> Result<Option<Seq>> {
@@ -119,13 +114,7 @@ impl Nodes<'_> {
         self.check(from)?;
         to.check_account(&self.account)?;
         let to = to.to_string();
-        let mut tries = Tries::default();
-        loop {
-            match self.unrelate_once(from, &to, relation_type).await {
-                Err(error) if tries.again(&error) => {}
-                done => return done,
-            }
-        }
+        retry(|| self.unrelate_once(from, &to, relation_type)).await
     }
 
     async fn unrelate_once(&self, from: &Uri, to: &str, relation_type: Option<&str>) -> Result<usize> {
@@ -232,7 +221,7 @@ impl Nodes<'_> {
             let Some(rest) = left.checked_sub(bytes.len()) else { return Ok((nodes, true)) };
             left = rest;
             nodes.push(EdgesOf { from, etag, is_node: meta.is_some(), bytes });
-            breathe().await;
+            yield_now().await;
         }
         Ok((nodes, more))
     }
@@ -267,7 +256,7 @@ impl Nodes<'_> {
             for node in &nodes {
                 let [file] = read_all(self.fs, &[node.file(RELATIONS)]).await?;
                 let edges = file.and_then(|file| edge::parse(file.bytes.as_ref()?).ok()).unwrap_or_default();
-                breathe().await;
+                yield_now().await;
                 if edges.iter().any(|edge| edge.to_uri == to)
                     && dirs.insert(node.clone())
                     && dirs.len() > most

@@ -7,7 +7,7 @@ use super::files::{OUTBOX, RELATIONS};
 use super::made::{in_account_outbox, outlive, upsert_relation, write_event, write_event_of_account};
 use super::state::State;
 use super::uri::Uri;
-use crate::tries::Tries;
+use crate::retry::retry;
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::model::{At, ByteRange, Op, Page, Precondition, Seq};
 use garth_engine::path::TreePath;
@@ -40,13 +40,7 @@ impl Nodes<'_> {
     /// `AccessDenied` for another account's; `NotFound` if nothing is there; from the filesystem.
     pub async fn delete(&self, uri: &Uri) -> Result<Seq> {
         uri.check_account(&self.account)?;
-        let mut tries = Tries::default();
-        loop {
-            match self.delete_once(uri).await {
-                Err(error) if tries.again(&error) => {}
-                done => return done,
-            }
-        }
+        retry(|| self.delete_once(uri)).await
     }
 
     async fn delete_once(&self, uri: &Uri) -> Result<Seq> {

@@ -9,7 +9,7 @@ use super::meta::{Meta, seconds};
 use super::remove::Incoming;
 use super::state::State;
 use super::uri::Uri;
-use crate::tries::Tries;
+use crate::retry::retry;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{Op, Seq};
 
@@ -30,13 +30,7 @@ impl Nodes<'_> {
             let message = format!("{from}: a skill is no memory; put {to} and delete this one");
             return Err(Error::invalid(message));
         }
-        let mut tries = Tries::default();
-        loop {
-            match self.move_once(from, to).await {
-                Err(error) if tries.again(&error) => {}
-                done => return done,
-            }
-        }
+        retry(|| self.move_once(from, to)).await
     }
 
     async fn move_once(&self, from: &Uri, to: &Uri) -> Result<Seq> {

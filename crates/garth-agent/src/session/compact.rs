@@ -18,7 +18,14 @@ use super::log::message::Message;
 use super::render::{RenderRules, Renderer};
 use super::store::files::{Log, SUMMARY, TODO};
 use crate::breathe::breathe;
+use super::Sessions;
+use super::derive::Derive;
+use super::entry::{Entry, EntryKind, MAX_DERIVED, lines_of, parse_entries};
+use super::files::{Log, SUMMARY, TODO};
+use super::message::Message;
+use super::shown::{Rules, Show};
 use crate::models::{Allowance, ChatModel, asked};
+use crate::retry::yield_now;
 use crate::small::{File, as_read, read_all};
 use crate::system::projections::sessions::result_key;
 use garth_engine::error::Result;
@@ -144,7 +151,7 @@ impl Sessions<'_> {
                     steps.push((call, line.number));
                 }
             }
-            breathe().await;
+            yield_now().await;
         }
         for (call, line) in calls {
             let behind = self.keyed(session, Log::Messages, &result_key(&call), *lines.end() + 1, 1).await?;

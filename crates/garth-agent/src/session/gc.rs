@@ -15,8 +15,16 @@ use super::log::source::{Resolved, Source};
 use super::store::files::{BLOBS, CHUNKS, DEDUPED, Log, META, PACK, PACK_TEXT, POLICY, SWAPPED};
 use super::store::swap_index::Swapped;
 use crate::breathe::breathe;
+use super::Sessions;
+use super::dedup::{Deduped, index_text};
+use super::due::{MARKED, PAUSE, due_at, mark_of};
+use super::files::{BLOBS, CHUNKS, DEDUPED, Log, META, PACK, PACK_TEXT, POLICY, SWAPPED};
+use super::policy::{History, Policy};
+use super::refers::Roots;
+use super::source::{Resolved, Source};
+use super::swap_index::Swapped;
+use crate::retry::{retry, yield_now};
 use crate::small::as_read;
-use crate::tries::Tries;
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::fs::FileSystemExt as _;
 use garth_engine::model::{At, Item, Kind, Op, Page, Precondition, Seq, Timestamp};
@@ -89,13 +97,7 @@ impl Sessions<'_> {
     /// `InvalidArgument` for an invalid policy; `RuleViolation` if it gives up messages or events and the
     /// caller may not override rules; `NotFound`; from the filesystem.
     pub async fn collect(&self, session: &str, how: &Collect) -> Result<Collection> {
-        let mut tries = Tries::default();
-        loop {
-            match self.collect_once(session, how).await {
-                Err(error) if tries.again(&error) => {}
-                done => return done,
-            }
-        }
+        retry(|| self.collect_once(session, how)).await
     }
 
     async fn collect_once(&self, session: &str, how: &Collect) -> Result<Collection> {
@@ -238,7 +240,7 @@ impl Sessions<'_> {
         }
         let mut live = Vec::with_capacity(index.len());
         for entry in &index {
-            breathe().await;
+            yield_now().await;
             live.push(self.live_refs(session, entry).await?);
         }
         // what a run removes leads nowhere after it: a blob may go with another that it was found in

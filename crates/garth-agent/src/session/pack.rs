@@ -23,9 +23,10 @@ use super::handle::Sessions;
 use super::store::files::{BUDGET, PACK, PACK_TEXT, SWAPPED};
 use super::store::swap_index::parse_index;
 use crate::count::ENCODING;
+use crate::retry::retry;
 use crate::small::{File, as_read, pretty, read_all, sha256};
 use crate::tries::Tries;
-use garth_engine::error::{Error, Result};
+use garth_engine::error::{Error, Result, ErrorKind};
 use garth_engine::model::{Op, Precondition};
 
 impl Sessions<'_> {
@@ -36,13 +37,8 @@ impl Sessions<'_> {
     /// `BudgetTooSmall` if the last message of the user and the unfinished step do not fit, with the least
     /// budget that does; `NotFound`; `InvalidArgument`; from the filesystem.
     pub async fn pack(&self, session: &str, options: &PackOptions) -> Result<Packed> {
-        let (mut tries, mut first) = (Tries::default(), true);
-        loop {
-            match self.pack_once(session, options, first).await {
-                Err(error) if tries.again(&error) => first = false,
-                done => return done,
-            }
-        }
+        let mut first = true;
+        retry(|| self.pack_once(session, options, std::mem::take(&mut first))).await
     }
 
     async fn pack_once(&self, session: &str, options: &PackOptions, first: bool) -> Result<Packed> {

@@ -68,7 +68,7 @@ impl Sessions<'_> {
         for (number, one) in (1_u64..).zip(&given) {
             unit(format, one, &mut ids).map_err(|error| of_message(number, &error))?;
             if number % 256 == 0 {
-                crate::breathe::breathe().await;
+                crate::retry::yield_now().await;
             }
         }
         if !self.is_session(session).await? {

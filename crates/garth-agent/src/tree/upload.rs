@@ -1,12 +1,10 @@
 //! Uploads that must replace nothing: under a free name where the one asked for is taken.
 
+use crate::retry::ATTEMPTS_AT_NAMES;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::FileSystem;
 use garth_engine::model::{At, Batch, Commit};
 use garth_engine::path::{MAX_NAME, Name, TreePath};
-
-/// How often a name is looked for that others take meanwhile.
-const MAX_TRIES: usize = 8;
 
 /// Writes a new file at `path`, or beside it if something is there: `notes.md`, `notes (2).md`,
 /// `notes (3).md`. Gives the path that it got. `write` makes the batch for a path; it must
@@ -22,7 +20,7 @@ pub async fn write_free(
     write: impl Fn(&TreePath) -> Batch,
 ) -> Result<(TreePath, Commit)> {
     let mut free = path.clone();
-    for _ in 0..MAX_TRIES {
+    for _ in 0..ATTEMPTS_AT_NAMES {
         match fs.commit(write(&free)).await {
             Err(error) if error.is(ErrorKind::AlreadyExists) => free = numbered(fs, path).await?,
             commit => return Ok((free, commit?)),

@@ -70,7 +70,7 @@ pub(super) async fn write(
             Some(next) => export = export.lines(next..=*lines.end()),
             None => break,
         }
-        crate::breathe::breathe().await;
+        crate::retry::yield_now().await;
     }
     upload.write(encoder.finish().map_err(gzip)?.into()).await?;
     Ok(StagedArchive { body: upload.finish().await?, messages, media })

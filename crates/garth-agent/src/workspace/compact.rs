@@ -7,9 +7,9 @@ use std::ops::RangeInclusive;
 use super::extract::{Asking, extract};
 use super::handle::Workspace;
 use super::settings::Settings;
-use super::{archive, prompt};
+use super::{archive, prompt, Workspace};
+use crate::retry::retry;
 use crate::session::{Compact, Listed, Meta, Sessions};
-use crate::tries::Tries;
 use garth_engine::error::Result;
 use garth_engine::model::Seq;
 use garth_engine::path::TreePath;
@@ -72,13 +72,7 @@ impl Workspace<'_> {
     /// `NotFound`; `AccessDenied` for a session of another class than the author's; `InvalidArgument`,
     /// `Unavailable` for what the model answers: then nothing has changed; from the filesystem.
     pub async fn compact(&self, user: &str, session: &str, trim: &Trim<'_>) -> Result<Option<Trimmed>> {
-        let mut tries = Tries::default();
-        loop {
-            match self.compact_once(user, session, trim).await {
-                Err(error) if tries.again(&error) => {}
-                done => return done,
-            }
-        }
+        retry(|| self.compact_once(user, session, trim)).await
     }
 
     async fn compact_once(&self, user: &str, session: &str, trim: &Trim<'_>) -> Result<Option<Trimmed>> {

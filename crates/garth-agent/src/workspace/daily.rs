@@ -7,9 +7,9 @@ use super::clock::{Day, Zone};
 use super::handle::Workspace;
 use super::settings::{MAX_SETTINGS, SETTINGS, Settings};
 use super::text_file::{MAX_FILE, text_of};
+use crate::retry::retry;
 use crate::small::{File, as_read, read_all, sha256};
 use crate::tree::MAIN;
-use crate::tries::Tries;
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::fs::FileSystem;
 use garth_engine::model::{At, Author, ByteRange, Kind, Op, Page, Precondition, Seq, SetAttrs, Timestamp};
@@ -70,13 +70,7 @@ impl Workspace<'_> {
     /// # Errors
     /// `InvalidArgument` for no text, and settings that cannot be read; `TooLarge`; from the filesystem.
     pub async fn remember(&self, day: Option<Day>, text: &str) -> Result<Remembered> {
-        let mut tries = Tries::default();
-        loop {
-            match self.remember_once(day, text).await {
-                Err(error) if tries.again(&error) => {}
-                done => return done,
-            }
-        }
+        retry(|| self.remember_once(day, text)).await
     }
 
     async fn remember_once(&self, day: Option<Day>, text: &str) -> Result<Remembered> {

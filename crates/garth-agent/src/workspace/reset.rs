@@ -9,14 +9,17 @@ use super::extract::{Asking, extract};
 use super::handle::Workspace;
 use super::jobs::Job;
 use super::settings::{ResetPolicy, ResetSettings};
-use crate::session::{CloseTarget, Listed, Sessions};
+use crate::session::{CloseTarget, Listed, Sessions, Closed};
 use crate::tries::Tries;
+use super::{Workspace, Zone, archive};
+use crate::retry::retry_at_most;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{At, Op, Precondition, Seq, Timestamp};
 use garth_engine::path::TreePath;
 
-/// How often a reset begins anew when something is said meanwhile: each time the archive is written again.
-const MAX_TRIES: usize = 10;
+/// Attempts of a reset while messages keep coming. Fewer than of other changes, because each writes the
+/// archive again.
+const MAX_ATTEMPTS: usize = 10;
 
 /// How to reset a session.
 #[derive(Clone, Debug, Default)]
@@ -106,14 +109,8 @@ impl Workspace<'_> {
     /// that is at its end; `AlreadyExists` for a name that is taken; `Conflict` if messages keep coming; if
     /// the archive cannot be written, from the filesystem: then nothing has changed.
     pub async fn reset(&self, user: &str, session: &str, reset: &Reset<'_>) -> Result<Option<WasReset>> {
-        let mut tries = Tries::at_most(MAX_TRIES);
         let since = self.fs.head().await?.seq;
-        loop {
-            match self.reset_once(user, session, reset, since).await {
-                Err(error) if tries.again(&error) => {}
-                done => return done,
-            }
-        }
+        retry_at_most(MAX_ATTEMPTS, || self.reset_once(user, session, reset, since)).await
     }
 
     async fn reset_once(

@@ -5,8 +5,9 @@ mod texts;
 use super::clock::Zone;
 use super::handle::Workspace;
 use super::settings::{SETTINGS, Settings};
+use super::{Workspace, Zone};
+use crate::retry::retry;
 use crate::small::pretty;
-use crate::tries::Tries;
 use garth_engine::error::Result;
 use garth_engine::fs::FileSystemExt as _;
 use garth_engine::model::{Batch, Op, Precondition, Seq};
@@ -78,13 +79,7 @@ impl Workspace<'_> {
     /// # Errors
     /// From the filesystem.
     pub async fn init(&self, options: &Init) -> Result<Initialized> {
-        let mut tries = Tries::default();
-        loop {
-            match self.init_once(options).await {
-                Err(error) if tries.again(&error) => {}
-                done => return done,
-            }
-        }
+        retry(|| self.init_once(options)).await
     }
 
     async fn init_once(&self, options: &Init) -> Result<Initialized> {

@@ -10,12 +10,9 @@ use std::sync::Arc;
 
 pub(crate) use self::state::difference;
 use crate::error::{Error, ErrorKind, Result};
-use crate::fs::FileSystem;
+use crate::fs::{ATTEMPTS, FileSystem};
 use crate::model::{At, Batch, Commit, Moment, Op, Precondition, Seq, Timestamp};
 use crate::path::TreePath;
-
-/// How often a restore is planned again because the tree changed before its commit.
-const MAX_TRIES: usize = 8;
 
 /// Largest file, in bytes, whose content is read to see whether a newer version of it is the same as the old
 /// one. Larger ones are restored without looking, which copies no content either. 64 MiB.
@@ -133,7 +130,7 @@ pub async fn restore<F: FileSystem + ?Sized>(
     let mut done: Option<Restored> = None;
     let mut failed =
         Error::at(ErrorKind::Conflict, path, "changes faster than it can be restored; try again");
-    for left in (0..MAX_TRIES).rev() {
+    for left in (0..ATTEMPTS).rev() {
         let head = fs.head().await?.seq;
         let plan = match plan::plan(fs, &*past, path, now).await {
             Err(error) if error.is(ErrorKind::Conflict) => continue,

@@ -3,13 +3,10 @@
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::fs::FileSystem;
 use crate::fs::lower::{Lowered, Lowering, Shown, Store};
+use crate::fs::{ATTEMPTS, FileSystem};
 use crate::model::{Access, Added, Answer, At, Batch, Commit, Op, Precondition, Within};
 use crate::path::TreePath;
-
-/// How often a batch is lowered that is overtaken each time.
-const MAX_TRIES: usize = 8;
 
 /// Commits a batch that is addressed to a view, of which `begin` begins a lowering.
 ///
@@ -18,7 +15,7 @@ const MAX_TRIES: usize = 8;
 /// `WouldBlock` if what the view reads for it changes each time before it is committed.
 pub(super) async fn commit(begin: &(dyn Fn() -> Box<dyn Lowering> + Sync), batch: &Batch) -> Result<Commit> {
     batch.check()?;
-    for _ in 0..MAX_TRIES {
+    for _ in 0..ATTEMPTS {
         let mut descent = Descent::new(begin());
         // what the caller assumed is for the caller to look at again
         let overtaken = |error: &Error| error.is(ErrorKind::Stale) && batch.assumptions.is_empty();

@@ -13,6 +13,7 @@ use super::super::state::{State, read_all};
 use super::super::uri::Uri;
 use crate::system::projections;
 use crate::tries::Tries;
+use crate::retry::retry;
 use garth_engine::error::{OptionalExt as _, Result};
 use garth_engine::fs::{FileSystem, FileSystemExt};
 use garth_engine::model::{At, FindQuery, Page, Timestamp};
@@ -105,13 +106,7 @@ impl Nodes<'_> {
 
     /// Tells that a node is gone, from a time on, and takes the edges away that lead to it.
     pub(super) async fn tell_gone(&self, uri: &Uri, not_before: Option<Timestamp>) -> Result<()> {
-        let mut tries = Tries::default();
-        loop {
-            match self.tell_gone_once(uri, not_before).await {
-                Err(error) if tries.again(&error) => {}
-                done => return done,
-            }
-        }
+        retry(|| self.tell_gone_once(uri, not_before)).await
     }
 
     async fn tell_gone_once(&self, uri: &Uri, not_before: Option<Timestamp>) -> Result<()> {

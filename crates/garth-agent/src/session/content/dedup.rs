@@ -11,8 +11,8 @@ use crate::session::log::message::{Block, Message};
 use crate::session::log::source::{Resolved, Source, What};
 use crate::session::render::flat;
 use crate::session::store::files::{BLOBS, DEDUPED, Log};
+use crate::retry::retry;
 use crate::small::{File, as_read, read_all, sha256};
-use crate::tries::Tries;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{Op, Precondition};
 
@@ -56,13 +56,7 @@ impl Sessions<'_> {
         if sources.is_empty() || sources.len() > MAX_SOURCES {
             return Err(Error::invalid(format!("give 1 to {MAX_SOURCES} sources")));
         }
-        let mut tries = Tries::default();
-        loop {
-            match self.dedup_once(session, sources).await {
-                Err(error) if tries.again(&error) => {}
-                done => return done,
-            }
-        }
+        retry(|| self.dedup_once(session, sources)).await
     }
 
     async fn dedup_once(&self, session: &str, sources: &[Source]) -> Result<Vec<Deduped>> {

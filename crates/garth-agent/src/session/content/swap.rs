@@ -14,8 +14,8 @@ use crate::session::log::source::{Resolved, Source, What};
 use crate::session::render::{RenderRules, Renderer};
 use crate::session::store::files::{CHUNKS, Log, META, SWAPPED};
 use crate::session::store::swap_index::{Swapped, parse_index};
+use crate::retry::retry;
 use crate::small::{File, as_read, pretty, read_all, sha256};
-use crate::tries::Tries;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{Op, Precondition};
 use garth_engine::path::TreePath;
@@ -56,13 +56,7 @@ impl Sessions<'_> {
         if source.session.as_deref().is_some_and(|of| of != session) {
             return Err(Error::invalid(format!("{source}: a session swaps what is its own")));
         }
-        let mut tries = Tries::default();
-        loop {
-            match self.swap_out_once(session, source, summary).await {
-                Err(error) if tries.again(&error) => {}
-                done => return done,
-            }
-        }
+        retry(|| self.swap_out_once(session, source, summary)).await
     }
 
     async fn swap_out_once(&self, session: &str, source: &Source, summary: &str) -> Result<Swapped> {
@@ -294,22 +288,21 @@ impl Sessions<'_> {
     /// As [`Sessions::swap_content`].
     pub async fn swap_in(&self, session: &str, id: &str) -> Result<Vec<u8>> {
         let content = self.swap_content(session, id).await?;
-        let mut tries = Tries::default();
-        loop {
+        retry(|| async {
             let (file, mut index) = self.swap_index(session).await?;
             if !index.iter().any(|entry| entry.id == id) {
-                return Ok(content);
+                return Ok(());
             }
             index.retain(|entry| entry.id != id);
             let policy = self.policy_or_default(session).await?;
             let ops = self.swap_ops(session, [], &index, &policy)?;
             let batch = self.batch(session, ops, "swap into session");
             let batch = batch.require(self.file(session, SWAPPED)?, as_read(file.as_ref()));
-            match self.fs.commit(batch.require(self.file(session, META)?, Precondition::Exists)).await {
-                Err(error) if tries.again(&error) => {}
-                done => return done.map(|_| content),
-            }
-        }
+            let batch = batch.require(self.file(session, META)?, Precondition::Exists);
+            self.fs.commit(batch).await.map(drop)
+        })
+        .await?;
+        Ok(content)
     }
 }
 

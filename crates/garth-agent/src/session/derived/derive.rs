@@ -6,8 +6,10 @@ use crate::breathe::breathe;
 use crate::session::handle::Sessions;
 use crate::session::log::source::{Resolved, Source};
 use crate::session::store::files::{SUMMARY, TODO};
+use super::files::{SUMMARY, TODO};
+use super::source::{Resolved, Source};
+use crate::retry::{retry, yield_now};
 use crate::small::read_all;
-use crate::tries::Tries;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{At, Op, Precondition, Seq};
 
@@ -75,13 +77,7 @@ impl Sessions<'_> {
     /// `InvalidArgument` for invalid entries, repeated ids, and sources that do not exist; `TooLarge`;
     /// `NotFound`; from the filesystem.
     pub async fn derive(&self, session: &str, derive: &Derive) -> Result<Derived> {
-        let mut tries = Tries::default();
-        loop {
-            match self.derive_once(session, derive).await {
-                Err(error) if tries.again(&error) => {}
-                done => return done,
-            }
-        }
+        retry(|| self.derive_once(session, derive)).await
     }
 
     async fn derive_once(&self, session: &str, derive: &Derive) -> Result<Derived> {
@@ -151,7 +147,7 @@ impl Sessions<'_> {
                 self.resolve(session, source).await.map_err(|error| wrong(kind, &entry, &error))?;
             }
             checked.push(if resolved.is_empty() { entry } else { entry.with_resolved(resolved) });
-            breathe().await;
+            yield_now().await;
         }
         Ok((checked, conditions))
     }

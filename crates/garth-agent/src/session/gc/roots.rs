@@ -10,6 +10,13 @@ use crate::session::handle::Sessions;
 use crate::session::lifecycle::children::MAX_CHILDREN;
 use crate::session::pack::Pack;
 use crate::session::store::files::{CHILDREN, PACK, PACK_TEXT, SUMMARY, TODO};
+use super::Sessions;
+use super::child::MAX_CHILDREN;
+use super::entry::{Entry, EntryKind, MAX_DERIVED};
+use super::files::{BLOBS, CHILDREN, CHUNKS, PACK, PACK_TEXT, SUMMARY, TODO};
+use super::pack::Pack;
+use super::source::{Source, What};
+use crate::retry::yield_now;
 use crate::small::{as_read, read_all};
 use garth_engine::error::{ErrorKind, Result, Error, OptionalExt as _};
 use garth_engine::fs::FileSystemExt as _;
@@ -94,7 +101,7 @@ impl Sessions<'_> {
         for some in paths.chunks(AT_ONCE) {
             let kind = Some(EntryKind::Ref);
             self.names_in(some.to_vec(), kind, MAX_DERIVED, &mut roots, &mut conditions).await?;
-            breathe().await;
+            yield_now().await;
         }
         Ok((roots, conditions))
     }

@@ -10,8 +10,13 @@ use crate::session::derived::entry::{Entry, EntryKind, MAX_DERIVED, lines_of, pa
 use crate::session::handle::Sessions;
 use crate::session::store::files::{CHILDREN, META, UPDATED_AT};
 use crate::session::store::meta::{Meta, State};
+use super::draft::Draft;
+use super::entry::{Entry, EntryKind, MAX_DERIVED, lines_of, parse_entries};
+use super::files::{CHILDREN, Log, META, UPDATED_AT};
+use super::meta::{Meta, State};
+use crate::ids::uuid;
+use crate::retry::retry;
 use crate::small::{File, as_read, read_all};
-use crate::tries::Tries;
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::model::{At, Kind, Op, Page, Precondition};
 use garth_engine::path::{Name, TreePath, check_id};
@@ -207,13 +212,7 @@ impl<'a> Sessions<'a> {
             return Err(too_large("handoff.md"));
         }
         let child = Child { id: spawn.id.clone(), agent, session: name, status: ChildStatus::Pending };
-        let mut tries = Tries::default();
-        loop {
-            match self.spawn_once(session, spawn, &child).await {
-                Err(error) if tries.again(&error) => {}
-                done => return done.map(|()| child),
-            }
-        }
+        retry(|| self.spawn_once(session, spawn, &child)).await.map(|()| child)
     }
 
     async fn spawn_once(&self, session: &str, spawn: &Spawn, child: &Child) -> Result<()> {
@@ -316,13 +315,7 @@ impl<'a> Sessions<'a> {
     /// `NotFound`; `Conflict` for a child that is at its end; `InvalidArgument`, also for references to
     /// chunks and blobs of another session; `TooLarge`; from the filesystem.
     pub async fn set_child(&self, session: &str, id: &str, change: &ChildChange) -> Result<Child> {
-        let mut tries = Tries::default();
-        loop {
-            match self.set_child_once(session, id, change).await {
-                Err(error) if tries.again(&error) => {}
-                done => return done,
-            }
-        }
+        retry(|| self.set_child_once(session, id, change)).await
     }
 
     async fn set_child_once(&self, session: &str, id: &str, change: &ChildChange) -> Result<Child> {

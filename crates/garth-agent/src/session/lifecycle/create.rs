@@ -9,8 +9,8 @@ use crate::session::store::files::{CREATED_AT, CWD, DIRECTORIES, EMPTY, META, PA
 use crate::session::store::list::Listed;
 use crate::session::store::meta::{Meta, State, Usage};
 use crate::session::store::session_key::SessionKey;
+use crate::retry::retry;
 use crate::small::{as_read, read_all};
-use crate::tries::Tries;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{At, Op, Precondition};
 
@@ -93,13 +93,7 @@ impl Sessions<'_> {
         for (what, text) in [("title", &create.title), ("model", &create.model)] {
             text.as_deref().map_or(Ok(()), |text| check_label(what, text))?;
         }
-        let mut tries = Tries::default();
-        loop {
-            match self.create_once(create).await {
-                Err(error) if tries.again(&error) => {}
-                done => return done,
-            }
-        }
+        retry(|| self.create_once(create)).await
     }
 
     async fn create_once(&self, create: &Create) -> Result<Listed> {

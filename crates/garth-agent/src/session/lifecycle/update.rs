@@ -4,10 +4,15 @@ use crate::session::handle::Sessions;
 use crate::session::store::files::{BUDGET, CWD, META, STATE, UPDATED_AT};
 use crate::session::store::list::Listed;
 use crate::session::store::meta::{Meta, State};
-use crate::small::as_read;
+use crate::small::{as_read, File, read_all};
 use crate::tries::Tries;
-use garth_engine::error::{Error, Result};
-use garth_engine::model::Op;
+use garth_engine::error::{Error, Result, ErrorKind};
+use garth_engine::model::{Op, At};
+use super::files::{BUDGET, CWD, META, STATE, UPDATED_AT};
+use super::list::Listed;
+use super::meta::{Meta, State};
+use super::{Sessions, missing};
+use crate::retry::retry;
 use garth_engine::path::TreePath;
 
 /// Longest title, and longest name of a model, in bytes.
@@ -58,13 +63,7 @@ impl Sessions<'_> {
         for (what, text) in [("title", &change.title), ("model", &change.model)] {
             text.as_deref().filter(|text| !text.is_empty()).map_or(Ok(()), |text| check_label(what, text))?;
         }
-        let mut tries = Tries::default();
-        loop {
-            match self.set_once(session, change).await {
-                Err(error) if tries.again(&error) => {}
-                done => return done,
-            }
-        }
+        retry(|| self.set_once(session, change)).await
     }
 
     async fn set_once(&self, session: &str, change: &Change) -> Result<Listed> {

@@ -20,6 +20,7 @@ use crate::session::store::meta::{State, Usage};
 use crate::small::as_read;
 use crate::system::projections::sessions::id_key;
 use crate::tries::Tries;
+use crate::retry::retry;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{At, Batch, MAX_INLINE_BODY, Op, Precondition, Seq};
 
@@ -135,13 +136,7 @@ impl Sessions<'_> {
         let mut messages = self.ready(Log::Messages, &append.messages, append)?;
         messages.pictures = self.extract_images(session, &messages.ids, &mut messages.drafts).await?;
         let events = self.ready(Log::Events, &append.events, append)?;
-        let mut tries = Tries::default();
-        loop {
-            match self.append_once(session, append, [&messages, &events]).await {
-                Err(error) if tries.again(&error) => {}
-                done => return done,
-            }
-        }
+        retry(|| self.append_once(session, append, [&messages, &events])).await
     }
 
     /// Fills in missing ids, times and runs. Rejects lines that do not match the schema of the log.

@@ -106,7 +106,7 @@ impl<'a> Sessions<'a> {
                 Some(next) => select.lines = next..=u64::MAX,
                 None => return Ok(found),
             }
-            crate::breathe::breathe().await;
+            crate::retry::yield_now().await;
         }
     }
 }

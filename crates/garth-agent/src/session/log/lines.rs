@@ -243,7 +243,7 @@ impl Sessions<'_> {
                 let message = format!("has a line of more than {MAX_LINE} bytes");
                 return Err(Error::at(ErrorKind::TooLarge, file, message));
             }
-            crate::breathe::breathe().await;
+            crate::retry::yield_now().await;
         }
         Ok(page)
     }

@@ -95,7 +95,7 @@ impl<'a> TailReader<'a> {
         }
         self.waiting.splice(..0, piece);
         self.start = offset;
-        crate::breathe::breathe().await;
+        crate::retry::yield_now().await;
         Ok(())
     }
 }

@@ -10,6 +10,7 @@ use crate::session::handle::Sessions;
 use crate::session::store::files::{LATEST, Log, UPDATED_AT};
 use crate::system::projections::sessions::{ASSISTANT, MAX_WITHDRAWN};
 use crate::tries::Tries;
+use crate::retry::retry;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{At, Op, Precondition, Seq};
 
@@ -42,13 +43,7 @@ impl Sessions<'_> {
                 "{source}: only messages of the session itself are withdrawn"
             )));
         }
-        let mut tries = Tries::default();
-        loop {
-            match self.withdraw_once(session, source, reason).await {
-                Err(error) if tries.again(&error) => {}
-                done => return done,
-            }
-        }
+        retry(|| self.withdraw_once(session, source, reason)).await
     }
 
     async fn withdraw_once(&self, session: &str, source: &Source, reason: Option<&str>) -> Result<Withdrawn> {

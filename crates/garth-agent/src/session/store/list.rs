@@ -4,6 +4,8 @@ use super::files::{CREATED_AT, CWD, META, STATE, UPDATED_AT};
 use super::meta::{MAX_FILE, Meta, State};
 use crate::breathe::breathe;
 use crate::session::handle::{Sessions, missing};
+use super::{Sessions, missing};
+use crate::retry::yield_now;
 use crate::small::{File, read_all};
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::model::{At, Kind, Page};
@@ -99,7 +101,7 @@ impl Sessions<'_> {
                     return Ok((items, Some(name)));
                 }
             }
-            breathe().await;
+            yield_now().await;
         }
         Ok((items, next))
     }

@@ -5,6 +5,8 @@ use std::ops::Range;
 
 use crate::breathe::breathe;
 use crate::session::handle::Sessions;
+use super::Sessions;
+use crate::retry::yield_now;
 use garth_engine::error::{ErrorKind, Result};
 use garth_engine::model::{At, ByteRange, ChangeKind, ChangesQuery, Kind, LogPosition, NamesPage, SessionOf};
 use garth_engine::path::TreePath;
@@ -64,7 +66,7 @@ impl Sessions<'_> {
                 Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::AccessDenied) => {}
                 Err(error) => return Err(error),
             }
-            breathe().await;
+            yield_now().await;
         }
         let next = (page.until.seq < page.head).then_some(page.until);
         Ok((files, next))

@@ -4,9 +4,11 @@
 use bytes::Bytes;
 
 use super::listing::Origin;
+use crate::retry::retry;
 use crate::small::{File, as_read, read_all};
 use crate::tries::Tries;
 use crate::workspace::handle::Workspace;
+use crate::workspace::Workspace;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{Op, Precondition, Seq, VersionId};
 use garth_engine::path::TreePath;
@@ -67,13 +69,7 @@ impl Workspace<'_> {
     /// `NotFound` for a file, or a text in it, that is not there; `InvalidArgument` for a text that is there
     /// more often, and a file that is no text; from the filesystem.
     pub async fn edit_skill(&self, path: &str, old: &str, new: &str) -> Result<(TreePath, Seq)> {
-        let mut tries = Tries::default();
-        loop {
-            match self.edit_skill_once(path, old, new).await {
-                Err(error) if tries.again(&error) => {}
-                done => return done,
-            }
-        }
+        retry(|| self.edit_skill_once(path, old, new)).await
     }
 
     async fn edit_skill_once(&self, path: &str, old: &str, new: &str) -> Result<(TreePath, Seq)> {

@@ -6,10 +6,12 @@ use super::files::MAX_SKILL_FILE;
 use super::listing::Origin;
 use super::lookup::SKILL;
 use crate::node::{Nodes, Put, Uri, Written};
+use crate::retry::retry;
 use crate::small::{as_read, read_all};
 use crate::tries::Tries;
 use crate::workspace::handle::Workspace;
 use crate::workspace::skill_md::front_matter::SkillText;
+use crate::workspace::Workspace;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{Batch, Op, Seq};
 use garth_engine::path::TreePath;
@@ -61,13 +63,7 @@ impl Workspace<'_> {
         };
         let text = std::str::from_utf8(text).map_err(|_| Error::invalid(format!("{SKILL} is UTF-8 text")))?;
         let flaws = SkillText::parse(text).all_flaws().cloned().collect();
-        let mut tries = Tries::default();
-        loop {
-            match self.install_once(directory, origin, files).await {
-                Err(error) if tries.again(&error) => {}
-                done => return done.map(|done| Installed { flaws, ..done }),
-            }
-        }
+        retry(|| self.install_once(directory, origin, files)).await.map(|done| Installed { flaws, ..done })
     }
 
     async fn install_once(

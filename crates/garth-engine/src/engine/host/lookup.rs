@@ -8,11 +8,9 @@ use super::failed::{failed, unsupported};
 use super::node::Node;
 use super::scratch::SCRATCH;
 use crate::error::{Error, ErrorKind, Result};
+use crate::fs::ATTEMPTS;
 use crate::model::{At, Kind, Within};
 use crate::path::TreePath;
-
-/// How often a path is looked for while somebody changes what is on the way.
-const TRIES: usize = 8;
 
 /// The folder, as far as somebody reaches.
 #[derive(Clone, Copy, Debug)]
@@ -49,7 +47,7 @@ impl<'a> Tree<'a> {
         if !self.within.contains(path) || is_reserved(path) {
             return Err(Error::not_found(path));
         }
-        for _ in 0..TRIES {
+        for _ in 0..ATTEMPTS {
             let reason = match Node::below(self.root_fd(), relative(path)) {
                 Ok(node) if path.is_root() => return Ok(node.into_root()),
                 Ok(node) => return Ok(node),

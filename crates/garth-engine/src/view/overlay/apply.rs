@@ -10,12 +10,9 @@ use super::Overlay;
 use super::cursor::there;
 use super::pair::Pair;
 use crate::error::{Error, ErrorKind, Result};
-use crate::fs::FileSystem;
+use crate::fs::{ATTEMPTS, FileSystem};
 use crate::model::{Batch, Commit, Op};
 use crate::path::TreePath;
-
-/// How often it is planned again because a layer changed before the commit.
-const MAX_TRIES: usize = 8;
 
 /// What becomes of a path that was changed in the overlay and, since then, in the lower layer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,7 +69,7 @@ impl Overlay {
         let mut template = batch.clone();
         let mut done = Applied::default();
         let mut failed = Error::new(ErrorKind::Conflict, "changes faster than it can be applied; try again");
-        for _ in 0..MAX_TRIES {
+        for _ in 0..ATTEMPTS {
             let plan = match Planner::new(self, lower, &pair, side).plan().await {
                 Err(error) if is_overtaken(&error) => {
                     failed = error;

@@ -13,7 +13,7 @@ use super::lowering::OverlayLowering;
 use super::{LOWER, Overlay};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::lower::StoreId;
-use crate::fs::{By, Capabilities, FileSystem, Lowering, OpenFile, OpenNode, Sought, Upload};
+use crate::fs::{ATTEMPTS, By, Capabilities, FileSystem, Lowering, OpenFile, OpenNode, Sought, Upload};
 use crate::model::{
     At, Batch, ByteRange, Changes, ChangesQuery, Commit, CommitId, Confinement, Entry, Fetched, FindAnswer,
     FindQuery, Head, HistoryPage, Hit, Ino, Listing, MAX_READ, Moment, NamesPage, Page, SearchAnswer,
@@ -27,9 +27,6 @@ enum Spot {
     Upper(Option<TreePath>),
     Lower(Option<TreePath>),
 }
-
-/// How often what others change meanwhile is looked up again.
-const TRIES: usize = 8;
 
 fn contended() -> Error {
     Error::new(ErrorKind::WouldBlock, "others change the same files all the time; try again")
@@ -55,7 +52,7 @@ impl Overlay {
             }
             _ => self.path_at(at).await?.unwrap_or_default(),
         };
-        for _ in 0..TRIES {
+        for _ in 0..ATTEMPTS {
             if self.look_above(&path).await?.is_none() {
                 let answer = match of(&self.lower, At::Path(path.clone())).await {
                     Ok(answer) => answer,
@@ -151,7 +148,7 @@ impl FileSystem for Overlay {
     async fn fetch_many(&self, items: &[(At, ByteRange)]) -> Result<Fetched> {
         check_items(items.len())?;
         // of one moment, if nothing was committed meanwhile
-        for _ in 0..TRIES {
+        for _ in 0..ATTEMPTS {
             let seq = self.head().await?.seq;
             let (mut answers, mut bytes) = (Vec::with_capacity(items.len()), 0);
             for (at, range) in items {
@@ -201,7 +198,7 @@ impl FileSystem for Overlay {
             }
             .boxed()
         };
-        for _ in 0..TRIES {
+        for _ in 0..ATTEMPTS {
             let (spot, (inner, entry)) = self.ask(at, open).await?;
             let raw = entry.ino;
             let ino = self.shown(&spot, entry).await?.ino;
