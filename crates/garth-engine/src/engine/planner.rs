@@ -250,6 +250,7 @@ impl<'a, R: Rows> Planner<'a, R> {
             Op::Check { at, that } => self.check(at, that),
             Op::Snapshot { name } => self.snapshot(name),
             Op::DropSnapshot { name } => self.drop_snapshot(name),
+            Op::Misused { reason } => Err(Error::invalid(reason)),
         }
     }
 

@@ -383,6 +383,13 @@ pub enum Op {
         /// The name.
         name: String,
     },
+    /// An operation that was given an option which it lacks, such as [`Op::create_new`] for a removal. The
+    /// batch is refused before any of its operations: `InvalidArgument`. It has no serialized form.
+    #[serde(skip)]
+    Misused {
+        /// The reason, for the caller.
+        reason: String,
+    },
 }
 
 /// What a removal expects to find.
@@ -489,7 +496,8 @@ impl Op {
             | Self::SetAttrs { .. }
             | Self::Check { .. }
             | Self::Snapshot { .. }
-            | Self::DropSnapshot { .. } => None,
+            | Self::DropSnapshot { .. }
+            | Self::Misused { .. } => None,
         }
     }
 
@@ -514,6 +522,7 @@ impl Op {
             Self::Append { body, cuts, .. } => check_cuts(body, cuts),
             Self::Check { that, .. } => that.check(),
             Self::Snapshot { name } => check_snapshot_name(name),
+            Self::Misused { reason } => Err(Error::invalid(reason)),
             Self::Patch { .. }
             | Self::Truncate { .. }
             | Self::Punch { .. }

@@ -86,6 +86,7 @@ impl Limited {
                 self.at(from).and_then(|_| self.at(to)).map(drop)
             }
             Op::Snapshot { .. } | Op::DropSnapshot { .. } => need(self.has.snapshots),
+            Op::Misused { .. } => Ok(()),
         }
     }
 }

@@ -265,7 +265,7 @@ impl Run {
             | Op::Rename { from, .. }
             | Op::Copy { from, .. }
             | Op::CopyRange { from, .. } => from,
-            Op::Snapshot { .. } | Op::DropSnapshot { .. } => return Ok(op),
+            Op::Snapshot { .. } | Op::DropSnapshot { .. } | Op::Misused { .. } => return Ok(op),
         };
         let At::Path(path) = place.clone() else { return Ok(op) };
         match by {

@@ -3,7 +3,8 @@
 use bytes::Bytes;
 use futures::TryStreamExt;
 use garth::engine::memory::Memory;
-use garth::model::{Ino, MAX_READ, Op, Page, Seq};
+use garth::model::{Ino, MAX_READ, Op, Page, Seq, Batch};
+use garth::engine::sqlite::SqliteFs;
 use garth::{Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
 use garth_engine::engine::sqlite::SqliteFs;
 
@@ -66,8 +67,16 @@ async fn nothing_there_is_none_and_not_an_error() {
     assert!(fs.exists("/file").await.unwrap());
 }
 
-#[test]
-#[should_panic(expected = "`create_new` is no option of Remove")]
-fn an_option_that_an_operation_lacks_is_a_mistake_of_the_program() {
-    let _ = Op::remove(TreePath::root()).create_new();
+#[tokio::test]
+async fn a_commit_refuses_an_option_that_an_operation_lacks() {
+    let fs = Memory::new(Env::system());
+    fs.write("/file", "").await.unwrap();
+    for misused in [Op::remove(TreePath::root()).create_new().if_exists(), Op::snapshot("s").with_parents()] {
+        let before = fs.head().await.unwrap().seq;
+        let batch = Batch::new([Op::remove(TreePath::parse("/file").unwrap()), misused]);
+        let error = fs.commit(batch).await.unwrap_err();
+        assert!(error.is(ErrorKind::InvalidArgument), "{error:?}");
+        assert!(error.message().contains("is no option of"), "{error:?}");
+        assert_eq!(fs.head().await.unwrap().seq, before);
+    }
 }

@@ -52,6 +52,7 @@ fn check_op(op: &Op) -> Result<()> {
         Op::Copy { from, to, .. } => path_of(from).and(path_of(to)).map(drop),
         Op::Punch { .. } | Op::CopyRange { .. } => Err(unsupported("does not tell holes to the byte")),
         Op::Snapshot { .. } | Op::DropSnapshot { .. } => Err(unsupported("has no past to name")),
+        Op::Misused { reason } => Err(Error::invalid(reason)),
     }
 }
 
@@ -131,9 +132,11 @@ impl<'a> Writer<'a> {
                 let found = self.check(at, that)?;
                 Ok(found.map_or_else(|| self.nothing(), |node| Self::unchanged(&node)))
             }
-            Op::Punch { .. } | Op::CopyRange { .. } | Op::Snapshot { .. } | Op::DropSnapshot { .. } => {
-                check_op(op).map(|()| self.nothing())
-            }
+            Op::Punch { .. }
+            | Op::CopyRange { .. }
+            | Op::Snapshot { .. }
+            | Op::DropSnapshot { .. }
+            | Op::Misused { .. } => check_op(op).map(|()| self.nothing()),
         }
     }
 

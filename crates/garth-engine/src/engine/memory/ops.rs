@@ -78,6 +78,7 @@ impl Scratch<'_> {
             }
             Op::Snapshot { name } => self.snapshot(name),
             Op::DropSnapshot { name } => self.drop_snapshot(name),
+            Op::Misused { reason } => Err(Error::invalid(reason)),
         }
     }
 

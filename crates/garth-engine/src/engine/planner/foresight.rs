@@ -127,7 +127,7 @@ impl Need {
             }
             Op::SetAttrs { at, attrs } => vec![(at, Self::attributes(attrs).written())],
             Op::Check { at, that } => vec![(at, Self::condition(that))],
-            Op::Snapshot { .. } | Op::DropSnapshot { .. } => Vec::new(),
+            Op::Snapshot { .. } | Op::DropSnapshot { .. } | Op::Misused { .. } => Vec::new(),
         }
     }
 }

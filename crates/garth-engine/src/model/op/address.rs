@@ -68,7 +68,7 @@ impl Op {
             }
             Self::CopyRange { from, to, .. } => vec![(from, Access::Read), (to, Access::Write)],
             Self::Check { at, .. } => vec![(at, Access::Read)],
-            Self::Snapshot { .. } | Self::DropSnapshot { .. } => Vec::new(),
+            Self::Snapshot { .. } | Self::DropSnapshot { .. } | Self::Misused { .. } => Vec::new(),
         }
     }
 
@@ -100,7 +100,7 @@ impl Op {
             | Self::Check { at, .. } => Some(at),
             Self::Link { from, .. } | Self::Rename { from, .. } => Some(from),
             Self::Copy { to, .. } | Self::CopyRange { to, .. } => Some(to),
-            Self::Snapshot { .. } | Self::DropSnapshot { .. } => None,
+            Self::Snapshot { .. } | Self::DropSnapshot { .. } | Self::Misused { .. } => None,
         }
     }
 }

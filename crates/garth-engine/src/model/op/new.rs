@@ -134,30 +134,25 @@ impl Op {
     }
 }
 
-/// Options. Each belongs to the operations that its description names.
-///
-/// # Panics
-/// On an operation that lacks the option: a mistake in the calling code, found the first time that it runs.
+/// Options. Each belongs to the operations that its description names. An operation that lacks the option
+/// becomes [`Op::Misused`]: a mistake in the calling code, which the commit refuses with `InvalidArgument`.
 impl Op {
     /// A write or append makes the file and fails with `AlreadyExists` if anything is there.
     #[must_use]
-    #[track_caller]
     pub fn create_new(self) -> Self {
         self.creating(Create::New, "create_new")
     }
 
     /// A write or append fails with `NotFound` if the file is not there.
     #[must_use]
-    #[track_caller]
     pub fn must_exist(self) -> Self {
         self.creating(Create::Never, "must_exist")
     }
 
-    #[track_caller]
     fn creating(mut self, how: Create, option: &str) -> Self {
         match &mut self {
             Self::Write { create, .. } | Self::Append { create, .. } => *create = how,
-            other => lacks(other, option),
+            other => other.misuse(option),
         }
         self
     }
@@ -165,7 +160,6 @@ impl Op {
     /// An operation that makes a name (write, append, mkdir, symlink, mknod, link, rename, copy) makes
     /// missing parents of it. For mkdir this is [`Op::mkdir_all`].
     #[must_use]
-    #[track_caller]
     pub fn with_parents(mut self) -> Self {
         match &mut self {
             Self::Write { parents, .. }
@@ -176,21 +170,20 @@ impl Op {
             | Self::Link { parents, .. }
             | Self::Rename { parents, .. }
             | Self::Copy { parents, .. } => *parents = true,
-            other => lacks(other, "with_parents"),
+            other => other.misuse("with_parents"),
         }
         self
     }
 
     /// A write, mkdir, symlink or mknod sets these attributes, too.
     #[must_use]
-    #[track_caller]
     pub fn with_attrs(mut self, to: SetAttrs) -> Self {
         match &mut self {
             Self::Write { attrs, .. }
             | Self::Mkdir { attrs, .. }
             | Self::Symlink { attrs, .. }
             | Self::Mknod { attrs, .. } => *attrs = to,
-            other => lacks(other, "with_attrs"),
+            other => other.misuse("with_attrs"),
         }
         self
     }
@@ -213,63 +206,63 @@ impl Op {
     /// # Ok::<(), garth::Error>(())
     /// ```
     #[must_use]
-    #[track_caller]
     pub fn cut_at(mut self, offsets: impl IntoIterator<Item = u64>) -> Self {
         match &mut self {
             Self::Append { cuts, .. } => *cuts = offsets.into_iter().collect(),
-            other => lacks(other, "cut_at"),
+            other => other.misuse("cut_at"),
         }
         self
     }
 
     /// A removal is fine if nothing is there.
     #[must_use]
-    #[track_caller]
     pub fn if_exists(mut self) -> Self {
         match &mut self {
             Self::Remove { missing_ok, .. } => *missing_ok = true,
-            other => lacks(other, "if_exists"),
+            other => other.misuse("if_exists"),
         }
         self
     }
 
     /// A rename fails with `AlreadyExists` if the new name is taken.
     #[must_use]
-    #[track_caller]
     pub fn no_replace(mut self) -> Self {
         match &mut self {
             Self::Rename { mode, .. } => *mode = RenameMode::NoReplace,
-            other => lacks(other, "no_replace"),
+            other => other.misuse("no_replace"),
         }
         self
     }
 
     /// A copy of a file may replace a file.
     #[must_use]
-    #[track_caller]
     pub fn replace(mut self) -> Self {
         match &mut self {
             Self::Copy { replace, .. } => *replace = true,
-            other => lacks(other, "replace"),
+            other => other.misuse("replace"),
         }
         self
+    }
+
+    /// Replaces the operation by the refusal of an option that it lacks. The first mistake is kept.
+    fn misuse(&mut self, option: &str) {
+        if matches!(self, Self::Misused { .. }) {
+            return;
+        }
+        let debug = format!("{self:?}");
+        let name = debug.split(' ').next().unwrap_or_default();
+        *self = Self::Misused { reason: format!("`{option}` is no option of {name}; leave it out") };
     }
 
     /// A copy takes its source as it was after this commit.
     #[must_use]
-    #[track_caller]
     pub fn as_of(mut self, seq: Seq) -> Self {
         match &mut self {
             Self::Copy { as_of, .. } => *as_of = Some(seq),
-            other => lacks(other, "as_of"),
+            other => other.misuse("as_of"),
         }
         self
     }
-}
-
-#[track_caller]
-fn lacks(op: &Op, option: &str) -> ! {
-    panic!("`{option}` is no option of {op:?}")
 }
 
 /// ```
