@@ -1,35 +1,53 @@
-//! Ids that agents' features make.
+//! UUIDs of what agents keep. Time and randomness come from the account's [`Env`], which a test can fix: that
+//! is why the crate's own generators are not used.
 
 use garth_engine::env::Env;
 use garth_engine::error::Result;
+use uuid::Builder;
 
-/// A UUID of version 7: in the order of time, as fine as 12 bits beside the milliseconds tell it.
+/// Returns a UUID of version 7. UUIDs are in the order of time, as fine as the 12 bits after the milliseconds
+/// tell it.
 pub(crate) fn uuid(env: &Env) -> Result<String> {
     let nanos = u64::try_from(env.now().0).unwrap_or(0);
     let (millis, below) = (nanos / 1_000_000, nanos % 1_000_000);
     let [high, low] = u16::try_from((below << 12) / 1_000_000).unwrap_or(0).to_be_bytes();
-    let mut bytes: [u8; 16] = env.random()?;
-    bytes[..6].copy_from_slice(&millis.to_be_bytes()[2..]);
-    bytes[6..8].copy_from_slice(&[high, low]);
-    Ok(shown(bytes, 7))
+    let mut rest: [u8; 10] = env.random()?;
+    rest[..2].copy_from_slice(&[high, low]);
+    Ok(Builder::from_unix_timestamp_millis(millis, &rest).into_uuid().to_string())
 }
 
-/// A UUID of version 4: random.
+/// Returns a UUID of version 4: random.
 pub(crate) fn random_uuid(env: &Env) -> Result<String> {
-    Ok(shown(env.random()?, 4))
+    Ok(Builder::from_random_bytes(env.random()?).into_uuid().to_string())
 }
 
-/// A UUID of version 8: the beginning of a hash.
+/// Returns a UUID of version 8: the beginning of a hash.
 pub(crate) fn uuid_of(hash: [u8; 32]) -> String {
     let mut bytes = [0; 16];
     bytes.copy_from_slice(&hash[..16]);
-    shown(bytes, 8)
+    Builder::from_custom_bytes(bytes).into_uuid().to_string()
 }
 
-fn shown(mut bytes: [u8; 16], version: u8) -> String {
-    bytes[6] = (bytes[6] & 0x0f) | (version << 4);
-    bytes[8] = (bytes[8] & 0x3f) | 0x80;
-    let hex = bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-    let parts = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]];
-    parts.join("-")
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_have_their_version_and_variant() {
+        assert_eq!(uuid_of([0xff; 32]), "ffffffff-ffff-8fff-bfff-ffffffffffff");
+        let env = Env::system();
+        for (id, version) in [(uuid(&env).unwrap(), "7"), (random_uuid(&env).unwrap(), "4")] {
+            assert_eq!((id.len(), &id[14..15]), (36, version), "{id}");
+            assert!(["8", "9", "a", "b"].contains(&&id[19..20]), "{id}");
+        }
+    }
+
+    #[test]
+    fn ids_of_version_7_begin_with_the_time() {
+        let env = Env::system();
+        let before = env.now().0 / 1_000_000;
+        let id = uuid(&env).unwrap();
+        let millis = i64::from_str_radix(&id.replace('-', "")[..12], 16).unwrap();
+        assert!((before..=env.now().0 / 1_000_000).contains(&millis), "{id}");
+    }
 }

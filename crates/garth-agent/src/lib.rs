@@ -13,7 +13,7 @@ pub mod outbox;
 pub mod recall;
 mod retry;
 pub mod session;
-mod small;
+mod small_file;
 pub mod system;
 pub mod tree;
 pub mod workspace;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use super::small::{as_read, pretty, read_all};
+use super::small_file::{as_read, pretty, read_all};
 use crate::count::count;
 use crate::retry::retry;
 use garth_engine::env::Env;

@@ -30,7 +30,7 @@ pub use self::relate::{Around, Direction, Related};
 pub use self::repair::{Finding, Follow, Next, Repair, Report, Told};
 pub use self::state::{File, MAX_CONTENT, State, text_of};
 pub use self::uri::{CATEGORIES, Place, Space, Uri};
-pub use super::small::sha256;
+pub use super::small_file::sha256;
 
 use garth_engine::env::Env;
 use garth_engine::error::{Error, ErrorKind, Result};

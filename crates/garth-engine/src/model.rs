@@ -11,6 +11,7 @@ pub mod commit;
 pub mod confinement;
 pub mod entry;
 pub mod find;
+mod hex;
 pub mod id;
 mod json;
 pub mod moment;
@@ -35,6 +36,8 @@ pub use commit::{Commit, CommitInfo, Outcome, Snapshot, SnapshotKey};
 pub use confinement::{Confinement, MAX_OWNER, Owner};
 pub use entry::{Attributes, Entry, Kind};
 pub use find::{FindAnswer, FindCursor, FindItem, FindLine, FindQuery, MAX_KEY, Projection};
+#[doc(hidden)]
+pub use hex::hex;
 pub use id::{CommitId, Ino, Seq, Timestamp, VersionId};
 pub use moment::parse_age;
 pub use op::{

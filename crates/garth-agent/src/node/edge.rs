@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::small::pretty;
+use crate::small_file::pretty;
 use garth_engine::error::{Error, ErrorKind, Result};
 
 /// Most edges that lead from one node.

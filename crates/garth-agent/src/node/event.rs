@@ -9,7 +9,7 @@ use super::edge::Edge;
 use super::meta::{ContextType, Meta, seconds};
 use super::uri::Uri;
 use crate::ids::uuid;
-use crate::small::{pretty, sha256};
+use crate::small_file::{pretty, sha256};
 use garth_engine::env::Env;
 use garth_engine::error::{Error, Result};
 

@@ -8,7 +8,7 @@ use super::layers;
 use super::meta::{Layer, Layers, Meta, Origin};
 use super::state::{State, text_of};
 use super::uri::Uri;
-use crate::small::sha256;
+use crate::small_file::sha256;
 use garth_engine::env::Env;
 use garth_engine::error::Result;
 use garth_engine::model::{Op, SetAttrs};

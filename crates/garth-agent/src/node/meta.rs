@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::uri::Uri;
-use crate::small::pretty;
+use crate::small_file::pretty;
 use garth_engine::error::{Error, Result};
 use garth_engine::model::Timestamp;
 

@@ -4,8 +4,8 @@ use super::edge::{self, Edge};
 use super::files::{ABSTRACT, CONTENT, META, OVERVIEW, RELATIONS, SKILL};
 use super::meta::{Meta, Status};
 use super::uri::Uri;
-pub use crate::small::File;
-use crate::small::{self, as_read};
+pub use crate::small_file::File;
+use crate::small_file::{self, as_read};
 use garth_engine::error::Result;
 use garth_engine::fs::{FileSystem, FileSystemExt};
 use garth_engine::model::{At, Precondition};
@@ -86,6 +86,6 @@ pub(super) async fn read_all<const N: usize>(
     fs: &dyn FileSystem,
     paths: &[TreePath; N],
 ) -> Result<[Option<File>; N]> {
-    let files = small::read_all(fs, paths, MAX_CONTENT).await?;
+    let files = small_file::read_all(fs, paths, MAX_CONTENT).await?;
     Ok(<[_; N]>::try_from(files).unwrap_or([const { None }; N]))
 }

@@ -5,7 +5,7 @@ use super::queued::{Queued, node_state};
 use super::sink::{Sink, SinkError};
 use crate::node::event::{Payload, Record};
 use crate::node::{CONTENT, Event, EventType, MAX_CONTENT, SKILL, sha256};
-use crate::small::is_no_file;
+use crate::small_file::is_no_file;
 use garth_engine::error::Result;
 use garth_engine::fs::FileSystem;
 use garth_engine::model::{At, ByteRange};

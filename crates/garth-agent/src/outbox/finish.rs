@@ -5,7 +5,7 @@ use super::deliver::End;
 use super::queued::{Queued, in_outbox, lies, node_state};
 use super::sink::SinkError;
 use crate::node::{DLQ, DONE, EventStatus, EventType};
-use crate::small::is_no_file;
+use crate::small_file::is_no_file;
 use garth_engine::error::{ErrorKind, Result};
 use garth_engine::fs::FileSystem;
 use garth_engine::model::{At, Batch, ByteRange, NamesPage, Op, Precondition, Timestamp, VersionId};

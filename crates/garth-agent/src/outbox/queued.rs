@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use crate::node::event::Payload;
 use crate::node::{DLQ, Event, EventStatus, EventType, META, Meta, OUTBOX, Status, Uri};
-use crate::small::is_no_file;
+use crate::small_file::is_no_file;
 use garth_engine::error::{ErrorKind, Result};
 use garth_engine::fs::FileSystem;
 use garth_engine::model::{At, ByteRange, Entry, FindItem, Ino, Seq, Timestamp, VersionId};

@@ -6,6 +6,7 @@ use sha2::Sha256;
 
 use garth_engine::env::Env;
 use garth_engine::error::Result;
+use garth_engine::model::hex;
 
 /// Bytes of a code, half of an HMAC-SHA256 (RFC 2104 allows it): shorter in tokens, and 2^128 tries to guess.
 const CODE: usize = 16;
@@ -53,10 +54,6 @@ impl Key {
         }
         Some(hex(&mac.finalize().into_bytes()[..CODE]))
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// A piece of evidence.

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::read::{Found, Shown};
 use super::{FITS, Recall, Recaller};
 use crate::node::{ABSTRACT, Level, META, OUTBOX, OVERVIEW, RELATIONS, Uri, text_of};
-use crate::small::is_no_file;
+use crate::small_file::is_no_file;
 use garth_engine::error::Result;
 use garth_engine::model::{Hit, ScoreParts};
 use garth_engine::path::TreePath;

@@ -26,8 +26,9 @@ use super::message::Message;
 use super::shown::{Rules, Show};
 use crate::models::{Allowance, ChatModel, asked};
 use crate::retry::yield_now;
-use crate::small::{File, as_read, read_all};
+use crate::small_file::{File, as_read, read_all};
 use crate::system::projections::sessions::result_key;
+use crate::small_file::{File, as_read, read_all};
 use garth_engine::error::Result;
 use garth_engine::model::Seq;
 

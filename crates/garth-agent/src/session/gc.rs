@@ -24,7 +24,7 @@ use super::refers::Roots;
 use super::source::{Resolved, Source};
 use super::swap_index::Swapped;
 use crate::retry::{retry, yield_now};
-use crate::small::as_read;
+use crate::small_file::as_read;
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::fs::FileSystemExt as _;
 use garth_engine::model::{At, Item, Kind, Op, Page, Precondition, Seq, Timestamp};

@@ -13,7 +13,7 @@ use super::store::swap_index::Swapped;
 use crate::count::{count, count_to};
 use crate::media::MediaKey;
 use crate::recall::fence::word;
-use crate::small::sha256;
+use crate::small_file::sha256;
 use garth_engine::text::secret::{CONTEXT, masked, masked_between};
 
 /// Length from which repeated tool output is shown once, 4 KiB: repeats refer to the first.

@@ -8,7 +8,7 @@ use super::handle::Workspace;
 use super::settings::{MAX_SETTINGS, SETTINGS, Settings};
 use super::text_file::{MAX_FILE, text_of};
 use crate::retry::retry;
-use crate::small::{File, as_read, read_all, sha256};
+use crate::small_file::{File, as_read, read_all, sha256};
 use crate::tree::MAIN;
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::fs::FileSystem;

@@ -9,7 +9,7 @@ use super::handle::Workspace;
 use crate::ids::uuid;
 use crate::node::OUTBOX;
 use crate::session::{Export, Listed, TranscriptFormat, archived_said};
-use crate::small::{File, as_read, pretty, read_all};
+use crate::small_file::{File, as_read, pretty, read_all};
 use garth_engine::env::Env;
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::fs::FileSystem;

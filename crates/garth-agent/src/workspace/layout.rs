@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::settings::SETTINGS;
 use crate::node::{ABSTRACT, CONTENT, META, OUTBOX, OVERVIEW, RELATIONS, SKILL};
-use crate::small::pretty;
+use crate::small_file::pretty;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{Attributes, SetAttrs};
 use garth_engine::path::{Name, TreePath};

@@ -202,7 +202,7 @@ impl Settings {
     }
 
     /// Those of a file; the defaults of none.
-    pub(super) fn of(file: Option<&crate::small::File>) -> Result<Self> {
+    pub(super) fn of(file: Option<&crate::small_file::File>) -> Result<Self> {
         let Some(file) = file else { return Ok(Self::default()) };
         let long =
             || Error::new(ErrorKind::TooLarge, format!("{SETTINGS}: has more than {MAX_SETTINGS} bytes"));

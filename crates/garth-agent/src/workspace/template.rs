@@ -7,7 +7,7 @@ use super::handle::Workspace;
 use super::settings::{SETTINGS, Settings};
 use super::{Workspace, Zone};
 use crate::retry::retry;
-use crate::small::pretty;
+use crate::small_file::pretty;
 use garth_engine::error::Result;
 use garth_engine::fs::FileSystemExt as _;
 use garth_engine::model::{Batch, Op, Precondition, Seq};

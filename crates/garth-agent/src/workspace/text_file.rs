@@ -1,6 +1,6 @@
 //! The text files of a workspace: their size limit, and how they are read.
 
-use crate::small::File;
+use crate::small_file::File;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::path::TreePath;
 

@@ -7,7 +7,7 @@ use subtle::ConstantTimeEq;
 
 use crate::env::Env;
 use crate::error::{Error, Result};
-use crate::model::Timestamp;
+use crate::model::{Timestamp, hex};
 
 /// Random bytes of a key's public id; 64 bits keep ids distinct without a check.
 const ID_BYTES: usize = 8;
@@ -142,11 +142,6 @@ pub(super) fn token_id(token: &str) -> Option<&str> {
 
 fn is_hex(text: &str, bytes: usize) -> bool {
     text.len() == 2 * bytes && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
-}
-
-/// Bytes as lower-case hexadecimal.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Scopes as they are stored: sorted, each once, separated by blanks.

@@ -41,8 +41,7 @@ pub(super) mod hash {
     use serde::{Deserialize, Deserializer, Serializer, de};
 
     pub(crate) fn serialize<S: Serializer>(hash: &[u8; 32], to: S) -> Result<S::Ok, S::Error> {
-        let digits: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
-        to.serialize_str(&digits)
+        to.serialize_str(&crate::model::hex::hex(hash))
     }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<[u8; 32], D::Error> {

@@ -25,7 +25,7 @@ use sha2::{Digest, Sha256};
 pub use self::layers::Places;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::FileSystem;
-use crate::model::{At, Entry, Item, Page, SetAttrs, Within};
+use crate::model::{At, Entry, Item, Page, SetAttrs, Within, hex};
 use crate::path::TreePath;
 use crate::view::numbers::Numbers;
 
@@ -95,7 +95,7 @@ impl Overlay {
             place.update(path.key());
             place.update("\n");
         }
-        let id = place.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect::<String>().into();
+        let id = hex(&place.finalize()[..8]).into();
         let (whole, places) = (Arc::clone(&upper), Arc::new(places));
         Ok(Self { lower, upper, whole, places, id, one_store, numbers, within: Within::everything() })
     }

@@ -1,5 +1,6 @@
 //! How a request to a sink is signed: HMAC with SHA-256 (RFC 2104) over the time and the body.
 
+use garth::model::hex;
 use sha2::{Digest as _, Sha256};
 
 /// Bytes that SHA-256 takes at a time.
@@ -8,7 +9,7 @@ const BLOCK: usize = 64;
 /// `v1=` and the HMAC of `timestamp`, a dot and the body, in hexadecimal.
 pub(super) fn signature(secret: &[u8], timestamp: &str, body: &[u8]) -> String {
     let mac = hmac(secret, &[timestamp.as_bytes(), b".", body]);
-    mac.iter().fold("v1=".to_owned(), |text, byte| text + &format!("{byte:02x}"))
+    format!("v1={}", hex(&mac))
 }
 
 fn hmac(key: &[u8], parts: &[&[u8]]) -> [u8; 32] {
@@ -25,10 +26,6 @@ fn hmac(key: &[u8], parts: &[&[u8]]) -> [u8; 32] {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn hex(bytes: &[u8]) -> String {
-        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-    }
 
     #[test]
     fn it_is_the_hmac_of_rfc_4231() {

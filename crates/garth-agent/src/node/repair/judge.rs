@@ -13,7 +13,7 @@ use super::super::meta::{Layer, Layers, Meta, Origin, Status, seconds};
 use super::super::state::File;
 use super::found::{Around, DONE_FILE, Elsewhere, Found};
 use super::{Asked, Finding};
-use crate::small::sha256;
+use crate::small_file::sha256;
 use garth_engine::model::Timestamp;
 
 /// How long a node that is being written step by step has to be left alone, and one that is edited.

@@ -12,7 +12,7 @@ use crate::session::log::source::{Resolved, Source, What};
 use crate::session::render::flat;
 use crate::session::store::files::{BLOBS, DEDUPED, Log};
 use crate::retry::retry;
-use crate::small::{File, as_read, read_all, sha256};
+use crate::small_file::{File, as_read, read_all, sha256};
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{Op, Precondition};
 

@@ -15,7 +15,7 @@ use crate::session::render::{RenderRules, Renderer};
 use crate::session::store::files::{CHUNKS, Log, META, SWAPPED};
 use crate::session::store::swap_index::{Swapped, parse_index};
 use crate::retry::retry;
-use crate::small::{File, as_read, pretty, read_all, sha256};
+use crate::small_file::{File, as_read, pretty, read_all, sha256};
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{Op, Precondition};
 use garth_engine::path::TreePath;

@@ -9,7 +9,7 @@ use crate::session::store::files::{SUMMARY, TODO};
 use super::files::{SUMMARY, TODO};
 use super::source::{Resolved, Source};
 use crate::retry::{retry, yield_now};
-use crate::small::read_all;
+use crate::small_file::read_all;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{At, Op, Precondition, Seq};
 

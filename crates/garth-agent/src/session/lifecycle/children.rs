@@ -16,7 +16,7 @@ use super::files::{CHILDREN, Log, META, UPDATED_AT};
 use super::meta::{Meta, State};
 use crate::ids::uuid;
 use crate::retry::retry;
-use crate::small::{File, as_read, read_all};
+use crate::small_file::{File, as_read, read_all};
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::model::{At, Kind, Op, Page, Precondition};
 use garth_engine::path::{Name, TreePath, check_id};

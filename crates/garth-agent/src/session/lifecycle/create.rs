@@ -10,7 +10,7 @@ use crate::session::store::list::Listed;
 use crate::session::store::meta::{Meta, State, Usage};
 use crate::session::store::session_key::SessionKey;
 use crate::retry::retry;
-use crate::small::{as_read, read_all};
+use crate::small_file::{as_read, read_all};
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{At, Op, Precondition};
 

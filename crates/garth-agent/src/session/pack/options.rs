@@ -2,7 +2,7 @@
 
 use super::manifest::{Pack, Reserved};
 use crate::session::store::swap_index::Swapped;
-use crate::small::File;
+use crate::small_file::File;
 use garth_engine::error::{Error, ErrorKind};
 
 /// Limit on the tokens of a pack without a budget.

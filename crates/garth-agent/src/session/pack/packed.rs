@@ -7,7 +7,7 @@ use super::manifest::{Digest, Pack};
 use super::window::RenderedWindow;
 use crate::session::log::message::Message;
 use crate::session::provider::{self, Format};
-use crate::small::sha256;
+use crate::small_file::sha256;
 
 /// A pack that was built.
 #[derive(Clone, Debug)]

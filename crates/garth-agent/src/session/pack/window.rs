@@ -279,7 +279,6 @@ impl Hash {
     }
 
     fn end(self) -> String {
-        let hash = self.0.unwrap_or_default().finalize();
-        hash.iter().map(|byte| format!("{byte:02x}")).collect()
+        garth_engine::model::hex(&self.0.unwrap_or_default().finalize())
     }
 }

@@ -42,8 +42,7 @@ impl Ids {
 fn hashed(id: &str, ordinal: u64) -> String {
     let digest =
         Sha256::new().chain_update(id).chain_update([0]).chain_update(ordinal.to_string()).finalize();
-    let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("call_{}", &hex[..DIGITS])
+    format!("call_{}", &garth_engine::model::hex(&digest)[..DIGITS])
 }
 
 /// Returns the name of a tool in the allowed form.

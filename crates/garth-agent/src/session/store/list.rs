@@ -6,7 +6,7 @@ use crate::breathe::breathe;
 use crate::session::handle::{Sessions, missing};
 use super::{Sessions, missing};
 use crate::retry::yield_now;
-use crate::small::{File, read_all};
+use crate::small_file::{File, read_all};
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::model::{At, Kind, Page};
 use garth_engine::path::Name;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::session::{Meta, Sessions};
-use crate::small::{File, read_with_seq};
+use crate::small_file::{File, read_with_seq};
 use crate::workspace::clock::{Day, Zone};
 use crate::workspace::daily;
 use crate::workspace::daily::Memory;

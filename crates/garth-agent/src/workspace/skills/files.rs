@@ -5,9 +5,10 @@ use bytes::Bytes;
 
 use super::listing::Origin;
 use crate::retry::retry;
-use crate::small::{File, as_read, read_all};
+use crate::small_file::{File, as_read, read_all};
 use crate::tries::Tries;
 use crate::workspace::handle::Workspace;
+use crate::small_file::{File, as_read, read_all};
 use crate::workspace::Workspace;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{Op, Precondition, Seq, VersionId};

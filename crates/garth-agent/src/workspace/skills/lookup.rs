@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use super::listing::{Listing, Origin, judge};
-use crate::small::read_all;
+use crate::small_file::read_all;
 use crate::workspace::handle::Workspace;
 use crate::workspace::settings::Settings;
 use crate::workspace::skill_md::front_matter::SkillText;
 use crate::workspace::skill_md::requires::Host;
 use crate::workspace::text_file::MAX_FILE;
 use garth_engine::error::{Error, ErrorKind, Result, OptionalExt as _};
+use super::requires::Host;
+use crate::small_file::read_all;
 use crate::workspace::daily::MAX_FILE;
 use crate::workspace::{Workspace, settings::Settings};
 use garth_engine::fs::FileSystem;
@@ -58,7 +60,7 @@ impl Workspace<'_> {
         let mut files = read_all(&*moment, &paths, MAX_FILE).await?.into_iter();
         let [own, global] = [own, global].map(|found| {
             let read = found.into_iter().zip(files.by_ref()).filter(|(_, file)| file.is_some());
-            let text = |file: Option<crate::small::File>| Some(file?.text()?.to_owned());
+            let text = |file: Option<crate::small_file::File>| Some(file?.text()?.to_owned());
             read.map(|((_, directory), file)| (directory, text(file))).collect::<Vec<_>>()
         });
         let settings = self.settings().await?;

@@ -11,12 +11,10 @@ use rusqlite::types::Type;
 use rusqlite::{Connection, Row, Transaction, TransactionBehavior};
 
 use super::{Account, AccountState};
-use crate::datadir::key::{
-    ApiKey, Hasher, Scope, Secret, SecretHash, check_label, hex, scopes_to_text, token_id,
-};
+use crate::datadir::key::{ApiKey, Hasher, Scope, Secret, SecretHash, check_label, scopes_to_text, token_id};
 use crate::env::Env;
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::Timestamp;
+use crate::model::{Timestamp, hex};
 use crate::path::check_id;
 use crate::runtime::Runtime;
 use crate::runtime::disk::{failed, sync_dir};

@@ -6,7 +6,7 @@ use std::fmt;
 use sha2::{Digest, Sha256};
 
 use super::layers::BASE;
-use crate::model::{Attributes, Entry, Seq, VersionId};
+use crate::model::{Attributes, Entry, Seq, VersionId, hex};
 use crate::path::TreePath;
 
 /// What was below where a path was hidden.
@@ -52,5 +52,5 @@ fn note(entry: &Entry) -> Option<&str> {
 pub(super) fn digest(entry: &Entry) -> String {
     let attributes = entry.attributes.clone().copied_over(&Attributes::default());
     let text = serde_json::to_vec(&(entry.mode, entry.uid, entry.gid, attributes)).unwrap_or_default();
-    Sha256::digest(text).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+    hex(&Sha256::digest(text)[..16])
 }

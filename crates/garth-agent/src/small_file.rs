@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::FileSystem;
-use garth_engine::model::{At, ByteRange, Moment, Precondition, Seq, Timestamp, VersionId};
+use garth_engine::model::{At, ByteRange, Moment, Precondition, Seq, Timestamp, VersionId, hex};
 use garth_engine::path::TreePath;
 
 /// A small file.
@@ -99,7 +99,7 @@ pub(crate) fn pretty<T: Serialize + ?Sized>(value: &T) -> String {
     serde_json::to_string_pretty(value).unwrap_or_default() + "\n"
 }
 
-/// The SHA-256 of some bytes, 64 hexadecimal digits.
+/// Returns the SHA-256 of some bytes, 64 hexadecimal digits.
 pub fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(&Sha256::digest(bytes))
 }
