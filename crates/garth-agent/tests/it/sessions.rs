@@ -8,7 +8,8 @@ use garth::agent::session::{
 use garth::agent::{AgentTree, Identity};
 use garth::engine::memory::Memory;
 use garth::model::{Op, WalkPage};
-use garth::{AccountStore, Env, Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
+use garth::{AccountStore, Env, Error, ErrorKind, FileSystem, FileSystemExt, TreePath, DataDir};
+use garth_testkit::counting::Counting;
 use tempfile::TempDir;
 
 pub(super) const DIR: &str = "/users/ann/agents/coder/session/default";
@@ -226,6 +227,53 @@ async fn an_append_with_ids_can_be_repeated_and_never_says_two_things() {
             Append::messages([Draft::user("x").with("id", "msg-x"), Draft::user("y").with("id", "msg-x")]);
         assert_refused(sessions.append("default", &twice).await, ErrorKind::InvalidArgument, "given twice");
         assert_eq!(said(&sessions, "default").await, ["a", "b", "c"]);
+    }
+}
+
+/// Messages with these ids, each saying its id.
+fn with_ids(ids: impl IntoIterator<Item = String>) -> Append {
+    Append::messages(ids.into_iter().map(|id| Draft::user(&*id).with("id", &id)))
+}
+
+#[tokio::test]
+async fn append_of_many_ids_takes_few_reads() {
+    for (fs, _kept) in engines().await {
+        sessions(&*fs).await;
+        let counting = Counting::new(Arc::clone(&fs));
+        let sessions = Sessions::new(&counting, "ann", "coder", Env::system()).unwrap();
+        let mut reads = Vec::new();
+        for (round, count) in [2, 1000].into_iter().enumerate() {
+            let append = with_ids((0..count).map(|n| format!("msg-{round}-{n}")));
+            for is_new in [true, false] {
+                counting.reads_since();
+                let appended = sessions.append("default", &append).await.unwrap();
+                assert_eq!(appended.seq.is_some(), is_new);
+                reads.push(counting.reads_since());
+            }
+        }
+        assert_eq!(reads[..2], reads[2..], "reads of a new append, and of one that is repeated");
+        assert!(reads.iter().all(|reads| *reads < 12), "{reads:?}");
+    }
+}
+
+#[tokio::test]
+async fn append_finds_known_ids_among_many_others() {
+    for (fs, _kept) in engines().await {
+        let sessions = sessions(&*fs).await;
+        let id = |n: usize| format!("msg-{n:04}");
+        // every third id is in the log, between those of others
+        for from in [0, 1500] {
+            sessions.append("default", &with_ids((from..from + 1500).step_by(3).map(id))).await.unwrap();
+        }
+        let known: Vec<_> = said(&sessions, "default").await;
+        let given: Vec<_> = (0..3000).step_by(7).map(id).collect();
+        sessions.append("default", &with_ids(given.clone())).await.unwrap();
+        let new = given.into_iter().filter(|id| !known.contains(id));
+        assert_eq!(said(&sessions, "default").await[known.len()..], new.collect::<Vec<_>>());
+        let changed = Draft::user("other").with("id", &id(21));
+        let append = Append::messages([Draft::user(id(1)).with("id", &id(1)), changed]);
+        let refused = sessions.append("default", &append).await;
+        assert_refused(refused, ErrorKind::Conflict, "is there with other content, in line 8 of");
     }
 }
 

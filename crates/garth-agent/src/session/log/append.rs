@@ -25,7 +25,7 @@ use crate::small_file::as_read;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{At, Batch, MAX_INLINE_BODY, Op, Precondition, Seq};
 
-/// Limit on the messages, and on the events, of one append. It bounds the lookups: one for each given id.
+/// Limit on the messages, and on the events, of one append. It bounds the ids that are looked up.
 pub const MAX_APPENDED: usize = 1000;
 
 /// Messages and events to append. Start from [`Append::messages`] or [`Append::events`].
@@ -284,26 +284,43 @@ impl Sessions<'_> {
         Ok(conditions.into_iter().fold(batch, |batch, (at, that)| batch.require(at, that)))
     }
 
-    /// Returns the drafts whose id is not in the log. Fails with `Conflict` if one exists with other content.
+    /// Returns the drafts whose id is not in the log.
+    ///
+    /// # Errors
+    /// `Conflict` for an id that the log has with other content; from the filesystem.
     async fn new_of(&self, session: &str, ready: &PreparedLines<'_>) -> Result<Vec<Draft>> {
         if !ready.with_ids {
             return Ok(ready.drafts.clone());
         }
-        let mut new = Vec::new();
-        for ((id, draft), given) in ready.ids.iter().zip(&ready.drafts).zip(ready.given) {
-            match self.line_with(session, ready.log, &id_key(id)).await? {
+        let keys: Vec<String> = ready.ids.iter().map(|id| id_key(id)).collect();
+        let places = self.places_of(session, ready.log, &keys).await?;
+        let (mut new, mut known) = (Vec::new(), Vec::new());
+        for (((id, draft), given), place) in ready.ids.iter().zip(&ready.drafts).zip(ready.given).zip(places)
+        {
+            match place {
                 None => new.push(draft.clone()),
-                Some(line) if given.is_said_by(&line.text) => {}
-                Some(line) if ready.pictures.is_said_by(id, given, &line.text) => {}
-                Some(line) => {
+                Some(place) => known.push((id, given, place)),
+            }
+        }
+        // In portions: the lines of a log can be longer together than may be held.
+        let mut left = &known[..];
+        while !left.is_empty() {
+            let lines: Vec<_> = left.iter().map(|(.., place)| place.bytes.clone()).collect();
+            let texts = self.first_texts(session, ready.log, &lines).await?;
+            if texts.is_empty() {
+                return Err(Error::new(ErrorKind::Io, "the account gave no answer"));
+            }
+            for ((id, given, place), text) in left.iter().zip(&texts) {
+                if !given.is_said_by(text) && !ready.pictures.is_said_by(id, given, text) {
                     let message = format!(
                         "{id} is there with other content, in line {} of {}; give what is new another id",
-                        line.number,
+                        place.number,
                         ready.log.file()
                     );
                     return Err(Error::new(ErrorKind::Conflict, message));
                 }
             }
+            left = &left[texts.len()..];
         }
         Ok(new)
     }
@@ -326,7 +343,9 @@ impl Sessions<'_> {
 
     /// Returns the write of `latest.md`, if a new message of the assistant has text.
     fn latest_of(&self, session: &str, new: &[Draft]) -> Result<Option<Op>> {
-        let messages = new.iter().rev().filter_map(|draft| Message::parse(&draft.line()).ok());
+        // The other messages need not be read.
+        let said = new.iter().rev().filter(|draft| draft.text("role").as_deref() == Some("assistant"));
+        let messages = said.filter_map(|draft| Message::parse(&draft.line()).ok());
         let mut texts = messages.filter(|message| message.role == Role::Assistant).map(|said| said.text());
         let Some(text) = texts.find(|text| !text.is_empty()) else { return Ok(None) };
         Ok(Some(Op::write(self.file(session, LATEST)?, text)))

@@ -1,6 +1,7 @@
 //! Reads lines of messages and events by their numbers. The cost of a read grows with the lines that are
 //! asked for, not with those before them.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Range, RangeInclusive};
 
 use crate::session::handle::{Sessions, missing};
@@ -8,7 +9,7 @@ use crate::session::store::files::Log;
 use crate::system::projections;
 use crate::system::projections::sessions::{WITHDRAWN, line_key, withdrawn, withdrawn_key};
 use garth_engine::error::{Error, ErrorKind, Result};
-use garth_engine::model::{At, ByteRange, FindItem, FindQuery};
+use garth_engine::model::{At, ByteRange, FindItem, FindQuery, FindLine, MAX_PAGE, MAX_READ, Projection};
 use garth_engine::path::TreePath;
 
 /// Bytes read at a time.
@@ -152,10 +153,79 @@ impl Sessions<'_> {
         Ok(Some(Line { number: place.number, bytes: place.bytes, text }))
     }
 
+    /// Returns the place of the first line that has each of these keys, in the order of the keys; `None` where
+    /// no line has one.
+    ///
+    /// The keys are read in their own order: a page tells of all that lie before its end, and the next one
+    /// begins at the first key that is left. Keys beside each other, as those of one writer are, take one page;
+    /// keys far apart take a short page each.
+    pub(super) async fn places_of(
+        &self,
+        session: &str,
+        log: Log,
+        keys: &[String],
+    ) -> Result<Vec<Option<FindLine>>> {
+        let file = self.file(session, log.file())?;
+        let of_lines = || FindQuery::new(Projection::SessionLine).within(file.clone());
+        // long keys are kept in another form
+        let keys: Vec<String> = keys.iter().map(|key| of_lines().equal(key).from).collect();
+        let mut left: BTreeSet<&str> = keys.iter().map(String::as_str).collect();
+        let (mut found, mut after) = (BTreeMap::new(), None);
+        let mut limit = left.len();
+        while let (Some(first), Some(last)) = (left.first().copied(), left.last().copied()) {
+            let range = of_lines().from(first).to(format!("{last}\0"));
+            let answer = self.fs.find(&range.after(after.take()).limit(limit.clamp(1, MAX_PAGE))).await?;
+            let end = answer.items.last().map(|item| item.key.clone());
+            for item in answer.items {
+                if let Some(line) = item.line.filter(|_| left.contains(&*item.key)) {
+                    // of several lines with a key the first comes first
+                    found.entry(item.key).or_insert(line);
+                }
+            }
+            let Some(next) = answer.next else { break };
+            match end {
+                Some(end) => {
+                    let before = left.len();
+                    left.retain(|key| *key > &*end);
+                    // A page that tells of few keys is mostly lines of others: what is read for nothing stays
+                    // in proportion to what is found out.
+                    limit = 2 * (before - left.len());
+                }
+                None => after = Some(next),
+            }
+        }
+        Ok(keys.iter().map(|key| found.get(key).cloned()).collect())
+    }
+
+    /// Returns the texts of the first of some lines of a log: of one at least, and of as many as one answer
+    /// holds.
+    pub(super) async fn first_texts(
+        &self,
+        session: &str,
+        log: Log,
+        lines: &[Range<u64>],
+    ) -> Result<Vec<String>> {
+        let file = self.file(session, log.file())?;
+        let fits = |bytes: &Range<u64>| bytes.end - bytes.start <= MAX_READ as u64;
+        if let Some(long) = lines.first().filter(|bytes| !fits(bytes)) {
+            return Ok(vec![self.text_of(&file, long.clone()).await?]);
+        }
+        let asked: Vec<_> = lines.iter().take_while(|bytes| fits(bytes)).take(MAX_PAGE).cloned().collect();
+        let items: Vec<_> =
+            asked.iter().map(|bytes| (At::from(&file), ByteRange::from(bytes.clone()))).collect();
+        let answers = self.fs.fetch_many(&items).await?.items;
+        let texts = asked.into_iter().zip(answers).map(|(bytes, answer)| {
+            let (_, text) = answer?;
+            if (text.len() as u64) < bytes.end - bytes.start {
+                return Err(Error::at(ErrorKind::Stale, &file, "was cut while it was read"));
+            }
+            utf8(&file, text.to_vec())
+        });
+        texts.collect()
+    }
+
     async fn text_of(&self, file: &TreePath, bytes: Range<u64>) -> Result<String> {
-        let text = self.bytes_of(file, bytes).await?;
-        String::from_utf8(text)
-            .map_err(|_| Error::at(ErrorKind::Corrupt, file, "has a line that is not UTF-8"))
+        utf8(file, self.bytes_of(file, bytes).await?)
     }
 
     /// Reads a byte range of a file into memory. The caller bounds it.
@@ -296,6 +366,10 @@ impl Sessions<'_> {
         }
         Ok(gone)
     }
+}
+
+fn utf8(file: &TreePath, line: Vec<u8>) -> Result<String> {
+    String::from_utf8(line).map_err(|_| Error::at(ErrorKind::Corrupt, file, "has a line that is not UTF-8"))
 }
 
 /// Returns the error for a session whose file is missing.

@@ -31,6 +31,5 @@ impl Ids {
 pub(super) fn message_id(format: TranscriptFormat, text: &str, ordinal: u64, part: usize) -> String {
     let digest =
         Sha256::new().chain_update(format!("{format}\0{ordinal}\0{part}\0")).chain_update(text).finalize();
-    let hex: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-    format!("msg-{hex}")
+    format!("msg-{}", garth_engine::model::hex(&digest[..16]))
 }
