@@ -104,7 +104,7 @@ impl Allowance {
             let date = self.env.now().to_rfc3339()[..10].to_owned();
             let today = if spent.date == date { spent.tokens } else { 0 };
             let Some(tokens) = to(today) else { return Ok(false) };
-            let op = Op::write(path.clone(), pretty(&Spent { date, tokens }));
+            let op = Op::write(path.clone(), pretty(&Spent { date, tokens })?);
             let batch = Batch::new([op]).message("count tokens of models");
             self.fs.commit(batch.require(path.clone(), as_read(file.as_ref()))).await.map(|_| true)
         })

@@ -93,10 +93,24 @@ pub(crate) async fn read_with_seq(
     Ok((seq, files))
 }
 
-/// JSON as small files have it: a field a line, a line feed at the end.
-pub(crate) fn pretty<T: Serialize + ?Sized>(value: &T) -> String {
-    // what is kept here has text keys alone, so that it always has a JSON form
-    serde_json::to_string_pretty(value).unwrap_or_default() + "\n"
+/// Returns JSON as small files have it: a field a line, a line feed at the end.
+///
+/// # Errors
+/// `InvalidArgument` for a value that has no JSON form.
+pub(crate) fn pretty<T: Serialize + ?Sized>(value: &T) -> Result<String> {
+    Ok(serde_json::to_string_pretty(value).map_err(|error| no_json(&error))? + "\n")
+}
+
+/// Returns JSON as a line of a log or index has it, with its line feed.
+///
+/// # Errors
+/// `InvalidArgument` for a value that has no JSON form.
+pub(crate) fn line<T: Serialize + ?Sized>(value: &T) -> Result<String> {
+    Ok(serde_json::to_string(value).map_err(|error| no_json(&error))? + "\n")
+}
+
+fn no_json(error: &serde_json::Error) -> Error {
+    Error::invalid(format!("has no JSON form: {error}"))
 }
 
 /// Returns the SHA-256 of some bytes, 64 hexadecimal digits.

@@ -157,7 +157,7 @@ fn drain(fs: &SqliteFs) -> Proven<()> {
 async fn left(fs: &SqliteFs) -> Proven<String> {
     let items = list(fs, ACCOUNT, false, None).await?.items.into_iter();
     let words = items.map(|item| match item.event {
-        Ok(event) => format!("\n{} {}", item.path, event.to_json()),
+        Ok(event) => format!("\n{} {}", item.path, event.to_json().unwrap_or_else(|error| error.to_string())),
         Err(why) => format!("\n{} {why}", item.path),
     });
     Ok(words.collect())

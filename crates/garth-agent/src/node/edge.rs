@@ -115,8 +115,11 @@ pub fn redirected(entries: Vec<Entry>, old: &str, new: Option<&str>) -> Option<V
     Some(kept.collect())
 }
 
-/// As `.relations.json` has them.
-pub fn to_json<T: Serialize>(edges: &[T]) -> String {
+/// Returns the text of `.relations.json`.
+///
+/// # Errors
+/// `InvalidArgument` for what has no JSON form.
+pub fn to_json<T: Serialize>(edges: &[T]) -> Result<String> {
     pretty(edges)
 }
 

@@ -232,8 +232,11 @@ impl Event {
         self.event_type == EventType::MoveContext || self.status == EventStatus::Processing
     }
 
-    /// As its file has it.
-    pub fn to_json(&self) -> String {
+    /// Returns the text of its file.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for what has no JSON form.
+    pub fn to_json(&self) -> Result<String> {
         pretty(self)
     }
 }

@@ -117,8 +117,11 @@ pub struct Whole<'a> {
 }
 
 impl Whole<'_> {
-    /// The operations that write it, without its event.
-    pub fn ops(&self) -> Vec<Op> {
+    /// Returns the operations that write it, without its event.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for what has no JSON form.
+    pub fn ops(&self) -> Result<Vec<Op>> {
         let mut ops = Vec::new();
         let text = |name: &str, text: &str| Op::write(self.uri.file(name), text.to_owned()).with_parents();
         if let Some(content) = self.content {
@@ -127,14 +130,14 @@ impl Whole<'_> {
             ops.push(if self.attributes { write.with_attrs(attrs()) } else { write });
         }
         if let Some(edges) = self.edges {
-            ops.push(text(RELATIONS, &edge::to_json(edges)));
+            ops.push(text(RELATIONS, &edge::to_json(edges)?));
         }
         if let Some(made) = self.made {
             ops.push(text(ABSTRACT, &format!("{}\n", made.brief)));
             ops.push(text(OVERVIEW, &format!("{}\n", made.overview)));
         }
-        ops.push(text(META, &self.meta.to_json()));
-        ops
+        ops.push(text(META, &self.meta.to_json()?));
+        Ok(ops)
     }
 }
 
@@ -173,16 +176,21 @@ pub fn outlive<'a>(
     })
 }
 
-/// The operation that writes an event of a node.
-pub fn write_event(uri: &Uri, event: &Event) -> Op {
-    Op::write(event_file(uri, event), event.to_json()).with_parents().create_new()
+/// Returns the operation that writes an event of a node.
+///
+/// # Errors
+/// `InvalidArgument` for an event that has no JSON form.
+pub fn write_event(uri: &Uri, event: &Event) -> Result<Op> {
+    Ok(Op::write(event_file(uri, event), event.to_json()?).with_parents().create_new())
 }
 
-/// The operation that writes an event of a node that is gone.
-pub fn write_event_of_account(event: &Event) -> Op {
-    Op::write(in_account_outbox(&format!("{}.json", event.event_id)), event.to_json())
-        .with_parents()
-        .create_new()
+/// Returns the operation that writes an event of a node that is gone.
+///
+/// # Errors
+/// `InvalidArgument` for an event that has no JSON form.
+pub fn write_event_of_account(event: &Event) -> Result<Op> {
+    let file = in_account_outbox(&format!("{}.json", event.event_id));
+    Ok(Op::write(file, event.to_json()?).with_parents().create_new())
 }
 
 /// The event that tells of a node as it is: abstract, overview and content.

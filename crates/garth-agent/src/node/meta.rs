@@ -164,8 +164,11 @@ impl Meta {
         serde_json::from_slice(text).map_err(|error| Error::invalid(format!(".meta.json: {error}")))
     }
 
-    /// As `.meta.json` has it.
-    pub fn to_json(&self) -> String {
+    /// Returns the text of `.meta.json`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for what has no JSON form.
+    pub fn to_json(&self) -> Result<String> {
         pretty(self)
     }
 

@@ -234,13 +234,13 @@ impl Nodes<'_> {
             meta: &meta,
             attributes: self.has_attributes(uri),
         };
-        let (first, rest) = (whole.ops(), link_of(uri).filter(|_| !state.linked));
+        let (first, rest) = (whole.ops()?, link_of(uri).filter(|_| !state.linked));
         let at = ops.len() + 1;
         ops.extend(first);
         // its text comes first, as in every node
         ops.splice(at..at, rest);
         let event = upsert(&self.env, uri, &meta, [&made.brief, &made.overview, &put.content])?;
-        ops.push(write_event(uri, &event));
+        ops.push(write_event(uri, &event)?);
         let created = there.is_none();
         let message = format!("{} {uri}", if created { "make" } else { "change" });
         let commit = self.fs.commit(self.batch(ops, conditions).message(message));
@@ -265,7 +265,7 @@ impl Nodes<'_> {
         }
         meta.valid_to = Some(seconds(until));
         let event = self.revised(&state, &mut meta, ops)?;
-        ops.push(write_event(uri, &event));
+        ops.push(write_event(uri, &event)?);
         conditions.extend(state.unchanged());
         Ok(())
     }
@@ -276,7 +276,7 @@ impl Nodes<'_> {
         meta.updated_at = seconds(self.env.now());
         let whole =
             Whole { uri: &state.uri, content: None, edges: None, made: None, meta, attributes: false };
-        ops.extend(whole.ops());
+        ops.extend(whole.ops()?);
         self.upsert(state, &state.uri, meta)
     }
 
@@ -315,7 +315,7 @@ impl Nodes<'_> {
         if self.has_attributes(uri) {
             ops.insert(0, Op::set_attrs(uri.file(super::state::text_of(uri)), attrs));
         }
-        ops.push(write_event(uri, &event));
+        ops.push(write_event(uri, &event)?);
         self.fs.commit(self.batch(ops, state.unchanged()).message(format!("tag {uri}"))).await?;
         Ok(meta)
     }

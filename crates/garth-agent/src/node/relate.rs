@@ -292,7 +292,7 @@ impl Nodes<'_> {
             return Err(Error::new(ErrorKind::TooLarge, message));
         }
         let event = upsert_relation(&self.env, uri, &edges)?;
-        let ops = vec![Op::write(uri.file(RELATIONS), edge::to_json(&edges)), write_event(uri, &event)];
+        let ops = vec![Op::write(uri.file(RELATIONS), edge::to_json(&edges)?), write_event(uri, &event)?];
         let mut conditions = state.unchanged();
         conditions.extend(to.map(|to| (to.file(META).into(), Precondition::Exists)));
         let commit = self.fs.commit(self.batch(ops, conditions).message(format!("relate {uri}"))).await?;

@@ -56,7 +56,7 @@ impl Nodes<'_> {
         // where a batch is not atomic, a directory that is partly removed is no node
         ops.push(Op::rename(uri.dir(), away.clone()).with_parents());
         self.rewrite(uri, &Incoming::Removed, &mut ops, &mut conditions).await?;
-        ops.push(write_event_of_account(&event));
+        ops.push(write_event_of_account(&event)?);
         ops.push(Op::remove_tree(away));
         let commit = self.fs.commit(self.batch(ops, conditions).message(format!("delete {uri}"))).await?;
         Ok(commit.seq)
@@ -133,13 +133,13 @@ impl Nodes<'_> {
             let Some(entries) = edge::redirected(entries, &to, new) else { continue };
             let Some(rest) = left.checked_sub(leading) else { break };
             left = rest;
-            let text = edge::to_json(&entries);
+            let text = edge::to_json(&entries)?;
             let edges = edge::parse(text.as_bytes())?;
             let file = node.from.file(RELATIONS);
             conditions.push((file.clone().into(), Precondition::Etag(node.etag)));
             ops.push(Op::write(file, text));
             if node.is_node {
-                ops.push(write_event(&node.from, &upsert_relation(&self.env, &node.from, &edges)?));
+                ops.push(write_event(&node.from, &upsert_relation(&self.env, &node.from, &edges)?)?);
             }
         }
         Ok(())

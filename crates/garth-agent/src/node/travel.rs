@@ -60,17 +60,17 @@ impl Nodes<'_> {
             let own = to.to_string();
             let edges: Vec<_> =
                 edges.into_iter().map(|edge| edge::Edge { from_uri: own.clone(), ..edge }).collect();
-            ops.push(Op::write(to.file(RELATIONS), edge::to_json(&edges)));
-            ops.push(write_event(to, &upsert_relation(&self.env, to, &edges)?));
+            ops.push(Op::write(to.file(RELATIONS), edge::to_json(&edges)?));
+            ops.push(write_event(to, &upsert_relation(&self.env, to, &edges)?)?);
         }
         let new = to.to_string();
         self.rewrite(from, &Incoming::To(&new), &mut ops, &mut conditions).await?;
         // the meta is what tells where it came from: where a batch can be cut short, all else is done before
-        ops.push(write_event(to, &event));
-        ops.push(Op::write(to.file(META), meta.to_json()));
+        ops.push(write_event(to, &event)?);
+        ops.push(Op::write(to.file(META), meta.to_json()?));
         if from.space() != to.space() {
             // its records name the owner that it had
-            ops.push(write_event(to, &self.upsert(&state, to, &meta)?));
+            ops.push(write_event(to, &self.upsert(&state, to, &meta)?)?);
         }
         let commit =
             self.fs.commit(self.batch(ops, conditions).message(format!("move {from} to {to}"))).await;

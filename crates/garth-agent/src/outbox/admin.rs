@@ -106,7 +106,7 @@ pub async fn retry(fs: &dyn FileSystem, env: &Env, account: &str, id: &str) -> R
     // one that others have passed takes its place behind them
     event.seq = event.seq.filter(|_| !queued.is_dead);
     (event.next_attempt_at, event.lease_until, event.last_error) = (None, None, None);
-    let mut batch = require.message("try again").op(Op::write(&queued.path, event.to_json()).must_exist());
+    let mut batch = require.message("try again").op(Op::write(&queued.path, event.to_json()?).must_exist());
     let back = in_outbox(&queued.dir, queued.path.name().unwrap_or_default());
     if back != queued.path {
         batch = batch.op(Op::rename(&queued.path, back).no_replace());

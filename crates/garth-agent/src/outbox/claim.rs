@@ -178,7 +178,7 @@ pub(super) async fn take(
         event.lease_until = Some(until.to_rfc3339());
         batch = batch
             .require(&*path, Precondition::Etag(*etag))
-            .op(Op::write(&*path, event.to_json()).must_exist());
+            .op(Op::write(&*path, event.to_json()?).must_exist());
     }
     for old in &choice.superseded {
         batch = batch.require(&old.path, Precondition::Etag(old.etag)).op(Op::remove_file(&old.path));

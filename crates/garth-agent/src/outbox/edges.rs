@@ -95,13 +95,13 @@ async fn rewritten(
     let is_later = ending.until.is_some_and(|until| entry.etag.seq > until);
     let Some(entries) = serde_json::from_slice(&bytes).ok().filter(|_| !is_later) else { return Ok(batch) };
     let Some(entries) = edge::redirected(entries, ending.old, ending.new) else { return Ok(batch) };
-    let text = edge::to_json(&entries);
+    let text = edge::to_json(&entries)?;
     let edges = edge::parse(text.as_bytes());
     let mut batch =
         batch.require(file, Precondition::Etag(entry.etag)).op(Op::write(file, text).must_exist());
     let is_active = node_state(fs, &dir).await?.is_some_and(|node| node.is_active);
     if let (Ok(edges), Some(uri), true) = (edges, Uri::of_dir(ending.account, &dir), is_active) {
-        batch = batch.op(write_event(&uri, &upsert_relation(env, &uri, &edges)?));
+        batch = batch.op(write_event(&uri, &upsert_relation(env, &uri, &edges)?)?);
     }
     Ok(batch)
 }

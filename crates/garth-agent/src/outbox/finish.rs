@@ -96,15 +96,15 @@ async fn commit(
             }
             End::Untried => {
                 sum.put_off += 1;
-                batch.op(given_back(event))
+                batch.op(given_back(event)?)
             }
             End::Failed(error) if event.event.retry_count >= MAX_RETRIES => {
                 sum.given_up += 1;
-                given_up(batch, event, error)
+                given_up(batch, event, error)?
             }
             End::Failed(error) => {
                 sum.put_off += 1;
-                batch.op(put_off(event, error, now))
+                batch.op(put_off(event, error, now)?)
             }
         };
     }
@@ -177,14 +177,14 @@ pub(super) async fn noted(fs: &dyn FileSystem, dir: &TreePath) -> Result<u64> {
 }
 
 /// As it was before it was claimed.
-fn given_back(event: &Queued) -> Op {
+fn given_back(event: &Queued) -> Result<Op> {
     let mut back = event.event.clone();
     back.status = EventStatus::Pending;
     back.lease_until = None;
-    Op::write(&event.path, back.to_json()).must_exist()
+    Ok(Op::write(&event.path, back.to_json()?).must_exist())
 }
 
-fn put_off(event: &Queued, error: &SinkError, now: Timestamp) -> Op {
+fn put_off(event: &Queued, error: &SinkError, now: Timestamp) -> Result<Op> {
     let mut failed = event.event.clone();
     failed.status = EventStatus::Pending;
     failed.lease_until = None;
@@ -193,18 +193,18 @@ fn put_off(event: &Queued, error: &SinkError, now: Timestamp) -> Op {
     let wait = delay(failed.retry_count).max(asked.cast_signed());
     failed.next_attempt_at = Some(now.plus_seconds(wait).to_rfc3339());
     failed.last_error = Some(error.message().to_owned());
-    Op::write(&event.path, failed.to_json()).must_exist()
+    Ok(Op::write(&event.path, failed.to_json()?).must_exist())
 }
 
-fn given_up(batch: Batch, event: &Queued, error: &SinkError) -> Batch {
+fn given_up(batch: Batch, event: &Queued, error: &SinkError) -> Result<Batch> {
     let mut failed = event.event.clone();
     failed.status = EventStatus::Failed;
     failed.lease_until = None;
     failed.next_attempt_at = None;
     failed.retry_count = failed.retry_count.saturating_add(1);
     failed.last_error = Some(error.message().to_owned());
-    let batch = batch.op(Op::write(&event.path, failed.to_json()).must_exist());
-    batch.op(Op::rename(&event.path, in_dlq(&event.dir, &event.path)).with_parents())
+    let batch = batch.op(Op::write(&event.path, failed.to_json()?).must_exist());
+    Ok(batch.op(Op::rename(&event.path, in_dlq(&event.dir, &event.path)).with_parents()))
 }
 
 /// The place of an event that was given up.

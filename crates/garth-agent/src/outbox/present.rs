@@ -21,9 +21,9 @@ pub(super) async fn tell(fs: &dyn FileSystem, env: &Env, uri: &Uri, batch: &Batc
     let layers = [&*layer(&state.brief), &*layer(&state.overview), content];
     let mut batch = batch.clone();
     batch.preconditions.extend(state.unchanged());
-    batch = batch.op(write_event(uri, &upsert(env, uri, &meta, layers)?));
+    batch = batch.op(write_event(uri, &upsert(env, uri, &meta, layers)?)?);
     if let Some(edges) = state.edges().filter(|edges| !edges.is_empty()) {
-        batch = batch.op(write_event(uri, &upsert_relation(env, uri, &edges)?));
+        batch = batch.op(write_event(uri, &upsert_relation(env, uri, &edges)?)?);
     }
     Ok(Some(batch))
 }
@@ -34,5 +34,5 @@ pub(super) async fn tell_whatever(fs: &dyn FileSystem, env: &Env, uri: &Uri, bat
         return Ok(batch);
     }
     let event = Event::new(env, EventType::DeleteContext, &uri.to_string(), Payload::default())?;
-    Ok(batch.op(write_event_of_account(&event)))
+    Ok(batch.op(write_event_of_account(&event)?))
 }

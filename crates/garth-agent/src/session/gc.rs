@@ -208,7 +208,7 @@ impl Sessions<'_> {
         found.due.extend(due.map(|due| (SWAPPED, due)));
         if index.iter().any(|entry| gone.contains(&entry.id)) {
             let left: Vec<Swapped> = index.into_iter().filter(|entry| !gone.contains(&entry.id)).collect();
-            let text: String = left.iter().map(Swapped::line).collect();
+            let text = left.iter().map(Swapped::line).collect::<Result<String>>()?;
             let path = self.file(session, SWAPPED)?;
             found.conditions.push((At::from(&path), as_read(file.as_ref())));
             found.ops.push(Op::write(path, text));
@@ -277,7 +277,7 @@ impl Sessions<'_> {
         let path = self.file(session, DEDUPED)?;
         found.conditions.push((At::from(&path), as_read(file.as_ref())));
         if left != index && !found.collection.removed.is_empty() {
-            found.ops.push(Op::write(path, index_text(&left)));
+            found.ops.push(Op::write(path, index_text(&left)?));
         }
         Ok(())
     }

@@ -61,7 +61,7 @@ impl Sessions<'_> {
         let policy = self.policy_or_default(session).await?;
         let attrs = self.marked(&pack_file, Some(due_at(self.env.now(), policy.pack_ttl)));
         let mut ops =
-            vec![Op::write(pack_file.clone(), pretty(&packed.pack)).with_parents().with_attrs(attrs)];
+            vec![Op::write(pack_file.clone(), pretty(&packed.pack)?).with_parents().with_attrs(attrs)];
         let mut conditions = vec![(pack_file, as_read(files.pack.as_ref()))];
         // what goes on as it was is appended, and so not stored again
         let before = files.before.as_ref().and_then(|before| before.forms.get("markdown"));

@@ -99,7 +99,7 @@ impl Job {
 
     /// What makes its file.
     pub(super) fn op(&self) -> Result<Op> {
-        Ok(Op::write(self.path()?, pretty(self)).with_parents())
+        Ok(Op::write(self.path()?, pretty(self)?).with_parents())
     }
 
     fn path(&self) -> Result<TreePath> {
@@ -192,7 +192,7 @@ async fn run(
     job.attempts += 1;
     job.status = "PROCESSING".to_owned();
     job.lease_until = Some(env.now().plus_seconds(LEASE).to_rfc3339());
-    let claim = workspace.batch(vec![Op::write(path.clone(), pretty(&job))], "claim a job");
+    let claim = workspace.batch(vec![Op::write(path.clone(), pretty(&job)?)], "claim a job");
     fs.commit(claim.require(path.clone(), as_read(Some(file)))).await?;
     let claimed = read_all(fs, std::slice::from_ref(path), MAX_JOB).await?.pop().flatten();
     let own = as_read(claimed.as_ref());
@@ -206,7 +206,7 @@ async fn run(
             let at = env.now().plus_seconds(1 << (2 * (job.attempts - 1)));
             (job.status, job.lease_until) = ("PENDING".to_owned(), None);
             (job.next_attempt_at, job.last_error) = (at.to_rfc3339(), Some(error.to_string()));
-            let back = workspace.batch(vec![Op::write(path.clone(), pretty(&job))], "give a job back");
+            let back = workspace.batch(vec![Op::write(path.clone(), pretty(&job)?)], "give a job back");
             fs.commit(back.require(path.clone(), own)).await?;
             Ok(JobOutcome::Again(at))
         }
@@ -216,7 +216,7 @@ async fn run(
             job.last_error = Some(error.to_string());
             let dir = TreePath::from_row(directory()?.key(), FAILED);
             let to = TreePath::from_row(dir.key(), path.name().unwrap_or_default());
-            let ops = vec![Op::remove(path.clone()), Op::write(to, pretty(&job)).with_parents()];
+            let ops = vec![Op::remove(path.clone()), Op::write(to, pretty(&job)?).with_parents()];
             fs.commit(workspace.batch(ops, "put a job aside").require(path.clone(), own)).await?;
             Ok(JobOutcome::Failed)
         }

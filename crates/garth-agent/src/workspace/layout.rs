@@ -158,8 +158,11 @@ impl Sidecar {
         *self == Self::default()
     }
 
-    /// Its text, in the one form in which it is written.
-    pub fn to_json(&self) -> String {
+    /// Returns its text, in the one form in which it is written.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for what has no JSON form.
+    pub fn to_json(&self) -> Result<String> {
         pretty(self)
     }
 
@@ -274,7 +277,7 @@ mod tests {
     fn a_sidecar_has_one_form() {
         let odd = r#"{"customMetadata":{"z":"\"ü\u0000\n","originalFilename":"","日本":"語"},"contentType":"image/png"}"#;
         let sidecar = Sidecar::parse(odd.as_bytes()).unwrap();
-        let json = sidecar.to_json();
+        let json = sidecar.to_json().unwrap();
         assert_eq!(
             json,
             "{\n  \"contentType\": \"image/png\",\n  \"customMetadata\": {\n    \"originalFilename\": \"\",\n    \
@@ -284,7 +287,7 @@ mod tests {
         for empty in ["{}", " {}\n", r#"{"customMetadata": {}}"#] {
             let sidecar = Sidecar::parse(empty.as_bytes()).unwrap();
             assert!(sidecar.is_empty());
-            assert_eq!(sidecar.to_json(), "{}\n");
+            assert_eq!(sidecar.to_json().unwrap(), "{}\n");
         }
     }
 

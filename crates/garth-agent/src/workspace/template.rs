@@ -83,8 +83,10 @@ impl Workspace<'_> {
     }
 
     async fn init_once(&self, options: &Init) -> Result<Initialized> {
-        let settings =
-            pretty(&Settings { time_zone: Some(options.time_zone.name().to_owned()), ..Settings::default() });
+        let settings = pretty(&Settings {
+            time_zone: Some(options.time_zone.name().to_owned()),
+            ..Settings::default()
+        })?;
         let files = FILES.into_iter().chain([(SETTINGS, settings.as_str()), (BOOTSTRAP, texts::BOOTSTRAP)]);
         let (mut made, mut kept) = (Vec::new(), Vec::new());
         for (name, text) in files {

@@ -354,6 +354,6 @@ fn a_meta_without_what_is_set_is_as_others_write_it() {
         "updated_at":"2025-03-17T11:30:00Z","version":3,"tags":["user-profile","verified"]}"#;
     let meta = Meta::parse(text.as_bytes()).unwrap();
     assert_eq!((meta.version, meta.status, meta.tags.len()), (3, Status::Active, 2));
-    let written: serde_json::Value = serde_json::from_str(&meta.to_json()).unwrap();
+    let written: serde_json::Value = serde_json::from_str(&meta.to_json().unwrap()).unwrap();
     assert_eq!(written, serde_json::from_str::<serde_json::Value>(text).unwrap());
 }

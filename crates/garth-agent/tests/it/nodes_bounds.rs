@@ -35,7 +35,7 @@ fn wide_edge(from: &Uri, to: &Uri) -> String {
         r#"[{{"from_uri":"{from}","to_uri":"{to}","relation_type":"about","weight":0.5,"reason":"{reason}"}}]"#
     );
     let edges: Vec<Edge> = edge::parse(text.as_bytes()).unwrap();
-    edge::to_json(&edges)
+    edge::to_json(&edges).unwrap()
 }
 
 #[tokio::test]
@@ -59,7 +59,7 @@ async fn a_page_of_nodes_ends_with_its_bytes_and_the_next_goes_on() {
     let fs = account();
     heavy(&*fs, 10, ".meta.json", |uri| {
         let meta = garth::agent::node::Meta::new(uri, Env::system().now());
-        meta.to_json().replacen('{', &format!("{{\"note\": \"{}\",", "n".repeat(900_000)), 1)
+        meta.to_json().unwrap().replacen('{', &format!("{{\"note\": \"{}\",", "n".repeat(900_000)), 1)
     })
     .await;
     let (mut list, mut pages) = (List::new(Prefix::Account), Vec::new());

@@ -357,7 +357,7 @@ async fn a_writer_that_pauses_between_files_is_never_broken() {
     fs.mkdir_all(&coffee().dir()).await.unwrap();
     let pending = Meta { status: Status::Pending, ..Meta::new(&coffee(), Timestamp(0)) };
     let files = [
-        (".meta.json", pending.to_json()),
+        (".meta.json", pending.to_json().unwrap()),
         ("content.md", "Black.\n".to_owned()),
         (".relations.json", "[]\n".to_owned()),
         (".abstract.md", "Hers\n".to_owned()),
@@ -555,7 +555,7 @@ async fn a_move_that_is_claimed_of_another_owners_node_takes_no_edges_along() {
     set_meta(&fs, &a, |meta| meta["uri"] = of_bob.to_string().into()).await;
     let payload = garth::agent::node::event::Payload { new_uri: Some(b.to_string()), ..Default::default() };
     let event = Event::new(&env, EventType::MoveContext, &of_bob.to_string(), payload).unwrap();
-    fs.write(b.file(&format!(".outbox/{}.json", event.event_id)), event.to_json()).await.unwrap();
+    fs.write(b.file(&format!(".outbox/{}.json", event.event_id)), event.to_json().unwrap()).await.unwrap();
     fs.remove(b.file(".outbox/.done")).await.unwrap();
     clock.advance(Duration::from_secs(120));
     let report = repaired(&fs).await;
@@ -573,7 +573,7 @@ async fn a_writer_that_pauses_beside_one_who_follows_is_never_broken() {
     let pending = Meta { status: Status::Pending, ..Meta::new(&coffee(), Timestamp(0)) };
     let files = [
         ("content.md", "Black.\n".to_owned()),
-        (".meta.json", pending.to_json()),
+        (".meta.json", pending.to_json().unwrap()),
         (".relations.json", "[]\n".to_owned()),
         (".abstract.md", "Hers\n".to_owned()),
         (".overview.md", "Black\n".to_owned()),

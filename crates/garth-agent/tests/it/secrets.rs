@@ -136,7 +136,7 @@ impl Sink for Told {
     }
 
     async fn deliver(&self, event: &Event) -> Result<(), SinkError> {
-        self.0.lock().unwrap().push(event.to_json());
+        self.0.lock().unwrap().push(event.to_json().unwrap());
         Ok(())
     }
 }

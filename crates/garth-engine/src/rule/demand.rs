@@ -129,7 +129,8 @@ impl Demand {
             }
             Self::AppendOnly | Self::NotInSessions | Self::NotSearchable => Terms::default(),
         };
-        serde_json::to_string(&terms).unwrap_or_default()
+        // What is kept and hashed of a rule is this text: an empty one would make different rules the same.
+        serde_json::to_string(&terms).expect("terms are numbers, texts and JSON, so they have a JSON form")
     }
 
     /// Reads a demand from its name and terms.

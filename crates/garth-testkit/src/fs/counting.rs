@@ -49,12 +49,17 @@ impl Counting {
 #[async_trait]
 impl FileSystem for Counting {
     forward_filesystem!(inner: capabilities head open_version history changes wait confined lowering
-        snapshots search find stage commit committed sync);
+        snapshots search stage commit committed sync);
 
     async fn stat(&self, at: &At) -> Result<Entry> {
         self.called();
         self.add(1);
         self.inner.stat(at).await
+    }
+
+    async fn find(&self, query: &FindQuery) -> Result<FindAnswer> {
+        self.called();
+        self.inner.find(query).await
     }
 
     async fn stat_first(&self, places: [&At; 2]) -> (usize, Result<Entry>) {

@@ -83,7 +83,7 @@ impl Nodes<'_> {
                         Payload::default(),
                     )?;
                     ops.extend(outlive(&uri, events.iter().rev()));
-                    ops.push(write_event_of_account(&Event { event_id: id.to_owned(), ..new }));
+                    ops.push(write_event_of_account(&Event { event_id: id.to_owned(), ..new })?);
                 }
             }
             None if is_told => {}

@@ -74,25 +74,27 @@ impl Nodes<'_> {
             ops.push(Op::remove_tree(uri.file(OUTBOX)).if_exists());
         }
         let texts = [(ABSTRACT, &mend.brief), (OVERVIEW, &mend.overview)];
-        ops.extend(mend.edges.as_ref().map(|edges| Op::write(uri.file(RELATIONS), edge::to_json(edges))));
+        if let Some(edges) = &mend.edges {
+            ops.push(Op::write(uri.file(RELATIONS), edge::to_json(edges)?));
+        }
         for (name, text) in texts {
             ops.extend(text.as_ref().map(|text| Op::write(uri.file(name), format!("{text}\n"))));
         }
         // the meta is what tells where it came from: that is noted before
         if let Some(old) = &mend.moved_from {
             let payload = Payload { new_uri: Some(uri.to_string()), ..Payload::default() };
-            ops.push(write_event(uri, &Event::new(&self.env, EventType::MoveContext, old, payload)?));
+            ops.push(write_event(uri, &Event::new(&self.env, EventType::MoveContext, old, payload)?)?);
         }
         if let Some(meta) = &mend.meta {
-            ops.push(Op::write(uri.file(META), meta.to_json()));
+            ops.push(Op::write(uri.file(META), meta.to_json()?));
         }
         let known = mend.meta.clone().or_else(|| found.state.known());
         if let (Some([brief, overview, content]), Some(meta)) = (&mend.upsert, known) {
             let event = upsert(&self.env, uri, &meta, [brief, overview, content])?;
-            ops.push(write_event(uri, &event));
+            ops.push(write_event(uri, &event)?);
         }
         if let Some(edges) = &mend.tell_edges {
-            ops.push(write_event(uri, &upsert_relation(&self.env, uri, edges)?));
+            ops.push(write_event(uri, &upsert_relation(&self.env, uri, edges)?)?);
         }
         let to = uri.to_string();
         for old in &mend.dangling {
@@ -113,7 +115,7 @@ impl Nodes<'_> {
         let (uri, state) = (&found.state.uri, &found.state);
         let event = Event::new(&self.env, EventType::DeleteContext, &uri.to_string(), Payload::default())?;
         ops.extend(outlive(uri, around.events.iter().rev()));
-        ops.push(write_event_of_account(&event));
+        ops.push(write_event_of_account(&event)?);
         self.rewrite(uri, &Incoming::Removed, ops, conditions).await?;
         let files = [(RELATIONS, &state.relations), (ABSTRACT, &state.brief), (OVERVIEW, &state.overview)];
         for (name, _) in files.iter().filter(|(_, file)| file.is_some()) {

@@ -114,7 +114,7 @@ impl Nodes<'_> {
             Event::new(&self.env, EventType::DeleteContext, &uri.to_string(), Payload::default())?;
         event.next_attempt_at = not_before.map(|time| time.to_rfc3339());
         let mut conditions = State::read(self.fs, uri).await?.unchanged();
-        let mut ops = vec![write_event_of_account(&event)];
+        let mut ops = vec![write_event_of_account(&event)?];
         self.rewrite(uri, &Incoming::Removed, &mut ops, &mut conditions).await?;
         let message = format!("repair {uri}: deleted");
         self.fs.commit(self.batch(ops, conditions).message(message).visible()).await?;

@@ -12,7 +12,7 @@ use crate::session::log::source::{Resolved, Source, What};
 use crate::session::render::flat;
 use crate::session::store::files::{BLOBS, DEDUPED, Log};
 use crate::retry::retry;
-use crate::small_file::{File, as_read, read_all, sha256};
+use crate::small_file::{File, as_read, line, read_all, sha256};
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{Op, Precondition};
 
@@ -42,8 +42,8 @@ pub(crate) fn parse_index(text: &str) -> Vec<Deduped> {
 }
 
 /// Returns the text of an index.
-pub(crate) fn index_text(index: &[Deduped]) -> String {
-    index.iter().map(|entry| serde_json::to_string(entry).unwrap_or_default() + "\n").collect()
+pub(crate) fn index_text(index: &[Deduped]) -> Result<String> {
+    index.iter().map(line).collect()
 }
 
 impl Sessions<'_> {
@@ -87,7 +87,7 @@ impl Sessions<'_> {
         }
         // as all of the sources leave them
         let found: Vec<Deduped> = found.iter().filter_map(|at| index.get(*at).cloned()).collect();
-        let text = index_text(&index);
+        let text = index_text(&index)?;
         if text.len() > MAX_INDEX {
             let message = format!("{DEDUPED}: has at most {MAX_INDEX} bytes; collect first");
             return Err(Error::new(ErrorKind::TooLarge, message));

@@ -148,7 +148,7 @@ impl Sessions<'_> {
             tokens,
             cut: false,
         };
-        Ok((entry, pretty(&chunk).into_bytes()))
+        Ok((entry, pretty(&chunk)?.into_bytes()))
     }
 
     /// Returns the entry of a result that a pack cuts, and its chunk, a reference to the whole.
@@ -156,7 +156,7 @@ impl Sessions<'_> {
         &self,
         line: &crate::session::log::lines::Line,
         summary: String,
-    ) -> (Swapped, Vec<u8>) {
+    ) -> Result<(Swapped, Vec<u8>)> {
         let hash = sha256(line.text.as_bytes());
         let range = format!("{0}-{0}", line.number);
         let id = id_in(&line.text);
@@ -178,7 +178,7 @@ impl Sessions<'_> {
             tokens: line.text.len() as u64 / 4,
             cut: true,
         };
-        (entry, pretty(&chunk).into_bytes())
+        Ok((entry, pretty(&chunk)?.into_bytes()))
     }
 
     /// Returns the writes of new chunks, and of the index with their entries.
@@ -202,7 +202,7 @@ impl Sessions<'_> {
                 }
             }
         }
-        let text: String = index.iter().map(Swapped::line).collect();
+        let text = index.iter().map(Swapped::line).collect::<Result<String>>()?;
         if text.len() > MAX_INDEX {
             let message = format!("{SWAPPED}: has at most {MAX_INDEX} bytes; swap something in, or collect");
             return Err(Error::new(ErrorKind::TooLarge, message));

@@ -139,7 +139,7 @@ impl Sessions<'_> {
     pub(crate) fn meta_op(&self, session: &str, meta: &Meta) -> Result<Op> {
         let path = self.file(session, META)?;
         let attrs = self.marked(&path, meta.finished_at.is_some().then(|| self.env.now()));
-        Ok(Op::write(path, meta.to_json()).with_attrs(attrs))
+        Ok(Op::write(path, meta.to_json()?).with_attrs(attrs))
     }
 
     /// Returns the policy of a session, and its file.

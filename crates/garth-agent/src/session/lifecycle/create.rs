@@ -139,7 +139,7 @@ impl Sessions<'_> {
             (CREATED_AT, format!("{now}\n")),
             (UPDATED_AT, format!("{now}\n")),
             (PACK, format!("{pack:#}\n")),
-            (META, meta.to_json()),
+            (META, meta.to_json()?),
         ];
         let files = EMPTY.into_iter().map(|name| (name, String::new())).chain(with_text);
         let (names, texts): (Vec<_>, Vec<_>) = files.unzip();

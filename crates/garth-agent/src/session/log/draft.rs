@@ -142,7 +142,7 @@ impl Draft {
         let mut line = String::from("{");
         for name in names {
             let comma = if line.len() > 1 { "," } else { "" };
-            let name_json = serde_json::to_string(name).unwrap_or_default();
+            let name_json = serde_json::Value::from(name);
             line.push_str(&format!("{comma}{name_json}:{}", self.raw(name).unwrap_or("null")));
         }
         line + "}"

@@ -304,8 +304,8 @@ impl Sessions<'_> {
         let is_long = |(_, text): &&(Line, String)| text.len() as u64 > 2 * LEAST_SHOWN;
         let results: Vec<_> =
             results.iter().filter(is_long).filter(|(line, _)| due.is_whole(line.number)).collect();
-        let swaps: Cuts =
-            results.iter().map(|(line, text)| self.swap_of_cut(line, summary_of(line, text))).collect();
+        let swaps = results.iter().map(|(line, text)| self.swap_of_cut(line, summary_of(line, text)));
+        let swaps = swaps.collect::<Result<Cuts>>()?;
         let cut = |at: usize, shown: u64| Cut {
             line: results[at].0.number,
             swap: swaps[at].0.id.clone(),

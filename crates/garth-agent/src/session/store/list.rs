@@ -94,7 +94,7 @@ impl Sessions<'_> {
                 if list.state.is_some_and(|state| state != found.state) {
                     continue;
                 }
-                bytes += found.meta.to_json().len();
+                bytes += found.meta.to_json()?.len();
                 let name = found.name.clone();
                 items.push(found);
                 if items.len() == list.limit || bytes >= MAX_PAGE_BYTES {

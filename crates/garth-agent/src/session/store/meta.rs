@@ -163,7 +163,10 @@ impl Meta {
     }
 
     /// Returns the text of `meta.json`.
-    pub fn to_json(&self) -> String {
+    ///
+    /// # Errors
+    /// `InvalidArgument` for what has no JSON form.
+    pub fn to_json(&self) -> Result<String> {
         pretty(self)
     }
 }

@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use serde::{Deserialize, Serialize};
 
 use super::files::Log;
+use garth_engine::error::Result;
 
 /// An entry of the index.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,8 +39,8 @@ impl Swapped {
         Some(lines).filter(|_| self.source == Log::Messages.file())
     }
 
-    pub(crate) fn line(&self) -> String {
-        serde_json::to_string(self).unwrap_or_default() + "\n"
+    pub(crate) fn line(&self) -> Result<String> {
+        crate::small_file::line(self)
     }
 }
 

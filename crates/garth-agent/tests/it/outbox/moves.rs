@@ -96,7 +96,7 @@ async fn what_is_being_told_of_a_node_ends_before_its_move_to_another_owner_is_t
     let mut event = Event::parse(&home.fs.read_file(&at).await.unwrap()).unwrap();
     event.status = EventStatus::Processing;
     event.lease_until = Some(home.env.now().plus_seconds(60).to_rfc3339());
-    home.fs.write(&at, event.to_json()).await.unwrap();
+    home.fs.write(&at, event.to_json().unwrap()).await.unwrap();
     nodes.move_to(&uri("a"), &to).await.unwrap();
     assert_eq!((home.run().await.finished, home.sink.taken()), (0, vec![]), "it is held");
     home.clock.advance(Duration::from_secs(61));
@@ -127,7 +127,7 @@ async fn an_event_that_speaks_for_another_owner_is_not_carried_out_of_the_direct
             let event = Event::new(&home.env, kind, &of_bob.to_string(), payload).unwrap();
             let event = Event { status, ..event };
             let at = uri(slug).file(&format!(".outbox/{}.json", event.event_id));
-            home.fs.write(at, event.to_json()).await.unwrap();
+            home.fs.write(at, event.to_json().unwrap()).await.unwrap();
         }
     };
     forge("a").await;

@@ -59,7 +59,7 @@ impl Export<'_, '_> {
             return Err(Failure::Host(path, io::Error::new(io::ErrorKind::AlreadyExists, message)));
         }
         self.sidecars.names.insert(name.clone());
-        let json = sidecar.to_json();
+        let json = sidecar.to_json()?;
         let same = there.as_ref().filter(|there| there.is_file() && there.len() == json.len() as u64);
         if same.is_some() && content(&path).map_err(Failure::host(&path))? == json.as_bytes() {
             return Ok(None);

@@ -6,6 +6,7 @@ use std::fmt;
 use sha2::{Digest, Sha256};
 
 use super::layers::BASE;
+use crate::error::{Error, Result};
 use crate::model::{Attributes, Entry, Seq, VersionId, hex};
 use crate::path::TreePath;
 
@@ -34,8 +35,8 @@ impl Was {
 
 /// What is noted on a directory that is copied up: its attributes, and where that was, since it may be
 /// renamed.
-pub(super) fn copied(path: &TreePath, entry: &Entry) -> String {
-    format!("{} {path}", digest(entry))
+pub(super) fn copied(path: &TreePath, entry: &Entry) -> Result<String> {
+    Ok(format!("{} {path}", digest(entry)?))
 }
 
 /// The digest of the attributes of a directory that was copied up at this path.
@@ -48,9 +49,14 @@ fn note(entry: &Entry) -> Option<&str> {
     std::str::from_utf8(entry.attributes.xattrs.get(BASE)?).ok()
 }
 
-/// Stands for mode, owner and attributes of a directory. Its times change with the names in it.
-pub(super) fn digest(entry: &Entry) -> String {
+/// Returns a digest of the mode, owner and attributes of a directory. Its times are left out: they change with
+/// the names in it.
+///
+/// # Errors
+/// `InvalidArgument` for attributes that have no JSON form: without one, all of them would have one digest.
+pub(super) fn digest(entry: &Entry) -> Result<String> {
     let attributes = entry.attributes.clone().copied_over(&Attributes::default());
-    let text = serde_json::to_vec(&(entry.mode, entry.uid, entry.gid, attributes)).unwrap_or_default();
-    hex(&Sha256::digest(text)[..16])
+    let text = serde_json::to_vec(&(entry.mode, entry.uid, entry.gid, attributes))
+        .map_err(|error| Error::invalid(format!("the attributes have no JSON form: {error}")))?;
+    Ok(hex(&Sha256::digest(text)[..16]))
 }

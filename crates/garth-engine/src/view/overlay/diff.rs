@@ -99,7 +99,10 @@ impl Overlay {
             return Ok(Some(Change::Replaced));
         }
         if shown.is_dir() {
-            let was = matches!(&place.base, Base::Directory(was) if *was == digest(shown));
+            let was = match &place.base {
+                Base::Directory(was) => *was == digest(shown)?,
+                _ => false,
+            };
             return Ok(if was { None } else { attributes(shown, below).map(Change::Attributes) });
         }
         // one of several names is the same only if all of them are

@@ -117,7 +117,7 @@ impl Overlay {
     async fn bring_directory(&self, path: &TreePath, entry: &Entry, changed: &mut Changed) -> Result<()> {
         let at = self.tree(path)?;
         changed.assumptions.push((At::Path(at.clone()), Precondition::Absent));
-        let attrs = carried(entry).xattr(BASE, copied(path, entry));
+        let attrs = carried(entry).xattr(BASE, copied(path, entry)?);
         changed.ops.push(match path.is_root() {
             // it has a number of its own, and may lie in directories that nothing has made
             true => Op::mkdir(at).with_attrs(attrs).with_parents(),

@@ -30,7 +30,7 @@ pub(super) async fn write(
 ) -> garth_engine::Result<Seq> {
     let event = event(random, uri, other)?;
     let at = uri.file(&format!(".outbox/{}.json", event.event_id));
-    let written = fs.apply(Op::write(at, event.to_json()).with_parents()).await?;
+    let written = fs.apply(Op::write(at, event.to_json()?).with_parents()).await?;
     Ok(written.0.seq)
 }
 
@@ -108,7 +108,7 @@ impl Sink for Told {
         let is_own = |uri: &String| OWNERS.iter().any(|owner| uri.starts_with(owner));
         let about = uris.chain(records).chain(edges);
         let (own, others): (Vec<&String>, Vec<&String>) = about.partition(|uri| is_own(uri));
-        let text = event.to_json();
+        let text = event.to_json().unwrap_or_else(|error| error.to_string());
         // nothing of others beside one's own, and nothing of one's own about others
         let is_wrong = match (own.is_empty(), others.is_empty()) {
             (_, true) => text.contains(CANARY),

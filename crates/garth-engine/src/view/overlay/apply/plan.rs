@@ -117,7 +117,7 @@ impl<'a> Planner<'a> {
             Base::Since(seq) => Some(*seq),
             Base::Nothing | Base::Directory(_) => None,
         };
-        let mut is_conflict = self.is_conflict(place);
+        let mut is_conflict = self.is_conflict(place)?;
         let goes = matches!(change, Change::Removed | Change::Replaced);
         if let Some(lower) = place.lower.as_ref().filter(|lower| goes && lower.is_dir()) {
             is_conflict |= self.removal(path, lower, since).await?;
@@ -156,17 +156,17 @@ impl<'a> Planner<'a> {
         self.change(place, change).await
     }
 
-    /// Whether the lower tree has something else at a place than the overlay knew.
-    fn is_conflict(&self, place: &Place) -> bool {
+    /// Returns true if the lower tree has something else at a place than the overlay knew.
+    fn is_conflict(&self, place: &Place) -> Result<bool> {
         let log = self.lower.capabilities(&place.path).log;
-        match (&place.base, &place.lower) {
+        Ok(match (&place.base, &place.lower) {
             (Base::Nothing, lower) => lower.is_some(),
             (Base::Was(was), Some(lower)) => lower.version != was.version,
             (Base::Was(_) | Base::Directory(_), None) => true,
             (Base::Since(seq), Some(lower)) => log && lower.version.seq > *seq,
             (Base::Since(_), None) => false,
-            (Base::Directory(was), Some(lower)) => !lower.is_dir() || digest(lower) != *was,
-        }
+            (Base::Directory(was), Some(lower)) => !lower.is_dir() || digest(lower)? != *was,
+        })
     }
 
     /// Holds a directory with all that is below it, as it goes. Tells whether something there is newer.
