@@ -108,6 +108,17 @@ impl App {
         Ok(AuthoredTree { fs, author: self.author(), unmade })
     }
 
+    /// Returns the tree to work on; for a change also one that the change makes.
+    pub(crate) async fn tree_for(&self, changes: bool) -> Result<AuthoredTree> {
+        if changes { self.tree_or_new().await } else { self.tree().await }
+    }
+
+    /// Returns the chosen account; for a change also in a data folder that the change makes.
+    pub(crate) async fn account_for(&self, changes: bool) -> Result<Arc<dyn AccountStore>> {
+        let data_dir = if changes { self.data_dir_of_account().await? } else { self.data_dir()? };
+        self.account_of(&data_dir).await
+    }
+
     /// Where changes of ephemeral skills go, for this run.
     fn scratch(&self) -> Arc<dyn FileSystem> {
         Arc::clone(

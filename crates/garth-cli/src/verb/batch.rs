@@ -93,7 +93,7 @@ impl Batch {
         }
         let only_checks = steps.iter().all(|step| matches!(step.line, Line::Check { .. }));
         let makes = steps.iter().any(|step| step.line.makes());
-        let tree = if makes { app.tree_or_new().await? } else { app.tree().await? };
+        let tree = app.tree_for(makes).await?;
         let done = app.commit(&tree, &self.commit, async || {
             let mut plan = Plan::default();
             for (path, version) in &self.if_version {

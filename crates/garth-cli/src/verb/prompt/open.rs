@@ -55,7 +55,7 @@ pub(crate) async fn open(app: &App, changes: bool) -> Result<Open> {
     if let Some(session) = &args.session {
         author = author.with_session(session);
     }
-    let tree = if changes { app.tree_or_new().await? } else { app.tree().await? };
+    let tree = app.tree_for(changes).await?;
     let (agent, session) = (app.global.agent.clone(), args.session.clone());
     Ok(Open { fs: tree.fs, agent, user, session, env: app.env.clone(), author })
 }

@@ -67,15 +67,11 @@ pub(crate) async fn open(app: &App, changes: bool) -> Result<Open> {
     }
     let (fs, only) = match Place::of(&app.global)? {
         Place::Chat { who, .. } => {
-            let data_dir = if changes { app.data_dir_of_account().await? } else { app.data_dir()? };
-            let store = app.account_of(&data_dir).await?;
+            let store = app.account_for(changes).await?;
             let reach = AgentTree::new(&*store, who).create(changes).sessions().await?;
             (reach.fs, reach.only)
         }
-        Place::Account { .. } | Place::Overlay { .. } => {
-            let tree = if changes { app.tree_or_new().await? } else { app.tree().await? };
-            (tree.fs, None)
-        }
+        Place::Account { .. } | Place::Overlay { .. } => (app.tree_for(changes).await?.fs, None),
     };
     Ok(Open { fs, only, user, agent, env, author })
 }
