@@ -1,6 +1,6 @@
 //! What a prompt is made of, read at one moment: two directories of skills, and all files at once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use crate::session::{Meta, Sessions};
 use crate::small_file::{File, read_with_seq};
@@ -79,67 +79,76 @@ impl Files {
     ) -> Result<Self> {
         let own = in_directory(fs, workspace.file("skills")?).await?;
         let skills = [own, in_directory(fs, TreePath::parse("/skills")?).await?];
-        let mut paths = vec![workspace.file(SETTINGS)?, workspace.file(FRAGMENTS)?];
-        for (_, name) in FILES {
-            paths.push(workspace.file(name)?);
-        }
+        let (settings, fragments) = (workspace.file(SETTINGS)?, workspace.file(FRAGMENTS)?);
+        let sections = FILES.into_iter().map(|(section, name)| Ok((section, workspace.file(name)?)));
+        let sections = sections.collect::<Result<Vec<_>>>()?;
         // today and yesterday in every time zone: which is the agent's is not known yet
         let utc = Zone::default().day(time);
         let days = [utc.before().before(), utc.before(), utc, utc.after()];
-        for day in days {
-            paths.push(workspace.day_file(day)?);
-        }
-        for (path, _) in skills.iter().flatten() {
-            paths.push(path.clone());
-        }
-        if let Some((user, session)) = session {
-            let sessions = Sessions::new(fs, user, &workspace.agent, workspace.env.clone())?;
-            paths.push(TreePath::from_row(sessions.directory(session)?.key(), "meta.json"));
-        }
+        let days = days.into_iter().map(|day| workspace.day_file(day)).collect::<Result<Vec<_>>>()?;
+        let meta_file = match session {
+            Some((user, session)) => {
+                let sessions = Sessions::new(fs, user, &workspace.agent, workspace.env.clone())?;
+                Some(TreePath::from_row(sessions.directory(session)?.key(), "meta.json"))
+            }
+            None => None,
+        };
+        let paths: Vec<TreePath> = [&settings, &fragments]
+            .into_iter()
+            .chain(sections.iter().map(|(_, path)| path))
+            .chain(&days)
+            .chain(skills.iter().flatten().map(|(path, _)| path))
+            .chain(&meta_file)
+            .cloned()
+            .collect();
         let (seq, files) = read_with_seq(fs, &paths, MAX_FILE, MAX_READ).await?;
         let is_gone = |file: &File| file.expires_at.is_some_and(|end| read_at.is_some_and(|at| end <= at));
-        let files = files.into_iter().map(|file| file.filter(|file| !is_gone(file)));
-        let mut files = paths.into_iter().zip(files);
-        let settings = Settings::of(files.next().and_then(|(_, file)| file).as_ref())?;
+        let mut files: HashMap<TreePath, File> =
+            paths.into_iter().zip(files).filter_map(|(path, file)| Some((path, file?))).collect();
+        files.retain(|_, file| !is_gone(file));
+        let settings = Settings::of(files.remove(&settings).as_ref())?;
         let zone = settings.zone()?;
-        let fragments = files.next().and_then(|(path, file)| text(path, file)).transpose()?;
+        let fragments = text(fragments, &mut files)?;
         let mut texts = BTreeMap::new();
-        for ((name, _), (path, file)) in FILES.into_iter().zip(&mut files) {
-            if let Some(text) = text(path, file) {
-                texts.insert(name, text?);
-            }
+        for (section, path) in sections {
+            texts.extend(text(path, &mut files)?.map(|text| (section, text)));
         }
-        let mut of_days: BTreeMap<Day, _> = days.into_iter().zip(files.by_ref().take(days.len())).collect();
         let today = zone.day(time);
-        let [yesterday, today] = [today.before(), today].map(|day| (day, of_days.remove(&day)));
-        let days = [daily(workspace, fs, yesterday).await?, daily(workspace, fs, today).await?];
+        let days = [
+            daily(workspace, fs, today.before(), &mut files).await?,
+            daily(workspace, fs, today, &mut files).await?,
+        ];
         let skills = skills.map(|some| {
-            let files = files.by_ref().take(some.len());
-            let text = |file: Option<File>| Some(file?.text()?.to_owned());
-            let found = some.into_iter().zip(files).filter(|(_, (_, file))| file.is_some());
-            found.map(|((_, directory), (_, file))| (directory, text(file))).collect()
+            let found = some.into_iter().filter_map(|(path, directory)| {
+                let file = files.remove(&path)?;
+                Some((directory, file.text().map(str::to_owned)))
+            });
+            found.collect()
         });
-        let session = match (session, files.next()) {
-            (Some((_, name)), Some((_, file))) => Some(meta(name, file)?),
+        let session = match (session, meta_file) {
+            (Some((_, name)), Some(path)) => Some(meta(name, files.remove(&path))?),
             _ => None,
         };
         Ok(Self { seq, settings, zone, texts, fragments, days, session, skills })
     }
 }
 
-fn text(path: TreePath, file: Option<File>) -> Option<Result<Text>> {
-    let file = file?;
-    let text = text_of(&path, &file).map(str::to_owned);
-    Some(text.map(|text| Text { path, file, text }))
+/// Takes a file that is there out of those that were read, with its text.
+fn text(path: TreePath, files: &mut HashMap<TreePath, File>) -> Result<Option<Text>> {
+    let Some(file) = files.remove(&path) else { return Ok(None) };
+    let text = text_of(&path, &file)?.to_owned();
+    Ok(Some(Text { path, file, text }))
 }
 
+/// Takes the memory of a day out of the files that were read.
 async fn daily(
     workspace: &Workspace<'_>,
     fs: &dyn FileSystem,
-    (day, found): (Day, Option<(TreePath, Option<File>)>),
+    day: Day,
+    files: &mut HashMap<TreePath, File>,
 ) -> Result<Daily> {
-    let (path, file) = found.map_or_else(|| workspace.day_file(day).map(|path| (path, None)), Ok)?;
-    let file = match file {
+    let path = workspace.day_file(day)?;
+    let file = match files.remove(&path) {
         Some(file) => {
             let parts = daily::parts(fs, &path, &file).await?;
             Some((file, parts))
