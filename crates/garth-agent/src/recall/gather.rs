@@ -1,8 +1,9 @@
 //! Which nodes and files may be shown for a question, and what of each there is to show.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
+use std::iter;
 
-use super::read::{Found, Shown};
+use super::read::{Found, Shown, Wanted, wanted_of_file, wanted_of_node};
 use super::{FITS, Recall, Recaller};
 use crate::node::{ABSTRACT, Level, META, OUTBOX, OVERVIEW, RELATIONS, Uri, text_of};
 use crate::small_file::is_no_file;
@@ -15,6 +16,8 @@ use garth_engine::text::question::Question;
 pub(super) const HITS: usize = 200;
 /// Nodes and files that are read to see whether they may be shown, and to show them: about 80 KiB of each.
 const READ: usize = 100;
+/// Nodes and files that are read together: what one answer holds of them, and few that are not needed.
+const AHEAD: usize = 16;
 /// What has less of the question than this share of the best is left out.
 const BESIDE: f64 = 0.4;
 
@@ -81,21 +84,32 @@ impl Recaller<'_> {
         };
         let time = asked.valid_at.unwrap_or(now);
         let nodes_alone = asked.valid_at.is_some() || past.is_some();
-        let mut read = 0;
-        for source in self.sources(found.hits) {
+        let is_left_out = |source: &Source| source.node.is_none() && nodes_alone;
+        let (mut read, mut ahead) = (0, VecDeque::new());
+        let mut sources = VecDeque::from(self.sources(found.hits));
+        while let Some(source) = sources.pop_front() {
             let least = gathered.best.map_or(0.0, |best| FITS.max(best * BESIDE));
             if gathered.candidates.len() == asked.limit || read == READ || source.score < least {
                 gathered.more |= source.score >= least;
                 break;
             }
-            if source.node.is_none() && nodes_alone {
+            if is_left_out(&source) {
                 continue;
             }
+            if ahead.is_empty() {
+                // `least` only grows, so that the answers stay in step with the sources until the end.
+                let due = AHEAD.min(asked.limit - gathered.candidates.len()).min(READ - read);
+                let next = iter::once(&source).chain(&sources).filter(|source| !is_left_out(source));
+                let next = next.take_while(|source| source.score >= least).take(due);
+                let wanted: Vec<_> = next.map(|source| source.wanted(question)).collect();
+                ahead.extend(super::read::fetched(fs, &wanted).await?);
+            }
+            let Some(answers) = ahead.pop_front() else { break };
             read += 1;
             let found = Found { hits: &source.hits, question };
             let candidate = match &source.node {
-                Some(uri) => super::read::node(fs, uri, &source.path, time, &found).await,
-                None => super::read::file(fs, &source.path, &found).await,
+                Some(uri) => super::read::node(uri, &source.path, time, &found, answers),
+                None => super::read::file(&source.path, &found, answers),
             };
             let Some(parts) = gone(candidate)? else { continue };
             gathered.best = Some(gathered.best.unwrap_or(source.score));
@@ -142,6 +156,15 @@ impl Recaller<'_> {
 }
 
 impl Source {
+    /// Returns the parts of its files that are read to show it.
+    fn wanted(&self, question: &Question) -> Wanted {
+        let found = Found { hits: &self.hits, question };
+        match &self.node {
+            Some(uri) => wanted_of_node(uri, &self.path, &found),
+            None => wanted_of_file(&self.path, &found),
+        }
+    }
+
     fn candidate(self, parts: super::read::Parts) -> Candidate {
         let name = |hit: &Hit| hit.path.name().unwrap_or_default().to_owned();
         let source = match &self.node {

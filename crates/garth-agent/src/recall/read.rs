@@ -48,34 +48,45 @@ pub(super) struct Parts {
     pub(super) excerpt: Option<Shown>,
 }
 
-/// A node in this directory, if it is there and was true at that time.
-pub(super) async fn node(
-    fs: &dyn FileSystem,
+/// Parts of the files of one source to read.
+pub(super) type Wanted = Vec<(At, ByteRange)>;
+
+/// Answers to the parts of one source, in their order. They are all of one moment.
+pub(super) struct Answers(std::vec::IntoIter<Result<(Entry, bytes::Bytes)>>);
+
+impl Answers {
+    fn next(&mut self) -> Result<(Entry, bytes::Bytes)> {
+        self.0.next().unwrap_or_else(|| Err(Error::new(ErrorKind::Io, "an answer is missing")))
+    }
+}
+
+/// Returns the parts that [`node`] takes: meta, abstract, overview and the content.
+pub(super) fn wanted_of_node(uri: &Uri, dir: &TreePath, found: &Found<'_>) -> Wanted {
+    let file = |name: &str| TreePath::from_row(dir.key(), name);
+    let layer = ByteRange { offset: 0, length: LAYER };
+    let layers = [META, ABSTRACT, OVERVIEW].map(|name| (At::Path(file(name)), layer));
+    layers.into_iter().chain(content(&file(text_of(uri)), found.hit(Level::Content))).collect()
+}
+
+/// Returns what there is to show of a node in this directory, if it is there and was true at that time.
+pub(super) fn node(
     uri: &Uri,
     dir: &TreePath,
     time: Timestamp,
     found: &Found<'_>,
+    mut answers: Answers,
 ) -> Result<Option<Parts>> {
     let file = |name: &str| TreePath::from_row(dir.key(), name);
     let text = file(text_of(uri));
-    let layer = ByteRange { offset: 0, length: LAYER };
-    let mut wanted = vec![
-        (At::Path(file(META)), layer),
-        (At::Path(file(ABSTRACT)), layer),
-        (At::Path(file(OVERVIEW)), layer),
-    ];
     let hit = found.hit(Level::Content);
-    wanted.extend(content(&text, hit));
-    let mut read = fetched(fs, &wanted).await?.into_iter();
-    let mut next = || read.next().unwrap_or_else(|| Err(Error::new(ErrorKind::Io, "an answer is missing")));
-    let meta = next()?;
-    let [brief, overview] = [next(), next()].map(Result::ok);
+    let meta = answers.next()?;
+    let [brief, overview] = [answers.next(), answers.next()].map(Result::ok);
     let Ok(meta) = Meta::parse(&meta.1) else { return Ok(None) };
     if meta.status != Status::Active || !meta.is_valid_at(time) {
         return Ok(None);
     }
-    let start = next()?;
-    let around = hit.map(|hit| next().map(|read| (read, hit))).transpose()?;
+    let start = answers.next()?;
+    let around = hit.map(|hit| answers.next().map(|read| (read, hit))).transpose()?;
     let mut parts = of_content(&text, Some(Level::Content), start, around, found.question);
     let holds = |of: fn(&crate::node::Layers) -> &crate::node::Layer| {
         let Some(layers) = &meta.layers else { return true };
@@ -93,13 +104,16 @@ pub(super) async fn node(
     Ok(Some(parts.parts))
 }
 
-/// A file that is no node's.
-pub(super) async fn file(fs: &dyn FileSystem, path: &TreePath, found: &Found<'_>) -> Result<Option<Parts>> {
+/// Returns the parts that [`file`] takes.
+pub(super) fn wanted_of_file(path: &TreePath, found: &Found<'_>) -> Wanted {
+    content(path, found.hits.first().map(|(_, hit)| hit))
+}
+
+/// Returns what there is to show of a file that is no node's.
+pub(super) fn file(path: &TreePath, found: &Found<'_>, mut answers: Answers) -> Result<Option<Parts>> {
     let hit = found.hits.first().map(|(_, hit)| hit);
-    let mut read = fetched(fs, &content(path, hit)).await?.into_iter();
-    let mut next = || read.next().unwrap_or_else(|| Err(Error::new(ErrorKind::Io, "an answer is missing")));
-    let start = next()?;
-    let around = hit.map(|hit| next().map(|read| (read, hit))).transpose()?;
+    let start = answers.next()?;
+    let around = hit.map(|hit| answers.next().map(|read| (read, hit))).transpose()?;
     Ok(Some(of_content(path, None, start, around, found.question).parts))
 }
 
@@ -120,12 +134,22 @@ fn content(path: &TreePath, hit: Option<&Hit>) -> Vec<(At, ByteRange)> {
     [Some(start), around].into_iter().flatten().collect()
 }
 
-/// Reads parts of files at one moment: together they are far less than an answer holds.
-async fn fetched(
-    fs: &dyn FileSystem,
-    wanted: &[(At, ByteRange)],
-) -> Result<Vec<Result<(Entry, bytes::Bytes)>>> {
-    Ok(fs.fetch_many(wanted).await?.items)
+/// Reads the parts of several sources, those of one source at one moment: together they are far less than an
+/// answer holds. Returns the answers to each source.
+pub(super) async fn fetched(fs: &dyn FileSystem, wanted: &[Wanted]) -> Result<Vec<Answers>> {
+    let mut read = Vec::with_capacity(wanted.len());
+    while read.len() < wanted.len() {
+        let left = &wanted[read.len()..];
+        let mut answers = fs.fetch_many(&left.concat()).await?.items.into_iter();
+        // at least the first: with some of its answers missing it is refused, and not asked for without end
+        for (place, of_source) in left.iter().enumerate() {
+            if place > 0 && answers.len() < of_source.len() {
+                break;
+            }
+            read.push(Answers(answers.by_ref().take(of_source.len()).collect::<Vec<_>>().into_iter()));
+        }
+    }
+    Ok(read)
 }
 
 /// The checksum of what a text is without marks, where all of it was read.
