@@ -4,6 +4,7 @@ mod apply;
 mod base;
 mod cursor;
 mod diff;
+mod fetch;
 mod handles;
 mod layers;
 mod lowering;

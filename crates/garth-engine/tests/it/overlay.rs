@@ -129,6 +129,31 @@ async fn a_look_up_costs_at_most_one_more_of_each_layer_however_deep_it_is_and_w
 }
 
 #[tokio::test]
+async fn fetch_many_asks_each_layer_few_times() {
+    for one_store in [true, false] {
+        let layers = layers(one_store).await;
+        let [below, above] = [&layers.below, &layers.above].map(|fs| Arc::new(Counting::new(Arc::clone(fs))));
+        let tree = Overlay::open(below.clone(), above.clone()).await.unwrap();
+        tree.write("/d/a", "changed").await.unwrap();
+        tree.remove("/d/sub/b").await.unwrap();
+        tree.write("/new", "x").await.unwrap();
+        let paths =
+            ["/SKILL.md", "/d", "/d/a", "/d/a/x", "/d/sub/b", "/d/sub/b/x", "/d/none", "/none/at/all"];
+        let paths = paths.into_iter().chain(["/new", "/new/x", "/", "/link", "/SKILL.md"]);
+        let items: Vec<_> = paths.map(|path| (At::Path(p(path)), ByteRange::ALL)).collect();
+        let _ = (below.reads_since(), above.reads_since());
+        let answers = tree.fetch_many(&items).await.unwrap().items;
+        let [below, above] = [below.reads_since(), above.reads_since()];
+        assert!(below == 1 && above <= 6, "{above} above, {below} below");
+        assert_eq!(answers.len(), items.len());
+        for ((at, range), answer) in items.iter().zip(answers) {
+            let one = tree.fetch(at, *range).await;
+            assert_eq!(format!("{answer:?}"), format!("{one:?}"), "{at:?}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn what_is_below_shows_until_it_is_changed_and_stays_as_it_is() {
     for one_store in [true, false] {
         let layers = layers(one_store).await;

@@ -72,6 +72,21 @@ impl Overlay {
         Err(contended())
     }
 
+    /// Reads several nodes one after another: of one that is addressed by its number it takes more than one
+    /// read to know which layer has it.
+    async fn fetch_each(&self, items: &[(At, ByteRange)]) -> Vec<Result<(Entry, Bytes)>> {
+        let (mut answers, mut bytes) = (Vec::with_capacity(items.len()), 0);
+        for (at, range) in items {
+            let answer = self.fetch(at, *range).await;
+            bytes += answer.as_ref().map_or(0, |(entry, bytes)| bytes.len() + entry.attributes.bytes());
+            if bytes > MAX_READ && !answers.is_empty() {
+                break;
+            }
+            answers.push(answer);
+        }
+        answers
+    }
+
     /// The part of it that lies within some paths.
     pub(super) async fn part(&self, to: &Confinement) -> Result<Self> {
         let within = self.within.intersect(&to.within);
@@ -147,18 +162,18 @@ impl FileSystem for Overlay {
 
     async fn fetch_many(&self, items: &[(At, ByteRange)]) -> Result<Fetched> {
         check_items(items.len())?;
+        let paths = items.iter().map(|(at, range)| match at {
+            At::Path(path) => Some((path, *range)),
+            At::Node(_) | At::Child(..) => None,
+        });
+        let by_path: Option<Vec<_>> = paths.collect();
         // of one moment, if nothing was committed meanwhile
         for _ in 0..ATTEMPTS {
             let seq = self.head().await?.seq;
-            let (mut answers, mut bytes) = (Vec::with_capacity(items.len()), 0);
-            for (at, range) in items {
-                let answer = self.fetch(at, *range).await;
-                bytes += answer.as_ref().map_or(0, |(entry, bytes)| bytes.len() + entry.attributes.bytes());
-                if bytes > MAX_READ && !answers.is_empty() {
-                    break;
-                }
-                answers.push(answer);
-            }
+            let answers = match &by_path {
+                Some(items) => self.fetch_paths(items).await?,
+                None => self.fetch_each(items).await,
+            };
             if self.head().await?.seq == seq {
                 return Ok(Fetched::new(seq, answers));
             }

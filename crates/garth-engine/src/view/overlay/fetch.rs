@@ -1,0 +1,131 @@
+//! Several files of an overlay, read in a few calls of each layer however many they are.
+
+use bytes::Bytes;
+
+use super::Overlay;
+use crate::error::{Error, ErrorKind, Result};
+use crate::model::{At, ByteRange, Entry, MAX_READ};
+use crate::path::TreePath;
+
+/// Reads nothing of a content: its node is all that is asked for.
+const NO_BYTES: ByteRange = ByteRange { offset: 0, length: 0 };
+
+/// A file that was asked for.
+enum Answer {
+    /// The upper layer, or an error, answers.
+    Known(Result<(Entry, Bytes)>),
+    /// The lower layer does, unless the path is hidden.
+    Below,
+}
+
+impl Overlay {
+    /// Reads the first of some paths, at least one, as one `fetch` after another would. What the answers have
+    /// no room for is left out.
+    pub(super) async fn fetch_paths(
+        &self,
+        items: &[(&TreePath, ByteRange)],
+    ) -> Result<Vec<Result<(Entry, Bytes)>>> {
+        let mut answers = self.fetch_above(items).await?;
+        self.answer_hidden(items, &mut answers).await?;
+        self.fetch_below(items, &mut answers).await?;
+        let (mut shown, mut bytes) = (Vec::with_capacity(answers.len()), 0);
+        for answer in answers {
+            let Answer::Known(answer) = answer else { break };
+            bytes += answer.as_ref().map_or(0, |(entry, bytes)| bytes.len() + entry.attributes.bytes());
+            if bytes > MAX_READ && !shown.is_empty() {
+                break;
+            }
+            shown.push(answer);
+        }
+        Ok(shown)
+    }
+
+    /// Asks the upper layer. Answers as many as it does.
+    async fn fetch_above(&self, items: &[(&TreePath, ByteRange)]) -> Result<Vec<Answer>> {
+        let places: Vec<Result<At>> = items
+            .iter()
+            .map(|(path, _)| match self.within.contains(path) {
+                // both, so that a path that is too long for either is refused before it is asked for
+                true => self.tree(path).and_then(|tree| self.hidden(path).map(|_| At::Path(tree))),
+                false => Err(Error::not_found(path)),
+            })
+            .collect();
+        let asked =
+            places.iter().zip(items).filter_map(|(at, (_, range))| Some((at.as_ref().ok()?.clone(), *range)));
+        let mut above = self.upper.fetch_many(&asked.collect::<Vec<_>>()).await?.items.into_iter();
+        let mut answers = Vec::with_capacity(items.len());
+        for (place, (path, _)) in places.into_iter().zip(items) {
+            answers.push(match place {
+                Err(error) => Answer::Known(Err(error)),
+                Ok(_) => match above.next() {
+                    None => break,
+                    Some(Err(error)) if error.is(ErrorKind::NotFound) => Answer::Below,
+                    Some(Err(error)) => Answer::Known(Err(self.of_upper(error))),
+                    Some(Ok((entry, bytes))) => {
+                        let entry = self.upper_entry(entry, Some(path)).await;
+                        Answer::Known(entry.map(|entry| (entry, bytes)))
+                    }
+                },
+            });
+        }
+        Ok(answers)
+    }
+
+    /// Answers that nothing is there where the upper layer hides what the lower one has.
+    async fn answer_hidden(&self, items: &[(&TreePath, ByteRange)], answers: &mut Vec<Answer>) -> Result<()> {
+        let below = below(answers);
+        if below.is_empty() {
+            return Ok(());
+        }
+        let mut asked = Vec::with_capacity(below.len());
+        for at in &below {
+            asked.push((At::Path(self.hidden(items[*at].0)?), NO_BYTES));
+        }
+        let hidden = self.upper.fetch_many(&asked).await?.items;
+        if let Some(left) = below.get(hidden.len()) {
+            answers.truncate(*left);
+        }
+        for (at, hidden) in below.into_iter().zip(hidden) {
+            let is_hidden = match hidden {
+                // what is hidden has a node there that is no directory
+                Ok(_) => Ok(true),
+                Err(error) if error.is(ErrorKind::NotPermitted) => Ok(true),
+                Err(error) if error.is(ErrorKind::IsADirectory) => Ok(false),
+                Err(error) => self.hides(Err(error)),
+            };
+            match is_hidden {
+                Ok(false) => {}
+                Ok(true) => answers[at] = Answer::Known(Err(Error::not_found(items[at].0))),
+                Err(error) => answers[at] = Answer::Known(Err(error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks the lower layer for what is left.
+    async fn fetch_below(&self, items: &[(&TreePath, ByteRange)], answers: &mut Vec<Answer>) -> Result<()> {
+        let below = below(answers);
+        if below.is_empty() {
+            return Ok(());
+        }
+        let asked: Vec<_> = below.iter().map(|at| (At::from(items[*at].0), items[*at].1)).collect();
+        let read = self.lower.fetch_many(&asked).await?.items;
+        if let Some(left) = below.get(read.len()) {
+            answers.truncate(*left);
+        }
+        for (at, answer) in below.into_iter().zip(read) {
+            let path = items[at].0;
+            answers[at] = Answer::Known(match answer {
+                Ok((entry, bytes)) => Ok((self.lower_entry(entry, Some(path)), bytes)),
+                Err(error) => Err(self.of_lower(path, error).await),
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Returns the places of what the lower layer has to answer.
+fn below(answers: &[Answer]) -> Vec<usize> {
+    let places = answers.iter().enumerate().filter(|(_, answer)| matches!(answer, Answer::Below));
+    places.map(|(at, _)| at).collect()
+}
