@@ -50,7 +50,7 @@ use std::path::Path;
 pub use garth_agent as agent;
 pub use garth_engine::datadir::{self, DataDir};
 pub use garth_engine::env::{self, Env};
-pub use garth_engine::error::{Error, ErrorKind, Result};
+pub use garth_engine::error::{self, Error, ErrorKind, Result};
 pub use garth_engine::fs::{
     AccountStore, Capabilities, FileSystem, FileSystemExt, OpenFile, OpenNode, Upload,
 };

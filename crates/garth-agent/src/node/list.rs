@@ -7,7 +7,6 @@ use super::Nodes;
 use super::files::META;
 use super::meta::{Meta, Status};
 use super::uri::{Uri, decoded};
-use crate::breathe::breathe;
 use crate::system::projections;
 use garth_engine::error::{Error, ErrorKind, Result, OptionalExt as _};
 use crate::retry::yield_now;

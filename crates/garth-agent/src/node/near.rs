@@ -1,8 +1,7 @@
 //! Nodes of the same owner that say much the same, by words.
 
-use super::Nodes;
+use super::{Nodes, layers};
 use super::files::META;
-use super::layers;
 use super::meta::{Meta, Status};
 use super::state::read_all;
 use super::uri::{Space, Uri};

@@ -1,7 +1,6 @@
 //! Removes a node, with the edges that lead to it.
 
-use super::Nodes;
-use super::edge;
+use super::{Nodes, edge};
 use super::event::{Event, EventType, Payload};
 use super::files::{OUTBOX, RELATIONS};
 use super::made::{in_account_outbox, outlive, upsert_relation, write_event, write_event_of_account};

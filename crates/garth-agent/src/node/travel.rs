@@ -1,7 +1,6 @@
 //! Moves a node: another URI, the same node with its past, and edges that follow it.
 
-use super::Nodes;
-use super::edge;
+use super::{Nodes, edge};
 use super::event::{Event, EventType, Payload};
 use super::files::{META, RELATIONS};
 use super::made::{upsert_relation, write_event};

@@ -9,7 +9,6 @@ use super::queued::{Found, Keep, NodeState, Queued, in_outbox, lies, load, node_
 use crate::node::{Event, EventStatus, EventType, RELATIONS, Status, Uri};
 use crate::system::projections;
 use crate::small_file::is_no_file;
-use crate::small_file::is_no_file;
 use garth_engine::env::Env;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::FileSystem;

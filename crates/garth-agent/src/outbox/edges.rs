@@ -7,7 +7,6 @@ use crate::node::made::{upsert_relation, write_event};
 use crate::node::{EventType, RELATIONS, Uri, edge};
 use crate::system::projections;
 use crate::small_file::is_no_file;
-use crate::small_file::is_no_file;
 use garth_engine::env::Env;
 use garth_engine::error::{ErrorKind, Result};
 use garth_engine::fs::FileSystem;

@@ -17,18 +17,10 @@ use super::handle::Sessions;
 use super::log::message::Message;
 use super::render::{RenderRules, Renderer};
 use super::store::files::{Log, SUMMARY, TODO};
-use crate::breathe::breathe;
-use super::Sessions;
-use super::derive::Derive;
-use super::entry::{Entry, EntryKind, MAX_DERIVED, lines_of, parse_entries};
-use super::files::{Log, SUMMARY, TODO};
-use super::message::Message;
-use super::shown::{Rules, Show};
 use crate::models::{Allowance, ChatModel, asked};
 use crate::retry::yield_now;
 use crate::small_file::{File, as_read, read_all};
 use crate::system::projections::sessions::result_key;
-use crate::small_file::{File, as_read, read_all};
 use garth_engine::error::Result;
 use garth_engine::model::Seq;
 

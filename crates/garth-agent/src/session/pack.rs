@@ -25,9 +25,7 @@ use super::store::swap_index::parse_index;
 use crate::count::ENCODING;
 use crate::retry::retry;
 use crate::small_file::{File, as_read, pretty, read_all, sha256};
-use crate::tries::Tries;
-use garth_engine::error::{Error, Result, ErrorKind};
-use crate::small_file::{File, as_read, pretty, read_all, sha256};
+use garth_engine::error::{Error, Result};
 use garth_engine::model::{Op, Precondition};
 
 impl Sessions<'_> {

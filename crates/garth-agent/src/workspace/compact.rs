@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 use super::extract::{Asking, extract};
 use super::handle::Workspace;
 use super::settings::Settings;
-use super::{archive, prompt, Workspace};
+use super::{archive, prompt};
 use crate::retry::retry;
 use crate::session::{Compact, Listed, Meta, Sessions};
 use garth_engine::error::Result;

@@ -5,7 +5,6 @@ mod texts;
 use super::clock::Zone;
 use super::handle::Workspace;
 use super::settings::{SETTINGS, Settings};
-use super::{Workspace, Zone};
 use crate::retry::retry;
 use crate::small_file::pretty;
 use garth_engine::error::Result;

@@ -8,8 +8,8 @@ use garth::agent::session::{
 use garth::agent::{AgentTree, Identity};
 use garth::engine::memory::Memory;
 use garth::model::{Op, WalkPage};
-use garth::{AccountStore, Env, Error, ErrorKind, FileSystem, FileSystemExt, TreePath, DataDir};
-use garth_testkit::counting::Counting;
+use garth::{AccountStore, Env, Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
+use garth_testkit::fs::counting::Counting;
 use tempfile::TempDir;
 
 pub(super) const DIR: &str = "/users/ann/agents/coder/session/default";

@@ -4,9 +4,8 @@ use bytes::Bytes;
 use futures::TryStreamExt;
 use garth::engine::memory::Memory;
 use garth::model::{Ino, MAX_READ, Op, Page, Seq, Batch};
-use garth::engine::sqlite::SqliteFs;
-use garth::{Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
 use garth_engine::engine::sqlite::SqliteFs;
+use garth::{Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
 
 #[tokio::test]
 async fn a_file_longer_than_one_read_is_read_whole() {
@@ -69,7 +68,7 @@ async fn nothing_there_is_none_and_not_an_error() {
 
 #[tokio::test]
 async fn a_commit_refuses_an_option_that_an_operation_lacks() {
-    let fs = Memory::new(Env::system());
+    let fs = Memory::new(Env::system(), garth::agent::registry());
     fs.write("/file", "").await.unwrap();
     for misused in [Op::remove(TreePath::root()).create_new().if_exists(), Op::snapshot("s").with_parents()] {
         let before = fs.head().await.unwrap().seq;

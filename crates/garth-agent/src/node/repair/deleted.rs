@@ -1,7 +1,6 @@
 //! Deletes that were cut short: the directory was renamed already, and nobody may have been told.
 
-use super::super::Nodes;
-use super::super::edge;
+use super::super::{Nodes, edge};
 use super::super::event::{Event, EventType, Payload};
 use super::super::files::{META, OUTBOX, RELATIONS};
 use super::super::made::{in_account_outbox, outlive, write_event_of_account};

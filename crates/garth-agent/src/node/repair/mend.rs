@@ -1,7 +1,6 @@
 //! Does what was judged: the operations, in the order in which nodes are written, with what they rest on.
 
-use super::super::Nodes;
-use super::super::edge;
+use super::super::{Nodes, edge};
 use super::super::event::{Event, EventType, Payload};
 use super::super::files::{ABSTRACT, CONTENT, META, OUTBOX, OVERVIEW, RELATIONS, SKILL};
 use super::super::made::{link_of, outlive, upsert, upsert_relation, write_event, write_event_of_account};

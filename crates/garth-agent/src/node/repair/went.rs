@@ -12,7 +12,6 @@ use super::super::remove::Incoming;
 use super::super::state::{State, read_all};
 use super::super::uri::Uri;
 use crate::system::projections;
-use crate::tries::Tries;
 use crate::retry::retry;
 use garth_engine::error::{OptionalExt as _, Result};
 use garth_engine::fs::{FileSystem, FileSystemExt};

@@ -9,7 +9,6 @@ use crate::session::handle::Sessions;
 use crate::session::store::files::{DEDUPED, META, PACK, POLICY, SWAPPED};
 use crate::session::store::meta::Meta;
 use crate::small_file::{File, read_all};
-use crate::small_file::{File, read_all};
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::{FileSystem, FileSystemExt as _};
 use garth_engine::model::{Entry, FindQuery, Op, SetAttrs, Timestamp};

@@ -4,22 +4,14 @@
 
 use std::collections::HashSet;
 
-use crate::breathe::breathe;
 use crate::session::derived::entry::{Entry, EntryKind, MAX_DERIVED};
 use crate::session::handle::Sessions;
 use crate::session::lifecycle::children::MAX_CHILDREN;
 use crate::session::pack::Pack;
 use crate::session::store::files::{CHILDREN, PACK, PACK_TEXT, SUMMARY, TODO};
-use super::Sessions;
-use super::child::MAX_CHILDREN;
-use super::entry::{Entry, EntryKind, MAX_DERIVED};
-use super::files::{BLOBS, CHILDREN, CHUNKS, PACK, PACK_TEXT, SUMMARY, TODO};
-use super::pack::Pack;
-use super::source::{Source, What};
 use crate::retry::yield_now;
 use crate::small_file::{as_read, read_all};
-use garth_engine::error::{ErrorKind, Result, Error, OptionalExt as _};
-use crate::small_file::{as_read, read_all};
+use garth_engine::error::{Result, OptionalExt as _};
 use garth_engine::fs::FileSystemExt as _;
 use garth_engine::model::{At, Kind, Page, Precondition};
 use garth_engine::path::TreePath;

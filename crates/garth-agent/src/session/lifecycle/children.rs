@@ -10,11 +10,6 @@ use crate::session::derived::entry::{Entry, EntryKind, MAX_DERIVED, lines_of, pa
 use crate::session::handle::Sessions;
 use crate::session::store::files::{CHILDREN, META, UPDATED_AT};
 use crate::session::store::meta::{Meta, State};
-use super::draft::Draft;
-use super::entry::{Entry, EntryKind, MAX_DERIVED, lines_of, parse_entries};
-use super::files::{CHILDREN, Log, META, UPDATED_AT};
-use super::meta::{Meta, State};
-use crate::ids::uuid;
 use crate::retry::retry;
 use crate::small_file::{File, as_read, read_all};
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};

@@ -8,7 +8,6 @@ use crate::session::store::list::Listed;
 use crate::session::store::meta::{Meta, State};
 use crate::session::store::session_key::SessionKey;
 use crate::small_file::{File, as_read};
-use crate::small_file::{File, as_read};
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{At, Op, Precondition, VersionId};
 use garth_engine::path::{TreePath, check_id};

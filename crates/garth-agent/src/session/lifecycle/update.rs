@@ -4,18 +4,10 @@ use crate::session::handle::Sessions;
 use crate::session::store::files::{BUDGET, CWD, META, STATE, UPDATED_AT};
 use crate::session::store::list::Listed;
 use crate::session::store::meta::{Meta, State};
-use crate::small_file::{as_read, File, read_all};
-use crate::tries::Tries;
-use garth_engine::error::{Error, Result, ErrorKind};
-use garth_engine::model::{Op, At};
-use super::files::{BUDGET, CWD, META, STATE, UPDATED_AT};
-use super::list::Listed;
-use super::meta::{Meta, State};
-use super::{Sessions, missing};
+use crate::small_file::as_read;
+use garth_engine::error::{Error, Result};
+use garth_engine::model::Op;
 use crate::retry::retry;
-use crate::small_file::{File, as_read, read_all};
-use garth_engine::error::{Error, ErrorKind, Result};
-use garth_engine::model::{At, Op};
 use garth_engine::path::TreePath;
 
 /// Longest title, and longest name of a model, in bytes.

@@ -19,9 +19,7 @@ use crate::session::store::files::{LATEST, Log, META, UPDATED_AT};
 use crate::session::store::meta::{State, Usage};
 use crate::small_file::as_read;
 use crate::system::projections::sessions::id_key;
-use crate::tries::Tries;
 use crate::retry::retry;
-use crate::small_file::as_read;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{At, Batch, MAX_INLINE_BODY, Op, Precondition, Seq};
 

@@ -9,7 +9,7 @@ use crate::session::store::files::Log;
 use crate::system::projections;
 use crate::system::projections::sessions::{WITHDRAWN, line_key, withdrawn, withdrawn_key};
 use garth_engine::error::{Error, ErrorKind, Result};
-use garth_engine::model::{At, ByteRange, FindItem, FindQuery, FindLine, MAX_PAGE, MAX_READ, Projection};
+use garth_engine::model::{At, ByteRange, FindItem, FindQuery, FindLine, MAX_PAGE, MAX_READ};
 use garth_engine::path::TreePath;
 
 /// Bytes read at a time.
@@ -166,7 +166,7 @@ impl Sessions<'_> {
         keys: &[String],
     ) -> Result<Vec<Option<FindLine>>> {
         let file = self.file(session, log.file())?;
-        let of_lines = || FindQuery::new(Projection::SessionLine).within(file.clone());
+        let of_lines = || FindQuery::new(projections::SESSION_LINE).within(file.clone());
         // long keys are kept in another form
         let keys: Vec<String> = keys.iter().map(|key| of_lines().equal(key).from).collect();
         let mut left: BTreeSet<&str> = keys.iter().map(String::as_str).collect();

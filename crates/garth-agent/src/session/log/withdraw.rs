@@ -9,7 +9,6 @@ use crate::ids::uuid;
 use crate::session::handle::Sessions;
 use crate::session::store::files::{LATEST, Log, UPDATED_AT};
 use crate::system::projections::sessions::{ASSISTANT, MAX_WITHDRAWN};
-use crate::tries::Tries;
 use crate::retry::retry;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{At, Op, Precondition, Seq};

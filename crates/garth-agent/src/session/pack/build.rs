@@ -14,13 +14,6 @@ use crate::session::store::files::{Log, MESSAGES};
 use crate::session::store::swap_index::Swapped;
 use crate::small_file::sha256;
 use crate::system::projections::sessions::{ASSISTANT, USER};
-use crate::session::Sessions;
-use crate::session::files::{Log, MESSAGES};
-use crate::session::lines::{End, Line};
-use crate::session::message::Message;
-use crate::session::shown::Cut;
-use crate::session::swap_index::Swapped;
-use crate::small_file::sha256;
 use garth_engine::error::Result;
 
 /// Limit on the results that are cut in one pack.

@@ -6,7 +6,6 @@ use std::ops::RangeInclusive;
 use sha2::{Digest as _, Sha256};
 
 use super::manifest::{Item, Omitted};
-use crate::breathe::breathe;
 use crate::session::handle::Sessions;
 use crate::session::log::draft::Role;
 use crate::session::log::lines::{End, Line};
@@ -15,16 +14,7 @@ use crate::session::log::tail_reader::TailReader;
 use crate::session::render::{Cut, HiddenReason, RenderRules, Renderer, flat, is_beyond};
 use crate::session::store::files::{Log, MESSAGES};
 use crate::session::store::swap_index::Swapped;
-use super::made::{Item, Omitted};
 use crate::retry::yield_now;
-use crate::session::Sessions;
-use crate::session::back::Back;
-use crate::session::draft::Role;
-use crate::session::files::{Log, MESSAGES};
-use crate::session::lines::{End, Line};
-use crate::session::message::Message;
-use crate::session::shown::{Cut, Hidden, Rules, Show, flat, is_beyond};
-use crate::session::swap_index::Swapped;
 use garth_engine::error::Result;
 
 /// Lines whose withdrawals are looked up at a time, on the way back.

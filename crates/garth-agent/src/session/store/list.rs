@@ -2,9 +2,7 @@
 
 use super::files::{CREATED_AT, CWD, META, STATE, UPDATED_AT};
 use super::meta::{MAX_FILE, Meta, State};
-use crate::breathe::breathe;
 use crate::session::handle::{Sessions, missing};
-use super::{Sessions, missing};
 use crate::retry::yield_now;
 use crate::small_file::{File, read_all};
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};

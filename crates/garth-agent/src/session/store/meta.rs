@@ -11,7 +11,6 @@ use crate::session::handle::{Sessions, missing};
 use crate::small_file::{File, pretty, read_all};
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::At;
-use crate::small_file::pretty;
 
 /// Size limit of `meta.json` and of the small files beside it, 1 MiB.
 pub(super) const MAX_FILE: usize = 1 << 20;

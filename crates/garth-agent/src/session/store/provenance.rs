@@ -3,9 +3,7 @@
 
 use std::ops::Range;
 
-use crate::breathe::breathe;
 use crate::session::handle::Sessions;
-use super::Sessions;
 use crate::retry::yield_now;
 use garth_engine::error::{ErrorKind, Result};
 use garth_engine::model::{At, ByteRange, ChangeKind, ChangesQuery, Kind, LogPosition, NamesPage, SessionOf};

@@ -8,7 +8,7 @@ use std::path::Path;
 use garth::agent::workspace::layout::{MAX_SIDECAR, SIDECAR, Sidecar, described};
 use garth::error::OptionalExt as _;
 use garth::model::Entry;
-use garth::{ErrorKind, TreePath};
+use garth::TreePath;
 
 use super::super::host::HostEntry;
 use super::super::layout::{is_sidecar, sidecar_path};
