@@ -143,7 +143,7 @@ mod tests {
         assert_eq!(redirected(entries.clone(), "a", None), Some(vec![edge("b", "k"), other.clone()]));
         let followed = redirected(entries, "a", Some("b")).unwrap();
         assert_eq!(followed, [edge("b", "k"), edge("b", "l"), other, half("b")]);
-        let text = to_json(&followed[..1]);
+        let text = to_json(&followed[..1]).unwrap();
         let order = ["from_uri", "to_uri", "relation_type", "weight", "reason", "\"x\""];
         let places: Vec<_> = order.iter().map(|field| text.find(field).unwrap()).collect();
         assert!(places.is_sorted(), "fields stay in their order: {text}");

@@ -169,7 +169,7 @@ fn a_batch_that_is_overtaken_is_lowered_again_and_gives_up_at_last() {
     assert_eq!((some.lowered(), some.text("/above/f")), (3, "one!! two".into()));
     let always = view(usize::MAX);
     let error = always.commit(Op::append(path("/f"), " two").into()).expect_err("it never gets through");
-    assert_eq!((error.kind(), always.lowered()), (ErrorKind::WouldBlock, MAX_TRIES));
+    assert_eq!((error.kind(), always.lowered()), (ErrorKind::WouldBlock, ATTEMPTS));
 }
 
 #[test]
