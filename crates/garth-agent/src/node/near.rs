@@ -1,10 +1,10 @@
 //! Nodes of the same owner that say much the same, by words.
 
-use super::{Nodes, layers};
 use super::files::META;
 use super::meta::{Meta, Status};
 use super::state::read_all;
 use super::uri::{Space, Uri};
+use super::{Nodes, layers};
 use garth_engine::error::Result;
 use garth_engine::model::SearchQuery;
 use garth_engine::path::TreePath;

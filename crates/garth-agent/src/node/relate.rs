@@ -8,8 +8,8 @@ use super::made::{upsert_relation, write_event};
 use super::state::{File, State, read_all};
 use super::uri::Uri;
 use super::{Nodes, missing};
-use crate::system::projections;
 use crate::retry::{retry, yield_now};
+use crate::system::projections;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{FindQuery, Op, Precondition, Seq};
 

@@ -1,11 +1,11 @@
 //! Removes a node, with the edges that lead to it.
 
-use super::{Nodes, edge};
 use super::event::{Event, EventType, Payload};
 use super::files::{OUTBOX, RELATIONS};
 use super::made::{in_account_outbox, outlive, upsert_relation, write_event, write_event_of_account};
 use super::state::State;
 use super::uri::Uri;
+use super::{Nodes, edge};
 use crate::retry::retry;
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::model::{At, ByteRange, Op, Page, Precondition, Seq};

@@ -1,6 +1,5 @@
 //! Moves a node: another URI, the same node with its past, and edges that follow it.
 
-use super::{Nodes, edge};
 use super::event::{Event, EventType, Payload};
 use super::files::{META, RELATIONS};
 use super::made::{upsert_relation, write_event};
@@ -8,6 +7,7 @@ use super::meta::{Meta, seconds};
 use super::remove::Incoming;
 use super::state::State;
 use super::uri::Uri;
+use super::{Nodes, edge};
 use crate::retry::retry;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{Op, Seq};

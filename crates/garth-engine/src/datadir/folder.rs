@@ -13,7 +13,7 @@ use super::control::database::{ControlDb, new_folder};
 use super::control::{Account, AccountState};
 use super::open_trees::{OpenTrees, Turn};
 use crate::engine::sqlite::schema::DATABASE;
-use crate::engine::sqlite::write::writer_lock::WriterLock;
+use crate::engine::sqlite::writer_lock::WriterLock;
 use crate::engine::sqlite::{Backup, SqliteFs};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::Timestamp;

@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use garth_engine::model::{FindAnswer, FindQuery, 
-    At, Blame, ByteRange, Entry, Fetched, Listing, Moment, NamesPage, Page, Walk, WalkPage,
+use garth_engine::model::{
+    At, Blame, ByteRange, Entry, Fetched, FindAnswer, FindQuery, Listing, Moment, NamesPage, Page, Walk,
+    WalkPage,
 };
 use garth_engine::{FileSystem, OpenFile, OpenNode, Result, TreePath};
 

@@ -3,9 +3,9 @@
 use bytes::Bytes;
 use futures::TryStreamExt;
 use garth::engine::memory::Memory;
-use garth::model::{Ino, MAX_READ, Op, Page, Seq, Batch};
-use garth_engine::engine::sqlite::SqliteFs;
+use garth::model::{Batch, Ino, MAX_READ, Op, Page, Seq};
 use garth::{Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
+use garth_engine::engine::sqlite::SqliteFs;
 
 #[tokio::test]
 async fn a_file_longer_than_one_read_is_read_whole() {

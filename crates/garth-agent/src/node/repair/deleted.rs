@@ -1,12 +1,12 @@
 //! Deletes that were cut short: the directory was renamed already, and nobody may have been told.
 
-use super::super::{Nodes, edge};
 use super::super::event::{Event, EventType, Payload};
 use super::super::files::{META, OUTBOX, RELATIONS};
 use super::super::made::{in_account_outbox, outlive, write_event_of_account};
 use super::super::remove::Incoming;
 use super::super::state::read_all;
 use super::super::uri::Uri;
+use super::super::{Nodes, edge};
 use super::{Finding, Repair, Report, Told, is_race};
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::model::{At, Kind, Op, Page};

@@ -1,11 +1,11 @@
 //! Does what was judged: the operations, in the order in which nodes are written, with what they rest on.
 
-use super::super::{Nodes, edge};
 use super::super::event::{Event, EventType, Payload};
 use super::super::files::{ABSTRACT, CONTENT, META, OUTBOX, OVERVIEW, RELATIONS, SKILL};
 use super::super::made::{link_of, outlive, upsert, upsert_relation, write_event, write_event_of_account};
 use super::super::remove::Incoming;
 use super::super::uri::Uri;
+use super::super::{Nodes, edge};
 use super::Asked;
 use super::found::{Around, Found};
 use super::judge::{self, Mend, Verdict};

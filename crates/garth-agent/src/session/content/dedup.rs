@@ -5,13 +5,13 @@
 use serde::{Deserialize, Serialize};
 
 use crate::count::count;
+use crate::retry::retry;
 use crate::session::expiry::schedule::due_at;
 use crate::session::handle::Sessions;
 use crate::session::log::message::{Block, Message};
 use crate::session::log::source::{Resolved, Source, What};
 use crate::session::render::flat;
 use crate::session::store::files::{BLOBS, DEDUPED, Log};
-use crate::retry::retry;
 use crate::small_file::{File, as_read, line, read_all, sha256};
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{Op, Precondition};

@@ -6,6 +6,7 @@ use std::ops::RangeInclusive;
 use serde::{Deserialize, Serialize};
 
 use crate::count::count;
+use crate::retry::retry;
 use crate::session::expiry::policy::Policy;
 use crate::session::expiry::schedule::due_at;
 use crate::session::handle::{Sessions, missing};
@@ -14,7 +15,6 @@ use crate::session::log::source::{Resolved, Source, What};
 use crate::session::render::{RenderRules, Renderer};
 use crate::session::store::files::{CHUNKS, Log, META, SWAPPED};
 use crate::session::store::swap_index::{Swapped, parse_index};
-use crate::retry::retry;
 use crate::small_file::{File, as_read, pretty, read_all, sha256};
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{Op, Precondition};

@@ -2,10 +2,10 @@
 //! are checked and written in one commit, or none.
 
 use super::entry::{Entry, EntryKind, MAX_DERIVED, lines_of, parse_entries};
+use crate::retry::{retry, yield_now};
 use crate::session::handle::Sessions;
 use crate::session::log::source::{Resolved, Source};
 use crate::session::store::files::{SUMMARY, TODO};
-use crate::retry::{retry, yield_now};
 use crate::small_file::read_all;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{At, Op, Precondition, Seq};

@@ -4,14 +4,14 @@
 
 use std::collections::HashSet;
 
+use crate::retry::yield_now;
 use crate::session::derived::entry::{Entry, EntryKind, MAX_DERIVED};
 use crate::session::handle::Sessions;
 use crate::session::lifecycle::children::MAX_CHILDREN;
 use crate::session::pack::Pack;
 use crate::session::store::files::{CHILDREN, PACK, PACK_TEXT, SUMMARY, TODO};
-use crate::retry::yield_now;
 use crate::small_file::{as_read, read_all};
-use garth_engine::error::{Result, OptionalExt as _};
+use garth_engine::error::{OptionalExt as _, Result};
 use garth_engine::fs::FileSystemExt as _;
 use garth_engine::model::{At, Kind, Page, Precondition};
 use garth_engine::path::TreePath;

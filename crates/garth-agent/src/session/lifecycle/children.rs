@@ -6,11 +6,11 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::create::Create;
+use crate::retry::retry;
 use crate::session::derived::entry::{Entry, EntryKind, MAX_DERIVED, lines_of, parse_entries};
 use crate::session::handle::Sessions;
 use crate::session::store::files::{CHILDREN, META, UPDATED_AT};
 use crate::session::store::meta::{Meta, State};
-use crate::retry::retry;
 use crate::small_file::{File, as_read, read_all};
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::model::{At, Kind, Op, Page, Precondition};

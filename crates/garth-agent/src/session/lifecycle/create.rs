@@ -4,12 +4,12 @@ use serde_json::{Map, json};
 
 use super::update::{check_cwd, check_label};
 use crate::ids::uuid;
+use crate::retry::retry;
 use crate::session::handle::Sessions;
 use crate::session::store::files::{CREATED_AT, CWD, DIRECTORIES, EMPTY, META, PACK, STATE, UPDATED_AT};
 use crate::session::store::list::Listed;
 use crate::session::store::meta::{Meta, State, Usage};
 use crate::session::store::session_key::SessionKey;
-use crate::retry::retry;
 use crate::small_file::{as_read, read_all};
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{At, Op, Precondition};

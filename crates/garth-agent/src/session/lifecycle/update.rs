@@ -1,5 +1,6 @@
 //! Updates a session: its state, working directory, title, model and pack budget.
 
+use crate::retry::retry;
 use crate::session::handle::Sessions;
 use crate::session::store::files::{BUDGET, CWD, META, STATE, UPDATED_AT};
 use crate::session::store::list::Listed;
@@ -7,7 +8,6 @@ use crate::session::store::meta::{Meta, State};
 use crate::small_file::as_read;
 use garth_engine::error::{Error, Result};
 use garth_engine::model::Op;
-use crate::retry::retry;
 use garth_engine::path::TreePath;
 
 /// Longest title, and longest name of a model, in bytes.

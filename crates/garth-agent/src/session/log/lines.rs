@@ -9,7 +9,7 @@ use crate::session::store::files::Log;
 use crate::system::projections;
 use crate::system::projections::sessions::{WITHDRAWN, line_key, withdrawn, withdrawn_key};
 use garth_engine::error::{Error, ErrorKind, Result};
-use garth_engine::model::{At, ByteRange, FindItem, FindQuery, FindLine, MAX_PAGE, MAX_READ};
+use garth_engine::model::{At, ByteRange, FindItem, FindLine, FindQuery, MAX_PAGE, MAX_READ};
 use garth_engine::path::TreePath;
 
 /// Bytes read at a time.

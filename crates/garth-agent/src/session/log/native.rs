@@ -9,7 +9,7 @@ use super::draft::Draft;
 use super::lines::MAX_PAGE_BYTES;
 use super::message::Native;
 use crate::session::handle::Sessions;
-use garth_engine::error::{Result, OptionalExt as _};
+use garth_engine::error::{OptionalExt as _, Result};
 use garth_engine::model::{At, Op, Precondition};
 use garth_engine::path::TreePath;
 

@@ -7,7 +7,7 @@ use super::draft::Draft;
 use super::lines::{End, Line};
 use crate::session::handle::Sessions;
 use crate::session::store::files::Log;
-use garth_engine::error::{Error, ErrorKind, Result, OptionalExt as _};
+use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::model::{At, ByteRange, Entry};
 use garth_engine::path::TreePath;
 

@@ -6,6 +6,7 @@ use std::ops::RangeInclusive;
 use sha2::{Digest as _, Sha256};
 
 use super::manifest::{Item, Omitted};
+use crate::retry::yield_now;
 use crate::session::handle::Sessions;
 use crate::session::log::draft::Role;
 use crate::session::log::lines::{End, Line};
@@ -14,7 +15,6 @@ use crate::session::log::tail_reader::TailReader;
 use crate::session::render::{Cut, HiddenReason, RenderRules, Renderer, flat, is_beyond};
 use crate::session::store::files::{Log, MESSAGES};
 use crate::session::store::swap_index::Swapped;
-use crate::retry::yield_now;
 use garth_engine::error::Result;
 
 /// Lines whose withdrawals are looked up at a time, on the way back.

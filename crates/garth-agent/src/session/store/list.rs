@@ -2,8 +2,8 @@
 
 use super::files::{CREATED_AT, CWD, META, STATE, UPDATED_AT};
 use super::meta::{MAX_FILE, Meta, State};
-use crate::session::handle::{Sessions, missing};
 use crate::retry::yield_now;
+use crate::session::handle::{Sessions, missing};
 use crate::small_file::{File, read_all};
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::model::{At, Kind, Page};

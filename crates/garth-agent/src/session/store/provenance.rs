@@ -3,8 +3,8 @@
 
 use std::ops::Range;
 
-use crate::session::handle::Sessions;
 use crate::retry::yield_now;
+use crate::session::handle::Sessions;
 use garth_engine::error::{ErrorKind, Result};
 use garth_engine::model::{At, ByteRange, ChangeKind, ChangesQuery, Kind, LogPosition, NamesPage, SessionOf};
 use garth_engine::path::TreePath;

@@ -9,7 +9,7 @@ use crate::workspace::settings::Settings;
 use crate::workspace::skill_md::front_matter::SkillText;
 use crate::workspace::skill_md::requires::Host;
 use crate::workspace::text_file::MAX_FILE;
-use garth_engine::error::{Error, ErrorKind, Result, OptionalExt as _};
+use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::fs::FileSystem;
 use garth_engine::model::{At, Kind, Page};
 use garth_engine::path::{Name, TreePath, check_id};

@@ -1,18 +1,17 @@
-//! What operators have set for an account, as its database keeps it: rules, and quotas (`write/quotas.rs`).
-//! Their version is in the head row, so that each process notices at its next commit what another one has
-//! set.
+//! What operators have set for an account, as its database keeps it: rules, and quotas
+//! (`maintain/set_quota.rs`). Their version is in the head row, so that each process notices at its next
+//! commit what another one has set.
 
 use std::sync::{Arc, Mutex};
 
-use rusqlite::{Connection, params};
+use rusqlite::Connection;
 
-use crate::engine::planner::JudgedRow;
-use crate::engine::sqlite::projected::check_version;
-use crate::engine::sqlite::read::rows;
+use crate::engine::sqlite::projections::check_version;
+use crate::engine::sqlite::tables::{head, judged_prefixes};
 use crate::error::{Error, ErrorKind};
-use crate::rule::{Class, Demand, Digest, Place, Registry, Rule, Rules};
+use crate::rule::{Class, Demand, Digest, Registry, Rule, Rules};
 use crate::runtime::lock::lock;
-use crate::sqlite::{DbResult, all, one};
+use crate::sqlite::{DbResult, all};
 
 /// The rules that were in force at a version of what operators have set.
 #[derive(Clone, Debug)]
@@ -102,37 +101,8 @@ pub(crate) fn remove_rule(
 
 /// Tells every process that something was set, rules or quotas. Who may not write may not set either.
 pub(crate) fn changed(conn: &Connection, registry: &Registry) -> DbResult<()> {
-    check_version(rows::head(conn)?.projections, registry)?;
-    conn.prepare_cached("UPDATE head SET control = control + 1")?.execute([])?;
-    Ok(())
-}
-
-/// How far a file was found to be as a demand asks.
-pub(crate) fn judged(conn: &Connection, ino: u64, demand: &Digest) -> DbResult<Option<JudgedRow>> {
-    let sql = "SELECT etag, until, lines FROM judged WHERE ino = ?1 AND demand = ?2";
-    one(conn, sql, params![ino, demand], |row| {
-        let until = Place { offset: row.get(1)?, line: row.get(2)? };
-        Ok(JudgedRow { etag: row.get(0)?, until })
-    })
-}
-
-/// Remembers it.
-pub(crate) fn remember_judged(
-    conn: &Connection,
-    (ino, demand): &(u64, Digest),
-    row: &JudgedRow,
-) -> DbResult<()> {
-    conn.prepare_cached(
-        "INSERT OR REPLACE INTO judged (ino, demand, etag, until, lines) VALUES (?1, ?2, ?3, ?4, ?5)",
-    )?
-    .execute(params![ino, demand, row.etag, row.until.offset, row.until.line])?;
-    Ok(())
-}
-
-/// Forgets what was found of a file that has lost its last name.
-pub(crate) fn forget_judged(conn: &Connection, ino: u64) -> DbResult<()> {
-    conn.prepare_cached("DELETE FROM judged WHERE ino = ?1")?.execute([ino])?;
-    Ok(())
+    check_version(head::get(conn)?.projections, registry)?;
+    head::next_control(conn)
 }
 
 /// Forgets what was found by demands that no rule has any more, up to `limit` rows; how many.
@@ -140,12 +110,9 @@ pub(crate) fn forget_lifted(conn: &Connection, registry: &Registry, limit: usize
     let known: Vec<Digest> = read_rules(conn, registry)?.all().map(|rule| *rule.digest()).collect();
     let mut last = Vec::new();
     // from demand to demand: their rows may be many
-    let next = "SELECT min(demand) FROM judged WHERE demand > ?1";
-    while let Some(demand) = one(conn, next, [&last], |row| row.get::<_, Option<Vec<u8>>>(0))?.flatten() {
+    while let Some(demand) = judged_prefixes::next_demand(conn, &last)? {
         if !known.iter().any(|known| known[..] == demand) {
-            let sql = "DELETE FROM judged WHERE demand = ?1 AND ino IN
-                 (SELECT ino FROM judged WHERE demand = ?1 LIMIT ?2)";
-            return Ok(conn.prepare_cached(sql)?.execute(params![demand, limit])?);
+            return judged_prefixes::remove_of_demand(conn, &demand, limit);
         }
         last = demand;
     }

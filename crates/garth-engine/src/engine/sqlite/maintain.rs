@@ -4,18 +4,20 @@
 pub(crate) mod backup;
 pub(crate) mod fsck;
 pub(crate) mod gc;
-pub(crate) mod merge;
+pub(crate) mod merge_extents;
+pub(crate) mod orphan_nodes;
 pub(crate) mod reindex;
-pub(crate) mod rules;
+pub(crate) mod set_quota;
+pub(crate) mod set_rule;
 pub(crate) mod step;
-pub(crate) mod unnamed;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::engine::sqlite::{SqliteFs, read, write};
+use crate::engine::sqlite::SqliteFs;
+use crate::engine::sqlite::tables::quotas;
 use crate::error::Result;
 use crate::fs::FileSystem;
 use crate::fs::store::{AccountStore, Collected, Fsck, SetRule};
@@ -69,7 +71,7 @@ impl AccountStore for SqliteFs {
     }
 
     async fn quotas(&self) -> Result<Vec<Quota>> {
-        let quotas = self.reading(&(), |view, ()| read::quotas::all_of(view.conn)).await?;
+        let quotas = self.reading(&(), |view, ()| quotas::all_of(view.conn)).await?;
         Ok(quotas.iter().cloned().collect())
     }
 
@@ -77,13 +79,13 @@ impl AccountStore for SqliteFs {
         limits.check()?;
         let path = path.clone();
         let registry = self.inner.control.registry().clone();
-        self.inner.writer.transact(true, move |conn| write::quotas::set(conn, &registry, &path, limits)).await
+        self.inner.writer.transact(true, move |conn| set_quota::set(conn, &registry, &path, limits)).await
     }
 
     async fn remove_quota(&self, path: &TreePath) -> Result<()> {
         let path = path.clone();
         let registry = self.inner.control.registry().clone();
-        self.inner.writer.transact(true, move |conn| write::quotas::remove(conn, &registry, &path)).await
+        self.inner.writer.transact(true, move |conn| set_quota::remove(conn, &registry, &path)).await
     }
 }
 

@@ -1,9 +1,6 @@
 //! The tables of an account's database, and how one is made, opened and brought
 //! forward. Drawn in `docs/format.md`; why names are keyed by path: `docs/decisions/names-keyed-by-path.md`.
 
-pub(crate) mod answer;
-pub(crate) mod changes;
-pub(crate) mod columns;
 pub(crate) mod interval;
 
 use std::path::Path;
@@ -18,7 +15,7 @@ use crate::runtime::fault_injection::Fault;
 use crate::sqlite::error::Subject;
 use crate::sqlite::{ConnPool, Database, DbResult, Format};
 
-use super::write::writer_lock::WriterLock;
+use crate::engine::sqlite::writer_lock::WriterLock;
 
 /// Name of the database in an account's folder.
 pub(crate) const DATABASE: &str = "tree.db";
@@ -324,7 +321,7 @@ pub(crate) fn database(folder: &Path) -> Database {
             conn.pragma_update(None, "temp_store", "MEMORY")?;
             // 16 MiB: a WAL that one large commit made longer is truncated when it begins anew
             conn.pragma_update(None, "journal_size_limit", 16 << 20)?;
-            // `write/checkpoint.rs` makes them, off the commit path
+            // `commit/checkpoint.rs` makes them, off the commit path
             conn.pragma_update(None, "wal_autocheckpoint", 0)
         },
     }

@@ -9,13 +9,13 @@ use rusqlite::Connection;
 use serde::Serialize;
 
 use crate::engine::sqlite::SqliteFs;
-use crate::engine::sqlite::read::content::PACKS;
-use crate::engine::sqlite::read::rows;
+use crate::engine::sqlite::chunk_store::PACKS;
 use crate::engine::sqlite::schema::{DATABASE, SUBJECT};
+use crate::engine::sqlite::tables::{chunks, head, packs};
 use crate::error::{Error, Result};
 use crate::runtime::disk::{self, dir_of, new_dir, sync_dir};
+use crate::sqlite::DbResult;
 use crate::sqlite::migrate::finish_copy;
-use crate::sqlite::{DbResult, all};
 
 /// What a backup holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -66,12 +66,10 @@ impl SqliteFs {
 /// Takes out of the copy what has no file there: packs without content. Returns its last commit and the pack
 /// files to copy.
 fn keep_packs(conn: &Connection) -> DbResult<(u64, Vec<Pack>)> {
-    conn.execute("DELETE FROM pack WHERE id NOT IN (SELECT pack FROM chunk WHERE pack IS NOT NULL)", [])?;
-    let sql = "SELECT id, file, size FROM pack";
-    let rows: Vec<(i64, String, u64)> =
-        all(conn, sql, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+    packs::remove_empty(conn)?;
+    let rows = packs::all_files(conn)?;
     let packs = rows.into_iter().map(|(id, file, size)| Pack::of(conn, id, file, size));
-    Ok((rows::head(conn)?.seq, packs.collect::<DbResult<_>>()?))
+    Ok((head::get(conn)?.seq, packs.collect::<DbResult<_>>()?))
 }
 
 /// A pack file that the copy refers to, and where its chunks lie in it.
@@ -83,8 +81,7 @@ struct Pack {
 
 impl Pack {
     fn of(conn: &Connection, id: i64, file: String, size: u64) -> DbResult<Self> {
-        let sql = "SELECT pos, len FROM chunk WHERE pack = ?1 ORDER BY pos";
-        let chunks = all(conn, sql, [id], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let chunks = chunks::places_in(conn, id)?;
         Ok(Self { file, size, chunks })
     }
 

@@ -4,21 +4,21 @@
 //! beginning anew. A row is judged together with those that it must fit, in one piece; what a commit or `gc`
 //! changes between two pieces is judged as it is then. Memory does not grow with the account.
 
-mod content;
-mod dir_times;
-mod projections;
-mod quotas;
+mod chunks_and_packs;
+mod derived_keys;
+mod names_and_nodes;
+mod quota_usage;
 mod references;
-mod tree;
+mod timestamps;
 
 use rusqlite::Connection;
 
 use crate::engine::sqlite::SqliteFs;
-use crate::engine::sqlite::index::update::{Searched, current_bytes};
-use crate::engine::sqlite::index::verify;
-use crate::engine::sqlite::read::rows;
-use crate::engine::sqlite::read::view::ReadView;
-use crate::engine::sqlite::schema::{SUBJECT, answer, changes};
+use crate::engine::sqlite::fulltext::changed_files::{Searched, current_bytes};
+use crate::engine::sqlite::fulltext::verify;
+use crate::engine::sqlite::query::read_view::ReadView;
+use crate::engine::sqlite::schema::SUBJECT;
+use crate::engine::sqlite::tables::{answer_column, changes_column, head};
 use crate::error::{ErrorKind, Result};
 use crate::fs::store::Fsck;
 use crate::model::Ino;
@@ -123,13 +123,13 @@ impl Check<'_> {
                 if seq != at + 1 {
                     report.add("head", format!("the log has no commit between {at} and {seq}"));
                 }
-                match changes::from_json(&row.get::<_, String>(1)?) {
+                match changes_column::from_json(&row.get::<_, String>(1)?) {
                     Ok((changes, more)) => pieces(view.conn, seq, (changes.len() as u64, more), report)?,
                     Err(_) => report.add("log", format!("the changes of commit {seq} cannot be read")),
                 }
                 let answer = row.get::<_, Option<String>>(2)?;
                 let no_size = |_, _| Ok(0);
-                if answer.is_some_and(|json| answer::from_json(&json, seq, no_size).is_err()) {
+                if answer.is_some_and(|json| answer_column::from_json(&json, seq, no_size).is_err()) {
                     report.add("log", format!("the answer of commit {seq} cannot be read"));
                 }
                 at = seq;
@@ -220,7 +220,7 @@ fn pieces(conn: &Connection, seq: u64, (mut due, mut more): (u64, bool), report:
             report.add("log", format!("changes of commit {seq} from number {first} on follow nothing"));
             return Ok(());
         }
-        let Ok((changes, further)) = changes::from_json(&row.get::<_, String>(1)?) else {
+        let Ok((changes, further)) = changes_column::from_json(&row.get::<_, String>(1)?) else {
             report.add("log", format!("the changes of commit {seq} cannot be read"));
             return Ok(());
         };
@@ -234,7 +234,7 @@ fn pieces(conn: &Connection, seq: u64, (mut due, mut more): (u64, bool), report:
 
 /// What the head row says of its own moment. Returns the last commit.
 fn head(conn: &Connection, report: &mut Fsck) -> DbResult<u64> {
-    let head = rows::head(conn)?;
+    let head = head::get(conn)?;
     let one = |sql: &str| -> DbResult<u64> { Ok(conn.query_row(sql, [], |row| row.get(0))?) };
     let last = one("SELECT coalesce(max(seq), 0) FROM log")?;
     if last > head.seq {

@@ -15,15 +15,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::executor::block_on;
-use rusqlite::{Connection, Row, params};
+use rusqlite::Connection;
 
-use super::merge::{self, Merged, Run};
-use super::step::{Times, Turn};
-use super::unnamed::{self, Place};
-use crate::engine::sqlite::SqliteFs;
-use crate::engine::sqlite::control;
-use crate::engine::sqlite::read::rows;
-use crate::engine::sqlite::write::{staged, unused};
+use crate::engine::sqlite::maintain::merge_extents::{self, Merged, Run};
+use crate::engine::sqlite::maintain::orphan_nodes::{self, Place};
+use crate::engine::sqlite::maintain::step::{Times, Turn};
+use crate::engine::sqlite::tables::{
+    chunk_refs, expiry, head, idempotency, leases, names_of_node, packs, staged,
+};
+use crate::engine::sqlite::{SqliteFs, chunk_store, control};
 use crate::error::{ErrorKind, Result};
 use crate::fs::FileSystem;
 use crate::fs::store::Collected;
@@ -31,7 +31,7 @@ use crate::model::{At, Batch, Op, Precondition, Timestamp};
 use crate::path::TreePath;
 use crate::rule::Registry;
 use crate::runtime::disk::{failed, punch_hole};
-use crate::sqlite::{DbResult, all, one};
+use crate::sqlite::DbResult;
 
 /// Expired entries recorded in one commit: bounds how long writers wait behind it.
 const EXPIRED: usize = 64;
@@ -67,11 +67,9 @@ impl SqliteFs {
         let mut recorded = 0;
         loop {
             let due: Vec<At> = self.with_view(|view| {
-                let sql = "SELECT ino FROM expiry WHERE at <= ?1 ORDER BY at LIMIT ?2";
-                let inos: Vec<u64> = all(view.conn, sql, params![view.time, EXPIRED], |row| row.get(0))?;
                 let mut paths = Vec::new();
-                for ino in inos {
-                    if let Some((dir, name)) = rows::first_name(view.conn, ino)? {
+                for ino in expiry::next(view.conn, view.time, EXPIRED)? {
+                    if let Some((dir, name)) = names_of_node::first(view.conn, ino)? {
                         paths.push(At::Path(TreePath::from_row(&dir, &name)));
                     }
                 }
@@ -107,7 +105,7 @@ impl SqliteFs {
     fn take_back(&self, times: Times, collected: &mut Collected) -> Result<Vec<u64>> {
         let (mut files, mut place) = (Vec::new(), Some(Place::default()));
         while let Some(from) = place {
-            let step = self.step(move |conn, turn| unnamed::take_back(conn, times, from, turn))?;
+            let step = self.step(move |conn, turn| orphan_nodes::take_back(conn, times, from, turn))?;
             collected.versions += step.versions;
             files.extend(step.done);
             place = step.next;
@@ -119,12 +117,12 @@ impl SqliteFs {
     /// on readers and merged in steps.
     fn merge(&self, files: &[u64], collected: &mut Collected) -> Result<()> {
         self.merge_files(files, 0, collected)?;
-        let mut from: u64 = self
-            .with_view(|view| Ok(view.conn.query_row("SELECT merged FROM head", [], |row| row.get(0))?))?;
+        let mut from = self.with_view(|view| head::merged(view.conn))?;
         loop {
             let (mut written, mut last) = (BTreeSet::new(), from);
             while written.len() < FILES
-                && let Some(seq) = self.with_view(|view| merge::written(view.conn, last, &mut written))?
+                && let Some(seq) =
+                    self.with_view(|view| merge_extents::written(view.conn, last, &mut written))?
             {
                 last = seq;
             }
@@ -132,10 +130,7 @@ impl SqliteFs {
                 return Ok(());
             }
             self.merge_files(&written.into_iter().collect::<Vec<_>>(), from, collected)?;
-            self.step(move |conn, _| {
-                conn.execute("UPDATE head SET merged = ?1 WHERE merged < ?1", [last])?;
-                Ok(())
-            })?;
+            self.step(move |conn, _| head::set_merged(conn, last))?;
             from = last;
         }
     }
@@ -145,7 +140,7 @@ impl SqliteFs {
         for ino in files {
             let mut at = Some((0, 0));
             while let Some(from) = at {
-                let found = self.with_view(|view| merge::find(view.conn, *ino, since, from))?;
+                let found = self.with_view(|view| merge_extents::find(view.conn, *ino, since, from))?;
                 at = found.next;
                 runs.extend(found.runs);
                 if (runs.len() >= RUNS || found.longer.is_some())
@@ -164,7 +159,7 @@ impl SqliteFs {
         while !runs.is_empty() {
             let (packs, runtime) = (Arc::clone(&self.inner.packs), self.inner.runtime.clone());
             let (left, merged) = self.step(move |conn, turn| {
-                let merged = merge::merge(conn, &packs, &runtime, &mut runs, turn)?;
+                let merged = merge_extents::merge(conn, &packs, &runtime, &mut runs, turn)?;
                 Ok((runs, merged))
             })?;
             runs = left;
@@ -197,15 +192,15 @@ impl SqliteFs {
     /// Dooms files in the folder of pack files that belong to nothing.
     fn doom_orphans(&self) -> Result<()> {
         self.each_pack_file(|files| {
-            let files = self.with_view(|view| unused::orphans(view.conn, files))?;
+            let files = self.with_view(|view| chunk_store::orphan_files(view.conn, files))?;
             if files.is_empty() {
                 return Ok(());
             }
             let files: Vec<String> = files.into_iter().cloned().collect();
             self.step(move |conn, _| {
-                for file in unused::orphans(conn, &files)? {
+                for file in chunk_store::orphan_files(conn, &files)? {
                     // as old as any: no row has referred to it
-                    conn.execute("INSERT INTO pack (file, size, doomed_at) VALUES (?1, 0, 0)", [file])?;
+                    packs::insert_doomed(conn, file)?;
                 }
                 Ok(())
             })
@@ -214,10 +209,8 @@ impl SqliteFs {
 
     /// Gives the space of pack files back to the disk.
     fn give_back(&self, times: Times, collected: &mut Collected) -> Result<()> {
-        let sql = "SELECT EXISTS (SELECT 1 FROM pack WHERE doomed_at <= ?1)
-                OR EXISTS (SELECT 1 FROM hole WHERE freed_at <= ?1)";
         let before = times.gone_before.0;
-        if self.with_view(|view| Ok(view.conn.query_row(sql, [before], |row| row.get::<_, bool>(0))?))? {
+        if self.with_view(|view| packs::any_due(view.conn, before))? {
             // after a loss of power no row may come back that refers to what goes now
             block_on(self.sync())?;
         }
@@ -228,10 +221,7 @@ impl SqliteFs {
 
     /// Removes some of the pack files that are empty. Whether there were any.
     fn remove_packs(&self, before: i64, collected: &mut Collected) -> Result<bool> {
-        let sql = "SELECT id, file, size FROM pack WHERE doomed_at <= ?1 ORDER BY doomed_at LIMIT ?2";
-        let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
-        let packs: Vec<(i64, String, u64)> =
-            self.with_view(|view| all(view.conn, sql, params![before, PIECE], read))?;
+        let packs = self.with_view(|view| packs::doomed(view.conn, before, PIECE))?;
         let (failpoints, mut gone) = (self.inner.runtime.failpoints(), Vec::new());
         for (id, file, size) in packs {
             failpoints.pass("gc-unlink")?;
@@ -249,7 +239,7 @@ impl SqliteFs {
         failpoints.pass("gc-forget")?;
         self.step(move |conn, _| {
             for id in gone {
-                conn.prepare_cached("DELETE FROM pack WHERE id = ?1")?.execute([id])?;
+                packs::remove(conn, id)?;
             }
             Ok(())
         })?;
@@ -258,11 +248,7 @@ impl SqliteFs {
 
     /// Gives back some of the ranges in pack files that nothing refers to. Whether there were any.
     fn punch_holes(&self, before: i64, collected: &mut Collected) -> Result<bool> {
-        let sql = "SELECT hole.pack, pos, len, file FROM hole LEFT JOIN pack ON pack.id = hole.pack
-             WHERE freed_at <= ?1 ORDER BY freed_at, hole.pack, pos LIMIT ?2";
-        let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?));
-        let holes: Vec<(i64, u64, u64, Option<String>)> =
-            self.with_view(|view| all(view.conn, sql, params![before, PIECE], read))?;
+        let holes = self.with_view(|view| packs::holes(view.conn, before, PIECE))?;
         let mut punched = Vec::new();
         for (pack, pos, len, file) in holes {
             self.inner.runtime.failpoints().pass("gc-punch")?;
@@ -285,8 +271,7 @@ impl SqliteFs {
         }
         self.step(move |conn, _| {
             for (pack, pos) in punched {
-                let sql = "DELETE FROM hole WHERE pack = ?1 AND pos = ?2";
-                conn.prepare_cached(sql)?.execute(params![pack, pos])?;
+                packs::remove_hole(conn, pack, pos)?;
             }
             Ok(())
         })?;
@@ -333,10 +318,8 @@ fn forget_ended(
     now: Timestamp,
     turn: &mut Turn,
 ) -> DbResult<(u64, bool)> {
-    conn.execute("DELETE FROM lease WHERE until <= ?1", [now.0])?;
-    let sql = "DELETE FROM idempotency WHERE (owner, key) IN
-         (SELECT owner, key FROM idempotency WHERE keep_until <= ?1 ORDER BY keep_until LIMIT ?2)";
-    while conn.prepare_cached(sql)?.execute(params![now.0, PIECE])? > 0 {
+    leases::remove_ended(conn, now.0)?;
+    while idempotency::remove_ended(conn, now.0, PIECE)? > 0 {
         if turn.is_over() {
             return Ok((0, true));
         }
@@ -362,10 +345,8 @@ fn forget_ended(
 /// Chunks removed, their bytes, and whether there are more.
 fn remove_chunks(conn: &Connection, now: Timestamp, turn: &mut Turn) -> DbResult<(u64, u64, bool)> {
     let (mut chunks, mut bytes) = (0, 0);
-    while let Some(id) =
-        one(conn, "SELECT chunk FROM chunk_refs WHERE count = 0 LIMIT 1", [], |row| row.get(0))?
-    {
-        if let Some(len) = unused::remove_chunk(conn, id, now)? {
+    while let Some(id) = chunk_refs::any_unused(conn)? {
+        if let Some(len) = chunk_store::remove_chunk(conn, id, now)? {
             (chunks, bytes) = (chunks + 1, bytes + len);
         }
         if turn.is_over() {
@@ -390,6 +371,7 @@ fn waiting(conn: &Connection, times: Times) -> DbResult<(u64, u64)> {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
+    use rusqlite::params;
     use tempfile::TempDir;
 
     use super::*;
@@ -568,9 +550,9 @@ mod tests {
         let turn = &mut Turn::begin(env);
         let collect = || {
             assert_eq!(forget_ended(&conn, &Registry::empty(), env.now(), turn).unwrap(), (0, false));
-            assert_eq!(unnamed::take_back(&conn, times, Place::default(), turn).unwrap().versions, 0);
+            assert_eq!(orphan_nodes::take_back(&conn, times, Place::default(), turn).unwrap().versions, 0);
             let from: u64 = conn.query_row("SELECT merged FROM head", [], |row| row.get(0)).unwrap();
-            assert_eq!(merge::written(&conn, from, &mut BTreeSet::new()).unwrap(), None);
+            assert_eq!(merge_extents::written(&conn, from, &mut BTreeSet::new()).unwrap(), None);
             assert_eq!(remove_chunks(&conn, env.now(), turn).unwrap(), (0, 0, false));
             assert_eq!(waiting(&conn, times).unwrap(), (0, 0));
         };

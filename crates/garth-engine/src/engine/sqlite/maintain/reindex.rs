@@ -6,13 +6,12 @@ use std::sync::Arc;
 use futures::executor::block_on;
 use rusqlite::Connection;
 
-use crate::engine::sqlite::SqliteFs;
-use crate::engine::sqlite::index::remake::{self, Progress};
-use crate::engine::sqlite::index::verify;
+use crate::engine::sqlite::fulltext::background::{self, Progress};
+use crate::engine::sqlite::fulltext::verify;
+use crate::engine::sqlite::maintain::set_quota;
 use crate::engine::sqlite::maintain::step::Turn;
-use crate::engine::sqlite::projected;
-use crate::engine::sqlite::read::{quotas, rows};
-use crate::engine::sqlite::write::{self, group::touch};
+use crate::engine::sqlite::tables::{head, quotas};
+use crate::engine::sqlite::{SqliteFs, projections};
 use crate::error::Result;
 use crate::sqlite::DbResult;
 use crate::text::Tokenizer;
@@ -24,27 +23,27 @@ impl SqliteFs {
     /// `AccountStore::reindex`, on this thread: file by file, and a long one in pieces.
     pub(crate) fn remake_index(&self) -> Result<u64> {
         if self.inner.pool.read_on_new(verify::is_damaged)? {
-            self.index_step(remake::clear)?;
+            self.index_step(background::clear)?;
         }
         let mut at = Progress::default();
         while !at.done {
             let packs = Arc::clone(&self.inner.packs);
-            at = self.index_step(move |conn| remake::remake_all(conn, &packs, at))?;
+            at = self.index_step(move |conn| background::rebuild_files(conn, &packs, at))?;
         }
         loop {
-            let strays = self.with_view(|view| remake::strays(view.conn))?;
+            let strays = self.with_view(|view| background::strays(view.conn))?;
             if strays.is_empty() {
                 break;
             }
-            self.index_step(move |conn| remake::remove_strays(conn, &strays))?;
+            self.index_step(move |conn| background::remove_strays(conn, &strays))?;
         }
         self.catch_up()?;
         self.remake_keys()?;
         let quotas = self.with_view(|view| quotas::all_of(view.conn))?;
         for key in quotas.iter().map(|quota| quota.path.key().to_owned()) {
-            self.index_step(move |conn| write::quotas::recount(conn, &key))?;
+            self.index_step(move |conn| set_quota::recount(conn, &key))?;
         }
-        block_on(self.inner.writer.transact(true, touch))?;
+        block_on(self.inner.writer.transact(true, head::touch))?;
         Ok(at.files)
     }
 
@@ -56,9 +55,9 @@ impl SqliteFs {
             let registry = self.inner.control.registry().clone();
             at = self.index_step(move |conn| {
                 let mut turn = Turn::begin(&env);
-                let nodes = projected::remake::nodes_behind(conn, behind, NODES)?;
+                let nodes = projections::rebuild::nodes_behind(conn, behind, NODES)?;
                 for ino in &nodes {
-                    projected::remake::remake(conn, &packs, &registry, *ino)?;
+                    projections::rebuild::remake(conn, &packs, &registry, *ino)?;
                     if turn.is_over() {
                         return Ok(Some(*ino));
                     }
@@ -69,8 +68,8 @@ impl SqliteFs {
         let mut at = Some(0);
         while let Some(behind) = at {
             at = self.index_step(move |conn| {
-                let stray = projected::remake::next_stray(conn, behind)?;
-                stray.map(|ino| projected::forget(conn, ino)).transpose()?;
+                let stray = projections::rebuild::next_stray(conn, behind)?;
+                stray.map(|ino| projections::forget(conn, ino)).transpose()?;
                 Ok(stray)
             })?;
         }
@@ -81,7 +80,7 @@ impl SqliteFs {
     pub(crate) fn catch_up(&self) -> Result<()> {
         loop {
             let packs = Arc::clone(&self.inner.packs);
-            if !self.index_step(move |conn| remake::catch_up(conn, &packs, &mut Tokenizer::default()))? {
+            if !self.index_step(move |conn| background::catch_up(conn, &packs, &mut Tokenizer::default()))? {
                 return Ok(());
             }
         }
@@ -95,7 +94,7 @@ impl SqliteFs {
         let _permit = self.inner.runtime.maintenance().acquire();
         let registry = self.inner.control.registry().clone();
         block_on(self.inner.writer.transact(false, move |conn| {
-            projected::check_version(rows::head(conn)?.projections, &registry)?;
+            projections::check_version(head::get(conn)?.projections, &registry)?;
             work(conn)
         }))
     }
@@ -131,7 +130,7 @@ mod tests {
                 assert_eq!(found(&fs, word), 1, "{word} after {steps} steps");
             }
             let packs = Arc::clone(&fs.inner.packs);
-            progress = fs.index_step(move |conn| remake::remake_all(conn, &packs, progress)).unwrap();
+            progress = fs.index_step(move |conn| background::rebuild_files(conn, &packs, progress)).unwrap();
             steps += 1;
         }
         assert!(steps > pieces, "{steps} steps");

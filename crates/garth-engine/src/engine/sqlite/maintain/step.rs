@@ -7,8 +7,8 @@ use futures::executor::block_on;
 use rusqlite::Connection;
 
 use crate::engine::sqlite::SqliteFs;
-use crate::engine::sqlite::projected::check_version;
-use crate::engine::sqlite::read::rows;
+use crate::engine::sqlite::projections::check_version;
+use crate::engine::sqlite::tables::head;
 use crate::env::Env;
 use crate::error::Result;
 use crate::model::Timestamp;
@@ -59,11 +59,11 @@ impl SqliteFs {
         let _permit = self.inner.runtime.maintenance().acquire();
         let (env, registry) = (self.inner.runtime.env().clone(), self.inner.control.registry().clone());
         block_on(self.inner.writer.transact(false, move |conn| {
-            check_version(rows::head(conn)?.projections, &registry)?;
+            check_version(head::get(conn)?.projections, &registry)?;
             let before = conn.total_changes();
             let value = work(conn, &mut Turn::begin(&env))?;
             if conn.total_changes() > before {
-                conn.prepare_cached("UPDATE head SET epoch = epoch + 1")?.execute([])?;
+                head::next_epoch(conn)?;
             }
             Ok(value)
         }))
@@ -138,7 +138,7 @@ mod tests {
     fn what_changes_rows_without_a_commit_counts_up_the_epoch() {
         let folder = tempfile::tempdir().unwrap();
         let fs = SqliteFs::open(folder.path(), Env::system(), crate::rule::sample::registry()).unwrap();
-        let epoch = || fs.with_view(|view| crate::engine::sqlite::read::rows::epoch(view.conn)).unwrap();
+        let epoch = || fs.with_view(|view| head::epoch(view.conn)).unwrap();
         let path = |path: &str| At::Path(TreePath::parse(path).unwrap());
         for op in [Op::append(path("/a"), "one"), Op::append(path("/a"), "two")] {
             block_on(fs.commit(Batch::new([op]))).unwrap();

@@ -11,9 +11,7 @@ use rusqlite::{Connection, params};
 
 use super::{Check, ROWS};
 use crate::engine::sqlite::SqliteFs;
-use crate::engine::sqlite::read::rows;
-use crate::engine::sqlite::schema::changes;
-use crate::engine::sqlite::write::staged;
+use crate::engine::sqlite::tables::{MAX, changes_column, head, staged};
 use crate::error::Result;
 use crate::sqlite::{DbResult, all, one};
 
@@ -58,7 +56,7 @@ impl Counts {
 impl Check<'_> {
     pub(super) fn references(&mut self) -> Result<()> {
         self.counts_of_nothing()?;
-        let end = self.fs.with_view(|view| Ok(rows::head(view.conn)?.next_chunk))?;
+        let end = self.fs.with_view(|view| Ok(head::get(view.conn)?.next_chunk))?;
         let mut suspects = HashSet::new();
         for first in (0..end).step_by(WINDOW as usize) {
             let window = (first, end.min(first + WINDOW));
@@ -125,8 +123,8 @@ impl Check<'_> {
 /// meanwhile.
 fn recount(fs: &SqliteFs, suspects: &HashSet<u64>) -> Result<Option<Vec<String>>> {
     let (seq, next_ino, epoch) = fs.with_view(|view| {
-        let head = rows::head(view.conn)?;
-        Ok((head.seq, head.next_ino, rows::epoch(view.conn)?))
+        let head = head::get(view.conn)?;
+        Ok((head.seq, head.next_ino, head::epoch(view.conn)?))
     })?;
     // what each node contributes
     let mut nodes: HashMap<u64, HashMap<u64, u64>> = HashMap::new();
@@ -137,7 +135,7 @@ fn recount(fs: &SqliteFs, suspects: &HashSet<u64>) -> Result<Option<Vec<String>>
     })?;
     fs.with_view(|view| {
         let conn = view.conn;
-        if rows::epoch(conn)? != epoch {
+        if head::epoch(conn)? != epoch {
             return Ok(None);
         }
         let mut changed: BTreeSet<u64> =
@@ -147,7 +145,7 @@ fn recount(fs: &SqliteFs, suspects: &HashSet<u64>) -> Result<Option<Vec<String>>
         let sql =
             "SELECT changes FROM log WHERE seq > ?1 UNION ALL SELECT changes FROM log_more WHERE seq > ?1";
         for json in all(conn, sql, [seq], |row| row.get::<_, String>(0))? {
-            changed.extend(changes::from_json(&json)?.0.into_iter().map(|change| change.ino));
+            changed.extend(changes_column::from_json(&json)?.0.into_iter().map(|change| change.ino));
         }
         for ino in changed {
             let now = nodes.entry(ino).or_default();
@@ -185,7 +183,7 @@ fn each_node(fs: &SqliteFs, end: u64, mut take: impl FnMut(u64, u64)) -> Result<
         next = fs.with_view(|view| {
             let (mut from, mut extents) = (from, 0);
             let sql = "SELECT ino FROM extent WHERE ino > ?1 AND ino < ?2 ORDER BY ino LIMIT 1";
-            while let Some(ino) = one(view.conn, sql, [from, end.min(rows::MAX)], |row| row.get(0))? {
+            while let Some(ino) = one(view.conn, sql, [from, end.min(MAX)], |row| row.get(0))? {
                 each_extent(view.conn, ino, |chunk| {
                     extents += 1;
                     take(ino, chunk);

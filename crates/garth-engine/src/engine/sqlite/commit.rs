@@ -1,0 +1,9 @@
+//! Writes: group commit by one writer, uploads, checkpoints. Everything is inside a write transaction.
+
+pub(crate) mod checkpoint;
+pub(crate) mod group;
+pub(crate) mod staged_upload;
+pub(crate) mod waiters;
+pub(crate) mod write_delta;
+pub(crate) mod write_subtrees;
+pub(crate) mod writer;

@@ -1,0 +1,259 @@
+//! One write transaction: a group of commits, or one task. Decides whether a failure concerns one member, the
+//! whole group, or leaves the disk's state unknown.
+
+use std::sync::Arc;
+
+use rusqlite::Connection;
+
+use crate::engine::planner::{HeadRow, Planned, plan};
+use crate::engine::sqlite::chunk_store::Packs;
+use crate::engine::sqlite::commit::{write_delta, write_subtrees};
+use crate::engine::sqlite::confinement::Reach;
+use crate::engine::sqlite::control::KnownControl;
+use crate::engine::sqlite::fulltext::background::Chores;
+use crate::engine::sqlite::fulltext::changed_files::{self, Edits};
+use crate::engine::sqlite::open_nodes::OpenNodes;
+use crate::engine::sqlite::planner_rows::PlannerRows;
+use crate::engine::sqlite::planner_rows::row_cache::RowCache;
+use crate::engine::sqlite::projections::check_version;
+use crate::engine::sqlite::projections::update::Changed;
+use crate::engine::sqlite::schema;
+use crate::engine::sqlite::tables::{head, judged_prefixes};
+use crate::error::{ErrorKind, Result};
+use crate::model::{Batch, Commit, Timestamp};
+use crate::rule::Registry;
+use crate::runtime::Runtime;
+use crate::runtime::budget::Opened;
+use crate::sqlite::{Conn, DbError, DbResult};
+use crate::text::{Edit, Tokenizer};
+
+/// Work inside a write transaction of its own.
+pub(crate) type Task = Box<dyn FnOnce(&Connection) -> DbResult<()> + Send>;
+
+/// A batch, and what the handle reaches that it was asked of.
+pub(crate) struct Asked {
+    pub(crate) batch: Batch,
+    pub(crate) reach: Arc<Reach>,
+}
+
+/// The connection that writes.
+pub(crate) struct WriteConn {
+    pub(crate) conn: Conn,
+    /// Whether its commits are durable; `None` before the first transaction, and if setting it failed.
+    durable: Option<bool>,
+    row_cache: RowCache,
+    tokenizer: Tokenizer,
+    chores: Chores,
+    /// Whether the index may have changed since somebody looked for chores.
+    index_changed: bool,
+    _opened: Opened,
+}
+
+impl WriteConn {
+    pub(crate) fn new(conn: Conn, opened: Opened) -> Self {
+        Self {
+            conn,
+            durable: None,
+            row_cache: RowCache::default(),
+            tokenizer: Tokenizer::default(),
+            chores: Chores::default(),
+            index_changed: true,
+            _opened: opened,
+        }
+    }
+
+    /// Runs `work` in a write transaction. The row cache survives only a transaction that committed.
+    fn transaction<T>(
+        &mut self,
+        durable: bool,
+        runtime: &Runtime,
+        work: impl FnOnce(&Connection, &RowCache, &mut Tokenizer) -> DbResult<T>,
+    ) -> DbResult<T> {
+        let Self { conn, row_cache, tokenizer, .. } = self;
+        let conn: &Connection = conn;
+        if self.durable.take() != Some(durable) {
+            schema::set_synchronous(conn, durable, runtime.fault())?;
+        }
+        self.durable = Some(durable);
+        // IMMEDIATE: another process may have written since, and a read transaction could not be upgraded
+        // then
+        conn.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+        let outcome =
+            row_cache.begin(conn).and_then(|()| work(conn, row_cache, tokenizer)).and_then(|value| {
+                runtime.failpoints().pass("before-commit")?;
+                conn.prepare_cached("COMMIT")?
+                    .execute([])
+                    .map_err(|error| DbError::from(error).of_commit())?;
+                runtime.failpoints().pass("after-commit")?;
+                Ok(value)
+            });
+        row_cache.end();
+        if outcome.is_err() {
+            row_cache.forget();
+            if !conn.is_autocommit() {
+                // the error that led here is the one to report
+                let _ = conn.execute_batch("ROLLBACK");
+            }
+        }
+        outcome
+    }
+
+    /// Runs a task. It may write any row, past the row cache.
+    pub(crate) fn run_task(&mut self, durable: bool, runtime: &Runtime, task: Task) -> DbResult<()> {
+        let outcome = self.transaction(durable, runtime, |conn, _, _| task(conn));
+        self.row_cache.forget();
+        self.index_changed = true;
+        outcome
+    }
+
+    /// Whether work on the index waits that no commit waits for; `None` if nothing has changed since the last
+    /// look.
+    pub(crate) fn look_for_chores(&mut self) -> DbResult<Option<bool>> {
+        match std::mem::take(&mut self.index_changed) {
+            true => Ok(Some(self.chores.due(&self.conn)?)),
+            false => Ok(None),
+        }
+    }
+
+    /// Does one step of the work on the index.
+    pub(crate) fn run_chore(
+        &mut self,
+        runtime: &Runtime,
+        packs: &Packs,
+        registry: &Registry,
+    ) -> DbResult<()> {
+        let mut chores = std::mem::take(&mut self.chores);
+        let outcome = self.transaction(false, runtime, |conn, _, tokenizer| {
+            check_version(head::get(conn)?.projections, registry)?;
+            chores.step(conn, packs, tokenizer)
+        });
+        self.chores = chores;
+        self.index_changed = true;
+        outcome
+    }
+
+    /// Plans and writes a group of batches in one transaction. A batch that fails planning gets its own error
+    /// and writes nothing; any other failure fails the group. `before_commit` sees the results before COMMIT.
+    pub(crate) fn run_batches(
+        &mut self,
+        durable: bool,
+        context: &GroupContext<'_>,
+        batches: &[Asked],
+        before_commit: impl FnOnce(&[Result<Commit>]),
+    ) -> DbResult<Vec<Result<Commit>>> {
+        let runtime = context.runtime;
+        let (mut results, indexed) = self.transaction(durable, runtime, |conn, row_cache, tokenizer| {
+            let GroupContext { packs, open, control, .. } = *context;
+            let head = head::get(conn)?;
+            let (reach, rules) = (&Reach::everything(), &*control.at(conn, head.control)?.rules);
+            let state = PlannerRows { conn, packs, row_cache, open, reach, rules };
+            let planned = context.plan_group(&state, head, batches, tokenizer)?;
+            before_commit(&planned.0);
+            Ok(planned)
+        })?;
+        self.index_changed |= indexed;
+        runtime.failpoints().pass("answer")?;
+        for commit in results.iter_mut().flatten() {
+            commit.durable = durable;
+        }
+        Ok(results)
+    }
+}
+
+/// Edits of the index that are kept until the end of a group. Only the removal of subtrees tells of more.
+const MOST_EDITS: usize = 4096;
+
+/// What planning a group needs besides the connection.
+pub(crate) struct GroupContext<'a> {
+    pub(crate) runtime: &'a Runtime,
+    pub(crate) packs: &'a Packs,
+    pub(crate) open: &'a OpenNodes,
+    pub(crate) control: &'a KnownControl,
+}
+
+impl GroupContext<'_> {
+    /// Plans the batches and writes their rows. Says besides whether the index changed.
+    fn plan_group(
+        &self,
+        state: &PlannerRows<'_>,
+        mut head: HeadRow,
+        batches: &[Asked],
+        tokenizer: &mut Tokenizer,
+    ) -> DbResult<(Vec<Result<Commit>>, bool)> {
+        let (conn, failpoints, env) = (state.conn, self.runtime.failpoints(), self.runtime.env());
+        let registry = self.control.registry();
+        check_version(head.projections, registry)?;
+        let first = head.seq;
+        let (mut edits, mut changed) = (Edits::new(), Changed::new(registry));
+        let mut results = Vec::with_capacity(batches.len());
+        let (mut replayed, mut indexed) = (false, false);
+        for Asked { batch, reach } in batches {
+            let rows = PlannerRows { reach, ..*state };
+            failpoints.pass("plan")?;
+            match planned(&rows, head, env.now(), batch) {
+                Ok(Planned::Replay(commit)) => {
+                    replayed = true;
+                    results.push(Ok(commit));
+                }
+                Ok(Planned::Apply { delta, head: next, commit }) => {
+                    if !delta.subtrees.is_empty() {
+                        // files that end are forgotten by search on the way, by their rows as they are then
+                        state.row_cache.clear();
+                        let mut ended = |ino, edit| {
+                            judged_prefixes::remove(conn, ino)?;
+                            add(&mut edits, ino, edit);
+                            if edits.len() < MOST_EDITS {
+                                return Ok(());
+                            }
+                            indexed = true;
+                            changed_files::apply(state, &std::mem::take(&mut edits), tokenizer)
+                        };
+                        write_subtrees::write(conn, &delta, &next, &mut changed, &mut ended)?;
+                    }
+                    write_delta::delta(conn, &delta, &next, batch, &commit)?;
+                    changed.by(&delta);
+                    state.row_cache.apply(&delta, next.seq);
+                    failpoints.pass("apply")?;
+                    self.open.written(conn, delta.unnamed.iter().copied(), env.now())?;
+                    for (ino, edit) in &delta.index {
+                        add(&mut edits, *ino, *edit);
+                    }
+                    head = next;
+                    results.push(Ok(commit));
+                }
+                Err(error) if error.is(ErrorKind::Io) => return Err(error.into()),
+                Err(error) => results.push(Err(error)),
+            }
+        }
+        if replayed {
+            // The first answer may have been `Visible`, and this batch may ask for `Durable`: without a write
+            // nothing would be synced.
+            head::touch(conn)?;
+        }
+        if head.seq > first {
+            head::put(conn, &head)?;
+        }
+        failpoints.pass("index")?;
+        changed.write(state)?;
+        changed_files::apply(state, &edits, tokenizer)?;
+        Ok((results, indexed || !edits.is_empty()))
+    }
+}
+
+/// Plans a batch on rows that are at hand; as if they were a round trip away where a test asked for that.
+fn planned(rows: &PlannerRows<'_>, head: HeadRow, now: Timestamp, batch: &Batch) -> Result<Planned> {
+    #[cfg(debug_assertions)]
+    if crate::engine::planner::fetched::is_asked_for() {
+        return crate::engine::planner::fetched::plan_fetched(rows, head, now, batch).0;
+    }
+    plan(rows, head, now, batch)
+}
+
+fn add(edits: &mut Edits, ino: u64, edit: Edit) {
+    edits.entry(ino).and_modify(|before| *before = before.then(edit)).or_insert(edit);
+}
+
+/// Whether a failure of a group may concern one member only, so that each is tried alone.
+pub(crate) fn may_be_of_one_member(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::Corrupt | ErrorKind::NoSpace)
+}

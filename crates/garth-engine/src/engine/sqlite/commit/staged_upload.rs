@@ -1,0 +1,322 @@
+//! Uploads: content goes to a pack file beside the database before its commit, so that a slow upload holds no
+//! lock and memory does not grow with it. One fsync an upload. Content of up to one chunk stays in memory and
+//! goes into the database. Why: `docs/decisions/packs-beside-the-database.md`.
+
+use std::fmt;
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::ops::Range;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::{Bytes, BytesMut};
+use rusqlite::Connection;
+
+use crate::engine::planner::{MAX_EXTENT, Staged, sum_of};
+use crate::engine::sqlite::chunk_store::Packs;
+use crate::engine::sqlite::commit::writer::Writer;
+use crate::engine::sqlite::tables::staged::{self, pack_name};
+use crate::engine::sqlite::tables::{chunks, packs};
+use crate::error::{Error, ErrorKind, Result};
+use crate::fs::Upload;
+use crate::model::{MAX_FILE, StagedBody, Timestamp};
+use crate::runtime::Runtime;
+use crate::runtime::disk;
+use crate::sqlite::DbResult;
+
+/// Size of a stored chunk: one extent refers to one chunk.
+const CHUNK: usize = MAX_EXTENT;
+/// How long the lease of an upload lasts, in seconds: until its next chunk, or until its commit. A process
+/// that died cannot say so; after this its upload is garbage.
+const STAGED: i64 = 24 * 3600;
+
+/// A chunk of the upload that is in the pack: sum, position, length.
+struct Placed {
+    sum: Vec<u8>,
+    pos: u64,
+    len: u64,
+}
+
+/// An upload in progress.
+pub(crate) struct SqliteUpload {
+    writer: Arc<Writer>,
+    id: u128,
+    /// Whose it is: nobody else can use it.
+    owner: String,
+    held: BytesMut,
+    pack: Option<Pack>,
+    placed: Vec<Placed>,
+    /// A step failed or its future was dropped: what the pack holds is unknown.
+    broken: bool,
+    /// It is kept, or may be: there is nothing to tidy up.
+    finished: bool,
+}
+
+/// The upload's pack file, once it needs one.
+struct Pack {
+    name: String,
+    file: File,
+    size: u64,
+    /// When its lease ends.
+    lease: Timestamp,
+}
+
+impl fmt::Debug for SqliteUpload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SqliteUpload").finish_non_exhaustive()
+    }
+}
+
+fn failed(error: std::io::Error) -> Error {
+    disk::failed("the upload could not be written")(error)
+}
+
+impl SqliteUpload {
+    pub(crate) fn new(writer: Arc<Writer>, owner: String) -> Result<Self> {
+        let id = u128::from_be_bytes(writer.runtime().env().random()?);
+        Ok(Self {
+            writer,
+            id,
+            owner,
+            held: BytesMut::new(),
+            pack: None,
+            placed: Vec::new(),
+            broken: false,
+            finished: false,
+        })
+    }
+
+    fn runtime(&self) -> &Runtime {
+        self.writer.runtime()
+    }
+
+    /// A lease that begins now.
+    fn lease(&self) -> Timestamp {
+        self.runtime().env().now().plus_seconds(STAGED)
+    }
+
+    /// Opens the pack, with a lease that keeps `gc` from it.
+    async fn begin_pack(&mut self) -> Result<&mut Pack> {
+        if self.pack.is_none() {
+            let (id, owner, lease) = (self.id, self.owner.clone(), self.lease());
+            self.writer.transact(false, move |conn| staged::begin(conn, id, &owner, lease)).await?;
+            let name = pack_name(id);
+            self.writer.packs().make_folder().map_err(failed)?;
+            let path = self.writer.packs().folder().join(&name);
+            let file = File::options().write(true).create_new(true).open(path).map_err(failed)?;
+            self.pack = Some(Pack { name, file, size: 0, lease });
+        }
+        self.pack.as_mut().ok_or_else(|| Error::new(ErrorKind::Io, "the upload has no file"))
+    }
+
+    /// Renews the lease once half of it is over: a write transaction a chunk would cost too much.
+    async fn renew(&mut self) -> Result<()> {
+        let (id, lease) = (self.id, self.lease());
+        let Some(pack) = &mut self.pack else { return Ok(()) };
+        if lease < pack.lease.plus_seconds(STAGED / 2) {
+            return Ok(());
+        }
+        pack.lease = lease;
+        match self.writer.transact(false, move |conn| staged::renew(conn, id, lease)).await? {
+            true => Ok(()),
+            false => Err(collected()),
+        }
+    }
+
+    /// Begins a step. Only its success clears `broken`, so a future dropped half-way leaves it set.
+    fn step(&mut self) -> Result<()> {
+        if self.broken {
+            return Err(Error::new(ErrorKind::Io, "the upload failed before; start it again"));
+        }
+        self.broken = true;
+        Ok(())
+    }
+
+    /// Moves one chunk from memory to the pack.
+    async fn flush_chunk(&mut self, length: usize) -> Result<()> {
+        let data = self.held.split_to(length).freeze();
+        self.renew().await?;
+        self.begin_pack().await?;
+        self.runtime().failpoints().pass("stage-write")?;
+        let pack = self.begin_pack().await?;
+        pack.file.write_all(&data).map_err(failed)?;
+        // what needs a file is large in all: its last chunk is shared, too, however short
+        let placed = Placed { sum: sum_of(&data, true), pos: pack.size, len: length as u64 };
+        pack.size += length as u64;
+        self.placed.push(placed);
+        Ok(())
+    }
+
+    fn size(&self) -> u64 {
+        self.pack.as_ref().map_or(0, |pack| pack.size) + self.held.len() as u64
+    }
+}
+
+#[async_trait]
+impl Upload for SqliteUpload {
+    async fn write(&mut self, bytes: Bytes) -> Result<()> {
+        if self.size() + bytes.len() as u64 > MAX_FILE {
+            return Err(Error::new(ErrorKind::TooLarge, format!("a file has at most {MAX_FILE} bytes")));
+        }
+        self.step()?;
+        for part in bytes.chunks(CHUNK) {
+            self.held.extend_from_slice(part);
+            // the last chunk stays in memory: what is short in all needs no file
+            while self.held.len() > CHUNK {
+                self.flush_chunk(CHUNK).await?;
+            }
+        }
+        self.broken = false;
+        Ok(())
+    }
+
+    async fn finish(mut self: Box<Self>) -> Result<StagedBody> {
+        self.step()?;
+        let body = StagedBody { id: self.id, size: self.size() };
+        if self.pack.is_some() && !self.held.is_empty() {
+            let rest = self.held.len();
+            self.flush_chunk(rest).await?;
+        }
+        let pack = match &self.pack {
+            None => None,
+            Some(pack) => {
+                self.runtime().failpoints().pass("stage-sync")?;
+                if !self.runtime().fault().skips_every_sync() {
+                    pack.file.sync_all().map_err(failed)?;
+                    disk::sync_dir(self.writer.packs().folder()).map_err(failed)?;
+                }
+                Some((pack.name.clone(), pack.size))
+            }
+        };
+        let finished = Finished {
+            id: self.id,
+            owner: std::mem::take(&mut self.owner),
+            now: self.runtime().env().now(),
+            pack,
+            placed: std::mem::take(&mut self.placed),
+            short: std::mem::take(&mut self.held).freeze(),
+        };
+        // while it is not known, not even to somebody who stops waiting, the file may be needed
+        self.finished = true;
+        let (packs, runtime) = (Arc::clone(self.writer.packs()), self.runtime().clone());
+        let keep = move |conn: &Connection| {
+            finished.keep(conn, &packs)?;
+            Ok(runtime.failpoints().pass("stage-keep")?)
+        };
+        let kept = self.writer.transact(true, keep).await;
+        if kept.as_ref().is_err_and(|error| !matches!(error.kind(), ErrorKind::Io | ErrorKind::Poisoned)) {
+            self.finished = false;
+        }
+        kept.map(|()| body)
+    }
+}
+
+impl Drop for SqliteUpload {
+    fn drop(&mut self) {
+        if self.finished {
+            return;
+        }
+        let Some(pack) = &self.pack else { return };
+        // what cannot be removed now is left to `gc`, which knows of it by its row
+        if fs::remove_file(self.writer.packs().folder().join(&pack.name)).is_ok() {
+            let id = self.id;
+            self.writer.transact_later(move |conn| staged::forget(conn, id));
+        }
+    }
+}
+
+/// An upload whose bytes are safe, on its way into the database.
+struct Finished {
+    id: u128,
+    owner: String,
+    now: Timestamp,
+    pack: Option<(String, u64)>,
+    placed: Vec<Placed>,
+    short: Bytes,
+}
+
+impl Finished {
+    fn keep(self, conn: &Connection, store: &Packs) -> DbResult<()> {
+        let mut pieces = Staged(Vec::new());
+        let pack_id = match &self.pack {
+            None => None,
+            Some((name, size)) => Some(packs::insert(conn, name, *size)?),
+        };
+        let mut holes: Vec<Range<u64>> = Vec::new();
+        for chunk in &self.placed {
+            let mut shared = true;
+            let id = store.store(conn, &chunk.sum, |id, sum| {
+                shared = false;
+                chunks::insert_in_pack(conn, id, sum, pack_id, (chunk.pos, chunk.len))
+            })?;
+            pieces.0.push((id, chunk.len));
+            match holes.last_mut() {
+                _ if !shared => {}
+                Some(hole) if hole.end == chunk.pos => hole.end += chunk.len,
+                _ => holes.push(chunk.pos..chunk.pos + chunk.len),
+            }
+        }
+        if let Some(pack) = pack_id {
+            for hole in holes {
+                packs::add_hole(conn, pack, hole.start, hole.end - hole.start, self.now)?;
+            }
+            packs::doom_if_empty(conn, pack, self.now)?;
+        }
+        if !self.short.is_empty() {
+            pieces.0.push((store.store_bytes(conn, &self.short)?, self.short.len() as u64));
+        }
+        // a pack whose lease ran out is gone, or about to be
+        let lease = self.now.plus_seconds(STAGED);
+        match staged::finish(conn, self.id, &self.owner, &pieces, lease, self.pack.is_some())? {
+            true => Ok(()),
+            false => Err(collected().into()),
+        }
+    }
+}
+
+fn collected() -> Error {
+    Error::new(ErrorKind::NotFound, "the upload stood still for too long and was collected; start it again")
+}
+
+#[cfg(all(test, debug_assertions))]
+mod tests {
+    use futures::executor::block_on;
+
+    use super::*;
+    use crate::engine::sqlite::SqliteFs;
+    use crate::env::Env;
+    use crate::fs::FileSystem;
+    use crate::model::{At, Ino};
+    use crate::runtime::failpoint::Failure;
+
+    #[test]
+    fn an_upload_that_cannot_be_synced_leaves_neither_a_file_nor_a_row() {
+        let folder = tempfile::tempdir().unwrap();
+        let fs = SqliteFs::open(folder.path(), Env::system(), crate::rule::sample::registry()).unwrap();
+        let mut upload = block_on(fs.stage(&At::Node(Ino::ROOT))).unwrap();
+        block_on(upload.write(vec![7; 2 * CHUNK].into())).unwrap();
+        fs.runtime().failpoints().arm("stage-sync", Failure::Io, 0);
+        assert!(block_on(upload.finish()).unwrap_err().is(ErrorKind::Io));
+        assert_eq!(fs.pack_files().unwrap(), [""; 0]);
+        // tasks are done in their order
+        block_on(fs.sync()).unwrap();
+        let rows = fs
+            .inner
+            .pool
+            .with(|conn| Ok(conn.query_row("SELECT count(*) FROM staged", [], |row| row.get::<_, u64>(0))?));
+        assert_eq!(rows.unwrap(), 0);
+    }
+
+    #[test]
+    fn an_upload_whose_record_is_refused_leaves_no_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let fs = SqliteFs::open(folder.path(), Env::system(), crate::rule::sample::registry()).unwrap();
+        let mut upload = block_on(fs.stage(&At::Node(Ino::ROOT))).unwrap();
+        block_on(upload.write(vec![7; 2 * CHUNK].into())).unwrap();
+        // as if it had stood still for too long
+        block_on(fs.inner.writer.transact(false, |conn| Ok(conn.execute("DELETE FROM staged", [])?)))
+            .unwrap();
+        assert!(block_on(upload.finish()).unwrap_err().is(ErrorKind::NotFound));
+        assert_eq!(fs.pack_files().unwrap(), [""; 0]);
+    }
+}

@@ -1,0 +1,188 @@
+//! Writes what a batch has done to whole subtrees: range by range, a bounded number of rows at a time, so
+//! that memory does not grow with the names in them.
+
+use std::collections::BTreeSet;
+
+use rusqlite::Connection;
+
+use crate::engine::planner::{Delta, HeadRow, NameRow, Region};
+use crate::engine::sqlite::projections::update::Changed;
+use crate::engine::sqlite::projections::{self, has_keys};
+use crate::engine::sqlite::tables::names_of_node::{self, CommitSpan};
+use crate::engine::sqlite::tables::{MAX, expiry, live_names, nodes, past_names};
+use crate::model::{Kind, Within};
+use crate::sqlite::DbResult;
+use crate::text::Edit;
+
+/// Names read at a time.
+const PIECE: usize = if cfg!(test) { 3 } else { 1000 };
+
+/// Told of each file that has lost its last name.
+pub(crate) type Ended<'a> = dyn FnMut(u64, Edit) -> DbResult<()> + 'a;
+
+/// Writes the ranges of a delta, before its single rows.
+pub(crate) fn write(
+    conn: &Connection,
+    delta: &Delta,
+    head: &HeadRow,
+    changed: &mut Changed<'_>,
+    ended: &mut Ended<'_>,
+) -> DbResult<()> {
+    for region in delta.subtrees.lost() {
+        each_piece(conn, region, &mut |names| lose(conn, delta, region, head, &names, ended))?;
+    }
+    live_names::make_arriving(conn)?;
+    for region in delta.subtrees.left() {
+        each_piece(conn, &region, &mut |names| leave(conn, delta, head.seq, changed, names))?;
+    }
+    live_names::settle_arriving(conn, head.seq)
+}
+
+type Names = Vec<(String, String, NameRow)>;
+
+fn each_piece(
+    conn: &Connection,
+    region: &Region,
+    write: &mut dyn FnMut(Names) -> DbResult<()>,
+) -> DbResult<()> {
+    for (from, to) in region.ranges() {
+        let mut after = (from, String::new());
+        loop {
+            let names = live_names::after(conn, (&after.0, &after.1), &to, PIECE)?;
+            let last = names.len() < PIECE;
+            if let Some((dir, name, _)) = names.last() {
+                after = (dir.clone(), name.clone());
+            }
+            write(names)?;
+            if last {
+                break;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Takes names from their nodes. Those that the batch changed besides know of it.
+fn lose(
+    conn: &Connection,
+    delta: &Delta,
+    region: &Region,
+    head: &HeadRow,
+    names: &[(String, String, NameRow)],
+    ended: &mut Ended<'_>,
+) -> DbResult<()> {
+    let lost = names.iter().filter(|(dir, name, _)| region.contains(dir, name));
+    let lost: BTreeSet<u64> = lost.map(|(_, _, row)| row.ino).collect();
+    for ino in lost.into_iter().filter(|ino| !delta.nodes.contains_key(ino)) {
+        let Some(mut node) = nodes::version(conn, ino, MAX)? else { continue };
+        if node.seq == head.seq {
+            // with another of its names, in an earlier piece
+            continue;
+        }
+        if node.kind == Kind::Directory || node.nlink == 1 {
+            node.lose_names(1, (head.seq, head.time));
+        } else {
+            let names =
+                names_of_node::in_span(conn, ino, CommitSpan::NOW, &Within::everything(), usize::MAX)?;
+            for names in delta.subtrees.losses(&names, 0) {
+                node.lose_names(names, (head.seq, head.time));
+            }
+        }
+        nodes::put(conn, &node)?;
+        if node.nlink == 0 {
+            if node.expires_at.is_some() {
+                expiry::remove(conn, ino)?;
+            }
+            if has_keys(&node) {
+                projections::forget(conn, ino)?;
+            }
+            if node.kind == Kind::File {
+                ended(ino, Edit::replace(node.size, node.size))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Ends names where they are, and gives them where they are from now on. What is moved may be moved to where
+/// names are that have not left yet: then it waits beside them.
+fn leave(
+    conn: &Connection,
+    delta: &Delta,
+    seq: u64,
+    changed: &mut Changed<'_>,
+    names: Names,
+) -> DbResult<()> {
+    let mut mover = live_names::Mover::new(conn)?;
+    let mut now: (String, Option<String>, bool) = (String::new(), None, false);
+    for (dir, name, row) in names {
+        if now.0 != dir {
+            let to = delta.subtrees.now(&dir);
+            let waits = to.as_ref().is_some_and(|to| delta.subtrees.has_left(to));
+            now = (dir.clone(), to, waits);
+        }
+        past_names::end(conn, (&dir, &name), &row, seq)?;
+        let kept = now.1.as_ref().filter(|to| !delta.names.contains_key(&((*to).clone(), name.clone())));
+        changed.moved(&row, &name, &dir, kept.map(String::as_str));
+        match (kept, now.2) {
+            (Some(to), false) => mover.rename(&dir, &name, to, seq)?,
+            (Some(to), true) => mover.wait(&dir, &name, to, &row)?,
+            (None, _) => mover.remove(&dir, &name)?,
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::executor::block_on;
+
+    use crate::engine::sqlite::SqliteFs;
+    use crate::env::Env;
+    use crate::fs::{FileSystem, FileSystemExt};
+    use crate::model::{Batch, Op, SearchQuery, SetAttrs};
+    use crate::path::TreePath;
+
+    fn at(path: &str) -> TreePath {
+        TreePath::parse(path).unwrap()
+    }
+
+    /// Pieces have three names here, so that nodes lose theirs in several.
+    #[test]
+    fn nodes_lose_names_piece_by_piece_as_if_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let env = Env::system();
+        let fs = SqliteFs::open(folder.path(), env.clone(), crate::rule::sample::registry()).unwrap();
+        let expires = SetAttrs::new().expires_at(env.now().plus_seconds(1000));
+        let mut ops = vec![
+            Op::write(at("/d/0"), "found kept").with_parents(),
+            Op::write(at("/d/1"), "found lost").with_attrs(expires),
+            Op::link(at("/d/0"), at("/kept")),
+        ];
+        ops.extend(
+            (2..20).map(|number| Op::link(at(&format!("/d/{}", number % 2)), at(&format!("/d/{number}")))),
+        );
+        ops.extend((0..20).map(|number| Op::write(at(&format!("/d/e/{number}")), "found").with_parents()));
+        block_on(fs.commit(Batch::new(ops))).unwrap();
+        let [kept, lost] = ["/d/0", "/d/1"].map(|path| block_on(fs.stat(&at(path).into())).unwrap());
+        assert_eq!([kept.nlink, lost.nlink], [11, 10]);
+        let held = block_on(fs.open(&at("/d/1").into())).unwrap();
+        let moved = block_on(fs.commit(Op::rename(at("/d"), at("/moved")).into())).unwrap();
+        let removed = block_on(fs.commit(Op::remove_tree(at("/moved")).into())).unwrap();
+        let after = block_on(fs.stat(&at("/kept").into())).unwrap();
+        assert_eq!((after.nlink, after.version.seq, after.ctime), (1, removed.seq, removed.time));
+        let after = block_on(held.stat()).unwrap();
+        assert_eq!(
+            (after.nlink, after.version, after.ctime),
+            (0, lost.version, lost.ctime),
+            "it ends as it was"
+        );
+        let hits = block_on(fs.search(&SearchQuery::new("found"))).unwrap().hits;
+        assert_eq!(hits.iter().map(|hit| hit.path.as_str()).collect::<Vec<_>>(), ["/kept"]);
+        let then = block_on(fs.as_of(&moved.seq.into())).unwrap();
+        assert_eq!(block_on(then.read_to_string("/moved/e/19")).unwrap(), "found");
+        assert_eq!(fs.check().unwrap().findings, []);
+        fs.collect(std::time::Duration::ZERO).unwrap();
+        assert_eq!(fs.check().unwrap().findings, []);
+    }
+}

@@ -1,0 +1,553 @@
+//! Group commit: the one writer of an account in this process puts all waiting commits into one transaction,
+//! since an fsync costs far more than planning them. Why: `docs/decisions/single-writer-group-commit.md`.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, Weak};
+use std::time::Duration;
+
+// not tokio's, whose receivers stop being ready within a task that waits for many of them on its thread
+use futures::channel::oneshot;
+use rusqlite::Connection;
+
+use crate::engine::sqlite::chunk_store::Packs;
+use crate::engine::sqlite::commit::checkpoint::Checkpoints;
+use crate::engine::sqlite::commit::group::{Asked, GroupContext, Task, WriteConn, may_be_of_one_member};
+use crate::engine::sqlite::commit::waiters::CommitWaiters;
+use crate::engine::sqlite::confinement::Reach;
+use crate::engine::sqlite::control::KnownControl;
+use crate::engine::sqlite::open_nodes::OpenNodes;
+use crate::engine::sqlite::schema;
+use crate::engine::sqlite::writer_lock::{WriterGuard, WriterLock};
+use crate::error::{Error, ErrorKind, Result};
+use crate::model::{Batch, Body, Commit, Durability, Op};
+use crate::runtime::Runtime;
+use crate::runtime::budget::IdleOwner;
+use crate::runtime::disk::is_short_of_descriptors;
+use crate::runtime::executor::Work;
+use crate::runtime::lock::lock;
+use crate::runtime::ticker::Tick;
+use crate::sqlite::{ConnPool, Database, DbError, DbResult};
+
+/// Largest group, in commits and in bytes of inline content: bounds how long its first member waits for its
+/// last.
+const GROUP_COMMITS: usize = 512;
+const GROUP_BYTES: u64 = 16 << 20;
+/// How long a group waits to become as large as the last one, whose callers were answered together and often
+/// write again together. Less than the fsync that a second group would cost.
+const GATHER: Duration = Duration::from_micros(100);
+/// Work on the search index that no commit waits for is done when nobody commits, and at the latest after so
+/// many groups: the index is then in some 32 more pieces, which a search still hardly feels.
+const GROUPS_A_CHORE: u32 = 16;
+
+type Answer<T> = oneshot::Sender<Result<T>>;
+
+enum Job {
+    Commit(Box<Asked>, Answer<Commit>),
+    Task { durable: bool, task: Task, answer: Answer<()> },
+}
+
+/// What one transaction does.
+enum Group {
+    Commits(Vec<(Asked, Answer<Commit>)>),
+    Task {
+        durable: bool,
+        task: Task,
+        answer: Answer<()>,
+    },
+    /// A step of the work on the search index.
+    Chore,
+}
+
+#[derive(Default)]
+struct Queue {
+    jobs: VecDeque<Job>,
+    /// Whether this writer runs on the executor or is queued there: it must not be submitted twice.
+    busy: bool,
+    /// Commits of the last group.
+    last: usize,
+    /// Whether a thread waits for the next group to become as large.
+    gathering: bool,
+    /// Whether there is work on the search index.
+    chores: bool,
+    /// Groups since the last step of it.
+    since_chore: u32,
+    /// Nobody holds the account open any more, or a step failed.
+    no_chores: bool,
+}
+
+impl Queue {
+    /// Whether a step of the work on the search index is next, where it waits for `groups` groups of commits.
+    fn takes_chore(&mut self, groups: u32) -> bool {
+        let takes = self.chores && !self.no_chores && self.since_chore >= groups;
+        if takes {
+            self.since_chore = 0;
+        }
+        takes
+    }
+}
+
+/// The writer of one account.
+pub(crate) struct Writer {
+    database: Database,
+    runtime: Runtime,
+    packs: Arc<Packs>,
+    open: Arc<OpenNodes>,
+    control: Arc<KnownControl>,
+    lock: WriterLock,
+    queue: Mutex<Queue>,
+    gathered: Condvar,
+    /// `None` before the first group, after a panic in one, and once it was closed to make room for others.
+    conn: Mutex<Option<WriteConn>>,
+    pool: Arc<ConnPool>,
+    /// The tick of the budget at which it was last used.
+    used: AtomicU64,
+    checkpoints: Arc<Checkpoints>,
+    waiters: Arc<CommitWaiters>,
+}
+
+impl fmt::Debug for Writer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Writer").finish_non_exhaustive()
+    }
+}
+
+fn poisoned() -> Error {
+    let message = "the storage failed before; open the account again (restart) and check what was committed";
+    Error::new(ErrorKind::Poisoned, message)
+}
+
+/// For callers whose answer a panic has taken.
+fn interrupted() -> Error {
+    let message =
+        "a fault inside garth interrupted the write; check whether it was committed, then try again";
+    Error::new(ErrorKind::Io, message)
+}
+
+impl Writer {
+    pub(crate) fn new(
+        folder: &Path,
+        runtime: &Runtime,
+        lock: WriterLock,
+        packs: &Arc<Packs>,
+        open: &Arc<OpenNodes>,
+        pool: &Arc<ConnPool>,
+        control: &Arc<KnownControl>,
+    ) -> Arc<Self> {
+        let writer = Arc::new(Self {
+            database: schema::database(folder),
+            runtime: runtime.clone(),
+            packs: Arc::clone(packs),
+            open: Arc::clone(open),
+            control: Arc::clone(control),
+            lock,
+            queue: Mutex::default(),
+            gathered: Condvar::new(),
+            conn: Mutex::default(),
+            pool: Arc::clone(pool),
+            used: AtomicU64::new(0),
+            checkpoints: Checkpoints::new(runtime, pool),
+            waiters: CommitWaiters::new(pool),
+        });
+        // without a thread now, the next account that is opened tries again
+        runtime.timer().add(&writer);
+        let owner: Weak<dyn IdleOwner> = Arc::downgrade(&writer) as _;
+        runtime.conns().register(owner);
+        writer
+    }
+
+    pub(crate) fn runtime(&self) -> &Runtime {
+        &self.runtime
+    }
+
+    /// Leaves the work on the search index to those who open the account next.
+    pub(crate) fn stop_chores(&self) {
+        lock(&self.queue).no_chores = true;
+    }
+
+    pub(crate) fn packs(&self) -> &Arc<Packs> {
+        &self.packs
+    }
+
+    pub(crate) fn waiters(&self) -> &Arc<CommitWaiters> {
+        &self.waiters
+    }
+
+    /// Commits a batch, together with whatever else waits.
+    pub(crate) async fn commit(self: &Arc<Self>, batch: Batch, reach: &Arc<Reach>) -> Result<Commit> {
+        let (answer, wait) = oneshot::channel();
+        let asked = Asked { batch, reach: Arc::clone(reach) };
+        self.enqueue(Job::Commit(Box::new(asked), answer))?;
+        wait.await.unwrap_or_else(|_| Err(interrupted()))
+    }
+
+    /// Runs `task` in a write transaction of its own; returns once that is committed.
+    pub(crate) async fn transact<T: Send + 'static>(
+        self: &Arc<Self>,
+        durable: bool,
+        task: impl FnOnce(&Connection) -> DbResult<T> + Send + 'static,
+    ) -> Result<T> {
+        let (value, mut given) = oneshot::channel();
+        let task: Task = Box::new(move |conn| {
+            // The receiver reads it only after the answer below, hence after the commit. A caller that has
+            // gone needs no value, and the task is done all the same.
+            let _ = value.send(task(conn)?);
+            Ok(())
+        });
+        let (answer, wait) = oneshot::channel();
+        self.enqueue(Job::Task { durable, task, answer })?;
+        wait.await.unwrap_or_else(|_| Err(interrupted()))?;
+        given.try_recv().ok().flatten().ok_or_else(interrupted)
+    }
+
+    /// Queues `task` without waiting for it: for work that may be lost, since leases end and `gc` comes
+    /// again.
+    pub(crate) fn transact_later(
+        self: &Arc<Self>,
+        task: impl FnOnce(&Connection) -> DbResult<()> + Send + 'static,
+    ) {
+        let (answer, _) = oneshot::channel();
+        if let Err(error) = self.enqueue(Job::Task { durable: false, task: Box::new(task), answer }) {
+            tracing::warn!(%error, "background write was not done");
+        }
+    }
+
+    /// Whether the storage has failed: nothing is written until the account is opened again.
+    pub(crate) fn is_poisoned(&self) -> bool {
+        self.pool.is_poisoned()
+    }
+
+    fn enqueue(self: &Arc<Self>, job: Job) -> Result<()> {
+        if self.is_poisoned() {
+            return Err(poisoned());
+        }
+        let mut queue = lock(&self.queue);
+        queue.jobs.push_back(job);
+        if queue.busy {
+            if queue.gathering && queue.jobs.len() >= queue.last {
+                self.gathered.notify_one();
+            }
+            return Ok(());
+        }
+        queue.busy = true;
+        drop(queue);
+        if self.runtime.executor().submit(Arc::clone(self) as Arc<dyn Work>) {
+            return Ok(());
+        }
+        // others may have queued meanwhile
+        let jobs = {
+            let mut queue = lock(&self.queue);
+            queue.busy = false;
+            std::mem::take(&mut queue.jobs)
+        };
+        let error = Error::new(ErrorKind::Unavailable, "the system gives no thread to write with; try again");
+        for job in jobs {
+            match job {
+                Job::Commit(_, answer) => drop(answer.send(Err(error.clone()))),
+                Job::Task { answer, .. } => drop(answer.send(Err(error.clone()))),
+            }
+        }
+        Err(error)
+    }
+
+    /// Takes the next group from the queue: commits in the order of their arrival, or one task; where there
+    /// is none a step of the work on the search index.
+    fn next_group(&self) -> Option<Group> {
+        let mut queue = lock(&self.queue);
+        if queue.takes_chore(GROUPS_A_CHORE) {
+            return Some(Group::Chore);
+        }
+        // only while no other account could use this thread
+        if queue.last > 1 && queue.jobs.len() < queue.last && self.runtime.executor().is_free() {
+            queue.gathering = true;
+            let few = |queue: &mut Queue| queue.jobs.len() < queue.last;
+            queue = match self.gathered.wait_timeout_while(queue, GATHER, few) {
+                Ok((queue, _)) => queue,
+                Err(poisoned) => poisoned.into_inner().0,
+            };
+            queue.gathering = false;
+        }
+        let (mut commits, mut bytes) = (Vec::new(), 0);
+        queue.last = 1;
+        while let Some(job) = queue.jobs.pop_front() {
+            match job {
+                Job::Task { durable, task, answer } if commits.is_empty() => {
+                    return Some(Group::Task { durable, task, answer });
+                }
+                Job::Commit(asked, answer)
+                    if commits.is_empty() || fits(&asked.batch, commits.len(), bytes) =>
+                {
+                    bytes += weight(&asked.batch);
+                    commits.push((*asked, answer));
+                }
+                next => {
+                    queue.jobs.push_front(next);
+                    break;
+                }
+            }
+        }
+        queue.last = commits.len();
+        if commits.is_empty() {
+            if queue.takes_chore(0) {
+                return Some(Group::Chore);
+            }
+            queue.busy = false;
+            return None;
+        }
+        queue.since_chore = queue.since_chore.saturating_add(1);
+        Some(Group::Commits(commits))
+    }
+
+    /// Runs a group on the writer's connection and answers its members.
+    fn run_group(self: &Arc<Self>, group: Group) {
+        let mut slot = lock(&self.conn);
+        if self.is_poisoned() {
+            return group.refuse(&poisoned());
+        }
+        // taken, not borrowed: after a panic or a failed group the connection's state is not to be trusted
+        let kept = slot.take().inspect(|_| self.runtime.conns().remove(1));
+        let mut conn = match kept.map_or_else(|| self.connect(), Ok) {
+            Ok(conn) => conn,
+            Err(error) => return group.refuse(&error),
+        };
+        match group {
+            Group::Commits(commits) => self.run_commits(&mut conn, commits),
+            Group::Task { durable, task, answer } => self.run_task(&mut conn, durable, task, answer),
+            Group::Chore => self.run_chore(&mut conn),
+        }
+        if self.is_poisoned() {
+            return;
+        }
+        self.waiters.wake();
+        if let Err(error) = self.checkpoints.after_group(&conn.conn) {
+            let error = error.describe(self.database.subject);
+            tracing::warn!(%error, "checkpoint failed");
+        }
+        match conn.look_for_chores() {
+            Ok(Some(due)) => lock(&self.queue).chores = due,
+            Ok(None) => {}
+            Err(error) => self.give_up_chores(&error.describe(self.database.subject)),
+        }
+        self.used.store(self.runtime.conns().add(), Ordering::Relaxed);
+        *slot = Some(conn);
+        drop(slot);
+        self.runtime.conns().enforce();
+    }
+
+    /// Runs a step of the work on the search index.
+    fn run_chore(&self, conn: &mut WriteConn) {
+        let outcome = self.acquire().and_then(|_guard| {
+            conn.run_chore(&self.runtime, &self.packs, self.control.registry())
+                .map_err(|error| self.judge(error))
+        });
+        if let Err(error) = outcome {
+            self.give_up_chores(&error);
+        }
+    }
+
+    /// What fails once would fail again and again.
+    fn give_up_chores(&self, error: &Error) {
+        tracing::warn!(%error, "the search index was not brought up to date; run `garth fsck`");
+        self.stop_chores();
+    }
+
+    /// Waits until no other process writes.
+    fn acquire(&self) -> Result<WriterGuard> {
+        match self.lock.acquire() {
+            // out of file descriptors: close idle connections and try again
+            Err(_) if is_short_of_descriptors() => {
+                self.runtime.conns().shrink(0);
+                self.lock.acquire()
+            }
+            other => other,
+        }
+    }
+
+    fn connect(&self) -> Result<WriteConn> {
+        let opened = self.runtime.conns().open();
+        let connected = match self.database.connect() {
+            // out of file descriptors: close idle readers and try again
+            Err(error) if error.is(ErrorKind::Unavailable) && is_short_of_descriptors() => {
+                self.runtime.conns().shrink(0);
+                self.database.connect()
+            }
+            other => other,
+        };
+        let conn = self.pool.watched(connected.map_err(|error| error.describe(self.database.subject))?);
+        if let Err(error) = self.checkpoints.before_first(&conn) {
+            let error = error.describe(self.database.subject);
+            tracing::warn!(%error, "what was left in the write-ahead log could not be copied");
+            if self.is_poisoned() {
+                return Err(error);
+            }
+        }
+        Ok(WriteConn::new(conn, opened))
+    }
+
+    /// What is told of a failure. If it leaves the disk's state unknown nothing is written any more, and that
+    /// before anybody is told: who opens the account again then gets another instance.
+    fn judge(&self, error: DbError) -> Error {
+        if error.leaves_disk_unknown() {
+            self.pool.poison();
+        }
+        error.describe(self.database.subject)
+    }
+
+    /// Runs a task and answers it.
+    fn run_task(&self, conn: &mut WriteConn, durable: bool, task: Task, answer: Answer<()>) {
+        let outcome = self.acquire().and_then(|_guard| {
+            let outcome = conn.run_task(durable, &self.runtime, task);
+            outcome.map_err(|error| self.judge(error))
+        });
+        if let Err(Err(error)) = answer.send(outcome) {
+            tracing::warn!(%error, "a write that nobody waits for failed");
+        }
+    }
+
+    /// Runs a group of commits and answers each.
+    fn run_commits(&self, conn: &mut WriteConn, commits: Vec<(Asked, Answer<Commit>)>) {
+        let (batches, answers): (Vec<Asked>, Vec<Answer<Commit>>) = commits.into_iter().unzip();
+        let mut answers: Vec<_> = answers.into_iter().map(Some).collect();
+        let guard = match self.acquire() {
+            Ok(guard) => guard,
+            Err(error) => {
+                return answer_all(answers, &error);
+            }
+        };
+        let durable = batches.iter().any(|asked| asked.batch.durability == Durability::Durable);
+        let Self { runtime, packs, open, control, .. } = self;
+        let context = GroupContext { runtime, packs, open, control };
+        let outcome = conn.run_batches(durable, &context, &batches, |results| {
+            if self.runtime.fault().acknowledges_early() {
+                acknowledge_early(&mut answers, results);
+            }
+        });
+        drop(guard);
+        match outcome {
+            Ok(results) => {
+                let mut told: Vec<_> = answers.into_iter().zip(results).collect();
+                // Who lost hears of it first: callers that compare and swap in a loop would come back in the
+                // order of this group otherwise, and the first of them would win each time.
+                told.sort_by_key(|(_, result)| result.is_ok());
+                for (answer, result) in told {
+                    // a caller that has gone away does not want to know
+                    answer.map(|answer| answer.send(result));
+                }
+            }
+            // Damage or lack of space may concern one member only: run each alone, so that the others
+            // succeed.
+            Err(error) if batches.len() > 1 && may_be_of_one_member(error.kind()) => {
+                let alone = batches.into_iter().zip(answers);
+                for (batch, answer) in alone.filter_map(|(batch, answer)| Some((batch, answer?))) {
+                    match self.is_poisoned() {
+                        true => answer_all(vec![Some(answer)], &poisoned()),
+                        false => self.run_commits(conn, vec![(batch, answer)]),
+                    }
+                }
+            }
+            Err(error) => {
+                let error = self.judge(error);
+                tracing::error!(%error, source = ?std::error::Error::source(&error), "a group of commits failed");
+                answer_all(answers, &error);
+            }
+        }
+    }
+}
+
+/// Whether a batch joins a group that has `count` commits of so many `bytes` already.
+fn fits(batch: &Batch, count: usize, bytes: u64) -> bool {
+    count < GROUP_COMMITS && bytes + weight(batch) <= GROUP_BYTES
+}
+
+/// What a batch counts towards the bytes of its group: its content. One that hashes stored content has a
+/// group of its own, since hashing alone may take as long as a whole group.
+fn weight(batch: &Batch) -> u64 {
+    if batch.hashes() {
+        return GROUP_BYTES + 1;
+    }
+    batch.ops.iter().filter_map(Op::body).map(Body::size).sum()
+}
+
+/// The fault `ack-early`, by which the crash tests prove that they notice.
+fn acknowledge_early(answers: &mut [Option<Answer<Commit>>], results: &[Result<Commit>]) {
+    for (answer, result) in answers.iter_mut().zip(results) {
+        if let (Some(answer), Ok(commit)) = (answer.take(), result) {
+            // a caller that has gone needs no answer
+            let _ = answer.send(Ok(commit.clone()));
+        }
+    }
+}
+
+/// Answers all with one error.
+fn answer_all(answers: Vec<Option<Answer<Commit>>>, error: &Error) {
+    for answer in answers.into_iter().flatten() {
+        // a caller that has gone needs no answer
+        let _ = answer.send(Err(error.clone()));
+    }
+}
+
+impl Group {
+    fn refuse(self, error: &Error) {
+        match self {
+            Self::Commits(commits) => {
+                answer_all(commits.into_iter().map(|(_, answer)| Some(answer)).collect(), error);
+            }
+            Self::Task { answer, .. } => drop(answer.send(Err(error.clone()))),
+            Self::Chore => {}
+        }
+    }
+}
+
+impl Work for Writer {
+    fn run(self: Arc<Self>) -> Option<Arc<dyn Work>> {
+        let group = self.next_group()?;
+        // The group's callers notice a panic by losing their answers. Its connection went with it, which
+        // rolls back what was not committed.
+        if catch_unwind(AssertUnwindSafe(|| self.run_group(group))).is_err() {
+            tracing::error!("a panic while commits were written");
+        }
+        Some(self)
+    }
+}
+
+/// Closes its connection and lock files where others need the room.
+impl IdleOwner for Writer {
+    fn idle_since(&self) -> Option<u64> {
+        // held, it is in use
+        let idle = self.conn.try_lock().is_ok_and(|conn| conn.is_some());
+        idle.then(|| self.used.load(Ordering::Relaxed))
+    }
+
+    fn close_one(&self) -> bool {
+        let Some(conn) = self.conn.try_lock().ok().and_then(|mut conn| conn.take()) else { return false };
+        self.runtime.conns().remove(1);
+        self.lock.close();
+        drop(conn);
+        true
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        if lock(&self.conn).is_some() {
+            self.runtime.conns().remove(1);
+        }
+    }
+}
+
+/// Renews leases of nodes that this process holds open, and takes leases on those that `gc` has marked.
+impl Tick for Writer {
+    fn tick(self: Arc<Self>) -> bool {
+        if self.open.any() {
+            let (open, now) = (Arc::clone(&self.open), self.runtime.env().now());
+            self.transact_later(move |conn| open.renew(conn, now));
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests;

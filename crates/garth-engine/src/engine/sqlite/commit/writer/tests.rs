@@ -1,0 +1,331 @@
+//! The writer with its queue in the test's hands: it is marked busy, so no thread takes from it, and each
+//! test decides which commits wait together.
+
+use bytes::Bytes;
+use tempfile::TempDir;
+
+use super::*;
+use crate::engine::sqlite::SqliteFs;
+use crate::engine::sqlite::tables::head;
+use crate::env::Env;
+use crate::fs::FileSystem as _;
+use crate::model::{At, Precondition, Seq};
+use crate::path::TreePath;
+
+const MIB: usize = 1 << 20;
+
+struct Held {
+    fs: Arc<SqliteFs>,
+    folder: TempDir,
+}
+
+impl Held {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let fs = SqliteFs::open(folder.path(), Env::system(), crate::rule::sample::registry()).unwrap();
+        lock(&fs.inner.writer.queue).busy = true;
+        Self { fs, folder }
+    }
+
+    fn writer(&self) -> &Arc<Writer> {
+        &self.fs.inner.writer
+    }
+
+    fn commit(&self, batch: Batch) -> oneshot::Receiver<Result<Commit>> {
+        let (answer, wait) = oneshot::channel();
+        let asked = Asked { batch, reach: Arc::clone(&self.fs.reach) };
+        self.writer().enqueue(Job::Commit(Box::new(asked), answer)).unwrap();
+        wait
+    }
+
+    fn task(
+        &self,
+        task: impl FnOnce(&Connection) -> DbResult<()> + Send + 'static,
+    ) -> oneshot::Receiver<Result<()>> {
+        let (answer, wait) = oneshot::channel();
+        self.writer().enqueue(Job::Task { durable: false, task: Box::new(task), answer }).unwrap();
+        wait
+    }
+
+    fn run_next(&self) {
+        let group = self.writer().next_group().expect("something waits");
+        self.writer().run_group(group);
+    }
+
+    #[cfg(debug_assertions)]
+    fn run_next_if_any(&self) {
+        if let Some(group) = self.writer().next_group() {
+            self.writer().run_group(group);
+        }
+        lock(&self.writer().queue).busy = true;
+    }
+
+    /// Runs a task on the writer's connection now.
+    fn run_now(&self, task: impl FnOnce(&Connection) -> DbResult<()> + Send + 'static) {
+        let mut answer = self.task(task);
+        self.run_next();
+        told(&mut answer).unwrap();
+    }
+
+    /// Sizes of the groups that what waits is cut into; 0 is a task.
+    fn groups(&self) -> Vec<usize> {
+        let groups = std::iter::from_fn(|| self.writer().next_group());
+        let size = |group| match group {
+            Group::Commits(commits) => commits.len(),
+            Group::Task { .. } | Group::Chore => 0,
+        };
+        groups.map(size).collect()
+    }
+
+    /// Transactions in the WAL, which nothing has checkpointed: their last frame holds the database's size.
+    fn transactions(&self) -> usize {
+        let wal = std::fs::read(self.folder.path().join("tree.db-wal")).unwrap();
+        let number = |at: usize| u32::from_be_bytes(wal[at..at + 4].try_into().unwrap());
+        let frame = 24 + number(8) as usize;
+        (32..wal.len()).step_by(frame).filter(|at| number(at + 4) > 0).count()
+    }
+
+    fn content(&self, at: &str) -> Result<Bytes> {
+        futures::executor::block_on(self.fs.read(&address(at), crate::model::ByteRange::ALL))
+    }
+}
+
+fn address(at: &str) -> At {
+    At::Path(TreePath::parse(at).unwrap())
+}
+
+fn write(at: &str, body: impl Into<Body>) -> Batch {
+    Batch::new([Op::write(address(at), body)])
+}
+
+/// The answer, which is there by now.
+fn told<T>(answer: &mut oneshot::Receiver<Result<T>>) -> Result<T> {
+    answer.try_recv().unwrap().expect("an answer was given")
+}
+
+fn kind<T: fmt::Debug>(answer: &mut oneshot::Receiver<Result<T>>) -> ErrorKind {
+    told(answer).unwrap_err().kind()
+}
+
+/// Notes its number when it is woken.
+struct Woken(usize, Arc<std::sync::Mutex<Vec<usize>>>);
+
+impl std::task::Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        lock(&self.1).push(self.0);
+    }
+}
+
+#[test]
+fn who_lost_is_told_before_who_won() {
+    let held = Held::new();
+    let new = |at: &str| Batch::new([Op::write(address(at), "x").create_new()]);
+    let mut waits = ["/a", "/a", "/b", "/a"].map(|at| held.commit(new(at)));
+    let woken = Arc::default();
+    for (number, wait) in waits.iter_mut().enumerate() {
+        let waker = Arc::new(Woken(number, Arc::clone(&woken))).into();
+        let mut context = std::task::Context::from_waker(&waker);
+        assert!(std::future::Future::poll(std::pin::Pin::new(wait), &mut context).is_pending());
+    }
+    held.run_next();
+    assert_eq!(*lock(&woken), [1, 3, 0, 2]);
+}
+
+#[test]
+fn what_waits_together_is_one_transaction_in_the_order_of_its_arrival() {
+    let held = Held::new();
+    held.run_now(head::touch);
+    let before = held.transactions();
+    let mut answers: Vec<_> = (0..10).map(|n| held.commit(write("/a", n.to_string()))).collect();
+    held.run_next();
+    assert_eq!(held.transactions(), before + 1);
+    for (n, answer) in answers.iter_mut().enumerate() {
+        assert_eq!(told(answer).unwrap().seq, Seq(n as u64 + 1));
+    }
+    assert_eq!(held.content("/a").unwrap(), "9");
+    assert!(held.writer().next_group().is_none(), "nothing waits");
+    assert!(!lock(&held.writer().queue).busy, "the next commit asks for a thread again");
+}
+
+#[test]
+fn a_task_has_a_transaction_of_its_own_between_the_commits_around_it() {
+    let held = Held::new();
+    let _commits: Vec<_> = ["/a", "/b"].map(|at| held.commit(write(at, "x"))).into();
+    let _task = held.task(|_| Ok(()));
+    let _last = held.commit(write("/c", "x"));
+    assert_eq!(held.groups(), [2, 0, 1]);
+}
+
+#[test]
+fn a_group_ends_before_it_is_too_large() {
+    let held = Held::new();
+    let _many: Vec<_> = (0..=GROUP_COMMITS).map(|_| held.commit(write("/a", "x"))).collect();
+    assert_eq!(held.groups(), [GROUP_COMMITS, 1]);
+
+    lock(&held.writer().queue).busy = true;
+    let _heavy: Vec<_> = [6, 6, 6, 16, 1].map(|size| held.commit(write("/a", vec![0; size * MIB]))).into();
+    assert_eq!(held.groups(), [2, 1, 1, 1]);
+}
+
+#[test]
+fn a_batch_that_hashes_content_has_a_group_of_its_own() {
+    let held = Held::new();
+    let hash = || Precondition::Sha256([0; 32]);
+    let batches = [
+        write("/a", "x"),
+        write("/a", "x").require(address("/a"), hash().negated()),
+        write("/a", "x").require(address("/a"), Precondition::Exists),
+        Batch::new([Op::check(address("/a"), hash())]),
+        Batch::new([Op::check(address("/a"), hash())]),
+        write("/a", "x"),
+    ];
+    let _waiting = batches.map(|batch| held.commit(batch));
+    assert_eq!(held.groups(), [1, 1, 1, 1, 1, 1]);
+}
+
+#[test]
+fn a_batch_that_is_refused_leaves_the_others_of_its_group_alone() {
+    let held = Held::new();
+    let mut first = held.commit(write("/a", "x"));
+    let mut refused = held.commit(Batch::new([Op::write(address("/b"), "x"), Op::remove(address("/none"))]));
+    let mut last = held.commit(write("/c", "x"));
+    held.run_next();
+    assert_eq!(told(&mut first).unwrap().seq, Seq(1));
+    assert_eq!(kind(&mut refused), ErrorKind::NotFound);
+    assert_eq!(told(&mut last).unwrap().seq, Seq(2), "what is refused takes no sequence number");
+    assert!(held.content("/b").unwrap_err().is(ErrorKind::NotFound));
+}
+
+#[test]
+fn damage_that_one_commit_meets_fails_that_one_alone() {
+    let held = Held::new();
+    let mut made = held.commit(write("/damaged", "text"));
+    held.run_next();
+    told(&mut made).unwrap();
+    held.run_now(|conn| {
+        conn.execute("UPDATE chunk SET data = x'00'", [])?;
+        Ok(())
+    });
+    let mut first = held.commit(write("/a", "x"));
+    let mut damaged = held.commit(Batch::new([Op::append(address("/damaged"), "more")]));
+    let mut last = held.commit(write("/c", "x"));
+    held.run_next();
+    assert_eq!((told(&mut first).unwrap().seq, told(&mut last).unwrap().seq), (Seq(2), Seq(3)));
+    assert_eq!(kind(&mut damaged), ErrorKind::Corrupt);
+    let mut next = held.commit(write("/d", "x"));
+    held.run_next();
+    assert_eq!(told(&mut next).unwrap().seq, Seq(4), "the account stays open for writing");
+}
+
+#[test]
+fn a_commit_for_which_there_is_no_space_fails_alone() {
+    let held = Held::new();
+    held.run_now(|conn| {
+        let pages: u64 = conn.query_row("PRAGMA page_count", [], |row| row.get(0))?;
+        conn.query_row(&format!("PRAGMA max_page_count = {}", pages + 20), [], |_| Ok(()))?;
+        Ok(())
+    });
+    let mut large = held.commit(write("/large", vec![7; MIB]));
+    let mut small = held.commit(write("/small", "x"));
+    held.run_next();
+    assert_eq!(kind(&mut large), ErrorKind::NoSpace);
+    assert_eq!(told(&mut small).unwrap().seq, Seq(1));
+}
+
+#[test]
+fn what_fails_and_is_rolled_back_leaves_the_account_open_for_writing() {
+    let held = Held::new();
+    for kind in [ErrorKind::Io, ErrorKind::NoSpace, ErrorKind::Unavailable, ErrorKind::Corrupt] {
+        let mut failed = held.task(move |conn| {
+            conn.execute("UPDATE head SET time = 0, seq = 77", [])?;
+            Err(Error::new(kind, "as the test asks").into())
+        });
+        held.run_next();
+        assert_eq!(self::kind(&mut failed), kind);
+    }
+    let mut next = held.commit(write("/a", "x"));
+    held.run_next();
+    assert_eq!(told(&mut next).unwrap().seq, Seq(1));
+}
+
+#[test]
+fn after_a_failed_sync_nothing_is_written_until_it_is_opened_again() {
+    let held = Held::new();
+    let fsync = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_IOERR_FSYNC);
+    let mut failed = held.task(move |_| Err(rusqlite::Error::SqliteFailure(fsync, None).into()));
+    let mut waiting = held.commit(write("/a", "x"));
+    held.run_next();
+    assert_eq!(kind(&mut failed), ErrorKind::Io);
+    held.run_next();
+    assert_eq!(kind(&mut waiting), ErrorKind::Poisoned, "what waited behind it is not tried");
+    let later = futures::executor::block_on(held.fs.commit(write("/a", "x")));
+    assert!(later.unwrap_err().is(ErrorKind::Poisoned));
+    let again = SqliteFs::open(held.folder.path(), Env::system(), crate::rule::sample::registry()).unwrap();
+    assert_eq!(futures::executor::block_on(again.commit(write("/a", "x"))).unwrap().seq, Seq(1));
+}
+
+#[cfg(debug_assertions)]
+#[test]
+fn no_commit_is_acknowledged_before_its_group_is_committed() {
+    use crate::runtime::failpoint::Failure;
+    let held = Held::new();
+    for (failure, next) in [(Failure::Io, None), (Failure::Sync, Some(ErrorKind::Poisoned))] {
+        held.fs.runtime().failpoints().arm("before-commit", failure, 0);
+        let mut answers = ["/a", "/b"].map(|at| held.commit(write(at, "x")));
+        held.run_next();
+        for answer in &mut answers {
+            assert_eq!(kind(answer), ErrorKind::Io);
+        }
+        assert!(held.content("/a").unwrap_err().is(ErrorKind::NotFound));
+        let asked = Asked { batch: write("/c", "x"), reach: Arc::clone(&held.fs.reach) };
+        let touched = held.writer().enqueue(Job::Commit(Box::new(asked), oneshot::channel().0));
+        assert_eq!(touched.err().map(|error| error.kind()), next, "{failure:?}");
+        held.run_next_if_any();
+    }
+}
+
+#[cfg(debug_assertions)]
+#[test]
+fn a_panic_in_a_group_costs_its_callers_the_answer_and_nobody_else() {
+    use crate::runtime::failpoint::Failure;
+    let held = Held::new();
+    held.fs.runtime().failpoints().arm("apply", Failure::Panic, 0);
+    let mut answer = held.commit(write("/a", "x"));
+    assert!(Arc::clone(held.writer()).run().is_some());
+    assert!(answer.try_recv().is_err(), "canceled");
+    let mut next = held.commit(write("/b", "x"));
+    held.run_next();
+    assert_eq!(told(&mut next).unwrap().seq, Seq(1), "what the group had written is rolled back");
+    assert!(held.content("/a").unwrap_err().is(ErrorKind::NotFound));
+}
+
+#[cfg(debug_assertions)]
+#[test]
+fn a_checkpoint_that_fails_ends_all_writing_and_whoever_opens_the_account_next_copies_the_log_anew() {
+    use crate::runtime::failpoint::{CHECKPOINT, Failure};
+    let held = Held::new();
+    held.run_now(head::touch);
+    held.fs.runtime().failpoints().arm(CHECKPOINT, Failure::Sync, 0);
+    let content: Vec<u8> = (0..9 * MIB).map(|n| (n ^ (n / MIB)) as u8).collect();
+    let mut long = held.commit(write("/long", content));
+    held.run_next();
+    assert_eq!(told(&mut long).unwrap().seq, Seq(1), "it was committed before");
+    let later = futures::executor::block_on(held.fs.commit(write("/later", "x")));
+    assert!(later.unwrap_err().is(ErrorKind::Poisoned));
+    assert_eq!(held.content("/long").unwrap().len(), 9 * MIB, "what is there can be read");
+    let Held { fs, folder } = held;
+    drop(fs);
+    assert!(folder.path().join("tree.db-wal").exists(), "closing it copies nothing");
+
+    let again = SqliteFs::open(folder.path(), Env::system(), crate::rule::sample::registry()).unwrap();
+    let pages = || {
+        again
+            .inner
+            .pool
+            .with(|conn| Ok(conn.query_row("PRAGMA wal_checkpoint(NOOP)", [], |row| row.get::<_, i64>(1))?))
+    };
+    let left = pages().unwrap();
+    assert!(left > 2048, "{left}");
+    assert_eq!(futures::executor::block_on(again.commit(write("/later", "x"))).unwrap().seq, Seq(2));
+    assert!(pages().unwrap() < 100, "the commit is the first in a log that began anew");
+}

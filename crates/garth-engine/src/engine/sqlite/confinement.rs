@@ -1,0 +1,133 @@
+//! Confinement of a handle: the paths it reaches, its owner, and the nodes without a name that it holds.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use crate::engine::sqlite::open_nodes::OpenNodes;
+use crate::error::{Error, ErrorKind, Result};
+use crate::model::{Author, Batch, Confinement, Owner, Within};
+use crate::path::MAX_PATH;
+use crate::runtime::lock::lock;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Reach {
+    /// Paths in reach.
+    pub(crate) within: Within,
+    /// Owner of snapshots, commit ids, idempotency keys and staged bodies; `None` for the account.
+    pub(crate) owner: Option<Owner>,
+    /// What commits say of who made them, over what their batches say.
+    author: Author,
+    /// Whether rules do not judge its commits.
+    overrides: bool,
+    /// How many open handles this handle gave of each node; `None` for one that reaches every node that the
+    /// instance holds open.
+    held: Option<Mutex<HashMap<u64, usize>>>,
+    /// What it reaches by other handles that were joined with its own.
+    joined: Vec<Arc<Self>>,
+}
+
+impl Reach {
+    /// The whole account.
+    pub(crate) fn everything() -> Self {
+        Self::of(Within::everything(), None)
+    }
+
+    /// Paths of the account, as the account itself.
+    pub(crate) fn account(within: Within) -> Self {
+        Self::of(within, None)
+    }
+
+    /// The same for who may override rules.
+    pub(crate) fn overriding(&self) -> Self {
+        Self {
+            overrides: true,
+            author: self.author.clone(),
+            ..Self::of(self.within.clone(), self.owner.clone())
+        }
+    }
+
+    fn of(within: Within, owner: Option<Owner>) -> Self {
+        let held = owner.as_ref().map(|_| Mutex::default());
+        Self { within, owner, author: Author::default(), overrides: false, held, joined: Vec::new() }
+    }
+
+    /// The key of the owner; empty for the account.
+    pub(crate) fn owner_key(&self) -> &str {
+        self.owner.as_ref().map_or("", Owner::key)
+    }
+
+    /// A part of what this reaches.
+    pub(crate) fn confined(&self, to: &Confinement) -> Result<Self> {
+        if to.within.tops().iter().any(|top| top.as_str().len() > MAX_PATH) {
+            let message = format!("what a view begins with has a path of at most {MAX_PATH} bytes");
+            return Err(Error::new(ErrorKind::NameTooLong, message));
+        }
+        let owner = to.owner.inside(self.owner.as_ref())?;
+        let author = self.author.clone().or(&to.author);
+        let overrides = self.overrides;
+        Ok(Self { author, overrides, ..Self::of(self.within.intersect(&to.within), Some(owner)) })
+    }
+
+    /// What one of two reaches, as the first.
+    pub(crate) fn joined(self: &Arc<Self>, with: &Arc<Self>) -> Self {
+        Self {
+            within: self.within.union(&with.within),
+            author: self.author.clone(),
+            overrides: self.overrides,
+            joined: vec![Arc::clone(self), Arc::clone(with)],
+            ..Self::of(Within::nothing(), self.owner.clone())
+        }
+    }
+
+    /// The owners of what was joined.
+    fn owners(&self) -> Vec<Option<Owner>> {
+        let own = |reach: &Arc<Self>| [vec![reach.owner.clone()], reach.owners()].concat();
+        self.joined.iter().flat_map(own).collect()
+    }
+
+    /// A batch that reaches no more than this.
+    pub(crate) fn confine(&self, batch: Batch) -> Result<Batch> {
+        let owner = match &batch.owner {
+            Some(owner) => Some(owner.inside(self.owner.as_ref())?),
+            None => self.owner.clone(),
+        };
+        let author = self.author.clone().or(&batch.author);
+        let overrides_rules = self.overrides || batch.overrides_rules;
+        Ok(Batch { owner, author, overrides_rules, joined: self.owners(), ..batch.inside(&self.within) })
+    }
+
+    /// Counts a handle that is opened.
+    pub(crate) fn hold(&self, ino: u64, open: &OpenNodes) {
+        open.add(ino);
+        if let Some(held) = &self.held {
+            *lock(held).entry(ino).or_default() += 1;
+        }
+    }
+
+    /// Counts a handle that is closed; whether a lease of the instance is now to be released.
+    pub(crate) fn release(&self, ino: u64, open: &OpenNodes) -> bool {
+        if let Some(held) = &self.held {
+            let mut held = lock(held);
+            if let Some(count) = held.get_mut(&ino) {
+                *count -= 1;
+                if *count == 0 {
+                    held.remove(&ino);
+                }
+            }
+        }
+        open.remove(ino)
+    }
+
+    /// Whether a node is in reach by its number though it may have no name.
+    pub(crate) fn holds(&self, ino: u64, open: &OpenNodes) -> bool {
+        let own = match &self.held {
+            Some(held) => lock(held).contains_key(&ino),
+            None => open.is_open(ino),
+        };
+        own || self.joined.iter().any(|reach| reach.holds(ino, open))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,567 @@
+//! The handle of an account: what a [`FileSystem`] offers, on the readers' pool and the writer.
+//!
+//! Whether a handle shows the present or the past is one field ([`SqliteFs::as_of`]), how much of the tree
+//! another ([`SqliteFs::reach`]).
+
+use std::any::Any;
+use std::path::Path;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::channel::oneshot;
+use rusqlite::Connection;
+
+use crate::engine::planner::NodeRow;
+use crate::engine::sqlite::chunk_store::Packs;
+use crate::engine::sqlite::commit::staged_upload::SqliteUpload;
+use crate::engine::sqlite::commit::writer::Writer;
+use crate::engine::sqlite::confinement::Reach;
+use crate::engine::sqlite::control::KnownControl;
+use crate::engine::sqlite::open_nodes::OpenNodes;
+use crate::engine::sqlite::query::read_view::{self, ReadView, check_kind};
+use crate::engine::sqlite::tables::{MAX, commit_log, head, nodes};
+use crate::engine::sqlite::writer_lock::WriterLock;
+use crate::engine::sqlite::{projections, schema};
+use crate::env::Env;
+use crate::error::{Error, ErrorKind, Result};
+use crate::fs::lower::{Itself, Lowering, Store, StoreId};
+use crate::fs::store::SYSTEM_MARK;
+use crate::fs::{Capabilities, FileSystem, OpenFile, OpenNode, Upload};
+use crate::model::{
+    At, Batch, Blame, ByteRange, Changes, ChangesQuery, Commit, CommitId, Confinement, Entry, Fetched,
+    FindAnswer, FindQuery, Head, HistoryPage, Ino, Listing, MAX_READ, Moment, NamesPage, Page, SearchAnswer,
+    SearchQuery, Seq, Snapshot, SnapshotsPage, Timestamp, Version, VersionId, Walk, WalkPage, Within,
+    check_items,
+};
+use crate::path::{SYSTEM, TreePath};
+use crate::rule::Registry;
+use crate::runtime::Runtime;
+use crate::runtime::turns::Turns;
+use crate::sqlite::patience::{Bound, FILE, Patience, SHORT};
+use crate::sqlite::{ConnPool, DbResult};
+
+/// An account's tree in a folder; or, from `as_of`, what it was.
+#[derive(Clone, Debug)]
+pub struct SqliteFs {
+    pub(super) inner: Arc<Inner>,
+    /// The commit after which to look, and the time by which entries expire; `None` for now.
+    pub(super) as_of: Option<(u64, i64)>,
+    /// Part of the tree that it reaches.
+    pub(super) reach: Arc<Reach>,
+}
+
+#[derive(Debug)]
+pub(super) struct Inner {
+    pub(super) pool: Arc<ConnPool>,
+    pub(super) packs: Arc<Packs>,
+    pub(super) open: Arc<OpenNodes>,
+    pub(super) writer: Arc<Writer>,
+    pub(super) long_reads: Arc<Turns>,
+    pub(super) control: Arc<KnownControl>,
+    pub(super) runtime: Runtime,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.writer.stop_chores();
+    }
+}
+
+impl SqliteFs {
+    /// Opens the account in `folder`, which must exist, with threads of its own; creates its
+    /// database if that is missing. Other processes may have it open too. [`DataDir`](crate::DataDir) opens
+    /// many accounts on one [`Runtime`].
+    ///
+    /// # Errors
+    /// `Format` for data of a newer garth or of something else; `Io`, `NoSpace`,
+    /// `Unavailable` from the storage.
+    pub fn open(folder: &Path, env: Env, registry: Registry) -> Result<Arc<Self>> {
+        Self::open_on(folder, &Runtime::new(env), registry)
+    }
+
+    /// As [`SqliteFs::open`], on a runtime that other accounts may share.
+    ///
+    /// # Errors
+    /// As [`SqliteFs::open`].
+    pub fn open_on(folder: &Path, runtime: &Runtime, registry: Registry) -> Result<Arc<Self>> {
+        let lock = WriterLock::new(folder);
+        let pool = ConnPool::new(schema::database(folder), runtime.conns());
+        let packs = Packs::new(folder, runtime.conns());
+        schema::make_ready(folder, &pool, &lock, runtime, registry.version())?;
+        projections::rebuild::make_ready(folder, &pool, &packs, &lock, &registry)?;
+        // kept open beside a connection that writes, which counts for them
+        lock.close();
+        let open = Arc::new(OpenNodes::new(runtime.env().random()?));
+        let control = Arc::new(KnownControl::new(registry));
+        let writer = Writer::new(folder, runtime, lock, &packs, &open, &pool, &control);
+        let long_reads = Arc::default();
+        let inner = Inner { pool, packs, open, writer, long_reads, control, runtime: runtime.clone() };
+        Ok(Arc::new(Self { inner: Arc::new(inner), as_of: None, reach: Arc::new(Reach::everything()) }))
+    }
+
+    /// The same account as those see it who are not to see what garth keeps in it.
+    ///
+    /// # Errors
+    /// From the storage.
+    pub(crate) fn without_system(self: Arc<Self>) -> Result<Arc<Self>> {
+        let system = TreePath::parse(SYSTEM)?;
+        let is_ours = match self.with_view(|view| view.entry(view.at(&At::Path(system.clone()))?)) {
+            Ok(entry) => entry.is_dir() && entry.attributes.xattrs.contains_key(SYSTEM_MARK),
+            Err(error) if error.is(ErrorKind::NotFound) => true,
+            Err(error) => return Err(error),
+        };
+        if !is_ours {
+            return Ok(self);
+        }
+        let reach = Arc::new(Reach::account(Within::everything().without([system])));
+        Ok(Arc::new(Self { reach, ..Self::clone(&self) }))
+    }
+
+    /// The same account with all that is in it.
+    pub(crate) fn whole(&self) -> Self {
+        self.with_reach(Reach::everything())
+    }
+
+    pub(super) fn with_reach(&self, reach: Reach) -> Self {
+        Self { reach: Arc::new(reach), ..self.clone() }
+    }
+
+    /// Whether its storage has failed: it can be read, and written once it is opened again.
+    pub(crate) fn is_poisoned(&self) -> bool {
+        self.inner.pool.is_poisoned()
+    }
+
+    /// What it runs on.
+    pub fn runtime(&self) -> &Runtime {
+        &self.inner.runtime
+    }
+
+    /// Runs a read in a transaction of its own, on this thread, however long it takes: for maintenance.
+    pub(super) fn with_view<T>(&self, read: impl FnOnce(&ReadView<'_>) -> DbResult<T>) -> Result<T> {
+        self.inner.pool.read(|conn| read(&self.view_on(conn, None)?))
+    }
+
+    /// Runs a read in a transaction of its own: on this thread, which others may wait for, if it is short,
+    /// else from its start on a thread for long ones.
+    pub(super) async fn reading<A, T>(
+        &self,
+        args: &A,
+        read: impl Fn(&ReadView<'_>, &A) -> DbResult<T> + Send + 'static,
+    ) -> Result<T>
+    where
+        A: Clone + Send + Sync + 'static,
+        T: Send + 'static,
+    {
+        let pool = &self.inner.pool;
+        let short = pool.read_within(Bound::Steps(SHORT), |conn, patience| {
+            read(&self.view_on(conn, Some(patience))?, args)
+        });
+        match short {
+            Err(error) if error.is(ErrorKind::TimedOut) => self.read_long(args.clone(), read).await,
+            outcome => outcome,
+        }
+    }
+
+    /// Runs a read that is long. Nobody waits for it when this is dropped; then it ends, too.
+    async fn read_long<A, T>(
+        &self,
+        args: A,
+        read: impl Fn(&ReadView<'_>, &A) -> DbResult<T> + Send + 'static,
+    ) -> Result<T>
+    where
+        A: Send + 'static,
+        T: Send + 'static,
+    {
+        let (runtime, fs) = (&self.inner.runtime, self.clone());
+        let (env, asking) = (runtime.env().clone(), Arc::new(()));
+        let (deadline, asked) = (env.instant() + runtime.read_time(), Arc::downgrade(&asking));
+        let (answer, wait) = oneshot::channel();
+        let job = move || {
+            let bound = Bound::Until { env, deadline, asked };
+            let outcome = fs.inner.pool.read_within(bound, |conn, patience| {
+                patience.spend_on(0)?;
+                read(&fs.view_on(conn, Some(patience))?, &args)
+            });
+            // a caller that has gone needs no answer
+            let _ = answer.send(outcome);
+        };
+        if !self.inner.long_reads.submit(runtime.readers(), Box::new(job)) {
+            let message = "the system gives no thread to read with; try again";
+            return Err(Error::new(ErrorKind::Unavailable, message));
+        }
+        let lost = |_| Err(Error::new(ErrorKind::Io, "the read ended without an answer"));
+        let answered = wait.await.unwrap_or_else(lost);
+        drop(asking);
+        answered
+    }
+
+    pub(super) fn view_on<'a>(
+        &'a self,
+        conn: &'a Connection,
+        patience: Option<&'a Patience>,
+    ) -> DbResult<ReadView<'a>> {
+        let inner = &*self.inner;
+        let as_of = match self.as_of {
+            Some((seq, _)) if head::get(conn)?.seq > seq => Some(seq),
+            // what is now is looked up faster, and is all that there was after the last commit
+            _ => None,
+        };
+        Ok(ReadView {
+            conn,
+            patience,
+            packs: &inner.packs,
+            open: &inner.open,
+            reach: &self.reach,
+            control: &inner.control,
+            as_of,
+            is_past: self.as_of.is_some(),
+            time: self.as_of.map_or_else(|| inner.runtime.env().now().0, |(_, time)| time),
+        })
+    }
+
+    /// The head, if it is behind `since`.
+    async fn newer(&self, since: Seq) -> Result<Option<Head>> {
+        Ok(Some(self.head().await?).filter(|head| head.seq > since))
+    }
+
+    /// A handle to a node that `check` accepts.
+    fn handle(&self, at: &At, check: impl FnOnce(&ReadView<'_>, &NodeRow) -> DbResult<()>) -> Result<Handle> {
+        let held = self.as_of.is_none();
+        let ino = self.with_view(|view| {
+            let node = view.at(at)?;
+            check(view, &node)?;
+            if held {
+                // inside the transaction that found it, or a `gc` in between could collect it
+                self.reach.hold(node.ino, &self.inner.open);
+            }
+            Ok(node.ino)
+        })?;
+        Ok(Handle { fs: self.clone(), ino, held })
+    }
+
+    fn writable(&self) -> Result<()> {
+        match self.as_of {
+            None => Ok(()),
+            Some(_) => Err(Error::new(ErrorKind::ReadOnly, "a view of the past cannot be written")),
+        }
+    }
+}
+
+#[async_trait]
+impl FileSystem for SqliteFs {
+    fn capabilities(&self, _at: &TreePath) -> Capabilities {
+        let now = self.as_of.is_none();
+        Capabilities { write: now, search: now, find: now, ..Capabilities::ALL }
+    }
+
+    async fn head(&self) -> Result<Head> {
+        self.reading(&(), |view, ()| {
+            let (seq, time) = match view.as_of {
+                Some(seq) => (seq, commit_log::moment(view.conn, seq)?),
+                None => head::get(view.conn).map(|row| (row.seq, row.time))?,
+            };
+            Ok(Head { seq: Seq(seq), time: Timestamp(time) })
+        })
+        .await
+    }
+
+    async fn stat(&self, at: &At) -> Result<Entry> {
+        if let (At::Path(path), None) = (at, self.as_of)
+            && let Some(entry) = self.inner.pool.with(|conn| self.view_on(conn, None)?.entry_now(path))?
+        {
+            return Ok(entry);
+        }
+        self.reading(at, |view, at| view.entry_at(at)).await
+    }
+
+    async fn stat_first(&self, places: [&At; 2]) -> (usize, Result<Entry>) {
+        let found = self.reading(&places.map(At::clone), |view, [one, other]| view.first(one, other)).await;
+        match found {
+            Ok((place, found)) => (place, found),
+            Err(error) => (0, Err(error)),
+        }
+    }
+
+    async fn names(&self, at: &At, page: &NamesPage) -> Result<Listing<TreePath>> {
+        let page = page.clone();
+        self.reading(at, move |view, at| view.names_page(at, &page)).await
+    }
+
+    async fn list(&self, dir: &At, page: &Page) -> Result<Listing> {
+        let page = page.clone();
+        self.reading(dir, move |view, dir| view.list(dir, &page)).await
+    }
+
+    async fn walk(&self, dir: &At, page: &WalkPage) -> Result<Walk> {
+        let page = page.clone();
+        self.reading(dir, move |view, dir| view.walk(dir, &page)).await
+    }
+
+    async fn fetch(&self, at: &At, range: ByteRange) -> Result<(Entry, Bytes)> {
+        self.reading(at, move |view, at| view.fetch(at, range)).await
+    }
+
+    async fn fetch_many(&self, items: &[(At, ByteRange)]) -> Result<Fetched> {
+        check_items(items.len())?;
+        let fetch = |view: &ReadView<'_>, items: &Vec<_>| view.fetch_many(items);
+        // what is known to be long is not begun here first
+        match items.len() as u64 * FILE > SHORT {
+            true => self.read_long(items.to_vec(), fetch).await,
+            false => self.reading(&items.to_vec(), fetch).await,
+        }
+    }
+
+    async fn read(&self, at: &At, range: ByteRange) -> Result<Bytes> {
+        let read = move |view: &ReadView<'_>, at: &At| {
+            let node = view.at(at)?;
+            view.check_file(&node, at)?;
+            view.read(node.ino, node.size, range).map_err(|error| view.about(error, &node, at))
+        };
+        self.reading(at, read).await
+    }
+
+    async fn hold(&self, at: &At) -> Result<Arc<dyn OpenNode>> {
+        Ok(Arc::new(self.handle(at, |_, _| Ok(()))?))
+    }
+
+    async fn open(&self, at: &At) -> Result<Arc<dyn OpenFile>> {
+        Ok(Arc::new(self.handle(at, |view, node| view.check_file(node, at))?))
+    }
+
+    async fn open_version(&self, version: VersionId) -> Result<Arc<dyn OpenFile>> {
+        let (seq, ino) = (version.seq.0, version.ino.0);
+        let as_of = self.with_view(|view| {
+            let missing = || Error::new(ErrorKind::NotFound, format!("there is no version {version}"));
+            let known = seq <= view.seq().min(MAX) && ino <= MAX;
+            let node = if known { nodes::version(view.conn, ino, seq)? } else { None };
+            let node = node.filter(|node| node.seq == seq).ok_or_else(missing)?;
+            if view.is_end(&node)? || !view.is_shown(&node)? {
+                return Err(missing().into());
+            }
+            check_kind(node.kind)?;
+            Ok((seq, commit_log::moment(view.conn, seq)?))
+        })?;
+        let fs = Self { as_of: Some(as_of), ..self.clone() };
+        Ok(Arc::new(Handle { fs, ino, held: false }))
+    }
+
+    async fn history(&self, at: &At, page: &HistoryPage) -> Result<Listing<Version>> {
+        let page = page.clone();
+        self.reading(at, move |view, at| view.history(at, &page)).await
+    }
+
+    async fn blame(&self, at: &At, range: ByteRange, limit: usize) -> Result<Blame> {
+        self.reading(at, move |view, at| {
+            read_view::check_limit(limit)?;
+            let node = view.at(at)?;
+            view.check_file(&node, at)?;
+            view.blame(&node, range, limit)
+        })
+        .await
+    }
+
+    async fn changes(&self, query: &ChangesQuery) -> Result<Changes> {
+        let query = query.clone();
+        self.reading(&query, |view, query| view.changes(query)).await
+    }
+
+    async fn wait(&self, since: Seq) -> Result<Head> {
+        if let Some(head) = self.newer(since).await? {
+            return Ok(head);
+        }
+        if self.as_of.is_some() {
+            return Err(Error::new(ErrorKind::Unsupported, "a view of the past gets no more commits"));
+        }
+        loop {
+            // before the look: a commit in between would wake nobody
+            let woken = self.inner.writer.waiters().join(since, self.runtime());
+            if let Some(head) = self.newer(since).await? {
+                return Ok(head);
+            }
+            woken.await;
+        }
+    }
+
+    async fn as_of(&self, moment: &Moment) -> Result<Arc<dyn FileSystem>> {
+        let as_of = self.with_view(|view| {
+            let seq = view.seq_of(moment)?;
+            let time = match moment {
+                Moment::Time(time) => time.0.min(view.time),
+                Moment::Seq(_) | Moment::Snapshot(_) => commit_log::moment(view.conn, seq)?,
+            };
+            Ok((seq, time))
+        })?;
+        Ok(Arc::new(Self { as_of: Some(as_of), ..self.clone() }))
+    }
+
+    async fn confined(&self, to: &Confinement) -> Result<Arc<dyn FileSystem>> {
+        Ok(Arc::new(Self { reach: Arc::new(self.reach.confined(to)?), ..self.clone() }))
+    }
+
+    fn joined(&self, with: &dyn FileSystem) -> Option<Arc<dyn FileSystem>> {
+        let with = (with as &dyn Any).downcast_ref::<Self>()?;
+        if !Arc::ptr_eq(&self.inner, &with.inner) || self.as_of.is_some() || with.as_of.is_some() {
+            return None;
+        }
+        if Arc::ptr_eq(&self.reach, &with.reach) {
+            return Some(Arc::new(self.clone()));
+        }
+        Some(Arc::new(Self { reach: Arc::new(self.reach.joined(&with.reach)), ..self.clone() }))
+    }
+
+    fn lowering(&self) -> Box<dyn Lowering> {
+        Box::new(Itself(Store {
+            id: StoreId::of(&self.inner, self.as_of.map(|(seq, _)| Seq(seq))),
+            fs: Arc::new(self.clone()),
+            within: self.reach.within.clone(),
+        }))
+    }
+
+    async fn snapshots(&self, page: &SnapshotsPage) -> Result<Listing<Snapshot>> {
+        self.reading(page, |view, page| view.snapshots(page)).await
+    }
+
+    async fn search(&self, query: &SearchQuery) -> Result<SearchAnswer> {
+        if self.as_of.is_some() {
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                "search finds current files only; use grep on the past",
+            ));
+        }
+        self.read_long(query.clone(), |view, query| view.search(query)).await
+    }
+
+    async fn find(&self, query: &FindQuery) -> Result<FindAnswer> {
+        self.reading(query, |view, query| view.find_keys(query)).await
+    }
+
+    async fn stage(&self, _at: &At) -> Result<Box<dyn Upload>> {
+        self.writable()?;
+        Ok(Box::new(SqliteUpload::new(Arc::clone(&self.inner.writer), self.reach.owner_key().to_owned())?))
+    }
+
+    async fn commit(&self, batch: Batch) -> Result<Commit> {
+        self.writable()?;
+        batch.check()?;
+        let batch = self.reach.confine(batch)?;
+        self.inner.writer.commit(batch, &self.reach).await
+    }
+
+    async fn committed(&self, id: CommitId) -> Result<Option<Commit>> {
+        let found = match self.as_of {
+            Some((last, _)) => {
+                let found =
+                    self.with_view(|view| commit_log::committed(view.conn, self.reach.owner_key(), id))?;
+                found.filter(|commit| commit.seq.0 <= last)
+            }
+            // Behind the batches that wait. What is found is told to be there, so it has to stay: it may have
+            // been read from a WAL that no sync has reached yet.
+            None => {
+                let owner = self.reach.owner_key().to_owned();
+                let find = move |conn: &Connection| {
+                    let found = commit_log::committed(conn, &owner, id)?;
+                    if found.is_some() {
+                        head::touch(conn)?;
+                    }
+                    Ok(found)
+                };
+                self.inner.writer.transact(true, find).await?
+            }
+        };
+        let durable = self.as_of.is_none();
+        Ok(found.map(|commit| Commit { replayed: true, durable, ..commit }))
+    }
+
+    async fn sync(&self) -> Result<Seq> {
+        self.writable()?;
+        self.inner
+            .writer
+            .transact(true, |conn| {
+                head::touch(conn)?;
+                Ok(Seq(head::get(conn)?.seq))
+            })
+            .await
+    }
+}
+
+/// A node held open, now or in the past.
+#[derive(Debug)]
+struct Handle {
+    fs: SqliteFs,
+    ino: u64,
+    /// Whether it is counted in `OpenNodes`: handles of the past need no lease.
+    held: bool,
+}
+
+#[async_trait]
+impl OpenNode for Handle {
+    fn ino(&self) -> Ino {
+        Ino(self.ino)
+    }
+
+    async fn stat(&self) -> Result<Entry> {
+        let read = |view: &ReadView<'_>, ino: &u64| {
+            let node = view.as_held(view.row(*ino)?.ok_or_else(Error::no_node)?);
+            view.entry(node)
+        };
+        self.fs.reading(&self.ino, read).await
+    }
+}
+
+#[async_trait]
+impl OpenFile for Handle {
+    async fn read_at(&self, offset: u64, length: usize) -> Result<Bytes> {
+        if length > MAX_READ {
+            let message = format!("more than {MAX_READ} bytes at once; read in steps");
+            return Err(Error::new(ErrorKind::TooLarge, message));
+        }
+        let range = ByteRange { offset, length: length as u64 };
+        let read = move |view: &ReadView<'_>, ino: &u64| {
+            let node = view.row(*ino)?.ok_or_else(Error::no_node)?;
+            view.read(node.ino, node.size, range)
+        };
+        self.fs.reading(&self.ino, read).await
+    }
+
+    async fn next_data(&self, offset: u64) -> Result<u64> {
+        self.behind(offset, |view, node, offset| {
+            Ok(view.next_data(node, offset)?.ok_or_else(Error::no_such_offset)?)
+        })
+        .await
+    }
+
+    async fn next_hole(&self, offset: u64) -> Result<u64> {
+        self.behind(offset, |view, node, offset| view.next_hole(node, offset)).await
+    }
+}
+
+impl Handle {
+    /// Looks for something behind an offset, which lies in the file.
+    async fn behind(
+        &self,
+        offset: u64,
+        look: fn(&ReadView<'_>, &NodeRow, u64) -> DbResult<u64>,
+    ) -> Result<u64> {
+        let read = move |view: &ReadView<'_>, ino: &u64| {
+            let node = view.row(*ino)?.ok_or_else(Error::no_node)?;
+            if offset >= node.size {
+                return Err(Error::no_such_offset().into());
+            }
+            look(view, &node, offset)
+        };
+        self.fs.reading(&self.ino, read).await
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        if self.held && self.fs.reach.release(self.ino, &self.fs.inner.open) {
+            let (open, ino) = (Arc::clone(&self.fs.inner.open), self.ino);
+            self.fs.inner.writer.transact_later(move |conn| open.release(conn, ino));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,292 @@
+//! Work on the index that no commit waits for, in steps that each fit into a short transaction: text that was
+//! too much for its commit, files made anew for `reindex`, and what garth before format 3 had indexed its own
+//! way.
+
+use rusqlite::{Connection, params};
+
+use crate::engine::sqlite::chunk_store::Packs;
+use crate::engine::sqlite::fulltext::changed_files::{Searched, current_bytes};
+use crate::engine::sqlite::fulltext::index_writer::{IndexWriter, Region, leave};
+use crate::engine::sqlite::fulltext::passages::{
+    COLUMNS, MAX_OFFSET, Passage, last_before, old_until, passage, passages,
+};
+use crate::engine::sqlite::fulltext::{line_counts, secret_context};
+use crate::engine::sqlite::tables::nodes;
+use crate::model::Ino;
+use crate::sqlite::{DbResult, all, one};
+use crate::text::Tokenizer;
+use crate::text::json::is_json;
+use crate::text::passage::{Edit, MAX_TEXT, SNIFF, is_text};
+
+/// Bytes of text that one step indexes: about 20 ms of work, as no step may hold the writer for more than 50.
+const STEP: u64 = 256 << 10;
+/// Most files that one step looks at.
+const FILES: usize = 128;
+/// Rows of the index without a passage that one step removes.
+const STRAYS: usize = 2048;
+/// Pages of the index that one step merges or gives back, of 4 KiB.
+const PAGES: u32 = 500;
+/// Segments of the index that are left for an idle moment; each makes a search look up its words once more.
+const SEGMENTS: u64 = 16;
+
+/// What is known of the work to do.
+#[derive(Debug, Default)]
+pub(crate) struct Chores {
+    /// Segments that were left when there was nothing to merge any more.
+    settled: u64,
+}
+
+impl Chores {
+    /// Whether there is something to do.
+    pub(crate) fn due(&self, conn: &Connection) -> DbResult<bool> {
+        let sql = "SELECT EXISTS (SELECT 1 FROM unindexed) OR EXISTS (SELECT 1 FROM old_index)";
+        let waiting: bool = conn.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
+        Ok(waiting || segments(conn)? >= self.settled + SEGMENTS)
+    }
+
+    /// Does one step of what is due.
+    pub(crate) fn step(
+        &mut self,
+        conn: &Connection,
+        packs: &Packs,
+        tokenizer: &mut Tokenizer,
+    ) -> DbResult<()> {
+        if !catch_up(conn, packs, tokenizer)? {
+            self.settled = segments(conn)?;
+        }
+        Ok(())
+    }
+}
+
+/// One step of what is left to do on the index; whether there was anything.
+pub(crate) fn catch_up(conn: &Connection, packs: &Packs, tokenizer: &mut Tokenizer) -> DbResult<bool> {
+    Ok(index_left(conn, packs, tokenizer)? || bring_forward(conn, packs, tokenizer)? || merge(conn)?)
+}
+
+/// Merges some segments of the index, as far as at least a few of one size are there; whether there were any.
+fn merge(conn: &Connection) -> DbResult<bool> {
+    let before = conn.total_changes();
+    conn.prepare_cached("INSERT INTO passage_word (passage_word, rank) VALUES ('merge', ?1)")?
+        .execute([PAGES])?;
+    // the insert itself counts as one
+    Ok(conn.total_changes() - before > 1)
+}
+
+/// The pieces that the index is in: FTS5 keeps their number in the record of its structure.
+fn segments(conn: &Connection) -> DbResult<u64> {
+    let sql = "SELECT block FROM passage_word_data WHERE id = 10";
+    let block: Option<Vec<u8>> = one(conn, sql, [], |row| row.get(0))?;
+    let block = block.unwrap_or_default();
+    // four bytes of a cookie, four more by which later versions of the record are known, the number of levels
+    let rest = block.get(4..).unwrap_or_default();
+    let rest = rest.strip_prefix(&[0xff, 0, 0, 1]).unwrap_or(rest);
+    let Some((_, rest)) = varint(rest) else { return Ok(0) };
+    Ok(varint(rest).map_or(0, |(segments, _)| segments))
+}
+
+/// A number as SQLite writes it, and what is behind it.
+pub(crate) fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    let mut value = 0;
+    for (at, byte) in bytes.iter().enumerate().take(9) {
+        if at == 8 {
+            return Some((value << 8 | u64::from(*byte), &bytes[9..]));
+        }
+        value = value << 7 | u64::from(byte & 0x7f);
+        if byte & 0x80 == 0 {
+            return Some((value, &bytes[at + 1..]));
+        }
+    }
+    None
+}
+
+/// Indexes text that its commit left; whether there was any.
+fn index_left(conn: &Connection, packs: &Packs, tokenizer: &mut Tokenizer) -> DbResult<bool> {
+    let mut room = STEP;
+    let sql = "SELECT ino, off FROM unindexed ORDER BY ino LIMIT ?1";
+    let left: Vec<(u64, u64)> = all(conn, sql, params![FILES], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    for (ino, off) in &left {
+        if room == 0 {
+            break;
+        }
+        room = room.saturating_sub(rebuild(conn, packs, tokenizer, Ino(*ino), *off)?.bytes);
+    }
+    Ok(!left.is_empty())
+}
+
+/// Makes passages anew that are in the index of format 2, and takes that away once none is left; whether
+/// there was anything to do.
+fn bring_forward(conn: &Connection, packs: &Packs, tokenizer: &mut Tokenizer) -> DbResult<bool> {
+    let Some(until) = old_until(conn)? else { return Ok(false) };
+    let mut room = STEP;
+    let mut files = 0;
+    while let Some(first) = first_old(conn, until)? {
+        if room == 0 || files == FILES {
+            return Ok(true);
+        }
+        let done = rebuild(conn, packs, tokenizer, first.ino, first.span.off)?;
+        room = room.saturating_sub(done.bytes);
+        files += 1;
+    }
+    if until > 0 {
+        conn.execute("UPDATE old_index SET until = 0", [])?;
+    } else if !empty_old(conn)? {
+        conn.execute_batch("DROP TABLE old_vocabulary; DROP TABLE passage_text; DELETE FROM old_index;")?;
+    }
+    Ok(true)
+}
+
+fn first_old(conn: &Connection, until: i64) -> DbResult<Option<Passage>> {
+    let sql = format!("SELECT {COLUMNS} FROM passage WHERE id <= ?1 ORDER BY id LIMIT 1");
+    one(conn, &sql, [until], passage)
+}
+
+/// Gives some pages of the index of format 2 back: dropped at once, a large one would hold up commits.
+/// Whether there were any.
+fn empty_old(conn: &Connection) -> DbResult<bool> {
+    for sql in [
+        "DELETE FROM passage_text_data WHERE id IN (SELECT id FROM passage_text_data LIMIT ?1)",
+        "DELETE FROM passage_text_docsize WHERE id IN (SELECT id FROM passage_text_docsize LIMIT 16 * ?1)",
+        "DELETE FROM passage_text_idx WHERE (segid, term) IN
+             (SELECT segid, term FROM passage_text_idx LIMIT 4 * ?1)",
+    ] {
+        if conn.prepare_cached(sql)?.execute([PAGES])? > 0 {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// How far a step came with a file.
+pub(crate) struct RebuiltPart {
+    /// Bytes that were made anew, and some for the work on each file.
+    bytes: u64,
+    /// From where on the file is still to be made anew; `None` if it is done.
+    next: Option<u64>,
+    /// Whether it is a file that search may see.
+    searchable: bool,
+}
+
+/// What looking at a file costs besides, in bytes of text.
+const PER_FILE: u64 = 2 << 10;
+
+/// Makes the passages of a file anew from byte `off` on, [`STEP`] bytes at most: those that are there give
+/// way to those that should be. Between two steps the passages cover the file as before.
+fn rebuild(
+    conn: &Connection,
+    packs: &Packs,
+    tokenizer: &mut Tokenizer,
+    ino: Ino,
+    off: u64,
+) -> DbResult<RebuiltPart> {
+    let mut writer = IndexWriter::new(conn, tokenizer)?;
+    let file = Searched::of(conn, ino.0)?.filter(|file| file.searchable);
+    let searchable = file.is_some();
+    let size = file.as_ref().map_or(0, |file| file.size.min(MAX_TEXT));
+    let prefix = current_bytes(conn, packs, ino, 0..size.min(SNIFF))?;
+    let content_type = file.as_ref().and_then(|file| file.content_type.as_deref());
+    if size == 0 || !is_text(&prefix, content_type) {
+        let old = passages(conn, ino, 0, MAX_OFFSET)?;
+        let bytes = old.len() as u64 * 128 + PER_FILE;
+        writer.delete(old.iter().map(|passage| passage.id).collect())?;
+        line_counts::forget(conn, ino, 0)?;
+        all_indexed(conn, ino)?;
+        return Ok(RebuiltPart { bytes, next: None, searchable });
+    }
+    // begins and ends at borders of passages, if any are there
+    let start = match last_before(conn, ino, off.saturating_add(1))? {
+        Some(before) if before.span.end() > off => before.span.off,
+        _ => secret_context::line_from(conn, ino, off.min(size))?,
+    };
+    let mut end = (start + STEP).min(size);
+    let mut old = passages(conn, ino, start, end.saturating_sub(1))?;
+    if let Some(last) = old.last() {
+        end = end.max(last.span.end()).min(size);
+    }
+    let follows = passages(conn, ino, end, end)?.len() == 1;
+    if end == size {
+        old = passages(conn, ino, start, MAX_OFFSET)?;
+    }
+    writer.delete(old.iter().map(|passage| passage.id).collect())?;
+    let region = Region { bytes: start..end, json: is_json(&prefix), open: end < size && !follows };
+    let reached = writer.insert(ino, &region, &mut |ino, range| current_bytes(conn, packs, ino, range))?;
+    line_counts::update(conn, ino, start..end, Edit::replace(size, size))?;
+    if region.open {
+        leave(conn, ino, reached)?;
+    } else if end == size {
+        all_indexed(conn, ino)?;
+    }
+    Ok(RebuiltPart { bytes: end - start + PER_FILE, next: (reached < size).then_some(reached), searchable })
+}
+
+fn all_indexed(conn: &Connection, ino: Ino) -> DbResult<()> {
+    conn.prepare_cached("DELETE FROM unindexed WHERE ino = ?1")?.execute([ino.0])?;
+    Ok(())
+}
+
+/// How far `reindex` came.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Progress {
+    /// The node that it is at.
+    ino: u64,
+    /// From where on its text is still to be made anew.
+    off: u64,
+    /// Files that were made anew, of those that search may see.
+    pub(crate) files: u64,
+    /// Whether it is done.
+    pub(crate) done: bool,
+}
+
+/// One step of making all files anew.
+pub(crate) fn rebuild_files(conn: &Connection, packs: &Packs, from: Progress) -> DbResult<Progress> {
+    let mut tokenizer = Tokenizer::default();
+    let mut at = from;
+    let mut room = STEP;
+    for _ in 0..FILES {
+        if room == 0 {
+            break;
+        }
+        if at.off == 0 {
+            let Some(ino) = next_node(conn, at.ino)? else { return Ok(Progress { done: true, ..at }) };
+            at.ino = ino;
+        }
+        let made = rebuild(conn, packs, &mut tokenizer, Ino(at.ino), at.off)?;
+        room = room.saturating_sub(made.bytes);
+        at.off = made.next.unwrap_or(0);
+        at.files += u64::from(made.searchable && at.off == 0);
+    }
+    Ok(at)
+}
+
+/// The next node, or what has passages and is none.
+fn next_node(conn: &Connection, after: u64) -> DbResult<Option<u64>> {
+    let least = |sql: &str| -> DbResult<Option<u64>> {
+        Ok(conn.prepare_cached(sql)?.query_row([after], |row| row.get(0))?)
+    };
+    let node = nodes::next_ino(conn, after)?;
+    let passage = least("SELECT min(ino) FROM passage WHERE ino > ?1")?;
+    Ok(node.into_iter().chain(passage).min())
+}
+
+/// Rows of the index that belong to no passage.
+pub(crate) fn strays(conn: &Connection) -> DbResult<Vec<i64>> {
+    let sql = "SELECT id FROM passage_word_docsize WHERE id NOT IN (SELECT id FROM passage) LIMIT ?1";
+    all(conn, sql, [STRAYS], |row| row.get(0))
+}
+
+/// Removes rows that still belong to no passage.
+pub(crate) fn remove_strays(conn: &Connection, strays: &[i64]) -> DbResult<()> {
+    let sql = "DELETE FROM passage_word WHERE rowid = ?1 AND ?1 NOT IN (SELECT id FROM passage)";
+    for id in strays {
+        conn.prepare_cached(sql)?.execute([id])?;
+    }
+    Ok(())
+}
+
+/// Empties the index at once: where its structure is damaged nothing less helps.
+pub(crate) fn clear(conn: &Connection) -> DbResult<()> {
+    Ok(conn.execute_batch(
+        "DELETE FROM passage WHERE id > (SELECT coalesce(max(until), 0) FROM old_index);
+         DELETE FROM passage_lines;
+         INSERT INTO passage_word (passage_word) VALUES ('delete-all');",
+    )?)
+}

@@ -1,0 +1,85 @@
+//! Keeps the index up to date with the tree: which files search may see, and their bytes.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use rusqlite::Connection;
+
+use crate::engine::planner::{NodeRow, Rows};
+use crate::engine::sqlite::chunk_store::Packs;
+use crate::engine::sqlite::fulltext::index_writer;
+use crate::engine::sqlite::planner_rows::PlannerRows;
+use crate::engine::sqlite::tables::{MAX, nodes};
+use crate::model::{Attributes, Ino, Kind};
+use crate::sqlite::DbResult;
+use crate::text::{Edit, Tokenizer};
+
+/// Edits of a group's files.
+pub(crate) type Edits = BTreeMap<u64, Edit>;
+
+/// Indexes what a group changed: once for each file, however many of its commits wrote to it.
+pub(crate) fn apply(state: &PlannerRows<'_>, edits: &Edits, tokenizer: &mut Tokenizer) -> DbResult<()> {
+    let mut files = Vec::with_capacity(edits.len());
+    for (ino, edit) in edits {
+        let Some(node) = state.node(*ino)? else { continue };
+        let attributes = |seq| Ok(state.attributes(*ino, seq)?);
+        files.extend(Searched::new(&node, attributes)?.map(|file| (file, *edit)));
+    }
+    let changes: Vec<index_writer::Change<'_>> =
+        files.iter().map(|(file, edit)| file.change(*edit)).collect();
+    let read = &mut |ino, range| current_bytes(state.conn, state.packs, ino, range);
+    index_writer::apply(state.conn, &changes, tokenizer, read)
+}
+
+/// What the index depends on besides the bytes.
+pub(crate) struct Searched {
+    pub(crate) ino: u64,
+    pub(crate) size: u64,
+    pub(crate) searchable: bool,
+    pub(crate) content_type: Option<String>,
+}
+
+impl Searched {
+    /// A file as it is now; `None` for what is no file.
+    pub(crate) fn of(conn: &Connection, ino: u64) -> DbResult<Option<Self>> {
+        let Some(node) = nodes::version(conn, ino, MAX)? else { return Ok(None) };
+        Self::new(&node, |seq| nodes::attributes(conn, ino, seq))
+    }
+
+    fn new(node: &NodeRow, attributes: impl FnOnce(u64) -> DbResult<Attributes>) -> DbResult<Option<Self>> {
+        if node.kind != Kind::File {
+            return Ok(None);
+        }
+        let attributes = match node.attrs_seq {
+            0 => Attributes::default(),
+            seq => attributes(seq)?,
+        };
+        let searchable = node.nlink > 0 && attributes.searchable.unwrap_or(true);
+        let content_type = attributes.content_type;
+        Ok(Some(Self { ino: node.ino, size: node.size, searchable, content_type }))
+    }
+
+    fn change(&self, edit: Edit) -> index_writer::Change<'_> {
+        index_writer::Change {
+            ino: Ino(self.ino),
+            searchable: self.searchable,
+            content_type: self.content_type.as_deref(),
+            edit,
+        }
+    }
+}
+
+/// Bytes of a file as it is in this transaction.
+pub(crate) fn current_bytes(
+    conn: &Connection,
+    packs: &Packs,
+    ino: Ino,
+    range: Range<u64>,
+) -> DbResult<Vec<u8>> {
+    let Some(node) = nodes::version(conn, ino.0, MAX)? else { return Ok(Vec::new()) };
+    let end = range.end.min(node.size);
+    if range.start >= end {
+        return Ok(Vec::new());
+    }
+    Ok(packs.content(conn, ino.0, None, range.start, end)?.into())
+}

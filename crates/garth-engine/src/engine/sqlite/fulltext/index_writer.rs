@@ -1,0 +1,342 @@
+//! The full-text index in SQLite. It is written in the transaction of the commit that changes the text, so
+//! that a hit is never of another version than the tree's.
+//!
+//! - `passage`: one row a passage, with where it lies. `lines` counts its line feeds, `newline` says whether
+//!   its last byte is one, `json` whether it is indexed as JSON, `hash` is of its bytes and lets `fsck` find
+//!   an index that is behind its file.
+//! - `passage_word`: FTS5, rowid = `passage.id`. *Contentless*: the text is in the tree already. With
+//!   `contentless_delete`, so that a passage can go without its old text at hand. It is fed the tokens that
+//!   `text/token.rs` makes, each once a passage, so its tokenizer only splits them, and it keeps no
+//!   positions.
+//!
+//! Rows are numbered upwards, so the newest text has the highest numbers.
+//!
+//! Why: `docs/decisions/contentless-passages.md`.
+
+use std::ops::Range;
+
+use rusqlite::{Connection, params};
+
+use crate::engine::sqlite::fulltext::line_counts;
+use crate::engine::sqlite::fulltext::passages::{MAX_OFFSET, last_before, old_until, passages};
+use crate::engine::sqlite::fulltext::secret_context::{self, Read};
+use crate::model::Ino;
+use crate::sqlite::{DbResult, all, one};
+use crate::text::Tokenizer;
+use crate::text::json::{decode, is_json};
+use crate::text::passage::{Edit, MAX_TEXT, SNIFF, Span, cut, is_text, recut};
+use crate::text::secret::{self, CONTEXT, Secret};
+
+/// Most bytes that are indexed in the transaction of a commit; the rest follows in steps. 64 MiB: as much as
+/// the index ever sees of one file.
+pub(crate) const IN_COMMIT: u64 = MAX_TEXT;
+/// Bytes of a file read at a time, so that memory does not grow with the file.
+const READ: u64 = 256 << 10;
+
+/// A file whose content, type or searchability a commit changed. Each file at most once a call of [`apply`]:
+/// several edits are joined by [`Edit::then`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Change<'a> {
+    /// The file.
+    pub(crate) ino: Ino,
+    /// Whether search may see it. `false` for a file that is gone, too.
+    pub(crate) searchable: bool,
+    /// Its content type, if it has one.
+    pub(crate) content_type: Option<&'a str>,
+    /// What was done to its bytes. [`Edit::replace`] where its type changed or it became searchable.
+    pub(crate) edit: Edit,
+}
+
+/// A part of a file to be cut into passages and indexed.
+#[derive(Clone, Debug)]
+pub(crate) struct Region {
+    pub(crate) bytes: Range<u64>,
+    pub(crate) json: bool,
+    /// Whether more text follows, so that what is behind the last cut is left.
+    pub(crate) open: bool,
+}
+
+/// Writes passages. Made for one transaction.
+pub(crate) struct IndexWriter<'a> {
+    pub(crate) conn: &'a Connection,
+    tokenizer: &'a mut Tokenizer,
+    /// The next passage's row.
+    next: i64,
+    /// Passages up to this row are in the index of format 2.
+    pub(crate) old: i64,
+}
+
+impl<'a> IndexWriter<'a> {
+    pub(crate) fn new(conn: &'a Connection, tokenizer: &'a mut Tokenizer) -> DbResult<Self> {
+        let old = old_until(conn)?.unwrap_or(0);
+        let mut last = old;
+        // both, as a damaged index may have words of no passage
+        for sql in ["SELECT max(id) FROM passage", "SELECT max(id) FROM passage_word_docsize"] {
+            let id: Option<i64> = conn.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
+            last = last.max(id.unwrap_or(0));
+        }
+        Ok(Self { conn, tokenizer, next: last + 1, old })
+    }
+
+    /// Removes passages, in order of row: FTS5 writes out what it holds in memory whenever a row comes before
+    /// the last one. The index of format 2 is left as it is until it goes as a whole: rows without a passage
+    /// are not found.
+    pub(crate) fn delete(&mut self, mut ids: Vec<i64>) -> DbResult<()> {
+        ids.sort_unstable();
+        let mut words = self.conn.prepare_cached("DELETE FROM passage_word WHERE rowid = ?1")?;
+        let mut place = self.conn.prepare_cached("DELETE FROM passage WHERE id = ?1")?;
+        for id in ids {
+            if id > self.old {
+                words.execute([id])?;
+            }
+            place.execute([id])?;
+        }
+        Ok(())
+    }
+
+    /// Indexes a region; returns the byte behind its last passage. Secrets are left out, judged with
+    /// [`CONTEXT`] on both sides of each passage.
+    pub(crate) fn insert(&mut self, ino: Ino, region: &Region, read: &mut Read<'_>) -> DbResult<u64> {
+        let Range { start: mut off, end } = region.bytes;
+        let mut held = read(ino, off..end.min(off + READ))?;
+        let before = secret_context::before(self.conn, ino, off, &held, read)?;
+        // where `held` begins
+        let mut base = off - before.len() as u64;
+        held.splice(..0, before);
+        while off < end {
+            let reached = held.len();
+            let last = base + reached as u64 >= end;
+            if last {
+                held.extend(read(ino, end..end + CONTEXT as u64)?);
+            }
+            let secrets = secret::find(&held);
+            let mut at = (off - base) as usize;
+            for length in cut(&held[at..reached], last && !region.open, region.json) {
+                if !last && at + length + CONTEXT > reached {
+                    break;
+                }
+                let place = at..at + length;
+                self.insert_one(ino, base + at as u64, &held[place.clone()], region.json, &secrets, place)?;
+                at += length;
+            }
+            off = base + at as u64;
+            if last {
+                break;
+            }
+            held.drain(..at.saturating_sub(CONTEXT));
+            base = off - at.min(CONTEXT) as u64;
+            let from = base + held.len() as u64;
+            let more = read(ino, from..end.min(from + READ))?;
+            if more.is_empty() {
+                break;
+            }
+            held.extend(more);
+        }
+        Ok(off)
+    }
+
+    /// Indexes one passage. `place` is where it lies in what `secrets` were found in.
+    fn insert_one(
+        &mut self,
+        ino: Ino,
+        off: u64,
+        bytes: &[u8],
+        json: bool,
+        secrets: &[Secret],
+        place: Range<usize>,
+    ) -> DbResult<()> {
+        let (line_feeds, newline) = describe(bytes);
+        let id = self.next;
+        self.next += 1;
+        self.conn
+            .prepare_cached(
+                "INSERT INTO passage (id, ino, off, len, lines, newline, hash, json)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+            )?
+            .execute(params![id, ino.0, off, bytes.len() as u64, line_feeds, newline, hash(bytes), json])?;
+        let tokens = self.tokenizer.tokens(&readable(&secret::blanked(bytes, secrets, place), json));
+        self.conn
+            .prepare_cached("INSERT INTO passage_word (rowid, tokens) VALUES (?1, ?2)")?
+            .execute(params![id, tokens])?;
+        Ok(())
+    }
+}
+
+/// The text of a passage as a reader sees it: escapes of JSON decoded.
+pub(crate) fn readable(bytes: &[u8], json: bool) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    if json { decode(&text) } else { text.into_owned() }
+}
+
+/// How many line feeds a passage has, and whether it ends with one.
+pub(crate) fn describe(bytes: &[u8]) -> (u64, bool) {
+    (bytes.iter().filter(|byte| **byte == b'\n').count() as u64, bytes.last() == Some(&b'\n'))
+}
+
+/// Merges the index into one piece. Words of removed text leave the database with it, which `purge` needs.
+///
+/// # Errors
+/// What SQLite says.
+#[cfg(test)]
+pub(crate) fn optimize(conn: &Connection) -> rusqlite::Result<()> {
+    conn.execute_batch("INSERT INTO passage_word (passage_word) VALUES ('optimize');")
+}
+
+/// Brings the index up to date with all that one transaction did to files, once, at its end: text of at most
+/// [`IN_COMMIT`] bytes. What is beyond it is noted in `unindexed`, for [`super::background`].
+///
+/// # Errors
+/// What SQLite or `read` says. The transaction must then be rolled back.
+pub(crate) fn apply(
+    conn: &Connection,
+    changes: &[Change<'_>],
+    tokenizer: &mut Tokenizer,
+    read: &mut Read<'_>,
+) -> DbResult<()> {
+    apply_up_to(conn, changes, tokenizer, read, IN_COMMIT)
+}
+
+/// [`apply`] with another bound.
+pub(crate) fn apply_up_to(
+    conn: &Connection,
+    changes: &[Change<'_>],
+    tokenizer: &mut Tokenizer,
+    read: &mut Read<'_>,
+    mut room: u64,
+) -> DbResult<()> {
+    if changes.is_empty() {
+        return Ok(());
+    }
+    let mut writer = IndexWriter::new(conn, tokenizer)?;
+    let some_unindexed: bool =
+        conn.prepare_cached("SELECT EXISTS (SELECT 1 FROM unindexed)")?.query_row([], |row| row.get(0))?;
+    let mut gone = Vec::new();
+    let mut regions = Vec::new();
+    for change in changes {
+        if some_unindexed && let Some(from) = unindexed(conn, change.ino)? {
+            leave_more(conn, change, from, &mut gone)?;
+            continue;
+        }
+        regions.extend(plan(&writer, change, &mut gone, read)?.map(|region| (change, region)));
+    }
+    writer.delete(gone)?;
+    for (change, region) in regions {
+        let Range { start, end } = region.bytes;
+        if end - start <= room {
+            room -= end - start;
+            writer.insert(change.ino, &region, read)?;
+        } else {
+            // passages behind what is not indexed would never be replaced
+            let behind = passages(conn, change.ino, end, MAX_OFFSET)?;
+            writer.delete(behind.iter().map(|passage| passage.id).collect())?;
+            let part = Region { bytes: start..start + room, open: true, ..region };
+            room = 0;
+            let reached = writer.insert(change.ino, &part, read)?;
+            leave(conn, change.ino, reached)?;
+        }
+        line_counts::update(conn, change.ino, start..end, change.edit.visible())?;
+    }
+    Ok(())
+}
+
+/// Returns at most `limit` files whose text is not indexed yet as a whole.
+pub(crate) fn unindexed_files(conn: &Connection, limit: u64) -> DbResult<Vec<u64>> {
+    all(conn, "SELECT ino FROM unindexed LIMIT ?1", [limit], |row| row.get(0))
+}
+
+/// Returns the byte from which on a file's text is not indexed yet.
+pub(crate) fn unindexed(conn: &Connection, ino: Ino) -> DbResult<Option<u64>> {
+    one(conn, "SELECT off FROM unindexed WHERE ino = ?1", [ino.0], |row| row.get(0))
+}
+
+/// Notes that a file's text is to be indexed from byte `off` on.
+pub(crate) fn leave(conn: &Connection, ino: Ino, off: u64) -> DbResult<()> {
+    conn.prepare_cached("INSERT OR REPLACE INTO unindexed (ino, off) VALUES (?1, ?2)")?
+        .execute(params![ino.0, off])?;
+    Ok(())
+}
+
+/// Takes in a change of a file of which not all is indexed, from byte `from` on: what it touches is left,
+/// too.
+fn leave_more(conn: &Connection, change: &Change<'_>, from: u64, gone: &mut Vec<i64>) -> DbResult<()> {
+    let edit = change.edit.visible();
+    if change.searchable && edit.start >= from {
+        return Ok(());
+    }
+    let keep = if change.searchable {
+        last_before(conn, change.ino, edit.start)?.map(|it| it.span.off)
+    } else {
+        None
+    };
+    let keep = keep.unwrap_or(0);
+    gone.extend(passages(conn, change.ino, keep, MAX_OFFSET)?.iter().map(|passage| passage.id));
+    line_counts::forget(conn, change.ino, keep)?;
+    leave(conn, change.ino, keep)
+}
+
+/// Decides what `change` takes: pushes the rows to delete, and gives the region to index.
+fn plan(
+    writer: &IndexWriter<'_>,
+    change: &Change<'_>,
+    gone: &mut Vec<i64>,
+    read: &mut Read<'_>,
+) -> DbResult<Option<Region>> {
+    let (conn, ino, edit) = (writer.conn, change.ino, change.edit.visible());
+    // what was empty before has no passages
+    let last = if edit.old_size == 0 { None } else { last_before(conn, ino, MAX_OFFSET)? };
+    let drop_all = |gone: &mut Vec<i64>| -> DbResult<()> {
+        if last.is_some() {
+            gone.extend(passages(conn, ino, 0, MAX_OFFSET)?.iter().map(|passage| passage.id));
+            line_counts::forget(conn, ino, 0)?;
+        }
+        Ok(())
+    };
+    if !change.searchable || edit.new_size == 0 {
+        drop_all(gone)?;
+        return Ok(None);
+    }
+    let mut region = Region { bytes: 0..edit.new_size, json: false, open: false };
+    let mut dropped = Vec::new();
+    if let Some(last) = last {
+        let from = last_before(conn, ino, edit.start)?.map_or(0, |passage| passage.span.off);
+        let to = if edit.new_size < edit.old_size { MAX_OFFSET } else { edit.end };
+        let old = passages(conn, ino, from, to)?;
+        let spans: Vec<Span> = old.iter().map(|passage| passage.span).collect();
+        let cut = recut(&spans, &edit);
+        region.bytes = cut.region;
+        dropped = old[cut.drop].to_vec();
+        // an index of format 2 does not say
+        region.json = if last.id > writer.old { last.json } else { is_json(&read(ino, 0..SNIFF)?) };
+    } else if edit.start >= SNIFF {
+        // What is not text by its first bytes does not become text further on.
+        return Ok(None);
+    }
+    if region.bytes.start < SNIFF && !region.bytes.is_empty() {
+        let prefix = read(ino, 0..edit.new_size.min(SNIFF))?;
+        if !is_text(&prefix, change.content_type) {
+            drop_all(gone)?;
+            return Ok(None);
+        }
+        let json = is_json(&prefix);
+        if json != region.json {
+            region.json = json;
+            if last.is_some() {
+                drop_all(gone)?;
+                region.bytes = 0..edit.new_size;
+                return Ok(Some(region));
+            }
+        }
+    }
+    gone.extend(dropped.iter().map(|passage| passage.id));
+    if !region.bytes.is_empty() {
+        secret_context::widen(conn, ino, &edit, &mut region.bytes, gone, read)?;
+    }
+    Ok(Some(region))
+}
+
+/// Eight bytes of BLAKE3: enough to tell that a passage is not of these bytes.
+pub(crate) fn hash(bytes: &[u8]) -> i64 {
+    let mut first = [0; 8];
+    first.copy_from_slice(&blake3::hash(bytes).as_bytes()[..8]);
+    i64::from_le_bytes(first)
+}

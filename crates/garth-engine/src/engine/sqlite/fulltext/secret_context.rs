@@ -1,0 +1,89 @@
+//! What lies around passages, as far as it decides whether a span in them is a secret, which no word of the
+//! index is: a secret may lie over two appends, and over the border of two passages.
+
+use std::ops::Range;
+
+use rusqlite::Connection;
+
+use crate::engine::sqlite::fulltext::passages::{last_before, passages};
+use crate::model::Ino;
+use crate::sqlite::DbResult;
+use crate::text::passage::Edit;
+use crate::text::secret::{self, CONTEXT, Secret};
+
+/// Reads bytes of a file; fewer than asked for only at its end.
+pub(crate) type Read<'a> = dyn FnMut(Ino, Range<u64>) -> DbResult<Vec<u8>> + 'a;
+
+/// The bytes before a region that decide about what is in it, which begins with `first`. None where its line
+/// begins with it, but for the lines of a private key.
+pub(super) fn before(
+    conn: &Connection,
+    ino: Ino,
+    off: u64,
+    first: &[u8],
+    read: &mut Read<'_>,
+) -> DbResult<Vec<u8>> {
+    if off == 0 || first.is_empty() {
+        return Ok(Vec::new());
+    }
+    let begins_line = last_before(conn, ino, off)?.is_some_and(|it| it.span.end() == off && it.span.newline);
+    if begins_line && !secret::may_be_of_key(first) {
+        return Ok(Vec::new());
+    }
+    read(ino, off.saturating_sub(CONTEXT as u64)..off)
+}
+
+/// Where a passage is to be made anew from, if text from `off` on is: one whose last line goes on there may
+/// have the beginning of a secret.
+pub(super) fn line_from(conn: &Connection, ino: Ino, off: u64) -> DbResult<u64> {
+    let before = last_before(conn, ino, off)?.filter(|it| it.span.end() == off && !it.span.newline);
+    Ok(before.map_or(off, |it| it.span.off))
+}
+
+/// Takes in the passages beside a region into which a secret reaches that an edit may have made one. Only
+/// those of the same line: of a private key the lines before are secret already.
+pub(super) fn widen(
+    conn: &Connection,
+    ino: Ino,
+    edit: &Edit,
+    region: &mut Range<u64>,
+    gone: &mut Vec<i64>,
+    read: &mut Read<'_>,
+) -> DbResult<()> {
+    let (first, last, most) = (region.start, region.end, CONTEXT as u64);
+    // what an append goes on with was judged by itself, and may have been a secret already
+    let appends = edit.start >= edit.old_size;
+    while region.start > 0 && first - region.start < most {
+        let border = region.start;
+        let before = last_before(conn, ino, border)?.filter(|it| it.span.end() == border);
+        let Some(before) = before.filter(|it| !it.span.newline) else { break };
+        let from = border.saturating_sub(most);
+        let window = read(ino, from..border + most)?;
+        let (border, known) = ((border - from) as usize, (edit.start - from) as usize);
+        let reaching = |secret: &Secret| secret.bytes.start < border && secret.basis.end > border;
+        let now = secret::find(&window).into_iter().find(reaching);
+        let Some(now) = now else { break };
+        let (start, end) = (now.bytes.start, now.bytes.end.min(border));
+        let is_old = |secret: &Secret| secret.bytes.start <= start && secret.bytes.end >= end;
+        if appends && secret::find(&window[..known.min(window.len())]).iter().any(is_old) {
+            break;
+        }
+        region.start = before.span.off;
+        gone.push(before.id);
+    }
+    while region.end < edit.new_size && region.end - last < most {
+        let border = region.end;
+        let Some(behind) = passages(conn, ino, border, border)?.pop() else { break };
+        let from = border.saturating_sub(most);
+        let window = read(ino, from..border + most)?;
+        let border = (border - from) as usize;
+        let begins_line = border > 0 && window.get(border - 1) == Some(&b'\n');
+        let reaching = |secret: &Secret| secret.basis.start < border && secret.bytes.end > border;
+        if begins_line || !secret::find(&window).iter().any(reaching) {
+            break;
+        }
+        region.end = behind.span.end().min(edit.new_size);
+        gone.push(behind.id);
+    }
+    Ok(())
+}

@@ -1,0 +1,78 @@
+//! Secrets at borders of passages: no part of them is a word of the index, however they come there.
+
+use std::collections::BTreeSet;
+
+use garth_testkit::data::random::Random;
+use garth_testkit::data::secrets::{Planted, each};
+
+use crate::engine::sqlite::fulltext::index_writer::optimize;
+use crate::engine::sqlite::fulltext::tests::{Index, change};
+use crate::model::Ino;
+use crate::text::Edit;
+
+/// Words without a line's end, of so many bytes.
+fn filler(bytes: usize) -> String {
+    "orchard lantern violin ".chars().cycle().take(bytes).collect()
+}
+
+/// Words of the index but for those that say how often a passage has one.
+fn vocabulary(index: &Index) -> BTreeSet<String> {
+    optimize(&index.conn).unwrap();
+    let mut statement = index.conn.prepare("SELECT term FROM passage_vocabulary").unwrap();
+    let terms = statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap);
+    terms.filter(|term: &String| !term.contains('^')).collect()
+}
+
+/// Words of the index that are not of the texts around a secret.
+fn parts(index: &Index, planted: &Planted) -> BTreeSet<String> {
+    let mut around = Index::new();
+    for (n, (text, at)) in (1..).zip(texts(planted)) {
+        let mut blank = text.into_bytes();
+        blank[at..at + planted.secret.len()].fill(b' ');
+        around.put(n, &blank);
+    }
+    vocabulary(index).difference(&vocabulary(&around)).cloned().collect()
+}
+
+/// Texts of one line in which the first border of passages comes to lie at many places in a secret, each with
+/// where the secret begins.
+fn texts(planted: &Planted) -> impl Iterator<Item = (String, usize)> {
+    let text = planted.text();
+    (1_940..2_060).step_by(11).map(move |front| {
+        let at = front + 1 + planted.before.len();
+        (format!("{} {text} {}", filler(front), filler(4_000)), at)
+    })
+}
+
+#[test]
+fn a_secret_over_the_border_of_two_passages_is_not_indexed() {
+    for planted in each(&mut Random::new(21)) {
+        let mut index = Index::new();
+        for (n, (text, _)) in (1..).zip(texts(&planted)) {
+            index.put(n, text.as_bytes());
+        }
+        assert_eq!(parts(&index, &planted), BTreeSet::new(), "{}", planted.kind);
+    }
+}
+
+#[test]
+fn a_secret_that_a_later_edit_makes_one_is_taken_out_of_the_passages_beside_it() {
+    for planted in each(&mut Random::new(22)) {
+        let mut index = Index::new();
+        let mut n = 0;
+        for (text, at) in texts(&planted) {
+            // what the edit brings: a piece of the secret, or of what says that it is one
+            let pieces = (at - planted.before.len()..at + planted.secret.len()).step_by(5);
+            for from in pieces.clone().step_by(3) {
+                n += 1;
+                let mut without = text.clone().into_bytes();
+                without[from..from + 5].fill(b' ');
+                index.put(n, &without);
+                index.files.insert(Ino(n), text.clone().into_bytes());
+                let size = text.len() as u64;
+                index.apply(&[change(Ino(n), Edit::write(from as u64, 5, size))]);
+            }
+        }
+        assert_eq!(parts(&index, &planted), BTreeSet::new(), "{}", planted.kind);
+    }
+}

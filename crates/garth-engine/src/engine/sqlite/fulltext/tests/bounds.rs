@@ -1,0 +1,32 @@
+//! How much of the index a search looks at beside a rare word, and a quick one.
+
+use super::{Counting, crowd};
+use crate::engine::sqlite::fulltext::passage_search::{Asked, search};
+use crate::text::Question;
+
+#[test]
+fn beside_a_rare_word_few_rows_of_a_frequent_one_are_read() {
+    let [small, large] = [6_000, 24_000].map(|passages| {
+        let index = crowd(passages, "heron");
+        let mut judge = Counting { per_file: 20, alone: true, ..Counting::default() };
+        assert_eq!(index.ask("rare heron", &mut judge).found.len(), 10, "those with the rare one");
+        judge.rows
+    });
+    assert!(large <= small + 100 && small < 6_000, "{large} rows instead of {small}");
+}
+
+#[test]
+fn a_quick_search_looks_at_few_rows_and_few_words() {
+    let words: String = (0..60).map(|n| format!(" heron{n}")).collect();
+    let index = crowd(6_000, &words);
+    let quick = |question: &str| {
+        let mut judge = Counting::default();
+        let asked = Asked { limit: 20, per_file: 1, neighbours: false, quick: true };
+        let question = Question::parse(question).unwrap();
+        let found = search(&index.conn, &question, asked, &mut judge).unwrap().found;
+        (found.len(), judge.rows)
+    };
+    let (found, rows) = quick(&words);
+    assert!(found == 20 && rows <= 500, "{found} in {rows} rows");
+    assert_eq!(quick("rare heron1 heron2").0, 10, "the rare word is not passed over");
+}

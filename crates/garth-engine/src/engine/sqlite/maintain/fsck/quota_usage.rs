@@ -1,0 +1,33 @@
+//! The part of `fsck` that looks at what quotas count.
+
+use super::Check;
+use crate::engine::sqlite::tables::quotas;
+use crate::error::Result;
+use crate::path::TreePath;
+
+impl Check<'_> {
+    /// What is used of each quota is what lies below its path. A quota is counted in one piece, since a
+    /// commit may change it anywhere.
+    pub(super) fn quotas(&mut self) -> Result<()> {
+        let mut paths: Vec<TreePath> = Vec::new();
+        self.walk((), |view, _, ()| {
+            paths.extend(quotas::all_of(view.conn)?.iter().map(|quota| quota.path.clone()));
+            Ok(None)
+        })?;
+        let mut paths = paths.into_iter();
+        let Some(first) = paths.next() else { return Ok(()) };
+        self.walk(first, |view, report, path| {
+            // it may have been removed meanwhile
+            if let Some(quota) = quotas::all_of(view.conn)?.get(path.key()) {
+                let (said, found) = (quota.used, quotas::count(view.conn, path.key())?);
+                if said != found {
+                    let what = format!(
+                        "{path} has {found:?} below it, its quota says {said:?}; run `garth reindex`"
+                    );
+                    report.add("quota", what);
+                }
+            }
+            Ok(paths.next())
+        })
+    }
+}

@@ -1,0 +1,75 @@
+//! The part of `fsck` that looks at when the names in directories changed.
+
+use rusqlite::{Connection, params};
+
+use super::{Check, Fsck, ROWS};
+use crate::engine::sqlite::tables::{MAX, nodes};
+use crate::error::Result;
+use crate::sqlite::{DbResult, all, one};
+
+/// A version that the times of a directory make: directory, commit, time.
+struct Times {
+    ino: u64,
+    seq: u64,
+    time: i64,
+}
+
+impl Check<'_> {
+    /// Each time is that of its commit; versions of a directory follow each other without a gap.
+    pub(super) fn dir_times(&mut self) -> Result<()> {
+        self.walk(0, |view, report, from: u64| {
+            let sql = "SELECT ino, seq, time FROM dir_time WHERE ino > ?1 ORDER BY ino LIMIT ?2";
+            let newest: Vec<Times> = all(view.conn, sql, params![from, ROWS], |row| {
+                Ok(Times { ino: row.get(0)?, seq: row.get(1)?, time: row.get(2)? })
+            })?;
+            for times in &newest {
+                judge(view.conn, report, times)?;
+                if nodes::version(view.conn, times.ino, MAX)?.is_none_or(|node| node.seq != times.seq) {
+                    report.add("times", format!("the times of node {} are not its newest", times.ino));
+                }
+                let before = nodes::version(view.conn, times.ino, times.seq.saturating_sub(1))?;
+                let till = before.map(|node| nodes::next_version(view.conn, &node)).transpose()?.flatten();
+                if times.seq > 1 && till != Some(times.seq) {
+                    let what =
+                        format!("what came before commit {} of directory {} is lost", times.seq, times.ino);
+                    report.add("times", what);
+                }
+            }
+            Ok(newest.last().map(|times| times.ino))
+        })?;
+        self.walk((0, 0), |view, report, (fork, ino): (u64, u64)| {
+            let sql = "SELECT fork, ino, since, till, time, fork(since, till) FROM dir_time_past
+                 WHERE (fork, ino) > (?1, ?2) ORDER BY fork, ino LIMIT ?3";
+            let ended: Vec<(u64, u64, Times)> = all(view.conn, sql, params![fork, ino, ROWS], |row| {
+                let (ino, fork): (u64, u64) = (row.get(1)?, row.get(0)?);
+                let till = if fork == row.get::<_, u64>(5)? { row.get(3)? } else { 0 };
+                Ok((fork, till, Times { ino, seq: row.get(2)?, time: row.get(4)? }))
+            })?;
+            for (_, till, times) in &ended {
+                let sql = "SELECT 1 FROM node WHERE ino = ?1 AND seq = ?2";
+                let is_row = one(view.conn, sql, [times.ino, times.seq], |_| Ok(()))?.is_some();
+                if !is_row {
+                    judge(view.conn, report, times)?;
+                }
+                for seq in [times.seq, *till] {
+                    if nodes::version(view.conn, times.ino, seq)?.is_none_or(|node| node.seq != seq) {
+                        let what = format!("the version of commit {seq} of directory {} is lost", times.ino);
+                        report.add("times", what);
+                    }
+                }
+            }
+            Ok(ended.last().map(|(fork, _, times)| (*fork, times.ino)))
+        })
+    }
+}
+
+/// Whether a commit has the time that it gave a directory.
+fn judge(conn: &Connection, report: &mut Fsck, times: &Times) -> DbResult<()> {
+    report.versions += 1;
+    let time = one(conn, "SELECT time FROM log WHERE seq = ?1", [times.seq], |row| row.get::<_, i64>(0))?;
+    if time.is_some_and(|time| time != times.time) {
+        let what = format!("commit {} gave directory {} another time", times.seq, times.ino);
+        report.add("times", what);
+    }
+    Ok(())
+}

@@ -1,0 +1,109 @@
+//! Takes back what was written to files after they had lost their last name. No version of the tree shows it,
+//! only open handles did. What the file was when it lost its name stays: the past shows that.
+
+use rusqlite::Connection;
+
+use crate::engine::sqlite::maintain::step::{Times, Turn};
+use crate::engine::sqlite::tables::{MAX, chunk_refs, extents, leases, nodes};
+use crate::sqlite::DbResult;
+
+/// Rows fetched or removed at a time.
+const PIECE: usize = 256;
+
+/// Where a step goes on: a node, and the extents of it that were looked at, by `till` and offset.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Place {
+    ino: u64,
+    at: (u64, u64),
+}
+
+/// Result of a step.
+#[derive(Default)]
+pub(crate) struct TakenBack {
+    /// Versions removed.
+    pub(crate) versions: u64,
+    /// Files that are as they were when they lost their name.
+    pub(crate) done: Vec<u64>,
+    /// Where the next step goes on; `None` at the end.
+    pub(crate) next: Option<Place>,
+}
+
+/// Marks the files that nobody holds, and takes back those marked for longer than the grace.
+pub(crate) fn take_back(
+    conn: &Connection,
+    times: Times,
+    from: Place,
+    turn: &mut Turn,
+) -> DbResult<TakenBack> {
+    let (mut taken, mut place) = (TakenBack::default(), from);
+    while let Some((ino, doomed_at)) = leases::next_unheld(conn, place.ino)? {
+        if place.ino != ino {
+            place = Place { ino, at: (0, 0) };
+        }
+        if doomed_at.is_none() {
+            leases::mark(conn, ino, times.now.0)?;
+        }
+        if doomed_at.unwrap_or(times.now.0) <= times.gone_before.0 {
+            if !take_back_one(conn, &mut place, turn, &mut taken.versions)? {
+                taken.next = Some(place);
+                return Ok(taken);
+            }
+            leases::remove_unnamed(conn, ino)?;
+            taken.done.push(ino);
+        }
+        place = Place { ino: ino + 1, at: (0, 0) };
+        if turn.is_over() {
+            taken.next = Some(place);
+            return Ok(taken);
+        }
+    }
+    Ok(taken)
+}
+
+/// Returns false if the turn ended before all was taken back. At any such point the past shows the same, and
+/// the rows fit each other: first what was added goes, then the versions, then the extents that ended
+/// meanwhile are live again.
+fn take_back_one(
+    conn: &Connection,
+    place: &mut Place,
+    turn: &mut Turn,
+    versions: &mut u64,
+) -> DbResult<bool> {
+    let ino = place.ino;
+    // the version that lost the last name
+    let Some(last) = nodes::last_unlink(conn, ino)? else { return Ok(true) };
+    loop {
+        let extents = extents::since(conn, ino, last, place.at, PIECE)?;
+        let Some((till, row)) = extents.last() else { break };
+        place.at = (*till, row.off + 1);
+        for (till, row) in &extents {
+            if row.since > last {
+                extents::remove(conn, ino, (*till, row.off))?;
+                chunk_refs::change(conn, row.chunk, -1)?;
+            }
+        }
+        if turn.is_over() {
+            return Ok(false);
+        }
+    }
+    place.at = (MAX, MAX);
+    type Step = fn(&Connection, u64, u64, usize) -> DbResult<usize>;
+    let steps: [(Step, bool); 3] = [
+        (nodes::remove_after, true),
+        (nodes::remove_attributes_after, false),
+        (extents::reopen_after, false),
+    ];
+    for (step, removes_versions) in steps {
+        loop {
+            let changed = step(conn, ino, last, PIECE)?;
+            *versions += if removes_versions { changed as u64 } else { 0 };
+            if changed == 0 {
+                break;
+            }
+            if turn.is_over() {
+                return Ok(false);
+            }
+        }
+    }
+    Ok(true)
+}

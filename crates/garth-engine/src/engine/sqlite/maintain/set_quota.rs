@@ -1,0 +1,47 @@
+//! Sets and removes quotas, which operators do. Commits keep their counters.
+
+use rusqlite::Connection;
+
+use crate::engine::sqlite::control;
+use crate::engine::sqlite::tables::quotas;
+use crate::error::{Error, ErrorKind};
+use crate::model::quota::{Limits, MAX_QUOTAS, Quota};
+use crate::path::TreePath;
+use crate::rule::Registry;
+use crate::sqlite::DbResult;
+
+/// Sets the quota of a path. What is below is counted once, when it gets its first: from then on each commit
+/// keeps the count.
+pub(crate) fn set(
+    conn: &Connection,
+    registry: &Registry,
+    path: &TreePath,
+    limits: Limits,
+) -> DbResult<Quota> {
+    let known = quotas::all_of(conn)?;
+    let used = match known.get(path.key()) {
+        Some(known) => known.used,
+        None if known.iter().count() >= MAX_QUOTAS => {
+            let message = format!("a tree has at most {MAX_QUOTAS} quotas; remove one first");
+            return Err(Error::new(ErrorKind::TooLarge, message).into());
+        }
+        None => quotas::count(conn, path.key())?,
+    };
+    let quota = Quota { path: path.clone(), limits, used };
+    quotas::put(conn, &quota)?;
+    control::changed(conn, registry)?;
+    Ok(quota)
+}
+
+/// Removes the quota of a path.
+pub(crate) fn remove(conn: &Connection, registry: &Registry, path: &TreePath) -> DbResult<()> {
+    if !quotas::remove(conn, path)? {
+        return Err(Error::at(ErrorKind::NotFound, path, "has no quota").into());
+    }
+    control::changed(conn, registry)
+}
+
+/// Counts again what is below a path that has a quota.
+pub(crate) fn recount(conn: &Connection, key: &str) -> DbResult<()> {
+    quotas::use_up(conn, key, quotas::count(conn, key)?)
+}

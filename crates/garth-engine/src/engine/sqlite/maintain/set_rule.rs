@@ -1,0 +1,172 @@
+//! Sets and removes rules. A rule that is not forced comes into force only where nothing breaks it: the tree
+//! is looked at beside commits, and what they change meanwhile in the transaction that sets the rule.
+
+use std::collections::BTreeSet;
+
+use futures::executor::block_on;
+use rusqlite::Connection;
+
+use crate::engine::planner::{self, JudgedRow};
+use crate::engine::sqlite::confinement::Reach;
+use crate::engine::sqlite::planner_rows::PlannerRows;
+use crate::engine::sqlite::planner_rows::row_cache::RowCache;
+use crate::engine::sqlite::tables::{head, judged_prefixes};
+use crate::engine::sqlite::{SqliteFs, control};
+use crate::error::{Error, ErrorKind, Result};
+use crate::fs::FileSystem;
+use crate::fs::breach::{Looked, look};
+use crate::fs::store::{MAX_BREACHES, SetRule};
+use crate::model::{ChangeKind, ChangesQuery, Seq, VersionId};
+use crate::rule::{Breach, Class, Place, Rule, Rules};
+use crate::sqlite::DbResult;
+
+/// Most changes that are looked at while commits wait.
+const MOST_CHANGES: usize = 1000;
+/// Most bytes that are read meanwhile.
+const MOST_BYTES: u64 = 16 << 20;
+/// Attempts to look at the tree before the call fails because the tree changes too fast.
+const TRIES: usize = 10;
+
+/// Result of checking the changes that were made meanwhile.
+enum Since {
+    /// Nothing of it breaks the rule.
+    Good,
+    Broken(Breach),
+    /// There is too much of it.
+    Much,
+}
+
+impl SqliteFs {
+    /// The rules in force.
+    pub(crate) fn rules_now(&self) -> Result<Rules> {
+        self.with_view(|view| {
+            let version = head::get(view.conn)?.control;
+            Ok(Rules::clone(&self.inner.control.at(view.conn, version)?.rules))
+        })
+    }
+
+    pub(crate) fn set_rule_now(&self, rule: &Rule, force: bool) -> Result<SetRule> {
+        // refused before anything is looked at
+        self.rules_now()?.with(rule.clone())?;
+        for _ in 0..TRIES {
+            let since = block_on(self.head())?.seq;
+            let Looked { breaches, more, good } = block_on(look(self, rule, MAX_BREACHES))?;
+            if !force && !breaches.is_empty() {
+                return Ok(SetRule { set: false, breaches, more });
+            }
+            let (fs, new, since) = (self.clone(), rule.clone(), (!force).then_some(since));
+            let set = move |conn: &Connection| fs.set_unless_broken(conn, &new, since, &good);
+            match block_on(self.inner.writer.transact(true, set))? {
+                Since::Good => return Ok(SetRule { set: true, breaches, more }),
+                Since::Broken(breach) => {
+                    return Ok(SetRule { set: false, breaches: vec![breach], more: true });
+                }
+                Since::Much => {}
+            }
+        }
+        let message = "what the rule is for changes faster than it can be looked at; try again when less is \
+                       written, or set the rule by force";
+        Err(Error::new(ErrorKind::WouldBlock, message))
+    }
+
+    pub(crate) fn remove_rule_now(&self, class: &Class, demand: &str) -> Result<bool> {
+        self.rules_now()?.without(class, demand)?;
+        let (class, demand) = (class.clone(), demand.to_owned());
+        let registry = self.inner.control.registry().clone();
+        let remove = move |conn: &Connection| control::remove_rule(conn, &registry, &class, &demand);
+        block_on(self.inner.writer.transact(true, remove))
+    }
+
+    /// Sets a rule, unless something breaks it that was changed after a commit, if that matters. `good` are
+    /// files that were found good before.
+    fn set_unless_broken(
+        &self,
+        conn: &Connection,
+        rule: &Rule,
+        since: Option<Seq>,
+        good: &[(VersionId, Place)],
+    ) -> DbResult<Since> {
+        // first: what is found out about them here is newer
+        for (version, until) in good {
+            let row = JudgedRow { etag: version.seq.0, until: *until };
+            judged_prefixes::put(conn, &(version.ino.0, *rule.digest()), &row)?;
+        }
+        let since = since.map_or(Ok(Since::Good), |since| self.look_since(conn, rule, since))?;
+        if matches!(since, Since::Good) {
+            let registry = self.inner.control.registry();
+            control::read_rules(conn, registry)?.with(rule.clone())?;
+            control::set_rule(conn, registry, rule)?;
+        }
+        Ok(since)
+    }
+
+    /// Looks at what was changed after a commit.
+    fn look_since(&self, conn: &Connection, rule: &Rule, since: Seq) -> DbResult<Since> {
+        let view = self.view_on(conn, None)?;
+        let changes = view.changes(&ChangesQuery::since(since).limit(MOST_CHANGES))?;
+        if changes.until.seq < changes.head {
+            return Ok(Since::Much);
+        }
+        let (mut files, mut places) = (BTreeSet::new(), Vec::new());
+        for change in changes.commits.into_iter().flat_map(|commit| commit.changes) {
+            match change.kind {
+                ChangeKind::Modified | ChangeKind::Attributes => files.extend([change.ino]),
+                ChangeKind::Created | ChangeKind::Linked | ChangeKind::Renamed { .. } => {
+                    places.extend(change.paths);
+                }
+                ChangeKind::Removed
+                | ChangeKind::Expired
+                | ChangeKind::Snapshot { .. }
+                | ChangeKind::SnapshotDropped { .. } => {}
+            }
+        }
+        let (packs, open, rules) = (&*self.inner.packs, &*self.inner.open, &Rules::only(rule.clone()));
+        let (row_cache, reach) = (&RowCache::default(), &Reach::everything());
+        let state = PlannerRows { conn, packs, row_cache, open, reach, rules };
+        let at = (head::get(conn)?, self.inner.runtime.env().now());
+        match planner::judge_state(&state, at, &files, &places, MOST_BYTES) {
+            Ok(judged) => {
+                judged.iter().try_for_each(|(key, row)| judged_prefixes::put(conn, key, row))?;
+                Ok(Since::Good)
+            }
+            Err(error) if error.is(ErrorKind::RuleViolation) => {
+                let path = error.path().cloned().unwrap_or_default();
+                Ok(Since::Broken(Breach { path, reason: error.message().to_owned() }))
+            }
+            Err(error) if error.is(ErrorKind::TooLarge) => Ok(Since::Much),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::env::Env;
+    use crate::model::{At, Op};
+    use crate::path::TreePath;
+    use crate::rule::Demand;
+
+    #[test]
+    fn what_was_appended_while_a_rule_was_being_set_is_not_looked_at_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let fs = SqliteFs::open(folder.path(), Env::system(), crate::rule::sample::registry()).unwrap();
+        let log = At::Path(TreePath::parse("/log").unwrap());
+        let class = Class::parse("/log").unwrap();
+        let rule = Rule::new(class, Demand::parse("json-lines", "{}").unwrap());
+        let write = Op::write(log.clone(), "1\n".repeat(1 << 20));
+        let first = block_on(fs.commit(write.into())).unwrap();
+        let Looked { good, .. } = block_on(look(&*fs, &rule, MAX_BREACHES)).unwrap();
+        assert_eq!(good.len(), 1, "it is long");
+        let last = block_on(fs.commit(Op::append(log, "2\n").into())).unwrap();
+        let (same, set) = (fs.clone(), rule.clone());
+        let task = move |conn: &Connection| {
+            let since = same.set_unless_broken(conn, &set, Some(first.seq), &good)?;
+            assert!(matches!(since, Since::Good));
+            judged_prefixes::get(conn, first.outcomes[0].ino.0, set.digest())
+        };
+        let known = block_on(fs.inner.writer.transact(true, task)).unwrap().unwrap();
+        assert_eq!((known.etag, known.until.offset), (last.seq.0, (2 << 20) + 2));
+        assert!(fs.rules_now().unwrap().all().any(|known| *known == rule));
+    }
+}

@@ -1,0 +1,77 @@
+//! The table `projected`: the keys that are derived from nodes, written in the commit that changes them.
+//!
+//! A projection by line has besides its keys one row with the empty key for each file of its class: where the
+//! last line begins that is not at its end, or would begin. So an append goes on there, whatever is before.
+
+pub(crate) mod rebuild;
+pub(crate) mod update;
+
+use rusqlite::{Connection, params};
+
+use crate::engine::planner::NodeRow;
+use crate::error::{Error, ErrorKind};
+use crate::model::{Kind, Projection};
+use crate::rule::Registry;
+use crate::rule::projection::Line;
+use crate::sqlite::DbResult;
+
+/// A row: a key of a node, and the line that has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct KeyRow<'a> {
+    /// The number of the projection.
+    projection: u32,
+    key: &'a str,
+    /// 0 and nothing for what is not by line.
+    line: u64,
+    off: u64,
+    len: u64,
+}
+
+impl<'a> KeyRow<'a> {
+    fn of_node(projection: Projection, key: &'a str) -> Self {
+        Self { projection: projection.number(), key, line: 0, off: 0, len: 0 }
+    }
+
+    fn of_line(projection: Projection, key: &'a str, line: &Line) -> Self {
+        let (projection, len) = (projection.number(), line.bytes.end - line.bytes.start);
+        Self { projection, key, line: line.number, off: line.bytes.start, len }
+    }
+
+    /// Where a projection goes on.
+    fn of_end(projection: Projection, line: &Line) -> Self {
+        Self { len: 0, ..Self::of_line(projection, "", line) }
+    }
+
+    fn insert(&self, conn: &Connection, ino: u64) -> DbResult<()> {
+        conn.prepare_cached(
+            "INSERT INTO projected (projection, key, ino, line, off, len) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        )?
+        .execute(params![self.projection, self.key, ino, self.line, self.off, self.len])?;
+        Ok(())
+    }
+}
+
+/// Takes a node's keys away.
+pub(crate) fn forget(conn: &Connection, ino: u64) -> DbResult<()> {
+    conn.prepare_cached("DELETE FROM projected WHERE ino = ?1")?.execute([ino])?;
+    Ok(())
+}
+
+/// Refuses to write where another process keeps keys that this one knows nothing of. Asked inside the write
+/// transaction; `version` is the head row's.
+pub(crate) fn check_version(version: u64, registry: &Registry) -> DbResult<()> {
+    let known = registry.version();
+    if version <= known {
+        return Ok(());
+    }
+    let message = format!(
+        "a newer garth keeps more of this account's files findable (set {version}, this one has set \
+         {known}): this one reads, and writes nothing; use a newer garth"
+    );
+    Err(Error::new(ErrorKind::Format, message).into())
+}
+
+/// Whether a node may have keys.
+pub(crate) fn has_keys(node: &NodeRow) -> bool {
+    node.attrs_seq > 0 || node.kind == Kind::File
+}

@@ -1,0 +1,253 @@
+//! Keeps the keys up to date with the tree: what a group of commits changed is looked at once, at its end.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rusqlite::{Connection, params};
+
+use crate::engine::planner::{Delta, NameRow, NodeRow, Rows};
+use crate::engine::sqlite::chunk_store::Packs;
+use crate::engine::sqlite::planner_rows::PlannerRows;
+use crate::engine::sqlite::projections::{KeyRow, forget};
+use crate::engine::sqlite::tables::names_of_node::{self, CommitSpan};
+use crate::engine::sqlite::tables::{MAX, extents};
+use crate::model::{Attributes, Kind, Projection};
+use crate::rule::Registry;
+use crate::rule::projection::{
+    ContentProjection, Keys, Line, LineKeys, Lines, MAX_FILE, kept_keys, of_attributes,
+};
+use crate::sqlite::{DbResult, all, one};
+
+/// Bytes of a file that are read at a time.
+const PIECE: u64 = 1 << 20;
+
+/// Nodes whose keys may be others.
+#[derive(Debug)]
+pub(crate) struct Changed<'a> {
+    registry: &'a Registry,
+    attributes: BTreeSet<u64>,
+    files: BTreeMap<u64, FileChange>,
+}
+
+/// How a file may have come to other keys.
+#[derive(Clone, Copy, Debug, Default)]
+struct FileChange {
+    /// The first byte that may differ; `None` if only its names are others.
+    from: Option<u64>,
+    /// Whether a name of a class came or went.
+    renamed: bool,
+}
+
+impl<'a> Changed<'a> {
+    /// Returns the record of a group of commits that has changed nothing yet.
+    pub(crate) fn new(registry: &'a Registry) -> Self {
+        Self { registry, attributes: BTreeSet::new(), files: BTreeMap::new() }
+    }
+
+    /// Notes what a batch did, but for the names that moved with a directory above.
+    pub(crate) fn by(&mut self, delta: &Delta) {
+        self.attributes.extend(&delta.keyed);
+        for (ino, edit) in &delta.index {
+            self.edited(*ino, edit.start);
+        }
+        for ((dir, name), change) in &delta.names {
+            let rows = || [change.before, change.after].into_iter().flatten();
+            if !rows().any(|row| row.kind == Kind::File) {
+                continue;
+            }
+            if self.registry.projections().iter().any(|one| one.has_row(dir, name)) {
+                rows().filter(|row| row.kind == Kind::File).for_each(|row| self.renamed(row.ino));
+            }
+        }
+    }
+
+    /// Notes that a name came from one directory to another with a directory above, or ended with it.
+    pub(crate) fn moved(&mut self, row: &NameRow, name: &str, from: &str, to: Option<&str>) {
+        if row.kind != Kind::File {
+            return;
+        }
+        let has = |one: &ContentProjection, dir: Option<&str>| dir.is_some_and(|dir| one.has_row(dir, name));
+        if self.registry.projections().iter().any(|one| has(one, Some(from)) != has(one, to)) {
+            self.renamed(row.ino);
+        }
+    }
+
+    fn edited(&mut self, ino: u64, from: u64) {
+        let known = self.files.entry(ino).or_default();
+        known.from = Some(known.from.map_or(from, |known| known.min(from)));
+    }
+
+    fn renamed(&mut self, ino: u64) {
+        self.files.entry(ino).or_default().renamed = true;
+    }
+
+    /// Writes the keys.
+    pub(crate) fn write(self, state: &PlannerRows<'_>) -> DbResult<()> {
+        for ino in self.attributes {
+            match state.node(ino)?.filter(|node| node.nlink > 0) {
+                None => forget(state.conn, ino)?,
+                Some(node) if node.attrs_seq == 0 => put_keys(state.conn, ino, &Attributes::default())?,
+                Some(node) => put_keys(state.conn, ino, &state.attributes(ino, node.attrs_seq)?)?,
+            }
+        }
+        for (ino, change) in self.files {
+            match state.node(ino)?.filter(|node| node.nlink > 0) {
+                None => forget(state.conn, ino)?,
+                Some(node) => put_content(state.conn, state.packs, self.registry, &node, change)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Makes the keys of a node those of these attributes.
+fn put_keys(conn: &Connection, ino: u64, attributes: &Attributes) -> DbResult<()> {
+    let mut due = of_attributes(attributes);
+    for projection in Projection::OF_ATTRIBUTES {
+        let own = due.extract_if(.., |(of, _)| *of == projection).map(|(_, key)| key).collect();
+        put_own(conn, ino, projection, own)?;
+    }
+    Ok(())
+}
+
+/// Makes the keys of a node, in a projection that is not by line, these; writes only what differs.
+fn put_own(conn: &Connection, ino: u64, projection: Projection, mut due: BTreeSet<String>) -> DbResult<()> {
+    let number = projection.number();
+    let sql = "SELECT key FROM projected WHERE ino = ?1 AND projection = ?2";
+    let kept: Vec<String> = all(conn, sql, params![ino, number], |row| row.get(0))?;
+    for key in kept {
+        if !due.remove(&key) {
+            conn.prepare_cached(
+                "DELETE FROM projected WHERE projection = ?1 AND key = ?2 AND ino = ?3 AND line = 0",
+            )?
+            .execute(params![number, key, ino])?;
+        }
+    }
+    due.iter().try_for_each(|key| KeyRow::of_node(projection, key).insert(conn, ino))
+}
+
+/// Brings the keys of a file's content up to date.
+fn put_content(
+    conn: &Connection,
+    packs: &Packs,
+    registry: &Registry,
+    node: &NodeRow,
+    change: FileChange,
+) -> DbResult<()> {
+    let own = of_node(conn, registry, node)?;
+    for one in registry.projections() {
+        let is_of = own.iter().any(|own| own.projection() == one.projection());
+        // what is of no class, and was of none, has no keys
+        if !is_of && !change.renamed {
+            continue;
+        }
+        match one.keys() {
+            Keys::OfLines(keys) => put_lines(conn, packs, (one, keys), node, is_of, change.from)?,
+            Keys::OfFile(keys) => {
+                let due = if is_of { of_file(conn, packs, keys, node)? } else { BTreeSet::new() };
+                put_own(conn, node.ino, one.projection(), due)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The keys of a whole file.
+pub(super) fn of_file(
+    conn: &Connection,
+    packs: &Packs,
+    keys: fn(&[u8]) -> Vec<String>,
+    node: &NodeRow,
+) -> DbResult<BTreeSet<String>> {
+    match node.size {
+        0 => Ok(kept_keys(keys(b""))),
+        size if size > MAX_FILE => Ok(BTreeSet::new()),
+        size => Ok(kept_keys(keys(&packs.content(conn, node.ino, None, 0, size)?))),
+    }
+}
+
+/// Makes the keys of a file's lines anew from the line on that has the first byte that may differ; all of
+/// them if it has none, or none if it is not of the class.
+fn put_lines(
+    conn: &Connection,
+    packs: &Packs,
+    (one, keys): (&ContentProjection, LineKeys),
+    node: &NodeRow,
+    due: bool,
+    from: Option<u64>,
+) -> DbResult<()> {
+    let (ino, projection) = (node.ino, one.projection());
+    let known = line_before(conn, ino, projection, MAX)?;
+    let at = match (due, &known) {
+        (false, None) => return Ok(()),
+        (true, Some(_)) if from.is_none() => return Ok(()),
+        (true, Some(_)) => line_before(conn, ino, projection, from.unwrap_or(0))?,
+        _ => None,
+    };
+    let (line, off) = at.unwrap_or((1, 0));
+    if known.is_some() {
+        conn.prepare_cached("DELETE FROM projected WHERE ino = ?1 AND projection = ?2 AND off >= ?3")?
+            .execute(params![ino, projection.number(), off])?;
+    }
+    if !due {
+        return Ok(());
+    }
+    each_line(conn, packs, (one, keys), node, (line, off), &mut |row| row.insert(conn, ino))
+}
+
+/// The last line that has a row and begins at `off` or before: its number, and where it begins.
+fn line_before(
+    conn: &Connection,
+    ino: u64,
+    projection: Projection,
+    off: u64,
+) -> DbResult<Option<(u64, u64)>> {
+    let sql = "SELECT line, off FROM projected WHERE ino = ?1 AND projection = ?2 AND off <= ?3
+         ORDER BY off DESC LIMIT 1";
+    one(conn, sql, params![ino, projection.number(), off.min(MAX)], |row| Ok((row.get(0)?, row.get(1)?)))
+}
+
+/// The projections of content that a node is in the classes of.
+pub(super) fn of_node<'a>(
+    conn: &Connection,
+    registry: &'a Registry,
+    node: &NodeRow,
+) -> DbResult<Vec<&'a ContentProjection>> {
+    if node.kind != Kind::File || node.nlink == 0 {
+        return Ok(Vec::new());
+    }
+    let names =
+        names_of_node::in_span(conn, node.ino, CommitSpan::NOW, registry.projected_places(), usize::MAX)?;
+    let is_of = |one: &&ContentProjection| names.iter().any(|(dir, name)| one.has_row(dir, name));
+    Ok(registry.projections().iter().filter(is_of).collect())
+}
+
+/// The rows of a file's lines from one on, and that of its end.
+pub(super) fn each_line(
+    conn: &Connection,
+    packs: &Packs,
+    (one, keys): (&ContentProjection, LineKeys),
+    node: &NodeRow,
+    (line, off): (u64, u64),
+    each: &mut dyn FnMut(&KeyRow<'_>) -> DbResult<()>,
+) -> DbResult<()> {
+    let projection = one.projection();
+    let (mut lines, mut at) = (Lines::at(line, off), off);
+    let mut keyed = |line: &Line, text: &[u8]| {
+        let own = kept_keys(keys(line.number, text));
+        own.iter().try_for_each(|key| each(&KeyRow::of_line(projection, key, line)))
+    };
+    while at < node.size {
+        let end = node.size.min(at + PIECE);
+        if extents::overlapping(conn, node.ino, at, end)?.is_empty() {
+            let data =
+                extents::next_offset(conn, node.ino, at)?.map_or(node.size, |data| data.min(node.size));
+            lines.hole(data - at);
+            at = data;
+            continue;
+        }
+        lines.push(&packs.content(conn, node.ino, None, at, end)?, &mut keyed)?;
+        at = end;
+    }
+    lines.end(&mut keyed)?;
+    each(&KeyRow::of_end(projection, lines.now()))
+}

@@ -1,0 +1,62 @@
+//! Which commit wrote which bytes of a file: extents name it, those that were merged by the runs kept with
+//! their chunk.
+
+use std::ops::Range;
+
+use crate::engine::planner::{ExtentRow, NodeRow};
+use crate::engine::sqlite::query::read_view::ReadView;
+use crate::engine::sqlite::tables::{extents, origins};
+use crate::model::{Blame, ByteRange, Seq};
+use crate::sqlite::DbResult;
+
+/// Bytes looked at in one query, most queries of an answer, and extents after which it ends: bounds what a
+/// file of many extents or of one long hole costs.
+const WINDOW: u64 = 1 << 20;
+const WINDOWS: usize = 1024;
+const EXTENTS: usize = 20_000;
+
+impl ReadView<'_> {
+    pub(crate) fn blame(&self, node: &NodeRow, range: ByteRange, limit: usize) -> DbResult<Blame> {
+        let end = range.offset.saturating_add(range.length).min(node.size);
+        let (mut at, mut seen, mut blame) = (range.offset, 0, Blame::new());
+        for _ in 0..WINDOWS {
+            if at >= end || seen >= EXTENTS || blame.runs.len() > limit {
+                break;
+            }
+            let to = end.min(at + WINDOW);
+            let extents = match self.as_of {
+                None => extents::overlapping(self.conn, node.ino, at, to)?,
+                Some(seq) => extents::overlapping_at(self.conn, node.ino, seq, at, to)?,
+            };
+            seen += extents.len();
+            let mut from = at;
+            for extent in extents {
+                let part = extent.cut(at, to);
+                blame.push(ByteRange::from(from..part.off), None);
+                self.blame_extent(&part, &mut blame)?;
+                from = part.end();
+            }
+            blame.push(ByteRange::from(from..to), None);
+            at = to;
+        }
+        blame.next = (at < end).then_some(at);
+        blame.with_commits(limit, |seq| {
+            let commit = self.commit(seq.0)?;
+            Ok(if self.was_outside(node.ino, seq.0)? { commit.unsigned() } else { commit })
+        })
+    }
+
+    fn blame_extent(&self, part: &ExtentRow, blame: &mut Blame) -> DbResult<()> {
+        let runs = match part.written {
+            0 => origins::runs(self.conn, part.chunk, part.skip, part.skip + part.len)?,
+            commit => vec![(part.len, commit)],
+        };
+        let mut at = part.off;
+        for (len, commit) in runs {
+            let range: Range<u64> = at..at + len;
+            blame.push(range.into(), Some(Seq(commit)));
+            at += len;
+        }
+        Ok(())
+    }
+}

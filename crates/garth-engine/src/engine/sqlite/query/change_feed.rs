@@ -1,0 +1,283 @@
+//! Reads of the version log: what commits changed, page after page.
+
+use rusqlite::Connection;
+
+use crate::engine::planner::LogChange;
+use crate::engine::sqlite::query::read_view::ReadView;
+use crate::engine::sqlite::tables::names_of_node::{self, CommitSpan};
+use crate::engine::sqlite::tables::{MAX, changes_column, commit_log, nodes, past_names};
+use crate::error::{Error, ErrorKind};
+use crate::model::{
+    Change, ChangeKind, Changes, ChangesQuery, CommitChanges, CommitInfo, Ino, MAX_CHANGE_PATHS,
+    MAX_CHANGES_BYTES, MAX_SCANNED, Seq, Timestamp, Within,
+};
+use crate::path::TreePath;
+use crate::sqlite::DbResult;
+
+impl ReadView<'_> {
+    pub(crate) fn changes(&self, query: &ChangesQuery) -> DbResult<Changes> {
+        let within = query.check()?.intersect(&self.reach.within);
+        let head = self.head()?;
+        let mut page = Page {
+            view: self,
+            whole: within == self.reach.within,
+            own: false,
+            within,
+            limit: query.limit,
+            given: 0,
+            bytes: 0,
+            scanned: 0,
+            commits: Vec::new(),
+        };
+        let since = query.since.seq.0.min(MAX);
+        let (mut until, mut full) = (query.since, false);
+        // one commit at a time: the page may end with any of them
+        commit_log::each(self.conn, (since, head), query.session.as_ref(), &mut |logged| {
+            page.own = self.is_own(logged.owner);
+            let mut commit = logged.info;
+            commit.id = commit.id.filter(|_| page.own);
+            let behind = std::mem::take(&mut until.changes);
+            let pieces = Pieces::of(self.conn, commit.seq.0, logged.changes, behind)?;
+            match page.add(&commit, pieces)? {
+                Some(next) => (until.changes, full) = (next, true),
+                None => until.seq = commit.seq,
+            }
+            Ok(!full)
+        })?;
+        if !full && query.session.is_some() {
+            // those in between are of others
+            until.seq = until.seq.max(Seq(head));
+        }
+        Ok(Changes { commits: page.commits, until, head: Seq(head) })
+    }
+}
+
+/// The changes of one commit, from one of them on, read piece by piece.
+struct Pieces<'a> {
+    conn: &'a Connection,
+    seq: u64,
+    /// The number of the next change.
+    next: u64,
+    /// What is left of the piece that was read last.
+    piece: std::vec::IntoIter<LogChange>,
+    /// Whether another piece follows that one.
+    more: bool,
+}
+
+impl<'a> Pieces<'a> {
+    /// `first` is the column of the log.
+    fn of(conn: &'a Connection, seq: u64, first: &str, next: u64) -> DbResult<Self> {
+        let later = if next == 0 { None } else { commit_log::piece_before(conn, seq, next)? };
+        let (number, (piece, more)) = match later {
+            Some((number, json)) => (number, changes_column::from_json(&json)?),
+            None => (0, changes_column::from_json(first)?),
+        };
+        let mut piece = piece.into_iter();
+        let behind = usize::try_from(next - number).unwrap_or(usize::MAX);
+        if let Some(last) = behind.checked_sub(1) {
+            piece.nth(last);
+        }
+        Ok(Self { conn, seq, next, piece, more })
+    }
+
+    /// The next change and its number.
+    fn next(&mut self) -> DbResult<Option<(u64, LogChange)>> {
+        if self.more && self.piece.as_slice().is_empty() {
+            let found = commit_log::piece_at(self.conn, self.seq, self.next)?;
+            let lost = || Error::new(ErrorKind::Corrupt, "the log has lost changes; run `garth fsck`");
+            let (changes, more) = changes_column::from_json(&found.ok_or_else(lost)?)?;
+            (self.piece, self.more) = (changes.into_iter(), more);
+        }
+        let next = self.piece.next().map(|change| (self.next, change));
+        self.next += 1;
+        Ok(next)
+    }
+}
+
+/// A page of changes in the making.
+struct Page<'a> {
+    view: &'a ReadView<'a>,
+    within: Within,
+    /// Whether that is all that the view reaches.
+    whole: bool,
+    /// Whether the commit looked at is of the view's owner.
+    own: bool,
+    limit: usize,
+    given: usize,
+    bytes: usize,
+    scanned: usize,
+    commits: Vec<CommitChanges>,
+}
+
+impl Page<'_> {
+    /// Adds what the query asks for of a commit. If the page is full before the end of it, the number of the
+    /// change that the next page begins with.
+    fn add(&mut self, commit: &CommitInfo, mut pieces: Pieces<'_>) -> DbResult<Option<u64>> {
+        let mut empty = pieces.next == 0;
+        while let Some((number, change)) = pieces.next()? {
+            empty = false;
+            if self.is_full() {
+                return Ok(Some(number));
+            }
+            let shown = self.seen(commit, change)?;
+            if !shown.is_empty() && !self.give(commit, shown) {
+                return Ok(Some(number));
+            }
+        }
+        if empty {
+            if self.is_full() {
+                return Ok(Some(0));
+            }
+            self.scanned += 1;
+            // one that changed nothing is shown to who sees everything, and to whom it is from
+            if self.whole && self.own && !self.give(commit, Vec::new()) {
+                return Ok(Some(0));
+            }
+        }
+        Ok(None)
+    }
+
+    fn is_full(&self) -> bool {
+        self.given >= self.limit || self.scanned >= MAX_SCANNED
+    }
+
+    /// Gives what one change of the log shows as; `false` if it has no room.
+    fn give(&mut self, commit: &CommitInfo, shown: Vec<Change>) -> bool {
+        let known = self.commits.last_mut().filter(|last| last.commit.seq == commit.seq);
+        let begin = if known.is_some() { 0 } else { commit.bytes() };
+        let bytes = self.bytes + begin + shown.iter().map(Change::bytes).sum::<usize>();
+        if self.given > 0 && bytes > MAX_CHANGES_BYTES {
+            return false;
+        }
+        self.given += 1;
+        self.bytes = bytes;
+        match known {
+            Some(known) => known.changes.extend(shown),
+            None => self.commits.push(CommitChanges { commit: commit.clone(), changes: shown }),
+        }
+        true
+    }
+
+    /// What the query sees of a change.
+    fn seen(&mut self, commit: &CommitInfo, change: LogChange) -> DbResult<Vec<Change>> {
+        self.scanned += 1;
+        let LogChange { kind, ino, path, whole } = change;
+        let (left, arrived) = match &kind {
+            ChangeKind::Modified | ChangeKind::Attributes => {
+                let mut paths = names_after(self.view.conn, ino, commit.seq)?;
+                self.scanned += paths.len();
+                // all that an own commit did was within reach
+                let unnamed =
+                    paths.is_empty() && self.whole && (self.own || self.was_shown(ino, commit.seq)?);
+                paths.retain(|path| self.within.contains(path));
+                let hidden = paths.is_empty() && !unnamed;
+                paths.truncate(MAX_CHANGE_PATHS);
+                return Ok(if hidden { Vec::new() } else { vec![Change::new(kind, Ino(ino), paths)] });
+            }
+            ChangeKind::Snapshot { .. } | ChangeKind::SnapshotDropped { .. } => {
+                let change = Change::new(kind, Ino(ino), self.within.tops().iter().cloned());
+                return Ok(if self.whole && self.own { vec![change] } else { Vec::new() });
+            }
+            ChangeKind::Removed | ChangeKind::Expired => (path, None),
+            ChangeKind::Created | ChangeKind::Linked => (None, path),
+            ChangeKind::Renamed { from } => (Some(from.clone()), path),
+        };
+        let is_rename = matches!(kind, ChangeKind::Renamed { .. });
+        let took = is_rename || kind == ChangeKind::Removed;
+        let brought = is_rename || whole;
+        let mut shown = Vec::new();
+        if let Some(from) = left.as_ref().filter(|_| took) {
+            let before = Seq(commit.seq.0.saturating_sub(1));
+            self.tops(&ChangeKind::Removed, from, before, commit.time, &mut shown)?;
+        }
+        let [left, arrived_seen] =
+            [&left, &arrived].map(|path| path.clone().filter(|path| self.within.contains(path)));
+        let both = left.clone().zip(arrived_seen.clone()).filter(|_| is_rename);
+        if let Some((from, to)) = &both {
+            // what came into what is left out
+            let before = Seq(commit.seq.0.saturating_sub(1));
+            self.crossed(&ChangeKind::Removed, (to, from), before, commit.time, &mut shown)?;
+        }
+        match (left, arrived_seen) {
+            (Some(from), None) if is_rename => shown.push(Change::new(ChangeKind::Removed, Ino(ino), [from])),
+            (None, Some(to)) if is_rename => shown.push(Change::new(ChangeKind::Created, Ino(ino), [to])),
+            (_, Some(at)) | (Some(at), None) => shown.push(Change::new(kind, Ino(ino), [at])),
+            (None, None) => {}
+        }
+        if let Some((from, to)) = &both {
+            self.crossed(&ChangeKind::Created, (from, to), commit.seq, commit.time, &mut shown)?;
+        }
+        if let Some(to) = arrived.filter(|_| brought) {
+            self.tops(&ChangeKind::Created, &to, commit.seq, commit.time, &mut shown)?;
+        }
+        Ok(shown)
+    }
+
+    /// Whether the version that a commit made of a node without a name is in reach.
+    fn was_shown(&self, ino: u64, seq: Seq) -> DbResult<bool> {
+        let version = nodes::version(self.view.conn, ino, seq.0)?;
+        version.map_or(Ok(false), |version| self.view.is_shown(&version))
+    }
+
+    /// Shows as `kind` the tops of the query's subtrees that lie below a directory and are there after commit
+    /// `seq`, judged at `time`.
+    fn tops(
+        &mut self,
+        kind: &ChangeKind,
+        dir: &TreePath,
+        seq: Seq,
+        time: Timestamp,
+        shown: &mut Vec<Change>,
+    ) -> DbResult<()> {
+        for top in self.within.tops_below(dir) {
+            self.scanned += 1;
+            if let Some(ino) = self.there(top, seq, time)? {
+                shown.push(Change::new(kind.clone(), ino, [top.clone()]));
+            }
+        }
+        Ok(())
+    }
+
+    /// Shows as `kind` what was at a path inside after commit `seq` where the other side of a rename has what
+    /// is left out: the first path is of the side that leaves something out.
+    fn crossed(
+        &mut self,
+        kind: &ChangeKind,
+        (one, other): (&TreePath, &TreePath),
+        seq: Seq,
+        time: Timestamp,
+        shown: &mut Vec<Change>,
+    ) -> DbResult<()> {
+        for left_out in self.within.exclusions_below(one) {
+            let Some(Ok(path)) = left_out.rebase(one, other) else { continue };
+            if self.within.contains(&path) {
+                self.scanned += 1;
+                let ino = self.there(&path, seq, time)?;
+                shown.extend(ino.map(|ino| Change::new(kind.clone(), ino, [path])));
+            }
+        }
+        Ok(())
+    }
+
+    /// The node at a path after a commit, if it had not expired.
+    fn there(&self, path: &TreePath, seq: Seq, time: Timestamp) -> DbResult<Option<Ino>> {
+        let Some((dir, name)) = path.key().rsplit_once('/') else { return Ok(None) };
+        let Some(row) = past_names::get_at(self.view.conn, dir, name, seq.0)? else { return Ok(None) };
+        let node = nodes::version(self.view.conn, row.ino, seq.0)?.filter(|node| !node.expired(time.0));
+        Ok(node.map(|node| Ino(node.ino)))
+    }
+}
+
+/// Every path of a node after a commit, in the order of a walk.
+fn names_after(conn: &Connection, ino: u64, seq: Seq) -> DbResult<Vec<TreePath>> {
+    if ino == Ino::ROOT.0 {
+        return Ok(vec![TreePath::root()]);
+    }
+    let mut names =
+        names_of_node::in_span(conn, ino, CommitSpan::at(seq.0), &Within::everything(), usize::MAX)?;
+    names.sort_unstable();
+    Ok(names.into_iter().map(|(dir, name)| TreePath::from_row(&dir, &name)).collect())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,180 @@
+//! What reads of the log cost: counted in steps of SQLite, at two sizes of what they do not ask for.
+
+use std::sync::Arc;
+
+use futures::executor::block_on;
+use tempfile::TempDir;
+
+use super::*;
+use crate::engine::sqlite::tables::idempotency;
+use crate::engine::sqlite::{SqliteFs, schema};
+use crate::env::Env;
+use crate::fs::FileSystem;
+use crate::model::{Author, Batch, CommitId, LogPosition, Op, SessionOf, SetAttrs};
+use crate::sqlite::steps;
+
+/// The sizes.
+const SIZES: [u64; 2] = [100, 1000];
+
+struct Account {
+    fs: Arc<SqliteFs>,
+    folder: TempDir,
+}
+
+fn account() -> Account {
+    let folder = tempfile::tempdir().unwrap();
+    let fs = SqliteFs::open(folder.path(), Env::system(), crate::rule::sample::registry()).unwrap();
+    Account { fs, folder }
+}
+
+impl Account {
+    /// Commits batches, of which only the last is waited for to be durable; gives its sequence.
+    fn commit(&self, batches: impl IntoIterator<Item = Batch>) -> Seq {
+        let mut last = Seq(0);
+        for batch in batches {
+            last = block_on(self.fs.commit(batch.visible())).unwrap().seq;
+        }
+        last
+    }
+
+    fn apply(&self, ops: impl IntoIterator<Item = Op>) -> Seq {
+        self.commit(ops.into_iter().map(Batch::from))
+    }
+
+    /// What a read gives, and how many steps it takes.
+    fn count<T>(&self, read: impl FnOnce(&ReadView<'_>) -> DbResult<T>) -> (T, u64) {
+        let conn = schema::database(self.folder.path()).connect().unwrap();
+        let (answer, steps) = steps::here(|| read(&self.fs.view_on(&conn, None).unwrap()));
+        (answer.unwrap(), steps)
+    }
+
+    fn changes(&self, query: &ChangesQuery) -> (Changes, u64) {
+        self.count(|view| view.changes(query))
+    }
+}
+
+fn path(text: &str) -> TreePath {
+    TreePath::parse(text).unwrap()
+}
+
+fn append(to: &str) -> Op {
+    Op::append(path(to), "x").with_parents()
+}
+
+/// Asserts that a cost is the same for both sizes.
+#[track_caller]
+fn assert_same(cost: impl Fn(u64) -> u64) {
+    steps::assert_same(SIZES, cost);
+}
+
+#[test]
+fn a_page_of_changes_costs_the_same_however_long_the_log_before_and_behind_it() {
+    assert_same(|size| {
+        let account = account();
+        let before = account.apply((0..size).map(|_| append("/f")));
+        account.apply((0..10 + size).map(|_| append("/g")));
+        let (page, steps) = account.changes(&ChangesQuery::since(before).limit(10));
+        assert_eq!(page.until.seq, Seq(before.0 + 10));
+        steps
+    });
+}
+
+#[test]
+fn a_page_of_changes_costs_the_same_however_many_its_commit_has() {
+    assert_same(|size| {
+        let account = account();
+        // many pieces
+        let ops = (0..size * 50).map(|_| Op::set_attrs(path("/"), SetAttrs::default()));
+        account.commit([Batch::new(ops)]);
+        let query = ChangesQuery {
+            since: LogPosition { seq: Seq(0), changes: size * 40 },
+            ..ChangesQuery::default()
+        };
+        let (page, steps) = account.changes(&query.limit(10));
+        assert_eq!((page.commits[0].changes.len(), page.until.changes), (10, size * 40 + 10));
+        steps
+    });
+}
+
+#[test]
+fn a_change_costs_the_same_however_often_its_node_was_renamed_and_linked_since() {
+    assert_same(|size| {
+        let account = account();
+        let before = account.apply([append("/0"), append("/other")]);
+        account.apply([append("/0")]);
+        let rename = |number: u64| Op::rename(path(&format!("/{number}")), path(&format!("/{}", number + 1)));
+        account.apply((0..size).map(rename));
+        let (page, steps) = account.changes(&ChangesQuery::since(before).limit(1));
+        assert_eq!(page.commits[0].changes[0].paths, [path("/0")]);
+        steps
+    });
+}
+
+#[test]
+fn a_change_above_a_subtree_costs_the_same_however_many_lives_its_top_has_had_since() {
+    assert_same(|size| {
+        let account = account();
+        let before = account.apply([Op::mkdir(path("/a")), Op::mkdir(path("/z"))]);
+        account.apply([Op::rename(path("/a"), path("/b"))]);
+        account.apply((0..size).flat_map(|_| [Op::mkdir(path("/b/top")), Op::remove(path("/b/top"))]));
+        let query = ChangesQuery::since(before).within(path("/b/top")).limit(1);
+        let (page, steps) = account.changes(&query);
+        assert_eq!(page.commits[0].commit.seq, Seq(before.0 + 2), "what was not there did not come");
+        steps
+    });
+}
+
+#[test]
+fn changes_of_a_subtree_cost_no_more_than_what_one_call_looks_at() {
+    steps::assert_same([1, 3], |size| {
+        let account = account();
+        account.apply([append("/in/f"), append("/out")]);
+        let start = block_on(account.fs.head()).unwrap().seq;
+        let ops = (0..size * MAX_SCANNED as u64).map(|_| Op::set_attrs(path("/out"), SetAttrs::default()));
+        account.commit([Batch::new(ops)]);
+        let (page, steps) = account.changes(&ChangesQuery::since(start).within(path("/in")));
+        assert_eq!((page.commits.len(), page.until.changes), (0, MAX_SCANNED as u64 / 2));
+        steps
+    });
+}
+
+#[test]
+fn a_commit_is_found_by_its_id_or_key_at_the_same_cost_however_long_the_log() {
+    let id = CommitId(7);
+    assert_same(|size| {
+        let account = account();
+        let record = crate::model::Idempotency {
+            key: "k".to_owned(),
+            request_hash: [1; 32],
+            keep_until: Timestamp(i64::MAX),
+        };
+        account.commit([Batch::from(append("/f")).id(id).idempotency(record)]);
+        let named = |number: u64| Batch::from(append("/f")).id(CommitId(u128::from(number) << 64));
+        account.commit((1..size).map(named));
+        let (by_id, first) = account.count(|view| commit_log::committed(view.conn, "", id));
+        let (by_key, second) = account.count(|view| idempotency::get(view.conn, "", "k"));
+        assert_eq!(by_key.map(|row| row.commit), by_id);
+        first + second
+    });
+}
+
+#[test]
+fn the_changes_of_a_session_cost_the_same_however_many_others_there_are() {
+    assert_same(|size| {
+        let account = account();
+        let said = |session: &str, at: u64| {
+            let author = Author::agent("coder").with_user("ann").with_session(session);
+            Batch::new([append(&format!("/{session}-{at}"))]).author(author)
+        };
+        account.commit([said("ours", 0)]);
+        account.commit((0..size).map(|at| said("theirs", at)));
+        account.commit([said("ours", 1)]);
+        let [user, agent, session] = ["ann", "coder", "ours"].map(str::to_owned);
+        let query = ChangesQuery::default().session(SessionOf { user, agent, session });
+        let (page, steps) = account.changes(&query);
+        let paths: Vec<_> = page.commits.iter().flat_map(|commit| commit.changes[0].paths.clone()).collect();
+        assert_eq!(paths, [path("/ours-0"), path("/ours-1")]);
+        assert_eq!(page.until.seq, page.head);
+        steps
+    });
+}

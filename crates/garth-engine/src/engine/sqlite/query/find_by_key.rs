@@ -1,0 +1,263 @@
+//! `find`: reads keys in their order, and shows what of their nodes is in reach.
+
+use std::collections::BTreeSet;
+
+use rusqlite::params;
+
+use crate::engine::planner::NodeRow;
+use crate::engine::sqlite::query::read_view::ReadView;
+use crate::engine::sqlite::tables::{MAX, live_names, names_of_node, nodes};
+use crate::error::{Error, ErrorKind};
+use crate::model::find::FindPlace;
+use crate::model::{Filling, FindAnswer, FindCursor, FindItem, FindLine, FindQuery, Ino, Kind, Within};
+use crate::path::TreePath;
+use crate::rule::projection::ContentProjection;
+use crate::sqlite::{DbResult, all};
+
+/// Keys that one call looks at.
+const LOOKED_AT: usize = if cfg!(test) { 300 } else { 10_000 };
+/// Nodes of a subtree that are looked at one by one, where more nodes than these have such keys.
+const FEW: usize = if cfg!(test) { 100 } else { 1000 };
+/// Files that are asked for by name, in each of which a key is looked up.
+const FILES: usize = 64;
+/// Names of a node that are read at a time.
+const NAMES: usize = 64;
+
+/// A key with the line that has it.
+struct Key {
+    place: FindPlace,
+    off: u64,
+    len: u64,
+}
+
+/// A find under way.
+struct Find<'a> {
+    view: &'a ReadView<'a>,
+    /// What is asked for and in reach.
+    within: Within,
+    of_content: Option<&'a ContentProjection>,
+    filling: Filling<FindItem>,
+    lines_from: u64,
+    /// Behind what was given or looked at last.
+    at: Option<FindPlace>,
+}
+
+impl ReadView<'_> {
+    pub(crate) fn find_keys(&self, query: &FindQuery) -> DbResult<FindAnswer> {
+        query.check()?;
+        if self.is_past {
+            return Err(Error::new(ErrorKind::Unsupported, "keys of the past are not kept").into());
+        }
+        let within = match query.within.is_empty() {
+            true => self.reach.within.clone(),
+            false => Within::new(query.within.iter().cloned()).intersect(&self.reach.within),
+        };
+        let of_content = self.control.registry().projection(query.projection);
+        let filling = Filling::new(query.limit);
+        let at = query.after.as_ref().map(FindCursor::place).transpose()?.flatten().cloned();
+        let lines_from = query.lines_from;
+        let mut find = Find { view: self, within, of_content, filling, lines_from, at };
+        let more = find.run(query)?;
+        Ok(FindAnswer {
+            items: find.filling.done().items,
+            next: find.at.filter(|_| more).map(FindCursor::behind),
+        })
+    }
+}
+
+impl Find<'_> {
+    fn is_by_line(&self) -> bool {
+        self.of_content.is_some_and(ContentProjection::is_by_line)
+    }
+
+    /// Whether there may be more.
+    fn run(&mut self, query: &FindQuery) -> DbResult<bool> {
+        if let Some(keys) = self.of_files(query)? {
+            let room = keys.len() < LOOKED_AT;
+            return Ok(self.give_all(keys)? || !room);
+        }
+        if !self.scan(query, FEW)? {
+            return Ok(false);
+        }
+        if self.filling.room() == 0 {
+            return Ok(true);
+        }
+        // many nodes have such keys, and perhaps few are asked for
+        match self.of_small_subtree(query)? {
+            Some(keys) => self.give_all(keys),
+            None => self.scan(query, LOOKED_AT),
+        }
+    }
+
+    /// Goes on through keys in their order, at most so many; whether there may be more.
+    fn scan(&mut self, query: &FindQuery, most: usize) -> DbResult<bool> {
+        // that of a row with the same key whose paths were not all given comes once more
+        let (key, ino, line) = match &self.at {
+            Some(at) => (at.key.as_str(), at.ino, i64::try_from(at.line).unwrap_or(i64::MAX)),
+            // where a projection by line goes on has the empty key
+            None if query.from.is_empty() && self.is_by_line() && !query.is_of_ends() => ("", MAX, 0),
+            None => (query.from.as_str(), 0, 0),
+        };
+        let again = self.at.as_ref().is_some_and(|at| at.path.is_some());
+        let line = if again { line - 1 } else { line };
+        macro_rules! sql {
+            ($until:literal) => {
+                concat!(
+                    "SELECT key, ino, line, off, len FROM projected
+                     WHERE projection = ?1 AND (key, ino, line) > (?2, ?3, ?4)",
+                    $until,
+                    " ORDER BY key, ino, line LIMIT ?5"
+                )
+            };
+        }
+        let mut statement = self.view.conn.prepare_cached(if query.to.is_some() {
+            sql!(" AND key < ?6")
+        } else {
+            sql!("")
+        })?;
+        let number = query.projection.number();
+        let mut found = match &query.to {
+            Some(to) => statement.query(params![number, key, ino, line, most, to])?,
+            None => statement.query(params![number, key, ino, line, most])?,
+        };
+        let (mut looked_at, mut node) = (0, None);
+        while let Some(row) = found.next()? {
+            let place = FindPlace { key: row.get(0)?, ino: row.get(1)?, line: row.get(2)?, path: None };
+            if !self.give(Key { place, off: row.get(3)?, len: row.get(4)? }, &mut node)? {
+                return Ok(true);
+            }
+            looked_at += 1;
+        }
+        Ok(looked_at == most)
+    }
+
+    /// What has one key of a few files that are asked for by name, however many others have it, behind what
+    /// was given; `None` if something else is asked for.
+    fn of_files(&self, query: &FindQuery) -> DbResult<Option<Vec<Key>>> {
+        let (Some(key), tops) = (query.one_key(), self.within.tops()) else { return Ok(None) };
+        if tops.len() > FILES || self.of_content.is_none() {
+            return Ok(None);
+        }
+        let mut inos = BTreeSet::new();
+        for top in tops {
+            let Some((dir, name)) = top.key().rsplit_once('/') else { return Ok(None) };
+            match live_names::get(self.view.conn, dir, name)? {
+                Some(row) if row.kind == Kind::File => inos.insert(row.ino),
+                Some(_) => return Ok(None),
+                None => false,
+            };
+        }
+        let mut keys = Vec::new();
+        let sql = "SELECT line, off, len FROM projected
+             WHERE projection = ?1 AND key = ?2 AND ino = ?3 AND line >= ?4 ORDER BY line LIMIT ?5";
+        for ino in inos {
+            let from = match &self.at {
+                Some(at) if at.ino > ino => continue,
+                Some(at) if at.ino == ino => at.line.max(self.lines_from),
+                _ => self.lines_from,
+            };
+            let most = LOOKED_AT - keys.len();
+            let found =
+                all(self.view.conn, sql, params![query.projection.number(), key, ino, from, most], |row| {
+                    let place = FindPlace { key: key.to_owned(), ino, line: row.get(0)?, path: None };
+                    Ok(Key { place, off: row.get(1)?, len: row.get(2)? })
+                })?;
+            keys.extend(found);
+        }
+        keys.retain(|key| self.at.as_ref().is_none_or(|at| key.place.is_behind(at)));
+        Ok(Some(keys))
+    }
+
+    /// The keys of the nodes that are asked for, behind what was given; `None` if there may be many of
+    /// either.
+    fn of_small_subtree(&self, query: &FindQuery) -> DbResult<Option<Vec<Key>>> {
+        if self.within.is_everything() || self.is_by_line() {
+            return Ok(None);
+        }
+        let mut inos = BTreeSet::new();
+        if self.within.contains(&TreePath::root()) {
+            inos.insert(Ino::ROOT.0);
+        }
+        let mut left = FEW;
+        for top in self.within.tops() {
+            let found = live_names::nodes_within(self.view.conn, &self.within, top, left + 1)?;
+            let Some(rest) = left.checked_sub(found.len()) else { return Ok(None) };
+            left = rest;
+            inos.extend(found);
+        }
+        let mut keys = Vec::new();
+        let sql = "SELECT key FROM projected WHERE ino = ?1 AND projection = ?2";
+        for ino in inos {
+            let own: Vec<String> =
+                all(self.view.conn, sql, params![ino, query.projection.number()], |row| row.get(0))?;
+            let own = own.into_iter().filter(|key| query.has(key));
+            let place = |key| FindPlace { key, ino, line: 0, path: None };
+            keys.extend(own.map(|key| Key { place: place(key), off: 0, len: 0 }));
+            if keys.len() > LOOKED_AT {
+                return Ok(None);
+            }
+        }
+        keys.retain(|key| self.at.as_ref().is_none_or(|at| key.place.is_behind(at)));
+        keys.sort_unstable_by(|one, other| one.place.cmp(&other.place));
+        Ok(Some(keys))
+    }
+
+    /// Whether there is more than there is room for.
+    fn give_all(&mut self, keys: Vec<Key>) -> DbResult<bool> {
+        for key in keys {
+            if !self.give(key, &mut None)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Gives the paths of a key's node; whether there is room for more. `known` is the node of the key
+    /// before.
+    fn give(&mut self, key: Key, known: &mut Option<NodeRow>) -> DbResult<bool> {
+        let Key { place, off, len } = key;
+        if place.line < self.lines_from {
+            self.at = Some(place);
+            return Ok(true);
+        }
+        if known.as_ref().is_none_or(|node| node.ino != place.ino) {
+            *known = nodes::version(self.view.conn, place.ino, MAX)?;
+        }
+        let there = known.as_ref().filter(|node| node.nlink > 0 && !node.expired(self.view.time));
+        let given = self.at.take_if(|at| (&at.key, at.ino, at.line) == (&place.key, place.ino, place.line));
+        let mut after = given.and_then(|at| at.path).unwrap_or_default();
+        let mut more = there.is_some();
+        while more {
+            let names = self.names(place.ino, &after)?;
+            more = names.len() == NAMES;
+            for (dir, name) in names {
+                after = (dir, name);
+                let path = match place.ino == Ino::ROOT.0 {
+                    true => TreePath::root(),
+                    false => TreePath::from_row(&after.0, &after.1),
+                };
+                if self.of_content.is_some_and(|one| !one.has(&path)) {
+                    continue;
+                }
+                let line = self.is_by_line().then(|| FindLine { number: place.line, bytes: off..off + len });
+                let item = FindItem { key: place.key.clone(), path, ino: Ino(place.ino), line };
+                if !self.filling.push(item) {
+                    return Ok(false);
+                }
+                self.at = Some(FindPlace { path: Some(after.clone()), ..place.clone() });
+            }
+        }
+        self.at = Some(place);
+        Ok(true)
+    }
+
+    /// Some names of a node in reach, behind one.
+    fn names(&self, ino: u64, (dir, name): &(String, String)) -> DbResult<Vec<(String, String)>> {
+        if ino == Ino::ROOT.0 {
+            // it has no name, but a path
+            let first = dir.is_empty() && name.is_empty() && self.within.contains(&TreePath::root());
+            return Ok(Vec::from_iter(first.then(|| (String::new(), "/".to_owned()))));
+        }
+        names_of_node::behind(self.view.conn, ino, &self.within, (dir, name), NAMES)
+    }
+}

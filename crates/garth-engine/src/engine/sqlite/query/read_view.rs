@@ -1,0 +1,537 @@
+//! Reads of the tree, now or after a past commit, inside one read transaction.
+
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+use rusqlite::Connection;
+
+use crate::engine::planner::{NameRow, NodeRow, Region};
+use crate::engine::sqlite::chunk_store::Packs;
+use crate::engine::sqlite::confinement::Reach;
+use crate::engine::sqlite::control::KnownControl;
+use crate::engine::sqlite::open_nodes::OpenNodes;
+use crate::engine::sqlite::schema::SUBJECT;
+use crate::engine::sqlite::tables::name_pages::{self, Each, NameRange, PageRow};
+use crate::engine::sqlite::tables::names_of_node::{self, CommitSpan};
+use crate::engine::sqlite::tables::{MAX, live_names, nodes, past_names};
+use crate::error::{Error, ErrorKind, Result};
+use crate::model::{
+    At, Attributes, ByteRange, Entry, Fetched, Filling, Ino, Item, Kind, Listing, MAX_PAGE, MAX_READ,
+    NamesPage, Page, Seq, Timestamp, VersionId, Walk, WalkItem, WalkPage,
+};
+use crate::path::{Name, TreePath};
+use crate::sqlite::patience::Patience;
+use crate::sqlite::{DbError, DbResult};
+
+/// A view of the tree at one moment.
+pub(crate) struct ReadView<'a> {
+    pub(crate) conn: &'a Connection,
+    /// What interrupts the read, if anything does.
+    pub(crate) patience: Option<&'a Patience>,
+    pub(crate) packs: &'a Packs,
+    pub(crate) open: &'a OpenNodes,
+    /// What of the tree it reaches.
+    pub(crate) reach: &'a Reach,
+    pub(crate) control: &'a KnownControl,
+    /// The commit after which to look; `None` if there is none behind it.
+    pub(crate) as_of: Option<u64>,
+    /// Whether it is to stay as it is: nothing is held open in it, or found by keys.
+    pub(crate) is_past: bool,
+    /// The time by which entries expire.
+    pub(crate) time: i64,
+}
+
+impl ReadView<'_> {
+    pub(crate) fn seq(&self) -> u64 {
+        self.as_of.unwrap_or(MAX)
+    }
+
+    fn name(&self, dir: &str, name: &str) -> DbResult<Option<NameRow>> {
+        match self.as_of {
+            None => live_names::get(self.conn, dir, name),
+            Some(seq) => past_names::get_at(self.conn, dir, name, seq),
+        }
+    }
+
+    /// A node's row, whether it has a name or not.
+    pub(crate) fn row(&self, ino: u64) -> DbResult<Option<NodeRow>> {
+        nodes::version(self.conn, ino.min(MAX), self.seq())
+    }
+
+    /// The node at a path, if any. Not told why there is none: that takes more reads (see [`Self::find`]).
+    fn lookup(&self, path: &TreePath) -> DbResult<Option<NodeRow>> {
+        let node = match (path.key().rsplit_once('/'), self.as_of) {
+            (None, _) => self.row(Ino::ROOT.0)?,
+            (Some((dir, name)), None) => nodes::by_name(self.conn, dir, name)?,
+            (Some((dir, name)), Some(seq)) => match past_names::get_at(self.conn, dir, name, seq)? {
+                Some(name) => self.row(name.ino)?,
+                None => None,
+            },
+        };
+        Ok(node.filter(|node| !node.expired(self.time)))
+    }
+
+    /// The node at a path; `NotDirectory` instead of `NotFound` if a file is in the way.
+    pub(crate) fn find(&self, path: &TreePath) -> DbResult<NodeRow> {
+        if let Some(node) = self.lookup(path)? {
+            return Ok(node);
+        }
+        // what lies above the subtree that is in reach is no reason
+        let top = self.reach.within.top_of(path).map_or(path.key(), TreePath::key).len();
+        let above: Vec<_> = path.ancestors().skip(1).filter(|above| above.key().len() >= top).collect();
+        if let Some((dir, name)) = above.last().and_then(|parent| parent.key().rsplit_once('/'))
+            && self.name(dir, name)?.is_some_and(|row| row.kind == Kind::Directory)
+        {
+            // most often: nothing else can be in the way
+            return Err(Error::not_found(path).into());
+        }
+        for above in above {
+            let Some((dir, name)) = above.key().rsplit_once('/') else { continue };
+            match self.name(dir, name)? {
+                None => break,
+                Some(row) if row.kind == Kind::Directory => {}
+                Some(_) if self.lookup(&above)?.is_some() => {
+                    return Err(Error::not_a_directory(&above).into());
+                }
+                Some(_) => break,
+            }
+        }
+        Err(Error::not_found(path).into())
+    }
+
+    /// The path that an address names, which is in reach; `None` for a node.
+    pub(crate) fn path_at(&self, at: &At) -> DbResult<Option<TreePath>> {
+        match at {
+            At::Path(path) if self.reach.within.contains(path) => Ok(Some(path.clone())),
+            At::Path(path) => Err(Error::not_found(path).into()),
+            At::Node(_) => Ok(None),
+            At::Child(dir, name) => {
+                let node = self.row(dir.0)?.filter(|node| node.nlink > 0).ok_or_else(Error::no_node)?;
+                let path = self.first_name(&node)?.ok_or_else(Error::no_node)?;
+                if node.kind != Kind::Directory {
+                    return Err(Error::not_a_directory(&path).into());
+                }
+                let path = path.join(name)?;
+                if !self.reach.within.contains(&path) {
+                    return Err(Error::not_found(&path).into());
+                }
+                Ok(Some(path))
+            }
+        }
+    }
+
+    /// The node at an address. By number, also one without a name that this instance holds open.
+    pub(crate) fn at(&self, at: &At) -> DbResult<NodeRow> {
+        match (at, self.path_at(at)?) {
+            (At::Node(ino), _) => {
+                let node = self.row(ino.0)?.ok_or_else(Error::no_node)?;
+                let named = !node.expired(self.time) && self.is_named(&node)?;
+                let held = !self.is_past && self.reach.holds(ino.0, self.open);
+                if named || held { Ok(self.as_held(node)) } else { Err(Error::no_node().into()) }
+            }
+            (_, Some(path)) => self.find(&path),
+            (_, None) => Err(Error::no_node().into()),
+        }
+    }
+
+    /// A node as an open handle sees it: an expired one has no name, whether its removal is recorded or not.
+    pub(crate) fn as_held(&self, node: NodeRow) -> NodeRow {
+        if node.expired(self.time) { NodeRow { nlink: 0, ..node } } else { node }
+    }
+
+    /// When this view is: the span of a name that is there.
+    fn span(&self) -> CommitSpan {
+        self.as_of.map_or(CommitSpan::NOW, CommitSpan::at)
+    }
+
+    /// Whether a node has a name in reach, expired or not.
+    fn is_named(&self, node: &NodeRow) -> DbResult<bool> {
+        let within = &self.reach.within;
+        if node.nlink == 0 || within.is_everything() {
+            return Ok(node.nlink > 0);
+        }
+        if node.ino == Ino::ROOT.0 {
+            // it has no name, but a path
+            return Ok(within.contains(&TreePath::root()));
+        }
+        Ok(!names_of_node::in_span(self.conn, node.ino, self.span(), within, 1)?.is_empty())
+    }
+
+    /// The first path of a node that is in reach, in the order of a walk.
+    pub(crate) fn first_name(&self, node: &NodeRow) -> DbResult<Option<TreePath>> {
+        Ok(self.names_behind(node, None, 1)?.pop())
+    }
+
+    /// Its paths in reach behind one, in that order.
+    fn names_behind(
+        &self,
+        node: &NodeRow,
+        after: Option<&TreePath>,
+        limit: usize,
+    ) -> DbResult<Vec<TreePath>> {
+        let within = &self.reach.within;
+        if node.ino == Ino::ROOT.0 {
+            let first = after.is_none() && within.contains(&TreePath::root());
+            return Ok(Vec::from_iter(first.then(TreePath::root)));
+        }
+        if node.expired(self.time) {
+            return Ok(Vec::new());
+        }
+        let after = after.and_then(|after| after.key().rsplit_once('/')).unwrap_or_default();
+        let keys = match self.as_of {
+            None => names_of_node::behind(self.conn, node.ino, within, after, limit)?,
+            Some(_) => {
+                let mut keys = names_of_node::in_span(self.conn, node.ino, self.span(), within, usize::MAX)?;
+                keys.retain(|(dir, name)| (dir.as_str(), name.as_str()) > after);
+                keys.sort_unstable();
+                keys.truncate(limit);
+                keys
+            }
+        };
+        Ok(keys.into_iter().map(|(dir, name)| TreePath::from_row(&dir, &name)).collect())
+    }
+
+    /// A page of them.
+    pub(crate) fn names_page(&self, at: &At, page: &NamesPage) -> DbResult<Listing<TreePath>> {
+        check_limit(page.limit)?;
+        let node = self.at(at)?;
+        let (mut filling, mut after) = (Filling::new(page.limit), page.after.clone());
+        loop {
+            // few at a time: a page may be full by its bytes long before it is by its items
+            let step = NAMES_STEP.min(filling.room() + 1);
+            let names = self.names_behind(&node, after.as_ref(), step)?;
+            let last = names.len() < step;
+            after = names.last().cloned();
+            if !names.into_iter().all(|name| filling.push(name)) || last {
+                return Ok(filling.done());
+            }
+        }
+    }
+
+    /// A node's attributes.
+    pub(crate) fn attributes(&self, node: &NodeRow) -> DbResult<Attributes> {
+        match node.attrs_seq {
+            0 => Ok(Attributes::default()),
+            seq => nodes::attributes(self.conn, node.ino, seq),
+        }
+    }
+
+    /// A node as `stat` shows it.
+    pub(crate) fn entry(&self, mut node: NodeRow) -> DbResult<Entry> {
+        let attributes = self.attributes(&node)?;
+        if node.nlink == 0
+            && let Some(before) = nodes::version(self.conn, node.ino, node.seq.saturating_sub(1))?
+        {
+            // written without a name: its version is that of the last change, not of the removal
+            node.seq = node.last_change(&before);
+        }
+        Ok(entry_of(node, attributes))
+    }
+
+    /// What is at the first of two addresses at which there is something.
+    pub(crate) fn first(&self, one: &At, other: &At) -> DbResult<(usize, Result<Entry>)> {
+        match own(self.entry_at(one))? {
+            Err(error) if error.is(ErrorKind::NotFound) => Ok((1, own(self.entry_at(other))?)),
+            found => Ok((0, found)),
+        }
+    }
+
+    pub(crate) fn entry_at(&self, at: &At) -> DbResult<Entry> {
+        self.entry(self.at(at)?)
+    }
+
+    /// The entry at a path now, in one statement: the fast path of `stat`. `None` also for the root and for
+    /// what is out of reach, which the caller looks up in the usual way.
+    pub(crate) fn entry_now(&self, path: &TreePath) -> DbResult<Option<Entry>> {
+        let reached = self.reach.within.contains(path);
+        let Some((dir, name)) = path.key().rsplit_once('/').filter(|_| reached) else { return Ok(None) };
+        let found = nodes::entry_by_name(self.conn, dir, name)?;
+        let found = found.filter(|(node, _)| !node.expired(self.time));
+        Ok(found.map(|(node, attributes)| entry_of(node, attributes)))
+    }
+
+    /// The path of the directory at an address; `None` for one that was removed while it is held open.
+    fn directory(&self, at: &At) -> DbResult<Option<TreePath>> {
+        let node = self.at(at)?;
+        let path = match self.path_at(at)? {
+            Some(path) => Some(path),
+            None => self.first_name(&node)?,
+        };
+        match (node.kind, path) {
+            (Kind::Directory, path) => Ok(path),
+            (_, Some(path)) => Err(Error::not_a_directory(&path).into()),
+            (_, None) => Err(Error::new(ErrorKind::NotADirectory, "not a directory").into()),
+        }
+    }
+
+    pub(crate) fn list(&self, dir: &At, page: &Page) -> DbResult<Listing> {
+        check_limit(page.limit)?;
+        let Some(dir) = self.directory(dir)? else { return Ok(Listing { items: Vec::new(), more: false }) };
+        let mut filling = Filling::new(page.limit);
+        let after = page.after.as_ref().map_or("", Name::as_str);
+        let left_out = self.left_out(&dir);
+        let span = NameRange { from: dir.key(), after, to: None, left_out: &left_out };
+        self.rows(&span, page.entries, page.limit + 1, &mut |row| {
+            let entry = row.node.map(|node| self.entry(node).map(Box::new)).transpose()?;
+            Ok(filling.push(Item { name: Name::parse(&row.name)?, ino: Ino(row.ino), kind: row.kind, entry }))
+        })?;
+        Ok(filling.done())
+    }
+
+    pub(crate) fn walk(&self, dir: &At, page: &WalkPage) -> DbResult<Walk> {
+        check_limit(page.limit)?;
+        let Some(dir) = self.directory(dir)? else { return Ok(Walk { items: Vec::new(), more: false }) };
+        let key = dir.key();
+        let (mut at, mut after) = (key, "");
+        if let Some(path) = &page.after {
+            if *path == dir || !path.is_within(&dir) {
+                return Err(Error::invalid("a walk goes on behind a path below its directory").into());
+            }
+            (at, after) = path.key().rsplit_once('/').unwrap_or_default();
+        }
+        let mut filling = Filling::new(page.limit);
+        let mut add = |row: PageRow| {
+            let entry = row.node.map(|node| self.entry(node).map(Box::new)).transpose()?;
+            let path = TreePath::from_row(&row.dir, &row.name);
+            Ok(filling.push(WalkItem { path, ino: Ino(row.ino), kind: row.kind, entry }))
+        };
+        let mut left = page.limit + 1;
+        let left_out = self.left_out(&dir);
+        // one range for the directory and one for all below it, each without what is left out
+        let region = Region { dir: key.to_owned(), without: left_out.clone(), ..Region::default() };
+        for (from, to) in region.ranges() {
+            if to.as_str() <= at {
+                continue;
+            }
+            let (from, after) = if from.as_str() <= at { (at, after) } else { (from.as_str(), "") };
+            let to = if from == key { None } else { Some(to.as_str()) };
+            left =
+                self.rows(&NameRange { from, after, to, left_out: &left_out }, page.entries, left, &mut add)?;
+        }
+        Ok(filling.done())
+    }
+
+    /// What is left out below a directory, by key.
+    fn left_out(&self, dir: &TreePath) -> BTreeSet<String> {
+        self.reach.within.exclusions_below(dir).map(|path| path.key().to_owned()).collect()
+    }
+
+    /// Gives `each` at most `limit` names of a span, until it wants no more; tells how many it would still
+    /// take.
+    fn rows(&self, span: &NameRange<'_>, nodes: bool, limit: usize, each: &mut Each<'_>) -> DbResult<usize> {
+        if limit == 0 {
+            return Ok(0);
+        }
+        if let Some(seq) = self.as_of {
+            return self.rows_at(span, seq, limit, &mut |row| {
+                let node = row.node.filter(|_| nodes);
+                each(PageRow { node, ..row })
+            });
+        }
+        let (mut left, mut wants) = (limit, true);
+        let most = limit + span.left_out.len();
+        name_pages::each_now(self.conn, span, nodes, (self.time, most), &mut |row| {
+            if span.has(&row) {
+                left -= 1;
+                wants = each(row)?;
+            }
+            Ok(wants && left > 0)
+        })?;
+        Ok(if wants { left } else { 0 })
+    }
+
+    /// The same in the past: names that live still, and those at each fork, put together in order. Expiry of
+    /// that time is known only from the node, so names are looked at one by one.
+    fn rows_at(&self, span: &NameRange<'_>, seq: u64, limit: usize, each: &mut Each<'_>) -> DbResult<usize> {
+        let (mut from, mut after) = (span.from.to_owned(), span.after.to_owned());
+        let forks: Vec<u64> = past_names::forks(self.conn, seq)?.collect();
+        let mut left = limit;
+        while left > 0 {
+            let step = left.min(PAST_STEP);
+            let mut found = Vec::new();
+            // up to here all is known; what a full answer left out lies behind its last
+            let mut complete: Option<(String, String)> = None;
+            for fork in [None].into_iter().chain(forks.iter().copied().map(Some)) {
+                let rows = name_pages::at(self.conn, (&from, &after, span.to), seq, fork, step)?;
+                if let Some(last) = rows.last().filter(|_| rows.len() == step) {
+                    let last = (last.dir.clone(), last.name.clone());
+                    complete = Some(complete.map_or(last.clone(), |before| before.min(last)));
+                }
+                found.extend(rows);
+            }
+            found.sort_unstable_by(|row, other| (&row.dir, &row.name).cmp(&(&other.dir, &other.name)));
+            for row in found {
+                let behind = |(dir, name): &(String, String)| (&row.dir, &row.name) > (dir, name);
+                if left == 0 || complete.as_ref().is_some_and(behind) {
+                    break;
+                }
+                if !span.has(&row) {
+                    continue;
+                }
+                let node = nodes::version(self.conn, row.ino, seq)?.filter(|node| !node.expired(self.time));
+                if node.is_some() {
+                    left -= 1;
+                    if !each(PageRow { node, ..row })? {
+                        return Ok(0);
+                    }
+                }
+            }
+            match complete {
+                Some(last) => (from, after) = last,
+                None => break,
+            }
+        }
+        Ok(left)
+    }
+
+    /// Refuses nodes without content, naming their path.
+    pub(crate) fn check_file(&self, node: &NodeRow, at: &At) -> DbResult<()> {
+        check_kind(node.kind).map_err(|error| self.about(error.into(), node, at))
+    }
+
+    /// The same error with the path of `at`; for a node, the first of its names. If none can be found the
+    /// error stays without: it matters more than a failure to name the path.
+    pub(crate) fn about(&self, error: DbError, node: &NodeRow, at: &At) -> DbError {
+        let error = error.describe(&SUBJECT);
+        let path = match self.path_at(at) {
+            Ok(Some(path)) => Some(path),
+            _ => self.first_name(node).unwrap_or_default(),
+        };
+        match path {
+            Some(path) => error.about(&path).into(),
+            None => error.into(),
+        }
+    }
+
+    /// The entry of the file at an address.
+    pub(crate) fn file(&self, at: &At) -> DbResult<Entry> {
+        if let (At::Path(path), None) = (at, self.as_of)
+            && let Some(entry) = self.entry_now(path)?
+            && entry.kind == Kind::File
+        {
+            return Ok(entry);
+        }
+        let node = self.at(at)?;
+        self.check_file(&node, at)?;
+        self.entry(node)
+    }
+
+    /// Bytes of a file that was found at an address.
+    pub(crate) fn content(&self, file: &Entry, at: &At, range: ByteRange) -> DbResult<Bytes> {
+        self.read(file.ino.0, file.size, range).map_err(|error| match self.row(file.ino.0) {
+            Ok(Some(node)) => self.about(error, &node, at),
+            _ => error,
+        })
+    }
+
+    /// Files and bytes of them, as many as one answer has room for. What is wrong with an item is its answer;
+    /// a failure of the database is that of all.
+    pub(crate) fn fetch_many(&self, items: &[(At, ByteRange)]) -> DbResult<Fetched> {
+        let (mut answers, mut room) = (Vec::new(), MAX_READ as u64);
+        for (at, range) in items {
+            let file = match own(self.file(at))? {
+                Ok(file) => file,
+                Err(error) => {
+                    answers.push(Err(error));
+                    continue;
+                }
+            };
+            let length = range.length.min(file.size.saturating_sub(range.offset));
+            // what no answer has room for is told so by `content`
+            let size = if length > MAX_READ as u64 { 0 } else { length + file.attributes.bytes() as u64 };
+            if size > room && !answers.is_empty() {
+                break;
+            }
+            room = room.saturating_sub(size);
+            answers.push(own(self.content(&file, at, *range))?.map(|bytes| (file, bytes)));
+        }
+        Ok(Fetched::new(Seq(self.head()?), answers))
+    }
+
+    /// Bytes of a file of this size.
+    pub(crate) fn read(&self, ino: u64, size: u64, range: ByteRange) -> DbResult<Bytes> {
+        let end = range.offset.saturating_add(range.length).min(size);
+        if range.offset >= end {
+            return Ok(Bytes::new());
+        }
+        if end - range.offset > MAX_READ as u64 {
+            let message =
+                format!("more than {MAX_READ} bytes at once; read a range, or open the file and stream it");
+            return Err(Error::new(ErrorKind::TooLarge, message).into());
+        }
+        if let Some(patience) = self.patience {
+            patience.spend_on(end - range.offset)?;
+        }
+        self.packs.content(self.conn, ino, self.as_of, range.offset, end)
+    }
+
+    /// A file and bytes of it.
+    pub(crate) fn fetch(&self, at: &At, range: ByteRange) -> DbResult<(Entry, bytes::Bytes)> {
+        if let (At::Path(path), None) = (at, self.as_of)
+            && let Some(entry) = self.entry_now(path)?
+            && entry.kind == Kind::File
+        {
+            let bytes = self
+                .read(entry.ino.0, entry.size, range)
+                .map_err(|error| error.describe(&SUBJECT).about(path))?;
+            return Ok((entry, bytes));
+        }
+        let node = self.at(at)?;
+        self.check_file(&node, at)?;
+        let bytes = self.read(node.ino, node.size, range).map_err(|error| self.about(error, &node, at))?;
+        Ok((self.entry(node)?, bytes))
+    }
+}
+
+/// Sets an item's own error apart from a failure of the database and from the end of its patience.
+fn own<T>(answer: DbResult<T>) -> DbResult<Result<T>> {
+    match answer {
+        Ok(answer) => Ok(Ok(answer)),
+        Err(DbError::Other(error)) if !error.is(ErrorKind::TimedOut) => Ok(Err(error)),
+        Err(error) => Err(error),
+    }
+}
+
+fn entry_of(node: NodeRow, attributes: Attributes) -> Entry {
+    let version = |seq| VersionId { seq: Seq(seq), ino: Ino(node.ino) };
+    Entry {
+        ino: Ino(node.ino),
+        kind: node.kind,
+        mode: node.mode,
+        uid: node.uid,
+        gid: node.gid,
+        rdev: node.rdev,
+        nlink: node.nlink,
+        size: node.size,
+        atime: Timestamp(node.atime),
+        mtime: Timestamp(node.mtime),
+        ctime: Timestamp(node.ctime),
+        birthtime: Timestamp(node.birthtime),
+        target: node.target,
+        attributes,
+        expires_at: node.expires_at.map(Timestamp),
+        version: version(node.seq),
+        etag: version(node.content_seq),
+    }
+}
+
+/// Refuses kinds that have no content.
+pub(crate) fn check_kind(kind: Kind) -> Result<()> {
+    match kind {
+        Kind::File => Ok(()),
+        Kind::Directory => Err(Error::new(ErrorKind::IsADirectory, "is a directory")),
+        _ => Err(Error::new(ErrorKind::NotPermitted, "has no content: it is no regular file")),
+    }
+}
+
+/// Checks the limit of a page.
+pub(crate) fn check_limit(limit: usize) -> DbResult<()> {
+    if (1..=MAX_PAGE).contains(&limit) {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("the limit of a page is 1 to {MAX_PAGE}")).into())
+}
+
+/// Names read at a time from each fork of a listing of the past, and from a node with many names.
+const PAST_STEP: usize = 128;
+const NAMES_STEP: usize = 1024;

@@ -1,0 +1,75 @@
+//! Where the bytes of a file lie and where its holes do: `SEEK_DATA` and `SEEK_HOLE`.
+
+use crate::engine::planner::{ExtentRow, MAX_EXTENT, NodeRow};
+use crate::engine::sqlite::query::read_view::ReadView;
+use crate::engine::sqlite::tables::extents;
+use crate::sqlite::DbResult;
+
+/// Bytes of a file of the past that are looked at first; behind a piece that is a hole it is so many times
+/// more.
+const PIECE: u64 = MAX_EXTENT as u64;
+const LONGER: u64 = 16;
+
+impl ReadView<'_> {
+    /// The first byte of a file at or behind `offset` that lies in no hole.
+    pub(crate) fn next_data(&self, node: &NodeRow, offset: u64) -> DbResult<Option<u64>> {
+        let mut data = None;
+        self.each_extent(node, offset, |extent| {
+            data = extent.map(|extent| extent.off.max(offset));
+            data.is_none()
+        })?;
+        Ok(data)
+    }
+
+    /// Where the first hole of a file at or behind `offset` begins; its end counts as one.
+    pub(crate) fn next_hole(&self, node: &NodeRow, offset: u64) -> DbResult<u64> {
+        let mut hole = offset;
+        self.each_extent(node, offset, |extent| {
+            let adjacent = extent.filter(|extent| extent.off <= hole);
+            hole = adjacent.map_or(hole, |extent| extent.end());
+            adjacent.is_some()
+        })?;
+        // one that was merged since reaches beyond what was then the end
+        Ok(hole.min(node.size))
+    }
+
+    /// Passes the extents that lie behind `offset` to `take`, in order, until it has enough; `None` for a
+    /// long hole. Of now, no more rows are read than that; of the past, what has ended is looked at only
+    /// where what is left does not cover a piece of the file.
+    fn each_extent(
+        &self,
+        node: &NodeRow,
+        offset: u64,
+        mut take: impl FnMut(Option<ExtentRow>) -> bool,
+    ) -> DbResult<()> {
+        let Some(seq) = self.as_of else { return self.each_extent_now(node, offset, take) };
+        let (mut at, mut piece) = (offset, PIECE);
+        while at < node.size {
+            let to = node.size.min(at.saturating_add(piece));
+            let extents = extents::overlapping_at(self.conn, node.ino, seq, at, to)?;
+            if extents.is_empty() {
+                piece = piece.saturating_mul(LONGER);
+                if !take(None) {
+                    return Ok(());
+                }
+            }
+            for extent in extents {
+                if !take(Some(extent)) {
+                    return Ok(());
+                }
+            }
+            at = to;
+        }
+        Ok(())
+    }
+
+    fn each_extent_now(
+        &self,
+        node: &NodeRow,
+        offset: u64,
+        mut take: impl FnMut(Option<ExtentRow>) -> bool,
+    ) -> DbResult<()> {
+        let range = (offset, node.size);
+        extents::each_live(self.conn, node.ino, range, &mut |extent| take(Some(extent)))
+    }
+}

@@ -1,0 +1,259 @@
+//! Lexical search: which files a query may show, and what a hit says.
+
+use std::sync::Arc;
+
+use rusqlite::params;
+
+use crate::engine::planner::NodeRow;
+use crate::engine::sqlite::fulltext::index_writer::{readable, unindexed_files};
+use crate::engine::sqlite::fulltext::line_counts;
+use crate::engine::sqlite::fulltext::passage_search::{self, Asked, Found, Judge};
+use crate::engine::sqlite::fulltext::passages::Passage;
+use crate::engine::sqlite::query::read_view::ReadView;
+use crate::engine::sqlite::tables::names_of_node::{self, CommitSpan};
+use crate::engine::sqlite::tables::{MAX, head, live_names, nodes};
+use crate::fs::classes::Classes;
+use crate::model::{
+    ByteRange, Hit, HitContext, Ino, MAX_CONTEXT_BYTES, Projection, ScoreParts, SearchAnswer, SearchQuery,
+    Seq, Timestamp, VersionId, Within,
+};
+use crate::path::TreePath;
+use crate::rule::Rules;
+use crate::rule::Searchable;
+use crate::sqlite::patience::BYTES_PER_STEP;
+use crate::sqlite::{DbResult, one};
+use crate::text::context::{Piece, around, best_line};
+use crate::text::passage::{self, Span};
+use crate::text::question::Question;
+use crate::text::secret::{CONTEXT, masked_between};
+use crate::text::snippet::snippet;
+
+/// Files counted as missing; more are not counted.
+const MISSING: u64 = 1000;
+
+/// Names of a node that are read at a time.
+const NAMES: usize = 16;
+
+impl ReadView<'_> {
+    pub(crate) fn search(&self, query: &SearchQuery) -> DbResult<SearchAnswer> {
+        query.check()?;
+        let classes = Classes::of(query)?;
+        let mut answer = SearchAnswer { missing: self.missing()?, ..SearchAnswer::default() };
+        let Some(question) = Question::parse(&query.text) else { return Ok(answer) };
+        let mut within = self.reach.within.intersect(&classes.places()?);
+        if !query.within.is_empty() {
+            within = Within::new(query.within.iter().cloned()).intersect(&within);
+        }
+        let rules = self.control.at(self.conn, head::get(self.conn)?.control)?.rules;
+        let hidden = rules.unsearchable();
+        let mut allowed = Allowed { view: self, query, classes, within, rules, hidden };
+        let SearchQuery { limit, per_file, neighbours, quick, .. } = *query;
+        let asked = Asked { limit, per_file, neighbours, quick };
+        let found = passage_search::search(self.conn, &question, asked, &mut allowed)?;
+        answer.more = found.more;
+        for found in found.found {
+            answer.hits.push(self.hit(found, &question, query.context, &allowed.rules)?);
+        }
+        Ok(answer)
+    }
+
+    fn hit(&self, found: Found<File>, question: &Question, context: usize, rules: &Rules) -> DbResult<Hit> {
+        let Found { passage, words, neighbours, file: (node, path) } = found;
+        let span = passage.span;
+        let text = self.shown(&node, &path, span, rules)?;
+        let lines = line_counts::of(self.conn, &passage)?;
+        let context = match context {
+            0 => None,
+            most => Some(self.context((&node, &path), (&passage, lines.start), question, most, rules)?),
+        };
+        Ok(Hit {
+            path,
+            ino: Ino(node.ino),
+            version: VersionId { seq: Seq(node.seq), ino: Ino(node.ino) },
+            score: words + neighbours,
+            parts: ScoreParts { words, neighbours },
+            snippet: snippet(&readable(&text, passage.json), question),
+            bytes: span.off..span.end(),
+            lines,
+            context,
+        })
+    }
+
+    /// The best line of a passage, whose first line this is, with up to `most` before and behind.
+    fn context(
+        &self,
+        (node, path): (&NodeRow, &TreePath),
+        (passage, first): (&Passage, u64),
+        question: &Question,
+        most: usize,
+        rules: &Rules,
+    ) -> DbResult<HitContext> {
+        let span = passage.span;
+        let text = self.read(node.ino, node.size, ByteRange { offset: span.off, length: span.len })?;
+        let lines: Vec<&[u8]> = text.split_inclusive(|byte| *byte == b'\n').collect();
+        let best = best_line(lines.iter().map(|line| readable(line, passage.json)), question);
+        let off = passage.span.off + lines[..best].iter().map(|line| line.len() as u64).sum::<u64>();
+        let end = off + lines.get(best).map_or(0, |line| line.len() as u64);
+        // a passage is half of what there may be: a quarter is left on each side of the longest line
+        let side = (MAX_CONTEXT_BYTES - passage::MAX) as u64 / 2;
+        let start = off.saturating_sub(side);
+        let bytes = self.read(node.ino, node.size, (start..end.saturating_add(side)).into())?;
+        let piece =
+            Piece { bytes: &bytes, starts: start == 0, ends: start + bytes.len() as u64 >= node.size };
+        let found = around(piece, (off - start) as usize..(end - start) as usize, most);
+        let (best, at) = (first + best as u64, |byte: usize| start + byte as u64);
+        let before = best - found.before as u64;
+        let bytes = at(found.bytes.start)..at(found.bytes.end);
+        let shown = Span { off: bytes.start, len: bytes.end - bytes.start, newline: false };
+        let shown = self.shown(node, path, shown, rules)?;
+        Ok(HitContext {
+            text: String::from_utf8_lossy(&shown).into_owned(),
+            best,
+            lines: before..before + found.lines as u64,
+            bytes,
+        })
+    }
+
+    /// A passage with marks in place of secrets, unless a rule has them shown.
+    fn shown(&self, node: &NodeRow, path: &TreePath, span: Span, rules: &Rules) -> DbResult<Vec<u8>> {
+        let from = span.off.saturating_sub(CONTEXT as u64);
+        let length = span.end() + CONTEXT as u64 - from;
+        let around = self.read(node.ino, node.size, ByteRange { offset: from, length })?;
+        let (before, rest) = around.split_at(around.len().min((span.off - from) as usize));
+        let (text, behind) = rest.split_at(rest.len().min(span.len as usize));
+        Ok(match rules.shows_secrets(path) {
+            true => text.to_vec(),
+            false => masked_between(before, text, behind).into_owned(),
+        })
+    }
+
+    /// How many files in reach have text that is not indexed yet.
+    fn missing(&self) -> DbResult<u64> {
+        let inos = unindexed_files(self.conn, MISSING)?;
+        let within = &self.reach.within;
+        if within.is_everything() {
+            return Ok(inos.len() as u64);
+        }
+        let mut missing = 0;
+        for ino in inos {
+            missing +=
+                u64::from(!names_of_node::in_span(self.conn, ino, CommitSpan::NOW, within, 1)?.is_empty());
+        }
+        Ok(missing)
+    }
+}
+
+/// A file that a query may show, and the first of its paths that it may show.
+type File = (NodeRow, TreePath);
+
+/// What one query may show.
+struct Allowed<'a> {
+    view: &'a ReadView<'a>,
+    query: &'a SearchQuery,
+    classes: Classes,
+    /// The subtrees in which to search.
+    within: Within,
+    rules: Arc<Rules>,
+    /// Where rules may hide something.
+    hidden: Option<Within>,
+}
+
+impl Allowed<'_> {
+    /// Whether a rule hides a node under one of its names, also if it has others.
+    fn is_hidden(&self, ino: Ino) -> DbResult<bool> {
+        let Some(places) = &self.hidden else { return Ok(false) };
+        let names = names_of_node::in_span(self.view.conn, ino.0, CommitSpan::NOW, places, usize::MAX)?;
+        let mut paths = names.iter().map(|(dir, name)| TreePath::from_row(dir, name));
+        Ok(paths.any(|path| !self.rules.is_searchable(&path)))
+    }
+
+    /// Whether a node is one that is asked for, by all but its names.
+    fn is_asked_for(&self, node: &NodeRow) -> DbResult<bool> {
+        let SearchQuery { tags_any, metadata, since, until, .. } = self.query;
+        let changed = Timestamp(node.mtime);
+        if since.is_some_and(|since| changed < since) || until.is_some_and(|until| changed >= until) {
+            return Ok(false);
+        }
+        if tags_any.is_empty() && metadata.is_empty() {
+            return Ok(true);
+        }
+        let own = self.view.attributes(node)?;
+        Ok((tags_any.is_empty() || own.tags.iter().any(|tag| tags_any.contains(tag)))
+            && metadata.iter().all(|(key, value)| own.metadata.get(key) == Some(value)))
+    }
+
+    /// Whether search finds what is at a path.
+    fn is_found(&self, path: &TreePath) -> DbResult<bool> {
+        match self.view.control.registry().searchable(path) {
+            Searchable::Yes => Ok(true),
+            Searchable::While { file, projection, key, layer } if !layer || self.query.layers => {
+                self.has_key(&file, projection, key)
+            }
+            Searchable::While { .. } | Searchable::No => Ok(false),
+        }
+    }
+
+    /// Returns whether the file at a path has a key.
+    fn has_key(&self, file: &TreePath, projection: Projection, key: &str) -> DbResult<bool> {
+        let Some((dir, name)) = file.split() else { return Ok(false) };
+        let Some(row) = live_names::get(self.view.conn, dir.key(), name.as_str())? else { return Ok(false) };
+        let Some(node) = nodes::version(self.view.conn, row.ino, MAX)? else { return Ok(false) };
+        let sql = "SELECT 1 FROM projected WHERE ino = ?1 AND projection = ?2 AND key = ?3";
+        let wanted = params![node.ino, projection.number(), key];
+        Ok(!node.expired(self.view.time) && one(self.view.conn, sql, wanted, |_| Ok(()))?.is_some())
+    }
+
+    /// The first of a node's paths that the query may show.
+    fn first_path(&mut self, ino: Ino) -> DbResult<Option<TreePath>> {
+        let mut behind = (String::new(), String::new());
+        loop {
+            let after = (behind.0.as_str(), behind.1.as_str());
+            let names = names_of_node::behind(self.view.conn, ino.0, &self.within, after, NAMES)?;
+            for (dir, name) in &names {
+                self.step()?;
+                let path = TreePath::from_row(dir, name);
+                if self.classes.have(&path) && self.is_found(&path)? {
+                    return Ok(Some(path));
+                }
+            }
+            match names.into_iter().nth(NAMES - 1) {
+                Some(last) => behind = last,
+                None => return Ok(None),
+            }
+        }
+    }
+}
+
+impl Judge for Allowed<'_> {
+    type File = File;
+
+    fn allow(&mut self, ino: Ino) -> DbResult<Option<File>> {
+        let view = self.view;
+        let Some(node) = nodes::version(view.conn, ino.0, MAX)? else { return Ok(None) };
+        if node.nlink == 0 || node.expired(view.time) || !self.is_asked_for(&node)? || self.is_hidden(ino)? {
+            return Ok(None);
+        }
+        Ok(self.first_path(ino)?.map(|path| (node, path)))
+    }
+
+    fn below(&mut self, limit: usize) -> DbResult<Option<(Vec<u64>, bool)>> {
+        if self.within.is_everything() {
+            return Ok(None);
+        }
+        let mut inos = Vec::new();
+        for top in self.within.tops() {
+            let most = limit.saturating_sub(inos.len()) + 1;
+            inos.extend(live_names::nodes_within(self.view.conn, &self.within, top, most)?);
+        }
+        let all = inos.len() <= limit;
+        inos.truncate(limit);
+        inos.sort_unstable();
+        inos.dedup();
+        Ok(Some((inos, all)))
+    }
+
+    fn step(&mut self) -> DbResult<()> {
+        // FTS5 works beside the steps that SQLite counts
+        self.view.patience.map_or(Ok(()), |patience| patience.spend_on(BYTES_PER_STEP))
+    }
+}

@@ -1,0 +1,196 @@
+//! Reads of the past: versions of a path or node, moments, snapshots.
+
+use crate::engine::planner::NodeRow;
+use crate::engine::sqlite::query::path_versions::PathVersions;
+use crate::engine::sqlite::query::read_view::{ReadView, check_limit};
+use crate::engine::sqlite::tables::names_of_node::{self, CommitSpan};
+use crate::engine::sqlite::tables::{MAX, commit_log, head, nodes, past_names, snapshots};
+use crate::error::{Error, ErrorKind};
+use crate::model::{
+    At, CommitInfo, Filling, HistoryPage, Ino, Listing, Moment, Owner, Seq, Snapshot, SnapshotsPage, Version,
+    VersionId,
+};
+use crate::path::TreePath;
+use crate::sqlite::DbResult;
+
+impl ReadView<'_> {
+    pub(crate) fn history(&self, at: &At, page: &HistoryPage) -> DbResult<Listing<Version>> {
+        check_limit(page.limit)?;
+        let path = self.path_at(at)?;
+        let mut versions = match (&path, at) {
+            (Some(path), _) => PathVersions::of_path(self, path, page.before)?,
+            (None, At::Node(ino)) => {
+                self.row(ino.0)?.ok_or_else(Error::no_node)?;
+                let all = self.seq().saturating_add(1).min(MAX);
+                // the root is there before its first version
+                let root = *ino == Ino::ROOT && self.reach.within.contains(&TreePath::root());
+                if !root && !self.reach.within.is_everything() && self.shown_before(ino.0, all)?.is_none() {
+                    return Err(Error::no_node().into());
+                }
+                PathVersions::of_node(self, ino.0, page.before)?
+            }
+            (None, _) => return Err(Error::no_node().into()),
+        };
+        let mut filling = Filling::new(page.limit);
+        while let Some((seq, ino, there)) = versions.next()? {
+            if !filling.push(self.version(seq, ino, there)?) {
+                break;
+            }
+        }
+        Ok(filling.done())
+    }
+
+    /// The newest version of a node before `before` that this view shows.
+    pub(crate) fn shown_before(&self, ino: u64, before: u64) -> DbResult<Option<u64>> {
+        if self.reach.within.is_everything() {
+            let node = nodes::version(self.conn, ino, before.saturating_sub(1))?;
+            return Ok(node.map(|node| node.seq).filter(|seq| *seq > 0));
+        }
+        let mut before = before;
+        while let Some(node) =
+            nodes::version(self.conn, ino, before.saturating_sub(1))?.filter(|it| it.seq > 0)
+        {
+            if self.is_shown(&node)? {
+                return Ok(Some(node.seq));
+            }
+            // none between the last time that it had a name in reach, and here
+            let Some(until) = self.last_named(ino, node.seq)? else { break };
+            before = node.seq.min(until + 1);
+        }
+        Ok(None)
+    }
+
+    /// Whether this version of a node is in reach: the node had a name there while it was so, or had no name
+    /// at all and lost its last one there.
+    pub(crate) fn is_shown(&self, version: &NodeRow) -> DbResult<bool> {
+        let within = &self.reach.within;
+        if within.is_everything() {
+            return Ok(true);
+        }
+        if version.ino == Ino::ROOT.0 {
+            return Ok(within.contains(&TreePath::root()));
+        }
+        let next = nodes::next_version(self.conn, version)?;
+        let to = next.map_or(self.seq(), |next| self.seq().min(next - 1));
+        let span = match version.nlink {
+            0 => CommitSpan::at(self.end_of(version)?),
+            _ => CommitSpan { from: version.seq, to },
+        };
+        Ok(!names_of_node::in_span(self.conn, version.ino, span, within, 1)?.is_empty())
+    }
+
+    /// The last commit after which a node had a name that has none in this version.
+    fn end_of(&self, version: &NodeRow) -> DbResult<u64> {
+        let till = past_names::last_end(self.conn, version.ino, version.seq)?;
+        Ok(till.map_or(0, |till| till.saturating_sub(1)))
+    }
+
+    /// The last commit until `seq` that took a name in reach from a node.
+    fn last_named(&self, ino: u64, seq: u64) -> DbResult<Option<u64>> {
+        past_names::last_end_of(self.conn, ino, seq, |dir, name| {
+            self.reach.within.contains(&TreePath::from_row(dir, name))
+        })
+    }
+
+    fn version(&self, seq: u64, ino: u64, there: bool) -> DbResult<Version> {
+        let row = if there { nodes::version(self.conn, ino, seq)? } else { None };
+        let mut commit = self.commit(seq)?;
+        let entry = match row {
+            Some(row) if !self.is_end(&row)? => {
+                if row.nlink > 0 && self.was_outside(ino, seq)? {
+                    commit = commit.unsigned();
+                }
+                Some(Box::new(self.entry(row)?))
+            }
+            _ => None,
+        };
+        Ok(Version { id: VersionId { seq: Seq(seq), ino: Ino(ino) }, commit, entry })
+    }
+
+    /// Whether a node had no name in reach after a commit.
+    pub(crate) fn was_outside(&self, ino: u64, seq: u64) -> DbResult<bool> {
+        let within = &self.reach.within;
+        if ino == Ino::ROOT.0 {
+            return Ok(!within.contains(&TreePath::root()));
+        }
+        Ok(!within.is_everything()
+            && names_of_node::in_span(self.conn, ino, CommitSpan::at(seq), within, 1)?.is_empty())
+    }
+
+    /// Whether the node lost its last name in this version. Later ones were written through open handles.
+    pub(crate) fn is_end(&self, row: &NodeRow) -> DbResult<bool> {
+        if row.nlink > 0 {
+            return Ok(false);
+        }
+        let before = nodes::version(self.conn, row.ino, row.seq.saturating_sub(1))?;
+        Ok(before.is_none_or(|before| before.nlink > 0))
+    }
+
+    pub(crate) fn commit(&self, seq: u64) -> DbResult<CommitInfo> {
+        let missing =
+            || Error::new(ErrorKind::Corrupt, format!("the log has lost commit {seq}; run `garth fsck`"));
+        let (mut commit, owner) = commit_log::info(self.conn, seq)?.ok_or_else(missing)?;
+        commit.id = commit.id.filter(|_| self.is_own(&owner));
+        Ok(commit)
+    }
+
+    /// Whether a commit is of the owner of this view; to the account all are.
+    pub(crate) fn is_own(&self, owner: &str) -> bool {
+        self.reach.owner.as_ref().is_none_or(|own| own.key() == owner)
+    }
+
+    /// The last commit of this view.
+    pub(crate) fn head(&self) -> DbResult<u64> {
+        match self.as_of {
+            Some(seq) => Ok(seq),
+            None => Ok(head::get(self.conn)?.seq),
+        }
+    }
+
+    /// The commit that a moment stands for.
+    pub(crate) fn seq_of(&self, moment: &Moment) -> DbResult<u64> {
+        let head = self.head()?;
+        match moment {
+            Moment::Seq(seq) if seq.0 <= head => Ok(seq.0),
+            Moment::Seq(seq) => {
+                let message = format!("there is no commit {seq} yet; the last one is {head}");
+                Err(Error::new(ErrorKind::NotFound, message).into())
+            }
+            Moment::Snapshot(name) => {
+                let seq = snapshots::seq_of(self.conn, self.reach.owner_key(), name, head)?;
+                let missing =
+                    || Error::new(ErrorKind::NotFound, format!("there is no snapshot named `{name}`"));
+                Ok(seq.ok_or_else(missing)?)
+            }
+            Moment::Time(time) => self.last_until(time.0, head),
+        }
+    }
+
+    /// The last commit whose time is not later. Times strictly rise with sequences: a binary search.
+    fn last_until(&self, time: i64, head: u64) -> DbResult<u64> {
+        // most often the last one is asked for
+        if commit_log::time_of(self.conn, head)?.0 <= time {
+            return Ok(head);
+        }
+        let (mut low, mut high) = (0, head - 1);
+        while low < high {
+            let middle = high - (high - low) / 2;
+            if commit_log::time_of(self.conn, middle)?.0 <= time {
+                low = middle;
+            } else {
+                high = middle - 1;
+            }
+        }
+        Ok(low)
+    }
+
+    pub(crate) fn snapshots(&self, page: &SnapshotsPage) -> DbResult<Listing<Snapshot>> {
+        check_limit(page.limit)?;
+        let behind = page.after.as_ref().and_then(|key| key.owner.as_ref()).map_or("", Owner::key);
+        let name = page.after.as_ref().map_or("", |key| key.name.as_str());
+        let mut filling = Filling::new(page.limit);
+        let own = self.reach.owner.as_ref();
+        snapshots::each(self.conn, own, (behind, name), self.seq(), &mut |found| filling.push(found))?;
+        Ok(filling.done())
+    }
+}

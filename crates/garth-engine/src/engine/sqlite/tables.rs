@@ -1,0 +1,56 @@
+//! All statements on the tables of the tree, in one file for each table or for a pair that is used together.
+//!
+//! A statement is in the file of the table that it writes, or whose rows it returns. The other rooms call the
+//! functions of these files, and no other file names a table in a statement, tests apart, except:
+//!
+//! - `schema.rs`: the scripts that create the tables and bring them forward;
+//! - `maintain/fsck/`: reads each table row by row to compare it with the others;
+//! - `maintain/gc.rs`: the figure of what waits for the grace, from several tables;
+//! - `fulltext/`: has the tables of its index (`passage` and those that begin with it, `unindexed`,
+//!   `old_index`);
+//! - `projections/`, `query/find_by_key.rs`, `query/text_search.rs`: table `projected`, its
+//!   version in `head`, and the walk over the nodes that it is made from;
+//! - `control.rs`: table `rule`.
+//!
+//! | file | tables |
+//! |---|---|
+//! | `head` | `head` |
+//! | `live_names`, `past_names` | `name`, `name_past` |
+//! | `names_of_node`, `name_pages` | both of these, by node and in the order of a listing |
+//! | `nodes` | `node`, `attribute` |
+//! | `dir_times` | `dir_time`, `dir_time_past` |
+//! | `extents` | `extent` |
+//! | `chunks`, `chunk_refs`, `origins` | `chunk`, `chunk_refs`, `origin` |
+//! | `packs` | `pack`, `hole` |
+//! | `staged` | `staged` |
+//! | `commit_log` | `log`, `log_more`; their columns `answer` and `changes` in files of their own |
+//! | `idempotency`, `snapshots`, `expiry` | `idempotency`, `snapshot`, `expiry` |
+//! | `leases` | `lease`, `unnamed` |
+//! | `quotas`, `judged_prefixes` | `quota`, `judged` |
+
+pub(crate) mod answer_column;
+pub(crate) mod changes_column;
+pub(crate) mod chunk_refs;
+pub(crate) mod chunks;
+pub(crate) mod commit_log;
+pub(crate) mod dir_times;
+pub(crate) mod expiry;
+pub(crate) mod extents;
+pub(crate) mod head;
+pub(crate) mod idempotency;
+pub(crate) mod judged_prefixes;
+pub(crate) mod leases;
+pub(crate) mod live_names;
+pub(crate) mod name_pages;
+pub(crate) mod names_of_node;
+pub(crate) mod node_columns;
+pub(crate) mod nodes;
+pub(crate) mod origins;
+pub(crate) mod packs;
+pub(crate) mod past_names;
+pub(crate) mod quotas;
+pub(crate) mod snapshots;
+pub(crate) mod staged;
+
+/// The largest integer that SQLite stores; as a sequence it means now.
+pub(crate) const MAX: u64 = i64::MAX as u64;

@@ -1,0 +1,39 @@
+//! The table `chunk_refs`: how many extents and staged bodies refer to each chunk. A chunk without a row has
+//! one reference, so that an append writes none; those with 0 are what `gc` collects. Why:
+//! `docs/decisions/counted-references.md`.
+
+use rusqlite::{Connection, params};
+
+use crate::error::{Error, ErrorKind};
+use crate::sqlite::{DbResult, one};
+
+/// Changes the count of references to a chunk.
+pub(crate) fn change(conn: &Connection, chunk: u64, by: i64) -> DbResult<()> {
+    let sql = "INSERT INTO chunk_refs (chunk, count) VALUES (?1, 1 + ?2)
+               ON CONFLICT (chunk) DO UPDATE SET count = count + ?2 RETURNING count";
+    match conn.prepare_cached(sql)?.query_row(params![chunk, by], |row| row.get::<_, i64>(0))? {
+        1 => drop(conn.prepare_cached("DELETE FROM chunk_refs WHERE chunk = ?1")?.execute([chunk])?),
+        ..=-1 => {
+            let message = "a chunk counts fewer references than it has; run `garth fsck`";
+            return Err(Error::new(ErrorKind::Corrupt, message).into());
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Returns true if a chunk has exactly one reference.
+pub(crate) fn is_single(conn: &Connection, chunk: u64) -> DbResult<bool> {
+    Ok(one(conn, "SELECT 1 FROM chunk_refs WHERE chunk = ?1", [chunk], |_| Ok(()))?.is_none())
+}
+
+/// Returns a chunk that nothing refers to.
+pub(crate) fn any_unused(conn: &Connection) -> DbResult<Option<u64>> {
+    one(conn, "SELECT chunk FROM chunk_refs WHERE count = 0 LIMIT 1", [], |row| row.get(0))
+}
+
+/// Removes the count of a chunk that is removed.
+pub(crate) fn remove(conn: &Connection, chunk: u64) -> DbResult<()> {
+    conn.prepare_cached("DELETE FROM chunk_refs WHERE chunk = ?1")?.execute([chunk])?;
+    Ok(())
+}

@@ -1,0 +1,185 @@
+//! Tables `log` and `log_more`: what each commit changed, who made it, and what it answered to a caller who
+//! named it. The changes of a commit that are many are in pieces, the first of them in `log`.
+
+use rusqlite::{Connection, Row, params};
+
+use crate::engine::planner::{HeadRow, LogChange};
+use crate::engine::sqlite::schema::{BY_SESSION, HAS_SESSION};
+use crate::engine::sqlite::tables::{MAX, answer_column, changes_column, nodes};
+use crate::error::{Error, ErrorKind};
+use crate::model::{Author, Batch, Commit, CommitId, CommitInfo, Seq, SessionOf, Timestamp};
+use crate::sqlite::{DbResult, all, one};
+
+/// Reads a commit from columns `seq, time, id, author, message, overrides`.
+fn commit_info(row: &Row<'_>) -> rusqlite::Result<CommitInfo> {
+    let author: Option<String> = row.get(3)?;
+    Ok(CommitInfo {
+        seq: Seq(row.get(0)?),
+        time: Timestamp(row.get(1)?),
+        id: row.get::<_, Option<[u8; 16]>>(2)?.map(|id| CommitId(u128::from_be_bytes(id))),
+        // An author that cannot be read must not hide the commit: it shows as the default one.
+        author: author.and_then(|json| serde_json::from_str(&json).ok()).unwrap_or_default(),
+        message: row.get::<_, Option<String>>(4)?.unwrap_or_default(),
+        overrides_rules: row.get(5)?,
+    })
+}
+
+/// Sequence, time and stored answer of a commit.
+pub(super) type Answered = (u64, i64, Option<String>);
+
+/// Returns the commit as it was answered.
+pub(super) fn answered(conn: &Connection, (seq, time, answer): Answered) -> DbResult<Commit> {
+    let size_of =
+        |ino: u64, seq: u64| Ok(nodes::version(conn, ino.min(MAX), seq)?.map_or(0, |node| node.size));
+    let outcomes = answer.map_or(Ok(Vec::new()), |json| answer_column::from_json(&json, seq, size_of))?;
+    Ok(Commit { seq: Seq(seq), time: Timestamp(time), outcomes, replayed: false, durable: false })
+}
+
+/// Returns the commit of an owner and id.
+pub(crate) fn committed(conn: &Connection, owner: &str, id: CommitId) -> DbResult<Option<Commit>> {
+    let sql = "SELECT seq, time, answer FROM log WHERE owner = ?1 AND id = ?2";
+    let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
+    one(conn, sql, params![owner, id.0.to_be_bytes()], read)?.map(|row| answered(conn, row)).transpose()
+}
+
+/// Returns the time of commit `seq`; for 0, the empty tree, a time before all others.
+pub(crate) fn time_of(conn: &Connection, seq: u64) -> DbResult<Timestamp> {
+    if seq == 0 {
+        return Ok(Timestamp(i64::MIN));
+    }
+    let time = one(conn, "SELECT time FROM log WHERE seq = ?1", [seq.min(MAX)], |row| row.get(0))?;
+    let missing = || Error::new(ErrorKind::NotFound, format!("there is no commit {seq} yet"));
+    Ok(time.map(Timestamp).ok_or_else(missing)?)
+}
+
+/// Returns the time of a commit that must be in the log; 0 for the empty tree.
+pub(crate) fn moment(conn: &Connection, seq: u64) -> DbResult<i64> {
+    match one(conn, "SELECT time FROM log WHERE seq = ?1", [seq], |row| row.get(0))? {
+        Some(time) => Ok(time),
+        None if seq == 0 => Ok(0),
+        None => {
+            Err(Error::new(ErrorKind::Corrupt, "a commit is missing in the log; run `garth fsck`").into())
+        }
+    }
+}
+
+/// Returns a commit and the key of its owner.
+pub(crate) fn info(conn: &Connection, seq: u64) -> DbResult<Option<(CommitInfo, String)>> {
+    let sql = "SELECT seq, time, id, author, message, overrides, owner FROM log WHERE seq = ?1";
+    one(conn, sql, [seq], |row| Ok((commit_info(row)?, row.get(6)?)))
+}
+
+/// A commit with the first piece of its changes, as a walk through the log reads it.
+pub(crate) struct LoggedCommit<'a> {
+    pub(crate) info: CommitInfo,
+    pub(crate) changes: &'a str,
+    pub(crate) owner: &'a str,
+}
+
+const ALL_COMMITS: &str = "SELECT seq, time, id, author, message, overrides, changes, owner FROM log
+    WHERE seq > ?1 AND seq <= ?2 ORDER BY seq";
+
+/// By the index of sessions, whose expressions it repeats.
+fn commits_of_session() -> String {
+    format!(
+        "SELECT seq, time, id, author, message, overrides, changes, owner FROM log
+         WHERE {HAS_SESSION} AND {BY_SESSION} = json_array(?3, ?4, ?5) AND seq > ?1 AND seq <= ?2 ORDER BY seq"
+    )
+}
+
+/// Calls `take` for each commit after `since` up to `head`, or each of one session, until it returns false.
+pub(crate) fn each(
+    conn: &Connection,
+    (since, head): (u64, u64),
+    session: Option<&SessionOf>,
+    take: &mut dyn FnMut(LoggedCommit<'_>) -> DbResult<bool>,
+) -> DbResult<()> {
+    let mut statement = match session {
+        None => conn.prepare_cached(ALL_COMMITS)?,
+        Some(_) => conn.prepare_cached(&commits_of_session())?,
+    };
+    let mut rows = match session {
+        None => statement.query(params![since, head])?,
+        Some(SessionOf { user, agent, session }) => {
+            statement.query(params![since, head, user, agent, session])?
+        }
+    };
+    while let Some(row) = rows.next()? {
+        let text = |at| -> rusqlite::Result<&str> { Ok(row.get_ref(at)?.as_str()?) };
+        let commit = LoggedCommit { info: commit_info(row)?, changes: text(6)?, owner: text(7)? };
+        if !take(commit)? {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Returns the last piece of the later changes of a commit that begins at or before a change, with the number
+/// of its first change.
+pub(crate) fn piece_before(conn: &Connection, seq: u64, change: u64) -> DbResult<Option<(u64, String)>> {
+    let sql = "SELECT first, changes FROM log_more WHERE seq = ?1 AND first <= ?2
+         ORDER BY first DESC LIMIT 1";
+    one(conn, sql, params![seq, change.min(MAX)], |row| Ok((row.get(0)?, row.get(1)?)))
+}
+
+/// Returns the piece of the later changes of a commit that begins with a change.
+pub(crate) fn piece_at(conn: &Connection, seq: u64, change: u64) -> DbResult<Option<String>> {
+    let sql = "SELECT changes FROM log_more WHERE seq = ?1 AND first = ?2";
+    one(conn, sql, params![seq, change.min(MAX)], |row| row.get(0))
+}
+
+/// Returns the last of the next `limit` commits after one.
+pub(crate) fn last_of_next(conn: &Connection, after: u64, limit: usize) -> DbResult<Option<u64>> {
+    let sql = "SELECT max(seq) FROM (SELECT seq FROM log WHERE seq > ?1 ORDER BY seq LIMIT ?2)";
+    Ok(conn.prepare_cached(sql)?.query_row(params![after, limit], |row| row.get(0))?)
+}
+
+/// Returns the changes of the commits after `after` up to `last`, piece by piece, in the form of
+/// [`changes_column`].
+pub(crate) fn changes_between(conn: &Connection, after: u64, last: u64) -> DbResult<Vec<String>> {
+    let sql = "SELECT changes FROM log WHERE seq > ?1 AND seq <= ?2
+         UNION ALL SELECT changes FROM log_more WHERE seq > ?1 AND seq <= ?2";
+    all(conn, sql, params![after, last], |row| row.get(0))
+}
+
+/// Writes a commit and its changes.
+pub(crate) fn append(
+    conn: &Connection,
+    changes: &[LogChange],
+    head: &HeadRow,
+    batch: &Batch,
+    commit: &Commit,
+) -> DbResult<()> {
+    let author = match batch.author == Author::default() {
+        true => None,
+        false => Some(serde_json::to_string(&batch.author).map_err(|e| {
+            Error::new(ErrorKind::InvalidArgument, "the author cannot be recorded").with_source(e)
+        })?),
+    };
+    let message = (!batch.message.is_empty()).then_some(&batch.message);
+    let mut pieces = changes_column::to_json(changes)?.into_iter();
+    let first = pieces.next().map(|(_, json)| json);
+    // only who named the commit can ask for its answer again
+    let named = batch.id.is_some() || batch.idempotency.is_some();
+    let answer = named.then(|| answer_column::to_json(&commit.outcomes)).transpose()?;
+    conn.prepare_cached(
+        "INSERT INTO log (seq, time, id, author, message, changes, answer, owner, overrides)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+    )?
+    .execute(params![
+        head.seq,
+        head.time,
+        batch.id.map(|id| id.0.to_be_bytes()),
+        author,
+        message,
+        first,
+        answer,
+        batch.owner_key(),
+        batch.overrides_rules
+    ])?;
+    for (number, json) in pieces {
+        conn.prepare_cached("INSERT INTO log_more (seq, first, changes) VALUES (?1, ?2, ?3)")?
+            .execute(params![head.seq, number, json])?;
+    }
+    Ok(())
+}

@@ -1,0 +1,44 @@
+//! Table `judged`: how far a file was found to be as a rule demands, so that an append is judged alone.
+
+use rusqlite::{Connection, params};
+
+use crate::engine::planner::JudgedRow;
+use crate::rule::{Digest, Place};
+use crate::sqlite::{DbResult, one};
+
+/// Returns how far a file was found to be as a demand asks.
+pub(crate) fn get(conn: &Connection, ino: u64, demand: &Digest) -> DbResult<Option<JudgedRow>> {
+    let sql = "SELECT etag, until, lines FROM judged WHERE ino = ?1 AND demand = ?2";
+    one(conn, sql, params![ino, demand], |row| {
+        let until = Place { offset: row.get(1)?, line: row.get(2)? };
+        Ok(JudgedRow { etag: row.get(0)?, until })
+    })
+}
+
+/// Writes how far a file was found to be as a demand asks.
+pub(crate) fn put(conn: &Connection, (ino, demand): &(u64, Digest), row: &JudgedRow) -> DbResult<()> {
+    conn.prepare_cached(
+        "INSERT OR REPLACE INTO judged (ino, demand, etag, until, lines) VALUES (?1, ?2, ?3, ?4, ?5)",
+    )?
+    .execute(params![ino, demand, row.etag, row.until.offset, row.until.line])?;
+    Ok(())
+}
+
+/// Removes what was found of a file that has lost its last name.
+pub(crate) fn remove(conn: &Connection, ino: u64) -> DbResult<()> {
+    conn.prepare_cached("DELETE FROM judged WHERE ino = ?1")?.execute([ino])?;
+    Ok(())
+}
+
+/// Returns the next demand after one that something was found by.
+pub(crate) fn next_demand(conn: &Connection, after: &[u8]) -> DbResult<Option<Vec<u8>>> {
+    let sql = "SELECT min(demand) FROM judged WHERE demand > ?1";
+    Ok(one(conn, sql, [after], |row| row.get(0))?.flatten())
+}
+
+/// Removes at most `limit` rows of a demand. Returns their number.
+pub(crate) fn remove_of_demand(conn: &Connection, demand: &[u8], limit: usize) -> DbResult<usize> {
+    let sql = "DELETE FROM judged WHERE demand = ?1 AND ino IN
+         (SELECT ino FROM judged WHERE demand = ?1 LIMIT ?2)";
+    Ok(conn.prepare_cached(sql)?.execute(params![demand, limit])?)
+}

@@ -1,0 +1,144 @@
+//! Tables `name` and `name_past` in the order of a listing or walk, some names at a time, with their nodes
+//! where these are asked for.
+
+use std::collections::BTreeSet;
+
+use rusqlite::{Connection, Row, params};
+
+use crate::engine::planner::NodeRow;
+use crate::engine::sqlite::tables::node_columns::{KindColumn, newest_columns, newest_row};
+use crate::model::Kind;
+use crate::sqlite::{DbResult, all};
+
+/// A name of a page, and its node if that was read.
+pub(crate) struct PageRow {
+    pub(crate) dir: String,
+    pub(crate) name: String,
+    pub(crate) ino: u64,
+    pub(crate) kind: Kind,
+    pub(crate) node: Option<NodeRow>,
+}
+
+fn page_row(row: &Row<'_>, node: bool) -> rusqlite::Result<PageRow> {
+    Ok(PageRow {
+        dir: row.get(0)?,
+        name: row.get(1)?,
+        ino: row.get(2)?,
+        kind: row.get::<_, KindColumn>(3)?.0,
+        node: node.then(|| newest_row(row, 4)).transpose()?,
+    })
+}
+
+/// Names to read: those behind `(from, after)`, of the directory `from` alone or of all up to `to`.
+pub(crate) struct NameRange<'a> {
+    pub(crate) from: &'a str,
+    pub(crate) after: &'a str,
+    pub(crate) to: Option<&'a str>,
+    /// Names that are left out, as paths. What is below them is in no span.
+    pub(crate) left_out: &'a BTreeSet<String>,
+}
+
+impl NameRange<'_> {
+    /// Returns false for a name that is left out.
+    pub(crate) fn has(&self, row: &PageRow) -> bool {
+        self.left_out.is_empty() || !self.left_out.contains(&format!("{}/{}", row.dir, row.name))
+    }
+}
+
+/// Takes a row; returns false if it wants no more.
+pub(crate) type Each<'a> = dyn FnMut(PageRow) -> DbResult<bool> + 'a;
+
+/// The statements of this file. `?1, ?2`: directory and name to begin behind. Now: `?3` time, `?4`
+/// limit, `?5` end. In the past: `?3` sequence, `?4` limit, `?5` end, `?6` fork.
+macro_rules! list_sql {
+    (names, $where:literal) => {
+        concat!(
+            "SELECT name.dir, name.name, name.ino, name.kind FROM name LEFT JOIN expiry ON expiry.ino = name.ino WHERE ",
+            $where,
+            " AND (expiry.at IS NULL OR expiry.at > ?3) ORDER BY name.dir, name.name LIMIT ?4"
+        )
+    };
+    (nodes, $where:literal) => {
+        concat!(
+            "SELECT name.dir, name.name, name.ino, name.kind, ",
+            newest_columns!(),
+            " FROM name CROSS JOIN node ON node.ino = name.ino
+              AND node.seq = (SELECT max(seq) FROM node AS last WHERE last.ino = name.ino)
+              WHERE ",
+            $where,
+            " AND (node.expires_at IS NULL OR node.expires_at > ?3) ORDER BY name.dir, name.name LIMIT ?4"
+        )
+    };
+    (as_of, $where:literal) => {
+        concat!(
+            "SELECT dir, name, ino, kind FROM name WHERE ",
+            $where,
+            " AND since <= ?3 ORDER BY dir, name LIMIT ?4"
+        )
+    };
+    (past, $where:literal) => {
+        concat!(
+            "SELECT dir, name, ino, kind FROM name_past INDEXED BY name_past_fork WHERE fork = ?6 AND ",
+            $where,
+            " AND since <= ?3 AND till > ?3 ORDER BY dir, name LIMIT ?4"
+        )
+    };
+}
+
+const LIST_NAMES: &str = list_sql!(names, "name.dir = ?1 AND name.name > ?2");
+const LIST_NODES: &str = list_sql!(nodes, "name.dir = ?1 AND name.name > ?2");
+const WALK_NAMES: &str = list_sql!(names, "(name.dir, name.name) > (?1, ?2) AND name.dir < ?5");
+const WALK_NODES: &str = list_sql!(nodes, "(name.dir, name.name) > (?1, ?2) AND name.dir < ?5");
+const LIST_AS_OF: &str = list_sql!(as_of, "dir = ?1 AND name > ?2");
+const WALK_AS_OF: &str = list_sql!(as_of, "(dir, name) > (?1, ?2) AND dir < ?5");
+const LIST_PAST: &str = list_sql!(past, "dir = ?1 AND name > ?2");
+const WALK_PAST: &str = list_sql!(past, "(dir, name) > (?1, ?2) AND dir < ?5");
+
+/// Calls `each` for at most `most` names of a range that have not expired at `time`, until it returns false.
+pub(crate) fn each_now(
+    conn: &Connection,
+    range: &NameRange<'_>,
+    nodes: bool,
+    (time, most): (i64, usize),
+    each: &mut Each<'_>,
+) -> DbResult<()> {
+    let sql = match (range.to, nodes) {
+        (None, false) => LIST_NAMES,
+        (None, true) => LIST_NODES,
+        (Some(_), false) => WALK_NAMES,
+        (Some(_), true) => WALK_NODES,
+    };
+    let NameRange { from, after, to, .. } = *range;
+    let mut statement = conn.prepare_cached(sql)?;
+    let mut rows = match to {
+        None => statement.query(params![from, after, time, most])?,
+        Some(to) => statement.query(params![from, after, time, most, to])?,
+    };
+    while let Some(row) = rows.next()? {
+        if !each(page_row(row, nodes)?)? {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Returns at most `limit` names of a range after commit `seq`: with a fork those kept there, else those that
+/// are live still.
+pub(crate) fn at(
+    conn: &Connection,
+    (from, after, to): (&str, &str, Option<&str>),
+    seq: u64,
+    fork: Option<u64>,
+    limit: usize,
+) -> DbResult<Vec<PageRow>> {
+    let (live, past) = match to {
+        None => (LIST_AS_OF, LIST_PAST),
+        Some(_) => (WALK_AS_OF, WALK_PAST),
+    };
+    let read = |row: &Row<'_>| page_row(row, false);
+    match (fork, to) {
+        (Some(_), to) => all(conn, past, params![from, after, seq, limit, to, fork], read),
+        (None, None) => all(conn, live, params![from, after, seq, limit], read),
+        (None, Some(to)) => all(conn, live, params![from, after, seq, limit, to], read),
+    }
+}

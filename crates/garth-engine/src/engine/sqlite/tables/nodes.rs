@@ -1,0 +1,194 @@
+//! Tables `node` and `attribute`: the versions of nodes, and the attributes that commits gave them. A version
+//! of a directory that differs by its times alone is in `dir_time` ([`dir_times`]).
+
+use rusqlite::{Connection, params};
+
+use crate::engine::planner::NodeRow;
+use crate::engine::sqlite::tables::node_columns::{
+    KindColumn, NEWEST_COLUMNS, newest_columns, newest_row, node_columns, node_row,
+};
+use crate::engine::sqlite::tables::past_names::forks;
+use crate::engine::sqlite::tables::{MAX, dir_times};
+use crate::error::{Error, ErrorKind};
+use crate::model::{Attributes, Kind};
+use crate::sqlite::{DbResult, one};
+
+/// Returns a node after commit `seq`; the newest version with [`MAX`].
+pub(crate) fn version(conn: &Connection, ino: u64, seq: u64) -> DbResult<Option<NodeRow>> {
+    macro_rules! sql {
+        ($columns:expr) => {
+            concat!("SELECT ", $columns, " FROM node WHERE ino = ?1 AND seq <= ?2 ORDER BY seq DESC LIMIT 1")
+        };
+    }
+    if seq == MAX {
+        return one(conn, sql!(newest_columns!()), params![ino, seq], |row| newest_row(row, 0));
+    }
+    let node = one(conn, sql!(node_columns!()), params![ino, seq], |row| node_row(row, 0))?;
+    match node {
+        Some(node) if node.kind == Kind::Directory => {
+            dir_times::with_times(conn, node, seq, forks(conn, seq)?).map(Some)
+        }
+        node => Ok(node),
+    }
+}
+
+/// Returns the commit that made the version after one, if there is one.
+pub(crate) fn next_version(conn: &Connection, node: &NodeRow) -> DbResult<Option<u64>> {
+    if node.kind == Kind::Directory
+        && let Some(till) = dir_times::end_of(conn, node, forks(conn, node.seq.max(1))?)?
+    {
+        return Ok(Some(till));
+    }
+    let sql = "SELECT seq FROM node WHERE ino = ?1 AND seq > ?2 ORDER BY seq LIMIT 1";
+    one(conn, sql, [node.ino, node.seq], |row| row.get(0))
+}
+
+/// Returns the node of a live name, in one statement.
+pub(crate) fn by_name(conn: &Connection, dir: &str, name: &str) -> DbResult<Option<NodeRow>> {
+    const SQL: &str = concat!(
+        "SELECT ",
+        newest_columns!(),
+        " FROM name CROSS JOIN node ON node.ino = name.ino WHERE name.dir = ?1 AND name.name = ?2
+         ORDER BY node.seq DESC LIMIT 1"
+    );
+    one(conn, SQL, [dir, name], |row| newest_row(row, 0))
+}
+
+/// Returns the node of a live name and its attributes. One statement sees one state, so it needs no
+/// transaction around it.
+pub(crate) fn entry_by_name(
+    conn: &Connection,
+    dir: &str,
+    name: &str,
+) -> DbResult<Option<(NodeRow, Attributes)>> {
+    const SQL: &str = concat!(
+        "SELECT ",
+        newest_columns!(),
+        ", attribute.json FROM name CROSS JOIN node ON node.ino = name.ino
+         LEFT JOIN attribute ON attribute.ino = node.ino AND attribute.seq = node.attrs_seq
+         WHERE name.dir = ?1 AND name.name = ?2 ORDER BY node.seq DESC LIMIT 1"
+    );
+    let found = one(conn, SQL, [dir, name], |row| {
+        let node = newest_row(row, 0)?;
+        let json = row.get_ref(NEWEST_COLUMNS)?.as_str_or_null().map_err(rusqlite::Error::from)?;
+        let attributes = parse_attributes(node.attrs_seq, json);
+        Ok((node, attributes))
+    })?;
+    found.map(|(node, attributes)| Ok((node, attributes?))).transpose()
+}
+
+/// Returns the attributes that a node got in commit `seq`.
+pub(crate) fn attributes(conn: &Connection, ino: u64, seq: u64) -> DbResult<Attributes> {
+    let sql = "SELECT json FROM attribute WHERE ino = ?1 AND seq = ?2";
+    let json: Option<String> = one(conn, sql, params![ino, seq], |row| row.get(0))?;
+    parse_attributes(seq, json.as_deref())
+}
+
+/// Parses the attributes that a node got in commit `seq`, if it has any.
+fn parse_attributes(seq: u64, json: Option<&str>) -> DbResult<Attributes> {
+    if seq == 0 {
+        return Ok(Attributes::default());
+    }
+    let json = json.ok_or_else(|| Error::new(ErrorKind::Corrupt, "the attributes of a node are missing"))?;
+    let damaged = |e| Error::new(ErrorKind::Corrupt, "the attributes of a node are damaged").with_source(e);
+    Ok(serde_json::from_str(json).map_err(damaged)?)
+}
+
+/// Writes a version of a node.
+pub(crate) fn put(conn: &Connection, node: &NodeRow) -> DbResult<()> {
+    if node.kind == Kind::Directory && put_times(conn, node)? {
+        return Ok(());
+    }
+    conn.prepare_cached(
+        "INSERT INTO node (ino, seq, kind, mode, uid, gid, rdev, nlink, size, mtime, ctime, birthtime, atime, target,
+             attrs_seq, expires_at, content_seq)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)",
+    )?
+    .execute(params![
+        node.ino,
+        node.seq,
+        KindColumn(node.kind),
+        node.mode,
+        node.uid,
+        node.gid,
+        node.rdev.cast_signed(),
+        node.nlink,
+        node.size,
+        node.mtime,
+        node.ctime.wrapping_sub(node.mtime),
+        node.birthtime,
+        node.atime.wrapping_sub(node.birthtime),
+        node.target,
+        node.attrs_seq,
+        node.expires_at,
+        node.content_seq,
+    ])?;
+    Ok(())
+}
+
+/// Writes a version of a directory that differs from the one before in the times of its commit alone, or ends
+/// such a one. Returns true if that was all.
+fn put_times(conn: &Connection, node: &NodeRow) -> DbResult<bool> {
+    let Some(before) = version(conn, node.ino, MAX)? else { return Ok(false) };
+    let mut touched = before.clone();
+    touched.touch((node.seq, node.mtime));
+    let only_times = touched == *node;
+    let was_only_times = dir_times::newest(conn, node.ino)?.is_some();
+    // before the first commit there is one version, which needs no look-up
+    if (only_times || was_only_times) && node.seq > 1 {
+        dir_times::put_ended(conn, node.ino, (before.seq, node.seq), before.mtime)?;
+    }
+    if only_times {
+        dir_times::put(conn, node.ino, node.seq, node.mtime)?;
+    } else if was_only_times {
+        dir_times::remove(conn, node.ino)?;
+    }
+    Ok(only_times)
+}
+
+/// Writes the attributes that a node gets in commit `seq`.
+pub(crate) fn put_attributes(conn: &Connection, ino: u64, seq: u64, set: &Attributes) -> DbResult<()> {
+    let json = serde_json::to_string(set)
+        .map_err(|e| Error::new(ErrorKind::InvalidArgument, "attributes cannot be kept").with_source(e))?;
+    conn.prepare_cached("INSERT INTO attribute (ino, seq, json) VALUES (?1, ?2, ?3)")?
+        .execute(params![ino, seq, json])?;
+    Ok(())
+}
+
+/// Returns the next inode after one.
+pub(crate) fn next_ino(conn: &Connection, after: u64) -> DbResult<Option<u64>> {
+    let sql = "SELECT min(ino) FROM node WHERE ino > ?1";
+    Ok(conn.prepare_cached(sql)?.query_row([after], |row| row.get(0))?)
+}
+
+/// Returns the largest size that a node had in the versions from commit `from` up to but excluding `to`.
+pub(crate) fn largest_size(conn: &Connection, ino: u64, from: u64, to: u64) -> DbResult<Option<u64>> {
+    let sql = "SELECT max(size) FROM node WHERE ino = ?1 AND seq >= ?2 AND seq < ?3";
+    Ok(one(conn, sql, params![ino, from, to], |row| row.get(0))?.flatten())
+}
+
+/// Returns the version in which a node lost its last name; `None` if it has one.
+pub(crate) fn last_unlink(conn: &Connection, ino: u64) -> DbResult<Option<u64>> {
+    let sql = "SELECT min(seq) FROM node WHERE ino = ?1 AND seq >
+         coalesce((SELECT seq FROM node WHERE ino = ?1 AND nlink > 0 ORDER BY seq DESC LIMIT 1), -1)";
+    Ok(one(conn, sql, [ino], |row| row.get(0))?.flatten())
+}
+
+/// Removes at most `limit` versions of a node after commit `seq`, the newest first. Returns their number.
+pub(crate) fn remove_after(conn: &Connection, ino: u64, seq: u64, limit: usize) -> DbResult<usize> {
+    let sql = "DELETE FROM node WHERE ino = ?1 AND seq IN
+         (SELECT seq FROM node WHERE ino = ?1 AND seq > ?2 ORDER BY seq DESC LIMIT ?3)";
+    Ok(conn.prepare_cached(sql)?.execute(params![ino, seq, limit])?)
+}
+
+/// Removes at most `limit` sets of attributes that a node got after commit `seq`. Returns their number.
+pub(crate) fn remove_attributes_after(
+    conn: &Connection,
+    ino: u64,
+    seq: u64,
+    limit: usize,
+) -> DbResult<usize> {
+    let sql = "DELETE FROM attribute WHERE ino = ?1 AND seq IN
+         (SELECT seq FROM attribute WHERE ino = ?1 AND seq > ?2 ORDER BY seq DESC LIMIT ?3)";
+    Ok(conn.prepare_cached(sql)?.execute(params![ino, seq, limit])?)
+}

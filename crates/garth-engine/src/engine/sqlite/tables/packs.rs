@@ -1,0 +1,95 @@
+//! Tables `pack` and `hole`: the pack files, those that `gc` removes after the grace (`doomed_at`), and the
+//! ranges of the others that it gives back to the disk.
+
+use rusqlite::{Connection, Row, params};
+
+use crate::model::Timestamp;
+use crate::sqlite::{DbResult, all, one};
+
+/// A pack file: number, name, size.
+pub(crate) type PackRow = (i64, String, u64);
+
+fn pack_row(row: &Row<'_>) -> rusqlite::Result<PackRow> {
+    Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+}
+
+/// Writes a pack file. Returns its number.
+pub(crate) fn insert(conn: &Connection, file: &str, size: u64) -> DbResult<i64> {
+    conn.prepare_cached("INSERT INTO pack (file, size) VALUES (?1, ?2)")?.execute(params![file, size])?;
+    Ok(conn.last_insert_rowid())
+}
+
+/// Dooms a file that has no row, which nobody has ever read.
+pub(crate) fn insert_doomed(conn: &Connection, file: &str) -> DbResult<()> {
+    let sql = "INSERT INTO pack (file, size, doomed_at) VALUES (?1, 0, 0) ON CONFLICT DO NOTHING";
+    conn.prepare_cached(sql)?.execute([file])?;
+    Ok(())
+}
+
+/// Returns true if a file has a row.
+pub(crate) fn has_file(conn: &Connection, file: &str) -> DbResult<bool> {
+    Ok(one(conn, "SELECT 1 FROM pack WHERE file = ?1", [file], |_| Ok(()))?.is_some())
+}
+
+/// Returns all pack files.
+pub(crate) fn all_files(conn: &Connection) -> DbResult<Vec<PackRow>> {
+    all(conn, "SELECT id, file, size FROM pack", [], pack_row)
+}
+
+/// Returns at most `limit` pack files that were doomed at or before a time.
+pub(crate) fn doomed(conn: &Connection, before: i64, limit: usize) -> DbResult<Vec<PackRow>> {
+    let sql = "SELECT id, file, size FROM pack WHERE doomed_at <= ?1 ORDER BY doomed_at LIMIT ?2";
+    all(conn, sql, params![before, limit], pack_row)
+}
+
+/// Dooms a pack file in which no chunk is left.
+pub(crate) fn doom_if_empty(conn: &Connection, pack: i64, now: Timestamp) -> DbResult<()> {
+    let sql =
+        "UPDATE pack SET doomed_at = ?2 WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM chunk WHERE pack = ?1)";
+    conn.prepare_cached(sql)?.execute(params![pack, now.0])?;
+    Ok(())
+}
+
+/// Removes the row of a pack file.
+pub(crate) fn remove(conn: &Connection, id: i64) -> DbResult<()> {
+    conn.prepare_cached("DELETE FROM pack WHERE id = ?1")?.execute([id])?;
+    Ok(())
+}
+
+/// Removes the rows of all pack files without a chunk.
+pub(crate) fn remove_empty(conn: &Connection) -> DbResult<()> {
+    let sql = "DELETE FROM pack WHERE id NOT IN (SELECT pack FROM chunk WHERE pack IS NOT NULL)";
+    conn.execute(sql, [])?;
+    Ok(())
+}
+
+/// Records that nothing refers to a range of a pack file.
+pub(crate) fn add_hole(conn: &Connection, pack: i64, pos: u64, len: u64, now: Timestamp) -> DbResult<()> {
+    conn.prepare_cached("INSERT OR REPLACE INTO hole (pack, pos, len, freed_at) VALUES (?1, ?2, ?3, ?4)")?
+        .execute(params![pack, pos, len, now.0])?;
+    Ok(())
+}
+
+/// A range of a pack file that nothing refers to: pack, offset, length, and the name of the file if it is
+/// there.
+pub(crate) type HoleRow = (i64, u64, u64, Option<String>);
+
+/// Returns at most `limit` holes that were freed at or before a time.
+pub(crate) fn holes(conn: &Connection, before: i64, limit: usize) -> DbResult<Vec<HoleRow>> {
+    let sql = "SELECT hole.pack, pos, len, file FROM hole LEFT JOIN pack ON pack.id = hole.pack
+         WHERE freed_at <= ?1 ORDER BY freed_at, hole.pack, pos LIMIT ?2";
+    all(conn, sql, params![before, limit], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))
+}
+
+/// Removes a hole that was given back.
+pub(crate) fn remove_hole(conn: &Connection, pack: i64, pos: u64) -> DbResult<()> {
+    conn.prepare_cached("DELETE FROM hole WHERE pack = ?1 AND pos = ?2")?.execute(params![pack, pos])?;
+    Ok(())
+}
+
+/// Returns true if a pack file was doomed or a hole freed at or before a time.
+pub(crate) fn any_due(conn: &Connection, before: i64) -> DbResult<bool> {
+    let sql = "SELECT EXISTS (SELECT 1 FROM pack WHERE doomed_at <= ?1)
+            OR EXISTS (SELECT 1 FROM hole WHERE freed_at <= ?1)";
+    Ok(conn.query_row(sql, [before], |row| row.get(0))?)
+}

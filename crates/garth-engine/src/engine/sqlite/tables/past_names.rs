@@ -1,0 +1,157 @@
+//! Table `name_past`: the names that have ended, each kept at the fork of its span of commits
+//! ([`interval`]); and the names of the past, which are those and older live ones.
+
+use rusqlite::{Connection, params};
+
+use crate::engine::planner::NameRow;
+use crate::engine::sqlite::schema::interval;
+use crate::engine::sqlite::tables::live_names::{below, below_row, name_row, pair};
+use crate::engine::sqlite::tables::node_columns::KindColumn;
+use crate::engine::sqlite::tables::{MAX, head};
+use crate::sqlite::{DbResult, all, one};
+
+/// Returns what a name stood for after commit `seq`. Of the spans that have ended only the one that ended
+/// next is read: a name had one node at a time.
+pub(crate) fn get_at(conn: &Connection, dir: &str, name: &str, seq: u64) -> DbResult<Option<NameRow>> {
+    one(
+        conn,
+        "SELECT ino, since, kind FROM name WHERE dir = ?1 AND name = ?2 AND since <= ?3
+         UNION ALL
+         SELECT ino, since, kind FROM
+             (SELECT ino, since, kind FROM name_past WHERE dir = ?1 AND name = ?2 AND till > ?3 ORDER BY till LIMIT 1)
+             WHERE since <= ?3
+         LIMIT 1",
+        params![dir, name, seq],
+        |row| name_row(row, 0),
+    )
+}
+
+/// Returns at most `limit` names below a directory after commit `seq`, in order.
+pub(crate) fn below_at(
+    conn: &Connection,
+    dir: &str,
+    seq: u64,
+    limit: usize,
+) -> DbResult<Vec<(String, String, NameRow)>> {
+    let (from, to) = below(dir);
+    let mut rows = all(
+        conn,
+        "SELECT dir, name, ino, since, kind FROM name
+         WHERE (dir = ?1 OR (dir >= ?2 AND dir < ?3)) AND since <= ?4 LIMIT ?5",
+        params![dir, from, to, seq, limit],
+        below_row,
+    )?;
+    for fork in forks(conn, seq)? {
+        rows.extend(all(
+            conn,
+            "SELECT dir, name, ino, since, kind FROM name_past INDEXED BY name_past_fork
+             WHERE fork = ?5 AND (dir = ?1 OR (dir >= ?2 AND dir < ?3)) AND since <= ?4 AND till > ?4
+             LIMIT ?6",
+            params![dir, from, to, seq, fork, limit - rows.len()],
+            below_row,
+        )?);
+    }
+    rows.sort_unstable_by(|(dir, name, _), (other, beside, _)| (dir, name).cmp(&(other, beside)));
+    Ok(rows)
+}
+
+/// Returns the forks of the past names that commit `seq` had.
+pub(crate) fn forks(conn: &Connection, seq: u64) -> DbResult<impl Iterator<Item = u64> + use<>> {
+    Ok(interval::forks_at(seq, head::get(conn)?.seq))
+}
+
+/// Records that a name ends with a commit.
+pub(crate) fn end(conn: &Connection, (dir, name): (&str, &str), row: &NameRow, seq: u64) -> DbResult<()> {
+    let NameRow { ino, since, kind } = *row;
+    if since >= seq {
+        return Ok(());
+    }
+    conn.prepare_cached(
+        "INSERT INTO name_past (dir, name, till, ino, since, kind, fork, born, born_fork)
+         SELECT ?1, ?2, ?3, ?4, ?5, ?6, fork(?5, ?3), born, fork(born, ?3)
+         FROM (SELECT coalesce(
+             (SELECT max(till) FROM (SELECT dir, name, till FROM name_past WHERE ino = ?4 ORDER BY till DESC LIMIT 8)
+              WHERE dir = ?1 AND name = ?2),
+             (SELECT min(seq) FROM node WHERE ino = ?4),
+             ?5
+         ) AS born)",
+    )?
+    .execute(params![dir, name, seq, ino, since, KindColumn(kind)])?;
+    Ok(())
+}
+
+/// A span of commits during which a path named a node, which something ended.
+pub(crate) struct NameSpan {
+    pub(crate) ino: u64,
+    pub(crate) since: u64,
+    pub(crate) till: u64,
+}
+
+/// Returns true if a path named anything at or before commit `seq`.
+pub(crate) fn was_used(conn: &Connection, dir: &str, name: &str, seq: u64) -> DbResult<bool> {
+    let sql = "SELECT 1 FROM name WHERE dir = ?1 AND name = ?2 AND since <= ?3
+         UNION ALL
+         SELECT 1 FROM (SELECT since FROM name_past WHERE dir = ?1 AND name = ?2 ORDER BY till LIMIT 1)
+         WHERE since <= ?3
+         LIMIT 1";
+    Ok(one(conn, sql, params![dir, name, seq], |_| Ok(()))?.is_some())
+}
+
+/// Returns the newest span of a path that ended before commit `till`.
+pub(crate) fn ended_before(
+    conn: &Connection,
+    dir: &str,
+    name: &str,
+    till: u64,
+) -> DbResult<Option<NameSpan>> {
+    let sql = "SELECT ino, since, till FROM name_past WHERE dir = ?1 AND name = ?2 AND till < ?3
+         ORDER BY till DESC LIMIT 1";
+    one(conn, sql, params![dir, name, till.min(MAX)], |row| {
+        Ok(NameSpan { ino: row.get(0)?, since: row.get(1)?, till: row.get(2)? })
+    })
+}
+
+/// Returns the nodes that existed at commit `seq` and came to a path later, up to commit `until`.
+pub(crate) fn came_later(
+    conn: &Connection,
+    (dir, name): (&str, &str),
+    seq: u64,
+    until: u64,
+) -> DbResult<Vec<u64>> {
+    let live = "SELECT ino FROM name WHERE dir = ?1 AND name = ?2 AND since > ?3 AND since <= ?4
+         AND EXISTS (SELECT 1 FROM node WHERE node.ino = name.ino AND seq <= ?3)";
+    let mut found = all(conn, live, params![dir, name, seq, until], |row| row.get(0))?;
+    let past = "SELECT ino FROM name_past INDEXED BY name_past_moved
+         WHERE dir = ?1 AND name = ?2 AND born_fork = ?5 AND born < since
+             AND since > ?3 AND since <= ?4 AND born <= ?3 AND till > ?3";
+    for fork in forks(conn, seq)? {
+        found.extend(all(conn, past, params![dir, name, seq, until, fork], |row| row.get::<_, u64>(0))?);
+    }
+    Ok(found)
+}
+
+/// Returns the last commit at or before `seq` that ended a name of a node.
+pub(crate) fn last_end(conn: &Connection, ino: u64, seq: u64) -> DbResult<Option<u64>> {
+    let sql = "SELECT max(till) FROM name_past WHERE ino = ?1 AND till <= ?2";
+    Ok(one(conn, sql, params![ino, seq], |row| row.get(0))?.flatten())
+}
+
+/// Returns the last commit at or before `seq` that ended a name of a node, of the names for which `counts`
+/// returns true.
+pub(crate) fn last_end_of(
+    conn: &Connection,
+    ino: u64,
+    seq: u64,
+    counts: impl Fn(&str, &str) -> bool,
+) -> DbResult<Option<u64>> {
+    let sql = "SELECT dir, name, till FROM name_past WHERE ino = ?1 AND till <= ?2 ORDER BY till DESC";
+    let mut statement = conn.prepare_cached(sql)?;
+    let mut rows = statement.query(params![ino, seq])?;
+    while let Some(row) = rows.next()? {
+        let (dir, name) = pair(row)?;
+        if counts(&dir, &name) {
+            return Ok(Some(row.get(2)?));
+        }
+    }
+    Ok(None)
+}

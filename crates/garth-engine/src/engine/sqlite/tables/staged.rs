@@ -1,0 +1,117 @@
+//! Table `staged`: uploads under way and finished ones that wait for their commit.
+
+use rusqlite::{Connection, Row, params};
+
+use crate::engine::planner::{Staged, StagedRow};
+use crate::engine::sqlite::tables::{chunk_refs, packs};
+use crate::error::{Error, ErrorKind};
+use crate::model::Timestamp;
+use crate::sqlite::{DbResult, all, one};
+
+/// Id of an upload, as it is stored.
+type Id = [u8; 16];
+
+/// Records an upload before it creates its pack file: without the row `gc` would take the file for an orphan.
+pub(crate) fn begin(conn: &Connection, id: u128, owner: &str, lease: Timestamp) -> DbResult<()> {
+    let sql = "INSERT INTO staged (id, pieces, lease, owner) VALUES (?1, NULL, ?2, ?3)";
+    conn.prepare_cached(sql)?.execute(params![id.to_be_bytes(), lease.0, owner])?;
+    Ok(())
+}
+
+/// Extends the lease. Returns false if `gc` has collected the upload.
+pub(crate) fn renew(conn: &Connection, id: u128, lease: Timestamp) -> DbResult<bool> {
+    let sql = "UPDATE staged SET lease = ?2 WHERE id = ?1";
+    Ok(conn.prepare_cached(sql)?.execute(params![id.to_be_bytes(), lease.0])? > 0)
+}
+
+/// Records the content of a finished upload. Returns false if it has a pack file and `gc` has collected it.
+pub(crate) fn finish(
+    conn: &Connection,
+    id: u128,
+    owner: &str,
+    pieces: &Staged,
+    lease: Timestamp,
+    has_pack: bool,
+) -> DbResult<bool> {
+    let json = to_json(pieces)?;
+    let sql = match has_pack {
+        true => "UPDATE staged SET pieces = ?2, lease = ?3 WHERE id = ?1 AND owner = ?4",
+        false => "INSERT INTO staged (id, pieces, lease, owner) VALUES (?1, ?2, ?3, ?4)",
+    };
+    Ok(conn.prepare_cached(sql)?.execute(params![id.to_be_bytes(), json, lease.0, owner])? > 0)
+}
+
+/// Returns a finished upload; `None` if it is unknown or collected.
+pub(crate) fn content(conn: &Connection, id: u128) -> DbResult<Option<StagedRow>> {
+    let sql = "SELECT owner, pieces FROM staged WHERE id = ?1 AND pieces IS NOT NULL";
+    let row = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
+    let found: Option<(String, String)> = one(conn, sql, [id.to_be_bytes()], row)?;
+    found.map(|(owner, json)| Ok(StagedRow { owner, pieces: parse(&json)? })).transpose()
+}
+
+/// Removes an upload that was committed or given up.
+pub(crate) fn forget(conn: &Connection, id: u128) -> DbResult<()> {
+    conn.prepare_cached("DELETE FROM staged WHERE id = ?1")?.execute([id.to_be_bytes()])?;
+    Ok(())
+}
+
+/// Removes an upload whose lease has ended: gives up its references, one by one until `enough` says so, and
+/// dooms the pack file of one that never finished. Whether it removed one; `None` once none is left.
+pub(crate) fn forget_ended(
+    conn: &Connection,
+    now: Timestamp,
+    mut enough: impl FnMut() -> bool,
+) -> DbResult<Option<bool>> {
+    let sql = "SELECT id, pieces FROM staged WHERE lease <= ?1 ORDER BY lease LIMIT 1";
+    let row: Option<(Id, Option<String>)> = one(conn, sql, [now.0], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let Some((id, pieces)) = row else { return Ok(None) };
+    match pieces {
+        None => {
+            // nobody has ever read it
+            packs::insert_doomed(conn, &pack_name(u128::from_be_bytes(id)))?;
+        }
+        Some(json) => {
+            let mut pieces = parse(&json)?;
+            while let Some((chunk, _)) = pieces.0.pop() {
+                chunk_refs::change(conn, chunk, -1)?;
+                if !pieces.0.is_empty() && enough() {
+                    // no commit uses it now: its length is no longer the one that was told
+                    let sql = "UPDATE staged SET pieces = ?2 WHERE id = ?1";
+                    conn.prepare_cached(sql)?.execute(params![id, to_json(&pieces)?])?;
+                    return Ok(Some(false));
+                }
+            }
+        }
+    }
+    conn.prepare_cached("DELETE FROM staged WHERE id = ?1")?.execute([id])?;
+    Ok(Some(true))
+}
+
+/// Returns the content of every finished upload.
+pub(crate) fn contents(conn: &Connection) -> DbResult<Vec<Staged>> {
+    let sql = "SELECT pieces FROM staged WHERE pieces IS NOT NULL";
+    let rows: Vec<String> = all(conn, sql, [], |row| row.get(0))?;
+    rows.iter().map(|json| parse(json)).collect()
+}
+
+/// Returns the name of the pack file of an upload.
+pub(crate) fn pack_name(id: u128) -> String {
+    format!("{id:032x}.pack")
+}
+
+/// Returns true if a file is the pack of an upload that is finished or under way.
+pub(crate) fn owns_pack(conn: &Connection, file: &str) -> DbResult<bool> {
+    let id = file.strip_suffix(".pack").and_then(|id| u128::from_str_radix(id, 16).ok());
+    let Some(id) = id.filter(|id| pack_name(*id) == file) else { return Ok(false) };
+    Ok(one(conn, "SELECT 1 FROM staged WHERE id = ?1", [id.to_be_bytes()], |_| Ok(()))?.is_some())
+}
+
+fn to_json(pieces: &Staged) -> DbResult<String> {
+    Ok(serde_json::to_string(pieces)
+        .map_err(|e| Error::new(ErrorKind::Io, "the upload cannot be recorded").with_source(e))?)
+}
+
+fn parse(json: &str) -> DbResult<Staged> {
+    let damaged = |e| Error::new(ErrorKind::Corrupt, "a staged body's record is damaged").with_source(e);
+    Ok(serde_json::from_str(json).map_err(damaged)?)
+}
