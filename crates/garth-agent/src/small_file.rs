@@ -30,7 +30,7 @@ impl File {
     }
 }
 
-/// That a file is as it was read.
+/// Returns the condition that a file is as it was read.
 pub(crate) fn as_read(file: Option<&File>) -> Precondition {
     file.map_or(Precondition::Absent, |file| Precondition::Etag(file.etag))
 }
@@ -50,7 +50,8 @@ pub(crate) async fn read_all(
     Ok(read_with_seq(fs, paths, limit, usize::MAX).await?.1)
 }
 
-/// The same, with the commit after which they were read; `TooLarge` once they have more than `most` bytes.
+/// Reads small files as [`read_all`] does. Returns also the commit after which they were read. Fails with
+/// `TooLarge` once they have more than `most` bytes together.
 pub(crate) async fn read_with_seq(
     fs: &dyn FileSystem,
     paths: &[TreePath],

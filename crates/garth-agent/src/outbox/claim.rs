@@ -194,7 +194,7 @@ pub(super) async fn take(
     Ok(Some(claimed))
 }
 
-/// Whether a commit failed since others have changed what it is about.
+/// Returns true if a commit failed because others have changed what it is about.
 pub(super) fn is_lost(error: &garth_engine::error::Error) -> bool {
     let kinds = [ErrorKind::Conflict, ErrorKind::IsADirectory, ErrorKind::AlreadyExists, ErrorKind::NotEmpty];
     error.is_absent() || kinds.contains(&error.kind())

@@ -176,7 +176,7 @@ pub(super) async fn noted(fs: &dyn FileSystem, dir: &TreePath) -> Result<u64> {
     }
 }
 
-/// As it was before it was claimed.
+/// Returns what writes an event as it was before it was claimed.
 fn given_back(event: &Queued) -> Result<Op> {
     let mut back = event.event.clone();
     back.status = EventStatus::Pending;

@@ -184,7 +184,7 @@ impl Source {
     }
 }
 
-/// Nothing of what is gone by now, or was not there then.
+/// Returns nothing of a source that is gone by now, or was not there at that time.
 fn gone<T>(read: Result<Option<T>>) -> Result<Option<T>> {
     match read {
         Err(error) if is_no_file(&error) => Ok(None),

@@ -161,7 +161,7 @@ pub async fn restore<F: FileSystem + ?Sized>(
     Err(failed)
 }
 
-/// Whether a commit failed because the tree is not as it was when it was planned.
+/// Returns true if a commit failed because the tree is not as it was when it was planned.
 fn is_overtaken(error: &Error) -> bool {
     error.is_absent() || error.is(ErrorKind::AlreadyExists)
 }

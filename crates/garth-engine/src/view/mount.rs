@@ -108,7 +108,7 @@ impl Mount {
         Ok(Place { part, at: At::Path(part.down(path)?), path: Some(path.clone()) })
     }
 
-    /// The path of a directory that is known by number; `None` if there is none.
+    /// Returns the path of a directory that is known by number; `None` if there is none.
     async fn directory(&self, ino: Ino) -> Result<Option<TreePath>> {
         let Some((part, ino)) = self.parts.node(ino) else { return Ok(None) };
         let page = crate::model::NamesPage::default().limit(1);

@@ -144,7 +144,8 @@ async fn fetch_many_asks_each_layer_few_times() {
         let _ = (below.reads_since(), above.reads_since());
         let answers = tree.fetch_many(&items).await.unwrap().items;
         let [below, above] = [below.reads_since(), above.reads_since()];
-        assert!(below == 1 && above <= 6, "{above} above, {below} below");
+        // the second of the lower layer: the names of the node that was copied up
+        assert!(below <= 2 && above <= 6, "{above} above, {below} below");
         assert_eq!(answers.len(), items.len());
         for ((at, range), answer) in items.iter().zip(answers) {
             let one = tree.fetch(at, *range).await;

@@ -227,7 +227,7 @@ fn each_entry(dir: &Node, look: &mut dyn FnMut(&str, bool, u64)) -> io::Result<(
 /// Looks at one directory, from behind a name on; false to end.
 type Look<'a> = dyn FnMut(&Node, &TreePath, Option<&str>, &mut dyn FnMut(&str)) -> io::Result<bool> + 'a;
 
-/// Whether there is no such directory any more, or none that belongs to the tree.
+/// Returns true if there is no such directory any more, or none that belongs to the tree.
 pub(super) fn is_gone(error: &Error) -> bool {
     error.is_absent() || error.is(ErrorKind::CrossesMounts)
 }

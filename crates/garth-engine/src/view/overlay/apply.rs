@@ -149,7 +149,7 @@ impl Overlay {
     }
 }
 
-/// Whether it failed because a layer is not as it was a moment before.
+/// Returns true if it failed because a layer is not as it was a moment before.
 fn is_overtaken(error: &Error) -> bool {
     error.is_absent() || error.is(ErrorKind::AlreadyExists) || error.is(ErrorKind::Stale)
 }

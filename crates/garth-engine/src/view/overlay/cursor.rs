@@ -215,12 +215,12 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// What is at a path, if anything is.
+/// Returns what is at a path, if anything is.
 pub(super) async fn there(fs: &dyn FileSystem, path: TreePath) -> Result<Option<Entry>> {
     fs.stat(&At::Path(path)).await.optional()
 }
 
-/// A page of a directory, of nothing if it is not there.
+/// Returns a page of a directory; an empty one if it is not there.
 async fn listed(fs: &dyn FileSystem, dir: Option<Result<TreePath>>, page: &Page) -> Result<Listing> {
     let Some(dir) = dir else { return Ok(Listing::default()) };
     Ok(fs.list(&At::Path(dir?), page).await.optional()?.unwrap_or_default())

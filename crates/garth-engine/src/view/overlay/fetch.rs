@@ -10,13 +10,9 @@ use crate::path::TreePath;
 /// Reads nothing of a content: its node is all that is asked for.
 const NO_BYTES: ByteRange = ByteRange { offset: 0, length: 0 };
 
-/// A file that was asked for.
-enum Answer {
-    /// The upper layer, or an error, answers.
-    Known(Result<(Entry, Bytes)>),
-    /// The lower layer does, unless the path is hidden.
-    Below,
-}
+/// Answer about a path of the upper layer, or an error. `None` where the lower layer answers, unless the path
+/// is hidden.
+type Answer = Option<Result<(Entry, Bytes)>>;
 
 impl Overlay {
     /// Reads the first of some paths, at least one, as one `fetch` after another would. What the answers have
@@ -30,7 +26,7 @@ impl Overlay {
         self.fetch_below(items, &mut answers).await?;
         let (mut shown, mut bytes) = (Vec::with_capacity(answers.len()), 0);
         for answer in answers {
-            let Answer::Known(answer) = answer else { break };
+            let Some(answer) = answer else { break };
             bytes += answer.as_ref().map_or(0, |(entry, bytes)| bytes.len() + entry.attributes.bytes());
             if bytes > MAX_READ && !shown.is_empty() {
                 break;
@@ -56,14 +52,14 @@ impl Overlay {
         let mut answers = Vec::with_capacity(items.len());
         for (place, (path, _)) in places.into_iter().zip(items) {
             answers.push(match place {
-                Err(error) => Answer::Known(Err(error)),
+                Err(error) => Some(Err(error)),
                 Ok(_) => match above.next() {
                     None => break,
-                    Some(Err(error)) if error.is(ErrorKind::NotFound) => Answer::Below,
-                    Some(Err(error)) => Answer::Known(Err(self.of_upper(error))),
+                    Some(Err(error)) if error.is(ErrorKind::NotFound) => None,
+                    Some(Err(error)) => Some(Err(self.of_upper(error))),
                     Some(Ok((entry, bytes))) => {
                         let entry = self.upper_entry(entry, Some(path)).await;
-                        Answer::Known(entry.map(|entry| (entry, bytes)))
+                        Some(entry.map(|entry| (entry, bytes)))
                     }
                 },
             });
@@ -95,8 +91,8 @@ impl Overlay {
             };
             match is_hidden {
                 Ok(false) => {}
-                Ok(true) => answers[at] = Answer::Known(Err(Error::not_found(items[at].0))),
-                Err(error) => answers[at] = Answer::Known(Err(error)),
+                Ok(true) => answers[at] = Some(Err(Error::not_found(items[at].0))),
+                Err(error) => answers[at] = Some(Err(error)),
             }
         }
         Ok(())
@@ -115,7 +111,7 @@ impl Overlay {
         }
         for (at, answer) in below.into_iter().zip(read) {
             let path = items[at].0;
-            answers[at] = Answer::Known(match answer {
+            answers[at] = Some(match answer {
                 Ok((entry, bytes)) => Ok((self.lower_entry(entry, Some(path)), bytes)),
                 Err(error) => Err(self.of_lower(path, error).await),
             });
@@ -126,6 +122,6 @@ impl Overlay {
 
 /// Returns the places of what the lower layer has to answer.
 fn below(answers: &[Answer]) -> Vec<usize> {
-    let places = answers.iter().enumerate().filter(|(_, answer)| matches!(answer, Answer::Below));
+    let places = answers.iter().enumerate().filter(|(_, answer)| answer.is_none());
     places.map(|(at, _)| at).collect()
 }

@@ -49,7 +49,7 @@ impl LowerFile {
 }
 
 impl Overlay {
-    /// When it was noted last that a node of the lower layer was copied up.
+    /// Returns the version of the note that a node of the lower layer was copied up, if there is one.
     pub(super) async fn noted_at(&self, below: Ino) -> Result<Option<VersionId>> {
         let note = self.upper.stat(&At::Path(self.copy_note(below))).await.optional();
         Ok(note.map_err(|error| self.of_upper(error))?.map(|entry| entry.version))

@@ -126,7 +126,7 @@ impl Overlay {
         self.hides(self.upper.stat(&At::Path(self.hidden(path)?)).await)
     }
 
-    /// The same of what is where a path would be hidden.
+    /// Returns true if the answer of a look-up where a path would be hidden says that it is.
     pub(super) fn hides(&self, found: Result<Entry>) -> Result<bool> {
         match found {
             Ok(entry) => Ok(!entry.is_dir()),
@@ -136,7 +136,7 @@ impl Overlay {
         }
     }
 
-    /// What shows of the lower layer at a path, whatever the upper one has there.
+    /// Returns what shows of the lower layer at a path, whatever the upper one has there.
     pub(super) async fn below(&self, path: &TreePath) -> Result<Option<Entry>> {
         if self.is_hidden(path).await? {
             return Ok(None);
@@ -161,7 +161,7 @@ impl Overlay {
         }
     }
 
-    /// What the upper layer has at a path.
+    /// Returns what the upper layer has at a path.
     pub(super) async fn look_upper(&self, path: &TreePath) -> Result<Option<Entry>> {
         self.upper.stat(&At::Path(self.tree(path)?)).await.optional().map_err(|error| self.of_upper(error))
     }
