@@ -37,8 +37,8 @@ pub(crate) async fn retry_at_most<T, F: Future<Output = Result<T>>>(
     attempt().await
 }
 
-/// Returns true for a conflict with another writer. A conflict that has no path is about what the caller asked
-/// for: another attempt would fail the same way.
+/// Returns true for a conflict with another writer. A conflict that has no path is about what the caller
+/// asked for: another attempt would fail the same way.
 fn is_lost(error: &Error) -> bool {
     error.is(ErrorKind::Conflict) && error.path().is_some()
 }

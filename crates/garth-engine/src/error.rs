@@ -215,8 +215,8 @@ impl Error {
         self.kind == kind
     }
 
-    /// Returns true if a lookup found nothing: no node has the name (`NotFound`), or something above it is not a
-    /// directory (`NotADirectory`).
+    /// Returns true if a lookup found nothing: no node has the name (`NotFound`), or something above it is
+    /// not a directory (`NotADirectory`).
     pub fn is_absent(&self) -> bool {
         matches!(self.kind, ErrorKind::NotFound | ErrorKind::NotADirectory)
     }

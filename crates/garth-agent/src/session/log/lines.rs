@@ -153,12 +153,12 @@ impl Sessions<'_> {
         Ok(Some(Line { number: place.number, bytes: place.bytes, text }))
     }
 
-    /// Returns the place of the first line that has each of these keys, in the order of the keys; `None` where
-    /// no line has one.
+    /// Returns the place of the first line that has each of these keys, in the order of the keys; `None`
+    /// where no line has one.
     ///
     /// The keys are read in their own order: a page tells of all that lie before its end, and the next one
-    /// begins at the first key that is left. Keys beside each other, as those of one writer are, take one page;
-    /// keys far apart take a short page each.
+    /// begins at the first key that is left. Keys beside each other, as those of one writer are, take one
+    /// page; keys far apart take a short page each.
     pub(super) async fn places_of(
         &self,
         session: &str,

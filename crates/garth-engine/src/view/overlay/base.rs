@@ -49,8 +49,8 @@ fn note(entry: &Entry) -> Option<&str> {
     std::str::from_utf8(entry.attributes.xattrs.get(BASE)?).ok()
 }
 
-/// Returns a digest of the mode, owner and attributes of a directory. Its times are left out: they change with
-/// the names in it.
+/// Returns a digest of the mode, owner and attributes of a directory. Its times are left out: they change
+/// with the names in it.
 ///
 /// # Errors
 /// `InvalidArgument` for attributes that have no JSON form: without one, all of them would have one digest.
