@@ -26,6 +26,7 @@ mod it {
     mod rules;
     mod rules_lines;
     mod rules_set;
+    mod searched;
     mod secrets;
     mod sessions;
     mod sessions_sources;

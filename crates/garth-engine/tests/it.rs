@@ -20,7 +20,6 @@ mod it {
     mod overlay_stored;
     mod quotas;
     mod registry;
-    mod searched;
     mod specs;
     mod sqlite;
     mod stacked;

@@ -11,6 +11,7 @@
 //! | crashes, resets and collection of sessions | [`sessions`] |
 //! | batches over the tree of an agent under kills | [`view_kills`] |
 //! | connections that are cut during a put | [`http_cuts`] |
+//! | accounts that several proofs open | `support` |
 //! | second implementations that others are compared with | `reference` |
 //! | second processes of these proofs | [`worker`] |
 
@@ -22,6 +23,7 @@ pub mod packs;
 pub mod prompts;
 mod reference;
 pub mod sessions;
+mod support;
 pub mod view_kills;
 pub mod worker;
 mod worker_binary;

@@ -16,9 +16,10 @@ use garth::agent::outbox::{counters, list};
 use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::{Env, ErrorKind};
 use garth_testkit::data::random::Random;
-use garth_testkit::proof::{About, Broken, Proof, Proven, Report, Setting, Worker, account, hold, sound};
+use garth_testkit::proof::{About, Broken, Proof, Proven, Report, Setting, Worker, hold, sound};
 
 use self::bad_sink::Sink;
+use crate::support::account;
 use crate::worker_binary::agent_worker;
 
 pub(crate) use self::delivery_worker::work;

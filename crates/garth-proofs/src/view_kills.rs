@@ -12,10 +12,11 @@ use garth_engine::model::{Batch, Commit, Idempotency, Op, Timestamp};
 use garth_engine::{AccountStore, Env, FileSystem, FileSystemExt};
 use garth_testkit::data::random::Random;
 use garth_testkit::proof::{
-    About, Broken, Proof, Proven, Report, Setting, Worker, append, at, hold, opened, path, read, run, say,
-    sound, write,
+    About, Broken, Proof, Proven, Report, Setting, Worker, append, at, hold, path, read, run, say, sound,
+    write,
 };
 
+use crate::support::opened;
 use crate::worker_binary::agent_worker;
 
 /// Writers, each with files of its own in three parts of the tree.

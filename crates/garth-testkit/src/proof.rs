@@ -24,8 +24,8 @@ use std::path::{Path, PathBuf};
 pub use self::outcome::{Broken, Proven, hold};
 pub use self::report::Report;
 pub use self::support::{
-    account, append, at, bytes_below, closed, millis, opened, path, peak_memory, process_status, read,
-    remove, run, sound, write,
+    account, append, at, bytes_below, closed, millis, path, peak_memory, process_status, read, remove, run,
+    sound, write,
 };
 pub use self::worker_process::{Worker, say};
 

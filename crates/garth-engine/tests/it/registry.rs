@@ -13,6 +13,11 @@ fn open(folder: &Path, registry: Registry) -> Arc<SqliteFs> {
     SqliteFs::open(folder, Env::system(), registry).unwrap()
 }
 
+/// Writes a file, with the directories above it.
+async fn write(fs: &SqliteFs, at: &str, text: &str) -> Result<()> {
+    fs.commit(Op::write(path(at), text.to_owned()).with_parents().into()).await.map(drop)
+}
+
 fn path(path: &str) -> TreePath {
     TreePath::parse(path).unwrap()
 }
@@ -31,7 +36,7 @@ fn assert_refused<T: std::fmt::Debug>(what: &str, outcome: Result<T>) {
 async fn smaller_registry_opens_a_folder_read_only() {
     let folder = tempfile::tempdir().unwrap();
     let whole = open(folder.path(), sample::registry());
-    whole.write("/kv/a", "one line\n").await.unwrap();
+    write(&whole, "/kv/a", "one line\n").await.unwrap();
     let fs = open(folder.path(), Registry::empty());
 
     assert_eq!(fs.read_to_string("/kv/a").await.unwrap(), "one line\n");
@@ -54,7 +59,7 @@ async fn smaller_registry_opens_a_folder_read_only() {
 #[tokio::test]
 async fn larger_registry_derives_missing_keys_when_it_opens() {
     let folder = tempfile::tempdir().unwrap();
-    open(folder.path(), Registry::empty()).write("/kv/a", "one line\n").await.unwrap();
+    write(&open(folder.path(), Registry::empty()), "/kv/a", "one line\n").await.unwrap();
     let fs = open(folder.path(), sample::registry());
     assert_eq!(first_words(&fs).await, ["one"]);
     assert_eq!(fs.fsck().await.unwrap().findings, []);
@@ -64,7 +69,7 @@ async fn larger_registry_derives_missing_keys_when_it_opens() {
 async fn registered_rules_hold_and_cannot_be_removed() {
     let folder = tempfile::tempdir().unwrap();
     let fs = open(folder.path(), sample::registry());
-    let refused = fs.write("/agents/a/kv/x.json", "no JSON").await.unwrap_err();
+    let refused = write(&fs, "/agents/a/kv/x.json", "no JSON").await.unwrap_err();
     assert!(refused.is(ErrorKind::RuleViolation), "{refused}");
     let values = Class::parse("/agents/*/kv/**").unwrap();
     let refused = fs.remove_rule(&values, "json").await.unwrap_err();

@@ -13,11 +13,12 @@ use garth_engine::env::ManualClock;
 use garth_engine::model::{At, Op, Timestamp};
 use garth_engine::{Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
 use garth_testkit::data::random::Random;
-use garth_testkit::proof::{About, Broken, Proof, Proven, Report, Setting, account, hold, run};
+use garth_testkit::proof::{About, Broken, Proof, Proven, Report, Setting, hold, run};
 use serde_json::json;
 
 pub use crate::reference::session_needs::Blind;
 use crate::reference::session_needs::{BLOBS, CHUNKS, Seen, sha256};
+use crate::support::account;
 
 /// Steps of a session.
 const STEPS: u64 = 60;

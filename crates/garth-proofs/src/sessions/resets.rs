@@ -22,11 +22,10 @@ use garth_engine::model::{At, Op, Page};
 use garth_engine::{AccountStore, Env, Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
 use garth_testkit::crash::{By, Disk};
 use garth_testkit::data::random::Random;
-use garth_testkit::proof::{
-    About, Broken, Proof, Proven, Report, Setting, Worker, hold, opened, run, say, sound,
-};
+use garth_testkit::proof::{About, Broken, Proof, Proven, Report, Setting, Worker, hold, run, say, sound};
 use serde_json::{Value, json};
 
+use crate::support::opened;
 use crate::worker_binary::agent_worker;
 
 /// Appenders beside those who compact and reset.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures::executor::block_on;
 use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::model::{At, Body, ByteRange, Op};
-use garth_engine::{AccountStore, DataDir, Env, ErrorKind, FileSystem, TreePath};
+use garth_engine::{AccountStore, Env, FileSystem, TreePath};
 
 use super::outcome::{Broken, Proven, hold};
 
@@ -20,26 +20,13 @@ pub fn run<T>(proof: impl Future<Output = Proven<T>>) -> Proven<T> {
     tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build()?.block_on(proof)
 }
 
-/// Creates the folder of an account and opens it.
+/// Creates the folder of an account and opens it with the registry of the engine's tests.
 ///
 /// # Errors
 /// From the folder and the engine.
 pub fn account(folder: &Path, env: Env) -> Proven<Arc<SqliteFs>> {
     std::fs::create_dir_all(folder)?;
     Ok(SqliteFs::open(folder, env, garth_engine::rule::sample::registry())?)
-}
-
-/// Opens the account `default` of a data folder. Creates it if it does not exist.
-///
-/// # Errors
-/// From the data folder.
-pub fn opened(folder: &Path) -> Proven<Arc<dyn AccountStore>> {
-    let data = DataDir::open(folder, Env::system(), garth_engine::rule::sample::registry())?;
-    match block_on(data.create_account("default")) {
-        Err(error) if !error.is(ErrorKind::AlreadyExists) => return Err(error.into()),
-        _ => {}
-    }
-    Ok(block_on(data.account("default"))?)
 }
 
 /// Drops an account and waits until nobody has it open: the last to close it removes the log of the database.

@@ -1,0 +1,31 @@
+//! Accounts of the proofs, opened with the registry of agents.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use futures::executor::block_on;
+use garth::{AccountStore, Env, ErrorKind};
+use garth_engine::engine::sqlite::SqliteFs;
+use garth_testkit::proof::Proven;
+
+/// Creates the folder of an account and opens it.
+///
+/// # Errors
+/// From the folder and the engine.
+pub(crate) fn account(folder: &Path, env: Env) -> Proven<Arc<SqliteFs>> {
+    std::fs::create_dir_all(folder)?;
+    Ok(SqliteFs::open(folder, env, garth::agent::registry())?)
+}
+
+/// Opens the account `default` of a data folder. Creates it if it does not exist.
+///
+/// # Errors
+/// From the data folder.
+pub(crate) fn opened(folder: &Path) -> Proven<Arc<dyn AccountStore>> {
+    let data = garth::open(folder)?;
+    match block_on(data.create_account("default")) {
+        Err(error) if !error.is(ErrorKind::AlreadyExists) => return Err(error.into()),
+        _ => {}
+    }
+    Ok(block_on(data.account("default"))?)
+}
