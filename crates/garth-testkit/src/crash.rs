@@ -30,6 +30,7 @@ pub use self::journal::{Acknowledged, Findings, Journal, Observed, Seen, WriterL
 pub use self::loop_disk::Disk;
 pub use self::writers_crash::{By, WritersCrash};
 use crate::data::random::Random;
+use crate::tools::on_disk;
 
 /// Longest time that writers work before the crash, in milliseconds.
 const LONGEST_WORK: u64 = 250;
@@ -132,7 +133,7 @@ impl From<String> for Violation {
 /// # Errors
 /// The first round that breaks a promise, or what keeps the harness from working.
 pub fn kill_rounds(config: &Config) -> Result<Report, Violation> {
-    let folder = tempfile::tempdir().map_err(|e| format!("no temporary folder: {e}"))?;
+    let folder = tempfile::tempdir_in(on_disk()).map_err(|e| format!("no temporary folder: {e}"))?;
     let data = folder.path().join("data");
     Run::new(config, data, false)?.rounds(|child, _, _| {
         kill(child);

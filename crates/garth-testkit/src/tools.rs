@@ -1,10 +1,19 @@
 //! Helpers of every test of a filesystem: paths, operations, reads and assertions.
 
+use std::path::{Path, PathBuf};
+
 use garth_engine::model::{
     At, Batch, Body, ByteRange, Commit, Create, Entry, HistoryPage, NamesPage, Op, Outcome, Page, Remove,
     RenameMode, Seq, SetAttrs, Snapshot, SnapshotsPage, Special, Version, VersionId, WalkPage,
 };
 use garth_engine::{Capabilities, ErrorKind, FileSystem, FileSystemExt, Name, TreePath};
+
+/// Returns a folder on a disk, where syncs take their time: temporary files of the tests may lie in memory, where
+/// the work beside a writer that never waits would starve.
+pub fn on_disk() -> PathBuf {
+    let disk = Path::new("/var/tmp");
+    if disk.is_dir() { disk.to_owned() } else { std::env::temp_dir() }
+}
 
 /// The filesystem under test.
 pub type Fs = dyn FileSystem;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::projection::ContentProjection;
 use super::{Class, Rule, Rules};
+use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Projection, Within};
 use crate::path::TreePath;
 
@@ -97,6 +98,22 @@ impl Registry {
     /// Returns the projection of content with this id; `None` for one of attributes, or an unknown one.
     pub fn projection(&self, projection: Projection) -> Option<&ContentProjection> {
         self.0.projections.iter().find(|one| one.projection() == projection)
+    }
+
+    /// Refuses a projection that is neither of attributes nor in the set: whether its keys are of lines is not
+    /// known then, and an answer could show marks of the index as keys.
+    ///
+    /// # Errors
+    /// `Unsupported`.
+    pub(crate) fn check(&self, projection: Projection) -> Result<()> {
+        if Projection::OF_ATTRIBUTES.contains(&projection) || self.projection(projection).is_some() {
+            return Ok(());
+        }
+        let message = format!(
+            "no projection {} is registered: open the folder with the registry that has it",
+            projection.number()
+        );
+        Err(Error::new(ErrorKind::Unsupported, message))
     }
 
     /// Returns whether search finds the file at a path.

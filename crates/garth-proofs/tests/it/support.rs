@@ -30,7 +30,7 @@ pub(crate) fn broken_at(proof: &dyn Proof, seed: u64, size: u64) -> String {
 /// A proof on a disk, where syncs take their time.
 #[track_caller]
 pub(crate) fn proven_on_disk(proof: &dyn Proof, seed: u64, size: u64) -> Report {
-    let report = prove(proof, &std::env::temp_dir(), &binaries_of_test(), seed, size);
+    let report = prove(proof, &garth_testkit::tools::on_disk(), &binaries_of_test(), seed, size);
     let report = report.unwrap_or_else(|broken| panic!("{broken}"));
     println!("{report}");
     report

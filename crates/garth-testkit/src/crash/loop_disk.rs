@@ -11,6 +11,8 @@ use std::time::Duration;
 
 use garth_engine::Env;
 
+use crate::tools::on_disk;
+
 /// `FS_IOC_SHUTDOWN`, `_IOR('X', 125, __u32)` in `linux/fs.h`.
 const FS_IOC_SHUTDOWN: libc::c_ulong = 0x8004_587D;
 /// `EXT4_GOING_FLAGS_NOLOGFLUSH` in `fs/ext4/ext4.h`: stop at once, without writing the journal out.
@@ -43,7 +45,7 @@ impl Disk {
     /// # Errors
     /// As for [`Disk::new`].
     pub fn of_size(size: u64) -> Result<Self, String> {
-        let folder = tempfile::tempdir().map_err(|e| format!("no temporary folder: {e}"))?;
+        let folder = tempfile::tempdir_in(on_disk()).map_err(|e| format!("no temporary folder: {e}"))?;
         let mut disk = Self { folder, mounted: false };
         let prepare = || {
             fs::create_dir(disk.mount_point())?;

@@ -21,7 +21,7 @@ const CUTS: u32 = 24;
 const CONTROL_CUTS: u64 = 200;
 
 fn cut(proof: &HostCuts, seed: u64, cuts: u64) -> Proven<Report> {
-    prove(proof, &std::env::temp_dir(), &binaries_of_test(), seed, cuts)
+    prove(proof, &garth_testkit::tools::on_disk(), &binaries_of_test(), seed, cuts)
 }
 
 #[test]

@@ -24,7 +24,7 @@ fn proven(proof: &dyn Proof, seed: u64) -> Report {
 #[track_caller]
 fn proven_on_disk(proof: &dyn Proof, seed: u64) -> Report {
     let size = proof.about().ci;
-    let report = prove(proof, &std::env::temp_dir(), &binaries_of_test(), seed, size);
+    let report = prove(proof, &garth_testkit::tools::on_disk(), &binaries_of_test(), seed, size);
     let report = report.unwrap_or_else(|broken| panic!("{broken}"));
     println!("{report}");
     report

@@ -15,6 +15,7 @@ use crate::rule::projection::{
 
 impl View<'_> {
     pub(super) fn find_keys(&mut self, query: &FindQuery) -> Result<FindAnswer> {
+        self.state.registry.check(query.projection)?;
         let after = query.after.as_ref().map(FindCursor::place).transpose()?.flatten();
         let mut found = Vec::new();
         for ino in self.state.nodes.keys().copied().collect::<Vec<_>>() {

@@ -52,7 +52,9 @@ impl ReadView<'_> {
             true => self.reach.within.clone(),
             false => Within::new(query.within.iter().cloned()).intersect(&self.reach.within),
         };
-        let of_content = self.control.registry().projection(query.projection);
+        let registry = self.control.registry();
+        registry.check(query.projection)?;
+        let of_content = registry.projection(query.projection);
         let filling = Filling::new(query.limit);
         let at = query.after.as_ref().map(FindCursor::place).transpose()?.flatten().cloned();
         let lines_from = query.lines_from;
