@@ -58,7 +58,8 @@ pub struct Kv<'a> {
 }
 
 impl<'a> Kv<'a> {
-    /// The values of `agent` (see [`garth_engine::path::check_id`]) in `fs`, written in the name of API key `key`.
+    /// Returns the values of `agent` (an id by [`garth_engine::path::check_id`]) in `fs`. Writes name the API
+    /// key `key`.
     ///
     /// # Errors
     /// `Validation` for an agent id that is none.

@@ -120,7 +120,7 @@ impl Recall {
 ///
 /// # futures::executor::block_on(async {
 /// # let folder = tempfile::tempdir()?;
-/// let data = garth::open(&folder.path().join("data"))?;
+/// let data = garth::open(folder.path().join("data"))?;
 /// data.create_account("default").await?;
 /// let account = data.account("default").await?;
 /// let coffee = "ctx://default/users/alice/memories/preferences/coffee".parse()?;

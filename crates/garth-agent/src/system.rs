@@ -1,5 +1,5 @@
-//! What this crate registers with the engine: the rules, projections and search exclusions that every tree of
-//! agents has. The engine calls the rules and projections in each commit, so that no interface gets past them.
+//! Rules, projections and search exclusions that every tree of agents has, for registering with the engine.
+//! The engine applies them in each commit, so that no interface gets past them.
 
 pub mod fragments;
 pub mod projections;

@@ -105,7 +105,7 @@ impl Identity {
 ///
 /// # futures::executor::block_on(async {
 /// # let folder = tempfile::tempdir()?;
-/// let data = garth::open(&folder.path().join("data"))?;
+/// let data = garth::open(folder.path().join("data"))?;
 /// data.create_account("default").await?;
 /// let account = data.account("default").await?;
 ///

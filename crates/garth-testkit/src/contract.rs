@@ -1,4 +1,4 @@
-//! Contract suite: every promise of [`garth_engine::FileSystem`] as a check that any implementation is put to.
+//! Contract suite: every promise of [`garth_engine::FileSystem`] as a check of any implementation.
 //! [`contract_tests!`](crate::contract_tests) makes a test of each module, which runs its checks one by one.
 //!
 //! A check is put to filesystems that have the abilities that it needs (named after it in the `checks!` of

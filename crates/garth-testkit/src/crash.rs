@@ -331,8 +331,8 @@ impl<'a> Run<'a> {
         output.map_err(|e| format!("cannot start garth ({e}); {}", http_writers::BUILD_IT))
     }
 
-    /// Runs a verb of the writer of batches. Not one of `garth`: that has the rules and projections of agents,
-    /// and a folder that was opened with a larger registry is read-only for the writers.
+    /// Runs a verb of the writer of batches, and not of `garth`: a folder that was opened with the larger
+    /// registry of agents is read-only for the writers.
     fn writer(&self, writer: &Path, verb: &str, path: &str) -> Result<Output, String> {
         let output = Command::new(writer).arg(verb).arg(&self.data).args([path, "0"]).output();
         output.map_err(|e| format!("cannot start {} ({e})", writer.display()))

@@ -8,8 +8,8 @@ use garth_engine::model::{
 };
 use garth_engine::{Capabilities, ErrorKind, FileSystem, FileSystemExt, Name, TreePath};
 
-/// Returns a folder on a disk, where syncs take their time: temporary files of the tests may lie in memory, where
-/// the work beside a writer that never waits would starve.
+/// Returns a folder on a disk, where syncs take their time. Temporary files may lie in memory, where a writer
+/// never waits and the work beside it starves.
 pub fn on_disk() -> PathBuf {
     let disk = Path::new("/var/tmp");
     if disk.is_dir() { disk.to_owned() } else { std::env::temp_dir() }

@@ -66,7 +66,7 @@ pub fn open(folder: impl AsRef<Path>) -> Result<DataDir> {
     builder().open(folder.as_ref())
 }
 
-/// Returns a builder for a data folder of agents' trees: whether it may be created, its clock, and its limits.
+/// Returns a builder for a data folder of agents' trees, with its clock and limits.
 pub fn builder() -> datadir::DataDirBuilder {
     DataDir::builder(agent::registry())
 }

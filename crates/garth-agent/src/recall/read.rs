@@ -104,7 +104,7 @@ pub(super) fn node(
     Ok(Some(parts.parts))
 }
 
-/// Returns the parts that [`file`] takes.
+/// Returns the parts that [`file()`] takes.
 pub(super) fn wanted_of_file(path: &TreePath, found: &Found<'_>) -> Wanted {
     content(path, found.hits.first().map(|(_, hit)| hit))
 }

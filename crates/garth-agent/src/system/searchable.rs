@@ -43,9 +43,8 @@ impl Classes {
         let class = |text: String| Class::built_in(&text);
         let of_nodes = NODES.iter().flat_map(|dir| OF_NODES.map(|file| class(format!("{dir}/{file}"))));
         let of_sessions = OF_SESSIONS.map(|file| class(format!("/users/*/agents/*/session/*/{file}")));
-        let never =
-            of_nodes.chain(of_sessions).chain(ELSEWHERE.map(|class| Class::built_in(class))).collect();
-        Self { nodes: NODES.map(|class| Class::built_in(class)).into(), never }
+        let never = of_nodes.chain(of_sessions).chain(ELSEWHERE.map(Class::built_in)).collect();
+        Self { nodes: NODES.map(Class::built_in).into(), never }
     }
 }
 

@@ -399,7 +399,7 @@ async fn uploads_have_a_limit_and_replace_nothing_if_asked() {
 #[tokio::test]
 async fn a_users_own_name_is_left_as_it_is() {
     let folder = tempfile::tempdir().unwrap();
-    let open = async || garth::open(&folder.path().join("data")).unwrap();
+    let open = async || garth::open(folder.path().join("data")).unwrap();
     let data = open().await;
     data.create_account("default").await.unwrap();
     let account = data.account("default").await.unwrap();

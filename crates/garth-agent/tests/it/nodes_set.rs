@@ -26,7 +26,7 @@ pub(super) fn edge(from: &Uri, to: &Uri) -> Edge {
 pub(super) async fn engines() -> Vec<(Arc<dyn FileSystem>, tempfile::TempDir)> {
     let folder = || tempfile::tempdir().unwrap();
     let (sqlite, host, memory) = (folder(), folder(), folder());
-    let data = garth::open(&sqlite.path().join("data")).unwrap();
+    let data = garth::open(sqlite.path().join("data")).unwrap();
     data.create_account("default").await.unwrap();
     let account: Arc<dyn FileSystem> = data.account("default").await.unwrap();
     let on_host = HostFs::open(host.path(), Mode::Writable, Env::system()).unwrap();

@@ -334,7 +334,9 @@ impl Sink for Meddling<'_> {
             "put" => drop(self.home.put("a", "newer", 2, &[]).await),
             "move" => drop(self.home.move_to("a", "b", 1).await),
             "steal" => {
-                drop(self.home.fs.write(&at, event.to_json().unwrap().replace("PROCESSING", "PENDING")).await)
+                drop(
+                    self.home.fs.write(&at, event.to_json().unwrap().replace("PROCESSING", "PENDING")).await,
+                );
             }
             "delete" => drop(self.home.delete("a").await),
             _ => unreachable!(),

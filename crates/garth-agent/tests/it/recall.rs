@@ -340,7 +340,7 @@ async fn no_secret_is_recalled() {
 #[tokio::test]
 async fn an_agent_recalls_from_its_own_tree_and_from_no_other() {
     let folder = tempfile::tempdir().unwrap();
-    let data = garth::open(&folder.path().join("data")).unwrap();
+    let data = garth::open(folder.path().join("data")).unwrap();
     for name in ["default", "other"] {
         data.create_account(name).await.unwrap();
         let account = data.account(name).await.unwrap();

@@ -189,7 +189,7 @@ async fn a_withdrawn_message_is_in_no_archive_and_system_messages_are_lines_of_t
 #[tokio::test]
 async fn if_the_archive_cannot_be_written_nothing_is_cleared() {
     let folder = tempfile::tempdir().unwrap();
-    let data = garth::open(&folder.path().join("data")).unwrap();
+    let data = garth::open(folder.path().join("data")).unwrap();
     data.create_account("a").await.unwrap();
     let account = data.account("a").await.unwrap();
     let (fs, env): (&dyn FileSystem, Env) = (&*account, Env::system());
@@ -467,7 +467,7 @@ async fn show(sessions: &Sessions<'_>, name: &str, data: &str) -> MediaKey {
 #[tokio::test]
 async fn a_reset_keeps_media_that_the_archive_refers_to_beside_it_and_removes_the_rest() {
     let folder = tempfile::tempdir().unwrap();
-    let data = garth::open(&folder.path().join("data")).unwrap();
+    let data = garth::open(folder.path().join("data")).unwrap();
     data.create_account("a").await.unwrap();
     let account = data.account("a").await.unwrap();
     let memory = Memory::new(Env::system(), garth::agent::registry());
@@ -582,7 +582,7 @@ async fn media_that_are_put_while_a_reset_runs_stay_where_they_are() {
 #[tokio::test]
 async fn a_picture_that_is_said_while_a_reset_runs_is_where_its_message_says() {
     let folder = tempfile::tempdir().unwrap();
-    let data = garth::open(&folder.path().join("data")).unwrap();
+    let data = garth::open(folder.path().join("data")).unwrap();
     data.create_account("a").await.unwrap();
     let account = data.account("a").await.unwrap();
     let (fs, env): (&dyn FileSystem, Env) = (&*account, Env::system());

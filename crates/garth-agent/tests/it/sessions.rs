@@ -16,7 +16,7 @@ pub(super) const DIR: &str = "/users/ann/agents/coder/session/default";
 
 pub(super) async fn account() -> (Arc<dyn AccountStore>, TempDir) {
     let folder = tempfile::tempdir().unwrap();
-    let data = garth::open(&folder.path().join("data")).unwrap();
+    let data = garth::open(folder.path().join("data")).unwrap();
     data.create_account("default").await.unwrap();
     (data.account("default").await.unwrap(), folder)
 }

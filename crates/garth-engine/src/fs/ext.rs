@@ -18,7 +18,7 @@ use crate::model::{
 use crate::path::TreePath;
 
 /// Conveniences over [`FileSystem`], for every implementation. Addresses are a path as text, a [`TreePath`],
-/// an [`Ino`](crate::model::Ino) or an [`At`]; links are not followed (see [`crate::fs::resolve`]).
+/// an [`Ino`](crate::model::Ino) or an [`At`](crate::model::At); links are not followed (see [`crate::fs::resolve`]).
 ///
 /// Each write is one durable commit without author and message, and gives the version that it made. To say
 /// who, why, on which condition and how durable, [`commit`](FileSystem::commit) a [`Batch`].

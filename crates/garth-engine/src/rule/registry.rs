@@ -100,8 +100,8 @@ impl Registry {
         self.0.projections.iter().find(|one| one.projection() == projection)
     }
 
-    /// Refuses a projection that is neither of attributes nor in the set: whether its keys are of lines is not
-    /// known then, and an answer could show marks of the index as keys.
+    /// Refuses a projection that is neither of attributes nor in the set: an answer could show marks of the
+    /// index as keys.
     ///
     /// # Errors
     /// `Unsupported`.

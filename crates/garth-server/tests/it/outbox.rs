@@ -125,7 +125,7 @@ fn what_is_no_endpoint_or_no_secret_is_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn commits_of_every_account_are_noticed_and_told() {
     let folder = tempfile::tempdir().unwrap();
-    let data = garth::open(&folder.path().join("data")).unwrap();
+    let data = garth::open(folder.path().join("data")).unwrap();
     for account in ["acme", "other"] {
         data.create_account(account).await.unwrap();
     }
@@ -133,7 +133,7 @@ async fn commits_of_every_account_are_noticed_and_told() {
     let (stop, stopping) = watch::channel(false);
     let running = tokio::spawn(Courier::new(data.clone(), Some(Arc::new(sink(&url)))).run(stopping));
     // of this process, and as another process does
-    let elsewhere = garth::open(&folder.path().join("data")).unwrap();
+    let elsewhere = garth::open(folder.path().join("data")).unwrap();
     for (account, data) in [("acme", &data), ("other", &elsewhere), ("acme", &elsewhere), ("other", &data)] {
         let tree = data.account(account).await.unwrap();
         let uri: Uri = format!("ctx://{account}/users/ann/memories/profile").parse().unwrap();
@@ -200,7 +200,7 @@ async fn packs_are_collected_once_they_are_due() {
 async fn messages_go_by_a_policy_only_where_the_operator_says_so() {
     for history in [false, true] {
         let folder = tempfile::tempdir().unwrap();
-        let data = garth::open(&folder.path().join("data")).unwrap();
+        let data = garth::open(folder.path().join("data")).unwrap();
         data.create_account("acme").await.unwrap();
         let tree = data.account("acme").await.unwrap();
         let sessions = Sessions::new(&*tree, "ann", "coder", Env::system()).unwrap();

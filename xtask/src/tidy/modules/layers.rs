@@ -25,7 +25,7 @@ const LAYERS: [(&str, &str, &str); 16] = [
     ("crates/garth-engine", "engine::memory", "fs rule"),
     ("crates/garth-engine", "engine::sqlite", "fs rule runtime sqlite engine::planner"),
     ("crates/garth-engine", "view", "fs"),
-    ("crates/garth-engine", "datadir", "fs engine runtime sqlite"),
+    ("crates/garth-engine", "datadir", "fs engine runtime sqlite rule"),
 ];
 
 /// Finds the arrows of the crate in `root` that lead where its layers do not allow it.

@@ -13,8 +13,8 @@ use garth_engine::rule::projection::{ContentProjection, Keys};
 
 /// Of `meta.json` of a session: its id, and its session key.
 pub const SESSION: Projection = Projection::new(7);
-/// Of the messages and events of a session, line by line: ids, every 64th line, the calls that results answer,
-/// messages of the user, and which messages were withdrawn.
+/// Of the messages and events of a session, line by line: ids, every 64th line, the calls that results
+/// answer, messages of the user, and which messages were withdrawn.
 pub const SESSION_LINE: Projection = Projection::new(8);
 
 /// Every so many lines one is found by its number, from the first on: who looks for one between them reads

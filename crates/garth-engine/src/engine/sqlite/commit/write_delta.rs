@@ -11,7 +11,7 @@ use crate::model::{Batch, Commit, Kind};
 use crate::sqlite::DbResult;
 
 /// Writes the rows of one batch, but for what its subtrees have become, which is written before. The head row
-/// is written once a group, by [`head::put`].
+/// is written once a group, by `tables/head.rs`.
 pub(crate) fn delta(
     conn: &Connection,
     delta: &Delta,
