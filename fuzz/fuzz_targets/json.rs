@@ -1,7 +1,7 @@
 //! Whether a text is JSON, and what it is: never a panic, and as `serde_json` says where that has an opinion.
 #![no_main]
 
-use garth::rule::json;
+use garth_engine::rule::json;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &[u8]| {

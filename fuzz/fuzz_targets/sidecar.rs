@@ -13,7 +13,9 @@ fuzz_target!(|json: &[u8]| {
     };
     let written = sidecar.to_json();
     assert!(written.len() <= MAX_SIDECAR);
-    assert!(Sidecar::parse(written.as_bytes()).is_ok_and(|again| again == sidecar && again.to_json() == written));
+    assert!(
+        Sidecar::parse(written.as_bytes()).is_ok_and(|again| again == sidecar && again.to_json() == written)
+    );
     assert!(sidecar.custom_metadata.keys().all(|name| !name.starts_with(OWN)));
     let mut file = Attributes::default();
     file.metadata.insert("old".to_owned(), "1".to_owned());

@@ -6,7 +6,7 @@ use std::time::Instant;
 use anyhow::{Result, ensure};
 use garth::agent::node::{Nodes, Put, Uri};
 use garth::model::{Batch, Op, WalkPage};
-use garth::{DataDir, Env, FileSystemExt, TreePath};
+use garth::{Env, FileSystemExt, TreePath};
 
 use super::content::text;
 use crate::figures::Figures;

@@ -7,9 +7,9 @@ use std::time::Instant;
 use anyhow::{Result, ensure};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use garth::Env;
 use garth::agent::media::Hydrator;
 use garth::agent::session::{Append, Create, Draft, PackOptions, Role, SessionKey, Sessions};
-use garth::{DataDir, Env};
 use serde_json::json;
 
 use super::content::text;

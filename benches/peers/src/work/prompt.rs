@@ -8,7 +8,7 @@ use garth::agent::session::{Create, Sessions};
 use garth::agent::workspace::{PromptCache, PromptOptions, Workspace};
 use garth::env::ManualClock;
 use garth::model::{Author, Batch, Op, Timestamp};
-use garth::{DataDir, Env, FileSystem, TreePath};
+use garth::{Env, FileSystem, TreePath};
 
 use super::content::text;
 use crate::figures::Figures;

@@ -6,7 +6,7 @@ use std::time::Instant;
 use anyhow::{Context as _, Result, ensure};
 use garth::agent::session::{Create, SessionKey, Sessions};
 use garth::agent::workspace::{Reset, Workspace};
-use garth::{DataDir, Env, ErrorKind, FileSystem, FileSystemExt as _};
+use garth::{Env, ErrorKind, FileSystem, FileSystemExt as _};
 
 use super::sessions::fill;
 use crate::figures::Figures;

@@ -7,7 +7,6 @@ use anyhow::{Result, ensure};
 use garth::model::quota::Limits;
 use garth::model::{Batch, Op, SetAttrs};
 use garth::rule::{Class, Demand, Rule};
-use garth::{DataDir, Env};
 
 use super::content::text;
 use crate::figures::Figures;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
 use garth::model::{At, Batch, ByteRange, FindQuery, HistoryPage, Op, Page, SearchQuery, Seq, SetAttrs};
-use garth::{DataDir, Env, FileSystemExt, TreePath};
+use garth::{DataDir, FileSystemExt, TreePath};
 
 use super::commit_grouped;
 use crate::figures::Figures;

@@ -9,7 +9,7 @@ use garth::agent::{AgentTree, Identity, Skill};
 use garth::engine::memory::Memory;
 use garth::model::{At, Batch, Op, Owner};
 use garth::view::{Mount, Overlay, Scope};
-use garth::{DataDir, Env, FileSystem, FileSystemExt as _};
+use garth::{Env, FileSystem, FileSystemExt as _};
 
 use super::content::{SMALL, text};
 use crate::figures::Figures;
