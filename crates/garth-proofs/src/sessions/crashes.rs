@@ -16,6 +16,7 @@ use garth_engine::{Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
 use garth_testkit::crash::{By, Disk};
 use garth_testkit::data::random::Random;
 use garth_testkit::proof::{About, Broken, Proof, Proven, Report, Setting, Worker, hold, run, say, sound};
+use garth_testkit::tools::on_disk;
 use serde_json::{Value, json};
 
 use crate::support::opened;
@@ -261,7 +262,7 @@ fn crashed(binary: &Path, by: By, rounds: u64, seed: u64, fault: Option<&str>) -
         By::Cut => Some(Disk::new().map_err(Broken::because)?),
         By::Kill => None,
     };
-    let kept = tempfile::tempdir()?;
+    let kept = tempfile::tempdir_in(on_disk())?;
     let folder = disk.as_ref().map_or_else(|| kept.path().to_owned(), Disk::mount_point).join("data");
     let text = folder.to_str().ok_or_else(|| Broken::because("the folder's path is no text"))?;
     let (mut random, mut report) = (Random::new(seed), Report::of(COUNTS));
