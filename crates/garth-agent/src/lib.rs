@@ -1,5 +1,5 @@
-//! What agents keep in a tree of garth, and the tree that an agent sees. Everything here works on any
-//! [`FileSystem`](garth_engine::FileSystem): this crate has no tables and names no engine.
+//! Features of agents: the data that they keep in a tree, and the tree that an agent sees. All of it works on
+//! any [`FileSystem`](garth_engine::FileSystem): this crate has no tables and names no engine.
 
 pub mod chat;
 pub mod count;

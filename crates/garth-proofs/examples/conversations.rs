@@ -1,7 +1,7 @@
 //! Rate at which search finds the turn that answers a question, in conversations of our own:
 //!
 //! ```sh
-//! cargo run --release -p garth-proofs --example conversations
+//! cargo run --profile prove -p garth-proofs --example conversations
 //! ```
 #![allow(clippy::print_stdout, reason = "its purpose is to print figures")]
 

@@ -2,9 +2,9 @@
 //! account, and in a plain folder with the same files.
 //!
 //! ```sh
-//! cargo run --release -p garth-proofs --example repair_scan -- make FOLDER 100000
-//! cargo run --release -p garth-proofs --example repair_scan -- account FOLDER
-//! cargo run --release -p garth-proofs --example repair_scan -- folder FOLDER
+//! cargo run --profile prove -p garth-proofs --example repair_scan -- make FOLDER 100000
+//! cargo run --profile prove -p garth-proofs --example repair_scan -- account FOLDER
+//! cargo run --profile prove -p garth-proofs --example repair_scan -- folder FOLDER
 //! ```
 #![allow(clippy::print_stdout, reason = "its purpose is to print figures")]
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]

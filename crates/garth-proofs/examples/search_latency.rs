@@ -2,8 +2,8 @@
 //! text is indexed that was too much for its own:
 //!
 //! ```sh
-//! cargo run --release -p garth-proofs --example search_latency -- 1000 100000
-//! cargo run --release -p garth-proofs --example search_latency -- left
+//! cargo run --profile prove -p garth-proofs --example search_latency -- 1000 100000
+//! cargo run --profile prove -p garth-proofs --example search_latency -- left
 //! ```
 #![allow(clippy::print_stdout, reason = "its purpose is to print figures")]
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]

@@ -1,9 +1,9 @@
 //! Search quality on the Cranfield collection, through what users use:
 //!
 //! ```sh
-//! cargo run --release -p garth-testkit --example cranfield -- files COLLECTION FOLDER # a file each
+//! cargo run --profile prove -p garth-testkit --example cranfield -- files COLLECTION FOLDER # a file each
 //! garth import FOLDER /cranfield
-//! cargo run --release -p garth-testkit --example cranfield -- measure COLLECTION DATA /cranfield
+//! cargo run --profile prove -p garth-testkit --example cranfield -- measure COLLECTION DATA /cranfield
 //! ```
 #![allow(clippy::print_stdout, reason = "its purpose is to print figures")]
 

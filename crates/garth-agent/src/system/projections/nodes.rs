@@ -7,13 +7,13 @@ use serde_json::{Map, Value};
 use garth_engine::model::Projection;
 use garth_engine::rule::projection::{ContentProjection, Keys};
 
-/// Of `.meta.json` of a context node: its status.
+/// Status of a context node, from its `.meta.json`.
 pub const NODE_STATUS: Projection = Projection::new(3);
-/// Of `.relations.json` of a context node: the URI that each edge leads to.
+/// Target URI of each relation of a context node, from its `.relations.json`.
 pub const RELATION_TARGET: Projection = Projection::new(4);
-/// Of an event in `.outbox`: `waiting` or `failed`, NUL, milliseconds since 1970 with 15 digits.
+/// Due time of an event in `.outbox`: `waiting` or `failed`, NUL, milliseconds since 1970 with 15 digits.
 pub const EVENT_DUE: Projection = Projection::new(5);
-/// Of an event in `.outbox`: the URI of each node that it is about.
+/// URI of each node that an event in `.outbox` is about.
 pub const EVENT_NODE: Projection = Projection::new(6);
 
 /// Directories of context nodes.

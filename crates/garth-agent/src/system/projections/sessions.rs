@@ -11,9 +11,9 @@ use crate::system::session_lines::{EVENTS, MESSAGES, NATIVE};
 use garth_engine::model::Projection;
 use garth_engine::rule::projection::{ContentProjection, Keys};
 
-/// Of `meta.json` of a session: its id, and its session key.
+/// Id and session key of a session, from its `meta.json`.
 pub const SESSION: Projection = Projection::new(7);
-/// Of the messages and events of a session, line by line: ids, every 64th line, the calls that results
+/// Keys of the lines of messages and events of a session: ids, every 64th line, the calls that results
 /// answer, messages of the user, and which messages were withdrawn.
 pub const SESSION_LINE: Projection = Projection::new(8);
 
