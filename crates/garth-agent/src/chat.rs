@@ -1,5 +1,6 @@
 //! Chats: their files live and die with them.
 
+use crate::boxed;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::FileSystem;
 use garth_engine::model::{Author, Batch, Commit, Op};
@@ -21,6 +22,7 @@ pub fn directory(chat: &str) -> Result<TreePath> {
 ///
 /// # Errors
 /// `InvalidArgument` for what is no id; `NotFound`; as [`FileSystem::commit`].
+#[boxed]
 pub async fn delete(account: &dyn FileSystem, chat: &str, author: Author) -> Result<Commit> {
     let batch = Batch::new([Op::remove_tree(directory(chat)?)]).author(author);
     account.commit(batch.message(format!("delete chat {chat}"))).await.map_err(|error| match error.kind() {

@@ -20,3 +20,7 @@ pub mod workspace;
 
 pub use system::registry;
 pub use tree::{AgentTree, Identity, Skill};
+
+/// Makes an `async fn` return a boxed future, so that its body is compiled here, once. Plain, it would be
+/// compiled again, with all that it awaits, in each crate that awaits it: server, command line, every test binary.
+pub(crate) use async_recursion::async_recursion as boxed;

@@ -19,6 +19,7 @@ pub(crate) use self::take::{Taken, take};
 
 use std::sync::Arc;
 
+use crate::boxed;
 use garth_engine::env::Env;
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::fs::{FileSystem, OpenFile};
@@ -108,6 +109,7 @@ impl<'a> Media<'a> {
     ///
     /// # Errors
     /// `NotFound`; from the filesystem.
+    #[boxed]
     pub async fn get(&self, key: &MediaKey) -> Result<Stored> {
         let path = key.path();
         if let Some(entry) = self.fs.stat(&At::from(&path)).await.optional()?.filter(Entry::is_file) {
@@ -120,6 +122,7 @@ impl<'a> Media<'a> {
     ///
     /// # Errors
     /// As [`Media::get`].
+    #[boxed]
     pub async fn open(&self, key: &MediaKey) -> Result<(Stored, Arc<dyn OpenFile>)> {
         let stored = self.get(key).await?;
         let file = match self.fs.open_version(stored.entry.version).await {

@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use super::small_file::{as_read, pretty, read_all};
+use crate::boxed;
 use crate::count::count;
 use crate::retry::retry;
 use garth_engine::env::Env;
@@ -71,6 +72,7 @@ impl Allowance {
     ///
     /// # Errors
     /// From the storage.
+    #[boxed]
     pub async fn new(account: &dyn AccountStore, cap: u64, env: Env) -> Result<Self> {
         Ok(Self { fs: system(account).await?, cap, env })
     }
@@ -79,6 +81,7 @@ impl Allowance {
     ///
     /// # Errors
     /// From the storage.
+    #[boxed]
     pub async fn take(&self, tokens: u64) -> Result<bool> {
         self.change(|spent| {
             let sum = spent.checked_add(tokens)?;
@@ -91,6 +94,7 @@ impl Allowance {
     ///
     /// # Errors
     /// From the storage.
+    #[boxed]
     pub async fn settle(&self, taken: u64, needed: u64) -> Result<()> {
         self.change(|spent| Some(spent.saturating_sub(taken).saturating_add(needed))).await.map(drop)
     }

@@ -14,6 +14,7 @@ pub use self::answer::{Evidence, Recalled};
 pub use self::fence::Key;
 
 use self::gather::Gathered;
+use crate::boxed;
 use crate::node::Uri;
 use garth_engine::env::Env;
 use garth_engine::error::{Error, Result};
@@ -162,6 +163,7 @@ impl<'a> Recaller<'a> {
     /// # Errors
     /// `InvalidArgument` for what no recall takes; `Unsupported` where there is no search, or for `as_of`, no
     /// past; those of the filesystem.
+    #[boxed]
     pub async fn recall(&self, asked: &Recall, key: &Key) -> Result<Recalled> {
         asked.check()?;
         let Some(question) = Question::parse(&asked.question) else {

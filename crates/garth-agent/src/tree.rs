@@ -13,6 +13,7 @@ pub use self::nodes::{OwnSessions, Reach};
 pub use self::skill::Skill;
 pub use self::template::{MEMORY, Memory, memory};
 pub use self::upload::write_free;
+use crate::boxed;
 use garth_engine::error::Result;
 use garth_engine::fs::{AccountStore, FileSystem};
 use garth_engine::model::{Author, Confinement, Owner, Within};
@@ -155,6 +156,7 @@ impl<'a> AgentTree<'a> {
     ///
     /// # Errors
     /// As [`AgentTree::open`].
+    #[boxed]
     pub async fn make(&self) -> Result<()> {
         let found = skill::find(&*self.account.raw(), &self.who, &self.skills).await?;
         homes::make(self.account, &Homes::of(&self.who)?, &self.who, skill::keeps(&found)).await

@@ -26,6 +26,7 @@ mod verb;
 mod walk;
 mod when;
 
+use std::pin::Pin;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _};
@@ -108,7 +109,8 @@ fn run(cli: Cli) -> Result {
     cli.global.chat.check(cli.global.raw, of_user, of_session).map_err(Failure::Usage)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::stdio)?;
     let mut app = App::new(cli.global, Cli::command);
-    let done = runtime.block_on(cli.verb.run(&mut app));
+    let running: Pin<Box<dyn Future<Output = Result>>> = Box::pin(cli.verb.run(&mut app));
+    let done = runtime.block_on(running);
     done.and(app.out.flush()).map_err(|failure| match app.folder() {
         Ok(folder) => failure.in_data_dir(&folder),
         Err(_) => failure,

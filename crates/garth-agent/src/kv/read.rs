@@ -10,6 +10,7 @@ use super::error::{KvError, KvResult};
 use super::key::Key;
 use super::page::{MAX_PAGE_VALUES, PageRequest, Paged};
 use super::{Kv, MAX_VALUE};
+use crate::boxed;
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _};
 use garth_engine::fs::OpenFile;
 use garth_engine::model::{
@@ -103,6 +104,7 @@ impl Kv<'_> {
     ///
     /// # Errors
     /// `InvalidPath`; those of the filesystem.
+    #[boxed]
     pub async fn get(&self, path: &str) -> KvResult<Option<Found>> {
         let key = Key::parse_value(path)?;
         let file = self.base.file(&key)?;
@@ -114,6 +116,7 @@ impl Kv<'_> {
     ///
     /// # Errors
     /// `Validation` for more keys; those of the filesystem. What is wrong with one key is its answer.
+    #[boxed]
     pub async fn get_many(&self, paths: &[&str]) -> KvResult<Many> {
         if paths.len() > MAX_GETS {
             return Err(KvError::validation(format!("one call reads at most {MAX_GETS} keys")));

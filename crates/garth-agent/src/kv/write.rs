@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 use super::error::{KvCode, KvError, KvResult};
 use super::key::Key;
 use super::{Kv, MAX_VALUE};
+use crate::boxed;
 use crate::retry::{ATTEMPTS_AT_NAMES, yield_now};
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _};
 use garth_engine::model::{
@@ -100,6 +101,7 @@ impl Kv<'_> {
     ///
     /// # Errors
     /// As for [`Kv::put_all`].
+    #[boxed]
     pub async fn put(&self, put: &Put<'_>, idempotency: Option<Idempotency>) -> KvResult<Written> {
         let written = self.put_all(std::slice::from_ref(put), idempotency).await?;
         written.first().copied().ok_or_else(|| KvError::validation("there is nothing to put"))
@@ -112,6 +114,7 @@ impl Kv<'_> {
     /// `Validation` for labels that exceed what a file can carry and for a number of puts out of range or a
     /// key given twice, `IdempotencyMismatch`, `FileSystem(Conflict)` for a condition that does not hold;
     /// those of the filesystem.
+    #[boxed]
     pub async fn put_all(
         &self,
         puts: &[Put<'_>],
@@ -171,6 +174,7 @@ impl Kv<'_> {
     /// # Errors
     /// `Validation` for a value that is not an integer of 64 bits, or a sum that is none; otherwise as for
     /// [`Kv::put`].
+    #[boxed]
     pub async fn increment(&self, path: &str, by: i64) -> KvResult<(i64, Written)> {
         for _ in 0..INCREMENT_ATTEMPTS {
             let found = self.get(path).await?;
@@ -195,6 +199,7 @@ impl Kv<'_> {
     ///
     /// # Errors
     /// `InvalidPath`; those of the filesystem.
+    #[boxed]
     pub async fn expire(&self, path: &str, at: Option<Timestamp>) -> KvResult<Option<Written>> {
         let file = self.base.file(&Key::parse_value(path)?)?;
         if !self.is_value(&file).await? {
@@ -213,6 +218,7 @@ impl Kv<'_> {
     ///
     /// # Errors
     /// `InvalidPath`, `IdempotencyMismatch`; those of the filesystem.
+    #[boxed]
     pub async fn delete(&self, path: &str, idempotency: Option<Idempotency>) -> KvResult<Written> {
         let file = self.base.file(&Key::parse_value(path)?)?;
         let removal = Op::remove_file(file.clone()).if_exists();

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use super::Media;
 use super::key::{MEDIA, MediaKey, check_session_key, directory};
+use crate::boxed;
 use garth_engine::error::{OptionalExt as _, Result};
 use garth_engine::model::{At, Entry, MAX_PAGE, Op, Page, Precondition, Remove, Seq};
 use garth_engine::path::{TreePath, check_id};
@@ -39,6 +40,7 @@ impl Media<'_> {
     ///
     /// # Errors
     /// `InvalidArgument` for what is no session key or id; from the filesystem.
+    #[boxed]
     pub async fn after_reset(
         &self,
         session_key: &str,

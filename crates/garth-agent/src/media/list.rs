@@ -2,6 +2,7 @@
 
 use super::key::{MediaKey, check_session_key, directory};
 use super::{Media, Stored, missing};
+use crate::boxed;
 use crate::retry::retry;
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::model::{At, Batch, Entry, Op, Page, Precondition, Seq};
@@ -18,6 +19,7 @@ impl Media<'_> {
     /// # Errors
     /// `InvalidArgument` for what is no session key, no name, or a limit outside 1 to [`MAX_LISTED`]; from
     /// the filesystem.
+    #[boxed]
     pub async fn list(
         &self,
         session_key: &str,
@@ -47,6 +49,7 @@ impl Media<'_> {
     ///
     /// # Errors
     /// `NotFound`; from the filesystem.
+    #[boxed]
     pub async fn remove(&self, key: &MediaKey) -> Result<Seq> {
         let removed = retry(|| async {
             let Stored { path, entry, .. } = self.get(key).await?;
@@ -64,6 +67,7 @@ impl Media<'_> {
     ///
     /// # Errors
     /// `InvalidArgument` for what is no session key; from the filesystem.
+    #[boxed]
     pub async fn clear(&self, session_key: &str) -> Result<Option<Seq>> {
         check_session_key(session_key)?;
         let dir = directory(session_key);

@@ -8,6 +8,7 @@ use futures::TryStreamExt as _;
 use lru::LruCache;
 
 use super::{MAX_MEDIA, Media, MediaKey, too_large};
+use crate::boxed;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{ByteRange, Timestamp, VersionId};
 
@@ -57,6 +58,7 @@ impl Hydrator {
     /// # Errors
     /// `TooLarge` for a file of more than [`MAX_MEDIA`] bytes, which was put there by other means; from the
     /// filesystem.
+    #[boxed]
     pub async fn bytes(&self, account: &str, media: &Media<'_>, key: &MediaKey) -> Result<Option<Bytes>> {
         let (stored, file) = match media.open(key).await {
             Err(error) if error.is(ErrorKind::NotFound) => return Ok(None),

@@ -8,6 +8,7 @@ use super::meta::{Meta, Status};
 use super::state::{read_all, text_of};
 use super::uri::Uri;
 use super::{Nodes, missing};
+use crate::boxed;
 use crate::system::projections;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::FileSystemExt;
@@ -77,6 +78,7 @@ impl Nodes<'_> {
     /// # Errors
     /// `InvalidArgument`; `AccessDenied` for another account's; `NotFound`, also for one that is not whole;
     /// `TooLarge` for a text that no node has: read the file instead; from the filesystem.
+    #[boxed]
     pub async fn get(&self, uri: &Uri, level: Level) -> Result<Node> {
         self.check(uri)?;
         let [meta, text] = read_all(self.fs, &[META, level.file(uri)].map(|name| uri.file(name))).await?;
@@ -102,6 +104,7 @@ impl Nodes<'_> {
     ///
     /// # Errors
     /// `InvalidArgument`; `AccessDenied` for another account's; from the filesystem.
+    #[boxed]
     pub async fn exists(&self, uri: &Uri) -> Result<bool> {
         uri.check_account(&self.account)?;
         let [meta] = read_all(self.fs, &[uri.file(META)]).await?;

@@ -7,6 +7,7 @@ use super::Nodes;
 use super::files::META;
 use super::meta::{Meta, Status};
 use super::uri::{Uri, decoded};
+use crate::boxed;
 use crate::retry::yield_now;
 use crate::system::projections;
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
@@ -137,6 +138,7 @@ impl Nodes<'_> {
     ///
     /// # Errors
     /// `InvalidArgument`; from the filesystem.
+    #[boxed]
     pub async fn list(&self, list: &List) -> Result<Listed> {
         if !(1..=MAX_LISTED).contains(&list.limit) {
             return Err(Error::invalid(format!("the limit of a list of nodes is 1 to {MAX_LISTED}")));

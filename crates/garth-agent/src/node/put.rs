@@ -11,6 +11,7 @@ use super::meta::{Meta, Provenance, Status, seconds};
 use super::near::Near;
 use super::state::{MAX_CONTENT, State};
 use super::uri::Uri;
+use crate::boxed;
 use crate::retry::retry;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{At, Op, Precondition, Seq, SetAttrs, Timestamp};
@@ -143,6 +144,7 @@ impl Nodes<'_> {
     /// `InvalidArgument`, `TooLarge`; `AccessDenied` for another account's; `Conflict` for a version that it
     /// does not have, or a node to replace that was replaced before; `NotFound` for one to replace that is
     /// not there; from the filesystem.
+    #[boxed]
     pub async fn put(&self, uri: &Uri, put: &Put) -> Result<Written> {
         self.check(uri)?;
         put.check(uri)?;
@@ -294,6 +296,7 @@ impl Nodes<'_> {
     ///
     /// # Errors
     /// `InvalidArgument`; `AccessDenied`; `NotFound`; from the filesystem.
+    #[boxed]
     pub async fn tag(&self, uri: &Uri, add: &[String], remove: &[String]) -> Result<Meta> {
         self.check(uri)?;
         retry(|| self.tag_once(uri, add, remove)).await

@@ -8,6 +8,7 @@ use super::made::{upsert_relation, write_event};
 use super::state::{File, State, read_all};
 use super::uri::Uri;
 use super::{Nodes, missing};
+use crate::boxed;
 use crate::retry::{retry, yield_now};
 use crate::system::projections;
 use garth_engine::error::{Error, ErrorKind, Result};
@@ -80,6 +81,7 @@ impl Nodes<'_> {
     /// # Errors
     /// `InvalidArgument`, `TooLarge`; `AccessDenied` for another account's; `NotFound` if either is not
     /// there; from the filesystem.
+    #[boxed]
     pub async fn relate(&self, edge: &Edge) -> Result<Option<Seq>> {
         let from: Uri = edge.from_uri.parse()?;
         self.check(&from)?;
@@ -108,6 +110,7 @@ impl Nodes<'_> {
     /// # Errors
     /// `InvalidArgument`; `AccessDenied` for another account's; `NotFound` if the first is not there; from
     /// the filesystem.
+    #[boxed]
     pub async fn unrelate(&self, from: &Uri, to: &Uri, relation_type: Option<&str>) -> Result<usize> {
         self.check(from)?;
         to.check_account(&self.account)?;
@@ -133,6 +136,7 @@ impl Nodes<'_> {
     /// # Errors
     /// `InvalidArgument`; `AccessDenied` for another account's; `NotFound` if it is not there; from the
     /// filesystem.
+    #[boxed]
     pub async fn around(&self, uri: &Uri, query: &Around) -> Result<Related> {
         self.check(uri)?;
         if !(1..=MAX_HOPS).contains(&query.hops) || !(1..=MAX_LOOKED).contains(&query.limit) {

@@ -6,6 +6,7 @@ use super::made::{in_account_outbox, outlive, upsert_relation, write_event, writ
 use super::state::State;
 use super::uri::Uri;
 use super::{Nodes, edge};
+use crate::boxed;
 use crate::retry::retry;
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::model::{At, ByteRange, Op, Page, Precondition, Seq};
@@ -37,6 +38,7 @@ impl Nodes<'_> {
     ///
     /// # Errors
     /// `AccessDenied` for another account's; `NotFound` if nothing is there; from the filesystem.
+    #[boxed]
     pub async fn delete(&self, uri: &Uri) -> Result<Seq> {
         uri.check_account(&self.account)?;
         retry(|| self.delete_once(uri)).await

@@ -4,6 +4,7 @@ use super::edge::{self, Edge};
 use super::files::{ABSTRACT, CONTENT, META, OVERVIEW, RELATIONS, SKILL};
 use super::meta::{Meta, Status};
 use super::uri::Uri;
+use crate::boxed;
 pub use crate::small_file::File;
 use crate::small_file::{self, as_read};
 use garth_engine::error::Result;
@@ -38,6 +39,7 @@ impl State {
     ///
     /// # Errors
     /// From the storage.
+    #[boxed]
     pub async fn read(fs: &dyn FileSystem, uri: &Uri) -> Result<Self> {
         let paths = [META, text_of(uri), RELATIONS, ABSTRACT, OVERVIEW].map(|name| uri.file(name));
         let [meta, content, relations, brief, overview] = read_all(fs, &paths).await?;

@@ -8,6 +8,7 @@ use super::remove::Incoming;
 use super::state::State;
 use super::uri::Uri;
 use super::{Nodes, edge};
+use crate::boxed;
 use crate::retry::retry;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{Op, Seq};
@@ -19,6 +20,7 @@ impl Nodes<'_> {
     /// # Errors
     /// `InvalidArgument`, also for a memory that would become a skill; `AccessDenied` for another account's;
     /// `NotFound`; `AlreadyExists` if there is something at the other; from the filesystem.
+    #[boxed]
     pub async fn move_to(&self, from: &Uri, to: &Uri) -> Result<Seq> {
         self.check(from)?;
         self.check(to)?;

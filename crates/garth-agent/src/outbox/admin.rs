@@ -6,6 +6,7 @@ use super::claim::{batch, is_lost};
 use super::finish::removed;
 use super::present::{tell, tell_whatever};
 use super::queued::{Found, Keep, NodeState, Queued, in_outbox, lies, load, node_state, places};
+use crate::boxed;
 use crate::node::{Event, EventStatus, EventType, RELATIONS, Status, Uri};
 use crate::small_file::is_no_file;
 use crate::system::projections;
@@ -45,6 +46,7 @@ pub struct Listing {
 ///
 /// # Errors
 /// `Unsupported` where nothing is found by key; from the storage.
+#[boxed]
 pub async fn list(
     fs: &dyn FileSystem,
     account: &str,
@@ -81,6 +83,7 @@ pub enum Retried {
 /// # Errors
 /// `NotFound` without such an event; `InvalidArgument` for a file that is none; `Busy` while a worker holds
 /// it; `Conflict` if it changed meanwhile; from the storage.
+#[boxed]
 pub async fn retry(fs: &dyn FileSystem, env: &Env, account: &str, id: &str) -> Result<Retried> {
     let queued = match sought(fs, account, id).await? {
         Found::Event(queued) => free(env.now(), queued)?,
@@ -118,6 +121,7 @@ pub async fn retry(fs: &dyn FileSystem, env: &Env, account: &str, id: &str) -> R
 ///
 /// # Errors
 /// As [`retry`].
+#[boxed]
 pub async fn drop_event(fs: &dyn FileSystem, env: &Env, account: &str, id: &str) -> Result<()> {
     let batch = match sought(fs, account, id).await? {
         Found::Event(queued) => {
@@ -197,6 +201,7 @@ async fn is_overtaken(fs: &dyn FileSystem, account: &str, queued: &Queued) -> Re
 ///
 /// # Errors
 /// `Unsupported` where nothing is found by key; from the storage.
+#[boxed]
 pub async fn resend(
     fs: &dyn FileSystem,
     env: &Env,

@@ -1,6 +1,7 @@
 //! How much waits and how much was given up.
 
 use super::queued::lies;
+use crate::boxed;
 use crate::system::projections;
 use garth_engine::error::Result;
 use garth_engine::fs::FileSystem;
@@ -34,6 +35,7 @@ pub struct Counters {
 ///
 /// # Errors
 /// `Unsupported` where nothing is found by key; from the storage.
+#[boxed]
 pub async fn counters(fs: &dyn FileSystem) -> Result<Counters> {
     let mut counters = Counters::default();
     for (from, to) in [("failed\0", "failed\u{1}"), ("waiting\0", "waiting\u{1}")] {

@@ -17,6 +17,7 @@ use super::finish::{Ended, finish, set_aside};
 use super::order::ends_edges;
 use super::queued::{Queued, lies};
 use super::sink::Sink;
+use crate::boxed;
 use crate::system::projections;
 use garth_engine::env::Env;
 use garth_engine::error::Result;
@@ -96,6 +97,7 @@ impl Worker {
     ///
     /// # Errors
     /// `Unsupported` where nothing is found by key; from the storage.
+    #[boxed]
     pub async fn run_once(&mut self, fs: &dyn FileSystem, sink: Option<&dyn Sink>) -> Result<Progress> {
         let mut progress = Progress::default();
         for _ in 0..PAGES {
@@ -123,6 +125,7 @@ impl Worker {
     ///
     /// # Errors
     /// As [`Worker::run_once`].
+    #[boxed]
     pub async fn run_out(&mut self, fs: &dyn FileSystem, sink: Option<&dyn Sink>) -> Result<Progress> {
         let mut sum = Progress::default();
         loop {

@@ -17,6 +17,7 @@ use super::handle::Sessions;
 use super::log::message::Message;
 use super::render::{RenderRules, Renderer};
 use super::store::files::{Log, SUMMARY, TODO};
+use crate::boxed;
 use crate::models::{Allowance, ChatModel, asked};
 use crate::retry::yield_now;
 use crate::small_file::{File, as_read, read_all};
@@ -70,6 +71,7 @@ impl Sessions<'_> {
     /// # Errors
     /// `InvalidArgument` for an invalid answer of a model, `Unavailable` for none: nothing is changed, and a
     /// retry is possible; `NotFound`; from the filesystem.
+    #[boxed]
     pub async fn compact(&self, session: &str, compact: &Compact<'_>) -> Result<Compacted> {
         self.meta(session).await?;
         let end = self.end(session, Log::Messages).await?.lines.saturating_sub(compact.keep);

@@ -14,6 +14,7 @@ use super::handle::Sessions;
 use super::log::source::{Resolved, Source};
 use super::store::files::{BLOBS, CHUNKS, DEDUPED, Log, META, PACK, PACK_TEXT, POLICY, SWAPPED};
 use super::store::swap_index::Swapped;
+use crate::boxed;
 use crate::retry::{retry, yield_now};
 use crate::small_file::as_read;
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
@@ -87,6 +88,7 @@ impl Sessions<'_> {
     /// # Errors
     /// `InvalidArgument` for an invalid policy; `RuleViolation` if it gives up messages or events and the
     /// caller may not override rules; `NotFound`; from the filesystem.
+    #[boxed]
     pub async fn collect(&self, session: &str, how: &Collect) -> Result<Collection> {
         retry(|| self.collect_once(session, how)).await
     }

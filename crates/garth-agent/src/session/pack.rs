@@ -22,6 +22,7 @@ use super::expiry::schedule::due_at;
 use super::handle::Sessions;
 use super::store::files::{BUDGET, PACK, PACK_TEXT, SWAPPED};
 use super::store::swap_index::parse_index;
+use crate::boxed;
 use crate::count::ENCODING;
 use crate::retry::retry;
 use crate::small_file::{File, as_read, pretty, read_all, sha256};
@@ -35,6 +36,7 @@ impl Sessions<'_> {
     /// # Errors
     /// `BudgetTooSmall` if the last message of the user and the unfinished step do not fit, with the least
     /// budget that does; `NotFound`; `InvalidArgument`; from the filesystem.
+    #[boxed]
     pub async fn pack(&self, session: &str, options: &PackOptions) -> Result<Packed> {
         let mut first = true;
         retry(|| self.pack_once(session, options, std::mem::take(&mut first))).await

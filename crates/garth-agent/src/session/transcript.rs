@@ -28,6 +28,7 @@ use super::log::append::{Append, MAX_APPENDED};
 use super::log::draft::{Draft, compact};
 use super::log::native::Natives;
 use super::store::files::Log;
+use crate::boxed;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::Seq;
 
@@ -62,6 +63,7 @@ impl Sessions<'_> {
     /// # Errors
     /// `InvalidArgument` for a text in another format; `Conflict` for an id that exists with other content;
     /// `NotFound`; `TooLarge`; from the filesystem.
+    #[boxed]
     pub async fn import(&self, session: &str, format: TranscriptFormat, text: &str) -> Result<Imported> {
         let given = split(format, text)?;
         let mut ids = Ids::default();

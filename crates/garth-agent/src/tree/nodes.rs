@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::homes::{Homes, are_there};
 use super::{AgentTree, Identity};
+use crate::boxed;
 use crate::node::OUTBOX;
 use garth_engine::error::{Error, Result};
 use garth_engine::fs::FileSystem;
@@ -50,6 +51,7 @@ impl AgentTree<'_> {
     ///
     /// # Errors
     /// As [`AgentTree::open`].
+    #[boxed]
     pub async fn nodes(&self) -> Result<Reach> {
         let homes = Homes::of(&self.who)?;
         let below = |name: &str| TreePath::from_row(homes.agent.key(), name);
@@ -65,6 +67,7 @@ impl AgentTree<'_> {
     ///
     /// # Errors
     /// As [`AgentTree::open`]; `InvalidArgument` in a class other than `main` without a session.
+    #[boxed]
     pub async fn sessions(&self) -> Result<OwnSessions> {
         let homes = Homes::of(&self.who)?;
         let (top, only) = match (homes.own_session, homes.sessions.into_iter().next()) {

@@ -1,5 +1,6 @@
 //! The memory that an agent keeps about a user: what is there, or a template where a caller asks for one.
 
+use crate::boxed;
 use garth_engine::error::{ErrorKind, Result};
 use garth_engine::fs::{FileSystem, FileSystemExt};
 
@@ -24,6 +25,7 @@ pub struct Memory {
 ///
 /// # Errors
 /// From reading the file; `InvalidData` if it is not UTF-8.
+#[boxed]
 pub async fn memory(tree: &dyn FileSystem) -> Result<Memory> {
     match tree.read_to_string(MEMORY).await {
         Err(error) if error.is(ErrorKind::NotFound) => {

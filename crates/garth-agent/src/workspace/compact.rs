@@ -8,6 +8,7 @@ use super::extract::{Asking, extract};
 use super::handle::Workspace;
 use super::settings::Settings;
 use super::{archive, prompt};
+use crate::boxed;
 use crate::retry::retry;
 use crate::session::{Compact, Listed, Meta, Sessions};
 use garth_engine::error::Result;
@@ -71,6 +72,7 @@ impl Workspace<'_> {
     /// # Errors
     /// `NotFound`; `AccessDenied` for a session of another class than the author's; `InvalidArgument`,
     /// `Unavailable` for what the model answers: then nothing has changed; from the filesystem.
+    #[boxed]
     pub async fn compact(&self, user: &str, session: &str, trim: &Trim<'_>) -> Result<Option<Trimmed>> {
         retry(|| self.compact_once(user, session, trim)).await
     }

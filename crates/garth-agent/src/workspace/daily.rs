@@ -7,6 +7,7 @@ use super::clock::{Day, Zone};
 use super::handle::Workspace;
 use super::settings::{MAX_SETTINGS, SETTINGS, Settings};
 use super::text_file::{MAX_FILE, text_of};
+use crate::boxed;
 use crate::retry::retry;
 use crate::small_file::{File, as_read, read_all, sha256};
 use crate::tree::MAIN;
@@ -69,6 +70,7 @@ impl Workspace<'_> {
     ///
     /// # Errors
     /// `InvalidArgument` for no text, and settings that cannot be read; `TooLarge`; from the filesystem.
+    #[boxed]
     pub async fn remember(&self, day: Option<Day>, text: &str) -> Result<Remembered> {
         retry(|| self.remember_once(day, text)).await
     }
@@ -130,6 +132,7 @@ impl Workspace<'_> {
     ///
     /// # Errors
     /// `TooLarge`; from the filesystem.
+    #[boxed]
     pub async fn memory(&self, day: Day) -> Result<Option<Vec<Memory>>> {
         self.memory_at(&*self.moment(None).await?, day).await
     }
@@ -152,6 +155,7 @@ impl Workspace<'_> {
     ///
     /// # Errors
     /// `InvalidArgument` for another limit; `TooLarge` for a day that is; from the filesystem.
+    #[boxed]
     pub async fn days(&self, after: Option<Day>, limit: usize) -> Result<(Vec<MemoryDay>, Option<Day>)> {
         if !(1..=MAX_DAYS).contains(&limit) {
             return Err(Error::invalid(format!("1 to {MAX_DAYS} days at once")));
@@ -190,6 +194,7 @@ impl Workspace<'_> {
     ///
     /// # Errors
     /// `InvalidArgument`, `TooLarge`: as [`Settings::parse`]; from the filesystem.
+    #[boxed]
     pub async fn settings(&self) -> Result<Settings> {
         let path = self.file(SETTINGS)?;
         let file = read_all(self.fs, &[path], MAX_SETTINGS).await?.pop().flatten();
@@ -200,6 +205,7 @@ impl Workspace<'_> {
     ///
     /// # Errors
     /// As [`Workspace::settings`].
+    #[boxed]
     pub async fn day_of(&self, at: Timestamp) -> Result<Day> {
         Ok(self.settings().await?.zone()?.day(at))
     }

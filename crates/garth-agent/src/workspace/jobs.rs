@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::clock::Day;
 use super::extract::{Asking, MAX_ASKED, MAX_QUESTIONS, ask};
 use super::handle::Workspace;
+use crate::boxed;
 use crate::ids::uuid;
 use crate::node::OUTBOX;
 use crate::session::{Export, Listed, TranscriptFormat, archived_said};
@@ -122,6 +123,7 @@ fn directory() -> Result<TreePath> {
 ///
 /// # Errors
 /// From the filesystem.
+#[boxed]
 pub async fn next_job(fs: &dyn FileSystem) -> Result<Option<Timestamp>> {
     Ok(jobs(fs).await?.iter().map(|(_, _, job)| job.due()).min())
 }

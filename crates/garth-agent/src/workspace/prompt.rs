@@ -17,6 +17,7 @@ pub use self::parts::{Part, Prompt, Replayed, Stable};
 pub(super) use self::record::PINNED_SINCE;
 use super::handle::Workspace;
 use super::settings::ResetPolicy;
+use crate::boxed;
 use crate::session::Meta;
 use garth_engine::error::{ErrorKind, Result};
 use garth_engine::model::{Moment, Seq, Timestamp};
@@ -33,6 +34,7 @@ impl Workspace<'_> {
     /// `InvalidArgument` for files, settings and inputs that cannot be read, and for the past of a session of
     /// which no prompt was built, without inputs; `TooLarge` for files of more than 1 MiB; `Gone` beyond
     /// retention; from the filesystem.
+    #[boxed]
     pub async fn prompt(&self, options: &PromptOptions) -> Result<Prompt> {
         options.inputs.as_ref().map_or(Ok(()), Inputs::check)?;
         if let Some((user, session)) = &options.session {

@@ -9,6 +9,7 @@ use super::extract::{Asking, extract};
 use super::handle::Workspace;
 use super::jobs::Job;
 use super::settings::{ResetPolicy, ResetSettings};
+use crate::boxed;
 use crate::retry::retry_at_most;
 use crate::session::{CloseTarget, Listed, Sessions};
 use garth_engine::error::{Error, ErrorKind, Result};
@@ -106,6 +107,7 @@ impl Workspace<'_> {
     /// `NotFound`; `AccessDenied` for a session of another class than the author's; `InvalidArgument` for one
     /// that is at its end; `AlreadyExists` for a name that is taken; `Conflict` if messages keep coming; if
     /// the archive cannot be written, from the filesystem: then nothing has changed.
+    #[boxed]
     pub async fn reset(&self, user: &str, session: &str, reset: &Reset<'_>) -> Result<Option<WasReset>> {
         let since = self.fs.head().await?.seq;
         retry_at_most(MAX_ATTEMPTS, || self.reset_once(user, session, reset, since)).await

@@ -4,6 +4,7 @@
 use super::handle::Workspace;
 use super::reset::{Reset, WasReset, due_at};
 use super::settings::Settings;
+use crate::boxed;
 use crate::session::{Create, Due, Listed, SessionKey};
 use garth_engine::error::Result;
 use garth_engine::fs::{FileSystem, FileSystemExt as _};
@@ -32,6 +33,7 @@ pub struct Current {
 ///
 /// # Errors
 /// From the filesystem.
+#[boxed]
 pub async fn due_resets(fs: &dyn FileSystem, now: Timestamp) -> Result<Due> {
     Due::marked(fs, RESET_AT, &[MARKED], now).await
 }
@@ -42,6 +44,7 @@ impl Workspace<'_> {
     ///
     /// # Errors
     /// As [`Workspace::reset`]; `TooLarge` for too many sessions with one key.
+    #[boxed]
     pub async fn current(
         &self,
         user: &str,
@@ -70,6 +73,7 @@ impl Workspace<'_> {
     ///
     /// # Errors
     /// As [`Workspace::reset`].
+    #[boxed]
     pub async fn reset_if_due(
         &self,
         user: &str,

@@ -5,6 +5,7 @@ mod texts;
 use super::clock::Zone;
 use super::handle::Workspace;
 use super::settings::{SETTINGS, Settings};
+use crate::boxed;
 use crate::retry::retry;
 use crate::small_file::pretty;
 use garth_engine::error::Result;
@@ -77,6 +78,7 @@ impl Workspace<'_> {
     ///
     /// # Errors
     /// From the filesystem.
+    #[boxed]
     pub async fn init(&self, options: &Init) -> Result<Initialized> {
         retry(|| self.init_once(options)).await
     }

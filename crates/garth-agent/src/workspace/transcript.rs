@@ -6,6 +6,7 @@ use futures::StreamExt as _;
 
 use super::archive::{ENDING, Unpacked};
 use super::handle::Workspace;
+use crate::boxed;
 use crate::session::{
     Export, Exported, Message, Sessions, TranscriptFormat, archived_in, archived_lines, archived_messages,
 };
@@ -46,6 +47,7 @@ impl Workspace<'_> {
     /// # Errors
     /// `NotFound` if there is neither; `AccessDenied` for a session of another class than the author's;
     /// `Corrupt` for an archive that cannot be read; from the filesystem.
+    #[boxed]
     pub async fn transcript(&self, user: &str, session: &str, export: &Export) -> Result<Exported> {
         let sessions = Sessions::new(self.fs, user, &self.agent, self.env.clone())?;
         match sessions.get(session).await {
@@ -91,6 +93,7 @@ impl Workspace<'_> {
     ///
     /// # Errors
     /// `InvalidArgument` for what is no id; from the filesystem.
+    #[boxed]
     pub async fn archives(
         &self,
         after: Option<&str>,

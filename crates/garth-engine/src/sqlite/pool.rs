@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use rusqlite::Connection;
 
@@ -36,6 +36,14 @@ struct Reader {
     conn: Conn,
     patience: Patience,
     _opened: Opened,
+}
+
+/// A connection that one caller has for itself.
+struct Lent<'a> {
+    reader: Reader,
+    hold: Hold,
+    /// Kept until `reader` is closed, so it stands below it.
+    _turn: Option<MutexGuard<'a, ()>>,
 }
 
 impl fmt::Debug for ConnPool {
@@ -111,9 +119,9 @@ impl ConnPool {
     /// As [`Self::read`], on a new connection: FTS5 checks its index by what the connection remembers of it,
     /// which is out of date on one that was used before.
     pub(crate) fn read_on_new<T>(&self, read: impl FnOnce(&Connection) -> DbResult<T>) -> Result<T> {
-        let outcome = self.connect(self.budget.open(), |Reader { conn, .. }, _| {
-            conn.execute_batch("BEGIN")?;
-            read(&conn)
+        let outcome = self.connect(self.budget.open()).and_then(|lent| {
+            lent.reader.conn.execute_batch("BEGIN")?;
+            read(&lent.reader.conn)
         });
         outcome.map_err(|error| error.describe(self.database.subject))
     }
@@ -125,17 +133,28 @@ impl ConnPool {
     }
 
     fn with_reader<T>(&self, work: impl FnOnce(&Reader) -> DbResult<T>) -> Result<T> {
-        let outcome = match self.take_idle() {
-            Some(reader) => self.run(reader, work),
-            None => self.wait_for_room().and_then(|opened| {
-                self.connect(opened, |reader, hold| match hold {
-                    Hold::Kept => self.run(reader, work),
-                    // not kept: another process may wait for the file, and the disk may take writes next time
-                    Hold::OneRead | Hold::Exclusive => work(&reader),
-                })
-            }),
-        };
+        // What does not depend on `work` is compiled once, not for each of a hundred callers.
+        let outcome = self.lend().and_then(|lent| {
+            let outcome = work(&lent.reader);
+            self.take_back(lent);
+            outcome
+        });
         outcome.map_err(|error| error.describe(self.database.subject))
+    }
+
+    fn lend(&self) -> DbResult<Lent<'_>> {
+        match self.take_idle() {
+            Some(reader) => Ok(Lent { reader, hold: Hold::Kept, _turn: None }),
+            None => self.wait_for_room().and_then(|opened| self.connect(opened)),
+        }
+    }
+
+    fn take_back(&self, lent: Lent<'_>) {
+        match lent.hold {
+            Hold::Kept if lent.reader.conn.is_autocommit() && !self.is_poisoned() => self.keep(lent.reader),
+            // not kept: another process may wait for the file, and the disk may take writes next time
+            Hold::Kept | Hold::OneRead | Hold::Exclusive => {}
+        }
     }
 
     fn wait_for_room(&self) -> DbResult<Opened> {
@@ -143,8 +162,7 @@ impl ConnPool {
         Ok(self.budget.wait().ok_or_else(busy)?)
     }
 
-    /// Runs `work` on a new connection.
-    fn connect<T>(&self, opened: Opened, work: impl FnOnce(Reader, Hold) -> DbResult<T>) -> DbResult<T> {
+    fn connect(&self, opened: Opened) -> DbResult<Lent<'_>> {
         let turn = lock(&self.exclusive);
         let ReadConn { mut conn, hold } = match self.database.connect_to_read() {
             // out of descriptors: close idle connections, of other accounts too, and try again
@@ -155,18 +173,8 @@ impl ConnPool {
             other => other?,
         };
         let patience = Patience::watch(&mut conn)?;
-        let turn = (hold == Hold::Exclusive).then_some(turn);
-        let outcome = work(Reader { conn: self.watched(conn), patience, _opened: opened }, hold);
-        drop(turn);
-        outcome
-    }
-
-    fn run<T>(&self, reader: Reader, work: impl FnOnce(&Reader) -> DbResult<T>) -> DbResult<T> {
-        let outcome = work(&reader);
-        if reader.conn.is_autocommit() && !self.is_poisoned() {
-            self.keep(reader);
-        }
-        outcome
+        let reader = Reader { conn: self.watched(conn), patience, _opened: opened };
+        Ok(Lent { reader, hold, _turn: (hold == Hold::Exclusive).then_some(turn) })
     }
 
     fn take_idle(&self) -> Option<Reader> {
@@ -192,15 +200,20 @@ impl ConnPool {
 fn transaction<T>(conn: &Connection, read: impl FnOnce(&Connection) -> DbResult<T>) -> DbResult<T> {
     conn.prepare_cached("BEGIN")?.execute([])?;
     let outcome = read(conn);
-    // after some failures SQLite has rolled back by itself
-    if !conn.is_autocommit() {
-        let ended = conn.prepare_cached("ROLLBACK").and_then(|mut end| end.execute([]));
-        // what went wrong first tells more; the connection is closed then
-        if outcome.is_ok() {
-            ended?;
-        }
+    let ended = end(conn);
+    // what went wrong first tells more; the connection is closed then
+    if outcome.is_ok() {
+        ended?;
     }
     outcome
+}
+
+fn end(conn: &Connection) -> rusqlite::Result<()> {
+    // after some failures SQLite has rolled back by itself
+    if !conn.is_autocommit() {
+        conn.prepare_cached("ROLLBACK")?.execute([])?;
+    }
+    Ok(())
 }
 
 impl IdleOwner for ConnPool {

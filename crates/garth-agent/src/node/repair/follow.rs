@@ -12,6 +12,7 @@ use super::super::state::read_all;
 use super::super::uri::Uri;
 use super::judge::EDITING;
 use super::{Finding, READ, Repair, Report, Told};
+use crate::boxed;
 use garth_engine::error::{ErrorKind, Result};
 use garth_engine::fs::FileSystem;
 use garth_engine::model::{Change, ChangeKind, ChangesQuery, LogPosition, Moment, Op, Seq, Timestamp};
@@ -76,6 +77,7 @@ impl Follow {
     ///
     /// # Errors
     /// From the filesystem.
+    #[boxed]
     pub async fn resume(nodes: &Nodes<'_>) -> Result<Self> {
         let head = nodes.fs.head().await?.seq;
         let [noted] = read_all(nodes.fs, &[followed()]).await?;
@@ -122,6 +124,7 @@ impl Follow {
     ///
     /// # Errors
     /// From the filesystem; `Unsupported` where there is no log.
+    #[boxed]
     pub async fn step(
         &mut self,
         repair: &Repair<'_>,

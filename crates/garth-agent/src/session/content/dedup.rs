@@ -4,6 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::boxed;
 use crate::count::count;
 use crate::retry::retry;
 use crate::session::expiry::schedule::due_at;
@@ -52,6 +53,7 @@ impl Sessions<'_> {
     ///
     /// # Errors
     /// `InvalidArgument`; `NotFound` for a source that does not exist; `TooLarge`; from the filesystem.
+    #[boxed]
     pub async fn dedup(&self, session: &str, sources: &[Source]) -> Result<Vec<Deduped>> {
         if sources.is_empty() || sources.len() > MAX_SOURCES {
             return Err(Error::invalid(format!("give 1 to {MAX_SOURCES} sources")));

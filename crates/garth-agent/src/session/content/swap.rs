@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 
+use crate::boxed;
 use crate::count::count;
 use crate::retry::retry;
 use crate::session::expiry::policy::Policy;
@@ -48,6 +49,7 @@ impl Sessions<'_> {
     ///
     /// # Errors
     /// `InvalidArgument`; `NotFound` for a source that does not exist; `TooLarge`; from the filesystem.
+    #[boxed]
     pub async fn swap_out(&self, session: &str, source: &Source, summary: &str) -> Result<Swapped> {
         if summary.len() > MAX_SUMMARY || summary.chars().any(char::is_control) {
             let message = format!("a summary of what is swapped is one line of at most {MAX_SUMMARY} bytes");
@@ -217,6 +219,7 @@ impl Sessions<'_> {
     ///
     /// # Errors
     /// `NotFound` for a session that is not there; from the filesystem.
+    #[boxed]
     pub async fn swapped(&self, session: &str) -> Result<Vec<Swapped>> {
         self.meta(session).await?;
         Ok(self.swap_index(session).await?.1)
@@ -232,6 +235,7 @@ impl Sessions<'_> {
     ///
     /// # Errors
     /// `NotFound`; `Corrupt` if it is not what was swapped out; `TooLarge`; from the filesystem.
+    #[boxed]
     pub async fn swap_content(&self, session: &str, id: &str) -> Result<Vec<u8>> {
         let chunk = self.file(session, &format!("{CHUNKS}/{id}"))?;
         let limit = usize::try_from(MAX_SWAPPED).unwrap_or(usize::MAX);
@@ -286,6 +290,7 @@ impl Sessions<'_> {
     ///
     /// # Errors
     /// As [`Sessions::swap_content`].
+    #[boxed]
     pub async fn swap_in(&self, session: &str, id: &str) -> Result<Vec<u8>> {
         let content = self.swap_content(session, id).await?;
         retry(|| async {

@@ -2,6 +2,7 @@
 //! are checked and written in one commit, or none.
 
 use super::entry::{Entry, EntryKind, MAX_DERIVED, lines_of, parse_entries};
+use crate::boxed;
 use crate::retry::{retry, yield_now};
 use crate::session::handle::Sessions;
 use crate::session::log::source::{Resolved, Source};
@@ -73,6 +74,7 @@ impl Sessions<'_> {
     /// # Errors
     /// `InvalidArgument` for invalid entries, repeated ids, and sources that do not exist; `TooLarge`;
     /// `NotFound`; from the filesystem.
+    #[boxed]
     pub async fn derive(&self, session: &str, derive: &Derive) -> Result<Derived> {
         retry(|| self.derive_once(session, derive)).await
     }
@@ -161,6 +163,7 @@ impl Sessions<'_> {
     ///
     /// # Errors
     /// `NotFound` if no file has such an entry; from the filesystem.
+    #[boxed]
     pub async fn why(&self, session: &str, id: &str) -> Result<Why> {
         self.meta(session).await?;
         for kind in EntryKind::ALL {

@@ -1,6 +1,7 @@
 //! Pinned files: every pack of the session starts with them.
 
 use super::entry::MAX_DERIVED;
+use crate::boxed;
 use crate::session::handle::Sessions;
 use crate::session::store::files::PINNED;
 use garth_engine::error::{Error, ErrorKind, Result};
@@ -13,6 +14,7 @@ impl Sessions<'_> {
     ///
     /// # Errors
     /// `InvalidArgument` for an invalid name; `NotFound`; `TooLarge`; from the filesystem.
+    #[boxed]
     pub async fn pin(&self, session: &str, name: &str, text: Option<&str>) -> Result<Seq> {
         check_id("name of a pinned file", name)?;
         if text.is_some_and(|text| text.len() > MAX_DERIVED) {

@@ -1,6 +1,7 @@
 //! Publishes a fact or a decision as a context node, with its provenance.
 
 use super::entry::EntryKind;
+use crate::boxed;
 use crate::node::{Provenance, Put};
 use crate::session::handle::Sessions;
 use crate::session::log::source::Resolved;
@@ -12,6 +13,7 @@ impl Sessions<'_> {
     ///
     /// # Errors
     /// `NotFound` for an unknown id; `InvalidArgument` for that of a reference; from the filesystem.
+    #[boxed]
     pub async fn to_publish(&self, session: &str, id: &str) -> Result<Put> {
         let why = self.why(session, id).await?;
         if why.kind == EntryKind::Ref {

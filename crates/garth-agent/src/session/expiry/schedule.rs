@@ -5,6 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::policy::Policy;
+use crate::boxed;
 use crate::session::handle::Sessions;
 use crate::session::store::files::{DEDUPED, META, PACK, POLICY, SWAPPED};
 use crate::session::store::meta::Meta;
@@ -56,6 +57,7 @@ impl Due {
     ///
     /// # Errors
     /// From the filesystem.
+    #[boxed]
     pub async fn find(fs: &dyn FileSystem, now: Timestamp) -> Result<Self> {
         Self::marked(fs, COLLECT_AT, &MARKED, now).await
     }
@@ -169,6 +171,7 @@ impl Sessions<'_> {
     ///
     /// # Errors
     /// From the filesystem.
+    #[boxed]
     pub async fn postpone(&self, session: &str) -> Result<()> {
         let now = self.env.now();
         let mut ops = Vec::new();

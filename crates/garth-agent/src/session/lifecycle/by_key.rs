@@ -1,6 +1,7 @@
 //! Looks up the session to continue by its session key.
 
 use super::create::Create;
+use crate::boxed;
 use crate::ids::uuid;
 use crate::session::handle::Sessions;
 use crate::session::store::list::Listed;
@@ -18,6 +19,7 @@ impl Sessions<'_> {
     ///
     /// # Errors
     /// `TooLarge` if there are more than 1,000; from the filesystem.
+    #[boxed]
     pub async fn current(&self, key: &SessionKey) -> Result<Option<Listed>> {
         let home = match &self.only {
             Some(only) => self.directory(only)?,
@@ -49,6 +51,7 @@ impl Sessions<'_> {
     ///
     /// # Errors
     /// As [`Sessions::current`] and [`Sessions::create`].
+    #[boxed]
     pub async fn by_key(&self, key: &SessionKey, create: &Create) -> Result<(Listed, bool)> {
         if let Some(current) = self.current(key).await? {
             return Ok((current, false));

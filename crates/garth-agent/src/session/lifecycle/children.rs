@@ -6,6 +6,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::create::Create;
+use crate::boxed;
 use crate::retry::retry;
 use crate::session::derived::entry::{Entry, EntryKind, MAX_DERIVED, lines_of, parse_entries};
 use crate::session::handle::Sessions;
@@ -194,6 +195,7 @@ impl<'a> Sessions<'a> {
     /// # Errors
     /// `AlreadyExists` for a child of this id; `InvalidArgument`; `NotFound`; `TooLarge`; from the
     /// filesystem.
+    #[boxed]
     pub async fn spawn(&self, session: &str, spawn: &Spawn) -> Result<Child> {
         check_id("child", &spawn.id)?;
         let agent = spawn.agent.clone().unwrap_or_else(|| self.agent.clone());
@@ -266,6 +268,7 @@ impl<'a> Sessions<'a> {
     ///
     /// # Errors
     /// `NotFound`; from the filesystem.
+    #[boxed]
     pub async fn children(&self, session: &str) -> Result<Vec<Child>> {
         self.meta(session).await?;
         Ok(self.read_children(session).await?.into_iter().map(|read| read.child).collect())
@@ -309,6 +312,7 @@ impl<'a> Sessions<'a> {
     /// # Errors
     /// `NotFound`; `Conflict` for a child that is at its end; `InvalidArgument`, also for references to
     /// chunks and blobs of another session; `TooLarge`; from the filesystem.
+    #[boxed]
     pub async fn set_child(&self, session: &str, id: &str, change: &ChildChange) -> Result<Child> {
         retry(|| self.set_child_once(session, id, change)).await
     }

@@ -3,6 +3,7 @@
 use serde_json::{Map, json};
 
 use super::update::{check_cwd, check_label};
+use crate::boxed;
 use crate::ids::uuid;
 use crate::retry::retry;
 use crate::session::handle::Sessions;
@@ -88,6 +89,7 @@ impl Sessions<'_> {
     ///
     /// # Errors
     /// `InvalidArgument`; `AlreadyExists`; from the filesystem.
+    #[boxed]
     pub async fn create(&self, create: &Create) -> Result<Listed> {
         check_cwd(&create.cwd)?;
         for (what, text) in [("title", &create.title), ("model", &create.model)] {

@@ -1,5 +1,6 @@
 //! Updates a session: its state, working directory, title, model and pack budget.
 
+use crate::boxed;
 use crate::retry::retry;
 use crate::session::handle::Sessions;
 use crate::session::store::files::{BUDGET, CWD, META, STATE, UPDATED_AT};
@@ -53,6 +54,7 @@ impl Sessions<'_> {
     ///
     /// # Errors
     /// `InvalidArgument`; `NotFound`; from the filesystem.
+    #[boxed]
     pub async fn set(&self, session: &str, change: &Change) -> Result<Listed> {
         change.cwd.as_deref().map_or(Ok(()), check_cwd)?;
         for (what, text) in [("title", &change.title), ("model", &change.model)] {

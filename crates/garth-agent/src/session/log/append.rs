@@ -13,6 +13,7 @@ use super::images::ExtractedImages;
 use super::lines::End;
 use super::message::Message;
 use super::native::Natives;
+use crate::boxed;
 use crate::ids::uuid;
 use crate::retry::retry;
 use crate::session::handle::Sessions;
@@ -126,6 +127,7 @@ impl Sessions<'_> {
     /// `InvalidArgument` for lines of another form, and a session that was reset; `Conflict` for an id that
     /// is there with other content, and behind a message that is not the last; `NotFound`; `TooLarge`; from
     /// the filesystem.
+    #[boxed]
     pub async fn append(&self, session: &str, append: &Append) -> Result<Appended> {
         let given = append.messages.len().max(append.events.len());
         if given > MAX_APPENDED {

@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 
 use super::draft::Draft;
 use super::message::{Block, ImageSource, Message};
+use crate::boxed;
 use crate::media::{Media, MediaKey, Taken, take};
 use crate::session::handle::Sessions;
 use garth_engine::error::{Error, Result};
@@ -97,6 +98,7 @@ impl<'a> Sessions<'a> {
     ///
     /// # Errors
     /// `NotFound`; from the filesystem.
+    #[boxed]
     pub async fn media_referred(&self, session: &str) -> Result<HashSet<String>> {
         let (mut found, mut select) = (HashSet::new(), super::lines::Select::messages(1..=u64::MAX));
         loop {

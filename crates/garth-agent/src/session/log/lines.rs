@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Range, RangeInclusive};
 
+use crate::boxed;
 use crate::session::handle::{Sessions, missing};
 use crate::session::store::files::Log;
 use crate::system::projections;
@@ -95,6 +96,7 @@ impl Sessions<'_> {
     ///
     /// # Errors
     /// `NotFound` for a session that is not there; from the filesystem.
+    #[boxed]
     pub async fn lines(&self, session: &str, select: &Select) -> Result<Lines> {
         let file = self.file(session, select.log.file())?;
         let most = (MAX_PAGE_LINES, select.page_bytes);
@@ -114,6 +116,7 @@ impl Sessions<'_> {
     ///
     /// # Errors
     /// `NotFound` for a session that is not there; from the filesystem.
+    #[boxed]
     pub async fn end(&self, session: &str, log: Log) -> Result<End> {
         self.end_of(&self.file(session, log.file())?).await.map_err(|error| no_session(error, session))
     }

@@ -5,6 +5,7 @@ use std::ops::{Range, RangeInclusive};
 use std::str::FromStr;
 
 use super::lines::{Line, Select};
+use crate::boxed;
 use crate::session::handle::{Sessions, missing};
 use crate::session::store::files::Log;
 use crate::system::projections::sessions::{STRIDE, USER, id_key, result_key};
@@ -176,6 +177,7 @@ impl Sessions<'_> {
     ///
     /// # Errors
     /// `NotFound` if its target does not exist; from the filesystem.
+    #[boxed]
     pub async fn resolve(&self, session: &str, source: &Source) -> Result<Resolved> {
         let of = source.session.as_deref().unwrap_or(session);
         let nowhere = |what: String| Error::new(ErrorKind::NotFound, format!("{source}: {what}"));

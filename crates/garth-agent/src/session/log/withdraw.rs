@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use super::draft::Draft;
 use super::message::Message;
 use super::source::{Resolved, Source, What};
+use crate::boxed;
 use crate::ids::uuid;
 use crate::retry::retry;
 use crate::session::handle::Sessions;
@@ -35,6 +36,7 @@ impl Sessions<'_> {
     /// # Errors
     /// `InvalidArgument` for a source of other things than messages; `NotFound`; `TooLarge`; from the
     /// filesystem.
+    #[boxed]
     pub async fn withdraw(&self, session: &str, source: &Source, reason: Option<&str>) -> Result<Withdrawn> {
         let is_own = source.session.as_deref().is_none_or(|own| own == session);
         if !is_own || matches!(source.what, What::Path(_) | What::Swap(_)) {

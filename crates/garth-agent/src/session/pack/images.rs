@@ -8,6 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 
 use super::packed::Packed;
+use crate::boxed;
 use crate::media::{Hydrator, MAX_MEDIA, MediaKey, bare};
 use crate::session::handle::Sessions;
 use crate::session::log::draft::Role;
@@ -28,6 +29,7 @@ impl Sessions<'_> {
     ///
     /// # Errors
     /// From the filesystem.
+    #[boxed]
     pub async fn hydrated(&self, packed: &Packed, hydrator: &Hydrator, account: &str) -> Result<Packed> {
         let mut packed = packed.clone();
         let mut left = MAX_HYDRATED;

@@ -4,6 +4,7 @@ use super::layers::{Part, shown};
 use super::manifest::{FORM, Item, Pack};
 use super::options::MAX_PACK;
 use super::packed::Packed;
+use crate::boxed;
 use crate::session::handle::Sessions;
 use crate::session::log::source::{Resolved, Source, What};
 use crate::session::pack::window::WindowSpec;
@@ -19,6 +20,7 @@ impl Sessions<'_> {
     ///
     /// # Errors
     /// `NotFound` if there is no pack; `Gone` beyond retention; from the filesystem.
+    #[boxed]
     pub async fn packed(&self, session: &str, at: Option<&Moment>) -> Result<Pack> {
         let path = self.file(session, PACK)?;
         let bytes = match at {
@@ -36,6 +38,7 @@ impl Sessions<'_> {
     /// # Errors
     /// As [`Sessions::packed`]; `Gone` if one of its sources is beyond retention; `Corrupt` if the bytes
     /// differ from the recorded ones.
+    #[boxed]
     pub async fn replay(&self, session: &str, at: Option<&Moment>) -> Result<Packed> {
         let pack = self.packed(session, at).await?;
         if pack.form != FORM {

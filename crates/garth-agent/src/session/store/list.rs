@@ -2,6 +2,7 @@
 
 use super::files::{CREATED_AT, CWD, META, STATE, UPDATED_AT};
 use super::meta::{MAX_FILE, Meta, State};
+use crate::boxed;
 use crate::retry::yield_now;
 use crate::session::handle::{Sessions, missing};
 use crate::small_file::{File, read_all};
@@ -63,6 +64,7 @@ impl Sessions<'_> {
     /// # Errors
     /// `NotFound`; `InvalidArgument` for what is no id; `Corrupt` for one whose `meta.json` cannot be read;
     /// from the filesystem.
+    #[boxed]
     pub async fn get(&self, session: &str) -> Result<Listed> {
         let [found] = self.read(&[session.to_owned()]).await?.try_into().unwrap_or([None]);
         found.ok_or_else(|| missing(session))?
@@ -74,6 +76,7 @@ impl Sessions<'_> {
     ///
     /// # Errors
     /// `InvalidArgument`; from the filesystem.
+    #[boxed]
     pub async fn list(&self, list: &List) -> Result<(Vec<Listed>, Option<String>)> {
         if !(1..=MAX_LISTED).contains(&list.limit) {
             return Err(Error::invalid(format!("the limit of a list of sessions is 1 to {MAX_LISTED}")));

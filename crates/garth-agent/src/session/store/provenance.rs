@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 
+use crate::boxed;
 use crate::retry::yield_now;
 use crate::session::handle::Sessions;
 use garth_engine::error::{ErrorKind, Result};
@@ -40,6 +41,7 @@ impl Sessions<'_> {
     /// # Errors
     /// `NotFound`; `Gone` if commits behind the position are beyond retention; `Unsupported` where nobody
     /// keeps who wrote what; from the filesystem.
+    #[boxed]
     pub async fn wrote(
         &self,
         session: &str,

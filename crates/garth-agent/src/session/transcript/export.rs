@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 use super::format::TranscriptFormat;
 use super::read::read;
 use super::{anthropic, markdown, openai, pi};
+use crate::boxed;
 use crate::session::handle::Sessions;
 use crate::session::log::draft::Role;
 use crate::session::log::lines::{MAX_PAGE_BYTES, Select};
@@ -70,6 +71,7 @@ impl Sessions<'_> {
     ///
     /// # Errors
     /// `NotFound` for a session that is not there; from the filesystem.
+    #[boxed]
     pub async fn export(&self, session: &str, export: &Export) -> Result<Exported> {
         let mut select = Select::messages(export.lines.clone());
         (select.withdrawn, select.page_bytes) = (export.withdrawn, export.page_bytes);

@@ -4,6 +4,7 @@
 use bytes::Bytes;
 
 use super::listing::Origin;
+use crate::boxed;
 use crate::retry::retry;
 use crate::small_file::{File, as_read, read_all};
 use crate::workspace::handle::Workspace;
@@ -34,6 +35,7 @@ impl Workspace<'_> {
     /// # Errors
     /// `NotFound`; `InvalidArgument` for a path with `..`; `TooLarge` for more than [`MAX_SKILL_FILE`]; from
     /// the filesystem.
+    #[boxed]
     pub async fn read_skill(&self, path: &str) -> Result<SkillFile> {
         let (paths, [own, global]) = self.skill_files(path).await?;
         let origins = [Origin::Agent, Origin::Global];
@@ -66,6 +68,7 @@ impl Workspace<'_> {
     /// # Errors
     /// `NotFound` for a file, or a text in it, that is not there; `InvalidArgument` for a text that is there
     /// more often, and a file that is no text; from the filesystem.
+    #[boxed]
     pub async fn edit_skill(&self, path: &str, old: &str, new: &str) -> Result<(TreePath, Seq)> {
         retry(|| self.edit_skill_once(path, old, new)).await
     }

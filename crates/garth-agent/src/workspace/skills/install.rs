@@ -5,6 +5,7 @@ use bytes::Bytes;
 use super::files::MAX_SKILL_FILE;
 use super::listing::Origin;
 use super::lookup::SKILL;
+use crate::boxed;
 use crate::node::{Nodes, Put, Uri, Written};
 use crate::retry::retry;
 use crate::small_file::{as_read, read_all};
@@ -43,6 +44,7 @@ impl Workspace<'_> {
     /// # Errors
     /// `InvalidArgument` without a `SKILL.md`, and for paths that lead out of it; `TooLarge`; `RuleViolation`
     /// for a skill of all in a session; from the filesystem.
+    #[boxed]
     pub async fn install_skill(
         &self,
         directory: &str,
@@ -105,6 +107,7 @@ impl Workspace<'_> {
     ///
     /// # Errors
     /// `NotFound` for a skill that the agent has not; as [`Nodes::put`].
+    #[boxed]
     pub async fn publish_skill(&self, account: &str, directory: &str) -> Result<Written> {
         let path = self.skill_path(Origin::Agent, directory, SKILL)?;
         let file = read_all(self.fs, std::slice::from_ref(&path), MAX_SKILL_FILE).await?.pop().flatten();

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::listing::{Listing, Origin, judge};
+use crate::boxed;
 use crate::small_file::read_all;
 use crate::workspace::handle::Workspace;
 use crate::workspace::settings::Settings;
@@ -48,6 +49,7 @@ impl Workspace<'_> {
     /// # Errors
     /// `InvalidArgument` for settings that cannot be read; `TooLarge` for more than 1,000 in a directory;
     /// from the filesystem.
+    #[boxed]
     pub async fn skills(&self, hosts: &[Host]) -> Result<Listing> {
         let moment = self.moment(None).await?;
         let own = in_directory(&*moment, self.skill_home(Origin::Agent)?).await?;
@@ -68,6 +70,7 @@ impl Workspace<'_> {
     ///
     /// # Errors
     /// `NotFound` if neither the agent nor the account has it; as [`Workspace::skills`].
+    #[boxed]
     pub async fn skill(
         &self,
         directory: &str,
