@@ -22,5 +22,5 @@ pub use system::registry;
 pub use tree::{AgentTree, Identity, Skill};
 
 /// Makes an `async fn` return a boxed future, so that its body is compiled here, once. Plain, it would be
-/// compiled again, with all that it awaits, in each crate that awaits it: server, command line, every test binary.
+/// compiled again, with all that it awaits, in each crate that awaits it: server, command line, test binaries.
 pub(crate) use async_recursion::async_recursion as boxed;
