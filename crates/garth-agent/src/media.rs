@@ -91,7 +91,7 @@ impl<'a> Media<'a> {
     /// Whether the tree reaches the place of a session's media: that of a chat, for one, does not.
     pub(crate) fn reaches(&self, session_key: &str) -> bool {
         let at = key::check_session_key(session_key).map(|()| key::directory(session_key));
-        at.is_ok_and(|at| self.fs.lowering().home().within.contains(&at))
+        at.is_ok_and(|at| self.fs.view_base().lowering().home().within.contains(&at))
     }
 
     /// Whether there is a directory of a session's media.

@@ -21,5 +21,7 @@ pub mod view;
 pub use datadir::DataDir;
 pub use env::Env;
 pub use error::{Error, ErrorKind, Result};
-pub use fs::{AccountStore, Capabilities, FileSystem, FileSystemExt, Lowering, OpenFile, OpenNode, Upload};
+pub use fs::{
+    AccountStore, Capabilities, FileSystem, FileSystemExt, Lowering, OpenFile, OpenNode, Upload, ViewBase,
+};
 pub use path::{Name, PathError, TreePath};

@@ -36,7 +36,7 @@ use self::writer::{Uploads, Writer};
 use crate::env::Env;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::lower::{Itself, Lowering, Store, StoreId};
-use crate::fs::{Capabilities, FileSystem, OpenFile, OpenNode, Upload};
+use crate::fs::{Capabilities, FileSystem, OpenFile, OpenNode, Upload, ViewBase};
 use crate::model::{
     At, Batch, ByteRange, Changes, ChangesQuery, Commit, CommitId, Confinement, Durability, Entry, Fetched,
     Head, HistoryPage, Listing, MAX_PAGE, MAX_READ, Moment, NamesPage, Owner, Page, SearchAnswer,
@@ -324,26 +324,6 @@ impl FileSystem for HostFs {
         Ok(Arc::new(Self { folder: Arc::clone(&self.folder), within, owner, joined: Vec::new() }))
     }
 
-    fn joined(&self, with: &dyn FileSystem) -> Option<Arc<dyn FileSystem>> {
-        let with = (with as &dyn Any).downcast_ref::<Self>()?;
-        if !Arc::ptr_eq(&self.folder, &with.folder) {
-            return None;
-        }
-        Some(Arc::new(Self {
-            within: Arc::new(self.within.union(&with.within)),
-            joined: self.joined.iter().chain([&with.owner]).chain(&with.joined).cloned().collect(),
-            ..self.clone()
-        }))
-    }
-
-    fn lowering(&self) -> Box<dyn Lowering> {
-        Box::new(Itself(Store {
-            id: StoreId::of(&self.folder, None),
-            fs: Arc::new(self.clone()),
-            within: Within::clone(&self.within),
-        }))
-    }
-
     async fn snapshots(&self, _page: &SnapshotsPage) -> Result<Listing<Snapshot>> {
         no_past()
     }
@@ -390,5 +370,31 @@ impl FileSystem for HostFs {
             Ok(state.head.seq)
         };
         self.folder.writer.run(sync).await
+    }
+
+    fn view_base(&self) -> &dyn ViewBase {
+        self
+    }
+}
+
+impl ViewBase for HostFs {
+    fn joined(&self, with: &dyn FileSystem) -> Option<Arc<dyn FileSystem>> {
+        let with = (with as &dyn Any).downcast_ref::<Self>()?;
+        if !Arc::ptr_eq(&self.folder, &with.folder) {
+            return None;
+        }
+        Some(Arc::new(Self {
+            within: Arc::new(self.within.union(&with.within)),
+            joined: self.joined.iter().chain([&with.owner]).chain(&with.joined).cloned().collect(),
+            ..self.clone()
+        }))
+    }
+
+    fn lowering(&self) -> Box<dyn Lowering> {
+        Box::new(Itself(Store {
+            id: StoreId::of(&self.folder, None),
+            fs: Arc::new(self.clone()),
+            within: Within::clone(&self.within),
+        }))
     }
 }

@@ -31,7 +31,7 @@ use self::tree::{Tree, View};
 use crate::env::Env;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::lower::{Itself, Lowering, Store, StoreId};
-use crate::fs::{Capabilities, FileSystem, OpenFile, OpenNode, Upload};
+use crate::fs::{Capabilities, FileSystem, OpenFile, OpenNode, Upload, ViewBase};
 use crate::model::{
     At, Author, Batch, Blame, ByteRange, Changes, ChangesQuery, Commit, CommitId, CommitInfo, Confinement,
     Entry, Fetched, Filling, FindAnswer, FindQuery, Head, HistoryPage, Idempotency, Ino, Item, Kind, Listing,
@@ -400,27 +400,6 @@ impl FileSystem for Memory {
         Ok(Arc::new(Self { within, owner, author, holders, joined: Vec::new(), ..self.clone() }))
     }
 
-    fn joined(&self, with: &dyn FileSystem) -> Option<Arc<dyn FileSystem>> {
-        let with = (with as &dyn Any).downcast_ref::<Self>()?;
-        if !Arc::ptr_eq(&self.state, &with.state) || self.past.is_some() || with.past.is_some() {
-            return None;
-        }
-        Some(Arc::new(Self {
-            within: Arc::new(self.within.union(&with.within)),
-            holders: self.holders.iter().chain(&*with.holders).copied().collect(),
-            joined: self.joined.iter().chain([&with.owner]).chain(&with.joined).cloned().collect(),
-            ..self.clone()
-        }))
-    }
-
-    fn lowering(&self) -> Box<dyn Lowering> {
-        Box::new(Itself(Store {
-            id: StoreId::of(&self.state, self.past.map(|(seq, _)| seq)),
-            fs: Arc::new(self.clone()),
-            within: Within::clone(&self.within),
-        }))
-    }
-
     async fn snapshots(&self, page: &SnapshotsPage) -> Result<Listing<Snapshot>> {
         check_limit(page.limit)?;
         self.read_view(|view| {
@@ -481,6 +460,33 @@ impl FileSystem for Memory {
     async fn sync(&self) -> Result<Seq> {
         self.check_writable()?;
         Ok(self.read().head())
+    }
+
+    fn view_base(&self) -> &dyn ViewBase {
+        self
+    }
+}
+
+impl ViewBase for Memory {
+    fn joined(&self, with: &dyn FileSystem) -> Option<Arc<dyn FileSystem>> {
+        let with = (with as &dyn Any).downcast_ref::<Self>()?;
+        if !Arc::ptr_eq(&self.state, &with.state) || self.past.is_some() || with.past.is_some() {
+            return None;
+        }
+        Some(Arc::new(Self {
+            within: Arc::new(self.within.union(&with.within)),
+            holders: self.holders.iter().chain(&*with.holders).copied().collect(),
+            joined: self.joined.iter().chain([&with.owner]).chain(&with.joined).cloned().collect(),
+            ..self.clone()
+        }))
+    }
+
+    fn lowering(&self) -> Box<dyn Lowering> {
+        Box::new(Itself(Store {
+            id: StoreId::of(&self.state, self.past.map(|(seq, _)| seq)),
+            fs: Arc::new(self.clone()),
+            within: Within::clone(&self.within),
+        }))
     }
 }
 

@@ -1,38 +1,9 @@
 //! Where a search of a tree looks, or a find. A view that is made of several directories of a store asks it
 //! once for all of them: what a search costs depends on how common its words are, wherever they are found.
 
-use crate::fs::Capabilities;
-use crate::fs::lower::Store;
+pub use super::filesystem::{By, Sought};
 use crate::model::Within;
 use crate::path::TreePath;
-
-/// By what something is sought.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum By {
-    /// By text: `search`.
-    Text,
-    /// By key: `find`.
-    Key,
-}
-
-impl By {
-    /// Whether an implementation can.
-    pub fn is_of(self, has: Capabilities) -> bool {
-        match self {
-            Self::Text => has.search,
-            Self::Key => has.find,
-        }
-    }
-}
-
-/// Directories of a store, and the handle that reaches them.
-#[derive(Clone, Debug)]
-pub struct Sought {
-    /// The handle.
-    pub store: Store,
-    /// The paths there.
-    pub tops: Vec<TreePath>,
-}
 
 impl Sought {
     /// What of the store is to be searched.
@@ -76,13 +47,17 @@ mod tests {
     use crate::engine::memory::Memory;
     use crate::env::Env;
     use crate::fs::FileSystem as _;
+    use crate::fs::lower::Store;
 
     fn paths(texts: &[&str]) -> Vec<TreePath> {
         texts.iter().map(|text| TreePath::parse(text).expect("a path")).collect()
     }
 
     fn of(fs: &Memory, within: &Within, tops: &[&str]) -> Sought {
-        Sought { store: Store { within: within.clone(), ..fs.lowering().home() }, tops: paths(tops) }
+        Sought {
+            store: Store { within: within.clone(), ..fs.view_base().lowering().home() },
+            tops: paths(tops),
+        }
     }
 
     fn tops(sought: Vec<Sought>) -> Vec<Vec<String>> {

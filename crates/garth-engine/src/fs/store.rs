@@ -130,7 +130,7 @@ pub async fn system_of(account: &dyn AccountStore) -> Result<Option<Arc<dyn File
         Err(error) => return Err(error),
     };
     // what is made there would show, if the name was somebody else's when the account was opened
-    let is_hidden = !account.lowering().home().within.contains(&system);
+    let is_hidden = !account.view_base().lowering().home().within.contains(&system);
     if is_ours == Some(false) || !is_hidden {
         let message =
             "garth keeps this name for itself: move what is there away, then open the account again";

@@ -19,7 +19,7 @@ pub(super) async fn find(view: &dyn FileSystem, shown: &Within, query: &FindQuer
     if asked.is_nothing() {
         return Ok(FindAnswer::default());
     }
-    let sought = view.sought(&asked, By::Key)?;
+    let sought = view.view_base().sought(&asked, By::Key)?;
     if sought.is_empty() {
         return Err(Error::new(ErrorKind::Unsupported, "nothing is found by key there"));
     }
@@ -62,7 +62,7 @@ async fn shown_at(
     item: &FindItem,
 ) -> Result<Vec<FindItem>> {
     let FindItem { path, ino, .. } = item.clone();
-    let mut hits = view.found(store, &Hit::at(path, ino)).await?;
+    let mut hits = view.view_base().found(store, &Hit::at(path, ino)).await?;
     hits.retain(|hit| asked.contains(&hit.path));
     hits.sort_by_key(|hit| hit.path.split());
     let shown = |hit: Hit| {

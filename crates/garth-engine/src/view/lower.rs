@@ -176,7 +176,7 @@ impl Descent {
         if !self.handles.iter().any(|known| Arc::ptr_eq(known, &to.fs)) {
             let is_first = self.handles.is_empty() && Arc::ptr_eq(&store.fs, &to.fs);
             if !is_first {
-                store.fs = store.fs.joined(&*to.fs).ok_or_else(crosses)?;
+                store.fs = store.fs.view_base().joined(&*to.fs).ok_or_else(crosses)?;
             }
             self.handles.push(Arc::clone(&to.fs));
         }

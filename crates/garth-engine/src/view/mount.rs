@@ -247,10 +247,10 @@ impl Builder<'_> {
             Source::Other(_) | Source::NoPast => None,
         }));
         let base = self.base.confined(&Confinement::new(roots, self.owner)).await?;
-        let store = base.lowering().home().id;
+        let store = base.view_base().lowering().home().id;
         for part in &mut parts {
             if let Source::Other(other) = &mut part.source {
-                other.has_past = other.fs.lowering().home().id == store;
+                other.has_past = other.fs.view_base().lowering().home().id == store;
             }
         }
         let parts = Arc::new(Parts::new(parts)?);

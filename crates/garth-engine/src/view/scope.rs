@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use crate::error::{Error, Result};
 use crate::fs::lower::{Lowered, Lowering, Store, StoreId};
-use crate::fs::{By, Capabilities, FileSystem, OpenFile, OpenNode, Sought, Upload};
+use crate::fs::{By, Capabilities, FileSystem, OpenFile, OpenNode, Sought, Upload, ViewBase};
 use crate::model::{
     Access, At, Batch, Blame, ByteRange, Change, ChangeKind, Changes, ChangesQuery, Commit, CommitId,
     Confinement, Entry, Fetched, FindAnswer, FindQuery, Head, HistoryPage, Hit, Ino, Listing, Moment,
@@ -135,16 +135,6 @@ impl FileSystem for Scope {
         Ok(shown(at, self.told(self.base.stat(&self.at(at)?).await)?))
     }
 
-    async fn stat_first(&self, places: [&At; 2]) -> (usize, Result<Entry>) {
-        let (one, other) = match (self.at(places[0]), self.at(places[1])) {
-            (Ok(one), Ok(other)) => (one, other),
-            (Err(error), _) => return (0, Err(error)),
-            (_, Err(error)) => return (1, Err(error)),
-        };
-        let (place, found) = self.base.stat_first([&one, &other]).await;
-        (place, self.told(found).map(|entry| shown(places[place], entry)))
-    }
-
     async fn names(&self, at: &At, page: &NamesPage) -> Result<Listing<TreePath>> {
         let after = page.after.as_ref().map(|path| self.down(path)).transpose()?;
         let mut names = self.told(self.base.names(&self.at(at)?, &page.clone().after(after)).await)?;
@@ -256,10 +246,6 @@ impl FileSystem for Scope {
         Ok(self.over(self.told(self.base.confined(&to).await)?))
     }
 
-    fn lowering(&self) -> Box<dyn Lowering> {
-        Box::new(ScopeLowering { scope: self.clone(), base: self.base.lowering() })
-    }
-
     async fn snapshots(&self, page: &SnapshotsPage) -> Result<Listing<Snapshot>> {
         self.told(self.base.snapshots(page).await)
     }
@@ -294,15 +280,6 @@ impl FileSystem for Scope {
         Ok(answer)
     }
 
-    fn sought(&self, within: &Within, by: By) -> Result<Vec<Sought>> {
-        self.base.sought(&self.within(within)?, by)
-    }
-
-    async fn found(&self, store: StoreId, hit: &Hit) -> Result<Vec<Hit>> {
-        let found = self.base.found(store, hit).await?.into_iter();
-        Ok(found.filter_map(|hit| Some(Hit { path: self.up(&hit.path)?, ..hit })).collect())
-    }
-
     async fn stage(&self, at: &At) -> Result<Box<dyn Upload>> {
         self.told(self.base.stage(&self.at(at)?).await)
     }
@@ -317,6 +294,36 @@ impl FileSystem for Scope {
 
     async fn sync(&self) -> Result<Seq> {
         self.told(self.base.sync().await)
+    }
+
+    fn view_base(&self) -> &dyn ViewBase {
+        self
+    }
+}
+
+#[async_trait]
+impl ViewBase for Scope {
+    async fn stat_first(&self, places: [&At; 2]) -> (usize, Result<Entry>) {
+        let (one, other) = match (self.at(places[0]), self.at(places[1])) {
+            (Ok(one), Ok(other)) => (one, other),
+            (Err(error), _) => return (0, Err(error)),
+            (_, Err(error)) => return (1, Err(error)),
+        };
+        let (place, found) = self.base.view_base().stat_first([&one, &other]).await;
+        (place, self.told(found).map(|entry| shown(places[place], entry)))
+    }
+
+    fn lowering(&self) -> Box<dyn Lowering> {
+        Box::new(ScopeLowering { scope: self.clone(), base: self.base.view_base().lowering() })
+    }
+
+    fn sought(&self, within: &Within, by: By) -> Result<Vec<Sought>> {
+        self.base.view_base().sought(&self.within(within)?, by)
+    }
+
+    async fn found(&self, store: StoreId, hit: &Hit) -> Result<Vec<Hit>> {
+        let found = self.base.view_base().found(store, hit).await?.into_iter();
+        Ok(found.filter_map(|hit| Some(Hit { path: self.up(&hit.path)?, ..hit })).collect())
     }
 }
 

@@ -26,7 +26,7 @@ pub(super) async fn search(
     if asked.is_nothing() {
         return Ok(answer);
     }
-    let sought = view.sought(&asked, By::Text)?;
+    let sought = view.view_base().sought(&asked, By::Text)?;
     if sought.is_empty() {
         return Err(Error::new(ErrorKind::Unsupported, "what is there cannot be searched"));
     }
@@ -40,7 +40,7 @@ pub(super) async fn search(
             let found = store.fs.search(&wanted).await.map_err(|error| error.mapped(|_| None))?;
             let mut hits = Vec::with_capacity(found.hits.len());
             for hit in &found.hits {
-                let shown = view.found(store.id, hit).await?.into_iter();
+                let shown = view.view_base().found(store.id, hit).await?.into_iter();
                 let shown = shown.filter(|hit| asked.contains(&hit.path) && classes.have(&hit.path));
                 // of its paths the first in the order of a walk
                 hits.extend(shown.min_by(|one, other| one.path.split().cmp(&other.path.split())));

@@ -129,12 +129,12 @@ async fn what_is_staged_or_held_through_one_part_is_used_in_a_batch_on_several()
 async fn handles_of_two_stores_or_of_the_past_are_not_joined() {
     let stores = stores();
     let [(one, _), (other, _folder)] = &stores[..] else { panic!("two stores") };
-    assert!(one.joined(&**other).is_none() && other.joined(&**one).is_none());
+    assert!(one.view_base().joined(&**other).is_none() && other.view_base().joined(&**one).is_none());
     for (store, _) in &stores {
         store.write("/f", "x").await.unwrap();
         let past = store.as_of(&Moment::Seq(Seq(1))).await.unwrap();
-        assert!(store.joined(&*past).is_none() && past.joined(&**store).is_none());
-        assert!(store.joined(&**store).is_some());
+        assert!(store.view_base().joined(&*past).is_none() && past.view_base().joined(&**store).is_none());
+        assert!(store.view_base().joined(&**store).is_some());
     }
 }
 

@@ -9,7 +9,7 @@ use garth_engine::model::{
     At, Blame, ByteRange, Entry, Fetched, FindAnswer, FindQuery, Listing, Moment, NamesPage, Page, Walk,
     WalkPage,
 };
-use garth_engine::{FileSystem, OpenFile, OpenNode, Result, TreePath};
+use garth_engine::{FileSystem, OpenFile, OpenNode, Result, TreePath, ViewBase};
 
 use super::forward::forward_filesystem;
 
@@ -49,7 +49,7 @@ impl Counting {
 
 #[async_trait]
 impl FileSystem for Counting {
-    forward_filesystem!(inner: capabilities head open_version history changes wait confined lowering
+    forward_filesystem!(inner: capabilities head open_version history changes wait confined
         snapshots search stage commit committed sync);
 
     async fn stat(&self, at: &At) -> Result<Entry> {
@@ -61,12 +61,6 @@ impl FileSystem for Counting {
     async fn find(&self, query: &FindQuery) -> Result<FindAnswer> {
         self.called();
         self.inner.find(query).await
-    }
-
-    async fn stat_first(&self, places: [&At; 2]) -> (usize, Result<Entry>) {
-        self.called();
-        self.add(2);
-        self.inner.stat_first(places).await
     }
 
     async fn names(&self, at: &At, page: &NamesPage) -> Result<Listing<TreePath>> {
@@ -116,5 +110,20 @@ impl FileSystem for Counting {
     async fn as_of(&self, moment: &Moment) -> Result<Arc<dyn FileSystem>> {
         let inner = self.inner.as_of(moment).await?;
         Ok(Arc::new(Self { inner, reads: Arc::clone(&self.reads), names: Arc::clone(&self.names) }))
+    }
+
+    fn view_base(&self) -> &dyn ViewBase {
+        self
+    }
+}
+
+#[async_trait]
+impl ViewBase for Counting {
+    forward_filesystem!(inner: lowering);
+
+    async fn stat_first(&self, places: [&At; 2]) -> (usize, Result<Entry>) {
+        self.called();
+        self.add(2);
+        self.inner.view_base().stat_first(places).await
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use garth_engine::model::{At, Batch, Commit, Op};
-use garth_engine::{Error, ErrorKind, FileSystem, Result};
+use garth_engine::{Error, ErrorKind, FileSystem, Result, ViewBase};
 
 use super::forward::forward_filesystem;
 
@@ -53,10 +53,18 @@ impl CutShort {
 #[async_trait]
 impl FileSystem for CutShort {
     forward_filesystem!(inner: capabilities stat head names list walk fetch fetch_many hold open
-        open_version history blame changes wait as_of confined lowering snapshots search find stage
+        open_version history blame changes wait as_of confined snapshots search find stage
         committed sync);
 
     async fn commit(&self, batch: Batch) -> Result<Commit> {
         self.cut(batch).await
     }
+
+    fn view_base(&self) -> &dyn ViewBase {
+        self
+    }
+}
+
+impl ViewBase for CutShort {
+    forward_filesystem!(inner: lowering);
 }

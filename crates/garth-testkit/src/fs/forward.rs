@@ -1,7 +1,7 @@
 //! Macro that forwards calls of a [`FileSystem`](garth_engine::FileSystem) to the filesystem that a wrapper is
 //! around.
 
-/// Implements methods of [`FileSystem`](garth_engine::FileSystem) by the same call on a field. It goes into the
+/// Implements methods of [`FileSystem`](garth_engine::FileSystem) and `ViewBase` by the same call on a field. It goes into the
 /// implementation of a wrapper, which writes out the methods that do something else:
 ///
 /// ```text
@@ -13,12 +13,20 @@
 /// #[async_trait]
 /// impl FileSystem for ReadOnly {
 ///     forward_filesystem!(inner: capabilities head stat names list walk fetch fetch_many hold open
-///         open_version history blame changes wait as_of confined lowering snapshots search find stage
-///         committed sync);
+///         open_version history blame changes wait as_of confined snapshots search find stage committed
+///         sync);
 ///
 ///     async fn commit(&self, _batch: Batch) -> Result<Commit> {
 ///         Err(Error::new(ErrorKind::ReadOnly, "nothing is written here"))
 ///     }
+///
+///     fn view_base(&self) -> &dyn ViewBase {
+///         self
+///     }
+/// }
+///
+/// impl ViewBase for ReadOnly {
+///     forward_filesystem!(inner: lowering);
 /// }
 /// ```
 ///
@@ -36,7 +44,7 @@ macro_rules! forward_filesystem {
     };
     (@method $inner:ident lowering) => {
         fn lowering(&self) -> Box<dyn garth_engine::Lowering> {
-            self.$inner.lowering()
+            self.$inner.view_base().lowering()
         }
     };
     (@method $inner:ident head) => {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use garth_engine::model::{At, Batch, Commit, Entry, Op, Walk, WalkPage};
-use garth_engine::{FileSystem, Result};
+use garth_engine::{FileSystem, Result, ViewBase};
 
 use super::forward::forward_filesystem;
 
@@ -48,7 +48,7 @@ impl Interfering {
 #[async_trait]
 impl FileSystem for Interfering {
     forward_filesystem!(inner: capabilities head names list fetch fetch_many hold open open_version
-        history blame changes wait as_of confined lowering snapshots search find stage committed sync);
+        history blame changes wait as_of confined snapshots search find stage committed sync);
 
     async fn stat(&self, at: &At) -> Result<Entry> {
         self.interfere(Call::Stat).await?;
@@ -64,4 +64,12 @@ impl FileSystem for Interfering {
         self.interfere(Call::Commit).await?;
         self.inner.commit(batch).await
     }
+
+    fn view_base(&self) -> &dyn ViewBase {
+        self
+    }
+}
+
+impl ViewBase for Interfering {
+    forward_filesystem!(inner: lowering);
 }

@@ -15,7 +15,7 @@ use garth_engine::model::{
     At, Batch, Blame, Body, ByteRange, Commit, CommitId, Confinement, Entry, HistoryPage, Ino, Listing,
     NamesPage, Op, Page, Snapshot, SnapshotsPage, Version, VersionId, Walk, WalkPage, Within,
 };
-use garth_engine::{FileSystem, Lowering, OpenFile, OpenNode, Result, TreePath};
+use garth_engine::{FileSystem, Lowering, OpenFile, OpenNode, Result, TreePath, ViewBase};
 
 use super::forward::forward_filesystem;
 
@@ -232,11 +232,6 @@ impl FileSystem for Leaky {
         Ok(Arc::new(Self { inner, within: self.within.intersect(&to.within), ..self.clone() }))
     }
 
-    fn lowering(&self) -> Box<dyn Lowering> {
-        let (id, fs) = (StoreId::of(&self.seen, None), Arc::new(self.clone()));
-        Box::new(Itself(Store { id, fs, within: self.within.clone() }))
-    }
-
     async fn snapshots(&self, page: &SnapshotsPage) -> Result<Listing<Snapshot>> {
         let fs = if self.is(Leak::Snapshot) { &self.whole } else { &self.inner };
         fs.snapshots(page).await
@@ -266,5 +261,16 @@ impl FileSystem for Leaky {
     async fn committed(&self, id: CommitId) -> Result<Option<Commit>> {
         let fs = if self.is(Leak::CommitId) { &self.whole } else { &self.inner };
         fs.committed(id).await
+    }
+
+    fn view_base(&self) -> &dyn ViewBase {
+        self
+    }
+}
+
+impl ViewBase for Leaky {
+    fn lowering(&self) -> Box<dyn Lowering> {
+        let (id, fs) = (StoreId::of(&self.seen, None), Arc::new(self.clone()));
+        Box::new(Itself(Store { id, fs, within: self.within.clone() }))
     }
 }

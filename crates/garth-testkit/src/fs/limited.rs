@@ -10,7 +10,9 @@ use garth_engine::model::{
     FindAnswer, FindQuery, Head, HistoryPage, Listing, Moment, NamesPage, Op, Page, SearchAnswer,
     SearchQuery, Seq, SetAttrs, Snapshot, SnapshotsPage, Version, VersionId, Walk, WalkPage,
 };
-use garth_engine::{Capabilities, Error, ErrorKind, FileSystem, OpenFile, OpenNode, Result, TreePath};
+use garth_engine::{
+    Capabilities, Error, ErrorKind, FileSystem, OpenFile, OpenNode, Result, TreePath, ViewBase,
+};
 
 use super::forward::forward_filesystem;
 
@@ -97,8 +99,7 @@ fn need(has: bool) -> Result<()> {
 
 #[async_trait]
 impl FileSystem for Limited {
-    // `lowering` is that of `inner`: no view is put on this one.
-    forward_filesystem!(inner: head lowering stage sync);
+    forward_filesystem!(inner: head stage sync);
 
     fn capabilities(&self, _at: &TreePath) -> Capabilities {
         self.has
@@ -201,6 +202,15 @@ impl FileSystem for Limited {
         need(self.has.log)?;
         self.inner.committed(id).await
     }
+
+    fn view_base(&self) -> &dyn ViewBase {
+        self
+    }
+}
+
+impl ViewBase for Limited {
+    // `lowering` is that of `inner`: no view is put on this one.
+    forward_filesystem!(inner: lowering);
 }
 
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use garth_engine::model::{
     At, Batch, Body, ByteRange, Commit, Entry, Fetched, HistoryPage, Listing, Moment, Op, Seq, Version,
     VersionId,
 };
-use garth_engine::{FileSystem, Result};
+use garth_engine::{FileSystem, Result, ViewBase};
 
 use super::forward::forward_filesystem;
 
@@ -96,7 +96,7 @@ impl Planted {
 #[async_trait]
 impl FileSystem for Planted {
     forward_filesystem!(inner: capabilities head names list walk hold open open_version blame changes wait
-        confined lowering snapshots search find stage committed sync);
+        confined snapshots search find stage committed sync);
 
     async fn stat(&self, at: &At) -> Result<Entry> {
         self.source().await?.stat(at).await
@@ -147,4 +147,12 @@ impl FileSystem for Planted {
         }
         self.commit_in_part(batch).await
     }
+
+    fn view_base(&self) -> &dyn ViewBase {
+        self
+    }
+}
+
+impl ViewBase for Planted {
+    forward_filesystem!(inner: lowering);
 }

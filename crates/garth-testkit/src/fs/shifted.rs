@@ -11,7 +11,7 @@ use garth_engine::model::{
     Precondition, SearchAnswer, SearchQuery, Seq, Snapshot, SnapshotsPage, Timestamp, Version, VersionId,
     Walk, WalkPage,
 };
-use garth_engine::{FileSystem, OpenFile, OpenNode, Result, TreePath, Upload};
+use garth_engine::{FileSystem, OpenFile, OpenNode, Result, TreePath, Upload, ViewBase};
 
 use super::forward::forward_filesystem;
 
@@ -160,7 +160,7 @@ impl Shift {
 #[async_trait]
 impl FileSystem for Shifted {
     // `lowering` is that of `inner`: no view is put on this one.
-    forward_filesystem!(inner: capabilities lowering);
+    forward_filesystem!(inner: capabilities);
 
     async fn head(&self) -> Result<Head> {
         Ok(self.by.head_out(self.inner.head().await?))
@@ -308,6 +308,14 @@ impl FileSystem for Shifted {
     async fn sync(&self) -> Result<Seq> {
         Ok(self.by.seq_out(self.inner.sync().await?))
     }
+
+    fn view_base(&self) -> &dyn ViewBase {
+        self
+    }
+}
+
+impl ViewBase for Shifted {
+    forward_filesystem!(inner: lowering);
 }
 
 #[derive(Debug)]

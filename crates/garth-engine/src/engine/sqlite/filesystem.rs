@@ -27,7 +27,7 @@ use crate::env::Env;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::lower::{Itself, Lowering, Store, StoreId};
 use crate::fs::store::SYSTEM_MARK;
-use crate::fs::{Capabilities, FileSystem, OpenFile, OpenNode, Upload};
+use crate::fs::{Capabilities, FileSystem, OpenFile, OpenNode, Upload, ViewBase};
 use crate::model::{
     At, Batch, Blame, ByteRange, Changes, ChangesQuery, Commit, CommitId, Confinement, Entry, Fetched,
     FindAnswer, FindQuery, Head, HistoryPage, Ino, Listing, MAX_READ, Moment, NamesPage, Page, SearchAnswer,
@@ -275,14 +275,6 @@ impl FileSystem for SqliteFs {
         self.reading(at, |view, at| view.entry_at(at)).await
     }
 
-    async fn stat_first(&self, places: [&At; 2]) -> (usize, Result<Entry>) {
-        let found = self.reading(&places.map(At::clone), |view, [one, other]| view.first(one, other)).await;
-        match found {
-            Ok((place, found)) => (place, found),
-            Err(error) => (0, Err(error)),
-        }
-    }
-
     async fn names(&self, at: &At, page: &NamesPage) -> Result<Listing<TreePath>> {
         let page = page.clone();
         self.reading(at, move |view, at| view.names_page(at, &page)).await
@@ -399,25 +391,6 @@ impl FileSystem for SqliteFs {
         Ok(Arc::new(Self { reach: Arc::new(self.reach.confined(to)?), ..self.clone() }))
     }
 
-    fn joined(&self, with: &dyn FileSystem) -> Option<Arc<dyn FileSystem>> {
-        let with = (with as &dyn Any).downcast_ref::<Self>()?;
-        if !Arc::ptr_eq(&self.inner, &with.inner) || self.as_of.is_some() || with.as_of.is_some() {
-            return None;
-        }
-        if Arc::ptr_eq(&self.reach, &with.reach) {
-            return Some(Arc::new(self.clone()));
-        }
-        Some(Arc::new(Self { reach: Arc::new(self.reach.joined(&with.reach)), ..self.clone() }))
-    }
-
-    fn lowering(&self) -> Box<dyn Lowering> {
-        Box::new(Itself(Store {
-            id: StoreId::of(&self.inner, self.as_of.map(|(seq, _)| Seq(seq))),
-            fs: Arc::new(self.clone()),
-            within: self.reach.within.clone(),
-        }))
-    }
-
     async fn snapshots(&self, page: &SnapshotsPage) -> Result<Listing<Snapshot>> {
         self.reading(page, |view, page| view.snapshots(page)).await
     }
@@ -482,6 +455,40 @@ impl FileSystem for SqliteFs {
                 Ok(Seq(head::get(conn)?.seq))
             })
             .await
+    }
+
+    fn view_base(&self) -> &dyn ViewBase {
+        self
+    }
+}
+
+#[async_trait]
+impl ViewBase for SqliteFs {
+    async fn stat_first(&self, places: [&At; 2]) -> (usize, Result<Entry>) {
+        let found = self.reading(&places.map(At::clone), |view, [one, other]| view.first(one, other)).await;
+        match found {
+            Ok((place, found)) => (place, found),
+            Err(error) => (0, Err(error)),
+        }
+    }
+
+    fn joined(&self, with: &dyn FileSystem) -> Option<Arc<dyn FileSystem>> {
+        let with = (with as &dyn Any).downcast_ref::<Self>()?;
+        if !Arc::ptr_eq(&self.inner, &with.inner) || self.as_of.is_some() || with.as_of.is_some() {
+            return None;
+        }
+        if Arc::ptr_eq(&self.reach, &with.reach) {
+            return Some(Arc::new(self.clone()));
+        }
+        Some(Arc::new(Self { reach: Arc::new(self.reach.joined(&with.reach)), ..self.clone() }))
+    }
+
+    fn lowering(&self) -> Box<dyn Lowering> {
+        Box::new(Itself(Store {
+            id: StoreId::of(&self.inner, self.as_of.map(|(seq, _)| Seq(seq))),
+            fs: Arc::new(self.clone()),
+            within: self.reach.within.clone(),
+        }))
     }
 }
 

@@ -41,7 +41,7 @@ fn at(text: &str) -> At {
 
 fn store_of(fs: &Memory) -> Store {
     let Lowered { store, .. } =
-        block_on(fs.lowering().lower(&at("/"), Access::Read)).expect("a store is itself");
+        block_on(fs.view_base().lowering().lower(&at("/"), Access::Read)).expect("a store is itself");
     store
 }
 

@@ -29,7 +29,7 @@ pub(super) struct MountLowering {
 
 impl MountLowering {
     pub(super) fn new(mount: Mount) -> Self {
-        let base = mount.base.lowering();
+        let base = mount.base.view_base().lowering();
         Self { mount, base, others: HashMap::new(), addressed: BTreeSet::new(), linked: None, expires: false }
     }
 }
@@ -125,7 +125,8 @@ impl Lowering for MountLowering {
         let lowered = match &place.part.source {
             Source::Base(_) => base.lower(&place.at, access).await,
             Source::Other(other) => {
-                let lowering = others.entry(place.part.index).or_insert_with(|| other.fs.lowering());
+                let lowering =
+                    others.entry(place.part.index).or_insert_with(|| other.fs.view_base().lowering());
                 lowering.begin(*expires);
                 lowering.lower(&place.at, access).await
             }
@@ -141,7 +142,9 @@ impl Lowering for MountLowering {
             && let Some((part, made)) = missing
         {
             let lowering = match &part.source {
-                Source::Other(other) => others.entry(part.index).or_insert_with(|| other.fs.lowering()),
+                Source::Other(other) => {
+                    others.entry(part.index).or_insert_with(|| other.fs.view_base().lowering())
+                }
                 Source::Base(_) | Source::NoPast => base,
             };
             let through = Through::of(&mut **lowering, vec![made], Vec::new()).await;
@@ -166,7 +169,7 @@ impl Lowering for MountLowering {
             version.ino =
                 node.filter(|(part, _)| part.index == place.part.index).map_or(Ino::NONE, |(_, ino)| ino);
         }
-        let lowering = self.others.entry(place.part.index).or_insert_with(|| other.fs.lowering());
+        let lowering = self.others.entry(place.part.index).or_insert_with(|| other.fs.view_base().lowering());
         self.mount.told(place.part, lowering.condition(&place.at, &that).await)
     }
 
@@ -182,7 +185,11 @@ impl Lowering for MountLowering {
         match &part.source {
             Source::Base(_) => base.number(below).await,
             Source::Other(other) => {
-                others.entry(part.index).or_insert_with(|| other.fs.lowering()).number(below).await
+                others
+                    .entry(part.index)
+                    .or_insert_with(|| other.fs.view_base().lowering())
+                    .number(below)
+                    .await
             }
             Source::NoPast => Ok(below),
         }
@@ -197,7 +204,7 @@ impl Lowering for MountLowering {
         }
         for (part, inside) in of_others {
             if let Source::Other(other) = &part.source {
-                let lowering = others.entry(part.index).or_insert_with(|| other.fs.lowering());
+                let lowering = others.entry(part.index).or_insert_with(|| other.fs.view_base().lowering());
                 for top in inside {
                     tops.extend(lowering.tops(&top).await?);
                 }

@@ -11,7 +11,7 @@ use super::part::{Other, Part, Source, no_past};
 use super::{Below, Mount, Place};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::lower::StoreId;
-use crate::fs::{By, Capabilities, FileSystem, Lowering, OpenFile, OpenNode, Sought, Upload};
+use crate::fs::{By, Capabilities, FileSystem, Lowering, OpenFile, OpenNode, Sought, Upload, ViewBase};
 use crate::model::{
     At, Batch, Blame, ByteRange, Change, ChangeKind, Changes, ChangesQuery, Commit, CommitChanges, CommitId,
     Confinement, Entry, Fetched, FindAnswer, FindQuery, Head, HistoryPage, Hit, Ino, Listing, MAX_READ,
@@ -336,10 +336,6 @@ impl FileSystem for Mount {
         self.over(base, sources, within)
     }
 
-    fn lowering(&self) -> Box<dyn Lowering> {
-        Box::new(MountLowering::new(self.clone()))
-    }
-
     async fn snapshots(&self, page: &SnapshotsPage) -> Result<Listing<Snapshot>> {
         self.base.snapshots(page).await
     }
@@ -350,42 +346,6 @@ impl FileSystem for Mount {
 
     async fn find(&self, query: &FindQuery) -> Result<FindAnswer> {
         find::find(self, &self.within, query).await
-    }
-
-    fn sought(&self, within: &Within, by: By) -> Result<Vec<Sought>> {
-        let Below { base, others } = self.below(&self.within.intersect(within))?;
-        let mut sought = match base.is_empty() {
-            true => Vec::new(),
-            false => self.base.sought(&Within::new(base), by)?,
-        };
-        for (part, tops) in others {
-            if by.is_of(self.capabilities(&part.at)) {
-                sought.append(&mut self.fs(part)?.sought(&Within::new(tops), by)?);
-            }
-        }
-        Ok(sought)
-    }
-
-    async fn found(&self, store: StoreId, hit: &Hit) -> Result<Vec<Hit>> {
-        let mut shown = Vec::new();
-        for hit in self.base.found(store, hit).await? {
-            for path in self.parts.up_from_base(&hit.path).filter(|path| self.within.contains(path)) {
-                let ino = self.parts.shown(self.parts.of(&path), hit.ino);
-                shown.push(search::shown(hit.clone(), path, ino));
-            }
-        }
-        for part in self.parts.all() {
-            let Source::Other(other) = &part.source else { continue };
-            for hit in other.fs.found(store, hit).await? {
-                if let Some(path) =
-                    self.parts.shown_by(part, &hit.path).filter(|path| self.within.contains(path))
-                {
-                    let ino = self.parts.shown(part, hit.ino);
-                    shown.push(search::shown(hit, path, ino));
-                }
-            }
-        }
-        Ok(shown)
     }
 
     async fn stage(&self, at: &At) -> Result<Box<dyn Upload>> {
@@ -433,6 +393,53 @@ impl FileSystem for Mount {
             }
         }
         self.base.sync().await
+    }
+
+    fn view_base(&self) -> &dyn ViewBase {
+        self
+    }
+}
+
+#[async_trait]
+impl ViewBase for Mount {
+    fn lowering(&self) -> Box<dyn Lowering> {
+        Box::new(MountLowering::new(self.clone()))
+    }
+
+    fn sought(&self, within: &Within, by: By) -> Result<Vec<Sought>> {
+        let Below { base, others } = self.below(&self.within.intersect(within))?;
+        let mut sought = match base.is_empty() {
+            true => Vec::new(),
+            false => self.base.view_base().sought(&Within::new(base), by)?,
+        };
+        for (part, tops) in others {
+            if by.is_of(self.capabilities(&part.at)) {
+                sought.append(&mut self.fs(part)?.view_base().sought(&Within::new(tops), by)?);
+            }
+        }
+        Ok(sought)
+    }
+
+    async fn found(&self, store: StoreId, hit: &Hit) -> Result<Vec<Hit>> {
+        let mut shown = Vec::new();
+        for hit in self.base.view_base().found(store, hit).await? {
+            for path in self.parts.up_from_base(&hit.path).filter(|path| self.within.contains(path)) {
+                let ino = self.parts.shown(self.parts.of(&path), hit.ino);
+                shown.push(search::shown(hit.clone(), path, ino));
+            }
+        }
+        for part in self.parts.all() {
+            let Source::Other(other) = &part.source else { continue };
+            for hit in other.fs.view_base().found(store, hit).await? {
+                if let Some(path) =
+                    self.parts.shown_by(part, &hit.path).filter(|path| self.within.contains(path))
+                {
+                    let ino = self.parts.shown(part, hit.ino);
+                    shown.push(search::shown(hit, path, ino));
+                }
+            }
+        }
+        Ok(shown)
     }
 }
 

@@ -110,7 +110,7 @@ impl Overlay {
             return Err(Error::not_found(path));
         }
         let (tree, hidden) = (At::Path(self.tree(path)?), At::Path(self.hidden(path)?));
-        match self.upper.stat_first([&tree, &hidden]).await {
+        match self.upper.view_base().stat_first([&tree, &hidden]).await {
             (0, Ok(entry)) => Ok(Some(entry)),
             (0, Err(error)) => Err(self.of_upper(error)),
             (_, hidden) => match self.hides(hidden)? {
@@ -258,7 +258,7 @@ impl Overlay {
             };
             for name in names.items.iter().filter(|name| Some(*name) != path) {
                 let (tree, hidden) = (At::Path(self.tree(name)?), At::Path(self.hidden(name)?));
-                if let (1, hidden) = self.whole.stat_first([&tree, &hidden]).await
+                if let (1, hidden) = self.whole.view_base().stat_first([&tree, &hidden]).await
                     && !self.hides(hidden)?
                 {
                     return Ok(false);

@@ -45,8 +45,8 @@ impl OverlayLowering {
     pub(super) fn new(shown: Overlay) -> Self {
         let (upper, within) = (Arc::clone(&shown.whole), Within::everything());
         let overlay = Overlay { upper, within, ..shown.clone() };
-        let upper = overlay.whole.lowering();
-        let held = shown.upper.lowering();
+        let upper = overlay.whole.view_base().lowering();
+        let held = shown.upper.view_base().lowering();
         Self {
             overlay,
             shown,

@@ -29,7 +29,7 @@ impl Pair {
 
     /// Whether one commit can change both.
     pub(super) fn is_one_store(&self) -> bool {
-        self.lower.lowering().home().id == self.upper.lowering().home().id
+        self.lower.view_base().lowering().home().id == self.upper.view_base().lowering().home().id
     }
 
     /// A path of the lower layer.
@@ -49,7 +49,12 @@ impl Pair {
 
     fn lowering(&self) -> PairLowering {
         let (below, above) = (self.below.clone(), self.above.clone());
-        PairLowering { lower: self.lower.lowering(), upper: self.upper.lowering(), below, above }
+        PairLowering {
+            lower: self.lower.view_base().lowering(),
+            upper: self.upper.view_base().lowering(),
+            below,
+            above,
+        }
     }
 }
 

@@ -13,7 +13,9 @@ use super::lowering::OverlayLowering;
 use super::{LOWER, Overlay};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::lower::StoreId;
-use crate::fs::{ATTEMPTS, By, Capabilities, FileSystem, Lowering, OpenFile, OpenNode, Sought, Upload};
+use crate::fs::{
+    ATTEMPTS, By, Capabilities, FileSystem, Lowering, OpenFile, OpenNode, Sought, Upload, ViewBase,
+};
 use crate::model::{
     At, Batch, ByteRange, Changes, ChangesQuery, Commit, CommitId, Confinement, Entry, Fetched, FindAnswer,
     FindQuery, Head, HistoryPage, Hit, Ino, Listing, MAX_READ, Moment, NamesPage, Page, SearchAnswer,
@@ -259,10 +261,6 @@ impl FileSystem for Overlay {
         Ok(Arc::new(self.part(to).await?))
     }
 
-    fn lowering(&self) -> Box<dyn Lowering> {
-        Box::new(OverlayLowering::new(self.clone()))
-    }
-
     async fn snapshots(&self, _: &SnapshotsPage) -> Result<Listing<Snapshot>> {
         Err(no_past())
     }
@@ -273,39 +271,6 @@ impl FileSystem for Overlay {
 
     async fn find(&self, query: &FindQuery) -> Result<FindAnswer> {
         find::find(self, &self.within, query).await
-    }
-
-    fn sought(&self, within: &Within, by: By) -> Result<Vec<Sought>> {
-        if !by.is_of(self.capabilities(&TreePath::root())) {
-            return Ok(Vec::new());
-        }
-        let within = self.within.intersect(within);
-        let above = within.tops().iter().map(|path| self.tree(path)).collect::<Result<Vec<_>>>()?;
-        let mut sought = self.upper.sought(&Within::new(above), by)?;
-        sought.append(&mut self.lower.sought(&within, by)?);
-        Ok(sought)
-    }
-
-    async fn found(&self, store: StoreId, hit: &Hit) -> Result<Vec<Hit>> {
-        let mut shown = Vec::new();
-        for hit in self.upper.found(store, hit).await? {
-            if let Some(path) = self.in_tree(&hit.path)
-                && let Ok(Found::Upper(entry)) = self.look(&path).await
-                && entry.ino == hit.ino
-            {
-                let ino = self.number(&entry, Some(&path)).await?;
-                shown.push(search::shown(hit, path, ino));
-            }
-        }
-        for hit in self.lower.found(store, hit).await? {
-            if let Ok(Found::Lower(entry)) = self.look(&hit.path).await
-                && entry.ino == hit.ino
-            {
-                let path = hit.path.clone();
-                shown.push(search::shown(hit, path, self.numbers.shown(LOWER, entry.ino)));
-            }
-        }
-        Ok(shown)
     }
 
     async fn stage(&self, at: &At) -> Result<Box<dyn Upload>> {
@@ -326,5 +291,49 @@ impl FileSystem for Overlay {
 
     async fn sync(&self) -> Result<Seq> {
         self.upper.sync().await
+    }
+
+    fn view_base(&self) -> &dyn ViewBase {
+        self
+    }
+}
+
+#[async_trait]
+impl ViewBase for Overlay {
+    fn lowering(&self) -> Box<dyn Lowering> {
+        Box::new(OverlayLowering::new(self.clone()))
+    }
+
+    fn sought(&self, within: &Within, by: By) -> Result<Vec<Sought>> {
+        if !by.is_of(self.capabilities(&TreePath::root())) {
+            return Ok(Vec::new());
+        }
+        let within = self.within.intersect(within);
+        let above = within.tops().iter().map(|path| self.tree(path)).collect::<Result<Vec<_>>>()?;
+        let mut sought = self.upper.view_base().sought(&Within::new(above), by)?;
+        sought.append(&mut self.lower.view_base().sought(&within, by)?);
+        Ok(sought)
+    }
+
+    async fn found(&self, store: StoreId, hit: &Hit) -> Result<Vec<Hit>> {
+        let mut shown = Vec::new();
+        for hit in self.upper.view_base().found(store, hit).await? {
+            if let Some(path) = self.in_tree(&hit.path)
+                && let Ok(Found::Upper(entry)) = self.look(&path).await
+                && entry.ino == hit.ino
+            {
+                let ino = self.number(&entry, Some(&path)).await?;
+                shown.push(search::shown(hit, path, ino));
+            }
+        }
+        for hit in self.lower.view_base().found(store, hit).await? {
+            if let Ok(Found::Lower(entry)) = self.look(&hit.path).await
+                && entry.ino == hit.ino
+            {
+                let path = hit.path.clone();
+                shown.push(search::shown(hit, path, self.numbers.shown(LOWER, entry.ino)));
+            }
+        }
+        Ok(shown)
     }
 }
