@@ -5,6 +5,7 @@
 mod bad_sink;
 mod delivery_check;
 mod delivery_worker;
+mod shared_settings;
 
 use std::path::Path;
 use std::time::Duration;
@@ -19,20 +20,16 @@ use garth_testkit::data::random::Random;
 use garth_testkit::proof::{About, Broken, Proof, Proven, Report, Setting, Worker, hold, sound};
 
 use self::bad_sink::Sink;
+use self::shared_settings::{ACCOUNT, LEASE, TIMEOUT};
 use crate::support::account;
 use crate::worker_binary::agent_worker;
 
 pub(crate) use self::delivery_worker::work;
 
-/// The account that URIs name.
-const ACCOUNT: &str = "default";
 /// Nodes that changes are about.
 const NODES: u64 = 24;
 /// Worker processes; each has two workers.
 const PROCESSES: usize = 2;
-/// For how long events are held, and how long a delivery takes at most, in milliseconds.
-const LEASE: u64 = 1_500;
-const TIMEOUT: u64 = 400;
 /// Longest wait for all events to be done once nobody is killed any more, in seconds.
 const PATIENCE: u64 = 180;
 

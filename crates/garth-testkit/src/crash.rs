@@ -11,6 +11,7 @@ mod crash_moment;
 pub mod host_cuts;
 mod http_writers;
 mod journal;
+mod kill;
 mod loop_disk;
 mod writers_crash;
 
@@ -27,6 +28,7 @@ pub use self::attempts::{Attempt, WRITERS, Workload};
 pub use self::batch_writers::{read_all, write_until_killed};
 use self::crash_moment::{Moment, Phase};
 pub use self::journal::{Acknowledged, Findings, Journal, Observed, Seen, WriterLog, check};
+use self::kill::kill;
 pub use self::loop_disk::Disk;
 pub use self::writers_crash::{By, WritersCrash};
 use crate::data::random::Random;
@@ -156,24 +158,6 @@ pub fn cut_rounds(config: &Config) -> Result<Report, Violation> {
         cut?;
         disk.restore()
     })
-}
-
-/// Returns the path of the binary `garth` among the binaries of the workspace, or the one that `GARTH_BIN`
-/// names.
-///
-/// # Panics
-/// If it has not been built.
-pub fn garth_in(binaries: &Path) -> PathBuf {
-    let garth = std::env::var_os("GARTH_BIN").map_or_else(|| binaries.join("garth"), PathBuf::from);
-    assert!(garth.exists(), "no {}; build it with `cargo build -p garth-cli`", garth.display());
-    garth
-}
-
-/// Ends a process at once and waits until it is gone.
-fn kill(child: &mut Child) {
-    // Fails only if it has ended by itself, which is as good.
-    let _ = child.kill();
-    let _ = child.wait();
 }
 
 struct Run<'a> {

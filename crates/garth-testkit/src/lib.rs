@@ -11,6 +11,7 @@
 //! | other proofs: processes, many writers, damage, failpoints | [`proof`] |
 //! | second implementations that others are compared with | `reference` |
 //! | random numbers, generated and public data sets | [`data`] |
+//! | the binary `proof-worker`, second process of some proofs | [`worker`] |
 //! | short names for paths, operations and assertions | [`tools`] |
 //!
 //! Proofs that need the features of agents or the server are in the crate `garth-proofs`.
@@ -25,3 +26,4 @@ pub mod proof;
 mod reference;
 pub mod subject;
 pub mod tools;
+pub mod worker;

@@ -15,7 +15,6 @@ pub mod processes;
 mod report;
 pub mod subtrees;
 mod support;
-pub mod worker;
 mod worker_process;
 
 use std::fmt;
@@ -77,7 +76,7 @@ impl Setting<'_> {
 
     /// Returns the path of the binary `garth`.
     pub fn garth(&self) -> PathBuf {
-        crate::crash::garth_in(self.binaries)
+        garth_in(self.binaries)
     }
 }
 
@@ -112,4 +111,15 @@ pub fn in_memory() -> PathBuf {
 pub fn binaries_of_test() -> PathBuf {
     let test = std::env::current_exe().expect("a running program has a path");
     test.ancestors().nth(2).expect("a test is in target/PROFILE/deps").to_owned()
+}
+
+/// Returns the path of the binary `garth` in a folder with the binaries of the workspace, or the path in
+/// `GARTH_BIN` if that is set.
+///
+/// # Panics
+/// If it has not been built.
+pub fn garth_in(binaries: &Path) -> PathBuf {
+    let garth = std::env::var_os("GARTH_BIN").map_or_else(|| binaries.join("garth"), PathBuf::from);
+    assert!(garth.exists(), "no {}; build it with `cargo build -p garth-cli`", garth.display());
+    garth
 }

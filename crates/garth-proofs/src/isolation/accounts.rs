@@ -2,31 +2,27 @@
 //! whatever paths, links, patterns and ids are tried. Tries are generated from a seed.
 
 mod tries;
+mod world;
 
 use std::future::Future;
 use std::path::Path;
-use std::sync::Arc;
 
 use futures::executor::block_on;
 use garth::agent::kv::{Kv, Put};
 use garth_engine::datadir::Scope;
 use garth_engine::model::{Batch, Op, SetAttrs};
-use garth_engine::{AccountStore, DataDir, Env, ErrorKind, FileSystem};
+use garth_engine::{DataDir, Env, ErrorKind, FileSystem};
 use garth_testkit::data::random::Random;
 use garth_testkit::proof::{About, Broken, Proof, Proven, Report, Setting, at, hold, run, sound, write};
 use serde_json::value::RawValue;
 
 use self::tries::Tries;
+use self::world::{KEYS, TREES, VICTIM, World};
 
 /// In everything that the other account keeps.
 const FOREIGN: &str = "canary-of-another-account";
 /// In everything that the other agent keeps.
 const HIDDEN: &str = "canary-of-another-agent";
-/// The account and the agent that nobody is given.
-const VICTIM: &str = "victim";
-/// The accounts whose tree, and whose keys, tries go through.
-const TREES: &str = "trees";
-const KEYS: &str = "keys";
 
 /// Tries of one account, and of one agent, to see what belongs to another. The size is the tries.
 #[derive(Clone, Copy, Debug)]
@@ -79,23 +75,6 @@ fn isolation(folder: &Path, tries: u64, seed: u64) -> Proven<Report> {
     sound(&*world.keys)?;
     sound(&*victim)?;
     Ok(report)
-}
-
-/// Data that tries are made on, and what they may guess.
-struct World {
-    home: DataDir,
-    trees: Arc<dyn AccountStore>,
-    keys: Arc<dyn AccountStore>,
-    /// A key of the other account.
-    token: String,
-    /// Names and places of files of the host, which no path must reach.
-    folders: Vec<String>,
-}
-
-/// An answer or an error, as text.
-struct Told {
-    answered: bool,
-    text: String,
 }
 
 fn one(world: &World, seed: u64, report: &mut Report) -> Proven<()> {

@@ -2,24 +2,21 @@
 //! prefix, move, replacement, search, recall and events that speak for others.
 
 mod forged_events;
+mod hidden_nodes;
 
 use std::path::Path;
 
-use garth::agent::node::{Around, Direction, Edge, Level, List, Nodes, Prefix, Put, Status, Uri};
+use garth::agent::node::{Around, Direction, Level, List, Nodes, Prefix, Put, Status, Uri};
 use garth::agent::recall::{Key, Recall, Recaller};
 use garth::agent::{AgentTree, Identity};
 use garth_engine::model::{SearchQuery, WalkPage};
-use garth_engine::{AccountStore, DataDir, Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
+use garth_engine::{DataDir, Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
 use garth_testkit::data::random::Random;
 use garth_testkit::proof::{About, Proof, Proven, Report, Setting, hold, path, run};
 
 use self::forged_events::Told;
+use self::hidden_nodes::{CANARY, OTHER, OWN, edge, hide};
 
-/// In every text, tag, reason and name of others that nobody is told.
-const CANARY: &str = "canary-of-others";
-/// The account of the tries, and another.
-const OWN: &str = "own";
-const OTHER: &str = "other";
 /// Tries between two looks at what a sink is told.
 const ROUND: u64 = 500;
 
@@ -102,42 +99,6 @@ fn nodes(folder: &Path, tries: u64, seed: u64, leaky: bool) -> Proven<Report> {
         report.set("events delivered", told.count());
         Ok(report)
     })
-}
-
-/// Nodes of others, with relations among them and to those of the tries.
-async fn hide(account: &dyn AccountStore, name: &str) -> Proven<()> {
-    let nodes = Nodes::new(account, name, Env::system());
-    let uri = |below: &str| format!("ctx://{name}/{below}").parse::<Uri>();
-    let mine = uri("users/alice/memories/events/a")?;
-    nodes.put(&mine, &Put::new("The garden of Alice.")).await?;
-    let mut last = mine.clone();
-    for owner in ["users/bob", "agents/eve", "users/alic", "users/alice2"] {
-        for below in ["memories/profile", "memories/events/a", "memories/events/hidden"] {
-            let below = below.replace("hidden", CANARY);
-            let other = uri(&format!("{owner}/{below}"))?;
-            let mut put = Put::new(format!("The garden of Alice is a {CANARY}."));
-            put.tags = Some(vec![CANARY.to_owned()]);
-            nodes.put(&other, &put).await?;
-            for to in [&mine, &last] {
-                if *to != other {
-                    nodes.relate(&edge(&other, to, CANARY)).await?;
-                }
-            }
-            last = other;
-        }
-    }
-    Ok(())
-}
-
-fn edge(from: &Uri, to: &Uri, reason: &str) -> Edge {
-    Edge {
-        from_uri: from.to_string(),
-        to_uri: to.to_string(),
-        relation_type: "related_to".to_owned(),
-        weight: 0.5,
-        reason: reason.to_owned(),
-        other: serde_json::Map::new(),
-    }
 }
 
 /// A URI of one's own, of another user or agent, or of another account.

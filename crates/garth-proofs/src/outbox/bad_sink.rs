@@ -14,7 +14,7 @@ use garth_engine::Env;
 use garth_testkit::data::random::Random;
 use garth_testkit::proof::Proven;
 
-use super::TIMEOUT;
+use super::shared_settings::TIMEOUT;
 
 /// Times that an event meets a sink that misbehaves.
 const BAD_TRIES: u64 = 2;

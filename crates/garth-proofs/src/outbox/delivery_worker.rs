@@ -12,7 +12,7 @@ use garth_engine::{Env, FileSystem};
 use garth_server::outbox::HttpSink;
 use garth_testkit::proof::{Broken, Proven, run, say};
 
-use super::{ACCOUNT, LEASE, TIMEOUT};
+use super::shared_settings::{ACCOUNT, LEASE, TIMEOUT};
 
 /// Shared with the sink.
 pub(super) const SECRET: &[u8] = b"a secret of the proof";

@@ -1,7 +1,6 @@
 //! Runs proofs small and shows what they counted.
 
-use garth_testkit::crash::garth_in;
-use garth_testkit::proof::{Proof, Report, binaries_of_test, prove, prove_small};
+use garth_testkit::proof::{Proof, Report, binaries_of_test, garth_in, prove, prove_small};
 
 #[track_caller]
 pub(crate) fn proven(proof: &dyn Proof, seed: u64) -> Report {

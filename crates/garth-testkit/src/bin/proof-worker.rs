@@ -2,5 +2,5 @@
 
 fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    Ok(garth_testkit::proof::worker::work(&arguments)?)
+    Ok(garth_testkit::worker::work(&arguments)?)
 }

@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use super::attempts::{Attempt, WRITERS, Workload, top};
 use super::crash_moment::{Moment, Phase};
 use super::journal::{Acknowledged, Journal, Observed, Seen};
+use super::kill::kill;
 
 /// Files of a batch.
 pub(super) const FILES: u32 = 2;
@@ -173,7 +174,7 @@ pub(super) fn start(
     match next(&mut lines)? {
         Some(Line::Ready) => {}
         other => {
-            super::kill(&mut child);
+            kill(&mut child);
             return Err(format!("the writer did not start: it said {other:?}"));
         }
     }

@@ -17,6 +17,7 @@ use serde_json::value::RawValue;
 use super::attempts::{Attempt, WRITERS, Workload};
 use super::crash_moment::Moment;
 use super::journal::{Acknowledged, Journal, Observed, Seen, WriterLog};
+use super::kill::kill;
 
 /// Longest wait for one answer.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -90,7 +91,7 @@ pub(super) fn serve(mut command: Command, data: &Path, key: &mut Option<String>)
     let ready = match ready {
         Ok(ready) => ready,
         Err(error) => {
-            super::kill(&mut child);
+            kill(&mut child);
             return Err(error);
         }
     };

@@ -13,8 +13,8 @@ use garth_engine::model::{Batch, Op};
 use garth_engine::{Env, FileSystem};
 
 pub use self::host_trees::HostViews;
-
 use self::parts::{SWAPPED, is_inside, is_inside_memory};
+pub use self::stored_trees::Place;
 use self::stored_trees::{Made, made};
 use super::around::Tries;
 use super::around::outside::outside;
@@ -25,17 +25,6 @@ use crate::proof::{About, Broken, Proof, Proven, Report, Setting, account, hold,
 
 /// Tries between two swaps of a directory.
 const TRIES_A_SWAP: u64 = 5;
-
-/// Filesystem of a tree that leaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// The one that its directories are of.
-    Base,
-    /// The lower layer of its overlays.
-    Lower,
-    /// The upper layer of one.
-    Upper,
-}
 
 /// Tries from a tree of views at what lies around its parts.
 #[derive(Clone, Copy, Debug, Default)]

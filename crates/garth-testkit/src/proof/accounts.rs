@@ -88,8 +88,8 @@ fn worked(folder: &Path, binary: &Path, used: Used, accounts: u64, limit: u64) -
     Ok(report)
 }
 
-/// The worker's part; answers `descriptors threads memory`.
-pub(super) fn use_in_turn(folder: &Path, accounts: u64) -> Proven<String> {
+/// Uses accounts one after another, in the worker. Returns its answer: `descriptors threads memory`.
+pub(crate) fn use_in_turn(folder: &Path, accounts: u64) -> Proven<String> {
     let data = DataDir::open(folder, Env::system(), garth_engine::rule::sample::registry())?;
     let (mut descriptors, mut threads) = (0, 0);
     run(async {
@@ -107,8 +107,8 @@ pub(super) fn use_in_turn(folder: &Path, accounts: u64) -> Proven<String> {
     Ok(format!("{descriptors} {threads} {}", peak_memory()?))
 }
 
-/// The worker's part; answers `descriptors threads memory`.
-pub(super) fn use_at_once(folder: &Path, accounts: u64) -> Proven<String> {
+/// Uses accounts all at once, in the worker. Returns its answer: `descriptors threads memory`.
+pub(crate) fn use_at_once(folder: &Path, accounts: u64) -> Proven<String> {
     let data = DataDir::open(folder, Env::system(), garth_engine::rule::sample::registry())?;
     let (descriptors, threads) = run(async {
         let mut highest = (0, 0);

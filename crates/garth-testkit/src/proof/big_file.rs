@@ -63,8 +63,8 @@ fn big_file(folder: &Path, binary: &Path, size: u64, seed: u64) -> Proven<Report
     Ok(report)
 }
 
-/// The worker's part; answers `peak compared`.
-pub(super) fn write_and_read(folder: &Path, size: u64, seed: u64) -> Proven<String> {
+/// Writes, changes and reads the file, in the worker. Returns its answer: `peak compared`.
+pub(crate) fn write_and_read(folder: &Path, size: u64, seed: u64) -> Proven<String> {
     let fs = account(folder, Env::system())?;
     let compared = run(changes(&fs, size, seed))?;
     Ok(format!("{} {compared}", peak_memory()?))

@@ -208,8 +208,8 @@ fn commit_elsewhere(folder: &Path, binary: &Path, id: CommitId, end: &str, micro
     Ok(line == "answered\n")
 }
 
-/// The other process's part: commits and ends at a point, or waits to be killed.
-pub(super) fn commit_and_end(folder: &Path, id: &str, end: &str) -> Proven<()> {
+/// Commits in the worker, which then ends at the point `end` or waits to be killed.
+pub(crate) fn commit_and_end(folder: &Path, id: &str, end: &str) -> Proven<()> {
     let id = u128::from_str_radix(id, 16).map_err(|_| Broken::because("the id is no number"))?;
     let fs = SqliteFs::open(folder, Env::system(), garth_engine::rule::sample::registry())?;
     if end != "killed" {

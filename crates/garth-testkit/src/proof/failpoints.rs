@@ -169,8 +169,9 @@ fn aborted(folder: &Path, binary: &Path, point: &str, after: u32, seed: u64) -> 
     Ok(journal)
 }
 
-/// The other process's part: tells each try and each acknowledgement on standard output.
-pub(super) fn work_until_abort(folder: &Path, point: &str, after: u64, seed: u64) -> Proven<()> {
+/// Runs writers, an upload and a collection in the worker until the failpoint aborts it. Prints each try and
+/// each acknowledgement.
+pub(crate) fn work_until_abort(folder: &Path, point: &str, after: u64, seed: u64) -> Proven<()> {
     let fs = account(folder, Env::system())?;
     prepare(folder, &fs)?;
     let note: Note = Arc::new(|event: Event| {

@@ -13,9 +13,9 @@ use super::{
 };
 
 /// Counter that each process raises by compare-and-swap.
-pub(super) const COUNTER: &str = "/counter";
+pub(crate) const COUNTER: &str = "/counter";
 /// File that each process appends its lines to.
-pub(super) const LINES: &str = "/lines";
+pub(crate) const LINES: &str = "/lines";
 
 /// Processes on one account. The size is the commits that they make together.
 #[derive(Clone, Copy, Debug)]

@@ -84,8 +84,8 @@ fn subtrees(folder: &Path, binary: &Path, names: u64) -> Proven<Report> {
     Ok(report)
 }
 
-/// The worker's part; answers `peak told`.
-pub(super) fn rename_and_remove(folder: &Path, names: u64) -> Proven<String> {
+/// Renames and removes the tree, in the worker. Returns its answer: the peak of memory, then the times.
+pub(crate) fn rename_and_remove(folder: &Path, names: u64) -> Proven<String> {
     let runtime = Runtime::new(Env::system());
     let open = |name: &str| -> Proven<Arc<SqliteFs>> {
         let folder = folder.join(name);

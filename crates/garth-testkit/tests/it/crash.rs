@@ -9,8 +9,8 @@ use bytes::Bytes;
 use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::model::{At, Batch, Body, ByteRange, CommitId, Durability, Idempotency, Op, SetAttrs};
 use garth_engine::{AccountStore, Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
-use garth_testkit::crash::{Config, Disk, Report, Violation, Writers, cut_rounds, garth_in, kill_rounds};
-use garth_testkit::proof::binaries_of_test;
+use garth_testkit::crash::{Config, Disk, Report, Violation, Writers, cut_rounds, kill_rounds};
+use garth_testkit::proof::{binaries_of_test, garth_in};
 use tokio::runtime::Runtime;
 
 /// Rounds in which a planted fault has to show; a run ends at the first that shows it. An early

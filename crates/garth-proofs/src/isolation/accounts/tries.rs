@@ -15,7 +15,7 @@ use garth_engine::{Name, Result, TreePath};
 use garth_testkit::data::random::Random;
 use garth_testkit::proof::{Broken, Proven, hold, read};
 
-use super::{KEYS, TREES, Told, VICTIM, World};
+use super::world::{KEYS, TREES, VICTIM, World};
 
 /// Parts of paths.
 const PARTS: [&str; 44] = [
@@ -87,22 +87,29 @@ const IDS: [&str; 18] = [
     "..",
 ];
 
+/// Answer or error of a call, as text.
+pub(super) struct Answer {
+    pub(super) answered: bool,
+    pub(super) text: String,
+}
+
+/// Source of tries: draws each from a seed and makes it on the accounts of a world.
 pub(super) struct Tries<'a> {
     random: Random,
     world: &'a World,
 }
 
-fn told<T: Debug>(answer: Result<T>) -> Told {
+fn told<T: Debug>(answer: Result<T>) -> Answer {
     match answer {
-        Ok(answer) => Told { answered: true, text: format!("{answer:?}") },
-        Err(error) => Told { answered: false, text: format!("{error} {error:?}") },
+        Ok(answer) => Answer { answered: true, text: format!("{answer:?}") },
+        Err(error) => Answer { answered: false, text: format!("{error} {error:?}") },
     }
 }
 
-fn told_kv<T: Debug>(answer: KvResult<T>) -> Told {
+fn told_kv<T: Debug>(answer: KvResult<T>) -> Answer {
     match answer {
-        Ok(answer) => Told { answered: true, text: format!("{answer:?}") },
-        Err(error) => Told { answered: false, text: format!("{error} {error:?}") },
+        Ok(answer) => Answer { answered: true, text: format!("{answer:?}") },
+        Err(error) => Answer { answered: false, text: format!("{error} {error:?}") },
     }
 }
 
@@ -158,7 +165,7 @@ impl<'a> Tries<'a> {
     }
 
     /// A call on a tree of one's own.
-    pub(super) async fn tree(&mut self) -> Proven<Told> {
+    pub(super) async fn tree(&mut self) -> Proven<Answer> {
         let fs = &*self.world.trees;
         Ok(match self.random.below(16) {
             0 => told(fs.stat(&self.at()).await),
@@ -204,7 +211,7 @@ impl<'a> Tries<'a> {
     }
 
     /// A link with any target, and a path through it.
-    async fn through_links(&mut self) -> Proven<Told> {
+    async fn through_links(&mut self) -> Proven<Answer> {
         let fs = &*self.world.trees;
         let link = format!("/link-{}", self.random.below(50));
         let (at, target) = (At::Path(TreePath::parse(&link)?), self.text());
@@ -215,7 +222,7 @@ impl<'a> Tries<'a> {
         let path = if self.random.below(2) == 0 { path } else { self.text() };
         Ok(match resolve(fs, &path, Follow::Yes).await {
             Ok(found) => match read(fs, found.as_str()).await {
-                Ok(text) => Told { answered: true, text },
+                Ok(text) => Answer { answered: true, text },
                 Err(_) => told(fs.list(&At::Path(found), &Page::default()).await),
             },
             refused => told(refused),
@@ -250,14 +257,14 @@ impl<'a> Tries<'a> {
     }
 
     /// A call on the keys of an agent that is not the other one.
-    pub(super) async fn keys(&mut self) -> Proven<Told> {
+    pub(super) async fn keys(&mut self) -> Proven<Answer> {
         let agent = match self.random.below(3) {
             0 => self.id(),
             _ => "default".to_owned(),
         };
         let kv = match Kv::new(&*self.world.keys, &agent, None) {
             Ok(kv) => kv,
-            Err(error) => return Ok(Told { answered: false, text: format!("{error:?}") }),
+            Err(error) => return Ok(Answer { answered: false, text: format!("{error:?}") }),
         };
         let path = self.text();
         Ok(match self.random.below(8) {
@@ -293,7 +300,7 @@ impl<'a> Tries<'a> {
     }
 
     /// An account's id or a token.
-    pub(super) fn ids(&mut self) -> Proven<Told> {
+    pub(super) fn ids(&mut self) -> Proven<Answer> {
         if self.random.below(2) == 0 {
             let id = self.id();
             return match block_on(self.world.home.account(&id)) {
@@ -301,7 +308,7 @@ impl<'a> Tries<'a> {
                 Err(error) => {
                     let kinds = [ErrorKind::NotFound, ErrorKind::InvalidArgument];
                     hold(kinds.contains(&error.kind()), || format!("the id {id:?} gives {error:?}"))?;
-                    Ok(Told { answered: false, text: error.to_string() })
+                    Ok(Answer { answered: false, text: error.to_string() })
                 }
             };
         }

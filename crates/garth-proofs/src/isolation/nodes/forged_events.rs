@@ -14,7 +14,7 @@ use garth_engine::{AccountStore, Env, FileSystem, FileSystemExt};
 use garth_testkit::data::random::Random;
 use garth_testkit::proof::{Proven, hold};
 
-use super::{CANARY, OWN, edge};
+use super::hidden_nodes::{CANARY, OWN, edge};
 
 /// In every forged event.
 const FORGED: &str = "forged-by-alice";

@@ -3,28 +3,11 @@
 
 mod private;
 mod public;
+mod topic;
 
 use self::private::{FRIENDS, PETS, ROOMS};
 use self::public::{COURSES, SERVICES, TRIPS};
-
-/// Things of one kind, and what may be said of each.
-pub(super) struct Topic {
-    pub(super) subjects: [&'static str; 16],
-    /// Said where the subject is named only after the fact was told.
-    pub(super) replies: [&'static str; 3],
-    pub(super) matters: [Matter; 6],
-}
-
-/// One thing that may be told of a subject.
-pub(super) struct Matter {
-    /// Asks for it, or leads to it: names the subject.
-    pub(super) asked: [&'static str; 2],
-    /// Tells it without naming the subject.
-    pub(super) told: [&'static str; 2],
-    pub(super) values: [&'static str; 6],
-    /// Question that somebody asks later.
-    pub(super) questions: [&'static str; 2],
-}
+use self::topic::Topic;
 
 pub(super) const TOPICS: [Topic; 6] = [TRIPS, PETS, SERVICES, ROOMS, FRIENDS, COURSES];
 

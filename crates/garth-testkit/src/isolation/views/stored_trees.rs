@@ -9,7 +9,6 @@ use garth_engine::model::{Batch, Ino, Op};
 use garth_engine::view::{Overlay, Scope};
 use garth_engine::{Env, FileSystem, FileSystemExt, TreePath};
 
-use super::Place;
 use super::parts::{
     BESIDE, ISLANDS_BELOW, LOWER, SHOWN, SWAPPED, UPPER, guesses, is_shown, mark, mounted, numbers_in_memory,
 };
@@ -19,6 +18,18 @@ use crate::isolation::around::{CANARY, Hidden};
 use crate::isolation::scopes::hide;
 use crate::proof::{Proven, path};
 
+/// Filesystem of the tree that leaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Filesystem of the directories.
+    Base,
+    /// Lower layer of the overlays.
+    Lower,
+    /// Upper layer of one overlay.
+    Upper,
+}
+
+/// Tree that tries are made from, and data that it must hide.
 pub(super) struct Made {
     pub(super) tree: Arc<dyn FileSystem>,
     pub(super) hidden: Hidden,

@@ -1,6 +1,6 @@
 //! Topics of talk at home.
 
-use super::{Matter, Topic};
+use super::topic::{Matter, Topic};
 
 /// Animals that live with people.
 pub(super) const PETS: Topic = Topic {

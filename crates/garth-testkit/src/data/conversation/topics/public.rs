@@ -1,6 +1,6 @@
 //! Topics of talk outside.
 
-use super::{Matter, Topic};
+use super::topic::{Matter, Topic};
 
 /// Journeys, by city.
 pub(super) const TRIPS: Topic = Topic {

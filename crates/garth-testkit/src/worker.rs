@@ -10,11 +10,11 @@ use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::model::{Batch, Op, Precondition};
 use garth_engine::{Env, ErrorKind, FileSystem, OpenFile};
 
-use super::processes::{COUNTER, LINES};
-use super::{
+use crate::crash::host_cuts;
+use crate::proof::processes::{COUNTER, LINES};
+use crate::proof::{
     Broken, Proven, accounts, append, at, big_file, committed, failpoints, hold, read, say, subtrees, write,
 };
-use crate::crash::host_cuts;
 
 /// Runs a command: `serve FOLDER`, `hammer FOLDER NAME`, `big-file FOLDER SIZE SEED`, `accounts COUNT
 /// FOLDER`, `crowd COUNT FOLDER`, `subtrees NAMES FOLDER`, `commit FOLDER ID POINT`, `host-cuts FOLDER SEED
