@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -37,6 +37,9 @@ const LONGEST: u64 = 30_000;
 /// Longest pause between two turns of a writer, in microseconds: a reset needs a moment in which nothing is
 /// said.
 const PAUSE: u64 = 60_000;
+/// Turns after which the writers wait for a compaction or reset: on a busy machine these would find no such
+/// moment, and each round would begin with longer sessions.
+const AHEAD: u64 = 30;
 /// The key under which all go on.
 const KEY: &str = "agent:coder:main";
 /// Where archives and parts lie.
@@ -153,46 +156,48 @@ pub(crate) fn work_until_crash(folder: &Path, seed: u64) -> Proven<()> {
     let said = block_on(numbers(&*fs))?;
     block_on(writable(&*fs))?;
     say("ready")?;
-    let writers = (0..WRITERS).map(|writer| {
-        let (fs, first) = (Arc::clone(&fs), said.get(&writer).copied().unwrap_or(0) + 1);
+    let ahead = AtomicU64::new(0);
+    let write = |writer: u64| -> Proven<()> {
         let mut random = Random::new(seed.wrapping_add(writer + 1));
-        std::thread::spawn(move || -> Proven<()> {
-            for n in first.. {
-                Env::system().sleep(Duration::from_micros(random.below(PAUSE)));
-                block_on(appended(&*fs, writer, n))?;
-                say(&format!("said {writer} {n}"))?;
+        for n in said.get(&writer).copied().unwrap_or(0) + 1.. {
+            Env::system().sleep(Duration::from_micros(random.below(PAUSE)));
+            while ahead.load(Ordering::Relaxed) >= AHEAD {
+                Env::system().sleep(Duration::from_micros(PAUSE));
             }
-            Ok(())
-        })
-    });
-    let maker = std::thread::spawn({
-        let fs = Arc::clone(&fs);
-        move || -> Proven<()> {
-            let mut random = Random::new(seed);
-            loop {
-                let what = match block_on(make(&*fs, &mut random)) {
-                    // messages came all the time, or the model did not answer
-                    Err(error)
-                        if error.reason().starts_with("Conflict")
-                            || error.reason().starts_with("Unavailable") =>
-                    {
-                        "nothing"
-                    }
-                    done => done?,
-                };
-                say(&format!("made {what}"))?;
-            }
+            block_on(appended(&*fs, writer, n))?;
+            ahead.fetch_add(1, Ordering::Relaxed);
+            say(&format!("said {writer} {n}"))?;
         }
-    });
-    let mut why = "nobody works".to_owned();
-    for thread in writers.collect::<Vec<_>>().into_iter().chain([maker]) {
-        match thread.join() {
-            Ok(Ok(())) => {}
-            Ok(Err(broken)) => why = broken.reason().to_owned(),
-            Err(_) => why = "a thread panicked".to_owned(),
+        Ok(())
+    };
+    let made = || -> Proven<()> {
+        let mut random = Random::new(seed);
+        loop {
+            let what = match block_on(make(&*fs, &mut random)) {
+                // messages came all the time, or the model did not answer
+                Err(error)
+                    if error.reason().starts_with("Conflict")
+                        || error.reason().starts_with("Unavailable") =>
+                {
+                    "nothing"
+                }
+                done => done?,
+            };
+            ahead.store(0, Ordering::Relaxed);
+            say(&format!("made {what}"))?;
         }
-    }
-    say(&format!("failed: {}", why.replace('\n', " ")))
+    };
+    // said by the thread itself: the others go on until the process is killed
+    let told = |done: Proven<()>| {
+        done.or_else(|broken| say(&format!("failed: {}", broken.reason().replace('\n', " "))))
+    };
+    std::thread::scope(|scope| {
+        for writer in 0..WRITERS {
+            let (write, told) = (&write, &told);
+            scope.spawn(move || told(write(writer)));
+        }
+        told(made())
+    })
 }
 
 async fn make(fs: &dyn AccountStore, random: &mut Random) -> Proven<&'static str> {
