@@ -144,7 +144,8 @@ async fn fetch_many_asks_each_layer_few_times() {
         let _ = (below.reads_since(), above.reads_since());
         let answers = tree.fetch_many(&items).await.unwrap().items;
         let [below, above] = [below.reads_since(), above.reads_since()];
-        // the second of the lower layer: the names of the node that was copied up
+        // The lower layer is read twice: a look-up of the original of `/d/a`, which tells if its copy keeps
+        // the inode, and one `fetch_many` of all that only this layer has.
         assert!(below <= 2 && above <= 6, "{above} above, {below} below");
         assert_eq!(answers.len(), items.len());
         for ((at, range), answer) in items.iter().zip(answers) {

@@ -5,6 +5,7 @@ mod plan;
 
 use std::sync::Arc;
 
+pub use self::plan::Side;
 use self::plan::{Plan, Planner};
 use super::Overlay;
 use super::cursor::there;
@@ -13,18 +14,6 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{ATTEMPTS, FileSystem};
 use crate::model::{Batch, Commit, Op};
 use crate::path::TreePath;
-
-/// What becomes of a path that was changed in the overlay and, since then, in the lower layer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Side {
-    /// Nothing is applied: `Conflict`, with the first such path.
-    #[default]
-    Neither,
-    /// What the overlay shows.
-    Ours,
-    /// What the lower layer has; the overlay's change is dropped.
-    Theirs,
-}
 
 /// What applying an overlay did.
 #[derive(Clone, Debug, Default)]

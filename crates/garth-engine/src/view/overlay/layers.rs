@@ -1,34 +1,11 @@
 //! Which layer shows what: the one place that knows how the upper layer is laid out.
 
-use super::{LOWER, Overlay, UPPER};
+use super::Overlay;
+use super::layered_tree::{LOWER, UPPER};
 use crate::error::{Error, ErrorKind, OptionalExt as _, Result};
 use crate::model::{At, ByteRange, Entry, Ino, Kind, Moment, NamesPage};
-use crate::path::{Name, TreePath};
+use crate::path::TreePath;
 use crate::view::numbers::renumbered;
-
-/// Where the upper layer keeps its things. None of the directories is made before something is in it.
-#[derive(Clone, Debug)]
-#[doc(hidden)]
-pub struct Places {
-    /// What was written.
-    pub tree: TreePath,
-    /// The paths of which the lower layer shows nothing.
-    pub hidden: TreePath,
-    /// For each number below of what was copied up, a file that says where.
-    pub nodes: TreePath,
-    /// Whether nobody but the overlay writes what is in its tree. Then what is copied up hides what is below,
-    /// which is noted with it; else that shows again where somebody takes the copy away.
-    pub alone: bool,
-}
-
-impl Places {
-    /// In a directory that has nothing else in it.
-    pub fn below(dir: &TreePath) -> Result<Self> {
-        let place = |name: &str| -> Result<TreePath> { Ok(dir.join(&Name::parse(name)?)?) };
-        let [tree, hidden, nodes] = [place("tree")?, place("hidden")?, place("nodes")?];
-        Ok(Self { tree, hidden, nodes, alone: true })
-    }
-}
 
 /// On a node that was copied up: which overlay did that, and the number that it had below.
 pub(super) const ORIGIN: &str = "garth.overlay.origin";

@@ -1,43 +1,52 @@
-//! A batch on its way through an overlay: what it changes is copied up first, what it takes away is hidden.
+//! Lowering through an overlay: turns each address of a batch into one of the upper layer, with the
+//! operations that copy up what is changed before it, and those that hide what is taken away after it.
+//!
+//! Nothing of this is written before the batch is committed, and both layers show the state before the batch.
+//! So each step first asks `Changed`, which remembers what the earlier operations will have done, and then
+//! the layers.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use sha2::{Digest, Sha256};
 
+use super::Overlay;
+use super::layered_tree::{LOWER, UPPER};
 use super::layers::{Found, Node, no_past};
 use super::up::Changed;
-use super::{LOWER, Overlay, UPPER};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::lower::{Lowered, Lowering, Store, StoreId};
 use crate::model::{Access, At, Entry, Ino, MAX_HASHED, Op, Precondition, Within};
 use crate::path::TreePath;
 use crate::view::lower::Through;
 
-/// See the module.
+/// One batch on its way down.
 #[derive(Debug)]
 pub(super) struct OverlayLowering {
-    /// The tree, however little of it is shown: what is done besides is done in all of it.
+    /// The overlay with all of its tree. What is copied up and hidden may lie outside the part that is shown,
+    /// such as other names of a file, and the directories above it.
     overlay: Overlay,
-    /// What is shown.
+    /// The overlay as the caller sees it. Addresses of the caller are looked up in it.
     shown: Overlay,
+    /// Lowering of the upper layer, all of it.
     upper: Box<dyn Lowering>,
     changed: Changed,
-    /// What of the upper layer is shown, if not all.
+    /// Part of the upper layer's store that the caller reaches. Read at the first address, if not all is
+    /// shown.
     within: Option<Within>,
-    /// The handle that reads, if not all is shown.
+    /// Lowering of the handle that reads: of the upper layer confined to what is shown.
     held: Box<dyn Lowering>,
-    /// Bytes that conditions on hashes have asked to read.
+    /// Bytes of the lower layer that conditions on hashes have asked to read.
     hashed: u64,
-    /// Whether what the operation writes is to expire.
+    /// True if the operation being lowered gives what it writes a time to expire.
     expires: bool,
 }
 
-/// What an address leads to.
+/// Place that an address leads to.
 enum Spot {
-    /// A path, whatever is there.
+    /// A path, in whichever layer, or missing.
     Path(TreePath),
-    /// A node of the upper layer, by its number there, or a name in one that has no path.
+    /// A node of the upper layer, by its inode there, or a name in one that has no path.
     Upper(At),
 }
 
@@ -59,6 +68,8 @@ impl OverlayLowering {
         }
     }
 
+    /// Finds out where an address leads. A node of the lower layer becomes the first of its paths that show,
+    /// because it is copied up by path.
     async fn spot(&self, at: &At) -> Result<Spot> {
         let overlay = &self.shown;
         match at {
@@ -70,7 +81,7 @@ impl OverlayLowering {
             At::Node(ino) => Ok(match overlay.node(*ino).await {
                 Ok(Node::Upper(raw)) => Spot::Upper(At::Node(raw)),
                 Ok(Node::Lower(_, path)) => Spot::Path(path),
-                // what the store makes of it is its answer
+                // No node has this inode, so the store refuses the operation as for any missing node.
                 Err(error) if error.is(ErrorKind::NotFound) => Spot::Upper(At::Node(Ino::NONE)),
                 Err(error) => return Err(error),
             }),
@@ -82,13 +93,13 @@ impl OverlayLowering {
         }
     }
 
-    /// The root by its number in the upper layer; `NONE` if nothing has been written yet.
+    /// Returns the inode of the root in the upper layer; `NONE` if nothing has been written yet.
     async fn root(&self) -> Result<Ino> {
         Ok(self.overlay.look_upper(&TreePath::root()).await?.map_or(Ino::NONE, |entry| entry.ino))
     }
 
-    /// An address of the upper layer, of which the caller reaches what is shown. What is done besides reaches
-    /// all of it.
+    /// Confines an address of the upper layer to what the caller is shown. The operations that are added
+    /// reach all of the upper layer.
     async fn shown(&mut self, mut lowered: Lowered) -> Result<Lowered> {
         if self.shown.within.is_everything() {
             return Ok(lowered);
@@ -97,7 +108,7 @@ impl OverlayLowering {
             Some(shown) => shown,
             None => {
                 let mut shown = Within::nothing();
-                // what is left out of a subtree comes behind its top, and an island behind that
+                // `named` gives a subtree before what is left out of it, and that before an island in it.
                 for (path, inside) in self.shown.within.named() {
                     let tops = self.upper.tops(&self.overlay.tree(path)?).await?;
                     let tops = tops.into_iter().filter(|(id, _)| *id == lowered.store.id).map(|(_, top)| top);
@@ -107,18 +118,21 @@ impl OverlayLowering {
             }
         };
         lowered.store.within = lowered.store.within.intersect(shown);
-        // what is held open is held by the handle that reads
+        // Nodes without a name and staged content are known to the handle that opened or staged them. That is
+        // the confined one, but the address comes from the handle to all of the upper layer.
         lowered.besides.push(self.held.home());
         Ok(lowered)
     }
 
-    /// Makes ready for an operation at a path; gives what must be done after it.
+    /// Prepares an operation at a path: copies up whatever of the lower layer the store has to see for it.
     async fn ready(&mut self, path: &TreePath, access: Access) -> Result<()> {
         let Self { overlay, changed, .. } = self;
+        // Before `below`, whose version may be noted with this commit: see `begin`.
         overlay.begin(changed).await?;
         let below = overlay.below_then(path, changed).await?;
         let above = match changed.up.contains(path) {
-            // as it is copied
+            // The copy is not committed, so a look-up does not find it. Only its kind counts here, which is
+            // that of the original. (If the batch has hidden the original as well, both are `None`.)
             true => below.clone(),
             false => match overlay.look(path).await {
                 Ok(Found::Upper(entry)) => Some(entry),
@@ -130,7 +144,9 @@ impl OverlayLowering {
         let is_up = changed.up.contains(path) || above.is_some();
         let was_below = below.is_some();
         if !changed.up.contains(path) {
-            // an upper layer that is applied or discarded is empty all at once
+            // Apply and discard empty the upper layer at once. An operation that relies on the copy, or on
+            // the directory above, would then meet nothing: an append would make a file of the new text
+            // alone. The path itself is assumed or, where it is missing, the directory that it is made in.
             let there = if above.is_some() { Some(path.clone()) } else { overlay.upper_parent(path).await? };
             if let Some(there) = there
                 && changed.there.insert(there.clone())
@@ -144,6 +160,8 @@ impl OverlayLowering {
                 below.is_dir()
             }
             (Some(below), Some(above)) => below.is_dir() && above.is_dir(),
+            // A new name needs the directories above it in the upper layer. For any other operation the store
+            // refuses a missing path by itself, but with `NotFound`, where a file above is the reason.
             (Some(_), None) | (None, _) => {
                 let makes = matches!(access, Access::Create | Access::Replace | Access::Exchange);
                 if makes || (!is_up && overlay.is_behind_a_file(path).await?) {
@@ -154,17 +172,22 @@ impl OverlayLowering {
         };
         let makes = access == Access::Create && !is_up && !was_below;
         let touched = path.parent().filter(|_| makes || takes_name(access));
+        // The store only knows the entries of the upper layer. It moves or copies those, so that the others
+        // have to be there; to refuse an operation on a directory with entries one of them is enough.
+        // `RemoveTree` needs none: one whiteout hides all of them.
         match access {
             _ if !merged => Ok(()),
             Access::Move | Access::Exchange | Access::ReadTree => overlay.bring_tree(path, changed).await,
             Access::Remove | Access::Replace => overlay.bring_one(path, changed).await,
             _ => Ok(()),
         }?;
+        // From here on the directory has a new time, which copies of later operations must not set back.
         changed.touched.extend(touched);
         Ok(())
     }
 
-    /// What is to be done now, in the store.
+    /// Lowers the operations and assumptions that have gathered in `changed` through the upper layer, which
+    /// may be a view as well.
     async fn through(&mut self) -> Result<Through> {
         let Changed { ops, assumptions, .. } = &mut self.changed;
         let (ops, assumptions) = (std::mem::take(ops), std::mem::take(assumptions));
@@ -172,23 +195,24 @@ impl OverlayLowering {
         through.map_err(|error| self.overlay.of_upper(error))
     }
 
-    /// What keeps the lower layer from showing at a path whose name is taken away or replaced; and what was
-    /// there for this operation alone goes.
+    /// Hides the lower layer at a path whose name is taken away or replaced, and removes the stand-ins of the
+    /// operation.
     async fn hide_after(&mut self, path: &TreePath, access: Access) -> Result<()> {
-        // what expires uncovers nothing
+        // A node that expires is missing from the upper layer from then on, and must not uncover the lower
+        // one.
         if (takes_name(access) || (self.expires && access.changes()))
             && let Some(below) = self.overlay.below_then(path, &self.changed).await?
         {
             self.overlay.hide(path, below.version, &mut self.changed).await?;
         }
-        // to remove nothing may be fine
+        // With `if_exists` the batch goes on without the path. Everything else is refused at the stand-in.
         match access {
             Access::Remove | Access::RemoveTree => self.overlay.clear(&mut self.changed).await,
             _ => Ok(()),
         }
     }
 
-    /// What an address is in the upper layer.
+    /// Lowers an address, with the operations before and after it.
     async fn address(&mut self, at: &At, access: Access) -> Result<Lowered> {
         if matches!(access, Access::ReadPast | Access::Snapshot) {
             return Err(no_past());
@@ -197,6 +221,7 @@ impl OverlayLowering {
         let path = match self.spot(at).await? {
             Spot::Upper(raw) => {
                 let mut lowered = self.upper.lower(&raw, access).await;
+                // The outcome names the node as the caller did, not by its inode in the upper layer.
                 if let (Ok(lowered), At::Node(ino)) = (&mut lowered, at) {
                     lowered.shown.ino = Some(*ino);
                 }
@@ -205,30 +230,38 @@ impl OverlayLowering {
             Spot::Path(path) => path,
         };
         if by_number && !matches!(access, Access::Read | Access::ReadTree | Access::Write | Access::Link) {
-            // an operation that takes no number must be given one, to refuse it
+            // The operation takes no inode, and the store has to refuse it for that. It would accept the path
+            // that `spot` has made of the inode.
             let root = At::Node(Ino::ROOT);
             return self.upper.lower(&root, access).await.map_err(|error| self.overlay.of_upper(error));
         }
         if !self.shown.within.contains(&path) {
-            // the layer is confined to what is there: nothing is found
+            // Nothing is copied up for it: the store, which is confined to what is shown, refuses the
+            // operation.
             let lowered = self.upper.lower(&At::Path(self.overlay.tree(&path)?), access).await;
             return lowered.map_err(|error| self.overlay.of_upper(error));
         }
+        // In the upper layer the root is an ordinary directory, which the store would remove or move.
         if path.is_root() && takes_name(access) {
             return Err(Error::at(ErrorKind::Busy, &path, "the root cannot be removed, moved or replaced"));
         }
         let is_lower = matches!(self.overlay.look(&path).await, Ok(Found::Lower(_)));
+        // The store also reads (the source of a copied range) only what the upper layer has.
         if access.changes() || access == Access::ReadTree || is_lower {
             self.ready(&path, access).await?;
         }
         let before = self.through().await?;
         let lowered = self.upper.lower(&At::Path(self.overlay.tree(&path)?), access).await;
         let mut lowered = lowered.map_err(|error| self.overlay.of_upper(error))?;
+        // Both after `ready`, which looks at the lower layer before it is hidden and makes the copies that
+        // are noted. In the batch, too, they come after the operation, which has to meet the stand-ins.
         self.hide_after(&path, access).await?;
         self.overlay.note_copies(&path, access, &mut self.changed);
         let after = self.through().await?;
         before.before(&mut lowered);
         after.after(&mut lowered);
+        // The state before the batch, so it says nothing of a path that the batch has hidden, unless the
+        // batch has copied up the node before.
         let known = match self.overlay.look(&path).await {
             Ok(found) if !self.changed.hides(&path) || self.changed.up.contains(&path) => {
                 Some(self.overlay.entry(found, Some(&path)).await?.ino)
@@ -236,18 +269,24 @@ impl OverlayLowering {
             _ => None,
         };
         let replaces = matches!(access, Access::Create | Access::Replace | Access::Exchange);
+        // An operation that may put another node at the path: only the store knows its inode, after the
+        // commit. Where the lower layer had the node, its copy is meant, which shows by the inode of the
+        // original.
         lowered.shown.ino = match (path.is_root(), known) {
             (true, _) => Some(Ino::ROOT),
             (false, Some(ino)) if !replaces || is_lower => Some(ino),
             (false, _) => None,
         };
+        // Over another store, inodes of the upper layer are shown with a mark, so that they differ from those
+        // of the lower one. The inode of a new node is given by the commit, which adds this to it.
         if !self.overlay.one_store {
             lowered.shown.tag = self.overlay.numbers.shown(UPPER, Ino(lowered.shown.tag)).0;
         }
         Ok(lowered)
     }
 
-    /// Whether a condition holds for a node that is in the lower layer alone.
+    /// Returns true if a condition holds for a node that only the lower layer has. It is judged now: the
+    /// commit cannot ask the lower layer, which may be in another store.
     async fn holds(&self, path: &TreePath, entry: &Entry, that: &Precondition) -> Result<bool> {
         let shown = self.overlay.lower_entry(entry.clone(), Some(path));
         Ok(match that {
@@ -261,6 +300,7 @@ impl OverlayLowering {
         })
     }
 
+    /// Returns the hash of a file of the lower layer; `None` for any other node.
     async fn sha256(&self, path: &TreePath, entry: &Entry) -> Result<Option<[u8; 32]>> {
         if !entry.is_file() {
             return Ok(None);
@@ -278,7 +318,7 @@ impl OverlayLowering {
     }
 }
 
-/// Whether a name is taken away from the node that has it.
+/// Returns true if the operation takes the name away from the node that has it.
 fn takes_name(access: Access) -> bool {
     matches!(access, Access::Remove | Access::RemoveTree | Access::Move | Access::Exchange | Access::Replace)
 }
@@ -310,7 +350,7 @@ impl Lowering for OverlayLowering {
             && self.shown.within.contains(&path)
             && let Ok(Found::Lower(entry)) = self.overlay.look(&path).await
         {
-            // in the upper layer nothing is there: what holds below becomes what holds there
+            // Counted here, since the limit of the store sees only the files that the store itself hashes.
             if that.hashes() && entry.is_file() {
                 self.hashed = self.hashed.saturating_add(entry.size);
                 if self.hashed > MAX_HASHED {
@@ -319,6 +359,10 @@ impl Lowering for OverlayLowering {
                     return Err(Error::at(ErrorKind::TooLarge, &path, message));
                 }
             }
+            // In the upper layer nothing is at this path. So a condition that holds becomes `Absent`, which
+            // holds there, and one that does not becomes `Exists`, which fails for the caller as it should.
+            // If another client copies the node up before the commit, both would be wrong: the assumption
+            // makes the batch be lowered again.
             let holds = self.holds(&path, &entry, that).await?;
             let at = At::Path(self.overlay.tree(&path)?);
             let lowered = self.upper.lower(&at, Access::Read).await;
@@ -328,6 +372,7 @@ impl Lowering for OverlayLowering {
             return Ok((lowered, if holds { Precondition::Absent } else { Precondition::Exists }));
         }
         let (lowered, mut that) = (self.lower(at, Access::Read).await?, that.clone());
+        // A version names its node. The caller has it with the inode that the overlay shows.
         for version in that.versions() {
             version.ino = self.number(version.ino).await?;
         }
@@ -339,7 +384,9 @@ impl Lowering for OverlayLowering {
             Ino::ROOT => self.root().await?,
             _ => match self.shown.node(ino).await {
                 Ok(Node::Upper(raw)) => raw,
+                // The upper layer has no version of it: `NONE` matches nothing there.
                 Ok(Node::Lower(..)) => return Ok(Ino::NONE),
+                // In another store, an inode of the lower layer would be that of an unrelated node.
                 Err(error) if error.is(ErrorKind::NotFound) => match self.overlay.numbers.node(ino) {
                     Some((layer, raw)) if layer != LOWER || self.overlay.one_store => raw,
                     _ => return Ok(Ino::NONE),

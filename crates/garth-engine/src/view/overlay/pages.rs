@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, VecDeque};
 use futures::FutureExt;
 
 use super::Overlay;
+use super::layered_tree::LOWER;
 use super::layers::{Found, Node};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::FileSystem;
@@ -92,7 +93,7 @@ impl Overlay {
                         Item { name, kind, ino, entry: page.entries.then(|| Box::new(entry)) }
                     }
                     (mut item, _) => {
-                        item.ino = self.numbers.shown(super::LOWER, item.ino);
+                        item.ino = self.numbers.shown(LOWER, item.ino);
                         item.entry = item.entry.map(|entry| Box::new(self.lower_entry(*entry, None)));
                         item
                     }
@@ -214,7 +215,7 @@ impl Overlay {
             let shows = known.as_ref().is_some_and(|(_, shows, gone)| *shows && !gone.contains(name));
             let shows = shows && self.within.contains(&item.path);
             if shows {
-                item.ino = self.numbers.shown(super::LOWER, item.ino);
+                item.ino = self.numbers.shown(LOWER, item.ino);
                 item.entry = item.entry.map(|entry| Box::new(self.lower_entry(*entry, None)));
                 items.push(item);
             }

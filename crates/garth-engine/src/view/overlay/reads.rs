@@ -7,10 +7,11 @@ use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
+use super::Overlay;
 use super::handles::{LowerFile, LowerNode, Upper};
+use super::layered_tree::LOWER;
 use super::layers::{Found, Node, no_past};
 use super::lowering::OverlayLowering;
-use super::{LOWER, Overlay};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::lower::StoreId;
 use crate::fs::{

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::apply::{Applied, Side};
+use super::places::ABOUT;
 use super::{Difference, Overlay};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::store;
@@ -15,9 +16,6 @@ use crate::model::{
 };
 use crate::path::{Name, SYSTEM, TreePath, check_id};
 use crate::view::Scope;
-
-/// The file beside the places of an upper layer that says what it is over.
-pub(super) const ABOUT: &str = "overlay.json";
 
 /// What a stored overlay is over.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,64 +1,69 @@
-//! Copying up: what makes a node of the lower layer one of the upper layer, and what hides it below.
+//! Copying up and hiding: what an overlay adds to a batch so that the lower layer is never written.
+//!
+//! `lowering` goes through a batch operation by operation. Before one changes a node that only the lower
+//! layer has, `bring` copies the node to the upper layer; after one has taken a name away, `hide` keeps the
+//! lower layer from showing it again. All of it is part of the same commit. What was read on the way travels
+//! along as assumptions: if another client changed it, the commit fails and the batch is lowered again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::Overlay;
 use super::base::{Was, copied};
+use super::copy::{carried, content, special};
 use super::layers::{BASE, Found, ORIGIN};
-use super::{Overlay, carried};
 use crate::error::{Error, ErrorKind, Result};
-use crate::fs::FileSystem;
 use crate::model::{
-    Access, At, Body, ByteRange, Entry, Ino, Kind, MAX_INLINE_BODY, NamesPage, Op, Precondition, Seq,
-    SetAttrs, Special, VersionId, WalkPage,
+    Access, At, Entry, Ino, Kind, NamesPage, Op, Precondition, Seq, SetAttrs, Special, VersionId, WalkPage,
 };
 use crate::path::TreePath;
 
-/// Most names of one node, and most nodes of one directory, that one operation copies up.
+/// Limit on the names of one node, and on the entries of one directory, that one operation copies up. All of
+/// them are part of one commit.
 pub(super) const MAX_UP: usize = 1000;
-/// How much is read at a time.
-const STEP: usize = 1 << 20;
 
-/// What one batch copies up and hides.
+/// Copies and hidden paths of a batch so far. Neither layer shows them before the commit, so later operations
+/// of the batch look here.
 #[derive(Debug, Default)]
 pub(super) struct Changed {
-    /// Paths that the upper layer has by then.
+    /// Paths that the batch has copied up, stand-ins included.
     pub(super) up: BTreeSet<TreePath>,
-    /// Paths that the upper layer has before the batch, and must still have.
+    /// Paths that the upper layer has already. The batch assumes once for each that it still has it.
     pub(super) there: BTreeSet<TreePath>,
-    /// Paths of which the lower layer shows nothing by then.
+    /// Paths that the batch hides, with everything below them in the lower layer.
     pub(super) hidden: BTreeSet<TreePath>,
-    /// Where nodes of the lower layer are copied to, by their numbers there.
+    /// Path of each copy, by the inode of the original in the lower layer.
     copies: BTreeMap<Ino, TreePath>,
-    /// Those of which that is still to be noted.
+    /// Inodes in `copies` whose note has yet to be written.
     unnoted: BTreeSet<Ino>,
-    /// What an operation moves, until it is known where to.
+    /// Source of a rename or exchange whose destination has not been lowered yet.
     moving: Option<TreePath>,
-    /// What is to be done next.
+    /// Operations to add to the batch; `lowering` takes them after each step.
     pub(super) ops: Vec<Op>,
-    /// Directories in which it makes names or takes some away: they get its time.
+    /// Directories in which the batch makes or removes names: they keep the time of the commit.
     pub(super) touched: BTreeSet<TreePath>,
-    /// What stands where the lower layer has a file in the way of what is asked for, until that is refused.
+    /// Stand-ins that the batch has written, see `stand_in`.
     pub(super) stand_ins: Vec<TreePath>,
-    /// What must still hold then.
+    /// Conditions of `ops`, judged in the commit.
     pub(super) assumptions: Vec<(At, Precondition)>,
-    /// The last commit of the lower layer before anything of it was read for the batch.
+    /// Last commit of the lower layer, see `begin`.
     pub(super) since: Option<Seq>,
 }
 
 impl Changed {
+    /// Returns true if the batch hides the path or a directory above it.
     pub(super) fn hides(&self, path: &TreePath) -> bool {
         self.hidden.contains(path) || path.ancestors().any(|above| self.hidden.contains(&above))
     }
 }
 
 impl Overlay {
-    /// What shows of the lower layer at a path, behind what the batch has done.
+    /// Returns what the lower layer shows at a path after the operations so far.
     pub(super) async fn below_then(&self, path: &TreePath, changed: &Changed) -> Result<Option<Entry>> {
         if changed.hides(path) { Ok(None) } else { self.below(path).await }
     }
 
-    /// Copies up the directories above a path that are in the lower layer alone. What is no directory is not
-    /// copied: something else stands for it, so that the store refuses to go on there.
+    /// Copies up the directories above a path that only the lower layer has. If one of them is no directory,
+    /// a stand-in takes its place.
     pub(super) async fn bring_parents(&self, path: &TreePath, changed: &mut Changed) -> Result<()> {
         for dir in path.ancestors() {
             if changed.up.contains(&dir) || self.look_upper(&dir).await?.is_some() {
@@ -67,14 +72,14 @@ impl Overlay {
             match self.below_then(&dir, changed).await? {
                 Some(entry) if entry.is_dir() => self.bring_directory(&dir, &entry, changed).await?,
                 Some(_) => return self.stand_in(dir, changed).await,
-                // what the store makes of it is its answer
+                // In neither layer: the store refuses the operation, or makes the directory (`with_parents`).
                 None => return Ok(()),
             }
         }
         Ok(())
     }
 
-    /// Whether the reason why nothing is at a path is that something above is no directory.
+    /// Returns true if a path is missing because something above it is not a directory.
     pub(super) async fn is_behind_a_file(&self, path: &TreePath) -> Result<bool> {
         match self.look(path).await {
             Err(error) if error.is(ErrorKind::NotADirectory) => Ok(true),
@@ -83,7 +88,11 @@ impl Overlay {
         }
     }
 
+    /// Writes an empty file where the lower layer has something that is not a directory, so that the store
+    /// refuses the operation with `NotADirectory` at this path.
     async fn stand_in(&self, path: TreePath, changed: &mut Changed) -> Result<()> {
+        // The store only sees the upper layer, which has nothing at this path: a write with parents would
+        // make a directory there. Copying up the original would do as well, at the price of its content.
         let at = self.tree(&path)?;
         changed.assumptions.push((At::Path(at.clone()), Precondition::Absent));
         changed.ops.push(Op::write(at, "").create_new());
@@ -92,8 +101,10 @@ impl Overlay {
         Ok(())
     }
 
-    /// Takes away what stood for something else, where the operation may have done without it.
+    /// Removes the stand-ins after an operation that can succeed without the path, such as `remove` with
+    /// `if_exists`.
     pub(super) async fn clear(&self, changed: &mut Changed) -> Result<()> {
+        // A stand-in that is committed would show an empty file instead of the original.
         for path in std::mem::take(&mut changed.stand_ins) {
             changed.ops.push(Op::remove(self.tree(&path)?));
             self.keep_times(&path, changed).await?;
@@ -102,8 +113,10 @@ impl Overlay {
         Ok(())
     }
 
-    /// Assumes that nothing has hidden a path of the lower layer by then.
+    /// Assumes that no other client hides the path before the commit.
     async fn still_shows(&self, path: &TreePath, changed: &mut Changed) -> Result<()> {
+        // From the root down. Where the tree of hidden paths has no entry, nothing below it is hidden, so one
+        // assumption covers the rest. Without it a copy could bring back what another client has removed.
         for above in path.ancestors().chain([path.clone()]) {
             let at = At::Path(self.hidden(&above)?);
             if self.upper.stat(&at).await.is_err() {
@@ -114,12 +127,18 @@ impl Overlay {
         Ok(())
     }
 
+    /// Copies up a directory without its entries.
     async fn bring_directory(&self, path: &TreePath, entry: &Entry, changed: &mut Changed) -> Result<()> {
         let at = self.tree(path)?;
+        // Of two clients that copy up one node, the second must continue with the copy of the first. The
+        // assumption, here and in `bring`, makes its batch be lowered again instead of failing with
+        // `AlreadyExists`.
         changed.assumptions.push((At::Path(at.clone()), Precondition::Absent));
+        // `BASE` tells diff and apply whether the attributes have been changed since or only copied.
         let attrs = carried(entry).xattr(BASE, copied(path, entry)?);
         changed.ops.push(match path.is_root() {
-            // it has a number of its own, and may lie in directories that nothing has made
+            // The root is always inode 1 and is never renamed, so it needs neither origin nor note. The
+            // directories above its place may not exist yet.
             true => Op::mkdir(at).with_attrs(attrs).with_parents(),
             false => Op::mkdir(at).with_attrs(attrs.xattr(ORIGIN, self.origin_note(entry.ino))),
         });
@@ -130,7 +149,7 @@ impl Overlay {
         self.keep_times(path, changed).await
     }
 
-    /// Copies up a node of the lower layer, with all its names that show.
+    /// Copies up a node of the lower layer with all of its names that show.
     pub(super) async fn bring(&self, path: &TreePath, entry: &Entry, changed: &mut Changed) -> Result<()> {
         self.still_shows(path, changed).await?;
         self.bring_parents(path, changed).await?;
@@ -154,12 +173,15 @@ impl Overlay {
         });
         changed.up.insert(path.clone());
         self.note_copy(path, entry, changed).await?;
-        // an expiry of the copy uncovers nothing
+        // A copy that expires must not uncover the original. And where only the overlay writes its upper
+        // tree, hiding the original notes its version for diff and apply; elsewhere (an agent's copy of a
+        // skill) whoever removes the copy wants the original back.
         let hides = self.places.alone || entry.expires_at.is_some();
         if hides {
             self.hide(path, entry.version, changed).await?;
         }
         if entry.nlink > 1 {
+            // All names, or one would show the new content and another one the old.
             for name in self.other_names(path, changed).await? {
                 self.bring_parents(&name, changed).await?;
                 let other = self.tree(&name)?;
@@ -175,18 +197,21 @@ impl Overlay {
         self.keep_times(path, changed).await
     }
 
-    /// Writes the notes of what an address has copied up. Of what is moved it is noted where it is by the end
-    /// of the batch: a later look at the commit finds it there.
+    /// Writes the notes of what the batch has copied up, once the final path of a copy is known. A note is
+    /// read back in the state of the commit that wrote it (`copy_of`), so it has to name the path at the end
+    /// of the batch.
     pub(super) fn note_copies(&self, path: &TreePath, access: Access, changed: &mut Changed) {
         let from = changed.moving.take();
         match (access, from) {
+            // The source of a rename, or the first side of an exchange: its copies wait for the other side.
             (Access::Move, _) | (Access::Exchange, None) => changed.moving = Some(path.clone()),
+            // The other side is known now. Notes that the batch has already written are written again.
             (Access::Create | Access::Replace | Access::Exchange, Some(from)) => {
                 let back = access == Access::Exchange;
                 for (ino, at) in &mut changed.copies {
                     let there = at.rebase(&from, path);
                     let moved = there.or_else(|| at.rebase(path, &from).filter(|_| back));
-                    // where its path is too long the store refuses the operation
+                    // A path that is too long stays as it is: the store refuses the operation.
                     if let Some(Ok(moved)) = moved {
                         *at = moved;
                         changed.unnoted.insert(*ino);
@@ -203,14 +228,16 @@ impl Overlay {
             changed.unnoted.iter().partition(|ino| waits(ino));
         for ino in due {
             let path = changed.copies.get(&ino).map_or_else(String::new, ToString::to_string);
+            // Search of the upper layer must not find notes, and they must not cost its index anything.
             let attrs = SetAttrs::new().searchable(false);
             changed.ops.push(Op::write(self.copy_note(ino), path).with_parents().with_attrs(attrs));
         }
         changed.unnoted = waiting;
     }
 
-    /// Remembers to which path a node of the lower layer is copied. What was noted before was of another: if
-    /// the node was renamed below since an earlier one, that is a node of its own from now on.
+    /// Remembers the path to which a node of the lower layer is copied. An older note is of an earlier copy:
+    /// the original was renamed in the lower layer afterwards and shows again. The earlier copy becomes a
+    /// node of its own.
     async fn note_copy(&self, path: &TreePath, entry: &Entry, changed: &mut Changed) -> Result<()> {
         let note = self.copy_note(entry.ino);
         let that = match self.noted_at(entry.ino).await? {
@@ -219,18 +246,21 @@ impl Overlay {
                 if let Some(copy) = self.copy_of(entry.ino).await?
                     && self.shown_node(copy).await.is_ok()
                 {
+                    // It gives up its origin, or two nodes of the tree would have one inode.
                     changed.ops.push(Op::set_attrs(copy, SetAttrs::new().remove_xattr(ORIGIN)));
                 }
                 Precondition::Version(version)
             }
         };
+        // Two clients may copy up one node by different names; only one note can be right.
         changed.assumptions.push((At::Path(note), that));
         changed.copies.insert(entry.ino, path.clone());
         changed.unnoted.insert(entry.ino);
         Ok(())
     }
 
-    /// Gives the directory above a path its times again: to be copied up is no change of it.
+    /// Restores the times of the directory above a path. The copy adds a name in the upper layer, but the
+    /// tree has not changed.
     async fn keep_times(&self, path: &TreePath, changed: &mut Changed) -> Result<()> {
         let Some(dir) = path.parent().filter(|dir| !changed.touched.contains(dir)) else { return Ok(()) };
         if let Ok(Found::Upper(entry) | Found::Lower(entry)) = self.look(&dir).await {
@@ -240,7 +270,8 @@ impl Overlay {
         Ok(())
     }
 
-    /// Other names of a node of the lower layer that show. Not every lower layer finds nodes by number.
+    /// Returns the other names of a node that show. Asks by path, because a folder of the host does not find
+    /// nodes by inode.
     async fn other_names(&self, path: &TreePath, changed: &Changed) -> Result<Vec<TreePath>> {
         let page = NamesPage::default().limit(MAX_UP);
         let names = self.lower.names(&At::Path(path.clone()), &page).await?;
@@ -258,8 +289,9 @@ impl Overlay {
         Ok(others)
     }
 
-    /// Copies up all that is in a directory and in the lower layer alone.
+    /// Copies up everything in a directory that only the lower layer has.
     pub(super) async fn bring_tree(&self, path: &TreePath, changed: &mut Changed) -> Result<()> {
+        // The store moves or copies what the upper layer has; the rest would stay behind.
         let page = WalkPage::default().limit(MAX_UP).with_entries();
         let walk = self.walk_page(&At::Path(path.clone()), &page).await?;
         if walk.more {
@@ -272,6 +304,8 @@ impl Overlay {
                 && !changed.hides(&item.path)
             {
                 if !self.one_store {
+                    // As a rename between filesystems: the caller copies entry by entry, and no commit
+                    // carries the content of a tree.
                     let message =
                         "a part of this directory is in another store; copy what is in it one by one";
                     return Err(Error::at(ErrorKind::CrossesMounts, path, message));
@@ -282,8 +316,8 @@ impl Overlay {
         Ok(())
     }
 
-    /// Copies up one entry of a directory that only the lower layer has, if there is one: then the store says
-    /// that the directory is not empty.
+    /// Copies up one entry that only the lower layer has, if the directory has one, so that the store refuses
+    /// to remove or replace the directory (`NotEmpty`).
     pub(super) async fn bring_one(&self, path: &TreePath, changed: &mut Changed) -> Result<()> {
         let mut page = crate::model::Page::default().limit(100).with_entries();
         loop {
@@ -294,6 +328,7 @@ impl Overlay {
                     && !changed.hides(&name)
                     && !changed.up.contains(&name)
                 {
+                    // One entry is enough: the store refuses the batch, so the copy is never committed.
                     return self.bring(&name, &entry, changed).await;
                 }
             }
@@ -304,15 +339,19 @@ impl Overlay {
         }
     }
 
-    /// Notes what the lower layer's last commit is, before anything of it is read for a batch.
+    /// Returns the last commit of the lower layer, read once per batch and before the versions that it hides.
     pub(super) async fn begin(&self, changed: &mut Changed) -> Result<Seq> {
+        // Below a hidden directory, apply takes what is newer than this commit for a change by another
+        // client. If the commit were read later, changes between the two reads would count as known, and
+        // apply would remove them without a conflict.
         Ok(match changed.since {
             Some(since) => since,
             None => *changed.since.insert(self.lower.head().await?.seq),
         })
     }
 
-    /// Hides a path of the lower layer, where this version is.
+    /// Hides a path of the lower layer and everything below it. `version` is what was there; it is noted for
+    /// diff and apply.
     pub(super) async fn hide(
         &self,
         path: &TreePath,
@@ -331,10 +370,11 @@ impl Overlay {
         let mut seq = self.begin(changed).await?;
         let within_batch = changed.hidden.iter().any(|path_below| path_below.is_within(path));
         if there {
+            // The earliest commit noted below stays: what changed there since then must remain a conflict.
             seq = seq.min(self.hidden_since(&at).await?.unwrap_or(seq));
         }
         if within_batch || there {
-            // what was hidden below it is hidden with it
+            // The whiteout takes the place of the directory that holds those below.
             changed.ops.push(Op::remove_tree(&at));
         }
         let attrs = SetAttrs::new().xattr(BASE, Was { seq, version }.to_string());
@@ -343,11 +383,12 @@ impl Overlay {
         Ok(())
     }
 
-    /// The earliest commit of the lower layer since which something below a hidden place is hidden.
+    /// Returns the earliest commit that is noted by what is hidden below a place.
     async fn hidden_since(&self, place: &TreePath) -> Result<Option<Seq>> {
         let (mut page, mut earliest) = (WalkPage::default().with_entries(), None);
         loop {
             let walk = self.upper.walk(&At::Path(place.clone()), &page).await;
+            // The directory was there a moment ago. `Stale` makes the batch be lowered again.
             let walk = walk.map_err(|error| match error.is_absent() {
                 true => Error::new(ErrorKind::Stale, "another client hid the same directory meanwhile"),
                 false => self.of_upper(error),
@@ -360,47 +401,4 @@ impl Overlay {
             }
         }
     }
-}
-
-/// The content of a file, as it was when `entry` was read, for a file of another layer.
-pub(super) async fn content(
-    from: &dyn FileSystem,
-    at: &At,
-    entry: &Entry,
-    to: &dyn FileSystem,
-    place: &TreePath,
-) -> Result<Body> {
-    let changed = || Error::new(ErrorKind::Stale, "the file changed while it was copied");
-    if entry.size <= STEP.min(MAX_INLINE_BODY) as u64 {
-        let (now, bytes) = from.fetch(at, ByteRange::ALL).await?;
-        return if now.etag == entry.etag { Ok(Body::Bytes(bytes)) } else { Err(changed()) };
-    }
-    let file = from.open(at).await?;
-    let mut upload = to.stage(&At::Path(place.clone())).await?;
-    let mut offset = 0;
-    loop {
-        let bytes = file.read_at(offset, STEP).await?;
-        if bytes.is_empty() {
-            break;
-        }
-        offset += bytes.len() as u64;
-        upload.write(bytes).await?;
-    }
-    if file.stat().await?.etag != entry.etag {
-        return Err(changed());
-    }
-    Ok(Body::Staged(upload.finish().await?))
-}
-
-pub(super) fn special(kind: Kind, rdev: u64) -> Result<Special> {
-    Ok(match kind {
-        Kind::Fifo => Special::Fifo,
-        Kind::Socket => Special::Socket,
-        Kind::CharDevice => Special::CharDevice(rdev),
-        Kind::BlockDevice => Special::BlockDevice(rdev),
-        Kind::Whiteout => Special::Whiteout,
-        Kind::File | Kind::Directory | Kind::Symlink => {
-            return Err(Error::new(ErrorKind::Corrupt, "a symbolic link without a target"));
-        }
-    })
 }

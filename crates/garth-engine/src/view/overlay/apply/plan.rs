@@ -3,19 +3,30 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use super::Side;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::FileSystem;
 use crate::model::{
     At, Entry, Ino, Kind, MAX_OPS, NamesPage, Op, Precondition, Seq, SetAttrs, Timestamp, WalkPage,
 };
 use crate::path::TreePath;
+use crate::view::overlay::Overlay;
 use crate::view::overlay::base::digest;
+use crate::view::overlay::copy::{carried, content, special};
 use crate::view::overlay::cursor::{Base, Cursor, Place, there};
 use crate::view::overlay::diff::{Change, attributes};
 use crate::view::overlay::pair::Pair;
-use crate::view::overlay::up::{content, special};
-use crate::view::overlay::{Overlay, carried};
+
+/// The layer that decides about a path which both the overlay and, since then, the lower layer have changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Side {
+    /// Nothing is applied: fails with `Conflict`, naming the first such path.
+    #[default]
+    Neither,
+    /// The overlay: the lower layer gets what it shows.
+    Ours,
+    /// The lower layer: the change of the overlay is dropped.
+    Theirs,
+}
 
 /// What is to be done; nothing of it is done yet.
 #[derive(Debug, Default)]
