@@ -12,6 +12,7 @@
 //!
 //! Why: `docs/decisions/database-per-account.md`.
 
+mod account;
 mod builder;
 mod control;
 #[cfg(test)]
@@ -29,16 +30,13 @@ use crate::engine::sqlite::SqliteFs;
 use crate::env::Env;
 use crate::error::Result;
 use crate::fs::AccountStore;
-use crate::rule::Registry;
 
+pub use self::account::{Account, AccountState};
 pub use self::builder::DataDirBuilder;
-pub use self::control::{Account, AccountState, Control};
+pub use self::control::Control;
 pub use self::folder::Mark;
 pub use self::key::{ApiKey, MAX_KEY_LABEL, Scope, Secret};
 pub use crate::engine::sqlite::Backup;
-
-/// Name of the folder of all trees in a data folder.
-const ACCOUNTS: &str = "accounts";
 
 /// A data folder, opened. Clones are the same one; its threads end when the last is dropped.
 ///
@@ -78,20 +76,6 @@ impl Admitted {
 }
 
 impl DataDir {
-    /// Opens a data folder with default limits; makes it if it is missing. See
-    /// [`DataDir::builder`] for more choice.
-    ///
-    /// # Errors
-    /// Those of [`DataDirBuilder::open`].
-    pub fn open(folder: &Path, env: Env, registry: Registry) -> Result<Self> {
-        Self::builder(registry).env(env).open(folder)
-    }
-
-    /// Returns a builder for a data folder whose trees have the rules and projections of `registry`.
-    pub fn builder(registry: Registry) -> DataDirBuilder {
-        DataDirBuilder::new(registry)
-    }
-
     fn new(folder: Folder) -> Self {
         let control = Control::new(&folder.control, &folder.runtime);
         Self { folder: Arc::new(folder), control }

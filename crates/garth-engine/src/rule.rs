@@ -5,6 +5,7 @@
 
 mod check;
 mod class;
+mod content_check;
 mod demand;
 pub mod json;
 mod judge;

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use rustix::process::{Resource, getrlimit};
 
+use super::DataDir;
 use super::control::database::DATABASE;
-use super::folder::Folder;
-use super::{ACCOUNTS, DataDir};
+use super::folder::{ACCOUNTS, Folder};
 use crate::env::Env;
 use crate::error::{Error, ErrorKind, Result};
 use crate::rule::Registry;
@@ -55,8 +55,24 @@ pub struct DataDirBuilder {
     idle_connections: usize,
 }
 
+impl DataDir {
+    /// Opens a data folder with default limits; makes it if it is missing. See
+    /// [`DataDir::builder`] for more choice.
+    ///
+    /// # Errors
+    /// Those of [`DataDirBuilder::open`].
+    pub fn open(folder: &Path, env: Env, registry: Registry) -> Result<Self> {
+        Self::builder(registry).env(env).open(folder)
+    }
+
+    /// Returns a builder for a data folder whose trees have the rules and projections of `registry`.
+    pub fn builder(registry: Registry) -> DataDirBuilder {
+        DataDirBuilder::new(registry)
+    }
+}
+
 impl DataDirBuilder {
-    pub(super) fn new(registry: Registry) -> Self {
+    fn new(registry: Registry) -> Self {
         Self {
             registry,
             env: Env::system(),

@@ -10,32 +10,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use self::database::ControlDb;
+use super::account::Account;
 use super::key::{ApiKey, Scope, Secret};
 use crate::error::Result;
-use crate::model::Timestamp;
 use crate::runtime::Runtime;
-
-/// An account: one tree, in a folder of its own.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Account {
-    /// What operators call it. See [`check_id`](crate::path::check_id).
-    pub id: String,
-    /// Name of its folder below `accounts/`: 32 random hexadecimal digits, never used twice.
-    pub folder: String,
-    /// When it was made.
-    pub created: Timestamp,
-    /// Whether it can be used.
-    pub state: AccountState,
-}
-
-/// Whether an account is in use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AccountState {
-    /// It can be used.
-    Active,
-    /// Being deleted: its keys are refused, and its folder is about to be removed.
-    Deleted,
-}
 
 /// The control data of a data folder.
 #[derive(Clone)]

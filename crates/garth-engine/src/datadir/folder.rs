@@ -8,9 +8,8 @@ use std::sync::Arc;
 
 use futures::executor::block_on;
 
-use super::ACCOUNTS;
+use super::account::{Account, AccountState};
 use super::control::database::{ControlDb, new_folder};
-use super::control::{Account, AccountState};
 use super::open_trees::{OpenTrees, Turn};
 use crate::engine::sqlite::schema::DATABASE;
 use crate::engine::sqlite::writer_lock::WriterLock;
@@ -21,6 +20,9 @@ use crate::path::check_id;
 use crate::rule::Registry;
 use crate::runtime::Runtime;
 use crate::runtime::disk::{dir_of, failed, is_short_of_descriptors, make_dir, sync_dir};
+
+/// Name of the folder of all trees in a data folder.
+pub(super) const ACCOUNTS: &str = "accounts";
 
 /// The log of an account's database, which every commit grows or rewrites.
 const LOG: &str = "tree.db-wal";

@@ -9,6 +9,7 @@ mod content;
 mod find;
 mod handle;
 mod history;
+mod instance;
 mod judged;
 mod log;
 mod ops;
@@ -18,11 +19,13 @@ mod state;
 mod tree;
 
 use std::any::Any;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::channel::oneshot;
+
+pub use self::instance::Memory;
 
 use self::handle::{Fixed, Handle, Staging};
 use self::scratch::Scratch;
@@ -33,81 +36,12 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::fs::lower::{Itself, Lowering, Store, StoreId};
 use crate::fs::{Capabilities, FileSystem, OpenFile, OpenNode, Upload, ViewBase};
 use crate::model::{
-    At, Author, Batch, Blame, ByteRange, Changes, ChangesQuery, Commit, CommitId, CommitInfo, Confinement,
-    Entry, Fetched, Filling, FindAnswer, FindQuery, Head, HistoryPage, Idempotency, Ino, Item, Kind, Listing,
+    At, Batch, Blame, ByteRange, Changes, ChangesQuery, Commit, CommitId, CommitInfo, Confinement, Entry,
+    Fetched, Filling, FindAnswer, FindQuery, Head, HistoryPage, Idempotency, Ino, Item, Kind, Listing,
     MAX_PAGE, MAX_READ, Moment, NamesPage, Owner, Page, SearchAnswer, SearchQuery, Seq, Snapshot,
-    SnapshotKey, SnapshotsPage, Timestamp, Version, VersionId, Walk, WalkItem, WalkPage, Weigh, Within,
-    check_items,
+    SnapshotKey, SnapshotsPage, Version, VersionId, Walk, WalkItem, WalkPage, Weigh, Within, check_items,
 };
 use crate::path::{MAX_PATH, Name, TreePath};
-use crate::rule::{Registry, Rules};
-
-/// An account's tree in memory, or a view of its past. Clones are the same instance.
-#[derive(Clone, Debug)]
-pub struct Memory {
-    env: Env,
-    state: Arc<RwLock<State>>,
-    /// The commit that this is a view of, and the time by which it judges expiry; `None` for the present.
-    past: Option<(Seq, Timestamp)>,
-    /// The paths that are there.
-    within: Arc<Within>,
-    /// Whose this view is; `None` for the account's.
-    owner: Option<Owner>,
-    /// What its commits say of who made them, over what their batches say.
-    author: Author,
-    /// By which its open handles are told from those of others, behind its own those of views that it was
-    /// joined with; 0 for who reaches all of them.
-    holders: Arc<[u64]>,
-    /// The owners of those views.
-    joined: Vec<Option<Owner>>,
-}
-
-impl Memory {
-    /// Returns an empty tree with the rules and projections of `registry`.
-    pub fn new(env: Env, registry: Registry) -> Self {
-        let (state, within) = (Arc::new(RwLock::new(State::new(registry))), Arc::new(Within::everything()));
-        let (author, holders) = (Author::default(), Arc::from([0]));
-        Self { env, state, past: None, within, owner: None, author, holders, joined: Vec::new() }
-    }
-
-    /// Sets rules in place of those that there were.
-    pub fn set_rules(&self, rules: Rules) {
-        self.write().rules = rules;
-    }
-
-    /// The rules in force.
-    pub fn rules(&self) -> Rules {
-        self.read().rules.clone()
-    }
-
-    fn owner_key(&self) -> &str {
-        self.owner.as_ref().map_or("", Owner::key)
-    }
-
-    // A panic in the middle of a commit leaves the state as it was, since a commit is laid down as a whole.
-    fn read(&self) -> RwLockReadGuard<'_, State> {
-        self.state.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn write(&self) -> RwLockWriteGuard<'_, State> {
-        self.state.write().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn read_view<T>(&self, read: impl FnOnce(&mut View<'_>) -> Result<T>) -> Result<T> {
-        let state = self.read();
-        let (seq, now) = self.past.unwrap_or_else(|| (state.head(), self.env.now()));
-        let holders: &[u64] = if self.past.is_none() { &self.holders } else { &[] };
-        let owner = self.owner.as_ref();
-        read(&mut View { state: &state, seq, now, holders, within: &self.within, owner })
-    }
-
-    fn check_writable(&self) -> Result<()> {
-        match self.past {
-            None => Ok(()),
-            Some(_) => Err(Error::new(ErrorKind::ReadOnly, "the past cannot be changed")),
-        }
-    }
-}
 
 /// The first page of what is left to give.
 fn fill<T: Weigh>(limit: usize, items: impl IntoIterator<Item = T>) -> Listing<T> {

@@ -18,6 +18,7 @@
 mod attrs;
 mod content;
 mod copy;
+mod copy_totals;
 mod delta;
 #[cfg(any(test, debug_assertions))]
 pub mod fetched;
@@ -28,11 +29,10 @@ mod names;
 mod quota;
 mod rounds;
 mod rows;
+mod state;
 mod subtrees;
 #[cfg(test)]
 mod tests;
-
-use std::collections::{HashMap, HashSet};
 
 use sha2::{Digest, Sha256};
 
@@ -41,36 +41,18 @@ pub use delta::{Delta, ExtentChange, NameChange};
 pub use judged::judge_state;
 pub use rounds::{Fetch, MAX_ROUNDS, plan_with};
 pub use rows::{
-    Chunk, DEDUP_FROM, ExtentRow, IdempotencyRow, JudgedRow, LogChange, NameRow, NodeRow, RowKey, Rows,
-    SHORT_SUM, Staged, StagedRow, Stored, Tally,
+    Chunk, DEDUP_FROM, ExtentRow, HeadRow, IdempotencyRow, JudgedRow, LogChange, NameRow, NodeRow, RowKey,
+    Rows, SHORT_SUM, Staged, StagedRow, Stored, Tally,
 };
 pub use subtrees::{Key, Region, Subtrees};
 
+use self::state::Planner;
 use crate::error::{Error, ErrorKind, OptionalExt as _, Result};
 use crate::model::batch::Reaches;
 use crate::model::{
     At, Batch, ChangeKind, Commit, Ino, Kind, MAX_HASHED, Op, Outcome, Precondition, Seq, Timestamp,
-    VersionId, Within,
+    VersionId,
 };
-use crate::path::TreePath;
-use crate::rule::Rules;
-
-/// The state that a batch is planned on: the head row.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct HeadRow {
-    /// Last sequence.
-    pub seq: u64,
-    /// Time of the last commit.
-    pub time: i64,
-    /// Next inode number to give.
-    pub next_ino: u64,
-    /// Next chunk number to give.
-    pub next_chunk: u64,
-    /// Version of what operators have set: rules and quotas.
-    pub control: u64,
-    /// Version of the set of projections that are kept.
-    pub projections: u64,
-}
 
 /// What planning a batch gives.
 pub enum Planned {
@@ -124,63 +106,7 @@ pub fn plan<R: Rows>(rows: &R, head: HeadRow, now: Timestamp, batch: &Batch) -> 
     Ok(Planned::Apply { delta: Box::new(planner.delta), head, commit })
 }
 
-/// A batch being planned.
-struct Planner<'a, R> {
-    rows: &'a R,
-    /// What may lie where.
-    rules: &'a Rules,
-    /// The paths that the batch reaches.
-    within: &'a Within,
-    /// Whose snapshots it uses, and whose staged bodies.
-    owner: &'a str,
-    stagers: Vec<&'a str>,
-    /// Sequence of this commit.
-    seq: u64,
-    /// Time of this commit.
-    time: i64,
-    /// From here on nodes are of this batch: the database has no rows of theirs.
-    first_ino: u64,
-    next_ino: u64,
-    next_chunk: u64,
-    delta: Delta,
-    /// Staged bodies that operations of this batch have used.
-    staged: HashSet<u128>,
-    /// Bytes that conditions have hashed.
-    hashed: u64,
-    /// What copies have made.
-    copied: copy::Copied,
-    /// Directories found on the way, by key: spares a batch in one directory the same reads over and over.
-    dirs: HashMap<String, u64>,
-    /// The name by which each file that was there was written to: often its only one.
-    addressed: HashMap<u64, Key>,
-    /// How many of the lost regions the row of a changed node takes into account, where there are any.
-    settled: HashMap<u64, usize>,
-}
-
 impl<'a, R: Rows> Planner<'a, R> {
-    /// To plan on a state, as the account.
-    fn on(rows: &'a R, head: HeadRow, now: Timestamp, within: &'a Within) -> Self {
-        Self {
-            rows,
-            rules: rows.rules(),
-            within,
-            owner: "",
-            stagers: Vec::new(),
-            seq: head.seq + 1,
-            time: now.0.max(head.time.saturating_add(1)),
-            first_ino: head.next_ino,
-            next_ino: head.next_ino,
-            next_chunk: head.next_chunk,
-            delta: Delta::default(),
-            staged: HashSet::new(),
-            hashed: 0,
-            copied: copy::Copied::default(),
-            dirs: HashMap::new(),
-            addressed: HashMap::new(),
-            settled: HashMap::new(),
-        }
-    }
-
     /// The commit that a batch is a retry of.
     fn committed(&self, batch: &Batch) -> Result<Option<Commit>> {
         if let Some(record) = &batch.idempotency
@@ -343,23 +269,6 @@ impl<'a, R: Rows> Planner<'a, R> {
         }
         Ok(Outcome { changed: true, ..told })
     }
-
-    /// The outcome of an operation that changed or made a node.
-    fn outcome(&self, ino: u64, created: bool) -> Outcome {
-        let version = VersionId { seq: Seq(self.seq), ino: Ino(ino) };
-        if created { Outcome::created(version, 0) } else { Outcome::changed(version, 0) }
-    }
-
-    /// The outcome of an operation that left `node` as it was.
-    fn unchanged(&self, node: &NodeRow) -> Result<Outcome> {
-        let seq = Seq(self.last_change(node)?);
-        Ok(Outcome::unchanged(VersionId { seq, ino: Ino(node.ino) }, node.size))
-    }
-
-    /// The outcome of an operation that found nothing and accepts that.
-    fn nothing(&self) -> Outcome {
-        Outcome::unchanged(VersionId { seq: Seq(self.seq), ino: Ino::NONE }, 0)
-    }
 }
 
 /// The version that last changed a node's content.
@@ -370,16 +279,4 @@ fn etag(node: &NodeRow) -> VersionId {
 /// What a view had read no longer holds.
 fn stale(error: Error) -> Error {
     if error.is(ErrorKind::Conflict) { Error::new(ErrorKind::Stale, error.message()) } else { error }
-}
-
-/// A name as a key: its directory and itself.
-fn key_of(path: &TreePath) -> Option<(String, String)> {
-    let (dir, name) = path.key().rsplit_once('/')?;
-    Some((dir.to_owned(), name.to_owned()))
-}
-
-/// The path of something below `from`, once that is `to`.
-fn moved(path: &TreePath, from: &TreePath, to: &TreePath) -> Result<TreePath> {
-    let outside = || Error::at(ErrorKind::Corrupt, path, "is listed in another directory; run `garth fsck`");
-    Ok(path.rebase(from, to).ok_or_else(outside)??)
 }

@@ -2,70 +2,21 @@
 //! [`FileSystem`] that keeps history: it reads both moments page by page ([`diff`]) and makes a batch of what
 //! differs ([`mod@plan`]). Why: `docs/decisions/restore-is-a-batch.md`.
 
+mod changes;
 mod diff;
 mod plan;
 mod state;
 
 use std::sync::Arc;
 
+pub use self::changes::{Restoration, RestoreAction, RestorePlan};
+pub use self::state::MAX_COMPARED;
+
 pub(crate) use self::state::difference;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{ATTEMPTS, FileSystem};
-use crate::model::{At, Batch, Commit, Moment, Op, Precondition, Seq, Timestamp};
+use crate::model::{Batch, Commit, Moment, Timestamp};
 use crate::path::TreePath;
-
-/// Largest file, in bytes, whose content is read to see whether a newer version of it is the same as the old
-/// one. Larger ones are restored without looking, which copies no content either. 64 MiB.
-pub const MAX_COMPARED: u64 = 64 << 20;
-
-/// What has to be done to restore a path; nothing of it is done yet.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct RestorePlan {
-    /// The commit whose state is brought back.
-    pub at: Seq,
-    /// What changes, in the order in which it is done. What is below a directory that is made or
-    /// removed as a whole is not listed.
-    pub changes: Vec<Restoration>,
-    /// Names that come back, or whose nodes change.
-    pub restored: u64,
-    /// Names that go.
-    pub removed: u64,
-    /// Names that stay as they are.
-    pub unchanged: u64,
-    /// Whether the path itself is not there now.
-    pub created: bool,
-    ops: Vec<Op>,
-    preconditions: Vec<(At, Precondition)>,
-}
-
-/// One change of a restore.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Restoration {
-    /// Where, in the restored tree; for `Removed`, where it is now.
-    pub path: TreePath,
-    /// What is done there.
-    pub action: RestoreAction,
-}
-
-/// What a restore does to a path.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum RestoreAction {
-    /// It is made again, as a node of its own.
-    Created,
-    /// Its node gets the content and attributes of then.
-    Changed,
-    /// Its node is moved back here.
-    Moved {
-        /// From there.
-        from: TreePath,
-    },
-    /// It becomes a name again of a node that is there.
-    Linked,
-    /// It was not there then.
-    Removed,
-}
 
 /// What a restore did.
 #[derive(Clone, Debug)]
@@ -198,18 +149,5 @@ impl Restored {
         all.plan.removed += plan.removed;
         all.plan.unchanged = plan.unchanged;
         Self { plan: all.plan, commit: commit.or(all.commit) }
-    }
-}
-
-impl RestorePlan {
-    /// Whether there is nothing to do.
-    pub fn is_empty(&self) -> bool {
-        self.ops.is_empty()
-    }
-
-    /// The commit that does it, with everything but operations and preconditions taken from `template`.
-    fn batch(&self, template: &Batch) -> Batch {
-        let (ops, preconditions) = (self.ops.clone(), self.preconditions.clone());
-        Batch { ops, preconditions, ..template.clone() }
     }
 }

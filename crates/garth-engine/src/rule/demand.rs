@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::check::Checking;
+use super::content_check::ContentCheck;
 use super::lines::{Lines, Place};
 use super::schema::SchemaText;
 use super::secrets::Secrets;
@@ -226,19 +226,21 @@ impl Demand {
     ///
     /// # Errors
     /// What is wrong about it, in words.
-    pub(super) fn begin(&self, size: u64, from: Place) -> Result<Option<Checking<'_>>, String> {
+    pub(super) fn begin(&self, size: u64, from: Place) -> Result<Option<ContentCheck<'_>>, String> {
         match self {
             Self::MaxSize(most) if size > *most => {
                 Err(format!("has to be of at most {most} bytes, as all files there; it would have {size}"))
             }
             Self::Json { .. } if size > MAX_WHOLE => Err(too_large("JSON", size)),
-            Self::Json { schema } => Ok(Some(Checking::Whole { text: Vec::new(), schema: schema.as_ref() })),
+            Self::Json { schema } => {
+                Ok(Some(ContentCheck::Whole { text: Vec::new(), schema: schema.as_ref() }))
+            }
             Self::JsonLines { unique: Some(_), .. } if size > MAX_WHOLE => Err(too_large("JSON Lines", size)),
             Self::JsonLines { schema, unique } => {
                 let schema = schema.as_ref().map(SchemaText::schema);
-                Ok(Some(Checking::Lines(Lines::new(from, schema, unique.as_deref()))))
+                Ok(Some(ContentCheck::Lines(Lines::new(from, schema, unique.as_deref()))))
             }
-            Self::Secrets(Policy::Refuse) => Ok(Some(Checking::Secrets(Secrets::new(from)))),
+            Self::Secrets(Policy::Refuse) => Ok(Some(ContentCheck::Secrets(Secrets::new(from)))),
             Self::MaxSize(_)
             | Self::AppendOnly
             | Self::ReadOnly { .. }

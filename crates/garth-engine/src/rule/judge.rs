@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use super::check::Checking;
+use super::content_check::ContentCheck;
 use super::demand::{APPEND_ONLY, Demand};
 use super::lines::Place;
 use super::schema::{Budget, MAX_STEPS};
@@ -314,7 +314,7 @@ impl<'a, L: Left> Judging<'a, L> {
     /// Feeds a range of a file to a check.
     fn checked(
         &mut self,
-        mut checking: Checking<'_>,
+        mut checking: ContentCheck<'_>,
         ino: Ino,
         range: Range<u64>,
     ) -> Result<Result<Option<Place>, String>> {

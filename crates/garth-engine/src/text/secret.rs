@@ -7,42 +7,25 @@
 //! a piece ([`CONTEXT`]) are enough to judge it.
 
 mod assigned;
-mod key;
-mod known;
+mod private_key;
 mod random;
+mod service_token;
+mod span;
 #[cfg(test)]
 mod tests;
+mod words;
 
 use std::borrow::Cow;
 use std::ops::Range;
 
+pub use self::span::Secret;
+
+use self::words::next_word;
 use super::json::escape;
 
 /// Bytes on each side of a piece of text that are looked at to judge it, 4 KiB: more than a secret of one
 /// line has, and lines of a longer private key are secrets each by itself.
 pub const CONTEXT: usize = 4 << 10;
-
-/// A span that looks like a secret.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Secret {
-    /// Where, in bytes. Never inside a character.
-    pub bytes: Range<usize>,
-    /// What it was judged by: these bytes, and what its line has before them.
-    pub basis: Range<usize>,
-    /// What it looks like, in a few words.
-    pub kind: &'static str,
-}
-
-impl Secret {
-    fn new(bytes: Range<usize>, kind: &'static str) -> Self {
-        Self { basis: bytes.clone(), bytes, kind }
-    }
-
-    /// What is shown in its place.
-    pub fn mark(&self) -> String {
-        format!("[secret: {}]", self.kind)
-    }
-}
 
 /// What looks like a secret in a text, in order and without overlaps. Where it has escapes of JSON, what they
 /// stand for counts as well.
@@ -122,7 +105,7 @@ pub fn blanked<'a>(piece: &'a [u8], secrets: &[Secret], place: Range<usize>) -> 
 
 /// Whether the line that a text begins with may be one of a private key: only these belong to lines before.
 pub fn may_be_of_key(text: &[u8]) -> bool {
-    key::may_go_on(&text[..text.len().min(CONTEXT)])
+    private_key::may_go_on(&text[..text.len().min(CONTEXT)])
 }
 
 /// One pass over the words of a text.
@@ -143,33 +126,12 @@ fn scan(text: &[u8]) -> Vec<Secret> {
 fn look(text: &[u8], word: &Range<usize>, done: usize) -> Option<Secret> {
     let bytes = &text[word.clone()];
     if bytes.starts_with(b"-----") || bytes.ends_with(b"-----BEGIN") {
-        return key::at(text, word, done);
+        return private_key::at(text, word, done);
     }
-    known::in_word(text, word)
+    service_token::in_word(text, word)
         .or_else(|| assigned::behind(text, word))
         .or_else(|| assigned::in_url(text, word))
         .or_else(|| random::in_word(text, word))
-}
-
-/// The next run of the characters that tokens are made of.
-fn next_word(text: &[u8], at: usize) -> Option<Range<usize>> {
-    let start = at + text[at..].iter().position(|byte| is_word(*byte))?;
-    let length = text[start..].iter().position(|byte| !is_word(*byte)).unwrap_or(text.len() - start);
-    Some(start..start + length)
-}
-
-/// Letters, digits, and what base64 has besides, in both of its alphabets.
-fn is_word(byte: u8) -> bool {
-    const WORD: [bool; 256] = {
-        let (mut word, mut byte) = ([false; 256], 0);
-        while byte < 256 {
-            let it = byte as u8;
-            word[byte] = it.is_ascii_alphanumeric() || matches!(it, b'-' | b'_' | b'+' | b'/');
-            byte += 1;
-        }
-        word
-    };
-    WORD[usize::from(byte)]
 }
 
 /// A text with each escape of JSON as what it stands for.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use rusqlite::types::Type;
 use rusqlite::{Connection, Row, Transaction, TransactionBehavior};
 
-use super::{Account, AccountState};
+use crate::datadir::account::{Account, AccountState};
 use crate::datadir::key::{ApiKey, Hasher, Scope, Secret, SecretHash, check_label, scopes_to_text, token_id};
 use crate::env::Env;
 use crate::error::{Error, ErrorKind, Result};

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use super::Memory;
 use super::content::Content;
+use super::instance::Memory;
 use super::state::Node;
 use super::tree::Tree;
 use crate::error::{Error, ErrorKind, Result};

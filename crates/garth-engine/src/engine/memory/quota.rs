@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::Memory;
+use super::instance::Memory;
 use super::scratch::Scratch;
 use super::state::{Node, State};
 use super::tree::Tree;

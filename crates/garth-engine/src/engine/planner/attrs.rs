@@ -1,7 +1,8 @@
 //! Attributes: kept as rows of their own beside the node, so that changing content copies none of them.
 
 use super::rows::{NodeRow, Rows};
-use super::{Planner, key_of};
+use super::state::Planner;
+use super::subtrees::key_of;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{At, Attributes, ChangeKind, Kind, Outcome, SetAttrs};
 use crate::text::passage::Edit;

@@ -6,7 +6,8 @@ use std::ops::Range;
 use bytes::Bytes;
 
 use super::rows::{Chunk, DEDUP_FROM, ExtentRow, NodeRow, Rows, SHORT_SUM};
-use super::{Planner, key_of};
+use super::state::Planner;
+use super::subtrees::key_of;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{At, Body, ChangeKind, Create, Kind, MAX_FILE, Outcome, SetAttrs};
 use crate::text::passage::Edit;

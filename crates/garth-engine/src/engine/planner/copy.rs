@@ -5,9 +5,10 @@ use std::collections::HashMap;
 use super::foresight::{FIRST_NAMES, source_keys};
 use super::names::Below;
 use super::rows::{ExtentRow, NodeRow, Rows};
-use super::{Planner, key_of, moved};
+use super::state::Planner;
+use super::subtrees::key_of;
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::{At, Attributes, Ino, Kind, MAX_COPIED_NAMES, MAX_COPIED_PIECES, Outcome, Seq};
+use crate::model::{At, Attributes, Ino, Kind, MAX_COPIED_NAMES, Outcome, Seq};
 use crate::path::TreePath;
 use crate::text::passage::Edit;
 
@@ -17,36 +18,6 @@ pub(super) struct Flags {
     pub(super) recursive: bool,
     pub(super) replace: bool,
     pub(super) parents: bool,
-}
-
-/// What the copies of a batch have made so far.
-#[derive(Default)]
-pub(super) struct Copied {
-    names: usize,
-    pieces: usize,
-}
-
-impl Copied {
-    /// Counts names that a copy is about to make.
-    fn names(&mut self, more: usize) -> Result<()> {
-        let advice = "names; copy the directories below one by one, each in a commit of its own";
-        count((&mut self.names, MAX_COPIED_NAMES), more, advice)
-    }
-
-    /// Counts extents that a copy is about to make.
-    pub(super) fn pieces(&mut self, more: usize) -> Result<()> {
-        let advice = "pieces of content; copy it in parts, each in a commit of its own";
-        count((&mut self.pieces, MAX_COPIED_PIECES), more, advice)
-    }
-}
-
-fn count((all, most): (&mut usize, usize), more: usize, advice: &str) -> Result<()> {
-    if more > most - *all {
-        let message = format!("the copies of a batch make at most {most} {advice}");
-        return Err(Error::new(ErrorKind::TooLarge, message));
-    }
-    *all += more;
-    Ok(())
 }
 
 /// What is copied.
@@ -377,4 +348,10 @@ impl<R: Rows> Planner<'_, R> {
         }
         Ok(())
     }
+}
+
+/// Returns the path that something below `from` has in the copy at `to`.
+fn moved(path: &TreePath, from: &TreePath, to: &TreePath) -> Result<TreePath> {
+    let outside = || Error::at(ErrorKind::Corrupt, path, "is listed in another directory; run `garth fsck`");
+    Ok(path.rebase(from, to).ok_or_else(outside)??)
 }

@@ -13,10 +13,10 @@ use futures::FutureExt;
 
 use super::foresight::FIRST_NAMES;
 use super::rows::{
-    ExtentRow, IdempotencyRow, JudgedRow, NameRow, NodeRow, RowKey, Rows, StagedRow, Stored, Tally,
+    ExtentRow, HeadRow, IdempotencyRow, JudgedRow, NameRow, NodeRow, RowKey, Rows, StagedRow, Stored, Tally,
 };
 use super::subtrees::{Key, Region};
-use super::{Fetch, HeadRow, Planned, plan_with};
+use super::{Fetch, Planned, plan_with};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Attributes, Batch, Commit, CommitId, Timestamp, Within};
 use crate::path::TreePath;

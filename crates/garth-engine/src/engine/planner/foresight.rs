@@ -3,10 +3,24 @@
 //!
 //! It only ever asks: what it foresees in vain costs a row, and what it does not foresee is missed later and
 //! costs a round. It looks at rows as the database has them, not at what the batch has made of them.
+//!
+//! A level is what can be asked for without the answer to another question. Names are kept by the path of
+//! their directory, so a path is one level, however deep it is. The next one has what hangs on the inode:
+//! node, attributes, extents. What those say leads to chunks, and to the names of what has expired. So each
+//! function here first foresees all that it can and then reads: the read fails where its row has not been
+//! fetched, and goes on from there in the next round.
+//!
+//! An operation that misses a row ends there. What it asks for one by one, such as the names of a copy, has
+//! to be foreseen as a whole, or each takes a round and the batch fails after
+//! [`MAX_ROUNDS`](super::MAX_ROUNDS).
+//!
+//! A key is the one that the operation asks with, or one that answers more (see [`Fetch`](super::Fetch)):
+//! limits are constants that both use.
 
+use super::content::{chunks, sum_of};
 use super::rows::{NameRow, NodeRow, RowKey, Rows};
-use super::subtrees::Region;
-use super::{Planner, content, key_of, sum_of};
+use super::state::Planner;
+use super::subtrees::{Region, key_of};
 use crate::error::Result;
 use crate::model::{
     At, Batch, Body, Ino, Kind, MAX_COPIED_NAMES, MAX_HASHED, Op, Precondition, Remove, RenameMode, Seq,
@@ -14,44 +28,47 @@ use crate::model::{
 };
 use crate::path::TreePath;
 
-/// So many entries of a directory tell as a rule whether it is empty: some of them may have expired.
+/// Number of entries that usually tell whether a directory is empty: one would do, but may have expired.
 pub(super) const FIRST_ENTRIES: usize = 64;
 
-/// So many names tell as a rule whether a copy of what is below a directory is within its limit.
+/// Number of names that tell whether a copy of a directory is within its limit, unless some have expired.
 pub(super) const FIRST_NAMES: usize = MAX_COPIED_NAMES + 1;
 
-/// What is needed of that which an address leads to, besides its node.
+/// Rows that an operation needs of the node at an address, besides that of the node.
 #[derive(Clone, Copy, Default)]
 struct Need {
     attributes: bool,
     /// Extents of a file that overlap this range.
     content: Option<(u64, u64)>,
-    /// The bytes of a file.
+    /// Bytes of a file, to hash them.
     hash: bool,
-    /// Whether the batch reaches a name of it.
+    /// A name that the batch reaches.
     name: bool,
-    /// What rules there are for its names: its content or attributes change.
+    /// All names in places with rules: its content or attributes change, which rules judge by path.
     rules: bool,
+    /// Rows of what is below a directory.
     below: Below,
 }
 
-/// What is needed of what is below a directory.
+/// Rows that an operation needs of what is below a directory.
 #[derive(Clone, Copy, Default, PartialEq)]
 enum Below {
     #[default]
     Nothing,
-    /// Whether there are entries.
+    /// First entries: it has to be empty.
     Entries,
-    /// All names.
+    /// All names: they are copied.
     Names,
-    /// What has expired.
+    /// Expired nodes: they end as expired, and not as removed.
     Expired,
-    /// The longest path.
+    /// Longest path: it must not become too long.
     Longest,
-    /// All names, where nothing is as yet.
+    /// All names below a path at which nothing exists: there are none. Each name of a copy asks for the row
+    /// that it replaces; this range answers for all of them.
     Free,
 }
 
+/// Range of all extents, for a file whose size is not known yet.
 const ALL: Option<(u64, u64)> = Some((0, u64::MAX));
 
 impl Need {
@@ -79,13 +96,16 @@ impl Need {
         }
     }
 
-    /// What an operation needs, now, of each of its addresses.
+    /// Returns the rows that an operation needs of each of its addresses. The source of a copy from the past
+    /// is left to [`Planner::walk_past`].
     fn of(op: &Op) -> Vec<(&At, Self)> {
         match op {
             Op::Write { at, attrs, .. } => {
                 vec![(at, Self { content: ALL, ..Self::attributes(attrs) }.written())]
             }
+            // It ends no extent.
             Op::Append { at, .. } => vec![(at, Self::default().written())],
+            // A new node has no attributes to merge with, and one that exists is left as it is.
             Op::Symlink { at, .. } | Op::Mkdir { at, .. } | Op::Mknod { at, .. } => {
                 vec![(at, Self::default())]
             }
@@ -104,6 +124,8 @@ impl Need {
                 vec![(at, Self::below(below))]
             }
             Op::Rename { from, to, mode, .. } => {
+                // Paths below it can only become too long where its own becomes longer. Addresses by child
+                // are not compared: their paths are not known here, and the length is missed later.
                 let longer = |one: &At, other: &At| match (one, other) {
                     (At::Path(one), At::Path(other)) if one.key().len() > other.key().len() => Below::Longest,
                     _ => Below::Nothing,
@@ -133,7 +155,7 @@ impl Need {
 }
 
 impl<R: Rows> Planner<'_, R> {
-    /// Foresees rows: nothing is done with `keys` where that means nothing.
+    /// Foresees rows. Where rows are at hand, `keys` is dropped and makes no key.
     pub(super) fn foresee(&self, keys: impl IntoIterator<Item = RowKey>) {
         if R::FORESEES {
             self.rows.foresee(keys.into_iter().collect());
@@ -147,6 +169,8 @@ impl<R: Rows> Planner<'_, R> {
             return Ok(());
         }
         self.foresee_records(batch);
+        // Each address is walked, whatever became of those before: a miss that ended the loop would leave the
+        // others to the next rounds, one round for each.
         let mut read = Ok(());
         let mut hashed = 0;
         for (at, that) in batch.assumptions.iter().chain(&batch.preconditions) {
@@ -160,6 +184,7 @@ impl<R: Rows> Planner<'_, R> {
                 read = read.and(self.walk_past(from, *seq, *recursive));
             }
         }
+        // The outcome of these tells the version of the first top that exists.
         if batch.ops.iter().any(|op| matches!(op, Op::Snapshot { .. } | Op::DropSnapshot { .. })) {
             for top in self.within.tops() {
                 read = read.and(self.walk_names(top).map(drop));
@@ -175,6 +200,8 @@ impl<R: Rows> Planner<'_, R> {
         }
         let (mut read, mut hashed) = (Ok(()), self.hashed);
         for (at, need) in Need::of(op) {
+            // The database has a moved directory where it was before the batch, so walking the path as it is
+            // given found nothing. Other addresses go by inode, which a move does not change.
             if let At::Path(path) = at
                 && let Some((dir, name)) = key_of(path)
                 && let Some(source) = self.delta.subtrees.source(&dir)
@@ -186,9 +213,10 @@ impl<R: Rows> Planner<'_, R> {
         read
     }
 
-    /// What a batch itself names.
+    /// Foresees rows whose keys stand in the batch itself.
     fn foresee_records(&self, batch: &Batch) {
         let owner = || self.owner.to_owned();
+        // `count` always asks for them: the first run has no head row to tell that nobody has set one.
         self.foresee([RowKey::Quotas]);
         self.foresee(batch.idempotency.iter().map(|record| RowKey::Idempotency(owner(), record.key.clone())));
         self.foresee(batch.id.map(|id| RowKey::Committed(owner(), id)));
@@ -203,8 +231,9 @@ impl<R: Rows> Planner<'_, R> {
                 Some(Body::Staged(staged)) => self.foresee([RowKey::Staged(staged.id)]),
                 Some(Body::Bytes(bytes)) => {
                     let cuts = if let Op::Append { cuts, .. } = op { &cuts[..] } else { &[] };
-                    let chunks = content::chunks(bytes, cuts).filter(|(_, dedup)| *dedup);
-                    self.foresee(chunks.map(|(data, dedup)| RowKey::Stored(sum_of(&data, dedup))));
+                    // Only these are looked up by their hash.
+                    let shared = chunks(bytes, cuts).filter(|(_, dedup)| *dedup);
+                    self.foresee(shared.map(|(data, dedup)| RowKey::Stored(sum_of(&data, dedup))));
                 }
                 None => {}
             }
@@ -215,16 +244,19 @@ impl<R: Rows> Planner<'_, R> {
     fn walk(&self, at: &At, need: Need, hashed: &mut u64) -> Result<()> {
         let (ino, kind) = match at {
             At::Node(ino) => {
+                // Asked for where the node has no name in reach, which the node has to tell first.
                 self.foresee([RowKey::IsOpen(ino.0)]);
                 (ino.0, None)
             }
             At::Path(_) | At::Child(..) => {
                 let Some(path) = self.foreseen_path(at)? else { return Ok(()) };
                 let Some(row) = self.walk_names(&path)? else {
+                    // Without this, each name of a copied tree takes a round.
                     let free = need.below == Below::Free;
                     self.foresee(free.then(|| all_below(path.key())));
                     return Ok(());
                 };
+                // The name tells the kind, so none of this waits for the node.
                 let key = || path.key().to_owned();
                 let region = || Region { dir: key(), ..Region::default() };
                 self.foresee(match (need.below, row.kind) {
@@ -237,16 +269,23 @@ impl<R: Rows> Planner<'_, R> {
                 (row.ino, Some(row.kind))
             }
         };
+        // All of this is one level: it hangs on the inode alone. Of a node that is addressed by number the
+        // kind is not known, so a directory is asked for extents in vain.
         self.foresee([RowKey::Node(ino)]);
+        // `is_named` reads one, of what is addressed by number and of what gets another name. Where
+        // everything is in reach, the node itself tells whether it has names.
         let named = (need.name || kind.is_none()) && !self.within.is_everything();
         self.foresee(named.then(|| RowKey::NamesOf(ino, self.within.clone(), 1)));
-        // a file that is addressed by name has as a rule no other
+        // A file that is addressed by name usually has no other, and the planner remembers that one
+        // (`addressed`).
         let judged = need.rules && kind.is_none();
         self.foresee(judged.then(|| RowKey::NamesOf(ino, self.rules.places().clone(), usize::MAX)));
+        // The newest: since when it has them stands in the node.
         self.foresee(need.attributes.then_some(RowKey::Attributes(ino, u64::MAX)));
         let content = need.content.filter(|_| kind.is_none_or(|kind| kind == Kind::File));
         self.foresee(content.map(|(from, to)| RowKey::Extents(ino, from, to)));
         let Some(node) = self.rows.node(ino)? else { return Ok(()) };
+        // To lose its last name is no change of a node: `last_change` looks at the version before.
         if node.nlink == 0 {
             self.foresee([RowKey::NodeAt(ino, node.seq.saturating_sub(1))]);
         }
@@ -255,9 +294,12 @@ impl<R: Rows> Planner<'_, R> {
             && need.below == Below::Names
             && let Some(path) = self.foreseen_dir(ino)?
         {
+            // A copy reads names by path. In the end it looks the path up for the time of the directory.
             self.foresee([all_below(path.key())]);
             self.walk_names(&path)?;
         }
+        // Conditions hash in this order, and the first that exceeds the limit refuses the batch before it
+        // reads its file: from there on no content is worth fetching.
         if need.hash && node.kind == Kind::File && *hashed <= MAX_HASHED {
             *hashed = hashed.saturating_add(node.size);
             if *hashed <= MAX_HASHED {
@@ -268,23 +310,26 @@ impl<R: Rows> Planner<'_, R> {
         self.foresee_expired(&[node])
     }
 
-    /// The path of an address that is a name, if the batch reaches it.
+    /// Returns the path of an address that is a name, if the batch reaches it.
     fn foreseen_path(&self, at: &At) -> Result<Option<TreePath>> {
         match at {
             At::Path(path) => Ok(self.within.contains(path).then(|| path.clone())),
             At::Node(_) => Ok(None),
             At::Child(dir, name) => {
+                // The operation checks that it is a directory.
                 self.foresee([RowKey::Node(dir.0)]);
                 Ok(self.foreseen_dir(dir.0)?.and_then(|dir| dir.join(name).ok()))
             }
         }
     }
 
-    /// The path of a directory, if the batch reaches it.
+    /// Returns the path of a directory, if the batch reaches it.
     fn foreseen_dir(&self, ino: u64) -> Result<Option<TreePath>> {
+        // The root has no name.
         if ino == Ino::ROOT.0 && self.within.contains(&TreePath::root()) {
             return Ok(Some(TreePath::root()));
         }
+        // All names, as `path_of` asks: they come in any order, and the first in the order of a walk counts.
         self.foresee([RowKey::NamesOf(ino, self.within.clone(), usize::MAX)]);
         let first = self.rows.names_of(ino, self.within, usize::MAX)?.into_iter().min();
         Ok(first.map(|(dir, name)| TreePath::from_row(&dir, &name)))
@@ -292,10 +337,13 @@ impl<R: Rows> Planner<'_, R> {
 
     /// Foresees a name, the names on the way to it and the directories that those lead to.
     fn walk_names(&self, path: &TreePath) -> Result<Option<NameRow>> {
+        // A change of names in `/` sets the times of the root, to which no name leads.
         self.foresee([RowKey::Node(Ino::ROOT.0)]);
         let way = path.ancestors().filter_map(|above| key_of(&above));
         let keys: Vec<(String, String)> = way.chain(key_of(path)).collect();
         self.foresee(keys.iter().cloned().map(|(dir, name)| RowKey::Name(dir, name)));
+        // The directories on the way: the one that has the name gets new times, those above tell the error of
+        // a lookup that fails.
         let mut last = Some(NameRow { ino: Ino::ROOT.0, since: 0, kind: Kind::Directory });
         for (dir, name) in &keys {
             last = self.rows.name(dir, name)?;
@@ -312,6 +360,7 @@ impl<R: Rows> Planner<'_, R> {
         let path = match at {
             At::Path(path) => path.clone(),
             At::Node(ino) => {
+                // Of a directory, path and names are missed later: only its node tells that it is one.
                 self.foresee((!self.within.is_everything()).then(|| named(ino.0)));
                 self.foresee(source_keys(ino.0, Some(seq)));
                 return Ok(());
@@ -333,6 +382,7 @@ impl<R: Rows> Planner<'_, R> {
         self.foresee(keys.iter().cloned().map(|(dir, name)| RowKey::NameAt(dir, name, seq)));
         let last = keys.pop();
         for (dir, name) in &keys {
+            // Only the error of the lookup asks for the directories above.
             let Some(row) = self.rows.name_at(dir, name, seq)? else { return Ok(()) };
             self.foresee([RowKey::NodeAt(row.ino, seq)]);
         }
@@ -354,6 +404,7 @@ impl<R: Rows> Planner<'_, R> {
         if !R::FORESEES {
             return Ok(());
         }
+        // The database has no rows of nodes that the batch made.
         let inos = inos.filter(|ino| *ino < self.first_ino);
         self.foresee(inos.clone().map(RowKey::Node));
         let mut nodes = Vec::new();
@@ -371,12 +422,15 @@ impl<R: Rows> Planner<'_, R> {
             return Ok(());
         }
         let due = |node: &&NodeRow| node.ino < self.first_ino && node.nlink > 0 && node.expired(self.time);
+        // It ends under all of its names, those out of reach of the batch among them.
         let everywhere = Within::everything();
         let mut read = Ok(());
         for node in nodes.iter().filter(due) {
             self.foresee([RowKey::NamesOf(node.ino, everywhere.clone(), usize::MAX)]);
             match self.rows.names_of(node.ino, &everywhere, usize::MAX) {
                 Ok(names) => {
+                    // Its end changes each of these directories. Missed one by one, those of a few dozen
+                    // expired nodes exceed the rounds of a batch.
                     for (dir, name) in names {
                         read = read.and(self.walk_names(&TreePath::from_row(&dir, &name)).map(drop));
                     }
@@ -388,12 +442,12 @@ impl<R: Rows> Planner<'_, R> {
     }
 }
 
-/// All below a directory, for a copy.
+/// Returns the key of all names below a directory, as a copy asks for them.
 fn all_below(dir: &str) -> RowKey {
     RowKey::NamesBelow(Region { dir: dir.to_owned(), ..Region::default() }, FIRST_NAMES)
 }
 
-/// What a copy needs of a node: now, or after a commit.
+/// Returns the keys of the rows that a copy needs of a node: now, or after a commit.
 pub(super) fn source_keys(ino: u64, as_of: Option<u64>) -> [RowKey; 3] {
     match as_of {
         None => [RowKey::Node(ino), RowKey::Extents(ino, 0, u64::MAX), RowKey::Attributes(ino, u64::MAX)],

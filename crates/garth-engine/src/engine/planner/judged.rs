@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::rows::{JudgedRow, NameRow, RowKey, Rows};
-use super::subtrees::Key;
-use super::{HeadRow, Planner};
+use super::rows::{HeadRow, JudgedRow, NameRow, NodeRow, RowKey, Rows};
+use super::state::Planner;
+use super::subtrees::{Key, key_of};
 use crate::error::{Error, Result};
 use crate::model::{Batch, ChangeKind, Ino, Kind, Timestamp, Within};
 use crate::path::{Name, TreePath};
@@ -136,7 +136,7 @@ impl<R: Rows> After<'_, '_, R> {
     fn unless_expired(
         &self,
         row: Option<NameRow>,
-        node: impl FnOnce(u64) -> Result<super::NodeRow>,
+        node: impl FnOnce(u64) -> Result<NodeRow>,
     ) -> Result<Option<(Ino, Kind)>> {
         let Some(row) = row else { return Ok(None) };
         let expired = row.kind != Kind::Directory && node(row.ino)?.expired(self.planner.time);
@@ -144,7 +144,7 @@ impl<R: Rows> After<'_, '_, R> {
     }
 
     /// A node before the batch.
-    fn node_before(&self, ino: u64) -> Result<super::NodeRow> {
+    fn node_before(&self, ino: u64) -> Result<NodeRow> {
         self.planner.rows.node(ino)?.ok_or_else(Error::no_node)
     }
 }
@@ -164,7 +164,7 @@ impl<R: Rows> Left for After<'_, '_, R> {
     }
 
     fn entry(&mut self, path: &TreePath) -> Result<Option<(Ino, Kind)>> {
-        let Some((dir, name)) = super::key_of(path) else { return Ok(None) };
+        let Some((dir, name)) = key_of(path) else { return Ok(None) };
         self.unless_expired(self.planner.name(&dir, &name)?, |ino| self.planner.node(ino))
     }
 
@@ -183,7 +183,7 @@ impl<R: Rows> Left for After<'_, '_, R> {
     }
 
     fn entry_before(&mut self, path: &TreePath) -> Result<Option<(Ino, Kind)>> {
-        let Some((dir, name)) = super::key_of(path) else { return Ok(None) };
+        let Some((dir, name)) = key_of(path) else { return Ok(None) };
         self.unless_expired(self.planner.rows.name(&dir, &name)?, |ino| self.node_before(ino))
     }
 

@@ -2,8 +2,8 @@
 //! which a batch records when it meets it. Why: `docs/decisions/expiry-is-absence.md`.
 
 use super::rows::{ExtentRow, NameRow, NodeRow, RowKey, Rows};
-use super::subtrees::Key;
-use super::{Planner, key_of};
+use super::state::Planner;
+use super::subtrees::{Key, key_of};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{At, ChangeKind, Ino, Kind, Within};
 use crate::path::TreePath;

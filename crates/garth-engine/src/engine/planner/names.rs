@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::foresight::FIRST_ENTRIES;
 use super::rows::{NameRow, NodeRow, Rows};
-use super::subtrees::{Content, Key, Region};
-use super::{Planner, key_of};
+use super::state::Planner;
+use super::subtrees::{Content, Key, Region, key_of};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{At, ChangeKind, Kind, MAX_LINKS, Outcome, Remove, RenameMode, SetAttrs, Special};
 use crate::path::{MAX_STORED_PATH, PathError, TreePath};

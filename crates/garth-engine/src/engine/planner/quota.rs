@@ -5,8 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use super::Planner;
 use super::rows::{NameRow, NodeRow, RowKey, Rows};
+use super::state::Planner;
 use super::subtrees::{Key, Region, is_in, up};
 use crate::error::Result;
 use crate::model::quota::Quota;

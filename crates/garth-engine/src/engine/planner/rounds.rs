@@ -4,8 +4,8 @@
 
 use std::future::Future;
 
-use super::rows::Rows;
-use super::{HeadRow, Planned, plan};
+use super::rows::{HeadRow, Rows};
+use super::{Planned, plan};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Batch, Timestamp};
 

@@ -20,6 +20,23 @@ pub const DEDUP_FROM: usize = 64 << 10;
 /// be many.
 pub const SHORT_SUM: usize = 8;
 
+/// Head row: the state that a batch is planned on.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct HeadRow {
+    /// Last sequence.
+    pub seq: u64,
+    /// Time of the last commit.
+    pub time: i64,
+    /// Next inode number to give.
+    pub next_ino: u64,
+    /// Next chunk number to give.
+    pub next_chunk: u64,
+    /// Version of what operators have set: rules and quotas.
+    pub control: u64,
+    /// Version of the set of projections that are kept.
+    pub projections: u64,
+}
+
 /// A live name. Its key, `(directory, name)`, is kept beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NameRow {

@@ -4,8 +4,16 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use crate::path::TreePath;
+
 /// Key of a name: directory and name.
 pub type Key = (String, String);
+
+/// Returns the key of the name at `path`; `None` for the root, which has no name.
+pub(super) fn key_of(path: &TreePath) -> Option<Key> {
+    let (dir, name) = path.key().rsplit_once('/')?;
+    Some((dir.to_owned(), name.to_owned()))
+}
 
 /// Where the content of directories lies in the database. Directories are keys of paths.
 #[derive(Debug, Default)]

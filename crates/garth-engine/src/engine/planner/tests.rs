@@ -10,7 +10,8 @@ mod store;
 
 use self::store::{Applied, Store};
 use super::*;
-use crate::model::SetAttrs;
+use crate::model::{SetAttrs, Within};
+use crate::path::TreePath;
 
 /// A path of the tree.
 fn at(path: &str) -> TreePath {

@@ -7,9 +7,9 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
+use super::changes::{Restoration, RestoreAction, RestorePlan};
 use super::diff::{Diff, Dir, Item, Key, There, changing, diff, order, too_much};
 use super::state::{self, Difference};
-use super::{Restoration, RestoreAction, RestorePlan};
 use crate::error::{Error, ErrorKind, OptionalExt as _, Result};
 use crate::fs::FileSystem;
 use crate::model::{

@@ -7,7 +7,9 @@ use crate::fs::FileSystem;
 use crate::model::{At, Attributes, ByteRange, Entry, Kind, SetAttrs, Timestamp};
 use crate::path::TreePath;
 
-use super::MAX_COMPARED;
+/// Largest file, in bytes, whose content is read to see whether a newer version of it is the same as the old
+/// one. Larger ones are restored without looking, which copies no content either. 64 MiB.
+pub const MAX_COMPARED: u64 = 64 << 20;
 
 /// Bytes that are compared at once: the largest extent.
 const STEP: u64 = 1 << 20;

@@ -1,11 +1,34 @@
 //! Judges values by schemas, counting steps. What has used up its steps ends at once, wherever it is: neither
 //! `not` nor `anyOf` makes something else of that.
 
-use super::{
-    Bound, Budget, Counted, Id, Keyword, MAX_NESTED, Number, Part, Pattern, Properties, Types, Value, Way,
-    Wrong, of_bytes, weight,
-};
-use crate::rule::json::quoted;
+use std::fmt;
+
+use super::budget::{Budget, of_bytes, weight};
+use super::keyword::{Bound, Counted, Id, Keyword, Properties, Types};
+use super::pattern::Pattern;
+use super::way::{Part, Way};
+use crate::rule::json::{Number, Value, quoted};
+
+/// Schemas that are applied within each other at most: what lies deeper would use up a thread's stack.
+const MAX_NESTED: usize = 400;
+
+/// A flaw of a value, and its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wrong {
+    /// Place as a JSON pointer, cut after 200 bytes; empty for the whole value.
+    pub at: String,
+    /// The flaw in words, with at most about 100 bytes of the value.
+    pub what: String,
+}
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.at.as_str() {
+            "" => f.write_str(&self.what),
+            at => write!(f, "{at}: {}", self.what),
+        }
+    }
+}
 
 /// Why judging ends.
 enum Stop {

@@ -3,7 +3,11 @@
 
 use std::collections::HashMap;
 
-use super::{Bound, Counted, Format, Id, Keyword, Part, Pattern, Properties, Types, Values, Way, weight};
+use super::budget::weight;
+use super::format::Format;
+use super::keyword::{Bound, Counted, Id, Keyword, Properties, Types, Values};
+use super::pattern::Pattern;
+use super::way::{Part, Way};
 use crate::error::{Error, Result};
 use crate::rule::json::{Number, Value, cut, quoted};
 

@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use super::Secret;
-use super::known;
 use super::random::{bits, disorder, is_hex};
+use super::service_token;
+use super::span::Secret;
 
 /// Bytes of a value by which it is judged, and of what may stand before it.
 const JUDGED: usize = 256;
@@ -56,7 +56,7 @@ pub(super) fn behind(text: &[u8], word: &Range<usize>) -> Option<Secret> {
             Name::Token => "token",
             Name::Header | Name::Scheme => "authorization",
         };
-        if let Some(secret) = known::begins_at(text, start) {
+        if let Some(secret) = service_token::begins_at(text, start) {
             return Some(Secret { basis: word.start..secret.bytes.end, ..secret });
         }
         if is_secret(value, name, quote, follows) {

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::Secret;
+use super::span::Secret;
 
 /// Shorter ones are no secrets by their looks alone: 24 characters of base64 are 144 bits.
 const LEAST: usize = 24;

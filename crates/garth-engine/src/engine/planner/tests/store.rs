@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use bytes::Bytes;
 
 use super::*;
+use crate::engine::planner::subtrees::key_of;
 use crate::model::{Attributes, CommitId};
-use crate::rule::Digest;
 use crate::rule::quota::Quotas;
+use crate::rule::{Digest, Rules};
 
 /// Not ended.
 const NEVER: u64 = u64::MAX;

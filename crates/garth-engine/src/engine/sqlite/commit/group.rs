@@ -1,7 +1,8 @@
-//! One write transaction: a group of commits, or one task. Decides whether a failure concerns one member, the
-//! whole group, or leaves the disk's state unknown.
+//! One write transaction: a group of commits, or one task. Has the limits of a group, and decides whether a
+//! failure concerns one member, the whole group, or leaves the disk's state unknown.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use rusqlite::Connection;
 
@@ -20,12 +21,20 @@ use crate::engine::sqlite::projections::update::Changed;
 use crate::engine::sqlite::schema;
 use crate::engine::sqlite::tables::{head, judged_prefixes};
 use crate::error::{ErrorKind, Result};
-use crate::model::{Batch, Commit, Timestamp};
+use crate::model::{Batch, Body, Commit, Op, Timestamp};
 use crate::rule::Registry;
 use crate::runtime::Runtime;
 use crate::runtime::budget::Opened;
 use crate::sqlite::{Conn, DbError, DbResult};
 use crate::text::{Edit, Tokenizer};
+
+/// Largest group, in commits: bounds how long its first member waits for its last.
+pub(super) const GROUP_COMMITS: usize = 512;
+/// Largest group, in bytes of inline content, for the same reason.
+const GROUP_BYTES: u64 = 16 << 20;
+/// Time that a group waits to become as large as the last one, whose callers were answered together and often
+/// write again together. Less than the fsync that a second group would cost.
+pub(super) const GATHER: Duration = Duration::from_micros(100);
 
 /// Work inside a write transaction of its own.
 pub(crate) type Task = Box<dyn FnOnce(&Connection) -> DbResult<()> + Send>;
@@ -253,7 +262,21 @@ fn add(edits: &mut Edits, ino: u64, edit: Edit) {
     edits.entry(ino).and_modify(|before| *before = before.then(edit)).or_insert(edit);
 }
 
-/// Whether a failure of a group may concern one member only, so that each is tried alone.
+/// Returns true if a batch joins a group that has `count` commits of so many `bytes` already.
+pub(super) fn fits(batch: &Batch, count: usize, bytes: u64) -> bool {
+    count < GROUP_COMMITS && bytes + weight(batch) <= GROUP_BYTES
+}
+
+/// Returns the bytes that a batch counts towards its group: its content. One that hashes stored content has a
+/// group of its own, since hashing alone may take as long as a whole group.
+pub(super) fn weight(batch: &Batch) -> u64 {
+    if batch.hashes() {
+        return GROUP_BYTES + 1;
+    }
+    batch.ops.iter().filter_map(Op::body).map(Body::size).sum()
+}
+
+/// Returns true if a failure of a group may concern one member only, so that each is tried alone.
 pub(crate) fn may_be_of_one_member(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::Corrupt | ErrorKind::NoSpace)
 }

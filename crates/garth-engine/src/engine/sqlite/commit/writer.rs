@@ -1,5 +1,6 @@
 //! Group commit: the one writer of an account in this process puts all waiting commits into one transaction,
-//! since an fsync costs far more than planning them. Why: `docs/decisions/single-writer-group-commit.md`.
+//! since an fsync costs far more than planning them. How many: `group.rs`. Why:
+//! `docs/decisions/single-writer-group-commit.md`.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -7,7 +8,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, Weak};
-use std::time::Duration;
 
 // not tokio's, whose receivers stop being ready within a task that waits for many of them on its thread
 use futures::channel::oneshot;
@@ -15,7 +15,9 @@ use rusqlite::Connection;
 
 use crate::engine::sqlite::chunk_store::Packs;
 use crate::engine::sqlite::commit::checkpoint::Checkpoints;
-use crate::engine::sqlite::commit::group::{Asked, GroupContext, Task, WriteConn, may_be_of_one_member};
+use crate::engine::sqlite::commit::group::{
+    Asked, GATHER, GroupContext, Task, WriteConn, fits, may_be_of_one_member, weight,
+};
 use crate::engine::sqlite::commit::waiters::CommitWaiters;
 use crate::engine::sqlite::confinement::Reach;
 use crate::engine::sqlite::control::KnownControl;
@@ -23,7 +25,7 @@ use crate::engine::sqlite::open_nodes::OpenNodes;
 use crate::engine::sqlite::schema;
 use crate::engine::sqlite::writer_lock::{WriterGuard, WriterLock};
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::{Batch, Body, Commit, Durability, Op};
+use crate::model::{Batch, Commit, Durability};
 use crate::runtime::Runtime;
 use crate::runtime::budget::IdleOwner;
 use crate::runtime::disk::is_short_of_descriptors;
@@ -32,13 +34,6 @@ use crate::runtime::lock::lock;
 use crate::runtime::ticker::Tick;
 use crate::sqlite::{ConnPool, Database, DbError, DbResult};
 
-/// Largest group, in commits and in bytes of inline content: bounds how long its first member waits for its
-/// last.
-const GROUP_COMMITS: usize = 512;
-const GROUP_BYTES: u64 = 16 << 20;
-/// How long a group waits to become as large as the last one, whose callers were answered together and often
-/// write again together. Less than the fsync that a second group would cost.
-const GATHER: Duration = Duration::from_micros(100);
 /// Work on the search index that no commit waits for is done when nobody commits, and at the latest after so
 /// many groups: the index is then in some 32 more pieces, which a search still hardly feels.
 const GROUPS_A_CHORE: u32 = 16;
@@ -455,20 +450,6 @@ impl Writer {
             }
         }
     }
-}
-
-/// Whether a batch joins a group that has `count` commits of so many `bytes` already.
-fn fits(batch: &Batch, count: usize, bytes: u64) -> bool {
-    count < GROUP_COMMITS && bytes + weight(batch) <= GROUP_BYTES
-}
-
-/// What a batch counts towards the bytes of its group: its content. One that hashes stored content has a
-/// group of its own, since hashing alone may take as long as a whole group.
-fn weight(batch: &Batch) -> u64 {
-    if batch.hashes() {
-        return GROUP_BYTES + 1;
-    }
-    batch.ops.iter().filter_map(Op::body).map(Body::size).sum()
 }
 
 /// The fault `ack-early`, by which the crash tests prove that they notice.

@@ -6,10 +6,11 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::engine::sqlite::SqliteFs;
+use crate::engine::sqlite::commit::group::GROUP_COMMITS;
 use crate::engine::sqlite::tables::head;
 use crate::env::Env;
 use crate::fs::FileSystem as _;
-use crate::model::{At, Precondition, Seq};
+use crate::model::{At, Body, Op, Precondition, Seq};
 use crate::path::TreePath;
 
 const MIB: usize = 1 << 20;

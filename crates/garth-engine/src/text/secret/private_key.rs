@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use super::Secret;
+use super::span::Secret;
 
 /// Longest block that is taken as one, 32 KiB: larger keys are not in use.
 const LONGEST: usize = 32 << 10;
@@ -14,7 +14,7 @@ const RUN: usize = 16;
 const DASHES: &[u8] = b"-----";
 const KIND: &str = "private key";
 
-/// A key that begins or ends with this word. What is before `done` was looked at before.
+/// Returns a key that begins or ends with this word. What is before `done` was looked at before.
 pub(super) fn at(text: &[u8], word: &Range<usize>, done: usize) -> Option<Secret> {
     let bytes = &text[word.clone()];
     if bytes.ends_with(b"-----BEGIN") {
@@ -104,7 +104,7 @@ fn back_from(text: &[u8], end: usize, done: usize) -> usize {
     start
 }
 
-/// Whether a text may begin with lines of a block: one of them is its end, or the first is one of base64,
+/// Returns true if a text may begin with lines of a block: one of them is its end, or the first is one of base64,
 /// which comes in fours, or a header.
 pub(super) fn may_go_on(text: &[u8]) -> bool {
     let mut lines = text.split(|byte| *byte == b'\n').map(bare).filter(|line| !line.is_empty()).take(3);

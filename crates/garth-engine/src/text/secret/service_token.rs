@@ -1,8 +1,9 @@
-//! Tokens that say what they are: those of services that begin them with a mark of their own.
+//! Tokens of services that begin them with a mark of their own.
 
 use std::ops::Range;
 
-use super::Secret;
+use super::span::Secret;
+use super::words::is_word;
 
 /// What a token has behind its mark.
 #[derive(Clone, Copy)]
@@ -95,9 +96,9 @@ const SHORTEST: usize = 20;
 /// Bytes by which a token is judged. Of a longer one with claims in it each part is a random word.
 const JUDGED: usize = 768;
 
-/// The first known token in a word. It may go on behind the word, at a dot.
+/// Returns the first token in a word. It may go on behind the word, at a dot.
 pub(super) fn in_word(text: &[u8], word: &Range<usize>) -> Option<Secret> {
-    let dotted = text[word.end..].len() > 1 && text[word.end] == b'.' && super::is_word(text[word.end + 1]);
+    let dotted = text[word.end..].len() > 1 && text[word.end] == b'.' && is_word(text[word.end + 1]);
     if word.len() < SHORTEST && !dotted {
         return None;
     }
@@ -105,7 +106,7 @@ pub(super) fn in_word(text: &[u8], word: &Range<usize>) -> Option<Secret> {
     word.clone().filter(begins).find_map(|at| begins_at(text, at))
 }
 
-/// A known token that begins here.
+/// Returns the token that begins at `at`.
 pub(super) fn begins_at(text: &[u8], at: usize) -> Option<Secret> {
     let rest = &text[at..];
     let first = *rest.first()?;

@@ -1,0 +1,77 @@
+//! The tree that clones and open handles share, and reading it through a view.
+
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use super::state::State;
+use super::tree::View;
+use crate::env::Env;
+use crate::error::{Error, ErrorKind, Result};
+use crate::model::{Author, Owner, Seq, Timestamp, Within};
+use crate::rule::{Registry, Rules};
+
+/// An account's tree in memory, or a view of its past. Clones are the same instance.
+#[derive(Clone, Debug)]
+pub struct Memory {
+    pub(super) env: Env,
+    pub(super) state: Arc<RwLock<State>>,
+    /// The commit that this is a view of, and the time by which it judges expiry; `None` for the present.
+    pub(super) past: Option<(Seq, Timestamp)>,
+    /// Paths that the view reaches.
+    pub(super) within: Arc<Within>,
+    /// Owner of the view; `None` for the account itself.
+    pub(super) owner: Option<Owner>,
+    /// Author of its commits, over that of their batches.
+    pub(super) author: Author,
+    /// By which its open handles are told from those of others, behind its own those of views that it was
+    /// joined with; 0 for who reaches all of them.
+    pub(super) holders: Arc<[u64]>,
+    /// The owners of those views.
+    pub(super) joined: Vec<Option<Owner>>,
+}
+
+impl Memory {
+    /// Returns an empty tree with the rules and projections of `registry`.
+    pub fn new(env: Env, registry: Registry) -> Self {
+        let (state, within) = (Arc::new(RwLock::new(State::new(registry))), Arc::new(Within::everything()));
+        let (author, holders) = (Author::default(), Arc::from([0]));
+        Self { env, state, past: None, within, owner: None, author, holders, joined: Vec::new() }
+    }
+
+    /// Sets rules in place of those that there were.
+    pub fn set_rules(&self, rules: Rules) {
+        self.write().rules = rules;
+    }
+
+    /// Returns the rules in force.
+    pub fn rules(&self) -> Rules {
+        self.read().rules.clone()
+    }
+
+    pub(super) fn owner_key(&self) -> &str {
+        self.owner.as_ref().map_or("", Owner::key)
+    }
+
+    // A panic in the middle of a commit leaves the state as it was, since a commit is laid down as a whole.
+    pub(super) fn read(&self) -> RwLockReadGuard<'_, State> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn write(&self) -> RwLockWriteGuard<'_, State> {
+        self.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn read_view<T>(&self, read: impl FnOnce(&mut View<'_>) -> Result<T>) -> Result<T> {
+        let state = self.read();
+        let (seq, now) = self.past.unwrap_or_else(|| (state.head(), self.env.now()));
+        let holders: &[u64] = if self.past.is_none() { &self.holders } else { &[] };
+        let owner = self.owner.as_ref();
+        read(&mut View { state: &state, seq, now, holders, within: &self.within, owner })
+    }
+
+    pub(super) fn check_writable(&self) -> Result<()> {
+        match self.past {
+            None => Ok(()),
+            Some(_) => Err(Error::new(ErrorKind::ReadOnly, "the past cannot be changed")),
+        }
+    }
+}

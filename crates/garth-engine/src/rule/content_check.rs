@@ -1,0 +1,64 @@
+//! The check of one file's content against one demand, fed piece by piece: the judge of commits and the look
+//! at what is there already read in different ways.
+
+use super::json;
+use super::lines::{Lines, Place, WrongLine};
+use super::schema::{Budget, SchemaText};
+use super::secrets::Secrets;
+
+/// Unfinished check of one file.
+pub(super) enum ContentCheck<'a> {
+    /// The content is one value.
+    Whole {
+        /// Content so far.
+        text: Vec<u8>,
+        schema: Option<&'a SchemaText>,
+    },
+    /// Each line is a value.
+    Lines(Lines<'a>),
+    /// No text looks like a secret.
+    Secrets(Secrets),
+}
+
+impl ContentCheck<'_> {
+    /// Takes the next piece of the content.
+    ///
+    /// # Errors
+    /// The flaw, in words.
+    pub(super) fn feed(&mut self, piece: &[u8], budget: &mut Budget) -> Result<(), String> {
+        match self {
+            Self::Whole { text, .. } => {
+                text.extend_from_slice(piece);
+                Ok(())
+            }
+            Self::Lines(lines) => lines.feed(piece, budget).map_err(|wrong| no_lines(&wrong)),
+            Self::Secrets(secrets) => secrets.feed(piece),
+        }
+    }
+
+    /// Ends the check. Gives the place from which to go on once the file has grown.
+    ///
+    /// # Errors
+    /// The flaw, in words.
+    pub(super) fn finish(self, budget: &mut Budget) -> Result<Option<Place>, String> {
+        match self {
+            Self::Whole { text, .. } if text.is_empty() => {
+                Err("has to be JSON, as all files there, and would be empty".to_owned())
+            }
+            Self::Whole { text, schema: None } => match json::skip(&text) {
+                Ok(()) => Ok(None),
+                Err(flaw) => Err(format!("has to be JSON, as all files there: {flaw}")),
+            },
+            Self::Whole { text, schema: Some(schema) } => {
+                let judged = schema.schema().check_text(&text, budget);
+                judged.map(|()| None).map_err(|wrong| format!("breaks the schema of files there: {wrong}"))
+            }
+            Self::Lines(lines) => lines.finish(budget).map(Some).map_err(|wrong| no_lines(&wrong)),
+            Self::Secrets(secrets) => secrets.finish().map(Some),
+        }
+    }
+}
+
+fn no_lines(wrong: &WrongLine) -> String {
+    format!("breaks the rule for lines of files there: {wrong}")
+}

@@ -1,0 +1,25 @@
+//! A span of text that looks like a secret, as each way to find one returns it.
+
+use std::ops::Range;
+
+/// A span that looks like a secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Secret {
+    /// Place in bytes. Never begins or ends inside a character.
+    pub bytes: Range<usize>,
+    /// The bytes that it was judged by: its own, and those before them in its line.
+    pub basis: Range<usize>,
+    /// Description, in a few words.
+    pub kind: &'static str,
+}
+
+impl Secret {
+    pub(super) fn new(bytes: Range<usize>, kind: &'static str) -> Self {
+        Self { basis: bytes.clone(), bytes, kind }
+    }
+
+    /// Returns the text that is shown in its place.
+    pub fn mark(&self) -> String {
+        format!("[secret: {}]", self.kind)
+    }
+}
