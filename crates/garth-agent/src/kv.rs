@@ -40,7 +40,7 @@ pub use self::read::{
 };
 pub use self::scan::{KeyItem, KeyKind, MAX_LISTED};
 pub use self::write::{Condition, MAX_PUTS, Put, Written};
-pub use crate::system::MAX_VALUE;
+pub use crate::registry::MAX_VALUE;
 
 use self::key::Base;
 use garth_engine::fs::FileSystem;

@@ -3,24 +3,26 @@
 
 pub mod chat;
 pub mod count;
-mod excerpt;
 mod ids;
 pub mod kv;
 pub mod media;
 pub mod models;
 pub mod node;
+mod one_word;
 pub mod outbox;
 pub mod recall;
+pub mod registry;
 mod retry;
 pub mod session;
+mod session_class;
 mod small_file;
-pub mod system;
 pub mod tree;
 pub mod workspace;
 
-pub use system::registry;
+pub use registry::registry;
 pub use tree::{AgentTree, Identity, Skill};
 
 /// Makes an `async fn` return a boxed future, so that its body is compiled here, once. Plain, it would be
-/// compiled again, with all that it awaits, in each crate that awaits it: server, command line, test binaries.
+/// compiled again, with all that it awaits, in each crate that awaits it: server, command line, test
+/// binaries.
 pub(crate) use async_recursion::async_recursion as boxed;

@@ -1,42 +1,34 @@
-//! Media: pictures, sound, films and documents of messages, each a file of its own that messages refer to.
-//! `docs/specs/workspace.md` describes where they are and what becomes of them.
+//! Media: images, sound, video and documents of messages, each a file of its own that messages refer to.
+//! `docs/specs/workspace.md` describes their places and what a reset does with them.
 
+mod attributes;
+mod cache;
+mod inline_images;
 mod key;
-mod kinds;
-mod leave;
+mod limit;
 mod list;
+mod mime_types;
 mod put;
-mod shelf;
-mod take;
+mod reset;
 
+pub use self::cache::{BUDGET, Hydrator};
+pub(crate) use self::inline_images::{InlineImage, extract_images};
 pub use self::key::MediaKey;
-pub use self::kinds::{bare, extension, type_of};
-pub use self::leave::Fate;
+pub use self::limit::MAX_MEDIA;
 pub use self::list::MAX_LISTED;
+pub use self::mime_types::{bare, extension, type_of};
 pub use self::put::NewMedia;
-pub use self::shelf::{BUDGET, Hydrator};
-pub(crate) use self::take::{Taken, take};
+pub use self::reset::Fate;
 
 use std::sync::Arc;
 
+use self::attributes::{ID, SESSION_KEY};
 use crate::boxed;
 use garth_engine::env::Env;
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::fs::{FileSystem, OpenFile};
-use garth_engine::model::{At, Author, Entry, FindQuery, Op, SetAttrs};
+use garth_engine::model::{At, Author, Entry, FindQuery};
 use garth_engine::path::TreePath;
-
-/// Most bytes of a media file, 25 MB.
-pub const MAX_MEDIA: u64 = 26_214_400;
-
-/// The name of custom metadata by which a file is found, wherever it was moved: its UUID.
-pub(crate) const ID: &str = "garth.media";
-/// Of which session it is.
-const SESSION_KEY: &str = "sessionKey";
-/// How its file was called where it is from.
-const FILE_NAME: &str = "originalFilename";
-/// When it came; milliseconds since 1970.
-const UPLOADED_AT: &str = "uploadedAt";
 
 /// Files with one UUID that are looked at: more than one are copies.
 const MAX_COPIES: usize = 100;
@@ -64,37 +56,38 @@ pub struct Media<'a> {
     author: Author,
 }
 
-/// A media file that is there.
+/// Media file.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Stored {
-    /// By which messages refer to it.
+    /// Key by which messages refer to it.
     pub key: MediaKey,
-    /// Where it is now.
+    /// Current path.
     pub path: TreePath,
-    /// Its type, its size, its metadata.
+    /// Type, size and metadata.
     pub entry: Entry,
 }
 
 impl<'a> Media<'a> {
-    /// The media in an account, whose tree is `fs`, or as much of it as `fs` reaches.
+    /// Returns the media of an account whose tree is `fs`. A view that reaches only a part of the tree will
+    /// do.
     pub fn new(fs: &'a dyn FileSystem, env: Env) -> Self {
         Self { fs, env, author: Author::default() }
     }
 
-    /// In the name of this author.
+    /// Sets the author of commits.
     #[must_use]
     pub fn author(self, author: Author) -> Self {
         Self { author, ..self }
     }
 
-    /// Whether the tree reaches the place of a session's media: that of a chat, for one, does not.
+    /// Returns true if the tree reaches the media of a session. The tree of a chat does not.
     pub(crate) fn reaches(&self, session_key: &str) -> bool {
         let at = key::check_session_key(session_key).map(|()| key::directory(session_key));
         at.is_ok_and(|at| self.fs.view_base().lowering().home().within.contains(&at))
     }
 
-    /// Whether there is a directory of a session's media.
+    /// Returns true if a session has a directory for media.
     pub(crate) async fn has_some(&self, session_key: &str) -> Result<bool> {
         key::check_session_key(session_key)?;
         Ok(self
@@ -105,7 +98,8 @@ impl<'a> Media<'a> {
             .is_some_and(|entry| entry.is_dir()))
     }
 
-    /// A media file: where its key says, or where it was moved since, among media or beside an archive.
+    /// Returns a media file: from the path of its key, or from where it was moved, among media or beside an
+    /// archive.
     ///
     /// # Errors
     /// `NotFound`; from the filesystem.
@@ -118,7 +112,7 @@ impl<'a> Media<'a> {
         self.moved(key).await?.ok_or_else(|| missing(key))
     }
 
-    /// A media file and a handle that reads it, whatever becomes of it meanwhile.
+    /// Returns a media file and a handle that reads it even if it is changed or removed meanwhile.
     ///
     /// # Errors
     /// As [`Media::get`].
@@ -132,8 +126,8 @@ impl<'a> Media<'a> {
         Ok((stored, file))
     }
 
-    /// The file that has the UUID of a key, the name that it has there and its session key, and that lies
-    /// where media do. A file elsewhere that says the same of itself is another.
+    /// Finds a file by the UUID of its key. Its name and session key have to be those of the key, and it has
+    /// to be in a place of media: anyone can give a file elsewhere the same metadata.
     async fn moved(&self, key: &MediaKey) -> Result<Option<Stored>> {
         let tops = ["media", "agents"].map(|top| TreePath::from_row("", top));
         let query = FindQuery::metadata(ID, key.id()).within_any(tops).limit(MAX_COPIES);
@@ -159,35 +153,12 @@ impl<'a> Media<'a> {
     }
 }
 
-/// Whether media lie there: `/media/*/*`, or `/agents/*/sessions/*/media/*`.
+/// Returns true for the places of media: `/media/*/*` and `/agents/*/sessions/*/media/*`.
 fn is_place(path: &TreePath) -> bool {
     let segments: Vec<&str> = path.segments().collect();
     matches!(*segments, [key::MEDIA, _, _] | ["agents", _, "sessions", _, key::MEDIA, _])
 }
 
-/// What a media file says of itself.
-fn attributes(env: &Env, key: &MediaKey, mime_type: &str, name: &str) -> SetAttrs {
-    let now = (env.now().0.div_euclid(1_000_000)).to_string();
-    SetAttrs::new()
-        .content_type(mime_type)
-        .metadata(FILE_NAME, name)
-        .metadata(UPLOADED_AT, now)
-        .metadata(SESSION_KEY, key.session_key())
-        .metadata(ID, key.id())
-}
-
-impl Taken {
-    /// What writes a picture that was taken out of a message. It may be there already, with the same bytes.
-    pub(crate) fn op(&self, env: &Env, body: garth_engine::model::Body) -> Op {
-        let attrs = attributes(env, &self.key, &self.mime_type, "");
-        Op::write(self.key.path(), body).with_parents().with_attrs(attrs)
-    }
-}
-
 fn missing(key: &MediaKey) -> Error {
     Error::new(ErrorKind::NotFound, format!("{key}: is not there; it was removed, or is another account's"))
-}
-
-fn too_large() -> Error {
-    Error::new(ErrorKind::TooLarge, format!("a media file has at most {MAX_MEDIA} bytes; make it smaller"))
 }

@@ -1,32 +1,32 @@
 //! Context nodes: memories and skills that are whole or not there. A node is a directory whose files are
 //! written in one order, its meta last; `docs/specs/nodes.md` describes them.
 
+mod duplicates;
 pub mod edge;
 pub mod event;
-mod files;
+mod file_names;
 mod get;
 pub mod layers;
 mod list;
-pub mod made;
 mod meta;
-mod near;
+mod move_to;
 mod put;
-mod relate;
+mod relations;
 mod remove;
 mod repair;
 mod state;
-mod travel;
 mod uri;
+pub mod write_ops;
 
+pub use self::duplicates::Near;
 pub use self::edge::{Edge, MAX_EDGES};
 pub use self::event::{Event, EventStatus, EventType};
-pub use self::files::{ABSTRACT, CONTENT, DLQ, DONE, META, OUTBOX, OVERVIEW, RELATIONS, SKILL};
+pub use self::file_names::{ABSTRACT, CONTENT, DLQ, DONE, META, OUTBOX, OVERVIEW, RELATIONS, SKILL};
 pub use self::get::{Level, Node};
 pub use self::list::{List, Listed, MAX_LISTED, Prefix};
 pub use self::meta::{ContextType, Layer, Layers, Meta, Origin, Provenance, Status, seconds};
-pub use self::near::Near;
 pub use self::put::{LayerText, Put, Written};
-pub use self::relate::{Around, Direction, Related};
+pub use self::relations::{Around, Direction, Related};
 pub use self::repair::{Finding, Follow, Next, Repair, Report, Told};
 pub use self::state::{File, MAX_CONTENT, State, text_of};
 pub use self::uri::{CATEGORIES, Place, Space, Uri};

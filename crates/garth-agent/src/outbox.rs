@@ -5,11 +5,11 @@
 mod admin;
 mod claim;
 mod counters;
+mod current_state;
+mod dangling_edges;
 mod deliver;
-mod edges;
 mod finish;
 mod order;
-mod present;
 mod queued;
 mod sink;
 mod worker;

@@ -1,89 +1,30 @@
 //! The one tree that an agent sees in a chat, made of views of its account.
 
-mod homes;
-mod nodes;
+mod account_views;
+mod directories;
+mod free_name;
+mod identity;
 mod skill;
-mod template;
-mod upload;
+mod user_memory;
 
 use std::sync::Arc;
 
-use self::homes::Homes;
-pub use self::nodes::{OwnSessions, Reach};
+pub use self::account_views::{OwnSessions, Reach};
+use self::directories::Directories;
+pub use self::free_name::write_free;
+pub use self::identity::Identity;
 pub use self::skill::Skill;
-pub use self::template::{MEMORY, Memory, memory};
-pub use self::upload::write_free;
+pub use self::user_memory::{MEMORY, Memory, memory};
 use crate::boxed;
+pub use crate::session_class::MAIN;
 use garth_engine::error::Result;
 use garth_engine::fs::{AccountStore, FileSystem};
-use garth_engine::model::{Author, Confinement, Owner, Within};
-use garth_engine::path::{TreePath, check_id};
+use garth_engine::model::{Confinement, Owner, Within};
+use garth_engine::path::TreePath;
 use garth_engine::view::Mount;
-
-/// The class of sessions in which an agent's own memory is there.
-pub const MAIN: &str = "main";
 
 /// Most bytes of one upload, unless the builder says otherwise.
 pub const MAX_UPLOAD: u64 = 10 << 20;
-
-/// For whom a tree is: an agent that serves a user in a chat.
-///
-/// Each is an id: 1 to 128 bytes of UTF-8 without `/` and control characters, not `.` or `..`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Identity {
-    user: String,
-    agent: String,
-    chat: String,
-    class: String,
-    session: Option<String>,
-}
-
-impl Identity {
-    /// An agent that serves a user in a chat, in a session of this class: [`MAIN`], or any other for one in
-    /// which others than the user can have spoken.
-    ///
-    /// # Errors
-    /// `InvalidArgument` for what is no id.
-    pub fn new(user: &str, agent: &str, chat: &str, class: &str) -> Result<Self> {
-        for (what, id) in [("user", user), ("agent", agent), ("chat", chat), ("class", class)] {
-            check_id(what, id)?;
-        }
-        let [user, agent, chat, class] = [user, agent, chat, class].map(str::to_owned);
-        Ok(Self { user, agent, chat, class, session: None })
-    }
-
-    /// The user.
-    pub fn user(&self) -> &str {
-        &self.user
-    }
-
-    /// The agent.
-    pub fn agent(&self) -> &str {
-        &self.agent
-    }
-
-    /// The same in this session.
-    ///
-    /// # Errors
-    /// `InvalidArgument` for what is no id.
-    pub fn with_session(self, session: &str) -> Result<Self> {
-        check_id("session", session)?;
-        Ok(Self { session: Some(session.to_owned()), ..self })
-    }
-
-    fn author(&self) -> Author {
-        let author = Author::agent(&self.agent).with_user(&self.user).with_class(&self.class);
-        match &self.session {
-            Some(session) => author.with_session(session),
-            None => author,
-        }
-    }
-
-    /// Whose snapshots, commit ids and idempotency keys: an id has no `/`, so no two have one label.
-    fn owner(&self) -> Result<Owner> {
-        Owner::new(&format!("agent/{}/{}/{}", self.user, self.agent, self.chat))
-    }
-}
 
 /// The tree of an agent in a chat, to be put together.
 ///
@@ -159,7 +100,7 @@ impl<'a> AgentTree<'a> {
     #[boxed]
     pub async fn make(&self) -> Result<()> {
         let found = skill::find(&*self.account.raw(), &self.who, &self.skills).await?;
-        homes::make(self.account, &Homes::of(&self.who)?, &self.who, skill::keeps(&found)).await
+        directories::make(self.account, &Directories::of(&self.who)?, &self.who, skill::keeps(&found)).await
     }
 
     /// The tree. What is missing is made in one commit.
@@ -169,19 +110,19 @@ impl<'a> AgentTree<'a> {
     /// a file where a directory is needed, or a `/.garth` of its own that a skill needs; from the storage.
     pub async fn open(self) -> Result<Arc<dyn FileSystem>> {
         let (raw, who) = (self.account.raw(), &self.who);
-        let homes = Homes::of(who)?;
+        let dirs = Directories::of(who)?;
         let found = skill::find(&*raw, who, &self.skills).await?;
         if self.creates {
-            homes::make(self.account, &homes, who, skill::keeps(&found)).await?;
+            directories::make(self.account, &dirs, who, skill::keeps(&found)).await?;
         }
-        let to = Confinement::new(reach(&homes, &found)?, who.owner()?).author(who.author());
+        let to = Confinement::new(reach(&dirs, &found)?, who.owner()?).author(who.author());
         let base = raw.confined(&to).await?;
-        let mut tree = Mount::builder(&*base, &homes.chat, Owner::new("tree")?)
-            .directory(TreePath::parse("/.agent")?, homes.agent.clone())
-            .directory(TreePath::parse("/.user")?, homes.user.clone())
-            .directory(homes.shown_memories.clone(), homes.memories.clone())
+        let mut tree = Mount::builder(&*base, &dirs.chat, Owner::new("tree")?)
+            .directory(TreePath::parse("/.agent")?, dirs.agent.clone())
+            .directory(TreePath::parse("/.user")?, dirs.user.clone())
+            .directory(dirs.shown_memories.clone(), dirs.memories.clone())
             .largest_body(self.largest_upload);
-        for (at, sessions) in &homes.sessions {
+        for (at, sessions) in &dirs.sessions {
             tree = tree.directory(at.clone(), sessions.clone());
         }
         for skill in found {
@@ -192,11 +133,11 @@ impl<'a> AgentTree<'a> {
 }
 
 /// The paths of the account that the tree is made of.
-fn reach(homes: &Homes, skills: &[skill::Found<'_>]) -> Result<Within> {
-    let mut tops = vec![homes.chat.clone(), homes.agent.clone(), homes.user.clone(), homes.memories.clone()];
+fn reach(dirs: &Directories, skills: &[skill::Found<'_>]) -> Result<Within> {
+    let mut tops = vec![dirs.chat.clone(), dirs.agent.clone(), dirs.user.clone(), dirs.memories.clone()];
     for skill in skills {
         tops.extend(skill.reach()?);
     }
-    let within = Within::new(tops).without(homes.left_out.iter().cloned());
-    Ok(within.with(homes.own_session.iter().cloned()).without(homes.own_meta.iter().cloned()))
+    let within = Within::new(tops).without(dirs.left_out.iter().cloned());
+    Ok(within.with(dirs.own_session.iter().cloned()).without(dirs.own_meta.iter().cloned()))
 }

@@ -2,10 +2,9 @@
 //! of its sessions and their media. `docs/specs/workspace.md` describes them.
 
 mod archive;
-mod clock;
 mod compact;
 mod daily;
-mod extract;
+mod extract_memories;
 mod handle;
 mod heartbeat;
 mod jobs;
@@ -20,13 +19,13 @@ mod skill_md;
 mod skills;
 mod template;
 mod text_file;
+mod time_zone;
 mod transcript;
 
 pub use self::archive::Unpacked;
-pub use self::clock::{Day, Zone};
 pub use self::compact::{Trim, Trimmed};
 pub use self::daily::{MAX_DAYS, Memory, MemoryDay, Remembered};
-pub use self::extract::Asking;
+pub use self::extract_memories::Asking;
 pub use self::handle::Workspace;
 pub use self::heartbeat::says_anything;
 pub use self::jobs::{Jobs, next_job, run_jobs};
@@ -46,4 +45,5 @@ pub use self::skills::{
 };
 pub use self::template::{Init, Initialized};
 pub use self::text_file::MAX_FILE;
+pub use self::time_zone::{Day, Zone};
 pub use self::transcript::Archive;

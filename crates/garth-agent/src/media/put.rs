@@ -3,9 +3,11 @@
 use bytes::Bytes;
 use futures::{Stream, StreamExt as _};
 
+use super::attributes::attributes;
 use super::key::MediaKey;
-use super::kinds::extension;
-use super::{MAX_MEDIA, Media, Stored, attributes, too_large};
+use super::limit::{MAX_MEDIA, too_large};
+use super::mime_types::extension;
+use super::{Media, Stored};
 use crate::ids::random_uuid;
 use garth_engine::error::{Error, Result};
 use garth_engine::model::{At, Batch, Body, Op};

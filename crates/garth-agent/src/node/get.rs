@@ -3,13 +3,13 @@
 use serde_json::Value;
 
 use super::event::{Event, EventType};
-use super::files::{ABSTRACT, META, OVERVIEW};
+use super::file_names::{ABSTRACT, META, OVERVIEW};
 use super::meta::{Meta, Status};
 use super::state::{read_all, text_of};
 use super::uri::Uri;
 use super::{Nodes, missing};
 use crate::boxed;
-use crate::system::projections;
+use crate::registry::projections;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::FileSystemExt;
 use garth_engine::model::{FindQuery, VersionId};

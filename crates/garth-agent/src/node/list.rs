@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::str::FromStr;
 
 use super::Nodes;
-use super::files::META;
+use super::file_names::META;
 use super::meta::{Meta, Status};
 use super::uri::{Uri, decoded};
 use crate::boxed;
+use crate::registry::projections;
 use crate::retry::yield_now;
-use crate::system::projections;
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::fs::FileSystem;
 use garth_engine::model::{At, ByteRange, FindQuery, Kind, Page};

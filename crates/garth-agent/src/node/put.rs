@@ -3,14 +3,14 @@
 use serde_json::{Map, Value, json};
 
 use super::Nodes;
+use super::duplicates::Near;
 use super::edge::{Edge, MAX_EDGES};
 use super::event::Event;
 use super::layers::MAX_ABSTRACT;
-use super::made::{Made, Whole, link_of, upsert, write_event};
 use super::meta::{Meta, Provenance, Status, seconds};
-use super::near::Near;
 use super::state::{MAX_CONTENT, State};
 use super::uri::Uri;
+use super::write_ops::{Made, Whole, link_of, upsert, write_event};
 use crate::boxed;
 use crate::retry::retry;
 use garth_engine::error::{Error, ErrorKind, Result};

@@ -1,10 +1,10 @@
 //! Removes a node, with the edges that lead to it.
 
 use super::event::{Event, EventType, Payload};
-use super::files::{OUTBOX, RELATIONS};
-use super::made::{in_account_outbox, outlive, upsert_relation, write_event, write_event_of_account};
+use super::file_names::{OUTBOX, RELATIONS};
 use super::state::State;
 use super::uri::Uri;
+use super::write_ops::{in_account_outbox, outlive, upsert_relation, write_event, write_event_of_account};
 use super::{Nodes, edge};
 use crate::boxed;
 use crate::retry::retry;

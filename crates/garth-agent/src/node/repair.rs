@@ -2,156 +2,27 @@
 //! changed by other hands. What is to be done with one is a pure function of what lies in it;
 //! `docs/specs/repair.md` has the table.
 
-mod deleted;
-mod follow;
-mod found;
+mod follow_log;
+mod inspect;
 mod judge;
 mod mend;
-mod went;
+mod removed;
+mod report;
+mod unfinished_delete;
 
-use std::collections::BTreeMap;
-
-use serde::Serialize;
-
-pub use self::follow::{Follow, Next};
-use self::judge::Verdict;
+pub use self::follow_log::{Follow, Next};
+use self::judge::{Asked, Verdict};
+pub use self::report::{Finding, Report, Told};
 use super::Nodes;
 use super::list::Prefix;
 use super::uri::Uri;
 use garth_engine::error::{Error, ErrorKind, Result};
-use garth_engine::model::Timestamp;
 
 /// Nodes that are read at a time.
 const READ: usize = 32;
 
-/// Most broken nodes, and most failures, that a report has by name.
-const MAX_NAMED: usize = 1000;
-
 /// How often a node is looked at again that others change meanwhile.
 const TRIES: usize = 3;
-
-/// What repair finds of a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Finding {
-    /// There is text and no meta: the rest was made of the text.
-    Orphan,
-    /// It was written step by step, and all of it is there: it is ACTIVE now.
-    Activated,
-    /// It cannot be made whole: it is BROKEN, until it is put again or a retry succeeds.
-    Broken,
-    /// Something lay where a file of the node belongs; it has another name now.
-    Misplaced,
-    /// Files or fields were missing that can be made.
-    Incomplete,
-    /// Somebody changed a layer: it counts as given.
-    ChangedLayer,
-    /// Somebody changed the text: layers were made again, given ones are stale.
-    ChangedContent,
-    /// Nobody was told of the node as it is.
-    MissingEvent,
-    /// Meta and text are gone: so is the rest, and whoever keeps an index is told.
-    Deleted,
-    /// It was moved by other hands, or a move was cut short.
-    Moved,
-    /// It is a copy of another node, or came from another owner: it is a node of its own now.
-    Copied,
-    /// A delete was cut short.
-    UnfinishedDelete,
-}
-
-impl Finding {
-    /// Its name in reports.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Orphan => "orphan",
-            Self::Activated => "activated",
-            Self::Broken => "broken",
-            Self::Misplaced => "misplaced",
-            Self::Incomplete => "incomplete",
-            Self::ChangedLayer => "changed_layer",
-            Self::ChangedContent => "changed_content",
-            Self::MissingEvent => "missing_event",
-            Self::Deleted => "deleted",
-            Self::Moved => "moved",
-            Self::Copied => "copied",
-            Self::UnfinishedDelete => "unfinished_delete",
-        }
-    }
-}
-
-/// What is asked of repair, beside the node itself.
-#[derive(Clone, Copy, Debug)]
-struct Asked {
-    now: Timestamp,
-    /// Whether nodes need not be at rest.
-    at_once: bool,
-    /// Whether a broken node is tried again.
-    retry: bool,
-}
-
-/// What repair did.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-#[non_exhaustive]
-pub struct Report {
-    /// Directories of nodes that were looked at.
-    pub nodes: u64,
-    /// Nodes that were repaired (of a dry run: would be), by what was found.
-    pub found: BTreeMap<&'static str, u64>,
-    /// Nodes that wait until they are at rest.
-    pub waiting: u64,
-    /// Nodes that are BROKEN, those that just became so included.
-    pub broken: u64,
-    /// The first of them.
-    pub broken_nodes: Vec<String>,
-    /// Nodes that could not be repaired now: others changed them meanwhile, or the storage refused.
-    pub failed: u64,
-    /// The first of them, with why.
-    pub failures: Vec<String>,
-}
-
-impl Report {
-    /// Whether nothing was found, nothing waits and nothing is broken.
-    pub fn is_sound(&self) -> bool {
-        self.found.is_empty() && self.waiting == 0 && self.is_whole()
-    }
-
-    /// Whether no node is broken, and none could not be repaired.
-    pub fn is_whole(&self) -> bool {
-        self.broken == 0 && self.failed == 0
-    }
-
-    /// Nodes that were repaired, or would be.
-    pub fn repaired(&self) -> u64 {
-        self.found.values().sum()
-    }
-
-    fn broken(&mut self, uri: &Uri) {
-        self.broken += 1;
-        if self.broken_nodes.len() < MAX_NAMED {
-            self.broken_nodes.push(uri.to_string());
-        }
-    }
-
-    fn failed(&mut self, what: &str, error: &Error) {
-        self.failed += 1;
-        if self.failures.len() < MAX_NAMED {
-            self.failures.push(format!("{what}: {error}"));
-        }
-    }
-}
-
-/// A node that something was found of.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Told<'a> {
-    /// Which, or the directory of a delete that was cut short.
-    pub node: &'a str,
-    /// What.
-    pub finding: Finding,
-    /// Until when it has to be at rest before it is touched; none if it is repaired (or would be).
-    pub until: Option<Timestamp>,
-}
 
 /// Repair of the nodes of an account.
 ///

@@ -1,7 +1,7 @@
 //! What the directory of a node holds, read at one moment.
 
 use super::edge::{self, Edge};
-use super::files::{ABSTRACT, CONTENT, META, OVERVIEW, RELATIONS, SKILL};
+use super::file_names::{ABSTRACT, CONTENT, META, OVERVIEW, RELATIONS, SKILL};
 use super::meta::{Meta, Status};
 use super::uri::Uri;
 use crate::boxed;

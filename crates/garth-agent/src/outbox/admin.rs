@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use super::claim::{batch, is_lost};
+use super::current_state::{tell, tell_whatever};
 use super::finish::removed;
-use super::present::{tell, tell_whatever};
 use super::queued::{Found, Keep, NodeState, Queued, in_outbox, lies, load, node_state, places};
 use crate::boxed;
 use crate::node::{Event, EventStatus, EventType, RELATIONS, Status, Uri};
+use crate::registry::projections;
 use crate::small_file::is_no_file;
-use crate::system::projections;
 use garth_engine::env::Env;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::FileSystem;

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use super::order::{Verdict, is_superseded, verdict};
 use super::queued::{Found, Keep, Queued, load, places};
 use crate::node::EventStatus;
-use crate::system::projections;
+use crate::registry::projections;
 use garth_engine::error::{ErrorKind, Result};
 use garth_engine::fs::FileSystem;
 use garth_engine::model::{Author, Batch, FindCursor, FindQuery, Op, Precondition, Timestamp, VersionId};

@@ -2,7 +2,7 @@
 
 use super::queued::lies;
 use crate::boxed;
-use crate::system::projections;
+use crate::registry::projections;
 use garth_engine::error::Result;
 use garth_engine::fs::FileSystem;
 use garth_engine::model::{FindCursor, FindQuery, Timestamp};

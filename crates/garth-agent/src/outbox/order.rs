@@ -1,35 +1,48 @@
-//! Which events of a node go first, and which are not needed any more: pure.
+//! Delivery order of the outbox: which event of a node comes next, and which events a newer one replaces.
+//!
+//! A sink gets the events of a node in the order of commits. An upsert carries the whole state of the node,
+//! or all of its edges, so of several in a row only the newest is delivered. Events belong to one node if
+//! they share a URI; a move has two, and so orders the events under both. Everything here is pure: `claim`
+//! reads the events, and the tests below cover the cases.
 
 use super::queued::Queued;
 use crate::node::EventType;
 use garth_engine::model::Timestamp;
 
-/// What becomes of an event that is due.
+/// Decision on an event that is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It is the first of its node.
+    /// Deliver it: no unfinished event of its node comes before it.
     Claim,
-    /// A newer one stands for it.
+    /// Delete it: a newer event carries what it would deliver.
     Superseded,
-    /// Another of its node comes first.
+    /// Leave it: an earlier event of its node is not finished.
     Wait,
 }
 
-/// Judges an event that is due by all events that share a URI with it, itself among them or not.
+/// Decides on a due event. `all` are the events that share a URI with it, dead ones included; it may be one
+/// of them.
 pub(super) fn verdict(event: &Queued, all: &[&Queued], now: Timestamp) -> Verdict {
     if is_superseded(event, all) {
         return Verdict::Superseded;
     }
     let place = event.place();
+    // An earlier event blocks, due or not: one that failed and waits for its next attempt must not be
+    // overtaken by its successors. A dead one waits for an operator; if it blocked, one event that the sink
+    // cannot take would stop its node for good.
     let mut before = all.iter().filter(|other| !other.is_dead && other.place() < place);
+    // A superseded event does not block, since the claim deletes it in its own commit (`claim::choose`).
+    // While a worker holds it, it does: the sink may be receiving it right now, and would get its older state
+    // last.
     if before.any(|other| other.is_held(now) || !is_superseded(other, all)) {
         return Verdict::Wait;
     }
     Verdict::Claim
 }
 
-/// Whether a newer event says the same anew: of the same type, URI and directory, with neither a move nor a
-/// deletion between them. What was given up stands for nothing, and is stood for alike.
+/// Returns true if a newer upsert of the same type, URI and directory makes the event unnecessary. None does
+/// after a move or a deletion. A dead event replaces nothing, because it may never be delivered, but it can
+/// be replaced.
 pub(super) fn is_superseded(event: &Queued, all: &[&Queued]) -> bool {
     if !event.is_upsert() {
         return false;
@@ -37,21 +50,24 @@ pub(super) fn is_superseded(event: &Queued, all: &[&Queued]) -> bool {
     let place = event.place();
     let shares = |other: &Queued| other.uris.contains(&event.event.uri);
     let later = || all.iter().filter(|other| !other.is_dead && other.place() > place && shares(other));
+    // A move is a barrier: the sink has to have a node before it can move it, and a newer upsert comes after
+    // the move. So is a deletion: what follows it under the URI is another node.
     let barrier = later().filter(|other| !other.is_upsert()).map(|other| other.place()).min();
     later().any(|other| {
         stands_for(other, event) && barrier.as_ref().is_none_or(|barrier| other.place() < *barrier)
     })
 }
 
-/// Whether one is of the kind that the other is.
+/// Returns true if `newer` carries what `older` would deliver.
 fn stands_for(newer: &Queued, older: &Queued) -> bool {
     newer.event.event_type == older.event.event_type
         && newer.event.uri == older.event.uri
+        // Two directories with one URI are two nodes: one was moved or removed, and the other created since.
         && newer.dir == older.dir
         && newer.is_upsert()
 }
 
-/// Whether its effect reaches edges of other nodes.
+/// Returns true if edges of other nodes have to be rewritten before the event is delivered.
 pub(super) fn ends_edges(event: &Queued) -> bool {
     matches!(event.event.event_type, EventType::MoveContext | EventType::DeleteContext)
 }
@@ -69,7 +85,8 @@ mod tests {
     const B: &str = "ctx://a/users/u/memories/events/b";
     const NOW: Timestamp = Timestamp(1_000_000_000_000);
 
-    /// An event made by commit `seq`: `C` or `R` upserts, `D` deletes, `M` moves to B.
+    /// Returns an event of commit `seq`: `C` upserts the node, `R` its edges, `D` deletes it, `M` moves it to
+    /// B.
     fn event(seq: u64, what: char, uri: &str) -> Queued {
         let (env, _) = Env::manual(NOW);
         let event_type = match what {
@@ -110,7 +127,7 @@ mod tests {
         Queued { is_dead: true, ..event }
     }
 
-    /// The verdicts on all events, in their order.
+    /// Returns the verdict on each event.
     fn verdicts(events: &[Queued]) -> Vec<Verdict> {
         let all: Vec<&Queued> = events.iter().collect();
         events.iter().map(|event| verdict(event, &all, NOW)).collect()

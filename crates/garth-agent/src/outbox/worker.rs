@@ -11,14 +11,14 @@ pub use super::finish::{MAX_RETRIES, delay};
 pub use crate::node::event::LEASE;
 
 use super::claim::{Choice, choose, due, millis, take, waiting};
+use super::dangling_edges;
 use super::deliver::{End, deliver};
-use super::edges;
 use super::finish::{Ended, finish, set_aside};
 use super::order::ends_edges;
 use super::queued::{Queued, lies};
 use super::sink::Sink;
 use crate::boxed;
-use crate::system::projections;
+use crate::registry::projections;
 use garth_engine::env::Env;
 use garth_engine::error::Result;
 use garth_engine::fs::FileSystem;
@@ -215,7 +215,7 @@ impl Worker {
     async fn end_edges(&self, fs: &dyn FileSystem, events: &mut Vec<Queued>) -> Result<bool> {
         let mut unfinished = Vec::new();
         for event in events.iter().filter(|event| ends_edges(event)) {
-            if !edges::end(fs, &self.env, &self.account, event).await? {
+            if !dangling_edges::end(fs, &self.env, &self.account, event).await? {
                 unfinished.push(event.ino);
             }
         }

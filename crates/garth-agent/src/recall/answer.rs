@@ -1,12 +1,12 @@
-//! What a recall answers.
+//! Answer of a recall.
 
 use std::ops::Range;
 
 use serde_json::{Value, json};
 
-use super::Recall;
 use super::fence::Key;
 use super::gather::Gathered;
+use super::request::Recall;
 use crate::count::count;
 use garth_engine::model::{ScoreParts, VersionId};
 use garth_engine::path::TreePath;

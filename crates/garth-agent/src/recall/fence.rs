@@ -1,6 +1,8 @@
 //! Text as evidence, between two lines that no text can imitate: they carry a code that only who has the key
 //! can make, and a line of the text that could be taken for one is changed.
 
+pub use crate::one_word::word;
+
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 
@@ -59,7 +61,7 @@ impl Key {
 /// A piece of evidence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece<'a> {
-    /// Where it is from: a URI or a path, as [`word`] has it.
+    /// Where it is from: a URI or a path, as [`word`] writes it.
     pub source: &'a str,
     /// Which layer or part.
     pub layer: &'a str,
@@ -94,22 +96,6 @@ pub fn open<'a>(key: &Key, answer: &'a str) -> Vec<Piece<'a>> {
         }
     }
     pieces
-}
-
-/// A name as one word of a fence: what is no letter, digit or one of `/._~:%-` is `%` and two hexadecimal
-/// digits a byte. (A URI has `%` already and stays as it is.)
-pub fn word(name: &str) -> String {
-    let mut word = String::with_capacity(name.len());
-    for c in name.chars() {
-        if c.is_ascii_alphanumeric() || "/._~:%-".contains(c) || (!c.is_ascii() && c.is_alphanumeric()) {
-            word.push(c);
-            continue;
-        }
-        for byte in c.encode_utf8(&mut [0; 4]).bytes() {
-            word.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    word
 }
 
 /// Text whose lines cannot be taken for those of a fence: each ends with a line feed, whatever ended it, and

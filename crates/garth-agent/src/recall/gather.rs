@@ -1,10 +1,11 @@
-//! Which nodes and files may be shown for a question, and what of each there is to show.
+//! Gathers the nodes and files that may be shown for a question, and the parts of each.
 
 use std::collections::{HashMap, VecDeque};
 use std::iter;
 
 use super::read::{Found, Shown, Wanted, wanted_of_file, wanted_of_node};
-use super::{FITS, Recall, Recaller};
+use super::recaller::Recaller;
+use super::request::Recall;
 use crate::node::{ABSTRACT, Level, META, OUTBOX, OVERVIEW, RELATIONS, Uri, text_of};
 use crate::small_file::is_no_file;
 use garth_engine::error::Result;
@@ -12,8 +13,9 @@ use garth_engine::model::{Hit, ScoreParts};
 use garth_engine::path::TreePath;
 use garth_engine::text::question::Question;
 
-/// Hits of the one search.
-pub(super) const HITS: usize = 200;
+/// From this score on something fits a question: the share of the question's words, by weight, that a passage
+/// has. Words that nothing holds weigh most: one common word beside two of these is less.
+pub const FITS: f64 = 0.15;
 /// Nodes and files that are read to see whether they may be shown, and to show them: about 80 KiB of each.
 const READ: usize = 100;
 /// Nodes and files that are read together: what one answer holds of them, and few that are not needed.

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use crate::excerpt::excerpt;
+use super::excerpt::excerpt;
 use crate::node::{ABSTRACT, Level, META, Meta, OVERVIEW, Origin, Status, Uri, sha256, text_of};
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::FileSystem;

@@ -1,7 +1,7 @@
 //! Compaction: summarizes a session. Without a model the summary consists of excerpts, and says so; with one
 //! it is the answer of the model, if that passes all checks. Messages stay as they are.
 
-mod excerpt;
+mod extractive_summary;
 mod plan;
 mod question;
 mod trim;
@@ -9,7 +9,7 @@ mod trim;
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
 
-use self::excerpt::Excerpts;
+use self::extractive_summary::Excerpts;
 use self::plan::Compaction;
 use super::derived::derive::Derive;
 use super::derived::entry::{Entry, EntryKind, MAX_DERIVED, lines_of, parse_entries};
@@ -19,9 +19,9 @@ use super::render::{RenderRules, Renderer};
 use super::store::files::{Log, SUMMARY, TODO};
 use crate::boxed;
 use crate::models::{Allowance, ChatModel, asked};
+use crate::registry::projections::sessions::result_key;
 use crate::retry::yield_now;
 use crate::small_file::{File, as_read, read_all};
-use crate::system::projections::sessions::result_key;
 use garth_engine::error::Result;
 use garth_engine::model::Seq;
 

@@ -45,7 +45,7 @@ impl<'a> Sessions<'a> {
     pub fn new(fs: &'a dyn FileSystem, user: &str, agent: &str, env: Env) -> Result<Self> {
         check_id("user", user)?;
         check_id("agent", agent)?;
-        let [user, agent, class] = [user, agent, crate::tree::MAIN].map(str::to_owned);
+        let [user, agent, class] = [user, agent, crate::session_class::MAIN].map(str::to_owned);
         Ok(Self { fs, env, author: Author::default(), user, agent, class, only: None })
     }
 

@@ -12,7 +12,7 @@ use super::log::message::{Block, ImageSource, Message};
 use super::store::swap_index::Swapped;
 use crate::count::{count, count_to};
 use crate::media::MediaKey;
-use crate::recall::fence::word;
+use crate::one_word::word;
 use crate::small_file::sha256;
 use garth_engine::text::secret::{CONTEXT, masked, masked_between};
 

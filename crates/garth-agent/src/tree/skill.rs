@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::Identity;
-use super::homes::{are_there, kept};
+use super::directories::{are_there, kept};
+use super::identity::Identity;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::FileSystem;
 use garth_engine::model::Owner;

@@ -4,7 +4,7 @@
 
 use std::ops::RangeInclusive;
 
-use super::extract::{Asking, extract};
+use super::extract_memories::{Asking, extract};
 use super::handle::Workspace;
 use super::settings::Settings;
 use super::{archive, prompt};

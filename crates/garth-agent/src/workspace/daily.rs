@@ -3,14 +3,14 @@
 
 use std::ops::Range;
 
-use super::clock::{Day, Zone};
 use super::handle::Workspace;
 use super::settings::{MAX_SETTINGS, SETTINGS, Settings};
 use super::text_file::{MAX_FILE, text_of};
+use super::time_zone::{Day, Zone};
 use crate::boxed;
 use crate::retry::retry;
+use crate::session_class::MAIN;
 use crate::small_file::{File, as_read, read_all, sha256};
-use crate::tree::MAIN;
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::fs::FileSystem;
 use garth_engine::model::{At, Author, ByteRange, Kind, Op, Page, Precondition, Seq, SetAttrs, Timestamp};

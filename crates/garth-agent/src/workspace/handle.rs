@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::prompt_cache::{AccountCache, PromptCache};
 use crate::session::{Meta, Sessions};
-use crate::tree::MAIN;
+use crate::session_class::MAIN;
 use garth_engine::env::Env;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::FileSystem;

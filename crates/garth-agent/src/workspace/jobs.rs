@@ -3,9 +3,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::clock::Day;
-use super::extract::{Asking, MAX_ASKED, MAX_QUESTIONS, ask};
+use super::extract_memories::{Asking, MAX_ASKED, MAX_QUESTIONS, ask};
 use super::handle::Workspace;
+use super::time_zone::Day;
 use crate::boxed;
 use crate::ids::uuid;
 use crate::node::OUTBOX;

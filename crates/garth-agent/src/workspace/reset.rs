@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 
 use super::archive;
-use super::clock::Zone;
-use super::extract::{Asking, extract};
+use super::extract_memories::{Asking, extract};
 use super::handle::Workspace;
 use super::jobs::Job;
 use super::settings::{ResetPolicy, ResetSettings};
+use super::time_zone::Zone;
 use crate::boxed;
 use crate::retry::retry_at_most;
 use crate::session::{CloseTarget, Listed, Sessions};

@@ -4,9 +4,9 @@ use super::archive::StagedArchive;
 use super::handle::Workspace;
 use super::settings::{MediaPolicy, Settings};
 use crate::media::{Fate, Media, MediaKey};
+use crate::registry::projections;
+use crate::registry::projections::sessions::open_key;
 use crate::session::{CloseTarget, Sessions};
-use crate::system::projections;
-use crate::system::projections::sessions::open_key;
 use garth_engine::error::Result;
 use garth_engine::model::{At, FindQuery, Op, Precondition, Seq};
 

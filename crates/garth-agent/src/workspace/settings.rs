@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::clock::Zone;
+use super::time_zone::Zone;
 use garth_engine::error::{Error, ErrorKind, Result};
 
 /// The name of the file.

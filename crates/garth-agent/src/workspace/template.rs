@@ -2,9 +2,9 @@
 
 mod texts;
 
-use super::clock::Zone;
 use super::handle::Workspace;
 use super::settings::{SETTINGS, Settings};
+use super::time_zone::Zone;
 use crate::boxed;
 use crate::retry::retry;
 use crate::small_file::pretty;

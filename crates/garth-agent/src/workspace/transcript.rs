@@ -10,7 +10,7 @@ use crate::boxed;
 use crate::session::{
     Export, Exported, Message, Sessions, TranscriptFormat, archived_in, archived_lines, archived_messages,
 };
-use crate::tree::MAIN;
+use crate::session_class::MAIN;
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::model::{At, ByteRange, Kind, Page};
 use garth_engine::path::{Name, TreePath, check_id};

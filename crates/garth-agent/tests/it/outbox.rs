@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use garth::agent::node::event::{Payload, TextRef};
-use garth::agent::node::made::{upsert, upsert_relation};
+use garth::agent::node::write_ops::{upsert, upsert_relation};
 use garth::agent::node::{Edge, Event, EventStatus, EventType, Meta, Status, Uri, edge, sha256};
 use garth::agent::outbox::{
     self, Options, Progress, Retried, Sink, SinkError, Worker, counters, drop_event, list, resend, retry,

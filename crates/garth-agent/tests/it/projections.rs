@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use garth::agent::system::projections;
+use garth::agent::registry::projections;
 use garth::engine::memory::Memory;
 use garth::model::quota::Limits;
 use garth::model::{Batch, FindQuery, Op, Projection, SetAttrs};

@@ -1,7 +1,7 @@
 //! Sources of sessions: what names lines and files, where it leads, and what was taken back.
 
+use garth::agent::registry::projections;
 use garth::agent::session::{Append, Create, Draft, Log, Resolved, Role, Select, Source};
-use garth::agent::system::projections;
 use garth::model::FindQuery;
 use garth::{ErrorKind, FileSystem, FileSystemExt};
 

@@ -219,7 +219,7 @@ pub trait FileSystem: Any + Send + Sync + fmt::Debug {
     fn view_base(&self) -> &dyn ViewBase;
 }
 
-/// What views need of the filesystem below them, beside what programs use. [`FileSystem::view_base`] leads here.
+/// Methods that views need of the filesystem below them, reached by [`FileSystem::view_base`].
 #[doc(hidden)]
 #[async_trait]
 pub trait ViewBase: FileSystem {

@@ -5,19 +5,6 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use super::arrows::{Arrow, Crate};
 use crate::tidy::finding::Finding;
 
-/// Directories of the crates in which rooms, too, may not use each other in a circle; see the head of
-/// `modules`. In others only files may not, and arrows between a module and one inside it do not count.
-const STRICT: [&str; 8] = [
-    "benches/peers",
-    "crates/garth",
-    "crates/garth-cli",
-    "crates/garth-proofs",
-    "crates/garth-server",
-    "crates/garth-testkit",
-    "crates/garth-tokens",
-    "xtask",
-];
-
 /// Node of a graph: the room of a module, or the file of the module that the graph is about.
 type Node<'a> = &'a [String];
 
@@ -27,19 +14,14 @@ struct Graph<'a> {
     arrows: BTreeMap<Node<'a>, BTreeMap<Node<'a>, &'a Arrow>>,
 }
 
-/// Finds the circles of the crate in `root`.
-pub(super) fn check(root: &str, files: &Crate<'_>, arrows: &[Arrow]) -> Vec<Finding> {
-    let is_strict = STRICT.contains(&root);
+/// Finds the circles of a crate.
+pub(super) fn check(files: &Crate<'_>, arrows: &[Arrow]) -> Vec<Finding> {
     let mut levels = BTreeMap::<&[String], Graph<'_>>::new();
     for arrow in arrows {
-        if is_strict {
-            let common = arrow.from.iter().zip(&arrow.to).take_while(|(from, to)| from == to).count();
-            let node = |module: &'_ [String]| module.len().min(common + 1);
-            let (from, to) = (&arrow.from[..node(&arrow.from)], &arrow.to[..node(&arrow.to)]);
-            levels.entry(&arrow.from[..common]).or_default().add(from, to, arrow);
-        } else if !arrow.is_kinship() {
-            levels.entry(&[]).or_default().add(&arrow.from, &arrow.to, arrow);
-        }
+        let common = arrow.from.iter().zip(&arrow.to).take_while(|(from, to)| from == to).count();
+        let node = |module: &'_ [String]| module.len().min(common + 1);
+        let (from, to) = (&arrow.from[..node(&arrow.from)], &arrow.to[..node(&arrow.to)]);
+        levels.entry(&arrow.from[..common]).or_default().add(from, to, arrow);
     }
     levels.values().flat_map(|level| level.circles()).map(|circle| finding(files, &circle)).collect()
 }

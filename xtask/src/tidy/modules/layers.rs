@@ -3,18 +3,28 @@
 use super::arrows::{Arrow, Crate};
 use crate::tidy::finding::Finding;
 
-/// Layers that every layer of the same crate may use.
-const VOCABULARY: &str = "path error env model text";
+/// Vocabulary of each crate that has layers: the modules that every layer of it may use.
+const VOCABULARY: [(&str, &str); 2] = [
+    ("crates/garth-agent", "count ids one_word retry session_class small_file"),
+    ("crates/garth-engine", "path error env model text"),
+];
 
-/// Layers: directory of the crate, module, and the layers that it may use besides [`VOCABULARY`], as
+/// Layers: directory of the crate, module, and the layers that it may use besides the [`VOCABULARY`], as
 /// ARCHITECTURE.md draws them. A file belongs to the longest module that holds it. A module may always use
-/// what is inside it, and what it is inside of. A crate without layers is not checked.
-const LAYERS: [(&str, &str, &str); 16] = [
-    ("crates/garth-engine", "path", ""),
-    ("crates/garth-engine", "error", ""),
-    ("crates/garth-engine", "env", ""),
-    ("crates/garth-engine", "model", ""),
-    ("crates/garth-engine", "text", ""),
+/// what is inside it, and what it is inside of. A module of the vocabulary uses nothing else of its crate
+/// than the vocabulary. A crate without vocabulary is not checked.
+const LAYERS: [(&str, &str, &str); 22] = [
+    ("crates/garth-agent", "registry", ""),
+    ("crates/garth-agent", "chat", ""),
+    ("crates/garth-agent", "kv", "registry"),
+    ("crates/garth-agent", "media", ""),
+    ("crates/garth-agent", "models", ""),
+    ("crates/garth-agent", "node", "registry"),
+    ("crates/garth-agent", "outbox", "node registry"),
+    ("crates/garth-agent", "recall", "node"),
+    ("crates/garth-agent", "tree", "node"),
+    ("crates/garth-agent", "session", "media models node registry"),
+    ("crates/garth-agent", "workspace", "media models node registry session"),
     ("crates/garth-engine", "rule", ""),
     ("crates/garth-engine", "runtime", ""),
     ("crates/garth-engine", "fs", "rule"),
@@ -30,18 +40,15 @@ const LAYERS: [(&str, &str, &str); 16] = [
 
 /// Finds the arrows of the crate in `root` that lead where its layers do not allow it.
 pub(super) fn check(root: &str, files: &Crate<'_>, arrows: &[Arrow]) -> Vec<Finding> {
-    let layers: Vec<_> = LAYERS
-        .into_iter()
-        .filter(|(name, ..)| *name == root)
-        .map(|(_, layer, may_use)| (layer, may_use))
-        .collect();
-    if layers.is_empty() {
+    let Some((_, vocabulary)) = VOCABULARY.into_iter().find(|(name, _)| *name == root) else {
         return Vec::new();
-    }
-    arrows.iter().filter_map(|arrow| forbidden(&layers, files, arrow)).collect()
+    };
+    let own = LAYERS.into_iter().filter(|(name, ..)| *name == root).map(|(_, layer, uses)| (layer, uses));
+    let layers: Vec<_> = own.chain(vocabulary.split(' ').map(|layer| (layer, ""))).collect();
+    arrows.iter().filter_map(|arrow| forbidden(vocabulary, &layers, files, arrow)).collect()
 }
 
-fn forbidden(layers: &[(&str, &str)], files: &Crate<'_>, arrow: &Arrow) -> Option<Finding> {
+fn forbidden(vocabulary: &str, layers: &[(&str, &str)], files: &Crate<'_>, arrow: &Arrow) -> Option<Finding> {
     if arrow.is_kinship() {
         return None;
     }
@@ -61,12 +68,12 @@ fn forbidden(layers: &[(&str, &str)], files: &Crate<'_>, arrow: &Arrow) -> Optio
     let (to, _) = layer_of(&arrow.to)?;
     let is_or_holds =
         |allowed: &str| to == allowed || to.strip_prefix(allowed).is_some_and(|rest| rest.starts_with("::"));
-    if to == from || VOCABULARY.split(' ').chain(may_use.split(' ')).any(is_or_holds) {
+    if to == from || vocabulary.split(' ').chain(may_use.split(' ')).any(is_or_holds) {
         return None;
     }
     let may_use = if may_use.is_empty() { "nothing" } else { may_use };
     let message = format!(
-        "`{from}` uses `{to}`, but may use {may_use} besides {VOCABULARY}: move what is shared down, or turn \
+        "`{from}` uses `{to}`, but may use {may_use} besides {vocabulary}: move what is shared down, or turn \
          the call round"
     );
     Some(arrow.finding(path, &message))

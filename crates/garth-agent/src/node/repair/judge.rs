@@ -1,4 +1,8 @@
-//! What is to be done with a node: a pure function from the state of its directory to what it is to be.
+//! Judgement of a node: a pure function from what lies in its directory to what repair does with it.
+//!
+//! Two rules hold throughout. Text, given layers and files of others are never lost: what is in the way of a
+//! file of the node gets another name. (If both meta and text are gone, the layers go, too.) And a second run
+//! finds nothing to do: what is mended is judged as sound.
 
 use std::time::Duration;
 
@@ -6,57 +10,69 @@ use serde_json::{Map, Value};
 
 use super::super::edge::Edge;
 use super::super::event::EventType;
-use super::super::files::{ABSTRACT, CONTENT, META, OUTBOX, OVERVIEW, RELATIONS, SKILL};
+use super::super::file_names::{ABSTRACT, CONTENT, META, OUTBOX, OVERVIEW, RELATIONS, SKILL};
 use super::super::layers;
-use super::super::made::Made;
 use super::super::meta::{Layer, Layers, Meta, Origin, Status, seconds};
 use super::super::state::File;
-use super::found::{Around, DONE_FILE, Elsewhere, Found};
-use super::{Asked, Finding};
+use super::super::write_ops::Made;
+use super::inspect::{Around, DONE_FILE, Elsewhere, Found};
+use super::report::Finding;
 use crate::small_file::sha256;
 use garth_engine::model::Timestamp;
 
-/// How long a node that is being written step by step has to be left alone, and one that is edited.
+/// Time without changes before repair touches a node that may still be being written, file by file.
 pub(super) const WRITING: Duration = Duration::from_secs(60);
+/// Time without changes before repair touches a complete node that was edited.
 pub(super) const EDITING: Duration = Duration::from_secs(1);
 
-/// What repair says of a node.
+/// Options of a judgement.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked {
+    pub(super) now: Timestamp,
+    /// Repairs nodes that may still be being written.
+    pub(super) at_once: bool,
+    /// Judges broken nodes again.
+    pub(super) retry: bool,
+}
+
+/// Verdict on a node.
 #[derive(Clone, Debug)]
 pub(super) enum Verdict {
-    /// All is as it should be, or nothing of a node is there.
+    /// Nothing to do: the node is complete, or there is no node.
     Sound,
-    /// It is broken, and was before.
+    /// Marked as BROKEN by an earlier run.
     Broken,
-    /// This is to be done, once it is at rest.
+    /// To be mended at this time, unless it changes before.
     Waits(Finding, Timestamp),
-    /// This is to be done.
+    /// To be mended now.
     Mend(Box<Mend>),
 }
 
-/// What is to be done with a node.
+/// Changes that make a node complete. `mend` turns them into operations.
 #[derive(Clone, Debug)]
 pub(super) struct Mend {
     pub(super) finding: Finding,
     pub(super) rest: Duration,
-    /// Files that give way, to a name of their own: they are kept, and are not the node's.
+    /// Files in the way of the node's own. They are renamed, and no longer belong to the node.
     pub(super) aside: Vec<&'static str>,
-    /// A skill's text lies where the link to it belongs.
+    /// Renames `content.md` to `SKILL.md`: the text of a skill is in the place of the link to it.
     pub(super) adopt: bool,
     pub(super) edges: Option<Vec<Edge>>,
     pub(super) brief: Option<String>,
     pub(super) overview: Option<String>,
     pub(super) link: bool,
     pub(super) meta: Option<Meta>,
-    /// The text of each layer as it is now, for the event that tells of the node.
+    /// Abstract, overview and content for an UPSERT_CONTEXT event.
     pub(super) upsert: Option<[String; 3]>,
-    /// Edges to tell of.
+    /// Edges for an UPSERT_RELATION event.
     pub(super) tell_edges: Option<Vec<Edge>>,
+    /// Earlier URI for a MOVE_CONTEXT event.
     pub(super) moved_from: Option<String>,
-    /// URIs whose incoming edges are to lead here.
+    /// Earlier URIs. Edges that lead to them are changed to lead here.
     pub(super) dangling: Vec<String>,
-    /// Everything of the node goes.
+    /// Removes everything of the node.
     pub(super) remove: bool,
-    /// What the node tells of another goes: it is a copy.
+    /// Removes the events of a copy: they are about the node that it was copied from.
     pub(super) forget: bool,
 }
 
@@ -89,25 +105,26 @@ impl Mend {
     }
 }
 
-/// What a `.meta.json` is.
+/// Content of `.meta.json`.
 enum Known {
     Absent,
     Unreadable,
     Meta(Box<Meta>, Fields),
 }
 
-/// What became of the fields of a meta as it was read.
+/// Fields of a meta that were read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fields {
-    /// All are there.
+    /// All fields are valid.
     All,
-    /// Some are missing.
+    /// Some fields are missing.
     Some,
-    /// Some say nothing: they are lost when it is written.
+    /// Some values are invalid. They would be lost when the meta is written, so the file is kept under
+    /// another name.
     Lost,
 }
 
-/// The URI that a meta speaks of.
+/// Returns the URI in the meta. It differs from that of the directory after a move or a copy.
 pub(super) fn said(found: &Found, now: Timestamp) -> Option<String> {
     match known(found, now) {
         Known::Meta(meta, _) => Some(meta.uri),
@@ -128,8 +145,8 @@ fn known(found: &Found, now: Timestamp) -> Known {
     }
 }
 
-/// A meta that lacks fields, or has some that say nothing, with those of a new one in their place. One
-/// without status is being written.
+/// Returns a meta in which the fields of a new one take the place of missing and invalid ones. Without a
+/// valid status it is PENDING: its writer has not said that the node is complete.
 fn completed(found: &Found, fields: &Map<String, Value>, now: Timestamp) -> Option<(Meta, Fields)> {
     let new = Meta { status: Status::Pending, ..Meta::new(&found.state.uri, now) };
     let Ok(Value::Object(mut whole)) = serde_json::to_value(&new) else { return None };
@@ -138,6 +155,7 @@ fn completed(found: &Found, fields: &Map<String, Value>, now: Timestamp) -> Opti
     let own: Vec<String> = whole.keys().cloned().chain(optional.map(str::to_owned)).collect();
     for name in &own {
         let Some(value) = fields.get(name) else { continue };
+        // One field at a time, so that an invalid value costs no other field.
         let before = whole.insert(name.clone(), value.clone());
         if serde_json::from_value::<Meta>(Value::Object(whole.clone())).is_err() {
             left = Fields::Lost;
@@ -147,13 +165,15 @@ fn completed(found: &Found, fields: &Map<String, Value>, now: Timestamp) -> Opti
             };
         }
     }
+    // Fields that garth does not know belong to others, and a meta keeps them.
     for (name, value) in fields.iter().filter(|(name, _)| !own.contains(name)) {
         whole.insert(name.clone(), value.clone());
     }
     Some((serde_json::from_value(Value::Object(whole)).ok()?, left))
 }
 
-/// What the files alone say: that all is well, or that it is broken; none if that leaves a doubt.
+/// Judges a node by its files alone. Returns `None` if that leaves a doubt, and the events and other nodes
+/// have to be read. A scan reads no more than the files of a sound node.
 pub(super) fn at_first_sight(found: &Found, asked: &Asked) -> Option<Verdict> {
     if found.is_empty() {
         return None;
@@ -163,6 +183,7 @@ pub(super) fn at_first_sight(found: &Found, asked: &Asked) -> Option<Verdict> {
         Status::Broken if !asked.retry => Some(Verdict::Broken),
         Status::Broken | Status::Pending => None,
         Status::Active => {
+            // A waiting event, or edges that a move left behind, would leave `.done` below the version.
             let is_told = found.done >= Some(meta.version) && meta.uri == found.state.uri.to_string();
             let verdict = judge(found, &Around::default(), asked);
             (is_told && matches!(verdict, Verdict::Sound)).then_some(verdict)
@@ -170,21 +191,25 @@ pub(super) fn at_first_sight(found: &Found, asked: &Asked) -> Option<Verdict> {
     }
 }
 
-/// What is to be done with a node.
+/// Judges a node.
 pub(super) fn judge(found: &Found, around: &Around, asked: &Asked) -> Verdict {
     let state = &found.state;
     let text = effective_text(found);
     let mend = match (known(found, asked.now), text.is_some()) {
         (Known::Absent, false) => gone(found, around),
-        (Known::Absent, true) => orphan(found, around, asked),
-        (Known::Unreadable, true) => orphan(found, around, asked),
+        // A meta that cannot be read says as little as none. The text can be read, and the rest follows from
+        // it.
+        (Known::Absent | Known::Unreadable, true) => orphan(found, around, asked),
         (Known::Unreadable, false) => {
             let meta = Meta::new(&state.uri, asked.now);
             Some(broken(found, &meta, asked))
         }
         (Known::Meta(meta, fields), has_text) => match meta.status {
             Status::Broken if !asked.retry => return Verdict::Broken,
+            // Another attempt without a text would write the same meta again, with a new time.
             Status::Broken if usable(text).is_none() => return Verdict::Broken,
+            // PENDING says that the writer had not finished. If all files exist, only its last step is
+            // missing. Otherwise a part of the node was never written, and nothing says what it was to be.
             Status::Pending if !(has_text && usable(text).is_some() && has_all(found)) => {
                 Some(broken(found, &meta, asked))
             }
@@ -193,6 +218,7 @@ pub(super) fn judge(found: &Found, around: &Around, asked: &Asked) -> Verdict {
         },
     };
     let Some(mend) = mend.filter(|mend| !mend.is_nothing()) else { return Verdict::Sound };
+    // Files that are still being written look like those of a writer that died. Time tells them apart.
     let due = found.rests_at(mend.rest);
     if !asked.at_once && due > asked.now {
         return Verdict::Waits(mend.finding, due);
@@ -200,7 +226,8 @@ pub(super) fn judge(found: &Found, around: &Around, asked: &Asked) -> Verdict {
     Verdict::Mend(Box::new(mend))
 }
 
-/// The text of the node: of a skill also what lies in the place of the link to it.
+/// Returns the text of the node. For a skill that is also a file in the place of the link to its text: an
+/// editor that saves by renaming replaces the link.
 fn effective_text(found: &Found) -> Option<&File> {
     match &found.own_content {
         Some((file, _)) if found.state.content.is_none() || found.own_content_is_newer() => Some(file),
@@ -217,24 +244,25 @@ fn has_all(found: &Found) -> bool {
     [&state.relations, &state.brief, &state.overview].iter().all(|file| file.is_some())
 }
 
-/// Neither meta nor text is left.
+/// Judges a directory without meta and text: what is left of a node, or the first files of a new one.
 fn gone(found: &Found, around: &Around) -> Option<Mend> {
     let state = &found.state;
     let left = [&state.relations, &state.brief, &state.overview].iter().any(|file| file.is_some());
     if !left && !around.has_outbox {
         return None;
     }
-    // what somebody was told of was a node; else it may be one that is being written
+    // The event is the last file of a node that is written. A node that had one is not being written.
     let was_told = found.done.is_some() || !around.events.is_empty() || around.more_events;
     let mut mend = Mend::new(Finding::Deleted, if was_told { EDITING } else { WRITING });
     mend.remove = true;
     Some(mend)
 }
 
-/// The node cannot be made whole.
+/// Marks a node as BROKEN: readers do not find it, and each report lists it.
 fn broken(found: &Found, meta: &Meta, asked: &Asked) -> Mend {
     let mut mend = Mend::new(Finding::Broken, WRITING);
     let uri = found.state.uri.to_string();
+    // The meta is about this directory from now on: a retry does not judge it as moved or copied.
     let same = if meta.uri == uri { meta.clone() } else { Meta { uri, ..meta.clone() } };
     mend.meta = Some(Meta { status: Status::Broken, updated_at: seconds(asked.now), ..same });
     let is_lost = matches!(known(found, asked.now), Known::Unreadable | Known::Meta(_, Fields::Lost));
@@ -244,9 +272,10 @@ fn broken(found: &Found, meta: &Meta, asked: &Asked) -> Mend {
     mend
 }
 
-/// Text without meta: the rest is made of it.
+/// Completes a node of which only the text can be read. Everything else is derived from the text.
 fn orphan(found: &Found, around: &Around, asked: &Asked) -> Option<Mend> {
     let state = &found.state;
+    // A skill without any other file of a node is a plain skill, which has no meta.
     let is_node = !state.uri.is_skill()
         || state.linked
         || found.done.is_some()
@@ -258,22 +287,30 @@ fn orphan(found: &Found, around: &Around, asked: &Asked) -> Option<Mend> {
     if usable(effective_text(found)).is_none() {
         return Some(broken(found, &new, asked));
     }
+    // A version up to `.done` counts as told, although nobody was told of this text.
     let meta = Meta { version: found.done.map_or(1, |done| done.saturating_add(1)), ..new };
-    // what is there of it, and says nothing, is kept
+    // An unreadable meta is kept under another name.
     let fields = if state.meta.is_some() { Fields::Lost } else { Fields::All };
     let mut mend = whole(found, around, asked, &meta, fields)?;
     (mend.finding, mend.rest) = (Finding::Orphan, WRITING);
     Some(mend)
 }
 
-/// What a layer is to be, and what happened to it.
+/// Verdict on a layer.
 struct Judged {
     text: String,
     layer: Layer,
+    /// The file has to be written.
     is_written: bool,
     change: Option<Finding>,
 }
 
+/// Judges a layer. The meta says which content it describes, and whether it was derived or given; the order
+/// of the last changes says who wrote after whom. `is_newer`: the layer changed after the meta, so the meta
+/// does not describe it. `is_newer_than_text`: it changed after the text, so whoever wrote it could know the
+/// text.
+///
+/// Only a derived layer is ever overwritten, and only if nobody has edited it.
 fn layer(
     content: &str,
     known: Option<&Layer>,
@@ -290,6 +327,7 @@ fn layer(
         return Judged { text: made, layer: derived, is_written: true, change };
     };
     let kept = |layer: Layer, change| Judged { text: text.clone(), layer, is_written: false, change };
+    // No record of the origin. A text that garth would not derive is somebody's own.
     let Some(known) = known else {
         return kept(if text == made { derived } else { given }, None);
     };
@@ -298,21 +336,25 @@ fn layer(
     let stale = || Layer { origin: Origin::Stale, content_sha256: known.content_sha256.clone() };
     match known.origin {
         Origin::Derived if text == made => kept(derived, change),
+        // Another text than the one derived of this content: somebody wrote it, for this content.
         Origin::Derived if is_of_text || (is_newer && is_newer_than_text) => {
             kept(given, Some(Finding::ChangedLayer))
         }
+        // Edited, and then the content changed: the layer is kept, but does not describe the content.
         Origin::Derived if is_newer => kept(stale(), Some(Finding::ChangedLayer)),
+        // Only the content changed.
         Origin::Derived => Judged { text: made, layer: derived, is_written: true, change },
-        // somebody has given it again
+        // Given again, for the content as it is now.
         Origin::Given | Origin::Stale if is_newer && (is_of_text || is_newer_than_text) => {
             kept(given, Some(Finding::ChangedLayer))
         }
+        // The record stays that of the content for which the layer was given.
         Origin::Given if !is_of_text => kept(stale(), change),
         Origin::Given | Origin::Stale => kept(known.clone(), None),
     }
 }
 
-/// The node is to be whole and active. It has a text.
+/// Completes a node that has a text, and makes it ACTIVE.
 fn whole(found: &Found, around: &Around, asked: &Asked, before: &Meta, fields: Fields) -> Option<Mend> {
     let state = &found.state;
     let content = usable(effective_text(found))?.to_owned();
@@ -321,6 +363,7 @@ fn whole(found: &Found, around: &Around, asked: &Asked, before: &Meta, fields: F
         mend.aside.push(META);
     }
     let mut meta = before.clone();
+    // First, because URI, version and owner decide what the rest compares and tells.
     let moved = settle_place(found, around, asked, &mut meta, &mut mend);
     let known = before.layers.as_ref();
     let brief = layer(
@@ -349,9 +392,12 @@ fn whole(found: &Found, around: &Around, asked: &Asked, before: &Meta, fields: F
     let edges = settle_edges(found, around, &moved, &mut mend);
     settle_skill(found, &mut mend);
     let changes = [brief.change, overview.change];
+    // `Finding` is ordered: a changed content outranks a changed layer, and that a missing one.
     let change = changes.into_iter().flatten().max();
     let is_first = before.status != Status::Active;
     meta.status = Status::Active;
+    // A version names one state of the node, for events and for `.done`. Without a meta the version is new
+    // already, and a copy begins with 1.
     let counts = change.is_some() || before.status == Status::Broken || matches!(moved, Elsewhere::Gone(_));
     if counts && found.state.meta.is_some() && !matches!(moved, Elsewhere::There(_)) {
         meta.version = meta.version.saturating_add(1);
@@ -361,19 +407,22 @@ fn whole(found: &Found, around: &Around, asked: &Asked, before: &Meta, fields: F
         && is_told(found, around, before, matches!(moved, Elsewhere::Gone(_)), &texts);
     let is_new = found.state.meta.is_none() || change.is_some() || is_first;
     if is_new || !is_told {
-        // whoever did the events of a version does those of later ones
+        // The version has to be above `.done`, or the node counts as told before its event is delivered. A
+        // copy loses its `.done`, which is that of the other node.
         let done = if matches!(moved, Elsewhere::There(_)) { None } else { found.done };
         meta.version = meta.version.max(done.map_or(1, |done| done.saturating_add(1)));
+        // A writer may have got as far as its event.
         let is_known = is_first && !counts && is_waiting(around, &state.uri.to_string(), &texts);
         mend.upsert = (!is_known).then_some(texts);
     } else if matches!(&moved, Elsewhere::Gone(old) if old.space() != state.uri.space()) {
-        // its records name the owner that it had
+        // A move tells an index of the URI alone, but records in an index also name the owner.
         let is_known = is_waiting(around, &state.uri.to_string(), &texts);
         mend.upsert = (!is_known).then_some(texts);
     }
     mend.tell_edges = edges;
     mend.dangling.extend(around.dangling.iter().cloned());
     if meta != *before || found.state.meta.is_none() || fields != Fields::All {
+        // Fields that were filled in are no update of the node.
         if counts || is_first {
             meta.updated_at = seconds(asked.now);
         }
@@ -386,7 +435,7 @@ fn whole(found: &Found, around: &Around, asked: &Asked, before: &Meta, fields: F
     Some(mend)
 }
 
-/// What it is called, the weightiest first.
+/// Returns the finding that names the changes, the weightiest first: one node has one finding in a report.
 fn named(
     mend: &Mend,
     moved: &Elsewhere,
@@ -408,7 +457,7 @@ fn named(
     }
 }
 
-/// Makes the meta speak of the node that is here.
+/// Adapts the meta to the directory in which it lies, and returns what became of the node that it was about.
 fn settle_place(
     found: &Found,
     around: &Around,
@@ -425,6 +474,7 @@ fn settle_place(
     }
     match &around.elsewhere {
         Elsewhere::Gone(old) => {
+            // A move by garth writes its event before the meta. Cut short in between, it has told already.
             let is_known = around.events.iter().any(|(_, event)| {
                 event.event_type == EventType::MoveContext
                     && event.uri == was
@@ -433,6 +483,7 @@ fn settle_place(
             mend.moved_from = (!is_known).then_some(was);
             mend.dangling.push(old.to_string());
         }
+        // A copy is a new node. Its version, its events and `.done` are those of the other one.
         Elsewhere::There(_) | Elsewhere::Here => {
             meta.version = 1;
             meta.created_at = seconds(asked.now);
@@ -440,13 +491,14 @@ fn settle_place(
         }
     }
     match &around.elsewhere {
-        // one that was not looked for counts as there
+        // Not looked up: only `at_first_sight` gets here, and does not use this verdict.
         Elsewhere::Here => Elsewhere::There(String::new()),
         known => known.clone(),
     }
 }
 
-/// What lies in the place of a file that is to be written, or is none that can be read, gives way.
+/// Renames what is in the way: directories and links in the place of files, and files that cannot be read and
+/// will be written anew.
 fn give_way(found: &Found, mend: &mut Mend) {
     let state = &found.state;
     for name in [META, RELATIONS, ABSTRACT, OVERVIEW, OUTBOX, DONE_FILE] {
@@ -454,7 +506,7 @@ fn give_way(found: &Found, mend: &mut Mend) {
             mend.aside.push(name);
         }
     }
-    // what is there, and is no text
+    // `layer` makes a text in place of a file that is none.
     for (name, file) in [(ABSTRACT, &state.brief), (OVERVIEW, &state.overview)] {
         if file.as_ref().is_some_and(|file| file.text().is_none()) {
             mend.aside.push(name);
@@ -465,7 +517,8 @@ fn give_way(found: &Found, mend: &mut Mend) {
     }
 }
 
-/// The edges that are to be written; those to tell of.
+/// Sets the edges to write, and returns those to tell of. Edges that were edited by hand are not told of,
+/// because relations have no version.
 fn settle_edges(found: &Found, around: &Around, moved: &Elsewhere, mend: &mut Mend) -> Option<Vec<Edge>> {
     let own = found.state.uri.to_string();
     let Some(edges) = found.state.edges() else {
@@ -475,6 +528,7 @@ fn settle_edges(found: &Found, around: &Around, moved: &Elsewhere, mend: &mut Me
     if *moved == Elsewhere::Here {
         return None;
     }
+    // Each edge names the node that it leads from, which has another URI now.
     let renamed: Vec<Edge> =
         edges.iter().map(|edge| Edge { from_uri: own.clone(), ..edge.clone() }).collect();
     if renamed != edges {
@@ -488,13 +542,15 @@ fn settle_edges(found: &Found, around: &Around, moved: &Elsewhere, mend: &mut Me
     (!renamed.is_empty() && !is_told).then_some(renamed)
 }
 
-/// The text of a skill is [`SKILL`], and [`CONTENT`] a link to it.
+/// Restores the layout of a skill: [`SKILL`] has the text, and [`CONTENT`] is a link to it.
 fn settle_skill(found: &Found, mend: &mut Mend) {
     if !found.state.uri.is_skill() {
         return;
     }
     let in_the_way = found.in_the_way.contains(&CONTENT);
     match &found.own_content {
+        // The newer of two texts wins, as in `effective_text`: it is the one that somebody saved last. The
+        // other one is kept under another name.
         Some(_) if found.state.content.is_none() || found.own_content_is_newer() => {
             mend.adopt = true;
             if found.state.content.is_some() || found.in_the_way.contains(&SKILL) {
@@ -514,19 +570,24 @@ fn settle_skill(found: &Found, mend: &mut Mend) {
     }
 }
 
-/// Whether whoever keeps an index has heard of a version of the node, or will.
+/// Returns true if the events of a version have been delivered, or an event with its texts waits.
 fn is_told(found: &Found, around: &Around, meta: &Meta, is_moved: bool, texts: &[String; 3]) -> bool {
     let own = found.state.uri.to_string();
     let moves = names_of(around, &own).len() as u64 - 1;
+    // A move counts the version up, and `.done` follows only when its event is delivered. A waiting move
+    // leaves `.done` behind by one, though no text is untold. After a move by hand the meta has not been
+    // counted up yet.
     let done = found.done.map(|done| done.saturating_add(if is_moved { 0 } else { moves }));
+    // Events that were waiting before a move by hand name the node by its earlier URI.
     let of = if is_moved { &meta.uri } else { &own };
+    // With more events than are read, one of the others may tell of it. A later run decides, when fewer wait.
     done >= Some(meta.version) || around.more_events || is_waiting(around, of, texts)
 }
 
-/// The URIs that the node has in events, its own first.
+/// Returns the URIs that the node has in events, its own first.
 fn names_of(around: &Around, own: &str) -> Vec<String> {
     let mut names = vec![own.to_owned()];
-    // newest first, so that each move is met before those that it followed
+    // Events are newest first, so that each move is met before those that led to it.
     for (_, event) in &around.events {
         let is_move = event.event_type == EventType::MoveContext;
         let leads = event.payload.new_uri.as_ref().is_some_and(|new| names.contains(new));
@@ -537,7 +598,7 @@ fn names_of(around: &Around, own: &str) -> Vec<String> {
     names
 }
 
-/// Whether an event waits, or has failed, that tells of these texts.
+/// Returns true if an event with these texts waits, or has failed and waits for an operator.
 fn is_waiting(around: &Around, own: &str, texts: &[String; 3]) -> bool {
     let names = names_of(around, own);
     around.events.iter().any(|(_, event)| {
@@ -548,6 +609,7 @@ fn is_waiting(around: &Around, own: &str, texts: &[String; 3]) -> bool {
                 records.iter().any(|record| {
                     let is_text = record.text.as_deref().map(|text| text.trim_end_matches('\n'))
                         == Some(text.trim_end_matches('\n'));
+                    // An event refers to a long text by its hash.
                     let is_meant = || {
                         let reference = record.text_ref.as_ref();
                         reference.is_some_and(|reference| reference.sha256 == sha256(text.as_bytes()))

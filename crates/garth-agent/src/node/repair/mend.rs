@@ -1,14 +1,16 @@
-//! Does what was judged: the operations, in the order in which nodes are written, with what they rest on.
+//! Carries out a verdict: operations in the order in which nodes are written, on condition that what was read
+//! has not changed.
 
 use super::super::event::{Event, EventType, Payload};
-use super::super::files::{ABSTRACT, CONTENT, META, OUTBOX, OVERVIEW, RELATIONS, SKILL};
-use super::super::made::{link_of, outlive, upsert, upsert_relation, write_event, write_event_of_account};
+use super::super::file_names::{ABSTRACT, CONTENT, META, OUTBOX, OVERVIEW, RELATIONS, SKILL};
 use super::super::remove::Incoming;
 use super::super::uri::Uri;
+use super::super::write_ops::{
+    link_of, outlive, upsert, upsert_relation, write_event, write_event_of_account,
+};
 use super::super::{Nodes, edge};
-use super::Asked;
-use super::found::{Around, Found};
-use super::judge::{self, Mend, Verdict};
+use super::inspect::{Around, Found};
+use super::judge::{self, Asked, Mend, Verdict};
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{At, Op, Precondition};
 use garth_engine::path::TreePath;

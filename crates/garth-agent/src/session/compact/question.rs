@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::excerpt::covers;
+use super::extractive_summary::covers;
 use crate::models::{Ask, object_in};
 use crate::session::derived::derive::Derive;
 use garth_engine::error::{Error, Result};

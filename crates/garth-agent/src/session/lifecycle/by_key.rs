@@ -3,11 +3,11 @@
 use super::create::Create;
 use crate::boxed;
 use crate::ids::uuid;
+use crate::registry::projections;
+use crate::registry::projections::sessions::open_key;
 use crate::session::handle::Sessions;
 use crate::session::store::list::Listed;
 use crate::session::store::session_key::SessionKey;
-use crate::system::projections;
-use crate::system::projections::sessions::open_key;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::FindQuery;
 

@@ -15,12 +15,12 @@ use super::message::Message;
 use super::native::Natives;
 use crate::boxed;
 use crate::ids::uuid;
+use crate::registry::projections::sessions::id_key;
 use crate::retry::retry;
 use crate::session::handle::Sessions;
 use crate::session::store::files::{LATEST, Log, META, UPDATED_AT};
 use crate::session::store::meta::{State, Usage};
 use crate::small_file::as_read;
-use crate::system::projections::sessions::id_key;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{At, Batch, MAX_INLINE_BODY, Op, Precondition, Seq};
 

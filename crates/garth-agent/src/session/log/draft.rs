@@ -8,8 +8,8 @@ use std::sync::LazyLock;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use crate::registry::session_lines::{EVENT, MESSAGE};
 use crate::session::store::files::Log;
-use crate::system::session_lines::{EVENT, MESSAGE};
 use garth_engine::error::{Error, Result};
 use garth_engine::model::op::MAX_CUTS;
 use garth_engine::rule::json;

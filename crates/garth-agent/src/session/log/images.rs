@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use super::draft::Draft;
 use super::message::{Block, ImageSource, Message};
 use crate::boxed;
-use crate::media::{Media, MediaKey, Taken, take};
+use crate::media::{InlineImage, Media, MediaKey, extract_images};
 use crate::session::handle::Sessions;
 use garth_engine::error::{Error, Result};
 use garth_engine::model::{Body, Op};
@@ -24,7 +24,7 @@ pub(crate) struct ExtractedImages(BTreeMap<String, MessageImages>);
 struct MessageImages {
     /// Content that names the files instead.
     content: Box<RawValue>,
-    files: Vec<Taken>,
+    files: Vec<InlineImage>,
 }
 
 impl ExtractedImages {
@@ -64,7 +64,7 @@ impl<'a> Sessions<'a> {
             let Some(content) = draft.value("content") else { continue };
             let of_message =
                 |error: Error| Error::new(error.kind(), format!("message {number}: {}", error.message()));
-            if let Some((content, files)) = take(&key, id, content).map_err(of_message)? {
+            if let Some((content, files)) = extract_images(&key, id, content).map_err(of_message)? {
                 *draft = draft.clone().with("content", &content);
                 pictures.0.insert(id.clone(), MessageImages { content, files });
             }

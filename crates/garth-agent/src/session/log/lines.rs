@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Range, RangeInclusive};
 
 use crate::boxed;
+use crate::registry::projections;
+use crate::registry::projections::sessions::{WITHDRAWN, line_key, withdrawn, withdrawn_key};
 use crate::session::handle::{Sessions, missing};
 use crate::session::store::files::Log;
-use crate::system::projections;
-use crate::system::projections::sessions::{WITHDRAWN, line_key, withdrawn, withdrawn_key};
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{At, ByteRange, FindItem, FindLine, FindQuery, MAX_PAGE, MAX_READ};
 use garth_engine::path::TreePath;
@@ -365,7 +365,7 @@ impl Sessions<'_> {
                 }
             }
             // the first line that has another key
-            line = line_key(line).1 + crate::system::projections::sessions::STRIDE;
+            line = line_key(line).1 + crate::registry::projections::sessions::STRIDE;
         }
         Ok(gone)
     }

@@ -6,9 +6,9 @@ use std::str::FromStr;
 
 use super::lines::{Line, Select};
 use crate::boxed;
+use crate::registry::projections::sessions::{STRIDE, USER, id_key, result_key};
 use crate::session::handle::{Sessions, missing};
 use crate::session::store::files::Log;
-use crate::system::projections::sessions::{STRIDE, USER, id_key, result_key};
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::FileSystemExt as _;
 use garth_engine::model::{Kind, VersionId};

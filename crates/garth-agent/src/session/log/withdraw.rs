@@ -7,10 +7,10 @@ use super::message::Message;
 use super::source::{Resolved, Source, What};
 use crate::boxed;
 use crate::ids::uuid;
+use crate::registry::projections::sessions::{ASSISTANT, MAX_WITHDRAWN};
 use crate::retry::retry;
 use crate::session::handle::Sessions;
 use crate::session::store::files::{LATEST, Log, UPDATED_AT};
-use crate::system::projections::sessions::{ASSISTANT, MAX_WITHDRAWN};
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{At, Op, Precondition, Seq};
 

@@ -6,6 +6,7 @@ use super::options::{MAX_TOKENS, PackFiles, PackOptions, too_small};
 use super::packed::Packed;
 use super::window::{RenderedWindow, WindowSpec};
 use crate::count::ENCODING;
+use crate::registry::projections::sessions::{ASSISTANT, USER};
 use crate::session::handle::Sessions;
 use crate::session::log::lines::{End, Line};
 use crate::session::log::message::Message;
@@ -13,7 +14,6 @@ use crate::session::render::Cut;
 use crate::session::store::files::{Log, MESSAGES};
 use crate::session::store::swap_index::Swapped;
 use crate::small_file::sha256;
-use crate::system::projections::sessions::{ASSISTANT, USER};
 use garth_engine::error::Result;
 
 /// Limit on the results that are cut in one pack.

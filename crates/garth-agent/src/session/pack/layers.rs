@@ -122,7 +122,7 @@ impl Candidate {
 
 /// Returns the text of a file as a pack shows it.
 pub(super) fn shown(kind: &str, source: &str, text: &str) -> String {
-    let source = crate::recall::fence::word(source);
+    let source = crate::one_word::word(source);
     part(&format!("{kind} {source}"), &masked(text))
 }
 

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::session::{Meta, Sessions};
 use crate::small_file::{File, read_with_seq};
-use crate::workspace::clock::{Day, Zone};
 use crate::workspace::daily;
 use crate::workspace::daily::Memory;
 use crate::workspace::handle::Workspace;
 use crate::workspace::settings::{SETTINGS, Settings};
 use crate::workspace::skills::lookup::in_directory;
 use crate::workspace::text_file::{MAX_FILE, text_of};
+use crate::workspace::time_zone::{Day, Zone};
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::FileSystem;
 use garth_engine::model::{Seq, Timestamp};

@@ -104,8 +104,8 @@ fn back_from(text: &[u8], end: usize, done: usize) -> usize {
     start
 }
 
-/// Returns true if a text may begin with lines of a block: one of them is its end, or the first is one of base64,
-/// which comes in fours, or a header.
+/// Returns true if a text may begin with lines of a block: one of them is its end, or the first is one of
+/// base64, which comes in fours, or a header.
 pub(super) fn may_go_on(text: &[u8]) -> bool {
     let mut lines = text.split(|byte| *byte == b'\n').map(bare).filter(|line| !line.is_empty()).take(3);
     let first = lines.next().unwrap_or_default();

@@ -76,7 +76,8 @@ impl Overlay {
     }
 
     async fn new(lower: Arc<dyn FileSystem>, upper: Arc<dyn FileSystem>, places: Places) -> Result<Self> {
-        let one_store = lower.view_base().lowering().home().id.is_one_with(upper.view_base().lowering().home().id);
+        let one_store =
+            lower.view_base().lowering().home().id.is_one_with(upper.view_base().lowering().home().id);
         let mark = (!one_store).then(|| TreePath::parse("/upper")).transpose()?;
         let numbers = Arc::new(Numbers::new(mark.clone(), mark.map(|mark| (UPPER, mark))));
         let mut place = Sha256::new();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use garth::agent::node::event::{Payload, Record, TextRef};
-use garth::agent::node::made::{upsert, upsert_relation};
+use garth::agent::node::write_ops::{upsert, upsert_relation};
 use garth::agent::node::{Event, EventType, Meta, Uri};
 use garth::agent::outbox::{Options, Sink, SinkError, Worker};
 use garth_engine::model::{Op, Seq};

@@ -1,0 +1,161 @@
+//! Cache of media files. An image of a conversation goes to the model with every call, and is read once.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use bytes::{Bytes, BytesMut};
+use futures::TryStreamExt as _;
+use lru::LruCache;
+
+use super::Media;
+use super::key::MediaKey;
+use super::limit::{MAX_MEDIA, too_large};
+use crate::boxed;
+use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::model::{ByteRange, Timestamp, VersionId};
+
+/// Bytes of media that a hydrator keeps, 50 MB.
+pub const BUDGET: usize = 52_428_800;
+
+/// Key of cached bytes. A replaced file has another version; `changed` tells a file apart from one of a
+/// deleted account of the same name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct CacheKey {
+    account: String,
+    id: String,
+    version: VersionId,
+    changed: Timestamp,
+}
+
+/// Reads media files, and keeps those that were used last, up to [`BUDGET`] bytes. Threads share it.
+#[derive(Debug)]
+pub struct Hydrator {
+    cache: Mutex<Cache>,
+    budget: usize,
+    hits: AtomicU64,
+    misses: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Cache {
+    files: LruCache<CacheKey, Bytes>,
+    bytes: usize,
+}
+
+impl Default for Hydrator {
+    fn default() -> Self {
+        Self::with_budget(BUDGET)
+    }
+}
+
+impl Hydrator {
+    /// One that keeps at most so many bytes.
+    pub fn with_budget(budget: usize) -> Self {
+        let cache = Mutex::new(Cache { files: LruCache::unbounded(), bytes: 0 });
+        Self { cache, budget, hits: AtomicU64::new(0), misses: AtomicU64::new(0) }
+    }
+
+    /// The bytes of a media file of an account; none if it is not there. The name of the account keeps the
+    /// files of others apart.
+    ///
+    /// # Errors
+    /// `TooLarge` for a file of more than [`MAX_MEDIA`] bytes, which was put there by other means; from the
+    /// filesystem.
+    #[boxed]
+    pub async fn bytes(&self, account: &str, media: &Media<'_>, key: &MediaKey) -> Result<Option<Bytes>> {
+        let (stored, file) = match media.open(key).await {
+            Err(error) if error.is(ErrorKind::NotFound) => return Ok(None),
+            found => found?,
+        };
+        let entry = stored.entry;
+        let (account, id) = (account.to_owned(), key.id().to_owned());
+        let cache_key = CacheKey { account, id, version: entry.etag, changed: entry.mtime };
+        if let Some(bytes) = self.cache().files.get(&cache_key).cloned() {
+            self.hits.fetch_add(1, Ordering::Relaxed);
+            return Ok(Some(bytes));
+        }
+        self.misses.fetch_add(1, Ordering::Relaxed);
+        if entry.size > MAX_MEDIA {
+            return Err(too_large());
+        }
+        let whole = file.stream(ByteRange::ALL).try_fold(BytesMut::new(), |mut whole, piece| async move {
+            whole.extend_from_slice(&piece);
+            Ok::<_, Error>(whole)
+        });
+        let bytes = whole.await?.freeze();
+        // of a tree without versions other bytes may have come meanwhile
+        if bytes.len() as u64 == entry.size {
+            self.cache().keep(cache_key, bytes.clone(), self.budget);
+        }
+        Ok(Some(bytes))
+    }
+
+    /// How often a file was there, and how often it was read.
+    pub fn counts(&self) -> (u64, u64) {
+        (self.hits.load(Ordering::Relaxed), self.misses.load(Ordering::Relaxed))
+    }
+
+    /// How many bytes it has.
+    pub fn held(&self) -> usize {
+        self.cache().bytes
+    }
+
+    fn cache(&self) -> MutexGuard<'_, Cache> {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Cache {
+    fn keep(&mut self, cache_key: CacheKey, bytes: Bytes, budget: usize) {
+        if bytes.len() > budget {
+            return;
+        }
+        self.bytes += bytes.len();
+        if let Some(before) = self.files.put(cache_key, bytes) {
+            self.bytes -= before.len();
+        }
+        while self.bytes > budget
+            && let Some((_, out)) = self.files.pop_lru()
+        {
+            self.bytes -= out.len();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use garth_engine::model::{Ino, Seq};
+
+    fn cache_key(account: &str, seq: u64) -> CacheKey {
+        let version = VersionId { seq: Seq(seq), ino: Ino(7) };
+        CacheKey { account: account.to_owned(), id: "id".to_owned(), version, changed: Timestamp(0) }
+    }
+
+    #[test]
+    fn what_was_used_longest_ago_goes_once_there_are_more_bytes_than_it_may_keep() {
+        let mut cache = Cache { files: LruCache::unbounded(), bytes: 0 };
+        let file = |length: usize| Bytes::from(vec![0; length]);
+        cache.keep(cache_key("a", 1), file(4), 10);
+        cache.keep(cache_key("a", 2), file(4), 10);
+        assert!(cache.files.get(&cache_key("a", 1)).is_some());
+        cache.keep(cache_key("a", 3), file(5), 10);
+        assert_eq!((cache.bytes, cache.files.len()), (9, 2));
+        assert!(cache.files.get(&cache_key("a", 2)).is_none(), "the other was used since");
+        // the same again counts once, and what is too large is not kept
+        cache.keep(cache_key("a", 3), file(5), 10);
+        cache.keep(cache_key("a", 4), file(11), 10);
+        assert_eq!((cache.bytes, cache.files.len()), (9, 2));
+        cache.keep(cache_key("a", 5), file(10), 10);
+        assert_eq!((cache.bytes, cache.files.len()), (10, 1));
+    }
+
+    #[test]
+    fn accounts_and_versions_do_not_share_what_is_kept() {
+        let mut cache = Cache { files: LruCache::unbounded(), bytes: 0 };
+        cache.keep(cache_key("a", 1), Bytes::from_static(b"a"), 10);
+        assert!(cache.files.get(&cache_key("b", 1)).is_none());
+        assert!(cache.files.get(&cache_key("a", 2)).is_none());
+        assert!(cache.files.get(&cache_key("a", 1)).is_some());
+    }
+}

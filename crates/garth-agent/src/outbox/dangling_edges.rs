@@ -1,0 +1,106 @@
+//! Edges that still lead to a node which moved or was removed. The commit that moved it rewrote as many as
+//! fit; the worker rewrites the rest before the event counts as done.
+
+use super::claim::{batch, is_lost};
+use super::queued::{Queued, node_state};
+use crate::node::write_ops::{upsert_relation, write_event};
+use crate::node::{EventType, RELATIONS, Uri, edge};
+use crate::registry::projections;
+use crate::small_file::is_no_file;
+use garth_engine::env::Env;
+use garth_engine::error::{ErrorKind, Result};
+use garth_engine::fs::FileSystem;
+use garth_engine::model::{At, Batch, ByteRange, FindQuery, Op, Precondition, Seq};
+use garth_engine::path::TreePath;
+
+/// Most nodes whose edges are rewritten between two looks for other events.
+pub(super) const STEP: usize = 1000;
+
+/// Most nodes whose edges are rewritten in one commit.
+const AT_ONCE: usize = 50;
+
+/// Rewrites edges to the URI that an event took away, those of up to [`STEP`] nodes. Whether these were all.
+pub(super) async fn end(fs: &dyn FileSystem, env: &Env, account: &str, event: &Queued) -> Result<bool> {
+    let old = &event.event.uri;
+    let new = event.uris.get(1).filter(|_| event.event.event_type == EventType::MoveContext);
+    // a node that was made under that URI since has edges of its own
+    let is_taken = match old.parse::<Uri>() {
+        Ok(uri) => node_state(fs, &uri.dir()).await?.is_some(),
+        Err(_) => return Ok(true),
+    };
+    let until = is_taken.then(|| event.seq());
+    let (mut after, mut looked) = (None, 0);
+    loop {
+        let query = FindQuery::new(projections::RELATION_TARGET).equal(old).limit(AT_ONCE);
+        let answer = fs.find(&query.after(after)).await?;
+        looked += answer.items.len();
+        let files: Vec<TreePath> = answer.items.into_iter().map(|item| item.path).collect();
+        let ending = Ending { account, old, new: new.map(String::as_str), until };
+        if !rewrite(fs, env, &ending, &files).await? {
+            for file in &files {
+                rewrite(fs, env, &ending, std::slice::from_ref(file)).await?;
+            }
+        }
+        after = answer.next;
+        if after.is_none() {
+            return Ok(true);
+        }
+        if looked >= STEP {
+            return Ok(false);
+        }
+    }
+}
+
+/// What is rewritten.
+struct Ending<'a> {
+    account: &'a str,
+    old: &'a str,
+    /// What takes its place; edges to what is gone go, too.
+    new: Option<&'a str>,
+    /// Only in files that were written by then.
+    until: Option<Seq>,
+}
+
+/// Rewrites some files in one commit. Whether none changed meanwhile.
+async fn rewrite(fs: &dyn FileSystem, env: &Env, ending: &Ending<'_>, files: &[TreePath]) -> Result<bool> {
+    let mut batch = batch().message("end edges");
+    for file in files {
+        batch = rewritten(fs, env, ending, file, batch).await?;
+    }
+    if batch.ops.is_empty() {
+        return Ok(true);
+    }
+    match fs.commit(batch).await {
+        Ok(_) => Ok(true),
+        Err(error) if is_lost(&error) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Adds to a batch what ends the edges of a file, with an event of its node.
+async fn rewritten(
+    fs: &dyn FileSystem,
+    env: &Env,
+    ending: &Ending<'_>,
+    file: &TreePath,
+    batch: Batch,
+) -> Result<Batch> {
+    let Some(dir) = file.parent().filter(|_| file.name() == Some(RELATIONS)) else { return Ok(batch) };
+    let (entry, bytes) = match fs.fetch(&At::from(file), ByteRange::ALL).await {
+        Ok(found) => found,
+        Err(error) if is_no_file(&error) || error.is(ErrorKind::TooLarge) => return Ok(batch),
+        Err(error) => return Err(error),
+    };
+    let is_later = ending.until.is_some_and(|until| entry.etag.seq > until);
+    let Some(entries) = serde_json::from_slice(&bytes).ok().filter(|_| !is_later) else { return Ok(batch) };
+    let Some(entries) = edge::redirected(entries, ending.old, ending.new) else { return Ok(batch) };
+    let text = edge::to_json(&entries)?;
+    let edges = edge::parse(text.as_bytes());
+    let mut batch =
+        batch.require(file, Precondition::Etag(entry.etag)).op(Op::write(file, text).must_exist());
+    let is_active = node_state(fs, &dir).await?.is_some_and(|node| node.is_active);
+    if let (Ok(edges), Some(uri), true) = (edges, Uri::of_dir(ending.account, &dir), is_active) {
+        batch = batch.op(write_event(&uri, &upsert_relation(env, &uri, &edges)?)?);
+    }
+    Ok(batch)
+}

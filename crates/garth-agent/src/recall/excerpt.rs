@@ -1,0 +1,88 @@
+//! Excerpt of a passage that is too long to show: the part that answers the question best.
+
+use std::ops::Range;
+
+use garth_engine::text::question::Question;
+use garth_engine::text::token::{of_word, words};
+
+/// Returns at most `most` bytes of a text around the place with the most different words of the question.
+/// They begin and end with a line, or else with a word.
+pub(super) fn excerpt(text: &str, question: &Question, most: usize) -> Range<usize> {
+    if text.len() <= most {
+        return 0..text.len();
+    }
+    let best = best_place(text, question, most - most / 4);
+    let lead = text.floor_char_boundary(best.saturating_sub(most / 4));
+    let before = &text[lead..best];
+    let start = match (before.rfind('\n'), before.find(' ')) {
+        (Some(line), _) => lead + line + 1,
+        (None, Some(space)) if lead > 0 => lead + space + 1,
+        (None, _) if lead == 0 => 0,
+        (None, _) => best,
+    };
+    let reached = text.floor_char_boundary((start + most).min(text.len()));
+    if reached == text.len() {
+        return start..reached;
+    }
+    let inside = &text[start..reached];
+    let half = inside.floor_char_boundary(inside.len() / 2);
+    let end = inside[half..].rfind('\n').or_else(|| inside[half..].rfind(' '));
+    start..end.map_or(reached, |end| start + half + end + 1)
+}
+
+/// Returns the start of the `length` bytes that have the most different terms.
+fn best_place(text: &str, question: &Question, length: usize) -> usize {
+    let mut found = Vec::new();
+    for (at, word) in words(text) {
+        for token in of_word(word) {
+            let term = question.terms().iter().position(|term| token.starts_with(&term.token));
+            found.extend(term.map(|term| (at, term)));
+        }
+    }
+    let (mut counts, mut different, mut last) = (vec![0_u32; question.terms().len()], 0, 0);
+    let mut best = (0, 0);
+    for (first, (at, term)) in found.iter().enumerate() {
+        while let Some((next, term)) = found.get(last).filter(|(next, _)| next - at < length) {
+            debug_assert!(next >= at);
+            counts[*term] += 1;
+            different += usize::from(counts[*term] == 1);
+            last += 1;
+        }
+        if different > best.0 {
+            best = (different, *at);
+        }
+        if last > first {
+            counts[*term] -= 1;
+            different -= usize::from(counts[*term] == 0);
+        }
+    }
+    best.1
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn of(text: &str, asked: &str, most: usize) -> String {
+        text[excerpt(text, &Question::parse(asked).unwrap(), most)].to_owned()
+    }
+
+    #[test]
+    fn an_excerpt_is_of_whole_lines_around_the_words() {
+        let text = "one line\n".repeat(40) + "Alice takes\nher coffee black\n" + &"more lines\n".repeat(40);
+        let short = of(&text, "how does alice take her coffee", 60);
+        assert!(short.contains("Alice takes\nher coffee black\n") && short.len() <= 60, "{short}");
+        assert!(short.starts_with("one line\n") || short.starts_with("Alice"), "{short}");
+        assert_eq!(of("short", "long", 60), "short");
+    }
+
+    proptest! {
+        #[test]
+        fn an_excerpt_is_never_longer_and_of_whole_characters(text in "(\\PC|[ab \n]){0,80}", most in 1_usize..60) {
+            let range = excerpt(&text, &Question::parse("a b").unwrap(), most);
+            prop_assert!(text.get(range.clone()).is_some() && range.len() <= most, "{range:?}");
+        }
+    }
+}

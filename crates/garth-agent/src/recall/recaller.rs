@@ -1,0 +1,60 @@
+//! Account to recall from: a tree, and where in it the directories of nodes are.
+
+use crate::node::Uri;
+use garth_engine::env::Env;
+use garth_engine::fs::FileSystem;
+use garth_engine::path::TreePath;
+
+/// Recalls from one account.
+///
+/// ```
+/// use garth::agent::node::{Nodes, Put};
+/// use garth::agent::recall::{Key, Recall, Recaller};
+/// use garth::{DataDir, Env};
+///
+/// # futures::executor::block_on(async {
+/// # let folder = tempfile::tempdir()?;
+/// let data = garth::open(folder.path().join("data"))?;
+/// data.create_account("default").await?;
+/// let account = data.account("default").await?;
+/// let coffee = "ctx://default/users/alice/memories/preferences/coffee".parse()?;
+/// let nodes = Nodes::new(&*account, "default", Env::system());
+/// nodes.put(&coffee, &Put::new("Alice likes her coffee black. She has two a day.\n")).await?;
+///
+/// let recaller = Recaller::new(&*account, "default", Env::system());
+/// let key = Key::random(&Env::system())?;
+/// let asked = Recall::new("how does Alice take her coffee").budget(500);
+/// let answer = recaller.recall(&asked, &key).await?;
+/// assert_eq!(answer.items[0].source, coffee.to_string());
+/// assert!(answer.tokens <= 500);
+/// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+/// ```
+#[derive(Clone, Debug)]
+pub struct Recaller<'a> {
+    pub(super) fs: &'a dyn FileSystem,
+    account: String,
+    pub(super) env: Env,
+    /// Directories of the account with their paths in `fs`, if these differ.
+    places: Option<Vec<(TreePath, TreePath)>>,
+}
+
+impl<'a> Recaller<'a> {
+    /// Recalls from the tree of `account`.
+    pub fn new(fs: &'a dyn FileSystem, account: &str, env: Env) -> Self {
+        Self { fs, account: account.to_owned(), env, places: None }
+    }
+
+    /// Recalls from a view that has these directories of the account's tree: the path of each in the view,
+    /// and in the account.
+    #[must_use]
+    pub fn places(self, places: Vec<(TreePath, TreePath)>) -> Self {
+        Self { places: Some(places), ..self }
+    }
+
+    /// Returns the node that has a directory.
+    pub(super) fn node_at(&self, dir: &TreePath) -> Option<Uri> {
+        let Some(places) = &self.places else { return Uri::of_dir(&self.account, dir) };
+        let dir = places.iter().find_map(|(shown, own)| dir.rebase(shown, own))?.ok()?;
+        Uri::of_dir(&self.account, &dir)
+    }
+}

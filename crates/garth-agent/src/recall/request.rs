@@ -1,0 +1,96 @@
+//! Request for a recall: the question, its filters and its limits.
+
+use std::collections::BTreeMap;
+
+use garth_engine::error::{Error, Result};
+use garth_engine::model::{Moment, PathClass, SearchQuery, Timestamp};
+use garth_engine::path::TreePath;
+
+/// Tokens of an answer, if nothing else is asked for.
+pub const BUDGET: usize = 2_000;
+/// Most tokens that may be asked for.
+pub const MAX_BUDGET: usize = 32_000;
+/// Fewest: a piece of a sentence takes about as many, with its fence.
+pub const MIN_BUDGET: usize = 100;
+/// Most sources of an answer.
+pub const MAX_SOURCES: usize = 50;
+/// Longest question, in bytes.
+pub const MAX_QUESTION: usize = 8 << 10;
+
+/// Hits of the one search.
+const HITS: usize = 200;
+
+/// Question to an account.
+#[derive(Clone, Debug)]
+pub struct Recall {
+    /// In plain words.
+    pub question: String,
+    /// Only these paths and what is below them; empty: everywhere.
+    pub within: Vec<TreePath>,
+    /// Only nodes and files with one of these tags; empty: any.
+    pub tags_any: Vec<String>,
+    /// Only what has each of these values in its custom metadata.
+    pub metadata: BTreeMap<String, String>,
+    /// Only paths of one of these classes; empty: any.
+    pub classes: Vec<PathClass>,
+    /// Only what was last changed at this time or later.
+    pub since: Option<Timestamp>,
+    /// Only what was last changed before this time.
+    pub until: Option<Timestamp>,
+    /// Most tokens of the whole answer, fences included; [`MIN_BUDGET`] to [`MAX_BUDGET`].
+    pub budget: usize,
+    /// Most sources, 1 to [`MAX_SOURCES`].
+    pub limit: usize,
+    /// What was true then, and not what is true now. Nodes alone.
+    pub valid_at: Option<Timestamp>,
+    /// What was known then: nodes that are found now, as they were. Nodes alone.
+    pub as_of: Option<Moment>,
+}
+
+impl Recall {
+    /// Asks for what is known about a question, in [`BUDGET`] tokens.
+    pub fn new(question: impl Into<String>) -> Self {
+        Self {
+            question: question.into(),
+            within: Vec::new(),
+            tags_any: Vec::new(),
+            metadata: BTreeMap::new(),
+            classes: Vec::new(),
+            since: None,
+            until: None,
+            budget: BUDGET,
+            limit: 20,
+            valid_at: None,
+            as_of: None,
+        }
+    }
+
+    /// Sets the most tokens of the answer.
+    #[must_use]
+    pub fn budget(self, budget: usize) -> Self {
+        Self { budget, ..self }
+    }
+
+    /// Returns the search for the question.
+    pub(super) fn query(&self) -> SearchQuery {
+        let query = SearchQuery::new(self.question.as_str()).within_any(self.within.iter().cloned());
+        let query = query.tags_any(self.tags_any.iter().cloned()).since(self.since).until(self.until);
+        let mut query = query.layers(true).limit(HITS);
+        query.metadata = self.metadata.clone();
+        query.classes = self.classes.clone();
+        query
+    }
+
+    pub(super) fn check(&self) -> Result<()> {
+        let wrong = if !(MIN_BUDGET..=MAX_BUDGET).contains(&self.budget) {
+            format!("the budget of a recall is {MIN_BUDGET} to {MAX_BUDGET} tokens")
+        } else if !(1..=MAX_SOURCES).contains(&self.limit) {
+            format!("a recall has 1 to {MAX_SOURCES} sources")
+        } else if self.question.len() > MAX_QUESTION {
+            format!("a question has at most {MAX_QUESTION} bytes")
+        } else {
+            return Ok(());
+        };
+        Err(Error::invalid(wrong))
+    }
+}

@@ -1,0 +1,287 @@
+//! Projections of sessions: their ids and session keys; of their messages and events the ids, lines, calls
+//! that results answer, and withdrawals. `docs/specs/projections.md` lists the keys.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+
+use serde::de::{DeserializeSeed, Deserializer as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
+
+use crate::registry::session_lines::{EVENTS, MESSAGES, NATIVE};
+use garth_engine::model::Projection;
+use garth_engine::rule::projection::{ContentProjection, Keys};
+
+/// Id and session key of a session, from its `meta.json`.
+pub const SESSION: Projection = Projection::new(7);
+/// Keys of the lines of messages and events of a session: ids, every 64th line, the calls that results
+/// answer, messages of the user, and which messages were withdrawn.
+pub const SESSION_LINE: Projection = Projection::new(8);
+
+/// Every so many lines one is found by its number, from the first on: who looks for one between them reads
+/// fewer than so many.
+pub const STRIDE: u64 = 64;
+
+/// Most lines that one event withdraws: each [`STRIDE`] of them is a key.
+pub const MAX_WITHDRAWN: u64 = 64 << 10;
+
+/// Lines of user messages have this key.
+pub const USER: &str = "role\0user";
+/// Lines of assistant messages have this key.
+pub const ASSISTANT: &str = "role\0assistant";
+/// Events that withdraw messages have this key.
+pub const WITHDRAWN: &str = "withdrawn";
+
+/// The key of the line that has an id.
+pub fn id_key(id: &str) -> String {
+    format!("id\0{id}")
+}
+
+/// The key of the line that has the result of a tool call.
+pub fn result_key(call: &str) -> String {
+    format!("result\0{call}")
+}
+
+/// The key by which the line is found from which on a line is read, and that line's number.
+pub fn line_key(number: u64) -> (String, u64) {
+    let block = block_of(number);
+    (format!("line\0{block:015}"), block * STRIDE + 1)
+}
+
+/// The key of the events that withdraw lines of the same [`STRIDE`] lines as this one.
+pub fn withdrawn_key(line: u64) -> String {
+    format!("{WITHDRAWN}\0{:015}", block_of(line))
+}
+
+fn block_of(line: u64) -> u64 {
+    line.saturating_sub(1) / STRIDE
+}
+
+/// The lines of messages that an event withdraws; `None` if it withdraws none.
+pub fn withdrawn(event: &[u8]) -> Option<RangeInclusive<u64>> {
+    let seen = Seen::of(event);
+    if seen.kind.as_deref() != Some("message.withdrawn") {
+        return None;
+    }
+    let (first, last) = seen.source.as_deref()?.strip_prefix("messages:")?.split_once('-')?;
+    let (first, last): (u64, u64) = (first.parse().ok()?, last.parse().ok()?);
+    (1..=last).contains(&first).then(|| first..=last.min(first.saturating_add(MAX_WITHDRAWN - 1)))
+}
+
+/// The projections of the files of sessions.
+pub(super) fn all() -> Vec<ContentProjection> {
+    let is_lines = |name: &str| name.ends_with(".jsonl");
+    let is_meta = |name: &str| name == "meta.json";
+    vec![
+        ContentProjection::new(
+            SESSION,
+            &["/users/*/agents/*/session/*/meta.json"],
+            is_meta,
+            Keys::OfFile(session),
+        ),
+        ContentProjection::new(SESSION_LINE, &[MESSAGES, EVENTS, NATIVE], is_lines, Keys::OfLines(line)),
+    ]
+}
+
+/// `id`, NUL and the session's id; `open` or, once it is at its end, `finished`, NUL and its key.
+fn session(meta: &[u8]) -> Vec<String> {
+    let meta: Map<String, Value> = serde_json::from_slice(meta).unwrap_or_default();
+    let text = |field: &str| meta.get(field).and_then(Value::as_str);
+    let state = if text("finished_at").is_some() { "finished" } else { "open" };
+    let id = text("id").map(id_key);
+    id.into_iter().chain(text("session_key").map(|key| format!("{state}\0{key}"))).collect()
+}
+
+/// The key of the sessions with a session key that are not at their end.
+pub fn open_key(session_key: &str) -> String {
+    format!("open\0{session_key}")
+}
+
+fn line(number: u64, text: &[u8]) -> Vec<String> {
+    let mut keys = Vec::new();
+    let (key, first) = line_key(number);
+    if first == number {
+        keys.push(key);
+    }
+    let seen = Seen::of(text);
+    keys.extend(seen.id.as_deref().map(id_key));
+    keys.extend(seen.call.as_deref().map(result_key));
+    match seen.role.as_deref() {
+        Some("user") => keys.push(USER.to_owned()),
+        Some("assistant") => keys.push(ASSISTANT.to_owned()),
+        _ => {}
+    }
+    if let Some(lines) = withdrawn(text) {
+        keys.push(WITHDRAWN.to_owned());
+        let blocks = block_of(*lines.start())..=block_of(*lines.end());
+        keys.extend(blocks.map(|block| withdrawn_key(block * STRIDE + 1)));
+    }
+    keys
+}
+
+/// What is seen of a line, of which the end may be missing.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Seen {
+    id: Option<String>,
+    role: Option<String>,
+    kind: Option<String>,
+    source: Option<String>,
+    /// The call that the first block of the content is a result of.
+    call: Option<String>,
+}
+
+impl Seen {
+    fn of(text: &[u8]) -> Self {
+        let mut seen = Self::default();
+        // of what ends too early it keeps what came before
+        let _cut = serde_json::Deserializer::from_slice(text).deserialize_map(OfLine(&mut seen));
+        seen
+    }
+}
+
+struct OfLine<'a>(&'a mut Seen);
+
+impl<'de> Visitor<'de> for OfLine<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<(), A::Error> {
+        while let Some(field) = fields.next_key::<String>()? {
+            let to = match field.as_str() {
+                "id" => &mut self.0.id,
+                "role" => &mut self.0.role,
+                "type" => &mut self.0.kind,
+                "source" => &mut self.0.source,
+                "content" => {
+                    fields.next_value_seed(CallContentProjection(&mut self.0.call))?;
+                    continue;
+                }
+                _ => {
+                    fields.next_value::<IgnoredAny>()?;
+                    continue;
+                }
+            };
+            if let Value::String(text) = fields.next_value()? {
+                to.get_or_insert(text);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Looks for the call that a result answers.
+struct CallContentProjection<'a>(&'a mut Option<String>);
+
+impl<'de> DeserializeSeed<'de> for CallContentProjection<'_> {
+    type Value = ();
+
+    fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for CallContentProjection<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("content")
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut blocks: A) -> Result<(), A::Error> {
+        while blocks.next_element_seed(CallContentProjection(self.0))?.is_some() {}
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<(), A::Error> {
+        while let Some(field) = fields.next_key::<String>()? {
+            if field == "call_id" {
+                if let Value::String(text) = fields.next_value()? {
+                    self.0.get_or_insert(text);
+                }
+            } else {
+                fields.next_value::<IgnoredAny>()?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_found_by_its_id_also_if_its_end_is_not_seen() {
+        let text = br#"{"id":"msg-a","role":"user","content":[{"type":"text","text":"hi"}]}"#;
+        assert_eq!(line(2, text), [id_key("msg-a"), USER.to_owned()]);
+        assert_eq!(line(2, &text[..40]), [id_key("msg-a"), USER.to_owned()]);
+        let result =
+            br#"{"id":"msg-b","role":"tool","content":[{"type":"tool_result","call_id":"c","content":"x"}]}"#;
+        assert_eq!(line(2, result), [id_key("msg-b"), result_key("c")]);
+        assert_eq!(line(2, &result[..result.len() - 5]), [id_key("msg-b"), result_key("c")]);
+        let bad: [&[u8]; 6] = [b"", b"[1]", br#"{"id":1}"#, b"\xff", b"{\"id\"", br#"{"id":"#];
+        for bad in bad {
+            assert!(line(2, bad).is_empty());
+        }
+    }
+
+    #[test]
+    fn every_so_many_lines_one_is_found_by_its_number() {
+        for (number, first) in [(1, 1), (64, 1), (65, 65), (128, 65), (129, 129)] {
+            assert_eq!(line_key(number).1, first);
+            let own = line(number, b"").first().cloned();
+            assert_eq!(own, (number == first).then(|| line_key(number).0));
+        }
+    }
+
+    #[test]
+    fn what_an_event_withdraws_is_found_by_each_stretch_of_lines() {
+        let event = |source: &str| {
+            format!(r#"{{"id":"ev-1","type":"message.withdrawn","source":"{source}"}}"#).into_bytes()
+        };
+        assert_eq!(withdrawn(&event("messages:60-130")), Some(60..=130));
+        let keys = line(2, &event("messages:60-130"));
+        let due = [1, 65, 129].map(withdrawn_key);
+        assert_eq!(keys, [&[id_key("ev-1"), WITHDRAWN.to_owned()][..], &due].concat());
+        assert_eq!(withdrawn(&event("messages:5-999999999")), Some(5..=5 + MAX_WITHDRAWN - 1));
+        for none in ["messages:0-1", "messages:2-1", "messages:1", "events:1-2", "messages:1-x"] {
+            assert_eq!(withdrawn(&event(none)), None, "{none}");
+        }
+        assert_eq!(withdrawn(br#"{"type":"x","source":"messages:1-2"}"#), None);
+    }
+
+    #[test]
+    fn a_session_is_found_by_its_id_and_by_its_key_open_or_finished() {
+        let meta = br#"{"id":"u","session_key":"agent:a:main"}"#;
+        assert_eq!(session(meta), [id_key("u"), open_key("agent:a:main")]);
+        let closed = br#"{"id":"u","session_key":"k","finished_at":"2026-01-27T09:30:00Z"}"#;
+        assert_eq!(session(closed), [id_key("u"), "finished\0k".to_owned()]);
+        assert!(session(b"{}").is_empty() && session(b"[").is_empty());
+    }
+}

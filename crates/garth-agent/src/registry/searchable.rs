@@ -1,0 +1,127 @@
+//! Search exclusions: text files that search does not find. These are the files beside the text of context
+//! nodes and sessions, and archives. The set is closed and in every tree. A file of these classes that has
+//! another name, too, is found by that.
+
+use std::sync::LazyLock;
+
+use garth_engine::TreePath;
+use garth_engine::rule::{Class, Searchable};
+
+use super::projections::nodes::{NODE_STATUS, NODES};
+
+/// What lies in a node besides its text.
+const OF_NODES: [&str; 3] = [".meta.json", ".relations.json", ".outbox/**"];
+/// The layers of a node's text.
+const LAYERS: [&str; 2] = [".abstract.md", ".overview.md"];
+/// A node's text. (`SKILL.md` is a skill without a node, too.)
+const TEXT: &str = "content.md";
+/// What tells that a node is there.
+const META: &str = ".meta.json";
+/// What of a session is made of its messages and events.
+const OF_SESSIONS: [&str; 7] = [
+    "latest.md",
+    "native/**",
+    "context/pack.md",
+    "context/pack.json",
+    "context/pack/**",
+    "context/swap/**",
+    "context/dedup/**",
+];
+/// Other places.
+const ELSEWHERE: [&str; 2] = ["/.outbox/**", "/agents/*/sessions/**"];
+
+/// The status of a node that is there.
+const ACTIVE: &str = "ACTIVE";
+
+struct Classes {
+    nodes: Vec<Class>,
+    never: Vec<Class>,
+}
+
+impl Classes {
+    fn new() -> Self {
+        let class = |text: String| Class::built_in(&text);
+        let of_nodes = NODES.iter().flat_map(|dir| OF_NODES.map(|file| class(format!("{dir}/{file}"))));
+        let of_sessions = OF_SESSIONS.map(|file| class(format!("/users/*/agents/*/session/*/{file}")));
+        let never = of_nodes.chain(of_sessions).chain(ELSEWHERE.map(Class::built_in)).collect();
+        Self { nodes: NODES.map(Class::built_in).into(), never }
+    }
+}
+
+/// Returns whether search finds the file at a path: the text of a context node while the node is active.
+pub(super) fn searchable(path: &TreePath) -> Searchable {
+    static CLASSES: LazyLock<Classes> = LazyLock::new(Classes::new);
+    let name = path.name().unwrap_or_default();
+    let layer = LAYERS.contains(&name);
+    if (layer || name == TEXT)
+        && let Some(dir) = path.parent()
+        && CLASSES.nodes.iter().any(|class| class.has(&dir))
+    {
+        let file = TreePath::from_row(dir.key(), META);
+        return Searchable::While { file, projection: NODE_STATUS, key: ACTIVE, layer };
+    }
+    match CLASSES.never.iter().any(|class| class.has(path)) {
+        true => Searchable::No,
+        false => Searchable::Yes,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(path: &str) -> Searchable {
+        searchable(&TreePath::parse(path).unwrap())
+    }
+
+    #[test]
+    fn what_is_kept_beside_text_is_not_found() {
+        for hidden in [
+            "/users/a/memories/profile/.meta.json",
+            "/users/a/memories/events/x/.relations.json",
+            "/agents/a/memories/cases/x/.outbox/e.json",
+            "/agents/a/skills/s/.outbox/dlq/e.json",
+            "/.outbox/e.json",
+            "/.outbox/e.d/content.md",
+            "/users/a/agents/b/session/s/latest.md",
+            "/users/a/agents/b/session/s/native/openai.jsonl",
+            "/users/a/agents/b/session/s/context/pack.md",
+            "/users/a/agents/b/session/s/context/swap/chunk/x",
+            "/users/a/agents/b/session/s/context/dedup/index.jsonl",
+            "/agents/a/sessions/s.jsonl.gz",
+        ] {
+            assert_eq!(of(hidden), Searchable::No, "{hidden}");
+        }
+    }
+
+    #[test]
+    fn text_is_found_and_that_of_a_node_while_it_is_active() {
+        for text in [
+            "/notes/.meta.json",
+            "/notes/.abstract.md",
+            "/content.md",
+            "/users/a/memories/content.md",
+            "/users/a/memories/events/x/more/content.md",
+            "/agents/a/skills/s/SKILL.md",
+            "/agents/a/skills/s/guide.md",
+            "/agents/a/skills/s/guide/content.md",
+            "/users/a/agents/b/session/s/messages.jsonl",
+            "/users/a/agents/b/session/s/context/summary.md",
+            "/users/a/agents/b/session/s/context/child/c/artifact/pack.md",
+            "/users/a/agents/b/latest.md",
+            "/agents/a/sessions",
+        ] {
+            assert_eq!(of(text), Searchable::Yes, "{text}");
+        }
+        for (path, layer) in [("content.md", false), (".abstract.md", true), (".overview.md", true)] {
+            for dir in ["/users/a/memories/profile", "/agents/a/memories/cases/x", "/agents/a/skills/s"] {
+                let file = TreePath::parse(&format!("{dir}/.meta.json")).unwrap();
+                assert_eq!(
+                    of(&format!("{dir}/{path}")),
+                    Searchable::While { file, projection: NODE_STATUS, key: ACTIVE, layer },
+                    "{dir}/{path}"
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Uploads that must not replace a file. They get a free name if the requested one is taken.
+
+use crate::retry::ATTEMPTS_AT_NAMES;
+use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::fs::FileSystem;
+use garth_engine::model::{At, Batch, Commit};
+use garth_engine::path::{MAX_NAME, Name, TreePath};
+
+/// Writes a new file at `path`, or beside it if something is there: `notes.md`, `notes (2).md`,
+/// `notes (3).md`. Gives the path that it got. `write` makes the batch for a path; it must
+/// [create](garth_engine::model::Op::create_new) the file.
+///
+/// The number is the first free one in a row, found in a few look-ups however many are taken.
+///
+/// # Errors
+/// `Busy` for the root; as [`FileSystem::commit`], but for `AlreadyExists`.
+pub async fn write_free(
+    fs: &dyn FileSystem,
+    path: &TreePath,
+    write: impl Fn(&TreePath) -> Batch,
+) -> Result<(TreePath, Commit)> {
+    let mut free = path.clone();
+    for _ in 0..ATTEMPTS_AT_NAMES {
+        match fs.commit(write(&free)).await {
+            Err(error) if error.is(ErrorKind::AlreadyExists) => free = numbered(fs, path).await?,
+            commit => return Ok((free, commit?)),
+        }
+    }
+    Err(Error::at(ErrorKind::WouldBlock, path, "others take the free names all the time; try again"))
+}
+
+/// A free name of the same kind.
+async fn numbered(fs: &dyn FileSystem, path: &TreePath) -> Result<TreePath> {
+    let is_taken = async |number: u64| {
+        let at = At::Path(with_number(path, number)?);
+        match fs.stat(&at).await {
+            Ok(_) => Ok(true),
+            Err(error) if error.is(ErrorKind::NotFound) => Ok(false),
+            Err(error) => Err(error),
+        }
+    };
+    // taken up to `below`, free at `free`: of those in between one is free that follows a taken one
+    let (mut below, mut free) = (1, 2);
+    while is_taken(free).await? {
+        (below, free) = (free, free * 2);
+    }
+    while below + 1 < free {
+        let middle = below.midpoint(free);
+        *if is_taken(middle).await? { &mut below } else { &mut free } = middle;
+    }
+    with_number(path, free)
+}
+
+/// `notes.md` as `notes (2).md`; a name that is too long loses the end of its stem.
+fn with_number(path: &TreePath, number: u64) -> Result<TreePath> {
+    let Some((dir, name)) = path.split() else {
+        return Err(Error::at(ErrorKind::Busy, path, "the root is there already"));
+    };
+    let name = name.as_str();
+    // what begins with the only dot has no extension
+    let end = name.rfind('.').filter(|end| *end > 0).unwrap_or(name.len());
+    let (mut stem, mut extension) = name.split_at(end);
+    if extension.len() > MAX_NAME / 2 {
+        (stem, extension) = (name, "");
+    }
+    let number = format!(" ({number})");
+    let room = MAX_NAME.saturating_sub(number.len() + extension.len());
+    let cut = (0..=stem.len().min(room)).rev().find(|end| stem.is_char_boundary(*end)).unwrap_or(0);
+    Ok(dir.join(&Name::parse(&format!("{}{number}{extension}", &stem[..cut]))?)?)
+}

@@ -1,0 +1,170 @@
+//! Time zone of an agent, with its days and hours. The zone decides to which day a memory belongs.
+
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+
+use garth_engine::error::{Error, Result};
+use garth_engine::model::Timestamp;
+
+/// The time zone of an agent, by the database of time zones that garth is built with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Zone(TimeZone);
+
+impl Default for Zone {
+    fn default() -> Self {
+        Self(TimeZone::UTC)
+    }
+}
+
+impl Zone {
+    /// The zone of an IANA name, such as `Europe/Berlin`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a name that the database has not.
+    pub fn named(name: &str) -> Result<Self> {
+        TimeZone::get(name).map(Self).map_err(|_| {
+            Error::invalid(format!(
+                "{name}: is no time zone; write an IANA name such as Europe/Berlin or UTC"
+            ))
+        })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        self.0.iana_name().unwrap_or("UTC")
+    }
+
+    /// The day of a moment there.
+    pub fn day(&self, at: Timestamp) -> Day {
+        Day(self.civil(at).date())
+    }
+
+    /// The hour and minute of a moment there: `09:30`.
+    pub fn hour_and_minute(&self, at: Timestamp) -> String {
+        self.civil(at).strftime("%H:%M").to_string()
+    }
+
+    /// How far it is from UTC at a moment: `+01:00`.
+    pub fn offset(&self, at: Timestamp) -> String {
+        let offset = self.0.to_offset(time(at)).seconds() / 60;
+        format!("{}{:02}:{:02}", if offset < 0 { '-' } else { '+' }, offset.abs() / 60, offset.abs() % 60)
+    }
+
+    /// The first moment behind `at` at which a day's hour begins there.
+    pub fn next_hour(&self, at: Timestamp, hour: i8) -> Timestamp {
+        let mut day = self.civil(at).date();
+        for _ in 0..3 {
+            if let Some(began) = self.began(day, hour).filter(|began| *began > at) {
+                return began;
+            }
+            day = day.tomorrow().unwrap_or(day);
+        }
+        Timestamp(i64::MAX)
+    }
+
+    /// When an hour of a day begins. A clock that is put forward may skip it: then it begins when that is
+    /// over.
+    fn began(&self, day: Date, hour: i8) -> Option<Timestamp> {
+        let began = day.at(hour, 0, 0, 0).to_zoned(self.0.clone()).ok()?;
+        i64::try_from(began.timestamp().as_nanosecond()).ok().map(Timestamp)
+    }
+
+    fn civil(&self, at: Timestamp) -> jiff::civil::DateTime {
+        self.0.to_datetime(time(at))
+    }
+}
+
+fn time(at: Timestamp) -> jiff::Timestamp {
+    // 64 bits of nanoseconds are the years 1678 to 2261
+    jiff::Timestamp::from_nanosecond(i128::from(at.0)).unwrap_or_default()
+}
+
+/// A day of the calendar, written `2026-01-27`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Day(Date);
+
+impl Day {
+    /// The day before.
+    #[must_use]
+    pub fn before(self) -> Self {
+        Self(self.0.yesterday().unwrap_or(self.0))
+    }
+
+    /// The day after.
+    #[must_use]
+    pub fn after(self) -> Self {
+        Self(self.0.tomorrow().unwrap_or(self.0))
+    }
+
+    /// Its name in the week: `Tuesday`.
+    pub fn weekday(self) -> String {
+        self.0.strftime("%A").to_string()
+    }
+}
+
+impl std::fmt::Display for Day {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:04}-{:02}-{:02}", self.0.year(), self.0.month(), self.0.day())
+    }
+}
+
+impl std::str::FromStr for Day {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let bad = || Error::invalid(format!("{text}: is no day; write one such as 2026-01-27"));
+        let day = text.parse().map(Self).map_err(|_| bad())?;
+        // each day has one form
+        if day.to_string() == text { Ok(day) } else { Err(bad()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> Timestamp {
+        Timestamp::parse_rfc3339(text).unwrap()
+    }
+
+    #[test]
+    fn the_day_is_that_of_the_zone() {
+        let late = at("2026-01-27T23:30:00Z");
+        let day = |zone: &str| Zone::named(zone).unwrap().day(late).to_string();
+        assert_eq!(day("UTC"), "2026-01-27");
+        assert_eq!(day("Europe/Berlin"), "2026-01-28");
+        assert_eq!(day("Pacific/Kiritimati"), "2026-01-28");
+        assert_eq!(day("America/New_York"), "2026-01-27");
+        assert_eq!(Zone::default().day(at("2026-01-28T00:00:00Z")).before().to_string(), "2026-01-27");
+        assert_eq!(Zone::default().day(at("2026-01-27T23:59:59.999Z")).weekday(), "Tuesday");
+        assert!(Zone::named("Mars/Olympus").is_err() && Zone::named("").is_err());
+    }
+
+    #[test]
+    fn hours_and_offsets_follow_the_clock_of_the_zone() {
+        let zone = Zone::named("Europe/Berlin").unwrap();
+        let (winter, summer) = (at("2026-01-27T08:05:00Z"), at("2026-07-27T08:05:00Z"));
+        assert_eq!((zone.hour_and_minute(winter), zone.offset(winter)), ("09:05".into(), "+01:00".into()));
+        assert_eq!((zone.hour_and_minute(summer), zone.offset(summer)), ("10:05".into(), "+02:00".into()));
+        let west = Zone::named("America/St_Johns").unwrap();
+        assert_eq!(west.offset(winter), "-03:30");
+    }
+
+    #[test]
+    fn the_next_hour_is_found_also_where_the_clock_skips_it() {
+        let zone = Zone::named("Europe/Berlin").unwrap();
+        assert_eq!(zone.next_hour(at("2026-01-27T03:00:00Z"), 4), at("2026-01-28T03:00:00Z"));
+        assert_eq!(zone.next_hour(at("2026-01-27T02:59:59Z"), 4), at("2026-01-27T03:00:00Z"));
+        // on that day two is three
+        assert_eq!(zone.next_hour(at("2026-03-29T00:30:00Z"), 2), at("2026-03-29T01:00:00Z"));
+        assert_eq!(zone.next_hour(at("2026-01-27T22:59:59Z"), 0), at("2026-01-27T23:00:00Z"));
+    }
+
+    #[test]
+    fn a_day_has_one_form() {
+        assert_eq!("2026-01-27".parse::<Day>().unwrap().to_string(), "2026-01-27");
+        for bad in ["", "2026-1-27", "2026-02-30", "20260127", "2026-01-27T00:00", " 2026-01-27", "../x"] {
+            assert!(bad.parse::<Day>().is_err(), "{bad}");
+        }
+    }
+}
