@@ -85,15 +85,15 @@ impl<'a> AgentTree<'a> {
         Self { largest_upload: bytes, ..self }
     }
 
-    /// Whether to make the directories that the tree is made of, where they are missing: so without this.
-    /// Where one is not made, it shows as an empty directory, in which nothing can be made; of a chat that is
-    /// not made even `/` is `NotFound`.
+    /// Sets whether missing directories of the account that the tree is made of are created. They are by
+    /// default. A directory that is missing shows as empty, and nothing can be created in it; without that of
+    /// the chat even `/` is `NotFound`.
     #[must_use]
     pub fn create(self, creates: bool) -> Self {
         Self { creates, ..self }
     }
 
-    /// Makes the directories that the tree is made of, where they are missing, in one commit, as `open` does.
+    /// Creates the missing directories that the tree is made of, in one commit, as `open` does.
     ///
     /// # Errors
     /// As [`AgentTree::open`].

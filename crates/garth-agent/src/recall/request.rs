@@ -41,9 +41,10 @@ pub struct Recall {
     pub budget: usize,
     /// Most sources, 1 to [`MAX_SOURCES`].
     pub limit: usize,
-    /// What was true then, and not what is true now. Nodes alone.
+    /// Recalls what was true at this time, instead of now. Restricts the answer to nodes.
     pub valid_at: Option<Timestamp>,
-    /// What was known then: nodes that are found now, as they were. Nodes alone.
+    /// Recalls what was known at this moment: nodes that are found now, as they were then. Restricts the
+    /// answer to nodes.
     pub as_of: Option<Moment>,
 }
 

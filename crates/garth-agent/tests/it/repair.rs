@@ -257,6 +257,21 @@ async fn what_cannot_be_read_is_kept_under_another_name() {
 }
 
 #[tokio::test]
+async fn unreadable_meta_gets_version_above_done() {
+    for (fs, _kept) in engines().await {
+        let nodes = nodes(&*fs);
+        for text in ["Black.", "White."] {
+            nodes.put(&coffee(), &Put::new(text)).await.unwrap();
+        }
+        drain(&*fs).await;
+        fs.write(coffee().file(".meta.json"), "{\"uri\": \"ctx").await.unwrap();
+        assert_eq!(found(&repaired(&*fs).await), [("orphan", 1)]);
+        assert_eq!(meta(&*fs, &coffee()).await.version, 3);
+        assert_eq!(events(&*fs).await, [(EventType::UpsertContext, coffee().to_string())]);
+    }
+}
+
+#[tokio::test]
 async fn what_is_left_of_a_node_without_meta_and_text_goes_and_is_told() {
     for (fs, _kept) in engines().await {
         let nodes = nodes(&*fs);
