@@ -92,9 +92,14 @@ impl Garth {
     }
 }
 
+/// Returns the program that the tests run: the one of their own build, or the one in `GARTH_BIN`.
+pub(crate) fn program() -> PathBuf {
+    std::env::var_os("GARTH_BIN").map_or_else(|| env!("CARGO_BIN_EXE_garth").into(), PathBuf::from)
+}
+
 /// The binary without data folder.
 pub(crate) fn bare(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_garth"));
+    let mut command = Command::new(program());
     for name in ["GARTH_DATA", "GARTH_ACCOUNT", "GARTH_AGENT", "GARTH_LOG", "GARTH_SINK", "XDG_DATA_HOME"] {
         command.env_remove(name);
     }

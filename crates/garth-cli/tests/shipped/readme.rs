@@ -8,6 +8,8 @@ use std::process::{Command, Output, Stdio};
 
 use tempfile::TempDir;
 
+use crate::garth::program;
+
 /// In front of each block: stop at the first failure, and let `cargo run` and `cargo
 /// install` mean the binary at hand.
 const BEFORE: &str = r#"set -euo pipefail
@@ -38,7 +40,7 @@ fn blocks() -> Vec<String> {
 fn clone() -> TempDir {
     let dir = tempfile::tempdir().expect("a temporary folder");
     fs::create_dir(dir.path().join("bin")).expect("a folder");
-    symlink(env!("CARGO_BIN_EXE_garth"), dir.path().join("bin/garth")).expect("a link");
+    symlink(program(), dir.path().join("bin/garth")).expect("a link");
     symlink(root().join("docs"), dir.path().join("docs")).expect("a link");
     dir
 }
