@@ -1,5 +1,7 @@
 //! Repair of context nodes: what was written step by step, cut short or changed by other hands is made whole.
 
+mod verdicts;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
