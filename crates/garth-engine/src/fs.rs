@@ -2,7 +2,7 @@
 //! interface is written against.
 //!
 //! Reads answer from the newest commit at the moment of the call (each page has its own moment, and is
-//! bounded in items and bytes: [`Listing::more`] says whether to go on behind its last item);
+//! bounded in items and bytes: [`Listing::more`](crate::model::Listing::more) says whether to go on behind its last item);
 //! what one interface has acknowledged, the next read of any other sees. Engines never follow symbolic links:
 //! [`crate::fs::resolve`] does, above them. `docs/specs/tree.md` describes the contract as a whole.
 
