@@ -7,7 +7,7 @@ use garth_testkit::subject::stacked::{View, drawn};
 
 #[test]
 fn random_operations_mean_the_same_as_on_the_specification() {
-    let stats = run(ModelConfig::from_env(40_000), sqlite).unwrap_or_else(|failure| panic!("{failure}"));
+    let stats = run(ModelConfig::from_env(20_000), sqlite).unwrap_or_else(|failure| panic!("{failure}"));
     assert!(stats.commits > 0 && stats.reopened > 0 && stats.collected > 0, "{stats:?}");
     assert!(stats.ruled > 100 && stats.full > 100, "{stats:?}");
 }
@@ -17,7 +17,7 @@ fn random_operations_through_a_scope_mean_the_same_as_on_a_tree_of_its_own() {
     for depth in [1, 2] {
         let subject = || async move { sqlite().await.scoped(depth).await.counted_anew().await };
         let stats =
-            run(ModelConfig::from_env(5_000), subject).unwrap_or_else(|failure| panic!("{depth}: {failure}"));
+            run(ModelConfig::from_env(2_500), subject).unwrap_or_else(|failure| panic!("{depth}: {failure}"));
         assert!(stats.commits > 0 && stats.reopened > 0 && stats.collected > 0, "{stats:?}");
     }
 }
@@ -27,7 +27,7 @@ fn random_operations_through_a_mount_mean_the_same_as_on_a_tree_of_its_own() {
     // of what is shown twice a mount refuses some things before the store judges what comes before them
     for part in [Part::Root, Part::Directory] {
         let subject = || async move { sqlite().await.mounted(part).await.counted_anew().await };
-        let stats = run(ModelConfig::from_env(4_000), subject)
+        let stats = run(ModelConfig::from_env(2_000), subject)
             .unwrap_or_else(|failure| panic!("{part:?}: {failure}"));
         assert!(stats.commits > 0 && stats.reopened > 0 && stats.collected > 0, "{stats:?}");
     }
