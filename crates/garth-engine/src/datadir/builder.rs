@@ -60,7 +60,7 @@ impl DataDir {
     /// [`DataDir::builder`] for more choice.
     ///
     /// # Errors
-    /// Those of [`DataDirBuilder::open`].
+    /// Errors of [`DataDirBuilder::open`].
     pub fn open(folder: &Path, env: Env, registry: Registry) -> Result<Self> {
         Self::builder(registry).env(env).open(folder)
     }

@@ -1,6 +1,7 @@
 //! Abilities of a filesystem: engines and views differ in them, and say so before they are asked.
 
-/// What an implementation has at a path. What it lacks answers `Unsupported` and is never emulated.
+/// Abilities of an implementation at a path. Calls of an ability that it lacks fail with `Unsupported`; none
+/// is emulated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Capabilities {

@@ -23,57 +23,57 @@ use crate::path::TreePath;
 /// operation and the order of errors.
 #[async_trait]
 pub trait FileSystem: Any + Send + Sync + fmt::Debug {
-    /// What this implementation has for what is at `at` or would be made there. Nothing is looked up: a view
-    /// that is made of several stores answers for the one that the path belongs to.
+    /// Returns the abilities of this implementation at a path, whether or not anything is there. Nothing is
+    /// looked up: a view of several stores answers for the one that the path belongs to.
     fn capabilities(&self, at: &TreePath) -> Capabilities;
 
-    /// The last commit.
+    /// Returns the last commit.
     async fn head(&self) -> Result<Head>;
 
-    /// A node, without following a link at the end.
+    /// Returns a node, without following a link at the end.
     ///
     /// # Errors
-    /// Those of a lookup: `NotFound`, `NotADirectory`.
+    /// `NotFound`, and `NotADirectory` for a path through something else: the errors of a lookup.
     async fn stat(&self, at: &At) -> Result<Entry>;
 
-    /// A page of the paths of a node, in the order of a walk: by directory, then by name. None if it lives
-    /// only through open handles.
+    /// Returns a page of the paths of a node, in the order of a walk: by directory, then by name. A node that
+    /// only open handles keep has none.
     ///
     /// # Errors
-    /// Those of a lookup; `InvalidArgument` for a limit outside 1 to `MAX_PAGE`.
+    /// Errors of a lookup; `InvalidArgument` for a limit outside 1 to `MAX_PAGE`.
     async fn names(&self, at: &At, page: &NamesPage) -> Result<Listing<TreePath>>;
 
-    /// A page of a directory's names.
+    /// Returns a page of a directory's names.
     ///
     /// # Errors
-    /// Those of a lookup; `NotADirectory` for anything else; `InvalidArgument` for a
-    /// limit outside 1 to `MAX_PAGE`.
+    /// Errors of a lookup; `NotADirectory` for anything else; `InvalidArgument` for a limit outside 1 to
+    /// `MAX_PAGE`.
     async fn list(&self, dir: &At, page: &Page) -> Result<Listing>;
 
-    /// A page of everything below a directory.
+    /// Returns a page of everything below a directory.
     ///
     /// # Errors
     /// As for `list`; `InvalidArgument` also for an `after` that is not below the directory.
     async fn walk(&self, dir: &At, page: &WalkPage) -> Result<Walk>;
 
-    /// A file and bytes of its content, both of one moment. A range that begins
-    /// behind the end gives no bytes.
+    /// Returns a file and bytes of its content, both of one moment. A range that begins behind the end gives
+    /// no bytes.
     ///
     /// # Errors
-    /// Those of a lookup; `IsADirectory`; `NotPermitted` for other kinds (a link's target is in
-    /// its entry); `TooLarge` if more than `MAX_READ` bytes would come back; `Corrupt` if
-    /// stored bytes fail their checksum.
+    /// Errors of a lookup; `IsADirectory`; `NotPermitted` for other kinds (a link's target is in its entry);
+    /// `TooLarge` if more than `MAX_READ` bytes would come back; `Corrupt` if stored bytes fail their
+    /// checksum.
     async fn fetch(&self, at: &At, range: ByteRange) -> Result<(Entry, Bytes)>;
 
-    /// Several files and bytes of each, as [`FileSystem::fetch`] gives them, all of one moment. Of what the
-    /// answer has no room for the rest is asked for again: see [`Fetched`].
+    /// Returns several files and bytes of each, as [`FileSystem::fetch`] does, all of one moment. The answer
+    /// is bounded: the caller asks again for what it lacks, see [`Fetched`].
     ///
     /// # Errors
-    /// `InvalidArgument` for more than `MAX_PAGE` items; from the storage. What is wrong with one item is its
-    /// answer.
+    /// `InvalidArgument` for more than `MAX_PAGE` items; from the storage. An error of one item is the answer
+    /// to it.
     async fn fetch_many(&self, items: &[(At, ByteRange)]) -> Result<Fetched>;
 
-    /// Bytes of a file: [`FileSystem::fetch`] without the entry.
+    /// Returns bytes of a file: [`FileSystem::fetch`] without the entry.
     ///
     /// # Errors
     /// As for `fetch`.
@@ -81,40 +81,40 @@ pub trait FileSystem: Any + Send + Sync + fmt::Debug {
         Ok(self.fetch(at, range).await?.1)
     }
 
-    /// Holds a node of any kind: follows renames, outlives removal and expiry. While it is held, `At::Node`
-    /// reaches the node on this instance, name or not. A directory that was removed lists nothing, and a name
-    /// that is looked up or made in it is `NotFound`.
+    /// Holds a node of any kind. The handle follows renames and outlives removal and expiry. While it is
+    /// held, `At::Node` reaches the node on this instance, with or without a name. A directory that was
+    /// removed lists nothing, and a name that is looked up or made in it is `NotFound`.
     ///
     /// # Errors
-    /// Those of a lookup.
+    /// Errors of a lookup.
     async fn hold(&self, at: &At) -> Result<Arc<dyn OpenNode>>;
 
-    /// A POSIX handle to a file: [`FileSystem::hold`] that reads, too. It sees later writes.
+    /// Opens a file as POSIX does: [`FileSystem::hold`] that reads, too. The handle sees later writes.
     ///
     /// # Errors
     /// As for `fetch`.
     async fn open(&self, at: &At) -> Result<Arc<dyn OpenFile>>;
 
-    /// A handle to one version of a file: never changes.
+    /// Opens one version of a file, which never changes.
     ///
     /// # Errors
     /// `NotFound` for a version that is not there or is the end of a node; `Gone`
     /// beyond retention; as for `fetch`.
     async fn open_version(&self, version: VersionId) -> Result<Arc<dyn OpenFile>>;
 
-    /// A page of versions, newest first. For a path (or child): of all that the path ever named, through
-    /// delete and re-create, each node with its whole past from before it was moved here, and with a version
-    /// without entry where a node left the path and nothing took its place in that commit. A node's
-    /// changes after it left are not shown. For a node: all its versions, named or not. Ordered by
-    /// sequence, then node number, both descending.
+    /// Returns a page of versions, newest first. For a path (or child): of all that the path ever named,
+    /// through delete and re-create, each node with its whole past from before it was moved here, and with a
+    /// version without entry where a node left the path and nothing took its place in that commit. A node's
+    /// changes after it left are not shown. For a node: all its versions, named or not. Ordered by sequence,
+    /// then node number, both descending.
     ///
     /// # Errors
     /// `NotFound` if the path or node never existed; `InvalidArgument` for a limit outside 1 to `MAX_PAGE`.
     async fn history(&self, at: &At, page: &HistoryPage) -> Result<Listing<Version>>;
 
-    /// Which commit wrote each byte of a range of a file: at most `limit` runs (1 to `MAX_PAGE`), and fewer
-    /// where their commits have more than `MAX_BLAME` bytes or much of the file has to be looked at. Behind
-    /// the end there is nothing.
+    /// Returns the commit that wrote each byte of a range of a file: at most `limit` runs (1 to `MAX_PAGE`),
+    /// and fewer if their commits have more than `MAX_BLAME` bytes or much of the file has to be looked at.
+    /// Behind the end there are none.
     ///
     /// # Errors
     /// As for `fetch`, but for `TooLarge`; `InvalidArgument` for a limit outside 1 to `MAX_PAGE`;
@@ -123,28 +123,28 @@ pub trait FileSystem: Any + Send + Sync + fmt::Debug {
         Err(Error::new(ErrorKind::Unsupported, "who wrote which bytes is not known here"))
     }
 
-    /// What changed behind a position of the log, oldest first. One call looks at a bounded part of the log
-    /// and tells how far it got ([`Changes::until`]); what it costs depends on that part alone.
+    /// Returns the changes behind a position of the log, oldest first. One call looks at a bounded part of
+    /// the log and says how far it got ([`Changes::until`]); its cost depends on that part alone.
     ///
-    /// Of subtrees ([`ChangesQuery::within`]) a change shows if a name is inside: a rename over their border
-    /// as `Created` or `Removed`, without the path outside; what happened to a directory above, as `Created`
-    /// or `Removed` of the tops that it brought or took: those that are there after the commit, or were there
-    /// before it. So does what a rename brought out of what is left out, or took there.
+    /// With subtrees ([`ChangesQuery::within`]) a change shows if one of its names is inside. A rename over
+    /// their border shows as `Created` or `Removed`, without the path outside; so does one over the border of
+    /// what is left out. A change of a directory above shows as `Created` of the tops that are there after
+    /// the commit, or `Removed` of those that were there before it.
     ///
     /// # Errors
     /// `InvalidArgument` for a limit outside 1 to `MAX_PAGE` or more than `MAX_SUBTREES`; `Gone` if commits
     /// behind the position are beyond retention.
     async fn changes(&self, query: &ChangesQuery) -> Result<Changes>;
 
-    /// Waits until there is a commit after `since`, whoever makes it; gives the last. It takes no thread and
-    /// asks nobody meanwhile; a commit of another process is noticed within a few tenths of a second.
+    /// Waits until there is a commit after `since`, whoever makes it, and returns the last. It takes no
+    /// thread and does not poll; a commit of another process is noticed within a few tenths of a second.
     ///
     /// # Errors
     /// `Unsupported` for a view of the past that ends at `since` or before: nothing more comes there. From
     /// the storage.
     async fn wait(&self, since: Seq) -> Result<Head>;
 
-    /// The tree as it was: read-only. Its `history` and `changes` end there. Expiry is judged at the
+    /// Returns the tree as it was, read-only. Its `history` and `changes` end there. Expiry is judged at the
     /// time asked for (one that has not come yet means now), and for a sequence or snapshot at the
     /// time of its commit.
     ///
@@ -152,21 +152,20 @@ pub trait FileSystem: Any + Send + Sync + fmt::Debug {
     /// `NotFound` for a sequence or snapshot that is not there; `Gone` beyond retention.
     async fn as_of(&self, moment: &Moment) -> Result<Arc<dyn FileSystem>>;
 
-    /// The same tree, of which only a part is there: the paths within `to.within`. What lies outside, and
-    /// what is above a top, is `NotFound` to reads and commits alike, by path, number, version or in the
-    /// past; a top itself can be read, listed and changed, but not made, removed or moved (`Busy`). What
-    /// `to.within` leaves out is not there either: to make a name in it is `AccessDenied`, to move, remove or
-    /// copy a directory that has some of it below `Busy`. Its
-    /// snapshots, commit ids, idempotency keys and staged bodies are those of `to.owner`, inside the owner of
-    /// this filesystem; a node without a name is reached through the handle that holds it open only.
-    /// `docs/specs/views.md` says what that means for each call.
+    /// Returns the part of the tree within `to.within`, as a filesystem. Paths outside, and above a top, are
+    /// `NotFound` to reads and commits alike, by path, number, version or in the past. A top itself can be
+    /// read, listed and changed, but not made, removed or moved (`Busy`). What `to.within` leaves out is not
+    /// there either: making a name in it fails with `AccessDenied`; moving, removing or copying a directory
+    /// above it fails with `Busy`. Snapshots, commit ids, idempotency keys and staged bodies are those of
+    /// `to.owner`, inside the owner of this filesystem. A node without a name is reached only through the
+    /// handle that holds it open. `docs/specs/views.md` says what that means for each call.
     ///
     /// # Errors
     /// `NameTooLong` for a top of more than 4,096 bytes; `TooLarge` for too long an owner; `Unsupported`.
     async fn confined(&self, to: &Confinement) -> Result<Arc<dyn FileSystem>>;
 
-    /// A page of the snapshots, by name in byte order; behind those of the filesystem itself, if it is not
-    /// confined, those of views, by owner and name.
+    /// Returns a page of the snapshots, by name in byte order. If the filesystem is not confined, those of
+    /// views follow its own, by owner and name.
     ///
     /// # Errors
     /// `InvalidArgument` for a limit outside 1 to `MAX_PAGE`.
@@ -178,10 +177,10 @@ pub trait FileSystem: Any + Send + Sync + fmt::Debug {
     /// `InvalidArgument` for a limit outside 1 to 1,000.
     async fn search(&self, query: &SearchQuery) -> Result<SearchAnswer>;
 
-    /// Finds by key: what was derived from nodes in the commits that changed them (see
-    /// [`Projection`](crate::model::Projection)), in the order of keys. It costs what it looks at: the keys in
-    /// the range, whoever reaches the nodes that have them, up to some 10,000 a call
-    /// ([`FindAnswer::next`]). An entry is not found from its expiry on.
+    /// Finds nodes by the keys that were derived from them in the commits that changed them (see
+    /// [`Projection`](crate::model::Projection)), in the order of keys. The cost is that of the keys in the
+    /// range, whether or not their nodes are within reach, up to some 10,000 a call ([`FindAnswer::next`]).
+    /// An entry is not found from its expiry on.
     ///
     /// # Errors
     /// `InvalidArgument` for a limit outside 1 to `MAX_PAGE`, or a cursor of another filesystem;
@@ -191,8 +190,7 @@ pub trait FileSystem: Any + Send + Sync + fmt::Debug {
     }
 
     /// Starts an upload of content of any size, to be written at `at`. Nothing of it shows until a commit
-    /// uses it, and `at` is not looked up: a view that is made of several stores learns which one is to keep
-    /// it.
+    /// uses it. `at` is not looked up: it tells a view of several stores which one is to keep the content.
     async fn stage(&self, at: &At) -> Result<Box<dyn Upload>>;
 
     /// Applies a batch as one commit. Dropping the future does not take the batch back once it was polled.
@@ -203,18 +201,18 @@ pub trait FileSystem: Any + Send + Sync + fmt::Debug {
     /// ([`FileSystem::committed`] tells by its id).
     async fn commit(&self, batch: Batch) -> Result<Commit>;
 
-    /// The commit of an id, as it was answered (`replayed`), durable by now; `None` if there is none. It
-    /// waits for the batches that this instance was given before, so after a lost answer `None` means: commit
-    /// it again, under the same id. The id is known as long as the log.
+    /// Returns the commit of an id, as it was answered (`replayed`), durable by now; `None` if there is none.
+    /// It waits for the batches that this instance was given before, so after a lost answer `None` means:
+    /// commit it again, under the same id. The id is known as long as the log.
     ///
     /// # Errors
     /// From the storage.
     async fn committed(&self, id: CommitId) -> Result<Option<Commit>>;
 
-    /// Makes every commit acknowledged so far durable; gives the last of them.
+    /// Makes every commit acknowledged so far durable, and returns the last of them.
     async fn sync(&self) -> Result<Seq>;
 
-    /// Returns what views above need of this filesystem: itself.
+    /// Returns this filesystem as views above it see it.
     #[doc(hidden)]
     fn view_base(&self) -> &dyn ViewBase;
 }
@@ -223,9 +221,9 @@ pub trait FileSystem: Any + Send + Sync + fmt::Debug {
 #[doc(hidden)]
 #[async_trait]
 pub trait ViewBase: FileSystem {
-    /// The first of two places at which there is something, and which of them that is: what
-    /// [`FileSystem::stat`] gives of the second if it gives `NotFound` of the first. A store looks both up at
-    /// one moment, at little more than the cost of one.
+    /// Returns the first of two places where there is something, with its index: the [`FileSystem::stat`] of
+    /// the second if that of the first fails with `NotFound`. A store looks both up at one moment, at little
+    /// more than the cost of one.
     async fn stat_first(&self, places: [&At; 2]) -> (usize, Result<Entry>) {
         match self.stat(places[0]).await {
             Err(error) if error.is(ErrorKind::NotFound) => (1, self.stat(places[1]).await),
@@ -233,18 +231,18 @@ pub trait ViewBase: FileSystem {
         }
     }
 
-    /// As one: this filesystem, which reaches what another handle to the same store does as well, with what
-    /// that has staged and holds open. What it commits is this one's: its owner, its author. `None` if they
-    /// are of two stores, or cannot be one.
+    /// Returns a handle that reaches the nodes of this one and of another to the same store, with the content
+    /// staged and the nodes held open by either. It commits as this one does: with its owner and author.
+    /// `None` if the two are of different stores, or cannot be one.
     fn joined(&self, _with: &dyn FileSystem) -> Option<Arc<dyn FileSystem>> {
         None
     }
 
-    /// Begins to turn the addresses of one batch into those of the store that it ends in: for views above
-    /// this one. See [`Lowering`].
+    /// Begins the lowering of one batch: turning its addresses into those of the store that it ends in.
     fn lowering(&self) -> Box<dyn Lowering>;
 
-    /// Where these paths are sought; nowhere for what cannot be. For views above this one.
+    /// Returns the directories of stores to look in for the paths `within`; none if this filesystem lacks the
+    /// ability.
     ///
     /// # Errors
     /// `NameTooLong` for a path that has no place there.
@@ -255,7 +253,7 @@ pub trait ViewBase: FileSystem {
         Ok(vec![Sought { store: self.lowering().home(), tops: within.tops().to_vec() }])
     }
 
-    /// What a store has found, at each place where this tree shows it.
+    /// Returns a hit in a store once for each path at which this tree shows it.
     ///
     /// # Errors
     /// From the storage.
@@ -266,7 +264,7 @@ pub trait ViewBase: FileSystem {
     }
 }
 
-/// Which store: two addresses with the same can be in one commit.
+/// Identity of a store. Addresses of one store can be in one commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StoreId {
     instance: usize,
@@ -275,25 +273,26 @@ pub struct StoreId {
 }
 
 impl StoreId {
-    /// The store whose state this is; it must be held as long as the id is used.
+    /// Returns the identity of the store with this state, which must be held as long as the id is used.
     pub fn of<T>(state: &Arc<T>, as_of: Option<Seq>) -> Self {
         Self { instance: Arc::as_ptr(state).addr(), as_of }
     }
 
-    /// Whether both are states of one store, whenever: then no two of their nodes have one number.
+    /// Returns true if both are of one store, in the same or another state of it: then no two of their nodes
+    /// have one number.
     pub fn is_one_with(self, other: Self) -> bool {
         self.instance == other.instance
     }
 }
 
-/// Where writes end: no view, but what keeps the bytes.
+/// Store: a filesystem that keeps bytes itself, and is no view.
 #[derive(Clone, Debug)]
 pub struct Store {
-    /// Which.
+    /// Identity.
     pub id: StoreId,
-    /// It, as far as it may be reached from the view that was lowered.
+    /// Handle to it, with the reach of the view that was lowered.
     pub fs: Arc<dyn FileSystem>,
-    /// The paths of it that may be reached.
+    /// Paths within that reach.
     pub within: Within,
 }
 
@@ -304,41 +303,41 @@ pub struct Lowered {
     pub store: Store,
     /// The address there.
     pub at: At,
-    /// What has to be done there before the operation, such as copying up what it changes.
+    /// Operations to do before, such as copying up the node that changes.
     pub before: Vec<Op>,
-    /// What has to be done after it, such as hiding what still lies below.
+    /// Operations to do after, such as hiding a node of a lower layer.
     pub after: Vec<Op>,
-    /// By which handles, and within what, that is done, if not by the address's.
+    /// Handles that these operations need beside that of the address.
     pub besides: Vec<Store>,
-    /// What was read on the way and must still hold at the commit, or the batch is lowered again.
+    /// Facts read on the way that must still hold at the commit; if not, the batch is lowered again.
     pub assumptions: Vec<(At, Precondition)>,
-    /// What the view calls the node, where that is not as the store does.
+    /// Differences between the node as the view shows it and as the store has it.
     pub shown: Shown,
 }
 
-/// What a view calls a node of a store.
+/// Node of a store as a view shows it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shown {
-    /// Its number there, if the view knows it.
+    /// Its number in the view, if that is known.
     pub ino: Option<Ino>,
-    /// What the view adds to the store's number if it does not.
+    /// Added to the store's number if it is not known.
     pub tag: u64,
-    /// Whether it counts as made, if not as the operation says.
+    /// Overrides whether the operation counts as having created it.
     pub created: Option<bool>,
 }
 
 impl Lowered {
-    /// An address of a store as it is.
+    /// Returns an address that needs nothing done before or after.
     pub fn new(store: Store, at: At) -> Self {
         let (before, after, besides, assumptions) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         Self { store, at, before, after, besides, assumptions, shown: Shown::default() }
     }
 }
 
-/// One batch on its way down: remembers what its earlier operations do.
+/// Lowering of one batch: it remembers the effects of its earlier operations.
 #[async_trait]
 pub trait Lowering: Send + Sync + fmt::Debug {
-    /// The store of what has no address: of snapshots, and of a batch that does nothing. A commit that ends
+    /// Returns the store for operations without an address: snapshots, and an empty batch. A commit that ends
     /// there is its owner's, whatever it addresses first.
     fn home(&self) -> Store;
 
@@ -350,16 +349,17 @@ pub trait Lowering: Send + Sync + fmt::Debug {
         Ok(())
     }
 
-    /// Begins an operation: whether what it writes is to expire.
+    /// Begins an operation. `expires` is true if the nodes that it writes expire.
     fn begin(&mut self, _expires: bool) {}
 
-    /// What an address of the view is in its store.
+    /// Returns an address of the view in terms of its store.
     ///
     /// # Errors
-    /// `NameTooLong` if it has no place there; what reading on the way fails with. Paths are the view's.
+    /// `NameTooLong` if it has no place there; errors of reads on the way. Paths are the view's.
     async fn lower(&mut self, at: &At, access: Access) -> Result<Lowered>;
 
-    /// A condition in terms of the store; what can be judged on the way may become one that is as true there.
+    /// Returns a condition in terms of the store. One that is judged on the way may become another that holds
+    /// there exactly if it does.
     ///
     /// # Errors
     /// As for [`Lowering::lower`].
@@ -371,23 +371,24 @@ pub trait Lowering: Send + Sync + fmt::Debug {
         Ok((lowered, that))
     }
 
-    /// The number in the store of what the view shows by this number; of a version, too.
+    /// Returns the number in the store of a node, or of a version's node, that the view shows by `ino`.
     ///
     /// # Errors
-    /// What reading on the way fails with.
+    /// Errors of reads on the way.
     async fn number(&mut self, ino: Ino) -> Result<Ino>;
 
-    /// What makes up a path of the view and all below it: paths of stores.
+    /// Returns the paths of stores that make up a path of the view and everything below it.
     ///
     /// # Errors
-    /// `NameTooLong` if it has no place there; what reading on the way fails with.
+    /// `NameTooLong` if it has no place there; errors of reads on the way.
     async fn tops(&mut self, top: &TreePath) -> Result<Vec<(StoreId, TreePath)>>;
 
-    /// The view's path of a path of the store, for an error about it; `None` if the view does not show it.
+    /// Returns the view's path of a path of the store, for an error about it; `None` if the view does not
+    /// show it.
     fn raise(&self, store: StoreId, path: &TreePath) -> Option<TreePath>;
 }
 
-/// By what something is sought.
+/// Kind of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
     /// By text: `search`.
@@ -397,7 +398,7 @@ pub enum By {
 }
 
 impl By {
-    /// Whether an implementation can.
+    /// Returns true if an implementation has the ability.
     pub fn is_of(self, has: Capabilities) -> bool {
         match self {
             Self::Text => has.search,

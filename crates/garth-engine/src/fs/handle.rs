@@ -13,33 +13,37 @@ use crate::model::{ByteRange, Entry, Ino, StagedBody};
 /// A node held open.
 #[async_trait]
 pub trait OpenNode: Send + Sync + fmt::Debug {
-    /// The node.
+    /// Returns the number of the node.
     fn ino(&self) -> Ino;
 
-    /// The node now (of an immutable handle: in that version).
+    /// Returns the node as it is now; through the handle of a version, as it was in that version.
     async fn stat(&self) -> Result<Entry>;
 }
 
 /// A file held open.
 #[async_trait]
 pub trait OpenFile: OpenNode {
-    /// At most `length` bytes from `offset`; fewer only at the end of the file. `TooLarge` above `MAX_READ`.
+    /// Returns `length` bytes from `offset`; fewer only at the end of the file.
+    ///
+    /// # Errors
+    /// `TooLarge` for more than `MAX_READ` bytes.
     async fn read_at(&self, offset: u64, length: usize) -> Result<Bytes>;
 
-    /// The first byte at or behind `offset` that lies in no hole (`SEEK_DATA`).
+    /// Returns the offset of the first byte at or behind `offset` that lies in no hole (`SEEK_DATA`).
     ///
     /// # Errors
     /// `NoSuchOffset` at or behind the end, and where nothing but a hole follows.
     async fn next_data(&self, offset: u64) -> Result<u64>;
 
-    /// Where the first hole at or behind `offset` begins (`SEEK_HOLE`); the end of the file counts as one.
+    /// Returns the offset of the first hole at or behind `offset` (`SEEK_HOLE`); the end of the file counts
+    /// as one.
     ///
     /// # Errors
     /// `NoSuchOffset` at or behind the end.
     async fn next_hole(&self, offset: u64) -> Result<u64>;
 
-    /// The bytes of `range`, a step of at most 1 MiB at a time. Over a POSIX handle, a write during the
-    /// stream may show in part; over a version's handle nothing can change.
+    /// Streams the bytes of `range`, at most 1 MiB at a time. Through a POSIX handle, a write during the
+    /// stream may show in part; through the handle of a version nothing can change.
     fn stream<'a>(self: Arc<Self>, range: ByteRange) -> BoxStream<'a, Result<Bytes>>
     where
         Self: 'a,
@@ -68,5 +72,5 @@ pub trait Upload: Send + fmt::Debug {
     async fn finish(self: Box<Self>) -> Result<StagedBody>;
 }
 
-/// How much of a file one step of [`OpenFile::stream`] reads: the size of the largest extent.
+/// Bytes that one step of [`OpenFile::stream`] reads: the size of the largest extent.
 const STREAM_STEP: usize = 1 << 20;

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::model::{Access, At, Ino};
 use crate::path::TreePath;
 
-/// The lowering of a store: it is where it is.
+/// Lowering of a store: its addresses are its own.
 #[derive(Debug)]
 pub struct Itself(pub Store);
 

@@ -6,13 +6,13 @@ use crate::model::Within;
 use crate::path::TreePath;
 
 impl Sought {
-    /// What of the store is to be searched.
+    /// Returns the paths of the store to be searched.
     fn reach(&self) -> Within {
         self.store.within.intersect(&Within::new(self.tops.iter().cloned()))
     }
 
-    /// The same with one handle for all directories of a store, where one reaches all of them and nothing
-    /// more in them.
+    /// Joins what is sought in one store, where one handle reaches all of the directories and no more in them
+    /// than the others do.
     pub(crate) fn together(sought: Vec<Self>) -> Vec<Self> {
         let mut left: Vec<(Within, Self)> = sought.into_iter().map(|one| (one.reach(), one)).collect();
         left.retain(|(reach, _)| !reach.is_nothing());
