@@ -1,19 +1,18 @@
 //! Conveniences over [`FileSystem`]: a call for each thing that programs do often.
 
-use std::collections::VecDeque;
 use std::future::Future;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use futures::stream::BoxStream;
-use futures::{StreamExt, TryStreamExt};
+use futures::{StreamExt, TryStreamExt, stream};
 
 use super::FileSystem;
 use crate::error::{Error, ErrorKind, OptionalExt as _, Result};
 use crate::model::{
-    Batch, Body, ByteRange, ChangesQuery, Commit, CommitChanges, Entry, IntoAt, Item, MAX_INLINE_BODY,
-    MAX_PAGE, MAX_READ, NamesPage, Op, Outcome, Page, Seq, SetAttrs, Snapshot, SnapshotsPage, VersionId,
-    WalkItem, WalkPage,
+    Batch, Body, ByteRange, ChangesQuery, Commit, CommitChanges, Entry, IntoAt, Item, Listing,
+    MAX_INLINE_BODY, MAX_PAGE, MAX_READ, NamesPage, Op, Outcome, Page, Seq, SetAttrs, Snapshot,
+    SnapshotsPage, VersionId, WalkItem, WalkPage,
 };
 use crate::path::TreePath;
 
@@ -117,62 +116,39 @@ pub trait FileSystemExt: FileSystem {
     /// All names of a directory with their entries, in byte order. Read a page at a time, each of its own
     /// moment; over [`FileSystem::as_of`] all are of one.
     fn read_dir(&self, dir: impl IntoAt) -> BoxStream<'_, Result<Item>> {
-        let start = (dir.into_at(), Page::default().with_entries(), VecDeque::new(), true);
-        futures::stream::try_unfold(start, async move |(dir, mut page, mut items, mut more)| {
-            let at = dir.clone()?;
-            if items.is_empty() && more {
-                let listing = self.list(&at, &page).await?;
-                (items, more) = (VecDeque::from(listing.items), listing.more);
-                page.after = items.back().map(|item| item.name.clone());
-            }
-            Ok(items.pop_front().map(|item| (item, (dir, page, items, more))))
-        })
-        .boxed()
+        let dir = dir.into_at();
+        let read = move |page| {
+            let dir = dir.clone();
+            async move { self.list(&dir?, &page).await }
+        };
+        paged(Page::default().with_entries(), read, |page, item| page.after = Some(item.name.clone()))
     }
 
     /// All paths below a directory with their entries, in the order of [`FileSystem::walk`]. Read a page at a
     /// time, each of its own moment; over [`FileSystem::as_of`] all are of one.
     fn walk_all(&self, dir: impl IntoAt) -> BoxStream<'_, Result<WalkItem>> {
-        let start = (dir.into_at(), WalkPage::default().with_entries(), VecDeque::new(), true);
-        futures::stream::try_unfold(start, async move |(dir, mut page, mut items, mut more)| {
-            let at = dir.clone()?;
-            if items.is_empty() && more {
-                let walk = self.walk(&at, &page).await?;
-                (items, more) = (VecDeque::from(walk.items), walk.more);
-                page.after = items.back().map(|item| item.path.clone());
-            }
-            Ok(items.pop_front().map(|item| (item, (dir, page, items, more))))
-        })
-        .boxed()
+        let dir = dir.into_at();
+        let read = move |page| {
+            let dir = dir.clone();
+            async move { self.walk(&dir?, &page).await }
+        };
+        paged(WalkPage::default().with_entries(), read, |page, item| page.after = Some(item.path.clone()))
     }
 
     /// All paths of a node, in the order of [`FileSystem::names`], read a page at a time.
     fn all_names(&self, at: impl IntoAt) -> BoxStream<'_, Result<TreePath>> {
-        let start = (at.into_at(), NamesPage::default(), VecDeque::new(), true);
-        futures::stream::try_unfold(start, async move |(at, mut page, mut items, mut more)| {
-            let node = at.clone()?;
-            if items.is_empty() && more {
-                let names = self.names(&node, &page).await?;
-                (items, more) = (VecDeque::from(names.items), names.more);
-                page.after = items.back().cloned();
-            }
-            Ok(items.pop_front().map(|item| (item, (at, page, items, more))))
-        })
-        .boxed()
+        let at = at.into_at();
+        let read = move |page| {
+            let at = at.clone();
+            async move { self.names(&at?, &page).await }
+        };
+        paged(NamesPage::default(), read, |page, name| page.after = Some(name.clone()))
     }
 
     /// All snapshots, by name in byte order, read a page at a time.
     fn all_snapshots(&self) -> BoxStream<'_, Result<Snapshot>> {
-        let start = (SnapshotsPage::default(), VecDeque::new(), true);
-        futures::stream::try_unfold(start, async move |(mut page, mut items, mut more)| {
-            if items.is_empty() && more {
-                let snapshots = self.snapshots(&page).await?;
-                (items, more) = (VecDeque::from(snapshots.items), snapshots.more);
-                page.after = items.back().map(Snapshot::key);
-            }
-            Ok(items.pop_front().map(|item| (item, (page, items, more))))
-        })
-        .boxed()
+        let read = move |page| async move { self.snapshots(&page).await };
+        paged(SnapshotsPage::default(), read, |page, snapshot| page.after = Some(snapshot.key()))
     }
 
     /// A commit with all that it changed, however much that is.
@@ -340,6 +316,33 @@ pub trait FileSystemExt: FileSystem {
 }
 
 impl<T: FileSystem + ?Sized> FileSystemExt for T {}
+
+/// All items, a page at a time: the first page is `page`, `go_on` puts the last item read into the next one.
+fn paged<'a, P, T, F>(
+    page: P,
+    mut read: impl FnMut(P) -> F + Send + 'a,
+    go_on: fn(&mut P, &T),
+) -> BoxStream<'a, Result<T>>
+where
+    P: Clone + Send + 'a,
+    T: Send + 'a,
+    F: Future<Output = Result<Listing<T>>> + Send + 'a,
+{
+    let pages = stream::try_unfold(Some(page), move |page| {
+        let reading = page.clone().map(&mut read);
+        async move {
+            let (Some(mut page), Some(reading)) = (page, reading) else { return Ok(None) };
+            let Listing { items, more } = reading.await?;
+            let last = items.last().filter(|_| more);
+            let next = last.map(|last| {
+                go_on(&mut page, last);
+                page
+            });
+            Ok::<_, Error>(Some((stream::iter(items.into_iter().map(Ok)), next)))
+        }
+    });
+    pages.try_flatten().boxed()
+}
 
 /// Commits one operation; gives the version that it made.
 async fn version<F: FileSystem + ?Sized>(fs: &F, op: Op) -> Result<VersionId> {

@@ -6,6 +6,7 @@ mod new;
 pub use address::Access;
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -99,8 +100,8 @@ impl Precondition {
     }
 }
 
-/// New content.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// New content. Its `Debug` output shows at most the first 64 bytes.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Body {
     /// In memory; at most [`MAX_INLINE_BODY`](super::MAX_INLINE_BODY).
@@ -115,6 +116,21 @@ impl Body {
         match self {
             Self::Bytes(bytes) => bytes.len() as u64,
             Self::Staged(staged) => staged.size,
+        }
+    }
+}
+
+/// Content may be 16 MiB of a user's text: a message or a log gets the beginning of it.
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        /// Bytes shown.
+        const SHOWN: usize = 64;
+        match self {
+            Self::Bytes(bytes) if bytes.len() <= SHOWN => f.debug_tuple("Bytes").field(bytes).finish(),
+            Self::Bytes(bytes) => {
+                write!(f, "Bytes({:?}... {} bytes)", bytes.slice(..SHOWN), bytes.len())
+            }
+            Self::Staged(staged) => f.debug_tuple("Staged").field(staged).finish(),
         }
     }
 }
