@@ -207,31 +207,22 @@ async fn the_copies_of_a_batch_make_so_many_names(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/a"), write("/a/f", "x"), mkdir("/b")]).await;
     // each directory is copied into the other, in turn, and so has more each time
-    let (mut ops, mut copies) = (Vec::new(), Vec::new());
+    let (mut ops, mut copies) = (Vec::new(), vec![("/a/f".to_owned(), 1)]);
     let (mut sizes, mut room) = ([2, 1], MAX_COPIED_NAMES);
-    let mut make = |from: &str, to: String, size: usize, copies: &mut Vec<(String, usize)>| {
-        let fits = size <= room;
-        if fits {
-            room -= size;
-            ops.push(copy(from, &to));
-            copies.push((to, size));
-        }
-        fits
-    };
-    for step in 0.. {
+    for step in 0..10 {
         let (from, to) = (step % 2, (step + 1) % 2);
         let path = format!("{}/{step}", ["/a", "/b"][to]);
-        if !make(["/a", "/b"][from], path, sizes[from], &mut copies) {
-            break;
-        }
+        ops.push(copy(["/a", "/b"][from], &path));
+        copies.push((path, sizes[from]));
+        room -= sizes[from];
         sizes[to] += sizes[from];
     }
-    // then as much of that as there is room for, to the last name
-    for (number, (from, size)) in copies.clone().into_iter().enumerate().rev() {
-        make(&from, format!("/c{number}"), size, &mut copies);
-    }
-    for number in 0..2 {
-        make("/a/f", format!("/f{number}"), 1, &mut copies);
+    // then the largest as often as there is room for it, and so on to the last name
+    for (number, (from, size)) in copies.iter().enumerate().rev() {
+        for again in 0..room / size {
+            ops.push(copy(from, &format!("/c{number}-{again}")));
+        }
+        room %= size;
     }
     assert_eq!(room, 0);
     ops.push(plain("/a/f", "/over"));
