@@ -7,9 +7,10 @@ use garth::agent::session::{
 };
 use garth::agent::{AgentTree, Identity};
 use garth::engine::memory::Memory;
-use garth::model::{Op, WalkPage};
+use garth::model::{Batch, Op, WalkPage};
 use garth::{AccountStore, Env, Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
 use garth_testkit::fs::counting::Counting;
+use garth_testkit::fs::interfering::{Call, Interfering};
 use tempfile::TempDir;
 
 pub(super) const DIR: &str = "/users/ann/agents/coder/session/default";
@@ -373,6 +374,36 @@ async fn a_key_leads_to_the_newest_session_that_is_not_at_its_end() {
         let others = Sessions::new(&*fs, "bob", "coder", Env::system()).unwrap();
         assert_eq!(others.current(&key).await.unwrap(), None);
     }
+}
+
+#[tokio::test]
+async fn a_key_leads_to_the_successor_of_a_session_that_is_reset_while_it_is_looked_up() {
+    let (fs, _folder) = account().await;
+    let fs: Arc<dyn FileSystem> = fs;
+    let key: SessionKey = "agent:coder:main".parse().unwrap();
+    let sessions = Sessions::new(&*fs, "ann", "coder", Env::system()).unwrap();
+    sessions.create(&Create::new("old").key(key.clone())).await.unwrap();
+    sessions.create(&Create::new("new")).await.unwrap();
+    let at = |name: &str| TreePath::parse(&format!("/users/ann/agents/coder/session/{name}")).unwrap();
+    let open = fs.head().await.unwrap().seq;
+    sessions.set("old", &Change::state(State::Done)).await.unwrap();
+    let done = fs.head().await.unwrap().seq;
+    let old_as_of = |seq| {
+        let files = ["old/meta.json", "old/state"].map(at);
+        files.map(|file| Op::copy(file.clone(), file).replace().as_of(seq))
+    };
+    fs.commit(Batch::new(old_as_of(open))).await.unwrap();
+    assert_eq!(sessions.current(&key).await.unwrap().unwrap().name, "old");
+
+    let meta = fs.read_to_string(at("new/meta.json")).await.unwrap();
+    let mut meta: serde_json::Value = serde_json::from_str(&meta).unwrap();
+    meta["session_key"] = key.as_str().into();
+    let mut reset = old_as_of(done).to_vec();
+    reset.push(Op::write(at("new/meta.json"), meta.to_string()));
+    let beside = Interfering::new(&fs, Call::FetchMany, 0, reset);
+    let sessions = Sessions::new(&beside, "ann", "coder", Env::system()).unwrap();
+    let (found, made) = sessions.by_key(&key, &Create::new("third")).await.unwrap();
+    assert_eq!((found.name.as_str(), made), ("new", false));
 }
 
 #[tokio::test]

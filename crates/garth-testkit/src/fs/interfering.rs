@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use garth_engine::model::{At, Batch, Commit, Entry, Op, Walk, WalkPage};
+use garth_engine::model::{At, Batch, ByteRange, Commit, Entry, Fetched, Op, Walk, WalkPage};
 use garth_engine::{FileSystem, Result, ViewBase};
 
 use super::forward::forward_filesystem;
@@ -16,6 +16,8 @@ pub enum Call {
     Stat,
     /// `walk`.
     Walk,
+    /// `fetch_many`.
+    FetchMany,
     /// `commit`.
     Commit,
 }
@@ -47,7 +49,7 @@ impl Interfering {
 
 #[async_trait]
 impl FileSystem for Interfering {
-    forward_filesystem!(inner: capabilities head names list fetch fetch_many hold open open_version
+    forward_filesystem!(inner: capabilities head names list fetch hold open open_version
         history blame changes wait as_of confined snapshots search find stage committed sync);
 
     async fn stat(&self, at: &At) -> Result<Entry> {
@@ -58,6 +60,11 @@ impl FileSystem for Interfering {
     async fn walk(&self, dir: &At, page: &WalkPage) -> Result<Walk> {
         self.interfere(Call::Walk).await?;
         self.inner.walk(dir, page).await
+    }
+
+    async fn fetch_many(&self, items: &[(At, ByteRange)]) -> Result<Fetched> {
+        self.interfere(Call::FetchMany).await?;
+        self.inner.fetch_many(items).await
     }
 
     async fn commit(&self, batch: Batch) -> Result<Commit> {

@@ -5,6 +5,7 @@ use crate::boxed;
 use crate::ids::uuid;
 use crate::registry::projections;
 use crate::registry::projections::sessions::open_key;
+use crate::retry::ATTEMPTS_AT_NAMES;
 use crate::session::handle::Sessions;
 use crate::session::store::list::Listed;
 use crate::session::store::session_key::SessionKey;
@@ -18,9 +19,25 @@ impl Sessions<'_> {
     /// Returns the newest unfinished session with a key.
     ///
     /// # Errors
-    /// `TooLarge` if there are more than 1,000; from the filesystem.
+    /// `TooLarge` if there are more than 1,000; `Conflict` if they change all the time; from the filesystem.
     #[boxed]
     pub async fn current(&self, key: &SessionKey) -> Result<Option<Listed>> {
+        let mut seen = None;
+        for _ in 0..ATTEMPTS_AT_NAMES {
+            let names = self.open_under(key).await?;
+            let newest = self.newest_open(&names).await?;
+            // A session that was found and has an end now was reset meanwhile: then its successor is found
+            // next time. Or its state was written as a file, which the index does not know.
+            if newest.is_some() || names.is_empty() || seen.as_ref() == Some(&names) {
+                return Ok(newest);
+            }
+            seen = Some(names);
+        }
+        Err(Error::new(ErrorKind::Conflict, format!("{key}: its sessions change all the time; try again")))
+    }
+
+    /// Returns the names of the sessions with a key that the index has as unfinished.
+    async fn open_under(&self, key: &SessionKey) -> Result<Vec<String>> {
         let home = match &self.only {
             Some(only) => self.directory(only)?,
             None => self.home()?,
@@ -32,11 +49,14 @@ impl Sessions<'_> {
             return Err(Error::new(ErrorKind::TooLarge, message));
         }
         let dirs = answer.items.iter().filter_map(|item| item.path.parent());
-        let names: Vec<String> = dirs.filter_map(|dir| Some(dir.name()?.to_owned())).collect();
+        Ok(dirs.filter_map(|dir| Some(dir.name()?.to_owned())).collect())
+    }
+
+    /// Returns the newest of some sessions that has no end.
+    async fn newest_open(&self, names: &[String]) -> Result<Option<Listed>> {
         let mut newest: Option<Listed> = None;
         for some in names.chunks(32) {
             for found in self.read(some).await?.into_iter().flatten().flatten() {
-                // its state may have been written by other doors
                 let is_newer = newest.as_ref().is_none_or(|newest| newest.created_at < found.created_at);
                 if !found.state.is_final() && is_newer {
                     newest = Some(found);
