@@ -370,6 +370,35 @@ async fn a_file_that_is_renamed_below_is_another_than_the_copy_of_it() {
 }
 
 #[tokio::test]
+async fn each_write_answers_with_the_number_that_the_file_shows_by() {
+    for one_store in [true, false] {
+        let layers = layers(one_store).await;
+        let tree = layers.tree().await;
+        let shown = async |path: &str| tree.entry(path).await.unwrap().ino;
+        let number = shown("/SKILL.md").await;
+        for text in ["copies it up", "meets the copy", "meets it again"] {
+            let commit = tree.commit(Op::write(p("/SKILL.md"), text).into()).await.unwrap();
+            assert_eq!((commit.outcomes[0].ino, commit.outcomes[0].created), (number, false), "{text}");
+        }
+        let over = Op::copy(p("/d/a"), p("/SKILL.md")).replace();
+        assert_eq!(tree.commit(over.into()).await.unwrap().outcomes[0].ino, number);
+        assert_eq!(shown("/SKILL.md").await, number);
+
+        let taken = [vec![Op::remove(p("/SKILL.md"))], vec![Op::rename(p("/SKILL.md"), p("/elsewhere"))]];
+        for mut ops in taken {
+            ops.push(Op::append(p("/SKILL.md"), "of another node"));
+            let commit = tree.commit(Batch::new(ops)).await.unwrap();
+            assert_eq!(commit.outcomes[1].ino, shown("/SKILL.md").await, "{one_store}: {commit:?}");
+        }
+        // the directory above is removed, and made again
+        tree.write("/d/a", "copied up").await.unwrap();
+        let again = Op::write(p("/d/a"), "new").with_parents();
+        let commit = tree.commit(Batch::new([Op::remove_tree(p("/d")), again])).await.unwrap();
+        assert_eq!(commit.outcomes[1].ino, shown("/d/a").await);
+    }
+}
+
+#[tokio::test]
 async fn a_node_is_found_by_its_number_where_it_was_renamed_after_it_was_copied_up() {
     for one_store in [true, false] {
         let layers = layers(one_store).await;

@@ -268,15 +268,23 @@ impl OverlayLowering {
             }
             _ => None,
         };
-        let replaces = matches!(access, Access::Create | Access::Replace | Access::Exchange);
-        // An operation that may put another node at the path: only the store knows its inode, after the
-        // commit. Where the lower layer had the node, its copy is meant, which shows by the inode of the
-        // original.
+        // An operation that puts another node at the path: only the store knows its inode, after the commit.
+        // Where the lower layer had the node, its copy is meant, which shows by the inode of the original. What
+        // a write meets at the path stays there, unless an operation before it has taken the name away. (If it
+        // has also put a copy there, the outcome has that one's inode in the upper layer.)
+        let replaces = match access {
+            Access::Replace | Access::Exchange => true,
+            Access::Create => self.changed.takes(&path),
+            _ => false,
+        };
         lowered.shown.ino = match (path.is_root(), known) {
             (true, _) => Some(Ino::ROOT),
             (false, Some(ino)) if !replaces || is_lower => Some(ino),
             (false, _) => None,
         };
+        if takes_name(access) {
+            self.changed.taken.insert(path);
+        }
         // Over another store, inodes of the upper layer are shown with a mark, so that they differ from those
         // of the lower one. The inode of a new node is given by the commit, which adds this to it.
         if !self.overlay.one_store {

@@ -31,6 +31,8 @@ pub(super) struct Changed {
     pub(super) there: BTreeSet<TreePath>,
     /// Paths that the batch hides, with everything below them in the lower layer.
     pub(super) hidden: BTreeSet<TreePath>,
+    /// Paths whose names the batch takes away from the nodes that had them.
+    pub(super) taken: BTreeSet<TreePath>,
     /// Path of each copy, by the inode of the original in the lower layer.
     copies: BTreeMap<Ino, TreePath>,
     /// Inodes in `copies` whose note has yet to be written.
@@ -52,8 +54,17 @@ pub(super) struct Changed {
 impl Changed {
     /// Returns true if the batch hides the path or a directory above it.
     pub(super) fn hides(&self, path: &TreePath) -> bool {
-        self.hidden.contains(path) || path.ancestors().any(|above| self.hidden.contains(&above))
+        has_this_or_above(&self.hidden, path)
     }
+
+    /// Returns true if the batch takes the name away from the node that had it, or from a directory above it.
+    pub(super) fn takes(&self, path: &TreePath) -> bool {
+        has_this_or_above(&self.taken, path)
+    }
+}
+
+fn has_this_or_above(paths: &BTreeSet<TreePath>, path: &TreePath) -> bool {
+    paths.contains(path) || path.ancestors().any(|above| paths.contains(&above))
 }
 
 impl Overlay {
