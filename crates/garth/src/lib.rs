@@ -1,5 +1,5 @@
 //! garth keeps one versioned, searchable tree of files for each account, for AI agents. This crate is the
-//! engine: it runs in the process, on a folder of this machine, and opens no socket.
+//! library: it runs in the process, on a folder of this machine, and opens no socket.
 //!
 //! ```
 //! use garth::model::SearchQuery;
@@ -33,6 +33,11 @@
 //! | data folders, accounts, API keys | [`open`], [`DataDir`], [`datadir::Control`] |
 //! | collecting garbage, checking, making the index anew | [`AccountStore`] |
 //! | JSON values under keys, as the HTTP interface keeps them | [`agent::kv::Kv`] |
+//! | memories and skills by URI, with relations and versions | [`agent::node::Nodes`] |
+//! | what was said, and packs of it for a model | [`agent::session::Sessions`] |
+//! | prompts, skills, daily memory, resets | [`agent::workspace::Workspace`] |
+//! | evidence for a question, within a budget of tokens | [`agent::recall::Recaller`] |
+//! | the tree of an agent in a chat | [`agent::AgentTree`] |
 //! | paths with `..` and symbolic links | [`fs::resolve`] |
 //! | a directory as a tree of its own | [`view::Scope`] |
 //! | errors and what they mean to a mount | [`Error`], [`ErrorKind`] |
