@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: builds garth and the peers for release and lets `benches/peers` measure. The peers
+//! `cargo xtask bench`: builds garth and the peers for shipping and lets `benches/peers` measure. The peers
 //! are a workspace of their own, so that only who measures compiles their dependencies.
 
 use std::path::Path;
@@ -19,9 +19,9 @@ pub(crate) struct Options {
 
 /// Builds and measures; the table goes to standard output.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<ExitCode> {
-    check(cargo().args(["build", "--release", "--package", "garth-cli"]).current_dir(root))?;
+    check(cargo().args(["build", "--profile", "dist", "--package", "garth-cli"]).current_dir(root))?;
     check(cargo().args(["build", "--release", "--locked"]).current_dir(root.join("benches/peers")))?;
-    let garth = target(root)?.join("release/garth");
+    let garth = target(root)?.join("dist/garth");
     let peers = target(&root.join("benches/peers"))?.join("release/peers");
     let mut command = Command::new(peers);
     command.arg("run").args(&options.arguments).arg(format!("--garth={}", garth.display())).current_dir(root);

@@ -1,5 +1,5 @@
-//! garth over HTTP: key-value calls, context nodes, sessions, workspaces, media and recall. `docs/specs` is the
-//! contract: `kv-api.md` has the rules of all calls, the section "Over HTTP" of the others theirs.
+//! garth over HTTP: key-value calls, context nodes, sessions, workspaces, media and recall. `docs/specs` is
+//! the contract: `kv-api.md` has the rules of all calls, the section "Over HTTP" of the others theirs.
 //!
 //! Everything goes through [`garth::FileSystem`], so that what is done here is what every other interface
 //! sees. A crate of its own so that work on the engine does not rebuild a web server.

@@ -269,9 +269,9 @@ impl OverlayLowering {
             _ => None,
         };
         // An operation that puts another node at the path: only the store knows its inode, after the commit.
-        // Where the lower layer had the node, its copy is meant, which shows by the inode of the original. What
-        // a write meets at the path stays there, unless an operation before it has taken the name away. (If it
-        // has also put a copy there, the outcome has that one's inode in the upper layer.)
+        // Where the lower layer had the node, its copy is meant, which shows by the inode of the original.
+        // What a write meets at the path stays there, unless an operation before it has taken the name away.
+        // (If that has also put a copy there, the outcome has the copy's inode in the upper layer.)
         let replaces = match access {
             Access::Replace | Access::Exchange => true,
             Access::Create => self.changed.takes(&path),
