@@ -128,7 +128,7 @@ pub struct Batch {
     /// Whose snapshots, id, idempotency key and staged bodies these are, besides whose the filesystem is.
     #[serde(skip)]
     pub owner: Option<Owner>,
-    /// Whose staged bodies it may use besides: of handles that were [joined](crate::fs::ViewBase::joined).
+    /// Owners whose staged bodies it may use besides: of handles that were [joined](crate::fs::ViewBase::joined).
     #[serde(skip)]
     pub joined: Vec<Option<Owner>>,
     /// What views have put into the batch for themselves.

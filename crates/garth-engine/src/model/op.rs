@@ -1,14 +1,14 @@
 //! The operations of a batch, and the limits of their values.
 
 mod address;
+mod body;
 mod new;
 
 pub use address::Access;
+pub use body::{Body, StagedBody};
 
 use std::collections::BTreeMap;
-use std::fmt;
 
-use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use super::at::At;
@@ -98,58 +98,6 @@ impl Precondition {
             | Self::Sha256(_) => Ok(()),
         }
     }
-}
-
-/// New content. Its `Debug` output shows at most the first 64 bytes.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Body {
-    /// In memory; at most [`MAX_INLINE_BODY`](super::MAX_INLINE_BODY).
-    Bytes(#[serde(with = "crate::model::json::bytes")] Bytes),
-    /// Uploaded before through `stage`. Each staged body is used by one operation.
-    Staged(StagedBody),
-}
-
-impl Body {
-    /// Bytes of content.
-    pub fn size(&self) -> u64 {
-        match self {
-            Self::Bytes(bytes) => bytes.len() as u64,
-            Self::Staged(staged) => staged.size,
-        }
-    }
-}
-
-/// Content may be 16 MiB of a user's text: a message or a log gets the beginning of it.
-impl fmt::Debug for Body {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        /// Bytes shown.
-        const SHOWN: usize = 64;
-        match self {
-            Self::Bytes(bytes) if bytes.len() <= SHOWN => f.debug_tuple("Bytes").field(bytes).finish(),
-            Self::Bytes(bytes) => {
-                write!(f, "Bytes({:?}... {} bytes)", bytes.slice(..SHOWN), bytes.len())
-            }
-            Self::Staged(staged) => f.debug_tuple("Staged").field(staged).finish(),
-        }
-    }
-}
-
-impl<T: Into<Bytes>> From<T> for Body {
-    fn from(bytes: T) -> Self {
-        Self::Bytes(bytes.into())
-    }
-}
-
-/// Content that waits for its commit: safe on disk, in no version yet. Forgotten ones are collected by `gc`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct StagedBody {
-    /// The filesystem's name for it.
-    #[serde(with = "crate::model::json::id")]
-    pub id: u128,
-    /// Bytes.
-    pub size: u64,
 }
 
 /// Whether a write may or must make the file.
