@@ -7,18 +7,18 @@ use garth::datadir::{Admitted, Scope};
 
 use crate::errors::Refusal;
 
-/// The key that a request carries, if it has `scope`.
+/// Returns the key that a request carries, if it has all of `scopes`.
 pub(crate) async fn authorize(
     data_dir: &DataDir,
     headers: &HeaderMap,
-    scope: Scope,
+    scopes: &[Scope],
 ) -> Result<Admitted, Refusal> {
     let Some(token) = bearer(headers) else { return Err(Refusal::unauthorized()) };
     let Some(admitted) = data_dir.admit(token).await? else { return Err(Refusal::unauthorized()) };
-    if !admitted.key().allows(scope) {
-        return Err(Refusal::forbidden(scope.as_str()));
+    match scopes.iter().find(|scope| !admitted.key().allows(**scope)) {
+        Some(missing) => Err(Refusal::forbidden(missing.as_str())),
+        None => Ok(admitted),
     }
-    Ok(admitted)
 }
 
 /// The token of exactly one `Authorization: Bearer` header. The scheme's case does not matter (RFC 9110,

@@ -121,9 +121,10 @@ impl Refusal {
         Self::new(Code::Forbidden, format!("this API key lacks the scope `{scope}`"))
     }
 
-    /// A request for a path without a route. `calls` are the names of the key-value API.
-    pub(crate) fn no_route(calls: &str) -> Self {
-        let message = format!("there is no such route; the routes are POST /v1/{{{calls}}} and GET /healthz");
+    /// A request for a path without a route; `nearest` is the name of the route most like it.
+    pub(crate) fn no_route(nearest: Option<&str>) -> Self {
+        let nearest = nearest.map_or_else(String::new, |nearest| format!("; did you mean {nearest}?"));
+        let message = format!("there is no such route{nearest} (docs/specs/http-reference.md lists all)");
         Self::new(Code::NotFound, message)
     }
 
@@ -144,6 +145,17 @@ impl Refusal {
 
     pub(crate) fn internal() -> Self {
         Self::new(Code::Internal, "the server failed; its log says more under this request id")
+    }
+
+    /// The refusal of a write as a key may know it that cannot read: what is stored, and in the way, is content.
+    pub(crate) fn without_content(self) -> Self {
+        let stored = match self.code {
+            Code::Conflict | Code::PathConflict => "what is stored does not let this write through",
+            Code::NotFound => "what this write is about does not exist",
+            _ => return self,
+        };
+        let scope = "a key that also has the scope `memory:read` is told more";
+        Self { message: format!("{stored}; {scope}"), ..self }
     }
 
     /// The same with another status: HTTP has more statuses than there are codes.

@@ -26,4 +26,5 @@ mod serve;
 mod wire;
 
 pub use self::collect::Collecting;
+pub use self::routes::reference;
 pub use self::serve::{Options, serve};

@@ -1,128 +1,237 @@
-//! The routes: who may call what, and how much of an answer is held. `table` lists them; the files below say
-//! what each call takes and answers.
+//! Routes: each request is looked up, admitted, parsed, and answered by the table of routes, within the room that
+//! there is for answers. The files below say what each call takes and answers.
 
 mod agents;
 mod call;
+mod header;
+mod identity;
 mod kv;
 mod media;
 mod nodes;
+mod open;
 mod recall;
+pub mod reference;
 mod respond;
+mod retry;
+mod route;
 mod served;
 mod sessions;
 mod table;
-mod workspace;
+mod tree;
+
+use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{FromRequestParts as _, Path, Request, State};
+use axum::extract::{FromRequestParts as _, Path, Query, Request, State};
+use axum::http::Uri;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post};
 use bytes::Bytes;
-use garth::DataDir;
-use garth::datadir::Admitted;
+use garth::datadir::{Admitted, Scope};
+use garth::{AccountStore, DataDir};
+use serde_json::Value;
 
-use self::call::Call;
-use self::respond::{json, not_get, not_post, refuse, with_key};
+use self::call::{Answering, Call};
+use self::identity::Caller;
+use self::respond::{json, refuse, with_key};
+use self::retry::{Compared, Retry};
+use self::route::{Length, Route, Run};
 use self::served::Served;
-use self::table::{ROUTES, Route, key_value_calls};
+use self::table::{nearest_route, routes};
 use crate::answers::{PAGE, is_long};
 use crate::auth::authorize;
 use crate::chat_model::ServedModel;
 use crate::errors::Refusal;
-use crate::fields::Fields;
+use crate::fields::{Field, Fields};
 use crate::limits::{drain, read_body};
+
+/// Arguments of a path, such as the agent, percent-decoded.
+type Arguments = Vec<(String, String)>;
 
 /// Returns the router of everything that is served.
 pub(crate) fn router(data_dir: DataDir, model: Option<ServedModel>) -> Router {
-    let mut router = Router::new().route("/healthz", get(healthz).fallback(not_get));
-    for route in ROUTES {
+    let mut router = Router::new();
+    for route in routes() {
         router = router.route(route.path, method(route));
     }
-    media::routes(router).fallback(no_route).with_state(Served::new(data_dir, model))
+    router.fallback(no_route).with_state(Served::new(data_dir, model))
 }
 
 fn method(route: &'static Route) -> MethodRouter<Served> {
-    let handler = move |State(served): State<Served>, request: Request| async move {
-        let (mut head, mut body) = request.into_parts();
-        let agent = match route.names_agent() {
-            true => Path::<String>::from_request_parts(&mut head, &()).await.map(|agent| agent.0),
-            false => Ok(String::new()),
-        };
-        let agent = agent.unwrap_or_default();
-        let admitted = match authorize(&served.data_dir, &head.headers, route.scope).await {
-            Ok(admitted) => admitted,
-            Err(refusal) => {
-                drain(&head.headers, body);
-                return refusal.into_response();
-            }
-        };
-        let answered = bounded(&served, &admitted, route, (&head, &agent), &mut body).await;
-        drain(&head.headers, body);
-        with_key(answered.map(json).into_response(), &admitted)
+    let handler = move |State(served): State<Served>, request: Request| serve(served, route, request);
+    let router = match route.run {
+        Run::Health => get(async || json(Bytes::from_static(br#"{"ok":true}"#))),
+        Run::Download(_) => get(handler),
+        Run::Read(..) | Run::Write(..) | Run::Upload(_) => post(handler),
     };
-    post(handler).fallback(not_post)
-}
-
-async fn healthz() -> Response {
-    json(Bytes::from_static(br#"{"ok":true}"#))
+    router.fallback(async |request: Request| refuse(request, Refusal::wrong_method(route.allow())))
 }
 
 async fn no_route(request: Request) -> Refusal {
-    refuse(request, Refusal::no_route(&key_value_calls()))
+    let nearest = nearest_route(request.uri().path());
+    refuse(request, Refusal::no_route(nearest.as_deref()))
 }
 
-/// Answers a request within the room that there is for answers.
-async fn bounded(
-    served: &Served,
-    admitted: &Admitted,
-    route: &Route,
-    (head, agent): (&Parts, &str),
-    body: &mut Body,
-) -> Result<Bytes, Refusal> {
-    let body = read_body(&head.headers, body).await?;
-    let account = &admitted.key().account;
-    let answer = || answer(served, admitted, route, (head, agent), &body);
-    if route.is_long {
-        let room = served.answers.room(account, PAGE).await?;
-        return Ok(room.hold(answer().await?));
-    }
-    let answered = answer().await?;
-    if !is_long(&answered) {
-        return Ok(answered);
-    }
-    if let Some(room) = served.answers.room_now(account, answered.len()) {
-        return Ok(room.hold(answered));
-    }
-    // Read again rather than held while it waits: only reads give long answers.
-    drop(answered);
-    let room = served.answers.room(account, PAGE).await?;
-    Ok(room.hold(answer().await?))
-}
-
-async fn answer(
-    served: &Served,
-    admitted: &Admitted,
-    route: &Route,
-    (head, agent): (&Parts, &str),
-    body: &Bytes,
-) -> Result<Bytes, Refusal> {
-    let account = served.tree(admitted).await?;
-    let call = Call {
-        path: route.path,
-        writes: route.writes,
-        agent,
-        head,
-        body,
-        fields: Fields::parse(body)?,
-        account: &account,
-        key: admitted.key(),
-        env: served.data_dir.env(),
-        model: served.model.as_ref(),
-        compactions: &served.compactions,
-        hydrator: &served.hydrator,
-        prompts: &served.prompts,
+/// Admits a request to a route, and answers it.
+async fn serve(served: Served, route: &'static Route, request: Request) -> Response {
+    let (mut head, mut body) = request.into_parts();
+    let admitted = match authorize(&served.data_dir, &head.headers, route.scopes).await {
+        Ok(admitted) => admitted,
+        Err(refusal) => {
+            drain(&head.headers, body);
+            return refusal.into_response();
+        }
     };
-    route.answer(&call).await
+    let answered = match arguments(&mut head).await {
+        Ok(arguments) => {
+            let request =
+                Admission { served: &served, admitted: &admitted, route, arguments: &arguments, head: &head };
+            request.answer(&mut body).await
+        }
+        Err(refusal) => Err(refusal),
+    };
+    drain(&head.headers, body);
+    let answered = answered.map_err(|refusal| {
+        let may_read = !route.writes() || admitted.key().allows(Scope::MemoryRead);
+        if may_read { refusal } else { refusal.without_content() }
+    });
+    with_key(answered.into_response(), &admitted)
+}
+
+async fn arguments(head: &mut Parts) -> Result<Arguments, Refusal> {
+    let arguments = Path::<Arguments>::from_request_parts(head, &()).await;
+    Ok(arguments.map_err(|_| Refusal::validation("the path must be percent-encoded UTF-8"))?.0)
+}
+
+/// Request that may call its route.
+#[derive(Clone, Copy)]
+struct Admission<'a> {
+    served: &'a Served,
+    admitted: &'a Admitted,
+    route: &'static Route,
+    arguments: &'a Arguments,
+    head: &'a Parts,
+}
+
+impl<'a> Admission<'a> {
+    async fn answer(self, body: &mut Body) -> Result<Response, Refusal> {
+        let account = self.served.tree(self.admitted).await?;
+        match self.route.run {
+            Run::Read(length, handler) => {
+                self.refuse_query()?;
+                let body = read_body(&self.head.headers, body).await?;
+                let call = self.call(&account, &body, &body)?;
+                self.read(length, || handler(&call)).await.map(json)
+            }
+            Run::Write(length, handler) => {
+                self.refuse_query()?;
+                let body = read_body(&self.head.headers, body).await?;
+                let call = self.call(&account, &body, &body)?;
+                self.write(length, handler(call)).await.map(json)
+            }
+            Run::Upload(handler) => {
+                let query = query(&self.head.uri)?;
+                let call = self.call(&account, &query, &[])?;
+                self.write(Length::Short, handler(call, self.head, body)).await.map(json)
+            }
+            Run::Download(handler) => {
+                let query = query(&self.head.uri)?;
+                handler(&self.call(&account, &query, &[])?, self.head).await
+            }
+            Run::Health => Err(Refusal::internal().because("health needs no key")),
+        }
+    }
+
+    /// Parses a request. `fields` is a JSON object, `body` what the client sent.
+    fn call<'c>(
+        self,
+        account: &'c Arc<dyn AccountStore>,
+        fields: &'c [u8],
+        body: &[u8],
+    ) -> Result<Call<'c>, Refusal>
+    where
+        'a: 'c,
+    {
+        let (served, route, arguments) = (self.served, self.route, self.arguments);
+        let declared: Vec<&[Field]> = route.field_groups().collect();
+        let fields = Fields::parse(fields, &declared)?;
+        let agent = arguments.iter().find(|(name, _)| name == "agent").map_or("", |(_, agent)| agent);
+        let retry = match route.writes() {
+            true => {
+                let headers = route.headers;
+                let compared = Compared { path: route.path, arguments, fields: &fields, headers, body };
+                Retry::read(&self.head.headers, &compared, served.data_dir.env().now())?
+            }
+            false => None,
+        };
+        Ok(Call {
+            writes: route.writes(),
+            caller: Caller::read(route.tree, agent, &fields)?,
+            fields,
+            arguments,
+            retry,
+            account,
+            key: self.admitted.key(),
+            env: served.data_dir.env(),
+            model: served.model.as_ref(),
+            compactions: &served.compactions,
+            hydrator: &served.hydrator,
+            prompts: &served.prompts,
+        })
+    }
+
+    /// A body has the fields; those of a query would seem to work.
+    fn refuse_query(self) -> Result<(), Refusal> {
+        match self.head.uri.query() {
+            None | Some("") => Ok(()),
+            Some(_) => Err(Refusal::validation("this call takes no query; send its fields in the body")),
+        }
+    }
+
+    /// Answers a read within the room that there is for answers.
+    async fn read<'c>(self, length: Length, run: impl Fn() -> Answering<'c>) -> Result<Bytes, Refusal> {
+        let (answers, account) = (&self.served.answers, &self.admitted.key().account);
+        if length == Length::Long {
+            let room = answers.room(account, PAGE).await?;
+            return Ok(room.hold(run().await?));
+        }
+        let answer = run().await?;
+        if !is_long(&answer) {
+            return Ok(answer);
+        }
+        if let Some(room) = answers.room_now(account, answer.len()) {
+            return Ok(room.hold(answer));
+        }
+        // Read again rather than held while it waits.
+        drop(answer);
+        let room = answers.room(account, PAGE).await?;
+        Ok(room.hold(run().await?))
+    }
+
+    /// Answers a write. It is given as a future, which runs once. Room for a long answer is taken before: once the write is committed, it
+    /// is answered, whether there is room or not.
+    async fn write(self, length: Length, run: Answering<'_>) -> Result<Bytes, Refusal> {
+        let (answers, account) = (&self.served.answers, &self.admitted.key().account);
+        let room = match length {
+            Length::Long => Some(answers.room(account, PAGE).await?),
+            Length::Short => None,
+        };
+        let answer = run.await?;
+        let room = room.or_else(|| answers.room_now(account, answer.len()).filter(|_| is_long(&answer)));
+        Ok(match room {
+            Some(room) => room.hold(answer),
+            None => answer,
+        })
+    }
+}
+
+/// Returns the fields of a query as a JSON object.
+fn query(uri: &Uri) -> Result<Vec<u8>, Refusal> {
+    let Query(pairs) = Query::<Arguments>::try_from_uri(uri)
+        .map_err(|_| Refusal::validation("the query must be percent-encoded: name=value, joined by &"))?;
+    let fields =
+        pairs.into_iter().map(|(name, value)| format!("{}:{}", Value::from(name), Value::from(value)));
+    Ok(format!("{{{}}}", fields.collect::<Vec<_>>().join(",")).into_bytes())
 }

@@ -1,16 +1,19 @@
-//! One call of the API, as its handler sees it: who makes it, on which tree, and with which fields.
+//! One call of the API, as its handler sees it: who makes it, on which tree, and what goes with it. What the
+//! call takes, its handler is given as a type of its own.
 
 use std::sync::Arc;
 
-use axum::http::request::Parts;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use garth::agent::media::Hydrator;
 use garth::agent::workspace::PromptCache;
-use garth::datadir::ApiKey;
-use garth::model::Moment;
+use garth::datadir::{ApiKey, Scope};
+use garth::model::{Idempotency, Moment};
 use garth::{AccountStore, Env};
+use serde_json::Value;
 
+use super::identity::Caller;
+use super::retry::Retry;
 use crate::chat_model::ServedModel;
 use crate::compaction::Compactions;
 use crate::errors::Refusal;
@@ -19,17 +22,18 @@ use crate::fields::Fields;
 /// Answer of a handler: the body, in JSON.
 pub(super) type Answering<'a> = BoxFuture<'a, Result<Bytes, Refusal>>;
 
+/// Not `Clone`: the handler of a write is given it by value, so it cannot run twice.
 pub(super) struct Call<'a> {
-    /// Path of the route.
-    pub(super) path: &'static str,
     /// True if the route writes.
     pub(super) writes: bool,
-    /// The `{agent}` of the path; empty on a route without one.
-    pub(super) agent: &'a str,
-    pub(super) head: &'a Parts,
-    pub(super) body: &'a Bytes,
-    /// Fields of the body.
+    /// Fields of the body. Handlers are given theirs as a type.
     pub(super) fields: Fields<'a>,
+    /// Arguments of the path, such as `{file}`, percent-decoded.
+    pub(super) arguments: &'a [(String, String)],
+    /// Agent, user, chat and class that the call names.
+    pub(super) caller: Caller<'a>,
+    /// Idempotency key of a write, with the hash of the request.
+    pub(super) retry: Option<Retry>,
     pub(super) account: &'a Arc<dyn AccountStore>,
     pub(super) key: &'a ApiKey,
     pub(super) env: &'a Env,
@@ -44,9 +48,47 @@ pub(super) struct Call<'a> {
 
 impl Call<'_> {
     /// Returns the moment that a field names. A text that is no time or sequence is the name of a snapshot.
-    pub(super) fn moment(&self, name: &str) -> Result<Option<Moment>, Refusal> {
-        let Some(text) = self.fields.text(name)? else { return Ok(None) };
-        let moment = Moment::parse(&text, self.env.now())?;
-        Ok(Some(moment.unwrap_or_else(|| Moment::Snapshot(text.into_owned()))))
+    pub(super) fn moment(&self, text: &str) -> Result<Moment, Refusal> {
+        let moment = Moment::parse(text, self.env.now())?;
+        Ok(moment.unwrap_or_else(|| Moment::Snapshot(text.to_owned())))
+    }
+
+    /// Returns the record that makes a repeat of this write answer as the first one did, if the client asks
+    /// for one.
+    pub(super) fn record(&self) -> Option<Idempotency> {
+        self.retry.as_ref().map(Retry::record)
+    }
+
+    /// Returns the record as earlier versions made it.
+    pub(super) fn older_record(&self) -> Option<Idempotency> {
+        self.retry.as_ref().map(Retry::older_record)
+    }
+
+    /// Returns an argument of the path; the empty text if the path has no such argument.
+    pub(super) fn argument(&self, name: &str) -> &str {
+        let found = self.arguments.iter().find(|(argument, _)| argument == name);
+        found.map_or("", |(_, value)| value)
+    }
+
+    /// Returns the model that a call asks: that of the server unless `by_model` is false, or none if it has none.
+    pub(super) fn model_to_ask(&self, by_model: Option<bool>) -> Result<Option<&ServedModel>, Refusal> {
+        match (by_model, self.model) {
+            (Some(true), None) => {
+                Err(Refusal::validation("no model is set: start the server with --model-endpoint"))
+            }
+            (Some(false), _) => Ok(None),
+            (_, model) => Ok(model),
+        }
+    }
+
+    /// Returns true if the key of the caller may read content.
+    pub(super) fn may_read(&self) -> bool {
+        self.key.allows(Scope::MemoryRead)
+    }
+
+    /// Returns a part of the answer of a write that holds what was stored before: `null` for a key that may
+    /// not read.
+    pub(super) fn stored(&self, value: Value) -> Value {
+        if self.may_read() { value } else { Value::Null }
     }
 }

@@ -1,153 +1,214 @@
 //! Calls on context nodes: what each one takes, asks of the account, and answers.
 
-use std::sync::Arc;
+use std::borrow::Cow;
 
-use bytes::Bytes;
 use garth::agent::node::{
-    Around, Direction, Edge, LayerText, Level, List, Meta, Nodes, Prefix, Put, Status, Uri, Written,
+    Around, Direction, Edge, LayerText, Level, List, MAX_LISTED, Meta, Nodes, Prefix, Put, Status, Uri,
+    Written,
 };
-use garth::agent::{AgentTree, Identity, tree::MAIN};
-use garth::model::{Author, Timestamp};
-use garth::{FileSystem, TreePath};
+use garth::model::Timestamp;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::call::{Answering, Call};
+use super::call::Call;
 use crate::errors::Refusal;
-use crate::fields::Fields;
+use crate::fields::{
+    MAX_INTEGER, Page, array, fields, integer, number_in, string, string_of, strings, time, words,
+};
 
 /// Nodes of a page unless the call names a limit.
 const DEFAULT_LISTED: usize = 100;
 
-/// Handler of a call on context nodes.
-pub(super) type Handler = for<'a> fn(&'a Nodes<'a>, &'a Call<'a>) -> Answering<'a>;
-
-/// Answers a call.
-pub(super) async fn answer(call: &Call<'_>, handler: Handler) -> Result<Bytes, Refusal> {
-    let who = identity(&call.fields)?;
-    let agent = call.fields.text("agent")?;
-    let agent = agent.as_deref().map(Author::agent).unwrap_or_default();
-    let reach = Reach::of(call, who, agent).await?;
-    handler(&reach.nodes(call), call).await
-}
-
-/// Puts the node that a call on a session made at the `uri` of the call, in the tree of the call.
-pub(super) async fn put_by(call: &Call<'_>, put: &Put) -> Result<Value, Refusal> {
-    let fields = &call.fields;
-    let (agent, user) = (fields.required_text("agent")?, fields.required_text("user")?);
-    let who = match fields.text("chat")? {
-        Some(_) => identity(fields)?,
-        None => None,
-    };
-    let author = Author::agent(&*agent).with_user(&*user);
-    let reach = Reach::of(call, who, author).await?;
-    let uri: Uri = fields.required_text("uri")?.parse()?;
-    Ok(written(&reach.nodes(call).put(&uri, put).await?))
-}
-
-/// Nodes that a call reaches: the account's, or those of an agent that serves a user in a chat.
-struct Reach {
-    fs: Option<Arc<dyn FileSystem>>,
-    tops: Vec<TreePath>,
-    author: Author,
-}
-
-impl Reach {
-    async fn of(call: &Call<'_>, who: Option<Identity>, mut author: Author) -> Result<Self, Refusal> {
-        author.key = Some(call.key.id.clone());
-        let Some(who) = who else { return Ok(Self { fs: None, tops: Vec::new(), author }) };
-        let reach = AgentTree::new(&**call.account, who).create(call.writes).nodes().await?;
-        // The view adds whom it is of.
-        let mut by_key = Author::default();
-        by_key.key = author.key;
-        Ok(Self { fs: Some(reach.fs), tops: reach.tops, author: by_key })
-    }
-
-    fn nodes<'a>(&'a self, call: &'a Call<'_>) -> Nodes<'a> {
-        let (account, env) = (&call.key.account, call.env.clone());
-        let nodes = match &self.fs {
-            Some(fs) => Nodes::new(&**fs, account, env).tops(self.tops.clone()),
-            None => Nodes::new(&**call.account, account, env),
-        };
-        nodes.author(self.author.clone())
+fields! {
+    /// Creates a node or changes it. What is left out stays as it is.
+    pub(super) struct PutFields<'a> {
+        /// Node.
+        uri: Cow<'a, str> = string_of("uri");
+        /// Text of the node.
+        content: Cow<'a, str> = string();
+        /// Abstract, at most 100 characters. The empty text derives it from the content. Default: as it is, or derived.
+        brief as "abstract": Option<Cow<'a, str>> = string();
+        /// Overview. The empty text derives it from the content. Default: as it is, or derived.
+        overview: Option<Cow<'a, str>> = string();
+        /// Labels. Default: as they are.
+        tags: Option<Vec<String>> = strings();
+        /// All relations that lead from the node, each as `relate` takes it. Default: as they are.
+        relations: Option<Vec<Edge>> = array("relations");
+        /// Node whose place it takes. Default: none.
+        replaces: Option<Cow<'a, str>> = string_of("uri");
+        /// Time from which it is true. Default: as it is.
+        valid_from: Option<Timestamp> = time();
+        /// Time until which it is true. Default: as it is.
+        valid_to: Option<Timestamp> = time();
+        /// Version that the node must have; 0 if it must not exist. Default: any.
+        if_version: Option<u64> = integer(0, MAX_INTEGER);
     }
 }
 
-/// Returns the agent, user and chat whose tree a body names; `None` for the tree of the account.
-pub(super) fn identity(fields: &Fields<'_>) -> Result<Option<Identity>, Refusal> {
-    let [agent, user, chat, class, session] =
-        ["agent", "user", "chat", "class", "session"].map(|name| fields.text(name));
-    let (agent, user, chat, class, session) = (agent?, user?, chat?, class?, session?);
-    let (user, chat) = match (user, chat) {
-        (Some(user), Some(chat)) => (user, chat),
-        (None, None) if class.is_none() && session.is_none() => return Ok(None),
-        _ => {
-            let message = "\"user\" and \"chat\" open the tree of an agent in a chat: send both, or neither \
-                 and no \"class\" and \"session\"";
-            return Err(Refusal::validation(message));
-        }
-    };
-    let agent = Fields::required("agent", agent)?;
-    let who = Identity::new(&user, &agent, &chat, class.as_deref().unwrap_or(MAIN))?;
-    Ok(Some(match session {
-        Some(session) => who.with_session(&session)?,
-        None => who,
-    }))
+pub(super) async fn put(nodes: &Nodes<'_>, call: &Call<'_>, fields: PutFields<'_>) -> Result<Value, Refusal> {
+    let uri: Uri = fields.uri.parse()?;
+    let mut put = Put::new(fields.content);
+    (put.brief, put.overview) = (layer(fields.brief), layer(fields.overview));
+    (put.tags, put.edges) = (fields.tags, fields.relations);
+    put.replaces = fields.replaces.map(|uri| uri.parse()).transpose()?;
+    (put.valid_from, put.valid_to) = (fields.valid_from, fields.valid_to);
+    put.if_version = fields.if_version;
+    Ok(written(call, &nodes.put(&uri, &put).await?))
 }
 
-/// Reads the URI in a field.
-fn uri(call: &Call<'_>, name: &str) -> Result<Uri, Refusal> {
-    Ok(call.fields.required_text(name)?.parse::<Uri>()?)
+/// Returns the answer of a put. What was stored before, and what is like it, is content.
+pub(super) fn written(call: &Call<'_>, written: &Written) -> Value {
+    let mut json = written.to_json();
+    json.insert("ok".to_owned(), true.into());
+    for name in ["near", "meta"] {
+        let value = json.remove(name).unwrap_or_default();
+        json.insert(name.to_owned(), call.stored(value));
+    }
+    json.into()
 }
 
-pub(super) async fn put(nodes: &Nodes<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
-    Ok(written(&nodes.put(&uri(call, "uri")?, &new_node(&call.fields)?).await?))
+/// Reads the text of a layer. The empty text asks for one that is derived from the content.
+fn layer(text: Option<Cow<'_, str>>) -> LayerText {
+    match text {
+        None => LayerText::Keep,
+        Some(text) if text.is_empty() => LayerText::Derive,
+        Some(text) => LayerText::Given(text.into_owned()),
+    }
 }
 
-pub(super) async fn get(nodes: &Nodes<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
-    let level = level(&call.fields)?;
-    let node = nodes.get(&uri(call, "uri")?, level).await?;
+fields! {
+    /// Returns a layer of a node.
+    pub(super) struct GetFields<'a> {
+        /// Node.
+        uri: Cow<'a, str> = string_of("uri");
+        /// Layer: 0 is the abstract, 1 the overview, 2 the content.
+        layer: u64 = integer(0, 2), or 2;
+    }
+}
+
+pub(super) async fn get(nodes: &Nodes<'_>, _: &Call<'_>, fields: GetFields<'_>) -> Result<Value, Refusal> {
+    let level = Level::of(u8::try_from(fields.layer).unwrap_or(u8::MAX))?;
+    let node = nodes.get(&fields.uri.parse()?, level).await?;
     Ok(json!({
         "uri": node.meta.uri, "layer": level.number(), "text": node.text,
         "version_id": node.version.to_string(), "meta": node.meta,
     }))
 }
 
-pub(super) async fn exists(nodes: &Nodes<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
-    Ok(json!({"exists": nodes.exists(&uri(call, "uri")?).await?}))
+fields! {
+    /// Tells whether a node exists.
+    pub(super) struct ExistsFields<'a> {
+        /// Node.
+        uri: Cow<'a, str> = string_of("uri");
+    }
 }
 
-pub(super) async fn tag(nodes: &Nodes<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
-    let [add, remove] = ["add", "remove"].map(|name| call.fields.texts(name));
-    let (add, remove) = (add?.unwrap_or_default(), remove?.unwrap_or_default());
-    let meta = nodes.tag(&uri(call, "uri")?, &add, &remove).await?;
-    Ok(json!({"ok": true, "meta": meta}))
+pub(super) async fn exists(
+    nodes: &Nodes<'_>,
+    _: &Call<'_>,
+    fields: ExistsFields<'_>,
+) -> Result<Value, Refusal> {
+    Ok(json!({"exists": nodes.exists(&fields.uri.parse()?).await?}))
 }
 
-pub(super) async fn relate(nodes: &Nodes<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
-    let edge = edge(&call.fields)?;
+fields! {
+    /// Adds and removes labels of a node.
+    pub(super) struct TagFields<'a> {
+        /// Node.
+        uri: Cow<'a, str> = string_of("uri");
+        /// Labels to add.
+        add: Vec<String> = strings(), or Vec::new();
+        /// Labels to remove.
+        remove: Vec<String> = strings(), or Vec::new();
+    }
+}
+
+pub(super) async fn tag(nodes: &Nodes<'_>, call: &Call<'_>, fields: TagFields<'_>) -> Result<Value, Refusal> {
+    let meta = nodes.tag(&fields.uri.parse()?, &fields.add, &fields.remove).await?;
+    Ok(json!({"ok": true, "meta": call.stored(json!(meta))}))
+}
+
+fields! {
+    /// Creates a relation between two nodes, or changes it.
+    pub(super) struct RelateFields<'a> {
+        /// Node from which the relation leads.
+        from_uri: Cow<'a, str> = string_of("uri");
+        /// Node to which it leads.
+        to_uri: Cow<'a, str> = string_of("uri");
+        /// Type of the relation, 1 to 128 bytes.
+        relation_type: Cow<'a, str> = string();
+        /// Strength.
+        weight: f64 = number_in(0.0, 1.0), or 1.0;
+        /// Reason, at most 4,096 bytes.
+        reason: Cow<'a, str> = string(), or Cow::Borrowed("");
+    }
+}
+
+pub(super) async fn relate(
+    nodes: &Nodes<'_>,
+    _: &Call<'_>,
+    fields: RelateFields<'_>,
+) -> Result<Value, Refusal> {
+    let edge = Edge {
+        from_uri: fields.from_uri.into_owned(),
+        to_uri: fields.to_uri.into_owned(),
+        relation_type: fields.relation_type.into_owned(),
+        weight: fields.weight,
+        reason: fields.reason.into_owned(),
+        other: serde_json::Map::new(),
+    };
     Ok(json!({"ok": true, "changed": nodes.relate(&edge).await?.is_some()}))
 }
 
-pub(super) async fn unrelate(nodes: &Nodes<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
-    let of_type = call.fields.text("relation_type")?;
-    let (from, to) = (uri(call, "from_uri")?, uri(call, "to_uri")?);
-    Ok(json!({"ok": true, "removed": nodes.unrelate(&from, &to, of_type.as_deref()).await?}))
+fields! {
+    /// Removes relations between two nodes.
+    pub(super) struct UnrelateFields<'a> {
+        /// Node from which the relation leads.
+        from_uri: Cow<'a, str> = string_of("uri");
+        /// Node to which it leads.
+        to_uri: Cow<'a, str> = string_of("uri");
+        /// Type of the relation. Default: every type.
+        relation_type: Option<Cow<'a, str>> = string();
+    }
 }
 
-pub(super) async fn relations(nodes: &Nodes<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
-    let around = nodes.around(&uri(call, "uri")?, &around(&call.fields)?).await?;
+pub(super) async fn unrelate(
+    nodes: &Nodes<'_>,
+    _: &Call<'_>,
+    fields: UnrelateFields<'_>,
+) -> Result<Value, Refusal> {
+    let (from, to) = (fields.from_uri.parse()?, fields.to_uri.parse()?);
+    Ok(json!({"ok": true, "removed": nodes.unrelate(&from, &to, fields.relation_type.as_deref()).await?}))
+}
+
+fields! {
+    /// Lists the relations around a node, nearest first.
+    pub(super) struct RelationsFields<'a> {
+        /// Node.
+        uri: Cow<'a, str> = string_of("uri");
+        /// Direction of the relations.
+        direction: Cow<'a, str> = words(&["outgoing", "incoming", "both"]), or Cow::Borrowed("both");
+        /// Steps to follow.
+        hops: usize = integer(1, 5), or 1;
+        /// Limit on the relations.
+        limit: usize = integer(1, 1000), or 100;
+    }
+}
+
+pub(super) async fn relations(
+    nodes: &Nodes<'_>,
+    _: &Call<'_>,
+    fields: RelationsFields<'_>,
+) -> Result<Value, Refusal> {
+    let direction = match &*fields.direction {
+        "outgoing" => Direction::Outgoing,
+        "incoming" => Direction::Incoming,
+        _ => Direction::Both,
+    };
+    let around = Around::new(direction).hops(fields.hops).limit(fields.limit);
+    let around = nodes.around(&fields.uri.parse()?, &around).await?;
     let edges: Vec<_> = around.edges.iter().map(|(hops, edge)| Hop { hops: *hops, edge }).collect();
     Ok(json!({"edges": edges, "has_more": around.more}))
-}
-
-pub(super) async fn move_to(nodes: &Nodes<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
-    let seq = nodes.move_to(&uri(call, "uri")?, &uri(call, "new_uri")?).await?;
-    Ok(json!({"ok": true, "seq": seq.0}))
-}
-
-pub(super) async fn delete(nodes: &Nodes<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
-    Ok(json!({"ok": true, "deleted": true, "seq": nodes.delete(&uri(call, "uri")?).await?.0}))
 }
 
 #[derive(Serialize)]
@@ -157,68 +218,71 @@ struct Hop<'a> {
     edge: &'a Edge,
 }
 
-fn written(written: &Written) -> Value {
-    let mut json = written.to_json();
-    json.insert("ok".to_owned(), true.into());
-    json.into()
+fields! {
+    /// Moves a node to another URI. It stays the same node, with its past.
+    pub(super) struct MoveFields<'a> {
+        /// Node.
+        uri: Cow<'a, str> = string_of("uri");
+        /// URI to move it to.
+        new_uri: Cow<'a, str> = string_of("uri");
+    }
 }
 
-/// Reads the node that a call puts.
-fn new_node(fields: &Fields<'_>) -> Result<Put, Refusal> {
-    let mut put = Put::new(fields.required_text("content")?);
-    put.brief = layer(fields, "abstract")?;
-    put.overview = layer(fields, "overview")?;
-    put.tags = fields.texts("tags")?;
-    put.edges = match fields.raw("relations")?.filter(|value| value.get() != "null") {
-        Some(value) => Some(serde_json::from_str(value.get()).map_err(|error| {
-            Refusal::validation(format!("\"relations\" must be a list of relations: {error}"))
-        })?),
-        None => None,
-    };
-    put.replaces = fields.text("replaces")?.map(|uri| uri.parse()).transpose()?;
-    put.valid_from = time(fields, "valid_from")?;
-    put.valid_to = time(fields, "valid_to")?;
-    put.if_version = fields.integer("if_version", 0, i64::MAX.unsigned_abs())?;
-    Ok(put)
+pub(super) async fn move_to(
+    nodes: &Nodes<'_>,
+    _: &Call<'_>,
+    fields: MoveFields<'_>,
+) -> Result<Value, Refusal> {
+    let seq = nodes.move_to(&fields.uri.parse()?, &fields.new_uri.parse()?).await?;
+    Ok(json!({"ok": true, "seq": seq.0}))
 }
 
-/// Reads the text of a layer. The empty text asks for one that is derived from the content.
-fn layer(fields: &Fields<'_>, name: &str) -> Result<LayerText, Refusal> {
-    Ok(match fields.text(name)? {
-        None => LayerText::Keep,
-        Some(text) if text.is_empty() => LayerText::Derive,
-        Some(text) => LayerText::Given(text.into_owned()),
-    })
+fields! {
+    /// Deletes a node and the relations that lead to it.
+    pub(super) struct DeleteFields<'a> {
+        /// Node.
+        uri: Cow<'a, str> = string_of("uri");
+    }
 }
 
-fn time(fields: &Fields<'_>, name: &str) -> Result<Option<Timestamp>, Refusal> {
-    let must = || Refusal::validation(format!("\"{name}\" must be a time such as 2026-01-31T12:00:00Z"));
-    fields.text(name)?.map(|text| Timestamp::parse_rfc3339(&text).map_err(|_| must())).transpose()
+pub(super) async fn delete(
+    nodes: &Nodes<'_>,
+    _: &Call<'_>,
+    fields: DeleteFields<'_>,
+) -> Result<Value, Refusal> {
+    Ok(json!({"ok": true, "deleted": true, "seq": nodes.delete(&fields.uri.parse()?).await?.0}))
 }
 
-fn level(fields: &Fields<'_>) -> Result<Level, Refusal> {
-    let level = fields.integer("layer", 0, 2)?.and_then(|level| u8::try_from(level).ok());
-    Ok(Level::of(level.unwrap_or(2))?)
+fields! {
+    /// Lists nodes, in the order of directories.
+    pub(super) struct ListFields<'a> {
+        /// Beginning of the URIs, in whole parts. Default: the account.
+        prefix: Option<Cow<'a, str>> = string_of("uri");
+        /// Category. Default: any.
+        category: Option<Cow<'a, str>> = string();
+        /// Status of the nodes.
+        status: Cow<'a, str> = words(&["ACTIVE", "PENDING", "BROKEN"]), or Cow::Borrowed("ACTIVE");
+        /// Only nodes with all of these labels.
+        tags: Vec<String> = strings(), or Vec::new();
+        ..page: Page<'a, MAX_LISTED, DEFAULT_LISTED>;
+    }
 }
 
-pub(super) async fn list(nodes: &Nodes<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
-    let fields = &call.fields;
-    let prefix = match fields.text("prefix")? {
+pub(super) async fn list(nodes: &Nodes<'_>, _: &Call<'_>, fields: ListFields<'_>) -> Result<Value, Refusal> {
+    let prefix = match fields.prefix {
         Some(prefix) => nodes.prefix(&prefix)?,
         None => Prefix::Account,
     };
     let mut list = List::new(prefix);
-    list.category = fields.text("category")?.map(std::borrow::Cow::into_owned);
-    list.status = match fields.text("status")?.as_deref() {
-        None | Some("ACTIVE") => Status::Active,
-        Some("PENDING") => Status::Pending,
-        Some("BROKEN") => Status::Broken,
-        Some(_) => return Err(Refusal::validation("\"status\" must be ACTIVE, PENDING or BROKEN")),
+    list.category = fields.category.map(Cow::into_owned);
+    list.status = match &*fields.status {
+        "PENDING" => Status::Pending,
+        "BROKEN" => Status::Broken,
+        _ => Status::Active,
     };
-    list.tags = fields.texts("tags")?.unwrap_or_default();
-    list.after = fields.text("cursor")?.map(std::borrow::Cow::into_owned);
-    let limit = fields.integer("limit", 1, garth::agent::node::MAX_LISTED as u64)?;
-    list.limit = limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(DEFAULT_LISTED);
+    list.tags = fields.tags;
+    list.after = fields.page.cursor.map(Cow::into_owned);
+    list.limit = fields.page.limit;
     let page = nodes.list(&list).await?;
     let items: Vec<Value> = page.items.iter().map(item).collect();
     Ok(match page.next {
@@ -229,32 +293,4 @@ pub(super) async fn list(nodes: &Nodes<'_>, call: &Call<'_>) -> Result<Value, Re
 
 fn item((uri, meta): &(Uri, Meta)) -> Value {
     json!({"uri": uri.to_string(), "meta": meta})
-}
-
-fn edge(fields: &Fields<'_>) -> Result<Edge, Refusal> {
-    let text = |name: &str| fields.required_text(name).map(std::borrow::Cow::into_owned);
-    Ok(Edge {
-        from_uri: text("from_uri")?,
-        to_uri: text("to_uri")?,
-        relation_type: text("relation_type")?,
-        weight: fields.number("weight")?.unwrap_or(1.0),
-        reason: fields.text("reason")?.unwrap_or_default().into_owned(),
-        other: serde_json::Map::new(),
-    })
-}
-
-fn around(fields: &Fields<'_>) -> Result<Around, Refusal> {
-    let direction = match fields.text("direction")?.as_deref() {
-        None | Some("both") => Direction::Both,
-        Some("outgoing") => Direction::Outgoing,
-        Some("incoming") => Direction::Incoming,
-        Some(_) => return Err(Refusal::validation("\"direction\" must be outgoing, incoming or both")),
-    };
-    let number = |name: &str, most: u64, default: usize| {
-        let number = fields.integer(name, 1, most)?;
-        Ok::<_, Refusal>(number.and_then(|number| usize::try_from(number).ok()).unwrap_or(default))
-    };
-    let query = Around::new(direction);
-    let (hops, limit) = (number("hops", 5, query.hops)?, number("limit", 1000, query.limit)?);
-    Ok(query.hops(hops).limit(limit))
 }

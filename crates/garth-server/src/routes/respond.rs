@@ -60,11 +60,3 @@ pub(super) fn refuse(request: Request, refusal: Refusal) -> Refusal {
     drain(&head.headers, body);
     refusal
 }
-
-pub(super) async fn not_get(request: Request) -> Refusal {
-    refuse(request, Refusal::wrong_method("GET, HEAD"))
-}
-
-pub(super) async fn not_post(request: Request) -> Refusal {
-    refuse(request, Refusal::wrong_method("POST"))
-}

@@ -6,77 +6,152 @@ pub(super) mod transcripts;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use bytes::Bytes;
-use garth::agent::AgentTree;
 use garth::agent::session::{
-    Append, Change, Create, Draft, Line, List, Listed, Log, Resolved, Select, SessionKey, Sessions, Source,
-    State, Usage,
+    Append, Change, Create, Draft, Line, List, Listed, Log, MAX_LISTED, Resolved, Select, SessionKey,
+    Sessions, Source, State, Usage,
 };
 use garth::agent::workspace::Reset;
-use garth::model::Author;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::call::{Answering, Call};
-use super::nodes::{self, identity};
+use super::call::Call;
+use super::nodes;
+use super::open::open;
 use super::respond::raw;
-use super::workspace;
+use super::tree::Tree;
 use crate::compaction::Of;
 use crate::errors::Refusal;
-use crate::fields::Fields;
+use crate::fields::{
+    Kind, MAX_INTEGER, Page, array, fields, flag, integer, object, string, string_of, words,
+};
 
 /// Sessions of a page unless the call names a limit.
 const DEFAULT_LISTED: usize = 100;
+/// States of a session.
+const STATES: Kind = words(&["active", "idle", "done", "error", "cancelled"]);
 
-/// Handler of a call on sessions.
-pub(super) type Handler = for<'a> fn(&'a Sessions<'a>, &'a Call<'a>) -> Answering<'a>;
-
-/// Answers a call.
-pub(super) async fn answer(call: &Call<'_>, handler: Handler) -> Result<Bytes, Refusal> {
-    let fields = &call.fields;
-    let (agent, user) = (fields.required_text("agent")?, fields.required_text("user")?);
-    let mut author = Author::agent(&*agent).with_user(&*user).with_key(&call.key.id);
-    if let Some(class) = fields.text("class")? {
-        author = author.with_class(&*class);
+fields! {
+    /// Creates a session.
+    pub(super) struct CreateFields<'a> {
+        /// Name of the session.
+        name: Cow<'a, str> = string_of("id");
+        /// Session key. Default: none.
+        key: Option<Cow<'a, str>> = string_of("session key");
+        /// Title. Default: none.
+        title: Option<Cow<'a, str>> = string();
+        /// Model. Default: none.
+        model: Option<Cow<'a, str>> = string();
+        /// Context window of the model, in tokens. Default: unknown.
+        context_window: Option<u64> = integer(1, MAX_INTEGER);
+        /// Working directory, an absolute path. Default: `/`.
+        cwd: Option<Cow<'a, str>> = string_of("path");
     }
-    let env = call.env.clone();
-    if fields.text("chat")?.is_none() {
-        let sessions = Sessions::new(&**call.account, &user, &agent, env)?.author(author);
-        return handler(&sessions, call).await;
+}
+
+pub(super) async fn create(
+    sessions: &Sessions<'_>,
+    call: &Call<'_>,
+    fields: CreateFields<'_>,
+) -> Result<Value, Refusal> {
+    let mut create = Create::new(&*fields.name);
+    create.key = fields.key.map(|key| key.parse()).transpose()?;
+    create.title = owned(fields.title);
+    create.model = owned(fields.model);
+    create.context_window = fields.context_window;
+    if let Some(cwd) = owned(fields.cwd) {
+        create.cwd = cwd;
     }
-    let who = identity(fields)?.ok_or_else(|| Refusal::validation("\"chat\" goes with \"user\""))?;
-    let reach = AgentTree::new(&**call.account, who).create(call.writes).sessions().await?;
-    let sessions = Sessions::new(&*reach.fs, &user, &agent, env)?.author(author).only(reach.only);
-    handler(&sessions, call).await
+    let created = sessions.create(&create).await?;
+    Ok(json!({"ok": true, "session": call.stored(item(&created))}))
 }
 
-/// Reads the name of the session that a call is about.
-fn session_name<'a>(call: &Call<'a>) -> Result<Cow<'a, str>, Refusal> {
-    call.fields.required_text("name")
+fields! {
+    /// Returns a session.
+    pub(super) struct GetFields<'a> {
+        /// Name of the session.
+        name: Cow<'a, str> = string_of("id");
+    }
 }
 
-pub(super) async fn create(sessions: &Sessions<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
-    let made = sessions.create(&new_session(&call.fields, &session_name(call)?)?).await?;
-    Ok(json!({"ok": true, "session": item(&made)}))
+pub(super) async fn get(
+    sessions: &Sessions<'_>,
+    _: &Call<'_>,
+    fields: GetFields<'_>,
+) -> Result<Value, Refusal> {
+    Ok(json!({"session": item(&sessions.get(&fields.name).await?)}))
 }
 
-pub(super) async fn get(sessions: &Sessions<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
-    Ok(json!({"session": item(&sessions.get(&session_name(call)?).await?)}))
+fields! {
+    /// Changes a session. What is left out stays as it is.
+    pub(super) struct SetFields<'a> {
+        /// Name of the session.
+        name: Cow<'a, str> = string_of("id");
+        /// State. Default: as it is.
+        state: Option<Cow<'a, str>> = STATES;
+        /// Working directory, an absolute path. Default: as it is.
+        cwd: Option<Cow<'a, str>> = string_of("path");
+        /// Title. Default: as it is.
+        title: Option<Cow<'a, str>> = string();
+        /// Model. Default: as it is.
+        model: Option<Cow<'a, str>> = string();
+        /// Context window of the model, in tokens. Default: as it is.
+        context_window: Option<u64> = integer(0, MAX_INTEGER);
+        /// Tokens of packs; 0 is no limit. Default: as it is.
+        budget: Option<u64> = integer(0, MAX_INTEGER);
+        /// `true` removes the budget of the session.
+        no_budget: bool = flag(), or false;
+    }
 }
 
-pub(super) async fn set(sessions: &Sessions<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
-    let set = sessions.set(&session_name(call)?, &change(&call.fields)?).await?;
-    Ok(json!({"ok": true, "session": item(&set)}))
+pub(super) async fn set(
+    sessions: &Sessions<'_>,
+    call: &Call<'_>,
+    fields: SetFields<'_>,
+) -> Result<Value, Refusal> {
+    let mut change = Change::default();
+    change.state = state(fields.state)?;
+    (change.cwd, change.title, change.model) = (owned(fields.cwd), owned(fields.title), owned(fields.model));
+    change.context_window = fields.context_window;
+    change.budget = if fields.no_budget { Some(None) } else { fields.budget.map(Some) };
+    let set = sessions.set(&fields.name, &change).await?;
+    Ok(json!({"ok": true, "session": call.stored(item(&set))}))
 }
 
-pub(super) async fn append(sessions: &Sessions<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
-    let fields = &call.fields;
-    let (session, append) = (session_name(call)?.into_owned(), new_lines(fields)?);
-    let done = sessions.append(&session, &append).await?;
+fields! {
+    /// Appends messages and events to a session, in one commit.
+    pub(super) struct AppendFields<'a> {
+        /// Name of the session.
+        name: Cow<'a, str> = string_of("id");
+        /// Messages, at most 1,000.
+        messages: Vec<&'a RawValue> = array("messages"), or Vec::new();
+        /// Events, at most 1,000.
+        events: Vec<&'a RawValue> = array("events"), or Vec::new();
+        /// Run of messages and events that name none. Default: none.
+        run: Option<Cow<'a, str>> = string();
+        /// Id of the last message that the caller knows: nothing is appended if others came since. Default: any.
+        after: Option<Cow<'a, str>> = string_of("id");
+        /// State of the session. Default: as it is.
+        state: Option<Cow<'a, str>> = STATES;
+        /// Tokens that a model used: `input_tokens`, `output_tokens`, `total_tokens`. Default: none.
+        usage: Option<Usage> = object("usage");
+    }
+}
+
+pub(super) async fn append(
+    sessions: &Sessions<'_>,
+    call: &Call<'_>,
+    fields: AppendFields<'_>,
+) -> Result<Value, Refusal> {
+    let (messages, events) = (drafts("messages", &fields.messages)?, drafts("events", &fields.events)?);
+    let mut append = Append::messages(messages).and_events(events);
+    (append.run, append.after) = (owned(fields.run), owned(fields.after));
+    append.state = state(fields.state)?;
+    append.usage = fields.usage;
+    let done = sessions.append(&fields.name, &append).await?;
     if append.usage.is_some() {
-        let (agent, user) = (fields.required_text("agent")?, fields.required_text("user")?);
-        let of = Of { agent: agent.into_owned(), user: user.into_owned(), session };
+        let (agent, user) = (call.caller.agent.to_string(), call.caller.user().to_owned());
+        let of = Of { agent, user, session: fields.name.into_owned() };
         let (tree, env, model) = (Arc::clone(call.account), call.env.clone(), call.model.cloned());
         call.compactions.begin(tree, env, model, of);
     }
@@ -85,32 +160,117 @@ pub(super) async fn append(sessions: &Sessions<'_>, call: &Call<'_>) -> Result<V
     Ok(json!({"ok": true, "messages": messages, "events": events, "lines": lines, "seq": seq}))
 }
 
-pub(super) async fn withdraw(sessions: &Sessions<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
-    let source: Source = call.fields.required_text("source")?.parse()?;
-    let reason = call.fields.text("reason")?;
-    let done = sessions.withdraw(&session_name(call)?, &source, reason.as_deref()).await?;
+/// Reads the objects of an array, each as it was sent, to the last digit.
+fn drafts(name: &str, objects: &[&RawValue]) -> Result<Vec<Draft>, Refusal> {
+    let drafts = objects.iter().zip(1..).map(|(object, number): (_, usize)| {
+        Draft::parse(object.get())
+            .map_err(|error| Refusal::validation(format!("\"{name}\", {number}: {error}")))
+    });
+    drafts.collect()
+}
+
+fields! {
+    /// Withdraws messages: they are not read any more, and stay stored.
+    pub(super) struct WithdrawFields<'a> {
+        /// Name of the session.
+        name: Cow<'a, str> = string_of("id");
+        /// Messages to withdraw.
+        source: Cow<'a, str> = string_of("source");
+        /// Reason, recorded with the event. Default: none.
+        reason: Option<Cow<'a, str>> = string();
+    }
+}
+
+pub(super) async fn withdraw(
+    sessions: &Sessions<'_>,
+    _: &Call<'_>,
+    fields: WithdrawFields<'_>,
+) -> Result<Value, Refusal> {
+    let source: Source = fields.source.parse()?;
+    let done = sessions.withdraw(&fields.name, &source, fields.reason.as_deref()).await?;
     let lines = [*done.lines.start(), *done.lines.end()];
     Ok(json!({"ok": true, "lines": lines, "events": done.events, "seq": done.seq.0}))
 }
 
-pub(super) async fn resolve(sessions: &Sessions<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
-    let source: Source = call.fields.required_text("source")?.parse()?;
-    Ok(resolved(&sessions.resolve(&session_name(call)?, &source).await?))
+fields! {
+    /// Returns where a source leads.
+    pub(super) struct ResolveFields<'a> {
+        /// Name of the session.
+        name: Cow<'a, str> = string_of("id");
+        /// Source.
+        source: Cow<'a, str> = string_of("source");
+    }
 }
 
-pub(super) async fn publish(sessions: &Sessions<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
-    let put = sessions.to_publish(&session_name(call)?, &call.fields.required_text("id")?).await?;
-    nodes::put_by(call, &put).await
+pub(super) async fn resolve(
+    sessions: &Sessions<'_>,
+    _: &Call<'_>,
+    fields: ResolveFields<'_>,
+) -> Result<Value, Refusal> {
+    let source: Source = fields.source.parse()?;
+    Ok(resolved(&sessions.resolve(&fields.name, &source).await?))
 }
 
-pub(super) async fn current(sessions: &Sessions<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
-    let fields = &call.fields;
-    let key: SessionKey = fields.required_text("key")?.parse()?;
-    if !fields.flag("create")?.unwrap_or(false) {
+fields! {
+    /// Publishes a derived entry of a session as a context node.
+    pub(super) struct PublishFields<'a> {
+        /// Name of the session.
+        name: Cow<'a, str> = string_of("id");
+        /// Id of the entry.
+        id: Cow<'a, str> = string_of("id");
+        /// Node to create or change.
+        uri: Cow<'a, str> = string_of("uri");
+    }
+}
+
+pub(super) async fn publish(
+    sessions: &Sessions<'_>,
+    call: &Call<'_>,
+    fields: PublishFields<'_>,
+) -> Result<Value, Refusal> {
+    let uri = fields.uri.parse()?;
+    let put = sessions.to_publish(&fields.name, &fields.id).await?;
+    let opened = open(call, Tree::Nodes).await?;
+    Ok(nodes::written(call, &opened.nodes().put(&uri, &put).await?))
+}
+
+fields! {
+    /// Returns the newest session of a session key that has not ended; creates one if that is asked for.
+    pub(super) struct CurrentFields<'a> {
+        /// Session key.
+        key: Cow<'a, str> = string_of("session key");
+        /// `true` creates a session if there is none, and resets one that is due.
+        create: bool = flag(), or false;
+        /// Name of a session that is created. Default: made from the key.
+        name: Option<Cow<'a, str>> = string_of("id");
+        /// Title of a session that is created. Default: none.
+        title: Option<Cow<'a, str>> = string();
+        /// Model of a session that is created. Default: none.
+        model: Option<Cow<'a, str>> = string();
+        /// Context window of a session that is created, in tokens. Default: unknown.
+        context_window: Option<u64> = integer(1, MAX_INTEGER);
+        /// Working directory of a session that is created. Default: `/`.
+        cwd: Option<Cow<'a, str>> = string_of("path");
+    }
+}
+
+pub(super) async fn current(
+    sessions: &Sessions<'_>,
+    call: &Call<'_>,
+    fields: CurrentFields<'_>,
+) -> Result<Value, Refusal> {
+    let key: SessionKey = fields.key.parse()?;
+    if !fields.create {
         let current = sessions.current(&key).await?;
         return Ok(json!({"session": current.as_ref().map(item), "created": false}));
     }
-    let create = new_session(fields, fields.text("name")?.as_deref().unwrap_or_default())?;
+    let mut create = Create::new(fields.name.as_deref().unwrap_or_default());
+    create.key = Some(key.clone());
+    (create.title, create.model) = (owned(fields.title), owned(fields.model));
+    create.context_window = fields.context_window;
+    if let Some(cwd) = owned(fields.cwd) {
+        create.cwd = cwd;
+    }
     let (session, created) = current_or_new(sessions, &key, &create, call).await?;
     Ok(json!({"session": item(&session), "created": created}))
 }
@@ -123,14 +283,13 @@ async fn current_or_new(
     create: &Create,
     call: &Call<'_>,
 ) -> Result<(Listed, bool), Refusal> {
-    let fields = &call.fields;
-    if fields.text("chat")?.is_some() {
+    if call.caller.chat.is_some() {
         return Ok(sessions.by_key(key, create).await?);
     }
-    let (agent, user) = (fields.required_text("agent")?, fields.required_text("user")?);
-    let workspace = workspace::open(call, &agent)?;
+    let opened = open(call, Tree::UserWorkspace).await?;
     // Without a model: no request waits for one.
-    let current = workspace.current(&user, key, Some(create), &Reset::default()).await?;
+    let current =
+        opened.workspace()?.current(call.caller.user(), key, Some(create), &Reset::default()).await?;
     Ok(match current {
         Some(current) => (current.session, current.created),
         None => sessions.by_key(key, create).await?,
@@ -144,74 +303,31 @@ pub(super) fn item(session: &Listed) -> Value {
     })
 }
 
-fn owned(fields: &Fields<'_>, name: &str) -> Result<Option<String>, Refusal> {
-    Ok(fields.text(name)?.map(Cow::into_owned))
+fn owned(text: Option<Cow<'_, str>>) -> Option<String> {
+    text.map(Cow::into_owned)
 }
 
-/// Reads the session that a call creates.
-fn new_session(fields: &Fields<'_>, name: &str) -> Result<Create, Refusal> {
-    let mut create = Create::new(name);
-    create.key = fields.text("key")?.map(|key| key.parse()).transpose()?;
-    (create.title, create.model) = (owned(fields, "title")?, owned(fields, "model")?);
-    create.context_window = fields.integer("context_window", 1, u64::MAX)?;
-    if let Some(cwd) = owned(fields, "cwd")? {
-        create.cwd = cwd;
+fn state(word: Option<Cow<'_, str>>) -> Result<Option<State>, Refusal> {
+    Ok(word.map(|word| word.parse()).transpose()?)
+}
+
+fields! {
+    /// Lists sessions by name.
+    pub(super) struct ListFields<'a> {
+        /// State of the sessions. Default: any.
+        state: Option<Cow<'a, str>> = STATES;
+        ..page: Page<'a, MAX_LISTED, DEFAULT_LISTED>;
     }
-    Ok(create)
 }
 
-fn state(fields: &Fields<'_>) -> Result<Option<State>, Refusal> {
-    Ok(fields.text("state")?.map(|state| state.parse()).transpose()?)
-}
-
-fn change(fields: &Fields<'_>) -> Result<Change, Refusal> {
-    let mut change = Change::default();
-    change.state = state(fields)?;
-    (change.cwd, change.title) = (owned(fields, "cwd")?, owned(fields, "title")?);
-    change.model = owned(fields, "model")?;
-    change.context_window = fields.integer("context_window", 0, u64::MAX)?;
-    change.budget = match fields.flag("no_budget")?.unwrap_or(false) {
-        true => Some(None),
-        false => fields.integer("budget", 0, u64::MAX)?.map(Some),
-    };
-    Ok(change)
-}
-
-/// Reads the messages and events that a call appends.
-fn new_lines(fields: &Fields<'_>) -> Result<Append, Refusal> {
-    let mut append = Append::messages(drafts(fields, "messages")?).and_events(drafts(fields, "events")?);
-    (append.run, append.after) = (owned(fields, "run")?, owned(fields, "after")?);
-    append.state = state(fields)?;
-    append.usage = match fields.raw("usage")?.filter(|usage| usage.get() != "null") {
-        Some(usage) => Some(serde_json::from_str::<Usage>(usage.get()).map_err(|error| {
-            Refusal::validation(format!(
-                "\"usage\" must have input_tokens, output_tokens, total_tokens: {error}"
-            ))
-        })?),
-        None => None,
-    };
-    Ok(append)
-}
-
-/// Reads an array of objects, each as it was sent, to the last digit.
-fn drafts(fields: &Fields<'_>, name: &str) -> Result<Vec<Draft>, Refusal> {
-    let Some(raw) = fields.raw(name)?.filter(|raw| raw.get() != "null") else { return Ok(Vec::new()) };
-    let must = || Refusal::validation(format!("\"{name}\" must be an array of objects"));
-    let items: Vec<&RawValue> = serde_json::from_str(raw.get()).map_err(|_| must())?;
-    let drafts = items.into_iter().zip(1..).map(|(item, number): (_, usize)| {
-        Draft::parse(item.get())
-            .map_err(|error| Refusal::validation(format!("\"{name}\", {number}: {error}")))
-    });
-    drafts.collect()
-}
-
-pub(super) async fn list(sessions: &Sessions<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
-    let fields = &call.fields;
+pub(super) async fn list(
+    sessions: &Sessions<'_>,
+    _: &Call<'_>,
+    fields: ListFields<'_>,
+) -> Result<Value, Refusal> {
     let mut list = List::default();
-    list.state = state(fields)?;
-    list.after = owned(fields, "cursor")?;
-    let limit = fields.integer("limit", 1, garth::agent::session::MAX_LISTED as u64)?;
-    list.limit = limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(DEFAULT_LISTED);
+    list.state = state(fields.state)?;
+    (list.limit, list.after) = (fields.page.limit, owned(fields.page.cursor));
     let (found, next) = sessions.list(&list).await?;
     let items: Vec<Value> = found.iter().map(item).collect();
     Ok(match next {
@@ -220,21 +336,35 @@ pub(super) async fn list(sessions: &Sessions<'_>, call: &Call<'_>) -> Result<Val
     })
 }
 
-pub(super) async fn lines(sessions: &Sessions<'_>, call: &Call<'_>) -> Result<Box<RawValue>, Refusal> {
-    let (fields, name) = (&call.fields, session_name(call)?);
-    let given = fields.text("source")?;
-    if given.is_none() && sessions.end(&name, Log::Messages).await?.lines == 0 {
+fields! {
+    /// Returns messages or events of a session.
+    pub(super) struct LinesFields<'a> {
+        /// Name of the session.
+        name: Cow<'a, str> = string_of("id");
+        /// Lines to return. Default: `tail:100`.
+        source: Option<Cow<'a, str>> = string_of("source");
+        /// `true` includes messages that were withdrawn.
+        withdrawn: bool = flag(), or false;
+    }
+}
+
+pub(super) async fn lines(
+    sessions: &Sessions<'_>,
+    _: &Call<'_>,
+    fields: LinesFields<'_>,
+) -> Result<Box<RawValue>, Refusal> {
+    if fields.source.is_none() && sessions.end(&fields.name, Log::Messages).await?.lines == 0 {
         return raw(&json!({"log": "messages", "items": []}));
     }
-    let source: Source = given.as_deref().unwrap_or("tail:100").parse()?;
-    let Resolved::Lines { session, log, lines, .. } = sessions.resolve(&name, &source).await? else {
+    let source: Source = fields.source.as_deref().unwrap_or("tail:100").parse()?;
+    let Resolved::Lines { session, log, lines, .. } = sessions.resolve(&fields.name, &source).await? else {
         return Err(Refusal::validation("\"source\" must lead to lines of messages or events"));
     };
     let mut select = match log {
         Log::Messages => Select::messages(lines),
         Log::Events => Select::events(lines),
     };
-    if fields.flag("withdrawn")?.unwrap_or(false) {
+    if fields.withdrawn {
         select = select.with_withdrawn();
     }
     let page = sessions.lines(&session, &select).await?;
@@ -242,12 +372,12 @@ pub(super) async fn lines(sessions: &Sessions<'_>, call: &Call<'_>) -> Result<Bo
     let shown = |line: &'_ Line| (line.number, serde_json::from_str::<Box<RawValue>>(&line.text));
     let items = page.items.iter().map(shown);
     let items = items.filter_map(|(line, value)| Some(Shown { line, value: value.ok()? })).collect();
-    raw(&Page { log: log.name(), items, has_more: next_source.is_some(), next_source })
+    raw(&LinesPage { log: log.name(), items, has_more: next_source.is_some(), next_source })
 }
 
 /// Page of lines, each as it is stored, to the last digit.
 #[derive(Serialize)]
-struct Page {
+struct LinesPage {
     log: &'static str,
     items: Vec<Shown>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]

@@ -1,194 +1,181 @@
-//! The table of routes: each call with its path, the scope that it takes, and the function that answers it.
-//! Requests are looked up, admitted and answered by this table alone. (Media as they are have routes of
-//! their own, `media`.)
+//! The table of routes: each call with its path, the scopes that it takes, the length of its answer, the tree
+//! that it is on, and the function that answers it with the fields that it is given. Requests are looked up,
+//! admitted, parsed and answered by this table alone, and the reference is made from it.
 
-use bytes::Bytes;
 use garth::datadir::Scope;
 
-use super::call::Call;
+use super::agents::{self, archives, memory, prompt, skills};
+use super::media::{self, PUT_HEADERS, READ_HEADERS};
+use super::open::open;
 use super::respond::IntoBody as _;
-use super::{agents, kv, nodes, recall, sessions};
-use crate::errors::Refusal;
+use super::retry::RETRY_HEADER;
+use super::route::{Length, Route, Run};
+use super::sessions::{self, context, transcripts};
+use super::tree::Tree;
+use super::{kv, nodes, recall};
+use crate::fields::{FieldGroup, nearest};
 
-/// Route of one call.
-pub(super) struct Route {
-    pub(super) path: &'static str,
-    /// Scope that the key of a caller must have.
-    pub(super) scope: Scope,
-    pub(super) writes: bool,
-    /// True if answers may be long: they wait for room before they are made.
-    pub(super) is_long: bool,
-    handler: Handler,
-}
-
-/// Function that answers a call, by what it is given besides the call.
-#[derive(Clone, Copy)]
-enum Handler {
-    /// Key-value API of the account.
-    Kv(kv::Handler),
-    /// Context nodes of the account, or those that an agent reaches in a chat.
-    Nodes(nodes::Handler),
-    /// Sessions of an agent with a user.
-    Sessions(sessions::Handler),
-    /// Workspace of the agent in the path.
-    Workspace(agents::Handler),
-    /// Tree of the account.
-    Account(recall::Handler),
-}
-
-const READS: bool = false;
-const WRITES: bool = true;
-const SHORT: bool = false;
-const LONG: bool = true;
-
+/// Makes routes of rows: `does "path" scopes length tree(function, fields);`.
 macro_rules! routes {
-    ($($path:literal $scope:ident $writes:ident $is_long:ident $of:ident($answer:path);)*) => {
+    ($($does:ident $path:literal $($scope:ident)+, $length:ident $tree:ident($answer:path, $($fields:ident)::+);)*) => {
         &[$(Route {
             path: $path,
-            scope: Scope::$scope,
-            writes: $writes,
-            is_long: $is_long,
-            handler: Handler::$of(|of, call| Box::pin(async move { Ok($answer(of, call).await?.into_body()) })),
+            summary: <$($fields)::+<'_> as FieldGroup<'_>>::SUMMARY,
+            scopes: &[$(Scope::$scope),+],
+            tree: Tree::$tree,
+            own_fields: <$($fields)::+<'_> as FieldGroup<'_>>::FIELDS,
+            headers: routes!(@headers $does),
+            run: Run::$does(Length::$length, |call| Box::pin(async move {
+                let call = routes!(@call $does call);
+                let fields = <$($fields)::+<'_>>::read(&call.fields)?;
+                let opened = open(call, Tree::$tree).await?;
+                let answer = $answer(&routes!(@tree $tree opened), call, fields).await?;
+                Ok(answer.into_body())
+            })),
         }),*]
     };
+    (@headers Read) => { &[] };
+    (@headers Write) => { &[RETRY_HEADER] };
+    (@call Read $call:ident) => { $call };
+    (@call Write $call:ident) => { &$call };
+    (@tree KeyValues $opened:ident) => { $opened.key_values()? };
+    (@tree Nodes $opened:ident) => { $opened.nodes() };
+    (@tree Sessions $opened:ident) => { $opened.sessions()? };
+    (@tree Workspace $opened:ident) => { $opened.workspace()? };
+    (@tree UserWorkspace $opened:ident) => { $opened.workspace()? };
+    (@tree Media $opened:ident) => { $opened.media() };
+    (@tree Recall $opened:ident) => { $opened };
 }
 
-/// Routes, in the order of the specifications.
-pub(super) static ROUTES: &[Route] = routes! {
-    "/v1/put"                                MemoryWrite  WRITES  SHORT  Kv(kv::put);
-    "/v1/get"                                MemoryRead   READS   SHORT  Kv(kv::get);
-    "/v1/delete"                             MemoryWrite  WRITES  SHORT  Kv(kv::delete);
-    "/v1/list"                               MemoryRead   READS   SHORT  Kv(kv::list);
-    "/v1/glob"                               MemoryRead   READS   SHORT  Kv(kv::glob);
-    "/v1/history"                            MemoryRead   READS   LONG   Kv(kv::history);
-    "/v1/search"                             SearchRead   READS   LONG   Kv(kv::search);
+/// Routes of calls in JSON, in the order of the specifications.
+static CALLS: &[Route] = routes! {
+    Write "/v1/put" MemoryWrite, Short KeyValues(kv::put, kv::PutFields);
+    Read  "/v1/get" MemoryRead, Short KeyValues(kv::get, kv::GetFields);
+    Write "/v1/delete" MemoryWrite, Short KeyValues(kv::delete, kv::DeleteFields);
+    Read  "/v1/list" MemoryRead, Short KeyValues(kv::list, kv::ListFields);
+    Read  "/v1/glob" MemoryRead, Short KeyValues(kv::glob, kv::GlobFields);
+    Read  "/v1/history" MemoryRead, Long KeyValues(kv::history, kv::HistoryFields);
+    Read  "/v1/search" SearchRead, Long KeyValues(kv::search, kv::SearchFields);
 
-    "/v1/nodes/put"                          MemoryWrite  WRITES  SHORT  Nodes(nodes::put);
-    "/v1/nodes/get"                          MemoryRead   READS   LONG   Nodes(nodes::get);
-    "/v1/nodes/exists"                       MemoryRead   READS   SHORT  Nodes(nodes::exists);
-    "/v1/nodes/list"                         MemoryRead   READS   LONG   Nodes(nodes::list);
-    "/v1/nodes/tag"                          MemoryWrite  WRITES  SHORT  Nodes(nodes::tag);
-    "/v1/nodes/relate"                       MemoryWrite  WRITES  SHORT  Nodes(nodes::relate);
-    "/v1/nodes/unrelate"                     MemoryWrite  WRITES  SHORT  Nodes(nodes::unrelate);
-    "/v1/nodes/relations"                    MemoryRead   READS   LONG   Nodes(nodes::relations);
-    "/v1/nodes/move"                         MemoryWrite  WRITES  SHORT  Nodes(nodes::move_to);
-    "/v1/nodes/delete"                       MemoryWrite  WRITES  SHORT  Nodes(nodes::delete);
+    Write "/v1/nodes/put" MemoryWrite, Short Nodes(nodes::put, nodes::PutFields);
+    Read  "/v1/nodes/get" MemoryRead, Long Nodes(nodes::get, nodes::GetFields);
+    Read  "/v1/nodes/exists" MemoryRead, Short Nodes(nodes::exists, nodes::ExistsFields);
+    Read  "/v1/nodes/list" MemoryRead, Long Nodes(nodes::list, nodes::ListFields);
+    Write "/v1/nodes/tag" MemoryWrite, Short Nodes(nodes::tag, nodes::TagFields);
+    Write "/v1/nodes/relate" MemoryWrite, Short Nodes(nodes::relate, nodes::RelateFields);
+    Write "/v1/nodes/unrelate" MemoryWrite, Short Nodes(nodes::unrelate, nodes::UnrelateFields);
+    Read  "/v1/nodes/relations" MemoryRead, Long Nodes(nodes::relations, nodes::RelationsFields);
+    Write "/v1/nodes/move" MemoryWrite, Short Nodes(nodes::move_to, nodes::MoveFields);
+    Write "/v1/nodes/delete" MemoryWrite, Short Nodes(nodes::delete, nodes::DeleteFields);
 
-    "/v1/sessions/create"                    MemoryWrite  WRITES  SHORT  Sessions(sessions::create);
-    "/v1/sessions/get"                       MemoryRead   READS   SHORT  Sessions(sessions::get);
-    "/v1/sessions/list"                      MemoryRead   READS   LONG   Sessions(sessions::list);
-    "/v1/sessions/current"                   MemoryWrite  WRITES  SHORT  Sessions(sessions::current);
-    "/v1/sessions/set"                       MemoryWrite  WRITES  SHORT  Sessions(sessions::set);
-    "/v1/sessions/append"                    MemoryWrite  WRITES  SHORT  Sessions(sessions::append);
-    "/v1/sessions/lines"                     MemoryRead   READS   LONG   Sessions(sessions::lines);
-    "/v1/sessions/withdraw"                  MemoryWrite  WRITES  SHORT  Sessions(sessions::withdraw);
-    "/v1/sessions/resolve"                   MemoryRead   READS   SHORT  Sessions(sessions::resolve);
-    "/v1/sessions/import"                    MemoryWrite  WRITES  SHORT  Sessions(sessions::transcripts::import);
-    "/v1/sessions/export"                    MemoryRead   READS   LONG   Sessions(sessions::transcripts::export);
-    "/v1/sessions/derive"                    MemoryWrite  WRITES  SHORT  Sessions(sessions::context::derive);
-    "/v1/sessions/why"                       MemoryRead   READS   SHORT  Sessions(sessions::context::why);
-    "/v1/sessions/pin"                       MemoryWrite  WRITES  SHORT  Sessions(sessions::context::pin);
-    "/v1/sessions/compact"                   MemoryWrite  WRITES  SHORT  Sessions(sessions::context::compact);
-    "/v1/sessions/pack"                      MemoryWrite  WRITES  LONG   Sessions(sessions::context::pack);
-    "/v1/sessions/replay"                    MemoryRead   READS   LONG   Sessions(sessions::context::replay);
-    "/v1/sessions/compare"                   MemoryRead   READS   SHORT  Sessions(sessions::context::compare);
-    "/v1/sessions/swap-out"                  MemoryWrite  WRITES  SHORT  Sessions(sessions::context::swap_out);
-    "/v1/sessions/swap-in"                   MemoryWrite  WRITES  SHORT  Sessions(sessions::context::swap_in);
-    "/v1/sessions/swapped"                   MemoryRead   READS   SHORT  Sessions(sessions::context::swapped);
-    "/v1/sessions/dedup"                     MemoryWrite  WRITES  SHORT  Sessions(sessions::context::dedup);
-    "/v1/sessions/spawn"                     MemoryWrite  WRITES  SHORT  Sessions(sessions::context::spawn);
-    "/v1/sessions/children"                  MemoryRead   READS   SHORT  Sessions(sessions::context::children);
-    "/v1/sessions/set-child"                 MemoryWrite  WRITES  SHORT  Sessions(sessions::context::set_child);
-    "/v1/sessions/collect"                   MemoryWrite  WRITES  SHORT  Sessions(sessions::context::collect);
-    "/v1/sessions/wrote"                     MemoryRead   READS   SHORT  Sessions(sessions::context::wrote);
-    "/v1/sessions/publish"                   MemoryWrite  WRITES  SHORT  Sessions(sessions::publish);
+    Write "/v1/sessions/create" MemoryWrite, Short Sessions(sessions::create, sessions::CreateFields);
+    Read  "/v1/sessions/get" MemoryRead, Short Sessions(sessions::get, sessions::GetFields);
+    Read  "/v1/sessions/list" MemoryRead, Long Sessions(sessions::list, sessions::ListFields);
+    Write "/v1/sessions/current" MemoryWrite MemoryRead, Short Sessions(sessions::current, sessions::CurrentFields);
+    Write "/v1/sessions/set" MemoryWrite, Short Sessions(sessions::set, sessions::SetFields);
+    Write "/v1/sessions/append" MemoryWrite, Short Sessions(sessions::append, sessions::AppendFields);
+    Read  "/v1/sessions/lines" MemoryRead, Long Sessions(sessions::lines, sessions::LinesFields);
+    Write "/v1/sessions/withdraw" MemoryWrite, Short Sessions(sessions::withdraw, sessions::WithdrawFields);
+    Read  "/v1/sessions/resolve" MemoryRead, Short Sessions(sessions::resolve, sessions::ResolveFields);
+    Write "/v1/sessions/import" MemoryWrite, Short Sessions(transcripts::import, transcripts::ImportFields);
+    Read  "/v1/sessions/export" MemoryRead, Long Sessions(transcripts::export, transcripts::ExportFields);
+    Write "/v1/sessions/derive" MemoryWrite, Short Sessions(context::derive, context::DeriveFields);
+    Read  "/v1/sessions/why" MemoryRead, Short Sessions(context::why, context::WhyFields);
+    Write "/v1/sessions/pin" MemoryWrite, Short Sessions(context::pin, context::PinFields);
+    Write "/v1/sessions/compact" MemoryWrite, Short Sessions(context::compact, context::CompactFields);
+    Write "/v1/sessions/pack" MemoryWrite MemoryRead, Long Sessions(context::pack, context::PackFields);
+    Read  "/v1/sessions/replay" MemoryRead, Long Sessions(context::replay, context::ReplayFields);
+    Read  "/v1/sessions/compare" MemoryRead, Short Sessions(context::compare, context::CompareFields);
+    Write "/v1/sessions/swap-out" MemoryWrite MemoryRead, Short Sessions(context::swap_out, context::SwapOutFields);
+    Write "/v1/sessions/swap-in" MemoryWrite, Short Sessions(context::swap_in, context::SwapInFields);
+    Read  "/v1/sessions/swapped" MemoryRead, Short Sessions(context::swapped, context::SwappedFields);
+    Write "/v1/sessions/dedup" MemoryWrite MemoryRead, Short Sessions(context::dedup, context::DedupFields);
+    Write "/v1/sessions/spawn" MemoryWrite, Short Sessions(context::spawn, context::SpawnFields);
+    Read  "/v1/sessions/children" MemoryRead, Short Sessions(context::children, context::ChildrenFields);
+    Write "/v1/sessions/set-child" MemoryWrite, Short Sessions(context::set_child, context::SetChildFields);
+    Write "/v1/sessions/collect" MemoryWrite MemoryRead, Short Sessions(context::collect, context::CollectFields);
+    Read  "/v1/sessions/wrote" MemoryRead, Short Sessions(context::wrote, context::WroteFields);
+    Write "/v1/sessions/publish" MemoryWrite, Short Sessions(sessions::publish, sessions::PublishFields);
 
-    // A prompt leaves an event with its session.
-    "/v1/agents/{agent}/prompt"              MemoryWrite  WRITES  LONG   Workspace(agents::prompt::build);
-    "/v1/agents/{agent}/prompt/compare"      MemoryRead   READS   LONG   Workspace(agents::prompt::compare);
-    "/v1/agents/{agent}/memory/add"          MemoryWrite  WRITES  SHORT  Workspace(agents::memory::add);
-    "/v1/agents/{agent}/memory/get"          MemoryRead   READS   LONG   Workspace(agents::memory::get);
-    "/v1/agents/{agent}/memory/days"         MemoryRead   READS   LONG   Workspace(agents::memory::days);
-    "/v1/agents/{agent}/reset"               MemoryWrite  WRITES  SHORT  Workspace(agents::archives::reset);
-    "/v1/agents/{agent}/archives"            MemoryRead   READS   LONG   Workspace(agents::archives::list);
-    "/v1/agents/{agent}/transcript"          MemoryRead   READS   LONG   Workspace(agents::archives::transcript);
-    "/v1/agents/{agent}/media/list"          MemoryRead   READS   LONG   Workspace(agents::media::list);
-    "/v1/agents/{agent}/media/delete"        MemoryWrite  WRITES  SHORT  Workspace(agents::media::delete);
-    "/v1/agents/{agent}/skills/list"         MemoryRead   READS   LONG   Workspace(agents::skills::list);
-    "/v1/agents/{agent}/skills/get"          MemoryRead   READS   LONG   Workspace(agents::skills::get);
-    "/v1/agents/{agent}/skills/read"         MemoryRead   READS   LONG   Workspace(agents::skills::read);
-    "/v1/agents/{agent}/skills/write"        MemoryWrite  WRITES  LONG   Workspace(agents::skills::write);
-    "/v1/agents/{agent}/skills/edit"         MemoryWrite  WRITES  LONG   Workspace(agents::skills::edit);
-    "/v1/agents/{agent}/skills/install"      MemoryWrite  WRITES  LONG   Workspace(agents::skills::install);
-    "/v1/agents/{agent}/skills/publish"      MemoryWrite  WRITES  LONG   Workspace(agents::skills::publish);
+    Write "/v1/agents/{agent}/prompt" MemoryWrite MemoryRead, Long Workspace(prompt::build, prompt::BuildFields);
+    Read  "/v1/agents/{agent}/prompt/compare" MemoryRead, Long Workspace(prompt::compare, prompt::CompareFields);
+    Write "/v1/agents/{agent}/memory/add" MemoryWrite, Short Workspace(memory::add, memory::AddFields);
+    Read  "/v1/agents/{agent}/memory/get" MemoryRead, Long Workspace(memory::get, memory::GetFields);
+    Read  "/v1/agents/{agent}/memory/days" MemoryRead, Long Workspace(memory::days, memory::DaysFields);
+    Write "/v1/agents/{agent}/reset" MemoryWrite, Short UserWorkspace(archives::reset, archives::ResetFields);
+    Read  "/v1/agents/{agent}/archives" MemoryRead, Long Workspace(archives::list, archives::ListFields);
+    Read  "/v1/agents/{agent}/transcript" MemoryRead, Long UserWorkspace(archives::transcript, archives::TranscriptFields);
+    Read  "/v1/agents/{agent}/media/list" MemoryRead, Long Media(agents::media::list, agents::media::ListFields);
+    Write "/v1/agents/{agent}/media/delete" MemoryWrite, Short Media(agents::media::delete, agents::media::DeleteFields);
+    Read  "/v1/agents/{agent}/skills/list" MemoryRead, Long Workspace(skills::list, skills::ListFields);
+    Read  "/v1/agents/{agent}/skills/get" MemoryRead, Long Workspace(skills::get, skills::GetFields);
+    Read  "/v1/agents/{agent}/skills/read" MemoryRead, Long Workspace(skills::read, skills::ReadFields);
+    Write "/v1/agents/{agent}/skills/write" MemoryWrite, Short Workspace(skills::write, skills::WriteFields);
+    Write "/v1/agents/{agent}/skills/edit" MemoryWrite MemoryRead, Short Workspace(skills::edit, skills::EditFields);
+    Write "/v1/agents/{agent}/skills/install" MemoryWrite, Long Workspace(skills::install, skills::InstallFields);
+    Write "/v1/agents/{agent}/skills/publish" MemoryWrite, Short Workspace(skills::publish, skills::PublishFields);
 
-    "/v1/recall"                             SearchRead   READS   LONG   Account(recall::recall);
+    Read  "/v1/recall" SearchRead, Long Recall(recall::recall, recall::RecallFields);
 };
 
-impl Route {
-    /// Answers a call.
-    pub(super) async fn answer(&self, call: &Call<'_>) -> Result<Bytes, Refusal> {
-        match self.handler {
-            Handler::Kv(handler) => kv::answer(call, handler).await,
-            Handler::Nodes(handler) => nodes::answer(call, handler).await,
-            Handler::Sessions(handler) => sessions::answer(call, handler).await,
-            Handler::Workspace(handler) => agents::answer(call, handler).await,
-            Handler::Account(handler) => handler(call.account, call).await,
-        }
-    }
+/// Routes of bytes as they are, and the one that says that the server is there.
+static OTHERS: &[Route] = &[
+    Route {
+        path: "/v1/agents/{agent}/media",
+        summary: media::PutFields::SUMMARY,
+        scopes: &[Scope::MemoryWrite],
+        tree: Tree::None,
+        own_fields: media::PutFields::FIELDS,
+        headers: PUT_HEADERS,
+        run: Run::Upload(|call, head, body| {
+            Box::pin(async move {
+                let fields = media::PutFields::read(&call.fields)?;
+                media::put(&call, fields, head, body).await
+            })
+        }),
+    },
+    Route {
+        path: "/v1/agents/{agent}/media/{session_key}/{file}",
+        summary: media::ReadFields::SUMMARY,
+        scopes: &[Scope::MemoryRead],
+        tree: Tree::None,
+        own_fields: media::ReadFields::FIELDS,
+        headers: READ_HEADERS,
+        run: Run::Download(|call, head| Box::pin(media::read(call, head))),
+    },
+    Route {
+        path: "/healthz",
+        summary: " Returns `ok` while the server accepts requests.",
+        scopes: &[],
+        tree: Tree::None,
+        own_fields: &[],
+        headers: &[],
+        run: Run::Health,
+    },
+];
 
-    /// Returns true if the path names an agent.
-    pub(super) const fn names_agent(&self) -> bool {
-        matches!(self.handler, Handler::Workspace(_))
-    }
+/// Returns every route.
+pub(super) fn routes() -> impl Iterator<Item = &'static Route> + Clone {
+    CALLS.iter().chain(OTHERS)
 }
 
-/// Returns the names of the calls of the key-value API, separated by commas.
-pub(super) fn key_value_calls() -> String {
-    let calls = ROUTES.iter().filter(|route| matches!(route.handler, Handler::Kv(_)));
-    let names: Vec<&str> = calls.map(|route| route.path.trim_start_matches("/v1/")).collect();
-    names.join(",")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_specification_has_a_section_for_each_of_its_routes_and_names_their_scopes() {
-        let calls = |of: fn(&Handler) -> bool| ROUTES.iter().filter(move |route| of(&route.handler));
-        for (specification, calls) in [
-            (
-                include_str!("../../../../docs/specs/kv-api.md"),
-                calls(|handler| matches!(handler, Handler::Kv(_))),
-            ),
-            (
-                include_str!("../../../../docs/specs/nodes.md"),
-                calls(|handler| matches!(handler, Handler::Nodes(_))),
-            ),
-            (
-                include_str!("../../../../docs/specs/sessions.md"),
-                calls(|handler| matches!(handler, Handler::Sessions(_))),
-            ),
-            (
-                include_str!("../../../../docs/specs/workspace-http.md"),
-                calls(|handler| matches!(handler, Handler::Workspace(_))),
-            ),
-        ] {
-            let sections = specification.lines().filter_map(|line| line.strip_prefix("### POST "));
-            assert!(sections.eq(calls.clone().map(|call| call.path)));
-            for call in calls {
-                let scope = format!("| `{}` |", call.scope.as_str());
-                let row = specification.lines().find(|line| line.starts_with(&scope)).unwrap();
-                assert!(row.contains(&format!("`{}`", call.path)), "{row}");
-            }
-        }
+/// Returns the name of the route that is most like a path, if one is near.
+pub(super) fn nearest_route(path: &str) -> Option<String> {
+    // A longer path is no slip, and would take time to compare.
+    if path.len() > 200 {
+        return None;
     }
-
-    #[test]
-    fn only_a_key_that_may_write_reaches_a_route_that_writes() {
-        for route in ROUTES {
-            assert_eq!(route.writes, route.scope == Scope::MemoryWrite, "{}", route.path);
-        }
-    }
+    let given: Vec<&str> = path.split('/').collect();
+    // An argument of the path is what was given in its place.
+    let filled = |route: &Route| {
+        let parts = route.path.split('/').enumerate();
+        let parts = parts.map(|(at, part)| match given.get(at) {
+            Some(given) if part.starts_with('{') && !given.is_empty() => *given,
+            _ => part,
+        });
+        parts.collect::<Vec<_>>().join("/")
+    };
+    let known: Vec<(String, &Route)> = routes().map(|route| (filled(route), route)).collect();
+    let found = nearest(path, known.iter().map(|(path, _)| &**path))?;
+    known.iter().find(|(path, _)| path == found).map(|(_, route)| route.name())
 }

@@ -108,24 +108,40 @@ fn text(random: &mut Random) -> String {
     format!("\"{start}{}\"", parts.concat())
 }
 
-/// A request that may well be fine.
-fn tame(random: &mut Random) -> Vec<u8> {
-    let path =
-        format!("/{}/{}", random.pick(&["a", "b", "é", "%", "*"]), random.pick(&["c", "d*", "?", "_"]));
-    let names = ["path", "pattern", "prefix", "query"].map(|name| format!("\"{name}\":\"{path}\""));
-    format!("{{{},\"value\":{}}}", names.join(","), random.pick(&VALUES)).into_bytes()
+/// Returns the fields that a call takes; none of what is no call.
+fn fields_of(call: &str) -> Vec<&'static str> {
+    let path = format!("/v1/{call}");
+    let call = garth_server::reference::calls().into_iter().find(|known| known.path == path);
+    call.map(|call| call.fields.iter().map(|field| field.name).collect()).unwrap_or_default()
 }
 
-fn wild(random: &mut Random) -> Vec<u8> {
-    let mut fields: Vec<String> = Vec::new();
+/// A request that may well be fine.
+fn tame(random: &mut Random, call: &str) -> Vec<u8> {
+    let path =
+        format!("/{}/{}", random.pick(&["a", "b", "é", "%", "*"]), random.pick(&["c", "d*", "?", "_"]));
+    let known = fields_of(call);
+    let known = known.iter().filter(|name| ["path", "pattern", "prefix", "query", "value"].contains(*name));
+    let fields = known.map(|name| match *name {
+        "value" => format!("\"value\":{}", random.pick(&VALUES)),
+        name => format!("\"{name}\":\"{path}\""),
+    });
+    format!("{{{}}}", fields.collect::<Vec<_>>().join(",")).into_bytes()
+}
+
+fn wild(random: &mut Random, call: &str) -> Vec<u8> {
+    let (mut fields, known): (Vec<String>, _) = (Vec::new(), fields_of(call));
     for field in ["path", "pattern", "prefix", "query"] {
-        if random.below(4) > 0 {
+        if random.below(4) > 0 && known.contains(&field) {
             fields.push(format!("\"{field}\":{}", text(random)));
         }
     }
     for _ in 0..random.below(5) {
         let value = if random.below(2) == 0 { text(random) } else { random.pick(&VALUES).to_owned() };
-        fields.push(format!("\"{}\":{value}", random.pick(&FIELDS)));
+        let field = match random.below(4) {
+            0 => random.pick(&FIELDS),
+            _ => known.get(random.below(known.len().max(1))).copied().unwrap_or("path"),
+        };
+        fields.push(format!("\"{field}\":{value}"));
     }
     let mut body = format!("{{{}}}", fields.join(",")).into_bytes();
     if random.below(6) == 0 {
@@ -141,12 +157,12 @@ fn no_request_gives_a_5xx_and_every_failure_has_the_envelope() {
     let mut random = Random(0x9E37_79B9_7F4A_7C15);
     let (mut fine, mut refused) = (0, 0);
     for number in 0..2000 {
+        let call = random.pick(&CALLS);
         let body = match random.below(10) {
             0 => random.bytes(300),
-            1..=4 => tame(&mut random),
-            _ => wild(&mut random),
+            1..=4 => tame(&mut random, call),
+            _ => wild(&mut random, call),
         };
-        let call = random.pick(&CALLS);
         let method = random.pick(&["POST", "POST", "POST", "POST", "POST", "POST", "GET", "PUT", "X"]);
         let mut headers = match random.below(12) {
             0 => String::new(),

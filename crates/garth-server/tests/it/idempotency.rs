@@ -35,8 +35,9 @@ fn another_request_under_the_same_key_is_refused() {
     send(&server, &server.key, "put", "k", r#"{"path":"/a","value":1}"#);
     for (call, body) in [
         ("put", r#"{"path":"/a","value":2}"#),
-        ("put", r#"{"path":"/a","value":1} "#),
-        ("delete", r#"{"path":"/a","value":1}"#),
+        ("put", r#"{"path":"/a","value":1.0}"#),
+        ("put", r#"{"path":"/a","value":1,"tags":null}"#),
+        ("delete", r#"{"path":"/a"}"#),
     ] {
         send(&server, &server.key, call, "k", body).refused(422, "IDEMPOTENCY_KEY_MISMATCH");
     }

@@ -1,5 +1,7 @@
 //! Resets, the archives that they leave, and transcripts of sessions and archives.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use garth::TreePath;
 use garth::agent::session::{Export, TranscriptFormat};
@@ -10,26 +12,41 @@ use serde_json::{Value, json};
 
 use crate::chat_model::ServedModel;
 use crate::errors::Refusal;
+use crate::fields::{MAX_INTEGER, Page, fields, flag, integer, string_of};
 use crate::routes::call::Call;
 use crate::routes::sessions::item;
+use crate::routes::sessions::transcripts::FORMATS;
 
 /// Limit on the archives of a page.
-const MAX_ARCHIVES: u64 = 1000;
+const MAX_ARCHIVES: usize = 1000;
+/// Archives of a page unless the call names a limit.
+const DEFAULT_ARCHIVES: usize = 100;
 
-pub(in crate::routes) async fn reset(workspace: &Workspace<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
-    let fields = &call.fields;
-    let model = match fields.flag("by_model")? {
-        Some(true) if call.model.is_none() => {
-            return Err(Refusal::validation("no model is set: start the server with --model-endpoint"));
-        }
-        Some(false) => None,
-        _ => call.model,
-    };
+fields! {
+    /// Resets a session: archives its messages and begins the next session.
+    pub(in crate::routes) struct ResetFields<'a> {
+        /// Name of the session.
+        name: Cow<'a, str> = string_of("id");
+        /// Name of the next session. Default: made from the name.
+        next: Option<Cow<'a, str>> = string_of("id");
+        /// `true` resets the session only if the settings of the agent call it due.
+        if_due: bool = flag(), or false;
+        /// `true` asks the model of the server what to remember, `false` does not. Default: asks it where one is set.
+        by_model: Option<bool> = flag();
+    }
+}
+
+pub(in crate::routes) async fn reset(
+    workspace: &Workspace<'_>,
+    call: &Call<'_>,
+    fields: ResetFields<'_>,
+) -> Result<Value, Refusal> {
+    let model = call.model_to_ask(fields.by_model)?;
     let allowance = ServedModel::allowance(model, &**call.account, call.env).await?;
-    let next = fields.text("next")?.map(std::borrow::Cow::into_owned);
+    let next = fields.next.map(Cow::into_owned);
     let mut how = Reset::default().name(next).asking(ServedModel::asking(model, allowance.as_ref()));
-    how.if_due = fields.flag("if_due")?.unwrap_or(false);
-    let done = workspace.reset(&fields.required_text("user")?, &fields.required_text("name")?, &how).await?;
+    how.if_due = fields.if_due;
+    let done = workspace.reset(call.caller.user(), &fields.name, &how).await?;
     let Some(done) = done else { return Ok(json!({"ok": true, "reset": false})) };
     let (memory, job) = match &done.memory {
         Held::Added(path) => (Some(path.as_str()), None),
@@ -38,17 +55,24 @@ pub(in crate::routes) async fn reset(workspace: &Workspace<'_>, call: &Call<'_>)
     };
     Ok(json!({
         "ok": true, "reset": true, "archive": done.archive.as_ref().map(TreePath::as_str),
-        "messages": done.messages, "next": item(&done.next), "memory": memory, "job": job,
+        "messages": done.messages, "next": call.stored(item(&done.next)), "memory": memory, "job": job,
         "seq": done.seq.0,
     }))
 }
 
-pub(in crate::routes) async fn list(workspace: &Workspace<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
-    let fields = &call.fields;
-    let limit = fields.integer("limit", 1, MAX_ARCHIVES)?.unwrap_or(100);
-    let cursor = fields.text("cursor")?;
-    let limit = usize::try_from(limit).unwrap_or(1);
-    let (found, next) = workspace.archives(cursor.as_deref(), limit).await?;
+fields! {
+    /// Lists the archives that resets left.
+    pub(in crate::routes) struct ListFields<'a> {
+        ..page: Page<'a, MAX_ARCHIVES, DEFAULT_ARCHIVES>;
+    }
+}
+
+pub(in crate::routes) async fn list(
+    workspace: &Workspace<'_>,
+    _: &Call<'_>,
+    fields: ListFields<'_>,
+) -> Result<Value, Refusal> {
+    let (found, next) = workspace.archives(fields.page.cursor.as_deref(), fields.page.limit).await?;
     let shown = found.iter().map(|archive| {
         json!({
             "session_id": archive.session_id, "path": archive.path.as_str(), "size": archive.size,
@@ -63,7 +87,7 @@ pub(in crate::routes) async fn list(workspace: &Workspace<'_>, call: &Call<'_>) 
 }
 
 #[derive(Serialize)]
-struct Page {
+struct TranscriptPage {
     format: &'static str,
     items: Vec<Box<RawValue>>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -72,28 +96,47 @@ struct Page {
     next_line: Option<u64>,
 }
 
+fields! {
+    /// Returns the messages of a session or an archive.
+    pub(in crate::routes) struct TranscriptFields<'a> {
+        /// Name of a session, or id of an archive.
+        name: Cow<'a, str> = string_of("id");
+        /// Format of the messages.
+        format: Cow<'a, str> = FORMATS;
+        /// First line.
+        first_line: u64 = integer(1, MAX_INTEGER), or 1;
+        /// Last line. Default: the end.
+        last_line: Option<u64> = integer(1, MAX_INTEGER);
+        /// `true` includes messages that were withdrawn.
+        withdrawn: bool = flag(), or false;
+    }
+}
+
 pub(in crate::routes) async fn transcript(
     workspace: &Workspace<'_>,
     call: &Call<'_>,
+    fields: TranscriptFields<'_>,
 ) -> Result<Bytes, Refusal> {
-    let fields = &call.fields;
-    let format: TranscriptFormat = fields.required_text("format")?.parse()?;
-    let first = fields.integer("first_line", 1, u64::MAX)?.unwrap_or(1);
-    let last = fields.integer("last_line", 1, u64::MAX)?.unwrap_or(u64::MAX);
+    let format: TranscriptFormat = fields.format.parse()?;
+    let (first, last) = (fields.first_line, fields.last_line.unwrap_or(u64::MAX));
     if last < first {
         return Err(Refusal::validation("\"last_line\" must not be before \"first_line\""));
     }
     let mut export = Export::new(format).lines(first..=last);
-    export.withdrawn = fields.flag("withdrawn")?.unwrap_or(false);
-    let page =
-        workspace.transcript(&fields.required_text("user")?, &fields.required_text("name")?, &export).await?;
+    export.withdrawn = fields.withdrawn;
+    let page = workspace.transcript(call.caller.user(), &fields.name, &export).await?;
     // a message is JSON as it is, to the last digit; a section of Markdown is a string
     let item = |item: &String| match format {
         TranscriptFormat::Markdown => to_raw_value(item).ok(),
         _ => serde_json::from_str(item).ok(),
     };
     let items = page.items.iter().filter_map(item).collect();
-    let page = Page { format: format.as_str(), items, has_more: page.next.is_some(), next_line: page.next };
+    let page = TranscriptPage {
+        format: format.as_str(),
+        items,
+        has_more: page.next.is_some(),
+        next_line: page.next,
+    };
     let text = serde_json::to_string(&page).map_err(|_| Refusal::validation("the answer is no JSON"))?;
     Ok(Bytes::from(text))
 }

@@ -1,22 +1,35 @@
 //! Media of a session: their list, and their removal. Their bytes have routes of their own.
 
+use std::borrow::Cow;
+
 use garth::agent::media::{MAX_LISTED, Media, MediaKey};
-use garth::agent::workspace::Workspace;
-use garth::model::Author;
 use serde_json::{Value, json};
 
 use crate::errors::Refusal;
+use crate::fields::{Page, fields, string_of};
 use crate::routes::call::Call;
 use crate::routes::media::{check_agent, item};
 
-pub(in crate::routes) async fn list(_: &Workspace<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
-    let session_key = call.fields.required_text("session_key")?;
-    check_agent(call.agent, &session_key)?;
-    let limit = call.fields.integer("limit", 1, MAX_LISTED as u64)?;
-    let limit = limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(100);
-    let cursor = call.fields.text("cursor")?;
-    let media = Media::new(&**call.account, call.env.clone());
-    let (found, next) = media.list(&session_key, cursor.as_deref(), limit).await?;
+/// Media of a page unless the call names a limit.
+const DEFAULT_LISTED: usize = 100;
+
+fields! {
+    /// Lists the media of a session.
+    pub(in crate::routes) struct ListFields<'a> {
+        /// Session key, or the UUID of a session that has none.
+        session_key: Cow<'a, str> = string_of("session key");
+        ..page: Page<'a, MAX_LISTED, DEFAULT_LISTED>;
+    }
+}
+
+pub(in crate::routes) async fn list(
+    media: &Media<'_>,
+    call: &Call<'_>,
+    fields: ListFields<'_>,
+) -> Result<Value, Refusal> {
+    check_agent(&call.caller.agent, &fields.session_key)?;
+    let page = fields.page;
+    let (found, next) = media.list(&fields.session_key, page.cursor.as_deref(), page.limit).await?;
     let items: Vec<Value> = found.iter().map(item).collect();
     Ok(match next {
         Some(next) => json!({"items": items, "has_more": true, "next_cursor": next}),
@@ -24,10 +37,20 @@ pub(in crate::routes) async fn list(_: &Workspace<'_>, call: &Call<'_>) -> Resul
     })
 }
 
-pub(in crate::routes) async fn delete(_: &Workspace<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
-    let key: MediaKey = call.fields.required_text("key")?.parse()?;
-    check_agent(call.agent, key.session_key())?;
-    let author = Author::agent(call.agent).with_key(&call.key.id);
-    let media = Media::new(&**call.account, call.env.clone()).author(author);
+fields! {
+    /// Deletes a media file.
+    pub(in crate::routes) struct DeleteFields<'a> {
+        /// Key of the file, as a list returns it.
+        key: Cow<'a, str> = string_of("media key");
+    }
+}
+
+pub(in crate::routes) async fn delete(
+    media: &Media<'_>,
+    call: &Call<'_>,
+    fields: DeleteFields<'_>,
+) -> Result<Value, Refusal> {
+    let key: MediaKey = fields.key.parse()?;
+    check_agent(&call.caller.agent, key.session_key())?;
     Ok(json!({"ok": true, "seq": media.remove(&key).await?.0}))
 }

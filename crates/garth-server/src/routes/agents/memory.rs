@@ -1,19 +1,47 @@
 //! Daily memory over HTTP.
 
+use std::borrow::Cow;
+
 use garth::agent::workspace::{Day, MAX_DAYS, Workspace};
 use serde_json::{Value, json};
 
 use crate::errors::Refusal;
-use crate::fields::Fields;
+use crate::fields::{Page, fields, string, string_of};
 use crate::routes::call::Call;
 
-pub(in crate::routes) async fn add(workspace: &Workspace<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
-    let done = workspace.remember(day(&call.fields)?, &call.fields.required_text("text")?).await?;
+fields! {
+    /// Adds a text to the memory of a day.
+    pub(in crate::routes) struct AddFields<'a> {
+        /// Text, Markdown.
+        text: Cow<'a, str> = string();
+        /// Day, such as 2026-01-31. Default: today.
+        day: Option<Cow<'a, str>> = string_of("day");
+    }
+}
+
+pub(in crate::routes) async fn add(
+    workspace: &Workspace<'_>,
+    _: &Call<'_>,
+    fields: AddFields<'_>,
+) -> Result<Value, Refusal> {
+    let done = workspace.remember(day(fields.day)?, &fields.text).await?;
     Ok(json!({"ok": true, "path": done.path.as_str(), "seq": done.seq.0}))
 }
 
-pub(in crate::routes) async fn get(workspace: &Workspace<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
-    let day = match day(&call.fields)? {
+fields! {
+    /// Returns the memory of a day.
+    pub(in crate::routes) struct GetFields<'a> {
+        /// Day, such as 2026-01-31. Default: today.
+        day: Option<Cow<'a, str>> = string_of("day");
+    }
+}
+
+pub(in crate::routes) async fn get(
+    workspace: &Workspace<'_>,
+    call: &Call<'_>,
+    fields: GetFields<'_>,
+) -> Result<Value, Refusal> {
+    let day = match day(fields.day)? {
         Some(day) => day,
         None => workspace.day_of(call.env.now()).await?,
     };
@@ -24,11 +52,19 @@ pub(in crate::routes) async fn get(workspace: &Workspace<'_>, call: &Call<'_>) -
     Ok(json!({"day": day.to_string(), "parts": parts}))
 }
 
-pub(in crate::routes) async fn days(workspace: &Workspace<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
-    let after = call.fields.text("cursor")?.map(|day| day.parse::<Day>()).transpose()?;
-    let limit = call.fields.integer("limit", 1, MAX_DAYS as u64)?;
-    let limit = limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(MAX_DAYS);
-    let (days, next) = workspace.days(after, limit).await?;
+fields! {
+    /// Lists the days that have a memory.
+    pub(in crate::routes) struct DaysFields<'a> {
+        ..page: Page<'a, MAX_DAYS, MAX_DAYS>;
+    }
+}
+
+pub(in crate::routes) async fn days(
+    workspace: &Workspace<'_>,
+    _: &Call<'_>,
+    fields: DaysFields<'_>,
+) -> Result<Value, Refusal> {
+    let (days, next) = workspace.days(day(fields.page.cursor)?, fields.page.limit).await?;
     let items: Vec<Value> =
         days.iter().map(|day| json!({"day": day.day.to_string(), "bytes": day.bytes})).collect();
     Ok(match next {
@@ -37,6 +73,6 @@ pub(in crate::routes) async fn days(workspace: &Workspace<'_>, call: &Call<'_>) 
     })
 }
 
-fn day(fields: &Fields<'_>) -> Result<Option<Day>, Refusal> {
-    Ok(fields.text("day")?.map(|day| day.parse::<Day>()).transpose()?)
+fn day(text: Option<Cow<'_, str>>) -> Result<Option<Day>, Refusal> {
+    Ok(text.map(|day| day.parse::<Day>()).transpose()?)
 }

@@ -1,41 +1,74 @@
 //! System prompts: one of now or of an earlier time, and the difference between two.
 
+use std::borrow::Cow;
+
 use garth::agent::session::Format;
 use garth::agent::workspace::{Changed, Inputs, Prompt, PromptOptions, Workspace};
 use garth::model::Moment;
 use serde_json::{Value, json};
 
 use crate::errors::Refusal;
-use crate::fields::Fields;
+use crate::fields::{Kind, fields, flag, object, string_of, words};
 use crate::routes::call::Call;
 
-pub(in crate::routes) async fn build(workspace: &Workspace<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
-    let mut options = options(&call.fields)?;
-    options.at = call.moment("at")?;
-    options.dry = call.fields.flag("dry")?.unwrap_or(false);
-    let form = call.fields.text("form")?;
-    let form = form.as_deref().unwrap_or("text");
-    let format = match form {
-        "text" | "markdown" => None,
-        other => Some(other.parse::<Format>().map_err(|_| {
-            let forms = "\"text\", \"markdown\", \"openai\", \"anthropic\"";
-            Refusal::validation(format!("\"form\" must be one of {forms}"))
-        })?),
-    };
+/// Forms of a prompt.
+const FORMS: Kind = words(&["text", "markdown", "openai", "anthropic"]);
+
+fields! {
+    /// Returns the system prompt of an agent. One for a session leaves an event with the session.
+    pub(in crate::routes) struct BuildFields<'a> {
+        /// Session that the prompt is for. Goes with `user`. Default: none.
+        session: Option<Cow<'a, str>> = string_of("id");
+        /// Moment of the prompt: time, sequence or name of a snapshot. Default: now.
+        at: Option<Cow<'a, str>> = string_of("moment");
+        /// Parts that the caller knows: `hosts`, `runtime`, `clock`. Default: those of the last prompt.
+        inputs: Option<Inputs> = object("inputs");
+        /// Form of the answer.
+        form: Cow<'a, str> = FORMS, or Cow::Borrowed("text");
+        /// `true` stores nothing.
+        dry: bool = flag(), or false;
+    }
+}
+
+pub(in crate::routes) async fn build(
+    workspace: &Workspace<'_>,
+    call: &Call<'_>,
+    fields: BuildFields<'_>,
+) -> Result<Value, Refusal> {
+    let mut options = options(call, fields.session, fields.inputs)?;
+    options.at = fields.at.map(|at| call.moment(&at)).transpose()?;
+    options.dry = fields.dry;
     let prompt = workspace.prompt(&options).await?;
-    let content = match format {
-        Some(format) => serde_json::from_str(&prompt.list(format)).unwrap_or(Value::Null),
-        None if form == "markdown" => json!(prompt.report()),
-        None => json!(prompt.text),
+    let content = match (&*fields.form, fields.form.parse::<Format>()) {
+        (_, Ok(format)) => serde_json::from_str(&prompt.list(format)).unwrap_or(Value::Null),
+        ("markdown", _) => json!(prompt.report()),
+        _ => json!(prompt.text),
     };
     Ok(json!({"ok": true, "prompt": prompt.manifest(), "content": content}))
 }
 
-pub(in crate::routes) async fn compare(workspace: &Workspace<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
-    let from = call.moment("from")?;
-    let from = Fields::required("from", from)?;
-    let to = call.moment("to")?;
-    let options = options(&call.fields)?;
+fields! {
+    /// Returns the difference between two system prompts of an agent.
+    pub(in crate::routes) struct CompareFields<'a> {
+        /// Moment of the first prompt: time, sequence or name of a snapshot.
+        from: Cow<'a, str> = string_of("moment");
+        /// Moment of the second prompt. Default: now.
+        to: Option<Cow<'a, str>> = string_of("moment");
+        /// Session that the prompts are for. Goes with `user`. Default: none.
+        session: Option<Cow<'a, str>> = string_of("id");
+        /// Parts that the caller knows: `hosts`, `runtime`, `clock`. Default: those of the last prompt.
+        inputs: Option<Inputs> = object("inputs");
+    }
+}
+
+pub(in crate::routes) async fn compare(
+    workspace: &Workspace<'_>,
+    call: &Call<'_>,
+    fields: CompareFields<'_>,
+) -> Result<Value, Refusal> {
+    let from = call.moment(&fields.from)?;
+    let to = fields.to.map(|to| call.moment(&to)).transpose()?;
+    let options = options(call, fields.session, fields.inputs)?;
     let of = async |at: Option<Moment>| -> Result<Prompt, Refusal> {
         let mut options = options.clone().dry();
         options.at = at;
@@ -57,12 +90,17 @@ pub(in crate::routes) async fn compare(workspace: &Workspace<'_>, call: &Call<'_
     }))
 }
 
-/// Reads the options that both calls take.
-fn options(fields: &Fields<'_>) -> Result<PromptOptions, Refusal> {
+/// Returns the options that both calls take.
+fn options(
+    call: &Call<'_>,
+    session: Option<Cow<'_, str>>,
+    inputs: Option<Inputs>,
+) -> Result<PromptOptions, Refusal> {
     let mut options = PromptOptions::default();
-    if let Some(session) = fields.text("session")? {
-        options = options.session(fields.required_text("user")?, session.into_owned());
+    if let Some(session) = session {
+        let user = call.caller.user.as_deref().ok_or_else(|| Refusal::validation("\"user\" is missing"))?;
+        options = options.session(user, session.into_owned());
     }
-    options.inputs = fields.parsed::<Inputs>("inputs")?;
+    options.inputs = inputs;
     Ok(options)
 }

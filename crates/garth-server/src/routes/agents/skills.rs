@@ -1,5 +1,6 @@
 //! Skills over HTTP.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use base64::Engine as _;
@@ -10,25 +11,63 @@ use garth::datadir::Scope;
 use serde_json::{Value, json};
 
 use crate::errors::Refusal;
-use crate::fields::Fields;
+use crate::fields::{array, fields, flag, object, string, string_of};
 use crate::routes::call::Call;
+use crate::routes::nodes::written;
 
-pub(in crate::routes) async fn list(workspace: &Workspace<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
-    Ok(json!(workspace.skills(&hosts(&call.fields)?).await?))
+fields! {
+    /// Lists the skills of an agent: those that a prompt shows, and those that it leaves out.
+    pub(in crate::routes) struct ListFields<'a> {
+        /// Hosts on which the tools of the agent run, as `inputs` of a prompt has them.
+        hosts: Vec<Host> = array("hosts"), or Vec::new();
+    }
 }
 
-pub(in crate::routes) async fn get(workspace: &Workspace<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
-    let name = call.fields.required_text("name")?;
-    let (text, origin, path, why) = workspace.skill(&name, &hosts(&call.fields)?).await?;
+pub(in crate::routes) async fn list(
+    workspace: &Workspace<'_>,
+    _: &Call<'_>,
+    fields: ListFields<'_>,
+) -> Result<Value, Refusal> {
+    Ok(json!(workspace.skills(&fields.hosts).await?))
+}
+
+fields! {
+    /// Returns a skill, and whether it applies.
+    pub(in crate::routes) struct GetFields<'a> {
+        /// Name of the directory of the skill.
+        name: Cow<'a, str> = string_of("id");
+        /// Hosts on which the tools of the agent run, as `inputs` of a prompt has them.
+        hosts: Vec<Host> = array("hosts"), or Vec::new();
+    }
+}
+
+pub(in crate::routes) async fn get(
+    workspace: &Workspace<'_>,
+    _: &Call<'_>,
+    fields: GetFields<'_>,
+) -> Result<Value, Refusal> {
+    let (text, origin, path, why) = workspace.skill(&fields.name, &fields.hosts).await?;
     let why = why.map(|(reason, detail)| json!({"reason": reason, "detail": detail}));
     Ok(json!({
-        "skill": text, "directory": name, "origin": origin, "path": path.as_str(), "applies": why.is_none(),
-        "why": why, "body": text.body,
+        "skill": text, "directory": fields.name, "origin": origin, "path": path.as_str(),
+        "applies": why.is_none(), "why": why, "body": text.body,
     }))
 }
 
-pub(in crate::routes) async fn read(workspace: &Workspace<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
-    let file = workspace.read_skill(&call.fields.required_text("path")?).await?;
+fields! {
+    /// Returns a file of a skill.
+    pub(in crate::routes) struct ReadFields<'a> {
+        /// Path below the skills, such as `pdf/SKILL.md`.
+        path: Cow<'a, str> = string_of("path");
+    }
+}
+
+pub(in crate::routes) async fn read(
+    workspace: &Workspace<'_>,
+    _: &Call<'_>,
+    fields: ReadFields<'_>,
+) -> Result<Value, Refusal> {
+    let file = workspace.read_skill(&fields.path).await?;
     let mut answer = json!({
         "origin": file.origin, "path": file.path.as_str(), "version_id": file.etag.to_string(),
         "size": file.bytes.len(),
@@ -40,43 +79,89 @@ pub(in crate::routes) async fn read(workspace: &Workspace<'_>, call: &Call<'_>) 
     Ok(answer)
 }
 
-pub(in crate::routes) async fn write(workspace: &Workspace<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
-    let text = call.fields.required_text("text")?.into_owned();
-    let (path, seq) = workspace.write_skill(&call.fields.required_text("path")?, text).await?;
+fields! {
+    /// Writes a file of a skill of the agent.
+    pub(in crate::routes) struct WriteFields<'a> {
+        /// Path below the skills, such as `pdf/SKILL.md`.
+        path: Cow<'a, str> = string_of("path");
+        /// Text of the file.
+        text: Cow<'a, str> = string();
+    }
+}
+
+pub(in crate::routes) async fn write(
+    workspace: &Workspace<'_>,
+    _: &Call<'_>,
+    fields: WriteFields<'_>,
+) -> Result<Value, Refusal> {
+    let (path, seq) = workspace.write_skill(&fields.path, fields.text.into_owned()).await?;
     Ok(json!({"ok": true, "path": path.as_str(), "seq": seq.0}))
 }
 
-pub(in crate::routes) async fn edit(workspace: &Workspace<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
-    let (old, new) = (call.fields.required_text("old")?, call.fields.required_text("new")?);
-    let (path, seq) = workspace.edit_skill(&call.fields.required_text("path")?, &old, &new).await?;
+fields! {
+    /// Replaces a text in a file of a skill.
+    pub(in crate::routes) struct EditFields<'a> {
+        /// Path below the skills, such as `pdf/SKILL.md`.
+        path: Cow<'a, str> = string_of("path");
+        /// Text that the file contains once.
+        old: Cow<'a, str> = string();
+        /// Text that takes its place.
+        new: Cow<'a, str> = string();
+    }
+}
+
+pub(in crate::routes) async fn edit(
+    workspace: &Workspace<'_>,
+    _: &Call<'_>,
+    fields: EditFields<'_>,
+) -> Result<Value, Refusal> {
+    let (path, seq) = workspace.edit_skill(&fields.path, &fields.old, &fields.new).await?;
     Ok(json!({"ok": true, "path": path.as_str(), "seq": seq.0}))
 }
 
-pub(in crate::routes) async fn install(workspace: &Workspace<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
-    let origin = match call.fields.flag("global")?.unwrap_or(false) {
+fields! {
+    /// Installs a skill: writes all of its files.
+    pub(in crate::routes) struct InstallFields<'a> {
+        /// Name of the directory of the skill.
+        name: Cow<'a, str> = string_of("id");
+        /// Files: a text for each path.
+        files: BTreeMap<String, String> = object("texts");
+        /// `true` installs it for every agent of the account; the key then has the scope `admin`.
+        global: bool = flag(), or false;
+    }
+}
+
+pub(in crate::routes) async fn install(
+    workspace: &Workspace<'_>,
+    call: &Call<'_>,
+    fields: InstallFields<'_>,
+) -> Result<Value, Refusal> {
+    let origin = match fields.global {
         true if !call.key.allows(Scope::Admin) => return Err(Refusal::forbidden(Scope::Admin.as_str())),
         true => Origin::Global,
         false => Origin::Agent,
     };
-    let files = call.fields.parsed::<BTreeMap<String, String>>("files")?;
-    let files = Fields::required("files", files)?;
     let files: Vec<(String, Bytes)> =
-        files.into_iter().map(|(name, text)| (name, Bytes::from(text))).collect();
-    let done = workspace.install_skill(&call.fields.required_text("name")?, origin, &files).await?;
+        fields.files.into_iter().map(|(name, text)| (name, Bytes::from(text))).collect();
+    let done = workspace.install_skill(&fields.name, origin, &files).await?;
     Ok(json!({
         "ok": true, "path": done.path.as_str(), "written": done.written, "same": done.same, "flaws": done.flaws,
         "seq": done.seq.map(|seq| seq.0),
     }))
 }
 
-pub(in crate::routes) async fn publish(workspace: &Workspace<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
-    let name = call.fields.required_text("name")?;
-    let done = workspace.publish_skill(&call.key.account, &name).await?;
-    let mut answer = done.to_json();
-    answer.insert("ok".to_owned(), json!(true));
-    Ok(Value::Object(answer))
+fields! {
+    /// Publishes a skill of the agent as a context node.
+    pub(in crate::routes) struct PublishFields<'a> {
+        /// Name of the directory of the skill.
+        name: Cow<'a, str> = string_of("id");
+    }
 }
 
-fn hosts(fields: &Fields<'_>) -> Result<Vec<Host>, Refusal> {
-    Ok(fields.parsed::<Vec<Host>>("hosts")?.unwrap_or_default())
+pub(in crate::routes) async fn publish(
+    workspace: &Workspace<'_>,
+    call: &Call<'_>,
+    fields: PublishFields<'_>,
+) -> Result<Value, Refusal> {
+    Ok(written(call, &workspace.publish_skill(&call.key.account, &fields.name).await?))
 }

@@ -1,5 +1,8 @@
 //! Calls on what is made of a session for a model: derived files, packs, swap, children, collection.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
 use garth::TreePath;
 use garth::agent::session::{
     Child, ChildChange, Collect, Collection, Compact, Derive, Format, Item, PackOptions, Packed, Resolved,
@@ -9,40 +12,74 @@ use garth::model::{LogPosition, Seq};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::{owned, resolved, session_name};
+use super::{owned, resolved};
 use crate::chat_model::ServedModel;
 use crate::errors::Refusal;
-use crate::fields::Fields;
+use crate::fields::{
+    Kind, MAX_INTEGER, array, fields, flag, integer, object, string, string_of, strings, words,
+};
 use crate::routes::call::Call;
 use crate::routes::respond::raw;
 
 /// Limit on the tokens that a call may name.
 const MAX_TOKENS: u64 = 1 << 40;
+/// Forms of a pack.
+const FORMS: Kind = words(&["markdown", "openai", "anthropic"]);
 
-pub(in crate::routes) async fn derive(sessions: &Sessions<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
-    let (fields, name) = (&call.fields, session_name(call)?);
+fields! {
+    /// Replaces derived files of a session.
+    pub(in crate::routes) struct DeriveFields<'a> {
+        /// Name of the session.
+        name: Cow<'a, str> = string_of("id");
+        /// Summary, Markdown. Default: as it is.
+        summary: Option<Cow<'a, str>> = string();
+        /// Open work, Markdown. Default: as it is.
+        todo: Option<Cow<'a, str>> = string();
+        /// Facts. Default: as they are.
+        facts: Option<Vec<&'a RawValue>> = array("facts");
+        /// Decisions. Default: as they are.
+        decisions: Option<Vec<&'a RawValue>> = array("decisions");
+        /// References. Default: as they are.
+        refs: Option<Vec<&'a RawValue>> = array("references");
+    }
+}
+
+pub(in crate::routes) async fn derive(
+    sessions: &Sessions<'_>,
+    _: &Call<'_>,
+    fields: DeriveFields<'_>,
+) -> Result<Value, Refusal> {
     let mut derive = Derive::default();
-    (derive.summary, derive.todo) = (owned(fields, "summary")?, owned(fields, "todo")?);
-    derive.facts = lines(fields, "facts")?;
-    derive.decisions = lines(fields, "decisions")?;
-    derive.refs = lines(fields, "refs")?;
-    let done = sessions.derive(&name, &derive).await?;
+    (derive.summary, derive.todo) = (owned(fields.summary), owned(fields.todo));
+    derive.facts = fields.facts.as_deref().map(lines);
+    derive.decisions = fields.decisions.as_deref().map(lines);
+    derive.refs = fields.refs.as_deref().map(lines);
+    let done = sessions.derive(&fields.name, &derive).await?;
     Ok(json!({"ok": true, "files": done.files, "seq": done.seq.0}))
 }
 
-/// Reads an array of objects as JSON Lines, each as it was sent.
-fn lines(fields: &Fields<'_>, name: &str) -> Result<Option<String>, Refusal> {
-    let Some(raw) = fields.raw(name)?.filter(|raw| raw.get() != "null") else { return Ok(None) };
-    let must = || Refusal::validation(format!("\"{name}\" must be an array of objects"));
-    let items: Vec<&RawValue> = serde_json::from_str(raw.get()).map_err(|_| must())?;
+/// Writes objects as JSON Lines, each as it was sent.
+fn lines(objects: &[&RawValue]) -> String {
     // A line feed between the parts of an object would end its line.
-    let line = |item: &&RawValue| format!("{}\n", item.get().replace(['\n', '\r'], " "));
-    Ok(Some(items.iter().map(line).collect()))
+    objects.iter().map(|object| format!("{}\n", object.get().replace(['\n', '\r'], " "))).collect()
 }
 
-pub(in crate::routes) async fn why(sessions: &Sessions<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
-    let (fields, name) = (&call.fields, session_name(call)?);
-    let why = sessions.why(&name, &fields.required_text("id")?).await?;
+fields! {
+    /// Returns the sources of a derived entry.
+    pub(in crate::routes) struct WhyFields<'a> {
+        /// Name of the session.
+        name: Cow<'a, str> = string_of("id");
+        /// Id of the entry.
+        id: Cow<'a, str> = string_of("id");
+    }
+}
+
+pub(in crate::routes) async fn why(
+    sessions: &Sessions<'_>,
+    _: &Call<'_>,
+    fields: WhyFields<'_>,
+) -> Result<Value, Refusal> {
+    let why = sessions.why(&fields.name, &fields.id).await?;
     let source = |(given, found): &(Source, Resolved)| {
         let mut shown = resolved(found);
         shown["given"] = json!(given.to_string());
@@ -53,69 +90,128 @@ pub(in crate::routes) async fn why(sessions: &Sessions<'_>, call: &Call<'_>) -> 
     Ok(json!({"file": why.kind.file(), "entry": entry, "sources": sources}))
 }
 
-pub(in crate::routes) async fn pin(sessions: &Sessions<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
-    let (fields, name) = (&call.fields, session_name(call)?);
-    let (file, text) = (fields.required_text("file")?, fields.text("text")?);
-    let seq = sessions.pin(&name, &file, text.as_deref()).await?;
+fields! {
+    /// Pins a file to a session, so that every pack contains it.
+    pub(in crate::routes) struct PinFields<'a> {
+        /// Name of the session.
+        name: Cow<'a, str> = string_of("id");
+        /// Name of the file.
+        file: Cow<'a, str> = string();
+        /// Text of the file. Default: the file is not pinned any more.
+        text: Option<Cow<'a, str>> = string();
+    }
+}
+
+pub(in crate::routes) async fn pin(
+    sessions: &Sessions<'_>,
+    _: &Call<'_>,
+    fields: PinFields<'_>,
+) -> Result<Value, Refusal> {
+    let seq = sessions.pin(&fields.name, &fields.file, fields.text.as_deref()).await?;
     Ok(json!({"ok": true, "seq": seq.0}))
 }
 
-pub(in crate::routes) async fn compact(sessions: &Sessions<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
-    let (fields, name) = (&call.fields, session_name(call)?);
+fields! {
+    /// Summarizes the older messages of a session.
+    pub(in crate::routes) struct CompactFields<'a> {
+        /// Name of the session.
+        name: Cow<'a, str> = string_of("id");
+        /// Limit on the tokens of the summary.
+        max_tokens: u64 = integer(100, 100_000), or 1000;
+        /// Newest messages to leave as they are.
+        keep: u64 = integer(0, MAX_INTEGER), or 10;
+        /// `true` asks the model of the server, `false` does not. Default: asks it where one is set.
+        by_model: Option<bool> = flag();
+    }
+}
+
+pub(in crate::routes) async fn compact(
+    sessions: &Sessions<'_>,
+    call: &Call<'_>,
+    fields: CompactFields<'_>,
+) -> Result<Value, Refusal> {
     let mut how = Compact::default();
-    let model = match fields.flag("by_model")? {
-        Some(true) if call.model.is_none() => {
-            return Err(Refusal::validation("no model is set: start the server with --model-endpoint"));
-        }
-        Some(false) => None,
-        _ => call.model,
-    };
+    let model = call.model_to_ask(fields.by_model)?;
     let allowance = ServedModel::allowance(model, &**call.account, call.env).await?;
     (how.model, how.allowance) = (model.map(|model| &*model.model), allowance.as_ref());
-    how.max_tokens = fields.integer("max_tokens", 100, 100_000)?.unwrap_or(how.max_tokens);
-    how.keep = fields.integer("keep", 0, u64::MAX)?.unwrap_or(how.keep);
-    let done = sessions.compact(&name, &how).await?;
+    (how.max_tokens, how.keep) = (fields.max_tokens, fields.keep);
+    let done = sessions.compact(&fields.name, &how).await?;
     let lines = done.lines.map(|lines| [*lines.start(), *lines.end()]);
     let (by_model, seq) = (done.by_model, done.seq.map(|seq| seq.0));
     Ok(json!({"ok": true, "lines": lines, "by_model": by_model, "seq": seq, "has_more": done.more}))
 }
 
+fields! {
+    /// Packs a session for a model, within a token budget.
+    pub(in crate::routes) struct PackFields<'a> {
+        /// Name of the session.
+        name: Cow<'a, str> = string_of("id");
+        /// Limit on the tokens of the pack; 0 is no limit. Default: that of the session.
+        budget: Option<u64> = integer(0, MAX_TOKENS);
+        /// Tokens to reserve for the system prompt.
+        prompt_tokens: u64 = integer(0, MAX_TOKENS), or 0;
+        /// Tokens to reserve for the descriptions of tools.
+        tool_tokens: u64 = integer(0, MAX_TOKENS), or 0;
+        /// Tokens to reserve for the output of the model.
+        output_tokens: u64 = integer(0, MAX_TOKENS), or 0;
+        /// `true` does not continue the pack before.
+        fresh: bool = flag(), or false;
+        /// Ids of references to include in full.
+        expand: Vec<String> = strings().of("id"), or Vec::new();
+        /// Form of the answer.
+        form: Cow<'a, str> = FORMS, or Cow::Borrowed("markdown");
+        /// `true` stores nothing.
+        dry: bool = flag(), or false;
+    }
+}
+
 pub(in crate::routes) async fn pack(
     sessions: &Sessions<'_>,
     call: &Call<'_>,
+    fields: PackFields<'_>,
 ) -> Result<Box<RawValue>, Refusal> {
-    let (fields, name) = (&call.fields, session_name(call)?);
-    let tokens = |name: &str| fields.integer(name, 0, MAX_TOKENS);
     let mut options = PackOptions::default();
-    options.budget = tokens("budget")?;
-    options.reserved.prompt_tokens = tokens("prompt_tokens")?.unwrap_or_default();
-    options.reserved.tool_tokens = tokens("tool_tokens")?.unwrap_or_default();
-    options.reserved.output_tokens = tokens("output_tokens")?.unwrap_or_default();
-    options.fresh = fields.flag("fresh")?.unwrap_or_default();
-    options.dry = fields.flag("dry")?.unwrap_or_default();
-    options.expand = fields.texts("expand")?.unwrap_or_default();
-    shown(sessions, &sessions.pack(&name, &options).await?, call).await
+    options.budget = fields.budget;
+    options.reserved.prompt_tokens = fields.prompt_tokens;
+    options.reserved.tool_tokens = fields.tool_tokens;
+    options.reserved.output_tokens = fields.output_tokens;
+    (options.fresh, options.dry, options.expand) = (fields.fresh, fields.dry, fields.expand);
+    shown(sessions, &sessions.pack(&fields.name, &options).await?, call, &fields.form).await
+}
+
+fields! {
+    /// Returns an earlier pack of a session.
+    pub(in crate::routes) struct ReplayFields<'a> {
+        /// Name of the session.
+        name: Cow<'a, str> = string_of("id");
+        /// Time, sequence or name of a snapshot. Default: now.
+        at: Option<Cow<'a, str>> = string_of("moment");
+        /// Form of the answer.
+        form: Cow<'a, str> = FORMS, or Cow::Borrowed("markdown");
+    }
 }
 
 pub(in crate::routes) async fn replay(
     sessions: &Sessions<'_>,
     call: &Call<'_>,
+    fields: ReplayFields<'_>,
 ) -> Result<Box<RawValue>, Refusal> {
-    let name = session_name(call)?;
-    let packed = sessions.replay(&name, call.moment("at")?.as_ref()).await?;
-    shown(sessions, &packed, call).await
+    let at = fields.at.map(|at| call.moment(&at)).transpose()?;
+    let packed = sessions.replay(&fields.name, at.as_ref()).await?;
+    shown(sessions, &packed, call, &fields.form).await
 }
 
-/// Returns a pack in the form that the call names; lists contain the images.
-async fn shown(sessions: &Sessions<'_>, packed: &Packed, call: &Call<'_>) -> Result<Box<RawValue>, Refusal> {
+/// Returns a pack in a form; lists contain the images.
+async fn shown(
+    sessions: &Sessions<'_>,
+    packed: &Packed,
+    call: &Call<'_>,
+    form: &str,
+) -> Result<Box<RawValue>, Refusal> {
     let pack = raw(&packed.pack)?;
-    let form = call.fields.text("form")?;
-    let content = match form.as_deref().unwrap_or("markdown") {
-        "markdown" => raw(&packed.markdown)?,
-        format => {
-            let format: Format = format.parse().map_err(|_| {
-                Refusal::validation("\"form\" must be one of \"markdown\", \"openai\", \"anthropic\"")
-            })?;
+    let content = match form.parse::<Format>() {
+        Err(_) => raw(&packed.markdown)?,
+        Ok(format) => {
             let packed = sessions.hydrated(packed, call.hydrator, &call.key.account).await?;
             RawValue::from_string(packed.list(format))
                 .map_err(|_| Refusal::validation("the list is no JSON"))?
@@ -125,11 +221,27 @@ async fn shown(sessions: &Sessions<'_>, packed: &Packed, call: &Call<'_>) -> Res
         .map_err(|_| Refusal::validation("the answer is no JSON"))
 }
 
-pub(in crate::routes) async fn compare(sessions: &Sessions<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
-    let name = session_name(call)?;
-    let from = Fields::required("from", call.moment("from")?)?;
-    let before = sessions.replay(&name, Some(&from)).await?;
-    let after = sessions.replay(&name, call.moment("to")?.as_ref()).await?;
+fields! {
+    /// Returns the difference between two packs of a session.
+    pub(in crate::routes) struct CompareFields<'a> {
+        /// Name of the session.
+        name: Cow<'a, str> = string_of("id");
+        /// Moment of the first pack: time, sequence or name of a snapshot.
+        from: Cow<'a, str> = string_of("moment");
+        /// Moment of the second pack. Default: now.
+        to: Option<Cow<'a, str>> = string_of("moment");
+    }
+}
+
+pub(in crate::routes) async fn compare(
+    sessions: &Sessions<'_>,
+    call: &Call<'_>,
+    fields: CompareFields<'_>,
+) -> Result<Value, Refusal> {
+    let from = call.moment(&fields.from)?;
+    let to = fields.to.map(|to| call.moment(&to)).transpose()?;
+    let before = sessions.replay(&fields.name, Some(&from)).await?;
+    let after = sessions.replay(&fields.name, to.as_ref()).await?;
     let difference = after.since(&before);
     let changed: Vec<Value> =
         difference.changed.iter().map(|changed| json!({"from": changed.from, "to": changed.to})).collect();
@@ -140,62 +252,155 @@ pub(in crate::routes) async fn compare(sessions: &Sessions<'_>, call: &Call<'_>)
     }))
 }
 
-pub(in crate::routes) async fn swap_out(sessions: &Sessions<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
-    let (fields, name) = (&call.fields, session_name(call)?);
-    let source: Source = fields.required_text("source")?.parse()?;
-    let summary = fields.text("summary")?.unwrap_or_default();
-    let entry: Swapped = sessions.swap_out(&name, &source, &summary).await?;
+fields! {
+    /// Moves content out of packs; a summary and a reference take its place.
+    pub(in crate::routes) struct SwapOutFields<'a> {
+        /// Name of the session.
+        name: Cow<'a, str> = string_of("id");
+        /// Content to swap out.
+        source: Cow<'a, str> = string_of("source");
+        /// Summary, a line.
+        summary: Cow<'a, str> = string(), or Cow::Borrowed("");
+    }
+}
+
+pub(in crate::routes) async fn swap_out(
+    sessions: &Sessions<'_>,
+    _: &Call<'_>,
+    fields: SwapOutFields<'_>,
+) -> Result<Value, Refusal> {
+    let source: Source = fields.source.parse()?;
+    let entry: Swapped = sessions.swap_out(&fields.name, &source, &fields.summary).await?;
     Ok(json!({"ok": true, "entry": entry}))
 }
 
-pub(in crate::routes) async fn swap_in(sessions: &Sessions<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
-    let (fields, name) = (&call.fields, session_name(call)?);
-    let id = fields.required_text("id")?;
-    let content = sessions.swap_in(&name, &id).await?;
-    Ok(json!({"ok": true, "id": id, "bytes": content.len()}))
+fields! {
+    /// Returns content to packs that was swapped out.
+    pub(in crate::routes) struct SwapInFields<'a> {
+        /// Name of the session.
+        name: Cow<'a, str> = string_of("id");
+        /// Id of the content.
+        id: Cow<'a, str> = string_of("id");
+    }
 }
 
-pub(in crate::routes) async fn swapped(sessions: &Sessions<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
-    Ok(json!({"items": sessions.swapped(&session_name(call)?).await?}))
+pub(in crate::routes) async fn swap_in(
+    sessions: &Sessions<'_>,
+    _: &Call<'_>,
+    fields: SwapInFields<'_>,
+) -> Result<Value, Refusal> {
+    let content = sessions.swap_in(&fields.name, &fields.id).await?;
+    Ok(json!({"ok": true, "id": fields.id, "bytes": content.len()}))
 }
 
-pub(in crate::routes) async fn dedup(sessions: &Sessions<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
-    let (fields, name) = (&call.fields, session_name(call)?);
-    let given = fields.texts("sources")?.unwrap_or_default();
-    let sources = given.iter().map(|source| source.parse()).collect::<Result<Vec<Source>, _>>()?;
-    Ok(json!({"ok": true, "entries": sessions.dedup(&name, &sources).await?}))
+fields! {
+    /// Lists what is swapped out.
+    pub(in crate::routes) struct SwappedFields<'a> {
+        /// Name of the session.
+        name: Cow<'a, str> = string_of("id");
+    }
 }
 
-pub(in crate::routes) async fn spawn(sessions: &Sessions<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
-    let (fields, name) = (&call.fields, session_name(call)?);
-    let mut spawn = Spawn::new(
-        fields.required_text("id")?.into_owned(),
-        fields.text("handoff")?.unwrap_or_default().into_owned(),
-    );
-    (spawn.agent, spawn.session) = (owned(fields, "child_agent")?, owned(fields, "child_session")?);
-    Ok(json!({"ok": true, "child": child(&sessions.spawn(&name, &spawn).await?)}))
+pub(in crate::routes) async fn swapped(
+    sessions: &Sessions<'_>,
+    _: &Call<'_>,
+    fields: SwappedFields<'_>,
+) -> Result<Value, Refusal> {
+    Ok(json!({"items": sessions.swapped(&fields.name).await?}))
 }
 
-pub(in crate::routes) async fn children(sessions: &Sessions<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
-    let name = session_name(call)?;
-    let all: Vec<Value> = sessions.children(&name).await?.iter().map(child).collect();
+fields! {
+    /// Stores equal content of a session once.
+    pub(in crate::routes) struct DedupFields<'a> {
+        /// Name of the session.
+        name: Cow<'a, str> = string_of("id");
+        /// Files to look at.
+        sources: Vec<String> = strings().of("source"), or Vec::new();
+    }
+}
+
+pub(in crate::routes) async fn dedup(
+    sessions: &Sessions<'_>,
+    _: &Call<'_>,
+    fields: DedupFields<'_>,
+) -> Result<Value, Refusal> {
+    let sources = fields.sources.iter().map(|source| source.parse()).collect::<Result<Vec<Source>, _>>()?;
+    Ok(json!({"ok": true, "entries": sessions.dedup(&fields.name, &sources).await?}))
+}
+
+fields! {
+    /// Creates a child of a session, with a session of its own.
+    pub(in crate::routes) struct SpawnFields<'a> {
+        /// Name of the session.
+        name: Cow<'a, str> = string_of("id");
+        /// Id of the child.
+        id: Cow<'a, str> = string_of("id");
+        /// Task of the child, Markdown.
+        handoff: Cow<'a, str> = string(), or Cow::Borrowed("");
+        /// Agent that does the work. Default: the agent of the session.
+        child_agent: Option<Cow<'a, str>> = string_of("id");
+        /// Session of the child. Default: the one named like the id.
+        child_session: Option<Cow<'a, str>> = string_of("id");
+    }
+}
+
+pub(in crate::routes) async fn spawn(
+    sessions: &Sessions<'_>,
+    _: &Call<'_>,
+    fields: SpawnFields<'_>,
+) -> Result<Value, Refusal> {
+    let mut spawn = Spawn::new(fields.id.into_owned(), fields.handoff.into_owned());
+    (spawn.agent, spawn.session) = (owned(fields.child_agent), owned(fields.child_session));
+    Ok(json!({"ok": true, "child": child(&sessions.spawn(&fields.name, &spawn).await?)}))
+}
+
+fields! {
+    /// Lists the children of a session.
+    pub(in crate::routes) struct ChildrenFields<'a> {
+        /// Name of the session.
+        name: Cow<'a, str> = string_of("id");
+    }
+}
+
+pub(in crate::routes) async fn children(
+    sessions: &Sessions<'_>,
+    _: &Call<'_>,
+    fields: ChildrenFields<'_>,
+) -> Result<Value, Refusal> {
+    let all: Vec<Value> = sessions.children(&fields.name).await?.iter().map(child).collect();
     Ok(json!({"items": all}))
 }
 
-pub(in crate::routes) async fn set_child(sessions: &Sessions<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
-    let (fields, name) = (&call.fields, session_name(call)?);
-    let mut change = ChildChange::default();
-    change.status = fields.text("status")?.map(|status| status.parse()).transpose()?;
-    (change.result, change.refs) = (owned(fields, "result")?, lines(fields, "refs")?);
-    if let Some(given) = fields.raw("artifacts")?.filter(|raw| raw.get() != "null") {
-        let must = || Refusal::validation("\"artifacts\" must be an object: a path for each name");
-        let paths: std::collections::BTreeMap<String, String> =
-            serde_json::from_str(given.get()).map_err(|_| must())?;
-        for (name, path) in paths {
-            change.artifacts.push((name, TreePath::parse(&path).map_err(garth::Error::from)?));
-        }
+fields! {
+    /// Changes a child: its status, and what it returns.
+    pub(in crate::routes) struct SetChildFields<'a> {
+        /// Name of the session.
+        name: Cow<'a, str> = string_of("id");
+        /// Id of the child.
+        id: Cow<'a, str> = string_of("id");
+        /// Status of the child. Default: as it is.
+        status: Option<Cow<'a, str>> = words(&["pending", "active", "done", "error", "cancelled"]);
+        /// Result, Markdown. Default: as it is.
+        result: Option<Cow<'a, str>> = string();
+        /// References that the result names. Default: as they are.
+        refs: Option<Vec<&'a RawValue>> = array("references");
+        /// Files of the result: a path for each name. Default: none.
+        artifacts: Option<BTreeMap<String, String>> = object("paths");
     }
-    let set = sessions.set_child(&name, &fields.required_text("id")?, &change).await?;
+}
+
+pub(in crate::routes) async fn set_child(
+    sessions: &Sessions<'_>,
+    _: &Call<'_>,
+    fields: SetChildFields<'_>,
+) -> Result<Value, Refusal> {
+    let mut change = ChildChange::default();
+    change.status = fields.status.map(|status| status.parse()).transpose()?;
+    (change.result, change.refs) = (owned(fields.result), fields.refs.as_deref().map(lines));
+    for (name, path) in fields.artifacts.unwrap_or_default() {
+        change.artifacts.push((name, TreePath::parse(&path).map_err(garth::Error::from)?));
+    }
+    let set = sessions.set_child(&fields.name, &fields.id, &change).await?;
     Ok(json!({"ok": true, "child": child(&set)}))
 }
 
@@ -205,20 +410,46 @@ fn child(child: &Child) -> Value {
     })
 }
 
-pub(in crate::routes) async fn collect(sessions: &Sessions<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
-    let (fields, name) = (&call.fields, session_name(call)?);
+fields! {
+    /// Deletes files of a session that are not needed any more.
+    pub(in crate::routes) struct CollectFields<'a> {
+        /// Name of the session.
+        name: Cow<'a, str> = string_of("id");
+        /// `true` deletes nothing and returns what would be deleted.
+        dry: bool = flag(), or true;
+    }
+}
+
+pub(in crate::routes) async fn collect(
+    sessions: &Sessions<'_>,
+    _: &Call<'_>,
+    fields: CollectFields<'_>,
+) -> Result<Value, Refusal> {
     let mut how = Collect::default();
-    how.dry = fields.flag("dry")?.unwrap_or(true);
-    let Collection { removed, seq, more, .. } = sessions.collect(&name, &how).await?;
+    how.dry = fields.dry;
+    let Collection { removed, seq, more, .. } = sessions.collect(&fields.name, &how).await?;
     let item = |one: &garth::agent::session::Collected| json!({"name": one.name, "bytes": one.bytes, "reason": one.reason});
     let removed: Vec<Value> = removed.iter().map(item).collect();
     Ok(json!({"ok": true, "removed": removed, "seq": seq.map(|seq| seq.0), "has_more": more}))
 }
 
-pub(in crate::routes) async fn wrote(sessions: &Sessions<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
-    let (fields, name) = (&call.fields, session_name(call)?);
+fields! {
+    /// Lists the files that a session wrote.
+    pub(in crate::routes) struct WroteFields<'a> {
+        /// Name of the session.
+        name: Cow<'a, str> = string_of("id");
+        /// `next_cursor` of the page before. Default: the first page.
+        cursor: Option<Cow<'a, str>> = string_of("cursor");
+    }
+}
+
+pub(in crate::routes) async fn wrote(
+    sessions: &Sessions<'_>,
+    _: &Call<'_>,
+    fields: WroteFields<'_>,
+) -> Result<Value, Refusal> {
     let bad = || Refusal::validation("\"cursor\" must be one that an answer gave");
-    let since = match fields.text("cursor")? {
+    let since = match fields.cursor {
         Some(cursor) => {
             let (seq, changes) = cursor.split_once('-').ok_or_else(bad)?;
             let number = |text: &str| text.parse::<u64>().map_err(|_| bad());
@@ -226,7 +457,7 @@ pub(in crate::routes) async fn wrote(sessions: &Sessions<'_>, call: &Call<'_>) -
         }
         None => LogPosition::default(),
     };
-    let (files, next) = sessions.wrote(&name, since).await?;
+    let (files, next) = sessions.wrote(&fields.name, since).await?;
     let item = |file: &Wrote| {
         let bytes: Vec<[u64; 2]> = file.bytes.iter().map(|bytes| [bytes.start, bytes.end]).collect();
         json!({"path": file.path.as_str(), "size": file.size, "bytes": bytes, "more": file.more})

@@ -1,27 +1,38 @@
 //! Transcripts over HTTP: a text comes in, its messages go out page by page.
 
+use std::borrow::Cow;
+
 use garth::agent::session::{Export, Log, Resolved, Sessions, Source, TranscriptFormat};
 use serde::Serialize;
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::session_name;
 use crate::errors::Refusal;
-use crate::fields::Fields;
+use crate::fields::{Kind, fields, flag, string, string_of, words};
 use crate::routes::call::Call;
 use crate::routes::respond::raw;
 
-fn format(fields: &Fields<'_>) -> Result<TranscriptFormat, Refusal> {
-    Ok(fields.required_text("format")?.parse()?)
+/// Formats of transcripts.
+pub(in crate::routes) const FORMATS: Kind = words(&["garth", "pi", "openai", "anthropic", "markdown"]);
+
+fields! {
+    /// Appends the messages of a transcript that the session does not have yet.
+    pub(in crate::routes) struct ImportFields<'a> {
+        /// Name of the session.
+        name: Cow<'a, str> = string_of("id");
+        /// Format of the transcript.
+        format: Cow<'a, str> = FORMATS;
+        /// Transcript.
+        transcript: Cow<'a, str> = string();
+    }
 }
 
 pub(in crate::routes) async fn import(
     sessions: &Sessions<'_>,
-    call: &Call<'_>,
+    _: &Call<'_>,
+    fields: ImportFields<'_>,
 ) -> Result<Box<RawValue>, Refusal> {
-    let (fields, name) = (&call.fields, session_name(call)?);
-    let transcript = fields.required_text("transcript")?;
-    let done = sessions.import(&name, format(fields)?, &transcript).await?;
+    let done = sessions.import(&fields.name, fields.format.parse()?, &fields.transcript).await?;
     let lines = done.lines.as_ref().map(|lines| [*lines.start(), *lines.end()]);
     let seq = done.seq.map(|seq| seq.0);
     raw(&json!({"ok": true, "messages": done.messages, "new": done.new, "lines": lines, "seq": seq}))
@@ -37,27 +48,42 @@ struct Page {
     next_source: Option<String>,
 }
 
+fields! {
+    /// Returns the messages of a session in the format of others.
+    pub(in crate::routes) struct ExportFields<'a> {
+        /// Name of the session.
+        name: Cow<'a, str> = string_of("id");
+        /// Format of the transcript.
+        format: Cow<'a, str> = FORMATS;
+        /// Messages to return. Default: all.
+        source: Option<Cow<'a, str>> = string_of("source");
+        /// `true` includes messages that were withdrawn.
+        withdrawn: bool = flag(), or false;
+    }
+}
+
 pub(in crate::routes) async fn export(
     sessions: &Sessions<'_>,
-    call: &Call<'_>,
+    _: &Call<'_>,
+    fields: ExportFields<'_>,
 ) -> Result<Box<RawValue>, Refusal> {
-    let (fields, name) = (&call.fields, session_name(call)?);
-    let format = format(fields)?;
+    let format: TranscriptFormat = fields.format.parse()?;
     let mut export = Export::new(format);
-    export.withdrawn = fields.flag("withdrawn")?.unwrap_or(false);
-    let mut of = name.clone().into_owned();
-    match fields.text("source")? {
+    export.withdrawn = fields.withdrawn;
+    let name = &*fields.name;
+    let mut of = name.to_owned();
+    match fields.source {
         Some(source) => {
             let source: Source = source.parse()?;
             let Resolved::Lines { session, log: Log::Messages, lines, .. } =
-                sessions.resolve(&name, &source).await?
+                sessions.resolve(name, &source).await?
             else {
                 return Err(Refusal::validation("\"source\" must lead to lines of messages"));
             };
             (of, export.lines) = (session, lines);
         }
         // all of it
-        None => export.lines = 1..=sessions.end(&name, Log::Messages).await?.lines,
+        None => export.lines = 1..=sessions.end(name, Log::Messages).await?.lines,
     }
     let page = sessions.export(&of, &export).await?;
     let next_source = page.next.map(|next| format!("{of}#messages:{next}-{}", export.lines.end()));

@@ -1,0 +1,170 @@
+//! Types of fields, with their bounds.
+
+use std::fmt;
+
+/// Largest integer that every JSON parser keeps exactly: 2⁵³ - 1.
+pub(crate) const MAX_INTEGER: u64 = (1 << 53) - 1;
+
+/// Type and bounds of a field.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Kind {
+    /// String of `min` to `max` characters. `of` says what it holds, such as `path`.
+    Text { of: &'static str, min: usize, max: usize },
+    /// One of some words.
+    Words(&'static [&'static str]),
+    /// RFC 3339 time.
+    Time,
+    /// Integer within bounds, both included.
+    Integer { min: u64, max: u64 },
+    /// Finite number within bounds, both included.
+    Number { min: f64, max: f64 },
+    /// `true` or `false`.
+    Flag,
+    /// Array of at most `max` strings. `of` says what they hold.
+    Texts { of: &'static str, max: usize },
+    /// Array of objects. `of` says what they are.
+    Array { of: &'static str },
+    /// Object. `of` says what is in it.
+    Object { of: &'static str },
+    /// Any JSON, `null` included.
+    Json,
+}
+
+/// Type of JSON that a field takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    String,
+    Time,
+    Integer,
+    Number,
+    Boolean,
+    Strings,
+    Array,
+    Object,
+    Any,
+}
+
+/// Returns a string.
+pub(crate) const fn string() -> Kind {
+    string_of("")
+}
+
+/// Returns a string that holds something with a syntax of its own, such as a path.
+pub(crate) const fn string_of(of: &'static str) -> Kind {
+    Kind::Text { of, min: 0, max: usize::MAX }
+}
+
+/// Returns one of some words.
+pub(crate) const fn words(words: &'static [&'static str]) -> Kind {
+    Kind::Words(words)
+}
+
+/// Returns a time.
+pub(crate) const fn time() -> Kind {
+    Kind::Time
+}
+
+/// Returns an integer from `min` to `max`.
+pub(crate) const fn integer(min: u64, max: u64) -> Kind {
+    Kind::Integer { min, max }
+}
+
+/// Returns a finite number.
+pub(crate) const fn number() -> Kind {
+    number_in(f64::MIN, f64::MAX)
+}
+
+/// Returns a number from `min` to `max`.
+pub(crate) const fn number_in(min: f64, max: f64) -> Kind {
+    Kind::Number { min, max }
+}
+
+/// Returns `true` or `false`.
+pub(crate) const fn flag() -> Kind {
+    Kind::Flag
+}
+
+/// Returns an array of strings.
+pub(crate) const fn strings() -> Kind {
+    Kind::Texts { of: "", max: usize::MAX }
+}
+
+/// Returns an array of objects.
+pub(crate) const fn array(of: &'static str) -> Kind {
+    Kind::Array { of }
+}
+
+/// Returns an object.
+pub(crate) const fn object(of: &'static str) -> Kind {
+    Kind::Object { of }
+}
+
+/// Returns any JSON.
+pub(crate) const fn json() -> Kind {
+    Kind::Json
+}
+
+impl Kind {
+    /// Limits a string to `min` to `max` characters.
+    pub(crate) const fn chars(self, min: usize, max: usize) -> Self {
+        match self {
+            Self::Text { of, .. } => Self::Text { of, min, max },
+            _ => panic!("only a string has a number of characters"),
+        }
+    }
+
+    /// Says what the strings of an array hold.
+    pub(crate) const fn of(self, of: &'static str) -> Self {
+        match self {
+            Self::Texts { max, .. } => Self::Texts { of, max },
+            _ => panic!("only an array of strings says what they hold"),
+        }
+    }
+
+    /// Limits an array to `max` strings.
+    pub(crate) const fn at_most(self, max: usize) -> Self {
+        match self {
+            Self::Texts { of, .. } => Self::Texts { of, max },
+            _ => panic!("only an array of strings has a number of them"),
+        }
+    }
+
+    /// Returns the type of JSON.
+    pub(crate) const fn shape(self) -> Shape {
+        match self {
+            Self::Text { .. } | Self::Words(_) => Shape::String,
+            Self::Time => Shape::Time,
+            Self::Integer { .. } => Shape::Integer,
+            Self::Number { .. } => Shape::Number,
+            Self::Flag => Shape::Boolean,
+            Self::Texts { .. } => Shape::Strings,
+            Self::Array { .. } => Shape::Array,
+            Self::Object { .. } => Shape::Object,
+            Self::Json => Shape::Any,
+        }
+    }
+}
+
+/// What a value must be, as a refusal says it: `an integer from 1 to 100`.
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Text { max: usize::MAX, .. } => f.write_str("a string"),
+            Self::Text { min, max, .. } => write!(f, "a string of {min} to {max} characters"),
+            Self::Words([word]) => write!(f, "\"{word}\", or left out"),
+            Self::Words(words) => write!(f, "one of \"{}\"", words.join("\", \"")),
+            Self::Time => f.write_str("a time such as 2026-01-31T12:00:00Z"),
+            Self::Integer { min, max } => write!(f, "an integer from {min} to {max}"),
+            Self::Number { min, max } if min > f64::MIN || max < f64::MAX => {
+                write!(f, "a number from {min} to {max}")
+            }
+            Self::Number { .. } => f.write_str("a number"),
+            Self::Flag => f.write_str("true or false"),
+            Self::Texts { max: usize::MAX, .. } => f.write_str("an array of strings"),
+            Self::Texts { max, .. } => write!(f, "an array of at most {max} strings"),
+            Self::Array { .. } => f.write_str("an array of objects"),
+            Self::Object { .. } => f.write_str("an object"),
+            Self::Json => f.write_str("JSON"),
+        }
+    }
+}

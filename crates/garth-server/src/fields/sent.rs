@@ -1,0 +1,164 @@
+//! Fields as a client sends them: one JSON object. A refusal names the field and says in terms of JSON what it
+//! must be. `null` is the same as leaving a field out.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::field::Field;
+use super::kind::Kind;
+use super::nearest::nearest;
+use super::slot::Slot;
+use crate::errors::Refusal;
+
+/// Fields of a request, sorted by name. Each is declared by the call, and there once.
+#[derive(Debug)]
+pub(crate) struct Fields<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+
+impl<'a> Fields<'a> {
+    /// Reads a body: one JSON object in UTF-8, of declared fields.
+    pub(crate) fn parse(body: &'a [u8], declared: &[&[Field]]) -> Result<Self, Refusal> {
+        let text = std::str::from_utf8(body).map_err(|_| Refusal::validation("the body must be UTF-8"))?;
+        if !text.trim_start_matches([' ', '\t', '\r', '\n']).starts_with('{') {
+            return Err(Refusal::validation("the body must be a JSON object"));
+        }
+        let Sent(mut fields) = serde_json::from_str(text).map_err(|error| {
+            Refusal::validation(format!("the body is not valid JSON: {}", reworded(&error)))
+        })?;
+        fields.sort_by(|a, b| a.0.cmp(&b.0));
+        if let Some(twice) = fields.array_windows().find(|[one, next]| one.0 == next.0) {
+            return Err(Refusal::validation(format!("\"{}\" is given twice", twice[0].0)));
+        }
+        let known = || declared.iter().copied().flatten().map(|field| field.name);
+        match fields.iter().find(|(name, _)| !known().any(|known| known == name)) {
+            Some((name, _)) => Err(unknown(name, &known().collect::<Vec<_>>())),
+            None => Ok(Self(fields)),
+        }
+    }
+
+    /// Reads a field as its type. `default` is the value of a field that is left out.
+    pub(crate) fn read<T: Slot<'a>>(
+        &self,
+        name: &str,
+        kind: &Kind,
+        default: Option<T>,
+    ) -> Result<T, Refusal> {
+        let sent = self.raw(name).filter(|json| T::TAKES_NULL || *json != "null");
+        let Some(json) = sent else {
+            let absent = default.or_else(T::absent);
+            return absent.ok_or_else(|| Refusal::validation(format!("\"{name}\" is missing")));
+        };
+        T::read(json, kind).map_err(|flaw| {
+            let colon = if flaw.is_empty() { "" } else { ": " };
+            Refusal::validation(format!("\"{name}\" must be {kind}{colon}{flaw}"))
+        })
+    }
+
+    /// Returns the name and the JSON of each field, in the order of names.
+    pub(crate) fn sorted(&self) -> impl Iterator<Item = (&str, &'a str)> {
+        self.0.iter().map(|(name, json)| (&**name, json.get()))
+    }
+
+    fn raw(&self, name: &str) -> Option<&'a str> {
+        let at = self.0.binary_search_by(|(field, _)| (**field).cmp(name)).ok()?;
+        Some(self.0[at].1.get())
+    }
+}
+
+/// Refuses a field that the call does not have. Ignored, it would seem to work: a mistyped `ttl` never expires.
+fn unknown(name: &str, known: &[&str]) -> Refusal {
+    let shown: String = name.chars().take(100).collect();
+    let hint = match nearest(name, known.iter().copied()) {
+        Some(nearest) => format!("did you mean \"{nearest}\"?"),
+        None if known.is_empty() => "it has none".to_owned(),
+        None => format!("its fields are \"{}\"", known.join("\", \"")),
+    };
+    Refusal::validation(format!("{shown:?} is not a field of this call; {hint}"))
+}
+
+/// Why text is not JSON. The parser's own words for text that begins with no value name its functions.
+fn reworded(error: &serde_json::Error) -> String {
+    error.to_string().replace("expected ident", "expected a value")
+}
+
+struct Sent<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Sent<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(Object).map(Self)
+    }
+}
+
+struct Object;
+
+impl<'de> Visitor<'de> for Object {
+    type Value = Vec<(Cow<'de, str>, &'de RawValue)>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut fields = Vec::with_capacity(8);
+        while let Some((Name(name), value)) = map.next_entry::<Name<'de>, &RawValue>()? {
+            fields.push((name, value));
+        }
+        Ok(fields)
+    }
+}
+
+/// A name, borrowed from the body where it has no escapes.
+#[derive(serde::Deserialize)]
+struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fields::{FieldGroup as _, fields, number, string};
+
+    fields! {
+        /// Nothing.
+        struct Some<'a> {
+            /// A number.
+            a: Option<f64> = number();
+            /// Another.
+            b: f64 = number(), or 2.0;
+            /// A string.
+            c: Cow<'a, str> = string();
+        }
+    }
+
+    fn read(body: &str) -> Result<(Option<f64>, f64, String), String> {
+        let fields = Fields::parse(body.as_bytes(), Some::FIELDS).map_err(|refusal| refusal.message)?;
+        let some = Some::read(&fields).map_err(|refusal| refusal.message)?;
+        Ok((some.a, some.b, some.c.into_owned()))
+    }
+
+    #[test]
+    fn fields_are_read_in_any_order_and_with_their_defaults() {
+        assert_eq!(read(r#"{"\u0063":"x","a":null}"#), Ok((None, 2.0, "x".to_owned())));
+        assert_eq!(read(r#"{"b":1,"c":"\n","a":-1.5}"#), Ok((Option::Some(-1.5), 1.0, "\n".to_owned())));
+    }
+
+    #[test]
+    fn refuses_fields_that_are_missing_unknown_twice_or_of_another_type() {
+        for (body, message) in [
+            (r#"{"a":1,"a":2,"c":""}"#, r#""a" is given twice"#),
+            (r#"{"a":1,"\u0061":1,"c":""}"#, r#""a" is given twice"#),
+            (r#"{"a":1}"#, r#""c" is missing"#),
+            (r#"{"c":null}"#, r#""c" is missing"#),
+            (r#"{"c":1}"#, r#""c" must be a string"#),
+            (r#"{"c":"","a":"1"}"#, r#""a" must be a number"#),
+            (r#"{"c":"","B":1}"#, r#""B" is not a field of this call; did you mean "b"?"#),
+            (
+                r#"{"c":"","more":null}"#,
+                r#""more" is not a field of this call; its fields are "a", "b", "c""#,
+            ),
+            (r#"{"c": nope}"#, "the body is not valid JSON: expected a value at line 1 column 8"),
+        ] {
+            assert_eq!(read(body).unwrap_err(), message, "{body}");
+        }
+    }
+}

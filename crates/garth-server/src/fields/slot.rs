@@ -1,0 +1,182 @@
+//! Rust types that a declared field can be read as.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use garth::agent::node::Edge;
+use garth::agent::session::Usage;
+use garth::agent::workspace::{Host, Inputs};
+use garth::model::Timestamp;
+use serde_json::value::RawValue;
+
+use super::kind::{Kind, Shape};
+
+/// Why a value is not of its kind; empty if the kind says it all.
+pub(crate) type Flaw = String;
+
+/// Type that a field is read as.
+pub(crate) trait Slot<'a>: Sized {
+    /// Type of JSON that it is read from. A field whose kind has another one does not compile.
+    const SHAPE: Shape;
+    /// True if the field may be left out even without a default.
+    const IS_OPTIONAL: bool = false;
+    /// True if `null` is a value, and not the same as leaving the field out.
+    const TAKES_NULL: bool = false;
+
+    /// Reads a value from its JSON.
+    fn read(json: &'a str, kind: &Kind) -> Result<Self, Flaw>;
+
+    /// Returns the value of a field that is left out, if it may be.
+    fn absent() -> Option<Self> {
+        None
+    }
+}
+
+impl<'a, T: Slot<'a>> Slot<'a> for Option<T> {
+    const SHAPE: Shape = T::SHAPE;
+    const IS_OPTIONAL: bool = true;
+
+    fn read(json: &'a str, kind: &Kind) -> Result<Self, Flaw> {
+        T::read(json, kind).map(Some)
+    }
+
+    fn absent() -> Option<Self> {
+        Some(None)
+    }
+}
+
+impl<'a> Slot<'a> for Cow<'a, str> {
+    const SHAPE: Shape = Shape::String;
+
+    fn read(json: &'a str, kind: &Kind) -> Result<Self, Flaw> {
+        let text = serde_json::from_str::<Text<'a>>(json).map_err(|_| Flaw::new())?.0;
+        let fits = match kind {
+            Kind::Words(words) => words.contains(&&*text),
+            Kind::Text { min: 0, max: usize::MAX, .. } => true,
+            Kind::Text { min, max, .. } => (*min..=*max).contains(&text.chars().count()),
+            _ => false,
+        };
+        if fits { Ok(text) } else { Err(Flaw::new()) }
+    }
+}
+
+impl<'a> Slot<'a> for Timestamp {
+    const SHAPE: Shape = Shape::Time;
+
+    fn read(json: &'a str, _: &Kind) -> Result<Self, Flaw> {
+        let text = serde_json::from_str::<Text<'a>>(json).map_err(|_| Flaw::new())?.0;
+        Self::parse_rfc3339(&text).map_err(|_| Flaw::new())
+    }
+}
+
+/// However the integer is written: `3600`, `3600.0` and `3.6e3` are the same number.
+impl<'a> Slot<'a> for u64 {
+    const SHAPE: Shape = Shape::Integer;
+
+    fn read(json: &'a str, kind: &Kind) -> Result<Self, Flaw> {
+        let Kind::Integer { min, max } = kind else { return Err(Flaw::new()) };
+        let number = json.parse().ok().or_else(|| whole(json));
+        number.filter(|number| (min..=max).contains(&number)).ok_or_else(Flaw::new)
+    }
+}
+
+impl<'a> Slot<'a> for usize {
+    const SHAPE: Shape = Shape::Integer;
+
+    fn read(json: &'a str, kind: &Kind) -> Result<Self, Flaw> {
+        Self::try_from(u64::read(json, kind)?).map_err(|_| Flaw::new())
+    }
+}
+
+impl<'a> Slot<'a> for f64 {
+    const SHAPE: Shape = Shape::Number;
+
+    fn read(json: &'a str, kind: &Kind) -> Result<Self, Flaw> {
+        let Kind::Number { min, max } = kind else { return Err(Flaw::new()) };
+        let number = serde_json::from_str(json).ok().filter(|number| (min..=max).contains(&number));
+        number.ok_or_else(Flaw::new)
+    }
+}
+
+impl<'a> Slot<'a> for bool {
+    const SHAPE: Shape = Shape::Boolean;
+
+    fn read(json: &'a str, _: &Kind) -> Result<Self, Flaw> {
+        json.parse().map_err(|_| Flaw::new())
+    }
+}
+
+impl<'a> Slot<'a> for Vec<String> {
+    const SHAPE: Shape = Shape::Strings;
+
+    fn read(json: &'a str, kind: &Kind) -> Result<Self, Flaw> {
+        let Kind::Texts { max, .. } = kind else { return Err(Flaw::new()) };
+        let texts: Self = serde_json::from_str(json).map_err(|_| Flaw::new())?;
+        if texts.len() <= *max { Ok(texts) } else { Err(Flaw::new()) }
+    }
+}
+
+/// Objects, each as it was sent, to the last digit.
+impl<'a> Slot<'a> for Vec<&'a RawValue> {
+    const SHAPE: Shape = Shape::Array;
+
+    fn read(json: &'a str, _: &Kind) -> Result<Self, Flaw> {
+        let items: Self = serde_json::from_str(json).map_err(|_| Flaw::new())?;
+        if items.iter().all(|item| item.get().starts_with('{')) { Ok(items) } else { Err(Flaw::new()) }
+    }
+}
+
+/// JSON as it was sent, to the last digit.
+impl<'a> Slot<'a> for &'a RawValue {
+    const SHAPE: Shape = Shape::Any;
+    const TAKES_NULL: bool = true;
+
+    fn read(json: &'a str, _: &Kind) -> Result<Self, Flaw> {
+        serde_json::from_str(json).map_err(|error| error.to_string())
+    }
+}
+
+/// Reads types that `serde` knows; what is wrong is said in its words.
+macro_rules! deserialized {
+    ($($type:ty as $shape:ident),*) => {
+        $(impl<'a> Slot<'a> for $type {
+            const SHAPE: Shape = Shape::$shape;
+
+            fn read(json: &'a str, _: &Kind) -> Result<Self, Flaw> {
+                serde_json::from_str(json).map_err(|error| error.to_string())
+            }
+        })*
+    };
+}
+
+deserialized! {
+    BTreeMap<String, String> as Object, Inputs as Object, Usage as Object, Vec<Edge> as Array, Vec<Host> as Array
+}
+
+/// A string, borrowed from the body where it has no escapes.
+#[derive(serde::Deserialize)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
+/// Returns a number written with a fraction or an exponent, if it is an integer that a 64-bit float holds
+/// exactly. One beyond that becomes the largest there is, which every limit refuses.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // checked, and saturating beyond
+fn whole(text: &str) -> Option<u64> {
+    let number: f64 = serde_json::from_str(text).ok()?;
+    (number >= 0.0 && number.fract() == 0.0).then_some(number as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_integer_is_a_number_without_a_fraction_however_it_is_written() {
+        let kind = Kind::Integer { min: 1, max: 9_007_199_254_740_992 };
+        for text in ["3600", "3600.0", "3.6e3", "36E+2", "360000e-2"] {
+            assert_eq!(u64::read(text, &kind), Ok(3600), "{text}");
+        }
+        for text in ["0", "-1", "1.5", "1e300", "-0", "\"1\"", "true", "[]", "18446744073709551616"] {
+            assert_eq!(u64::read(text, &kind), Err(String::new()), "{text}");
+        }
+    }
+}

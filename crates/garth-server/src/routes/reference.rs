@@ -1,0 +1,230 @@
+//! The reference of the HTTP API: what the table of routes declares, for readers and programs.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::route::{Route, Run};
+use super::table::routes;
+use crate::fields::{Field, Kind};
+
+/// Call of the HTTP API.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct CallReference {
+    /// Method: `POST` or `GET`. A call by `GET` answers `HEAD`, too.
+    pub method: &'static str,
+    /// Path; arguments are in braces.
+    pub path: &'static str,
+    /// What the call does, in a sentence.
+    pub summary: &'static str,
+    /// Scopes that the API key must have, all of them. A call without scopes needs no key.
+    pub scopes: Vec<&'static str>,
+    /// True if the call changes what is stored.
+    pub writes: bool,
+    /// What the body of a request is.
+    pub body: BodyReference,
+    /// Headers besides `Authorization`.
+    pub headers: Vec<HeaderReference>,
+    /// Fields of the body, if that is JSON, else of the query.
+    pub fields: Vec<FieldReference>,
+}
+
+/// Body of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum BodyReference {
+    /// JSON object of fields.
+    Json,
+    /// Bytes as they are.
+    Bytes,
+    /// No body.
+    None,
+}
+
+/// Header of a call.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct HeaderReference {
+    /// Name, in lower case.
+    pub name: &'static str,
+    /// True if a request without it is refused.
+    pub required: bool,
+    /// Meaning, a sentence.
+    pub meaning: &'static str,
+}
+
+/// Field of a call.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct FieldReference {
+    /// Name.
+    pub name: &'static str,
+    /// Type in JSON: `string`, `integer`, `number`, `boolean`, `array` or `object`; empty for any JSON.
+    pub r#type: &'static str,
+    /// What a string, or each item of an array, holds, such as `path`; empty for text.
+    pub of: &'static str,
+    /// Words of which a string is one; empty for any string.
+    pub words: Vec<&'static str>,
+    /// Smallest and largest value of a number, or number of characters of a string, or of items of an array.
+    pub bounds: Option<(Value, Value)>,
+    /// True if a request without it is refused.
+    pub required: bool,
+    /// Default, if it is a value.
+    pub default: Option<Value>,
+    /// Meaning, a sentence or two.
+    pub meaning: &'static str,
+}
+
+/// Returns every call, in the order of the table.
+pub fn calls() -> Vec<CallReference> {
+    routes().map(call).collect()
+}
+
+/// Returns the reference as a page of Markdown: `docs/specs/http-reference.md`.
+pub fn page() -> String {
+    let mut page = HEAD.to_owned();
+    for call in calls() {
+        section(&mut page, &call);
+    }
+    page
+}
+
+const HEAD: &str = "\
+# HTTP reference
+
+Every call of the HTTP API with its fields, made from the table by which the server parses requests. What the calls
+promise: [key-value API](kv-api.md), [context nodes](nodes.md), [sessions](sessions.md), [context](context.md),
+[workspace](workspace-http.md), [recall](recall.md).
+
+A body is one JSON object, its fields in any order. A field that the call does not have, one that is given twice, and one
+of another type or beyond its bounds is refused with `VALIDATION_ERROR`. `null` is the same as leaving a field out, where
+the type is not *any JSON*. Every call but `GET /healthz` needs an API key with all scopes that are named; `admin` is
+every scope. [Scopes](http-scopes.md) says what each scope opens.
+";
+
+fn call(route: &Route) -> CallReference {
+    let (method, body) = match route.run {
+        Run::Read(..) | Run::Write(..) => ("POST", BodyReference::Json),
+        Run::Upload(_) => ("POST", BodyReference::Bytes),
+        Run::Download(_) | Run::Health => ("GET", BodyReference::None),
+    };
+    let headers = route.headers.iter();
+    let headers = headers.map(|header| HeaderReference {
+        name: header.name,
+        required: header.is_required,
+        meaning: header.meaning,
+    });
+    CallReference {
+        method,
+        path: route.path,
+        summary: route.summary.trim(),
+        scopes: route.scopes.iter().map(|scope| scope.as_str()).collect(),
+        writes: route.writes(),
+        body,
+        headers: headers.collect(),
+        fields: route.field_groups().flatten().map(field).collect(),
+    }
+}
+
+fn field(field: &Field) -> FieldReference {
+    let (r#type, of, bounds) = match field.kind {
+        Kind::Text { of, min: 0, max: usize::MAX } => ("string", of, None),
+        Kind::Text { of, min, max } => ("string", of, Some((min.into(), max.into()))),
+        Kind::Words(_) => ("string", "", None),
+        Kind::Time => ("string", "time", None),
+        Kind::Integer { min, max } => ("integer", "", Some((min.into(), max.into()))),
+        Kind::Number { min, max } if min == f64::MIN && max == f64::MAX => ("number", "", None),
+        Kind::Number { min, max } => ("number", "", Some((min.into(), max.into()))),
+        Kind::Flag => ("boolean", "", None),
+        Kind::Texts { of, max: usize::MAX } => ("array of strings", of, None),
+        Kind::Texts { of, max } => ("array of strings", of, Some((0.into(), max.into()))),
+        Kind::Array { of } => ("array of objects", of, None),
+        Kind::Object { of } => ("object", of, None),
+        Kind::Json => ("", "", None),
+    };
+    let words = match field.kind {
+        Kind::Words(words) => words.to_vec(),
+        _ => Vec::new(),
+    };
+    FieldReference {
+        name: field.name,
+        r#type,
+        of,
+        words,
+        bounds,
+        required: field.is_required,
+        default: field.default.map(|default| default()),
+        meaning: field.meaning.trim(),
+    }
+}
+
+fn section(page: &mut String, call: &CallReference) {
+    let scopes: Vec<String> = call.scopes.iter().map(|scope| format!("`{scope}`")).collect();
+    let needs = match &*scopes {
+        [] => "Needs no key.".to_owned(),
+        [one] => format!("Needs the scope {one}."),
+        all => format!("Needs the scopes {}.", all.join(" and ")),
+    };
+    let _ = write!(page, "\n### {} {}\n\n{} {needs}\n", call.method, call.path, call.summary);
+    if !call.headers.is_empty() {
+        page.push_str("\n| header | required | meaning |\n|---|---|---|\n");
+    }
+    for HeaderReference { name, required, meaning } in &call.headers {
+        let required = if *required { "yes" } else { "no" };
+        let _ = writeln!(page, "| `{name}` | {required} | {meaning} |");
+    }
+    let place = if call.body == BodyReference::Json { "field" } else { "query" };
+    if !call.fields.is_empty() {
+        let _ = write!(page, "\n| {place} | type | default | meaning |\n|---|---|---|---|\n");
+    }
+    for field in &call.fields {
+        // An `Option` says in its meaning what it is without a value.
+        let (meaning, absent) = match field.meaning.split_once(" Default: ") {
+            Some((meaning, absent)) => (meaning, absent.trim_end_matches('.')),
+            None => (field.meaning, "none"),
+        };
+        let default = match &field.default {
+            _ if field.required => "required".to_owned(),
+            Some(default) => format!("`{default}`"),
+            None => absent.to_owned(),
+        };
+        let _ = writeln!(page, "| `{}` | {} | {default} | {meaning} |", field.name, shown(field));
+    }
+}
+
+/// Returns the type of a field with its bounds.
+fn shown(field: &FieldReference) -> String {
+    if !field.words.is_empty() {
+        return format!("`\"{}\"`", field.words.join("\"`, `\""));
+    }
+    let of = if field.of.is_empty() { String::new() } else { format!(" ({})", field.of) };
+    match (field.r#type, &field.bounds) {
+        ("", _) => "any JSON".to_owned(),
+        ("string", Some((min, max))) => format!("string of {min} to {max} characters"),
+        ("array of strings", Some((_, max))) => format!("array of at most {max} strings{of}"),
+        (name, Some((min, max))) => format!("{name}, {min} to {max}"),
+        (name, None) => format!("{name}{of}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn a_call_declares_each_field_once_and_says_what_it_means() {
+        for call in calls() {
+            let names: BTreeSet<&str> = call.fields.iter().map(|field| field.name).collect();
+            assert_eq!(names.len(), call.fields.len(), "{}", call.path);
+            for (name, meaning) in call.fields.iter().map(|field| (field.name, field.meaning)) {
+                assert!(meaning.ends_with('.') && !meaning.contains(['\n', '|']), "{} {name}", call.path);
+            }
+            assert!(call.summary.ends_with('.'), "{}", call.path);
+        }
+    }
+}

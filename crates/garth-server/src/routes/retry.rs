@@ -1,0 +1,135 @@
+//! The header `Idempotency-Key`, by which a write is told from its repeat, and the hash of a request, by which
+//! a repeat is told from another request under the same key.
+
+use axum::http::HeaderMap;
+use garth::model::{Idempotency, Timestamp};
+
+use super::header::Header;
+use crate::errors::Refusal;
+use crate::fields::Fields;
+
+/// Name of the header.
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
+/// The header, which every write takes.
+pub(super) const RETRY_HEADER: Header = Header {
+    name: IDEMPOTENCY_KEY,
+    is_required: false,
+    meaning: "Name of this write, by which a repeat of it is known: one token of 1 to 128 characters.",
+};
+/// Longest key, in characters.
+const MAX_KEY: usize = 128;
+/// Seconds for which a key is remembered: 24 hours.
+const SECONDS: i64 = 24 * 60 * 60;
+
+/// Idempotency key of a write, with the hash of the request.
+#[derive(Debug)]
+pub(super) struct Retry {
+    key: String,
+    request_hash: [u8; 32],
+    /// Hash as it was made before requests were compared field by field: of the path and the raw body.
+    raw_hash: [u8; 32],
+    keep_until: Timestamp,
+}
+
+/// Request to a route, as far as it is compared with its repeat.
+pub(super) struct Compared<'a> {
+    /// Path of the route, with `{agent}` as it is declared.
+    pub(super) path: &'static str,
+    /// Arguments of the path, percent-decoded.
+    pub(super) arguments: &'a [(String, String)],
+    /// Fields of the body or the query.
+    pub(super) fields: &'a Fields<'a>,
+    /// Headers that the route declares.
+    pub(super) headers: &'static [Header],
+    /// The body as it was sent.
+    pub(super) body: &'a [u8],
+}
+
+impl Retry {
+    /// Reads the idempotency key of a request, if it has one.
+    pub(super) fn read(
+        headers: &HeaderMap,
+        compared: &Compared<'_>,
+        now: Timestamp,
+    ) -> Result<Option<Self>, Refusal> {
+        let mut values = headers.get_all(IDEMPOTENCY_KEY).iter();
+        let Some(value) = values.next() else { return Ok(None) };
+        let is_token = |key: &[u8]| {
+            let known = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-".contains(byte);
+            (1..=MAX_KEY).contains(&key.len()) && key.iter().all(known)
+        };
+        let key = value.to_str().ok().filter(|key| is_token(key.as_bytes()) && values.next().is_none());
+        let message = || {
+            Refusal::validation(format!(
+                "`Idempotency-Key` is one token of 1 to {MAX_KEY} characters out of a-z, A-Z, 0-9, `_` and `-`"
+            ))
+        };
+        let mut raw = blake3::Hasher::new();
+        raw.update(compared.path.as_bytes()).update(&[0]).update(compared.body);
+        Ok(Some(Self {
+            key: format!("http/{}", key.ok_or_else(message)?),
+            request_hash: compared.hash(headers),
+            raw_hash: *raw.finalize().as_bytes(),
+            keep_until: now.plus_seconds(SECONDS),
+        }))
+    }
+
+    /// Returns the record of this write. Its key is the account's own, because the tree that stores it is.
+    pub(super) fn record(&self) -> Idempotency {
+        Idempotency { key: self.key.clone(), request_hash: self.request_hash, keep_until: self.keep_until }
+    }
+
+    /// Returns the record as earlier versions made it. They live a day: a repeat of a write that was made
+    /// before the server was replaced is still answered.
+    pub(super) fn older_record(&self) -> Idempotency {
+        Idempotency { request_hash: self.raw_hash, ..self.record() }
+    }
+}
+
+impl Compared<'_> {
+    /// Returns the hash of the request: the decoded path, the fields in the order of their names with the
+    /// exact text of their JSON, and the declared headers. Each part goes with its length, so that no two
+    /// requests have one text.
+    fn hash(&self, headers: &HeaderMap) -> [u8; 32] {
+        let mut hash = blake3::Hasher::new();
+        let mut part = |bytes: &[u8]| {
+            hash.update(&(bytes.len() as u64).to_le_bytes()).update(bytes);
+        };
+        part(b"garth request 1");
+        part(self.path.as_bytes());
+        for (name, value) in self.arguments {
+            part(name.as_bytes());
+            part(value.as_bytes());
+        }
+        part(b"fields");
+        for (name, json) in self.fields.sorted() {
+            part(name.as_bytes());
+            part(json.as_bytes());
+        }
+        part(b"headers");
+        // A table lists headers in lower case and in one order.
+        for name in self.headers.iter().map(|header| header.name).filter(|name| *name != IDEMPOTENCY_KEY) {
+            for value in headers.get_all(name) {
+                let value = value.as_bytes().trim_ascii();
+                part(name.as_bytes());
+                part(value.strip_prefix(b"W/").unwrap_or(value));
+            }
+        }
+        *hash.finalize().as_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_specification_states_the_limits() {
+        let specification = include_str!("../../../../docs/specs/kv-api.md");
+        for limit in
+            [format!("one token of 1 to {MAX_KEY} characters"), format!("within {} hours", SECONDS / 3600)]
+        {
+            assert!(specification.contains(&limit), "{limit}");
+        }
+    }
+}

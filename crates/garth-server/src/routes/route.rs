@@ -1,0 +1,79 @@
+//! A route: everything that is declared of one call.
+
+use axum::body::Body;
+use axum::http::request::Parts;
+use axum::response::Response;
+use futures::future::BoxFuture;
+use garth::datadir::Scope;
+
+use super::call::{Answering, Call};
+use super::header::Header;
+use super::identity::fields_of;
+use super::tree::Tree;
+use crate::errors::Refusal;
+use crate::fields::Field;
+
+/// Route of one call.
+pub(super) struct Route {
+    pub(super) path: &'static str,
+    /// What the call does, in a sentence.
+    pub(super) summary: &'static str,
+    /// Scopes that the key of a caller must have, all of them.
+    pub(super) scopes: &'static [Scope],
+    pub(super) tree: Tree,
+    /// Fields of the call, without those that name its caller.
+    pub(super) own_fields: &'static [&'static [Field]],
+    /// Headers of the call besides `Authorization`, in the order of their names.
+    pub(super) headers: &'static [Header],
+    pub(super) run: Run,
+}
+
+/// How a call is answered. Only a read can be run again where there is no room for its answer: the handler of a
+/// write takes its call away.
+pub(super) enum Run {
+    /// Returns what is stored.
+    Read(Length, for<'a> fn(&'a Call<'a>) -> Answering<'a>),
+    /// Changes what is stored.
+    Write(Length, for<'a> fn(Call<'a>) -> Answering<'a>),
+    /// Stores a body as it comes; the fields are in the query.
+    Upload(for<'a> fn(Call<'a>, &'a Parts, &'a mut Body) -> Answering<'a>),
+    /// Returns bytes as they are read.
+    Download(for<'a> fn(&'a Call<'a>, &'a Parts) -> BoxFuture<'a, Result<Response, Refusal>>),
+    /// Tells that the server is there.
+    Health,
+}
+
+/// How long the answer of a call may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Length {
+    /// Mostly up to 16 KiB. The room for a longer one is taken once it is there.
+    Short,
+    /// Waits for room before the call runs.
+    Long,
+}
+
+impl Route {
+    /// Returns the fields of the call in groups, those last that name its caller.
+    pub(super) fn field_groups(&self) -> impl Iterator<Item = &'static [Field]> {
+        self.own_fields.iter().copied().chain([fields_of(self.tree)])
+    }
+
+    /// Returns true if the call changes what is stored.
+    pub(super) const fn writes(&self) -> bool {
+        matches!(self.run, Run::Write(..) | Run::Upload(_))
+    }
+
+    /// Returns the method, as the header `Allow` names it.
+    pub(super) const fn allow(&self) -> &'static str {
+        match self.run {
+            Run::Read(..) | Run::Write(..) | Run::Upload(_) => "POST",
+            Run::Download(_) | Run::Health => "GET, HEAD",
+        }
+    }
+
+    /// Returns the method and the path: `POST /v1/put`.
+    pub(super) fn name(&self) -> String {
+        let method = self.allow().split(',').next().unwrap_or_default();
+        format!("{method} {}", self.path)
+    }
+}
