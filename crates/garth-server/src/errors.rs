@@ -147,7 +147,7 @@ impl Refusal {
         Self::new(Code::Internal, "the server failed; its log says more under this request id")
     }
 
-    /// The refusal of a write as a key may know it that cannot read: what is stored, and in the way, is content.
+    /// Returns the refusal of a write without what is stored, for a key that may not read.
     pub(crate) fn without_content(self) -> Self {
         let stored = match self.code {
             Code::Conflict | Code::PathConflict => "what is stored does not let this write through",

@@ -1,5 +1,5 @@
-//! Routes: each request is looked up, admitted, parsed, and answered by the table of routes, within the room that
-//! there is for answers. The files below say what each call takes and answers.
+//! Routes: each request is looked up, admitted, parsed and answered by the table of routes, within the room
+//! for answers. The files below say what each call takes and answers.
 
 mod agents;
 mod call;
@@ -18,6 +18,8 @@ mod served;
 mod sessions;
 mod table;
 mod tree;
+#[cfg(test)]
+mod write_tests;
 
 use std::sync::Arc;
 
@@ -52,11 +54,15 @@ type Arguments = Vec<(String, String)>;
 
 /// Returns the router of everything that is served.
 pub(crate) fn router(data_dir: DataDir, model: Option<ServedModel>) -> Router {
+    router_of(Served::new(data_dir, model))
+}
+
+fn router_of(served: Served) -> Router {
     let mut router = Router::new();
     for route in routes() {
         router = router.route(route.path, method(route));
     }
-    router.fallback(no_route).with_state(Served::new(data_dir, model))
+    router.fallback(no_route).with_state(served)
 }
 
 fn method(route: &'static Route) -> MethodRouter<Served> {
@@ -210,8 +216,8 @@ impl<'a> Admission<'a> {
         Ok(room.hold(run().await?))
     }
 
-    /// Answers a write. It is given as a future, which runs once. Room for a long answer is taken before: once the write is committed, it
-    /// is answered, whether there is room or not.
+    /// Answers a write, given as a future, which runs once. Room for a long answer is taken before it runs:
+    /// once the write is committed, it is answered, whether there is room or not.
     async fn write(self, length: Length, run: Answering<'_>) -> Result<Bytes, Refusal> {
         let (answers, account) = (&self.served.answers, &self.admitted.key().account);
         let room = match length {

@@ -11,8 +11,8 @@ pub(crate) fn nearest<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) 
     best.filter(|(similarity, _)| *similarity >= NEAR).map(|(_, known)| known)
 }
 
-/// Returns how alike two names are, up to 1: the share of letters that need no edit. A name inside the other counts
-/// as near: `in` and `within`.
+/// Returns how alike two names are, up to 1: the share of letters that need no edit. A name inside the other
+/// counts as near: `in` and `within`.
 fn similarity(name: &str, known: &str) -> f64 {
     let is_inside = name.len() > 1 && (known.contains(name) || name.contains(known));
     strsim::normalized_damerau_levenshtein(name, known).max(if is_inside { NEAR } else { 0.0 })

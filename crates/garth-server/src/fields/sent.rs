@@ -1,5 +1,5 @@
-//! Fields as a client sends them: one JSON object. A refusal names the field and says in terms of JSON what it
-//! must be. `null` is the same as leaving a field out.
+//! Fields as a client sends them: one JSON object. A refusal names the field and says in terms of JSON what
+//! it must be. `null` is the same as leaving a field out.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -67,7 +67,8 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Refuses a field that the call does not have. Ignored, it would seem to work: a mistyped `ttl` never expires.
+/// Refuses a field that the call does not have. Ignored, it would seem to work: with a mistyped `ttl_seconds`
+/// the value never expires.
 fn unknown(name: &str, known: &[&str]) -> Refusal {
     let shown: String = name.chars().take(100).collect();
     let hint = match nearest(name, known.iter().copied()) {

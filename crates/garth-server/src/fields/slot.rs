@@ -2,11 +2,13 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt;
 
 use garth::agent::node::Edge;
 use garth::agent::session::Usage;
 use garth::agent::workspace::{Host, Inputs};
 use garth::model::Timestamp;
+use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::kind::{Kind, Shape};
@@ -136,6 +138,15 @@ impl<'a> Slot<'a> for &'a RawValue {
     }
 }
 
+/// Texts by name; a name that is given twice is refused.
+impl<'a> Slot<'a> for BTreeMap<String, String> {
+    const SHAPE: Shape = Shape::Object;
+
+    fn read(json: &'a str, _: &Kind) -> Result<Self, Flaw> {
+        serde_json::from_str::<TextsByName>(json).map(|texts| texts.0).map_err(|error| error.to_string())
+    }
+}
+
 /// Reads types that `serde` knows; what is wrong is said in its words.
 macro_rules! deserialized {
     ($($type:ty as $shape:ident),*) => {
@@ -150,7 +161,33 @@ macro_rules! deserialized {
 }
 
 deserialized! {
-    BTreeMap<String, String> as Object, Inputs as Object, Usage as Object, Vec<Edge> as Array, Vec<Host> as Array
+    Inputs as Object, Usage as Object, Vec<Edge> as Array, Vec<Host> as Array
+}
+
+struct TextsByName(BTreeMap<String, String>);
+
+impl<'de> Deserialize<'de> for TextsByName {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(Self(BTreeMap::new()))
+    }
+}
+
+impl<'de> Visitor<'de> for TextsByName {
+    type Value = Self;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object of strings")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Self, A::Error> {
+        while let Some((name, text)) = map.next_entry::<String, String>()? {
+            if self.0.contains_key(&name) {
+                return Err(A::Error::custom(format!("{name:?} is given twice")));
+            }
+            self.0.insert(name, text);
+        }
+        Ok(self)
+    }
 }
 
 /// A string, borrowed from the body where it has no escapes.
@@ -168,6 +205,15 @@ fn whole(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_object_of_texts_has_each_name_once() {
+        let kind = Kind::Object { of: "texts" };
+        let read = |json| BTreeMap::<String, String>::read(json, &kind);
+        assert_eq!(read(r#"{"a":"1","b":"2"}"#).unwrap().len(), 2);
+        assert!(read(r#"{"a":"1","a":"2"}"#).unwrap_err().contains("\"a\" is given twice"));
+        assert!(read(r#"{"a":1}"#).is_err());
+    }
 
     #[test]
     fn an_integer_is_a_number_without_a_fraction_however_it_is_written() {

@@ -70,7 +70,7 @@ impl Call<'_> {
         found.map_or("", |(_, value)| value)
     }
 
-    /// Returns the model that a call asks: that of the server unless `by_model` is false, or none if it has none.
+    /// Returns the model that a call asks: that of the server, if it has one, unless `by_model` is false.
     pub(super) fn model_to_ask(&self, by_model: Option<bool>) -> Result<Option<&ServedModel>, Refusal> {
         match (by_model, self.model) {
             (Some(true), None) => {

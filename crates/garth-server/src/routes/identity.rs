@@ -22,7 +22,7 @@ fields! {
     struct ChatFields<'a> {
         /// Agent that asks, recorded as the author of commits.
         agent: Option<Cow<'a, str>> = string_of("id");
-        /// User whom the agent serves. Goes with `chat`: the call then works on the tree of the agent in the chat.
+        /// User whom the agent serves. Goes with `chat`: both open the tree of the agent in the chat.
         user: Option<Cow<'a, str>> = string_of("id");
         /// Chat. Goes with `user`.
         chat: Option<Cow<'a, str>> = string_of("id");

@@ -19,7 +19,7 @@ use crate::wire;
 const MAX_TTL: u64 = i64::MAX.unsigned_abs() / 1_000_000_000;
 
 fields! {
-    /// Stores a value as a new version of the key. Tags, importance, `searchable` and expiry are replaced too.
+    /// Stores a value as a new version of the key, and replaces tags, importance and expiry.
     pub(super) struct PutFields<'a> {
         /// Key.
         path: Cow<'a, str> = string_of("key path");

@@ -26,7 +26,7 @@ fields! {
         uri: Cow<'a, str> = string_of("uri");
         /// Text of the node.
         content: Cow<'a, str> = string();
-        /// Abstract, at most 100 characters. The empty text derives it from the content. Default: as it is, or derived.
+        /// Abstract. The empty text derives it from the content. Default: as it is, or derived.
         brief as "abstract": Option<Cow<'a, str>> = string();
         /// Overview. The empty text derives it from the content. Default: as it is, or derived.
         overview: Option<Cow<'a, str>> = string();

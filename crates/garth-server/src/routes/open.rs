@@ -15,6 +15,9 @@ use super::call::Call;
 use super::tree::Tree;
 use crate::errors::Refusal;
 
+/// Where context nodes are in the tree of a chat, each with its path in the account.
+pub(super) type Places = Vec<(TreePath, TreePath)>;
+
 /// Open tree of a call.
 pub(super) struct Opened<'a> {
     call: &'a Call<'a>,
@@ -25,8 +28,7 @@ pub(super) struct Opened<'a> {
     tops: Option<Vec<TreePath>>,
     /// The only session that is there, if not all are.
     only: Option<String>,
-    /// Where context nodes are in the tree, each with its path in the account; in a chat.
-    places: Option<Vec<(TreePath, TreePath)>>,
+    places: Option<Places>,
 }
 
 /// Opens the tree of a call.
@@ -75,7 +77,7 @@ fn author(call: &Call<'_>) -> Author {
 impl Opened<'_> {
     /// Returns the keys and values of the agent.
     pub(super) fn key_values(&self) -> KvResult<Kv<'_>> {
-        Kv::new(&*self.fs, &*self.call.caller.agent, Some(&self.call.key.id))
+        Kv::new(&*self.fs, &self.call.caller.agent, Some(&self.call.key.id))
     }
 
     /// Returns the context nodes.
@@ -108,7 +110,7 @@ impl Opened<'_> {
     }
 
     /// Returns the files, and where context nodes are in them.
-    pub(super) fn files(&self) -> (Arc<dyn FileSystem>, Option<Vec<(TreePath, TreePath)>>) {
+    pub(super) fn files(&self) -> (Arc<dyn FileSystem>, Option<Places>) {
         (Arc::clone(&self.fs), self.places.clone())
     }
 }

@@ -11,7 +11,7 @@ use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 
 use super::call::Call;
-use super::open::Opened;
+use super::open::{Opened, Places};
 use crate::errors::Refusal;
 use crate::fields::{fields, integer, string, string_of, strings, time};
 
@@ -59,7 +59,7 @@ async fn answer(
     files: Arc<dyn FileSystem>,
     account: &str,
     env: &Env,
-    places: Option<Vec<(TreePath, TreePath)>>,
+    places: Option<Places>,
     asked: &Recall,
 ) -> Result<Bytes, Refusal> {
     let key = Key::random(env)?;

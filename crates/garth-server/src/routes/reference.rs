@@ -64,7 +64,9 @@ pub struct FieldReference {
     pub name: &'static str,
     /// Type in JSON: `string`, `integer`, `number`, `boolean`, `array` or `object`; empty for any JSON.
     pub r#type: &'static str,
-    /// What a string, or each item of an array, holds, such as `path`; empty for text.
+    /// Type of the items of an array: `string` or `object`; else empty.
+    pub items: &'static str,
+    /// What a string, an object, or each item of an array, holds, such as `path`; empty for text.
     pub of: &'static str,
     /// Words of which a string is one; empty for any string.
     pub words: Vec<&'static str>,
@@ -97,12 +99,12 @@ const HEAD: &str = "\
 
 Every call of the HTTP API with its fields, made from the table by which the server parses requests. What the calls
 promise: [key-value API](kv-api.md), [context nodes](nodes.md), [sessions](sessions.md), [context](context.md),
-[workspace](workspace-http.md), [recall](recall.md).
+[workspaces](workspace-http.md), [recall](recall.md).
 
-A body is one JSON object, its fields in any order. A field that the call does not have, one that is given twice, and one
-of another type or beyond its bounds is refused with `VALIDATION_ERROR`. `null` is the same as leaving a field out, where
-the type is not *any JSON*. Every call but `GET /healthz` needs an API key with all scopes that are named; `admin` is
-every scope. [Scopes](http-scopes.md) says what each scope opens.
+A body is one JSON object, its fields in any order. A field that the call does not have, one that is given twice, and
+one of another type or beyond its bounds is refused with `VALIDATION_ERROR`. `null` is the same as leaving a field out,
+unless its type is *any JSON*. Every call but `GET /healthz` needs an API key with all scopes that are named; see
+[scopes](http-scopes.md).
 ";
 
 fn call(route: &Route) -> CallReference {
@@ -139,11 +141,16 @@ fn field(field: &Field) -> FieldReference {
         Kind::Number { min, max } if min == f64::MIN && max == f64::MAX => ("number", "", None),
         Kind::Number { min, max } => ("number", "", Some((min.into(), max.into()))),
         Kind::Flag => ("boolean", "", None),
-        Kind::Texts { of, max: usize::MAX } => ("array of strings", of, None),
-        Kind::Texts { of, max } => ("array of strings", of, Some((0.into(), max.into()))),
-        Kind::Array { of } => ("array of objects", of, None),
+        Kind::Texts { of, max: usize::MAX } => ("array", of, None),
+        Kind::Texts { of, max } => ("array", of, Some((0.into(), max.into()))),
+        Kind::Array { of } => ("array", of, None),
         Kind::Object { of } => ("object", of, None),
         Kind::Json => ("", "", None),
+    };
+    let items = match field.kind {
+        Kind::Texts { .. } => "string",
+        Kind::Array { .. } => "object",
+        _ => "",
     };
     let words = match field.kind {
         Kind::Words(words) => words.to_vec(),
@@ -152,6 +159,7 @@ fn field(field: &Field) -> FieldReference {
     FieldReference {
         name: field.name,
         r#type,
+        items,
         of,
         words,
         bounds,
@@ -168,7 +176,7 @@ fn section(page: &mut String, call: &CallReference) {
         [one] => format!("Needs the scope {one}."),
         all => format!("Needs the scopes {}.", all.join(" and ")),
     };
-    let _ = write!(page, "\n### {} {}\n\n{} {needs}\n", call.method, call.path, call.summary);
+    let _ = write!(page, "\n### {} {}\n\n{}\n\n{needs}\n", call.method, call.path, call.summary);
     if !call.headers.is_empty() {
         page.push_str("\n| header | required | meaning |\n|---|---|---|\n");
     }
@@ -204,7 +212,8 @@ fn shown(field: &FieldReference) -> String {
     match (field.r#type, &field.bounds) {
         ("", _) => "any JSON".to_owned(),
         ("string", Some((min, max))) => format!("string of {min} to {max} characters"),
-        ("array of strings", Some((_, max))) => format!("array of at most {max} strings{of}"),
+        ("array", Some((_, max))) => format!("array of at most {max} {}s{of}", field.items),
+        ("array", None) => format!("array of {}s{of}", field.items),
         (name, Some((min, max))) => format!("{name}, {min} to {max}"),
         (name, None) => format!("{name}{of}"),
     }
@@ -215,6 +224,25 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+
+    #[test]
+    fn each_specification_has_a_section_for_each_of_its_calls() {
+        let paths = |pages: &[&str]| {
+            let lines = pages.iter().flat_map(|page| page.lines());
+            let sections = lines.filter_map(|line| line.strip_prefix("### POST "));
+            sections.map(str::to_owned).collect::<Vec<_>>()
+        };
+        let specifications = paths(&[
+            include_str!("../../../../docs/specs/kv-api.md"),
+            include_str!("../../../../docs/specs/nodes.md"),
+            include_str!("../../../../docs/specs/sessions.md"),
+            include_str!("../../../../docs/specs/workspace-http.md"),
+        ]);
+        // `recall` has a page without sections, uploads a section of their own.
+        let calls = calls().into_iter().filter(|call| call.body == BodyReference::Json);
+        let calls = calls.filter(|call| call.path != "/v1/recall");
+        assert_eq!(specifications, calls.map(|call| call.path).collect::<Vec<_>>());
+    }
 
     #[test]
     fn a_call_declares_each_field_once_and_says_what_it_means() {

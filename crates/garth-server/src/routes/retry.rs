@@ -1,5 +1,5 @@
-//! The header `Idempotency-Key`, by which a write is told from its repeat, and the hash of a request, by which
-//! a repeat is told from another request under the same key.
+//! The header `Idempotency-Key`, which names a write so that a repeat of it is known, and the hash of a
+//! request, which tells a repeat from another request under the same key.
 
 use axum::http::HeaderMap;
 use garth::model::{Idempotency, Timestamp};

@@ -28,7 +28,7 @@ pub(super) struct Route {
     pub(super) run: Run,
 }
 
-/// How a call is answered. Only a read can be run again where there is no room for its answer: the handler of a
+/// How a call is answered. Only a read can run again where there is no room for its answer: the handler of a
 /// write takes its call away.
 pub(super) enum Run {
     /// Returns what is stored.

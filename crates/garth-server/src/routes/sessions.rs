@@ -129,7 +129,7 @@ fields! {
         events: Vec<&'a RawValue> = array("events"), or Vec::new();
         /// Run of messages and events that name none. Default: none.
         run: Option<Cow<'a, str>> = string();
-        /// Id of the last message that the caller knows: nothing is appended if others came since. Default: any.
+        /// Id of the last message that the caller knows; a newer one is a conflict. Default: any.
         after: Option<Cow<'a, str>> = string_of("id");
         /// State of the session. Default: as it is.
         state: Option<Cow<'a, str>> = STATES;

@@ -5,33 +5,6 @@ use garth::datadir::Scope;
 
 use super::harness::{Connection, Server};
 
-const CALLS: [(&str, Scope); 7] = [
-    ("put", Scope::MemoryWrite),
-    ("get", Scope::MemoryRead),
-    ("delete", Scope::MemoryWrite),
-    ("list", Scope::MemoryRead),
-    ("glob", Scope::MemoryRead),
-    ("history", Scope::MemoryRead),
-    ("search", Scope::SearchRead),
-];
-
-#[test]
-fn each_call_takes_its_scope_and_admin_takes_all() {
-    let server = Server::start();
-    let body = r#"{"path":"/a","value":1,"prefix":"/","pattern":"/*","query":"q"}"#;
-    for scope in Scope::ALL {
-        let key = server.key("acme", &[scope]);
-        for (call, needed) in CALLS {
-            let reply = server.post_as(&key, call, body);
-            if scope == needed || scope == Scope::Admin {
-                assert_ne!(reply.status, 403, "{call} {scope}");
-                continue;
-            }
-            assert!(reply.refused(403, "FORBIDDEN").contains(needed.as_str()));
-        }
-    }
-}
-
 #[test]
 fn a_key_is_needed_and_must_be_right() {
     let mut server = Server::start();

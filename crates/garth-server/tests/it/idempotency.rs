@@ -3,9 +3,13 @@
 use std::time::Duration;
 
 use futures::executor::block_on;
+use garth::agent::kv::{Kv, Put};
 use garth::datadir::Scope;
+use garth::model::Idempotency;
+use serde_json::json;
+use serde_json::value::to_raw_value;
 
-use super::harness::{Reply, Server};
+use super::harness::{Reply, START, Server};
 
 fn send(server: &Server, key: &str, call: &str, idempotency: &str, body: &str) -> Reply {
     let headers = format!("authorization: Bearer {key}\r\nidempotency-key: {idempotency}\r\n");
@@ -76,4 +80,50 @@ fn a_key_is_a_short_ascii_token() {
     }
     let reply = send(&server, &server.key, "get", "no token!", r#"{"path":"/a"}"#);
     assert_eq!(reply.status, 200, "reads have no use for it");
+}
+
+#[test]
+fn a_repeat_may_order_its_fields_in_another_way() {
+    let server = Server::start();
+    let first = send(&server, &server.key, "put", "k", r#"{"path":"/a","value":{"b":1, "a":2}}"#);
+    for body in [
+        r#"{"value":{"b":1, "a":2},"path":"/a"}"#,
+        r#" { "path" : "/a" , "value" : {"b":1, "a":2} } "#,
+        r#"{"p\u0061th":"/a","value":{"b":1, "a":2}}"#,
+    ] {
+        assert_eq!(send(&server, &server.key, "put", "k", body).body, first.body, "{body}");
+    }
+    for body in [
+        r#"{"path":"/a","value":{"a":2, "b":1}}"#,
+        r#"{"path":"/a","value":{"b":1,"a":2}}"#,
+        r#"{"path":"/a","value":{"b":1, "a":2},"searchable":false}"#,
+        r#"{"path":"/\u0061","value":{"b":1, "a":2}}"#,
+    ] {
+        send(&server, &server.key, "put", "k", body).refused(422, "IDEMPOTENCY_KEY_MISMATCH");
+    }
+}
+
+#[test]
+fn a_record_from_before_requests_were_compared_by_field_is_still_known() {
+    let server = Server::start();
+    let account = block_on(server.home.account("acme")).unwrap();
+    for (call, body) in [("put", r#"{"value":1,"path":"/a"}"#), ("delete", r#"{ "path":"/a"}"#)] {
+        let mut hash = blake3::Hasher::new();
+        hash.update(format!("/v1/{call}").as_bytes()).update(&[0]).update(body.as_bytes());
+        let record = Idempotency {
+            key: format!("http/{call}"),
+            request_hash: *hash.finalize().as_bytes(),
+            keep_until: START.plus_seconds(86_400),
+        };
+        let kv = Kv::new(&*account, "default", None).unwrap();
+        let written = match call {
+            "put" => block_on(kv.put(&Put::new("/a", &to_raw_value(&1).unwrap()), Some(record))),
+            _ => block_on(kv.delete("/a", Some(record))),
+        };
+        let version = written.unwrap().version.to_string();
+        let again = send(&server, &server.key, call, call, body);
+        assert_eq!((again.status, &again.json()["version_id"]), (200, &json!(version)), "{}", again.text());
+        let other = body.replace("/a", "/b");
+        send(&server, &server.key, call, call, &other).refused(422, "IDEMPOTENCY_KEY_MISMATCH");
+    }
 }

@@ -1,6 +1,7 @@
-//! The table of routes: the reference that is made from it, the scopes that each call takes, fields that a call
-//! does not have, and writes that run once.
+//! The table of routes: the reference that is made from it, the scopes that each call takes, and fields that
+//! a call does not have.
 
+use garth::datadir::Scope;
 use garth_server::reference::{self, BodyReference, CallReference, FieldReference};
 
 use super::harness::Server;
@@ -58,7 +59,7 @@ fn example(field: &FieldReference) -> String {
         ("integer" | "number", _) => "1".to_owned(),
         ("boolean", _) => "true".to_owned(),
         ("object", _) => "{}".to_owned(),
-        ("array of strings" | "array of objects", _) => "[]".to_owned(),
+        ("array", _) => "[]".to_owned(),
         _ => "\"a\"".to_owned(),
     }
 }
@@ -118,4 +119,55 @@ fn the_reference_is_that_of_the_table() {
         written == reference::page(),
         "docs/specs/http-reference.md is out of date; write it with\n{command}"
     );
+}
+
+/// Row of the table of scopes: the call, and what each scope of [`SCOPES`] opens.
+type Row = (String, Vec<String>);
+
+/// Scopes in the order of the columns.
+const SCOPES: [Scope; 4] = [Scope::MemoryRead, Scope::MemoryWrite, Scope::SearchRead, Scope::Admin];
+
+fn scope_table() -> Vec<Row> {
+    let page = include_str!("../../../../docs/specs/http-scopes.md");
+    let columns = SCOPES.map(|scope| format!("`{scope}`")).join(" | ");
+    let (_, table) = page.split_once(&format!("| call | {columns} |\n|---|---|---|---|---|\n")).unwrap();
+    let row = |line: &str| {
+        let mut cells =
+            line.trim_matches('|').split('|').map(|cell| cell.trim().trim_matches('`').to_owned());
+        (cells.next().unwrap(), cells.collect())
+    };
+    table.lines().take_while(|line| line.starts_with('|')).map(row).collect()
+}
+
+/// Returns true if a key with these scopes may make a call.
+fn is_let_in(server: &Server, call: &CallReference, scopes: &[Scope]) -> bool {
+    let headers = format!("authorization: Bearer {}\r\n", server.key("acme", scopes));
+    let target = call.path.replace("{agent}", "scout").replace("{session_key}", "k").replace("{file}", "f");
+    let reply = server.request(call.method, &target, &headers, b"{}");
+    assert_ne!(reply.status, 401, "{}", call.path);
+    reply.status != 403
+}
+
+#[test]
+fn each_scope_opens_the_calls_that_the_table_of_scopes_says() {
+    let server = Server::start();
+    let calls: Vec<CallReference> =
+        reference::calls().into_iter().filter(|call| call.path != "/healthz").collect();
+    let table = scope_table();
+    let name = |call: &CallReference| format!("{} {}", call.method, call.path);
+    let listed: Vec<&String> = table.iter().map(|(call, _)| call).collect();
+    assert_eq!(listed, calls.iter().map(name).collect::<Vec<_>>().iter().collect::<Vec<_>>());
+    for (call, (_, cells)) in calls.iter().zip(&table) {
+        for (scope, cell) in SCOPES.iter().zip(cells) {
+            assert!(["yes", "no", "both"].contains(&cell.as_str()), "{cell}");
+            assert_eq!(is_let_in(&server, call, &[*scope]), cell == "yes", "{} {scope}", call.path);
+        }
+        let saying = |word: &str| {
+            let cells = SCOPES.iter().zip(cells).filter(|(_, cell)| *cell == word);
+            cells.map(|(scope, _)| *scope).collect::<Vec<Scope>>()
+        };
+        let (together, useless) = (saying("both"), saying("no"));
+        assert!(together.is_empty() || is_let_in(&server, call, &together), "{}", call.path);
+        assert!(useless.is_empty() || !is_let_in(&server, call, &useless), "{}", call.path);
+    }
 }

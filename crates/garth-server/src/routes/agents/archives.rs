@@ -24,14 +24,14 @@ const DEFAULT_ARCHIVES: usize = 100;
 
 fields! {
     /// Resets a session: archives its messages and begins the next session.
-    pub(in crate::routes) struct ResetFields<'a> {
+    pub(crate) struct ResetFields<'a> {
         /// Name of the session.
         name: Cow<'a, str> = string_of("id");
         /// Name of the next session. Default: made from the name.
         next: Option<Cow<'a, str>> = string_of("id");
         /// `true` resets the session only if the settings of the agent call it due.
         if_due: bool = flag(), or false;
-        /// `true` asks the model of the server what to remember, `false` does not. Default: asks it where one is set.
+        /// `true` asks the model of the server what to remember. Default: `true` where one is set.
         by_model: Option<bool> = flag();
     }
 }
@@ -62,7 +62,7 @@ pub(in crate::routes) async fn reset(
 
 fields! {
     /// Lists the archives that resets left.
-    pub(in crate::routes) struct ListFields<'a> {
+    pub(crate) struct ListFields<'a> {
         ..page: Page<'a, MAX_ARCHIVES, DEFAULT_ARCHIVES>;
     }
 }
@@ -98,7 +98,7 @@ struct TranscriptPage {
 
 fields! {
     /// Returns the messages of a session or an archive.
-    pub(in crate::routes) struct TranscriptFields<'a> {
+    pub(crate) struct TranscriptFields<'a> {
         /// Name of a session, or id of an archive.
         name: Cow<'a, str> = string_of("id");
         /// Format of the messages.

@@ -15,7 +15,7 @@ const DEFAULT_LISTED: usize = 100;
 
 fields! {
     /// Lists the media of a session.
-    pub(in crate::routes) struct ListFields<'a> {
+    pub(crate) struct ListFields<'a> {
         /// Session key, or the UUID of a session that has none.
         session_key: Cow<'a, str> = string_of("session key");
         ..page: Page<'a, MAX_LISTED, DEFAULT_LISTED>;
@@ -39,7 +39,7 @@ pub(in crate::routes) async fn list(
 
 fields! {
     /// Deletes a media file.
-    pub(in crate::routes) struct DeleteFields<'a> {
+    pub(crate) struct DeleteFields<'a> {
         /// Key of the file, as a list returns it.
         key: Cow<'a, str> = string_of("media key");
     }

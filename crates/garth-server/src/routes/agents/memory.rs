@@ -11,7 +11,7 @@ use crate::routes::call::Call;
 
 fields! {
     /// Adds a text to the memory of a day.
-    pub(in crate::routes) struct AddFields<'a> {
+    pub(crate) struct AddFields<'a> {
         /// Text, Markdown.
         text: Cow<'a, str> = string();
         /// Day, such as 2026-01-31. Default: today.
@@ -30,7 +30,7 @@ pub(in crate::routes) async fn add(
 
 fields! {
     /// Returns the memory of a day.
-    pub(in crate::routes) struct GetFields<'a> {
+    pub(crate) struct GetFields<'a> {
         /// Day, such as 2026-01-31. Default: today.
         day: Option<Cow<'a, str>> = string_of("day");
     }
@@ -54,7 +54,7 @@ pub(in crate::routes) async fn get(
 
 fields! {
     /// Lists the days that have a memory.
-    pub(in crate::routes) struct DaysFields<'a> {
+    pub(crate) struct DaysFields<'a> {
         ..page: Page<'a, MAX_DAYS, MAX_DAYS>;
     }
 }

@@ -16,7 +16,7 @@ const FORMS: Kind = words(&["text", "markdown", "openai", "anthropic"]);
 
 fields! {
     /// Returns the system prompt of an agent. One for a session leaves an event with the session.
-    pub(in crate::routes) struct BuildFields<'a> {
+    pub(crate) struct BuildFields<'a> {
         /// Session that the prompt is for. Goes with `user`. Default: none.
         session: Option<Cow<'a, str>> = string_of("id");
         /// Moment of the prompt: time, sequence or name of a snapshot. Default: now.
@@ -49,7 +49,7 @@ pub(in crate::routes) async fn build(
 
 fields! {
     /// Returns the difference between two system prompts of an agent.
-    pub(in crate::routes) struct CompareFields<'a> {
+    pub(crate) struct CompareFields<'a> {
         /// Moment of the first prompt: time, sequence or name of a snapshot.
         from: Cow<'a, str> = string_of("moment");
         /// Moment of the second prompt. Default: now.

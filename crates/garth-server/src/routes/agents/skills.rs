@@ -17,7 +17,7 @@ use crate::routes::nodes::written;
 
 fields! {
     /// Lists the skills of an agent: those that a prompt shows, and those that it leaves out.
-    pub(in crate::routes) struct ListFields<'a> {
+    pub(crate) struct ListFields<'a> {
         /// Hosts on which the tools of the agent run, as `inputs` of a prompt has them.
         hosts: Vec<Host> = array("hosts"), or Vec::new();
     }
@@ -33,7 +33,7 @@ pub(in crate::routes) async fn list(
 
 fields! {
     /// Returns a skill, and whether it applies.
-    pub(in crate::routes) struct GetFields<'a> {
+    pub(crate) struct GetFields<'a> {
         /// Name of the directory of the skill.
         name: Cow<'a, str> = string_of("id");
         /// Hosts on which the tools of the agent run, as `inputs` of a prompt has them.
@@ -56,7 +56,7 @@ pub(in crate::routes) async fn get(
 
 fields! {
     /// Returns a file of a skill.
-    pub(in crate::routes) struct ReadFields<'a> {
+    pub(crate) struct ReadFields<'a> {
         /// Path below the skills, such as `pdf/SKILL.md`.
         path: Cow<'a, str> = string_of("path");
     }
@@ -81,7 +81,7 @@ pub(in crate::routes) async fn read(
 
 fields! {
     /// Writes a file of a skill of the agent.
-    pub(in crate::routes) struct WriteFields<'a> {
+    pub(crate) struct WriteFields<'a> {
         /// Path below the skills, such as `pdf/SKILL.md`.
         path: Cow<'a, str> = string_of("path");
         /// Text of the file.
@@ -100,7 +100,7 @@ pub(in crate::routes) async fn write(
 
 fields! {
     /// Replaces a text in a file of a skill.
-    pub(in crate::routes) struct EditFields<'a> {
+    pub(crate) struct EditFields<'a> {
         /// Path below the skills, such as `pdf/SKILL.md`.
         path: Cow<'a, str> = string_of("path");
         /// Text that the file contains once.
@@ -121,7 +121,7 @@ pub(in crate::routes) async fn edit(
 
 fields! {
     /// Installs a skill: writes all of its files.
-    pub(in crate::routes) struct InstallFields<'a> {
+    pub(crate) struct InstallFields<'a> {
         /// Name of the directory of the skill.
         name: Cow<'a, str> = string_of("id");
         /// Files: a text for each path.
@@ -145,14 +145,14 @@ pub(in crate::routes) async fn install(
         fields.files.into_iter().map(|(name, text)| (name, Bytes::from(text))).collect();
     let done = workspace.install_skill(&fields.name, origin, &files).await?;
     Ok(json!({
-        "ok": true, "path": done.path.as_str(), "written": done.written, "same": done.same, "flaws": done.flaws,
+        "ok": true, "path": done.path.as_str(), "written": done.written, "same": call.stored(json!(done.same)), "flaws": done.flaws,
         "seq": done.seq.map(|seq| seq.0),
     }))
 }
 
 fields! {
     /// Publishes a skill of the agent as a context node.
-    pub(in crate::routes) struct PublishFields<'a> {
+    pub(crate) struct PublishFields<'a> {
         /// Name of the directory of the skill.
         name: Cow<'a, str> = string_of("id");
     }

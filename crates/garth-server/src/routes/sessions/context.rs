@@ -28,7 +28,7 @@ const FORMS: Kind = words(&["markdown", "openai", "anthropic"]);
 
 fields! {
     /// Replaces derived files of a session.
-    pub(in crate::routes) struct DeriveFields<'a> {
+    pub(crate) struct DeriveFields<'a> {
         /// Name of the session.
         name: Cow<'a, str> = string_of("id");
         /// Summary, Markdown. Default: as it is.
@@ -66,7 +66,7 @@ fn lines(objects: &[&RawValue]) -> String {
 
 fields! {
     /// Returns the sources of a derived entry.
-    pub(in crate::routes) struct WhyFields<'a> {
+    pub(crate) struct WhyFields<'a> {
         /// Name of the session.
         name: Cow<'a, str> = string_of("id");
         /// Id of the entry.
@@ -92,7 +92,7 @@ pub(in crate::routes) async fn why(
 
 fields! {
     /// Pins a file to a session, so that every pack contains it.
-    pub(in crate::routes) struct PinFields<'a> {
+    pub(crate) struct PinFields<'a> {
         /// Name of the session.
         name: Cow<'a, str> = string_of("id");
         /// Name of the file.
@@ -113,14 +113,14 @@ pub(in crate::routes) async fn pin(
 
 fields! {
     /// Summarizes the older messages of a session.
-    pub(in crate::routes) struct CompactFields<'a> {
+    pub(crate) struct CompactFields<'a> {
         /// Name of the session.
         name: Cow<'a, str> = string_of("id");
         /// Limit on the tokens of the summary.
         max_tokens: u64 = integer(100, 100_000), or 1000;
         /// Newest messages to leave as they are.
         keep: u64 = integer(0, MAX_INTEGER), or 10;
-        /// `true` asks the model of the server, `false` does not. Default: asks it where one is set.
+        /// `true` asks the model of the server. Default: `true` where one is set.
         by_model: Option<bool> = flag();
     }
 }
@@ -143,7 +143,7 @@ pub(in crate::routes) async fn compact(
 
 fields! {
     /// Packs a session for a model, within a token budget.
-    pub(in crate::routes) struct PackFields<'a> {
+    pub(crate) struct PackFields<'a> {
         /// Name of the session.
         name: Cow<'a, str> = string_of("id");
         /// Limit on the tokens of the pack; 0 is no limit. Default: that of the session.
@@ -181,7 +181,7 @@ pub(in crate::routes) async fn pack(
 
 fields! {
     /// Returns an earlier pack of a session.
-    pub(in crate::routes) struct ReplayFields<'a> {
+    pub(crate) struct ReplayFields<'a> {
         /// Name of the session.
         name: Cow<'a, str> = string_of("id");
         /// Time, sequence or name of a snapshot. Default: now.
@@ -223,7 +223,7 @@ async fn shown(
 
 fields! {
     /// Returns the difference between two packs of a session.
-    pub(in crate::routes) struct CompareFields<'a> {
+    pub(crate) struct CompareFields<'a> {
         /// Name of the session.
         name: Cow<'a, str> = string_of("id");
         /// Moment of the first pack: time, sequence or name of a snapshot.
@@ -254,7 +254,7 @@ pub(in crate::routes) async fn compare(
 
 fields! {
     /// Moves content out of packs; a summary and a reference take its place.
-    pub(in crate::routes) struct SwapOutFields<'a> {
+    pub(crate) struct SwapOutFields<'a> {
         /// Name of the session.
         name: Cow<'a, str> = string_of("id");
         /// Content to swap out.
@@ -276,7 +276,7 @@ pub(in crate::routes) async fn swap_out(
 
 fields! {
     /// Returns content to packs that was swapped out.
-    pub(in crate::routes) struct SwapInFields<'a> {
+    pub(crate) struct SwapInFields<'a> {
         /// Name of the session.
         name: Cow<'a, str> = string_of("id");
         /// Id of the content.
@@ -295,7 +295,7 @@ pub(in crate::routes) async fn swap_in(
 
 fields! {
     /// Lists what is swapped out.
-    pub(in crate::routes) struct SwappedFields<'a> {
+    pub(crate) struct SwappedFields<'a> {
         /// Name of the session.
         name: Cow<'a, str> = string_of("id");
     }
@@ -311,11 +311,11 @@ pub(in crate::routes) async fn swapped(
 
 fields! {
     /// Stores equal content of a session once.
-    pub(in crate::routes) struct DedupFields<'a> {
+    pub(crate) struct DedupFields<'a> {
         /// Name of the session.
         name: Cow<'a, str> = string_of("id");
-        /// Files to look at.
-        sources: Vec<String> = strings().of("source"), or Vec::new();
+        /// Sources of the content to look at.
+        sources: Vec<String> = strings().of("source");
     }
 }
 
@@ -330,7 +330,7 @@ pub(in crate::routes) async fn dedup(
 
 fields! {
     /// Creates a child of a session, with a session of its own.
-    pub(in crate::routes) struct SpawnFields<'a> {
+    pub(crate) struct SpawnFields<'a> {
         /// Name of the session.
         name: Cow<'a, str> = string_of("id");
         /// Id of the child.
@@ -356,7 +356,7 @@ pub(in crate::routes) async fn spawn(
 
 fields! {
     /// Lists the children of a session.
-    pub(in crate::routes) struct ChildrenFields<'a> {
+    pub(crate) struct ChildrenFields<'a> {
         /// Name of the session.
         name: Cow<'a, str> = string_of("id");
     }
@@ -373,7 +373,7 @@ pub(in crate::routes) async fn children(
 
 fields! {
     /// Changes a child: its status, and what it returns.
-    pub(in crate::routes) struct SetChildFields<'a> {
+    pub(crate) struct SetChildFields<'a> {
         /// Name of the session.
         name: Cow<'a, str> = string_of("id");
         /// Id of the child.
@@ -412,7 +412,7 @@ fn child(child: &Child) -> Value {
 
 fields! {
     /// Deletes files of a session that are not needed any more.
-    pub(in crate::routes) struct CollectFields<'a> {
+    pub(crate) struct CollectFields<'a> {
         /// Name of the session.
         name: Cow<'a, str> = string_of("id");
         /// `true` deletes nothing and returns what would be deleted.
@@ -435,7 +435,7 @@ pub(in crate::routes) async fn collect(
 
 fields! {
     /// Lists the files that a session wrote.
-    pub(in crate::routes) struct WroteFields<'a> {
+    pub(crate) struct WroteFields<'a> {
         /// Name of the session.
         name: Cow<'a, str> = string_of("id");
         /// `next_cursor` of the page before. Default: the first page.

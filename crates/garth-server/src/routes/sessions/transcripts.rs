@@ -17,7 +17,7 @@ pub(in crate::routes) const FORMATS: Kind = words(&["garth", "pi", "openai", "an
 
 fields! {
     /// Appends the messages of a transcript that the session does not have yet.
-    pub(in crate::routes) struct ImportFields<'a> {
+    pub(crate) struct ImportFields<'a> {
         /// Name of the session.
         name: Cow<'a, str> = string_of("id");
         /// Format of the transcript.
@@ -50,7 +50,7 @@ struct Page {
 
 fields! {
     /// Returns the messages of a session in the format of others.
-    pub(in crate::routes) struct ExportFields<'a> {
+    pub(crate) struct ExportFields<'a> {
         /// Name of the session.
         name: Cow<'a, str> = string_of("id");
         /// Format of the transcript.

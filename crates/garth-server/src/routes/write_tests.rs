@@ -1,0 +1,259 @@
+//! Every call that writes, by the table of routes: it runs once however little room there is for its answer,
+//! and its answer holds no stored content for a key that may not read.
+
+use axum::body::Body;
+use axum::http::StatusCode;
+use axum::response::Response;
+use bytes::Bytes;
+use garth::datadir::Scope;
+use garth::env::ManualClock;
+use garth::model::{Seq, Timestamp};
+use garth::{DataDir, Env};
+use http_body_util::BodyExt as _;
+use hyper::service::Service as _;
+use hyper_util::service::TowerToHyperService;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::route::{Length, Route, Run};
+use super::served::Served;
+use super::{router_of, routes};
+use crate::answers::Room;
+
+/// Word that is stored by the set-up, and by no call below.
+const CANARY: &str = "canary";
+/// All room of one account, in bytes.
+const ALL_ROOM: usize = 32 << 20;
+const NODES: &str = "ctx://acme/users/ann/memories/events";
+
+/// A server with something to change by each call.
+struct Server {
+    served: Served,
+    key: String,
+    /// Id of what is swapped out, and key of a media file.
+    swapped: String,
+    media: String,
+    _clock: ManualClock,
+    _folder: TempDir,
+}
+
+impl Server {
+    async fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let (env, clock) = Env::manual(Timestamp(1_769_472_000_000_000_000));
+        let home = garth::builder().env(env).open(folder.path()).unwrap();
+        home.create_account("acme").await.unwrap();
+        let key = new_key(&home, &[Scope::Admin]).await;
+        let served = Served::new(home, None);
+        let (swapped, media) = (String::new(), String::new());
+        let mut server = Self { served, key, swapped, media, _clock: clock, _folder: folder };
+        server.fill().await;
+        server
+    }
+
+    async fn fill(&mut self) {
+        let skill = format!("---\nname: pdf\ndescription: {CANARY}\n---\n{CANARY}\n");
+        let node = |name: &str| json!({"uri": format!("{NODES}/{name}"), "content": format!("A {CANARY} {name}."), "tags": [CANARY]});
+        let edge = json!({"from_uri": format!("{NODES}/one"), "to_uri": format!("{NODES}/two"), "relation_type": CANARY});
+        let said = |text: &str| json!({"role": "user", "content": text});
+        let messages = [said(&format!("The {CANARY}.")), said(&"long ".repeat(2000)), said("Three.")];
+        let entry = json!({"id": "d1", "decision": format!("Keep the {CANARY}."), "source": "messages:1"});
+        let session = json!({"name": "work", "key": "agent:scout:main", "title": CANARY});
+        for (call, body) in [
+            ("put", json!({"path": "/a", "value": CANARY})),
+            ("nodes/put", node("one")),
+            ("nodes/put", node("two")),
+            ("nodes/relate", edge),
+            ("sessions/create", of_session(session)),
+            ("sessions/append", of_session(json!({"name": "work", "messages": messages}))),
+            ("sessions/derive", of_session(json!({"name": "work", "decisions": [entry]}))),
+            ("sessions/spawn", of_session(json!({"name": "work", "id": "c1", "handoff": CANARY}))),
+            ("agents/scout/memory/add", json!({"text": CANARY})),
+            ("agents/scout/skills/write", json!({"path": "pdf/SKILL.md", "text": skill})),
+        ] {
+            let (status, answer) = self.post(&self.key, call, &body).await;
+            assert_eq!(status, StatusCode::OK, "{call}: {answer}");
+        }
+        let out = of_session(json!({"name": "work", "source": "messages:2"}));
+        let (_, answer) = self.post(&self.key, "sessions/swap-out", &out).await;
+        self.swapped = parsed(&answer)["entry"]["id"].as_str().unwrap().to_owned();
+        let upload =
+            self.request(&self.key, "agents/scout/media?session_key=agent:scout:main", "image/png", "bytes");
+        let (_, answer) = text(upload.await).await;
+        self.media = parsed(&answer)["media"]["key"].as_str().unwrap().to_owned();
+    }
+
+    async fn post(&self, key: &str, call: &str, body: &Value) -> (StatusCode, String) {
+        text(self.request(key, call, "application/json", &body.to_string()).await).await
+    }
+
+    async fn request(&self, key: &str, call: &str, mime_type: &str, body: &str) -> Response {
+        let request = hyper::Request::post(format!("/v1/{call}"))
+            .header("authorization", format!("Bearer {key}"))
+            .header("content-type", mime_type)
+            .body(Body::from(body.to_owned()));
+        let service = TowerToHyperService::new(router_of(self.served.clone()));
+        service.call(request.unwrap()).await.unwrap_or_else(|never| match never {})
+    }
+
+    async fn commits(&self) -> Seq {
+        self.served.data_dir.account("acme").await.unwrap().head().await.unwrap().seq
+    }
+
+    /// Takes all room of the account, as slow readers do.
+    fn take_room(&self) -> Room {
+        self.served.answers.room_now("acme", ALL_ROOM).unwrap()
+    }
+
+    /// Returns a request that changes something, for each call that writes.
+    fn body(&self, route: &Route) -> Value {
+        let uri = |name: &str| format!("{NODES}/{name}");
+        let work = |body: Value| {
+            let mut body = of_session(body);
+            body["name"] = json!("work");
+            body
+        };
+        let tags: Vec<String> = (0..64).map(|number| format!("{number:0200}")).collect();
+        // Their ids take more than an answer that needs no room.
+        let messages: Vec<Value> =
+            (0..1000).map(|number| json!({"role": "user", "content": number.to_string()})).collect();
+        let front = "---\nname: md\ndescription: About it.\n---\nRead.\n";
+        match route.path.trim_start_matches("/v1/") {
+            "put" => json!({"path": "/b", "value": 1}),
+            "delete" => json!({"path": "/a"}),
+            "nodes/put" => json!({"uri": uri("one"), "content": "Another text.", "tags": tags}),
+            "nodes/tag" => json!({"uri": uri("one"), "add": tags[1..]}),
+            "nodes/relate" => json!({"from_uri": uri("two"), "to_uri": uri("one"), "relation_type": "after"}),
+            "nodes/unrelate" => json!({"from_uri": uri("one"), "to_uri": uri("two")}),
+            "nodes/move" => json!({"uri": uri("two"), "new_uri": uri("three")}),
+            "nodes/delete" => json!({"uri": uri("two")}),
+            "sessions/create" => of_session(json!({"name": "new"})),
+            "sessions/current" => of_session(json!({"key": "agent:scout:dm:bob", "create": true})),
+            "sessions/set" => work(json!({"state": "active"})),
+            "sessions/append" => work(json!({"messages": messages})),
+            "sessions/withdraw" => work(json!({"source": "messages:1"})),
+            "sessions/import" => {
+                work(json!({"format": "openai", "transcript": r#"{"role":"user","content":"New."}"#}))
+            }
+            "sessions/derive" => work(json!({"summary": "Short."})),
+            "sessions/pin" => work(json!({"file": "system.md", "text": "Be kind."})),
+            "sessions/compact" => work(json!({"keep": 1})),
+            "sessions/pack" => work(json!({})),
+            "sessions/swap-out" => work(json!({"source": "messages:1", "summary": "s"})),
+            "sessions/swap-in" => work(json!({"id": self.swapped})),
+            "sessions/dedup" => work(json!({"sources": ["messages:2"]})),
+            "sessions/spawn" => work(json!({"id": "c2"})),
+            "sessions/set-child" => work(json!({"id": "c1", "status": "active"})),
+            "sessions/collect" => work(json!({"dry": false})),
+            "sessions/publish" => work(json!({"id": "d1", "uri": uri("four")})),
+            "agents/{agent}/prompt" => json!({"user": "ann", "session": "work"}),
+            "agents/{agent}/memory/add" => json!({"text": "More."}),
+            "agents/{agent}/reset" => json!({"user": "ann", "name": "work"}),
+            "agents/{agent}/media/delete" => json!({"key": self.media}),
+            "agents/{agent}/skills/write" => json!({"path": "md/SKILL.md", "text": front}),
+            "agents/{agent}/skills/edit" => {
+                json!({"path": "pdf/SKILL.md", "old": "name: pdf", "new": "name: pdf2"})
+            }
+            "agents/{agent}/skills/install" => json!({"name": "md", "files": {"SKILL.md": front}}),
+            "agents/{agent}/skills/publish" => json!({"name": "pdf"}),
+            other => panic!("{other} writes and has no request here: add one"),
+        }
+    }
+}
+
+/// Adds whose session it is.
+fn of_session(mut body: Value) -> Value {
+    (body["agent"], body["user"]) = (json!("scout"), json!("ann"));
+    body
+}
+
+async fn new_key(home: &DataDir, scopes: &[Scope]) -> String {
+    home.control().create_key("acme", "test", scopes).await.unwrap().1.reveal().to_owned()
+}
+
+async fn text(response: Response) -> (StatusCode, String) {
+    let status = response.status();
+    let refusal =
+        response.extensions().get::<crate::errors::Refusal>().map(|refusal| refusal.message.clone());
+    let body: Bytes = response.into_body().collect().await.unwrap().to_bytes();
+    (status, refusal.unwrap_or_else(|| String::from_utf8(body.to_vec()).unwrap()))
+}
+
+fn parsed(answer: &str) -> Value {
+    serde_json::from_str(answer).unwrap()
+}
+
+/// Returns the calls in JSON that write, each with its path without `/v1/`, of agent `scout`.
+fn writes() -> impl Iterator<Item = (&'static Route, String, Length)> {
+    routes().filter_map(|route| match route.run {
+        Run::Write(length, _) => {
+            Some((route, route.path.trim_start_matches("/v1/").replace("{agent}", "scout"), length))
+        }
+        _ => None,
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_without_room_for_its_answer_runs_once_or_not_at_all() {
+    let mut longest = 0;
+    for (route, call, length) in writes() {
+        let (free, full) = (Server::start().await, Server::start().await);
+        let begin = full.commits().await;
+        assert_eq!(free.commits().await, begin);
+        let (status, answer) = free.post(&free.key, &call, &free.body(route)).await;
+        assert_eq!(status, StatusCode::OK, "{call}: {answer}");
+        let expected = free.commits().await;
+        longest = longest.max(answer.len());
+
+        let room = full.take_room();
+        let (status, answer) = full.post(&full.key, &call, &full.body(route)).await;
+        if length == Length::Long {
+            assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "{call}: {answer}");
+            assert_eq!(full.commits().await, begin, "{call} was refused after its commit");
+            drop(room);
+            assert_eq!(full.post(&full.key, &call, &full.body(route)).await.0, StatusCode::OK, "{call}");
+        } else {
+            assert_eq!(status, StatusCode::OK, "{call}: {answer}");
+        }
+        assert_eq!(full.commits().await, expected, "{call} ran another number of times");
+    }
+    assert!(longest > 16 << 10, "an answer that takes room is among them");
+}
+
+#[tokio::test]
+async fn the_answer_of_a_write_holds_no_stored_content_for_a_key_that_may_not_read() {
+    for (route, call, _) in writes() {
+        let server = Server::start().await;
+        let writer = new_key(&server.served.data_dir, &[Scope::MemoryWrite]).await;
+        let (status, answer) = server.post(&writer, &call, &server.body(route)).await;
+        let needs_read = route.scopes.contains(&Scope::MemoryRead);
+        assert_eq!(status == StatusCode::FORBIDDEN, needs_read, "{call}: {answer}");
+        assert!(!answer.contains(CANARY), "{call}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_refused_write_says_nothing_of_what_is_stored_to_a_key_that_may_not_read() {
+    let server = Server::start().await;
+    let writer = new_key(&server.served.data_dir, &[Scope::MemoryWrite]).await;
+    let (one, moved) = (format!("{NODES}/one"), format!("{NODES}/{CANARY}"));
+    let to = json!({"uri": one, "new_uri": moved});
+    assert_eq!(server.post(&server.key, "nodes/move", &to).await.0, StatusCode::OK);
+    let message = json!([{"id": "msg-1", "role": "user", "content": "x"}]);
+    for (call, body, status) in [
+        ("nodes/delete", json!({"uri": one}), StatusCode::NOT_FOUND),
+        ("nodes/put", json!({"uri": moved, "content": "x", "if_version": 9}), StatusCode::CONFLICT),
+        ("sessions/create", of_session(json!({"name": "work"})), StatusCode::CONFLICT),
+        (
+            "sessions/append",
+            of_session(json!({"name": "work", "after": "msg-0", "messages": message})),
+            StatusCode::NOT_FOUND,
+        ),
+    ] {
+        let (refused, told) = server.post(&writer, call, &body).await;
+        assert_eq!(refused, status, "{call}: {told}");
+        assert!(told.ends_with("a key that also has the scope `memory:read` is told more"), "{call}: {told}");
+        let (_, told) = server.post(&server.key, call, &body).await;
+        assert!(!told.contains("is told more"), "{call}: {told}");
+    }
+}
