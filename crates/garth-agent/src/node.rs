@@ -26,7 +26,7 @@ pub use self::get::{Level, Node};
 pub use self::list::{List, Listed, MAX_LISTED, Prefix};
 pub use self::meta::{ContextType, Layer, Layers, Meta, Origin, Provenance, Status, seconds};
 pub use self::put::{LayerText, Put, Written};
-pub use self::relations::{Around, Direction, Related};
+pub use self::relations::{Around, Direction, MAX_HOPS, MAX_LOOKED, Related};
 pub use self::repair::{Finding, Follow, Next, Repair, Report, Told};
 pub use self::state::{File, MAX_CONTENT, State, text_of};
 pub use self::uri::{CATEGORIES, Place, Space, Uri};

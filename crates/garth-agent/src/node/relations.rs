@@ -15,10 +15,10 @@ use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{FindQuery, Op, Precondition, Seq};
 
 /// Most steps from a node to others.
-const MAX_HOPS: usize = 5;
+pub const MAX_HOPS: usize = 5;
 
-/// Most nodes that one call looks at.
-const MAX_LOOKED: usize = 1000;
+/// Most nodes that one call looks at, and so most relations that it returns.
+pub const MAX_LOOKED: usize = 1000;
 
 /// Most bytes of `.relations.json` of other nodes that one call reads, 16 MiB: they are held together.
 const MAX_READ: usize = 16 << 20;

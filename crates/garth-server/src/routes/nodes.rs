@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use garth::agent::node::{
-    Around, Direction, Edge, LayerText, Level, List, MAX_LISTED, Meta, Nodes, Prefix, Put, Status, Uri,
-    Written,
+    Around, Direction, Edge, LayerText, Level, List, MAX_HOPS, MAX_LISTED, MAX_LOOKED, Meta, Nodes, Prefix,
+    Put, Status, Uri, Written,
 };
 use garth::model::Timestamp;
 use serde::Serialize;
@@ -189,9 +189,9 @@ fields! {
         /// Direction of the relations.
         direction: Cow<'a, str> = words(&["outgoing", "incoming", "both"]), or Cow::Borrowed("both");
         /// Steps to follow.
-        hops: usize = integer(1, 5), or 1;
+        hops: usize = integer(1, MAX_HOPS as u64), or 1;
         /// Limit on the relations.
-        limit: usize = integer(1, 1000), or 100;
+        limit: usize = integer(1, MAX_LOOKED as u64), or 100;
     }
 }
 

@@ -223,6 +223,10 @@ fn shown(field: &FieldReference) -> String {
 mod tests {
     use std::collections::BTreeSet;
 
+    use garth::agent::node::{self, Around, Direction, Prefix};
+    use garth::agent::recall::Recall;
+    use garth::agent::session::{self, ChildStatus, Compact, Format, State, TranscriptFormat};
+
     use super::*;
 
     #[test]
@@ -242,6 +246,43 @@ mod tests {
         let calls = calls().into_iter().filter(|call| call.body == BodyReference::Json);
         let calls = calls.filter(|call| call.path != "/v1/recall");
         assert_eq!(specifications, calls.map(|call| call.path).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn defaults_are_those_of_the_library() {
+        let default = |path: &str, name: &str| {
+            let call = calls().into_iter().find(|call| call.path == path).unwrap();
+            call.fields.into_iter().find(|field| field.name == name).unwrap().default.unwrap()
+        };
+        let around = Around::new(Direction::Both);
+        assert_eq!(default("/v1/nodes/relations", "hops"), around.hops);
+        assert_eq!(default("/v1/nodes/relations", "limit"), around.limit);
+        assert_eq!(default("/v1/nodes/list", "limit"), node::List::new(Prefix::Account).limit);
+        assert_eq!(default("/v1/sessions/list", "limit"), session::List::default().limit);
+        assert_eq!(default("/v1/sessions/compact", "max_tokens"), Compact::default().max_tokens);
+        assert_eq!(default("/v1/sessions/compact", "keep"), Compact::default().keep);
+        assert_eq!(default("/v1/recall", "limit"), Recall::new("").limit);
+        assert_eq!(default("/v1/recall", "budget"), Recall::new("").budget);
+    }
+
+    #[test]
+    fn the_library_knows_every_word() {
+        let words = |path: &str, name: &str| {
+            let call = calls().into_iter().find(|call| call.path == path).unwrap();
+            call.fields.into_iter().find(|field| field.name == name).unwrap().words
+        };
+        for word in words("/v1/sessions/set", "state") {
+            assert_eq!(word.parse::<State>().unwrap().as_str(), word);
+        }
+        for word in words("/v1/sessions/import", "format") {
+            assert_eq!(word.parse::<TranscriptFormat>().unwrap().as_str(), word);
+        }
+        for word in words("/v1/sessions/set-child", "status") {
+            assert_eq!(word.parse::<ChildStatus>().unwrap().as_str(), word);
+        }
+        for word in words("/v1/sessions/pack", "form").into_iter().filter(|word| *word != "markdown") {
+            assert_eq!(word.parse::<Format>().unwrap().to_string(), word);
+        }
     }
 
     #[test]

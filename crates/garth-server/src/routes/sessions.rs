@@ -109,6 +109,11 @@ pub(super) async fn set(
     call: &Call<'_>,
     fields: SetFields<'_>,
 ) -> Result<Value, Refusal> {
+    if fields.no_budget && fields.budget.is_some() {
+        return Err(Refusal::validation(
+            "\"no_budget\" removes the \"budget\" that is sent with it: send one",
+        ));
+    }
     let mut change = Change::default();
     change.state = state(fields.state)?;
     (change.cwd, change.title, change.model) = (owned(fields.cwd), owned(fields.title), owned(fields.model));
@@ -261,6 +266,11 @@ pub(super) async fn current(
 ) -> Result<Value, Refusal> {
     let key: SessionKey = fields.key.parse()?;
     if !fields.create {
+        let of_new = fields.name.is_some() || fields.title.is_some() || fields.model.is_some();
+        if of_new || fields.context_window.is_some() || fields.cwd.is_some() {
+            let message = "the call creates no session that its fields could describe: send \"create\": true";
+            return Err(Refusal::validation(message));
+        }
         let current = sessions.current(&key).await?;
         return Ok(json!({"session": current.as_ref().map(item), "created": false}));
     }

@@ -71,7 +71,9 @@ fn what_is_no_session_or_no_message_is_refused() {
         ("sessions/lines", json!({"name": "work", "source": "state"})),
         ("sessions/lines", json!({"name": "work", "source": "messages:0"})),
         ("sessions/current", json!({"key": "main"})),
+        ("sessions/current", json!({"key": "agent:coder:main", "title": "T"})),
         ("sessions/set", json!({"name": "work", "state": "tired"})),
+        ("sessions/set", json!({"name": "work", "budget": 9, "no_budget": true})),
     ] {
         server.post(call, of(body)).refused(400, "VALIDATION_ERROR");
     }
