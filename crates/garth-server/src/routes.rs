@@ -123,27 +123,29 @@ struct Admission<'a> {
 
 impl<'a> Admission<'a> {
     async fn answer(self, body: &mut Body) -> Result<Response, Refusal> {
-        let account = self.served.tree(self.admitted).await?;
+        // The account is opened once the body is there, so that no slow client keeps it open.
         match self.route.run {
             Run::Read(length, handler) => {
                 self.refuse_query()?;
                 let body = read_body(&self.head.headers, body).await?;
+                let account = self.served.tree(self.admitted).await?;
                 let call = self.call(&account, &body, &body)?;
                 self.read(length, || handler(&call)).await.map(json)
             }
             Run::Write(length, handler) => {
                 self.refuse_query()?;
                 let body = read_body(&self.head.headers, body).await?;
+                let account = self.served.tree(self.admitted).await?;
                 let call = self.call(&account, &body, &body)?;
                 self.write(length, handler(call)).await.map(json)
             }
             Run::Upload(handler) => {
-                let query = query(&self.head.uri)?;
+                let (query, account) = (query(&self.head.uri)?, self.served.tree(self.admitted).await?);
                 let call = self.call(&account, &query, &[])?;
                 self.write(Length::Short, handler(call, self.head, body)).await.map(json)
             }
             Run::Download(handler) => {
-                let query = query(&self.head.uri)?;
+                let (query, account) = (query(&self.head.uri)?, self.served.tree(self.admitted).await?);
                 handler(&self.call(&account, &query, &[])?, self.head).await
             }
             Run::Health => Err(Refusal::internal().because("health needs no key")),
