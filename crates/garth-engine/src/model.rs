@@ -25,15 +25,15 @@ pub use at::{At, IntoAt};
 pub use author::Author;
 pub use batch::{
     Added, Answer, Batch, Durability, Idempotency, MAX_COPIED_NAMES, MAX_COPIED_PIECES, MAX_INLINE_BODY,
-    MAX_OPS,
+    MAX_NOTE, MAX_OPS,
 };
 pub use blame::{Blame, BlameRun, MAX_BLAME};
 pub use changes::{
     Change, ChangeKind, Changes, ChangesQuery, CommitChanges, LogPosition, MAX_CHANGE_PATHS,
     MAX_CHANGES_BYTES, MAX_SCANNED, MAX_SUBTREES, SessionOf,
 };
-pub use commit::{Commit, CommitInfo, Outcome, Snapshot, SnapshotKey};
-pub use confinement::{Confinement, MAX_OWNER, Owner};
+pub use commit::{Commit, CommitInfo, KeyRecord, Outcome, Snapshot, SnapshotKey};
+pub use confinement::{Confinement, KeySpace, MAX_OWNER, Owner};
 pub use entry::{Attributes, Entry, Kind};
 pub use find::{FindAnswer, FindCursor, FindItem, FindLine, FindQuery, MAX_KEY, Projection};
 #[doc(hidden)]

@@ -67,7 +67,7 @@ fn batch(writer: u64, n: u64) -> Proven<Batch> {
     ops.push(write(&format!("/skills/cook/tried/{writer}-{n}"), "x")?);
     ops.push(Op::remove(path(&format!("/skills/cook/tried/{writer}-{n}"))?));
     let key = format!("{writer}-{n}");
-    let record = Idempotency { key, request_hash: [1; 32], keep_until: Timestamp(i64::MAX) };
+    let record = Idempotency::new(key, [1; 32], Timestamp(i64::MAX));
     Ok(Batch::new(ops).idempotency(record))
 }
 

@@ -471,7 +471,7 @@ async fn an_idempotent_retry_answers_the_first_write_again(fs: Fs, clock: Manual
     let put = Put::anew("/a/b", &value);
     let record = |hash: u8, key: &str| {
         let keep_until = START.plus_seconds(86_400);
-        Some(Idempotency { key: key.into(), request_hash: [hash; 32], keep_until })
+        Some(Idempotency::new(key, [hash; 32], keep_until))
     };
     let first = kv(&fs).put(&put, record(1, "k")).await.unwrap();
     clock.advance(Duration::from_secs(5));

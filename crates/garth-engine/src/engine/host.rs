@@ -39,7 +39,7 @@ use crate::fs::lower::{Itself, Lowering, Store, StoreId};
 use crate::fs::{Capabilities, FileSystem, OpenFile, OpenNode, Upload, ViewBase};
 use crate::model::{
     At, Batch, ByteRange, Changes, ChangesQuery, Commit, CommitId, Confinement, Durability, Entry, Fetched,
-    Head, HistoryPage, Listing, MAX_PAGE, MAX_READ, Moment, NamesPage, Owner, Page, SearchAnswer,
+    Head, HistoryPage, KeyRecord, Listing, MAX_PAGE, MAX_READ, Moment, NamesPage, Owner, Page, SearchAnswer,
     SearchQuery, Seq, Snapshot, SnapshotsPage, Timestamp, Version, VersionId, Walk, WalkPage, Within,
     check_items,
 };
@@ -204,7 +204,7 @@ impl Folder {
         state.unsynced = !durable || (unsynced && done.is_err());
         let outcomes = batch.told(done?);
         state.head = Head { seq, time };
-        Ok(Commit { seq, time, outcomes, replayed: false, durable })
+        Ok(Commit { seq, time, outcomes, replayed: false, durable, note: String::new() })
     }
 }
 
@@ -359,6 +359,10 @@ impl FileSystem for HostFs {
         no_past()
     }
 
+    async fn recorded(&self, _key: &str) -> Result<Option<KeyRecord>> {
+        no_past()
+    }
+
     async fn sync(&self) -> Result<Seq> {
         self.check_writable()?;
         let folder = Arc::clone(&self.folder);
@@ -395,6 +399,7 @@ impl ViewBase for HostFs {
             id: StoreId::of(&self.folder, None),
             fs: Arc::new(self.clone()),
             within: Within::clone(&self.within),
+            keys: None,
         }))
     }
 }

@@ -37,9 +37,10 @@ use crate::fs::lower::{Itself, Lowering, Store, StoreId};
 use crate::fs::{Capabilities, FileSystem, OpenFile, OpenNode, Upload, ViewBase};
 use crate::model::{
     At, Batch, Blame, ByteRange, Changes, ChangesQuery, Commit, CommitId, CommitInfo, Confinement, Entry,
-    Fetched, Filling, FindAnswer, FindQuery, Head, HistoryPage, Idempotency, Ino, Item, Kind, Listing,
-    MAX_PAGE, MAX_READ, Moment, NamesPage, Owner, Page, SearchAnswer, SearchQuery, Seq, Snapshot,
-    SnapshotKey, SnapshotsPage, Version, VersionId, Walk, WalkItem, WalkPage, Weigh, Within, check_items,
+    Fetched, Filling, FindAnswer, FindQuery, Head, HistoryPage, Idempotency, Ino, Item, KeyRecord, KeySpace,
+    Kind, Listing, MAX_PAGE, MAX_READ, Moment, NamesPage, Owner, Page, SearchAnswer, SearchQuery, Seq,
+    Snapshot, SnapshotKey, SnapshotsPage, Version, VersionId, Walk, WalkItem, WalkPage, Weigh, Within,
+    check_items,
 };
 use crate::path::{MAX_PATH, Name, TreePath};
 
@@ -382,12 +383,20 @@ impl FileSystem for Memory {
         let author = self.author.clone().or(&batch.author);
         let joined = self.joined.clone();
         let batch = Batch { owner, author, joined, ..batch.inside(&self.within) };
+        batch.check_keys(&self.state)?;
         self.write().commit(&self.env, batch, &self.holders)
     }
 
     async fn committed(&self, id: CommitId) -> Result<Option<Commit>> {
         self.read_view(|view| {
             Ok(view.state.committed(self.owner_key(), id).filter(|commit| commit.seq <= view.seq))
+        })
+    }
+
+    async fn recorded(&self, key: &str) -> Result<Option<KeyRecord>> {
+        self.read_view(|view| {
+            let found = view.state.recorded(self.owner_key(), key, view.now);
+            Ok(found.filter(|record| record.commit.seq <= view.seq))
         })
     }
 
@@ -420,6 +429,7 @@ impl ViewBase for Memory {
             id: StoreId::of(&self.state, self.past.map(|(seq, _)| seq)),
             fs: Arc::new(self.clone()),
             within: Within::clone(&self.within),
+            keys: Some(KeySpace::new(&self.state, self.owner.clone())),
         }))
     }
 }
@@ -455,8 +465,9 @@ impl State {
         let mut laid = scratch.finish();
 
         let changes = std::mem::take(&mut laid.changes);
-        let commit = Commit { seq, time, outcomes, replayed: false, durable: false };
+        let commit = Commit { seq, time, outcomes, replayed: false, durable: false, note: String::new() };
         self.lay_down(seq, laid);
+        let keeper = batch.record_owner_key().to_owned();
         let Batch { id, author, message, overrides_rules, .. } = batch;
         let info = CommitInfo { seq, time, id, author, message, overrides_rules };
         self.log.push((info, changes));
@@ -466,7 +477,7 @@ impl State {
         let owner = batch.owner.as_ref().map_or("", Owner::key);
         self.owners.push(owner.to_owned());
         self.commit_ids.extend(batch.id.map(|id| ((owner.to_owned(), id), seq)));
-        let keyed = |asked: Idempotency| ((owner.to_owned(), asked.key.clone()), (asked, seq));
+        let keyed = |asked: Idempotency| ((keeper, asked.key.clone()), (asked, seq));
         self.idempotency.extend(batch.idempotency.map(keyed));
         for told in self.waiting.drain(..) {
             // who no longer waits does not listen

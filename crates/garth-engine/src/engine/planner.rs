@@ -101,8 +101,14 @@ pub fn plan<R: Rows>(rows: &R, head: HeadRow, now: Timestamp, batch: &Batch) -> 
     let (next_ino, next_chunk) = (planner.next_ino, planner.next_chunk);
     let head = HeadRow { seq: planner.seq, time, next_ino, next_chunk, ..head };
     // whether it is durable is for the database to say, once it has kept it
-    let commit =
-        Commit { seq: Seq(head.seq), time: Timestamp(time), outcomes, replayed: false, durable: false };
+    let commit = Commit {
+        seq: Seq(head.seq),
+        time: Timestamp(time),
+        outcomes,
+        replayed: false,
+        durable: false,
+        note: String::new(),
+    };
     Ok(Planned::Apply { delta: Box::new(planner.delta), head, commit })
 }
 
@@ -110,7 +116,7 @@ impl<'a, R: Rows> Planner<'a, R> {
     /// The commit that a batch is a retry of.
     fn committed(&self, batch: &Batch) -> Result<Option<Commit>> {
         if let Some(record) = &batch.idempotency
-            && let Some(known) = self.rows.idempotency(self.owner, &record.key)?
+            && let Some(known) = self.rows.idempotency(batch.record_owner_key(), &record.key)?
             && known.keep_until > self.time
         {
             if known.request_hash != record.request_hash {

@@ -10,7 +10,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use super::FileSystem;
 use crate::error::{Error, ErrorKind, OptionalExt as _, Result};
 use crate::model::{
-    Batch, Body, ByteRange, ChangesQuery, Commit, CommitChanges, Entry, IntoAt, Item, Listing,
+    Batch, Body, ByteRange, ChangesQuery, Commit, CommitChanges, Entry, IntoAt, Item, KeySpace, Listing,
     MAX_INLINE_BODY, MAX_PAGE, MAX_READ, NamesPage, Op, Outcome, Page, Seq, SetAttrs, Snapshot,
     SnapshotsPage, VersionId, WalkItem, WalkPage,
 };
@@ -41,6 +41,12 @@ use crate::path::TreePath;
 /// # Ok::<(), garth::Error>(()) }).unwrap();
 /// ```
 pub trait FileSystemExt: FileSystem {
+    /// Returns the key space of this handle, for records of idempotency keys that are to be its own whichever
+    /// view of its tree commits them. `None` for a tree without a log.
+    fn key_space(&self) -> Option<KeySpace> {
+        self.view_base().lowering().home().keys
+    }
+
     /// The node: [`FileSystem::stat`] for any form of address.
     ///
     /// # Errors

@@ -13,9 +13,9 @@ use super::handle::{OpenFile, OpenNode, Upload};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{
     Access, At, Batch, Blame, ByteRange, Changes, ChangesQuery, Commit, CommitId, Confinement, Entry,
-    Fetched, FindAnswer, FindQuery, Head, HistoryPage, Hit, Ino, Listing, Moment, NamesPage, Op, Page,
-    Precondition, SearchAnswer, SearchQuery, Seq, Snapshot, SnapshotsPage, Version, VersionId, Walk,
-    WalkPage, Within,
+    Fetched, FindAnswer, FindQuery, Head, HistoryPage, Hit, Ino, KeyRecord, KeySpace, Listing, Moment,
+    NamesPage, Op, Page, Precondition, SearchAnswer, SearchQuery, Seq, Snapshot, SnapshotsPage, Version,
+    VersionId, Walk, WalkPage, Within,
 };
 use crate::path::TreePath;
 
@@ -209,6 +209,14 @@ pub trait FileSystem: Any + Send + Sync + fmt::Debug {
     /// From the storage.
     async fn committed(&self, id: CommitId) -> Result<Option<Commit>>;
 
+    /// Returns the record of an idempotency key in this filesystem's key space, with the commit durable by
+    /// now; `None` where there is none, or its time is over. A batch that still waits is not seen: only a
+    /// commit under the key decides.
+    ///
+    /// # Errors
+    /// From the storage.
+    async fn recorded(&self, key: &str) -> Result<Option<KeyRecord>>;
+
     /// Makes every commit acknowledged so far durable, and returns the last of them.
     async fn sync(&self) -> Result<Seq>;
 
@@ -294,6 +302,8 @@ pub struct Store {
     pub fs: Arc<dyn FileSystem>,
     /// Paths within that reach.
     pub within: Within,
+    /// Key space of that handle; `None` without a log.
+    pub keys: Option<KeySpace>,
 }
 
 /// An address in terms of a store.

@@ -39,14 +39,16 @@
 //!
 //! Every batch that passes takes one sequence number, also when it changed nothing.
 
+use std::any::Any;
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use super::at::At;
 use super::author::Author;
 use super::commit::Outcome;
-use super::confinement::Owner;
+use super::confinement::{KeySpace, Owner};
 use super::id::{CommitId, Ino, Timestamp, VersionId};
 use super::op::{Body, Op, Precondition, check_label};
 use super::within::Within;
@@ -67,6 +69,9 @@ pub const MAX_COPIED_NAMES: usize = MAX_OPS;
 /// stores content in fewer pieces, or joins them later, counts those. It is 1 TB of large files; a million
 /// pieces take about 100 MB of memory while the batch is planned.
 pub const MAX_COPIED_PIECES: usize = 1_000_000;
+
+/// Longest [`Idempotency::note`], in bytes: it is written with the commit, and read with each answer to a retry.
+pub const MAX_NOTE: usize = 1 << 20;
 
 /// An atomic commit in the making.
 ///
@@ -224,6 +229,31 @@ pub struct Idempotency {
     pub request_hash: [u8; 32],
     /// From this moment on the record is absent.
     pub keep_until: Timestamp,
+    /// Text for the answer to retries: [`Commit::note`](super::Commit::note). At most [`MAX_NOTE`] bytes.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub note: String,
+    /// Key space of the record, if not that of the handle that commits.
+    #[serde(skip)]
+    pub(crate) keys: Option<KeySpace>,
+}
+
+impl Idempotency {
+    /// Returns a record without a note, in the key space of the handle that commits it.
+    pub fn new(key: impl Into<String>, request_hash: [u8; 32], keep_until: Timestamp) -> Self {
+        Self { key: key.into(), request_hash, keep_until, note: String::new(), keys: None }
+    }
+
+    /// Sets the text that retries are answered with.
+    #[must_use]
+    pub fn note(self, note: impl Into<String>) -> Self {
+        Self { note: note.into(), ..self }
+    }
+
+    /// Keeps the record in this key space, through whichever view of the same tree it is committed.
+    #[must_use]
+    pub fn kept_in(self, keys: KeySpace) -> Self {
+        Self { keys: Some(keys), ..self }
+    }
 }
 
 impl Batch {
@@ -307,6 +337,22 @@ impl Batch {
         key(self.owner.as_ref())
     }
 
+    /// The key of the owner of its idempotency record.
+    pub(crate) fn record_owner_key(&self) -> &str {
+        let keys = self.idempotency.as_ref().and_then(|record| record.keys.as_ref());
+        keys.map_or_else(|| self.owner_key(), |keys| key(keys.owner()))
+    }
+
+    /// Checks that the key space of the record is one of this tree.
+    pub(crate) fn check_keys<T: Any + Send + Sync>(&self, tree: &Arc<T>) -> Result<()> {
+        match self.idempotency.as_ref().and_then(|record| record.keys.as_ref()) {
+            Some(keys) if !keys.is_of(tree) => Err(Error::invalid(
+                "the idempotency record belongs to another tree; use a key space of this one",
+            )),
+            _ => Ok(()),
+        }
+    }
+
     /// The keys of the owners whose staged bodies it may use.
     pub(crate) fn stagers(&self) -> Vec<&str> {
         [&self.owner].into_iter().chain(&self.joined).map(|owner| key(owner.as_ref())).collect()
@@ -352,6 +398,10 @@ impl Batch {
         }
         if let Some(record) = &self.idempotency {
             check_label("idempotency key", &record.key)?;
+            if record.note.len() > MAX_NOTE {
+                let message = format!("the note of an idempotency key has at most {MAX_NOTE} bytes");
+                return Err(Error::new(ErrorKind::TooLarge, message));
+            }
         }
         for (_, that) in self.assumptions.iter().chain(&self.preconditions) {
             that.check()?;

@@ -87,6 +87,20 @@ pub struct Commit {
     /// Whether it is known to survive loss of power: asked for as `Durable`, or made durable together with
     /// others. Of an implementation that cannot keep this promise never.
     pub durable: bool,
+    /// [`Idempotency::note`](super::Idempotency::note) of the first try, in the answer to a retry by its key;
+    /// else empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub note: String,
+}
+
+/// Record of an idempotency key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KeyRecord {
+    /// Hash of the request that used the key.
+    pub request_hash: [u8; 32],
+    /// Commit of that request, as a retry is answered.
+    pub commit: Commit,
 }
 
 /// What one operation did.

@@ -1,6 +1,8 @@
 //! What a view of a part of a tree may reach, and the label under which it keeps what is its own.
 
+use std::any::Any;
 use std::fmt;
+use std::sync::{Arc, Weak};
 
 use super::author::Author;
 use super::within::Within;
@@ -73,6 +75,40 @@ impl fmt::Display for Owner {
         f.write_str(&self.0.replace(NESTED, " > "))
     }
 }
+
+/// Idempotency keys of one handle of a tree, as a capability: only the handle gives it
+/// ([`key_space`](crate::FileSystemExt::key_space)). A record in it is kept there whichever view of the tree
+/// commits it, so that a service keeps one record a request however many views the request goes through, and
+/// whoever has only the view can neither read nor write it.
+#[derive(Clone, Debug)]
+pub struct KeySpace {
+    /// Identity of the tree. It holds the address, and keeps nothing open.
+    tree: Weak<dyn Any + Send + Sync>,
+    owner: Option<Owner>,
+}
+
+impl KeySpace {
+    pub(crate) fn new<T: Any + Send + Sync>(tree: &Arc<T>, owner: Option<Owner>) -> Self {
+        let tree: Arc<dyn Any + Send + Sync> = Arc::<T>::clone(tree);
+        Self { tree: Arc::downgrade(&tree), owner }
+    }
+
+    pub(crate) fn owner(&self) -> Option<&Owner> {
+        self.owner.as_ref()
+    }
+
+    pub(crate) fn is_of<T: Any + Send + Sync>(&self, tree: &Arc<T>) -> bool {
+        self.tree.as_ptr().cast::<()>() == Arc::as_ptr(tree).cast()
+    }
+}
+
+impl PartialEq for KeySpace {
+    fn eq(&self, other: &Self) -> bool {
+        self.tree.ptr_eq(&other.tree) && self.owner == other.owner
+    }
+}
+
+impl Eq for KeySpace {}
 
 /// What a view may reach, and as whom it writes.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -133,8 +133,7 @@ mod tests {
     #[test]
     fn a_batch_is_written_and_read_back_without_its_author() {
         let staged = Body::Staged(StagedBody { id: u128::MAX, size: 9 });
-        let idempotency =
-            Idempotency { key: "k".to_owned(), request_hash: [1; 32], keep_until: Timestamp(5) };
+        let idempotency = Idempotency::new("k", [1; 32], Timestamp(5));
         let batch = Batch::new([
             Op::write(path("/a"), b"\xff\x00".to_vec())
                 .with_attrs(SetAttrs::new().tags(["t"]).never_expires()),

@@ -10,9 +10,9 @@ use crate::fs::lower::{Lowered, Lowering, Store, StoreId};
 use crate::fs::{By, Capabilities, FileSystem, OpenFile, OpenNode, Sought, Upload, ViewBase};
 use crate::model::{
     Access, At, Batch, Blame, ByteRange, Change, ChangeKind, Changes, ChangesQuery, Commit, CommitId,
-    Confinement, Entry, Fetched, FindAnswer, FindQuery, Head, HistoryPage, Hit, Ino, Listing, Moment,
-    NamesPage, Op, Owner, Page, Precondition, SearchAnswer, SearchQuery, Seq, Snapshot, SnapshotsPage,
-    Version, VersionId, Walk, WalkPage, Within,
+    Confinement, Entry, Fetched, FindAnswer, FindQuery, Head, HistoryPage, Hit, Ino, KeyRecord, Listing,
+    Moment, NamesPage, Op, Owner, Page, Precondition, SearchAnswer, SearchQuery, Seq, Snapshot,
+    SnapshotsPage, Version, VersionId, Walk, WalkPage, Within,
 };
 use crate::path::TreePath;
 use crate::view::numbers::renumbered;
@@ -290,6 +290,10 @@ impl FileSystem for Scope {
 
     async fn committed(&self, id: CommitId) -> Result<Option<Commit>> {
         self.told(self.base.committed(id).await)
+    }
+
+    async fn recorded(&self, key: &str) -> Result<Option<KeyRecord>> {
+        self.told(self.base.recorded(key).await)
     }
 
     async fn sync(&self) -> Result<Seq> {

@@ -61,7 +61,7 @@ async fn a_batch_on_several_handles_of_one_store_is_one_commit() {
             Op::rename(p("/over/f"), p("/two/f")),
             Op::rename(p("/b"), p("/over/b")),
         ];
-        let record = Idempotency { key: "k".into(), request_hash: [1; 32], keep_until: Timestamp(i64::MAX) };
+        let record = Idempotency::new("k", [1; 32], Timestamp(i64::MAX));
         let batch = Batch::new(ops).idempotency(record);
         let first = tree.commit(batch.clone()).await.unwrap();
         let again = tree.commit(batch).await.unwrap();

@@ -76,13 +76,13 @@ impl Retry {
 
     /// Returns the record of this write. Its key is the account's own, because the tree that stores it is.
     pub(super) fn record(&self) -> Idempotency {
-        Idempotency { key: self.key.clone(), request_hash: self.request_hash, keep_until: self.keep_until }
+        Idempotency::new(&*self.key, self.request_hash, self.keep_until)
     }
 
     /// Returns the record as earlier versions made it. They live a day: a repeat of a write that was made
     /// before the server was replaced is still answered.
     pub(super) fn older_record(&self) -> Idempotency {
-        Idempotency { request_hash: self.raw_hash, ..self.record() }
+        Idempotency::new(&*self.key, self.raw_hash, self.keep_until)
     }
 }
 

@@ -66,6 +66,7 @@ async fn reads_that_are_lacking_are_unsupported(subject: &Subject) {
     let reads = [
         ("stat by number", has.nodes, fs.stat(&node).await.map(drop)),
         ("committed", has.log, fs.committed(CommitId(1)).await.map(drop)),
+        ("recorded", has.log, fs.recorded("k").await.map(drop)),
         ("hold", has.nodes, fs.hold(&at("/f")).await.map(drop)),
         ("next_hole", has.holes, file.next_hole(0).await.map(drop)),
         ("history", has.history, fs.history(&at("/f"), &HistoryPage::default()).await.map(drop)),

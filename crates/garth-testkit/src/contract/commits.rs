@@ -6,8 +6,8 @@ use std::time::Duration;
 use futures::FutureExt;
 use garth_engine::ErrorKind::{Conflict, IdempotencyMismatch, InvalidArgument, NotFound, TooLarge};
 use garth_engine::model::{
-    At, Author, Batch, CommitId, Durability, Idempotency, Ino, MAX_ETAGS, MAX_HASHED, MAX_LABEL, MAX_OPS,
-    Moment, Op, Outcome, Precondition, Remove, Seq, SetAttrs, Timestamp, VersionId,
+    At, Author, Batch, CommitId, Durability, Idempotency, Ino, MAX_ETAGS, MAX_HASHED, MAX_LABEL, MAX_NOTE,
+    MAX_OPS, Moment, Op, Outcome, Precondition, Remove, Seq, SetAttrs, Timestamp, VersionId,
 };
 use sha2::{Digest, Sha256};
 
@@ -35,6 +35,8 @@ checks! {
     a_lost_answer_is_asked_for_by_its_id [log]
     a_caller_who_gives_up_can_ask_what_became_of_the_batch [log]
     one_record_serves_id_and_key [log]
+    a_retry_gets_the_note_of_the_first_try [log]
+    a_record_is_found_by_its_key_until_its_time_is_over [log]
     author_and_message_are_kept [history]
     a_batch_has_limits
     concurrent_appenders_lose_no_line
@@ -373,7 +375,7 @@ async fn the_batch_is_checked_then_its_key_its_id_its_preconditions_its_operatio
 }
 
 pub(super) fn record(key: &str, hash: u8, seconds: i64) -> Idempotency {
-    Idempotency { key: key.to_owned(), request_hash: [hash; 32], keep_until: START.plus_seconds(seconds) }
+    Idempotency::new(key, [hash; 32], START.plus_seconds(seconds))
 }
 
 async fn a_retry_answers_the_first_commit_again(subject: &Subject) {
@@ -475,6 +477,49 @@ async fn one_record_serves_id_and_key(subject: &Subject) {
     let again = fs.commit(first).await.unwrap();
     assert_eq!((again.seq, again.replayed), (seq, true), "the key has ended, the id has not");
     assert_eq!(text(fs, "/f").await, "x");
+}
+
+async fn a_retry_gets_the_note_of_the_first_try(subject: &Subject) {
+    let fs = &*subject.fs;
+    let noted = |note: &str| Batch::new([append("/f", "x")]).idempotency(record("k", 1, 10).note(note));
+    let first = fs.commit(noted("first: \u{e9}")).await.unwrap();
+    assert_eq!(first.note, "", "only who tries again is told");
+    let again = fs.commit(noted("second")).await.unwrap();
+    assert_eq!((again.seq, again.replayed, again.note.as_str()), (first.seq, true, "first: \u{e9}"));
+    let long = "n".repeat(MAX_NOTE);
+    let nothing = |note: &str| Batch::new([]).idempotency(record("nothing", 1, 10).note(note));
+    batch_refused(fs, nothing(&format!("{long}n")), TooLarge, None).await;
+    let seq = fs.commit(nothing(&long)).await.unwrap().seq;
+    let again = fs.commit(nothing("")).await.unwrap();
+    assert_eq!((again.seq, again.note), (seq, long), "a commit that changes nothing has a record, too");
+}
+
+async fn a_record_is_found_by_its_key_until_its_time_is_over(subject: &Subject) {
+    let fs = &*subject.fs;
+    assert_eq!(fs.recorded("k").await.unwrap(), None);
+    let refused = Batch::new([remove("/no", Remove::Any)]).idempotency(record("k", 1, 10));
+    batch_refused(fs, refused, NotFound, Some("/no")).await;
+    assert_eq!(fs.recorded("k").await.unwrap(), None, "what was refused leaves no record");
+    let batch = Batch::new([append("/f", "x"), mkdir_all("/d")]).idempotency(record("k", 1, 10).note("n"));
+    let first = fs.commit(batch.visible()).await.unwrap();
+    let found = fs.recorded("k").await.unwrap().unwrap();
+    assert_eq!(found.request_hash, [1; 32]);
+    let commit = found.commit;
+    assert_eq!((commit.seq, commit.time, commit.outcomes), (first.seq, first.time, first.outcomes));
+    assert_eq!((commit.replayed, commit.note.as_str()), (true, "n"));
+    assert_eq!(fs.recorded("other").await.unwrap(), None);
+    if can(fs).history {
+        let before = fs.as_of(&Moment::Seq(Seq(first.seq.0 - 1))).await.unwrap();
+        assert_eq!(before.recorded("k").await.unwrap(), None, "it is not there yet");
+    }
+    if let Some(reopen) = &subject.reopen {
+        assert_eq!(
+            reopen().await.recorded("k").await.unwrap().map(|found| found.commit.seq),
+            Some(first.seq)
+        );
+    }
+    subject.clock.advance(Duration::from_secs(10));
+    assert_eq!(fs.recorded("k").await.unwrap(), None, "its time is over");
 }
 
 async fn author_and_message_are_kept(subject: &Subject) {

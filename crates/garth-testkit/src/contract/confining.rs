@@ -6,11 +6,13 @@ use std::sync::Arc;
 use garth_engine::ErrorKind::{
     AlreadyExists, Busy, Conflict, InvalidArgument, IsADirectory, NotADirectory, NotFound, Stale,
 };
-use garth_engine::FileSystem;
+use garth_engine::engine::memory::Memory;
 use garth_engine::model::{
     Answer, At, Batch, Body, ByteRange, CommitId, Confinement, HistoryPage, Ino, Moment, Op, Owner, Page,
     Precondition, Remove, RenameMode, SetAttrs, Version, VersionId, WalkPage, Within,
 };
+use garth_engine::rule::Registry;
+use garth_engine::{Env, FileSystem, FileSystemExt as _};
 
 use super::commits::record;
 use super::suite::checks;
@@ -30,6 +32,7 @@ checks! {
     a_directory_moved_in_brings_what_it_holds_as_it_is [confinement nodes history]
     a_node_without_a_name_is_reached_through_the_handle_that_holds_it [confinement nodes]
     snapshots_ids_keys_and_staged_bodies_are_their_owners [confinement snapshots history]
+    a_record_in_a_key_space_is_its_owners_whichever_view_commits_it [confinement log]
     assumptions_are_judged_behind_the_record_and_before_conditions [confinement]
     answers_tell_of_the_operations_that_they_name [confinement]
 }
@@ -458,6 +461,32 @@ async fn snapshots_ids_keys_and_staged_bodies_are_their_owners(subject: &Subject
     let again = fs.confined(&confinement(&["/in"], "other")).await.unwrap();
     assert_eq!(names(&*again).await, ["kept"], "of an owner, not of a handle");
     given(fs, [Op::drop_snapshot("kept")]).await;
+}
+
+async fn a_record_in_a_key_space_is_its_owners_whichever_view_commits_it(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [mkdir("/in")]).await;
+    let [one, other] = [confinement(&["/in"], "one"), confinement(&["/in"], "other")];
+    let [one, other] = [fs.confined(&one).await.unwrap(), fs.confined(&other).await.unwrap()];
+    let line = |record| Batch::new([append("/in/f", "x")]).idempotency(record);
+    let kept = |note: &str| record("k", 1, 1000).note(note).kept_in(fs.key_space().unwrap());
+    let first = one.commit(line(kept("first"))).await.unwrap();
+    for again in [&*one, &*other, fs] {
+        let again = again.commit(line(kept("again"))).await.unwrap();
+        assert_eq!((again.seq, again.replayed, again.note.as_str()), (first.seq, true, "first"));
+    }
+    assert_eq!(fs.recorded("k").await.unwrap().unwrap().commit.seq, first.seq);
+    // The view that committed it has no such key, and what it records for itself is not the owner's.
+    assert_eq!(one.recorded("k").await.unwrap(), None);
+    let own = one.commit(line(record("k", 2, 1000).note("own"))).await.unwrap();
+    assert!(!own.replayed);
+    let own_space = one.key_space().unwrap();
+    let again = fs.commit(line(record("k", 2, 1000).kept_in(own_space))).await.unwrap();
+    assert_eq!((again.seq, again.note.as_str()), (own.seq, "own"), "the owner of views may keep their keys");
+    assert_eq!(fs.recorded("k").await.unwrap().unwrap().commit.note, "first");
+    assert_eq!(text(fs, "/in/f").await, "xx");
+    let elsewhere = Memory::new(Env::system(), Registry::empty()).key_space().unwrap();
+    batch_refused(fs, line(record("k", 1, 1000).kept_in(elsewhere)), InvalidArgument, None).await;
 }
 
 async fn assumptions_are_judged_behind_the_record_and_before_conditions(subject: &Subject) {

@@ -385,7 +385,7 @@ async fn the_commits_of_one_restore_have_its_idempotency_record_once(subject: &S
     let seq = then(fs).await;
     given(fs, [write("/t/f", "new")]).await;
     let busy = interfering(subject, Call::Commit, 0, vec![write("/t/g", "new")]);
-    let idempotency = Idempotency { key: "k".to_owned(), request_hash: [7; 32], keep_until: NOW };
+    let idempotency = Idempotency::new("k", [7; 32], NOW);
     let batch = Batch { idempotency: Some(idempotency), ..Batch::default() };
     let moment = Moment::Seq(seq);
     let done = restore_path(&*busy, &p("/t"), &moment, NOW, &batch).await.unwrap();

@@ -50,7 +50,7 @@ impl Counting {
 #[async_trait]
 impl FileSystem for Counting {
     forward_filesystem!(inner: capabilities head open_version history changes wait confined
-        snapshots search stage commit committed sync);
+        snapshots search stage commit committed recorded sync);
 
     async fn stat(&self, at: &At) -> Result<Entry> {
         self.called();

@@ -54,7 +54,7 @@ impl CutShort {
 impl FileSystem for CutShort {
     forward_filesystem!(inner: capabilities stat head names list walk fetch fetch_many hold open
         open_version history blame changes wait as_of confined snapshots search find stage
-        committed sync);
+        committed recorded sync);
 
     async fn commit(&self, batch: Batch) -> Result<Commit> {
         self.cut(batch).await

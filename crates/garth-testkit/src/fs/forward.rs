@@ -14,7 +14,7 @@
 /// impl FileSystem for ReadOnly {
 ///     forward_filesystem!(inner: capabilities head stat names list walk fetch fetch_many hold open
 ///         open_version history blame changes wait as_of confined snapshots search find stage committed
-///         sync);
+///         recorded sync);
 ///
 ///     async fn commit(&self, _batch: Batch) -> Result<Commit> {
 ///         Err(Error::new(ErrorKind::ReadOnly, "nothing is written here"))
@@ -164,6 +164,11 @@ macro_rules! forward_filesystem {
     (@method $inner:ident committed) => {
         $crate::fs::forward::forward_filesystem!(
             @async $inner committed<>(id: garth_engine::model::CommitId) -> Option<garth_engine::model::Commit>
+        );
+    };
+    (@method $inner:ident recorded) => {
+        $crate::fs::forward::forward_filesystem!(
+            @async $inner recorded<'a>(key: &'a str) -> Option<garth_engine::model::KeyRecord>
         );
     };
     (@method $inner:ident sync) => {

@@ -50,7 +50,7 @@ impl Interfering {
 #[async_trait]
 impl FileSystem for Interfering {
     forward_filesystem!(inner: capabilities head names list fetch hold open open_version
-        history blame changes wait as_of confined snapshots search find stage committed sync);
+        history blame changes wait as_of confined snapshots search find stage committed recorded sync);
 
     async fn stat(&self, at: &At) -> Result<Entry> {
         self.interfere(Call::Stat).await?;

@@ -12,8 +12,8 @@ use bytes::Bytes;
 use garth_engine::fs::lower::{Itself, Store, StoreId};
 use garth_engine::fs::resolve::{Follow, resolve};
 use garth_engine::model::{
-    At, Batch, Blame, Body, ByteRange, Commit, CommitId, Confinement, Entry, HistoryPage, Ino, Listing,
-    NamesPage, Op, Page, Snapshot, SnapshotsPage, Version, VersionId, Walk, WalkPage, Within,
+    At, Batch, Blame, Body, ByteRange, Commit, CommitId, Confinement, Entry, HistoryPage, Ino, KeyRecord,
+    Listing, NamesPage, Op, Page, Snapshot, SnapshotsPage, Version, VersionId, Walk, WalkPage, Within,
 };
 use garth_engine::{FileSystem, Lowering, OpenFile, OpenNode, Result, TreePath, ViewBase};
 
@@ -263,6 +263,11 @@ impl FileSystem for Leaky {
         fs.committed(id).await
     }
 
+    async fn recorded(&self, key: &str) -> Result<Option<KeyRecord>> {
+        let fs = if self.is(Leak::IdempotencyKey) { &self.whole } else { &self.inner };
+        fs.recorded(key).await
+    }
+
     fn view_base(&self) -> &dyn ViewBase {
         self
     }
@@ -271,6 +276,7 @@ impl FileSystem for Leaky {
 impl ViewBase for Leaky {
     fn lowering(&self) -> Box<dyn Lowering> {
         let (id, fs) = (StoreId::of(&self.seen, None), Arc::new(self.clone()));
-        Box::new(Itself(Store { id, fs, within: self.within.clone() }))
+        let keys = self.inner.view_base().lowering().home().keys;
+        Box::new(Itself(Store { id, fs, within: self.within.clone(), keys }))
     }
 }

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use garth_engine::model::{
     At, Batch, Blame, ByteRange, Changes, ChangesQuery, Commit, CommitId, Confinement, Entry, Fetched,
-    FindAnswer, FindQuery, Head, HistoryPage, Listing, Moment, NamesPage, Op, Page, SearchAnswer,
+    FindAnswer, FindQuery, Head, HistoryPage, KeyRecord, Listing, Moment, NamesPage, Op, Page, SearchAnswer,
     SearchQuery, Seq, SetAttrs, Snapshot, SnapshotsPage, Version, VersionId, Walk, WalkPage,
 };
 use garth_engine::{
@@ -201,6 +201,11 @@ impl FileSystem for Limited {
     async fn committed(&self, id: CommitId) -> Result<Option<Commit>> {
         need(self.has.log)?;
         self.inner.committed(id).await
+    }
+
+    async fn recorded(&self, key: &str) -> Result<Option<KeyRecord>> {
+        need(self.has.log)?;
+        self.inner.recorded(key).await
     }
 
     fn view_base(&self) -> &dyn ViewBase {

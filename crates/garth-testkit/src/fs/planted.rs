@@ -96,7 +96,7 @@ impl Planted {
 #[async_trait]
 impl FileSystem for Planted {
     forward_filesystem!(inner: capabilities head names list walk hold open open_version blame changes wait
-        confined snapshots search find stage committed sync);
+        confined snapshots search find stage committed recorded sync);
 
     async fn stat(&self, at: &At) -> Result<Entry> {
         self.source().await?.stat(at).await

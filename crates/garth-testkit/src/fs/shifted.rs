@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use garth_engine::model::{
     At, Batch, Blame, ByteRange, Changes, ChangesQuery, Commit, CommitId, CommitInfo, Confinement, Entry,
-    Fetched, FindAnswer, FindQuery, Head, HistoryPage, Ino, Listing, Moment, NamesPage, Op, Page,
+    Fetched, FindAnswer, FindQuery, Head, HistoryPage, Ino, KeyRecord, Listing, Moment, NamesPage, Op, Page,
     Precondition, SearchAnswer, SearchQuery, Seq, Snapshot, SnapshotsPage, Timestamp, Version, VersionId,
     Walk, WalkPage,
 };
@@ -303,6 +303,14 @@ impl FileSystem for Shifted {
 
     async fn committed(&self, id: CommitId) -> Result<Option<Commit>> {
         Ok(self.inner.committed(id).await?.map(|commit| self.by.commit_out(commit)))
+    }
+
+    async fn recorded(&self, key: &str) -> Result<Option<KeyRecord>> {
+        let found = self.inner.recorded(key).await?;
+        Ok(found.map(|mut record| {
+            record.commit = self.by.commit_out(record.commit);
+            record
+        }))
     }
 
     async fn sync(&self) -> Result<Seq> {

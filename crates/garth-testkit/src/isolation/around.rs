@@ -54,7 +54,7 @@ pub(super) struct Hidden {
 
 /// The record of a request of others.
 pub(super) fn record() -> Idempotency {
-    Idempotency { key: KEY.to_owned(), request_hash: HASH, keep_until: Timestamp(i64::MAX) }
+    Idempotency::new(KEY, HASH, Timestamp(i64::MAX))
 }
 
 pub(super) struct Tries<'a> {
@@ -204,6 +204,10 @@ impl Tries<'_> {
                 },
                 refused => told(refused),
             },
+            16 if self.random.below(2) == 0 => {
+                return self
+                    .told_commit(fs.recorded(KEY).await.map(|found| found.map(|record| record.commit)));
+            }
             16 => return self.told_commit(fs.committed(TAKEN).await),
             17 => told(fs.blame(&at, ByteRange::ALL, 20).await),
             18 => return Ok((true, format!("{:?}", fs.capabilities(&self.path())))),

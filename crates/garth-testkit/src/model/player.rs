@@ -209,10 +209,9 @@ impl Run {
         for batch in &mut batches {
             batch.preconditions.extend(condition.clone());
             batch.id = spec.id.map(|id| CommitId(u128::from(id) << 90));
-            batch.idempotency = spec.idempotency.map(|(key, hash)| Idempotency {
-                key: format!("k{key}"),
-                request_hash: [hash; 32],
-                keep_until: self.now.plus_seconds(300),
+            batch.idempotency = spec.idempotency.map(|(key, hash)| {
+                Idempotency::new(format!("k{key}"), [hash; 32], self.now.plus_seconds(300))
+                    .note(format!("of {} operations", spec.ops.len()))
             });
             batch.message = format!("{} operations", spec.ops.len());
         }
@@ -239,6 +238,14 @@ impl Run {
                 is_durable(&*self.subject.fs, commit)?;
             }
             same("committed", subject, self.model.committed(id).await)?;
+        }
+        if let Some((key, _)) = spec.idempotency {
+            let key = format!("k{key}");
+            let mut subject = self.subject.fs.recorded(&key).await;
+            if let Ok(Some(record)) = &mut subject {
+                is_durable(&*self.subject.fs, &mut record.commit)?;
+            }
+            same("recorded", subject, self.model.recorded(&key).await)?;
         }
         Ok(())
     }

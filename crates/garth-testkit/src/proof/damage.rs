@@ -311,7 +311,7 @@ async fn fill(fs: &SqliteFs) -> Proven<()> {
     // more changes than one row of the log holds
     let many = std::iter::repeat_n(Op::set_attrs(at("/")?, SetAttrs::default()), 5000);
     let keep_until = Env::system().now().plus_seconds(3600);
-    let record = Idempotency { key: "key".to_owned(), request_hash: [1; 32], keep_until };
+    let record = Idempotency::new("key", [1; 32], keep_until);
     fs.commit(Batch::new(many).idempotency(record)).await?;
     Ok(())
 }

@@ -156,7 +156,7 @@ fn a_durable_retry_of_a_visible_commit_survives_a_power_cut() {
             let (at, body, attrs) = (At::from(&path), Body::from("once"), SetAttrs::default());
             let op = Op::write(at, body).create_new().with_attrs(attrs);
             let keep_until = Env::system().now().plus_seconds(3600);
-            let record = Idempotency { key: "retry".into(), request_hash: [1; 32], keep_until };
+            let record = Idempotency::new("retry", [1; 32], keep_until);
             let batch = Batch { durability, idempotency: Some(record), ..Batch::new([op]) };
             assert_eq!(fs.commit(batch).await.unwrap().replayed, durability == Durability::Durable);
         }

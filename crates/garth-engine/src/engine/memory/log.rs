@@ -5,7 +5,7 @@ use super::state::{Noted, State};
 use super::tree::{Tree, View};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{
-    Batch, Change, ChangeKind, Changes, ChangesQuery, Commit, CommitChanges, CommitId, CommitInfo,
+    Batch, Change, ChangeKind, Changes, ChangesQuery, Commit, CommitChanges, CommitId, CommitInfo, KeyRecord,
     LogPosition, MAX_CHANGE_PATHS, MAX_CHANGES_BYTES, MAX_SCANNED, Seq, Timestamp, Within,
 };
 use crate::path::TreePath;
@@ -14,11 +14,11 @@ impl State {
     /// The commit of which a batch is a retry.
     pub(super) fn first_try(&self, batch: &Batch, time: Timestamp) -> Result<Option<Commit>> {
         let by_key = batch.idempotency.as_ref().and_then(|asked| {
-            let (known, seq) = self.idempotency.get(&(batch.owner_key().to_owned(), asked.key.clone()))?;
-            (time < known.keep_until).then_some((known.request_hash == asked.request_hash, *seq))
+            let known = self.recorded(batch.record_owner_key(), &asked.key, time)?;
+            Some((known.request_hash == asked.request_hash, known.commit))
         });
         match (by_key, batch.id) {
-            (Some((true, seq)), _) => Ok(self.answer(seq)),
+            (Some((true, commit)), _) => Ok(Some(commit)),
             (Some((false, _)), _) => Err(Error::new(
                 ErrorKind::IdempotencyMismatch,
                 "this idempotency key was used before with another request; use a new key",
@@ -31,6 +31,14 @@ impl State {
     /// The commit of an owner and id.
     pub(super) fn committed(&self, owner: &str, id: CommitId) -> Option<Commit> {
         self.answer(*self.commit_ids.get(&(owner.to_owned(), id))?)
+    }
+
+    /// The record of an owner and idempotency key that counts at a time.
+    pub(super) fn recorded(&self, owner: &str, key: &str, time: Timestamp) -> Option<KeyRecord> {
+        let (known, seq) = self.idempotency.get(&(owner.to_owned(), key.to_owned()))?;
+        let commit = self.answer(*seq).filter(|_| time < known.keep_until)?;
+        let commit = Commit { note: known.note.clone(), ..commit };
+        Some(KeyRecord { request_hash: known.request_hash, commit })
     }
 
     fn answer(&self, seq: Seq) -> Option<Commit> {

@@ -218,7 +218,10 @@ impl<R: Rows> Planner<'_, R> {
         let owner = || self.owner.to_owned();
         // `count` always asks for them: the first run has no head row to tell that nobody has set one.
         self.foresee([RowKey::Quotas]);
-        self.foresee(batch.idempotency.iter().map(|record| RowKey::Idempotency(owner(), record.key.clone())));
+        let keeper = || batch.record_owner_key().to_owned();
+        self.foresee(
+            batch.idempotency.iter().map(|record| RowKey::Idempotency(keeper(), record.key.clone())),
+        );
         self.foresee(batch.id.map(|id| RowKey::Committed(owner(), id)));
         for op in &batch.ops {
             match op {

@@ -209,7 +209,7 @@ pub struct IdempotencyRow {
     pub request_hash: [u8; 32],
     /// The record counts before this time only.
     pub keep_until: i64,
-    /// The commit as it was answered.
+    /// The commit as it was answered, with the note of the record.
     pub commit: Commit,
 }
 

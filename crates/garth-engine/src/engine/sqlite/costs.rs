@@ -199,11 +199,7 @@ fn no_call_costs_more_beside_many_files_that_expire() {
 fn no_call_costs_more_beside_many_ids_and_keys_of_commits() {
     let grow = |count| {
         (0..count).map(|n| {
-            let record = Idempotency {
-                key: format!("other-{n}"),
-                request_hash: [0; 32],
-                keep_until: Timestamp(i64::MAX),
-            };
+            let record = Idempotency::new(format!("other-{n}"), [0; 32], Timestamp(i64::MAX));
             Batch::new([]).id(CommitId(1 << 64 | n as u128)).idempotency(record)
         })
     };

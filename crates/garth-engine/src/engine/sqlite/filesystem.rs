@@ -20,7 +20,7 @@ use crate::engine::sqlite::confinement::Reach;
 use crate::engine::sqlite::control::KnownControl;
 use crate::engine::sqlite::open_nodes::OpenNodes;
 use crate::engine::sqlite::query::read_view::{self, ReadView, check_kind};
-use crate::engine::sqlite::tables::{MAX, commit_log, head, nodes};
+use crate::engine::sqlite::tables::{MAX, commit_log, head, idempotency, nodes};
 use crate::engine::sqlite::writer_lock::WriterLock;
 use crate::engine::sqlite::{projections, schema};
 use crate::env::Env;
@@ -30,9 +30,9 @@ use crate::fs::store::SYSTEM_MARK;
 use crate::fs::{Capabilities, FileSystem, OpenFile, OpenNode, Upload, ViewBase};
 use crate::model::{
     At, Batch, Blame, ByteRange, Changes, ChangesQuery, Commit, CommitId, Confinement, Entry, Fetched,
-    FindAnswer, FindQuery, Head, HistoryPage, Ino, Listing, MAX_READ, Moment, NamesPage, Page, SearchAnswer,
-    SearchQuery, Seq, Snapshot, SnapshotsPage, Timestamp, Version, VersionId, Walk, WalkPage, Within,
-    check_items,
+    FindAnswer, FindQuery, Head, HistoryPage, Ino, KeyRecord, KeySpace, Listing, MAX_READ, Moment, NamesPage,
+    Page, SearchAnswer, SearchQuery, Seq, Snapshot, SnapshotsPage, Timestamp, Version, VersionId, Walk,
+    WalkPage, Within, check_items,
 };
 use crate::path::{SYSTEM, TreePath};
 use crate::rule::Registry;
@@ -418,6 +418,7 @@ impl FileSystem for SqliteFs {
         self.writable()?;
         batch.check()?;
         let batch = self.reach.confine(batch)?;
+        batch.check_keys(&self.inner)?;
         self.inner.writer.commit(batch, &self.reach).await
     }
 
@@ -444,6 +445,30 @@ impl FileSystem for SqliteFs {
         };
         let durable = self.as_of.is_none();
         Ok(found.map(|commit| Commit { replayed: true, durable, ..commit }))
+    }
+
+    async fn recorded(&self, key: &str) -> Result<Option<KeyRecord>> {
+        let (owner, key) = (self.reach.owner_key().to_owned(), key.to_owned());
+        let last = self.as_of.map_or(u64::MAX, |(last, _)| last);
+        let now = self.as_of.map_or_else(|| self.runtime().env().now().0, |(_, time)| time);
+        let find = move |conn: &Connection| {
+            let found = idempotency::get(conn, &owner, &key)?;
+            Ok(found.filter(|record| now < record.keep_until && record.commit.seq.0 <= last))
+        };
+        let mut found = self.with_view(|view| find(view.conn))?;
+        let durable = self.as_of.is_none();
+        if durable && found.is_some() {
+            // What is found is told to be there, so it has to stay: see `committed`.
+            let kept = move |conn: &Connection| {
+                head::touch(conn)?;
+                find(conn)
+            };
+            found = self.inner.writer.transact(true, kept).await?;
+        }
+        Ok(found.map(|record| KeyRecord {
+            request_hash: record.request_hash,
+            commit: Commit { replayed: true, durable, ..record.commit },
+        }))
     }
 
     async fn sync(&self) -> Result<Seq> {
@@ -488,6 +513,7 @@ impl ViewBase for SqliteFs {
             id: StoreId::of(&self.inner, self.as_of.map(|(seq, _)| Seq(seq))),
             fs: Arc::new(self.clone()),
             within: self.reach.within.clone(),
+            keys: Some(KeySpace::new(&self.inner, self.reach.owner.clone())),
         }))
     }
 }

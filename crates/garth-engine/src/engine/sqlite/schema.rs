@@ -25,7 +25,7 @@ pub(crate) static SUBJECT: Subject = Subject { name: "the account's database", r
 
 static FORMAT: Format = Format {
     application_id: 0x4752_5448, // "GRTH" in ASCII
-    scripts: &[FORMAT_1, FORMAT_2, FORMAT_3, FORMAT_4, FORMAT_5],
+    scripts: &[FORMAT_1, FORMAT_2, FORMAT_3, FORMAT_4, FORMAT_5, FORMAT_6],
 };
 
 /// Writes the rows of a new database, whose keys are those of a set of projections of this version: nothing
@@ -299,6 +299,11 @@ const FORMAT_5: &str = "
 CREATE INDEX log_session ON log (
     iif(json_valid(author), json_array(author ->> '$.user', author ->> '$.agent', author ->> '$.session'), NULL), seq
 ) WHERE iif(json_valid(author), author ->> '$.session', NULL) IS NOT NULL;
+";
+
+/// What format 6 adds: what retries under an idempotency key are told besides the commit.
+const FORMAT_6: &str = "
+ALTER TABLE idempotency ADD COLUMN note TEXT NOT NULL DEFAULT '';
 ";
 
 /// Makes the tables of a new database.

@@ -154,7 +154,7 @@ fn what_goes_before_and_after_is_in_the_same_commit_and_answers_nobody() {
 #[test]
 fn a_retry_is_told_what_the_first_was_though_it_is_lowered_otherwise() {
     let view = view(0);
-    let record = Idempotency { key: "k".into(), request_hash: [1; 32], keep_until: Timestamp(i64::MAX) };
+    let record = Idempotency::new("k", [1; 32], Timestamp(i64::MAX));
     let batch = Batch::new([Op::append(path("/f"), " two")]).idempotency(record);
     let first = view.commit(batch.clone()).expect("a batch is lowered");
     let again = view.commit(batch).expect("a retry is answered");

@@ -14,9 +14,9 @@ use crate::fs::lower::StoreId;
 use crate::fs::{By, Capabilities, FileSystem, Lowering, OpenFile, OpenNode, Sought, Upload, ViewBase};
 use crate::model::{
     At, Batch, Blame, ByteRange, Change, ChangeKind, Changes, ChangesQuery, Commit, CommitChanges, CommitId,
-    Confinement, Entry, Fetched, FindAnswer, FindQuery, Head, HistoryPage, Hit, Ino, Listing, MAX_READ,
-    Moment, NamesPage, Owner, Page, SearchAnswer, SearchQuery, Seq, Snapshot, SnapshotsPage, Version,
-    VersionId, Walk, WalkPage, Within, check_items,
+    Confinement, Entry, Fetched, FindAnswer, FindQuery, Head, HistoryPage, Hit, Ino, KeyRecord, Listing,
+    MAX_READ, Moment, NamesPage, Owner, Page, SearchAnswer, SearchQuery, Seq, Snapshot, SnapshotsPage,
+    Version, VersionId, Walk, WalkPage, Within, check_items,
 };
 use crate::path::TreePath;
 use crate::view::numbers::renumbered;
@@ -379,6 +379,21 @@ impl FileSystem for Mount {
                 && let Some(commit) = other.fs.committed(id).await?
             {
                 return Ok(Some(commit));
+            }
+        }
+        Ok(None)
+    }
+
+    async fn recorded(&self, key: &str) -> Result<Option<KeyRecord>> {
+        if let Some(record) = self.base.recorded(key).await? {
+            return Ok(Some(record));
+        }
+        for part in self.parts.all() {
+            if let Source::Other(other) = &part.source
+                && self.capabilities(&part.at).write
+                && let Some(record) = other.fs.recorded(key).await?
+            {
+                return Ok(Some(record));
             }
         }
         Ok(None)

@@ -19,8 +19,9 @@ use crate::fs::{
 };
 use crate::model::{
     At, Batch, ByteRange, Changes, ChangesQuery, Commit, CommitId, Confinement, Entry, Fetched, FindAnswer,
-    FindQuery, Head, HistoryPage, Hit, Ino, Listing, MAX_READ, Moment, NamesPage, Page, SearchAnswer,
-    SearchQuery, Seq, Snapshot, SnapshotsPage, Version, VersionId, Walk, WalkPage, Within, check_items,
+    FindQuery, Head, HistoryPage, Hit, Ino, KeyRecord, Listing, MAX_READ, Moment, NamesPage, Page,
+    SearchAnswer, SearchQuery, Seq, Snapshot, SnapshotsPage, Version, VersionId, Walk, WalkPage, Within,
+    check_items,
 };
 use crate::path::TreePath;
 use crate::view::{find, lower, search};
@@ -288,6 +289,10 @@ impl FileSystem for Overlay {
 
     async fn committed(&self, id: CommitId) -> Result<Option<Commit>> {
         self.upper.committed(id).await
+    }
+
+    async fn recorded(&self, key: &str) -> Result<Option<KeyRecord>> {
+        self.upper.recorded(key).await
     }
 
     async fn sync(&self) -> Result<Seq> {

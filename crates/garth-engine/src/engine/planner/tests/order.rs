@@ -5,7 +5,7 @@ use crate::model::{CommitId, Idempotency};
 
 fn idempotent(batch: Batch, hash: u8, keep_until: i64) -> Batch {
     let keep_until = Timestamp(keep_until);
-    batch.idempotency(Idempotency { key: "key".to_owned(), request_hash: [hash; 32], keep_until })
+    batch.idempotency(Idempotency::new("key", [hash; 32], keep_until))
 }
 
 /// The refusal of a batch.

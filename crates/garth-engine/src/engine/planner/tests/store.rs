@@ -148,7 +148,7 @@ impl Store {
                     let record = IdempotencyRow {
                         request_hash: asked.request_hash,
                         keep_until: asked.keep_until.0,
-                        commit: commit.clone(),
+                        commit: Commit { note: asked.note.clone(), ..commit.clone() },
                     };
                     self.idempotency.insert(asked.key.clone(), record);
                 }

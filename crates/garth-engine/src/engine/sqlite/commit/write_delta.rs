@@ -67,7 +67,7 @@ pub(crate) fn delta(
     }
     commit_log::append(conn, &delta.log, head, batch, commit)?;
     if let Some(record) = &batch.idempotency {
-        idempotency::put(conn, batch.owner_key(), record, seq)?;
+        idempotency::put(conn, batch.record_owner_key(), record, seq)?;
     }
     Ok(())
 }

@@ -228,11 +228,7 @@ impl Costs {
         for (name, that) in conditions {
             self.call(name, |n| account.batch(write(name, n).require(path("/d/f"), that.clone())));
         }
-        let record = |n: u32| Idempotency {
-            key: format!("key-{n}"),
-            request_hash: [1; 32],
-            keep_until: Timestamp(i64::MAX),
-        };
+        let record = |n: u32| Idempotency::new(format!("key-{n}"), [1; 32], Timestamp(i64::MAX));
         let id = |n: u32| CommitId(1000 + u128::from(n));
         self.call("write with a key", |n| account.batch(write("key", n).idempotency(record(n))));
         self.call("write with a key again", |n| account.batch(write("key", n).idempotency(record(n))));

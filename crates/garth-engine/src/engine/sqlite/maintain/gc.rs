@@ -593,7 +593,7 @@ mod tests {
                 block_on(account.fs.commit(Batch::new(ops))).unwrap();
                 account.apply(Op::remove_file(at(&format!("/r{n}"))));
                 let keep_until = account.fs.inner.runtime.env().now().plus_seconds(3600);
-                let record = Idempotency { key: format!("k{n}"), request_hash: [0; 32], keep_until };
+                let record = Idempotency::new(format!("k{n}"), [0; 32], keep_until);
                 let batch = Batch { idempotency: Some(record), ..Batch::new([]) };
                 block_on(account.fs.commit(batch)).unwrap();
             }

@@ -32,7 +32,7 @@ fn made(folder: &Path, scripts: &[&str], commits: u64, fill: impl FnOnce(&Connec
 
 fn retry(key: &str) -> Batch {
     let keep_until = Timestamp(i64::MAX);
-    Batch::default().idempotency(Idempotency { key: key.to_owned(), request_hash: [7; 32], keep_until })
+    Batch::default().idempotency(Idempotency::new(key, [7; 32], keep_until))
 }
 
 #[test]

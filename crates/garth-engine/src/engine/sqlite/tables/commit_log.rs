@@ -32,7 +32,14 @@ pub(super) fn answered(conn: &Connection, (seq, time, answer): Answered) -> DbRe
     let size_of =
         |ino: u64, seq: u64| Ok(nodes::version(conn, ino.min(MAX), seq)?.map_or(0, |node| node.size));
     let outcomes = answer.map_or(Ok(Vec::new()), |json| answer_column::from_json(&json, seq, size_of))?;
-    Ok(Commit { seq: Seq(seq), time: Timestamp(time), outcomes, replayed: false, durable: false })
+    Ok(Commit {
+        seq: Seq(seq),
+        time: Timestamp(time),
+        outcomes,
+        replayed: false,
+        durable: false,
+        note: String::new(),
+    })
 }
 
 /// Returns the commit of an owner and id.

@@ -5,36 +5,36 @@ use rusqlite::{Connection, Row, params};
 use crate::engine::planner::IdempotencyRow;
 use crate::engine::sqlite::tables::commit_log::answered;
 use crate::error::{Error, ErrorKind};
-use crate::model::Idempotency;
+use crate::model::{Commit, Idempotency};
 use crate::sqlite::{DbResult, one};
 
 /// Returns the record of an owner and idempotency key.
 pub(crate) fn get(conn: &Connection, owner: &str, key: &str) -> DbResult<Option<IdempotencyRow>> {
-    let sql = "SELECT hash, keep_until, log.seq, log.time, log.answer
+    let sql = "SELECT hash, keep_until, note, log.seq, log.time, log.answer
          FROM idempotency LEFT JOIN log ON log.seq = idempotency.seq
          WHERE idempotency.owner = ?1 AND key = ?2";
     let read = |row: &Row<'_>| {
-        let commit = match row.get::<_, Option<u64>>(2)? {
-            Some(seq) => Some((seq, row.get(3)?, row.get(4)?)),
+        let commit = match row.get::<_, Option<u64>>(3)? {
+            Some(seq) => Some((seq, row.get(4)?, row.get(5)?)),
             None => None,
         };
-        Ok((row.get(0)?, row.get(1)?, commit))
+        Ok((row.get(0)?, row.get(1)?, row.get(2)?, commit))
     };
-    let Some((request_hash, keep_until, found)) = one(conn, sql, [owner, key], read)? else {
+    let Some((request_hash, keep_until, note, found)) = one(conn, sql, [owner, key], read)? else {
         return Ok(None);
     };
     let lost = || Error::new(ErrorKind::Corrupt, "an idempotency key leads to no commit; run `garth fsck`");
     let commit = answered(conn, found.ok_or_else(lost)?)?;
-    Ok(Some(IdempotencyRow { request_hash, keep_until, commit }))
+    Ok(Some(IdempotencyRow { request_hash, keep_until, commit: Commit { note, ..commit } }))
 }
 
 /// Writes the record of commit `seq`; replaces one of the same key.
 pub(crate) fn put(conn: &Connection, owner: &str, record: &Idempotency, seq: u64) -> DbResult<()> {
     conn.prepare_cached(
-        "INSERT OR REPLACE INTO idempotency (owner, key, hash, keep_until, seq)
-         VALUES (?1, ?2, ?3, ?4, ?5)",
+        "INSERT OR REPLACE INTO idempotency (owner, key, hash, keep_until, seq, note)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
     )?
-    .execute(params![owner, record.key, record.request_hash, record.keep_until.0, seq])?;
+    .execute(params![owner, record.key, record.request_hash, record.keep_until.0, seq, record.note])?;
     Ok(())
 }
 

@@ -143,11 +143,7 @@ fn a_commit_is_found_by_its_id_or_key_at_the_same_cost_however_long_the_log() {
     let id = CommitId(7);
     assert_same(|size| {
         let account = account();
-        let record = crate::model::Idempotency {
-            key: "k".to_owned(),
-            request_hash: [1; 32],
-            keep_until: Timestamp(i64::MAX),
-        };
+        let record = crate::model::Idempotency::new("k", [1; 32], Timestamp(i64::MAX));
         account.commit([Batch::from(append("/f")).id(id).idempotency(record)]);
         let named = |number: u64| Batch::from(append("/f")).id(CommitId(u128::from(number) << 64));
         account.commit((1..size).map(named));
