@@ -8,6 +8,7 @@ pub mod kv;
 pub mod media;
 pub mod models;
 pub mod node;
+pub mod once;
 mod one_word;
 pub mod outbox;
 pub mod recall;
@@ -19,6 +20,7 @@ mod small_file;
 pub mod tree;
 pub mod workspace;
 
+pub use once::Once;
 pub use registry::registry;
 pub use tree::{AgentTree, Identity, Skill};
 

@@ -24,6 +24,7 @@ use std::sync::Arc;
 
 use self::attributes::{ID, SESSION_KEY};
 use crate::boxed;
+use crate::once::Once;
 use garth_engine::env::Env;
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::fs::{FileSystem, OpenFile};
@@ -54,6 +55,8 @@ pub struct Media<'a> {
     fs: &'a dyn FileSystem,
     env: Env,
     author: Author,
+    /// Request that the next write carries out.
+    once: Once,
 }
 
 /// Media file.
@@ -72,13 +75,19 @@ impl<'a> Media<'a> {
     /// Returns the media of an account whose tree is `fs`. A view that reaches only a part of the tree will
     /// do.
     pub fn new(fs: &'a dyn FileSystem, env: Env) -> Self {
-        Self { fs, env, author: Author::default() }
+        Self { fs, env, author: Author::default(), once: Once::default() }
     }
 
     /// Sets the author of commits.
     #[must_use]
     pub fn author(self, author: Author) -> Self {
         Self { author, ..self }
+    }
+
+    /// Sets the request that the handle carries out with one write.
+    #[must_use]
+    pub fn once(self, once: Once) -> Self {
+        Self { once, ..self }
     }
 
     /// Returns true if the tree reaches the media of a session. The tree of a chat does not.

@@ -32,6 +32,7 @@ pub use self::state::{File, MAX_CONTENT, State, text_of};
 pub use self::uri::{CATEGORIES, Place, Space, Uri};
 pub use super::small_file::sha256;
 
+use super::once::Once;
 use garth_engine::env::Env;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::FileSystem;
@@ -63,19 +64,27 @@ pub struct Nodes<'a> {
     categories: Vec<String>,
     /// The directories that `fs` reaches, if it is not all.
     tops: Option<Vec<TreePath>>,
+    /// Request that the next write carries out.
+    once: Once,
 }
 
 impl<'a> Nodes<'a> {
     /// The nodes of `account`, whose tree is `fs`, or as much of it as `fs` reaches.
     pub fn new(fs: &'a dyn FileSystem, account: &str, env: Env) -> Self {
         let (account, author) = (account.to_owned(), Author::default());
-        Self { fs, account, env, author, categories: Vec::new(), tops: None }
+        Self { fs, account, env, author, categories: Vec::new(), tops: None, once: Once::default() }
     }
 
     /// In the name of this author.
     #[must_use]
     pub fn author(self, author: Author) -> Self {
         Self { author, ..self }
+    }
+
+    /// Sets the request that the handle carries out with one write.
+    #[must_use]
+    pub fn once(self, once: Once) -> Self {
+        Self { once, ..self }
     }
 
     /// With these categories besides [`CATEGORIES`].
@@ -109,6 +118,11 @@ impl<'a> Nodes<'a> {
     /// What is known of a node that is there.
     fn active(&self, state: &State) -> Result<Meta> {
         state.active().ok_or_else(|| missing(&state.uri))
+    }
+
+    /// Returns the batch of a write that has nothing to change.
+    fn nothing(&self, message: String) -> Batch {
+        self.batch(Vec::new(), Vec::new()).message(message)
     }
 
     fn batch(&self, mut ops: Vec<Op>, conditions: Vec<(At, Precondition)>) -> Batch {

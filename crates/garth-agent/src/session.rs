@@ -34,6 +34,7 @@ pub use self::lifecycle::children::{Child, ChildChange, ChildStatus, MAX_CHILDRE
 pub use self::lifecycle::create::Create;
 pub(crate) use self::lifecycle::successor::CloseTarget;
 pub use self::lifecycle::update::Change;
+pub(crate) use self::log::append::AppendedLines;
 pub use self::log::append::{Append, Appended, MAX_APPENDED};
 pub use self::log::draft::{Draft, Role};
 pub use self::log::images::media_referred;

@@ -41,7 +41,7 @@ pub(crate) async fn step(
             Ok(done) => {
                 for gone in &done.removed {
                     tracing::info!(
-                        account, session = %one, file = gone.name, bytes = gone.bytes, reason = gone.reason,
+                        account, session = %one, file = gone.name, bytes = gone.bytes, reason = &*gone.reason,
                         "collected"
                     );
                 }

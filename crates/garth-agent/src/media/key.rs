@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
 use garth_engine::error::{Error, Result};
 use garth_engine::path::{Name, TreePath};
 
@@ -18,6 +20,18 @@ pub struct MediaKey {
     session_key: String,
     id: String,
     ending: String,
+}
+
+impl Serialize for MediaKey {
+    fn serialize<S: Serializer>(&self, to: S) -> std::result::Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for MediaKey {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> std::result::Result<Self, D::Error> {
+        String::deserialize(from)?.parse().map_err(serde::de::Error::custom)
+    }
 }
 
 impl MediaKey {

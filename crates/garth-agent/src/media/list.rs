@@ -3,6 +3,7 @@
 use super::key::{MediaKey, check_session_key, directory};
 use super::{Media, Stored, missing};
 use crate::boxed;
+use crate::once::PENDING;
 use crate::retry::retry;
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::model::{At, Batch, Entry, Op, Page, Precondition, Seq};
@@ -54,13 +55,14 @@ impl Media<'_> {
         let removed = retry(|| async {
             let Stored { path, entry, .. } = self.get(key).await?;
             let batch = self.batch(Op::remove(path.clone()), &format!("remove {key}"));
-            self.fs.commit(batch.require(path, Precondition::Etag(entry.etag))).await
+            let batch = batch.require(path, Precondition::Etag(entry.etag));
+            self.once.commit(self.fs, batch, PENDING).await
         });
-        match removed.await {
+        self.once.run(removed).await.map_err(|error| match error.is(ErrorKind::NotFound) {
             // it went or moved meanwhile
-            Err(error) if error.is(ErrorKind::NotFound) => Err(missing(key)),
-            done => Ok(done?.seq),
-        }
+            true => missing(key),
+            false => error,
+        })
     }
 
     /// Removes all media of a session, in one commit. None if there were none.

@@ -2,6 +2,8 @@
 
 use bytes::Bytes;
 use futures::{Stream, StreamExt as _};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 
 use super::attributes::attributes;
 use super::key::MediaKey;
@@ -9,8 +11,9 @@ use super::limit::{MAX_MEDIA, too_large};
 use super::mime_types::extension;
 use super::{Media, Stored};
 use crate::ids::random_uuid;
+use crate::once::{Outcome, PENDING};
 use garth_engine::error::{Error, Result};
-use garth_engine::model::{At, Batch, Body, Op};
+use garth_engine::model::{At, Batch, Body, Commit, Moment, Op, Seq};
 
 /// Longest MIME type, and longest name of a file, in bytes.
 const MAX_LABEL: usize = 1024;
@@ -54,6 +57,19 @@ impl NewMedia {
     }
 }
 
+/// Outcome of a put: each try draws a key of its own.
+#[derive(Serialize, Deserialize)]
+struct Put {
+    key: MediaKey,
+    seq: Seq,
+}
+
+impl Outcome for Put {
+    fn committed(self, commit: &Commit) -> Self {
+        Self { seq: commit.seq, ..self }
+    }
+}
+
 impl Media<'_> {
     /// Puts a file under a new UUID, in one commit. If it fails, nothing of it is there.
     ///
@@ -70,12 +86,15 @@ impl Media<'_> {
         let key = MediaKey::new(&new.session_key, &id, extension(&new.mime_type))?;
         let at = At::from(&key.path());
         let (mut upload, mut size) = (self.fs.stage(&at).await?, 0);
-        let mut body = std::pin::pin!(body);
+        let (mut body, mut hash) = (std::pin::pin!(body), Sha256::new());
         while let Some(piece) = body.next().await {
             let piece = piece?;
             size += piece.len() as u64;
             if size > MAX_MEDIA {
                 return Err(too_large());
+            }
+            if self.once.records() {
+                hash.update(&piece);
             }
             if !piece.is_empty() {
                 upload.write(piece).await?;
@@ -85,7 +104,14 @@ impl Media<'_> {
         let write = Op::write(key.path(), Body::Staged(upload.finish().await?));
         let write = write.create_new().with_parents().with_attrs(attrs);
         let batch = Batch::new([write]).author(self.author.clone()).message(format!("put {key}"));
-        self.fs.commit(batch).await?;
-        self.get(&key).await
+        let once = self.once.with_body(&hash.finalize().into()).await?;
+        let put = once.run(once.commit(self.fs, batch, Put { key: key.clone(), seq: PENDING })).await?;
+        if put.key == key {
+            return self.get(&key).await;
+        }
+        // The file of an earlier try, as it was put: it can be gone or changed by now.
+        let (path, then) = (put.key.path(), self.fs.as_of(&Moment::Seq(put.seq)).await?);
+        let entry = then.stat(&At::from(&path)).await?;
+        Ok(Stored { key: put.key, path, entry })
     }
 }

@@ -1,6 +1,8 @@
 //! Possible duplicates of a node: current nodes of the same owner that contain most of the words of its first
 //! sentence.
 
+use serde::{Deserialize, Serialize};
+
 use super::file_names::META;
 use super::meta::{Meta, Status};
 use super::state::read_all;
@@ -18,7 +20,7 @@ const MIN_SCORE: f64 = 0.7;
 const MOST: usize = 5;
 
 /// Possible duplicate of a node.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Near {
     /// URI of the duplicate.
@@ -57,7 +59,8 @@ impl Nodes<'_> {
             let [meta] = read_all(self.fs, &[other.file(META)]).await?;
             let meta = meta.and_then(|file| Meta::parse(file.bytes.as_ref()?).ok());
             if meta.is_some_and(|meta| meta.status == Status::Active && meta.valid_to.is_none()) {
-                near.push(Near { uri: other, score: hit.score });
+                // Four digits, which JSON gives back exactly.
+                near.push(Near { uri: other, score: (hit.score * 1e4).round() / 1e4 });
             }
         }
         Ok(Some(near))

@@ -132,6 +132,8 @@ pub struct Meta {
     pub other: Map<String, Value>,
 }
 
+impl crate::once::Outcome for Meta {}
+
 impl Meta {
     /// That of a node that is made now.
     pub fn new(uri: &Uri, now: Timestamp) -> Self {

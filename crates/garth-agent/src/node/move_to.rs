@@ -9,6 +9,7 @@ use super::uri::Uri;
 use super::write_ops::{upsert_relation, write_event};
 use super::{Nodes, edge};
 use crate::boxed;
+use crate::once::PENDING;
 use crate::retry::retry;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{Op, Seq};
@@ -31,7 +32,7 @@ impl Nodes<'_> {
             let message = format!("{from}: a skill is no memory; put {to} and delete this one");
             return Err(Error::invalid(message));
         }
-        retry(|| self.move_once(from, to)).await
+        self.once.run(retry(|| self.move_once(from, to))).await
     }
 
     async fn move_once(&self, from: &Uri, to: &Uri) -> Result<Seq> {
@@ -73,14 +74,12 @@ impl Nodes<'_> {
             // its records name the owner that it had
             ops.push(write_event(to, &self.upsert(&state, to, &meta)?)?);
         }
-        let commit =
-            self.fs.commit(self.batch(ops, conditions).message(format!("move {from} to {to}"))).await;
-        match commit {
-            Ok(commit) => Ok(commit.seq),
-            Err(error) if error.is(ErrorKind::AlreadyExists) => {
-                Err(Error::new(ErrorKind::AlreadyExists, format!("{to}: there is something already")))
+        let batch = self.batch(ops, conditions).message(format!("move {from} to {to}"));
+        self.once.commit(self.fs, batch, PENDING).await.map_err(|error| {
+            match error.is(ErrorKind::AlreadyExists) {
+                true => Error::new(ErrorKind::AlreadyExists, format!("{to}: there is something already")),
+                false => error,
             }
-            Err(error) => Err(error),
-        }
+        })
     }
 }

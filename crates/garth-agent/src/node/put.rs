@@ -1,5 +1,6 @@
 //! Puts a node: makes or changes it, whole, in one commit.
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::Nodes;
@@ -12,9 +13,10 @@ use super::state::{MAX_CONTENT, State};
 use super::uri::Uri;
 use super::write_ops::{Made, Whole, link_of, upsert, write_event};
 use crate::boxed;
+use crate::once::{Outcome, PENDING};
 use crate::retry::retry;
 use garth_engine::error::{Error, ErrorKind, Result};
-use garth_engine::model::{At, Op, Precondition, Seq, SetAttrs, Timestamp};
+use garth_engine::model::{At, Commit, Op, Precondition, Seq, SetAttrs, Timestamp};
 
 /// Largest overview that is given, in bytes.
 const MAX_GIVEN_OVERVIEW: usize = 64 << 10;
@@ -108,7 +110,7 @@ pub(super) fn check_tags(tags: &[String]) -> Result<()> {
 }
 
 /// What a put did.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Written {
     /// The node as it is known now.
@@ -119,6 +121,12 @@ pub struct Written {
     pub seq: Option<Seq>,
     /// Nodes of the same owner that say much the same, best first; none where there is no search.
     pub near: Option<Vec<Near>>,
+}
+
+impl Outcome for Written {
+    fn committed(self, commit: &Commit) -> Self {
+        Self { seq: self.seq.map(|_| commit.seq), ..self }
+    }
 }
 
 impl Written {
@@ -151,7 +159,7 @@ impl Nodes<'_> {
         if let Some(replaced) = &put.replaces {
             self.check(replaced)?;
         }
-        retry(|| self.put_once(uri, put)).await
+        self.once.run(retry(|| self.put_once(uri, put))).await
     }
 
     async fn put_once(&self, uri: &Uri, put: &Put) -> Result<Written> {
@@ -222,7 +230,8 @@ impl Nodes<'_> {
         }
         let same_edges = edges.as_ref().is_none_or(|edges| state.edges().as_ref() == Some(edges));
         if there.is_some() && before.as_ref() == Some(&meta) && same_text && same_edges {
-            return Ok(Written { meta, created: false, seq: None, near: None });
+            let unchanged = Written { meta, created: false, seq: None, near: None };
+            return self.once.unchanged(self.fs, self.nothing(format!("put {uri}")), unchanged).await;
         }
         if before.is_some() {
             meta.version = meta.version.saturating_add(1);
@@ -245,10 +254,17 @@ impl Nodes<'_> {
         ops.push(write_event(uri, &event)?);
         let created = there.is_none();
         let message = format!("{} {uri}", if created { "make" } else { "change" });
-        let commit = self.fs.commit(self.batch(ops, conditions).message(message));
-        // looked for while the commit waits for the disk; that it fails does not undo what is committed
-        let (commit, near) = futures::future::join(commit, self.near(uri, &put.content)).await;
-        Ok(Written { meta, created, seq: Some(commit?.seq), near: near.unwrap_or_default() })
+        let batch = self.batch(ops, conditions).message(message);
+        let mut written = Written { meta, created, seq: Some(PENDING), near: None };
+        // A search that fails must not hide what is committed.
+        if self.once.records() {
+            written.near = self.near(uri, &put.content).await.unwrap_or_default();
+            return self.once.commit(self.fs, batch, written).await;
+        }
+        // The search takes the time that the commit waits for the disk.
+        let commit = self.once.commit(self.fs, batch, written);
+        let (written, near) = futures::future::join(commit, self.near(uri, &put.content)).await;
+        Ok(Written { near: near.unwrap_or_default(), ..written? })
     }
 
     /// Notes until when a node was true, as another takes its place.
@@ -299,7 +315,7 @@ impl Nodes<'_> {
     #[boxed]
     pub async fn tag(&self, uri: &Uri, add: &[String], remove: &[String]) -> Result<Meta> {
         self.check(uri)?;
-        retry(|| self.tag_once(uri, add, remove)).await
+        self.once.run(retry(|| self.tag_once(uri, add, remove))).await
     }
 
     async fn tag_once(&self, uri: &Uri, add: &[String], remove: &[String]) -> Result<Meta> {
@@ -310,7 +326,7 @@ impl Nodes<'_> {
         meta.tags = distinct(meta.tags.iter().chain(add));
         check_tags(&meta.tags)?;
         if meta == before {
-            return Ok(meta);
+            return self.once.unchanged(self.fs, self.nothing(format!("tag {uri}")), meta).await;
         }
         let mut ops = Vec::new();
         let event = self.revised(&state, &mut meta, &mut ops)?;
@@ -319,8 +335,8 @@ impl Nodes<'_> {
             ops.insert(0, Op::set_attrs(uri.file(super::state::text_of(uri)), attrs));
         }
         ops.push(write_event(uri, &event)?);
-        self.fs.commit(self.batch(ops, state.unchanged()).message(format!("tag {uri}"))).await?;
-        Ok(meta)
+        let batch = self.batch(ops, state.unchanged()).message(format!("tag {uri}"));
+        self.once.commit(self.fs, batch, meta).await
     }
 }
 

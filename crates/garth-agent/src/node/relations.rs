@@ -9,6 +9,7 @@ use super::uri::Uri;
 use super::write_ops::{upsert_relation, write_event};
 use super::{Nodes, missing};
 use crate::boxed;
+use crate::once::{Outcome, PENDING};
 use crate::registry::projections;
 use crate::retry::{retry, yield_now};
 use garth_engine::error::{Error, ErrorKind, Result};
@@ -88,7 +89,7 @@ impl Nodes<'_> {
         let edge = self.edges_from(&from, std::slice::from_ref(edge))?.remove(0);
         edge.check()?;
         let to: Uri = edge.to_uri.parse()?;
-        retry(|| self.relate_once(&from, &to, &edge)).await
+        self.once.run(retry(|| self.relate_once(&from, &to, &edge))).await
     }
 
     async fn relate_once(&self, from: &Uri, to: &Uri, edge: &Edge) -> Result<Option<Seq>> {
@@ -98,11 +99,13 @@ impl Nodes<'_> {
         let mut edges = self.own_edges(from).await?;
         let same = |known: &Edge| known.to_uri == edge.to_uri && known.relation_type == edge.relation_type;
         match edges.1.iter_mut().find(|known| same(known)) {
-            Some(known) if known == edge => return Ok(None),
+            Some(known) if known == edge => {
+                return self.once.unchanged(self.fs, self.nothing(format!("relate {from}")), None).await;
+            }
             Some(known) => known.clone_from(edge),
             None => edges.1.push(edge.clone()),
         }
-        self.write_edges(edges, Some(to)).await.map(Some)
+        self.write_edges(edges, Some(to), Some(PENDING)).await
     }
 
     /// Takes the edges from a node to another away: that of a type, or all. Tells how many.
@@ -115,7 +118,7 @@ impl Nodes<'_> {
         self.check(from)?;
         to.check_account(&self.account)?;
         let to = to.to_string();
-        retry(|| self.unrelate_once(from, &to, relation_type)).await
+        self.once.run(retry(|| self.unrelate_once(from, &to, relation_type))).await
     }
 
     async fn unrelate_once(&self, from: &Uri, to: &str, relation_type: Option<&str>) -> Result<usize> {
@@ -125,10 +128,10 @@ impl Nodes<'_> {
             |edge: &Edge| edge.to_uri == to && relation_type.is_none_or(|due| due == edge.relation_type);
         edges.1.retain(|edge| !goes(edge));
         let gone = before - edges.1.len();
-        if gone > 0 {
-            self.write_edges(edges, None).await?;
+        if gone == 0 {
+            return self.once.unchanged(self.fs, self.nothing(format!("unrelate {from}")), gone).await;
         }
-        Ok(gone)
+        self.write_edges(edges, None, gone).await
     }
 
     /// The edges around a node, nearest first.
@@ -287,7 +290,12 @@ impl Nodes<'_> {
         Ok((state, edges))
     }
 
-    async fn write_edges(&self, (state, edges): (State, Vec<Edge>), to: Option<&Uri>) -> Result<Seq> {
+    async fn write_edges<T: Outcome>(
+        &self,
+        (state, edges): (State, Vec<Edge>),
+        to: Option<&Uri>,
+        outcome: T,
+    ) -> Result<T> {
         let uri = &state.uri;
         if edges.len() > MAX_EDGES {
             let message = format!("at most {MAX_EDGES} relations lead from one node");
@@ -297,8 +305,8 @@ impl Nodes<'_> {
         let ops = vec![Op::write(uri.file(RELATIONS), edge::to_json(&edges)?), write_event(uri, &event)?];
         let mut conditions = state.unchanged();
         conditions.extend(to.map(|to| (to.file(META).into(), Precondition::Exists)));
-        let commit = self.fs.commit(self.batch(ops, conditions).message(format!("relate {uri}"))).await?;
-        Ok(commit.seq)
+        let batch = self.batch(ops, conditions).message(format!("relate {uri}"));
+        self.once.commit(self.fs, batch, outcome).await
     }
 
     /// Edges that lead from a node, with both ends in this account.

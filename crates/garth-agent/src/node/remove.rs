@@ -7,6 +7,7 @@ use super::uri::Uri;
 use super::write_ops::{in_account_outbox, outlive, upsert_relation, write_event, write_event_of_account};
 use super::{Nodes, edge};
 use crate::boxed;
+use crate::once::PENDING;
 use crate::retry::retry;
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::model::{At, ByteRange, Op, Page, Precondition, Seq};
@@ -41,7 +42,7 @@ impl Nodes<'_> {
     #[boxed]
     pub async fn delete(&self, uri: &Uri) -> Result<Seq> {
         uri.check_account(&self.account)?;
-        retry(|| self.delete_once(uri)).await
+        self.once.run(retry(|| self.delete_once(uri))).await
     }
 
     async fn delete_once(&self, uri: &Uri) -> Result<Seq> {
@@ -59,8 +60,8 @@ impl Nodes<'_> {
         self.rewrite(uri, &Incoming::Removed, &mut ops, &mut conditions).await?;
         ops.push(write_event_of_account(&event)?);
         ops.push(Op::remove_tree(away));
-        let commit = self.fs.commit(self.batch(ops, conditions).message(format!("delete {uri}"))).await?;
-        Ok(commit.seq)
+        let batch = self.batch(ops, conditions).message(format!("delete {uri}"));
+        self.once.commit(self.fs, batch, PENDING).await
     }
 
     /// Takes the events of a node that moved to another owner out of its directory: those that do not outlive

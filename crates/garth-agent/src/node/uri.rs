@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::path::{TreePath, check_id};
 
@@ -71,6 +73,18 @@ pub struct Uri {
     account: String,
     space: Space,
     place: Place,
+}
+
+impl Serialize for Uri {
+    fn serialize<S: Serializer>(&self, to: S) -> std::result::Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Uri {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> std::result::Result<Self, D::Error> {
+        String::deserialize(from)?.parse().map_err(serde::de::Error::custom)
+    }
 }
 
 impl Uri {

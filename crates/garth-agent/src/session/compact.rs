@@ -9,9 +9,11 @@ mod trim;
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
 
+use serde::{Deserialize, Serialize};
+
 use self::extractive_summary::Excerpts;
 use self::plan::Compaction;
-use super::derived::derive::Derive;
+use super::derived::derive::{Derive, Derived};
 use super::derived::entry::{Entry, EntryKind, MAX_DERIVED, lines_of, parse_entries};
 use super::handle::Sessions;
 use super::log::message::Message;
@@ -19,11 +21,12 @@ use super::render::{RenderRules, Renderer};
 use super::store::files::{Log, SUMMARY, TODO};
 use crate::boxed;
 use crate::models::{Allowance, ChatModel, asked};
+use crate::once::Outcome;
 use crate::registry::projections::sessions::result_key;
 use crate::retry::yield_now;
 use crate::small_file::{File, as_read, read_all};
 use garth_engine::error::Result;
-use garth_engine::model::Seq;
+use garth_engine::model::{Commit, Seq};
 
 /// Limit on the messages that one compaction reads; the next one continues.
 const MAX_LINES: u64 = 10_000;
@@ -51,7 +54,7 @@ impl Default for Compact<'_> {
 }
 
 /// Result of a compaction.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Compacted {
     /// Messages that the summary covers for the first time; `None` if there were none.
@@ -64,6 +67,12 @@ pub struct Compacted {
     pub more: bool,
 }
 
+impl Outcome for Compacted {
+    fn committed(self, commit: &Commit) -> Self {
+        Self { seq: self.seq.map(|_| commit.seq), ..self }
+    }
+}
+
 impl Sessions<'_> {
     /// Updates the derived files with the messages since the last compaction. Tool calls stay together with
     /// their results.
@@ -73,14 +82,21 @@ impl Sessions<'_> {
     /// retry is possible; `NotFound`; from the filesystem.
     #[boxed]
     pub async fn compact(&self, session: &str, compact: &Compact<'_>) -> Result<Compacted> {
+        self.once.run(self.compact_once(session, compact)).await
+    }
+
+    async fn compact_once(&self, session: &str, compact: &Compact<'_>) -> Result<Compacted> {
         self.meta(session).await?;
         let end = self.end(session, Log::Messages).await?.lines.saturating_sub(compact.keep);
         let Some(made) = self.compaction(session, compact, end).await? else {
-            return Ok(Compacted { lines: None, by_model: false, seq: None, more: false });
+            let batch = self.batch(session, Vec::new(), "compact nothing of session");
+            let nothing = Compacted { lines: None, by_model: false, seq: None, more: false };
+            return self.once.unchanged(self.fs, batch, nothing).await;
         };
-        let done = self.derive(session, &made.derive).await?;
-        let Compaction { lines, by_model, more, .. } = made;
-        Ok(Compacted { lines: Some(lines), by_model, seq: Some(done.seq), more })
+        let Compaction { lines, by_model, more, derive, .. } = made;
+        let outcome =
+            |done: Derived| Compacted { lines: Some(lines.clone()), by_model, seq: Some(done.seq), more };
+        self.derive_as(session, &derive, outcome).await
     }
 
     /// Returns what a compaction up to a line writes; `None` if there is nothing new.

@@ -3,8 +3,11 @@
 
 mod roots;
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
 
 use self::roots::Roots;
 use super::content::dedup::{Deduped, index_text};
@@ -15,11 +18,12 @@ use super::log::source::{Resolved, Source};
 use super::store::files::{BLOBS, CHUNKS, DEDUPED, Log, META, PACK, PACK_TEXT, POLICY, SWAPPED};
 use super::store::swap_index::Swapped;
 use crate::boxed;
+use crate::once::{Outcome, PENDING};
 use crate::retry::{retry, yield_now};
 use crate::small_file::as_read;
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::fs::FileSystemExt as _;
-use garth_engine::model::{At, Item, Kind, Op, Page, Precondition, Seq, Timestamp};
+use garth_engine::model::{At, Commit, Item, Kind, Op, Page, Precondition, Seq, Timestamp};
 use garth_engine::path::TreePath;
 
 /// Minimum time between two looks at a session whose policy gives up messages that the caller keeps.
@@ -46,7 +50,7 @@ impl Collect {
 }
 
 /// Result of a collection, or of a dry run.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Collection {
     /// Removed files, with the reason.
@@ -57,15 +61,21 @@ pub struct Collection {
     pub more: bool,
 }
 
+impl Outcome for Collection {
+    fn committed(self, commit: &Commit) -> Self {
+        Self { seq: self.seq.map(|_| commit.seq), ..self }
+    }
+}
+
 /// A removed file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Collected {
     /// Its name in the session.
     pub name: String,
     /// Its size.
     pub bytes: u64,
     /// Reason of its removal.
-    pub reason: &'static str,
+    pub reason: Cow<'static, str>,
 }
 
 /// Findings of one run.
@@ -90,7 +100,10 @@ impl Sessions<'_> {
     /// caller may not override rules; `NotFound`; from the filesystem.
     #[boxed]
     pub async fn collect(&self, session: &str, how: &Collect) -> Result<Collection> {
-        retry(|| self.collect_once(session, how)).await
+        if how.dry {
+            return self.collect_once(session, how).await;
+        }
+        self.once.run(retry(|| self.collect_once(session, how))).await
     }
 
     async fn collect_once(&self, session: &str, how: &Collect) -> Result<Collection> {
@@ -110,8 +123,12 @@ impl Sessions<'_> {
         }
         let marks = if how.dry { Vec::new() } else { self.new_marks(session, &found).await? };
         let Findings { mut collection, mut ops, conditions, history, .. } = found;
-        if how.dry || collection.removed.is_empty() && marks.is_empty() {
+        if how.dry {
             return Ok(collection);
+        }
+        if collection.removed.is_empty() && marks.is_empty() {
+            let batch = self.batch(session, ops, "collect nothing of session");
+            return self.once.unchanged(self.fs, batch, collection).await;
         }
         ops.extend(marks);
         if !collection.removed.is_empty() {
@@ -125,16 +142,15 @@ impl Sessions<'_> {
         let batch = self.batch(session, ops, "collect context of session");
         let batch = conditions.into_iter().fold(batch, |batch, (at, that)| batch.require(at, that));
         let batch = batch.require(self.is_there(session)?, Precondition::Exists);
+        collection.seq = Some(PENDING);
         // history is append-only: who may not override rules is refused here
-        let commit = self.fs.commit(batch).await.map_err(|error| match error.is(ErrorKind::RuleViolation) {
+        self.once.commit(self.fs, batch, collection).await.map_err(|error| match error.is(ErrorKind::RuleViolation) {
             true if history => Error::new(
                 ErrorKind::RuleViolation,
                 format!("{session}: gc.policy lets go of messages or events; that takes the right to override rules"),
             ),
             _ => error,
-        });
-        collection.seq = Some(commit?.seq);
-        Ok(collection)
+        })
     }
 
     /// Removes the pack if it is old and can be built again.
@@ -324,7 +340,7 @@ impl Sessions<'_> {
                 History::Delete => "the policy deletes it",
             };
             found.ops.push(Op::truncate(path, 0));
-            let (name, bytes) = (log.file().to_owned(), entry.size);
+            let (name, bytes, reason) = (log.file().to_owned(), entry.size, reason.into());
             found.collection.removed.push(Collected { name, bytes, reason });
             found.history = true;
         }
@@ -373,7 +389,7 @@ impl Sessions<'_> {
 
 impl Findings {
     fn remove(&mut self, name: String, bytes: u64, reason: &'static str, path: TreePath) {
-        self.collection.removed.push(Collected { name, bytes, reason });
+        self.collection.removed.push(Collected { name, bytes, reason: reason.into() });
         self.gone.insert(path.clone());
         self.ops.push(Op::remove_file(path));
     }

@@ -1,6 +1,7 @@
 //! The handle on the sessions of an agent with a user: paths of their files, and batches in the name of their
 //! author. All rooms add their calls to it.
 
+use crate::once::Once;
 use garth_engine::env::Env;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::FileSystem;
@@ -34,6 +35,8 @@ pub struct Sessions<'a> {
     pub(super) class: String,
     /// The only session that `fs` reaches; `None` if it reaches all.
     pub(super) only: Option<String>,
+    /// Request that the next write carries out.
+    pub(super) once: Once,
 }
 
 impl<'a> Sessions<'a> {
@@ -46,7 +49,7 @@ impl<'a> Sessions<'a> {
         check_id("user", user)?;
         check_id("agent", agent)?;
         let [user, agent, class] = [user, agent, crate::session_class::MAIN].map(str::to_owned);
-        Ok(Self { fs, env, author: Author::default(), user, agent, class, only: None })
+        Ok(Self { fs, env, author: Author::default(), user, agent, class, only: None, once: Once::default() })
     }
 
     /// Sets the author of commits. New sessions get the class of the author.
@@ -56,6 +59,12 @@ impl<'a> Sessions<'a> {
             self.class.clone_from(class);
         }
         Self { author, ..self }
+    }
+
+    /// Sets the request that the handle carries out with one write.
+    #[must_use]
+    pub fn once(self, once: Once) -> Self {
+        Self { once, ..self }
     }
 
     /// Limits the handle to the one session that `fs` reaches.

@@ -11,6 +11,8 @@ mod packed;
 mod replay;
 mod window;
 
+use serde::{Deserialize, Serialize};
+
 pub use self::diff::{Changed, Difference};
 use self::manifest::FORM;
 pub use self::manifest::{Digest, Item, Omitted, Pack, Prefix, Reserved, Window};
@@ -24,10 +26,27 @@ use super::store::files::{BUDGET, PACK, PACK_TEXT, SWAPPED};
 use super::store::swap_index::parse_index;
 use crate::boxed;
 use crate::count::ENCODING;
+use crate::once::Outcome;
 use crate::retry::retry;
 use crate::small_file::{File, as_read, pretty, read_all, sha256};
 use garth_engine::error::{Error, Result};
 use garth_engine::model::{Op, Precondition};
+
+/// Outcome of a pack. Only its description is recorded: the text is built again from its sources.
+#[derive(Serialize, Deserialize)]
+struct PackOutcome {
+    pack: Pack,
+    #[serde(skip)]
+    built: Option<Packed>,
+}
+
+impl Outcome for PackOutcome {}
+
+impl From<Packed> for PackOutcome {
+    fn from(packed: Packed) -> Self {
+        Self { pack: packed.pack.clone(), built: Some(packed) }
+    }
+}
 
 impl Sessions<'_> {
     /// Builds the pack of a session, and writes `pack.json` and `pack.md` in one commit. Writes nothing if
@@ -39,23 +58,30 @@ impl Sessions<'_> {
     #[boxed]
     pub async fn pack(&self, session: &str, options: &PackOptions) -> Result<Packed> {
         let mut first = true;
-        retry(|| self.pack_once(session, options, std::mem::take(&mut first))).await
+        let done = retry(|| self.pack_once(session, options, std::mem::take(&mut first)));
+        // A dry run is a read, and has no record.
+        let done = if options.dry { done.await? } else { self.once.run(done).await? };
+        match done {
+            PackOutcome { built: Some(packed), .. } => Ok(packed),
+            PackOutcome { pack, .. } => self.pack_again(session, pack).await,
+        }
     }
 
-    async fn pack_once(&self, session: &str, options: &PackOptions, first: bool) -> Result<Packed> {
+    async fn pack_once(&self, session: &str, options: &PackOptions, first: bool) -> Result<PackOutcome> {
         let (_, meta) = self.meta(session).await?;
         let files = self.pack_files(session, meta.compacted_to.unwrap_or(0) + 1).await?;
         let budget = options.budget.or(files.budget).or(meta.context_window).unwrap_or(0);
         let (packed, cut) = self.build(session, options, budget, &files).await?;
         let (pack_file, text_file) = (self.file(session, PACK)?, self.file(session, PACK_TEXT)?);
         if options.dry {
-            return Ok(packed);
+            return Ok(packed.into());
         }
         if files.before.as_ref().is_some_and(|before| before.is_same(&packed.pack)) {
             let text = read_all(self.fs, std::slice::from_ref(&text_file), packed.markdown.len()).await?;
             // somebody else may have written there
             if text.first().and_then(|file| file.as_ref()?.text()) == Some(&packed.markdown) {
-                return Ok(packed);
+                let batch = self.batch(session, Vec::new(), "pack nothing new of session");
+                return self.once.unchanged(self.fs, batch, packed.into()).await;
             }
         }
         let policy = self.policy_or_default(session).await?;
@@ -84,8 +110,8 @@ impl Sessions<'_> {
         }
         let batch = self.batch(session, ops, "pack session");
         let batch = conditions.into_iter().fold(batch, |batch, (at, that)| batch.require(at, that));
-        self.fs.commit(batch.require(self.is_there(session)?, Precondition::Exists)).await?;
-        Ok(packed)
+        let batch = batch.require(self.is_there(session)?, Precondition::Exists);
+        self.once.commit(self.fs, batch, packed.into()).await
     }
 
     async fn pack_files(&self, session: &str, first: u64) -> Result<PackFiles> {

@@ -73,19 +73,19 @@ impl Sessions<'_> {
                 crate::retry::yield_now().await;
             }
         }
-        if !self.is_session(session).await? {
+        if !self.once.is_repeat() && !self.is_session(session).await? {
             return Err(missing(session));
         }
         let (mut done, mut ids) = (Imported::default(), Ids::default());
-        let mut waiting = Append::default();
+        let (mut waiting, mut slices) = (Append::default(), 0);
         let mut bytes = 0;
         for (number, one) in (1_u64..).zip(&given) {
             let unit = unit(format, one, &mut ids).map_err(|error| of_message(number, &error))?;
             let is_full =
                 waiting.messages.len() + unit.drafts.len() > MAX_APPENDED || bytes + unit.bytes > MAX_COMMIT;
             if is_full && !waiting.messages.is_empty() {
-                self.import_some(session, std::mem::take(&mut waiting), &mut done).await?;
-                bytes = 0;
+                self.import_some(session, (slices, std::mem::take(&mut waiting)), &mut done).await?;
+                (bytes, slices) = (0, slices + 1);
             }
             bytes += unit.bytes;
             if let Some(line) = unit.native {
@@ -98,14 +98,24 @@ impl Sessions<'_> {
             }
             waiting.messages.extend(unit.drafts);
         }
-        if !waiting.messages.is_empty() {
-            self.import_some(session, waiting, &mut done).await?;
+        // An empty transcript is an append of nothing.
+        if !waiting.messages.is_empty() || slices == 0 {
+            self.import_some(session, (slices, waiting), &mut done).await?;
         }
         Ok(done)
     }
 
-    async fn import_some(&self, session: &str, append: Append, done: &mut Imported) -> Result<()> {
-        let appended = self.append(session, &append).await?;
+    /// Appends a slice of a transcript. Each slice is a step of the request: one that an earlier try has
+    /// committed is not appended again.
+    async fn import_some(
+        &self,
+        session: &str,
+        (slice, append): (usize, Append),
+        done: &mut Imported,
+    ) -> Result<()> {
+        let once =
+            if slice == 0 { self.once.clone() } else { self.once.step(format!("slice-{slice}")).await? };
+        let appended = Self { once, ..self.clone() }.append(session, &append).await?;
         done.messages += append.messages.len() as u64;
         if let Some(lines) = appended.lines {
             done.new += lines.end() - lines.start() + 1;

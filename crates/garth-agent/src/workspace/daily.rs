@@ -3,17 +3,22 @@
 
 use std::ops::Range;
 
+use serde::{Deserialize, Serialize};
+
 use super::handle::Workspace;
 use super::settings::{MAX_SETTINGS, SETTINGS, Settings};
 use super::text_file::{MAX_FILE, text_of};
 use super::time_zone::{Day, Zone};
 use crate::boxed;
+use crate::once::{Outcome, PENDING};
 use crate::retry::retry;
 use crate::session_class::MAIN;
 use crate::small_file::{File, as_read, read_all, sha256};
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::fs::FileSystem;
-use garth_engine::model::{At, Author, ByteRange, Kind, Op, Page, Precondition, Seq, SetAttrs, Timestamp};
+use garth_engine::model::{
+    At, Author, ByteRange, Commit, Kind, Op, Page, Precondition, Seq, SetAttrs, Timestamp,
+};
 use garth_engine::path::{Name, TreePath};
 
 /// Most days of one look at which there are.
@@ -51,13 +56,19 @@ pub struct MemoryDay {
 }
 
 /// What was remembered.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Remembered {
     /// The file.
     pub path: TreePath,
     /// The commit.
     pub seq: Seq,
+}
+
+impl Outcome for Remembered {
+    fn committed(self, commit: &Commit) -> Self {
+        Self { seq: commit.seq, ..self }
+    }
 }
 
 impl Workspace<'_> {
@@ -72,7 +83,7 @@ impl Workspace<'_> {
     /// `InvalidArgument` for no text, and settings that cannot be read; `TooLarge`; from the filesystem.
     #[boxed]
     pub async fn remember(&self, day: Option<Day>, text: &str) -> Result<Remembered> {
-        retry(|| self.remember_once(day, text)).await
+        self.once.run(retry(|| self.remember_once(day, text))).await
     }
 
     async fn remember_once(&self, day: Option<Day>, text: &str) -> Result<Remembered> {
@@ -81,7 +92,7 @@ impl Workspace<'_> {
         let class = self.author.class.as_deref().unwrap_or(MAIN);
         let (ops, (path, condition)) = self.remember_ops(day, &zone, text, class).await?;
         let batch = self.batch(ops, "remember").require(path.clone(), condition);
-        Ok(Remembered { path, seq: self.fs.commit(batch).await?.seq })
+        self.once.commit(self.fs, batch, Remembered { path, seq: PENDING }).await
     }
 
     /// What adds a section to a day's memory, in the name of a class.

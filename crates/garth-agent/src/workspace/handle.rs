@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use super::prompt_cache::{AccountCache, PromptCache};
+use crate::once::Once;
 use crate::session::{Meta, Sessions};
 use crate::session_class::MAIN;
 use garth_engine::env::Env;
@@ -21,6 +22,8 @@ pub struct Workspace<'a> {
     pub(super) agent: String,
     /// Cache of what is known of texts that were in prompts.
     pub(super) known: AccountCache<'a>,
+    /// Request that the next write carries out.
+    pub(super) once: Once,
 }
 
 impl<'a> Workspace<'a> {
@@ -36,6 +39,7 @@ impl<'a> Workspace<'a> {
             author: Author::default(),
             agent: agent.to_owned(),
             known: AccountCache::default(),
+            once: Once::default(),
         })
     }
 
@@ -44,6 +48,12 @@ impl<'a> Workspace<'a> {
     #[must_use]
     pub fn cache(self, cache: &'a PromptCache, account: &str) -> Self {
         Self { known: AccountCache(Some((cache, account.to_owned()))), ..self }
+    }
+
+    /// Sets the request that the handle carries out with one write.
+    #[must_use]
+    pub fn once(self, once: Once) -> Self {
+        Self { once, ..self }
     }
 
     /// Sets the author of commits. In a class other than `main`, only what is for that class is visible.

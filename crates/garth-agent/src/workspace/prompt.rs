@@ -19,7 +19,7 @@ use super::handle::Workspace;
 use super::settings::ResetPolicy;
 use crate::boxed;
 use crate::session::Meta;
-use garth_engine::error::{ErrorKind, Result};
+use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{Moment, Seq, Timestamp};
 use garth_engine::path::check_id;
 
@@ -45,15 +45,26 @@ impl Workspace<'_> {
             (Some(at), None) => self.replay(options, at).await,
             (Some(at), Some(inputs)) => self.build(options, Some(at), inputs.clone(), None).await,
             (None, inputs) => {
-                let prompt = self.build(options, None, inputs.clone().unwrap_or_default(), None).await?;
+                let build = self.build(options, None, inputs.clone().unwrap_or_default(), None);
                 if options.dry {
-                    return Ok(prompt);
+                    return build.await;
                 }
-                let told = self.record(options, prompt).await?;
-                if let (Some((user, session)), true) = (&options.session, told.resets) {
+                let mut built = None;
+                let recorded = self.once.run(async {
+                    let prompt = build.await?;
+                    let recorded = self.record(options, &prompt).await?;
+                    built = Some(prompt);
+                    Ok::<_, Error>(recorded)
+                });
+                let recorded = recorded.await?;
+                let Some(mut prompt) = built.filter(|_| recorded.is_own()) else {
+                    return self.build_again(options, recorded).await;
+                };
+                prompt.event = recorded.into_event();
+                if let (Some((user, session)), true) = (&options.session, prompt.resets) {
                     self.schedule_reset(user, session).await?;
                 }
-                Ok(told)
+                Ok(prompt)
             }
         }
     }

@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use super::archive;
 use super::extract_memories::{Asking, extract};
 use super::handle::Workspace;
@@ -10,10 +12,11 @@ use super::jobs::Job;
 use super::settings::{ResetPolicy, ResetSettings};
 use super::time_zone::Zone;
 use crate::boxed;
+use crate::once::{Outcome, PENDING};
 use crate::retry::retry_at_most;
 use crate::session::{CloseTarget, Listed, Sessions};
 use garth_engine::error::{Error, ErrorKind, Result};
-use garth_engine::model::{At, Op, Precondition, Seq, Timestamp};
+use garth_engine::model::{At, Commit, Op, Precondition, Seq, Timestamp};
 use garth_engine::path::TreePath;
 
 /// Attempts of a reset while messages keep coming. Fewer than of other changes, because each writes the
@@ -53,7 +56,8 @@ impl<'m> Reset<'m> {
 }
 
 /// What became of what is to be remembered.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Held {
     /// There was nothing, or no model to ask.
@@ -65,7 +69,7 @@ pub enum Held {
 }
 
 /// What a reset did.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct WasReset {
     /// The archive; none of a session in which nothing was said.
@@ -78,6 +82,13 @@ pub struct WasReset {
     pub memory: Held,
     /// The commit.
     pub seq: Seq,
+}
+
+/// `None` for a session that was not due.
+impl Outcome for Option<WasReset> {
+    fn committed(self, commit: &Commit) -> Self {
+        self.map(|reset| WasReset { seq: commit.seq, ..reset })
+    }
 }
 
 /// When a session is due by a policy: at a moment, or never.
@@ -109,17 +120,28 @@ impl Workspace<'_> {
     /// the archive cannot be written, from the filesystem: then nothing has changed.
     #[boxed]
     pub async fn reset(&self, user: &str, session: &str, reset: &Reset<'_>) -> Result<Option<WasReset>> {
-        let since = self.fs.head().await?.seq;
-        retry_at_most(MAX_ATTEMPTS, || self.reset_once(user, session, reset, since)).await
+        self.once.run(self.reset_as(user, session, reset, |reset| reset)).await
     }
 
-    async fn reset_once(
+    /// Puts a session away, and records what `outcome` makes of it.
+    pub(super) async fn reset_as<T: Outcome>(
         &self,
         user: &str,
         session: &str,
         reset: &Reset<'_>,
+        outcome: impl Fn(Option<WasReset>) -> T + Send + Sync,
+    ) -> Result<T> {
+        let since = self.fs.head().await?.seq;
+        retry_at_most(MAX_ATTEMPTS, || self.reset_once((user, session), reset, since, &outcome)).await
+    }
+
+    async fn reset_once<T: Outcome>(
+        &self,
+        (user, session): (&str, &str),
+        reset: &Reset<'_>,
         since: Seq,
-    ) -> Result<Option<WasReset>> {
+        outcome: &(impl Fn(Option<WasReset>) -> T + Send + Sync),
+    ) -> Result<T> {
         let (settings, sessions) = (self.settings().await?, self.sessions(self.fs, user)?);
         let zone = settings.zone()?;
         let closed = sessions.close_target(session).await?;
@@ -129,7 +151,8 @@ impl Workspace<'_> {
         if reset.if_due {
             let due = due_at(&settings.reset, &zone, used).is_some_and(|due| due <= self.env.now());
             if !due || closed.lines == 0 || closed.listed.state.is_final() {
-                return Ok(None);
+                let batch = self.batch_of(user, session, &class, Vec::new(), "leave session");
+                return self.once.unchanged(self.fs, batch, outcome(None)).await;
             }
         }
         refuse_ended(&closed)?;
@@ -163,8 +186,8 @@ impl Workspace<'_> {
         conditions.extend(closing.conditions);
         let batch = self.batch_of(user, session, &class, ops, "reset session");
         let batch = conditions.into_iter().fold(batch, |batch, (at, that)| batch.require(at, that));
-        let seq = self.fs.commit(batch).await?.seq;
-        Ok(Some(WasReset { archive, messages, next: closing.next, memory, seq }))
+        let done = WasReset { archive, messages, next: closing.next, memory, seq: PENDING };
+        self.once.commit(self.fs, batch, outcome(Some(done))).await
     }
 
     /// What a model finds worth remembering of what was said since the last compaction.

@@ -1,14 +1,17 @@
 //! The session that goes on under a key, by the policy of the agent's settings; and the sessions that whoever
 //! serves an account resets by it, found by a mark and without a look at any other.
 
+use serde::{Deserialize, Serialize};
+
 use super::handle::Workspace;
 use super::reset::{Reset, WasReset, due_at};
 use super::settings::Settings;
 use crate::boxed;
+use crate::once::Outcome;
 use crate::session::{Create, Due, Listed, SessionKey};
 use garth_engine::error::Result;
 use garth_engine::fs::{FileSystem, FileSystemExt as _};
-use garth_engine::model::{Op, SetAttrs, Timestamp};
+use garth_engine::model::{Commit, Op, SetAttrs, Timestamp};
 use garth_engine::path::TreePath;
 
 /// In the custom metadata of [`MARKED`]: when the session is looked at. RFC 3339, UTC.
@@ -18,7 +21,7 @@ const RESET_AT: &str = "garth.reset_at";
 const MARKED: &str = "created_at";
 
 /// The session that goes on under a key.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Current {
     /// The session.
@@ -27,6 +30,12 @@ pub struct Current {
     pub created: bool,
     /// The reset that made it, if the one before was due.
     pub reset: Option<WasReset>,
+}
+
+impl Outcome for Option<Current> {
+    fn committed(self, commit: &Commit) -> Self {
+        self.map(|current| Current { reset: current.reset.committed(commit), ..current })
+    }
 }
 
 /// Sessions of an account that are to be looked at by now, up to 1,000 at a time.
@@ -52,21 +61,36 @@ impl Workspace<'_> {
         create: Option<&Create>,
         reset: &Reset<'_>,
     ) -> Result<Option<Current>> {
-        let sessions = self.sessions(self.fs, user)?;
-        let current = match (sessions.current(key).await?, create) {
+        let current = self.once.run(self.current_once(user, key, create, reset)).await?;
+        // A repeat leaves the marks to what has happened since.
+        if let Some(current) = current.as_ref().filter(|_| !self.once.is_repeat()) {
+            self.schedule_reset(user, &current.session.name).await?;
+        }
+        Ok(current)
+    }
+
+    async fn current_once(
+        &self,
+        user: &str,
+        key: &SessionKey,
+        create: Option<&Create>,
+        reset: &Reset<'_>,
+    ) -> Result<Option<Current>> {
+        let sessions = self.sessions(self.fs, user)?.once(self.once.clone());
+        match (sessions.current(key).await?, create) {
             (Some(session), _) => {
-                let reset = self.reset(user, &session.name, &reset.clone().if_due()).await?;
-                let session = reset.as_ref().map_or(session, |reset| reset.next.clone());
-                Current { session, created: false, reset }
+                let outcome = |reset: Option<WasReset>| {
+                    let session = reset.as_ref().map_or(&session, |reset| &reset.next).clone();
+                    Some(Current { session, created: false, reset })
+                };
+                self.reset_as(user, &session.name, &reset.clone().if_due(), outcome).await
             }
             (None, Some(create)) => {
-                let (session, created) = sessions.by_key(key, create).await?;
-                Current { session, created, reset: None }
+                let outcome = |(session, created)| Some(Current { session, created, reset: None });
+                sessions.by_key_as(key, create, outcome).await
             }
-            (None, None) => return Ok(None),
-        };
-        self.schedule_reset(user, &current.session.name).await?;
-        Ok(Some(current))
+            (None, None) => Ok(None),
+        }
     }
 
     /// Resets a session if it is due, and marks it, or the one that takes its place, for the next look.

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::boxed;
 use crate::count::count;
+use crate::once::Outcome;
 use crate::retry::retry;
 use crate::session::expiry::schedule::due_at;
 use crate::session::handle::Sessions;
@@ -37,6 +38,8 @@ pub struct Deduped {
     pub tokens: u64,
 }
 
+impl Outcome for Vec<Deduped> {}
+
 /// Parses an index. Invalid lines are left out.
 pub(crate) fn parse_index(text: &str) -> Vec<Deduped> {
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
@@ -58,7 +61,7 @@ impl Sessions<'_> {
         if sources.is_empty() || sources.len() > MAX_SOURCES {
             return Err(Error::invalid(format!("give 1 to {MAX_SOURCES} sources")));
         }
-        retry(|| self.dedup_once(session, sources)).await
+        self.once.run(retry(|| self.dedup_once(session, sources))).await
     }
 
     async fn dedup_once(&self, session: &str, sources: &[Source]) -> Result<Vec<Deduped>> {
@@ -96,14 +99,15 @@ impl Sessions<'_> {
         }
         let path = self.file(session, DEDUPED)?;
         if file.as_ref().and_then(File::text) == Some(&text) && ops.is_empty() {
-            return Ok(found);
+            let batch = self.batch(session, ops, "dedup nothing in session");
+            return self.once.unchanged(self.fs, batch, found).await;
         }
         let policy = self.policy_or_default(session).await?;
         let attrs = self.marked(&path, Some(due_at(self.env.now(), policy.swap_ttl)));
         ops.push(Op::write(path.clone(), text).with_parents().with_attrs(attrs));
         let batch = self.batch(session, ops, "dedup in session").require(path, as_read(file.as_ref()));
-        self.fs.commit(batch.require(self.is_there(session)?, Precondition::Exists)).await?;
-        Ok(found)
+        let batch = batch.require(self.is_there(session)?, Precondition::Exists);
+        self.once.commit(self.fs, batch, found).await
     }
 
     pub(crate) async fn dedup_index(&self, session: &str) -> Result<(Option<File>, Vec<Deduped>)> {

@@ -58,7 +58,7 @@ impl Sessions<'_> {
         if source.session.as_deref().is_some_and(|of| of != session) {
             return Err(Error::invalid(format!("{source}: a session swaps what is its own")));
         }
-        retry(|| self.swap_out_once(session, source, summary)).await
+        self.once.run(retry(|| self.swap_out_once(session, source, summary))).await
     }
 
     async fn swap_out_once(&self, session: &str, source: &Source, summary: &str) -> Result<Swapped> {
@@ -91,14 +91,15 @@ impl Sessions<'_> {
             }
         };
         if let Some(there) = index.iter().find(|there| there.id == entry.id && !there.cut) {
-            return Ok(there.clone());
+            let batch = self.batch(session, Vec::new(), "swap nothing out of session");
+            return self.once.unchanged(self.fs, batch, there.clone()).await;
         }
         let policy = self.policy_or_default(session).await?;
         let ops = self.swap_ops(session, [(entry.clone(), chunk)], &index, &policy)?;
         let batch = self.batch(session, ops, "swap out of session");
         let batch = batch.require(self.file(session, SWAPPED)?, as_read(index_file.as_ref()));
-        self.fs.commit(batch.require(self.is_there(session)?, Precondition::Exists)).await?;
-        Ok(entry)
+        let batch = batch.require(self.is_there(session)?, Precondition::Exists);
+        self.once.commit(self.fs, batch, entry).await
     }
 
     /// Returns the entry of lines, and its chunk.
@@ -285,29 +286,30 @@ impl Sessions<'_> {
         self.bytes_of(&self.file(session, log.file())?, bytes).await
     }
 
-    /// Swaps content back into the context window, and returns it. Its hash is checked first. The index loses
+    /// Swaps content back into the context window, and returns the number of its bytes. Its hash is checked first. The index loses
     /// its entry; the chunk stays until it is collected.
     ///
     /// # Errors
     /// As [`Sessions::swap_content`].
     #[boxed]
-    pub async fn swap_in(&self, session: &str, id: &str) -> Result<Vec<u8>> {
-        let content = self.swap_content(session, id).await?;
-        retry(|| async {
-            let (file, mut index) = self.swap_index(session).await?;
-            if !index.iter().any(|entry| entry.id == id) {
-                return Ok(());
-            }
-            index.retain(|entry| entry.id != id);
-            let policy = self.policy_or_default(session).await?;
-            let ops = self.swap_ops(session, [], &index, &policy)?;
-            let batch = self.batch(session, ops, "swap into session");
-            let batch = batch.require(self.file(session, SWAPPED)?, as_read(file.as_ref()));
-            let batch = batch.require(self.file(session, META)?, Precondition::Exists);
-            self.fs.commit(batch).await.map(drop)
-        })
-        .await?;
-        Ok(content)
+    pub async fn swap_in(&self, session: &str, id: &str) -> Result<usize> {
+        self.once.run(retry(|| self.swap_in_once(session, id))).await
+    }
+
+    async fn swap_in_once(&self, session: &str, id: &str) -> Result<usize> {
+        let bytes = self.swap_content(session, id).await?.len();
+        let (file, mut index) = self.swap_index(session).await?;
+        if !index.iter().any(|entry| entry.id == id) {
+            let batch = self.batch(session, Vec::new(), "swap nothing into session");
+            return self.once.unchanged(self.fs, batch, bytes).await;
+        }
+        index.retain(|entry| entry.id != id);
+        let policy = self.policy_or_default(session).await?;
+        let ops = self.swap_ops(session, [], &index, &policy)?;
+        let batch = self.batch(session, ops, "swap into session");
+        let batch = batch.require(self.file(session, SWAPPED)?, as_read(file.as_ref()));
+        let batch = batch.require(self.file(session, META)?, Precondition::Exists);
+        self.once.commit(self.fs, batch, bytes).await
     }
 }
 

@@ -1,15 +1,18 @@
 //! Writes the derived files of a session: summary, facts, decisions, open work and references. All of them
 //! are checked and written in one commit, or none.
 
+use serde::{Deserialize, Serialize};
+
 use super::entry::{Entry, EntryKind, MAX_DERIVED, lines_of, parse_entries};
 use crate::boxed;
+use crate::once::{Outcome, PENDING};
 use crate::retry::{retry, yield_now};
 use crate::session::handle::Sessions;
 use crate::session::log::source::{Resolved, Source};
 use crate::session::store::files::{SUMMARY, TODO};
 use crate::small_file::read_all;
 use garth_engine::error::{Error, ErrorKind, Result};
-use garth_engine::model::{At, Op, Precondition, Seq};
+use garth_engine::model::{At, Commit, Op, Precondition, Seq};
 
 /// Derived files to write; omitted ones stay.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,13 +31,19 @@ pub struct Derive {
 }
 
 /// Result of [`Sessions::derive`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Derived {
     /// Names of the files that were written, in the session.
-    pub files: Vec<&'static str>,
+    pub files: Vec<String>,
     /// The commit.
     pub seq: Seq,
+}
+
+impl Outcome for Derived {
+    fn committed(self, commit: &Commit) -> Self {
+        Self { seq: commit.seq, ..self }
+    }
 }
 
 /// Part of a commit that writes derived files.
@@ -76,10 +85,25 @@ impl Sessions<'_> {
     /// `NotFound`; from the filesystem.
     #[boxed]
     pub async fn derive(&self, session: &str, derive: &Derive) -> Result<Derived> {
-        retry(|| self.derive_once(session, derive)).await
+        self.once.run(self.derive_as(session, derive, |derived| derived)).await
     }
 
-    async fn derive_once(&self, session: &str, derive: &Derive) -> Result<Derived> {
+    /// Writes derived files, and records what `outcome` makes of it.
+    pub(crate) async fn derive_as<T: Outcome>(
+        &self,
+        session: &str,
+        derive: &Derive,
+        outcome: impl Fn(Derived) -> T + Send + Sync,
+    ) -> Result<T> {
+        retry(|| self.derive_once(session, derive, &outcome)).await
+    }
+
+    async fn derive_once<T: Outcome>(
+        &self,
+        session: &str,
+        derive: &Derive,
+        outcome: &(impl Fn(Derived) -> T + Send + Sync),
+    ) -> Result<T> {
         self.meta(session).await?;
         let DerivePlan { ops, conditions, files } = self.derive_plan(session, derive).await?;
         if ops.is_empty() {
@@ -87,8 +111,9 @@ impl Sessions<'_> {
         }
         let batch = self.batch(session, ops, "derive context of session");
         let batch = conditions.into_iter().fold(batch, |batch, (at, that)| batch.require(at, that));
-        let commit = self.fs.commit(batch.require(self.is_there(session)?, Precondition::Exists)).await?;
-        Ok(Derived { files, seq: commit.seq })
+        let batch = batch.require(self.is_there(session)?, Precondition::Exists);
+        let files = files.into_iter().map(str::to_owned).collect();
+        self.once.commit(self.fs, batch, outcome(Derived { files, seq: PENDING })).await
     }
 
     /// Returns what writes derived files, and its conditions.

@@ -2,6 +2,7 @@
 
 use super::entry::MAX_DERIVED;
 use crate::boxed;
+use crate::once::PENDING;
 use crate::session::handle::Sessions;
 use crate::session::store::files::PINNED;
 use garth_engine::error::{Error, ErrorKind, Result};
@@ -21,6 +22,10 @@ impl Sessions<'_> {
             let message = format!("{name}: a pinned file has at most {MAX_DERIVED} bytes");
             return Err(Error::new(ErrorKind::TooLarge, message));
         }
+        self.once.run(self.pin_once(session, name, text)).await
+    }
+
+    async fn pin_once(&self, session: &str, name: &str, text: Option<&str>) -> Result<Seq> {
         self.meta(session).await?;
         let path = self.file(session, &format!("{PINNED}/{name}"))?;
         let op = match text {
@@ -28,6 +33,7 @@ impl Sessions<'_> {
             None => Op::remove_file(path),
         };
         let batch = self.batch(session, vec![op], "pin to session");
-        Ok(self.fs.commit(batch.require(self.is_there(session)?, Precondition::Exists)).await?.seq)
+        let batch = batch.require(self.is_there(session)?, Precondition::Exists);
+        self.once.commit(self.fs, batch, PENDING).await
     }
 }

@@ -3,6 +3,7 @@
 use super::create::Create;
 use crate::boxed;
 use crate::ids::uuid;
+use crate::once::Outcome;
 use crate::registry::projections;
 use crate::registry::projections::sessions::open_key;
 use crate::retry::ATTEMPTS_AT_NAMES;
@@ -73,13 +74,24 @@ impl Sessions<'_> {
     /// As [`Sessions::current`] and [`Sessions::create`].
     #[boxed]
     pub async fn by_key(&self, key: &SessionKey, create: &Create) -> Result<(Listed, bool)> {
+        self.once.run(self.by_key_as(key, create, |found| found)).await
+    }
+
+    /// Looks the session up or creates it, and records what `outcome` makes of it.
+    pub(crate) async fn by_key_as<T: Outcome>(
+        &self,
+        key: &SessionKey,
+        create: &Create,
+        outcome: impl Fn((Listed, bool)) -> T + Send + Sync,
+    ) -> Result<T> {
         if let Some(current) = self.current(key).await? {
-            return Ok((current, false));
+            let batch = self.batch(&current.name, Vec::new(), "continue session");
+            return self.once.unchanged(self.fs, batch, outcome((current, false))).await;
         }
         let mut create = create.clone().key(key.clone());
         if create.name.is_empty() {
             create.name = uuid(&self.env)?;
         }
-        Ok((self.create(&create).await?, true))
+        self.create_as(&create, |made| outcome((made, true))).await
     }
 }

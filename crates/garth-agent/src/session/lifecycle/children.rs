@@ -5,8 +5,11 @@ use std::collections::HashSet;
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 use super::create::Create;
 use crate::boxed;
+use crate::once::Outcome;
 use crate::retry::retry;
 use crate::session::derived::entry::{Entry, EntryKind, MAX_DERIVED, lines_of, parse_entries};
 use crate::session::handle::Sessions;
@@ -27,7 +30,8 @@ const MAX_ARTIFACTS: usize = 100;
 const SUMMARY: usize = 200;
 
 /// Status of a child.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum ChildStatus {
     /// It has not started.
     Pending,
@@ -120,7 +124,7 @@ impl Spawn {
 }
 
 /// A child.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Child {
     /// Id.
@@ -132,6 +136,8 @@ pub struct Child {
     /// Status.
     pub status: ChildStatus,
 }
+
+impl Outcome for Child {}
 
 /// Changes of a child: its status and its results.
 #[derive(Clone, Debug, Default)]
@@ -209,10 +215,10 @@ impl<'a> Sessions<'a> {
             return Err(too_large("handoff.md"));
         }
         let child = Child { id: spawn.id.clone(), agent, session: name, status: ChildStatus::Pending };
-        retry(|| self.spawn_once(session, spawn, &child)).await.map(|()| child)
+        self.once.run(retry(|| self.spawn_once(session, spawn, &child))).await
     }
 
-    async fn spawn_once(&self, session: &str, spawn: &Spawn, child: &Child) -> Result<()> {
+    async fn spawn_once(&self, session: &str, spawn: &Spawn, child: &Child) -> Result<Child> {
         let (_, meta) = self.meta(session).await?;
         // Nobody would cancel a child that is spawned after its parent has ended.
         if meta.finished_at.is_some() {
@@ -255,7 +261,7 @@ impl<'a> Sessions<'a> {
         // `mkdir_all` would create the directory of a session that somebody removes at the same time.
         let batch = batch.require(self.is_there(session)?, Precondition::Exists);
         let taken = |error: &Error| error.is(ErrorKind::AlreadyExists);
-        self.fs.commit(batch).await.map(drop).map_err(|error| match taken(&error) {
+        self.once.commit(self.fs, batch, child.clone()).await.map_err(|error| match taken(&error) {
             true => {
                 let message = format!("{}: {session} has such a child; take another id", spawn.id);
                 Error::new(ErrorKind::AlreadyExists, message)
@@ -314,7 +320,7 @@ impl<'a> Sessions<'a> {
     /// chunks and blobs of another session; `TooLarge`; from the filesystem.
     #[boxed]
     pub async fn set_child(&self, session: &str, id: &str, change: &ChildChange) -> Result<Child> {
-        retry(|| self.set_child_once(session, id, change)).await
+        self.once.run(retry(|| self.set_child_once(session, id, change))).await
     }
 
     async fn set_child_once(&self, session: &str, id: &str, change: &ChildChange) -> Result<Child> {
@@ -328,7 +334,8 @@ impl<'a> Sessions<'a> {
         let says_nothing = change.result.is_none() && change.refs.is_none() && change.artifacts.is_empty();
         // A repeat, perhaps of a call whose answer was lost: not an error, even if the status is final.
         if is_same && says_nothing {
-            return Ok(child);
+            let batch = self.batch(session, Vec::new(), "set nothing of a child of session");
+            return self.once.unchanged(self.fs, batch, child).await;
         }
         let leads = change.status.is_none_or(|next| is_same || child.status.leads_to(next));
         if child.status.is_final() || !leads {
@@ -379,8 +386,8 @@ impl<'a> Sessions<'a> {
         ops.push(Op::write(self.file(session, UPDATED_AT)?, format!("{}\n", self.env.now().to_rfc3339())));
         let batch = self.batch(session, ops, "set child of session");
         let batch = conditions.into_iter().fold(batch, |batch, (at, that)| batch.require(at, that));
-        self.fs.commit(batch.require(self.is_there(session)?, Precondition::Exists)).await?;
-        Ok(child)
+        let batch = batch.require(self.is_there(session)?, Precondition::Exists);
+        self.once.commit(self.fs, batch, child).await
     }
 
     /// Returns the write of the parent's references, with those to the results of a child, and its condition.

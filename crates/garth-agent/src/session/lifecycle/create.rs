@@ -5,6 +5,7 @@ use serde_json::{Map, json};
 use super::update::{check_cwd, check_label};
 use crate::boxed;
 use crate::ids::uuid;
+use crate::once::Outcome;
 use crate::retry::retry;
 use crate::session::handle::Sessions;
 use crate::session::store::files::{CREATED_AT, CWD, DIRECTORIES, EMPTY, META, PACK, STATE, UPDATED_AT};
@@ -91,19 +92,31 @@ impl Sessions<'_> {
     /// `InvalidArgument`; `AlreadyExists`; from the filesystem.
     #[boxed]
     pub async fn create(&self, create: &Create) -> Result<Listed> {
+        self.once.run(self.create_as(create, |made| made)).await
+    }
+
+    /// Creates a session, and records what `outcome` makes of it.
+    pub(super) async fn create_as<T: Outcome>(
+        &self,
+        create: &Create,
+        outcome: impl Fn(Listed) -> T + Send + Sync,
+    ) -> Result<T> {
         check_cwd(&create.cwd)?;
         for (what, text) in [("title", &create.title), ("model", &create.model)] {
             text.as_deref().map_or(Ok(()), |text| check_label(what, text))?;
         }
-        retry(|| self.create_once(create)).await
+        retry(|| self.create_once(create, &outcome)).await
     }
 
-    async fn create_once(&self, create: &Create) -> Result<Listed> {
+    async fn create_once<T: Outcome>(
+        &self,
+        create: &Create,
+        outcome: &(impl Fn(Listed) -> T + Send + Sync),
+    ) -> Result<T> {
         let (ops, conditions, made) = self.create_ops(create).await?;
         let mut batch = self.batch(&create.name, ops, "create session");
         batch.preconditions = conditions;
-        self.fs.commit(batch).await?;
-        Ok(made)
+        self.once.commit(self.fs, batch, outcome(made)).await
     }
 
     /// Returns the operations that create a session, on the condition that nobody else creates one of its

@@ -60,11 +60,12 @@ impl Sessions<'_> {
         for (what, text) in [("title", &change.title), ("model", &change.model)] {
             text.as_deref().filter(|text| !text.is_empty()).map_or(Ok(()), |text| check_label(what, text))?;
         }
-        retry(|| self.set_once(session, change)).await
+        self.once.run(retry(|| self.set_once(session, change))).await
     }
 
     async fn set_once(&self, session: &str, change: &Change) -> Result<Listed> {
-        let (file, mut meta) = self.meta(session).await?;
+        let (file, mut listed) = self.with_meta(session).await?;
+        let mut meta = listed.meta.clone();
         let now = self.env.now().to_rfc3339();
         let (before, mut ops) = (meta.clone(), Vec::new());
         let mut conditions = Vec::new();
@@ -98,13 +99,18 @@ impl Sessions<'_> {
         if meta != before {
             ops.push(self.meta_op(session, &meta)?);
         }
-        if !ops.is_empty() {
+        if ops.is_empty() {
+            let batch = self.batch(session, ops, "set nothing of session");
+            return self.once.unchanged(self.fs, batch, listed).await;
+        }
+        {
             ops.push(Op::write(self.file(session, UPDATED_AT)?, format!("{now}\n")));
             let batch = self.batch(session, ops, "set session").require(meta_file, as_read(Some(&file)));
             let batch = conditions.into_iter().fold(batch, |batch, (at, that)| batch.require(at, that));
-            self.fs.commit(batch).await?;
+            (listed.state, listed.updated_at) = (change.state.unwrap_or(listed.state), now);
+            listed.cwd = change.cwd.clone().unwrap_or(listed.cwd);
+            self.once.commit(self.fs, batch, Listed { meta, ..listed }).await
         }
-        self.get(session).await
     }
 
     /// Returns the operation that sets a state, and sets in `meta` since when it is final.

@@ -6,6 +6,7 @@
 
 use std::ops::RangeInclusive;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::draft::{Draft, Role, cuts};
@@ -15,6 +16,7 @@ use super::message::Message;
 use super::native::Natives;
 use crate::boxed;
 use crate::ids::uuid;
+use crate::once::{Outcome, PENDING};
 use crate::registry::projections::sessions::id_key;
 use crate::retry::retry;
 use crate::session::handle::Sessions;
@@ -22,7 +24,7 @@ use crate::session::store::files::{LATEST, Log, META, UPDATED_AT};
 use crate::session::store::meta::{State, Usage};
 use crate::small_file::as_read;
 use garth_engine::error::{Error, ErrorKind, Result};
-use garth_engine::model::{At, Batch, MAX_INLINE_BODY, Op, Precondition, Seq};
+use garth_engine::model::{At, Batch, Commit, MAX_INLINE_BODY, Op, Precondition, Seq};
 
 /// Limit on the messages, and on the events, of one append. It bounds the ids that are looked up.
 pub const MAX_APPENDED: usize = 1000;
@@ -92,7 +94,7 @@ impl Append {
 }
 
 /// Result of an append.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Appended {
     /// Ids of the given messages, in their order, skipped ones included.
@@ -103,6 +105,21 @@ pub struct Appended {
     pub lines: Option<RangeInclusive<u64>>,
     /// The commit; `None` if there was nothing to change.
     pub seq: Option<Seq>,
+}
+
+/// Append whose lines are not numbered yet: the commit decides on their numbers.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct AppendedLines {
+    pub(crate) appended: Appended,
+    /// Id of the first new message, and the number of the new ones.
+    new: Option<(String, u64)>,
+}
+
+impl Outcome for AppendedLines {
+    fn committed(mut self, commit: &Commit) -> Self {
+        self.appended.seq = self.appended.seq.map(|_| commit.seq);
+        self
+    }
 }
 
 /// Lines of one log, completed and checked.
@@ -129,6 +146,23 @@ impl Sessions<'_> {
     /// the filesystem.
     #[boxed]
     pub async fn append(&self, session: &str, append: &Append) -> Result<Appended> {
+        let AppendedLines { mut appended, new } =
+            self.once.run(self.append_as(session, append, |lines| lines)).await?;
+        if let Some((id, count)) = new {
+            let line = self.keyed(session, Log::Messages, &id_key(&id), 0, 1).await?;
+            let first = line.into_iter().find_map(|item| item.line).map(|line| line.number);
+            appended.lines = first.map(|first| first..=first + count - 1);
+        }
+        Ok(appended)
+    }
+
+    /// Appends messages and events, and records what `outcome` makes of it.
+    pub(crate) async fn append_as<T: Outcome>(
+        &self,
+        session: &str,
+        append: &Append,
+        outcome: impl Fn(AppendedLines) -> T + Send + Sync,
+    ) -> Result<T> {
         let given = append.messages.len().max(append.events.len());
         if given > MAX_APPENDED {
             let message = format!("one append has at most {MAX_APPENDED} messages and as many events");
@@ -137,7 +171,7 @@ impl Sessions<'_> {
         let mut messages = self.ready(Log::Messages, &append.messages, append)?;
         messages.pictures = self.extract_images(session, &messages.ids, &mut messages.drafts).await?;
         let events = self.ready(Log::Events, &append.events, append)?;
-        retry(|| self.append_once(session, append, [&messages, &events])).await
+        retry(|| self.append_once(session, append, [&messages, &events], &outcome)).await
     }
 
     /// Fills in missing ids, times and runs. Rejects lines that do not match the schema of the log.
@@ -180,12 +214,13 @@ impl Sessions<'_> {
         Ok(ready)
     }
 
-    async fn append_once(
+    async fn append_once<T: Outcome>(
         &self,
         session: &str,
         append: &Append,
         all: [&PreparedLines<'_>; 2],
-    ) -> Result<Appended> {
+        outcome: &(impl Fn(AppendedLines) -> T + Send + Sync),
+    ) -> Result<T> {
         let mut appended =
             Appended { messages: all[0].ids.clone(), events: all[1].ids.clone(), ..Appended::default() };
         let (mut ops, mut conditions) = (Vec::new(), Vec::new());
@@ -231,18 +266,13 @@ impl Sessions<'_> {
         }
         if ops.is_empty() && append.usage.is_none() && append.state.is_none() {
             self.meta(session).await?;
-            return Ok(appended);
+            let batch = self.batch(session, Vec::new(), "append nothing to session");
+            return self.once.unchanged(self.fs, batch, outcome(AppendedLines { appended, new: None })).await;
         }
         let batch = self.with_rest(session, append, ops).await?;
         let batch = conditions.into_iter().fold(batch, |batch, (at, that)| batch.require(at, that));
-        let commit = self.fs.commit(batch).await?;
-        appended.seq = Some(commit.seq);
-        if let Some((id, count)) = first_new {
-            let line = self.keyed(session, Log::Messages, &id_key(&id), 0, 1).await?;
-            let first = line.into_iter().find_map(|item| item.line).map(|line| line.number);
-            appended.lines = first.map(|first| first..=first + count - 1);
-        }
-        Ok(appended)
+        appended.seq = Some(PENDING);
+        self.once.commit(self.fs, batch, outcome(AppendedLines { appended, new: first_new })).await
     }
 
     /// Builds the batch: `ops`, state, usage and `updated_at`, on the condition that `meta.json` has not

@@ -2,23 +2,26 @@
 
 use std::ops::RangeInclusive;
 
+use serde::{Deserialize, Serialize};
+
 use super::draft::Draft;
 use super::message::Message;
 use super::source::{Resolved, Source, What};
 use crate::boxed;
 use crate::ids::uuid;
+use crate::once::{Outcome, PENDING};
 use crate::registry::projections::sessions::{ASSISTANT, MAX_WITHDRAWN};
 use crate::retry::retry;
 use crate::session::handle::Sessions;
 use crate::session::store::files::{LATEST, Log, UPDATED_AT};
 use garth_engine::error::{Error, ErrorKind, Result};
-use garth_engine::model::{At, Op, Precondition, Seq};
+use garth_engine::model::{At, Commit, Op, Precondition, Seq};
 
 /// Limit on the messages of one withdrawal.
 const MAX_AT_ONCE: u64 = 1_000_000;
 
 /// Result of a withdrawal.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Withdrawn {
     /// Lines of the withdrawn messages.
@@ -27,6 +30,12 @@ pub struct Withdrawn {
     pub events: Vec<String>,
     /// The commit.
     pub seq: Seq,
+}
+
+impl Outcome for Withdrawn {
+    fn committed(self, commit: &Commit) -> Self {
+        Self { seq: commit.seq, ..self }
+    }
 }
 
 impl Sessions<'_> {
@@ -44,7 +53,7 @@ impl Sessions<'_> {
                 "{source}: only messages of the session itself are withdrawn"
             )));
         }
-        retry(|| self.withdraw_once(session, source, reason)).await
+        self.once.run(retry(|| self.withdraw_once(session, source, reason))).await
     }
 
     async fn withdraw_once(&self, session: &str, source: &Source, reason: Option<&str>) -> Result<Withdrawn> {
@@ -93,8 +102,7 @@ impl Sessions<'_> {
         ops.push(Op::write(self.file(session, UPDATED_AT)?, format!("{now}\n")));
         let batch = self.batch(session, ops, "withdraw messages of session");
         let batch = conditions.into_iter().fold(batch, |batch, (at, that)| batch.require(at, that));
-        let commit = self.fs.commit(batch).await?;
-        Ok(Withdrawn { lines, events, seq: commit.seq })
+        self.once.commit(self.fs, batch, Withdrawn { lines, events, seq: PENDING }).await
     }
 
     /// Returns the text of the last message of the assistant that has text and is not among `gone`.

@@ -41,6 +41,11 @@ impl Sessions<'_> {
     #[boxed]
     pub async fn replay(&self, session: &str, at: Option<&Moment>) -> Result<Packed> {
         let pack = self.packed(session, at).await?;
+        self.pack_again(session, pack).await
+    }
+
+    /// Builds a pack again from its description.
+    pub(super) async fn pack_again(&self, session: &str, pack: Pack) -> Result<Packed> {
         if pack.form != FORM {
             let message = format!("{session}: a pack of form {} is not built here; {FORM} is", pack.form);
             return Err(Error::new(ErrorKind::Format, message));

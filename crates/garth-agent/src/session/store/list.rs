@@ -1,8 +1,11 @@
 //! Shows sessions, one or a page of them.
 
+use serde::{Deserialize, Serialize};
+
 use super::files::{CREATED_AT, CWD, META, STATE, UPDATED_AT};
 use super::meta::{MAX_FILE, Meta, State};
 use crate::boxed;
+use crate::once::Outcome;
 use crate::retry::yield_now;
 use crate::session::handle::{Sessions, missing};
 use crate::small_file::{File, read_all};
@@ -23,7 +26,7 @@ const READ: usize = 32;
 const MAX_PAGE_BYTES: usize = 4 << 20;
 
 /// A session, with what its small files say.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Listed {
     /// Name of its directory.
@@ -39,6 +42,11 @@ pub struct Listed {
     /// Contents of `meta.json`.
     pub meta: Meta,
 }
+
+impl Outcome for Listed {}
+
+/// Session, and true if the operation created it.
+impl Outcome for (Listed, bool) {}
 
 /// Filter and page of a list of sessions.
 #[derive(Clone, Debug)]

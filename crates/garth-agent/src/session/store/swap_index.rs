@@ -31,6 +31,8 @@ pub struct Swapped {
     pub cut: bool,
 }
 
+impl crate::once::Outcome for Swapped {}
+
 impl Swapped {
     /// Returns the lines of messages that it takes out of the window.
     pub(crate) fn lines(&self) -> Option<RangeInclusive<u64>> {

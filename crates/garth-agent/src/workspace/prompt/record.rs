@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::inputs::{Inputs, PromptOptions};
 use super::parts::{Prompt, Replayed};
-use crate::session::{Append, Draft};
+use crate::once::Outcome;
+use crate::session::{Append, AppendedLines, Draft};
 use crate::workspace::handle::Workspace;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::FileSystem;
@@ -31,10 +32,44 @@ struct PromptEvent {
     sha256: String,
 }
 
+/// Outcome of a prompt: what it is built of, from which it is built again.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct RecordedPrompt {
+    seq: Seq,
+    read_at: Timestamp,
+    inputs: Inputs,
+    event: Option<String>,
+    /// False if it is that of an earlier try.
+    #[serde(skip)]
+    is_own: bool,
+}
+
+impl RecordedPrompt {
+    pub(super) fn is_own(&self) -> bool {
+        self.is_own
+    }
+
+    /// Returns the id of the event that records the prompt.
+    pub(super) fn into_event(self) -> Option<String> {
+        self.event
+    }
+}
+
+impl Outcome for RecordedPrompt {}
+
 impl Workspace<'_> {
     /// Tells the session of a prompt that was built for it.
-    pub(super) async fn record(&self, options: &PromptOptions, mut prompt: Prompt) -> Result<Prompt> {
-        let Some((user, session)) = &options.session else { return Ok(prompt) };
+    pub(super) async fn record(&self, options: &PromptOptions, prompt: &Prompt) -> Result<RecordedPrompt> {
+        let outcome = |event| RecordedPrompt {
+            seq: prompt.seq,
+            read_at: prompt.read_at,
+            inputs: prompt.inputs.clone(),
+            event,
+            is_own: true,
+        };
+        let Some((user, session)) = &options.session else {
+            return self.once.unchanged(self.fs, self.batch(Vec::new(), "build prompt"), outcome(None)).await;
+        };
         let event = Draft::event(BUILT)
             .with("seq", &prompt.seq)
             .with("read_at", &prompt.read_at.to_rfc3339())
@@ -47,9 +82,15 @@ impl Workspace<'_> {
         if prompt.pins {
             append = append.noting(PINNED_SINCE, prompt.seq.0.into());
         }
-        let appended = self.sessions(self.fs, user)?.append(session, &append).await?;
-        prompt.event = appended.events.into_iter().next();
-        Ok(prompt)
+        let sessions = self.sessions(self.fs, user)?.once(self.once.clone());
+        let outcome = |lines: AppendedLines| outcome(lines.appended.events.into_iter().next());
+        sessions.append_as(session, &append, outcome).await
+    }
+
+    /// Builds again what an earlier try of a request has built.
+    pub(super) async fn build_again(&self, options: &PromptOptions, of: RecordedPrompt) -> Result<Prompt> {
+        let prompt = self.build(options, Some(&Moment::Seq(of.seq)), of.inputs, Some(of.read_at)).await?;
+        Ok(Prompt { event: of.event, ..prompt })
     }
 
     /// Builds again what was built last until a moment.

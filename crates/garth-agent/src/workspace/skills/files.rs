@@ -5,6 +5,7 @@ use bytes::Bytes;
 
 use super::listing::Origin;
 use crate::boxed;
+use crate::once::PENDING;
 use crate::retry::retry;
 use crate::small_file::{File, as_read, read_all};
 use crate::workspace::handle::Workspace;
@@ -58,8 +59,8 @@ impl Workspace<'_> {
             return Err(Error::at(ErrorKind::TooLarge, &own, format!("at most {MAX_SKILL_FILE} bytes")));
         }
         let write = Op::write(own.clone(), bytes).with_parents();
-        let seq = self.fs.commit(self.batch(vec![write], &format!("write skill {path}"))).await?.seq;
-        Ok((own, seq))
+        let batch = self.batch(vec![write], &format!("write skill {path}"));
+        self.once.run(self.once.commit(self.fs, batch, (own, PENDING))).await
     }
 
     /// Replaces a text that is there once. Of a file that only the account has, the agent gets a copy of its
@@ -70,7 +71,7 @@ impl Workspace<'_> {
     /// more often, and a file that is no text; from the filesystem.
     #[boxed]
     pub async fn edit_skill(&self, path: &str, old: &str, new: &str) -> Result<(TreePath, Seq)> {
-        retry(|| self.edit_skill_once(path, old, new)).await
+        self.once.run(retry(|| self.edit_skill_once(path, old, new))).await
     }
 
     async fn edit_skill_once(&self, path: &str, old: &str, new: &str) -> Result<(TreePath, Seq)> {
@@ -98,7 +99,7 @@ impl Workspace<'_> {
         if let (None, Some(global)) = (&own, &global) {
             batch = batch.require(global_path, Precondition::Etag(global.etag));
         }
-        Ok((own_path, self.fs.commit(batch).await?.seq))
+        self.once.commit(self.fs, batch, (own_path, PENDING)).await
     }
 
     async fn skill_files(&self, path: &str) -> Result<([TreePath; 2], [Option<File>; 2])> {

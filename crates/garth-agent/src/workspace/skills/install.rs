@@ -1,18 +1,20 @@
 //! Installs skills, and publishes them as context nodes.
 
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 
 use super::files::MAX_SKILL_FILE;
 use super::listing::Origin;
 use super::lookup::SKILL;
 use crate::boxed;
 use crate::node::{Nodes, Put, Uri, Written};
+use crate::once::{Outcome, PENDING};
 use crate::retry::retry;
 use crate::small_file::{as_read, read_all};
 use crate::workspace::handle::Workspace;
 use crate::workspace::skill_md::front_matter::SkillText;
 use garth_engine::error::{Error, ErrorKind, Result};
-use garth_engine::model::{Batch, Op, Seq};
+use garth_engine::model::{Commit, Op, Seq};
 use garth_engine::path::TreePath;
 
 /// Most files of a skill that is installed.
@@ -21,7 +23,7 @@ pub const MAX_SKILL_FILES: usize = 1000;
 const MAX_BYTES: usize = 16 << 20;
 
 /// What an installation did.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Installed {
     /// The directory of the skill.
@@ -34,6 +36,12 @@ pub struct Installed {
     pub seq: Option<Seq>,
     /// What is wrong in its `SKILL.md`, and does not keep it from being there.
     pub flaws: Vec<String>,
+}
+
+impl Outcome for Installed {
+    fn committed(self, commit: &Commit) -> Self {
+        Self { seq: self.seq.map(|_| commit.seq), ..self }
+    }
 }
 
 impl Workspace<'_> {
@@ -62,8 +70,8 @@ impl Workspace<'_> {
             return Err(Error::invalid(format!("{directory}: has no {SKILL}, so it is no skill")));
         };
         let text = std::str::from_utf8(text).map_err(|_| Error::invalid(format!("{SKILL} is UTF-8 text")))?;
-        let flaws = SkillText::parse(text).all_flaws().cloned().collect();
-        retry(|| self.install_once(directory, origin, files)).await.map(|done| Installed { flaws, ..done })
+        let flaws: Vec<String> = SkillText::parse(text).all_flaws().cloned().collect();
+        self.once.run(retry(|| self.install_once(directory, origin, files, &flaws))).await
     }
 
     async fn install_once(
@@ -71,6 +79,7 @@ impl Workspace<'_> {
         directory: &str,
         origin: Origin,
         files: &[(String, Bytes)],
+        flaws: &[String],
     ) -> Result<Installed> {
         let paths = files.iter().map(|(name, _)| self.skill_path(origin, directory, name));
         let paths = paths.collect::<Result<Vec<_>>>()?;
@@ -86,20 +95,13 @@ impl Workspace<'_> {
         }
         let path = TreePath::from_row(self.skill_home(origin)?.key(), directory);
         let same = files.len() - written.len();
-        let seq =
-            if ops.is_empty() { None } else { Some(self.install_batch(directory, ops, conditions).await?) };
-        Ok(Installed { path, written, same, seq, flaws: Vec::new() })
-    }
-
-    async fn install_batch(
-        &self,
-        directory: &str,
-        ops: Vec<Op>,
-        conditions: Vec<(TreePath, garth_engine::model::Precondition)>,
-    ) -> Result<Seq> {
-        let batch: Batch = self.batch(ops, &format!("install skill {directory}"));
+        let installed = Installed { path, written, same, seq: None, flaws: flaws.to_vec() };
+        let batch = self.batch(ops, &format!("install skill {directory}"));
+        if batch.ops.is_empty() {
+            return self.once.unchanged(self.fs, batch, installed).await;
+        }
         let batch = conditions.into_iter().fold(batch, |batch, (path, that)| batch.require(path, that));
-        Ok(self.fs.commit(batch).await?.seq)
+        self.once.commit(self.fs, batch, Installed { seq: Some(PENDING), ..installed }).await
     }
 
     /// Publishes a skill of the agent's own as a context node: its `SKILL.md` is the text, `content.md` a
@@ -109,6 +111,20 @@ impl Workspace<'_> {
     /// `NotFound` for a skill that the agent has not; as [`Nodes::put`].
     #[boxed]
     pub async fn publish_skill(&self, account: &str, directory: &str) -> Result<Written> {
+        let dir = TreePath::from_row(self.skill_home(Origin::Agent)?.key(), directory);
+        let no_uri = || Error::invalid(format!("{directory}: makes no URI"));
+        let uri = Uri::of_dir(account, &dir).ok_or_else(no_uri)?;
+        let nodes = Nodes::new(self.fs, account, self.env.clone()).author(self.batch(Vec::new(), "").author);
+        // What a repeat would read can be gone; it is answered whatever it would put.
+        let put = match self.once.is_repeat() {
+            true => Put::default(),
+            false => Put::new(self.skill_text(directory).await?),
+        };
+        nodes.once(self.once.clone()).put(&uri, &put).await
+    }
+
+    /// The text of a skill of the agent's own.
+    async fn skill_text(&self, directory: &str) -> Result<String> {
         let path = self.skill_path(Origin::Agent, directory, SKILL)?;
         let file = read_all(self.fs, std::slice::from_ref(&path), MAX_SKILL_FILE).await?.pop().flatten();
         let missing = || {
@@ -117,11 +133,6 @@ impl Workspace<'_> {
         };
         let file = file.ok_or_else(missing)?;
         let no_text = || Error::at(ErrorKind::InvalidArgument, &path, "is no UTF-8 text");
-        let text = file.text().ok_or_else(no_text)?;
-        let dir = TreePath::from_row(self.skill_home(Origin::Agent)?.key(), directory);
-        let no_uri = || Error::invalid(format!("{directory}: makes no URI"));
-        let uri = Uri::of_dir(account, &dir).ok_or_else(no_uri)?;
-        let nodes = Nodes::new(self.fs, account, self.env.clone()).author(self.batch(Vec::new(), "").author);
-        nodes.put(&uri, &Put::new(text)).await
+        Ok(file.text().ok_or_else(no_text)?.to_owned())
     }
 }

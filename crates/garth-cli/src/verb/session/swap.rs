@@ -68,8 +68,8 @@ impl Swap {
             }
             Action::In { name, id } => {
                 let open = open(app, true).await?;
-                let content = open.sessions()?.swap_in(&name, &id).await?;
-                let json = json!({"session": name, "id": id, "bytes": content.len()});
+                let bytes = open.sessions()?.swap_in(&name, &id).await?;
+                let json = json!({"session": name, "id": id, "bytes": bytes});
                 app.out.item(&json, format_args!("swapped in  {}", escaped(&id)))
             }
             Action::List { name } => {

@@ -289,8 +289,8 @@ pub(in crate::routes) async fn swap_in(
     _: &Call<'_>,
     fields: SwapInFields<'_>,
 ) -> Result<Value, Refusal> {
-    let content = sessions.swap_in(&fields.name, &fields.id).await?;
-    Ok(json!({"ok": true, "id": fields.id, "bytes": content.len()}))
+    let bytes = sessions.swap_in(&fields.name, &fields.id).await?;
+    Ok(json!({"ok": true, "id": fields.id, "bytes": bytes}))
 }
 
 fields! {

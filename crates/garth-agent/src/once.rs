@@ -1,0 +1,189 @@
+//! Requests that may be sent again: each runs once, and a repeat gets the outcome of the first try.
+//!
+//! The handles of the rooms carry an [`Once`]. An operation stores its outcome as the note of the idempotency
+//! record, in the transaction of its commit, so that the two are there together or not at all.
+//! `docs/decisions/one-record-for-retries.md` says more.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use sha2::{Digest as _, Sha256};
+
+use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::fs::{FileSystem, FileSystemExt as _};
+use garth_engine::model::{Batch, Commit, Idempotency, Seq};
+use garth_engine::path::TreePath;
+
+/// Outcome of an operation, as it is stored for repeats.
+pub(crate) trait Outcome: Serialize + DeserializeOwned + Send {
+    /// Sets what only the commit tells.
+    #[must_use]
+    fn committed(self, _commit: &Commit) -> Self {
+        self
+    }
+}
+
+/// Request that may be sent again; by default, one that is not.
+///
+/// The first commit of the request has the record of its key, each further one that of the key with `#` and
+/// the name of the step behind it. Failures leave no record.
+#[derive(Clone, Debug, Default)]
+pub struct Once(Option<Arc<Request>>);
+
+#[derive(Debug)]
+struct Request {
+    /// Filesystem that keeps the records, whichever view of it the request writes through.
+    keeper: Arc<dyn FileSystem>,
+    record: Idempotency,
+    /// Commit of an earlier try that was there when the request began.
+    first: Option<Commit>,
+}
+
+impl Once {
+    /// Begins a request. Its record is kept in the key space of `keeper`.
+    ///
+    /// # Errors
+    /// `IdempotencyMismatch` if the key was used with another request; `Unsupported` for a tree without a log;
+    /// from the filesystem.
+    pub async fn begin(keeper: Arc<dyn FileSystem>, record: Idempotency) -> Result<Self> {
+        let Some(keys) = keeper.key_space() else {
+            return Err(Error::new(ErrorKind::Unsupported, "no record of a request is kept here"));
+        };
+        let mut request = Request { keeper, record: record.kept_in(keys), first: None };
+        request.first = request.look_up().await?;
+        Ok(Self(Some(Arc::new(request))))
+    }
+
+    /// Begins a request whose body is still to come; [`Once::with_body`] completes it.
+    pub fn before_body(keeper: Arc<dyn FileSystem>, record: Idempotency) -> Self {
+        Self(Some(Arc::new(Request { keeper, record, first: None })))
+    }
+
+    /// Completes a request with the hash of its body.
+    pub(crate) async fn with_body(&self, hash: &[u8; 32]) -> Result<Self> {
+        let Some(request) = &self.0 else { return Ok(Self::default()) };
+        let whole = Sha256::new().chain_update(request.record.request_hash).chain_update(hash).finalize();
+        let mut record = request.record.clone();
+        record.request_hash = whole.into();
+        Self::begin(Arc::clone(&request.keeper), record).await
+    }
+
+    /// Returns true if an earlier try of the request has committed.
+    pub fn is_repeat(&self) -> bool {
+        self.0.as_ref().is_some_and(|request| request.first.is_some())
+    }
+
+    /// Returns true if the outcome of the operation is recorded.
+    pub(crate) fn records(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Returns a further step of the request, with a record of its own.
+    pub(crate) async fn step(&self, name: impl std::fmt::Display) -> Result<Self> {
+        let Some(request) = &self.0 else { return Ok(Self::default()) };
+        let mut record = request.record.clone();
+        record.key = format!("{}#{name}", record.key);
+        Self::begin(Arc::clone(&request.keeper), record).await
+    }
+
+    /// Runs an operation that ends with [`Once::commit`] or [`Once::unchanged`], unless its outcome is recorded.
+    ///
+    /// A failure can come of an earlier try, or of a twin beside this one: what it created is there, what it
+    /// removed is not. So the record is looked up again before the failure is returned.
+    pub(crate) async fn run<T: Outcome, E: From<Error>>(
+        &self,
+        operation: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, E> {
+        let Some(request) = &self.0 else { return operation.await };
+        if let Some(first) = &request.first {
+            return Ok(read(first)?);
+        }
+        match operation.await {
+            Ok(outcome) => Ok(outcome),
+            Err(failure) => match request.look_up().await? {
+                Some(first) => Ok(read(&first)?),
+                None => Err(failure),
+            },
+        }
+    }
+
+    /// Commits the batch of an operation with its outcome, and returns the outcome, or that of an earlier try.
+    pub(crate) async fn commit<T: Outcome>(
+        &self,
+        fs: &dyn FileSystem,
+        batch: Batch,
+        outcome: T,
+    ) -> Result<T> {
+        let Some(request) = &self.0 else {
+            return Ok(outcome.committed(&fs.commit(batch).await?));
+        };
+        let note = serde_json::to_string(&outcome).map_err(|error| {
+            Error::new(ErrorKind::Io, "the outcome of a request cannot be recorded").with_source(error)
+        })?;
+        let commit = fs.commit(batch.idempotency(request.record.clone().note(note))).await?;
+        if commit.replayed { read(&commit) } else { Ok(outcome.committed(&commit)) }
+    }
+
+    /// Returns the outcome of an operation that changes nothing, with a record of it. `batch` has author and
+    /// message, and no operations; without a request nothing is committed.
+    pub(crate) async fn unchanged<T: Outcome>(
+        &self,
+        fs: &dyn FileSystem,
+        batch: Batch,
+        outcome: T,
+    ) -> Result<T> {
+        if self.0.is_none() {
+            return Ok(outcome);
+        }
+        self.commit(fs, batch, outcome).await
+    }
+}
+
+impl Request {
+    /// Returns the commit of an earlier try.
+    async fn look_up(&self) -> Result<Option<Commit>> {
+        match self.keeper.recorded(&self.record.key).await? {
+            Some(found) if found.request_hash != self.record.request_hash => Err(Error::new(
+                ErrorKind::IdempotencyMismatch,
+                "the idempotency key was used before with another request; use a new key",
+            )),
+            found => Ok(found.map(|found| found.commit)),
+        }
+    }
+}
+
+/// Reads the outcome that a commit was recorded with.
+fn read<T: Outcome>(commit: &Commit) -> Result<T> {
+    let outcome: T = serde_json::from_str(&commit.note).map_err(|error| {
+        let message = "the recorded outcome of a request cannot be read; send it under a new key";
+        Error::new(ErrorKind::Corrupt, message).with_source(error)
+    })?;
+    Ok(outcome.committed(commit))
+}
+
+impl Outcome for Seq {
+    fn committed(self, commit: &Commit) -> Self {
+        commit.seq
+    }
+}
+
+/// `None` for an operation that changed nothing.
+impl Outcome for Option<Seq> {
+    fn committed(self, commit: &Commit) -> Self {
+        self.map(|_| commit.seq)
+    }
+}
+
+/// Path that was written.
+impl Outcome for (TreePath, Seq) {
+    fn committed(self, commit: &Commit) -> Self {
+        (self.0, commit.seq)
+    }
+}
+
+/// Number of what the operation changed, such as bytes or edges.
+impl Outcome for usize {}
+
+/// Placeholder of a commit that is not made yet.
+pub(crate) const PENDING: Seq = Seq(0);
