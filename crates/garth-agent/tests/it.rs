@@ -14,6 +14,7 @@ mod it {
     mod nodes;
     mod nodes_bounds;
     mod nodes_set;
+    mod once;
     mod outbox;
     mod packs;
     mod projections;

@@ -10,6 +10,7 @@
 //! | prompts beside a second implementation | [`prompts`] |
 //! | crashes, resets and collection of sessions | [`sessions`] |
 //! | batches over the tree of an agent under kills | [`view_kills`] |
+//! | writes that are sent again, under kills | [`retry_kills`] |
 //! | connections that are cut during a put | [`http_cuts`] |
 //! | accounts that several proofs open | `support` |
 //! | second implementations that others are compared with | `reference` |
@@ -22,6 +23,7 @@ pub mod outbox;
 pub mod packs;
 pub mod prompts;
 mod reference;
+pub mod retry_kills;
 pub mod sessions;
 mod support;
 pub mod view_kills;

@@ -5,9 +5,10 @@ use std::path::Path;
 use garth_testkit::proof::{Broken, Proven};
 
 use crate::view_kills::{self, How};
-use crate::{nodes, outbox, sessions};
+use crate::{nodes, outbox, retry_kills, sessions};
 
-/// Runs a command: `views FOLDER`, `split-views FOLDER`, `outbox FOLDER URL FAULT`, `nodes FOLDER SEED`,
+/// Runs a command: `views FOLDER`, `split-views FOLDER`, `retries FOLDER FROM`, `plain-retries FOLDER FROM`,
+/// `outbox FOLDER URL FAULT`, `nodes FOLDER SEED`,
 /// `resets FOLDER SEED` or `sessions FOLDER SEED`.
 ///
 /// # Errors
@@ -18,6 +19,12 @@ pub fn work(arguments: &[String]) -> Proven<()> {
     match arguments.as_slice() {
         ["views", folder] => view_kills::write_until_killed(Path::new(folder), How::Whole),
         ["split-views", folder] => view_kills::write_until_killed(Path::new(folder), How::Split),
+        ["retries", folder, from] => {
+            retry_kills::write_until_killed(Path::new(folder), from, retry_kills::Form::Keyed)
+        }
+        ["plain-retries", folder, from] => {
+            retry_kills::write_until_killed(Path::new(folder), from, retry_kills::Form::Plain)
+        }
         ["outbox", folder, url, fault] => outbox::work(Path::new(folder), url, fault),
         ["resets", folder, seed] => sessions::resets::work_until_crash(Path::new(folder), number(seed)?),
         ["sessions", folder, seed] => sessions::crashes::work_until_crash(Path::new(folder), number(seed)?),

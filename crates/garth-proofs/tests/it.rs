@@ -10,6 +10,7 @@ mod it {
     mod nodes;
     mod outbox;
     mod prompts;
+    mod retry_kills;
     mod session_crashes;
     mod sessions;
     mod support;

@@ -18,6 +18,7 @@ mod served;
 mod sessions;
 mod table;
 mod tree;
+mod turns;
 #[cfg(test)]
 mod write_tests;
 
@@ -31,6 +32,7 @@ use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post};
 use bytes::Bytes;
+use garth::agent::Once;
 use garth::datadir::{Admitted, Scope};
 use garth::{AccountStore, DataDir};
 use serde_json::Value;
@@ -136,12 +138,12 @@ impl<'a> Admission<'a> {
                 self.refuse_query()?;
                 let body = read_body(&self.head.headers, body).await?;
                 let account = self.served.tree(self.admitted).await?;
-                let call = self.call(&account, &body, &body)?;
+                let call = self.call(&account, &body, &body)?.begin(&self.served.turns).await?;
                 self.write(length, handler(call)).await.map(json)
             }
             Run::Upload(handler) => {
                 let (query, account) = (query(&self.head.uri)?, self.served.tree(self.admitted).await?);
-                let call = self.call(&account, &query, &[])?;
+                let call = self.call(&account, &query, &[])?.begin_before_body();
                 self.write(Length::Short, handler(call, self.head, body)).await.map(json)
             }
             Run::Download(handler) => {
@@ -180,6 +182,8 @@ impl<'a> Admission<'a> {
             fields,
             arguments,
             retry,
+            once: Once::default(),
+            turn: None,
             account,
             key: self.admitted.key(),
             env: served.data_dir.env(),

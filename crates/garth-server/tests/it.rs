@@ -19,6 +19,7 @@ mod it {
     mod outbox;
     mod recall;
     mod refusals;
+    mod repeats;
     mod routes;
     mod search;
     mod sessions;

@@ -64,6 +64,9 @@ pub(super) enum Name {
     Repair,
     /// Batches over the views of an agent's tree are whole and once after a kill and a retry: 100 kills
     ViewKills,
+    /// Appends, imports, changes of nodes and resets under idempotency keys, killed and sent again: each has
+    /// one effect, and repeats are answered alike: 100 kills
+    RetryKills,
     /// Packs of random sessions are within their budget, refused by no provider, and built again byte for
     /// byte, whatever happens since: 2,000 sessions
     Packs,

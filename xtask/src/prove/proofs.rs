@@ -11,6 +11,7 @@ use garth_proofs::nodes::{Cuts, Kills};
 use garth_proofs::outbox::Deliveries;
 use garth_proofs::packs::Packs;
 use garth_proofs::prompts::Prompts;
+use garth_proofs::retry_kills::{Form, RetryKills};
 use garth_proofs::sessions::collection::Collections;
 use garth_proofs::sessions::crashes::{SessionAppenders, SessionCrashes};
 use garth_proofs::sessions::resets::Resets;
@@ -79,6 +80,7 @@ pub(super) fn named(name: Name) -> Vec<Box<dyn Proof>> {
         Name::Repair => {
             vec![Box::new(DamagedNodes), Box::new(OtherReaders), Box::new(Kills), Box::new(Cuts)]
         }
+        Name::RetryKills => vec![Box::new(RetryKills { form: Form::Keyed })],
         Name::ViewKills => vec![Box::new(ViewKills { how: How::Whole })],
         Name::Packs => vec![Box::new(Packs)],
         Name::Prompts => vec![Box::new(Prompts::default())],

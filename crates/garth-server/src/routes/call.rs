@@ -5,15 +5,17 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
+use garth::agent::Once;
 use garth::agent::media::Hydrator;
 use garth::agent::workspace::PromptCache;
 use garth::datadir::{ApiKey, Scope};
 use garth::model::{Idempotency, Moment};
-use garth::{AccountStore, Env};
+use garth::{AccountStore, Env, ErrorKind, FileSystem};
 use serde_json::Value;
 
 use super::identity::Caller;
 use super::retry::Retry;
+use super::turns::{Turn, Turns};
 use crate::chat_model::ServedModel;
 use crate::compaction::Compactions;
 use crate::errors::Refusal;
@@ -34,6 +36,10 @@ pub(super) struct Call<'a> {
     pub(super) caller: Caller<'a>,
     /// Idempotency key of a write, with the hash of the request.
     pub(super) retry: Option<Retry>,
+    /// The write as a request that may be sent again, for the handle that carries it out.
+    pub(super) once: Once,
+    /// Turn of the write among those under its key, held until it is answered.
+    pub(super) turn: Option<Turn>,
     pub(super) account: &'a Arc<dyn AccountStore>,
     pub(super) key: &'a ApiKey,
     pub(super) env: &'a Env,
@@ -47,6 +53,33 @@ pub(super) struct Call<'a> {
 }
 
 impl Call<'_> {
+    /// Begins a write under its idempotency key: waits for its twins, and looks up whether one of them, or an
+    /// earlier try, has committed.
+    ///
+    /// # Errors
+    /// Refuses a key that was used with another request.
+    pub(super) async fn begin(mut self, turns: &Turns) -> Result<Self, Refusal> {
+        let Some(retry) = &mut self.retry else { return Ok(self) };
+        self.turn = Some(turns.wait(&self.key.account, retry.key()).await);
+        let account: Arc<dyn FileSystem> = Arc::<dyn AccountStore>::clone(self.account);
+        self.once = match Once::begin(Arc::clone(&account), retry.record()).await {
+            Err(error) if error.is(ErrorKind::IdempotencyMismatch) && retry.turn_older() => {
+                Once::begin(account, retry.record()).await.map_err(|_| error)?
+            }
+            begun => begun?,
+        };
+        Ok(self)
+    }
+
+    /// Begins a write whose body is still to come, and is hashed as it comes.
+    pub(super) fn begin_before_body(mut self) -> Self {
+        if let Some(retry) = &self.retry {
+            let account: Arc<dyn FileSystem> = Arc::<dyn AccountStore>::clone(self.account);
+            self.once = Once::before_body(account, retry.record());
+        }
+        self
+    }
+
     /// Returns the moment that a field names. A text that is no time or sequence is the name of a snapshot.
     pub(super) fn moment(&self, text: &str) -> Result<Moment, Refusal> {
         let moment = Moment::parse(text, self.env.now())?;
@@ -57,11 +90,6 @@ impl Call<'_> {
     /// for one.
     pub(super) fn record(&self) -> Option<Idempotency> {
         self.retry.as_ref().map(Retry::record)
-    }
-
-    /// Returns the record as earlier versions made it.
-    pub(super) fn older_record(&self) -> Option<Idempotency> {
-        self.retry.as_ref().map(Retry::older_record)
     }
 
     /// Returns an argument of the path; the empty text if the path has no such argument.

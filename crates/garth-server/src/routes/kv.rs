@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use garth::agent::kv::{
-    DEFAULT_HISTORY, DEFAULT_HITS, Kv, KvCode, MAX_HISTORY, MAX_HITS, MAX_LISTED, MAX_QUERY_CHARS,
-    PageRequest, Put, Search, Semantics,
+    DEFAULT_HISTORY, DEFAULT_HITS, Kv, MAX_HISTORY, MAX_HITS, MAX_LISTED, MAX_QUERY_CHARS, PageRequest, Put,
+    Search, Semantics,
 };
 use garth::model::Timestamp;
 use serde_json::value::RawValue;
@@ -44,11 +44,7 @@ pub(super) async fn put(kv: &Kv<'_>, call: &Call<'_>, fields: PutFields<'_>) -> 
         searchable: Some(fields.searchable),
         ..Put::new(&fields.path, fields.value)
     };
-    let written = match kv.put(&put, call.record()).await {
-        Err(error) if error.code() == KvCode::IdempotencyMismatch => kv.put(&put, call.older_record()).await,
-        written => written,
-    };
-    Ok(wire::put(&written?))
+    Ok(wire::put(&kv.put(&put, call.record()).await?))
 }
 
 fields! {
@@ -72,13 +68,7 @@ fields! {
 }
 
 pub(super) async fn delete(kv: &Kv<'_>, call: &Call<'_>, fields: DeleteFields<'_>) -> Result<Bytes, Refusal> {
-    let written = match kv.delete(&fields.path, call.record()).await {
-        Err(error) if error.code() == KvCode::IdempotencyMismatch => {
-            kv.delete(&fields.path, call.older_record()).await
-        }
-        written => written,
-    };
-    Ok(wire::delete(&written?))
+    Ok(wire::delete(&kv.delete(&fields.path, call.record()).await?))
 }
 
 fields! {

@@ -41,7 +41,7 @@ pub(super) async fn open<'a>(call: &'a Call<'a>, tree: Tree) -> Result<Opened<'a
     };
     let Some(who) = who else { return Ok(opened) };
     let places = who.places()?;
-    let agent_tree = AgentTree::new(&**call.account, who).create(call.writes);
+    let agent_tree = AgentTree::new(&**call.account, who).create(call.writes && !call.once.is_repeat());
     match tree {
         Tree::Nodes => {
             let reach = agent_tree.nodes().await?;
@@ -87,26 +87,29 @@ impl Opened<'_> {
             Some(tops) => nodes.tops(tops.clone()),
             None => nodes,
         };
-        nodes.author(self.author.clone())
+        nodes.author(self.author.clone()).once(self.call.once.clone())
     }
 
     /// Returns the sessions of the agent with the user.
     pub(super) fn sessions(&self) -> Result<Sessions<'_>, Refusal> {
-        let caller = &self.call.caller;
+        let (call, caller) = (self.call, &self.call.caller);
         let sessions = Sessions::new(&*self.fs, caller.user(), &caller.agent, self.call.env.clone())?;
-        Ok(sessions.author(self.author.clone()).only(self.only.clone()))
+        let sessions = sessions.author(self.author.clone()).only(self.only.clone());
+        Ok(sessions.once(call.once.clone()))
     }
 
     /// Returns the workspace of the agent.
     pub(super) fn workspace(&self) -> Result<Workspace<'_>, Refusal> {
         let call = self.call;
         let workspace = Workspace::new(&**call.account, &call.caller.agent, call.env.clone())?;
-        Ok(workspace.author(self.author.clone()).cache(call.prompts, &call.key.account))
+        let workspace = workspace.author(self.author.clone()).cache(call.prompts, &call.key.account);
+        Ok(workspace.once(call.once.clone()))
     }
 
     /// Returns the media of the account.
     pub(super) fn media(&self) -> Media<'_> {
-        Media::new(&*self.fs, self.call.env.clone()).author(self.author.clone())
+        let media = Media::new(&*self.fs, self.call.env.clone()).author(self.author.clone());
+        media.once(self.call.once.clone())
     }
 
     /// Returns the files, and where context nodes are in them.

@@ -74,15 +74,20 @@ impl Retry {
         }))
     }
 
+    /// Returns the key, as records have it.
+    pub(super) fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// Compares the request as earlier versions did: their records live a day, and a repeat of a write that was
+    /// made before the server was replaced is still answered. Returns false if it is compared so already.
+    pub(super) fn turn_older(&mut self) -> bool {
+        std::mem::replace(&mut self.request_hash, self.raw_hash) != self.raw_hash
+    }
+
     /// Returns the record of this write. Its key is the account's own, because the tree that stores it is.
     pub(super) fn record(&self) -> Idempotency {
         Idempotency::new(&*self.key, self.request_hash, self.keep_until)
-    }
-
-    /// Returns the record as earlier versions made it. They live a day: a repeat of a write that was made
-    /// before the server was replaced is still answered.
-    pub(super) fn older_record(&self) -> Idempotency {
-        Idempotency::new(&*self.key, self.raw_hash, self.keep_until)
     }
 }
 

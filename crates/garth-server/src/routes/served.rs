@@ -7,6 +7,7 @@ use garth::agent::workspace::PromptCache;
 use garth::datadir::Admitted;
 use garth::{AccountStore, DataDir, ErrorKind};
 
+use super::turns::Turns;
 use crate::answers::Answers;
 use crate::chat_model::ServedModel;
 use crate::compaction::Compactions;
@@ -20,6 +21,7 @@ pub(super) struct Served {
     pub(super) compactions: Compactions,
     pub(super) hydrator: Arc<Hydrator>,
     pub(super) prompts: Arc<PromptCache>,
+    pub(super) turns: Arc<Turns>,
 }
 
 impl Served {
@@ -31,6 +33,7 @@ impl Served {
             compactions: Compactions::new(),
             hydrator: Arc::default(),
             prompts: Arc::default(),
+            turns: Arc::default(),
         }
     }
 

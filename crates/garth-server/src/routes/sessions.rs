@@ -6,6 +6,7 @@ pub(super) mod transcripts;
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use garth::agent::node::Put;
 use garth::agent::session::{
     Append, Change, Create, Draft, Line, List, Listed, Log, MAX_LISTED, Resolved, Select, SessionKey,
     Sessions, Source, State, Usage,
@@ -234,7 +235,11 @@ pub(super) async fn publish(
     fields: PublishFields<'_>,
 ) -> Result<Value, Refusal> {
     let uri = fields.uri.parse()?;
-    let put = sessions.to_publish(&fields.name, &fields.id).await?;
+    // What a repeat would publish can be gone; it is answered whatever it would put.
+    let put = match call.once.is_repeat() {
+        true => Put::default(),
+        false => sessions.to_publish(&fields.name, &fields.id).await?,
+    };
     let opened = open(call, Tree::Nodes).await?;
     Ok(nodes::written(call, &opened.nodes().put(&uri, &put).await?))
 }

@@ -24,7 +24,7 @@ use crate::session::store::files::{LATEST, Log, META, UPDATED_AT};
 use crate::session::store::meta::{State, Usage};
 use crate::small_file::as_read;
 use garth_engine::error::{Error, ErrorKind, Result};
-use garth_engine::model::{At, Batch, Commit, MAX_INLINE_BODY, Op, Precondition, Seq};
+use garth_engine::model::{At, Batch, ByteRange, Commit, MAX_INLINE_BODY, Moment, Op, Precondition, Seq};
 
 /// Limit on the messages, and on the events, of one append. It bounds the ids that are looked up.
 pub const MAX_APPENDED: usize = 1000;
@@ -150,10 +150,29 @@ impl Sessions<'_> {
             self.once.run(self.append_as(session, append, |lines| lines)).await?;
         if let Some((id, count)) = new {
             let line = self.keyed(session, Log::Messages, &id_key(&id), 0, 1).await?;
-            let first = line.into_iter().find_map(|item| item.line).map(|line| line.number);
-            appended.lines = first.map(|first| first..=first + count - 1);
+            appended.lines = match (line.into_iter().find_map(|item| item.line), appended.seq) {
+                (Some(line), _) => Some(line.number..=line.number + count - 1),
+                (None, Some(seq)) => Some(self.last_lines_at(session, seq, count).await?),
+                (None, None) => None,
+            };
         }
         Ok(appended)
+    }
+
+    /// Returns the numbers of the last messages that the log had after a commit: a repeat is answered with
+    /// them, though the log can be gone by now.
+    async fn last_lines_at(&self, session: &str, seq: Seq, count: u64) -> Result<RangeInclusive<u64>> {
+        let (at, then) = (At::from(self.file(session, Log::Messages.file())?), Moment::Seq(seq));
+        let then = self.fs.as_of(&then).await?;
+        let (mut lines, mut range) = (0_u64, ByteRange { offset: 0, length: 1 << 20 });
+        loop {
+            let piece = then.read(&at, range).await?;
+            if piece.is_empty() {
+                return Ok((lines + 1).saturating_sub(count)..=lines);
+            }
+            lines += piece.iter().filter(|byte| **byte == b'\n').count() as u64;
+            range.offset += piece.len() as u64;
+        }
     }
 
     /// Appends messages and events, and records what `outcome` makes of it.

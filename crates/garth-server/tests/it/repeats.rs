@@ -1,0 +1,285 @@
+//! Writes that are sent again under their `Idempotency-Key`, on every route that writes: one effect, and one
+//! answer to all of them.
+
+use std::sync::Barrier;
+
+use futures::executor::block_on;
+use garth::AccountStore;
+use garth::model::{Batch, Op};
+use garth_server::reference::{BodyReference, CallReference, calls};
+use serde_json::{Value, json};
+
+use super::harness::{Reply, Server};
+
+const MEMORIES: &str = "ctx://acme/users/ann/memories/preferences";
+const SKILL: &str = "---\nname: pdf\ndescription: Reads PDF\n---\nUse it.\n";
+
+/// Server with something for each route to change.
+struct World {
+    server: Server,
+    /// Key of a media file.
+    media: String,
+    /// Id of content that is swapped out.
+    swapped: String,
+}
+
+fn of_session(mut body: Value) -> Value {
+    for (name, value) in [("agent", "scout"), ("user", "ann")] {
+        body[name] = json!(value);
+    }
+    body
+}
+
+impl World {
+    fn new() -> Self {
+        let server = Server::start();
+        server.put("/there", "1");
+        for name in ["tea", "coffee"] {
+            let node =
+                json!({"uri": format!("{MEMORIES}/{name}"), "content": format!("Ann likes {name}.\n")});
+            server.ok("nodes/put", node.to_string());
+        }
+        let edge = json!({"from_uri": format!("{MEMORIES}/coffee"), "to_uri": format!("{MEMORIES}/tea"),
+            "relation_type": "like"});
+        server.ok("nodes/relate", edge.to_string());
+        let on_session = |call: &str, body: Value| server.ok(call, of_session(body).to_string());
+        on_session("sessions/create", json!({"name": "work", "key": "agent:scout:main"}));
+        let messages: Vec<Value> = (1..=20)
+            .map(|n| json!({"role": if n % 2 == 1 { "user" } else { "assistant" }, "content": format!("said {n}")}))
+            .collect();
+        on_session("sessions/append", json!({"name": "work", "messages": messages}));
+        let facts = json!([{"id": "f1", "text": "It is out.", "source": "messages:3"}]);
+        on_session("sessions/derive", json!({"name": "work", "facts": facts}));
+        on_session("sessions/spawn", json!({"name": "work", "id": "c1"}));
+        let swapped = on_session(
+            "sessions/swap-out",
+            json!({"name": "work", "source": "messages:1-2", "summary": "s"}),
+        );
+        let skill = json!({"name": "pdf", "files": {"SKILL.md": SKILL}});
+        server.ok("agents/scout/skills/install", skill.to_string());
+        let put = upload(&server, &server.key, None, b"GIF89a");
+        Self {
+            media: put.json()["media"]["key"].as_str().unwrap().to_owned(),
+            swapped: swapped["entry"]["id"].as_str().unwrap().to_owned(),
+            server,
+        }
+    }
+
+    /// Body of a request to a route that writes.
+    fn body(&self, path: &str) -> Value {
+        let node = |name: &str| format!("{MEMORIES}/{name}");
+        let of_work = |mut body: Value| {
+            body["name"] = json!("work");
+            of_session(body)
+        };
+        match path {
+            "/v1/put" => json!({"path": "/a", "value": 1}),
+            "/v1/delete" => json!({"path": "/there"}),
+            "/v1/nodes/put" => json!({"uri": node("juice"), "content": "Ann likes tea.\n"}),
+            "/v1/nodes/tag" => json!({"uri": node("tea"), "add": ["hot"]}),
+            "/v1/nodes/relate" => {
+                json!({"from_uri": node("tea"), "to_uri": node("coffee"), "relation_type": "unlike"})
+            }
+            "/v1/nodes/unrelate" => json!({"from_uri": node("coffee"), "to_uri": node("tea")}),
+            "/v1/nodes/move" => json!({"uri": node("tea"), "new_uri": node("green-tea")}),
+            "/v1/nodes/delete" => json!({"uri": node("tea")}),
+            "/v1/sessions/create" => of_session(json!({"name": "new"})),
+            "/v1/sessions/current" => of_session(json!({"key": "agent:scout:other", "create": true})),
+            "/v1/sessions/set" => of_work(json!({"title": "T", "state": "active"})),
+            "/v1/sessions/append" => {
+                of_work(json!({"messages": [{"role": "user", "content": "x"}], "events": [{"type": "t"}]}))
+            }
+            "/v1/sessions/withdraw" => of_work(json!({"source": "tail:2"})),
+            "/v1/sessions/import" => {
+                let transcript = (1..=2500).map(|n| format!("{{\"role\":\"user\",\"content\":\"i{n}\"}}\n"));
+                of_work(json!({"format": "garth", "transcript": transcript.collect::<String>()}))
+            }
+            "/v1/sessions/derive" => of_work(json!({"summary": "S"})),
+            "/v1/sessions/pin" => of_work(json!({"file": "rules.md", "text": "t"})),
+            "/v1/sessions/compact" | "/v1/sessions/pack" => of_work(json!({})),
+            "/v1/sessions/swap-out" => of_work(json!({"source": "messages:5-6", "summary": "s"})),
+            "/v1/sessions/swap-in" => of_work(json!({"id": self.swapped})),
+            "/v1/sessions/dedup" => of_work(json!({"sources": ["messages:3"]})),
+            "/v1/sessions/spawn" => of_work(json!({"id": "c2", "handoff": "do"})),
+            "/v1/sessions/set-child" => of_work(json!({"id": "c1", "status": "done", "result": "r"})),
+            "/v1/sessions/collect" => of_work(json!({"dry": false})),
+            "/v1/sessions/publish" => of_work(json!({"id": "f1", "uri": node("published")})),
+            "/v1/agents/{agent}/prompt" => json!({"user": "ann", "session": "work"}),
+            "/v1/agents/{agent}/memory/add" => json!({"text": "t"}),
+            "/v1/agents/{agent}/reset" => json!({"user": "ann", "name": "work"}),
+            "/v1/agents/{agent}/media/delete" => json!({"key": self.media}),
+            "/v1/agents/{agent}/skills/write" => json!({"path": "pdf/notes.md", "text": "x"}),
+            "/v1/agents/{agent}/skills/edit" => {
+                json!({"path": "pdf/SKILL.md", "old": "Use it.", "new": "Use it well."})
+            }
+            "/v1/agents/{agent}/skills/install" => json!({"name": "csv", "files": {"SKILL.md": SKILL}}),
+            "/v1/agents/{agent}/skills/publish" => json!({"name": "pdf"}),
+            other => panic!("{other} writes; say here how, so that its repeats are tested"),
+        }
+    }
+
+    /// Sends a write under an idempotency key; `twist` makes another request of it.
+    fn send(&self, call: &CallReference, key: &str, twist: bool) -> Reply {
+        if call.body == BodyReference::Bytes {
+            let body: &[u8] = if twist { b"GIF89b" } else { b"GIF89a" };
+            return upload(&self.server, &self.server.key, Some(key), body);
+        }
+        let mut body = self.body(call.path);
+        if twist {
+            let object = body.as_object_mut().unwrap();
+            let text =
+                ["text", "content", "title", "id", "uri", "path", "name", "key", "from_uri", "session"];
+            let name = *text.iter().find(|name| object.contains_key(**name)).unwrap();
+            let other = format!("{}x", object[name].as_str().unwrap());
+            object.insert(name.to_owned(), json!(other));
+        }
+        post(&self.server, call.path, key, &body.to_string())
+    }
+
+    fn head(&self) -> u64 {
+        block_on(self.account().head()).unwrap().seq.0
+    }
+
+    fn account(&self) -> std::sync::Arc<dyn AccountStore> {
+        block_on(self.server.home.account("acme")).unwrap()
+    }
+
+    /// Removes everything that the account has.
+    fn remove_all(&self) {
+        let account = self.account().overriding_rules();
+        let root = garth::TreePath::root();
+        let names: Vec<_> =
+            block_on(account.list(&(&root).into(), &garth::model::Page::default())).unwrap().items;
+        let ops = names.iter().map(|item| Op::remove_tree(root.join(&item.name).unwrap()));
+        block_on(account.commit(Batch::new(ops))).unwrap();
+    }
+}
+
+fn post(server: &Server, path: &str, key: &str, body: &str) -> Reply {
+    let headers = format!("authorization: Bearer {}\r\nidempotency-key: {key}\r\n", server.key);
+    server.request("POST", &path.replace("{agent}", "scout"), &headers, body.as_bytes())
+}
+
+fn upload(server: &Server, api_key: &str, key: Option<&str>, body: &[u8]) -> Reply {
+    let key = key.map(|key| format!("idempotency-key: {key}\r\n")).unwrap_or_default();
+    let headers = format!("authorization: Bearer {api_key}\r\ncontent-type: image/gif\r\n{key}");
+    server.request("POST", "/v1/agents/scout/media?session_key=agent:scout:main&name=a.gif", &headers, body)
+}
+
+fn writes() -> impl Iterator<Item = CallReference> {
+    calls().into_iter().filter(|call| call.writes)
+}
+
+#[track_caller]
+fn same(call: &CallReference, reply: &Reply, first: &Reply) {
+    assert_eq!((reply.status, reply.text()), (first.status, first.text()), "{}", call.path);
+}
+
+#[test]
+fn a_repeat_of_any_write_gets_the_first_answer_and_changes_nothing() {
+    for call in writes() {
+        let world = World::new();
+        let before = world.head();
+        let first = world.send(&call, "k", false);
+        assert_eq!(first.status, 200, "{}: {}", call.path, first.text());
+        let head = world.head();
+        assert!(head > before, "{}: its record is a commit, too", call.path);
+        world.server.clock.advance(std::time::Duration::from_secs(60));
+        same(&call, &world.send(&call, "k", false), &first);
+        world.send(&call, "k", true).refused(422, "IDEMPOTENCY_KEY_MISMATCH");
+        assert_eq!(world.head(), head, "{}", call.path);
+        // Whatever has happened since: what it changed is gone, and so is all that it needs. But a pack is built
+        // again from the messages, which nobody can remove but an administrator.
+        if call.path == "/v1/sessions/pack" {
+            let more = json!({"name": "work", "messages": [{"role": "user", "content": "more"}]});
+            world.server.ok("sessions/append", of_session(more).to_string());
+        } else {
+            world.remove_all();
+        }
+        let emptied = world.head();
+        same(&call, &world.send(&call, "k", false), &first);
+        assert_eq!(world.head(), emptied, "{}", call.path);
+    }
+}
+
+#[test]
+fn twins_of_any_write_have_one_effect_and_equal_answers() {
+    for call in writes() {
+        let alone = World::new();
+        let before = alone.head();
+        alone.send(&call, "k", false);
+        let effect = alone.head() - before;
+        let world = World::new();
+        let (before, barrier) = (world.head(), Barrier::new(8));
+        let replies: Vec<Reply> = std::thread::scope(|scope| {
+            let twins = (0..8).map(|_| {
+                scope.spawn(|| {
+                    barrier.wait();
+                    world.send(&call, "k", false)
+                })
+            });
+            twins.collect::<Vec<_>>().into_iter().map(|twin| twin.join().unwrap()).collect()
+        });
+        assert_eq!(replies[0].status, 200, "{}: {}", call.path, replies[0].text());
+        for reply in &replies[1..] {
+            same(&call, reply, &replies[0]);
+        }
+        assert_eq!(world.head() - before, effect, "{}", call.path);
+    }
+}
+
+#[test]
+fn a_write_that_changes_nothing_answers_its_repeats_the_same() {
+    let unchanged = [
+        ("/v1/nodes/put", json!({"uri": format!("{MEMORIES}/tea"), "content": "Ann likes tea.\n"})),
+        ("/v1/nodes/tag", json!({"uri": format!("{MEMORIES}/tea"), "remove": ["cold"]})),
+        (
+            "/v1/nodes/unrelate",
+            json!({"from_uri": format!("{MEMORIES}/tea"), "to_uri": format!("{MEMORIES}/coffee")}),
+        ),
+        ("/v1/sessions/set", of_session(json!({"name": "work"}))),
+        ("/v1/sessions/append", of_session(json!({"name": "work"}))),
+        ("/v1/sessions/compact", of_session(json!({"name": "work", "keep": 100}))),
+        ("/v1/sessions/current", of_session(json!({"key": "agent:scout:main", "create": true}))),
+        ("/v1/sessions/set-child", of_session(json!({"name": "work", "id": "c1"}))),
+        ("/v1/agents/{agent}/skills/install", json!({"name": "pdf", "files": {"SKILL.md": SKILL}})),
+        ("/v1/agents/{agent}/reset", json!({"user": "ann", "name": "work", "if_due": true})),
+        ("/v1/agents/{agent}/prompt", json!({})),
+    ];
+    for (path, body) in unchanged {
+        let world = World::new();
+        let first = post(&world.server, path, "k", &body.to_string());
+        assert_eq!(first.status, 200, "{path}: {}", first.text());
+        world.remove_all();
+        let head = world.head();
+        let again = post(&world.server, path, "k", &body.to_string());
+        assert_eq!((again.status, again.text()), (200, first.text()), "{path}");
+        assert_eq!(world.head(), head, "{path}");
+    }
+}
+
+#[test]
+fn a_refused_write_leaves_no_record() {
+    let world = World::new();
+    let body =
+        of_session(json!({"name": "later", "messages": [{"role": "user", "content": "x"}]})).to_string();
+    post(&world.server, "/v1/sessions/append", "k", &body).refused(404, "NOT_FOUND");
+    world.server.ok("sessions/create", of_session(json!({"name": "later"})).to_string());
+    let done = post(&world.server, "/v1/sessions/append", "k", &body).json();
+    assert_eq!(done["lines"], json!([1, 1]));
+}
+
+#[test]
+fn one_key_is_one_request_of_the_account_whichever_chat_it_goes_through() {
+    let world = World::new();
+    let in_chat =
+        |chat: &str, name: &str| of_session(json!({"name": name, "chat": chat, "session": name})).to_string();
+    let first = post(&world.server, "/v1/sessions/create", "k", &in_chat("trip", "a"));
+    assert_eq!(first.status, 200, "{}", first.text());
+    let head = world.head();
+    let again = post(&world.server, "/v1/sessions/create", "k", &in_chat("trip", "a"));
+    assert_eq!((again.status, again.text()), (200, first.text()));
+    let other = post(&world.server, "/v1/sessions/create", "k", &in_chat("home", "a"));
+    other.refused(422, "IDEMPOTENCY_KEY_MISMATCH");
+    assert_eq!(world.head(), head, "not even the other chat was made");
+}
