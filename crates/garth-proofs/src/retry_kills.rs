@@ -107,6 +107,7 @@ async fn send(fs: &Arc<dyn AccountStore>, writer: u64, n: u64, form: Form) -> Pr
 /// Child: sends requests until it is killed, from the given one of each writer on, and tells each answer.
 pub(crate) fn write_until_killed(folder: &Path, from: &str, form: Form) -> Proven<()> {
     let fs = opened(folder)?;
+    say("ready")?;
     let writers = (0..).zip(from.split(',').map(str::to_owned)).map(|(writer, first)| {
         let fs = Arc::clone(&fs);
         std::thread::spawn(move || -> Proven<()> {

@@ -25,6 +25,7 @@ pub mod removing;
 pub mod renaming;
 pub mod resolving;
 pub mod restoring;
+pub mod retries;
 pub mod searching;
 pub(crate) mod suite;
 
@@ -56,6 +57,7 @@ const GROUPS: &[(&str, &[Check])] = &[
     ("renaming", renaming::CHECKS),
     ("resolving", resolving::CHECKS),
     ("restoring", restoring::CHECKS),
+    ("retries", retries::CHECKS),
     ("searching", searching::CHECKS),
 ];
 
@@ -84,7 +86,7 @@ macro_rules! contract_tests {
             attributes blaming capabilities changes commits confining
             content copies excluding expiry finding handles
             lookup making pages past ranges removing
-            renaming resolving restoring searching
+            renaming resolving restoring retries searching
         }
     };
     (@modules $make:ident: $($module:ident)+) => {

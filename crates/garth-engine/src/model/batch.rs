@@ -71,7 +71,7 @@ pub const MAX_COPIED_NAMES: usize = MAX_OPS;
 pub const MAX_COPIED_PIECES: usize = 1_000_000;
 
 /// Longest [`Idempotency::note`], in bytes: it is written with the commit, and read with each answer to a retry.
-pub const MAX_NOTE: usize = 1 << 20;
+pub const MAX_NOTE: usize = 4 << 20;
 
 /// An atomic commit in the making.
 ///

@@ -7,7 +7,7 @@ use garth_engine::model::{
     SnapshotsPage, Special, Within,
 };
 
-use super::commits::record;
+use super::retries::record;
 use super::suite::checks;
 use crate::subject::{START, Subject};
 use crate::tools::*;

@@ -14,7 +14,7 @@ use garth_engine::model::{
 use garth_engine::rule::Registry;
 use garth_engine::{Env, FileSystem, FileSystemExt as _};
 
-use super::commits::record;
+use super::retries::record;
 use super::suite::checks;
 use crate::subject::Subject;
 use crate::tools::*;
