@@ -1,4 +1,4 @@
-//! Clock, randomness and sleep: the only place that touches the machine's, so that
+//! Clock, randomness, sleep, and threads that compute: the only place that touches the machine's, so that
 //! tests decide what time it is.
 
 use std::fmt;
@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::compute::{Compute, Computed};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::Timestamp;
 
@@ -48,22 +49,24 @@ impl Clock for ManualClock {
     }
 }
 
-/// What the code may know of the outside world: the time, random bytes, and how to wait.
+/// What the code may know of the outside world: the time, random bytes, how to wait, and threads to compute
+/// on. Clones share the threads.
 #[derive(Clone, Debug)]
 pub struct Env {
     clock: Arc<dyn Clock>,
+    compute: Compute,
 }
 
 impl Env {
     /// The machine's clock and randomness.
     pub fn system() -> Self {
-        Self { clock: Arc::new(SystemClock) }
+        Self { clock: Arc::new(SystemClock), compute: Compute::new() }
     }
 
     /// A clock that the caller moves; randomness stays the machine's.
     pub fn manual(start: Timestamp) -> (Self, ManualClock) {
         let clock = ManualClock(Arc::new(AtomicI64::new(start.0)));
-        (Self { clock: Arc::new(clock.clone()) }, clock)
+        (Self { clock: Arc::new(clock.clone()), compute: Compute::new() }, clock)
     }
 
     /// The time now.
@@ -81,6 +84,47 @@ impl Env {
         getrandom::fill(&mut bytes)
             .map_err(|e| Error::new(ErrorKind::Io, "the system gave no random bytes").with_source(e))?;
         Ok(bytes)
+    }
+
+    /// Runs work that computes for an account, on threads for that. Accounts take turns on them, and none takes
+    /// all. `bytes` is the length of the input that the work holds.
+    ///
+    /// The work is polled on those threads, and takes none while it waits. It ends when this future is
+    /// dropped. Any executor may poll this future. Called within such work it runs in place.
+    ///
+    /// ```
+    /// use garth::agent::count::count;
+    /// use garth::Env;
+    ///
+    /// # futures::executor::block_on(async {
+    /// let (env, text) = (Env::system(), "a long text ".repeat(1000));
+    /// let tokens = env.compute("acme", text.len(), async move { count(&text) }).await?;
+    /// assert!(tokens > 2000);
+    /// # Ok::<(), garth::Error>(()) }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// `TooLarge` if one piece of work may not hold that much, `WouldBlock` if too much waits already,
+    /// `TimedOut` if it makes more steps than it may, `Unavailable` if the system gives no thread.
+    pub async fn compute<T: Send + 'static>(
+        &self,
+        account: &str,
+        bytes: usize,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T> {
+        self.compute.run(account, bytes, work).await
+    }
+
+    /// Polls work on a thread for whose next step others wait, such as a worker of a server. In a debug build,
+    /// functions that compute panic there if they go over more than a little, unless they run within
+    /// [`Env::compute`].
+    pub async fn serving<T>(&self, work: impl Future<Output = T>) -> T {
+        self.compute.serving(work).await
+    }
+
+    /// Counts what was computed so far, by this and its clones.
+    pub fn computed(&self) -> Computed {
+        self.compute.computed()
     }
 
     /// A point in time to measure with. Always real time, whatever the clock says.

@@ -5,6 +5,7 @@
 //! Programs use the crate `garth`, which exports what they need of this crate. A second engine builds on
 //! this one: the planner, its rows and its changes of rows are public here.
 
+pub mod compute;
 pub mod datadir;
 pub mod engine;
 pub mod env;
@@ -16,6 +17,7 @@ pub mod rule;
 pub mod runtime;
 mod sqlite;
 pub mod text;
+mod threads;
 pub mod view;
 
 pub use datadir::DataDir;

@@ -3,25 +3,22 @@
 
 pub(crate) mod budget;
 pub(crate) mod disk;
-pub(crate) mod executor;
 pub mod failpoint;
 pub(crate) mod fault_injection;
-pub(crate) mod lock;
 pub(crate) mod permits;
 pub(crate) mod ticker;
-pub(crate) mod turns;
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use self::budget::IdleBudget;
-use self::executor::Executor;
 use self::failpoint::Failpoints;
 use self::fault_injection::Fault;
 use self::permits::Permits;
 use self::ticker::Ticker;
 use crate::env::Env;
+use crate::threads::executor::Executor;
 
 /// What an open data folder may use in all, whatever the number of its accounts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

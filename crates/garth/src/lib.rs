@@ -47,12 +47,14 @@
 //!
 //! # Threads and runtimes
 //! Any executor may poll the futures (tokio, or `futures::executor::block_on`). Short reads run on the thread
-//! that polls, all else on threads of the data folder. All handles are `Send + Sync`; clones of a [`DataDir`]
+//! that polls, all else on threads of the data folder. What computes (packs, prompts, recall, transcripts) does
+//! so on the thread that polls, too: a program that serves others awaits it within [`Env::compute`]. All handles are `Send + Sync`; clones of a [`DataDir`]
 //! and the [`Arc`](std::sync::Arc)s that it gives share one state. Several processes may open one data folder.
 
 use std::path::Path;
 
 pub use garth_agent as agent;
+pub use garth_engine::compute;
 pub use garth_engine::datadir::{self, DataDir};
 pub use garth_engine::env::{self, Env};
 pub use garth_engine::error::{self, Error, ErrorKind, Result};

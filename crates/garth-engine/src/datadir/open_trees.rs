@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, Weak};
 use futures::lock::{self as async_lock, OwnedMutexGuard};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::runtime::lock::lock;
+use crate::threads::lock::lock;
 
 /// The instance of one tree while anybody holds it. Its lock is held while the tree is opened, so that one
 /// opens and the others wait, without a thread and without keeping other trees waiting.

@@ -44,9 +44,9 @@ use crate::model::{
     check_items,
 };
 use crate::path::{MAX_PATH, TreePath};
-use crate::runtime::executor::Executor;
 use crate::runtime::fault_injection::Fault;
-use crate::runtime::lock::lock;
+use crate::threads::executor::Executor;
+use crate::threads::lock::lock;
 
 /// Threads that list, and that read and upload at length.
 const THREADS: usize = 4;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use super::lock::lock;
+use crate::threads::lock::lock;
 
 /// How long [`IdleBudget::wait`] waits for room, in turns of this long: 10 s, as SQLite waits for a lock.
 const TURN: Duration = Duration::from_millis(10);

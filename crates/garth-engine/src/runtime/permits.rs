@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-use super::lock::lock;
+use crate::threads::lock::lock;
 
 /// See the module.
 pub(crate) struct Permits {

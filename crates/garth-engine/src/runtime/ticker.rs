@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use super::lock::lock;
+use crate::threads::lock::lock;
 
 /// Something to do every so often, as long as it exists.
 pub(crate) trait Tick: Send + Sync {

@@ -8,7 +8,7 @@ use rusqlite::{Connection, ffi};
 
 use super::error::DbResult;
 use crate::env::Env;
-use crate::runtime::lock::lock;
+use crate::threads::lock::lock;
 
 /// Instructions between two looks: about 50 µs. Tests count each.
 const LOOK: i32 = if cfg!(test) { 1 } else { 500 };

@@ -14,7 +14,7 @@ use super::poison::{Conn, Poison};
 use crate::error::{Error, ErrorKind, Result};
 use crate::runtime::budget::{IdleBudget, IdleOwner, Opened};
 use crate::runtime::disk::is_short_of_descriptors;
-use crate::runtime::lock::lock;
+use crate::threads::lock::lock;
 
 /// Most idle connections of one database: about as many as threads that read it at once.
 const IDLE_PER_DATABASE: usize = 16;

@@ -22,6 +22,7 @@ pub use self::span::Secret;
 
 use self::words::next_word;
 use super::json::escape;
+use crate::compute::working;
 
 /// Bytes on each side of a piece of text that are looked at to judge it, 4 KiB: more than a secret of one
 /// line has, and lines of a longer private key are secrets each by itself.
@@ -30,6 +31,7 @@ pub const CONTEXT: usize = 4 << 10;
 /// What looks like a secret in a text, in order and without overlaps. Where it has escapes of JSON, what they
 /// stand for counts as well.
 pub fn find(text: &[u8]) -> Vec<Secret> {
+    working(text.len());
     let mut found = scan(text);
     if text.contains(&b'\\') {
         let decoded = Decoded::of(text);

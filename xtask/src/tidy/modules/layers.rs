@@ -6,7 +6,7 @@ use crate::tidy::finding::Finding;
 /// Vocabulary of each crate that has layers: the modules that every layer of it may use.
 const VOCABULARY: [(&str, &str); 2] = [
     ("crates/garth-agent", "count ids one_word retry session_class small_file"),
-    ("crates/garth-engine", "path error env model text"),
+    ("crates/garth-engine", "path error env model text compute threads"),
 ];
 
 /// Layers: directory of the crate, module, and the layers that it may use besides the [`VOCABULARY`], as

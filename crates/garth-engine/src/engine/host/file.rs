@@ -16,7 +16,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{OpenFile, OpenNode};
 use crate::model::{ByteRange, Entry, Ino, MAX_READ};
 use crate::path::TreePath;
-use crate::runtime::executor::Executor;
+use crate::threads::executor::Executor;
 
 /// Bytes that are read on the caller's thread: a hop to another costs about as much.
 pub(super) const SHORT: usize = 64 << 10;

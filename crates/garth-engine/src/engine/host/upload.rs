@@ -15,8 +15,8 @@ use super::writer::Uploads;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::Upload;
 use crate::model::{MAX_FILE, StagedBody};
-use crate::runtime::executor::Executor;
-use crate::runtime::lock::lock;
+use crate::threads::executor::Executor;
+use crate::threads::lock::lock;
 
 pub(super) struct HostUpload {
     file: Arc<Staging>,

@@ -21,7 +21,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Ino, Outcome, Seq, SetAttrs, StagedBody, Timestamp, VersionId};
 use crate::path::{Name, TreePath};
 use crate::runtime::fault_injection::Fault;
-use crate::runtime::lock::lock;
+use crate::threads::lock::lock;
 
 /// Uploads that wait for their commit: whose each is, and its size.
 pub(super) type Uploads = HashMap<u128, (String, u64)>;

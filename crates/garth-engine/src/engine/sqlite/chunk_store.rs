@@ -20,8 +20,8 @@ use crate::error::ErrorKind;
 use crate::model::Timestamp;
 use crate::runtime::budget::{IdleBudget, IdleOwner, Opened};
 use crate::runtime::disk::{dir_of, failed, make_dir, sync_dir};
-use crate::runtime::lock::lock;
 use crate::sqlite::DbResult;
+use crate::threads::lock::lock;
 
 /// Folder of the pack files in an account's folder.
 pub(crate) const PACKS: &str = "packs";

@@ -7,7 +7,7 @@ use crate::engine::sqlite::open_nodes::OpenNodes;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Author, Batch, Confinement, Owner, Within};
 use crate::path::MAX_PATH;
-use crate::runtime::lock::lock;
+use crate::threads::lock::lock;
 
 /// See the module.
 #[derive(Debug)]

@@ -10,8 +10,8 @@ use crate::engine::sqlite::projections::check_version;
 use crate::engine::sqlite::tables::{head, judged_prefixes};
 use crate::error::{Error, ErrorKind};
 use crate::rule::{Class, Demand, Digest, Registry, Rule, Rules};
-use crate::runtime::lock::lock;
 use crate::sqlite::{DbResult, all};
+use crate::threads::lock::lock;
 
 /// The rules that were in force at a version of what operators have set.
 #[derive(Clone, Debug)]

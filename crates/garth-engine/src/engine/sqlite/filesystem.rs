@@ -37,9 +37,9 @@ use crate::model::{
 use crate::path::{SYSTEM, TreePath};
 use crate::rule::Registry;
 use crate::runtime::Runtime;
-use crate::runtime::turns::Turns;
 use crate::sqlite::patience::{Bound, FILE, Patience, SHORT};
 use crate::sqlite::{ConnPool, DbResult};
+use crate::threads::turns::Turns;
 
 /// An account's tree in a folder; or, from `as_of`, what it was.
 #[derive(Clone, Debug)]

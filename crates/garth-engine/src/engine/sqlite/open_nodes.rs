@@ -12,8 +12,8 @@ use rusqlite::Connection;
 
 use crate::engine::sqlite::tables::leases;
 use crate::model::Timestamp;
-use crate::runtime::lock::lock;
 use crate::sqlite::DbResult;
+use crate::threads::lock::lock;
 
 /// How long a lease lasts unless renewed, in seconds. Renewed every minute, so four ticks may be missed.
 pub(crate) const LEASE: i64 = 300;

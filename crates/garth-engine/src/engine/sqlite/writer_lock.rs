@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::error::Result;
 use crate::runtime::disk::failed;
-use crate::runtime::lock::lock;
+use crate::threads::lock::lock;
 
 /// The lock files of an account. They are empty, and made by the first write: a read-only folder has none.
 #[derive(Debug)]

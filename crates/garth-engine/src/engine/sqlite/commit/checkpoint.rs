@@ -10,10 +10,10 @@ use rusqlite::Connection;
 
 use crate::engine::sqlite::schema;
 use crate::runtime::Runtime;
-use crate::runtime::executor::Work;
 use crate::runtime::permits::Permit;
 use crate::sqlite::connect::reset_busy_timeout;
 use crate::sqlite::{ConnPool, DbError, DbResult};
+use crate::threads::executor::Work;
 
 /// WAL thresholds in pages: PASSIVE from the first number of pages not copied yet, RESTART from the second in
 /// all. 2 and 8 MiB: large enough that a page changed by many commits is copied once for all of them.

@@ -9,9 +9,9 @@ use futures::channel::oneshot;
 use crate::engine::sqlite::tables::head;
 use crate::model::Seq;
 use crate::runtime::Runtime;
-use crate::runtime::lock::lock;
 use crate::runtime::ticker::Tick;
 use crate::sqlite::ConnPool;
+use crate::threads::lock::lock;
 
 /// Waiters for commits of one account.
 pub(crate) struct CommitWaiters {

@@ -29,10 +29,10 @@ use crate::model::{Batch, Commit, Durability};
 use crate::runtime::Runtime;
 use crate::runtime::budget::IdleOwner;
 use crate::runtime::disk::is_short_of_descriptors;
-use crate::runtime::executor::Work;
-use crate::runtime::lock::lock;
 use crate::runtime::ticker::Tick;
 use crate::sqlite::{ConnPool, Database, DbError, DbResult};
+use crate::threads::executor::Work;
+use crate::threads::lock::lock;
 
 /// Work on the search index that no commit waits for is done when nobody commits, and at the latest after so
 /// many groups: the index is then in some 32 more pieces, which a search still hardly feels.

@@ -6,11 +6,15 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use futures::channel::oneshot;
 
 use super::lock::lock;
 use crate::error::{Error, ErrorKind, Result};
+
+/// How long a thread waits for work before it ends: longer than the pauses of a busy program.
+const IDLE: Duration = Duration::from_secs(10);
 
 /// A piece of work.
 pub(crate) trait Work: Send + Sync {
@@ -39,13 +43,15 @@ struct Queue {
     stopping: bool,
 }
 
-#[derive(Default)]
 struct Shared {
     queue: Mutex<Queue>,
     more: Condvar,
+    /// How long a thread waits for work.
+    idle: Duration,
 }
 
-/// A bounded pool of threads, started on demand. Dropping it runs what was submitted, then ends the threads.
+/// A bounded pool of threads, started on demand; each ends when it had no work for [`IDLE`]. Dropping the pool
+/// runs what was submitted, then ends the threads.
 pub(crate) struct Executor {
     shared: Arc<Shared>,
     /// What its threads are called.
@@ -56,7 +62,12 @@ pub(crate) struct Executor {
 
 impl Executor {
     pub(crate) fn new(name: &'static str, limit: usize) -> Self {
-        Self { shared: Arc::default(), name, limit: limit.max(1) }
+        Self::with_idle(name, limit, IDLE)
+    }
+
+    fn with_idle(name: &'static str, limit: usize, idle: Duration) -> Self {
+        let (queue, more) = Default::default();
+        Self { shared: Arc::new(Shared { queue, more, idle }), name, limit: limit.max(1) }
     }
 
     /// Has `work` run soon; `false` if the system gives no thread to run it.
@@ -132,7 +143,18 @@ impl Shared {
                 match queue.waiting.pop_front() {
                     Some(work) => break work,
                     None if queue.stopping => return,
-                    None => queue = self.more.wait(queue).unwrap_or_else(PoisonError::into_inner),
+                    None => {
+                        let waited = self.more.wait_timeout(queue, self.idle);
+                        let (locked, end) = waited.unwrap_or_else(PoisonError::into_inner);
+                        queue = locked;
+                        // work that came in the last moment has counted on this thread
+                        if end.timed_out() && queue.waiting.is_empty() && !queue.stopping {
+                            queue.idle -= 1;
+                            let this = thread::current().id();
+                            queue.threads.retain(|thread| thread.thread().id() != this);
+                            return;
+                        }
+                    }
                 }
             };
             queue.idle -= 1;
@@ -204,6 +226,18 @@ mod tests {
         assert!(job.now_or_never().is_none());
         given_up.send(()).unwrap();
         told.recv().expect("it goes on");
+    }
+
+    #[test]
+    fn an_idle_thread_ends_and_the_next_work_starts_another() {
+        let executor = Executor::with_idle("test", 1, Duration::ZERO);
+        for round in 1..=3 {
+            assert_eq!(block_on(executor.run(move || Ok(round))).unwrap(), round);
+            while !executor.shared.lock().threads.is_empty() {
+                thread::yield_now();
+            }
+            assert_eq!(executor.shared.lock().idle, 0);
+        }
     }
 
     /// Work that owns the executor: its last owner is then the executor's own thread.

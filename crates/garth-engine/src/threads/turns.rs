@@ -1,5 +1,5 @@
-//! Long reads of one account on the threads that all accounts of a data folder share: each account waits in
-//! line behind the others after every read, and never takes all threads.
+//! Long work of one account on threads that all accounts share: each account waits in line behind the others
+//! after every piece, and never takes all threads.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -9,13 +9,13 @@ use std::sync::{Arc, Mutex};
 use super::executor::{Executor, Work};
 use super::lock::lock;
 
-/// Most long reads of one account that run at once: about as many as cores that one may take for itself.
-const AT_ONCE: usize = 2;
+/// Most pieces of one account that run at once: about as many as cores that one may take for itself.
+pub(crate) const AT_ONCE: usize = 2;
 
-/// A read. It answers its caller itself.
-type Read = Box<dyn FnOnce() + Send>;
+/// A piece of work, such as a read. It answers its caller itself.
+type Piece = Box<dyn FnOnce() + Send>;
 
-/// The long reads of one account.
+/// The long work of one account.
 #[derive(Default)]
 pub(crate) struct Turns {
     state: Mutex<State>,
@@ -29,16 +29,16 @@ impl fmt::Debug for Turns {
 
 #[derive(Default)]
 struct State {
-    waiting: VecDeque<Read>,
+    waiting: VecDeque<Piece>,
     /// How many are on the executor or in line for it.
     running: usize,
 }
 
 impl Turns {
-    /// Has `read` run when its turn comes. `false` if the system gives no thread; then it is dropped.
-    pub(crate) fn submit(self: &Arc<Self>, executor: &Executor, read: Read) -> bool {
+    /// Has `piece` run when its turn comes. `false` if the system gives no thread; then it is dropped.
+    pub(crate) fn submit(self: &Arc<Self>, executor: &Executor, piece: Piece) -> bool {
         let mut state = lock(&self.state);
-        state.waiting.push_back(read);
+        state.waiting.push_back(piece);
         if state.running >= AT_ONCE {
             return true;
         }
@@ -58,16 +58,16 @@ impl Turns {
 
 impl Work for Turns {
     fn run(self: Arc<Self>) -> Option<Arc<dyn Work>> {
-        let read = {
+        let piece = {
             let mut state = lock(&self.state);
-            let Some(read) = state.waiting.pop_front() else {
+            let Some(piece) = state.waiting.pop_front() else {
                 state.running -= 1;
                 return None;
             };
-            read
+            piece
         };
         // the panic hook has reported it, and the caller loses its answer
-        let _ = catch_unwind(AssertUnwindSafe(read));
+        let _ = catch_unwind(AssertUnwindSafe(piece));
         Some(self)
     }
 }

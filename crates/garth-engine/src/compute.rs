@@ -1,0 +1,100 @@
+//! Work that computes: parsing, counting tokens, packing, rendering, extracting. It runs on a few threads of
+//! its own, which accounts share by turns, so that nobody who serves many waits for one of them.
+//!
+//! A piece of work is a future. It is polled on these threads; while it waits (for a commit, a model, another
+//! read) it takes none. [`Env::compute`](crate::Env::compute) runs it.
+
+mod place;
+mod pool;
+mod tally;
+mod task;
+
+use std::fmt;
+use std::sync::Arc;
+
+use futures::channel::oneshot;
+
+pub use self::place::{IN_PLACE, go_on, working};
+pub use self::pool::{MAX_PIECE, MAX_QUEUED};
+pub use self::tally::Computed;
+
+use self::place::Here;
+use self::pool::Pool;
+use self::task::Task;
+use crate::error::{Error, ErrorKind, Result};
+
+/// Threads that compute. One account takes two of them at most, so several greedy ones leave room.
+const THREADS: usize = 8;
+
+/// Most steps of a piece, in bytes of text that it goes over: 4 GiB, about a minute of computing.
+const MAX_STEPS: u64 = 4 << 30;
+
+/// Threads that compute, and who waits for them. They are started when there is work, and end when there was
+/// none for a while.
+pub(crate) struct Compute(Arc<Pool>);
+
+impl Compute {
+    pub(crate) fn new() -> Self {
+        Self::with_steps(THREADS, MAX_STEPS)
+    }
+
+    fn with_steps(threads: usize, max_steps: u64) -> Self {
+        Self(Arc::new(Pool::new(threads, max_steps)))
+    }
+
+    /// See [`Env::compute`](crate::Env::compute).
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        account: &str,
+        bytes: usize,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T> {
+        if Here::is_computing() {
+            return Ok(work.await);
+        }
+        let pool = &self.0;
+        let admitted = pool.admit(account, bytes)?;
+        pool.tally.begin();
+        let (answer, answered) = oneshot::channel();
+        let turns = Arc::clone(admitted.turns());
+        let piece = async move {
+            let outcome = work.await;
+            drop(admitted);
+            // a caller that has gone needs no answer
+            drop(answer.send(outcome));
+        };
+        let (task, waiter) = Task::new(pool, turns, Box::pin(piece));
+        if !task.begin() {
+            let message = "the system gives no thread to compute with; try again";
+            return Err(Error::new(ErrorKind::Unavailable, message));
+        }
+        // from here on only threads and wakers hold it: if all of them drop it, its answer is lost and this
+        // ends
+        drop(task);
+        answered.await.map_err(|_| waiter.why_lost())
+    }
+
+    /// See [`Env::serving`](crate::Env::serving).
+    pub(crate) async fn serving<T>(&self, work: impl Future<Output = T>) -> T {
+        place::serving(Arc::clone(&self.0.tally), work).await
+    }
+
+    pub(crate) fn computed(&self) -> Computed {
+        self.0.tally.read()
+    }
+}
+
+impl Clone for Compute {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl fmt::Debug for Compute {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Compute").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

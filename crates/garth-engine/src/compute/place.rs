@@ -1,0 +1,129 @@
+//! Where a thread is: among those that compute, or where others wait. Functions that compute say so here, by
+//! the bytes that they go over; that is how it is found that one of them runs where it must not.
+
+use std::cell::RefCell;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::Poll;
+
+use super::tally::Tally;
+use crate::error::{Error, ErrorKind, Result};
+
+/// Bytes that may be gone over in place, in one poll, where others wait: about half a millisecond of counting
+/// tokens, the slowest thing that is done by bytes. Below that a hop to another thread costs more.
+pub const IN_PLACE: usize = 16 << 10;
+
+thread_local! {
+    static HERE: RefCell<Here> = const { RefCell::new(Here::Anywhere) };
+}
+
+/// Where this thread is, while it polls.
+#[derive(Debug)]
+pub(super) enum Here {
+    /// Nothing is known: a thread of a program that may do with it what it likes.
+    Anywhere,
+    /// Others wait for what this thread does next. With the bytes gone over in this poll.
+    Serving(Arc<Tally>, usize),
+    Computing(Arc<Piece>),
+}
+
+/// What is known of a piece of work while it runs.
+#[derive(Debug)]
+pub(super) struct Piece {
+    tally: Arc<Tally>,
+    steps: AtomicU64,
+    max_steps: u64,
+    abandoned: AtomicBool,
+}
+
+/// Leaves the place that it was made for when dropped, in a panic, too.
+pub(super) struct Entered(Option<Here>);
+
+/// Says that the caller is about to go over `bytes` of input. Functions whose cost grows with their input call
+/// this first: it counts their steps, and panics in a debug build if they run where others wait and the input
+/// is longer than [`IN_PLACE`].
+pub fn working(bytes: usize) {
+    HERE.with_borrow_mut(|here| match here {
+        Here::Anywhere => {}
+        Here::Serving(tally, sum) => {
+            *sum = sum.saturating_add(bytes);
+            tally.count_in_place(bytes as u64);
+            debug_assert!(
+                *sum <= IN_PLACE,
+                "{sum} bytes are worked on where others wait: call this within `Env::compute`"
+            );
+        }
+        Here::Computing(piece) => piece.count(bytes as u64),
+    });
+}
+
+/// Fails once the piece of work that this thread computes has made more steps than it may, or nobody waits for
+/// it any more. For loops that go over much; elsewhere it is `Ok`.
+///
+/// # Errors
+/// `TimedOut`, with what to do.
+pub fn go_on() -> Result<()> {
+    HERE.with_borrow(|here| match here {
+        Here::Computing(piece) => piece.check(),
+        Here::Anywhere | Here::Serving(..) => Ok(()),
+    })
+}
+
+/// Polls a future where others wait.
+pub(super) async fn serving<T>(tally: Arc<Tally>, work: impl Future<Output = T>) -> T {
+    let mut work = pin!(work);
+    std::future::poll_fn(move |context| -> Poll<T> {
+        let _entered = Here::Serving(Arc::clone(&tally), 0).enter();
+        work.as_mut().poll(context)
+    })
+    .await
+}
+
+impl Here {
+    pub(super) fn enter(self) -> Entered {
+        Entered(Some(HERE.replace(self)))
+    }
+
+    pub(super) fn is_computing() -> bool {
+        HERE.with_borrow(|here| matches!(here, Self::Computing(_)))
+    }
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        // the old one is dropped outside of the borrow: a piece may be the last owner of much
+        let left = self.0.take().map(|before| HERE.replace(before));
+        drop(left);
+    }
+}
+
+impl Piece {
+    pub(super) fn new(tally: Arc<Tally>, max_steps: u64) -> Self {
+        Self { tally, steps: AtomicU64::new(0), max_steps, abandoned: AtomicBool::new(false) }
+    }
+
+    fn count(&self, steps: u64) {
+        self.steps.fetch_add(steps, Ordering::Relaxed);
+        self.tally.count(steps);
+    }
+
+    pub(super) fn abandon(&self) {
+        self.abandoned.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_spent(&self) -> bool {
+        self.steps.load(Ordering::Relaxed) > self.max_steps
+    }
+
+    pub(super) fn check(&self) -> Result<()> {
+        if self.is_spent() {
+            let message = "the call computes for longer than one may; ask for less at a time";
+            return Err(Error::new(ErrorKind::TimedOut, message));
+        }
+        if self.abandoned.load(Ordering::Relaxed) {
+            return Err(Error::new(ErrorKind::TimedOut, "nobody waits for this call any more"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,109 @@
+//! The threads that compute, the share of each account in them, and the bound on what waits.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+
+use super::tally::Tally;
+use crate::error::{Error, ErrorKind, Result};
+use crate::threads::executor::Executor;
+use crate::threads::lock::lock;
+use crate::threads::turns::Turns;
+
+/// Most bytes of input of one piece of work, 64 MiB: twice the longest body of a request.
+pub const MAX_PIECE: usize = 64 << 20;
+
+/// Most bytes of input of all pieces that run or wait, 256 MiB; half of it for one account.
+pub const MAX_QUEUED: usize = 256 << 20;
+
+/// Least that a piece counts as: its future and what it reads take about as much.
+const LEAST: usize = 16 << 10;
+
+/// See the module.
+pub(super) struct Pool {
+    pub(super) executor: Executor,
+    accounts: Mutex<HashMap<String, Weak<Share>>>,
+    queued: AtomicUsize,
+    pub(super) tally: Arc<Tally>,
+    /// Most steps of a piece.
+    pub(super) max_steps: u64,
+}
+
+/// The part of an account that has work under way.
+#[derive(Default)]
+struct Share {
+    turns: Arc<Turns>,
+    queued: AtomicUsize,
+}
+
+/// Bytes of a piece that is under way, given back when dropped.
+pub(super) struct Admitted {
+    pool: Arc<Pool>,
+    share: Arc<Share>,
+    bytes: usize,
+}
+
+impl Pool {
+    pub(super) fn new(threads: usize, max_steps: u64) -> Self {
+        Self {
+            executor: Executor::new("garth-compute", threads),
+            accounts: Mutex::default(),
+            queued: AtomicUsize::new(0),
+            tally: Arc::default(),
+            max_steps,
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn queued(&self) -> usize {
+        self.queued.load(Ordering::Relaxed)
+    }
+
+    fn share(&self, account: &str) -> Arc<Share> {
+        let mut accounts = lock(&self.accounts);
+        if let Some(share) = accounts.get(account).and_then(Weak::upgrade) {
+            return share;
+        }
+        accounts.retain(|_, share| share.strong_count() > 0);
+        let share = Arc::<Share>::default();
+        accounts.insert(account.to_owned(), Arc::downgrade(&share));
+        share
+    }
+
+    /// Takes room for a piece.
+    pub(super) fn admit(self: &Arc<Self>, account: &str, bytes: usize) -> Result<Admitted> {
+        if bytes > MAX_PIECE {
+            let message = format!("{bytes} bytes are more than one call works on; send {MAX_PIECE} at most");
+            return Err(Error::new(ErrorKind::TooLarge, message));
+        }
+        let (bytes, share) = (bytes.max(LEAST), self.share(account));
+        let has_room = add_within(&share.queued, bytes, MAX_QUEUED / 2);
+        if has_room && add_within(&self.queued, bytes, MAX_QUEUED) {
+            return Ok(Admitted { pool: Arc::clone(self), share, bytes });
+        }
+        if has_room {
+            share.queued.fetch_sub(bytes, Ordering::Relaxed);
+        }
+        let message = "too much work waits already; try again once some of it is answered";
+        Err(Error::new(ErrorKind::WouldBlock, message))
+    }
+}
+
+/// Adds to a sum that stays within `most`; false if it would not.
+fn add_within(sum: &AtomicUsize, bytes: usize, most: usize) -> bool {
+    let more = |sum: usize| sum.checked_add(bytes).filter(|sum| *sum <= most);
+    sum.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
+}
+
+impl Admitted {
+    pub(super) fn turns(&self) -> &Arc<Turns> {
+        &self.share.turns
+    }
+}
+
+impl Drop for Admitted {
+    fn drop(&mut self) {
+        self.share.queued.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.pool.queued.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
