@@ -35,6 +35,7 @@ fn measure(workload: Workload, options: &Options) -> Result<Figures> {
         Workload::Get => http::get(options),
         Workload::Put => http::put(options),
         Workload::HalfLoad => http::half_load(options),
+        Workload::Computing => http::beside_computing(options),
         Workload::Idle => http::idle(options),
         Workload::Import => import::measure(options),
         Workload::Reset => resets(options),

@@ -1,6 +1,7 @@
 //! The rows over HTTP: `garth serve` in a process of its own, asked over loopback.
 
 mod client;
+mod computing;
 mod server;
 
 use std::process::Command;
@@ -10,6 +11,8 @@ use anyhow::{Context, Result};
 use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
+
+pub(crate) use self::computing::beside_computing;
 
 use self::client::{Ask, Connection, load, open, paced};
 use self::server::{Server, Target};

@@ -53,6 +53,8 @@ pub(crate) enum Workload {
     Put,
     /// latencies of get and put at half of what the server can do
     HalfLoad,
+    /// the slowest get of one account beside calls of another that compute
+    Computing,
     /// 1,000 and 10,000 idle connections
     Idle,
     /// import 100,000 small files, and again
@@ -266,6 +268,13 @@ pub(crate) const ROWS: &[Row] = &[
     row(Workload::HalfLoad, "put p50", "`POST /v1/put` at half load: the median").counts(Unit::Time, Goal::None),
     row(Workload::HalfLoad, "put p99", "  slowest of 100").counts(Unit::Time, Goal::None),
     row(Workload::HalfLoad, "put p999", "  slowest of 1,000").counts(Unit::Time, Goal::None),
+    row(Workload::Computing, "alone max", "slowest `POST /v1/get` of 5,000, 500 a second, alone").counts(Unit::Time, Goal::None),
+    row(Workload::Computing, "skills max", "  beside two callers of another account: lists of 100 skills, the costliest front matter")
+        .counts(Unit::Time, Goal::Below(20e6)),
+    row(Workload::Computing, "pack max", "  packs of a message of 7.5 MB").counts(Unit::Time, Goal::Below(20e6)),
+    row(Workload::Computing, "recall max", "  recall").counts(Unit::Time, Goal::Below(20e6)),
+    row(Workload::Computing, "import max", "  imports of a transcript of 3,000 messages").counts(Unit::Time, Goal::Below(20e6)),
+    row(Workload::Computing, "prompt max", "  prompts with three files of 1 MB").counts(Unit::Time, Goal::Below(20e6)),
     row(Workload::Idle, "memory", "memory of a server with 1,000 idle connections")
         .counts(Unit::Bytes, Goal::Below(32.0 * MIB)),
     row(Workload::Idle, "more memory", "  with 10,000")

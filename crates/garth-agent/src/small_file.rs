@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
+use garth_engine::compute::working;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::FileSystem;
 use garth_engine::model::{At, ByteRange, Moment, Precondition, Seq, Timestamp, VersionId, hex};
@@ -116,5 +117,6 @@ fn no_json(error: &serde_json::Error) -> Error {
 
 /// Returns the SHA-256 of some bytes, 64 hexadecimal digits.
 pub fn sha256(bytes: &[u8]) -> String {
+    working(bytes.len());
     hex(&Sha256::digest(bytes))
 }

@@ -86,20 +86,20 @@ impl Env {
         Ok(bytes)
     }
 
-    /// Runs work that computes for an account, on threads for that. Accounts take turns on them, and none takes
-    /// all. `bytes` is the length of the input that the work holds.
+    /// Runs work that computes for an account, on threads for that. Accounts take turns on them, and none
+    /// takes all. `bytes` is the length of the input that the work holds.
     ///
     /// The work is polled on those threads, and takes none while it waits. It ends when this future is
     /// dropped. Any executor may poll this future. Called within such work it runs in place.
     ///
     /// ```
-    /// use garth::agent::count::count;
+    /// # use garth_engine as garth;
     /// use garth::Env;
     ///
     /// # futures::executor::block_on(async {
     /// let (env, text) = (Env::system(), "a long text ".repeat(1000));
-    /// let tokens = env.compute("acme", text.len(), async move { count(&text) }).await?;
-    /// assert!(tokens > 2000);
+    /// let words = env.compute("acme", text.len(), async move { text.split(' ').count() }).await?;
+    /// assert_eq!(words, 3001);
     /// # Ok::<(), garth::Error>(()) }).unwrap();
     /// ```
     ///
@@ -115,8 +115,8 @@ impl Env {
         self.compute.run(account, bytes, work).await
     }
 
-    /// Polls work on a thread for whose next step others wait, such as a worker of a server. In a debug build,
-    /// functions that compute panic there if they go over more than a little, unless they run within
+    /// Polls work on a thread for whose next step others wait, such as a worker of a server. In a debug
+    /// build, functions that compute panic there if they go over more than a little, unless they run within
     /// [`Env::compute`].
     pub async fn serving<T>(&self, work: impl Future<Output = T>) -> T {
         self.compute.serving(work).await

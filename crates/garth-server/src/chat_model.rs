@@ -129,6 +129,7 @@ struct Usage {
 impl ChatModel for HttpModel {
     async fn ask(&self, ask: &Ask) -> Result<Answer> {
         let (model, ask) = (self.clone(), ask.clone());
+        #[allow(clippy::disallowed_methods)] // it waits for a network, and computes nothing
         let sent = tokio::task::spawn_blocking(move || model.send(&ask));
         sent.await.unwrap_or_else(|_| Err(Error::new(ErrorKind::Unavailable, "the model was not asked")))
     }

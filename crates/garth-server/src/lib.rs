@@ -12,6 +12,7 @@ mod auth;
 pub mod chat_model;
 mod collect;
 mod compaction;
+mod compute;
 mod connection;
 mod endpoint;
 mod errors;

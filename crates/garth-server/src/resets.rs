@@ -7,14 +7,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use garth::agent::workspace::{Reset, Workspace, due_resets, next_job, run_jobs};
 use garth::{AccountStore, Env, Result};
-use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
 use crate::chat_model::ServedModel;
 use crate::collect::Left;
+use crate::compute::compute;
 
-/// Accounts that are worked on at a time.
-const AT_ONCE: usize = 4;
+/// Accounts that are worked on at a time: most of them wait for a model, which takes no thread.
+const AT_ONCE: usize = 16;
 
 /// How long an account waits that finds no room, or is worked on, in seconds.
 const PAUSE: i64 = 5;
@@ -55,16 +55,14 @@ impl Resets {
             return;
         }
         let (resets, account, env) = (self.clone(), account.to_owned(), env.clone());
-        let runtime = Handle::current();
-        // it may read and wait for long: not on a worker of the runtime
-        tokio::task::spawn_blocking(move || {
-            runtime.block_on(async {
-                let _room = room;
-                if let Err(error) = run(&*tree, &account, &env, resets.model.as_ref()).await {
-                    tracing::warn!(account, %error, "sessions cannot be reset");
-                }
-                resets.busy.lock().unwrap_or_else(PoisonError::into_inner).remove(&account);
-            });
+        tokio::spawn(async move {
+            let _room = room;
+            let (of, threads, model) = (account.clone(), env.clone(), resets.model.clone());
+            let work = async move { run(&*tree, &of, &env, model.as_ref()).await };
+            if let Err(error) = compute(&threads, &account, 0, work).await.flatten() {
+                tracing::warn!(account, %error, "sessions cannot be reset");
+            }
+            resets.busy.lock().unwrap_or_else(PoisonError::into_inner).remove(&account);
         });
     }
 }

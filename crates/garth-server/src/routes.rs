@@ -47,9 +47,13 @@ use self::table::{nearest_route, routes};
 use crate::answers::{PAGE, is_long};
 use crate::auth::authorize;
 use crate::chat_model::ServedModel;
+use crate::compute::compute;
 use crate::errors::Refusal;
 use crate::fields::{Field, Fields};
 use crate::limits::{drain, read_body};
+
+/// Longest body of a call that is answered where it arrives.
+const SMALL_BODY: usize = 4 << 10;
 
 /// Arguments of a path, such as the agent, percent-decoded.
 type Arguments = Vec<(String, String)>;
@@ -127,19 +131,10 @@ impl<'a> Admission<'a> {
     async fn answer(self, body: &mut Body) -> Result<Response, Refusal> {
         // The account is opened once the body is there, so that no slow client keeps it open.
         match self.route.run {
-            Run::Read(length, handler) => {
+            Run::Read(..) | Run::Write(..) => {
                 self.refuse_query()?;
                 let body = read_body(&self.head.headers, body).await?;
-                let account = self.served.tree(self.admitted).await?;
-                let call = self.call(&account, &body, &body)?;
-                self.read(length, || handler(&call)).await.map(json)
-            }
-            Run::Write(length, handler) => {
-                self.refuse_query()?;
-                let body = read_body(&self.head.headers, body).await?;
-                let account = self.served.tree(self.admitted).await?;
-                let call = self.call(&account, &body, &body)?.begin(&self.served.turns).await?;
-                self.write(length, handler(call)).await.map(json)
+                self.answer_off_workers(body).await.map(json)
             }
             Run::Upload(handler) => {
                 let (query, account) = (query(&self.head.uri)?, self.served.tree(self.admitted).await?);
@@ -151,6 +146,37 @@ impl<'a> Admission<'a> {
                 handler(&self.call(&account, &query, &[])?, self.head).await
             }
             Run::Health => Err(Refusal::internal().because("health needs no key")),
+        }
+    }
+
+    /// Answers a call in JSON on the threads that compute, unless it only passes a few bytes on: a hop to
+    /// another thread takes longer.
+    async fn answer_off_workers(self, body: Bytes) -> Result<Bytes, Refusal> {
+        if self.route.passes_on() && body.len() <= SMALL_BODY {
+            return self.answer_here(&body).await;
+        }
+        let route = self.route;
+        let (served, admitted) = (self.served.clone(), self.admitted.clone());
+        let (arguments, head, bytes) = (self.arguments.clone(), self.head.clone(), body.len());
+        let work = async move {
+            let (served, admitted, arguments, head) = (&served, &admitted, &arguments, &head);
+            Admission { served, admitted, route, arguments, head }.answer_here(&body).await
+        };
+        compute(self.served.data_dir.env(), &self.admitted.key().account, bytes, work).await?
+    }
+
+    async fn answer_here(self, body: &Bytes) -> Result<Bytes, Refusal> {
+        let account = self.served.tree(self.admitted).await?;
+        let call = self.call(&account, body, body)?;
+        match self.route.run {
+            Run::Read(length, handler) => self.read(length, || handler(&call)).await,
+            Run::Write(length, handler) => {
+                let call = call.begin(&self.served.turns).await?;
+                self.write(length, handler(call)).await
+            }
+            Run::Upload(_) | Run::Download(_) | Run::Health => {
+                Err(Refusal::internal().because("the call is not in JSON"))
+            }
         }
     }
 

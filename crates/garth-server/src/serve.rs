@@ -79,7 +79,9 @@ async fn accept(listener: TcpListener, app: Router, context: Context, mut stoppi
             () = connection::told_to_stop(&mut stopping) => break,
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => {
-                    connections.spawn(connection::run(stream, app.clone(), context.clone(), stopping.clone()));
+                    let served = connection::run(stream, app.clone(), context.clone(), stopping.clone());
+                    let env = context.env.clone();
+                    connections.spawn(async move { env.serving(served).await });
                 }
                 Err(error) => {
                     tracing::warn!(%error, "cannot accept a connection");

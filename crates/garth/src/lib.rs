@@ -47,9 +47,10 @@
 //!
 //! # Threads and runtimes
 //! Any executor may poll the futures (tokio, or `futures::executor::block_on`). Short reads run on the thread
-//! that polls, all else on threads of the data folder. What computes (packs, prompts, recall, transcripts) does
-//! so on the thread that polls, too: a program that serves others awaits it within [`Env::compute`]. All handles are `Send + Sync`; clones of a [`DataDir`]
-//! and the [`Arc`](std::sync::Arc)s that it gives share one state. Several processes may open one data folder.
+//! that polls, all else on threads of the data folder. What computes (packs, prompts, recall, transcripts)
+//! does so on the thread that polls, too: a program that serves others awaits it within [`Env::compute`]. All
+//! handles are `Send + Sync`; clones of a [`DataDir`] and the [`Arc`](std::sync::Arc)s that it gives share
+//! one state. Several processes may open one data folder.
 
 use std::path::Path;
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::error::{KvCode, KvError, KvResult};
 use super::key::{Key, MAX_KEY_CHARS, check_path, fold};
+use garth_engine::compute::working;
 
 /// How `*` and `?` treat `/`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -137,6 +138,7 @@ impl Pattern {
 
     /// The places of the pattern that are reached once it has taken all of `text`.
     fn run(&self, text: &str) -> Set {
+        working(text.len());
         let mut at = Set::default();
         at.insert(0);
         at = self.skip_stars(at);

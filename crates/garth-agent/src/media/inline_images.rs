@@ -16,6 +16,7 @@ use super::key::MediaKey;
 use super::limit::{MAX_MEDIA, too_large};
 use super::mime_types::extension;
 use crate::ids::uuid_of;
+use garth_engine::compute::working;
 use garth_engine::env::Env;
 use garth_engine::error::{Error, Result};
 use garth_engine::model::{Body, Op};
@@ -66,6 +67,7 @@ pub(crate) fn extract_images(
     content: &RawValue,
 ) -> Result<Option<(Box<RawValue>, Vec<InlineImage>)>> {
     let text = content.get();
+    working(text.len());
     // most messages have none; the name of a field may be written with escapes
     if !text.starts_with('[') || !(text.contains("data") || text.contains("\\u")) {
         return Ok(None);

@@ -81,11 +81,12 @@ pub(super) struct Choice {
     pub(super) superseded: Vec<Queued>,
 }
 
-/// Chooses by the other events of each node.
+/// Chooses by the other events of each node, at most `room` to claim.
 pub(super) async fn choose(
     fs: &dyn FileSystem,
     account: &str,
     due: &[Queued],
+    room: usize,
     now: Timestamp,
 ) -> Result<Choice> {
     let mut by_uri: HashMap<&str, Shared> = HashMap::new();
@@ -110,6 +111,7 @@ pub(super) async fn choose(
         match verdict(event, &all, now) {
             Verdict::Wait => {}
             Verdict::Superseded => drop(event),
+            Verdict::Claim if choice.claims.len() >= room => {}
             Verdict::Claim if bytes + event.size > MAX_CLAIMED && !choice.claims.is_empty() => {}
             Verdict::Claim => {
                 bytes += event.size;

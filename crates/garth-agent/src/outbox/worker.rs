@@ -1,19 +1,23 @@
 //! The worker: looks for events that are due, claims them, delivers them and notes how that ended.
+//!
+//! Each claimed event is delivered by itself and noted when it has ended, while the worker looks for more: an
+//! event that its sink is slow to take delays what comes after it on its own node, and nothing else.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
+use futures::{FutureExt as _, StreamExt as _};
 
 pub use super::claim::CLAIM;
 pub use super::finish::{MAX_RETRIES, delay};
 pub use crate::node::event::LEASE;
 
-use super::claim::{Choice, choose, due, millis, take, waiting};
+use super::claim::{choose, due, millis, take, waiting};
 use super::dangling_edges;
 use super::deliver::{End, deliver};
-use super::finish::{Ended, finish, set_aside};
+use super::finish::{Ended, Finished, finish, set_aside};
 use super::order::ends_edges;
 use super::queued::{Queued, lies};
 use super::sink::Sink;
@@ -24,8 +28,8 @@ use garth_engine::error::Result;
 use garth_engine::fs::FileSystem;
 use garth_engine::model::{FindCursor, FindQuery, Timestamp};
 
-/// Events that are delivered at once, each of another node.
-const AT_ONCE: usize = 8;
+/// Events of an account that are delivered at once, each of another node.
+pub const AT_ONCE: usize = 16;
 
 /// How often a claim that others were faster with is tried again at once.
 const TRIES: usize = 4;
@@ -64,6 +68,17 @@ struct Pass {
     worked: bool,
 }
 
+/// An event that a worker holds until its lease ends. One that is dropped is delivered by another worker
+/// after that.
+#[derive(Debug)]
+pub struct Claimed {
+    event: Queued,
+    begun: Instant,
+    env: Env,
+    lease: Duration,
+    stopped: Arc<AtomicBool>,
+}
+
 /// What one run did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
@@ -93,31 +108,20 @@ impl Worker {
         Self { stopped, ..self }
     }
 
-    /// Works on a page of what is due, at most [`CLAIM`] events; without a sink they are finished at once.
+    /// Works on what is due, at most [`AT_ONCE`] events, and waits for all of them; without a sink, on a page
+    /// of events, which are finished at once.
     ///
     /// # Errors
     /// `Unsupported` where nothing is found by key; from the storage.
     #[boxed]
     pub async fn run_once(&mut self, fs: &dyn FileSystem, sink: Option<&dyn Sink>) -> Result<Progress> {
-        let mut progress = Progress::default();
-        for _ in 0..PAGES {
-            let found = due(fs, &self.account, self.env.now(), self.pass.after.take()).await?;
-            progress.given_up += set_aside(fs, &found.refused).await?;
-            let is_ready = self.work(fs, sink, &found.events, &mut progress).await?;
-            self.pass.worked |= progress.has_work() || !is_ready;
-            self.pass.after = found.next;
-            if self.pass.after.is_none() {
-                progress.more = std::mem::take(&mut self.pass).worked;
-                if !progress.more {
-                    progress.next = self.next(fs).await?;
-                }
-                return Ok(progress);
-            }
-            if progress.has_work() {
-                break;
-            }
+        let Some(sink) = sink else { return Ok(self.look(fs, None).await?.0) };
+        let (mut progress, claimed) = self.look(fs, Some(AT_ONCE)).await?;
+        let ends = claimed.into_iter().map(|event| event.deliver(fs, sink));
+        let mut ends: FuturesUnordered<_> = ends.collect();
+        while let Some(ended) = ends.next().await {
+            progress.add(&ended?);
         }
-        progress.more = true;
         Ok(progress)
     }
 
@@ -127,78 +131,105 @@ impl Worker {
     /// As [`Worker::run_once`].
     #[boxed]
     pub async fn run_out(&mut self, fs: &dyn FileSystem, sink: Option<&dyn Sink>) -> Result<Progress> {
-        let mut sum = Progress::default();
+        let (mut sum, mut under_way) = (Progress::default(), FuturesUnordered::new());
         loop {
-            let once = self.run_once(fs, sink).await?;
-            sum.finished += once.finished;
-            sum.superseded += once.superseded;
-            sum.put_off += once.put_off;
-            sum.given_up += once.given_up;
-            (sum.more, sum.next) = (once.more, once.next);
-            if !once.more || self.is_stopped() {
+            let room = AT_ONCE - under_way.len();
+            let mut more = true;
+            if room > 0 && !self.is_stopped() {
+                let (once, claimed) = self.look(fs, sink.map(|_| room)).await?;
+                sum.add(&once);
+                (sum.next, more) = (once.next, once.more);
+                let claimed = claimed.into_iter().filter_map(|event| Some(event.deliver(fs, sink?)));
+                under_way.extend(claimed);
+            }
+            let is_full = under_way.len() == AT_ONCE || !more || self.is_stopped();
+            if is_full && let Some(ended) = under_way.next().await {
+                sum.add(&ended?);
+                // one look for all that have ended, rather than one for each
+                while let Some(Some(ended)) = under_way.next().now_or_never() {
+                    sum.add(&ended?);
+                }
+            } else if is_full {
+                sum.more = more;
                 return Ok(sum);
             }
         }
+    }
+
+    /// Claims events that are due, at most `room`. The caller delivers each of them, beside each other, and
+    /// calls this again when some have ended.
+    ///
+    /// # Errors
+    /// As [`Worker::run_once`].
+    #[boxed]
+    pub async fn claim(&mut self, fs: &dyn FileSystem, room: usize) -> Result<(Progress, Vec<Claimed>)> {
+        self.look(fs, Some(room)).await
+    }
+
+    /// Looks for work on at most [`PAGES`] pages of what is due. Without `room` nobody is told of it.
+    async fn look(&mut self, fs: &dyn FileSystem, room: Option<usize>) -> Result<(Progress, Vec<Claimed>)> {
+        let (mut progress, mut claimed) = (Progress::default(), Vec::new());
+        for _ in 0..PAGES {
+            let found = due(fs, &self.account, self.env.now(), self.pass.after.take()).await?;
+            progress.given_up += set_aside(fs, &found.refused).await?;
+            let is_ready = match room {
+                Some(room) => self.work(fs, room, &found.events, &mut progress, &mut claimed).await?,
+                None => self.finish_all(fs, &found.events, &mut progress).await?,
+            };
+            let has_worked = progress.has_work() || !claimed.is_empty();
+            self.pass.worked |= has_worked || !is_ready;
+            self.pass.after = found.next;
+            if self.pass.after.is_none() {
+                progress.more = std::mem::take(&mut self.pass).worked;
+                if !progress.more {
+                    progress.next = self.next(fs).await?;
+                }
+                return Ok((progress, claimed));
+            }
+            if has_worked {
+                break;
+            }
+        }
+        progress.more = true;
+        Ok((progress, claimed))
     }
 
     fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::Acquire)
     }
 
-    /// Works on events that are due. Whether all of them could be: not while edges are left to be rewritten.
+    /// Claims events that are due. Whether all of them could be: not while edges are left to be rewritten.
     async fn work(
         &self,
         fs: &dyn FileSystem,
-        sink: Option<&dyn Sink>,
+        room: usize,
         due: &[Queued],
         progress: &mut Progress,
+        claimed: &mut Vec<Claimed>,
     ) -> Result<bool> {
-        let Some(sink) = sink else { return self.finish_all(fs, due, progress).await };
         for _ in 0..TRIES {
             let now = self.env.now();
-            let mut choice = choose(fs, &self.account, due, now).await?;
+            let mut choice = choose(fs, &self.account, due, room, now).await?;
             let is_ready = self.end_edges(fs, &mut choice.claims).await?;
             if choice.claims.is_empty() && choice.superseded.is_empty() {
                 return Ok(is_ready);
             }
-            if self.claim_and_deliver(fs, sink, choice, progress).await? {
-                return Ok(is_ready);
-            }
+            let (superseded, begun) = (choice.superseded.len(), self.env.instant());
+            let lease = i64::try_from(self.options.lease.as_nanos()).unwrap_or(i64::MAX);
+            let until = Timestamp(self.env.now().0.saturating_add(lease));
+            let Some(taken) = take(fs, &self.account, choice, until).await? else { continue };
+            progress.superseded += superseded;
+            claimed.extend(taken.into_iter().map(|event| Claimed {
+                event,
+                begun,
+                env: self.env.clone(),
+                lease: self.options.lease,
+                stopped: Arc::clone(&self.stopped),
+            }));
+            return Ok(is_ready);
         }
         // others work on the same page
         Ok(false)
-    }
-
-    /// Whether it could claim them.
-    async fn claim_and_deliver(
-        &self,
-        fs: &dyn FileSystem,
-        sink: &dyn Sink,
-        choice: Choice,
-        progress: &mut Progress,
-    ) -> Result<bool> {
-        let (superseded, begun) = (choice.superseded.len(), self.env.instant());
-        let lease = i64::try_from(self.options.lease.as_nanos()).unwrap_or(i64::MAX);
-        let until = Timestamp(self.env.now().0.saturating_add(lease));
-        let Some(claimed) = take(fs, &self.account, choice, until).await? else { return Ok(false) };
-        progress.superseded += superseded;
-        let ends = futures::stream::iter(claimed).map(|event| self.try_one(fs, sink, event, begun));
-        let ended: Vec<Ended> = ends.buffer_unordered(AT_ONCE).collect().await;
-        let finished = finish(fs, &ended, self.env.now()).await?;
-        progress.finished += finished.removed;
-        progress.put_off += finished.put_off;
-        progress.given_up += finished.given_up;
-        Ok(true)
-    }
-
-    /// Delivers an event, if that is sure to end before its lease does.
-    async fn try_one(&self, fs: &dyn FileSystem, sink: &dyn Sink, event: Queued, begun: Instant) -> Ended {
-        let held = self.env.instant().saturating_duration_since(begun);
-        if self.is_stopped() || held + sink.timeout() >= self.options.lease {
-            return (event, End::Untried);
-        }
-        let end = deliver(fs, sink, &event).await;
-        (event, end)
     }
 
     /// Without a sink: nobody has to hear of them, in whatever order.
@@ -233,7 +264,32 @@ impl Worker {
     }
 }
 
+impl Claimed {
+    /// Delivers the event, if that is sure to end before its lease does, and notes how it ended.
+    ///
+    /// # Errors
+    /// From the storage, when it cannot be noted: the event is delivered again.
+    pub async fn deliver(self, fs: &dyn FileSystem, sink: &dyn Sink) -> Result<Progress> {
+        let held = self.env.instant().saturating_duration_since(self.begun);
+        let is_stopped = self.stopped.load(Ordering::Acquire);
+        let end = match is_stopped || held + sink.timeout() >= self.lease {
+            true => End::Untried,
+            false => deliver(fs, sink, &self.event).await,
+        };
+        let finished = finish(fs, &[(self.event, end)], self.env.now()).await?;
+        let Finished { removed: finished, put_off, given_up, .. } = finished;
+        Ok(Progress { finished, put_off, given_up, ..Progress::default() })
+    }
+}
+
 impl Progress {
+    fn add(&mut self, other: &Self) {
+        self.finished += other.finished;
+        self.superseded += other.superseded;
+        self.put_off += other.put_off;
+        self.given_up += other.given_up;
+    }
+
     /// Whether anything was done.
     pub fn has_work(&self) -> bool {
         self.finished + self.superseded + self.put_off + self.given_up > 0

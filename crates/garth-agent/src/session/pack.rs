@@ -144,5 +144,6 @@ fn parse_budget(text: &str) -> Result<Option<u64>> {
 
 fn hash_of(bytes: &[u8]) -> [u8; 32] {
     use sha2::Digest as _;
+    garth_engine::compute::working(bytes.len());
     sha2::Sha256::digest(bytes).into()
 }

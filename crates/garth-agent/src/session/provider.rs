@@ -15,6 +15,7 @@ use std::str::FromStr;
 pub(super) use self::turns::is_taken;
 use self::turns::{Part, Turn, turns};
 use super::log::message::Message;
+use garth_engine::compute::working;
 use garth_engine::error::{Error, Result};
 use garth_engine::text::secret::masked;
 
@@ -60,8 +61,10 @@ pub fn list(format: Format, system: &str, messages: &[Message], after: &[String]
     if !after.is_empty() {
         turns.push(Turn::User(after));
     }
-    match format {
+    let list = match format {
         Format::OpenAi => openai::list(turns),
         Format::Anthropic => anthropic::list(turns),
-    }
+    };
+    working(list.len());
+    list
 }

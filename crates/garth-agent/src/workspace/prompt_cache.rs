@@ -11,25 +11,44 @@ use crate::count::count;
 /// Counts of tokens that are kept, of about 100 bytes each.
 const COUNTS: NonZeroUsize = NonZeroUsize::new(16_384).expect("it is not 0");
 
-/// Skills that are kept, and the longest front matter of one, in bytes.
+/// Skills that are kept, and the bytes of front matter of all of them, 4 MiB. What is kept of a text is at
+/// most some ten times as long: values of one byte each.
 const SKILLS: NonZeroUsize = NonZeroUsize::new(2048).expect("it is not 0");
-const MAX_FRONT: usize = 2048;
+const MAX_FRONTS: usize = 4 << 20;
 
 /// Keeps how many tokens texts have and what skills say, of those that were in prompts last. Threads share
 /// it. A prompt is the same with it and without it.
 #[derive(Debug)]
 pub struct PromptCache {
     counts: Mutex<LruCache<blake3::Hash, usize>>,
-    skills: Mutex<LruCache<blake3::Hash, Arc<SkillText>>>,
+    skills: Mutex<Skills>,
+}
+
+/// Skills by their texts, each with the length of its front matter.
+#[derive(Debug)]
+struct Skills {
+    kept: LruCache<blake3::Hash, (Arc<SkillText>, usize)>,
+    fronts: usize,
 }
 
 impl Default for PromptCache {
     fn default() -> Self {
         // one that is made with its size takes memory for all at once
-        let (mut counts, mut skills) = (LruCache::unbounded(), LruCache::unbounded());
+        let mut counts = LruCache::unbounded();
         counts.resize(COUNTS);
-        skills.resize(SKILLS);
+        let skills = Skills { kept: LruCache::unbounded(), fronts: 0 };
         Self { counts: Mutex::new(counts), skills: Mutex::new(skills) }
+    }
+}
+
+impl Skills {
+    fn put(&mut self, key: blake3::Hash, skill: Arc<SkillText>, front: usize) {
+        let replaced = self.kept.put(key, (skill, front));
+        self.fronts = self.fronts + front - replaced.map_or(0, |(_, front)| front);
+        while self.kept.len() > SKILLS.get() || self.fronts > MAX_FRONTS {
+            let Some((_, (_, front))) = self.kept.pop_lru() else { return };
+            self.fronts -= front;
+        }
     }
 }
 
@@ -55,16 +74,15 @@ impl AccountCache<'_> {
     pub(crate) fn skill(&self, text: &str) -> Arc<SkillText> {
         let Some((cache, account)) = &self.0 else { return Arc::new(SkillText::parse(text)) };
         let key = key(account, text);
-        if let Some(known) = lock(&cache.skills).get(&key) {
+        if let Some((known, _)) = lock(&cache.skills).kept.get(&key) {
             return Arc::clone(known);
         }
         let mut skill = SkillText::parse(text);
-        let front = text.len().saturating_sub(skill.body.len());
+        // one that was refused has kept nothing of it
+        let front = if skill.refused.is_some() { 0 } else { text.len().saturating_sub(skill.body.len()) };
         skill.body = String::new();
         let skill = Arc::new(skill);
-        if front <= MAX_FRONT {
-            lock(&cache.skills).put(key, Arc::clone(&skill));
-        }
+        lock(&cache.skills).put(key, Arc::clone(&skill), front);
         skill
     }
 }
@@ -82,6 +100,7 @@ fn lock<T>(kept: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workspace::skill_md::front_matter::MAX_FRONT;
 
     #[test]
     fn what_is_known_is_the_same_and_each_account_has_its_own() {
@@ -99,12 +118,12 @@ mod tests {
             assert_eq!(known.count(text), count(text), "{text}");
             let skill = SkillText { body: String::new(), ..SkillText::parse(text) };
             assert_eq!(*known.skill(text), skill, "{text}");
-            assert_eq!((lock(&cache.counts).len(), lock(&cache.skills).len()), (held, held));
+            assert_eq!((lock(&cache.counts).len(), lock(&cache.skills).kept.len()), (held, held));
         }
     }
 
     #[test]
-    fn it_keeps_so_many_and_nothing_that_is_long() {
+    fn it_keeps_so_many() {
         let cache = PromptCache::default();
         let known = AccountCache(Some((&cache, "a".to_owned())));
         for n in 0..=COUNTS.get() {
@@ -113,12 +132,23 @@ mod tests {
         for n in 0..=SKILLS.get() {
             known.skill(&n.to_string());
         }
-        assert_eq!((lock(&cache.counts).len(), lock(&cache.skills).len()), (COUNTS.get(), SKILLS.get()));
-        let first = || lock(&cache.skills).peek_mru().map(|(key, _)| *key);
-        let before = first();
-        let long = format!("---\nname: long\ndescription: {}\n---\n", "x".repeat(MAX_FRONT));
-        assert_eq!((known.skill(&long).name.as_deref(), first()), (Some("long"), before));
-        known.skill(&format!("---\nname: short\n---\n{}", "x".repeat(MAX_FRONT)));
-        assert_ne!(first(), before);
+        assert_eq!((lock(&cache.counts).len(), lock(&cache.skills).kept.len()), (COUNTS.get(), SKILLS.get()));
+        // long front matter leaves room for less
+        for n in 0..MAX_FRONTS / MAX_FRONT + 1 {
+            known.skill(&format!("---\nname: {n}\ndescription: {}\n---\n", "x".repeat(MAX_FRONT - 30)));
+        }
+        let skills = lock(&cache.skills);
+        assert!(skills.fronts <= MAX_FRONTS && skills.fronts > MAX_FRONTS / 2, "{}", skills.fronts);
+        assert_eq!(skills.fronts, skills.kept.iter().map(|(_, (_, front))| front).sum::<usize>());
+    }
+
+    #[test]
+    fn front_matter_is_read_once() {
+        let cache = PromptCache::default();
+        let known = AccountCache(Some((&cache, "a".to_owned())));
+        let long = format!("---\nname: long\nb: [{}]\n---\n", "1,".repeat(1000));
+        for text in [long.as_str(), "---\nname: &x refused\n---\n", "no front matter"] {
+            assert!(Arc::ptr_eq(&known.skill(text), &known.skill(text)), "{text}");
+        }
     }
 }

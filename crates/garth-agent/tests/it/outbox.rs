@@ -17,6 +17,7 @@ use garth::model::{Batch, Op, Timestamp};
 use garth::{Env, Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
 
 mod moves;
+mod slow_sink;
 
 const ACCOUNT: &str = "acme";
 

@@ -40,9 +40,9 @@ pub(super) struct Piece {
 /// Leaves the place that it was made for when dropped, in a panic, too.
 pub(super) struct Entered(Option<Here>);
 
-/// Says that the caller is about to go over `bytes` of input. Functions whose cost grows with their input call
-/// this first: it counts their steps, and panics in a debug build if they run where others wait and the input
-/// is longer than [`IN_PLACE`].
+/// Says that the caller is about to go over `bytes` of input. Functions whose cost grows with their input
+/// call this first: it counts their steps, and panics in a debug build if they run where others wait and the
+/// input is longer than [`IN_PLACE`].
 pub fn working(bytes: usize) {
     HERE.with_borrow_mut(|here| match here {
         Here::Anywhere => {}
@@ -58,8 +58,8 @@ pub fn working(bytes: usize) {
     });
 }
 
-/// Fails once the piece of work that this thread computes has made more steps than it may, or nobody waits for
-/// it any more. For loops that go over much; elsewhere it is `Ok`.
+/// Fails once the piece of work that this thread computes has made more steps than it may, or nobody waits
+/// for it any more. For loops that go over much; elsewhere it is `Ok`.
 ///
 /// # Errors
 /// `TimedOut`, with what to do.

@@ -1,5 +1,5 @@
-//! A piece of work on the threads that compute: a future that is polled there when it is woken, in the turns of
-//! its account.
+//! A piece of work on the threads that compute: a future that is polled there when it is woken, in the turns
+//! of its account.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex, Weak};

@@ -50,8 +50,8 @@ struct Shared {
     idle: Duration,
 }
 
-/// A bounded pool of threads, started on demand; each ends when it had no work for [`IDLE`]. Dropping the pool
-/// runs what was submitted, then ends the threads.
+/// A bounded pool of threads, started on demand; each ends when it had no work for [`IDLE`]. Dropping the
+/// pool runs what was submitted, then ends the threads.
 pub(crate) struct Executor {
     shared: Arc<Shared>,
     /// What its threads are called.

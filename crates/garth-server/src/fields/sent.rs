@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use garth::compute::working;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
@@ -20,6 +21,7 @@ pub(crate) struct Fields<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 impl<'a> Fields<'a> {
     /// Reads a body: one JSON object in UTF-8, of declared fields.
     pub(crate) fn parse(body: &'a [u8], declared: &[&[Field]]) -> Result<Self, Refusal> {
+        working(body.len());
         let text = std::str::from_utf8(body).map_err(|_| Refusal::validation("the body must be UTF-8"))?;
         if !text.trim_start_matches([' ', '\t', '\r', '\n']).starts_with('{') {
             return Err(Refusal::validation("the body must be a JSON object"));

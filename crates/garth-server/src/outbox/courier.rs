@@ -4,6 +4,9 @@
 //! Accounts are not opened to see whether there is anything new: the files of their databases tell
 //! ([`DataDir::marks`]). All are looked at once a second, or more seldom if that took more than a tenth of
 //! the time, and 20 times a second those that had commits a moment ago.
+//!
+//! A visit claims what is due and ends; each event is delivered by itself, and its end brings the next visit.
+//! A sink that hangs keeps no visit waiting, and so no other node and no other account.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -11,17 +14,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use garth::agent::node::{Follow, Next};
-use garth::agent::outbox::{Options, Sink, Worker};
+use garth::agent::outbox::{AT_ONCE as OF_ACCOUNT, Claimed, Options, Sink, Worker};
 use garth::datadir::{Account, AccountState, Mark};
 use garth::model::Timestamp;
-use garth::{DataDir, ErrorKind, Result};
-use tokio::runtime::Handle;
+use garth::{AccountStore, DataDir, ErrorKind, Result};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
 use crate::chat_model::ServedModel;
 use crate::collect::Collecting;
+use crate::compute::compute;
 use crate::connection::told_to_stop;
 use crate::resets::Resets;
 use crate::{collect, repair};
@@ -37,8 +40,15 @@ const MOST_HOT: usize = 64;
 /// Accounts that are looked at in one call.
 const PAGE: usize = 500;
 
-/// Accounts that are worked on at a time.
+/// Accounts that are visited at a time.
 const AT_ONCE: usize = 4;
+
+/// Events of all accounts that are delivered at a time: as many as a sink over HTTP sends at once. An account
+/// has [`OF_ACCOUNT`] of them at most.
+const IN_ALL: usize = super::http::AT_ONCE;
+
+/// When an account is visited again for which no room was left in all, in seconds.
+const NO_ROOM: i64 = 1;
 
 /// How long an account that could not be worked on is left alone, in seconds.
 const PAUSE: i64 = 10;
@@ -64,9 +74,11 @@ pub struct Courier {
     followed: Option<HashMap<String, Follow>>,
     stopped: Arc<AtomicBool>,
     known: HashMap<String, Known>,
-    /// Accounts to be visited, in their turn.
-    waiting: BTreeMap<String, Account>,
+    /// Accounts to be visited, in their turn, and whether for more than their outbox.
+    waiting: BTreeMap<String, (Account, bool)>,
     busy: HashSet<String>,
+    /// How many events of each account are being delivered, by its folder.
+    under_way: HashMap<String, usize>,
     hot: HashMap<String, (Account, u32)>,
 }
 
@@ -81,8 +93,17 @@ struct Known {
 /// How a visit ended.
 struct Visited {
     account: Account,
+    is_whole: bool,
     mark: Mark,
     outcome: Result<Left>,
+}
+
+/// The tasks of a courier.
+#[derive(Default)]
+struct Tasks {
+    visits: JoinSet<Visited>,
+    /// Each returns the account whose event it has delivered.
+    deliveries: JoinSet<Account>,
 }
 
 /// What a visit is to do for repair.
@@ -97,6 +118,9 @@ struct Left {
     more: bool,
     next: Option<Timestamp>,
     followed: Option<Follow>,
+    /// Events that were claimed, and their tree.
+    claimed: Vec<Claimed>,
+    tree: Option<Arc<dyn AccountStore>>,
 }
 
 impl Courier {
@@ -114,6 +138,7 @@ impl Courier {
             known: HashMap::new(),
             waiting: BTreeMap::new(),
             busy: HashSet::new(),
+            under_way: HashMap::new(),
             hot: HashMap::new(),
         }
     }
@@ -150,8 +175,13 @@ impl Courier {
     }
 
     /// Works until told to stop. What is being delivered then is finished, what was only claimed given back.
-    pub async fn run(mut self, mut stopping: watch::Receiver<bool>) {
-        let mut visits = JoinSet::new();
+    pub async fn run(self, stopping: watch::Receiver<bool>) {
+        let env = self.data.env().clone();
+        env.serving(self.work(stopping)).await;
+    }
+
+    async fn work(mut self, mut stopping: watch::Receiver<bool>) {
+        let mut tasks = Tasks::default();
         let (mut next_round, mut next_tick) = (Instant::now(), Instant::now());
         loop {
             let now = Instant::now();
@@ -163,16 +193,26 @@ impl Courier {
                 self.tick().await;
             }
             next_tick = Instant::now() + TICK;
-            self.visit(&mut visits);
+            self.visit(&mut tasks);
             let wake = if self.hot.is_empty() { next_round } else { next_round.min(next_tick) };
+            let Tasks { visits, deliveries } = &mut tasks;
             tokio::select! {
                 () = told_to_stop(&mut stopping) => break,
                 () = sleep_until(wake) => {}
-                Some(visited) = visits.join_next(), if !visits.is_empty() => self.visited(visited.ok()),
+                Some(visited) = visits.join_next(), if !visits.is_empty() => {
+                    self.visited(visited.ok(), deliveries);
+                }
+                Some(delivered) = deliveries.join_next(), if !deliveries.is_empty() => {
+                    self.delivered(delivered.ok());
+                }
             }
         }
         self.stopped.store(true, Ordering::Release);
-        while visits.join_next().await.is_some() {}
+        while let Some(visited) = tasks.visits.join_next().await {
+            // what it has claimed is given back: its deliveries see that they are to stop
+            self.visited(visited.ok(), &mut tasks.deliveries);
+        }
+        while tasks.deliveries.join_next().await.is_some() {}
     }
 
     /// Looks at all accounts.
@@ -222,55 +262,70 @@ impl Courier {
                 self.hot.insert(account.folder.clone(), (account.clone(), HOT));
             }
             if is_changed || is_due {
-                self.waiting.insert(account.folder.clone(), account);
+                self.waiting.insert(account.folder.clone(), (account, true));
             }
         }
     }
 
     /// Begins visits, as many as there may be at a time.
-    fn visit(&mut self, visits: &mut JoinSet<Visited>) {
-        while visits.len() < AT_ONCE {
+    fn visit(&mut self, tasks: &mut Tasks) {
+        while tasks.visits.len() < AT_ONCE {
             let free = self.waiting.keys().find(|folder| !self.busy.contains(*folder)).cloned();
-            let Some(account) = free.and_then(|folder| self.waiting.remove(&folder)) else { return };
+            let Some((account, is_whole)) = free.and_then(|folder| self.waiting.remove(&folder)) else {
+                return;
+            };
             self.busy.insert(account.folder.clone());
             let repairs = match &mut self.followed {
-                Some(followed) => Repairs::From(followed.remove(&account.folder)),
-                None => Repairs::No,
+                Some(followed) if is_whole => Repairs::From(followed.remove(&account.folder)),
+                _ => Repairs::No,
             };
+            let own = self.under_way.get(&account.folder).copied().unwrap_or_default();
+            let in_all = IN_ALL.saturating_sub(tasks.deliveries.len());
             let work = Work {
                 data: self.data.clone(),
-                sink: self.sink.clone(),
+                delivers: self.sink.is_some(),
+                room: OF_ACCOUNT.saturating_sub(own).min(in_all / AT_ONCE),
                 options: self.options,
                 stopped: Arc::clone(&self.stopped),
-                collecting: self.collecting,
-                resetting: self.resetting.clone(),
+                collecting: self.collecting.filter(|_| is_whole),
+                resetting: self.resetting.clone().filter(|_| is_whole),
                 repairs,
             };
-            let runtime = Handle::current();
+            let (of, env) = (account.clone(), self.data.env().clone());
             let visit = async move {
                 // before it is read: what comes meanwhile leaves another
-                let marks = work.data.marks(vec![account.clone()]).await;
+                let marks = work.data.marks(vec![of.clone()]).await;
                 let mark = marks.ok().and_then(|marks| marks.first().copied()).unwrap_or_default();
-                let outcome = work.run(&account).await;
-                Visited { account, mark, outcome }
+                (mark, work.run(&of).await)
             };
-            // it may read and judge for long: not on a worker of the runtime
-            visits.spawn_blocking(move || runtime.block_on(visit));
+            tasks.visits.spawn(async move {
+                let visited = compute(&env, &account.id, 0, visit).await;
+                let (mark, outcome) = visited.unwrap_or_else(|error| (Mark::default(), Err(error)));
+                Visited { account, is_whole, mark, outcome }
+            });
         }
     }
 
-    fn visited(&mut self, visited: Option<Visited>) {
-        // a visit that panicked leaves its account alone until the process ends; nothing here does
-        let Some(Visited { account, mark, outcome }) = visited else { return };
+    /// Notes what a visit left, and begins to deliver what it has claimed.
+    fn visited(&mut self, visited: Option<Visited>, deliveries: &mut JoinSet<Account>) {
+        // a visit that panicked outside of its work leaves its account alone until the process ends; none
+        // does
+        let Some(Visited { account, is_whole, mark, outcome }) = visited else { return };
         self.busy.remove(&account.folder);
         let now = self.data.env().now();
         let due = match outcome {
-            Ok(Left { more, next, followed }) => {
+            Ok(Left { more, next, followed, claimed, tree }) => {
                 if let (Some(known), Some(follow)) = (&mut self.followed, followed) {
                     known.insert(account.folder.clone(), follow);
                 }
+                if let (Some(tree), Some(sink)) = (tree, &self.sink) {
+                    for event in claimed {
+                        *self.under_way.entry(account.folder.clone()).or_default() += 1;
+                        deliveries.spawn(delivery(&self.data, &account, event, &tree, sink));
+                    }
+                }
                 if more {
-                    self.waiting.insert(account.folder.clone(), account.clone());
+                    self.wait_in_line(account.clone(), is_whole);
                 }
                 next.filter(|_| !more)
             }
@@ -280,16 +335,63 @@ impl Courier {
                 Some(now.plus_seconds(PAUSE))
             }
         };
+        if !is_whole {
+            // the rest of the account has not been looked at: what is known of it stays
+            let known = self.known.entry(account.folder).or_default();
+            known.due = [known.due, due].into_iter().flatten().min();
+            return;
+        }
         let is_young = mark.changed().is_some_and(|changed| now.0.saturating_sub(changed.0) < YOUNG);
         let mark = if is_young { Mark::default() } else { mark };
         self.known.insert(account.folder, Known { mark, due });
+    }
+
+    /// Makes room for the next events of an account.
+    fn delivered(&mut self, account: Option<Account>) {
+        // a delivery that panicked outside of its work keeps its room; none does
+        let Some(account) = account else { return };
+        if let Some(under_way) = self.under_way.get_mut(&account.folder) {
+            *under_way -= 1;
+            if *under_way == 0 {
+                self.under_way.remove(&account.folder);
+            }
+        }
+        self.wait_in_line(account, false);
+    }
+
+    fn wait_in_line(&mut self, account: Account, is_whole: bool) {
+        let waiting = self.waiting.entry(account.folder.clone()).or_insert((account, false));
+        waiting.1 |= is_whole;
+    }
+}
+
+/// Delivers an event. What is read and masked for it is work of its account; while the sink takes it, no
+/// thread waits.
+fn delivery(
+    data: &DataDir,
+    account: &Account,
+    event: Claimed,
+    tree: &Arc<dyn AccountStore>,
+    sink: &Arc<dyn Sink>,
+) -> impl Future<Output = Account> + Send + 'static {
+    let (env, account, tree, sink) =
+        (data.env().clone(), account.clone(), Arc::clone(tree), Arc::clone(sink));
+    async move {
+        let work = async move { event.deliver(&*tree, &*sink).await.map(drop) };
+        if let Err(error) = compute(&env, &account.id, 0, work).await.flatten() {
+            tracing::warn!(account = account.id, %error, "the end of a delivery cannot be noted");
+        }
+        account
     }
 }
 
 /// What there is to do for an account.
 struct Work {
     data: DataDir,
-    sink: Option<Arc<dyn Sink>>,
+    /// False if events are finished at once, because nobody is told.
+    delivers: bool,
+    /// How many events may be claimed.
+    room: usize,
     options: Options,
     stopped: Arc<AtomicBool>,
     collecting: Option<Collecting>,
@@ -301,7 +403,7 @@ impl Work {
     /// Works on one account for a while: repairs first, since that makes events.
     async fn run(self, account: &Account) -> Result<Left> {
         let (env, tree) = (self.data.env(), self.data.account(&account.id).await?);
-        let mut left = Left { more: false, next: None, followed: None };
+        let mut left = Left { more: false, next: None, followed: None, claimed: Vec::new(), tree: None };
         // if one of them fails the others go on
         if let Repairs::From(follow) = self.repairs {
             match repair::step(&*tree, &account.id, env, follow).await {
@@ -345,13 +447,38 @@ impl Work {
         }
         let mut worker = Worker::new(env.clone(), &account.id, self.options).until(Arc::clone(&self.stopped));
         for _ in 0..RUNS {
-            let progress = worker.run_once(&*tree, self.sink.as_deref()).await?;
+            let room = self.room.saturating_sub(left.claimed.len());
+            let progress = match self.delivers {
+                // the end of a delivery brings the next visit
+                true if room == 0 => {
+                    left.due(env.now().plus_seconds(NO_ROOM));
+                    left.tree = Some(tree);
+                    return Ok(left);
+                }
+                true => {
+                    let (progress, claimed) = match worker.claim(&*tree, room).await {
+                        Ok(claimed) => claimed,
+                        // what is claimed already is delivered first
+                        Err(error) if !left.claimed.is_empty() => {
+                            tracing::warn!(account = account.id, %error, "no more of an outbox can be read");
+                            left.due(env.now().plus_seconds(PAUSE));
+                            left.tree = Some(tree);
+                            return Ok(left);
+                        }
+                        Err(error) => return Err(error),
+                    };
+                    left.claimed.extend(claimed);
+                    progress
+                }
+                false => worker.run_once(&*tree, None).await?,
+            };
             if !progress.more || self.stopped.load(Ordering::Acquire) {
                 progress.next.into_iter().for_each(|due| left.due(due));
+                left.tree = Some(tree);
                 return Ok(left);
             }
         }
-        Ok(Left { more: true, ..left })
+        Ok(Left { more: true, tree: Some(tree), ..left })
     }
 }
 

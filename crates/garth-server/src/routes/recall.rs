@@ -1,17 +1,14 @@
 //! The call `recall`: memories and files relevant to a question, within a budget of tokens.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
 use bytes::Bytes;
+use garth::TreePath;
 use garth::agent::recall::{BUDGET, Key, MAX_BUDGET, MAX_SOURCES, MIN_BUDGET, Recall, Recaller};
 use garth::model::Timestamp;
-use garth::{Env, FileSystem, TreePath};
-use tokio::runtime::Handle;
-use tokio::task::spawn_blocking;
 
 use super::call::Call;
-use super::open::{Opened, Places};
+use super::open::Opened;
 use crate::errors::Refusal;
 use crate::fields::{fields, integer, string, string_of, strings, time};
 
@@ -40,7 +37,7 @@ fields! {
     }
 }
 
-/// Answers a call on a thread for long work, because the choice of what to answer takes time.
+/// Answers a call.
 pub(super) async fn recall(
     opened: &Opened<'_>,
     call: &Call<'_>,
@@ -48,27 +45,13 @@ pub(super) async fn recall(
 ) -> Result<Bytes, Refusal> {
     let asked = asked(call, fields)?;
     let (files, places) = opened.files();
-    let (account, env) = (call.key.account.clone(), call.env.clone());
-    let runtime = Handle::current();
-    let answered =
-        spawn_blocking(move || runtime.block_on(answer(files, &account, &env, places, &asked))).await;
-    answered.unwrap_or_else(|error| Err(Refusal::internal().because(error.to_string())))
-}
-
-async fn answer(
-    files: Arc<dyn FileSystem>,
-    account: &str,
-    env: &Env,
-    places: Option<Places>,
-    asked: &Recall,
-) -> Result<Bytes, Refusal> {
-    let key = Key::random(env)?;
-    let recaller = Recaller::new(&*files, account, env.clone());
+    let key = Key::random(call.env)?;
+    let recaller = Recaller::new(&*files, &call.key.account, call.env.clone());
     let recaller = match places {
         Some(places) => recaller.places(places),
         None => recaller,
     };
-    let json = serde_json::to_vec(&recaller.recall(asked, &key).await?.to_json(&key));
+    let json = serde_json::to_vec(&recaller.recall(&asked, &key).await?.to_json(&key));
     Ok(json.map_err(|_| Refusal::validation("the answer is no JSON"))?.into())
 }
 

@@ -5,6 +5,7 @@ use axum::http::HeaderValue;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use garth::compute::working;
 use garth::datadir::Admitted;
 use serde::Serialize;
 use serde_json::Value;
@@ -28,7 +29,9 @@ impl IntoBody for Bytes {
 
 impl IntoBody for Value {
     fn into_body(self) -> Bytes {
-        Bytes::from(self.to_string())
+        let text = self.to_string();
+        working(text.len());
+        Bytes::from(text)
     }
 }
 
@@ -40,7 +43,9 @@ impl IntoBody for Box<RawValue> {
 
 /// Serializes an answer whose values are kept to the last digit.
 pub(super) fn raw(answer: &impl Serialize) -> Result<Box<RawValue>, Refusal> {
-    to_raw_value(answer).map_err(|_| Refusal::validation("the answer is no JSON"))
+    let text = to_raw_value(answer).map_err(|_| Refusal::validation("the answer is no JSON"))?;
+    working(text.get().len());
+    Ok(text)
 }
 
 /// Returns a response of JSON.

@@ -63,6 +63,11 @@ impl Route {
         matches!(self.run, Run::Write(..) | Run::Upload(_))
     }
 
+    /// Returns true if the call passes one value on, or a page of names, and computes nothing.
+    pub(super) fn passes_on(&self) -> bool {
+        matches!(self.path, "/v1/put" | "/v1/get" | "/v1/delete" | "/v1/list")
+    }
+
     /// Returns the method, as the header `Allow` names it.
     pub(super) const fn allow(&self) -> &'static str {
         match self.run {

@@ -30,7 +30,7 @@ impl Served {
             data_dir,
             answers: Arc::new(Answers::new()),
             model,
-            compactions: Compactions::new(),
+            compactions: Compactions::default(),
             hydrator: Arc::default(),
             prompts: Arc::default(),
             turns: Arc::default(),

@@ -157,7 +157,8 @@ pub(super) async fn append(
     let done = sessions.append(&fields.name, &append).await?;
     if append.usage.is_some() {
         let (agent, user) = (call.caller.agent.to_string(), call.caller.user().to_owned());
-        let of = Of { agent, user, session: fields.name.into_owned() };
+        let (account, session) = (call.key.account.clone(), fields.name.into_owned());
+        let of = Of { account, agent, user, session };
         let (tree, env, model) = (Arc::clone(call.account), call.env.clone(), call.model.cloned());
         call.compactions.begin(tree, env, model, of);
     }

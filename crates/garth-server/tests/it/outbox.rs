@@ -227,3 +227,70 @@ async fn messages_go_by_a_policy_only_where_the_operator_says_so() {
         running.await.unwrap();
     }
 }
+
+/// A sink that keeps the events of nodes called `slow` until it is let go, and notes all others.
+#[derive(Debug)]
+struct Hangs {
+    let_go: tokio::sync::Semaphore,
+    taken: tokio::sync::mpsc::UnboundedSender<String>,
+}
+
+#[async_trait::async_trait]
+impl Sink for Hangs {
+    fn timeout(&self) -> Duration {
+        Duration::from_secs(10)
+    }
+
+    async fn deliver(&self, event: &Event) -> Result<(), garth::agent::outbox::SinkError> {
+        if event.uri.ends_with("/slow") {
+            drop(self.let_go.acquire().await);
+        }
+        let _ = self.taken.send(event.uri.clone());
+        Ok(())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hanging_delivery_delays_no_other_node_and_no_other_account() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = garth::open(folder.path().join("data")).unwrap();
+    // more accounts than are visited at a time
+    let accounts: Vec<String> = (0..8).map(|number| format!("a{number}")).collect();
+    let put = async |account: &str, slug: &str| {
+        let tree = data.account(account).await.unwrap();
+        let uri: Uri = format!("ctx://{account}/users/ann/memories/events/{slug}").parse().unwrap();
+        let nodes = Nodes::new(&*tree, account, Env::system());
+        nodes.put(&uri, &Put::new("It happened.")).await.unwrap();
+        uri.to_string()
+    };
+    let (taken, mut told) = tokio::sync::mpsc::unbounded_channel();
+    let sink = Arc::new(Hangs { let_go: tokio::sync::Semaphore::new(0), taken });
+    let (stop, stopping) = watch::channel(false);
+    let mut slow = Vec::new();
+    for account in &accounts {
+        data.create_account(account).await.unwrap();
+        slow.push(put(account, "slow").await);
+    }
+    let running = tokio::spawn(Courier::new(data.clone(), Some(sink.clone())).run(stopping));
+    for round in 0..3 {
+        let mut due = Vec::new();
+        for account in &accounts {
+            due.push(put(account, &format!("quick-{round}")).await);
+        }
+        let mut came = Vec::new();
+        while came.len() < due.len() {
+            came.push(told.recv().await.unwrap());
+        }
+        came.sort();
+        assert_eq!(came, due, "beside deliveries that hang");
+    }
+    sink.let_go.close();
+    let mut came = Vec::new();
+    while came.len() < slow.len() {
+        came.push(told.recv().await.unwrap());
+    }
+    came.sort();
+    assert_eq!(came, slow);
+    stop.send_replace(true);
+    running.await.unwrap();
+}

@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 
 use crate::registry::session_lines::{EVENT, MESSAGE};
 use crate::session::store::files::Log;
+use garth_engine::compute::{go_on, working};
 use garth_engine::error::{Error, Result};
 use garth_engine::model::op::MAX_CUTS;
 use garth_engine::rule::json;
@@ -47,8 +48,10 @@ impl Draft {
     /// Parses a JSON object.
     ///
     /// # Errors
-    /// `InvalidArgument` for another value, invalid JSON, or a repeated key.
+    /// `InvalidArgument` for another value, invalid JSON, or a repeated key; `TimedOut` as [`go_on`].
     pub fn parse(text: &str) -> Result<Self> {
+        working(text.len());
+        go_on()?;
         let bad = |why: String| Error::invalid(format!("has to be a JSON object: {why}"));
         json::read(text.as_bytes()).map_err(|flaw| bad(flaw.to_string()))?;
         let fields: BTreeMap<String, Box<RawValue>> =

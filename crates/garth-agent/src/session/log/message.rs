@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::draft::Role;
+use garth_engine::compute::{go_on, working};
 use garth_engine::error::{Error, Result};
 
 /// A message. Its content is as it was given, to the last digit of arguments.
@@ -96,8 +97,10 @@ impl Message {
     /// Parses a line of `messages.jsonl`.
     ///
     /// # Errors
-    /// `InvalidArgument` for a line that is not a message.
+    /// `InvalidArgument` for a line that is not a message; `TimedOut` as [`go_on`].
     pub fn parse(line: &str) -> Result<Self> {
+        working(line.len());
+        go_on()?;
         serde_json::from_str(line).map_err(|error| Error::invalid(format!("is no message: {error}")))
     }
 

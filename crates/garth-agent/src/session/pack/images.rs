@@ -14,6 +14,7 @@ use crate::session::handle::Sessions;
 use crate::session::log::draft::Role;
 use crate::session::log::message::{Block, ImageSource, Message};
 use crate::session::provider::is_taken;
+use garth_engine::compute::working;
 use garth_engine::error::{ErrorKind, Result};
 
 /// Text in place of an image that no longer exists.
@@ -102,6 +103,7 @@ fn put(content: &mut [Block], found: &HashMap<MediaKey, Option<Bytes>>, left: &m
                 let fits = left.checked_sub(bytes.len());
                 *left = fits.unwrap_or(0);
                 if fits.is_some() {
+                    working(bytes.len());
                     (*mime_type, *source) = (bare(mime_type), ImageSource::Data(STANDARD.encode(bytes)));
                 }
             }

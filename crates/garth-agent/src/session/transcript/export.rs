@@ -14,6 +14,7 @@ use crate::session::log::draft::Role;
 use crate::session::log::lines::{MAX_PAGE_BYTES, Select};
 use crate::session::log::message::Message;
 use crate::session::log::native::Reader;
+use garth_engine::compute::working;
 use garth_engine::error::Result;
 
 /// Options of an export.
@@ -168,6 +169,7 @@ impl Document {
 
     /// Returns the text of the next page.
     pub fn page(&mut self, items: &[String]) -> String {
+        working(items.iter().map(String::len).sum());
         let mut text = String::new();
         for item in items {
             match self.format {

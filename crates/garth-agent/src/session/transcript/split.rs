@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 
 use super::format::TranscriptFormat;
 use super::markdown::{self, Section};
+use garth_engine::compute::working;
 use garth_engine::error::{Error, Result};
 
 /// One message of a transcript, as it was written.
@@ -18,6 +19,7 @@ pub(super) enum RawMessage<'a> {
 /// Splits a transcript. JSON comes as consecutive values, such as JSON Lines, as one array, or, in the
 /// formats that have it, as one object with the system prompt and the messages.
 pub(super) fn split(format: TranscriptFormat, text: &str) -> Result<Vec<RawMessage<'_>>> {
+    working(text.len());
     if format == TranscriptFormat::Markdown {
         return Ok(markdown::read(text)?.into_iter().map(RawMessage::Section).collect());
     }

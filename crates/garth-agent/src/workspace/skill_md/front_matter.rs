@@ -4,16 +4,25 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use garth_engine::compute::working;
 use serde::Serialize;
 use serde_json::Value;
+use serde_saphyr::Error as YamlError;
+use serde_saphyr::budget::BudgetBreach;
 
 use super::requires::{Install, Requires};
 
 /// Most characters of a description that is taken from the body.
 const MAX_DESCRIPTION: usize = 200;
 
-/// Longest front matter that is read, 64 KiB.
-const MAX_FRONT: usize = 64 << 10;
+/// Longest front matter that is read, 16 KiB: eight times the longest among some thousand published skills.
+pub(crate) const MAX_FRONT: usize = 16 << 10;
+
+/// Most values of front matter, keys and lists included, and how deep they may be nested. Within these bounds
+/// the costliest front matter is read in about a millisecond.
+pub(crate) const MAX_VALUES: usize = 2000;
+/// See [`MAX_VALUES`].
+pub(crate) const MAX_DEPTH: usize = 16;
 
 /// The namespaces of `metadata`, of which the first that is there counts.
 const NAMESPACES: [&str; 4] = ["garth", "gsv", "openclaw", "clawdbot"];
@@ -43,6 +52,9 @@ pub struct SkillText {
     /// What is wrong in it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub flaws: Vec<String>,
+    /// Why its front matter is refused as a whole; then the skill is not listed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
     /// The text behind the front matter.
     #[serde(skip)]
     pub body: String,
@@ -59,6 +71,7 @@ impl SkillText {
     /// assert_eq!(skill.description, "Reads PDF files.");
     /// ```
     pub fn parse(text: &str) -> Self {
+        working(text.len());
         let text = line_feeds(text.strip_prefix('\u{feff}').unwrap_or(text));
         let (front, body) = split(&text);
         let mut skill = Self { body: body.to_owned(), ..Self::default() };
@@ -82,21 +95,20 @@ impl SkillText {
     /// The fields of front matter; those that are not known are left alone.
     fn fields(&mut self, front: &str) -> BTreeMap<String, Value> {
         if front.len() > MAX_FRONT {
-            self.flaws.push(format!("the front matter has more than {MAX_FRONT} bytes, and is not read"));
+            self.refused = Some(format!("the front matter has more than {MAX_FRONT} bytes; shorten it"));
             return BTreeMap::new();
         }
         if front.trim().is_empty() {
             return BTreeMap::new();
         }
-        match serde_saphyr::from_str::<BTreeMap<String, Value>>(front) {
-            Ok(fields) => fields,
-            Err(error) => {
-                let why = error.to_string();
-                let why = why.lines().find(|line| !line.trim().is_empty()).unwrap_or("it is malformed");
-                self.flaws.push(format!("the front matter is no YAML mapping: {}", why.trim()));
-                BTreeMap::new()
+        match yaml(front) {
+            Ok(fields) => return fields,
+            Err(Flaw::Refused(why)) => self.refused = Some(why),
+            Err(Flaw::Malformed(why)) => {
+                self.flaws.push(format!("the front matter is no YAML mapping: {why}"))
             }
         }
+        BTreeMap::new()
     }
 
     fn text(&mut self, fields: &mut BTreeMap<String, Value>, name: &str) -> Option<String> {
@@ -149,8 +161,58 @@ impl SkillText {
 
     /// All that is wrong, requirements with it.
     pub fn all_flaws(&self) -> impl Iterator<Item = &String> {
-        self.flaws.iter().chain(&self.requires.invalid)
+        self.refused.iter().chain(&self.flaws).chain(&self.requires.invalid)
     }
+}
+
+/// Why front matter gives no fields.
+enum Flaw {
+    /// It asks for more than is read of any.
+    Refused(String),
+    Malformed(String),
+}
+
+impl Flaw {
+    fn alias() -> Self {
+        let why = "the front matter has an anchor or alias (`&name`, `*name`, `<<`); write the value out";
+        Self::Refused(why.to_owned())
+    }
+}
+
+/// Reads a mapping. An alias makes a short text as costly as a long one, so there are none, nor anchors and
+/// merge keys, which mean nothing without.
+fn yaml(front: &str) -> Result<BTreeMap<String, Value>, Flaw> {
+    let options = serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            max_anchors: 0,
+            max_aliases: 0,
+            max_merge_keys: 0,
+            max_documents: 1,
+            max_depth: MAX_DEPTH,
+            max_nodes: MAX_VALUES,
+            max_events: 4 * MAX_VALUES,
+        },
+        with_snippet: false,
+    };
+    #[allow(clippy::disallowed_methods)] // this is the one place
+    let read = serde_saphyr::from_str_with_options::<BTreeMap<String, Value>>(front, options);
+    read.map_err(|error| match &error {
+        YamlError::UnknownAnchor { .. } => Flaw::alias(),
+        YamlError::Budget { breach, .. } => match breach {
+            BudgetBreach::Aliases { .. } | BudgetBreach::Anchors { .. } | BudgetBreach::MergeKeys { .. } => {
+                Flaw::alias()
+            }
+            _ => Flaw::Refused(format!(
+                "the front matter has more than {MAX_VALUES} values, or more than {MAX_DEPTH} within each \
+                 other; shorten it"
+            )),
+        },
+        _ => {
+            let why = error.to_string();
+            let why = why.lines().find(|line| !line.trim().is_empty()).unwrap_or("it is malformed");
+            Flaw::Malformed(why.trim().to_owned())
+        }
+    })
 }
 
 fn line_feeds(text: &str) -> Cow<'_, str> {
@@ -303,16 +365,48 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_yaml_or_would_grow_without_end_is_told() {
-        for bad in ["a: [", "- a", "a: &x [*x]", "name: {a: b}"] {
-            assert!(!with(bad).flaws.is_empty(), "{bad}");
+    fn what_is_no_yaml_is_told() {
+        for bad in ["a: [", "- a", "name: {a: b}"] {
+            let skill = with(bad);
+            assert!(!skill.flaws.is_empty() && skill.refused.is_none(), "{bad}");
         }
-        let bomb =
-            (0..40).map(|n| format!("a{n}: &a{n} [*a{m}, *a{m}]\n", m = n.max(1) - 1)).collect::<String>();
-        let bomb = format!("a: &a0 [x]\n{bomb}");
-        assert!(SkillText::parse(&format!("---\n{bomb}---\n")).name.is_none());
-        let long = with(&format!("name: {}", "x".repeat(MAX_FRONT)));
-        assert!(long.name.is_none() && long.flaws[0].contains("bytes"));
+    }
+
+    #[test]
+    fn front_matter_with_anchors_or_aliases_is_refused() {
+        for bad in [
+            "name: &n pdf",
+            "a: *x",
+            "a: &x [*x]",
+            "a: &a [x]\nb: *a",
+            "a: &a {x: y}\nb: {<<: *a}",
+            "metadata:\n  garth:\n    requires: {bins: [&b a]}",
+        ] {
+            let skill = with(bad);
+            assert!(
+                skill.refused.as_ref().is_some_and(|why| why.contains("write the value out")),
+                "{bad}: {skill:?}"
+            );
+            assert!(skill.all_flaws().next() == skill.refused.as_ref() && skill.name.is_none(), "{bad}");
+            assert_eq!(skill.body, "body\n");
+        }
+        // text that only looks like one
+        for good in ["name: a & b * c", "name: '&a'", "name: \"*a\"", "description: |\n  &a *b\n  <<: x"] {
+            assert!(with(good).refused.is_none() && with(good).flaws.is_empty(), "{good}");
+        }
+    }
+
+    #[test]
+    fn front_matter_is_bounded_in_bytes_values_and_depth() {
+        let long = format!("name: {}", "x".repeat(MAX_FRONT));
+        let many = format!("name: a\nb: [{}]", "1,".repeat(MAX_VALUES));
+        let deep = format!("name: a\nb: {}{}", "[".repeat(MAX_DEPTH + 1), "]".repeat(MAX_DEPTH + 1));
+        for bad in [long, many, deep] {
+            let skill = with(&bad);
+            assert!(skill.refused.is_some_and(|why| why.contains("shorten")) && skill.name.is_none());
+        }
+        let much = format!("name: a\nb: [{}]\nc: {}1{}", "1,".repeat(1900), "[".repeat(10), "]".repeat(10));
+        assert_eq!(with(&much).name.as_deref(), Some("a"));
     }
 
     #[test]

@@ -80,7 +80,7 @@ pub enum Reason {
     Invalid,
     /// No host meets its requirements.
     Requirements,
-    /// It is no UTF-8, or too long.
+    /// It is no UTF-8, or too long, or its front matter is refused.
     Unreadable,
 }
 
@@ -125,7 +125,7 @@ impl Listing {
             let skill = text.as_deref().map(parse);
             let name = skill.as_ref().and_then(|skill| skill.name.as_ref()).unwrap_or(directory).clone();
             let is_hidden = origin == Origin::Global && names.contains(directory.as_str());
-            let judged = match &skill {
+            let judged = match skill.as_deref() {
                 _ if is_hidden => Err((Reason::Hidden, String::new())),
                 None => Err((Reason::Unreadable, String::new())),
                 Some(skill) => judge(directory, skill, hosts, settings),
@@ -167,6 +167,9 @@ pub(super) fn judge(
     hosts: &[Host],
     settings: &BTreeMap<String, SkillSetting>,
 ) -> Result<bool, (Reason, String)> {
+    if let Some(why) = &skill.refused {
+        return Err((Reason::Unreadable, why.clone()));
+    }
     let by_name = || settings.get(skill.name.as_deref()?);
     let setting = settings.get(directory).or_else(by_name);
     if setting.is_some_and(|setting| setting.enabled == Some(false)) {
@@ -248,6 +251,16 @@ mod tests {
         let own = vec![("a".to_owned(), None)];
         let listing = Listing::of(&own, &skills(&[("b", "x")]), "a", &[], &none(), &parsed);
         assert_eq!((listing.shown.len(), listing.left_out[0].reason), (1, Reason::Unreadable));
+    }
+
+    #[test]
+    fn a_skill_with_refused_front_matter_is_left_out_alone() {
+        let own = skills(&[("bad", "---\nname: &n x\n---\nb"), ("good", "---\nname: mail\n---\nb")]);
+        let listing = Listing::of(&own, &[], "a", &[], &none(), &parsed);
+        assert_eq!(listed(&listing), [("mail", "agents/a/skills/good/SKILL.md")]);
+        let left_out = &listing.left_out[0];
+        assert_eq!((left_out.directory.as_str(), left_out.reason), ("bad", Reason::Unreadable));
+        assert!(left_out.detail.contains("alias"), "{}", left_out.detail);
     }
 
     #[test]

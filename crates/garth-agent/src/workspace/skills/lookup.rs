@@ -1,7 +1,5 @@
 //! Where skills are, and which there are.
 
-use std::sync::Arc;
-
 use super::listing::{Listing, Origin, judge};
 use crate::boxed;
 use crate::small_file::read_all;
@@ -62,7 +60,7 @@ impl Workspace<'_> {
             read.map(|((_, directory), file)| (directory, text(file))).collect::<Vec<_>>()
         });
         let settings = self.settings().await?;
-        let parse = |text: &str| Arc::new(SkillText::parse(text));
+        let parse = |text: &str| self.known.skill(text);
         Ok(Listing::of(&own, &global, &self.agent, hosts, &settings.skills, &parse))
     }
 

@@ -1,0 +1,60 @@
+//! A sink that is slow to take the events of one node.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use garth::agent::node::Event;
+use garth::agent::node::EventType::{UpsertContext, UpsertRelation};
+use garth::agent::outbox::{AT_ONCE, Sink, SinkError};
+
+use super::{Notes, edge, home, last, told, uri};
+
+/// A sink that takes what comes of a node only after so many other events have come.
+#[derive(Debug)]
+struct Hangs {
+    notes: Notes,
+    slow: &'static str,
+    others: usize,
+    have_come: tokio::sync::Notify,
+}
+
+#[async_trait]
+impl Sink for Hangs {
+    fn timeout(&self) -> Duration {
+        Duration::from_secs(10)
+    }
+
+    async fn deliver(&self, event: &Event) -> Result<(), SinkError> {
+        if last(&event.uri) == self.slow {
+            self.have_come.notified().await;
+            self.have_come.notify_one();
+        }
+        self.notes.deliver(event).await?;
+        if self.notes.got.lock().unwrap().len() == self.others {
+            self.have_come.notify_one();
+        }
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn a_slow_delivery_delays_its_own_node_alone() {
+    let home = home();
+    let edges = [edge(&uri("slow"), &uri("0"))];
+    home.put("slow", "text", 1, &edges).await;
+    let nodes = 3 * AT_ONCE;
+    for node in 0..nodes {
+        let slug = node.to_string();
+        home.put(&slug, "text", 1, &[edge(&uri(&slug), &uri("slow"))]).await;
+    }
+    let sink = Hangs { notes: Notes::default(), slow: "slow", others: 2 * nodes, have_come: <_>::default() };
+    let progress = home.worker().run_out(&*home.fs, Some(&sink)).await.unwrap();
+    assert_eq!((progress.finished, progress.more), (2 * nodes + 2, false));
+    let taken = sink.notes.taken();
+    assert_eq!(taken[2 * nodes..], told(&[(UpsertContext, "slow"), (UpsertRelation, "slow")]));
+    for node in 0..nodes {
+        let of_node: Vec<_> = taken.iter().filter(|(_, slug)| *slug == node.to_string()).collect();
+        assert_eq!(of_node.iter().map(|one| one.0).collect::<Vec<_>>(), [UpsertContext, UpsertRelation]);
+    }
+    assert!(home.left().await.is_empty());
+}

@@ -1,0 +1,342 @@
+//! Nobody stalls anybody: every route, with an input that takes it long, in one account, beside a quiet one.
+//! What is counted are steps and pieces of work, never time.
+
+use std::collections::BTreeSet;
+use std::sync::mpsc;
+
+use futures::FutureExt as _;
+use futures::executor::block_on;
+use futures::future::join_all;
+use garth::TreePath;
+use garth::compute::{Computed, IN_PLACE};
+use garth::datadir::Scope;
+use garth::model::Op;
+use serde_json::{Value, json};
+
+use super::harness::Server;
+
+/// Bytes of the long texts: many times what may be gone over in place.
+const LONG: usize = 300_000;
+
+fn words(bytes: usize) -> String {
+    (0..).map(|n| format!("word{} ", n % 977)).take(bytes / 7).collect()
+}
+
+fn of(mut fields: Value) -> String {
+    (fields["agent"], fields["user"]) = (json!("coder"), json!("ann"));
+    fields.to_string()
+}
+
+/// A server with the accounts `acme` and `quiet`, the first of which has much of everything.
+fn server() -> (Server, String) {
+    let server = Server::start();
+    block_on(server.home.create_account("quiet")).unwrap();
+    let quiet = server.key("quiet", &[Scope::Admin]);
+    let tree = block_on(server.home.account("acme")).unwrap();
+    let write = |name: String, text: String| {
+        let path = TreePath::parse(&format!("/agents/coder/{name}")).unwrap();
+        block_on(tree.commit(Op::write(path, text).with_parents().into())).unwrap();
+    };
+    for skill in 0..100 {
+        let values = "[1, 2, 3], ".repeat(190);
+        let text = format!("---\nname: s{skill}\nmetadata: {{x: [{values}]}}\n---\n{}", words(1000));
+        write(format!("skills/s{skill}/SKILL.md"), text);
+    }
+    for name in ["AGENTS.md", "MEMORY.md", "SOUL.md"] {
+        write(name.to_owned(), words(LONG));
+    }
+    for key in 0..100 {
+        let value = words(9_000);
+        let body = json!({"path": format!("/user/{key}"), "value": value, "searchable": true});
+        server.ok("put", body.to_string());
+    }
+    server.ok("sessions/create", of(json!({"name": "work", "key": "agent:coder:main"})));
+    for _ in 0..3 {
+        let message = json!({"role": "user", "content": words(LONG)});
+        server.ok("sessions/append", of(json!({"name": "work", "messages": [message]})));
+    }
+    (server, quiet)
+}
+
+/// Route, call and body.
+type Costly = (&'static str, &'static str, String);
+
+const NODE: &str = "ctx://acme/users/ann/memories/events/long";
+
+/// Returns every route with its costliest input, in an order in which each finds what it needs. `HEAD` stands
+/// for the newest sequence of the account.
+fn calls() -> Vec<Costly> {
+    [of_values_and_nodes(), of_sessions(), of_context(), of_workspace()].concat()
+}
+
+fn work(fields: Value) -> String {
+    let mut fields = fields;
+    fields["name"] = json!("work");
+    of(fields)
+}
+
+fn of_values_and_nodes() -> Vec<Costly> {
+    let node = NODE;
+    let other = "ctx://acme/users/ann/memories/events/other";
+    let edge =
+        json!({"from_uri": node, "to_uri": other, "relation_type": "about", "weight": 0.5, "reason": "r"});
+    let values = |key: &str| json!({"path": key, "value": words(LONG), "searchable": true}).to_string();
+    vec![
+        ("/v1/put", "put", values("/user/long")),
+        ("/v1/get", "get", json!({"path": "/user/long"}).to_string()),
+        ("/v1/list", "list", json!({"prefix": "/user"}).to_string()),
+        ("/v1/glob", "glob", json!({"pattern": "/**/*1*/**"}).to_string()),
+        ("/v1/history", "history", json!({"path": "/user/long"}).to_string()),
+        ("/v1/search", "search", json!({"query": "word1 word2 word3 word4", "limit": 50}).to_string()),
+        ("/v1/delete", "delete", json!({"path": "/user/long"}).to_string()),
+        ("/v1/nodes/put", "nodes/put", json!({"uri": node, "content": words(LONG)}).to_string()),
+        ("/v1/nodes/get", "nodes/get", json!({"uri": node, "layer": 2}).to_string()),
+        ("/v1/nodes/exists", "nodes/exists", json!({"uri": node}).to_string()),
+        ("/v1/nodes/list", "nodes/list", json!({"prefix": "ctx://acme/users/ann"}).to_string()),
+        ("/v1/nodes/tag", "nodes/tag", json!({"uri": node, "add": ["a"]}).to_string()),
+        ("", "nodes/put", json!({"uri": other, "content": words(LONG)}).to_string()),
+        ("/v1/nodes/relate", "nodes/relate", edge.to_string()),
+        ("/v1/nodes/relations", "nodes/relations", json!({"uri": node}).to_string()),
+        ("/v1/nodes/unrelate", "nodes/unrelate", json!({"from_uri": node, "to_uri": other}).to_string()),
+        ("/v1/nodes/move", "nodes/move", json!({"uri": other, "new_uri": format!("{other}-2")}).to_string()),
+        ("/v1/nodes/delete", "nodes/delete", json!({"uri": format!("{other}-2")}).to_string()),
+    ]
+}
+
+fn of_sessions() -> Vec<Costly> {
+    let lines: String = (0..3_000)
+        .map(|n| json!({"role": "user", "content": format!("Line {n}: {}", words(200))}).to_string() + "\n")
+        .collect();
+    vec![
+        ("/v1/sessions/create", "sessions/create", of(json!({"name": "second"}))),
+        ("/v1/sessions/get", "sessions/get", work(json!({}))),
+        ("/v1/sessions/list", "sessions/list", of(json!({}))),
+        ("/v1/sessions/current", "sessions/current", of(json!({"key": "agent:coder:main"}))),
+        ("/v1/sessions/set", "sessions/set", work(json!({"title": "T"}))),
+        (
+            "/v1/sessions/append",
+            "sessions/append",
+            work(json!({"messages": [{"role": "user", "content": words(LONG)}]})),
+        ),
+        ("/v1/sessions/lines", "sessions/lines", work(json!({"source": "messages:1-3"}))),
+        ("/v1/sessions/resolve", "sessions/resolve", work(json!({"source": "messages:1-3"}))),
+        (
+            "/v1/sessions/import",
+            "sessions/import",
+            of(json!({"name": "second", "format": "openai", "transcript": lines})),
+        ),
+        ("/v1/sessions/export", "sessions/export", work(json!({"format": "markdown"}))),
+    ]
+}
+
+fn of_context() -> Vec<Costly> {
+    let fact = json!({"id": "f1", "text": words(2_000), "source": "messages:1-3"});
+    let decision = json!({"id": "d1", "decision": words(2_000), "source": "messages:1"});
+    vec![
+        ("/v1/sessions/derive", "sessions/derive", work(json!({"facts": [fact], "decisions": [decision]}))),
+        ("/v1/sessions/why", "sessions/why", work(json!({"id": "f1"}))),
+        ("/v1/sessions/pin", "sessions/pin", work(json!({"file": "system.md", "text": words(40_000)}))),
+        ("/v1/sessions/pack", "sessions/pack", work(json!({"budget": 900_000}))),
+        ("/v1/sessions/replay", "sessions/replay", work(json!({"form": "openai"}))),
+        ("/v1/sessions/compare", "sessions/compare", work(json!({"from": "HEAD"}))),
+        ("/v1/sessions/dedup", "sessions/dedup", work(json!({"sources": ["messages:1-3"]}))),
+        ("/v1/sessions/swap-out", "sessions/swap-out", work(json!({"source": "messages:2", "summary": "s"}))),
+        ("/v1/sessions/swapped", "sessions/swapped", work(json!({}))),
+        ("/v1/sessions/swap-in", "sessions/swap-in", work(json!({"id": "none"}))),
+        ("/v1/sessions/spawn", "sessions/spawn", work(json!({"id": "r1", "handoff": words(20_000)}))),
+        ("/v1/sessions/children", "sessions/children", work(json!({}))),
+        (
+            "/v1/sessions/set-child",
+            "sessions/set-child",
+            work(json!({"id": "r1", "status": "done", "result": words(20_000)})),
+        ),
+        ("/v1/sessions/wrote", "sessions/wrote", work(json!({}))),
+        ("/v1/sessions/publish", "sessions/publish", work(json!({"id": "d1", "uri": NODE}))),
+        ("/v1/sessions/withdraw", "sessions/withdraw", work(json!({"source": "messages:1"}))),
+        ("/v1/sessions/compact", "sessions/compact", work(json!({"keep": 0, "by_model": false}))),
+        ("/v1/sessions/collect", "sessions/collect", work(json!({}))),
+    ]
+}
+
+fn of_workspace() -> Vec<Costly> {
+    let skill = format!("---\nname: s\nmetadata: {{x: [{}]}}\n---\n{}", "1, ".repeat(1_900), words(200_000));
+    vec![
+        (
+            "/v1/agents/{agent}/prompt",
+            "agents/coder/prompt",
+            json!({"user": "ann", "session": "work", "form": "anthropic"}).to_string(),
+        ),
+        (
+            "/v1/agents/{agent}/prompt/compare",
+            "agents/coder/prompt/compare",
+            json!({"user": "ann", "session": "work", "from": "HEAD", "inputs": {}}).to_string(),
+        ),
+        (
+            "/v1/agents/{agent}/memory/add",
+            "agents/coder/memory/add",
+            json!({"text": words(LONG)}).to_string(),
+        ),
+        ("/v1/agents/{agent}/memory/get", "agents/coder/memory/get", "{}".to_owned()),
+        ("/v1/agents/{agent}/memory/days", "agents/coder/memory/days", "{}".to_owned()),
+        (
+            "/v1/agents/{agent}/skills/install",
+            "agents/coder/skills/install",
+            json!({"name": "new", "files": {"SKILL.md": skill}}).to_string(),
+        ),
+        ("/v1/agents/{agent}/skills/list", "agents/coder/skills/list", "{}".to_owned()),
+        ("/v1/agents/{agent}/skills/get", "agents/coder/skills/get", json!({"name": "new"}).to_string()),
+        (
+            "/v1/agents/{agent}/skills/read",
+            "agents/coder/skills/read",
+            json!({"path": "new/SKILL.md"}).to_string(),
+        ),
+        (
+            "/v1/agents/{agent}/skills/write",
+            "agents/coder/skills/write",
+            json!({"path": "new/more.md", "text": words(LONG / 2)}).to_string(),
+        ),
+        (
+            "/v1/agents/{agent}/skills/edit",
+            "agents/coder/skills/edit",
+            json!({"path": "new/SKILL.md", "old": "name: s\n", "new": "name: t\n"}).to_string(),
+        ),
+        (
+            "/v1/agents/{agent}/skills/publish",
+            "agents/coder/skills/publish",
+            json!({"name": "new"}).to_string(),
+        ),
+        (
+            "/v1/agents/{agent}/media/list",
+            "agents/coder/media/list",
+            json!({"session_key": "agent:coder:main"}).to_string(),
+        ),
+        (
+            "/v1/agents/{agent}/media/delete",
+            "agents/coder/media/delete",
+            json!({"key": "media/agent%3Acoder%3Amain/0190a0f0-0000-7000-8000-000000000000.png"}).to_string(),
+        ),
+        (
+            "/v1/recall",
+            "recall",
+            json!({"question": "word1 word2 word3 word4", "budget": 20_000}).to_string(),
+        ),
+        (
+            "/v1/agents/{agent}/reset",
+            "agents/coder/reset",
+            json!({"user": "ann", "name": "work", "by_model": false}).to_string(),
+        ),
+        ("/v1/agents/{agent}/archives", "agents/coder/archives", "{}".to_owned()),
+        (
+            "/v1/agents/{agent}/transcript",
+            "agents/coder/transcript",
+            json!({"user": "ann", "name": "work", "format": "openai"}).to_string(),
+        ),
+    ]
+}
+
+/// Calls that are answered where the request is handled, if their body is short: they pass one value on.
+const IN_PLACE_CALLS: [&str; 4] = ["put", "get", "delete", "list"];
+
+/// Returns the routes that the specifications list.
+fn specified() -> BTreeSet<&'static str> {
+    let pages = [
+        include_str!("../../../../docs/specs/kv-api.md"),
+        include_str!("../../../../docs/specs/nodes.md"),
+        include_str!("../../../../docs/specs/sessions.md"),
+        include_str!("../../../../docs/specs/workspace-http.md"),
+        include_str!("../../../../docs/specs/recall.md"),
+    ];
+    let headings = pages.into_iter().flat_map(str::lines).filter(|line| line.starts_with('#'));
+    headings.filter_map(|line| Some(line.split_once(" POST ")?.1.trim())).collect()
+}
+
+fn made(before: Computed, after: Computed) -> [u64; 3] {
+    let steps = after.steps - before.steps;
+    [after.pieces - before.pieces, steps, after.steps_in_place - before.steps_in_place]
+}
+
+#[test]
+fn every_route_computes_off_the_workers_and_holds_up_no_other_account() {
+    let (server, quiet) = server();
+    let (env, tree) = (server.home.env().clone(), block_on(server.home.account("acme")).unwrap());
+    let covered: BTreeSet<&str> =
+        calls().iter().map(|call| call.0).filter(|route| !route.is_empty()).collect();
+    let missing: Vec<_> = specified().into_iter().filter(|route| !covered.contains(route)).collect();
+    assert!(missing.is_empty(), "name the costliest input of {missing:?}");
+
+    let mut refused = Vec::new();
+    for (route, call, body) in calls() {
+        let body = body.replace("HEAD", &block_on(tree.head()).unwrap().seq.0.to_string());
+        let before = env.computed();
+        let reply = server.post(call, &body);
+        // a function that computes where others wait panics: 500
+        assert!(reply.status < 500, "{route}: {}", reply.text());
+        let is_small = ["sessions/swap-in", "agents/coder/media/delete"].contains(&call);
+        if reply.status != 200 && !is_small {
+            refused.push(format!("{call}: {}", reply.text()));
+        }
+        let [pieces, steps, steps_in_place] = made(before, env.computed());
+        assert!(steps_in_place <= IN_PLACE as u64, "{route}: {steps_in_place} steps in place");
+        if !IN_PLACE_CALLS.contains(&call) {
+            assert!(pieces >= 1, "{route} runs where requests are handled, after {steps} steps");
+        }
+    }
+
+    assert!(refused.is_empty(), "{}", refused.join("\n"));
+
+    // all that the account may have of the threads is taken, and its calls wait in line
+    let (gates, held): (Vec<_>, Vec<_>) = (0..20)
+        .map(|_| {
+            let (open, opened) = mpsc::channel::<()>();
+            let work = async move {
+                let _ = opened.recv();
+            };
+            (open, env.compute("acme", 1, work))
+        })
+        .unzip();
+    let mut held = join_all(held);
+    assert!((&mut held).now_or_never().is_none());
+    let answered = std::sync::atomic::AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        let waiting = ["nodes/list", "recall", "agents/coder/prompt", "agents/coder/skills/list"];
+        for (_, call, body) in calls().into_iter().filter(|call| waiting.contains(&call.1)) {
+            let (server, answered) = (&server, &answered);
+            scope.spawn(move || {
+                assert!(server.post(call, body).status < 500, "{call}");
+                answered.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            });
+        }
+        for (route, call, body) in calls() {
+            let body = body.replace("ctx://acme/", "ctx://quiet/").replace("HEAD", "1");
+            let reply = server.post_as(&quiet, call, &body);
+            assert!(reply.status < 500, "{route}: {}", reply.text());
+            let [_, _, steps_in_place] = made(Computed::default(), env.computed());
+            assert!(steps_in_place < (IN_PLACE * calls().len()) as u64, "{route}");
+        }
+        assert_eq!(
+            answered.load(std::sync::atomic::Ordering::SeqCst),
+            0,
+            "they wait for their account's turn"
+        );
+        drop(gates);
+    });
+    assert!(block_on(held).iter().all(Result::is_ok));
+}
+
+#[test]
+fn a_call_of_a_quiet_account_takes_a_constant_number_of_turns() {
+    let (server, quiet) = server();
+    let env = server.home.env().clone();
+    assert_eq!(server.post_as(&quiet, "put", r#"{"path":"/a","value":1}"#).status, 200);
+    for (call, body, pieces) in [
+        ("get", r#"{"path":"/a"}"#, 0),
+        ("put", r#"{"path":"/a","value":2}"#, 0),
+        ("list", "{}", 0),
+        ("glob", r#"{"pattern":"/*"}"#, 1),
+        ("sessions/list", r#"{"agent":"coder","user":"ann"}"#, 1),
+    ] {
+        let before = env.computed();
+        assert_eq!(server.post_as(&quiet, call, body).status, 200, "{call}");
+        assert_eq!(made(before, env.computed())[0], pieces, "{call}");
+    }
+}
