@@ -14,6 +14,7 @@ mod it {
     mod model;
     mod mount;
     mod numbers;
+    mod outside_numbers;
     mod overlay;
     mod overlay_kernel;
     mod overlay_races;

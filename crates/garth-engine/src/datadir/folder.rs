@@ -183,7 +183,11 @@ impl Folder {
                 copied.forget_deleted(account)?;
                 Ok(None)
             }
-            Err(error) => Err(error),
+            // The others of the folder are sound, perhaps, and can be looked at one by one.
+            Err(error) => {
+                let message = format!("account {}: {}", account.id, error.message());
+                Err(Error::new(error.kind(), message).with_source(error))
+            }
         }
     }
 

@@ -249,6 +249,14 @@ pub trait ViewBase: FileSystem {
     /// Begins the lowering of one batch: turning its addresses into those of the store that it ends in.
     fn lowering(&self) -> Box<dyn Lowering>;
 
+    /// Returns true if a path means here what it means in the store: for a store and its parts under their
+    /// own paths, and for an overlay of such. What is registered for a path of the store holds here only
+    /// then.
+    fn keeps_path(&self, path: &TreePath) -> bool {
+        let lowering = self.lowering();
+        lowering.raise(lowering.home().id, path).as_ref() == Some(path)
+    }
+
     /// Returns the directories of stores to look in for the paths `within`; none if this filesystem lacks the
     /// ability.
     ///

@@ -78,6 +78,15 @@ struct Terms {
 }
 
 impl Demand {
+    /// Returns the demand of one JSON value by a schema that the program names itself.
+    ///
+    /// # Panics
+    /// If `schema` is not a schema: a fault of the program.
+    pub fn json(schema: &str) -> Self {
+        let schema = SchemaText::parse(schema).expect("the program's own schemas are well formed");
+        Self::Json { schema: Some(schema) }
+    }
+
     /// Returns the demand of lines of JSON by a schema that the program names itself.
     ///
     /// # Panics

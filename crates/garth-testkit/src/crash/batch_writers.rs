@@ -155,6 +155,7 @@ fn text(bytes: Vec<u8>) -> String {
 }
 
 /// One write for one line, so that a kill never leaves half of one behind another.
+#[expect(clippy::disallowed_methods, reason = "a process reads it, not a person")]
 fn tell(line: &Line) -> Done<()> {
     let mut text = serde_json::to_vec(line)?;
     text.push(b'\n');

@@ -176,6 +176,7 @@ pub(crate) fn work_until_abort(folder: &Path, point: &str, after: u64, seed: u64
     prepare(folder, &fs)?;
     let note: Note = Arc::new(|event: Event| {
         let what = if event.acknowledged { "kept" } else { "tried" };
+        #[expect(clippy::disallowed_methods, reason = "a process reads it, not a person")]
         let mut out = std::io::stdout().lock();
         // nobody to tell means nobody to miss it
         let _ = writeln!(out, "{what} {} {}", event.writer, event.batch);

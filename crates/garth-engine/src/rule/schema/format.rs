@@ -10,10 +10,11 @@ pub(super) enum Format {
     Uuid,
     Ipv4,
     Ipv6,
+    TimeZone,
 }
 
 impl Format {
-    const ALL: [Self; 5] = [Self::DateTime, Self::Date, Self::Uuid, Self::Ipv4, Self::Ipv6];
+    const ALL: [Self; 6] = [Self::DateTime, Self::Date, Self::Uuid, Self::Ipv4, Self::Ipv6, Self::TimeZone];
 
     pub(super) fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|format| format.name() == name)
@@ -26,6 +27,7 @@ impl Format {
             Self::Uuid => "uuid",
             Self::Ipv4 => "ipv4",
             Self::Ipv6 => "ipv6",
+            Self::TimeZone => "time-zone",
         }
     }
 
@@ -43,6 +45,7 @@ impl Format {
                 Self::Uuid => has_shape(text.as_bytes(), b"xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx"),
                 Self::Ipv4 => text.parse::<Ipv4Addr>().is_ok(),
                 Self::Ipv6 => text.parse::<Ipv6Addr>().is_ok(),
+                Self::TimeZone => jiff::tz::TimeZone::get(text).is_ok(),
             }
     }
 }

@@ -310,6 +310,10 @@ impl ViewBase for Overlay {
         Box::new(OverlayLowering::new(self.clone()))
     }
 
+    fn keeps_path(&self, path: &TreePath) -> bool {
+        self.lower.view_base().keeps_path(path)
+    }
+
     fn sought(&self, within: &Within, by: By) -> Result<Vec<Sought>> {
         if !by.is_of(self.capabilities(&TreePath::root())) {
             return Ok(Vec::new());

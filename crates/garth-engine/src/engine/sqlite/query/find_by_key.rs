@@ -57,7 +57,8 @@ impl ReadView<'_> {
         let of_content = registry.projection(query.projection);
         let filling = Filling::new(query.limit);
         let at = query.after.as_ref().map(FindCursor::place).transpose()?.flatten().cloned();
-        let lines_from = query.lines_from;
+        // no line has a number that SQLite does not store
+        let lines_from = query.lines_from.min(MAX);
         let mut find = Find { view: self, within, of_content, filling, lines_from, at };
         let more = find.run(query)?;
         Ok(FindAnswer {
