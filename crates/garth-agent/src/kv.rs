@@ -43,6 +43,7 @@ pub use self::write::{Condition, MAX_PUTS, Put, Written};
 pub use crate::registry::MAX_VALUE;
 
 use self::key::Base;
+use crate::own_paths;
 use garth_engine::fs::FileSystem;
 use garth_engine::model::Author;
 
@@ -62,9 +63,11 @@ impl<'a> Kv<'a> {
     /// key `key`.
     ///
     /// # Errors
-    /// `Validation` for an agent id that is none.
+    /// `Validation` for an invalid agent id; `InvalidArgument` for a tree with other paths than the
+    /// account's, such as that of a chat.
     pub fn new(fs: &'a dyn FileSystem, agent: &str, key: Option<&str>) -> KvResult<Self> {
         let base = Base::of(agent)?;
+        own_paths::check(fs, base.path(), "give it the account's own tree")?;
         let author = key.map_or_else(Author::default, Author::key).with_agent(agent);
         Ok(Self { fs, base, author })
     }

@@ -11,6 +11,7 @@ pub mod node;
 pub mod once;
 mod one_word;
 pub mod outbox;
+mod own_paths;
 pub mod recall;
 pub mod registry;
 mod retry;

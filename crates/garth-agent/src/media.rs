@@ -23,8 +23,8 @@ pub use self::reset::Fate;
 use std::sync::Arc;
 
 use self::attributes::{ID, SESSION_KEY};
-use crate::boxed;
 use crate::once::Once;
+use crate::{boxed, own_paths};
 use garth_engine::env::Env;
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::fs::{FileSystem, OpenFile};
@@ -72,8 +72,9 @@ pub struct Stored {
 }
 
 impl<'a> Media<'a> {
-    /// Returns the media of an account whose tree is `fs`. A view that reaches only a part of the tree will
-    /// do.
+    /// Returns the media of an account whose tree is `fs`. A view that reaches only a part of the tree under
+    /// its own paths will do. Calls fail with `InvalidArgument` for a tree with other paths, such as that of
+    /// a chat.
     pub fn new(fs: &'a dyn FileSystem, env: Env) -> Self {
         Self { fs, env, author: Author::default(), once: Once::default() }
     }
@@ -88,6 +89,12 @@ impl<'a> Media<'a> {
     #[must_use]
     pub fn once(self, once: Once) -> Self {
         Self { once, ..self }
+    }
+
+    /// Fails where the media of a session would lie elsewhere.
+    fn check_place(&self, session_key: &str) -> Result<()> {
+        key::check_session_key(session_key)?;
+        own_paths::check(self.fs, &key::directory(session_key), "give it the account's own tree")
     }
 
     /// Returns true if the tree reaches the media of a session. The tree of a chat does not.
@@ -114,6 +121,7 @@ impl<'a> Media<'a> {
     /// `NotFound`; from the filesystem.
     #[boxed]
     pub async fn get(&self, key: &MediaKey) -> Result<Stored> {
+        self.check_place(key.session_key())?;
         let path = key.path();
         if let Some(entry) = self.fs.stat(&At::from(&path)).await.optional()?.filter(Entry::is_file) {
             return Ok(Stored { key: key.clone(), path, entry });

@@ -125,7 +125,7 @@ pub(crate) async fn asked(
     allowance: Option<&Allowance>,
     ask: &Ask,
 ) -> Result<Option<String>> {
-    let due = (count(&ask.system) + count(&ask.user)) as u64 + ask.max_tokens;
+    let due = ((count(&ask.system) + count(&ask.user)) as u64).saturating_add(ask.max_tokens);
     if let Some(allowance) = allowance
         && !allowance.take(due).await?
     {
@@ -133,7 +133,10 @@ pub(crate) async fn asked(
     }
     let answer = model.ask(ask).await;
     if let Some(allowance) = allowance {
-        let needed = answer.as_ref().map_or(0, |answer| answer.tokens.unwrap_or(due));
+        // A token is a byte at least, and an answer has no more tokens than were allowed: what a model
+        // reports beyond that is wrong, and would use up the day.
+        let most = ((ask.system.len() + ask.user.len()) as u64).saturating_add(ask.max_tokens).max(due);
+        let needed = answer.as_ref().map_or(0, |answer| answer.tokens.unwrap_or(due).min(most));
         allowance.settle(due, needed).await?;
     }
     Ok(Some(answer?.text))

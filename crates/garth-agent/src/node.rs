@@ -33,6 +33,8 @@ pub use self::uri::{CATEGORIES, Place, Space, Uri};
 pub use super::small_file::sha256;
 
 use super::once::Once;
+use crate::own_paths;
+use crate::small_file::unreadable;
 use garth_engine::env::Env;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::FileSystem;
@@ -69,7 +71,9 @@ pub struct Nodes<'a> {
 }
 
 impl<'a> Nodes<'a> {
-    /// The nodes of `account`, whose tree is `fs`, or as much of it as `fs` reaches.
+    /// Returns the nodes of `account`, whose tree is `fs`, or as much of it as `fs` reaches under the
+    /// account's own paths. Calls fail with `InvalidArgument` for a tree with other paths, such as that of a
+    /// chat.
     pub fn new(fs: &'a dyn FileSystem, account: &str, env: Env) -> Self {
         let (account, author) = (account.to_owned(), Author::default());
         Self { fs, account, env, author, categories: Vec::new(), tops: None, once: Once::default() }
@@ -101,7 +105,7 @@ impl<'a> Nodes<'a> {
 
     /// Refuses what is of another account, or of a category that there is not.
     fn check(&self, uri: &Uri) -> Result<()> {
-        uri.check_account(&self.account)?;
+        self.check_place(uri)?;
         let category = uri.category();
         if CATEGORIES.contains(&category) || self.categories.iter().any(|known| known == category) {
             return Ok(());
@@ -111,13 +115,21 @@ impl<'a> Nodes<'a> {
         Err(Error::invalid(format!("{uri}: {category} is no category; there are {}", known.join(", "))))
     }
 
+    /// Refuses what is of another account, and a tree in which the node would lie elsewhere.
+    fn check_place(&self, uri: &Uri) -> Result<()> {
+        uri.check_account(&self.account)?;
+        own_paths::check(self.fs, &uri.dir(), "open it with AgentTree::nodes")
+    }
+
     fn has_attributes(&self, uri: &Uri) -> bool {
         self.fs.capabilities(&uri.dir()).attributes
     }
 
     /// What is known of a node that is there.
     fn active(&self, state: &State) -> Result<Meta> {
-        state.active().ok_or_else(|| missing(&state.uri))
+        state
+            .active()
+            .ok_or_else(|| damaged(&state.uri, state.meta.as_ref()).unwrap_or_else(|| missing(&state.uri)))
     }
 
     /// Returns the batch of a write that has nothing to change.
@@ -144,6 +156,17 @@ impl<'a> Nodes<'a> {
 fn is_no_text(path: &TreePath) -> bool {
     let is_event = path.segments().any(|segment| segment == OUTBOX);
     is_event || path.name().is_some_and(|name| name == META || name == RELATIONS)
+}
+
+/// Returns the `Corrupt` of a node whose `.meta.json` is there and cannot be read.
+fn damaged(uri: &Uri, meta: Option<&File>) -> Option<Error> {
+    let parsed = meta?.bytes.as_ref().map(|text| Meta::parse(text));
+    let error = match parsed {
+        Some(parsed) => parsed.err()?,
+        None => Error::invalid("it is too long"),
+    };
+    let how = "`garth repair` makes the node whole, or says what it lacks";
+    Some(unreadable(&uri.file(META), error.message(), how))
 }
 
 fn missing(uri: &Uri) -> Error {

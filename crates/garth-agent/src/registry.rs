@@ -5,6 +5,7 @@ pub mod fragments;
 pub mod projections;
 mod searchable;
 pub mod session_lines;
+pub mod settings;
 
 use std::sync::LazyLock;
 
@@ -12,7 +13,7 @@ use garth_engine::rule::{Demand, Registry, Rule};
 
 /// Version of the set. Count it up with each change of a rule, or of what a projection derives from anything:
 /// an older garth then no longer writes to the account, and a newer one derives its keys again.
-const VERSION: u64 = 4;
+const VERSION: u64 = 5;
 
 /// Largest value of the key-value interface, in bytes of its text: the largest request of the HTTP interface.
 pub const MAX_VALUE: usize = 1 << 20;
@@ -25,15 +26,19 @@ pub fn registry() -> Registry {
     REGISTRY.clone()
 }
 
-/// Values of the key-value interface are JSON, instruction fragments, messages and events have a schema, what
-/// was said in a session only grows, and no session writes what people set and the skills of all.
+/// Values of the key-value interface are JSON, settings, instruction fragments, messages and events have a
+/// schema, what was said in a session only grows, and no session writes what people set and the skills of
+/// all.
 fn rules() -> Vec<Rule> {
     let (values, fragments) = ("/agents/*/kv/**", "/agents/*/fragments.jsonl");
-    let of_people = ["/agents/*/settings.json", "/skills", "/skills/**"];
+    let settings = "/agents/*/settings.json";
+    let of_people = [settings, "/skills", "/skills/**"];
     let only_grow = [session_lines::MESSAGES, session_lines::EVENTS, session_lines::NATIVE];
     let rules = [
         Rule::built_in(values, Demand::MaxSize(MAX_VALUE as u64)),
         Rule::built_in(values, Demand::Json { schema: None }),
+        Rule::built_in(settings, Demand::MaxSize(settings::MAX_SETTINGS)),
+        Rule::built_in(settings, Demand::json(settings::SCHEMA)),
         Rule::built_in(fragments, Demand::MaxSize(fragments::MAX_FRAGMENTS)),
         Rule::built_in(fragments, Demand::lines(fragments::SCHEMA, Some(fragments::UNIQUE))),
         Rule::built_in(session_lines::MESSAGES, Demand::lines(session_lines::MESSAGE, None)),

@@ -2,3 +2,6 @@
 
 /// Class of the sessions that show the agent's own memory.
 pub const MAIN: &str = "main";
+
+/// Class of the sessions in which several can listen. It shows least.
+pub(crate) const GROUP: &str = "group";

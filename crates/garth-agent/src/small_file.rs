@@ -31,6 +31,12 @@ impl File {
     }
 }
 
+/// Returns the error of a file that garth keeps and cannot read, since something else wrote it: `Corrupt`, at
+/// the path of the file. `how` says what sets it right.
+pub(crate) fn unreadable(path: &TreePath, why: &str, how: &str) -> Error {
+    Error::at(ErrorKind::Corrupt, path, format!("cannot be read: {why}; {how}"))
+}
+
 /// Returns the condition that a file is as it was read.
 pub(crate) fn as_read(file: Option<&File>) -> Precondition {
     file.map_or(Precondition::Absent, |file| Precondition::Etag(file.etag))
@@ -51,8 +57,8 @@ pub(crate) async fn read_all(
     Ok(read_with_seq(fs, paths, limit, usize::MAX).await?.1)
 }
 
-/// Reads small files as [`read_all`] does. Returns also the commit after which they were read. Fails with
-/// `TooLarge` once they have more than `most` bytes together.
+/// Reads small files as [`read_all`] does. Returns also the commit after which they were read. Once the files
+/// have more than `most` bytes together, the rest counts as too long.
 pub(crate) async fn read_with_seq(
     fs: &dyn FileSystem,
     paths: &[TreePath],
@@ -61,9 +67,9 @@ pub(crate) async fn read_with_seq(
 ) -> Result<(Seq, Vec<Option<File>>)> {
     // one byte more tells what is too long
     let range = ByteRange { offset: 0, length: limit as u64 + 1 };
-    let items: Vec<_> = paths.iter().map(|path| (At::from(path), range)).collect();
+    let mut items: Vec<_> = paths.iter().map(|path| (At::from(path), range)).collect();
     let (mut files, mut now, mut seq) = (Vec::with_capacity(items.len()), None, Seq::default());
-    let mut left = most;
+    let (mut left, mut is_full) = (most, false);
     while files.len() < items.len() {
         let moment: &dyn FileSystem = now.as_deref().unwrap_or(fs);
         let fetched = moment.fetch_many(&items[files.len()..]).await?;
@@ -76,17 +82,20 @@ pub(crate) async fn read_with_seq(
         for answer in fetched.items {
             files.push(match answer {
                 Ok((entry, bytes)) => {
-                    left = left.checked_sub(bytes.len()).ok_or_else(|| {
-                        let message = format!("the files that are read have more than {most} bytes in all");
-                        Error::new(ErrorKind::TooLarge, message)
-                    })?;
-                    let bytes = (bytes.len() <= limit).then(|| bytes.to_vec());
+                    let fits = bytes.len() <= left && !is_full;
+                    is_full |= !fits;
+                    left -= if fits { bytes.len() } else { 0 };
+                    let bytes = (fits && bytes.len() <= limit).then(|| bytes.to_vec());
                     let (etag, expires_at) = (entry.etag, entry.expires_at);
                     Some(File { etag, bytes, metadata: entry.attributes.metadata, expires_at })
                 }
                 Err(error) if is_no_file(&error) => None,
                 Err(error) => return Err(error),
             });
+        }
+        if is_full {
+            // Only their versions are of interest.
+            items[files.len()..].iter_mut().for_each(|(_, range)| range.length = 0);
         }
         if files.len() < items.len() && now.is_none() && fs.capabilities(&paths[0]).history {
             now = Some(fs.as_of(&Moment::Seq(fetched.seq)).await?);

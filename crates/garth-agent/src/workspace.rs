@@ -46,4 +46,4 @@ pub use self::skills::{
 pub use self::template::{Init, Initialized};
 pub use self::text_file::MAX_FILE;
 pub use self::time_zone::{Day, Zone};
-pub use self::transcript::Archive;
+pub use self::transcript::{Archive, MAX_ARCHIVES};

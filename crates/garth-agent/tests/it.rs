@@ -8,6 +8,7 @@ mod it {
     mod context;
     mod context_refers;
     mod daily;
+    mod junk;
     mod kv;
     mod media;
     mod migration;
@@ -16,7 +17,9 @@ mod it {
     mod nodes_set;
     mod once;
     mod outbox;
+    mod own_paths;
     mod packs;
+    mod paged;
     mod projections;
     mod prompt;
     mod prompt_forms;

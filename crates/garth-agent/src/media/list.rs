@@ -1,6 +1,6 @@
 //! Lists and removes media.
 
-use super::key::{MediaKey, check_session_key, directory};
+use super::key::{MediaKey, directory};
 use super::{Media, Stored, missing};
 use crate::boxed;
 use crate::once::PENDING;
@@ -27,7 +27,7 @@ impl Media<'_> {
         after: Option<&str>,
         limit: usize,
     ) -> Result<(Vec<Stored>, Option<String>)> {
-        check_session_key(session_key)?;
+        self.check_place(session_key)?;
         if !(1..=MAX_LISTED).contains(&limit) {
             return Err(Error::invalid(format!("the limit of a list of media is 1 to {MAX_LISTED}")));
         }
@@ -71,7 +71,7 @@ impl Media<'_> {
     /// `InvalidArgument` for what is no session key; from the filesystem.
     #[boxed]
     pub async fn clear(&self, session_key: &str) -> Result<Option<Seq>> {
-        check_session_key(session_key)?;
+        self.check_place(session_key)?;
         let dir = directory(session_key);
         if self.fs.stat(&At::from(&dir)).await.optional()?.filter(Entry::is_dir).is_none() {
             return Ok(None);

@@ -82,6 +82,7 @@ impl Media<'_> {
         body: impl Stream<Item = Result<Bytes>> + Send,
     ) -> Result<Stored> {
         new.check()?;
+        self.check_place(&new.session_key)?;
         let id = random_uuid(&self.env)?;
         let key = MediaKey::new(&new.session_key, &id, extension(&new.mime_type))?;
         let at = At::from(&key.path());

@@ -7,9 +7,10 @@ use super::file_names::{ABSTRACT, META, OVERVIEW};
 use super::meta::{Meta, Status};
 use super::state::{read_all, text_of};
 use super::uri::Uri;
-use super::{Nodes, missing};
+use super::{Nodes, damaged, missing};
 use crate::boxed;
 use crate::registry::projections;
+use crate::small_file::unreadable;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::FileSystemExt;
 use garth_engine::model::{FindQuery, VersionId};
@@ -93,7 +94,9 @@ impl Nodes<'_> {
                 format!("{uri}: its text is longer than a node's; read {}", uri.file(level.file(uri)));
             return Err(Error::new(ErrorKind::TooLarge, message));
         };
-        let mut text = String::from_utf8(bytes).map_err(|_| Error::invalid(format!("{uri}: is no UTF-8")))?;
+        let how = "write it as UTF-8, or put the node again";
+        let no_text = |_| unreadable(&uri.file(level.file(uri)), "it is no UTF-8", how);
+        let mut text = String::from_utf8(bytes).map_err(no_text)?;
         if level != Level::Content && text.ends_with('\n') {
             text.pop();
         }
@@ -106,7 +109,7 @@ impl Nodes<'_> {
     /// `InvalidArgument`; `AccessDenied` for another account's; from the filesystem.
     #[boxed]
     pub async fn exists(&self, uri: &Uri) -> Result<bool> {
-        uri.check_account(&self.account)?;
+        self.check_place(uri)?;
         let [meta] = read_all(self.fs, &[uri.file(META)]).await?;
         // as every reader of the folder judges it: by the status alone
         let meta = meta.and_then(|file| serde_json::from_slice::<Value>(file.bytes.as_ref()?).ok());
@@ -116,6 +119,13 @@ impl Nodes<'_> {
 
     /// Why a node is not there: while others still have its old name, where it went.
     pub(super) async fn missing(&self, uri: &Uri) -> Error {
+        let [meta] = match read_all(self.fs, &[uri.file(META)]).await {
+            Ok(meta) => meta,
+            Err(error) => return error,
+        };
+        if let Some(error) = damaged(uri, meta.as_ref()) {
+            return error;
+        }
         match self.moved(uri).await {
             Ok(Some(new)) => Error::new(ErrorKind::NotFound, format!("{uri}: MOVED, the node is {new} now")),
             Ok(None) => missing(uri),

@@ -8,6 +8,7 @@ use super::file_names::META;
 use super::meta::{Meta, Status};
 use super::uri::{Uri, decoded};
 use crate::boxed;
+use crate::own_paths;
 use crate::registry::projections;
 use crate::retry::yield_now;
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
@@ -143,6 +144,7 @@ impl Nodes<'_> {
         if !(1..=MAX_LISTED).contains(&list.limit) {
             return Err(Error::invalid(format!("the limit of a list of nodes is 1 to {MAX_LISTED}")));
         }
+        own_paths::check(self.fs, &list.prefix.dir(), "open it with AgentTree::nodes")?;
         let after = match &list.after {
             Some(text) => Some(TreePath::from_str(text).map_err(|_| {
                 Error::invalid("the cursor is none of a list of nodes; begin again without it")

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use super::Nodes;
 use super::edge::{self, Edge, MAX_EDGES};
 use super::file_names::{META, RELATIONS};
 use super::state::{File, State, read_all};
 use super::uri::Uri;
 use super::write_ops::{upsert_relation, write_event};
-use super::{Nodes, missing};
 use crate::boxed;
 use crate::once::{Outcome, PENDING};
 use crate::registry::projections;
@@ -94,7 +94,7 @@ impl Nodes<'_> {
 
     async fn relate_once(&self, from: &Uri, to: &Uri, edge: &Edge) -> Result<Option<Seq>> {
         if !self.exists(to).await? {
-            return Err(missing(to));
+            return Err(self.missing(to).await);
         }
         let mut edges = self.own_edges(from).await?;
         let same = |known: &Edge| known.to_uri == edge.to_uri && known.relation_type == edge.relation_type;
@@ -147,7 +147,7 @@ impl Nodes<'_> {
             return Err(Error::invalid(message));
         }
         if !self.exists(uri).await? {
-            return Err(missing(uri));
+            return Err(self.missing(uri).await);
         }
         let mut related = Related::default();
         let (mut seen, mut here) = (BTreeSet::from([uri.to_string()]), vec![uri.clone()]);

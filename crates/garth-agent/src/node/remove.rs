@@ -41,7 +41,7 @@ impl Nodes<'_> {
     /// `AccessDenied` for another account's; `NotFound` if nothing is there; from the filesystem.
     #[boxed]
     pub async fn delete(&self, uri: &Uri) -> Result<Seq> {
-        uri.check_account(&self.account)?;
+        self.check_place(uri)?;
         self.once.run(retry(|| self.delete_once(uri))).await
     }
 

@@ -128,7 +128,7 @@ pub(super) async fn removed(fs: &dyn FileSystem, batch: Batch, event: &Queued) -
     let Some(version) = version_of(fs, event).await? else { return Ok(batch) };
     let noted = noted(fs, &event.dir).await?;
     // a move tells no texts: it notes its own version, and none that was not told
-    let is_gap = event.event.event_type == EventType::MoveContext && noted + 1 < version;
+    let is_gap = event.event.event_type == EventType::MoveContext && noted.saturating_add(1) < version;
     if version <= noted || is_gap {
         return Ok(batch);
     }

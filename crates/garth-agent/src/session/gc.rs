@@ -96,7 +96,7 @@ impl Sessions<'_> {
     /// Collects a session by its `context/gc.policy`.
     ///
     /// # Errors
-    /// `InvalidArgument` for an invalid policy; `RuleViolation` if it gives up messages or events and the
+    /// `Corrupt` for an invalid policy; `RuleViolation` if it gives up messages or events and the
     /// caller may not override rules; `NotFound`; from the filesystem.
     #[boxed]
     pub async fn collect(&self, session: &str, how: &Collect) -> Result<Collection> {
@@ -166,7 +166,7 @@ impl Sessions<'_> {
         found.conditions.push((At::from(&path), Precondition::Etag(entry.etag)));
         // what somebody else wrote there is not rebuilt by us, and so not removed
         match self.packed(session, None).await {
-            Err(error) if error.is(ErrorKind::NotFound) => return Ok(()),
+            Err(error) if error.is(ErrorKind::NotFound) || error.is(ErrorKind::Corrupt) => return Ok(()),
             pack => drop(pack?),
         }
         if !is_older(entry.mtime, policy.pack_ttl, now) {

@@ -2,6 +2,7 @@
 //! author. All rooms add their calls to it.
 
 use crate::once::Once;
+use crate::own_paths;
 use garth_engine::env::Env;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::FileSystem;
@@ -41,15 +42,18 @@ pub struct Sessions<'a> {
 
 impl<'a> Sessions<'a> {
     /// Returns the sessions of `agent` with `user` in an account whose tree is `fs`. A view that reaches only
-    /// a part of the tree will do.
+    /// a part of the tree under its own paths will do.
     ///
     /// # Errors
-    /// `InvalidArgument` for an invalid id.
+    /// `InvalidArgument` for an invalid id, and for a tree with other paths, such as that of a chat.
     pub fn new(fs: &'a dyn FileSystem, user: &str, agent: &str, env: Env) -> Result<Self> {
         check_id("user", user)?;
         check_id("agent", agent)?;
         let [user, agent, class] = [user, agent, crate::session_class::MAIN].map(str::to_owned);
-        Ok(Self { fs, env, author: Author::default(), user, agent, class, only: None, once: Once::default() })
+        let (author, once) = (Author::default(), Once::default());
+        let sessions = Self { fs, env, author, user, agent, class, only: None, once };
+        own_paths::check(fs, &sessions.home()?, "open it with AgentTree::sessions")?;
+        Ok(sessions)
     }
 
     /// Sets the author of commits. New sessions get the class of the author.

@@ -3,5 +3,6 @@
 pub(super) mod by_key;
 pub(super) mod children;
 pub(super) mod create;
+pub(super) mod mend;
 pub(super) mod successor;
 pub(super) mod update;

@@ -23,12 +23,13 @@ pub use self::packed::Packed;
 use super::expiry::schedule::due_at;
 use super::handle::Sessions;
 use super::store::files::{BUDGET, PACK, PACK_TEXT, SWAPPED};
+use super::store::meta::check_tokens;
 use super::store::swap_index::parse_index;
 use crate::boxed;
 use crate::count::ENCODING;
 use crate::once::Outcome;
 use crate::retry::retry;
-use crate::small_file::{File, as_read, pretty, read_all, sha256};
+use crate::small_file::{File, as_read, pretty, read_all, sha256, unreadable};
 use garth_engine::error::{Error, Result};
 use garth_engine::model::{Op, Precondition};
 
@@ -123,7 +124,9 @@ impl Sessions<'_> {
         // what somebody else put there is built anew
         let before = serde_json::from_str::<Pack>(text).ok();
         let before = before.filter(|pack| pack.form == FORM && pack.tokenizer == ENCODING);
-        let budget = parse_budget(budget.as_ref().and_then(File::text).unwrap_or_default())?;
+        let budget = parse_budget(budget.as_ref().and_then(File::text).unwrap_or_default());
+        let how = "write it again with the budget of the session";
+        let budget = budget.map_err(|error| unreadable(&paths[1], error.message(), how))?;
         let swapped = parse_index(swap_file.as_ref().and_then(File::text).unwrap_or_default());
         Ok(PackFiles { before, pack, budget, swap_file, swapped, first })
     }
@@ -132,13 +135,15 @@ impl Sessions<'_> {
 /// Parses `context/budget`.
 ///
 /// # Errors
-/// `InvalidArgument` for anything but a number.
+/// `InvalidArgument` for anything but a number of tokens.
 fn parse_budget(text: &str) -> Result<Option<u64>> {
     match text.trim() {
         "" => Ok(None),
-        number => number.parse().map(Some).map_err(|_| {
-            Error::invalid(format!("{BUDGET}: is empty, 0 for no limit, or a number of tokens"))
-        }),
+        number => {
+            let bad = || Error::invalid("it is empty, 0 for no limit, or a number of tokens");
+            let tokens = number.parse().map_err(|_| bad())?;
+            check_tokens("budget", tokens).map(|()| Some(tokens))
+        }
     }
 }
 

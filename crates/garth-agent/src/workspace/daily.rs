@@ -24,9 +24,6 @@ use garth_engine::path::{Name, TreePath};
 /// Most days of one look at which there are.
 pub const MAX_DAYS: usize = 100;
 
-/// Most pages of names of which none is a day.
-const MAX_PAGES: usize = 1000;
-
 /// Custom metadata of a file of which all was written for [`MAIN`]: the hash of its path and that content, so
 /// that it vouches for no copy. Where it is not that of what is there, the commits are asked.
 const OF_MAIN: &str = "garth.of_main";
@@ -174,42 +171,43 @@ impl Workspace<'_> {
         let (moment, dir) = (self.moment(None).await?, self.file("memory")?);
         let class = self.author.class.as_deref().unwrap_or(MAIN);
         let after = after.map(|day| Name::parse(&format!("{day}.md"))).transpose()?;
-        let mut page = Page::default().after(after).limit(limit).with_entries();
-        for _ in 0..MAX_PAGES {
+        let mut page = Page::default().after(after).limit(MAX_DAYS).with_entries();
+        let (mut days, mut looked, mut seen) = (Vec::new(), 0, None);
+        loop {
             let Some(listing) = moment.list(&At::from(&dir), &page).await.optional()? else {
-                return Ok((Vec::new(), None));
+                return Ok((days, None));
             };
-            let last = listing.items.last().map(|item| item.name.clone());
-            let (mut days, mut seen) = (Vec::new(), None);
+            // Other names lie between the days, more than a page of them perhaps.
+            let last = listing.items.last().map(|item| item.name.clone()).filter(|_| listing.more);
             for item in listing.items {
                 let day = item.name.as_str().strip_suffix(".md").and_then(|day| day.parse::<Day>().ok());
                 let (Some(day), Kind::File) = (day, item.kind) else { continue };
-                seen = Some(day);
+                if looked == limit {
+                    return Ok((days, seen));
+                }
+                (looked, seen) = (looked + 1, Some(day));
                 let bytes = match class {
                     MAIN => item.entry.map(|entry| entry.size),
                     _ => self.memory_at(&*moment, day).await?.map(|own| bytes_of(&own)),
                 };
                 days.extend(bytes.filter(|bytes| *bytes > 0).map(|bytes| MemoryDay { day, bytes }));
             }
-            // what is no day can be more than a page
-            if !listing.more || seen.is_some() {
-                return Ok((days, seen.filter(|_| listing.more)));
+            match last {
+                Some(last) => page = page.after(last),
+                None => return Ok((days, None)),
             }
-            page = page.after(last);
         }
-        let message = "has too many names that are no days such as 2026-01-27.md; move them away";
-        Err(Error::at(ErrorKind::TooLarge, &dir, message))
     }
 
     /// What is set for the agent.
     ///
     /// # Errors
-    /// `InvalidArgument`, `TooLarge`: as [`Settings::parse`]; from the filesystem.
+    /// `Corrupt` for a file that [`Settings::parse`] refuses, or that is too long; from the filesystem.
     #[boxed]
     pub async fn settings(&self) -> Result<Settings> {
         let path = self.file(SETTINGS)?;
-        let file = read_all(self.fs, &[path], MAX_SETTINGS).await?.pop().flatten();
-        Settings::of(file.as_ref())
+        let file = read_all(self.fs, std::slice::from_ref(&path), MAX_SETTINGS).await?.pop().flatten();
+        Settings::read(&path, file.as_ref())
     }
 
     /// The day of a moment, by the agent's time zone.

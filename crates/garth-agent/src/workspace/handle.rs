@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::prompt_cache::{AccountCache, PromptCache};
 use crate::once::Once;
+use crate::own_paths;
 use crate::session::{Meta, Sessions};
 use crate::session_class::MAIN;
 use garth_engine::env::Env;
@@ -30,17 +31,13 @@ impl<'a> Workspace<'a> {
     /// Returns the workspace of `agent` in an account, whose tree is `fs`.
     ///
     /// # Errors
-    /// `InvalidArgument` for an invalid id.
+    /// `InvalidArgument` for an invalid id, and for a tree with other paths, such as that of a chat.
     pub fn new(fs: &'a dyn FileSystem, agent: &str, env: Env) -> Result<Self> {
         check_id("agent", agent)?;
-        Ok(Self {
-            fs,
-            env,
-            author: Author::default(),
-            agent: agent.to_owned(),
-            known: AccountCache::default(),
-            once: Once::default(),
-        })
+        let (agent, author, once) = (agent.to_owned(), Author::default(), Once::default());
+        let workspace = Self { fs, env, author, agent, known: AccountCache::default(), once };
+        own_paths::check(fs, &workspace.home()?, "give it the account's own tree")?;
+        Ok(workspace)
     }
 
     /// Sets a cache to build prompts with. It may be shared by all accounts of a process: `account` is the

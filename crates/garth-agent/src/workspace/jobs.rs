@@ -28,7 +28,7 @@ const MEMORY: &str = "memory";
 const LEASE: i64 = 600;
 /// How often a job is tried again: after 1, 4, 16, 64 and 256 seconds.
 const RETRIES: u32 = 5;
-/// Jobs of one look; those behind come when these are done.
+/// Files read at a time.
 const LOOKED_AT: usize = 256;
 /// Largest file of a job.
 const MAX_JOB: usize = 64 << 10;
@@ -128,22 +128,27 @@ pub async fn next_job(fs: &dyn FileSystem) -> Result<Option<Timestamp>> {
     Ok(jobs(fs).await?.iter().map(|(_, _, job)| job.due()).min())
 }
 
-/// The first jobs of an account, with their files.
+/// Returns the jobs of an account, with their files.
 async fn jobs(fs: &dyn FileSystem) -> Result<Vec<(TreePath, File, Job)>> {
     let dir = directory()?;
-    let Some(listing) = fs.list(&At::from(&dir), &Page::default().limit(LOOKED_AT)).await.optional()? else {
-        return Ok(Vec::new());
-    };
-    let files = listing.items.into_iter().filter(|item| item.kind == Kind::File);
-    let paths: Vec<_> = files.map(|item| TreePath::from_row(dir.key(), item.name.as_str())).collect();
-    let read = read_all(fs, &paths, MAX_JOB).await?;
-    let jobs = paths.into_iter().zip(read).filter_map(|(path, file)| {
-        let file = file?;
-        let job: Job = serde_json::from_slice(file.bytes.as_ref()?).ok()?;
-        let is_one = job.kind == MEMORY && job.path().is_ok_and(|own| own == path);
-        is_one.then_some((path, file, job))
-    });
-    Ok(jobs.collect())
+    let (mut jobs, mut page) = (Vec::new(), Page::default().limit(LOOKED_AT));
+    loop {
+        let Some(listing) = fs.list(&At::from(&dir), &page).await.optional()? else { break };
+        let last = listing.items.last().map(|item| item.name.clone()).filter(|_| listing.more);
+        let files = listing.items.into_iter().filter(|item| item.kind == Kind::File);
+        let paths: Vec<_> = files.map(|item| TreePath::from_row(dir.key(), item.name.as_str())).collect();
+        let read = read_all(fs, &paths, MAX_JOB).await?;
+        jobs.extend(paths.into_iter().zip(read).filter_map(|(path, file)| {
+            let file = file?;
+            let job: Job = serde_json::from_slice(file.bytes.as_ref()?).ok()?;
+            let is_one = job.kind == MEMORY && job.path().is_ok_and(|own| own == path);
+            is_one.then_some((path, file, job))
+        }));
+        // Jobs that wait for their time, and what is no job, must not hide those after them.
+        let Some(last) = last else { break };
+        page = page.after(last);
+    }
+    Ok(jobs)
 }
 
 /// Does the jobs of an account that are due.
@@ -191,7 +196,7 @@ async fn run(
 ) -> Result<JobOutcome> {
     let author = Author::agent(&job.agent).with_user(&job.user).with_class(&job.class);
     let workspace = Workspace::new(fs, &job.agent, env.clone())?.author(author.with_session(&job.session));
-    job.attempts += 1;
+    job.attempts = job.attempts.saturating_add(1);
     job.status = "PROCESSING".to_owned();
     job.lease_until = Some(env.now().plus_seconds(LEASE).to_rfc3339());
     let claim = workspace.batch(vec![Op::write(path.clone(), pretty(&job)?)], "claim a job");

@@ -2,16 +2,21 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Number;
 
 use super::time_zone::Zone;
-use garth_engine::error::{Error, ErrorKind, Result};
+use crate::registry::settings;
+use crate::small_file::{File, unreadable};
+use garth_engine::error::{Error, Result};
+use garth_engine::path::TreePath;
 
 /// The name of the file.
 pub const SETTINGS: &str = "settings.json";
 
 /// Largest file of settings, 1 MiB.
-pub(super) const MAX_SETTINGS: usize = 1 << 20;
+pub(super) const MAX_SETTINGS: usize = settings::MAX_SETTINGS as usize;
 
 /// What is set; what is not has its default.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -77,8 +82,10 @@ pub enum DailyMemory {
 #[non_exhaustive]
 pub struct CompactionSettings {
     /// How many tokens of the context window stay free: a session whose last prompt left less is compacted.
+    #[serde(deserialize_with = "whole")]
     pub reserve: u64,
     /// How many tokens of the newest messages stay in packs, and the last turn in any case.
+    #[serde(deserialize_with = "whole")]
     pub keep: u64,
 }
 
@@ -96,8 +103,10 @@ pub struct ResetSettings {
     /// When.
     pub policy: ResetPolicy,
     /// By `daily`, at which hour of the agent's time zone, 0 to 23.
+    #[serde(deserialize_with = "whole")]
     pub hour: i8,
     /// By `idle`, after how many minutes without a change.
+    #[serde(deserialize_with = "whole")]
     pub minutes: u64,
     /// What happens to media that the archive refers to.
     pub media: MediaPolicy,
@@ -186,7 +195,7 @@ impl Settings {
     /// # Errors
     /// `InvalidArgument` for what is no JSON of this form, and values that cannot be.
     pub fn parse(text: &[u8]) -> Result<Self> {
-        let bad = |why: &str| Error::invalid(format!("{SETTINGS}: {why}; correct it"));
+        let bad = |why: &str| Error::invalid(format!("{SETTINGS}: {why}"));
         if text.trim_ascii_start().first() != Some(&b'{') {
             return Err(bad("it is no JSON object"));
         }
@@ -195,18 +204,26 @@ impl Settings {
         if !(0..24).contains(&settings.reset.hour) {
             return Err(bad("reset.hour is 0 to 23"));
         }
-        if settings.reset.minutes == 0 {
-            return Err(bad("reset.minutes is 1 or more"));
+        if !(1..=settings::MAX_MINUTES).contains(&settings.reset.minutes) {
+            return Err(bad("reset.minutes is 1 to 5,256,000, which is ten years"));
+        }
+        if settings.compaction.reserve.max(settings.compaction.keep) > settings::MAX_TOKENS {
+            return Err(bad("compaction.reserve and compaction.keep are at most 10,000,000 tokens"));
         }
         Ok(settings)
     }
 
-    /// Those of a file; the defaults of none.
-    pub(super) fn of(file: Option<&crate::small_file::File>) -> Result<Self> {
+    /// Reads the settings in the file at a path. Without a file, the defaults hold.
+    ///
+    /// # Errors
+    /// `Corrupt` at that path.
+    pub(super) fn read(path: &TreePath, file: Option<&File>) -> Result<Self> {
         let Some(file) = file else { return Ok(Self::default()) };
-        let long =
-            || Error::new(ErrorKind::TooLarge, format!("{SETTINGS}: has more than {MAX_SETTINGS} bytes"));
-        Self::parse(file.bytes.as_deref().ok_or_else(long)?)
+        let text = file.bytes.as_deref();
+        let settings = text.map_or_else(|| Err(Error::invalid("is too long")), Self::parse);
+        settings.map_err(|error| {
+            unreadable(path, error.message(), "correct it, or restore an earlier version (`garth restore`)")
+        })
     }
 
     /// The time zone.
@@ -218,9 +235,26 @@ impl Settings {
     }
 }
 
+/// Reads a whole number, written as `60` or `6e1`: the rule for the file tells them not apart.
+fn whole<'de, D, N>(from: D) -> std::result::Result<N, D::Error>
+where
+    D: Deserializer<'de>,
+    N: TryFrom<i64>,
+{
+    let number = Number::deserialize(from)?;
+    #[expect(clippy::cast_possible_truncation, reason = "what does not fit becomes the greatest number")]
+    let whole = number.as_i64().or_else(|| {
+        let number = number.as_f64()?;
+        (number.fract() == 0.0).then_some(number as i64)
+    });
+    let bad = || D::Error::custom(format!("{number} is no whole number that fits here"));
+    whole.and_then(|whole| N::try_from(whole).ok()).ok_or_else(bad)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use garth_engine::rule::schema::{Budget, MAX_STEPS, Schema};
 
     #[test]
     fn what_is_not_set_has_its_default() {
@@ -229,6 +263,37 @@ mod tests {
         let settings = Settings::parse(set).unwrap();
         assert_eq!(settings.zone().unwrap().name(), "Europe/Berlin");
         assert_eq!((settings.reset.policy, settings.reset.minutes), (ResetPolicy::Daily, 60));
+    }
+
+    /// Returns true if the rule for the file refuses a text.
+    fn rule_refuses(text: &[u8]) -> bool {
+        let schema = Schema::compile(settings::SCHEMA).unwrap();
+        schema.check_text(text, &mut Budget::new(MAX_STEPS)).is_err()
+    }
+
+    #[test]
+    fn the_rule_allows_every_setting_that_can_be_made() {
+        let requires = br#"{"bins":["a"],"anyBins":[],"env":null,"config":[],"os":["linux"],"hostRoles":[],
+            "capabilities":[],"anyCapabilities":["x"]}"#;
+        let skill = SkillSetting {
+            enabled: Some(true),
+            always: Some(false),
+            requires: Some(serde_json::from_slice(requires).unwrap()),
+        };
+        let full = Settings {
+            time_zone: Some("Europe/Berlin".to_owned()),
+            prompt: PromptSettings { base: Some("You".to_owned()), order: Order::Cache, pinned: true },
+            daily_memory: DailyMemory::All,
+            skills: BTreeMap::from([("pdf".to_owned(), skill)]),
+            ..Settings::default()
+        };
+        for settings in [full, Settings::default()] {
+            let text = serde_json::to_vec(&settings).unwrap();
+            assert!(!rule_refuses(&text), "{}", String::from_utf8_lossy(&text));
+        }
+        let whole = br#"{"reset":{"hour":4.0,"minutes":6e1},"compaction":{"keep":1e4},"skills":{"a":{}}}"#;
+        assert!(!rule_refuses(whole));
+        assert_eq!(Settings::parse(whole).unwrap().reset.minutes, 60);
     }
 
     #[test]
@@ -242,9 +307,12 @@ mod tests {
             (r#"{"reset":{"hour":24}}"#, "reset.hour"),
             (r#"{"reset":{"minutes":0}}"#, "reset.minutes"),
             (r#"{"prompt":{"order":"random"}}"#, "unknown variant `random`"),
+            (r#"{"reset":{"minutes":18446744073709551615}}"#, "reset.minutes"),
+            (r#"{"compaction":{"keep":18446744073709551615}}"#, "compaction.keep"),
         ] {
             let error = Settings::parse(bad.as_bytes()).unwrap_err();
             assert!(error.message().contains(why), "{bad}: {error}");
+            assert!(rule_refuses(bad.as_bytes()), "{bad}");
         }
     }
 }

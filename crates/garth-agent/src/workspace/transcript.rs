@@ -12,13 +12,16 @@ use crate::session::{
 };
 use crate::session_class::MAIN;
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
-use garth_engine::model::{At, ByteRange, Kind, Page};
+use garth_engine::model::{At, ByteRange, Item, Kind, Page};
 use garth_engine::path::{Name, TreePath, check_id};
 
 /// Bytes from which on a page ends, 4 MiB.
 const MAX_PAGE: usize = 4 << 20;
 /// Most lines of a page.
 const MAX_LINES: usize = 10_000;
+
+/// Most archives of a page of their list.
+pub const MAX_ARCHIVES: usize = 1000;
 
 /// An archive of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,11 +91,11 @@ impl Workspace<'_> {
         page.written(export.format).map_err(|error| of(path, &error))
     }
 
-    /// A page of the archives of the agent's sessions, by id, and behind which to go on. Parts that
-    /// compaction archived are none.
+    /// Returns a page of the archives of the agent's sessions, by id, and the id after which the next page
+    /// starts. A page with a next one has `limit` archives. Parts that compaction archived are left out.
     ///
     /// # Errors
-    /// `InvalidArgument` for what is no id; from the filesystem.
+    /// `InvalidArgument` for an invalid id, or a limit outside 1 to [`MAX_ARCHIVES`]; from the filesystem.
     #[boxed]
     pub async fn archives(
         &self,
@@ -102,26 +105,45 @@ impl Workspace<'_> {
         if !self.is_main() {
             return Ok((Vec::new(), None));
         }
+        if !(1..=MAX_ARCHIVES).contains(&limit) {
+            return Err(Error::invalid(format!("the limit of a list of archives is 1 to {MAX_ARCHIVES}")));
+        }
         let after = after.map(|after| Name::parse(&format!("{after}{ENDING}"))).transpose()?;
-        let page = Page::default().after(after).limit(limit).with_entries();
-        let dir = self.file("sessions")?;
-        let Some(listing) = self.fs.list(&At::from(&dir), &page).await.optional()? else {
-            return Ok((Vec::new(), None));
-        };
-        let last = listing.items.last().map(|item| item.name.as_str().trim_end_matches(ENDING).to_owned());
-        let archives = listing.items.into_iter().filter_map(|item| {
-            let session_id = item.name.as_str().strip_suffix(ENDING)?.to_owned();
-            let is_one = item.kind == Kind::File && part_of(&session_id).is_none();
-            let entry = item.entry.filter(|_| is_one)?;
-            let path = TreePath::from_row(dir.key(), item.name.as_str());
-            Some(Archive { session_id, path, size: entry.size, metadata: entry.attributes.metadata })
-        });
-        Ok((archives.collect(), last.filter(|_| listing.more)))
+        let mut page = Page::default().after(after).limit(MAX_ARCHIVES).with_entries();
+        let (dir, mut archives) = (self.file("sessions")?, Vec::<Archive>::new());
+        loop {
+            let Some(listing) = self.fs.list(&At::from(&dir), &page).await.optional()? else {
+                return Ok((archives, None));
+            };
+            // Media of sessions and parts lie between the archives: the page goes on until it is full.
+            let last = listing.items.last().map(|item| item.name.clone()).filter(|_| listing.more);
+            for item in listing.items {
+                let Some(archive) = archive_of(&dir, item) else { continue };
+                if archives.len() == limit {
+                    let next = archives.last().map(|archive| archive.session_id.clone());
+                    return Ok((archives, next));
+                }
+                archives.push(archive);
+            }
+            match last {
+                Some(last) => page = page.after(last),
+                None => return Ok((archives, None)),
+            }
+        }
     }
 
     pub(super) fn is_main(&self) -> bool {
         self.author.class.as_deref().is_none_or(|class| class == MAIN)
     }
+}
+
+/// Returns the archive that a name stands for.
+fn archive_of(dir: &TreePath, item: Item) -> Option<Archive> {
+    let session_id = item.name.as_str().strip_suffix(ENDING)?.to_owned();
+    let is_one = item.kind == Kind::File && part_of(&session_id).is_none();
+    let entry = item.entry.filter(|_| is_one)?;
+    let path = TreePath::from_row(dir.key(), item.name.as_str());
+    Some(Archive { session_id, path, size: entry.size, metadata: entry.attributes.metadata })
 }
 
 /// The session and number of a part: `{session}-part{number}`.

@@ -269,9 +269,7 @@ async fn gc_must_not_delete_messages_or_events_unless_a_policy_says_so() {
     let sessions = sessions(&*fs).await;
     say(&sessions, [Draft::user("one")]).await;
     policy(&*fs, "keep_messages=0\n").await;
-    assert!(
-        sessions.collect("default", &Collect::default()).await.unwrap_err().is(ErrorKind::InvalidArgument)
-    );
+    assert!(sessions.collect("default", &Collect::default()).await.unwrap_err().is(ErrorKind::Corrupt));
     policy(&*fs, "keep_messages=0\nhistory=archive\nhistory_ttl=0s\n").await;
     assert!(
         sessions.collect("default", &Collect::default()).await.unwrap().removed.is_empty(),

@@ -120,7 +120,7 @@ async fn behind_what_is_no_text_is_remembered_all_the_same() {
         let main = of_class(fs, &env, "main");
         main.remember(None, "tea").await.unwrap();
         let error = main.memory("2026-01-27".parse().unwrap()).await.unwrap_err();
-        assert!(error.is(ErrorKind::InvalidArgument) && error.message().contains("UTF-8"), "{error}");
+        assert!(error.is(ErrorKind::Corrupt) && error.message().contains("UTF-8"), "{error}");
         let bytes = fs.read(&At::Path(p(TODAY)), garth::model::ByteRange::ALL).await.unwrap();
         assert!(bytes.starts_with(b"a\xff\n\n### Extracted") && bytes.ends_with(b"\n\ntea\n"));
     }

@@ -335,10 +335,15 @@ async fn a_session_has_at_most_100_pinned_files_in_a_pack() {
         sessions.pin("default", &format!("p{number}.md"), Some("x")).await.unwrap();
     }
     assert_eq!(sessions.pack("default", &budget(0)).await.unwrap().pack.items.len(), 100);
-    sessions.pin("default", "more.md", Some("x")).await.unwrap();
-    assert!(sessions.pack("default", &budget(0)).await.unwrap_err().is(ErrorKind::TooLarge));
-    sessions.pin("default", "more.md", None).await.unwrap();
-    sessions.pack("default", &budget(0)).await.unwrap();
+    assert!(sessions.pin("default", "more.md", Some("x")).await.unwrap_err().is(ErrorKind::TooLarge));
+    sessions.pin("default", "p0.md", Some("again")).await.unwrap();
+    // Another program writes what `pin` refuses: packs go on, `system.md` first.
+    for name in ["more.md", "system.md"] {
+        account.write(&path(&format!("context/pinned/{name}")), "x").await.unwrap();
+    }
+    let pack = sessions.pack("default", &budget(0)).await.unwrap().pack;
+    assert_eq!(pack.items.first().map(|item| &*item.source), Some("context/pinned/system.md"));
+    assert!(pack.omitted.iter().any(|out| out.reason == "too_many"), "{:?}", pack.omitted);
 }
 
 #[tokio::test]

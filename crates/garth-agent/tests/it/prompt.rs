@@ -246,9 +246,12 @@ async fn what_cannot_be_read_is_an_error_that_names_it() {
         error
     };
     let long = refused("SOUL.md", vec![b'a'; (1 << 20) + 1]).await;
-    assert!(long.is(ErrorKind::TooLarge) && long.path().unwrap().as_str().ends_with("SOUL.md"));
-    assert!(refused("USER.md", vec![0xff]).await.is(ErrorKind::InvalidArgument));
-    assert!(refused("settings.json", b"{\"x\":1}".to_vec()).await.message().contains("settings.json"));
+    assert!(long.is(ErrorKind::Corrupt) && long.path().unwrap().as_str().ends_with("SOUL.md"));
+    assert!(refused("USER.md", vec![0xff]).await.is(ErrorKind::Corrupt));
+    let settings = TreePath::parse("/agents/coder/settings.json").unwrap();
+    let typo = Op::write(settings, r#"{"time_zone":"Berlin"}"#).with_parents();
+    let error = fs.commit(Batch::new([typo])).await.unwrap_err();
+    assert!(error.is(ErrorKind::RuleViolation) && error.message().contains("time_zone"), "{error}");
     assert!(prompt(&workspace(&fs, &env)).await.text.contains("Runtime"));
 }
 

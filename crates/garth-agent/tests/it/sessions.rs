@@ -462,7 +462,7 @@ async fn what_is_set_is_what_was_given_and_the_rest_stays() {
             assert_refused(sessions.set("default", &bad).await, ErrorKind::InvalidArgument, "");
         }
         fs.write(path("meta.json"), "{").await.unwrap();
-        assert_refused(sessions.get("default").await, ErrorKind::Corrupt, "restore it");
+        assert_refused(sessions.get("default").await, ErrorKind::Corrupt, "garth repair");
         assert!(sessions.list(&List::default()).await.unwrap().0.is_empty());
     }
 }

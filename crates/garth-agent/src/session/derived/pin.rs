@@ -4,9 +4,9 @@ use super::entry::MAX_DERIVED;
 use crate::boxed;
 use crate::once::PENDING;
 use crate::session::handle::Sessions;
-use crate::session::store::files::PINNED;
-use garth_engine::error::{Error, ErrorKind, Result};
-use garth_engine::model::{Op, Precondition, Seq};
+use crate::session::store::files::{MAX_PINNED, PINNED};
+use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
+use garth_engine::model::{At, Op, Page, Precondition, Seq};
 use garth_engine::path::check_id;
 
 impl Sessions<'_> {
@@ -28,6 +28,17 @@ impl Sessions<'_> {
     async fn pin_once(&self, session: &str, name: &str, text: Option<&str>) -> Result<Seq> {
         self.meta(session).await?;
         let path = self.file(session, &format!("{PINNED}/{name}"))?;
+        if text.is_some() {
+            let dir = self.file(session, PINNED)?;
+            let page = Page::default().limit(MAX_PINNED + 1);
+            let there = self.fs.list(&At::from(&dir), &page).await.optional()?.unwrap_or_default().items;
+            let others = there.iter().filter(|item| item.name.as_str() != name);
+            if others.count() >= MAX_PINNED {
+                let message =
+                    format!("{session}: has {MAX_PINNED} pinned files, which is the most; unpin one first");
+                return Err(Error::new(ErrorKind::TooLarge, message));
+            }
+        }
         let op = match text {
             Some(text) => Op::write(path, text.to_owned()).with_parents(),
             None => Op::remove_file(path),

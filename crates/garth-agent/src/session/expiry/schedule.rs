@@ -9,7 +9,7 @@ use crate::boxed;
 use crate::session::handle::Sessions;
 use crate::session::store::files::{DEDUPED, META, PACK, POLICY, SWAPPED};
 use crate::session::store::meta::Meta;
-use crate::small_file::{File, read_all};
+use crate::small_file::{File, read_all, unreadable};
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::{FileSystem, FileSystemExt as _};
 use garth_engine::model::{Entry, FindQuery, Op, SetAttrs, Timestamp};
@@ -145,15 +145,13 @@ impl Sessions<'_> {
 
     /// Returns the policy of a session, and its file.
     pub(crate) async fn policy(&self, session: &str) -> Result<(Option<File>, Policy)> {
-        let file = read_all(self.fs, &[self.file(session, POLICY)?], MAX_POLICY).await?.pop().flatten();
-        let policy = match &file {
-            Some(file) => Policy::parse(file.text().ok_or_else(|| {
-                Error::invalid(format!(
-                    "gc.policy of {session} is not UTF-8, or has more than {MAX_POLICY} bytes"
-                ))
-            })?)?,
-            None => Policy::default(),
-        };
+        let path = self.file(session, POLICY)?;
+        let file = read_all(self.fs, std::slice::from_ref(&path), MAX_POLICY).await?.pop().flatten();
+        let Some(known) = &file else { return Ok((file, Policy::default())) };
+        let policy =
+            known.text().map_or_else(|| Err(Error::invalid("is no UTF-8, or too long")), Policy::parse);
+        let how = "correct it, or delete it for the default policy";
+        let policy = policy.map_err(|error| unreadable(&path, error.message(), how))?;
         Ok((file, policy))
     }
 
@@ -162,7 +160,7 @@ impl Sessions<'_> {
     pub(crate) async fn policy_or_default(&self, session: &str) -> Result<Policy> {
         match self.policy(session).await {
             Ok((_, policy)) => Ok(policy),
-            Err(error) if error.is(ErrorKind::InvalidArgument) => Ok(Policy::default()),
+            Err(error) if error.is(ErrorKind::Corrupt) => Ok(Policy::default()),
             Err(error) => Err(error),
         }
     }

@@ -17,7 +17,7 @@ use crate::session::store::files::{CHILDREN, META, UPDATED_AT};
 use crate::session::store::meta::{Meta, State};
 use crate::small_file::{File, as_read, read_all};
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
-use garth_engine::model::{At, Kind, Op, Page, Precondition};
+use garth_engine::model::{At, Kind, MAX_PAGE, Op, Page, Precondition};
 use garth_engine::path::{Name, TreePath, check_id};
 
 /// Limit on the children of a session.
@@ -182,12 +182,16 @@ impl<'a> Sessions<'a> {
     /// Returns `meta.json` of a session, or `None` if this view cannot read one.
     async fn meta_if_there(&self, session: &str) -> Result<Option<(File, Meta)>> {
         // A child can name a session that never existed, that lies outside of this view, or whose `meta.json`
-        // somebody broke. None of these may keep its parent from ending.
+        // somebody broke; and the files that name it can hold anything. None of these may keep its parent
+        // from ending.
         match self.meta(session).await {
             Err(error)
                 if matches!(
                     error.kind(),
-                    ErrorKind::NotFound | ErrorKind::AccessDenied | ErrorKind::Corrupt
+                    ErrorKind::NotFound
+                        | ErrorKind::AccessDenied
+                        | ErrorKind::Corrupt
+                        | ErrorKind::InvalidArgument
                 ) =>
             {
                 Ok(None)
@@ -282,10 +286,18 @@ impl<'a> Sessions<'a> {
 
     async fn child_names(&self, session: &str) -> Result<Vec<Name>> {
         let dir = self.file(session, CHILDREN)?;
-        let page = Page::default().limit(MAX_CHILDREN);
-        let listing = self.fs.list(&At::from(&dir), &page).await.optional()?.unwrap_or_default();
-        let dirs = listing.items.into_iter().filter(|item| item.kind == Kind::Directory);
-        Ok(dirs.map(|item| item.name).collect())
+        let (mut names, mut page) = (Vec::new(), Page::default().limit(MAX_PAGE));
+        loop {
+            // Other interfaces can make more than `spawn` does: one that is not seen would never end.
+            let listing = self.fs.list(&At::from(&dir), &page).await.optional()?.unwrap_or_default();
+            let last = listing.items.last().map(|item| item.name.clone()).filter(|_| listing.more);
+            let dirs = listing.items.into_iter().filter(|item| item.kind == Kind::Directory);
+            names.extend(dirs.map(|item| item.name));
+            match last {
+                Some(last) => page = page.after(last),
+                None => return Ok(names),
+            }
+        }
     }
 
     async fn read_children(&self, session: &str) -> Result<Vec<ChildFiles>> {

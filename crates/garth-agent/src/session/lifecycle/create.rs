@@ -10,7 +10,7 @@ use crate::retry::retry;
 use crate::session::handle::Sessions;
 use crate::session::store::files::{CREATED_AT, CWD, DIRECTORIES, EMPTY, META, PACK, STATE, UPDATED_AT};
 use crate::session::store::list::Listed;
-use crate::session::store::meta::{Meta, State, Usage};
+use crate::session::store::meta::{Meta, State, Usage, check_tokens};
 use crate::session::store::session_key::SessionKey;
 use crate::small_file::{as_read, read_all};
 use garth_engine::error::{Error, ErrorKind, Result};
@@ -105,6 +105,7 @@ impl Sessions<'_> {
         for (what, text) in [("title", &create.title), ("model", &create.model)] {
             text.as_deref().map_or(Ok(()), |text| check_label(what, text))?;
         }
+        check_tokens("context_window", create.context_window.unwrap_or(0))?;
         retry(|| self.create_once(create, &outcome)).await
     }
 

@@ -5,7 +5,7 @@ use crate::retry::retry;
 use crate::session::handle::Sessions;
 use crate::session::store::files::{BUDGET, CWD, META, STATE, UPDATED_AT};
 use crate::session::store::list::Listed;
-use crate::session::store::meta::{Meta, State};
+use crate::session::store::meta::{Meta, State, check_tokens};
 use crate::small_file::as_read;
 use garth_engine::error::{Error, Result};
 use garth_engine::model::Op;
@@ -50,7 +50,8 @@ impl Change {
 }
 
 impl Sessions<'_> {
-    /// Updates a session, in one commit. A final state cancels its unfinished children.
+    /// Updates a session, in one commit. A final state cancels its unfinished children. A `meta.json` that
+    /// cannot be read is restored as [`Sessions::mend`] does.
     ///
     /// # Errors
     /// `InvalidArgument`; `NotFound`; from the filesystem.
@@ -60,12 +61,14 @@ impl Sessions<'_> {
         for (what, text) in [("title", &change.title), ("model", &change.model)] {
             text.as_deref().filter(|text| !text.is_empty()).map_or(Ok(()), |text| check_label(what, text))?;
         }
+        check_tokens("context_window", change.context_window.unwrap_or(0))?;
+        check_tokens("budget", change.budget.flatten().unwrap_or(0))?;
         self.once.run(retry(|| self.set_once(session, change))).await
     }
 
     async fn set_once(&self, session: &str, change: &Change) -> Result<Listed> {
-        let (file, mut listed) = self.with_meta(session).await?;
-        let mut meta = listed.meta.clone();
+        let (file, mut meta, mut is_changed) = self.meta_or_restored(session).await?;
+        let mut listed = self.listed_with(session, meta.clone()).await?;
         let now = self.env.now().to_rfc3339();
         let (before, mut ops) = (meta.clone(), Vec::new());
         let mut conditions = Vec::new();
@@ -96,21 +99,20 @@ impl Sessions<'_> {
             meta.context_window = Some(window).filter(|window| *window > 0);
         }
         let meta_file = self.file(session, META)?;
-        if meta != before {
+        is_changed |= meta != before;
+        if is_changed {
             ops.push(self.meta_op(session, &meta)?);
         }
         if ops.is_empty() {
             let batch = self.batch(session, ops, "set nothing of session");
             return self.once.unchanged(self.fs, batch, listed).await;
         }
-        {
-            ops.push(Op::write(self.file(session, UPDATED_AT)?, format!("{now}\n")));
-            let batch = self.batch(session, ops, "set session").require(meta_file, as_read(Some(&file)));
-            let batch = conditions.into_iter().fold(batch, |batch, (at, that)| batch.require(at, that));
-            (listed.state, listed.updated_at) = (change.state.unwrap_or(listed.state), now);
-            listed.cwd = change.cwd.clone().unwrap_or(listed.cwd);
-            self.once.commit(self.fs, batch, Listed { meta, ..listed }).await
-        }
+        ops.push(Op::write(self.file(session, UPDATED_AT)?, format!("{now}\n")));
+        let batch = self.batch(session, ops, "set session").require(meta_file, as_read(Some(&file)));
+        let batch = conditions.into_iter().fold(batch, |batch, (at, that)| batch.require(at, that));
+        (listed.state, listed.updated_at) = (change.state.unwrap_or(listed.state), now);
+        listed.cwd = change.cwd.clone().unwrap_or(listed.cwd);
+        self.once.commit(self.fs, batch, Listed { meta, ..listed }).await
     }
 
     /// Returns the operation that sets a state, and sets in `meta` since when it is final.

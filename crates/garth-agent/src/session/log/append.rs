@@ -187,6 +187,7 @@ impl Sessions<'_> {
             let message = format!("one append has at most {MAX_APPENDED} messages and as many events");
             return Err(Error::new(ErrorKind::TooLarge, message));
         }
+        append.usage.as_ref().map_or(Ok(()), Usage::check)?;
         let mut messages = self.ready(Log::Messages, &append.messages, append)?;
         messages.pictures = self.extract_images(session, &messages.ids, &mut messages.drafts).await?;
         let events = self.ready(Log::Events, &append.events, append)?;

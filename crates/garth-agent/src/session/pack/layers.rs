@@ -6,15 +6,13 @@ use crate::session::derived::entry::{EntryKind, MAX_DERIVED};
 use crate::session::handle::Sessions;
 use crate::session::log::source::{Resolved, Source};
 use crate::session::render::{fits, is_beyond, part};
-use crate::session::store::files::{CHUNKS, PINNED, SUMMARY, TODO};
+use crate::session::store::files::{CHUNKS, MAX_PINNED, PINNED, SUMMARY, TODO};
 use crate::small_file::{File, read_all, sha256};
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
-use garth_engine::model::{At, Kind, Page, VersionId};
+use garth_engine::model::{At, Ino, Kind, Page, Seq, VersionId};
 use garth_engine::path::TreePath;
 use garth_engine::text::secret::masked;
 
-/// Limit on pinned files.
-const MAX_PINNED: usize = 100;
 /// Limit on the results of children in a pack.
 const MAX_CHILDREN: usize = 64;
 /// Size limit of a file in a pack, 1 MiB.
@@ -43,8 +41,8 @@ pub(super) struct Candidate {
     /// Source, as the pack names it.
     source: String,
     version: VersionId,
-    /// Text; `None` if it is too long.
-    text: Option<String>,
+    /// Text, or the reason why it is left out.
+    text: std::result::Result<String, &'static str>,
     /// True if its last lines can be shown without those before.
     has_lines: bool,
     entry: Option<String>,
@@ -53,6 +51,7 @@ pub(super) struct Candidate {
 impl Candidate {
     fn new(kind: &str, source: &str, file: &File) -> Self {
         let text = file.bytes.as_ref().map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+        let text = text.ok_or("too_large");
         let has_lines = source.ends_with(".jsonl");
         let (kind, source) = (kind.to_owned(), source.to_owned());
         Self { kind, source, version: file.etag, text, has_lines, entry: None }
@@ -64,7 +63,10 @@ impl Candidate {
 
     /// Returns the part that fits into `most` tokens, and what is omitted. An empty file gives no part.
     pub(super) fn fit(&self, most: u64) -> (Option<Part>, Option<Omitted>) {
-        let Some(text) = &self.text else { return (None, Some(self.omitted(None, "too_large"))) };
+        let text = match &self.text {
+            Ok(text) => text,
+            Err(reason) => return (None, Some(self.omitted(None, reason))),
+        };
         if text.trim().is_empty() {
             return (None, None);
         }
@@ -127,23 +129,31 @@ pub(super) fn shown(kind: &str, source: &str, text: &str) -> String {
 }
 
 impl Sessions<'_> {
-    /// Returns the pinned files, `system.md` first, then by name.
+    /// Returns the pinned files, `system.md` first, then by name. Those beyond [`MAX_PINNED`], which other
+    /// interfaces can write, are left out together.
     pub(super) async fn pinned_files(&self, session: &str) -> Result<Vec<Candidate>> {
         let dir = self.file(session, PINNED)?;
         let page = Page::default().limit(MAX_PINNED);
         let Some(listing) = self.fs.list(&At::from(&dir), &page).await.optional()? else {
             return Ok(Vec::new());
         };
-        if listing.more {
-            let message = format!("{session}: has more than {MAX_PINNED} pinned files; remove some");
-            return Err(Error::new(ErrorKind::TooLarge, message));
-        }
+        let more = listing.more;
         let files = listing.items.into_iter().filter(|item| item.kind == Kind::File);
         let mut names: Vec<String> = files.map(|item| format!("{PINNED}/{}", item.name)).collect();
+        let system = format!("{PINNED}/system.md");
+        if more && !names.contains(&system) {
+            names.push(system);
+        }
         names.sort_by_key(|name| (!name.ends_with("/system.md"), name.clone()));
         let kind = |name: &str| if name.ends_with("/system.md") { "system" } else { "pinned" };
         let named = names.iter().map(|name| (kind(name), name.as_str())).collect::<Vec<_>>();
-        self.candidates(session, &named, MAX_SHOWN).await
+        let mut files = self.candidates(session, &named, MAX_SHOWN).await?;
+        if more {
+            let (kind, source) = ("pinned".to_owned(), PINNED.to_owned());
+            let (version, text) = (VersionId { seq: Seq(0), ino: Ino::NONE }, Err("too_many"));
+            files.push(Candidate { kind, source, version, text, has_lines: false, entry: None });
+        }
+        Ok(files)
     }
 
     /// Returns the derived files as they are now.
@@ -200,7 +210,7 @@ impl Sessions<'_> {
                 kind: "expanded".to_owned(),
                 source,
                 version: entry.etag,
-                text: text.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()),
+                text: text.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).ok_or("too_large"),
                 has_lines: false,
                 entry: Some(id.clone()),
             });

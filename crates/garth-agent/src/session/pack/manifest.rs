@@ -100,7 +100,7 @@ pub struct Omitted {
     /// Its lines, if it is only a part of the source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub range: Option<String>,
-    /// `budget`, `older`, `withdrawn`, `swapped`, `no_call`, `too_large` or `missing`.
+    /// `budget`, `older`, `withdrawn`, `swapped`, `no_call`, `too_large`, `too_many` or `missing`.
     pub reason: String,
 }
 

@@ -10,16 +10,20 @@ use crate::session::log::source::{Resolved, Source, What};
 use crate::session::pack::window::WindowSpec;
 use crate::session::store::files::PACK;
 use crate::session::store::swap_index::parse_index;
-use crate::small_file::sha256;
+use crate::small_file::{sha256, unreadable};
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::FileSystemExt as _;
 use garth_engine::model::{Moment, VersionId};
+
+/// What sets a damaged `pack.json` right.
+const PACK_AGAIN: &str = "pack the session again";
 
 impl Sessions<'_> {
     /// Returns the description of the pack of a session, now or at a moment.
     ///
     /// # Errors
-    /// `NotFound` if there is no pack; `Gone` beyond retention; from the filesystem.
+    /// `NotFound` if there is no pack; `Corrupt` for a `pack.json` that is no JSON; `Gone` beyond retention;
+    /// from the filesystem.
     #[boxed]
     pub async fn packed(&self, session: &str, at: Option<&Moment>) -> Result<Pack> {
         let path = self.file(session, PACK)?;
@@ -27,7 +31,9 @@ impl Sessions<'_> {
             Some(at) => self.fs.as_of(at).await?.read_file(&path).await?,
             None => self.fs.read_file(&path).await?,
         };
-        let pack: Option<Pack> = serde_json::from_slice(&bytes).ok();
+        let json: serde_json::Value = serde_json::from_slice(&bytes)
+            .map_err(|error| unreadable(&path, &error.to_string(), PACK_AGAIN))?;
+        let pack: Option<Pack> = serde_json::from_value(json).ok();
         let pack = pack.filter(|pack| pack.session == session && pack.agent == self.agent);
         let message = || format!("{session}: nothing was packed there; `pack` builds one");
         pack.ok_or_else(|| Error::new(ErrorKind::NotFound, message()))
@@ -46,6 +52,15 @@ impl Sessions<'_> {
 
     /// Builds a pack again from its description.
     pub(super) async fn pack_again(&self, session: &str, pack: Pack) -> Result<Packed> {
+        let rebuilt = self.replayed(session, pack).await;
+        // What a pack says of its sources is checked where it is used.
+        rebuilt.map_err(|error| match (error.is(ErrorKind::InvalidArgument), self.file(session, PACK)) {
+            (true, Ok(path)) => unreadable(&path, error.message(), PACK_AGAIN),
+            _ => error,
+        })
+    }
+
+    async fn replayed(&self, session: &str, pack: Pack) -> Result<Packed> {
         if pack.form != FORM {
             let message = format!("{session}: a pack of form {} is not built here; {FORM} is", pack.form);
             return Err(Error::new(ErrorKind::Format, message));

@@ -214,7 +214,7 @@ impl Sessions<'_> {
     ) -> Result<Vec<(Line, String)>> {
         let mut results = Vec::new();
         let mut next = *lines.start();
-        while next <= *lines.end() && results.len() < most {
+        while next <= *lines.end() {
             let page = self.raw_lines(session, Log::Messages, next..=*lines.end(), 256).await?;
             next = page.next.unwrap_or(u64::MAX);
             for line in page.items {
@@ -227,8 +227,10 @@ impl Sessions<'_> {
                     results.push((line, flat(&content)));
                 }
             }
+            // The longest of all are wanted, not the first; the others need no memory.
+            results.sort_by_key(|(line, text)| (std::cmp::Reverse(text.len()), line.number));
+            results.truncate(most);
         }
-        results.sort_by_key(|(line, text)| (std::cmp::Reverse(text.len()), line.number));
         Ok(results)
     }
 }
@@ -243,7 +245,7 @@ impl RenderedWindow {
         // One entry for consecutive lines: a pack can omit thousands.
         if let Some(last) = self.omitted.last_mut().filter(|last| last.reason == reason)
             && let Some((first, end)) = last.range.as_deref().and_then(|range| range.split_once('-'))
-            && end.parse::<u64>().is_ok_and(|end| end + 1 == line)
+            && end.parse::<u64>().is_ok_and(|end| end.checked_add(1) == Some(line))
         {
             last.range = Some(format!("{first}-{line}"));
             return;

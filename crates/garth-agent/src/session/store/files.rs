@@ -41,6 +41,9 @@ pub(crate) const CHILDREN: &str = "context/child";
 /// Directory of files that every pack starts with.
 pub(crate) const PINNED: &str = "context/pinned";
 
+/// Limit on pinned files.
+pub(crate) const MAX_PINNED: usize = 100;
+
 /// Files that are empty in a new session.
 pub(crate) const EMPTY: [&str; 12] = [
     MESSAGES,

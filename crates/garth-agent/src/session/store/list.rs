@@ -9,15 +9,18 @@ use crate::once::Outcome;
 use crate::retry::yield_now;
 use crate::session::handle::{Sessions, missing};
 use crate::small_file::{File, read_all};
-use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
+use garth_engine::error::{Error, OptionalExt as _, Result};
 use garth_engine::model::{At, Kind, Page};
-use garth_engine::path::Name;
+use garth_engine::path::{Name, TreePath};
 
 /// Limit on the sessions of a page.
 pub const MAX_LISTED: usize = 1000;
 
 /// Directories that one page examines.
 const LOOKED_AT: usize = if cfg!(test) { 50 } else { 4000 };
+
+/// Small files of a session besides `meta.json`.
+const OTHERS: [&str; 4] = [STATE, CWD, CREATED_AT, UPDATED_AT];
 
 /// Sessions read at a time.
 const READ: usize = 32;
@@ -140,29 +143,34 @@ impl Sessions<'_> {
 
     /// Reads some sessions, in the given order. `None` stands for one that does not exist.
     pub(crate) async fn read(&self, sessions: &[String]) -> Result<Vec<Option<Result<Listed>>>> {
-        let files = [META, STATE, CWD, CREATED_AT, UPDATED_AT];
-        let paths = sessions.iter().flat_map(|session| files.map(|file| self.file(session, file)));
+        let files: Vec<&str> = [META].into_iter().chain(OTHERS).collect();
+        let paths = sessions.iter().flat_map(|session| files.iter().map(|file| self.file(session, file)));
         let paths = paths.collect::<Result<Vec<_>>>()?;
         let read = read_all(self.fs, &paths, MAX_FILE).await?;
-        Ok(sessions.iter().zip(read.chunks(files.len())).map(|(name, files)| listed(name, files)).collect())
+        let read = sessions.iter().zip(paths.chunks(files.len()).zip(read.chunks(files.len())));
+        Ok(read.map(|(name, (paths, files))| listed(name, paths.first()?, files)).collect())
+    }
+
+    /// Returns a session with this `meta.json`, whatever is stored.
+    pub(crate) async fn listed_with(&self, session: &str, meta: Meta) -> Result<Listed> {
+        let paths = OTHERS.iter().map(|file| self.file(session, file)).collect::<Result<Vec<_>>>()?;
+        Ok(with_others(session, meta, &read_all(self.fs, &paths, MAX_FILE).await?))
     }
 }
 
 /// Parses the files of a session; `None` without a `meta.json`.
-fn listed(name: &str, files: &[Option<File>]) -> Option<Result<Listed>> {
-    let bytes = files.first()?.as_ref()?.bytes.as_deref().unwrap_or_default();
-    let meta = match Meta::parse(bytes) {
-        Ok(meta) => meta,
-        Err(error) => {
-            let message = format!("{name}: {error}; restore it from its history");
-            return Some(Err(Error::new(ErrorKind::Corrupt, message)));
-        }
-    };
+fn listed(name: &str, meta: &TreePath, files: &[Option<File>]) -> Option<Result<Listed>> {
+    let (file, others) = files.split_first()?;
+    Some(Meta::read(meta, file.as_ref()?).map(|meta| with_others(name, meta, others)))
+}
+
+/// Returns a session of its `meta.json` and its other files.
+fn with_others(name: &str, meta: Meta, others: &[Option<File>]) -> Listed {
     let value = |at: usize| {
-        let file = files.get(at).and_then(Option::as_ref);
+        let file = others.get(at).and_then(Option::as_ref);
         file.and_then(File::text).unwrap_or_default().trim_end_matches('\n').to_owned()
     };
-    let state = value(1).parse().unwrap_or(State::Idle);
-    let [cwd, created_at, updated_at] = [2, 3, 4].map(value);
-    Some(Ok(Listed { name: name.to_owned(), state, cwd, created_at, updated_at, meta }))
+    let state = value(0).parse().unwrap_or(State::Idle);
+    let [cwd, created_at, updated_at] = [1, 2, 3].map(value);
+    Listed { name: name.to_owned(), state, cwd, created_at, updated_at, meta }
 }

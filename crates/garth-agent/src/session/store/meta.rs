@@ -8,12 +8,34 @@ use serde_json::{Map, Value};
 
 use super::files::META;
 use crate::session::handle::{Sessions, missing};
-use crate::small_file::{File, pretty, read_all};
-use garth_engine::error::{Error, ErrorKind, Result};
+use crate::small_file::{File, pretty, read_all, unreadable};
+use garth_engine::error::{Error, Result};
 use garth_engine::model::At;
+use garth_engine::path::TreePath;
 
 /// Size limit of `meta.json` and of the small files beside it, 1 MiB.
-pub(super) const MAX_FILE: usize = 1 << 20;
+pub(crate) const MAX_FILE: usize = 1 << 20;
+
+/// Largest number of `meta.json`, 2^53 − 1: every reader of JSON reads it exactly, and one more does not
+/// overflow.
+pub const MAX_COUNT: u64 = (1 << 53) - 1;
+
+/// Most tokens that a caller reports at once or gives as a budget: a thousand million, more than any model
+/// takes.
+pub const MAX_TOKENS_REPORTED: u64 = 1_000_000_000;
+
+/// Checks a number of tokens from outside.
+///
+/// # Errors
+/// `InvalidArgument` for a number above [`MAX_TOKENS_REPORTED`].
+pub(crate) fn check_tokens(what: &str, tokens: u64) -> Result<()> {
+    if tokens <= MAX_TOKENS_REPORTED {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "{what}: {tokens} tokens are more than {MAX_TOKENS_REPORTED}, the most there can be"
+    )))
+}
 
 /// State of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -91,10 +113,19 @@ impl Usage {
         let both = more.input_tokens.saturating_add(more.output_tokens);
         let total = if more.total_tokens == 0 { both } else { more.total_tokens };
         Self {
-            input_tokens: self.input_tokens.saturating_add(more.input_tokens),
-            output_tokens: self.output_tokens.saturating_add(more.output_tokens),
-            total_tokens: self.total_tokens.saturating_add(total),
+            input_tokens: self.input_tokens.saturating_add(more.input_tokens).min(MAX_COUNT),
+            output_tokens: self.output_tokens.saturating_add(more.output_tokens).min(MAX_COUNT),
+            total_tokens: self.total_tokens.saturating_add(total).min(MAX_COUNT),
         }
+    }
+
+    /// Checks the usage of one call of a model.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a number above [`MAX_TOKENS_REPORTED`].
+    pub(crate) fn check(&self) -> Result<()> {
+        let most = self.input_tokens.max(self.output_tokens).max(self.total_tokens);
+        check_tokens("usage", most)
     }
 }
 
@@ -156,9 +187,28 @@ impl Meta {
     /// Parses `meta.json`.
     ///
     /// # Errors
-    /// `InvalidArgument` for invalid JSON or a missing field.
+    /// `InvalidArgument` for invalid JSON, a missing field, or a number above [`MAX_COUNT`].
     pub fn parse(text: &[u8]) -> Result<Self> {
-        serde_json::from_slice(text).map_err(|error| Error::invalid(format!("meta.json: {error}")))
+        let meta: Self =
+            serde_json::from_slice(text).map_err(|error| Error::invalid(format!("meta.json: {error}")))?;
+        let Usage { input_tokens, output_tokens, total_tokens } = meta.usage;
+        let counts = [meta.context_window, meta.last_input_tokens, meta.compacted_to, meta.last_part];
+        let mut all = counts.into_iter().flatten().chain([input_tokens, output_tokens, total_tokens]);
+        match all.find(|count| *count > MAX_COUNT) {
+            Some(count) => Err(Error::invalid(format!("meta.json: {count} is too large for what it counts"))),
+            None => Ok(meta),
+        }
+    }
+
+    /// Parses the `meta.json` that was read at a path.
+    ///
+    /// # Errors
+    /// `Corrupt` at that path.
+    pub(crate) fn read(path: &TreePath, file: &File) -> Result<Self> {
+        let how = "`garth repair` restores it, and so does setting anything of the session";
+        let text = file.bytes.as_deref();
+        let meta = text.map_or_else(|| Err(Error::invalid("is too long")), Self::parse);
+        meta.map_err(|error| unreadable(path, error.message(), how))
     }
 
     /// Returns the text of `meta.json`.
@@ -177,8 +227,7 @@ impl Sessions<'_> {
         let [file] =
             read_all(self.fs, std::slice::from_ref(&path), MAX_FILE).await?.try_into().unwrap_or([None]);
         let file = file.ok_or_else(|| missing(session))?;
-        let meta = Meta::parse(file.bytes.as_deref().unwrap_or_default());
-        let meta = meta.map_err(|error| Error::new(ErrorKind::Corrupt, format!("{session}: {error}")))?;
+        let meta = Meta::read(&path, &file)?;
         Ok((file, meta))
     }
 

@@ -9,7 +9,7 @@ use crate::workspace::daily::Memory;
 use crate::workspace::handle::Workspace;
 use crate::workspace::settings::{SETTINGS, Settings};
 use crate::workspace::skills::lookup::in_directory;
-use crate::workspace::text_file::{MAX_FILE, text_of};
+use crate::workspace::text_file::{MAX_FILE, MAX_READ, text_of};
 use crate::workspace::time_zone::{Day, Zone};
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::FileSystem;
@@ -30,9 +30,6 @@ pub(super) const FILES: [(&str, &str); 8] = [
 
 /// The name of the file of instruction fragments.
 const FRAGMENTS: &str = "fragments.jsonl";
-
-/// Most bytes of all files together: 32 MiB.
-const MAX_READ: usize = 32 << 20;
 
 /// See the module.
 pub(super) struct Files {
@@ -96,8 +93,10 @@ impl Files {
             .into_iter()
             .chain(sections.iter().map(|(_, path)| path))
             .chain(&days)
-            .chain(skills.iter().flatten().map(|(path, _)| path))
             .chain(&meta_file)
+            // Last, since those beyond the bytes that are read count as unreadable: a prompt is built
+            // without.
+            .chain(skills.iter().flatten().map(|(path, _)| path))
             .cloned()
             .collect();
         let (seq, files) = read_with_seq(fs, &paths, MAX_FILE, MAX_READ).await?;
@@ -105,7 +104,7 @@ impl Files {
         let mut files: HashMap<TreePath, File> =
             paths.into_iter().zip(files).filter_map(|(path, file)| Some((path, file?))).collect();
         files.retain(|_, file| !is_gone(file));
-        let settings = Settings::of(files.remove(&settings).as_ref())?;
+        let settings = Settings::read(&settings, files.remove(&settings).as_ref())?;
         let zone = settings.zone()?;
         let fragments = text(fragments, &mut files)?;
         let mut texts = BTreeMap::new();
@@ -125,7 +124,7 @@ impl Files {
             found.collect()
         });
         let session = match (session, meta_file) {
-            (Some((_, name)), Some(path)) => Some(meta(name, files.remove(&path))?),
+            (Some((_, name)), Some(path)) => Some(meta(name, &path, files.remove(&path))?),
             _ => None,
         };
         Ok(Self { seq, settings, zone, texts, fragments, days, session, skills })
@@ -157,10 +156,8 @@ async fn daily(
     Ok(Daily { day, path, file })
 }
 
-fn meta(name: &str, file: Option<File>) -> Result<Meta> {
+fn meta(name: &str, path: &TreePath, file: Option<File>) -> Result<Meta> {
     let missing =
         || Error::new(ErrorKind::NotFound, format!("{name}: there is no such session; create it first"));
-    let file = file.ok_or_else(missing)?;
-    let meta = Meta::parse(file.bytes.as_deref().unwrap_or_default());
-    meta.map_err(|error| Error::new(ErrorKind::Corrupt, format!("{name}: {error}")))
+    Meta::read(path, &file.ok_or_else(missing)?)
 }

@@ -14,7 +14,7 @@ use crate::small_file::{as_read, read_all};
 use crate::workspace::handle::Workspace;
 use crate::workspace::skill_md::front_matter::SkillText;
 use garth_engine::error::{Error, ErrorKind, Result};
-use garth_engine::model::{Commit, Op, Seq};
+use garth_engine::model::{Commit, Op, Precondition, Seq};
 use garth_engine::path::TreePath;
 
 /// Most files of a skill that is installed.
@@ -102,6 +102,51 @@ impl Workspace<'_> {
         }
         let batch = conditions.into_iter().fold(batch, |batch, (path, that)| batch.require(path, that));
         self.once.commit(self.fs, batch, Installed { seq: Some(PENDING), ..installed }).await
+    }
+
+    /// Removes a skill: the agent's own, or that of all agents of the account. Its past stays. A context node
+    /// that it was published as goes with it.
+    ///
+    /// # Errors
+    /// `NotFound`; `InvalidArgument` for an invalid name; `RuleViolation` for a skill of all in a session;
+    /// from the filesystem.
+    #[boxed]
+    pub async fn remove_skill(
+        &self,
+        account: &str,
+        directory: &str,
+        origin: Origin,
+    ) -> Result<(TreePath, Seq)> {
+        let dir = TreePath::from_row(self.skill_home(origin)?.key(), directory);
+        let seq = self.once.run(self.remove_skill_once(account, directory, origin, &dir)).await?;
+        Ok((dir, seq))
+    }
+
+    async fn remove_skill_once(
+        &self,
+        account: &str,
+        directory: &str,
+        origin: Origin,
+        dir: &TreePath,
+    ) -> Result<Seq> {
+        let file = self.skill_path(origin, directory, SKILL)?;
+        if let Some(uri) = Uri::of_dir(account, dir).filter(|_| origin == Origin::Agent) {
+            let nodes = Nodes::new(self.fs, account, self.env.clone()).once(self.once.clone());
+            match nodes.author(self.batch(Vec::new(), "").author).delete(&uri).await {
+                // It was never published.
+                Err(error) if error.is(ErrorKind::NotFound) => {}
+                deleted => return deleted,
+            }
+        }
+        let batch = self.batch(vec![Op::remove_tree(dir.clone())], &format!("remove skill {directory}"));
+        match self.once.commit(self.fs, batch.require(file, Precondition::Exists), PENDING).await {
+            Err(error) if error.is_absent() || error.is(ErrorKind::Conflict) => {
+                let whose = if origin == Origin::Agent { "the agent" } else { "all agents" };
+                let message = format!("{directory}: no such skill of {whose}; nothing was removed");
+                Err(Error::new(ErrorKind::NotFound, message))
+            }
+            removed => removed,
+        }
     }
 
     /// Publishes a skill of the agent's own as a context node: its `SKILL.md` is the text, `content.md` a

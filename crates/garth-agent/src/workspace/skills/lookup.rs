@@ -2,35 +2,33 @@
 
 use super::listing::{Listing, Origin, judge};
 use crate::boxed;
-use crate::small_file::read_all;
+use crate::small_file::{read_all, read_with_seq};
 use crate::workspace::handle::Workspace;
 use crate::workspace::settings::Settings;
 use crate::workspace::skill_md::front_matter::SkillText;
 use crate::workspace::skill_md::requires::Host;
-use crate::workspace::text_file::MAX_FILE;
+use crate::workspace::text_file::{MAX_FILE, MAX_READ};
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::fs::FileSystem;
-use garth_engine::model::{At, Kind, Page};
+use garth_engine::model::{At, Kind, MAX_PAGE, Page};
 use garth_engine::path::{Name, TreePath, check_id};
 
 /// The file that makes a directory a skill.
 pub(super) const SKILL: &str = "SKILL.md";
 
-/// Most skills of an agent, and of all.
-const MAX_SKILLS: usize = 1000;
-
-/// The skills of a directory: the file of each, with its directory's name.
+/// Returns the skills of a directory, however many: the file of each, with its directory's name.
 pub(crate) async fn in_directory(fs: &dyn FileSystem, dir: TreePath) -> Result<Vec<(TreePath, String)>> {
-    let Some(page) = fs.list(&At::from(&dir), &Page::default().limit(MAX_SKILLS)).await.optional()? else {
-        return Ok(Vec::new());
-    };
-    if page.more {
-        let message = format!("has more than {MAX_SKILLS} entries; a prompt takes no more skills");
-        return Err(Error::at(ErrorKind::TooLarge, &dir, message));
-    }
-    let dirs = page.items.into_iter().filter(|item| item.kind == Kind::Directory);
+    let (mut skills, mut page) = (Vec::new(), Page::default().limit(MAX_PAGE));
     let file = |name: &str| TreePath::from_row(TreePath::from_row(dir.key(), name).key(), SKILL);
-    Ok(dirs.map(|item| (file(item.name.as_str()), item.name.as_str().to_owned())).collect())
+    loop {
+        let Some(listing) = fs.list(&At::from(&dir), &page).await.optional()? else { return Ok(skills) };
+        let dirs = listing.items.iter().filter(|item| item.kind == Kind::Directory);
+        skills.extend(dirs.map(|item| (file(item.name.as_str()), item.name.as_str().to_owned())));
+        match listing.items.into_iter().next_back().filter(|_| listing.more) {
+            Some(last) => page = page.after(last.name),
+            None => return Ok(skills),
+        }
+    }
 }
 
 /// A skill, and whether it applies.
@@ -45,15 +43,15 @@ impl Workspace<'_> {
     /// Which skills the agent has, and which apply to these hosts.
     ///
     /// # Errors
-    /// `InvalidArgument` for settings that cannot be read; `TooLarge` for more than 1,000 in a directory;
-    /// from the filesystem.
+    /// `Corrupt` for settings that cannot be read; from the filesystem.
     #[boxed]
     pub async fn skills(&self, hosts: &[Host]) -> Result<Listing> {
         let moment = self.moment(None).await?;
         let own = in_directory(&*moment, self.skill_home(Origin::Agent)?).await?;
         let global = in_directory(&*moment, self.skill_home(Origin::Global)?).await?;
         let paths: Vec<TreePath> = own.iter().chain(&global).map(|(path, _)| path.clone()).collect();
-        let mut files = read_all(&*moment, &paths, MAX_FILE).await?.into_iter();
+        let (_, files) = read_with_seq(&*moment, &paths, MAX_FILE, MAX_READ).await?;
+        let mut files = files.into_iter();
         let [own, global] = [own, global].map(|found| {
             let read = found.into_iter().zip(files.by_ref()).filter(|(_, file)| file.is_some());
             let text = |file: Option<crate::small_file::File>| Some(file?.text()?.to_owned());

@@ -1,0 +1,248 @@
+//! Junk in a file that garth reads itself: whatever another program left there, calls go on without it or
+//! fail with `corrupt` and the path of the file, and what can be restored is.
+
+use std::fmt::Debug;
+use std::future::Future;
+use std::pin::Pin;
+
+use garth::agent::media::Media;
+use garth::agent::node::{Around, Direction, Level, List as NodeList, Nodes, Prefix, Put};
+use garth::agent::outbox;
+use garth::agent::session::{
+    Append, Change, ChildChange, Collect, Compact, Create, Damaged, Derive, Draft, Due, Export, List, Log,
+    PackOptions, Select, SessionKey, Sessions, Spawn, State, TranscriptFormat, mend_all,
+};
+use garth::agent::workspace::{Init, PromptOptions, Reset, Trim, Workspace, due_resets, next_job};
+use garth::engine::memory::Memory;
+use garth::model::{At, Author, Batch, Moment, Op, WalkPage};
+use garth::{Env, Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
+
+use super::nodes_set::{coffee, edge, uri};
+use super::packs::{call, result};
+use super::sessions::{account, path};
+
+const SESSION: &str = "default";
+const KEY: &str = "agent:coder:main";
+
+/// What other programs may leave in a file.
+fn junk() -> Vec<Vec<u8>> {
+    let texts = ["{", "[]", "{\"id\": 7, \"version\": -1, \"window\": []}"];
+    let mut all: Vec<Vec<u8>> = texts.iter().map(|text| text.as_bytes().to_vec()).collect();
+    all.push(b"\xff\xfe\0".to_vec());
+    all
+}
+
+fn sessions(fs: &dyn FileSystem) -> Sessions<'_> {
+    Sessions::new(fs, "ann", "coder", Env::system()).unwrap()
+}
+
+fn workspace(fs: &dyn FileSystem) -> Workspace<'_> {
+    Workspace::new(fs, "coder", Env::system()).unwrap()
+}
+
+/// An account in which everything is used once.
+async fn scene() -> Memory {
+    let fs = Memory::new(Env::system(), garth::agent::registry());
+    let own = sessions(&fs);
+    workspace(&fs).init(&Init::default()).await.unwrap();
+    workspace(&fs).remember(None, "Ann likes tea.").await.unwrap();
+    let skill = Op::write(
+        TreePath::parse("/agents/coder/skills/pdf/SKILL.md").unwrap(),
+        "---\nname: pdf\ndescription: d\n---\n",
+    );
+    fs.commit(skill.with_parents().into()).await.unwrap();
+    let key: SessionKey = KEY.parse().unwrap();
+    own.create(&Create::new(SESSION).key(key)).await.unwrap();
+    let said = [
+        Draft::user("one"),
+        call("a", "sh", &serde_json::json!({})),
+        result("a", "long"),
+        Draft::user("two"),
+    ];
+    own.append(SESSION, &Append::messages(said)).await.unwrap();
+    own.swap_out(SESSION, &"messages:1-1".parse().unwrap(), "the beginning").await.unwrap();
+    own.dedup(SESSION, &["tool:a".parse().unwrap()]).await.unwrap();
+    own.derive(SESSION, &facts()).await.unwrap();
+    own.spawn(SESSION, &Spawn::new("kid", "do it")).await.unwrap();
+    own.pin(SESSION, "rules.md", Some("always")).await.unwrap();
+    fs.write(&path("context/gc.policy"), "pack_ttl=1d\n").await.unwrap();
+    own.pack(SESSION, &PackOptions::default()).await.unwrap();
+    let nodes = Nodes::new(&fs, "default", Env::system());
+    nodes.put(&coffee(), &Put::new("Black.")).await.unwrap();
+    nodes.put(&tea(), &Put::new("Green.")).await.unwrap();
+    nodes.relate(&edge(&coffee(), &tea())).await.unwrap();
+    fs
+}
+
+fn tea() -> garth::agent::node::Uri {
+    uri("users/alice/memories/preferences/tea")
+}
+
+fn facts() -> Derive {
+    let mut derive = Derive::default();
+    derive.facts = Some("{\"id\":\"f1\",\"text\":\"t\",\"source\":\"messages:1-1\"}\n".to_owned());
+    derive
+}
+
+type Call<'a> = (&'static str, Pin<Box<dyn Future<Output = Result<String, Error>> + 'a>>);
+
+fn named<'a, T: Debug>(name: &'static str, call: impl Future<Output = Result<T, Error>> + 'a) -> Call<'a> {
+    (name, Box::pin(async { call.await.map(|done| format!("{done:?}")) }))
+}
+
+/// Calls that read what may be damaged, then those that write.
+async fn failures(fs: &dyn FileSystem) -> Vec<(&'static str, Error)> {
+    let (own, work) = (sessions(fs), workspace(fs));
+    let nodes = Nodes::new(fs, "default", Env::system());
+    let (env, now) = (Env::system(), Env::system().now());
+    let (key, coffee, tea, chunk) =
+        (KEY.parse::<SessionKey>().unwrap(), coffee(), tea(), "messages:1-1".parse().unwrap());
+    let mut prompt = PromptOptions::default();
+    prompt.session = Some(("ann".to_owned(), SESSION.to_owned()));
+    let (list, export) = (List::default(), Export::new(TranscriptFormat::Pi));
+    let (messages, events) = (Select::messages(1..=9), Select::events(1..=9));
+    let (pack, collect, compact) = (PackOptions::default(), Collect::default(), Compact::default());
+    let (done, idle, around) =
+        (ChildChange::done("ok"), Change::state(State::Idle), Around::new(Direction::Both));
+    let append = Append::messages([Draft::user("more")]);
+    let (nodes_list, text, add) = (NodeList::new(Prefix::Account), Put::new("Milk."), ["x".to_owned()]);
+    let (outbox_top, spawn, media) =
+        (TreePath::root(), Spawn::new("other", "h"), Media::new(fs, env.clone()));
+    let (trim, moment) = (Trim::default(), Moment::Time(now));
+    let mut all: Vec<Call<'_>> = vec![
+        named("get", own.get(SESSION)),
+        named("list", own.list(&list)),
+        named("current", own.current(&key)),
+        named("messages", own.lines(SESSION, &messages)),
+        named("events", own.lines(SESSION, &events)),
+        named("end", own.end(SESSION, Log::Messages)),
+        named("resolve", own.resolve(SESSION, &chunk)),
+        named("export", own.export(SESSION, &export)),
+        named("packed", own.packed(SESSION, None)),
+        named("replay", own.replay(SESSION, None)),
+        named("replay of now", own.replay(SESSION, Some(&moment))),
+        named("swapped", own.swapped(SESSION)),
+        named("children", own.children(SESSION)),
+        named("why", own.why(SESSION, "f1")),
+        named("due", Due::find(fs, now)),
+        named("resets", due_resets(fs, now)),
+        named("prompt", work.prompt(&prompt)),
+        named("settings", work.settings()),
+        named("skills", work.skills(&[])),
+        named("days", work.days(None, 10)),
+        named("archives", work.archives(None, 10)),
+        named("node", nodes.get(&coffee, Level::Content)),
+        named("nodes", nodes.list(&nodes_list)),
+        named("around", nodes.around(&coffee, &around)),
+        named("outbox", outbox::list(fs, "default", false, None)),
+        named("failed", outbox::list(fs, "default", true, None)),
+        named("counters", outbox::counters(fs)),
+        named("job", next_job(fs)),
+        named("media", media.list(KEY, None, 10)),
+        named("collect", own.collect(SESSION, &collect)),
+        named("append", own.append(SESSION, &append)),
+        named("set_child", own.set_child(SESSION, "kid", &done)),
+        named("spawn", own.spawn(SESSION, &spawn)),
+        named("swap_out", own.swap_out(SESSION, &chunk, "again")),
+        named("dedup", own.dedup(SESSION, std::slice::from_ref(&chunk))),
+        named("pin", own.pin(SESSION, "more.md", Some("text"))),
+        named("compact", own.compact(SESSION, &compact)),
+        named("trim", work.compact("ann", SESSION, &trim)),
+        named("remember", work.remember(None, "More.")),
+        named("tag", nodes.tag(&coffee, &add, &[])),
+        named("put", nodes.put(&coffee, &text)),
+        named("unrelate", nodes.unrelate(&coffee, &tea, None)),
+        named("delete", nodes.delete(&tea)),
+        named("resend", outbox::resend(fs, &env, "default", &outbox_top, None)),
+        named("pack", own.pack(SESSION, &pack)),
+    ];
+    let mut failed = Vec::new();
+    for (name, call) in all.drain(..) {
+        if let Err(error) = call.await {
+            failed.push((name, error));
+        }
+    }
+    let end = work.reset("ann", SESSION, &Reset::default()).await.err().map(|error| ("reset", error));
+    let set = own.set(SESSION, &idle).await.err().map(|error| ("set", error));
+    failed.into_iter().chain(end).chain(set).collect()
+}
+
+/// The files of an account that its agents' calls read.
+async fn files(fs: &dyn FileSystem) -> Vec<TreePath> {
+    let mut page = WalkPage::default();
+    page.limit = 1000;
+    let walk = fs.walk(&At::from(&TreePath::root()), &page).await.unwrap();
+    let mut files = Vec::new();
+    for item in walk.items {
+        if fs.entry(&item.path).await.unwrap().is_file() {
+            files.push(item.path);
+        }
+    }
+    files
+}
+
+#[tokio::test]
+async fn junk_in_a_file_is_passed_over_or_is_corrupt_and_named() {
+    let fs = scene().await;
+    let sound = failures(&fs).await;
+    assert!(sound.iter().all(|(_, error)| error.is(ErrorKind::NotFound)), "{sound:?}");
+    let usual: Vec<&str> = sound.iter().map(|(name, _)| *name).collect();
+    let names = files(&scene().await).await;
+    assert!(names.len() > 40, "{names:?}");
+    let mut wrong = Vec::new();
+    for file in names.iter().filter(|file| !file.as_str().contains("/.outbox/")) {
+        for content in junk() {
+            let fs = scene().await;
+            if let Err(error) = fs.write(file, content.clone()).await {
+                assert!(error.is(ErrorKind::RuleViolation), "{file}: {error}");
+                continue;
+            }
+            for (call, error) in failures(&fs).await {
+                let is_named = error.is(ErrorKind::Corrupt) && error.path() == Some(file);
+                // What was told there is gone with the content.
+                let is_gone = ["why", "packed", "replay", "replay of now"].contains(&call);
+                if !is_named && !usual.contains(&call) && !(is_gone && error.is(ErrorKind::NotFound)) {
+                    let shown = String::from_utf8_lossy(&content[..content.len().min(20)]).into_owned();
+                    wrong.push(format!("{file} {shown:?}: {call}: {:?} {error}", error.kind()));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} of them:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[tokio::test]
+async fn a_damaged_meta_json_becomes_what_it_was() {
+    let (fs, _folder) = account().await;
+    let own = sessions(&*fs);
+    own.create(&Create::new(SESSION).key(KEY.parse().unwrap()).title("Trip")).await.unwrap();
+    let before = own.get(SESSION).await.unwrap().meta;
+    for (junk, by_set) in [("{", true), ("[]", false), ("{\"id\":\"x\"}", true)] {
+        fs.write(&path("meta.json"), junk).await.unwrap();
+        let error = own.get(SESSION).await.unwrap_err();
+        assert!(error.is(ErrorKind::Corrupt) && error.path() == Some(&path("meta.json")), "{error}");
+        if by_set {
+            own.set(SESSION, &Change::title("Trip")).await.unwrap();
+        } else {
+            let (author, env) = (Author::default(), Env::system());
+            let found = mend_all(&*fs, &env, &author, true, |_: &Damaged| ()).await.unwrap();
+            assert!(found.len() == 1 && !found[0].mended, "{found:?}");
+            assert!(own.get(SESSION).await.is_err(), "a dry run changes nothing");
+            assert!(mend_all(&*fs, &env, &author, false, |_: &Damaged| ()).await.unwrap()[0].mended);
+            assert!(mend_all(&*fs, &env, &author, false, |_: &Damaged| ()).await.unwrap().is_empty());
+        }
+        assert_eq!(own.get(SESSION).await.unwrap().meta, before);
+    }
+}
+
+#[tokio::test]
+async fn a_session_without_a_readable_past_sees_least() {
+    let (fs, _folder) = account().await;
+    let own = sessions(&*fs);
+    let junk = Op::write(path("meta.json"), "{\"class\":\"main\",").with_parents();
+    fs.commit(Batch::new([junk])).await.unwrap();
+    own.mend(SESSION).await.unwrap().expect("it was damaged");
+    let meta = own.get(SESSION).await.unwrap().meta;
+    assert_eq!((&*meta.class, &*meta.name, &*meta.agent, &*meta.user), ("group", SESSION, "coder", "ann"));
+    assert_eq!(meta.id.len(), 36);
+}

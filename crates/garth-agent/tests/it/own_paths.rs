@@ -1,0 +1,71 @@
+//! Trees that show other paths than the account's: what agents keep cannot be opened on them, since it would
+//! be written to a wrong place, where no rule judges it.
+
+use garth::agent::kv::Kv;
+use garth::agent::media::{Media, NewMedia};
+use garth::agent::node::{List, Nodes, Prefix, Put};
+use garth::agent::session::{Create, Sessions};
+use garth::agent::workspace::Workspace;
+use garth::agent::{AgentTree, Identity};
+use garth::view::Scope;
+use garth::view::overlay::Overlay;
+use garth::{Env, Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
+
+use super::nodes_set::coffee;
+use super::sessions::account;
+
+fn assert_refused<T: std::fmt::Debug>(what: &str, answer: Result<T, Error>) {
+    let error = answer.expect_err(what);
+    assert!(
+        error.is(ErrorKind::InvalidArgument) && error.message().contains("other paths"),
+        "{what}: {error}"
+    );
+}
+
+async fn refused_on(fs: &dyn FileSystem) {
+    let env = Env::system;
+    assert_refused("sessions", Sessions::new(fs, "ann", "coder", env()));
+    assert_refused("workspace", Workspace::new(fs, "coder", env()));
+    let nodes = Nodes::new(fs, "default", env());
+    assert_refused("put", nodes.put(&coffee(), &Put::new("Black.")).await);
+    assert_refused("list", nodes.list(&List::new(Prefix::Account)).await);
+    assert_refused("delete", nodes.delete(&coffee()).await);
+    let media = Media::new(fs, env());
+    let picture = futures::stream::iter([Ok(bytes::Bytes::from_static(b"picture"))]);
+    assert_refused("media", media.put(&NewMedia::new("agent:coder:main", "image/png"), picture).await);
+    let kv = Kv::new(fs, "coder", None).expect_err("values");
+    assert!(kv.message().contains("other paths"), "{kv}");
+}
+
+#[tokio::test]
+async fn nothing_is_kept_in_a_tree_with_other_paths() {
+    let (account, _folder) = account().await;
+    let who = Identity::new("ann", "coder", "trip", "main").unwrap();
+    refused_on(&*AgentTree::new(&*account, who).open().await.unwrap()).await;
+    let base: &dyn FileSystem = &*account;
+    base.mkdir_all("/users/ann").await.unwrap();
+    refused_on(&*Scope::open(base, &TreePath::parse("/users").unwrap()).await.unwrap()).await;
+}
+
+#[tokio::test]
+async fn parts_and_overlays_under_the_accounts_own_paths_keep_it() {
+    let (account, _folder) = account().await;
+    let who = || Identity::new("ann", "coder", "trip", "main").unwrap();
+    let own = AgentTree::new(&*account, who()).sessions().await.unwrap();
+    Sessions::new(&*own.fs, "ann", "coder", Env::system())
+        .unwrap()
+        .create(&Create::new("work"))
+        .await
+        .unwrap();
+    let reach = AgentTree::new(&*account, who()).nodes().await.unwrap();
+    let uri = "ctx://default/users/ann/memories/events/one".parse().unwrap();
+    Nodes::new(&*reach.fs, "default", Env::system()).put(&uri, &Put::new("Tea.")).await.unwrap();
+    let base: &dyn FileSystem = &*account;
+    base.mkdir_all("/above").await.unwrap();
+    let upper = Scope::open(base, &TreePath::parse("/above").unwrap()).await.unwrap();
+    let users = garth::model::Within::new([TreePath::parse("/users").unwrap()]);
+    let to = garth::model::Confinement::new(users, garth::model::Owner::new("test").unwrap());
+    let lower = base.confined(&to).await.unwrap();
+    let overlay = Overlay::open(lower, upper).await.unwrap();
+    assert!(Sessions::new(&*overlay, "ann", "coder", Env::system()).unwrap().get("work").await.is_ok());
+}

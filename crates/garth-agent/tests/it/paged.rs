@@ -1,0 +1,204 @@
+//! Every call that answers in pages gives the same items however small the pages are: a page ends where the
+//! next begins.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+
+use futures::stream;
+use garth::agent::kv::{Kv, PageRequest, Put as PutValue, Semantics};
+use garth::agent::media::{Media, NewMedia};
+use garth::agent::node::{List as NodeList, Nodes, Prefix, Put, Status};
+use garth::agent::session::{Create, List, Sessions};
+use garth::agent::workspace::Workspace;
+use garth::engine::memory::Memory;
+use garth::model::{Batch, Op};
+use garth::{Env, FileSystem, TreePath};
+use serde_json::value::RawValue;
+
+/// Items and the cursor of the next page.
+type PageOf = (Vec<String>, Option<String>);
+type Answer<'a> = Pin<Box<dyn Future<Output = PageOf> + 'a>>;
+type Call<'a> = Box<dyn Fn(usize, Option<String>) -> Answer<'a> + 'a>;
+
+const KEY: &str = "agent:coder:main";
+
+/// How many items each call has: more than the pages of most limits.
+const ITEMS: usize = 23;
+
+/// An account in which each call has [`ITEMS`] to give, with much beside them that is none.
+async fn scene() -> Memory {
+    let fs = Memory::new(Env::system(), garth::agent::registry());
+    let sessions = Sessions::new(&fs, "ann", "coder", Env::system()).unwrap();
+    let nodes = Nodes::new(&fs, "default", Env::system());
+    let (kv, media) = (Kv::new(&fs, "coder", None).unwrap(), Media::new(&fs, Env::system()));
+    let value = RawValue::from_string(r#"{"text":"needle"}"#.to_owned()).unwrap();
+    let mut ops = Vec::new();
+    let mut file = |path: String| {
+        ops.push(Op::write(TreePath::parse(&path).unwrap(), "text\n").with_parents());
+    };
+    for n in 0..ITEMS {
+        sessions.create(&Create::new(format!("s{n}"))).await.unwrap();
+        nodes
+            .put(&format!("ctx://default/users/ann/memories/events/e{n}").parse().unwrap(), &Put::new("Tea."))
+            .await
+            .unwrap();
+        kv.put(&PutValue::new(&format!("/d/k{n}"), &value), None).await.unwrap();
+        kv.put(&PutValue::new("/changed", &RawValue::from_string(n.to_string()).unwrap()), None)
+            .await
+            .unwrap();
+        let picture = stream::iter([Ok(bytes::Bytes::from_static(b"picture"))]);
+        media.put(&NewMedia::new(KEY, "image/png"), picture).await.unwrap();
+        // media that a reset moved, and parts that compaction archived, lie between the archives
+        file(format!("/agents/coder/sessions/a{n}.jsonl.gz"));
+        file(format!("/agents/coder/sessions/a{n}/picture.png"));
+        file(format!("/agents/coder/sessions/a{n}-part{n}.jsonl.gz"));
+        file(format!("/agents/coder/memory/2026-01-{:02}.md", n + 1));
+        file(format!("/agents/coder/memory/2026-01-{:02}-notes.md", n + 1));
+        file(format!("/users/ann/agents/coder/session/s{n}x/notes.md"));
+        file(format!("/media/{KEY}/notes{n}.txt"));
+    }
+    fs.commit(Batch::new(ops)).await.unwrap();
+    fs
+}
+
+/// The calls, by name.
+fn calls(fs: &dyn FileSystem) -> BTreeMap<&'static str, Call<'_>> {
+    let workspace = || Workspace::new(fs, "coder", Env::system()).unwrap();
+    let kv = || Kv::new(fs, "coder", None).unwrap();
+    let mut calls: BTreeMap<&'static str, Call<'_>> = BTreeMap::new();
+    calls.insert(
+        "sessions",
+        Box::new(move |limit, after| {
+            Box::pin(async move {
+                let mut list = List::default();
+                (list.limit, list.after) = (limit, after);
+                let sessions = Sessions::new(fs, "ann", "coder", Env::system()).unwrap();
+                let (found, next) = sessions.list(&list).await.unwrap();
+                (found.into_iter().map(|session| session.name).collect(), next)
+            })
+        }),
+    );
+    calls.insert(
+        "archives",
+        Box::new(move |limit, after| {
+            Box::pin(async move {
+                let (found, next) = workspace().archives(after.as_deref(), limit).await.unwrap();
+                (found.into_iter().map(|archive| archive.session_id).collect(), next)
+            })
+        }),
+    );
+    calls.insert(
+        "days",
+        Box::new(move |limit, after| {
+            Box::pin(async move {
+                let after = after.map(|day| day.parse().unwrap());
+                let (found, next) = workspace().days(after, limit).await.unwrap();
+                (found.into_iter().map(|day| day.day.to_string()).collect(), next.map(|day| day.to_string()))
+            })
+        }),
+    );
+    calls.insert(
+        "media",
+        Box::new(move |limit, after| {
+            Box::pin(async move {
+                let media = Media::new(fs, Env::system());
+                let (found, next) = media.list(KEY, after.as_deref(), limit).await.unwrap();
+                (found.into_iter().map(|stored| stored.key.to_string()).collect(), next)
+            })
+        }),
+    );
+    for (name, status) in [("nodes", Status::Active), ("nodes that are broken", Status::Broken)] {
+        calls.insert(
+            name,
+            Box::new(move |limit, after| {
+                Box::pin(async move {
+                    let mut list = NodeList::new(Prefix::Account);
+                    (list.limit, list.after, list.status) = (limit, after, status);
+                    let found = Nodes::new(fs, "default", Env::system()).list(&list).await.unwrap();
+                    (found.items.into_iter().map(|(uri, _)| uri.to_string()).collect(), found.next)
+                })
+            }),
+        );
+    }
+    calls.insert(
+        "kv list",
+        Box::new(move |limit, cursor| {
+            Box::pin(async move {
+                let page = kv().list("/d", PageRequest { limit, cursor: cursor.as_deref() }).await.unwrap();
+                (page.items.into_iter().map(|item| item.path).collect(), page.next)
+            })
+        }),
+    );
+    calls.insert(
+        "kv glob",
+        Box::new(move |limit, cursor| {
+            Box::pin(async move {
+                let page = PageRequest { limit, cursor: cursor.as_deref() };
+                let page = kv().glob("/d/k*", Semantics::Whole, page).await.unwrap();
+                (page.items, page.next)
+            })
+        }),
+    );
+    calls.insert(
+        "kv history",
+        Box::new(move |limit, cursor| {
+            Box::pin(async move {
+                let page = PageRequest { limit, cursor: cursor.as_deref() };
+                let page = kv().history("/changed", page).await.unwrap();
+                (page.items.into_iter().map(|past| past.version.to_string()).collect(), page.next)
+            })
+        }),
+    );
+    calls
+}
+
+#[tokio::test]
+async fn pages_of_any_size_give_the_same_items() {
+    let fs = scene().await;
+    for (name, call) in calls(&fs) {
+        let (whole, next) = call(100, None).await;
+        assert_eq!(next, None, "{name}: all fit in one page");
+        let due = if name.ends_with("broken") { 0 } else { ITEMS };
+        assert_eq!(whole.len(), due, "{name}");
+        for limit in [1, 2, 7, ITEMS] {
+            let (mut items, mut cursor) = (Vec::new(), None);
+            loop {
+                let (page, next) = call(limit, cursor).await;
+                assert!(page.len() <= limit, "{name}: a page of {limit} has {}", page.len());
+                items.extend(page);
+                cursor = next;
+                if cursor.is_none() {
+                    break;
+                }
+            }
+            assert_eq!(items, whole, "{name} in pages of {limit}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn more_skills_than_a_page_has_break_no_prompt() {
+    let fs = Memory::new(Env::system(), garth::agent::registry());
+    let skill = |n: usize, text: &str| {
+        let path = TreePath::parse(&format!("/agents/coder/skills/s{n:05}/SKILL.md")).unwrap();
+        Op::write(path, format!("---\nname: s{n:05}\ndescription: does {n}\n---\n{text}")).with_parents()
+    };
+    fs.commit(Batch::new((0..1500).map(|n| skill(n, "")))).await.unwrap();
+    let workspace = Workspace::new(&fs, "coder", Env::system()).unwrap();
+    let prompt = workspace.prompt(&Default::default()).await.unwrap();
+    assert!(prompt.text.contains("s00000") && prompt.text.contains("s01499"));
+    assert_eq!(workspace.skills(&[]).await.unwrap().shown.len(), 1500);
+    // What all of them say is more than a prompt reads: it is built without the last.
+    let long = "long ".repeat(200_000);
+    fs.commit(Batch::new((0..8).map(|n| skill(n, &long)))).await.unwrap();
+    for batch in 1..6 {
+        fs.commit(Batch::new((batch * 8..batch * 8 + 8).map(|n| skill(n, &long)))).await.unwrap();
+    }
+    let prompt = workspace.prompt(&Default::default()).await.unwrap();
+    assert!(prompt.text.contains("s00000") && !prompt.text.contains("s01499"));
+    let listing = workspace.skills(&[]).await.unwrap();
+    assert_eq!(listing.shown.len() + listing.left_out.len(), 1500);
+    workspace.remove_skill("default", "s00000", garth::agent::workspace::Origin::Agent).await.unwrap();
+    assert!(!workspace.prompt(&Default::default()).await.unwrap().text.contains("s00000"));
+}
