@@ -30,6 +30,7 @@ pub(crate) enum Code {
     IdempotencyMismatch,
     BudgetTooSmall,
     Internal,
+    Corrupt,
     Unsupported,
     Unavailable,
 }
@@ -37,7 +38,7 @@ pub(crate) enum Code {
 impl Code {
     /// Each of them.
     #[cfg(test)]
-    const ALL: [Self; 20] = [
+    const ALL: [Self; 21] = [
         Self::Validation,
         Self::InvalidPath,
         Self::InvalidGlob,
@@ -56,6 +57,7 @@ impl Code {
         Self::IdempotencyMismatch,
         Self::BudgetTooSmall,
         Self::Internal,
+        Self::Corrupt,
         Self::Unsupported,
         Self::Unavailable,
     ];
@@ -85,6 +87,7 @@ impl Code {
             Self::IdempotencyMismatch => ("IDEMPOTENCY_KEY_MISMATCH", StatusCode::UNPROCESSABLE_ENTITY),
             Self::BudgetTooSmall => ("BUDGET_TOO_SMALL", StatusCode::UNPROCESSABLE_ENTITY),
             Self::Internal => ("INTERNAL", StatusCode::INTERNAL_SERVER_ERROR),
+            Self::Corrupt => ("CORRUPT", StatusCode::INTERNAL_SERVER_ERROR),
             Self::Unsupported => ("UNSUPPORTED", StatusCode::NOT_IMPLEMENTED),
             Self::Unavailable => ("UNAVAILABLE", StatusCode::SERVICE_UNAVAILABLE),
         }
@@ -212,7 +215,15 @@ impl From<KvError> for Refusal {
 
 impl From<Error> for Refusal {
     fn from(error: Error) -> Self {
-        of_kind(error.kind(), error.message(), &error)
+        // Whoever may read the file can set it right, and has to be told which it is.
+        let path = error.path().filter(|_| error.is(ErrorKind::Corrupt));
+        let named = path.map(|path| format!("{path}: {}", error.message()));
+        match named {
+            Some(message) => {
+                Self::new(Code::Corrupt, message).because(format!("{}: {}", error.kind(), chain(&error)))
+            }
+            None => of_kind(error.kind(), error.message(), &error),
+        }
     }
 }
 
@@ -243,7 +254,8 @@ fn of_kind(kind: ErrorKind, message: &str, error: &dyn std::error::Error) -> Ref
         | ErrorKind::NoSpace
         | ErrorKind::Poisoned
         | ErrorKind::Unavailable => Code::Unavailable,
-        ErrorKind::Format | ErrorKind::Corrupt | ErrorKind::Io => Code::Internal,
+        ErrorKind::Corrupt => Code::Corrupt,
+        ErrorKind::Format | ErrorKind::Io => Code::Internal,
     };
     let refusal = Refusal::new(code, message);
     if !refusal.status.is_server_error() {

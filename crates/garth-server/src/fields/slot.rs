@@ -51,7 +51,7 @@ impl<'a> Slot<'a> for Cow<'a, str> {
     const SHAPE: Shape = Shape::String;
 
     fn read(json: &'a str, kind: &Kind) -> Result<Self, Flaw> {
-        let text = serde_json::from_str::<Text<'a>>(json).map_err(|_| Flaw::new())?.0;
+        let text = serde_json::from_str::<Text<'a>>(json).map_err(|error| flaw_of_text(&error))?.0;
         let fits = match kind {
             Kind::Words(words) => words.contains(&&*text),
             Kind::Text { min: 0, max: usize::MAX, .. } => true,
@@ -113,7 +113,7 @@ impl<'a> Slot<'a> for Vec<String> {
 
     fn read(json: &'a str, kind: &Kind) -> Result<Self, Flaw> {
         let Kind::Texts { max, .. } = kind else { return Err(Flaw::new()) };
-        let texts: Self = serde_json::from_str(json).map_err(|_| Flaw::new())?;
+        let texts: Self = serde_json::from_str(json).map_err(|error| flaw_of_text(&error))?;
         if texts.len() <= *max { Ok(texts) } else { Err(Flaw::new()) }
     }
 }
@@ -162,6 +162,15 @@ macro_rules! deserialized {
 
 deserialized! {
     Inputs as Object, Usage as Object, Vec<Edge> as Array, Vec<Host> as Array
+}
+
+/// Returns what is wrong with strings of JSON that are no text: half of a surrogate pair is in no UTF-8.
+fn flaw_of_text(error: &serde_json::Error) -> Flaw {
+    let said = error.to_string();
+    match said.contains("surrogate") || said.contains("hex escape") {
+        true => "it has half of a surrogate pair (\\uD800 to \\uDFFF), which is no text".to_owned(),
+        false => Flaw::new(),
+    }
 }
 
 struct TextsByName(BTreeMap<String, String>);

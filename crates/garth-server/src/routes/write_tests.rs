@@ -156,6 +156,7 @@ impl Server {
             }
             "agents/{agent}/skills/install" => json!({"name": "md", "files": {"SKILL.md": front}}),
             "agents/{agent}/skills/publish" => json!({"name": "pdf"}),
+            "agents/{agent}/skills/delete" => json!({"name": "pdf"}),
             other => panic!("{other} writes and has no request here: add one"),
         }
     }

@@ -179,6 +179,10 @@ fn skills_are_installed_listed_read_edited_and_published() {
     server.ok("agents/scout/skills/write", json!({"path": "pdf/SKILL.md", "text": front}).to_string());
     let published = server.ok("agents/scout/skills/publish", r#"{"name":"pdf"}"#);
     assert_eq!(published["meta"]["uri"], json!("ctx://acme/agents/scout/skills/pdf"), "{published}");
+    let global = r#"{"name":"pdf","global":true}"#;
+    assert_eq!(server.post_as(&writer, "agents/scout/skills/delete", global).status, 403);
+    assert_eq!(server.ok("agents/scout/skills/delete", global)["path"], json!("/skills/pdf"));
+    assert_eq!(server.post("agents/scout/skills/delete", global).status, 404);
     for (call, body) in [
         ("skills/read", r#"{"path":"../x"}"#),
         ("skills/write", r#"{"path":"pdf/../../x","text":""}"#),

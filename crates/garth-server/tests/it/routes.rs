@@ -171,3 +171,121 @@ fn each_scope_opens_the_calls_that_the_table_of_scopes_says() {
         assert!(useless.is_empty() || !is_let_in(&server, call, &useless), "{}", call.path);
     }
 }
+
+#[test]
+fn the_largest_and_smallest_numbers_of_every_call_are_no_fault_of_the_server() {
+    let server = Server::start();
+    let session = r#"{"name":"work","user":"ann","agent":"scout"}"#;
+    server.ok("sessions/create", session);
+    server.ok(
+        "sessions/append",
+        r#"{"name":"work","user":"ann","agent":"scout","messages":[{"role":"user","content":"hello"}]}"#,
+    );
+    let mut tried = 0;
+    for call in json_calls() {
+        for field in call.fields.iter().filter(|field| field.r#type == "integer") {
+            let bounds =
+                field.bounds.clone().unwrap_or_else(|| panic!("{}: {} has no bounds", call.path, field.name));
+            for number in [&bounds.0, &bounds.1, &u64::MAX.into(), &i64::MIN.into()] {
+                let mut body = serde_json::json!({});
+                for other in call.fields.iter().filter(|other| other.required) {
+                    body[other.name] = serde_json::from_str(&example(other)).unwrap();
+                }
+                for (name, value) in [("name", "work"), ("user", "ann"), ("agent", "scout")] {
+                    if call.fields.iter().any(|field| field.name == name) {
+                        body[name] = value.into();
+                    }
+                }
+                body[field.name] = number.clone();
+                let reply = server.post(&path(&call), body.to_string());
+                assert!(reply.status < 500 || reply.status == 501, "{} {body}: {}", call.path, reply.text());
+                tried += 1;
+            }
+        }
+    }
+    assert!(tried > 100, "{tried}");
+}
+
+#[test]
+fn half_of_a_surrogate_pair_is_named() {
+    let server = Server::start();
+    let message = server.post("get", r#"{"path":"/\ud800"}"#).refused(400, "VALIDATION_ERROR");
+    assert!(message.contains("\"path\"") && message.contains("half of a surrogate pair"), "{message}");
+}
+
+/// How many items each call with pages has.
+const ITEMS: usize = 12;
+
+/// The account in which every call with pages has [`ITEMS`], and what each call has to be asked.
+fn with_pages(server: &Server) -> std::collections::BTreeMap<&'static str, &'static str> {
+    let account = futures::executor::block_on(server.home.account("acme")).unwrap();
+    for n in 0..ITEMS {
+        server.ok("put", format!(r#"{{"path":"/d/k{n}","value":"needle {n}","searchable":true}}"#));
+        server.ok("put", format!(r#"{{"path":"/changed","value":{n}}}"#));
+        server.ok("sessions/create", format!(r#"{{"name":"s{n}","user":"ann","agent":"scout"}}"#));
+        let uri = format!("ctx://acme/users/ann/memories/events/e{n}");
+        server.ok("nodes/put", format!(r#"{{"uri":"{uri}","content":"Tea."}}"#));
+        let headers = format!("authorization: Bearer {}\r\ncontent-type: image/png\r\n", server.key);
+        let upload = "/v1/agents/scout/media?session_key=agent:scout:main";
+        assert_eq!(server.request("POST", upload, &headers, b"picture").status, 200);
+        for file in [
+            format!("/agents/scout/sessions/a{n}.jsonl.gz"),
+            format!("/agents/scout/sessions/a{n}/picture.png"),
+            format!("/agents/scout/sessions/a{n}-part{n}.jsonl.gz"),
+            format!("/agents/scout/memory/2026-01-{:02}.md", n + 1),
+            format!("/agents/scout/memory/2026-01-{:02}-notes.md", n + 1),
+        ] {
+            let write =
+                garth::model::Op::write(garth::TreePath::parse(&file).unwrap(), "text").with_parents();
+            futures::executor::block_on(account.commit(write.into())).unwrap();
+        }
+    }
+    [
+        ("/v1/list", r#"{"prefix":"/d"}"#),
+        ("/v1/glob", r#"{"pattern":"/d/*"}"#),
+        ("/v1/history", r#"{"path":"/changed"}"#),
+        ("/v1/search", r#"{"query":"needle"}"#),
+        ("/v1/nodes/list", "{}"),
+        ("/v1/sessions/list", r#"{"user":"ann","agent":"scout"}"#),
+        ("/v1/agents/{agent}/archives", "{}"),
+        ("/v1/agents/{agent}/memory/days", "{}"),
+        ("/v1/agents/{agent}/media/list", r#"{"session_key":"agent:scout:main"}"#),
+    ]
+    .into()
+}
+
+#[test]
+fn pages_of_any_size_give_the_same_items() {
+    let server = Server::start();
+    let asked = with_pages(&server);
+    let mut paged = 0;
+    let has = |call: &CallReference, name: &str| call.fields.iter().any(|field| field.name == name);
+    for call in json_calls().filter(|call| has(call, "cursor") && has(call, "limit")) {
+        let body = asked.get(call.path).unwrap_or_else(|| panic!("{}: say what to ask it", call.path));
+        let page = |limit: usize, cursor: Option<serde_json::Value>| {
+            let mut body: serde_json::Value = serde_json::from_str(body).unwrap();
+            body["limit"] = limit.into();
+            body["cursor"] = cursor.unwrap_or_default();
+            let answer = server.ok(&path(&call), body.to_string());
+            let items =
+                answer.as_object().unwrap().values().find_map(|value| value.as_array()).unwrap().clone();
+            assert!(items.len() <= limit, "{}: {answer}", call.path);
+            (items, answer.get("next_cursor").filter(|next| !next.is_null()).cloned())
+        };
+        let limit = call.fields.iter().find(|field| field.name == "limit").unwrap();
+        let most = limit.bounds.as_ref().unwrap().1.as_u64().unwrap();
+        let (whole, next) = page(most.try_into().unwrap(), None);
+        assert!(whole.len() == ITEMS && next.is_none(), "{}: {}", call.path, whole.len());
+        for limit in [1, 2, 7] {
+            let (mut items, mut cursor) = page(limit, None);
+            while cursor.is_some() {
+                let (more, next) = page(limit, cursor);
+                items.extend(more);
+                cursor = next;
+            }
+            assert_eq!(items, whole, "{} in pages of {limit}", call.path);
+        }
+        paged += 1;
+    }
+    assert_eq!(paged, asked.len());
+}

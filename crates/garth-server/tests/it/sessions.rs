@@ -221,7 +221,7 @@ fn compaction_asks_the_model_of_the_server_within_its_daily_tokens() {
     });
     let (url, told) = endpoint(vec![(200, answer.to_string())]);
     let model = Arc::new(HttpModel::new(&url, "m", None).unwrap());
-    let model = ServedModel { model, daily_tokens: Some(90_100) };
+    let model = ServedModel { model, daily_tokens: Some(9_000) };
     let server = Server::start_with(Options::default().model(Some(model)));
     let say = |text: &str| {
         let message = json!({"role": "user", "content": text});

@@ -136,11 +136,7 @@ pub(in crate::routes) async fn install(
     call: &Call<'_>,
     fields: InstallFields<'_>,
 ) -> Result<Value, Refusal> {
-    let origin = match fields.global {
-        true if !call.key.allows(Scope::Admin) => return Err(Refusal::forbidden(Scope::Admin.as_str())),
-        true => Origin::Global,
-        false => Origin::Agent,
-    };
+    let origin = origin(call, fields.global)?;
     let files: Vec<(String, Bytes)> =
         fields.files.into_iter().map(|(name, text)| (name, Bytes::from(text))).collect();
     let done = workspace.install_skill(&fields.name, origin, &files).await?;
@@ -148,6 +144,35 @@ pub(in crate::routes) async fn install(
         "ok": true, "path": done.path.as_str(), "written": done.written, "same": call.stored(json!(done.same)), "flaws": done.flaws,
         "seq": done.seq.map(|seq| seq.0),
     }))
+}
+
+/// Returns where a skill is written. That for every agent takes the scope `admin`.
+fn origin(call: &Call<'_>, global: bool) -> Result<Origin, Refusal> {
+    match global {
+        true if !call.key.allows(Scope::Admin) => Err(Refusal::forbidden(Scope::Admin.as_str())),
+        true => Ok(Origin::Global),
+        false => Ok(Origin::Agent),
+    }
+}
+
+fields! {
+    /// Removes a skill: the agent's own, or with `global` that of every agent. Its versions stay.
+    pub(crate) struct DeleteFields<'a> {
+        /// Name of the directory of the skill.
+        name: Cow<'a, str> = string_of("id");
+        /// `true` removes that of every agent of the account; the key then has the scope `admin`.
+        global: bool = flag(), or false;
+    }
+}
+
+pub(in crate::routes) async fn delete(
+    workspace: &Workspace<'_>,
+    call: &Call<'_>,
+    fields: DeleteFields<'_>,
+) -> Result<Value, Refusal> {
+    let origin = origin(call, fields.global)?;
+    let (path, seq) = workspace.remove_skill(&call.key.account, &fields.name, origin).await?;
+    Ok(json!({"ok": true, "path": path.as_str(), "seq": seq.0}))
 }
 
 fields! {
