@@ -8,15 +8,19 @@ use std::sync::Arc;
 use garth::engine::memory::Memory;
 use garth::error::OptionalExt as _;
 use garth::fs::resolve::{self, Follow, retry};
-use garth::model::{At, Author, Batch, Commit, Entry, Ino, Kind, Moment, Op, Precondition, Timestamp};
+use garth::model::{At, Author, Batch, Commit, Entry, Head, Ino, Kind, Moment, Op, Precondition, Timestamp};
 use garth::{AccountStore, DataDir, Env, Error, ErrorKind, FileSystem, TreePath};
 
 use crate::args::{CommitArgs, Global, Past};
 use crate::data_folder::{self, DEFAULT_ACCOUNT};
-use crate::fail::{Failure, Failures, NO_PARENT, Result};
-use crate::out::Out;
+use crate::escape::escaped;
+use crate::fail::{Failure, Failures, NO_PARENT, Result, no_account_or};
+use crate::out::{Out, seconds};
 use crate::place::{Place, Unmade};
 use crate::{progress, when};
+
+/// How far clocks may differ without a warning, in nanoseconds: 5 minutes.
+const CLOCK_SKEW: i64 = 300_000_000_000;
 
 /// One run of the program.
 pub(crate) struct App {
@@ -159,6 +163,21 @@ impl App {
             ErrorKind::NotFound => Failure::Tree(no_account_or(account, error)),
             _ => Failure::data_dir(data_dir.folder())(error),
         })
+    }
+
+    /// Warns of an account whose last commit is dated after now: its clock was wrong then, and a moment
+    /// between shows what was there before.
+    pub(crate) fn warn_of_clock(&self, account: &str, head: &Head) {
+        let ahead = head.time.0.saturating_sub(self.env.now().0);
+        if ahead > CLOCK_SKEW {
+            let time = seconds(head.time);
+            self.out.warn(format_args!(
+                "account {}: its last commit is dated {time}, after the time of this machine: one clock was or is \
+                 wrong. Until then --at with a time shows older content, and what is to expire stays longer; give \
+                 a sequence instead",
+                escaped(account)
+            ));
+        }
     }
 
     /// The tree at the moment that `--at` names; now without it.
@@ -322,15 +341,6 @@ impl AuthoredTree {
         }
         error
     }
-}
-
-/// Names an account that is not there, and how to make it; other errors stay.
-pub(crate) fn no_account_or(account: &str, error: Error) -> Error {
-    if !error.is(ErrorKind::NotFound) {
-        return error;
-    }
-    let how = "`garth account create` makes one, `garth account list` lists them";
-    Error::new(ErrorKind::NotFound, format!("{account}: no such account; {how}"))
 }
 
 /// The canonical path of one as the user wrote it; its last segment need not exist.

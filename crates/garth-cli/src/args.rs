@@ -12,9 +12,12 @@ use crate::size::parse_size;
 /// Marks an argument as a path of the tree, or several, for completion.
 pub(crate) const TREE_PATH: ValueHint = ValueHint::Other;
 
+/// Agent that commands work for unless told otherwise.
+pub(crate) const DEFAULT_AGENT: &str = "default";
+
 // Read here, not by clap, which shows an option that a variable sets as one that must be given.
 static ACCOUNT: LazyLock<String> = LazyLock::new(|| variable("GARTH_ACCOUNT", DEFAULT_ACCOUNT));
-static AGENT: LazyLock<String> = LazyLock::new(|| variable("GARTH_AGENT", "default"));
+static AGENT: LazyLock<String> = LazyLock::new(|| variable("GARTH_AGENT", DEFAULT_AGENT));
 
 fn variable(name: &str, default: &str) -> String {
     let value = std::env::var_os(name).filter(|value| !value.is_empty());

@@ -15,6 +15,7 @@ use crate::app::resolve_path;
 use crate::args::TREE_PATH;
 use crate::data_folder::{self, DEFAULT_ACCOUNT};
 use crate::help::command;
+use crate::terminal;
 use crate::walk::Lister;
 
 /// The first argument of a run that answers a shell.
@@ -32,7 +33,7 @@ pub(crate) fn answer_shell() -> bool {
     let words: Vec<String> = words.collect();
     let text: String = candidates(&words).iter().map(|candidate| format!("{candidate}\n")).collect();
     // A shell that has gone needs no answer.
-    let _ = std::io::stdout().write_all(text.as_bytes());
+    let _ = terminal::stdout(false).write_all(text.as_bytes());
     true
 }
 
@@ -99,8 +100,8 @@ fn tree_paths(typed: &str, before: &[String]) -> Option<Vec<String>> {
             seen += page.len();
             for (path, entry) in page {
                 let name = path.name().unwrap_or_default();
-                // The answer is one candidate per line.
-                if name.starts_with(start) && !name.contains('\n') {
+                // The shell prints candidates, one per line, as they are: what it must not print is typed.
+                if name.starts_with(start) && terminal::one_line(name) == name {
                     let end = if entry.kind == Kind::Directory { "/" } else { "" };
                     found.push(format!("{dir}/{name}{end}"));
                 }

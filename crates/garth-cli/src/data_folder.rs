@@ -1,13 +1,13 @@
 //! Where the data folder is, and when it may be made: a mistyped `--data` must not make an empty one. Why:
 //! `docs/decisions/who-makes-a-data-folder.md`.
 
-use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use garth::{DataDir, Env, Error, ErrorKind};
 
 use crate::escape::escaped;
 use crate::fail::{Failure, Result};
+use crate::terminal;
 
 /// The account that every data folder has from its first use.
 pub(crate) const DEFAULT_ACCOUNT: &str = "default";
@@ -64,8 +64,7 @@ pub(crate) async fn open_or_create(folder: &Path, env: &Env) -> Result<DataDir> 
     };
     let (data_dir, is_new) = open.await.map_err(Failure::data_dir(folder))?;
     if is_new {
-        // Nobody is left to be told if stderr is closed.
-        let _ = writeln!(io::stderr(), "garth: {}: new data folder", escaped(&folder.to_string_lossy()));
+        terminal::tell(format_args!("{}: new data folder", escaped(&folder.to_string_lossy())));
     }
     Ok(data_dir)
 }

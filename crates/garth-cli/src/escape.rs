@@ -1,8 +1,9 @@
-//! Text from the tree made safe for a terminal.
+//! Names and messages kept on the line that a verb gives them. What a terminal must not get is the concern of
+//! `terminal`, which all output passes.
 
 use std::borrow::Cow;
 
-/// `text` with its control characters escaped, so that no name or message can steer a terminal.
+/// Returns `text` with its control characters escaped, line feeds among them, so that it stays on its line.
 pub(crate) fn escaped(text: &str) -> Cow<'_, str> {
     if !text.chars().any(char::is_control) {
         return Cow::Borrowed(text);
@@ -19,7 +20,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_cannot_steer_the_terminal() {
+    fn a_name_stays_on_its_line() {
         assert_eq!(escaped("a\u{1b}[2Jb\n"), "a\\u{1b}[2Jb\\n");
         assert_eq!(escaped("plain é"), "plain é");
     }

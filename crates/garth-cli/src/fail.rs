@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::io;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use garth::agent::kv::{KvCode, KvError};
@@ -10,6 +9,7 @@ use garth::{Error, ErrorKind, PathError};
 use serde_json::json;
 
 use crate::escape::escaped;
+use crate::terminal;
 
 /// The result of a verb.
 pub(crate) type Result<T = (), E = Failure> = std::result::Result<T, E>;
@@ -59,6 +59,20 @@ impl Failure {
         }
     }
 
+    /// The same failure of an account; it names the account, and how to find another where there is none.
+    pub(crate) fn of_account(self, account: &str) -> Self {
+        match self {
+            Self::Tree(error) if error.path().is_none() && error.is(ErrorKind::NotFound) => {
+                Self::Tree(no_account_or(account, error))
+            }
+            Self::Tree(error) if error.path().is_none() => {
+                let message = format!("account {account}: {}", with_source(&error));
+                Self::Tree(Error::new(error.kind(), message))
+            }
+            other => other,
+        }
+    }
+
     /// A failure at a key.
     pub(crate) fn kv(key: &str) -> impl FnOnce(KvError) -> Self {
         move |error| Self::Kv(Some(key.to_owned()), Box::new(error))
@@ -103,8 +117,7 @@ impl Failure {
         if matches!(self, Self::Reported(_) | Self::Pipe) {
             return;
         }
-        // Nobody is left to tell if stderr itself is closed.
-        let _ = writeln!(io::stderr(), "garth: {}", escaped(&self.to_string()));
+        terminal::tell(escaped(&self.to_string()));
         if as_json {
             self.report_json();
         }
@@ -127,8 +140,17 @@ impl Failure {
             Self::Reported(_) | Self::Pipe => return,
         };
         let error = json!({"kind": kind, "path": path, "message": message, "exit": self.code()});
-        let _ = writeln!(io::stderr(), "{}", json!({ "error": error }));
+        terminal::tell_json(&json!({ "error": error }));
     }
+}
+
+/// Names an account that does not exist, and how to create it; other errors stay.
+pub(crate) fn no_account_or(account: &str, error: Error) -> Error {
+    if !error.is(ErrorKind::NotFound) {
+        return error;
+    }
+    let how = "`garth account create` makes one, `garth account list` lists them";
+    Error::new(ErrorKind::NotFound, format!("{account}: no such account; {how}"))
 }
 
 /// Whether the storage failed, rather than refused what was asked.

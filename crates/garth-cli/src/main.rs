@@ -21,11 +21,13 @@ mod pattern;
 mod place;
 mod progress;
 mod size;
+mod terminal;
 mod transfer;
 mod verb;
 mod walk;
 mod when;
 
+use std::io::Write as _;
 use std::pin::Pin;
 use std::process::ExitCode;
 
@@ -84,11 +86,15 @@ fn main() -> ExitCode {
 
 /// Prints help, the version, or why clap refuses the arguments.
 fn usage_error(error: &clap::Error) -> ExitCode {
-    // A reader that has gone misses nothing that it wanted.
-    let _ = error.print();
+    // Not by `error.print()`: the message repeats arguments, and the help shows values of variables.
+    let text = error.render().to_string();
+    let _ = match error.use_stderr() {
+        true => terminal::stderr().write_all(text.as_bytes()),
+        false => terminal::stdout(false).write_all(text.as_bytes()),
+    };
     let code = u8::try_from(error.exit_code()).unwrap_or(2);
     if code != 0 && std::env::args_os().any(|arg| arg == "--json") {
-        Failure::Usage(one_line(&error.render().to_string())).report_json();
+        Failure::Usage(one_line(&text)).report_json();
     }
     ExitCode::from(code)
 }

@@ -11,17 +11,18 @@ use serde_json::{Value, json};
 
 use crate::escape::escaped;
 use crate::fail::{Failure, Result};
+use crate::terminal::{self, Visible};
 
 /// Standard output.
 pub(crate) struct Out {
     json: bool,
-    to: BufWriter<Stdout>,
+    to: BufWriter<Visible<Stdout>>,
 }
 
 impl Out {
     /// For people, or as JSON.
     pub(crate) fn new(json: bool) -> Self {
-        Self { json, to: BufWriter::new(std::io::stdout()) }
+        Self { json, to: BufWriter::new(terminal::stdout(json)) }
     }
 
     /// Whether JSON is asked for.
@@ -91,8 +92,7 @@ impl Out {
 
     /// A warning on stderr.
     pub(crate) fn warn(&self, text: impl Display) {
-        // Nobody is left to tell if stderr itself is closed.
-        let _ = writeln!(std::io::stderr(), "garth: {text}");
+        terminal::tell(text);
     }
 
     /// Hands on what is buffered.

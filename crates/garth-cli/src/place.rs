@@ -1,7 +1,6 @@
 //! Which tree a verb works on: the account's, with or without what garth keeps in it, one of its overlays, or
 //! an agent's in a chat.
 
-use std::io::{self, Write as _};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -15,6 +14,7 @@ use garth::{AccountStore, Env, Error, ErrorKind, FileSystem, FileSystemExt as _}
 
 use crate::args::{ChatArgs, Global, SkillArg};
 use crate::fail::{Failure, Result};
+use crate::terminal;
 
 /// See the module.
 pub(crate) enum Place<'a> {
@@ -151,12 +151,10 @@ fn folder_of(folder: &Path, env: &Env) -> Result<Arc<dyn FileSystem>> {
 /// Says that a name is in the way of what garth keeps in the account.
 async fn tell_of_own_name(account: &dyn AccountStore) -> Result {
     if account.exists(SYSTEM).await? {
-        // Nobody is left to be told if stderr is closed.
-        let _ = writeln!(
-            io::stderr(),
-            "garth: {SYSTEM}: yours from before garth kept this name for itself; move it (`garth mv {SYSTEM} \
+        terminal::tell(format_args!(
+            "{SYSTEM}: yours from before garth kept this name for itself; move it (`garth mv {SYSTEM} \
              /NAME`), or skills and overlays cannot be kept in this account"
-        );
+        ));
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! What long work shows on a terminal, and how Ctrl-C ends it. Nothing is shown where stderr is no terminal.
 
 use std::future::Future;
-use std::io::{self, IsTerminal, Read, Write as _};
+use std::io::{self, Read};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,6 +11,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::fail::{Failure, Result};
+use crate::terminal;
 
 /// The exit code of a process that SIGINT ended: 128 and the signal's number, as shells count.
 pub(crate) const INTERRUPTED: u8 = 130;
@@ -35,10 +36,21 @@ pub(crate) fn bytes() -> ProgressBar {
     styled(ProgressBar::new_spinner(), "{spinner} {bytes}  {bytes_per_sec}  {elapsed}")
 }
 
+/// Shows a spinner and the message of [`show`].
+pub(crate) fn spinner() -> ProgressBar {
+    styled(ProgressBar::new_spinner(), "{spinner} {wide_msg}")
+}
+
+/// Sets the message of a bar, which draws on the terminal by itself.
+#[expect(clippy::disallowed_methods, reason = "the text is safe for a terminal")]
+pub(crate) fn show(bar: &ProgressBar, text: &str) {
+    bar.set_message(terminal::one_line(text).into_owned());
+}
+
 /// Shows how long `work` takes, once that is more than a moment.
 pub(crate) async fn waiting<T>(message: &'static str, work: impl Future<Output = T>) -> T {
     let mut work = pin!(work);
-    if !io::stderr().is_terminal() {
+    if !terminal::is_watched() {
         return work.await;
     }
     if let Ok(done) = tokio::time::timeout(QUIET, &mut work).await {
@@ -69,7 +81,7 @@ impl Interrupt {
         tokio::spawn(async move {
             signals.recv().await;
             pressed.0.store(true, Ordering::SeqCst);
-            let _ = writeln!(io::stderr(), "garth: stopping; press Ctrl-C again to stop at once");
+            terminal::tell("stopping; press Ctrl-C again to stop at once");
             signals.recv().await;
             std::process::exit(INTERRUPTED.into());
         });

@@ -15,6 +15,7 @@ mod it {
     mod outbox;
     mod overlay;
     mod past;
+    mod preload;
     mod quota;
     mod reading;
     mod repair;
@@ -24,6 +25,7 @@ mod it {
     mod skill;
     mod stopping;
     mod sync;
+    mod terminal;
     mod transfer;
     mod workspace;
     mod writing;

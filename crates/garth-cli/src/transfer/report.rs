@@ -1,7 +1,6 @@
 //! What an import or export did: counted for the summary, listed with `--verbose`, failures told at once.
 
 use std::fmt;
-use std::io::Write as _;
 
 use indicatif::{HumanBytes, ProgressBar};
 use serde::Serialize;
@@ -11,6 +10,7 @@ use crate::escape::escaped;
 use crate::fail::{Failure, Failures, Result};
 use crate::out::{Out, counted};
 use crate::progress::{self, Interrupt};
+use crate::terminal;
 
 /// What happened to one entry of the destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,7 +127,7 @@ impl<'a> Report<'a> {
     pub(crate) fn step(&self, name: &str) -> Result {
         self.bar.inc(1);
         if !self.bar.is_hidden() {
-            self.bar.set_message(escaped(name).into_owned());
+            progress::show(&self.bar, name);
         }
         self.interrupt.check()
     }
@@ -173,12 +173,11 @@ impl<'a> Report<'a> {
             if !to_stderr {
                 return out.item(json, text);
             }
-            // Nobody is left to tell if stderr itself is closed.
-            let _ = if out.is_json() {
-                writeln!(std::io::stderr(), "{json}")
+            if out.is_json() {
+                terminal::tell_json(json);
             } else {
-                writeln!(std::io::stderr(), "{text}")
-            };
+                terminal::tell_line(text);
+            }
             Ok(())
         })
     }

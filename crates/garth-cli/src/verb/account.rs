@@ -1,6 +1,6 @@
 //! `garth account`: accounts and their deletion.
 
-use std::io::{self, IsTerminal, Write as _};
+use std::io::{self, IsTerminal};
 
 use clap::{Args, Subcommand};
 use garth::DataDir;
@@ -8,11 +8,12 @@ use garth::datadir::AccountState;
 use garth::model::{Seq, Timestamp};
 use serde_json::json;
 
-use crate::app::{App, no_account_or};
+use crate::app::App;
 use crate::data_folder::DEFAULT_ACCOUNT;
 use crate::escape::escaped;
-use crate::fail::{Failure, Result};
+use crate::fail::{Failure, Result, no_account_or};
 use crate::out::{counted, seconds};
+use crate::terminal;
 
 /// Create, list and delete accounts
 ///
@@ -94,10 +95,10 @@ async fn contents(data_dir: &DataDir, name: &str) -> Result<String> {
 
 /// Asks on the terminal; anything but yes is a refusal.
 fn confirm(question: &str) -> Result {
-    if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
+    if !(io::stdin().is_terminal() && terminal::is_watched()) {
         return Err(Failure::Usage(format!("{question} Repeat with --yes to do it")));
     }
-    write!(io::stderr(), "{question} [y/N] ").map_err(Failure::stdio)?;
+    terminal::ask(&format!("{question} [y/N]"))?;
     let mut answer = String::new();
     io::stdin().read_line(&mut answer).map_err(Failure::stdio)?;
     if matches!(answer.trim(), "y" | "Y" | "yes") {

@@ -16,6 +16,7 @@ use crate::args::{Layout, Past, TREE_PATH};
 use crate::fail::{Failure, Result};
 use crate::out::counted;
 use crate::progress::Interrupt;
+use crate::terminal;
 use crate::transfer::{
     Exclude, Format, LeftOut, Own, Policy, Report, Sink, Style, to_file, to_folder, to_tar,
 };
@@ -185,7 +186,7 @@ impl Export {
                 Sink::Nowhere
             }
             Target::Stdout if self.dry_run => Sink::Nowhere,
-            Target::Stdout => Sink::Plain(Box::new(BufWriter::new(std::io::stdout()))),
+            Target::Stdout => Sink::Plain(Box::new(BufWriter::new(terminal::stdout(false)))),
             Target::Archive(format) => {
                 let file = OpenOptions::new().write(true).create_new(true).open(to);
                 let file = file.map_err(Failure::host(to))?;
@@ -203,17 +204,16 @@ impl Export {
     }
 }
 
-/// Says what was left out. Nobody is left to tell if stderr itself is closed.
+/// Reports what was left out.
 fn tell(left_out: LeftOut) {
     let LeftOut { special_bits, entries } = left_out;
     if special_bits > 0 {
-        let _ = writeln!(
-            io::stderr(),
-            "garth: set-user-ID, set-group-ID and sticky bits were left out (entries: {special_bits})"
-        );
+        terminal::tell(format_args!(
+            "set-user-ID, set-group-ID and sticky bits were left out (entries: {special_bits})"
+        ));
     }
     if entries > 0 {
         let entries = counted(entries, "entry", "entries");
-        let _ = writeln!(io::stderr(), "garth: {entries} that garth keeps for itself left out of the layout");
+        terminal::tell(format_args!("{entries} that garth keeps for itself left out of the layout"));
     }
 }

@@ -1,7 +1,6 @@
 //! `garth import`: a folder, a file or a tar archive of this machine into the tree.
 
 use std::fs::File;
-use std::io::{IsTerminal, Write as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -15,6 +14,7 @@ use crate::args::{CommitArgs, Layout, TREE_PATH};
 use crate::escape::escaped;
 use crate::fail::{Failure, Result};
 use crate::progress::Interrupt;
+use crate::terminal;
 use crate::transfer::{
     Exclude, Format, Loader, Own, Policy, Report, Style, check_layout, count, decompress_first, from_file,
     from_folder, from_tar,
@@ -91,7 +91,7 @@ impl Import {
             tree.make_for(&[]).await?;
         }
         let (base, is_there) = self.destination(&tree, source).await?;
-        let total = (source == Source::Folder && std::io::stderr().is_terminal()).then(|| count(&self.from));
+        let total = (source == Source::Folder && terminal::is_watched()).then(|| count(&self.from));
         self.commit.message.get_or_insert_with(|| format!("import to {base}"));
         let before = tree.fs.head().await?.seq;
         let list = self.verbose || self.dry_run && !app.out.is_json();
@@ -199,8 +199,7 @@ impl Import {
         let code = failure.code();
         loader.report.stopped(&reword(failure));
         loader.report.summary(verb, base.as_str(), &more)?;
-        // Nobody is left to tell if stderr itself is closed.
-        let _ = writeln!(std::io::stderr(), "garth: {}", advice(commits, base, was_there, before));
+        terminal::tell(advice(commits, base, was_there, before));
         Err(Failure::Reported(code))
     }
 }
@@ -208,8 +207,7 @@ impl Import {
 /// Ends an import of which nothing was written, as what is wrong was found first.
 fn refused(report: &Report<'_>) -> Result {
     let outcome = report.outcome();
-    // Nobody is left to tell if stderr itself is closed.
-    let _ = writeln!(std::io::stderr(), "garth: nothing was imported; correct it first, or --exclude it");
+    terminal::tell("nothing was imported; correct it first, or --exclude it");
     outcome
 }
 

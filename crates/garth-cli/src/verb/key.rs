@@ -6,9 +6,9 @@ use garth::model::Timestamp;
 use garth::{Error, ErrorKind};
 use serde_json::json;
 
-use crate::app::{App, no_account_or};
+use crate::app::App;
 use crate::escape::escaped;
-use crate::fail::Result;
+use crate::fail::{Result, no_account_or};
 
 /// Create, list and revoke API keys of an account (--account)
 ///

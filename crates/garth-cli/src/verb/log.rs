@@ -47,6 +47,9 @@ pub(crate) struct Log {
 impl Log {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         let fs = app.view(&self.past).await?;
+        if self.past.at.is_none() {
+            app.warn_of_clock(&app.global.account, &fs.head().await?);
+        }
         let limit = self.limit.unwrap_or(usize::MAX);
         let since = match &self.since {
             Some(text) => since(app, &*fs, text).await?,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 use garth::AccountStore;
 use garth::datadir::AccountState;
-use indicatif::{HumanBytes, ProgressBar};
+use indicatif::HumanBytes;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -13,14 +13,15 @@ use crate::app::App;
 use crate::escape::escaped;
 use crate::fail::{Failure, Failures, Result};
 use crate::out::counted;
+use crate::progress;
 use crate::when::parse_span;
 
 /// The accounts that are meant.
 #[derive(Args, Debug)]
-struct Accounts {
+pub(super) struct Accounts {
     /// Work on all accounts, not only that of --account
     #[arg(long)]
-    all: bool,
+    pub(super) all: bool,
 }
 
 /// Check the integrity of stored data; change nothing
@@ -68,6 +69,7 @@ impl Fsck {
         self.accounts
             .each(app, "checking", async |app, account, tree| {
                 let found = tree.fsck().await?;
+                app.warn_of_clock(account, &tree.head().await?);
                 sound &= found.findings.is_empty();
                 let mut json = object(account, &found);
                 json["ok"] = found.findings.is_empty().into();
@@ -140,6 +142,15 @@ impl Reindex {
 }
 
 impl Accounts {
+    /// Returns the names of the accounts.
+    pub(super) async fn names(&self, app: &App) -> Result<Vec<String>> {
+        if !self.all {
+            return Ok(vec![app.global.account.clone()]);
+        }
+        let all = app.data_dir()?.control().accounts().await?.into_iter();
+        Ok(all.filter(|account| account.state == AccountState::Active).map(|account| account.id).collect())
+    }
+
     /// Runs `action` on each account, with a spinner on a terminal; reports failures and goes on.
     async fn each(
         &self,
@@ -148,23 +159,16 @@ impl Accounts {
         mut action: impl AsyncFnMut(&mut App, &str, &dyn AccountStore) -> Result,
     ) -> Result {
         let data_dir = app.data_dir()?;
-        let mut accounts = vec![app.global.account.clone()];
-        if self.all {
-            let all = data_dir.control().accounts().await?.into_iter();
-            accounts = all
-                .filter(|account| account.state == AccountState::Active)
-                .map(|account| account.id)
-                .collect();
-        }
-        let bar = ProgressBar::new_spinner();
-        bar.enable_steady_tick(Duration::from_millis(200));
+        let accounts = self.names(app).await?;
+        let bar = progress::spinner();
         let mut failures = Failures::default();
         for account in &accounts {
-            bar.set_message(format!("{doing} {}", escaped(account)));
+            progress::show(&bar, &format!("{doing} {account}"));
             let outcome = match data_dir.account(account).await {
                 Ok(tree) => action(app, account, &*tree).await,
                 Err(error) => Err(error.into()),
             };
+            let outcome = outcome.map_err(|failure| failure.of_account(account));
             bar.suspend(|| app.out.flush().and_then(|()| failures.add(outcome, app.global.json)))?;
         }
         bar.finish_and_clear();

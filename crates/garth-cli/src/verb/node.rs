@@ -102,6 +102,9 @@ enum Action {
 struct PutArgs {
     /// Which node
     uri: Uri,
+    /// Put a node without a text if the input is empty
+    #[arg(long)]
+    allow_empty: bool,
     /// Its abstract, at most 100 characters; the empty text makes it of the content again
     #[arg(long = "abstract", value_name = "TEXT")]
     brief: Option<String>,
@@ -229,7 +232,12 @@ impl Node {
 impl PutArgs {
     async fn run(self, app: &mut App) -> Result {
         let open = open(app, true).await?;
-        let mut put = Put::new(stdin()?);
+        let text = stdin()?;
+        if text.trim().is_empty() && !self.allow_empty {
+            let message = "standard input is empty: nothing is put; --allow-empty puts an empty node";
+            return Err(Failure::Usage(message.to_owned()));
+        }
+        let mut put = Put::new(text);
         let layer = |text: Option<String>| match text {
             None => LayerText::Keep,
             Some(text) if text.is_empty() => LayerText::Derive,

@@ -2,36 +2,39 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use clap::Args;
 use garth::agent::node::{Nodes, Repair as Repairs, Report, Told, Uri};
-use garth::datadir::AccountState;
+use garth::agent::session::{Damaged, mend_all};
 use garth::engine::host::{HostFs, Mode};
-use garth::model::{At, Kind, Page};
+use garth::model::{At, Author, Kind, Page};
 use garth::view::Scope;
 use garth::{FileSystem, TreePath};
 use indicatif::ProgressBar;
 
 use crate::app::App;
-use crate::data_folder::DEFAULT_ACCOUNT;
 use crate::escape::escaped;
 use crate::fail::{Failure, Failures, Result};
 use crate::out::counted;
+use crate::progress;
+use crate::verb::maintain::Accounts;
 
 /// Where accounts lie in a plain folder.
 const ACCOUNTS: &str = "accounts";
 
 /// Make context nodes whole that were written file by file, cut short, or changed by other hands
 ///
-/// Works on every account of the data folder (on that of --account, if it is another than `default`), or on a
-/// folder of this machine that holds accounts/ACCOUNT/... What is being written is left alone until it was at
-/// rest for a minute. With --json one object per account: account, ok, nodes, found (how many of each kind),
-/// waiting, broken, broken_nodes, failed, failures. The exit code is 1 if a node is broken or could not be
-/// repaired.
+/// Works on the account of --account, with --all on every one of the data folder, or on those of a folder of
+/// this machine that holds accounts/ACCOUNT/... What is being written is left alone until it was at rest for
+/// a minute. Sessions whose meta.json cannot be read get it back: the newest version that can be read, else
+/// one of the class `group`. With --json one object per account: account, ok, nodes, found (how many of each
+/// kind), waiting, broken, broken_nodes, failed, failures, sessions (path, why, mended). The exit code is 1
+/// if a node is broken or could not be repaired.
 #[derive(Args, Debug)]
-#[command(after_help = "Example:\n  garth repair --dry-run")]
+#[command(after_help = "Examples:\n  garth repair --dry-run\n  garth repair --all")]
 pub(crate) struct Repair {
+    #[command(flatten)]
+    accounts: Accounts,
     /// Change nothing; tell what would be done
     #[arg(long)]
     dry_run: bool,
@@ -51,16 +54,16 @@ impl Repair {
         app.no_tree("repair")?;
         let retry: Option<Uri> = self.retry.as_deref().map(str::parse).transpose()?;
         let accounts = self.accounts(app, retry.as_ref()).await?;
-        let bar = ProgressBar::new_spinner();
-        bar.enable_steady_tick(Duration::from_millis(200));
+        let bar = progress::spinner();
         let (mut failures, mut whole) = (Failures::default(), true);
         for account in &accounts {
-            bar.set_message(format!("repairing {}", escaped(account)));
+            progress::show(&bar, &format!("repairing {account}"));
             let outcome = match self.tree(app, account).await {
                 Ok(tree) => self.repair(app, account, &*tree, retry.as_ref(), &bar).await,
                 Err(failure) => Err(failure),
             };
             let outcome = outcome.map(|is_whole| whole &= is_whole);
+            let outcome = outcome.map_err(|failure| failure.of_account(account));
             bar.suspend(|| app.out.flush().and_then(|()| failures.add(outcome, app.global.json)))?;
         }
         bar.finish_and_clear();
@@ -73,17 +76,7 @@ impl Repair {
         if let Some(uri) = retry {
             return Ok(vec![uri.account().to_owned()]);
         }
-        let chosen = &app.global.account;
-        if chosen != DEFAULT_ACCOUNT {
-            return Ok(vec![chosen.clone()]);
-        }
-        let Some(folder) = &self.folder else {
-            let all = app.data_dir()?.control().accounts().await?.into_iter();
-            return Ok(all
-                .filter(|account| account.state == AccountState::Active)
-                .map(|account| account.id)
-                .collect());
-        };
+        let Some(folder) = &self.folder else { return self.accounts.names(app).await };
         let fs = self.open(app, folder)?;
         let top = At::from(TreePath::parse(&format!("/{ACCOUNTS}"))?);
         let (mut names, mut page) = (Vec::new(), Page::default());
@@ -99,8 +92,18 @@ impl Repair {
             names.extend(dirs.map(|item| item.name.as_str().to_owned()));
             match listing.items.into_iter().next_back().filter(|_| listing.more) {
                 Some(last) => page = page.after(last.name),
-                None => return Ok(names),
+                None => break,
             }
+        }
+        let chosen = &app.global.account;
+        match (self.accounts.all, names.contains(chosen)) {
+            (true, _) => Ok(names),
+            (false, true) => Ok(vec![chosen.clone()]),
+            (false, false) => Err(Failure::Usage(format!(
+                "{}: holds no {ACCOUNTS}/{chosen}; name one with --account, or repair --all: {}",
+                folder.display(),
+                names.join(", ")
+            ))),
         }
     }
 
@@ -144,10 +147,25 @@ impl Repair {
             None => repairs.scan(tell).await?,
         };
         said?;
+        let mut sessions = Vec::new();
+        if retry.is_none() {
+            let author = Author::default();
+            let tell = |damaged: &Damaged| {
+                let said = if self.dry_run { "damaged" } else { "restored" };
+                let _ = bar.suspend(|| app.out.note(format_args!("  {said}: {}", escaped(&damaged.path))));
+            };
+            sessions = mend_all(tree, &app.env, &author, self.dry_run, tell).await?;
+        }
         let mut json = serde_json::to_value(&report).unwrap_or_default();
         json["account"] = account.into();
         json["ok"] = report.is_whole().into();
-        app.out.item(&json, self.text(account, &report))?;
+        json["sessions"] = serde_json::to_value(&sessions).unwrap_or_default();
+        let mut text = self.text(account, &report);
+        if !sessions.is_empty() {
+            let count = counted(sessions.len() as u64, "session", "sessions");
+            text.push_str(&format!("; {count} {}", if self.dry_run { "to restore" } else { "restored" }));
+        }
+        app.out.item(&json, text)?;
         Ok(report.is_whole())
     }
 

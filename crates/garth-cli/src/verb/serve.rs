@@ -1,6 +1,6 @@
 //! `garth serve`: the HTTP interface, on this machine unless told otherwise.
 
-use std::io::{self, IsTerminal};
+use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
 
@@ -15,9 +15,10 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tracing_subscriber::EnvFilter;
 
-use crate::app::{App, no_account_or};
-use crate::fail::{Failure, Result};
+use crate::app::App;
+use crate::fail::{Failure, Result, no_account_or};
 use crate::model_args::ModelArgs;
+use crate::terminal;
 use crate::verb::outbox::sink::SinkArgs;
 
 /// Where it listens unless told.
@@ -176,8 +177,8 @@ fn start_logs(access_log: bool) -> Result {
         Some(Ok(directive)) => filter.add_directive(directive),
         _ => filter,
     };
-    let colours = io::stderr().is_terminal();
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(colours).init();
+    // No colours: the writer cannot tell them from those that a logged name brings along.
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(terminal::stderr).with_ansi(false).init();
     Ok(())
 }
 

@@ -253,7 +253,7 @@ impl SetArgs {
 async fn list(app: &mut App, state: Option<State>, mut left: usize) -> Result {
     let open = open(app, false).await?;
     let sessions = open.sessions()?;
-    let mut list = List::default();
+    let (mut list, mut is_empty) = (List::default(), left > 0);
     list.state = state;
     while left > 0 {
         list.limit = left.min(MAX_LISTED);
@@ -262,10 +262,18 @@ async fn list(app: &mut App, state: Option<State>, mut left: usize) -> Result {
             app.out.item(&item(session), line(session))?;
         }
         left -= found.len();
+        is_empty &= found.is_empty();
         match next {
             Some(next) => list.after = Some(next),
             None => break,
         }
+    }
+    if is_empty {
+        let (agent, user) = (escaped(&app.global.agent), escaped(open.user()));
+        let state = state.map_or(String::new(), |state| format!(" in the state {state}"));
+        app.out.warn(format_args!(
+            "agent {agent} has no sessions with user {user}{state}; --agent and --user list those of others"
+        ));
     }
     Ok(())
 }

@@ -63,7 +63,8 @@ enum Action {
     },
     /// Install a folder of this machine as a skill of the agent, or of all
     ///
-    /// One commit writes the files that differ. With --json one object: path, written, same, flaws, seq.
+    /// One commit writes the files that differ. The exit code is 1 if something is wrong in its SKILL.md, as
+    /// with `garth skill check`. With --json one object: path, written, same, flaws, seq.
     #[command(after_help = "Example:\n  garth skill install ./pdf --global")]
     Install {
         /// The folder
@@ -72,6 +73,17 @@ enum Action {
         #[arg(long = "as", value_name = "NAME")]
         name: Option<String>,
         /// For every agent of the account
+        #[arg(long)]
+        global: bool,
+    },
+    /// Remove a skill of the agent's own, or of all agents; its past stays
+    ///
+    /// With --json one object: path, seq.
+    #[command(name = "rm", visible_alias = "remove", after_help = "Example:\n  garth skill rm pdf --global")]
+    Remove {
+        /// The name of its directory
+        directory: String,
+        /// That of every agent of the account
         #[arg(long)]
         global: bool,
     },
@@ -92,6 +104,7 @@ impl Skill {
             Action::Show { directory, inputs } => show(app, &directory, &inputs).await,
             Action::Check { folder } => check(app, &folder),
             Action::Install { folder, name, global } => install(app, &folder, name, global).await,
+            Action::Remove { directory, global } => remove(app, &directory, global).await,
             Action::Publish { directory } => publish(app, &directory).await,
         }
     }
@@ -140,9 +153,9 @@ async fn show(app: &mut App, directory: &str, inputs: &InputArgs) -> Result {
         ("path", path.to_string()),
         ("applies", applies),
     ];
-    let lines = lines.map(|(name, value)| format!("{name:<12} {value}")).join("\n");
-    let flaws: String = text.all_flaws().map(|flaw| format!("\nwrong        {flaw}")).collect();
-    app.out.item(&json, escaped(&format!("{lines}{flaws}\n\n{}", text.body.trim_end())))
+    let lines = lines.map(|(name, value)| format!("{name:<12} {}", escaped(&value))).join("\n");
+    let flaws: String = text.all_flaws().map(|flaw| format!("\nwrong        {}", escaped(flaw))).collect();
+    app.out.item(&json, format_args!("{lines}{flaws}\n\n{}", text.body.trim_end()))
 }
 
 fn check(app: &mut App, folder: &std::path::Path) -> Result {
@@ -153,9 +166,9 @@ fn check(app: &mut App, folder: &std::path::Path) -> Result {
     (json["files"], json["flaws"]) = (json!(files.len()), json!(flaws));
     let told = match flaws.len() {
         0 => format!("nothing is wrong: {} files", files.len()),
-        _ => flaws.iter().map(|flaw| format!("wrong  {flaw}")).collect::<Vec<_>>().join("\n"),
+        _ => flaws.iter().map(|flaw| format!("wrong  {}", escaped(flaw))).collect::<Vec<_>>().join("\n"),
     };
-    app.out.item(&json, escaped(&told))?;
+    app.out.item(&json, told)?;
     app.out.flush()?;
     if flaws.is_empty() { Ok(()) } else { Err(Failure::Reported(1)) }
 }
@@ -172,10 +185,20 @@ async fn install(app: &mut App, folder: &std::path::Path, name: Option<String>, 
         "path": done.path.as_str(), "written": done.written, "same": done.same, "flaws": done.flaws,
         "seq": done.seq.map(|seq| seq.0),
     });
-    let flaws: String = done.flaws.iter().map(|flaw| format!("\nwrong  {flaw}")).collect();
-    let line =
-        format!("installed  {}: {} written, {} the same{flaws}", done.path, done.written.len(), done.same);
-    app.out.item(&json, escaped(&line))
+    let flaws: String = done.flaws.iter().map(|flaw| format!("\nwrong  {}", escaped(flaw))).collect();
+    let (path, written) = (escaped(done.path.as_str()), done.written.len());
+    app.out
+        .item(&json, format_args!("installed  {path}: {written} written, {} the same{flaws}", done.same))?;
+    app.out.flush()?;
+    if done.flaws.is_empty() { Ok(()) } else { Err(Failure::Reported(1)) }
+}
+
+async fn remove(app: &mut App, directory: &str, global: bool) -> Result {
+    let (account, origin) = (app.global.account.clone(), if global { Origin::Global } else { Origin::Agent });
+    let removed = open(app, true).await?.workspace()?.remove_skill(&account, directory, origin).await?;
+    let (path, seq) = removed;
+    let json = json!({"path": path.as_str(), "seq": seq.0});
+    app.out.item(&json, format_args!("removed  {}", escaped(path.as_str())))
 }
 
 async fn publish(app: &mut App, directory: &str) -> Result {

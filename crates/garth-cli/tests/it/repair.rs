@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use garth::Env;
+use garth::model::Timestamp;
+use garth::{Env, FileSystemExt as _};
 
-use super::garth::{Garth, text};
+use super::garth::{Garth, column, text};
 use super::serve::Server;
 
 const COFFEE: &str = "ctx://default/users/alice/memories/preferences/coffee";
@@ -46,13 +47,84 @@ fn a_folder_that_others_wrote_is_repaired_as_it_lies() {
     std::fs::create_dir_all(&node).unwrap();
     std::fs::write(node.join("content.md"), "# Trip\n\nTo Rome in May.\n").unwrap();
     let path = folder.to_str().unwrap();
-    assert!(garth.ok(&["repair", path]).contains("1 is being written"));
-    let report = garth.json(&["repair", "--now", path]);
+    let missing = garth.fails(2, &["repair", path]);
+    assert!(missing.contains("accounts/default") && missing.contains("acme"), "{missing}");
+    assert!(garth.ok(&["repair", path, "--all"]).contains("1 is being written"));
+    let report = garth.json(&["repair", "--now", path, "--account", "acme"]);
     assert_eq!((&report["account"], &report["found"]["orphan"]), (&"acme".into(), &1.into()));
     let meta = std::fs::read_to_string(node.join(".meta.json")).unwrap();
     assert!(meta.contains("ctx://acme/users/ann/memories/events/trip") && meta.contains("ACTIVE"), "{meta}");
     assert_eq!(std::fs::read_to_string(node.join(".abstract.md")).unwrap(), "To Rome in May.\n");
     assert!(garth.fails(2, &["repair", node.to_str().unwrap()]).contains("accounts"));
+}
+
+#[test]
+fn one_account_is_repaired_unless_all_are_asked_for() {
+    let garth = Garth::new();
+    garth.ok(&["account", "create", "acme"]);
+    let orphan = |account: &str| {
+        let path = "/users/bob/memories/profile/content.md";
+        garth.feed(&["write", "-p", path, "--account", account], "Bob.\n");
+    };
+    orphan("default");
+    orphan("acme");
+    for args in [&["repair", "--now"][..], &["repair", "--now", "--account", "default"]] {
+        assert_eq!(garth.json(args)["account"], "default");
+    }
+    assert_eq!(garth.json(&["repair", "--now", "--dry-run", "--account", "acme"])["found"]["orphan"], 1);
+    let all = garth.lines(&["repair", "--now", "--all"]);
+    assert_eq!(column(&all, "account"), ["acme", "default"]);
+    for verb in ["repair", "fsck", "gc", "reindex"] {
+        assert!(garth.fails(3, &[verb, "--account", "nope"]).contains("account list"), "{verb}");
+    }
+}
+
+#[test]
+fn a_session_whose_meta_json_is_damaged_is_restored() {
+    let garth = Garth::new();
+    garth.ok(&["session", "create", "work", "--title", "Trip"]);
+    let meta = "/users/default/agents/default/session/work/meta.json";
+    garth.feed(&["write", meta], "{");
+    assert!(garth.fails(7, &["session", "show", "work"]).contains(meta));
+    assert!(garth.ok(&["repair", "--dry-run"]).contains("1 session to restore"));
+    let report = garth.json(&["repair"]);
+    assert_eq!(
+        (&report["sessions"][0]["path"], &report["sessions"][0]["mended"]),
+        (&meta.into(), &true.into())
+    );
+    assert_eq!(garth.json(&["session", "show", "work"])["meta"]["title"], "Trip");
+}
+
+#[test]
+fn a_damaged_account_is_named() {
+    let garth = Garth::new();
+    garth.ok(&["account", "create", "acme"]);
+    let accounts = std::fs::read_dir(garth.data().join("accounts")).unwrap();
+    for folder in accounts {
+        std::fs::write(folder.unwrap().path().join("tree.db"), "no database ".repeat(99)).unwrap();
+    }
+    for verb in ["repair", "fsck"] {
+        assert!(garth.fails(1, &[verb, "--account", "acme"]).contains("account acme"), "{verb}");
+    }
+    let to = garth.beside("copy");
+    assert!(garth.fails(1, &["backup", to.to_str().unwrap()]).contains("account acme"));
+}
+
+#[test]
+fn a_commit_of_a_wrong_clock_is_warned_of() {
+    let garth = Garth::new();
+    garth.write("/a", "1");
+    let stderr = |args: &[&str]| text(&garth.run(args, b"").stderr);
+    assert_eq!(stderr(&["log"]), "");
+    let (env, _) = Env::manual(Timestamp::parse_rfc3339("2099-01-01T00:00:00Z").unwrap());
+    let data = garth::builder().env(env).open(&garth.data()).unwrap();
+    futures::executor::block_on(async {
+        data.account("default").await.unwrap().write("/a", "2").await.unwrap();
+    });
+    drop(data);
+    for args in [&["log"][..], &["fsck"], &["log", "--json"]] {
+        assert!(stderr(args).contains("2099-01-01"), "{args:?}: {}", stderr(args));
+    }
 }
 
 #[test]

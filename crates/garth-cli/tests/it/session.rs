@@ -217,3 +217,28 @@ fn a_session_is_compacted_reset_and_read_from_its_archive() {
     let current = ["session", "current", "agent:default:main", "--create"];
     assert!(garth.ok(&current).contains("work-3"));
 }
+
+#[test]
+fn an_empty_input_is_refused_unless_it_is_asked_for() {
+    let garth = Garth::new();
+    garth.ok(&["session", "create", "work"]);
+    let empty = |args: &[&str]| garth.run(args, b"").status.code();
+    let append = ["session", "append", "work", "--role", "user"];
+    assert_eq!(empty(&append), Some(2));
+    assert_eq!(empty(&["session", "append", "work"]), Some(2));
+    assert_eq!(empty(&[&append[..], &["--allow-empty"]].concat()), Some(0));
+    assert_eq!(empty(&["session", "append", "work", "--state", "idle"]), Some(0));
+    let put = ["node", "put", "ctx://default/users/ann/memories/events/one"];
+    assert_eq!(empty(&put), Some(2));
+    assert_eq!(empty(&[&put[..], &["--allow-empty"]].concat()), Some(0));
+}
+
+#[test]
+fn an_empty_list_says_whose_sessions_were_listed() {
+    let garth = Garth::new();
+    garth.ok(&["session", "create", "work", "--agent", "scout"]);
+    let listed = garth.run(&["session", "list"], b"");
+    let stderr = String::from_utf8(listed.stderr).unwrap();
+    assert!(stderr.contains("agent default") && stderr.contains("user default"), "{stderr}");
+    assert_eq!(garth.lines(&["session", "list", "--agent", "scout"]).len(), 1);
+}

@@ -69,3 +69,22 @@ fn what_is_wrong_in_a_skill_is_told() {
     garth.fails(3, &["skill", "show", "none"]);
     garth.fails(2, &["skill", "show", "../x"]);
 }
+
+#[test]
+fn a_broken_skill_is_told_by_the_exit_code_and_lines_are_lines() {
+    let garth = Garth::new();
+    let (good, bad) = (garth.beside("good"), garth.beside("bad"));
+    for (folder, front) in [(&good, "name: good\ndescription: Does it"), (&bad, "name: bad\nalways: maybe")] {
+        std::fs::create_dir(folder).unwrap();
+        std::fs::write(folder.join("SKILL.md"), format!("---\n{front}\n---\nFirst.\nSecond.\n")).unwrap();
+    }
+    garth.ok(&["skill", "install", good.to_str().unwrap()]);
+    let output = garth.run(&["skill", "install", bad.to_str().unwrap()], b"");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8(output.stdout).unwrap().contains("\nwrong  "));
+    assert!(garth.ok(&["skill", "show", "good"]).ends_with("First.\nSecond.\n"));
+    garth.ok(&["skill", "rm", "bad"]);
+    garth.fails(3, &["skill", "rm", "bad"]);
+    assert!(garth.fails(3, &["prompt", "--agent", "typo"]).contains("no such agent"));
+    garth.fails(3, &["skill", "list", "--agent", "typo"]);
+}

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use garth::agent::workspace::{PromptOptions, Workspace};
 use garth::model::Author;
-use garth::{Env, FileSystem};
+use garth::{Env, Error, ErrorKind, FileSystem, FileSystemExt as _, TreePath};
 
 use crate::app::App;
+use crate::args::DEFAULT_AGENT;
 use crate::fail::Result;
 use crate::verb::session::DEFAULT_USER;
 
@@ -56,6 +57,13 @@ pub(crate) async fn open(app: &App, changes: bool) -> Result<Open> {
         author = author.with_session(session);
     }
     let tree = app.tree_for(changes).await?;
+    if !changes && args.session.is_none() && app.global.agent != DEFAULT_AGENT {
+        let home = TreePath::parse(&format!("/agents/{}", app.global.agent))?;
+        if !tree.fs.exists(&home).await? {
+            let message = "no such agent; `garth init --agent NAME` makes one, `garth ls /agents` lists them";
+            return Err(Error::at(ErrorKind::NotFound, &home, message).into());
+        }
+    }
     let (agent, session) = (app.global.agent.clone(), args.session.clone());
     Ok(Open { fs: tree.fs, agent, user, session, env: app.env.clone(), author })
 }

@@ -39,6 +39,9 @@ pub(crate) struct Append {
     /// Fail if the last message is not the one with this id
     #[arg(long, value_name = "ID", conflicts_with = "events")]
     after: Option<String>,
+    /// Take an empty input, too: with --role it is an empty message
+    #[arg(long)]
+    allow_empty: bool,
     /// Set the state of the session as well
     #[arg(long, value_name = "STATE")]
     state: Option<State>,
@@ -61,6 +64,13 @@ enum RoleArg {
 impl Append {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         let text = stdin()?;
+        let says_more = self.state.is_some() || self.input_tokens.or(self.output_tokens).is_some();
+        let is_refused = self.role.is_some() || !says_more;
+        if text.trim().is_empty() && is_refused && !self.allow_empty {
+            let message =
+                "standard input is empty: nothing is appended; --allow-empty appends it all the same";
+            return Err(Failure::Usage(message.to_owned()));
+        }
         let drafts = match self.role {
             Some(role) => {
                 let role = match role {

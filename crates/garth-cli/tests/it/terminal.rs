@@ -1,0 +1,199 @@
+//! What a person sees in a terminal: names, contents and arguments that would steer it are shown, not obeyed.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use regex::Regex;
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+
+use super::garth::{Garth, text, utf8};
+
+/// Title of the window, control sequence of one byte, direction, line separator, zero width, tag.
+const BAD: &str = "x\u{1b}]0;t\u{7}\u{9b}2J\u{202e}\u{2028}\u{200b}\u{e0041}y";
+
+/// A terminal that records what is written to it.
+struct Pty {
+    master: File,
+    slave: PathBuf,
+}
+
+impl Pty {
+    fn open() -> Self {
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a pseudo-terminal");
+        grantpt(&master).expect("the terminal is ours");
+        unlockpt(&master).expect("the terminal opens");
+        let slave = ptsname(&master, Vec::new()).expect("it has a name");
+        Self { slave: slave.to_str().expect("UTF-8").into(), master: master.into() }
+    }
+
+    fn slave(&self) -> Stdio {
+        File::options().read(true).write(true).open(&self.slave).expect("the terminal").into()
+    }
+
+    /// Everything written until the last writer closed it.
+    fn written(mut self) -> Vec<u8> {
+        let (mut all, mut piece) = (Vec::new(), [0; 4096]);
+        // Linux answers the end with an error.
+        while let Ok(length @ 1..) = self.master.read(&mut piece) {
+            all.extend_from_slice(&piece[..length]);
+        }
+        all
+    }
+}
+
+/// Runs `garth` with its output in a terminal; returns what appears there.
+fn seen(garth: &Garth, args: &[&str], input: &str) -> String {
+    let pty = Pty::open();
+    let mut command = garth.command(args);
+    command.stdout(pty.slave()).stderr(pty.slave());
+    let mut child = command.spawn().expect("garth starts");
+    drop(command);
+    let mut stdin = child.stdin.take().expect("a pipe");
+    // A verb that reads no input may be gone already.
+    let _ = stdin.write_all(input.as_bytes());
+    drop(stdin);
+    let written = pty.written();
+    child.wait().expect("garth ends");
+    check(args, &written)
+}
+
+/// Fails for whatever a terminal would obey, or not show, but for the ends of lines and the strokes of a
+/// progress bar.
+fn check(args: &[&str], written: &[u8]) -> String {
+    let shown = std::str::from_utf8(written).unwrap_or_else(|_| panic!("garth {args:?}: {written:?}"));
+    let strokes = Regex::new(r"\x1b\[[0-9]*[A-DKm]").unwrap();
+    let rest = strokes.replace_all(shown, "");
+    let hidden = Regex::new(r"[[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]--[\r\n\t]]").unwrap();
+    assert!(!hidden.is_match(&rest), "garth {args:?} shows {rest:?}");
+    rest.into_owned()
+}
+
+/// A data folder in which whatever takes a name or a text has the bad one.
+fn scene() -> Garth {
+    let garth = Garth::new();
+    let (file, dir) = (format!("/dir-{BAD}/file-{BAD}"), format!("/dir-{BAD}"));
+    garth.feed(&["write", "-p", &file, "-m", BAD], &format!("needle {BAD}\n"));
+    garth.feed(&["write", &file], &format!("needle two {BAD}\n"));
+    garth.ok(&["set", &file, "--tag", BAD, "--meta", &format!("k={BAD}"), "--content-type", "text/plain"]);
+    garth.ok(&["ln", "-s", &file, &format!("/link-{BAD}")]);
+    garth.ok(&["snapshot", "create", "kept"]);
+    garth.ok(&["overlay", "create", "draft", "--of", &dir]);
+    garth.feed(&["write", &format!("/new-{BAD}"), "--overlay", "draft"], BAD);
+    garth.ok(&["rule", "set", &dir, "max-size", "--bytes", "10M"]);
+    garth.ok(&["quota", "set", &dir, "--bytes", "10M"]);
+    garth.ok(&["kv", "put", "/bad", &serde_json::json!(BAD).to_string()]);
+    garth.ok(&["session", "create", "work", "--title", "d\u{202e}e"]);
+    garth.feed(&["session", "append", "work", "--role", "user"], &format!("needle {BAD}"));
+    let event = serde_json::json!({"type": "note", "text": BAD}).to_string();
+    garth.feed(&["session", "append", "work", "--events"], &event);
+    garth.feed(&["memory", "add"], &format!("needle {BAD}"));
+    garth.feed(&["node", "put", "ctx://default/users/ann/memories/events/one"], &format!("needle {BAD}"));
+    let skill = garth.beside("pdf");
+    std::fs::create_dir(&skill).unwrap();
+    let front = format!("---\nname: pdf\ndescription: \"d\u{202e}e\"\n---\n{BAD}\nsecond line\n");
+    std::fs::write(skill.join("SKILL.md"), front).unwrap();
+    garth.ok(&["skill", "install", utf8(&skill)]);
+    garth
+}
+
+#[test]
+fn no_verb_shows_a_terminal_what_it_would_obey() {
+    let garth = scene();
+    let (file, dir) = (format!("/dir-{BAD}/file-{BAD}"), format!("/dir-{BAD}"));
+    let out = garth.beside(&format!("out-{}", BAD.replace('\u{9b}', "")));
+    let (file, dir, out) = (file.as_str(), dir.as_str(), utf8(&out));
+    let batch = serde_json::json!({"op": "write", "path": format!("/batch-{BAD}"), "text": BAD}).to_string();
+    let shows: &[&[&str]] = &[
+        &["ls", "-l", "/", dir],
+        &["ls", "-R"],
+        &["tree"],
+        &["cat", file],
+        &["cat", "-n", file],
+        &["head", file],
+        &["tail", file],
+        &["stat", file],
+        &["du", dir],
+        &["find", "/"],
+        &["glob", "/**"],
+        &["grep", "needle"],
+        &["search", "needle"],
+        &["recall", "needle"],
+        &["log"],
+        &["log", file],
+        &["blame", file],
+        &["show", "1"],
+        &["diff", file, "--from", "1"],
+        &["snapshot", "list"],
+        &["overlay", "list"],
+        &["overlay", "diff", "draft"],
+        &["rule", "list"],
+        &["quota", "list"],
+        &["kv", "get", "/bad"],
+        &["kv", "list"],
+        &["kv", "history", "/bad"],
+        &["session", "list"],
+        &["session", "show", "work"],
+        &["session", "messages", "work"],
+        &["session", "events", "work"],
+        &["session", "pack", "work"],
+        &["memory", "show"],
+        &["memory", "days"],
+        &["prompt"],
+        &["node", "get", "ctx://default/users/ann/memories/events/one"],
+        &["node", "list"],
+        &["skill", "list"],
+        &["skill", "show", "pdf"],
+        &["outbox", "status"],
+        &["outbox", "list"],
+        &["account", "list"],
+        &["key", "list"],
+        &["chat", "list"],
+        &["fsck"],
+        &["export", dir, out, "-v"],
+        &["import", out, dir, "-v"],
+        &["export", "/", "-"],
+        &["batch"],
+        &["restore", file, "--at", "1"],
+        &["cp", file, &format!("/copy-{BAD}")],
+        &["mv", &format!("/copy-{BAD}"), &format!("/moved-{BAD}")],
+        &["rm", &format!("/moved-{BAD}")],
+    ];
+    let mut steered = 0;
+    for args in shows {
+        steered += usize::from(seen(&garth, args, &batch).contains("\\u{202e}"));
+        seen(&garth, &[args, &["--json"][..]].concat(), &batch);
+    }
+    assert!(steered > 25, "only {steered} of {} show the name or content at all", shows.len());
+}
+
+#[test]
+fn no_verb_repeats_an_argument_that_a_terminal_would_obey() {
+    let garth = Garth::new();
+    let verbs = garth.ok(&["__complete", ""]);
+    assert!(verbs.lines().count() > 50, "{verbs}");
+    let option = format!("--{BAD}");
+    for verb in verbs.lines().chain([BAD]) {
+        for args in [&[verb, &option][..], &[verb, BAD], &[verb, "list", BAD], &[verb, BAD, BAD, "--json"]] {
+            seen(&garth, args, BAD);
+        }
+    }
+    seen(&garth, &["ls", "--data", utf8(&garth.beside("no-\u{202e}\u{1b}[2J"))], "");
+    seen(&garth, &["ls", "--account", BAD], "");
+}
+
+#[test]
+fn json_on_a_terminal_keeps_its_value() {
+    let garth = scene();
+    let shown = seen(&garth, &["kv", "get", "/bad", "--json"], "");
+    let shown: serde_json::Value = serde_json::from_str(shown.trim()).expect("one object");
+    assert_eq!(shown, garth.json(&["kv", "get", "/bad"]));
+}
+
+#[test]
+fn pipes_get_the_exact_content() {
+    let garth = scene();
+    let cat = garth.run(&["cat", &format!("/dir-{BAD}/file-{BAD}")], b"");
+    assert_eq!(text(&cat.stdout), format!("needle two {BAD}\n"));
+}
