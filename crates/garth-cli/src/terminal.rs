@@ -7,8 +7,6 @@ use std::borrow::Cow;
 use std::fmt::Display;
 use std::io::{self, IsTerminal as _, Stderr, Stdout, Write};
 
-use crate::fail::{Failure, Result};
-
 /// How a character is made visible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Spelling {
@@ -72,9 +70,9 @@ pub(crate) fn tell_json(json: &serde_json::Value) {
 }
 
 /// Asks a question on standard error, where the answer follows on the same line.
-pub(crate) fn ask(question: &str) -> Result {
+pub(crate) fn ask(question: &str) -> io::Result<()> {
     let mut to = stderr();
-    write!(to, "{question} ").and_then(|()| to.flush()).map_err(Failure::stdio)
+    write!(to, "{question} ").and_then(|()| to.flush())
 }
 
 /// Returns `text` as one line that shows all its characters, for what draws on the terminal by itself.

@@ -98,7 +98,7 @@ fn confirm(question: &str) -> Result {
     if !(io::stdin().is_terminal() && terminal::is_watched()) {
         return Err(Failure::Usage(format!("{question} Repeat with --yes to do it")));
     }
-    terminal::ask(&format!("{question} [y/N]"))?;
+    terminal::ask(&format!("{question} [y/N]")).map_err(Failure::stdio)?;
     let mut answer = String::new();
     io::stdin().read_line(&mut answer).map_err(Failure::stdio)?;
     if matches!(answer.trim(), "y" | "Y" | "yes") {
