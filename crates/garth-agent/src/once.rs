@@ -44,8 +44,8 @@ impl Once {
     /// Begins a request. Its record is kept in the key space of `keeper`.
     ///
     /// # Errors
-    /// `IdempotencyMismatch` if the key was used with another request; `Unsupported` for a tree without a log;
-    /// from the filesystem.
+    /// `IdempotencyMismatch` if the key was used with another request; `Unsupported` for a tree without a
+    /// log; from the filesystem.
     pub async fn begin(keeper: Arc<dyn FileSystem>, record: Idempotency) -> Result<Self> {
         let Some(keys) = keeper.key_space() else {
             return Err(Error::new(ErrorKind::Unsupported, "no record of a request is kept here"));
@@ -87,7 +87,8 @@ impl Once {
         Self::begin(Arc::clone(&request.keeper), record).await
     }
 
-    /// Runs an operation that ends with [`Once::commit`] or [`Once::unchanged`], unless its outcome is recorded.
+    /// Runs an operation that ends with [`Once::commit`] or [`Once::unchanged`], unless its outcome is
+    /// recorded.
     ///
     /// A failure can come of an earlier try, or of a twin beside this one: what it created is there, what it
     /// removed is not. So the record is looked up again before the failure is returned.
@@ -108,7 +109,7 @@ impl Once {
         }
     }
 
-    /// Commits the batch of an operation with its outcome, and returns the outcome, or that of an earlier try.
+    /// Commits the batch of an operation with its outcome. Returns the outcome, or that of an earlier try.
     pub(crate) async fn commit<T: Outcome>(
         &self,
         fs: &dyn FileSystem,

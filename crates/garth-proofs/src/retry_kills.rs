@@ -168,9 +168,9 @@ fn killed(folder: &Path, binary: &Path, kills: u64, seed: u64, form: Form) -> Pr
     drop(fs);
     let folder_text = folder.to_str().ok_or_else(|| Broken::because("the folder's path is no text"))?;
     let verb = if form == Form::Keyed { "retries" } else { "plain-retries" };
-    let mut next = [0; WRITERS as usize];
+    let mut next: Vec<u64> = (0..WRITERS).map(|_| 0).collect();
     for _ in 0..kills {
-        let from = next.map(|n| n.to_string()).join(",");
+        let from = next.iter().map(u64::to_string).collect::<Vec<_>>().join(",");
         let mut heard: BTreeMap<u64, (u64, String)> = BTreeMap::new();
         let mut child = Worker::start(binary, &[verb, folder_text, &from])?;
         for _ in 0..1 + random.below(HEARD) {
@@ -199,8 +199,8 @@ fn killed(folder: &Path, binary: &Path, kills: u64, seed: u64, form: Form) -> Pr
     Ok(report)
 }
 
-/// Sends the last request that was answered once more, finishes those that were under way, and counts what all
-/// of them have done. Returns the next request of the writer.
+/// Sends the last request that was answered once more, finishes those that were under way, and counts what
+/// all of them have done. Returns the next request of the writer.
 async fn settle(
     fs: &Arc<dyn AccountStore>,
     writer: u64,

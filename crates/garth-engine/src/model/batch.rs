@@ -70,7 +70,7 @@ pub const MAX_COPIED_NAMES: usize = MAX_OPS;
 /// pieces take about 100 MB of memory while the batch is planned.
 pub const MAX_COPIED_PIECES: usize = 1_000_000;
 
-/// Longest [`Idempotency::note`], in bytes: it is written with the commit, and read with each answer to a retry.
+/// Longest [`Idempotency::note`], in bytes: it is written with the commit, and read for each retry.
 pub const MAX_NOTE: usize = 4 << 20;
 
 /// An atomic commit in the making.

@@ -79,8 +79,8 @@ impl Retry {
         &self.key
     }
 
-    /// Compares the request as earlier versions did: their records live a day, and a repeat of a write that was
-    /// made before the server was replaced is still answered. Returns false if it is compared so already.
+    /// Compares the request as earlier versions did: their records live a day, and a repeat of a write that
+    /// was made before the server was replaced is still answered. Returns false if it is compared so already.
     pub(super) fn turn_older(&mut self) -> bool {
         std::mem::replace(&mut self.request_hash, self.raw_hash) != self.raw_hash
     }

@@ -110,11 +110,8 @@ fn a_record_from_before_requests_were_compared_by_field_is_still_known() {
     for (call, body) in [("put", r#"{"value":1,"path":"/a"}"#), ("delete", r#"{ "path":"/a"}"#)] {
         let mut hash = blake3::Hasher::new();
         hash.update(format!("/v1/{call}").as_bytes()).update(&[0]).update(body.as_bytes());
-        let record = Idempotency {
-            key: format!("http/{call}"),
-            request_hash: *hash.finalize().as_bytes(),
-            keep_until: START.plus_seconds(86_400),
-        };
+        let keep_until = START.plus_seconds(86_400);
+        let record = Idempotency::new(format!("http/{call}"), *hash.finalize().as_bytes(), keep_until);
         let kv = Kv::new(&*account, "default", None).unwrap();
         let written = match call {
             "put" => block_on(kv.put(&Put::new("/a", &to_raw_value(&1).unwrap()), Some(record))),

@@ -188,8 +188,8 @@ fn a_repeat_of_any_write_gets_the_first_answer_and_changes_nothing() {
         same(&call, &world.send(&call, "k", false), &first);
         world.send(&call, "k", true).refused(422, "IDEMPOTENCY_KEY_MISMATCH");
         assert_eq!(world.head(), head, "{}", call.path);
-        // Whatever has happened since: what it changed is gone, and so is all that it needs. But a pack is built
-        // again from the messages, which nobody can remove but an administrator.
+        // Whatever has happened since: what it changed is gone, and so is all that it needs. But a pack is
+        // built again from the messages, which nobody can remove but an administrator.
         if call.path == "/v1/sessions/pack" {
             let more = json!({"name": "work", "messages": [{"role": "user", "content": "more"}]});
             world.server.ok("sessions/append", of_session(more).to_string());

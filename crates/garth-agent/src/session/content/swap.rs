@@ -286,8 +286,8 @@ impl Sessions<'_> {
         self.bytes_of(&self.file(session, log.file())?, bytes).await
     }
 
-    /// Swaps content back into the context window, and returns the number of its bytes. Its hash is checked first. The index loses
-    /// its entry; the chunk stays until it is collected.
+    /// Swaps content back into the context window, and returns the number of its bytes. Its hash is checked
+    /// first. The index loses its entry; the chunk stays until it is collected.
     ///
     /// # Errors
     /// As [`Sessions::swap_content`].
