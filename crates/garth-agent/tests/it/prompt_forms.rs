@@ -8,7 +8,7 @@ use garth::agent::workspace::{Changed, Inputs, Prompt, PromptCache, PromptOption
 use garth::engine::memory::Memory;
 use garth::env::ManualClock;
 use garth::model::{Author, Batch, Moment, Op, SetAttrs, Timestamp};
-use garth::{Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
+use garth::{Env, FileSystem, FileSystemExt, TreePath};
 use serde_json::{Value, json};
 
 /// 2026-01-27 09:30 UTC.
