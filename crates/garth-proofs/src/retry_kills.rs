@@ -224,9 +224,10 @@ async fn settle(
         let again = send(fs, writer, next, form).await?;
         hold(again == answer, || format!("request {next} of {writer} was answered {answer}, now {again}"))?;
         report.add("repeats answered as the first try", 1);
-        counted(fs, writer, next).await?;
         next += 1;
+        // The process was not further than this: what all of them have done can be counted.
         if record.is_none() {
+            counted(fs, writer, next - 1).await?;
             return Ok(next);
         }
     }
