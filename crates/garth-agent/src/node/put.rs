@@ -16,7 +16,7 @@ use crate::boxed;
 use crate::once::{Outcome, PENDING};
 use crate::retry::retry;
 use garth_engine::error::{Error, ErrorKind, Result};
-use garth_engine::model::{At, Commit, Op, Precondition, Seq, SetAttrs, Timestamp};
+use garth_engine::model::{At, Batch, Commit, Op, Precondition, Seq, SetAttrs, Timestamp};
 
 /// Largest overview that is given, in bytes.
 const MAX_GIVEN_OVERVIEW: usize = 64 << 10;
@@ -255,15 +255,24 @@ impl Nodes<'_> {
         let created = there.is_none();
         let message = format!("{} {uri}", if created { "make" } else { "change" });
         let batch = self.batch(ops, conditions).message(message);
-        let mut written = Written { meta, created, seq: Some(PENDING), near: None };
-        // A search that fails must not hide what is committed.
+        let written = Written { meta, created, seq: Some(PENDING), near: None };
+        self.commit_put(batch, written, self.near(uri, &put.content)).await
+    }
+
+    /// Commits a put, and looks for possible duplicates. A search that fails must not hide what is committed.
+    async fn commit_put(
+        &self,
+        batch: Batch,
+        mut written: Written,
+        near: impl Future<Output = Result<Option<Vec<Near>>>>,
+    ) -> Result<Written> {
         if self.once.records() {
-            written.near = self.near(uri, &put.content).await.unwrap_or_default();
+            written.near = near.await.unwrap_or_default();
             return self.once.commit(self.fs, batch, written).await;
         }
         // The search takes the time that the commit waits for the disk.
         let commit = self.once.commit(self.fs, batch, written);
-        let (written, near) = futures::future::join(commit, self.near(uri, &put.content)).await;
+        let (written, near) = futures::future::join(commit, near).await;
         Ok(Written { near: near.unwrap_or_default(), ..written? })
     }
 
