@@ -9,9 +9,12 @@ use tokio::sync::OwnedMutexGuard;
 /// Turn of a write, for as long as it is held.
 pub(super) type Turn = OwnedMutexGuard<()>;
 
+/// Queue of the writes under one key; it ends with the last of them.
+type Queue = tokio::sync::Mutex<()>;
+
 /// Writes under way, by account and key.
 #[derive(Debug, Default)]
-pub(super) struct Turns(Mutex<HashMap<(String, String), Weak<tokio::sync::Mutex<()>>>>);
+pub(super) struct Turns(Mutex<HashMap<(String, String), Weak<Queue>>>);
 
 impl Turns {
     /// Waits until no other write of the account under the key is under way.
@@ -19,7 +22,7 @@ impl Turns {
         self.queue(account, key).lock_owned().await
     }
 
-    fn queue(&self, account: &str, key: &str) -> Arc<tokio::sync::Mutex<()>> {
+    fn queue(&self, account: &str, key: &str) -> Arc<Queue> {
         let mut queues = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         queues.retain(|_, queue| queue.strong_count() > 0);
         let queue = queues.entry((account.to_owned(), key.to_owned())).or_default();
