@@ -45,6 +45,7 @@ pub fn count_to(text: &str, limit: usize) -> Option<usize> {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "these are the functions under test")]
 mod tests {
     use std::fmt::Write as _;
 

@@ -201,7 +201,8 @@ async fn junk_in_a_file_is_passed_over_or_is_corrupt_and_named() {
                 let is_named = error.is(ErrorKind::Corrupt) && error.path() == Some(file);
                 // What was told there is gone with the content.
                 let is_gone = ["why", "packed", "replay", "replay of now"].contains(&call);
-                if !is_named && !usual.contains(&call) && !(is_gone && error.is(ErrorKind::NotFound)) {
+                let is_gone = is_gone && error.is(ErrorKind::NotFound);
+                if !is_named && !usual.contains(&call) && !is_gone {
                     let shown = String::from_utf8_lossy(&content[..content.len().min(20)]).into_owned();
                     wrong.push(format!("{file} {shown:?}: {call}: {:?} {error}", error.kind()));
                 }

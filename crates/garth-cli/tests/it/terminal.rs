@@ -63,9 +63,9 @@ fn seen(garth: &Garth, args: &[&str], input: &str) -> String {
 /// progress bar.
 fn check(args: &[&str], written: &[u8]) -> String {
     let shown = std::str::from_utf8(written).unwrap_or_else(|_| panic!("garth {args:?}: {written:?}"));
-    let strokes = Regex::new(r"\x1b\[[0-9]*[A-DKm]").unwrap();
+    let strokes = Regex::new(r"\x1b\[[0-9]*[A-DKm]").expect("a valid pattern");
     let rest = strokes.replace_all(shown, "");
-    let hidden = Regex::new(r"[[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]--[\r\n\t]]").unwrap();
+    let hidden = Regex::new(r"[[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]--[\r\n\t]]").expect("a valid pattern");
     assert!(!hidden.is_match(&rest), "garth {args:?} shows {rest:?}");
     rest.into_owned()
 }
@@ -91,9 +91,9 @@ fn scene() -> Garth {
     garth.feed(&["memory", "add"], &format!("needle {BAD}"));
     garth.feed(&["node", "put", "ctx://default/users/ann/memories/events/one"], &format!("needle {BAD}"));
     let skill = garth.beside("pdf");
-    std::fs::create_dir(&skill).unwrap();
+    std::fs::create_dir(&skill).expect("a new directory");
     let front = format!("---\nname: pdf\ndescription: \"d\u{202e}e\"\n---\n{BAD}\nsecond line\n");
-    std::fs::write(skill.join("SKILL.md"), front).unwrap();
+    std::fs::write(skill.join("SKILL.md"), front).expect("a file is written");
     garth.ok(&["skill", "install", utf8(&skill)]);
     garth
 }

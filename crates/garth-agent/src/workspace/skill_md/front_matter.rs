@@ -105,7 +105,7 @@ impl SkillText {
             Ok(fields) => return fields,
             Err(Flaw::Refused(why)) => self.refused = Some(why),
             Err(Flaw::Malformed(why)) => {
-                self.flaws.push(format!("the front matter is no YAML mapping: {why}"))
+                self.flaws.push(format!("the front matter is no YAML mapping: {why}"));
             }
         }
         BTreeMap::new()
