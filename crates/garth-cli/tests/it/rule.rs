@@ -78,7 +78,7 @@ fn a_rule_is_set_listed_met_overridden_and_removed() {
     assert_eq!(breach["path"], "/data/bad.json");
     let said = text(&output.stderr);
     assert!(said.contains("not set") && said.contains("--force"), "{said}");
-    assert_eq!(garth.lines(&["rule", "list"]).len(), 13, "those of every account");
+    assert_eq!(garth.lines(&["rule", "list"]).len(), 15, "those of every account");
     let lines = garth.lines(&[&set[..], &["--force"]].concat());
     assert_eq!(
         (&lines[1]["set"], &lines[1]["terms"]),

@@ -21,7 +21,8 @@ fn check<T>(call: &str, number: u64, answer: Result<T>) -> Option<Error> {
 }
 
 async fn ask(fs: &dyn FileSystem, projection: Projection) {
-    given(fs, [write("/d/f", "text"), write("/words/f", "user said\n")]).await;
+    let files = [write("/d/f", "text"), write("/words/f", "user said\n")];
+    given(fs, files.map(Op::with_parents)).await;
     let file = At::from(&p("/d/f"));
     for number in LARGE {
         let (seq, ino) = (Seq(number), Ino(number));

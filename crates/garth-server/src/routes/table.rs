@@ -113,8 +113,8 @@ static CALLS: &[Route] = routes! {
     Write "/v1/agents/{agent}/skills/write" MemoryWrite, Short Workspace(skills::write, skills::WriteFields);
     Write "/v1/agents/{agent}/skills/edit" MemoryWrite MemoryRead, Short Workspace(skills::edit, skills::EditFields);
     Write "/v1/agents/{agent}/skills/install" MemoryWrite, Long Workspace(skills::install, skills::InstallFields);
-    Write "/v1/agents/{agent}/skills/publish" MemoryWrite, Short Workspace(skills::publish, skills::PublishFields);
     Write "/v1/agents/{agent}/skills/delete" MemoryWrite, Short Workspace(skills::delete, skills::DeleteFields);
+    Write "/v1/agents/{agent}/skills/publish" MemoryWrite, Short Workspace(skills::publish, skills::PublishFields);
 
     Read  "/v1/recall" SearchRead, Long Recall(recall::recall, recall::RecallFields);
 };

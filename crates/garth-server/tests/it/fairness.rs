@@ -206,6 +206,11 @@ fn of_workspace() -> Vec<Costly> {
             json!({"name": "new"}).to_string(),
         ),
         (
+            "/v1/agents/{agent}/skills/delete",
+            "agents/coder/skills/delete",
+            json!({"name": "new"}).to_string(),
+        ),
+        (
             "/v1/agents/{agent}/media/list",
             "agents/coder/media/list",
             json!({"session_key": "agent:coder:main"}).to_string(),

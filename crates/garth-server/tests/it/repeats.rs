@@ -113,7 +113,9 @@ impl World {
                 json!({"path": "pdf/SKILL.md", "old": "Use it.", "new": "Use it well."})
             }
             "/v1/agents/{agent}/skills/install" => json!({"name": "csv", "files": {"SKILL.md": SKILL}}),
-            "/v1/agents/{agent}/skills/publish" => json!({"name": "pdf"}),
+            "/v1/agents/{agent}/skills/publish" | "/v1/agents/{agent}/skills/delete" => {
+                json!({"name": "pdf"})
+            }
             other => panic!("{other} writes; say here how, so that its repeats are tested"),
         }
     }
