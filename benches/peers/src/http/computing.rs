@@ -31,13 +31,18 @@ fn families() -> [(&'static str, &'static str, String); 5] {
         (fields["agent"], fields["user"]) = (json!("coder"), json!("ann"));
         fields.to_string()
     };
-    let said = |number| json!({"role": "user", "content": format!("Line {number}: {}", words(200))}).to_string();
+    let said =
+        |number| json!({"role": "user", "content": format!("Line {number}: {}", words(200))}).to_string();
     let transcript: String = (0..3_000).map(|number| said(number) + "\n").collect();
     let import = of(json!({"name": "second", "format": "openai", "transcript": transcript}));
     [
         ("skills", "/v1/agents/coder/skills/list", "{}".to_owned()),
         ("pack", "/v1/sessions/pack", of(json!({"name": "work", "budget": 3_000_000, "dry": true}))),
-        ("recall", "/v1/recall", json!({"question": "word1 word2 word3 word4", "budget": 20_000}).to_string()),
+        (
+            "recall",
+            "/v1/recall",
+            json!({"question": "word1 word2 word3 word4", "budget": 20_000}).to_string(),
+        ),
         ("import", "/v1/sessions/import", import),
         ("prompt", "/v1/agents/coder/prompt", json!({"dry": true}).to_string()),
     ]
