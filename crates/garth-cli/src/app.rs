@@ -19,7 +19,7 @@ use crate::out::{Out, seconds};
 use crate::place::{Place, Unmade};
 use crate::{progress, when};
 
-/// How far clocks may differ without a warning, in nanoseconds: 5 minutes.
+/// Difference of clocks up to which there is no warning, in nanoseconds: 5 minutes.
 const CLOCK_SKEW: i64 = 300_000_000_000;
 
 /// One run of the program.

@@ -59,7 +59,7 @@ impl Failure {
         }
     }
 
-    /// The same failure of an account; it names the account, and how to find another where there is none.
+    /// Names the account in the failure, and how to find another where there is none.
     pub(crate) fn of_account(self, account: &str) -> Self {
         match self {
             Self::Tree(error) if error.path().is_none() && error.is(ErrorKind::NotFound) => {

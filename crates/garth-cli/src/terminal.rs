@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::fmt::Display;
 use std::io::{self, IsTerminal as _, Stderr, Stdout, Write};
 
-/// How a character is made visible.
+/// Form in which a character is made visible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Spelling {
     /// `\u{202e}`.

@@ -24,7 +24,7 @@ use super::sessions::{account, path};
 const SESSION: &str = "default";
 const KEY: &str = "agent:coder:main";
 
-/// What other programs may leave in a file.
+/// Contents that other programs may leave in a file.
 fn junk() -> Vec<Vec<u8>> {
     let texts = ["{", "[]", "{\"id\": 7, \"version\": -1, \"window\": []}"];
     let mut all: Vec<Vec<u8>> = texts.iter().map(|text| text.as_bytes().to_vec()).collect();

@@ -1,5 +1,5 @@
 //! Requests that are sent again: steps that go on where they stopped, and twins that begin at one moment.
-//! What each route answers to repeats is tested over HTTP.
+//! The tests of `garth-server` cover the answers of each route.
 
 use std::sync::Arc;
 

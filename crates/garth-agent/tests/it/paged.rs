@@ -23,7 +23,7 @@ type Call<'a> = Box<dyn Fn(usize, Option<String>) -> Answer<'a> + 'a>;
 
 const KEY: &str = "agent:coder:main";
 
-/// How many items each call has: more than the pages of most limits.
+/// Number of items of each call: more than the pages of most limits.
 const ITEMS: usize = 23;
 
 /// An account in which each call has [`ITEMS`] to give, with much beside them that is none.

@@ -1,4 +1,4 @@
-//! What a person sees in a terminal: names, contents and arguments that would steer it are shown, not obeyed.
+//! Text in a terminal: names, contents and arguments that would steer it are shown, not obeyed.
 
 use std::fs::File;
 use std::io::{Read, Write};

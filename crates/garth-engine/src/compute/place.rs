@@ -28,7 +28,7 @@ pub(super) enum Here {
     Computing(Arc<Piece>),
 }
 
-/// What is known of a piece of work while it runs.
+/// State of a piece of work while it runs.
 #[derive(Debug)]
 pub(super) struct Piece {
     tally: Arc<Tally>,

@@ -213,7 +213,7 @@ fn half_of_a_surrogate_pair_is_named() {
     assert!(message.contains("\"path\"") && message.contains("half of a surrogate pair"), "{message}");
 }
 
-/// How many items each call with pages has.
+/// Number of items of each call with pages.
 const ITEMS: usize = 12;
 
 /// The account in which every call with pages has [`ITEMS`], and what each call has to be asked.

@@ -30,7 +30,7 @@ const READ: usize = 100;
 pub struct Damaged {
     /// Path of the file.
     pub path: String,
-    /// What is wrong with it.
+    /// Reason why it cannot be read.
     pub why: String,
     /// True if it was restored; false for a dry run.
     pub mended: bool,

@@ -15,7 +15,7 @@ use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::FileSystemExt as _;
 use garth_engine::model::{Moment, VersionId};
 
-/// What sets a damaged `pack.json` right.
+/// Advice for a damaged `pack.json`.
 const PACK_AGAIN: &str = "pack the session again";
 
 impl Sessions<'_> {

@@ -301,7 +301,7 @@ CREATE INDEX log_session ON log (
 ) WHERE iif(json_valid(author), author ->> '$.session', NULL) IS NOT NULL;
 ";
 
-/// What format 6 adds: what retries under an idempotency key are told besides the commit.
+/// Format 6: the note that retries under an idempotency key are told besides the commit.
 const FORMAT_6: &str = "
 ALTER TABLE idempotency ADD COLUMN note TEXT NOT NULL DEFAULT '';
 ";
