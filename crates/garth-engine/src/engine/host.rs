@@ -319,6 +319,9 @@ impl FileSystem for HostFs {
         if to.within.tops().iter().any(|top| top.as_str().len() > MAX_PATH) {
             return Err(Error::new(ErrorKind::NameTooLong, "a view begins with a path that is too long"));
         }
+        if !to.read_only.is_nothing() {
+            return Err(unsupported("keeps no part of a folder read-only"));
+        }
         let owner = Some(to.owner.inside(self.owner.as_ref())?);
         let within = Arc::new(self.within.intersect(&to.within));
         Ok(Arc::new(Self { folder: Arc::clone(&self.folder), within, owner, joined: Vec::new() }))
@@ -349,7 +352,8 @@ impl FileSystem for HostFs {
             Some(owner) => Some(owner.inside(self.owner.as_ref())?),
             None => self.owner.clone(),
         };
-        let batch = Batch { owner, joined: self.joined.clone(), ..batch.inside(&self.within) };
+        let batch =
+            Batch { owner, joined: self.joined.clone(), ..batch.inside(&self.within, &Within::nothing()) };
         let folder = Arc::clone(&self.folder);
         let commit = move || folder.commit(&batch);
         self.folder.writer.run(commit).await

@@ -332,7 +332,8 @@ impl FileSystem for Memory {
         state.next_holder += 1;
         let holders = Arc::from([state.next_holder]);
         let author = self.author.clone().or(&to.author);
-        Ok(Arc::new(Self { within, owner, author, holders, joined: Vec::new(), ..self.clone() }))
+        let read_only = self.read_only.union(&to.read_only);
+        Ok(Arc::new(Self { within, read_only, owner, author, holders, joined: Vec::new(), ..self.clone() }))
     }
 
     async fn snapshots(&self, page: &SnapshotsPage) -> Result<Listing<Snapshot>> {
@@ -382,7 +383,7 @@ impl FileSystem for Memory {
         };
         let author = self.author.clone().or(&batch.author);
         let joined = self.joined.clone();
-        let batch = Batch { owner, author, joined, ..batch.inside(&self.within) };
+        let batch = Batch { owner, author, joined, ..batch.inside(&self.within, &self.read_only) };
         batch.check_keys(&self.state)?;
         self.write().commit(&self.env, batch, &self.holders)
     }

@@ -77,6 +77,7 @@ pub fn plan<R: Rows>(rows: &R, head: HeadRow, now: Timestamp, batch: &Batch) -> 
     let reaches = batch.reaches();
     let mut planner = Planner::on(rows, head, now, &reaches.own);
     (planner.owner, planner.stagers) = (batch.owner_key(), batch.stagers());
+    planner.restores = batch.own_attributes;
     let time = planner.time;
     let foreseen = planner.foresee_batch(batch);
     if let Some(first) = planner.committed(batch)? {

@@ -16,12 +16,15 @@ pub struct Author {
     /// The session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// The user whom the agent or session serves.
+    /// The user who spoke, or whom the agent or session serves.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// The class of the session: who can have spoken in it.
+    /// The class of the session: who listens in it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub class: Option<String>,
+    /// The audience: whose memory the session keeps, if that is not the user.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub audience: Option<String>,
 }
 
 impl Author {
@@ -70,6 +73,18 @@ impl Author {
         Self { class: Some(class.into()), ..self }
     }
 
+    /// The same, for this audience.
+    #[must_use]
+    pub fn with_audience(self, audience: impl Into<String>) -> Self {
+        let audience = Some(audience.into());
+        Self { audience: audience.filter(|audience| self.user.as_ref() != Some(audience)), ..self }
+    }
+
+    /// Returns whose memory the author's session keeps: the audience, else the user.
+    pub fn keeper(&self) -> Option<&str> {
+        self.audience.as_deref().or(self.user.as_deref())
+    }
+
     /// This author, of whom another knows more.
     #[must_use]
     pub fn or(self, other: &Self) -> Self {
@@ -80,17 +95,19 @@ impl Author {
             session: either(self.session, &other.session),
             user: either(self.user, &other.user),
             class: either(self.class, &other.class),
+            audience: either(self.audience, &other.audience),
         }
     }
 
     /// Each field with its name.
-    pub(crate) fn fields(&self) -> [(&'static str, &Option<String>); 5] {
+    pub(crate) fn fields(&self) -> [(&'static str, &Option<String>); 6] {
         [
             ("key", &self.key),
             ("agent", &self.agent),
             ("session", &self.session),
             ("user", &self.user),
             ("class", &self.class),
+            ("audience", &self.audience),
         ]
     }
 }

@@ -130,6 +130,17 @@ pub struct Batch {
     /// [`FileSystem::confined`](crate::FileSystem::confined).
     #[serde(skip)]
     pub within: Option<Within>,
+    /// Paths that it must not change: those that the filesystem reads only.
+    #[serde(skip)]
+    pub read_only: Option<Within>,
+    /// Whether garth itself made it, for what is garth's own: attributes named `garth.*`, and what rules keep
+    /// for garth (see [`Demand::OwnFields`](crate::rule::Demand::OwnFields)).
+    #[serde(skip)]
+    pub by_garth: bool,
+    /// Whether it may set attributes named `garth.*` all the same: those that garth had set on the nodes that
+    /// it restores.
+    #[serde(skip)]
+    pub own_attributes: bool,
     /// Whose snapshots, id, idempotency key and staged bodies these are, besides whose the filesystem is.
     #[serde(skip)]
     pub owner: Option<Owner>,
@@ -318,6 +329,13 @@ impl Batch {
         Self { overrides_rules: true, ..self }
     }
 
+    /// Lets it write what is garth's own. For features that keep something there, never for what a client
+    /// sends.
+    #[must_use]
+    pub fn by_garth(self) -> Self {
+        Self { by_garth: true, ..self }
+    }
+
     /// Which paths it may reach.
     pub(crate) fn reaches(&self) -> Reaches {
         let own = self.within.clone().unwrap_or_else(Within::everything);
@@ -325,11 +343,17 @@ impl Batch {
         Reaches { own, added, by_views: self.added.ops.iter().copied().collect() }
     }
 
-    /// The same, through a handle that reaches no more than this.
-    pub(crate) fn inside(self, reach: &Within) -> Self {
+    /// The same, through a handle that reaches no more than `reach`, and of that changes nothing in
+    /// `read_only`.
+    pub(crate) fn inside(self, reach: &Within, read_only: &Within) -> Self {
+        let read_only = match (self.read_only, read_only.is_nothing()) {
+            (known, true) => known,
+            (None, false) => Some(read_only.clone()),
+            (Some(known), false) => Some(known.union(read_only)),
+        };
         let within = self.within.map_or_else(|| reach.clone(), |within| within.intersect(reach));
         let added = self.added.within.map(|within| within.intersect(reach));
-        Self { within: Some(within), added: Added { within: added, ..self.added }, ..self }
+        Self { within: Some(within), read_only, added: Added { within: added, ..self.added }, ..self }
     }
 
     /// The key of its owner; empty for the tree's own.
@@ -410,8 +434,12 @@ impl Batch {
             return Err(Error::invalid("an answer is of an operation that the batch does not have"));
         }
         let mut inline = 0;
-        for op in &self.ops {
+        for (place, op) in self.ops.iter().enumerate() {
             op.validate()?;
+            let sets_own = self.by_garth || self.own_attributes || self.overrides_rules;
+            if !sets_own && !self.added.ops.contains(&place) {
+                op.check_own_attributes()?;
+            }
             if let Some(Body::Bytes(bytes)) = op.body() {
                 inline += bytes.len();
             }

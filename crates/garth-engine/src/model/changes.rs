@@ -61,7 +61,7 @@ pub struct ChangesQuery {
 /// A session by whose it is, as [`Author`](super::Author) names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionOf {
-    /// The user.
+    /// The user or other audience.
     pub user: String,
     /// The agent.
     pub agent: String,
@@ -72,7 +72,7 @@ pub struct SessionOf {
 impl SessionOf {
     /// Whether somebody committed in it.
     pub fn is_of(&self, author: &super::Author) -> bool {
-        author.user.as_ref() == Some(&self.user)
+        author.keeper() == Some(self.user.as_str())
             && author.agent.as_ref() == Some(&self.agent)
             && author.session.as_ref() == Some(&self.session)
     }

@@ -115,6 +115,8 @@ impl Eq for KeySpace {}
 pub struct Confinement {
     /// The paths that are there for it.
     pub within: Within,
+    /// Those of them that it reads and does not change.
+    pub read_only: Within,
     /// Whose its snapshots, commit ids, idempotency keys and staged bodies are.
     pub owner: Owner,
     /// What its commits say of who made them, whatever a batch says. A field that is none is the batch's.
@@ -124,7 +126,14 @@ pub struct Confinement {
 impl Confinement {
     /// To these paths, as nobody in particular.
     pub fn new(within: Within, owner: Owner) -> Self {
-        Self { within, owner, author: Author::default() }
+        Self { within, read_only: Within::nothing(), owner, author: Author::default() }
+    }
+
+    /// The same, with these paths and all below them read-only: no commit through the view changes their
+    /// content, attributes or names, not by another name of a file either (`AccessDenied`).
+    #[must_use]
+    pub fn read_only(self, read_only: Within) -> Self {
+        Self { read_only, ..self }
     }
 
     /// The same, writing as this author.

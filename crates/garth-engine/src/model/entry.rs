@@ -52,19 +52,35 @@ pub struct Attributes {
     pub xattrs: BTreeMap<String, Vec<u8>>,
 }
 
-/// Extended attributes whose names begin like this are what views note on a node: a copy is another node, and
+/// Metadata and extended attributes whose names begin like this are garth's own: what garth, or a view, notes
+/// on a node. Only a batch [by garth](crate::model::Batch::by_garth) sets them. A copy is another node, and
 /// does not have them.
-const NOTED: &str = "garth.";
+pub const OWN_ATTRIBUTES: &str = "garth.";
+
+/// Whether an attribute of this name is garth's own.
+pub(crate) fn is_own(name: &str) -> bool {
+    name.starts_with(OWN_ATTRIBUTES)
+}
 
 impl Attributes {
     /// What a copy has of these attributes, that was made over a node with others, or with none.
     #[must_use]
     pub(crate) fn copied_over(mut self, node: &Self) -> Self {
-        let noted = |name: &str| name.starts_with(NOTED);
-        self.xattrs.retain(|name, _| !noted(name));
-        let own = node.xattrs.iter().filter(|(name, _)| noted(name));
+        self.xattrs.retain(|name, _| !is_own(name));
+        self.metadata.retain(|name, _| !is_own(name));
+        let own = node.xattrs.iter().filter(|(name, _)| is_own(name));
         self.xattrs.extend(own.map(|(name, value)| (name.clone(), value.clone())));
+        let own = node.metadata.iter().filter(|(name, _)| is_own(name));
+        self.metadata.extend(own.map(|(name, value)| (name.clone(), value.clone())));
         self
+    }
+
+    /// What a restored node has of these attributes, which it had then: as a copy, but for custom metadata
+    /// that garth had set.
+    #[must_use]
+    pub(crate) fn restored_over(self, node: &Self) -> Self {
+        let metadata = self.metadata.clone();
+        Self { metadata, ..self.copied_over(node) }
     }
 
     /// Bytes of all texts: what they count towards the limit of an answer.

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::at::At;
-use super::entry::Attributes;
+use super::entry::{Attributes, OWN_ATTRIBUTES, is_own};
 use super::id::{Seq, Timestamp, VersionId};
 use super::query::Moment;
 use crate::error::{Error, ErrorKind, Result};
@@ -462,6 +462,27 @@ impl Op {
             | Self::Snapshot { .. }
             | Self::DropSnapshot { .. }
             | Self::Misused { .. } => None,
+        }
+    }
+
+    /// Refuses attributes that are garth's own.
+    pub(super) fn check_own_attributes(&self) -> Result<()> {
+        let (Self::Write { attrs, .. }
+        | Self::Mkdir { attrs, .. }
+        | Self::Mknod { attrs, .. }
+        | Self::Symlink { attrs, .. }
+        | Self::SetAttrs { attrs, .. }) = self
+        else {
+            return Ok(());
+        };
+        let mut names = attrs.metadata.keys().chain(attrs.xattrs.keys());
+        match names.find(|name| is_own(name)) {
+            Some(name) => {
+                let message =
+                    format!("{name}: attributes named `{OWN_ATTRIBUTES}*` are garth's own; leave it out");
+                Err(Error::new(ErrorKind::RuleViolation, message))
+            }
+            None => Ok(()),
         }
     }
 

@@ -195,9 +195,13 @@ impl Weigh for Version {
 
 impl Weigh for CommitInfo {
     fn weight(&self) -> usize {
-        let Author { key, user, agent, session, class } = &self.author;
+        let Author { key, user, agent, session, class, audience } = &self.author;
         self.message.len()
-            + [key, user, agent, session, class].into_iter().flatten().map(String::len).sum::<usize>()
+            + [key, user, agent, session, class, audience]
+                .into_iter()
+                .flatten()
+                .map(String::len)
+                .sum::<usize>()
     }
 }
 

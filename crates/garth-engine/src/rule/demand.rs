@@ -45,6 +45,8 @@ pub enum Demand {
     },
     /// The same, but for commits that are not made in a session: an agent reads it.
     NotInSessions,
+    /// Of a file that is a JSON object garth alone changes these fields, and makes, renames and removes it.
+    OwnFields(Vec<String>),
     /// Search does not see the content.
     NotSearchable,
     /// What is done about text that looks like a secret, besides leaving it out of the index.
@@ -75,6 +77,8 @@ struct Terms {
     except: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     policy: Option<Policy>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    fields: Vec<String>,
 }
 
 impl Demand {
@@ -97,12 +101,13 @@ impl Demand {
     }
 
     /// The names of demands.
-    pub const NAMES: [&str; 8] = [
+    pub const NAMES: [&str; 9] = [
         "json",
         "json-lines",
         "append-only",
         "read-only",
         "not-in-sessions",
+        "own-fields",
         "max-size",
         "not-searchable",
         "secrets",
@@ -116,6 +121,7 @@ impl Demand {
             Self::AppendOnly => "append-only",
             Self::ReadOnly { .. } => "read-only",
             Self::NotInSessions => "not-in-sessions",
+            Self::OwnFields(_) => "own-fields",
             Self::MaxSize(_) => "max-size",
             Self::NotSearchable => "not-searchable",
             Self::Secrets(_) => "secrets",
@@ -123,13 +129,15 @@ impl Demand {
     }
 
     /// Its terms: a JSON object with `schema` of a `json` or `json-lines`, `unique`, a field, of the latter,
-    /// `bytes` of a `max-size`, `except`, ids of keys, of a `read-only`, and `policy` of `secrets`.
+    /// `bytes` of a `max-size`, `except`, ids of keys, of a `read-only`, `fields` of `own-fields`, and
+    /// `policy` of `secrets`.
     pub fn terms(&self) -> String {
         let schema = |given: &Option<SchemaText>| {
             given.as_ref().and_then(|given| RawValue::from_string(given.as_str().to_owned()).ok())
         };
         let terms = match self {
             Self::MaxSize(bytes) => Terms { bytes: Some(*bytes), ..Terms::default() },
+            Self::OwnFields(fields) => Terms { fields: fields.clone(), ..Terms::default() },
             Self::Secrets(policy) => Terms { policy: Some(*policy), ..Terms::default() },
             Self::ReadOnly { except } => Terms { except: except.clone(), ..Terms::default() },
             Self::Json { schema: given } => Terms { schema: schema(given), ..Terms::default() },
@@ -148,7 +156,7 @@ impl Demand {
     /// `InvalidArgument` for an unknown name, and for terms that are malformed or of another demand.
     pub fn parse(name: &str, terms: &str) -> Result<Self> {
         let bad = |why: String| Error::invalid(format!("the terms of `{name}` {why}"));
-        let Terms { bytes, schema, unique, except, mut policy } =
+        let Terms { bytes, schema, unique, except, mut policy, mut fields } =
             serde_json::from_str(terms).map_err(|error| bad(format!("cannot be read: {error}")))?;
         let (mut bytes, mut unique, mut except) =
             (bytes, unique, Some(except).filter(|keys| !keys.is_empty()));
@@ -159,6 +167,7 @@ impl Demand {
             "append-only" => Self::AppendOnly,
             "read-only" => Self::ReadOnly { except: except.take().unwrap_or_default() },
             "not-in-sessions" => Self::NotInSessions,
+            "own-fields" => Self::OwnFields(std::mem::take(&mut fields)),
             "max-size" => Self::MaxSize(bytes.take().ok_or_else(|| bad("lack `bytes`".to_owned()))?),
             "not-searchable" => Self::NotSearchable,
             "secrets" => Self::Secrets(policy.take().ok_or_else(|| bad("lack `policy`".to_owned()))?),
@@ -179,6 +188,7 @@ impl Demand {
             ("unique", unique.is_some()),
             ("except", except.is_some()),
             ("policy", policy.is_some()),
+            ("fields", !fields.is_empty()),
         ];
         match left.into_iter().find(|(_, left)| *left) {
             Some((term, _)) => Err(bad(format!("have no `{term}`; leave it out"))),
@@ -188,7 +198,7 @@ impl Demand {
 
     /// Whether it is about what a commit does to a path, and not about what it leaves there.
     pub(super) fn is_about_change(&self) -> bool {
-        *self == Self::AppendOnly || self.keeps_names()
+        matches!(self, Self::AppendOnly | Self::OwnFields(_)) || self.keeps_names()
     }
 
     /// Whether names, and what they lead to, stay as they are.
@@ -215,7 +225,11 @@ impl Demand {
 
     /// What is wrong about a file that will expire.
     pub(super) fn expiry_refused(&self, expires: bool) -> Option<String> {
-        (expires && *self == Self::AppendOnly).then(|| format!("{APPEND_ONLY}; it would expire"))
+        match self {
+            Self::AppendOnly if expires => Some(format!("{APPEND_ONLY}; it would expire")),
+            Self::OwnFields(_) if expires => Some("is garth's own; it would expire".to_owned()),
+            _ => None,
+        }
     }
 
     /// Whether what was checked of a file need not be checked again as long as it stays.
@@ -254,6 +268,7 @@ impl Demand {
             | Self::AppendOnly
             | Self::ReadOnly { .. }
             | Self::NotInSessions
+            | Self::OwnFields(_)
             | Self::NotSearchable
             | Self::Secrets(Policy::Allow) => Ok(None),
         }

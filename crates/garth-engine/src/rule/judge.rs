@@ -21,6 +21,10 @@ pub const MAX_LOOKED: usize = 1_000_000;
 /// Most bytes that rules read in one commit, 256 MiB: about a second's work.
 pub const MAX_JUDGED_BYTES: u64 = 256 << 20;
 
+/// Largest file of which garth alone changes some fields, 1 MiB: all of it is read in each commit that
+/// changes it.
+const MAX_OWN: u64 = 1 << 20;
+
 /// So much of a file is read at once.
 const PIECE: u64 = 1 << 20;
 
@@ -33,6 +37,10 @@ pub struct Caller<'a> {
     pub class: Option<&'a str>,
     /// Whether an administrator asked to override rules.
     pub overrides: bool,
+    /// Whether garth itself made it.
+    pub by_garth: bool,
+    /// Paths that it must not change.
+    pub read_only: Option<&'a Within>,
 }
 
 impl<'a> Caller<'a> {
@@ -40,12 +48,16 @@ impl<'a> Caller<'a> {
     pub(crate) fn of(batch: &'a Batch) -> Self {
         let author = &batch.author;
         let (key, class) = (author.key.as_deref(), author.class.as_deref());
-        Self { key, class, overrides: batch.overrides_rules }
+        let (overrides, by_garth) = (batch.overrides_rules, batch.by_garth);
+        Self { key, class, overrides, by_garth, read_only: batch.read_only.as_ref() }
     }
 
     /// Whether a rule is for its commits.
     fn is_bound(&self, rule: &Rule) -> bool {
-        rule.demand.binds(self.key, self.class)
+        match &rule.demand {
+            Demand::OwnFields(_) => !self.by_garth,
+            demand => demand.binds(self.key, self.class),
+        }
     }
 }
 
@@ -102,6 +114,8 @@ pub trait Left {
     fn entries_before(&mut self, dir: &TreePath, limit: usize) -> Result<Entries>;
     /// The bytes that a node had before.
     fn size_before(&mut self, ino: Ino) -> Result<u64>;
+    /// Bytes that a file had before; `length` of them from its first on.
+    fn read_before(&mut self, ino: Ino, length: u64) -> Result<Vec<u8>>;
     /// How far a file is known to be as a demand asks, of what the commit leaves as it was.
     fn known(&mut self, ino: Ino, demand: &Digest) -> Result<Place>;
     /// Remembers how far it is.
@@ -120,6 +134,10 @@ pub fn judge<L: Left>(
     touched: &Touched,
     left: &mut L,
 ) -> Result<()> {
+    let kept = caller.read_only.map_or(Ok(()), |read_only| judge_read_only(read_only, touched, left));
+    if !L::FORESEES || caller.overrides || rules.is_empty() {
+        kept.clone()?;
+    }
     if caller.overrides || rules.is_empty() {
         return Ok(());
     }
@@ -154,7 +172,22 @@ pub fn judge<L: Left>(
             untold = judged;
         }
     }
-    untold
+    kept.and(untold)
+}
+
+/// Refuses a commit that changes what its view reads only.
+fn judge_read_only<L: Left>(read_only: &Within, touched: &Touched, left: &mut L) -> Result<()> {
+    let refuse = |path: &TreePath| match read_only.contains(path) {
+        true => Err(Error::at(ErrorKind::AccessDenied, path, "is read-only here")),
+        false => Ok(()),
+    };
+    let named = touched.named.iter().map(|(path, ..)| path);
+    named.chain(&touched.lost).try_for_each(refuse)?;
+    let changed: BTreeSet<&Ino> = touched.written.keys().chain(&touched.attributes).collect();
+    for ino in changed {
+        left.paths(*ino, read_only)?.iter().try_for_each(refuse)?;
+    }
+    Ok(())
 }
 
 /// Refuses a state that breaks a rule: as far as these files, and what is at these paths and below. For a
@@ -253,6 +286,19 @@ impl<'a, L: Left> Judging<'a, L> {
             };
             return Ok(breaks.then(|| why.to_owned()));
         }
+        if let Demand::OwnFields(fields) = &rule.demand {
+            let Some((ino, Kind::File)) = fate.before.filter(|_| same) else {
+                return Ok(
+                    (!same).then(|| "is garth's own: it is made, moved and removed by garth".to_owned())
+                );
+            };
+            let expires = self.left.file(ino)?.is_some_and(|file| file.expires);
+            return match (touched.written.contains_key(&ino), rule.demand.expiry_refused(expires)) {
+                (_, Some(reason)) => Ok(Some(reason)),
+                (true, None) => self.own_fields(fields, ino),
+                (false, None) => Ok(None),
+            };
+        }
         if let Some((ino, Kind::File)) = fate.before {
             if !same {
                 let now = if fate.now.is_some() { "would be replaced" } else { "would be gone from there" };
@@ -266,6 +312,19 @@ impl<'a, L: Left> Judging<'a, L> {
         let Some((ino, Kind::File)) = fate.now else { return Ok(None) };
         let expires = self.left.file(ino)?.is_some_and(|file| file.expires);
         Ok(rule.demand.expiry_refused(expires))
+    }
+
+    /// What is wrong about the new content of a file of which garth alone changes some fields.
+    fn own_fields(&mut self, fields: &[String], ino: Ino) -> Result<Option<String>> {
+        let size = self.left.file(ino)?.map_or(0, |file| file.size);
+        let before = self.left.size_before(ino)?;
+        if size.max(before) > MAX_OWN {
+            return Ok(Some(format!("has at most {MAX_OWN} bytes")));
+        }
+        let now = own_fields(&self.left.read(ino, 0, size)?, fields);
+        let known = own_fields(&self.left.read_before(ino, before)?, fields);
+        let changed = now.iter().zip(&known).zip(fields).find(|((now, known), _)| now != known);
+        Ok(changed.map(|(_, field)| format!("has the field `{field}`, which garth alone changes")))
     }
 
     /// What is wrong about a file as it is.
@@ -458,6 +517,12 @@ impl<'a> Found<'a> {
     }
 }
 
+/// The values of some fields of a JSON object; none of what is no object.
+fn own_fields(text: &[u8], fields: &[String]) -> Vec<Option<serde_json::Value>> {
+    let object: serde_json::Map<_, _> = serde_json::from_slice(text).unwrap_or_default();
+    fields.iter().map(|field| object.get(field).cloned()).collect()
+}
+
 /// Which of the two states.
 #[derive(Clone, Copy, PartialEq)]
 enum When {
@@ -518,6 +583,10 @@ mod tests {
 
         fn size_before(&mut self, _: Ino) -> Result<u64> {
             Ok(0)
+        }
+
+        fn read_before(&mut self, _: Ino, _: u64) -> Result<Vec<u8>> {
+            Ok(Vec::new())
         }
 
         fn known(&mut self, _: Ino, _: &Digest) -> Result<Place> {

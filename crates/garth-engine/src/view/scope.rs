@@ -242,7 +242,8 @@ impl FileSystem for Scope {
     }
 
     async fn confined(&self, to: &Confinement) -> Result<Arc<dyn FileSystem>> {
-        let to = Confinement { within: self.within(&to.within)?, ..to.clone() };
+        let (within, read_only) = (self.within(&to.within)?, self.within(&to.read_only)?);
+        let to = Confinement { within, read_only, ..to.clone() };
         Ok(self.over(self.told(self.base.confined(&to).await)?))
     }
 

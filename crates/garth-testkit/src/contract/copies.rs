@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use garth_engine::ErrorKind::{
-    AlreadyExists, InvalidArgument, IsADirectory, NotADirectory, NotFound, TooLarge,
+    AlreadyExists, InvalidArgument, IsADirectory, NotADirectory, NotFound, RuleViolation, TooLarge,
 };
 use garth_engine::model::{At, Batch, Ino, Kind, MAX_COPIED_NAMES, Op, Remove, SetAttrs, Special, Timestamp};
 
@@ -236,9 +236,14 @@ async fn the_copies_of_a_batch_make_so_many_names(subject: &Subject) {
 async fn a_copy_has_none_of_the_notes_that_views_make(subject: &Subject) {
     let fs = &*subject.fs;
     let noted = |note: &str| SetAttrs::new().xattr("garth.note", note).xattr("user.color", "red");
-    given(fs, [write_with("/a", "a", noted("of a")), write_with("/b", "b", noted("of b")), mkdir("/d")])
-        .await;
-    apply(fs, set("/d", noted("of d"))).await;
+    let ops = [
+        write_with("/a", "a", noted("of a")),
+        write_with("/b", "b", noted("of b")),
+        mkdir("/d"),
+        set("/d", noted("of d")),
+    ];
+    batch_refused(fs, Batch::new(ops.clone()), RuleViolation, None).await;
+    fs.commit(Batch::new(ops).by_garth()).await.expect("garth notes what it likes");
     for op in [copy("/a", "/copy"), Op::copy(p("/a"), p("/b")).replace(), Op::copy_tree(p("/d"), p("/e"))] {
         apply(fs, op).await;
     }

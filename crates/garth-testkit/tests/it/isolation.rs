@@ -59,7 +59,7 @@ fn tries_from_a_tree_of_views_on_a_folder_reach_nothing_outside_while_it_is_swap
 #[test]
 fn every_planted_leak_of_a_folder_is_caught() {
     for leak in Leak::OF_HOST {
-        let noticed = noticed(&HostViews { leak: Some(leak) }, 6_000);
+        let noticed = noticed(&HostViews { leak: Some(leak) }, 60_000);
         let sign = if leak == Leak::HostRead { "seed " } else { "what lies outside was changed" };
         assert!(noticed.starts_with(sign), "{leak:?}: {noticed}");
     }

@@ -18,6 +18,8 @@ pub struct Memory {
     pub(super) past: Option<(Seq, Timestamp)>,
     /// Paths that the view reaches.
     pub(super) within: Arc<Within>,
+    /// Those of them that its commits do not change.
+    pub(super) read_only: Within,
     /// Owner of the view; `None` for the account itself.
     pub(super) owner: Option<Owner>,
     /// Author of its commits, over that of their batches.
@@ -33,8 +35,8 @@ impl Memory {
     /// Returns an empty tree with the rules and projections of `registry`.
     pub fn new(env: Env, registry: Registry) -> Self {
         let (state, within) = (Arc::new(RwLock::new(State::new(registry))), Arc::new(Within::everything()));
-        let (author, holders) = (Author::default(), Arc::from([0]));
-        Self { env, state, past: None, within, owner: None, author, holders, joined: Vec::new() }
+        let (author, holders, read_only) = (Author::default(), Arc::from([0]), Within::nothing());
+        Self { env, state, past: None, within, read_only, owner: None, author, holders, joined: Vec::new() }
     }
 
     /// Sets rules in place of those that there were.

@@ -110,6 +110,11 @@ impl Left for Both<'_, '_> {
         Ok(self.0.before().get(ino).size())
     }
 
+    fn read_before(&mut self, ino: Ino, length: u64) -> Result<Vec<u8>> {
+        let length = usize::try_from(length).unwrap_or(usize::MAX);
+        Ok(self.0.before().get(ino).content.read(0, length).to_vec())
+    }
+
     /// Everything is looked at each time.
     fn known(&mut self, _ino: Ino, _demand: &Digest) -> Result<Place> {
         Ok(Place::START)

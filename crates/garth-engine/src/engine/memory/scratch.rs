@@ -32,6 +32,8 @@ pub(super) struct Scratch<'a> {
     /// Whose snapshots and staged bodies it uses.
     pub(super) owner: Option<Owner>,
     pub(super) stagers: Vec<String>,
+    /// True if copies bring back what nodes were, with garth's own attributes.
+    pub(super) restores: bool,
     pub(super) laid: Laid,
     /// Bytes that conditions have hashed.
     pub(super) hashed: u64,
@@ -115,8 +117,8 @@ impl<'a> Scratch<'a> {
         let time = now.max(Timestamp(state.time_of(state.head()).0 + 1));
         let laid = Laid { next_ino: state.next_ino, ..Laid::default() };
         let stagers = batch.stagers().into_iter().map(str::to_owned).collect();
-        let owner = batch.owner.clone();
-        Self { state, seq, time, within, holders, owner, stagers, laid, hashed: 0, copied: (0, 0) }
+        let (owner, restores) = (batch.owner.clone(), batch.own_attributes);
+        Self { state, seq, time, within, holders, owner, stagers, restores, laid, hashed: 0, copied: (0, 0) }
     }
 
     /// A node, to be changed.

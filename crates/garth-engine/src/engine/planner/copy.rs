@@ -328,7 +328,9 @@ impl<R: Rows> Planner<'_, R> {
         node.target.clone_from(&from.target);
         // an expiry that has passed is of the past: with it the copy would vanish at once
         self.put_expiry(&mut node, from.expires_at.filter(|_| !from.expired(self.time)));
-        let attributes = attributes.copied_over(&self.attributes(&node)?);
+        let own = self.attributes(&node)?;
+        let attributes =
+            if self.restores { attributes.restored_over(&own) } else { attributes.copied_over(&own) };
         self.put_attributes(&mut node, attributes)?;
         Ok(node)
     }

@@ -195,6 +195,22 @@ impl<R: Rows> Left for After<'_, '_, R> {
         Ok(self.node_before(ino.0)?.size)
     }
 
+    fn read_before(&mut self, ino: Ino, length: u64) -> Result<Vec<u8>> {
+        let rows = self.planner.rows;
+        let mut bytes = Vec::new();
+        let extents = rows.extents(ino.0, 0, length)?;
+        self.planner.foresee(extents.iter().map(|extent| RowKey::Chunk(extent.chunk)));
+        for extent in extents {
+            let part = extent.cut(0, length);
+            bytes.resize(part.off as usize, 0);
+            let chunk = rows.chunk(part.chunk)?;
+            let piece = chunk.get(part.skip as usize..).and_then(|rest| rest.get(..part.len as usize));
+            bytes.extend_from_slice(piece.unwrap_or_default());
+        }
+        bytes.resize(length as usize, 0);
+        Ok(bytes)
+    }
+
     fn known(&mut self, ino: Ino, demand: &Digest) -> Result<Place> {
         let planner = self.planner;
         if ino.0 >= planner.first_ino {

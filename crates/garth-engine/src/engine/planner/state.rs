@@ -22,6 +22,8 @@ pub(super) struct Planner<'a, R> {
     pub(super) owner: &'a str,
     /// Owners of the staged bodies that the batch may use.
     pub(super) stagers: Vec<&'a str>,
+    /// True if copies bring back what nodes were, with garth's own attributes.
+    pub(super) restores: bool,
     /// Sequence of this commit.
     pub(super) seq: u64,
     /// Time of this commit.
@@ -54,6 +56,7 @@ impl<'a, R: Rows> Planner<'a, R> {
             within,
             owner: "",
             stagers: Vec::new(),
+            restores: false,
             seq: head.seq + 1,
             time: now.0.max(head.time.saturating_add(1)),
             first_ino: head.next_ino,

@@ -14,6 +14,8 @@ use crate::threads::lock::lock;
 pub(crate) struct Reach {
     /// Paths in reach.
     pub(crate) within: Within,
+    /// Those of them that its commits do not change.
+    read_only: Within,
     /// Owner of snapshots, commit ids, idempotency keys and staged bodies; `None` for the account.
     pub(crate) owner: Option<Owner>,
     /// What commits say of who made them, over what their batches say.
@@ -43,13 +45,15 @@ impl Reach {
         Self {
             overrides: true,
             author: self.author.clone(),
+            read_only: self.read_only.clone(),
             ..Self::of(self.within.clone(), self.owner.clone())
         }
     }
 
     fn of(within: Within, owner: Option<Owner>) -> Self {
         let held = owner.as_ref().map(|_| Mutex::default());
-        Self { within, owner, author: Author::default(), overrides: false, held, joined: Vec::new() }
+        let (read_only, author, joined) = (Within::nothing(), Author::default(), Vec::new());
+        Self { within, read_only, owner, author, overrides: false, held, joined }
     }
 
     /// The key of the owner; empty for the account.
@@ -65,14 +69,16 @@ impl Reach {
         }
         let owner = to.owner.inside(self.owner.as_ref())?;
         let author = self.author.clone().or(&to.author);
-        let overrides = self.overrides;
-        Ok(Self { author, overrides, ..Self::of(self.within.intersect(&to.within), Some(owner)) })
+        let (overrides, read_only) = (self.overrides, self.read_only.union(&to.read_only));
+        let within = self.within.intersect(&to.within);
+        Ok(Self { author, overrides, read_only, ..Self::of(within, Some(owner)) })
     }
 
     /// What one of two reaches, as the first.
     pub(crate) fn joined(self: &Arc<Self>, with: &Arc<Self>) -> Self {
         Self {
             within: self.within.union(&with.within),
+            read_only: self.read_only.union(&with.read_only),
             author: self.author.clone(),
             overrides: self.overrides,
             joined: vec![Arc::clone(self), Arc::clone(with)],
@@ -94,7 +100,8 @@ impl Reach {
         };
         let author = self.author.clone().or(&batch.author);
         let overrides_rules = self.overrides || batch.overrides_rules;
-        Ok(Batch { owner, author, overrides_rules, joined: self.owners(), ..batch.inside(&self.within) })
+        let batch = batch.inside(&self.within, &self.read_only);
+        Ok(Batch { owner, author, overrides_rules, joined: self.owners(), ..batch })
     }
 
     /// Counts a handle that is opened.

@@ -25,7 +25,7 @@ pub(crate) static SUBJECT: Subject = Subject { name: "the account's database", r
 
 static FORMAT: Format = Format {
     application_id: 0x4752_5448, // "GRTH" in ASCII
-    scripts: &[FORMAT_1, FORMAT_2, FORMAT_3, FORMAT_4, FORMAT_5, FORMAT_6],
+    scripts: &[FORMAT_1, FORMAT_2, FORMAT_3, FORMAT_4, FORMAT_5, FORMAT_6, FORMAT_7],
 };
 
 /// Writes the rows of a new database, whose keys are those of a set of projections of this version: nothing
@@ -289,12 +289,12 @@ CREATE INDEX projected_ino ON projected (ino, projection, off);
 
 /// That a commit was made in a session. What an author says that cannot be read says nothing.
 pub(crate) const HAS_SESSION: &str = "iif(json_valid(author), author ->> '$.session', NULL) IS NOT NULL";
-/// Whose session, and which.
+/// Whose session, and which: that of the audience, or of the user where both are one.
 pub(crate) const BY_SESSION: &str = "iif(json_valid(author), \
-    json_array(author ->> '$.user', author ->> '$.agent', author ->> '$.session'), NULL)";
+    json_array(coalesce(author ->> '$.audience', author ->> '$.user'), author ->> '$.agent', \
+    author ->> '$.session'), NULL)";
 
-/// What format 5 adds: commits are found by the session that they were made in. Its expressions are
-/// [`BY_SESSION`] and [`HAS_SESSION`].
+/// What format 5 adds: commits are found by the session that they were made in.
 const FORMAT_5: &str = "
 CREATE INDEX log_session ON log (
     iif(json_valid(author), json_array(author ->> '$.user', author ->> '$.agent', author ->> '$.session'), NULL), seq
@@ -304,6 +304,16 @@ CREATE INDEX log_session ON log (
 /// Format 6: the note that retries under an idempotency key are told besides the commit.
 const FORMAT_6: &str = "
 ALTER TABLE idempotency ADD COLUMN note TEXT NOT NULL DEFAULT '';
+";
+
+/// What format 7 changes: sessions are found by their audience. Its expressions are [`BY_SESSION`] and
+/// [`HAS_SESSION`].
+const FORMAT_7: &str = "
+DROP INDEX log_session;
+CREATE INDEX log_session ON log (
+    iif(json_valid(author), json_array(coalesce(author ->> '$.audience', author ->> '$.user'), author ->> '$.agent',
+    author ->> '$.session'), NULL), seq
+) WHERE iif(json_valid(author), author ->> '$.session', NULL) IS NOT NULL;
 ";
 
 /// Makes the tables of a new database.

@@ -61,6 +61,8 @@ impl RestorePlan {
     /// `template`.
     pub(super) fn batch(&self, template: &Batch) -> Batch {
         let (ops, preconditions) = (self.ops.clone(), self.preconditions.clone());
-        Batch { ops, preconditions, ..template.clone() }
+        // garth's own attributes of then were set by garth; what rules keep for garth is not a client's to
+        // restore
+        Batch { ops, preconditions, own_attributes: true, ..template.clone() }
     }
 }

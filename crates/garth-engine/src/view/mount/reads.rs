@@ -315,11 +315,12 @@ impl FileSystem for Mount {
 
     async fn confined(&self, to: &Confinement) -> Result<Arc<dyn FileSystem>> {
         let within = self.within.intersect(&to.within);
-        let mut base = Within::nothing();
+        let (mut base, mut read_only) = (Within::nothing(), Within::nothing());
         for part in self.parts.all().iter().filter(|part| part.is_base()) {
             base = base.union(&self.within_part(part, &within)?);
+            read_only = read_only.union(&self.within_part(part, &to.read_only)?);
         }
-        let base = Confinement { within: base, ..to.clone() };
+        let base = Confinement { within: base, read_only, ..to.clone() };
         let base = self.base.confined(&base).await?;
         let mut sources = Vec::with_capacity(self.parts.all().len());
         for part in self.parts.all() {
@@ -327,7 +328,8 @@ impl FileSystem for Mount {
                 Source::Base(root) => Source::Base(root.clone()),
                 Source::Other(other) => {
                     let within = self.within_part(part, &within)?;
-                    let to = Confinement { within, ..to.clone() };
+                    let read_only = self.within_part(part, &to.read_only)?;
+                    let to = Confinement { within, read_only, ..to.clone() };
                     Source::Other(Other { fs: other.fs.confined(&to).await?, ..other.clone() })
                 }
                 Source::NoPast => Source::NoPast,

@@ -6,6 +6,7 @@ use super::cursor::{Base, Cursor, Place};
 use crate::error::Result;
 use crate::fs::FileSystem;
 use crate::fs::restore::{MAX_COMPARED, difference};
+use crate::model::entry::is_own;
 use crate::model::{At, ByteRange, Entry, Filling, Kind, Listing, NamesPage, SetAttrs, Weigh, check_limit};
 use crate::path::TreePath;
 
@@ -142,10 +143,10 @@ impl Overlay {
 
 /// What gives a node below the attributes that the overlay shows.
 pub(super) fn attributes(shown: &Entry, below: &Entry) -> Option<Box<SetAttrs>> {
-    let noted = |name: &String| name.starts_with("garth.");
     let expires_at = shown.expires_at.filter(|_| !shown.is_dir());
     let mut attrs = difference(shown, below, expires_at)?;
-    attrs.xattrs.retain(|name, _| !noted(name));
+    attrs.xattrs.retain(|name, _| !is_own(name));
+    attrs.metadata.retain(|name, _| !is_own(name));
     if shown.is_dir() {
         attrs.mtime = None;
     }

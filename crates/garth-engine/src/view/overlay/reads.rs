@@ -100,8 +100,15 @@ impl Overlay {
         // by what is outermost first: an island lies in what is left out
         let mut above = Within::new(own.into_iter().chain(shown.iter().cloned())).without(left_out);
         above = above.with(shown.into_iter().filter(|top| above.is_excluded(top)).collect::<Vec<_>>());
-        let above = Confinement { within: above, ..to.clone() };
-        let whole = Confinement { within: Within::everything(), ..to.clone() };
+        // what is removed in the upper layer is noted among what is hidden
+        let kept = |within: &Within, place: &dyn Fn(&TreePath) -> Result<TreePath>| {
+            let named = within.named().into_iter().map(|(path, inside)| Ok((place(path)?, inside)));
+            Ok::<_, Error>(Within::of(named.collect::<Result<Vec<_>>>()?))
+        };
+        let read_only = kept(&to.read_only, &|path| self.tree(path))?
+            .union(&kept(&to.read_only, &|path| self.hidden(path))?);
+        let above = Confinement { within: above, read_only: read_only.clone(), ..to.clone() };
+        let whole = Confinement { within: Within::everything(), read_only, ..to.clone() };
         let (upper, whole) = (self.upper.confined(&above).await?, self.whole.confined(&whole).await?);
         Ok(Self { upper, whole, within, ..self.clone() })
     }

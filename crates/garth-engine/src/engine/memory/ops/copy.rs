@@ -140,13 +140,17 @@ impl<'a> Scratch<'a> {
 
     /// What a copy carries besides content.
     fn copy_attributes(&mut self, node: &Node, to: Ino) {
-        let time = self.time;
+        let (time, restores) = (self.time, self.restores);
         let copy = self.edit(to);
         copy.mode = node.mode;
         copy.uid = node.uid;
         copy.gid = node.gid;
         copy.mtime = node.mtime;
-        copy.attributes = node.attributes.as_ref().clone().copied_over(&copy.attributes).into();
+        let attributes = node.attributes.as_ref().clone();
+        copy.attributes = match restores {
+            true => attributes.restored_over(&copy.attributes).into(),
+            false => attributes.copied_over(&copy.attributes).into(),
+        };
         copy.expires_at = node.expires_at.filter(|end| *end > time);
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::FileSystem;
+use crate::model::entry::is_own;
 use crate::model::{
     At, Entry, Ino, Kind, MAX_OPS, NamesPage, Op, Precondition, Seq, SetAttrs, Timestamp, WalkPage,
 };
@@ -254,7 +255,7 @@ impl<'a> Planner<'a> {
         let to = self.to(path)?;
         self.touch(path.parent());
         if shown.is_dir() {
-            self.plan.ops.push(Op::mkdir(to).with_attrs(carried(shown)));
+            self.plan.ops.push(Op::mkdir(to).with_attrs(made_like(shown)));
             self.touch(Some(path.clone()));
             return Ok(());
         }
@@ -276,10 +277,10 @@ impl<'a> Planner<'a> {
             (Kind::File, _) => {
                 let from = At::Path(self.overlay.tree(path)?);
                 let body = content(&*self.overlay.whole, &from, above, &**self.lower, path).await?;
-                Op::write(to, body).create_new().with_attrs(carried(shown))
+                Op::write(to, body).create_new().with_attrs(made_like(shown))
             }
-            (Kind::Symlink, Some(target)) => Op::symlink(to, target.clone()).with_attrs(carried(shown)),
-            (kind, _) => Op::mknod(to, special(kind, shown.rdev)?).with_attrs(carried(shown)),
+            (Kind::Symlink, Some(target)) => Op::symlink(to, target.clone()).with_attrs(made_like(shown)),
+            (kind, _) => Op::mknod(to, special(kind, shown.rdev)?).with_attrs(made_like(shown)),
         });
         Ok(())
     }
@@ -318,6 +319,15 @@ impl<'a> Planner<'a> {
     fn to(&self, path: &TreePath) -> Result<At> {
         Ok(if self.one_store { self.pair.below(path)?.into() } else { path.into() })
     }
+}
+
+/// The attributes of a new node that is to be as the overlay shows one. As a copy, it has none that are
+/// garth's own.
+fn made_like(shown: &Entry) -> SetAttrs {
+    let mut attrs = carried(shown);
+    attrs.xattrs.retain(|name, _| !is_own(name));
+    attrs.metadata.retain(|name, _| !is_own(name));
+    attrs
 }
 
 fn too_much() -> Error {

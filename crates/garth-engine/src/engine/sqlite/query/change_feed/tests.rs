@@ -174,3 +174,19 @@ fn the_changes_of_a_session_cost_the_same_however_many_others_there_are() {
         steps
     });
 }
+
+#[test]
+fn a_session_of_an_audience_is_found_by_it_and_not_by_who_speaks() {
+    let account = account();
+    let said = |author: Author, at: &str| Batch::new([append(at)]).author(author.with_session("work"));
+    let group = Author::agent("coder").with_user("ann").with_audience(":slack:c1");
+    account.commit([said(group, "/group"), said(Author::agent("coder").with_user("ann"), "/own")]);
+    for (audience, only) in [("ann", "/own"), (":slack:c1", "/group")] {
+        let [user, agent, session] = [audience, "coder", "work"].map(str::to_owned);
+        let of = SessionOf { user, agent, session };
+        let (page, _) = account.changes(&ChangesQuery::default().session(of.clone()));
+        let found: Vec<_> = page.commits.iter().flat_map(|commit| commit.changes[0].paths.clone()).collect();
+        assert_eq!(found, [path(only)], "{audience}");
+        assert!(page.commits.iter().all(|commit| of.is_of(&commit.commit.author)), "as without an index");
+    }
+}
