@@ -1,8 +1,10 @@
 //! Features of agents: the data that they keep in a tree, and the tree that an agent sees. All of it works on
 //! any [`FileSystem`](garth_engine::FileSystem): this crate has no tables and names no engine.
 
+pub mod access;
 pub mod chat;
 pub mod count;
+pub mod identity;
 mod ids;
 pub mod kv;
 pub mod media;
@@ -16,14 +18,15 @@ pub mod recall;
 pub mod registry;
 mod retry;
 pub mod session;
-mod session_class;
 mod small_file;
 pub mod tree;
 pub mod workspace;
 
+pub use access::Access;
+pub use identity::{AccessPolicy, Caller, Class, DEFAULT_USER, Identity, Request};
 pub use once::Once;
 pub use registry::registry;
-pub use tree::{AgentTree, Identity, Skill};
+pub use tree::{AgentTree, Skill};
 
 /// Makes an `async fn` return a boxed future, so that its body is compiled here, once. Plain, it would be
 /// compiled again, with all that it awaits, in each crate that awaits it: server, command line, test

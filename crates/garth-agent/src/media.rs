@@ -17,13 +17,19 @@ pub use self::key::MediaKey;
 pub use self::limit::MAX_MEDIA;
 pub use self::list::MAX_LISTED;
 pub use self::mime_types::{bare, extension, type_of};
+pub(crate) use self::put::Made;
 pub use self::put::NewMedia;
 pub use self::reset::Fate;
 
 use std::sync::Arc;
 
-use self::attributes::{ID, SESSION_KEY};
+pub(crate) use self::attributes::media_attrs;
+use self::attributes::{ID, OF, SESSION_KEY};
+pub(crate) use self::key::MEDIA;
+use crate::identity::{Class, SessionKey};
 use crate::once::Once;
+use crate::registry::projections::SESSION;
+use crate::registry::projections::sessions::id_key;
 use crate::{boxed, own_paths};
 use garth_engine::env::Env;
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
@@ -57,6 +63,8 @@ pub struct Media<'a> {
     author: Author,
     /// Request that the next write carries out.
     once: Once,
+    /// Directory of the sessions whose files are there, and their agent; `None` for those of all.
+    seen: Option<(TreePath, String)>,
 }
 
 /// Media file.
@@ -76,7 +84,7 @@ impl<'a> Media<'a> {
     /// its own paths will do. Calls fail with `InvalidArgument` for a tree with other paths, such as that of
     /// a chat.
     pub fn new(fs: &'a dyn FileSystem, env: Env) -> Self {
-        Self { fs, env, author: Author::default(), once: Once::default() }
+        Self { fs, env, author: Author::default(), seen: None, once: Once::default() }
     }
 
     /// Sets the author of commits.
@@ -97,21 +105,29 @@ impl<'a> Media<'a> {
         own_paths::check(self.fs, &key::directory(session_key), "give it the account's own tree")
     }
 
-    /// Returns true if the tree reaches the media of a session. The tree of a chat does not.
-    pub(crate) fn reaches(&self, session_key: &str) -> bool {
-        let at = key::check_session_key(session_key).map(|()| key::directory(session_key));
-        at.is_ok_and(|at| self.fs.view_base().lowering().home().within.contains(&at))
+    /// Limits the media to those of the sessions in a directory, of an agent.
+    #[must_use]
+    pub(crate) fn of_sessions(self, home: TreePath, agent: &str) -> Self {
+        Self { seen: Some((home, agent.to_owned())), ..self }
     }
 
-    /// Returns true if a session has a directory for media.
-    pub(crate) async fn has_some(&self, session_key: &str) -> Result<bool> {
-        key::check_session_key(session_key)?;
-        Ok(self
-            .fs
-            .stat(&At::from(key::directory(session_key)))
-            .await
-            .optional()?
-            .is_some_and(|entry| entry.is_dir()))
+    /// Returns true if a file is of a session that is seen. One that no session has is the agent's.
+    async fn sees(&self, stored: &Stored) -> Result<bool> {
+        let Some((home, agent)) = &self.seen else { return Ok(true) };
+        let key = stored.key.session_key();
+        let id = match stored.session_id() {
+            Some(id) => id,
+            None => match key.parse::<SessionKey>() {
+                Ok(key) => return Ok(key.agent() == *agent && self.is_main()),
+                Err(_) => key,
+            },
+        };
+        let query = FindQuery::new(SESSION).equal(&id_key(id)).within(home.clone()).limit(1);
+        Ok(!self.fs.find(&query).await?.items.is_empty())
+    }
+
+    fn is_main(&self) -> bool {
+        self.author.class.as_deref().is_none_or(|class| Class::named(class) == Class::Main)
     }
 
     /// Returns a media file: from the path of its key, or from where it was moved, among media or beside an
@@ -122,11 +138,16 @@ impl<'a> Media<'a> {
     #[boxed]
     pub async fn get(&self, key: &MediaKey) -> Result<Stored> {
         self.check_place(key.session_key())?;
+        let stored = self.found(key).await?.ok_or_else(|| missing(key))?;
+        if self.sees(&stored).await? { Ok(stored) } else { Err(missing(key)) }
+    }
+
+    async fn found(&self, key: &MediaKey) -> Result<Option<Stored>> {
         let path = key.path();
         if let Some(entry) = self.fs.stat(&At::from(&path)).await.optional()?.filter(Entry::is_file) {
-            return Ok(Stored { key: key.clone(), path, entry });
+            return Ok(Some(Stored { key: key.clone(), path, entry }));
         }
-        self.moved(key).await?.ok_or_else(|| missing(key))
+        self.moved(key).await
     }
 
     /// Returns a media file and a handle that reads it even if it is changed or removed meanwhile.
@@ -135,7 +156,10 @@ impl<'a> Media<'a> {
     /// As [`Media::get`].
     #[boxed]
     pub async fn open(&self, key: &MediaKey) -> Result<(Stored, Arc<dyn OpenFile>)> {
-        let stored = self.get(key).await?;
+        self.opened(self.get(key).await?).await
+    }
+
+    async fn opened(&self, stored: Stored) -> Result<(Stored, Arc<dyn OpenFile>)> {
         let file = match self.fs.open_version(stored.entry.version).await {
             Err(error) if error.is(ErrorKind::Unsupported) => self.fs.open(&At::from(&stored.path)).await?,
             file => file?,
@@ -146,8 +170,7 @@ impl<'a> Media<'a> {
     /// Finds a file by the UUID of its key. Its name and session key have to be those of the key, and it has
     /// to be in a place of media: anyone can give a file elsewhere the same metadata.
     async fn moved(&self, key: &MediaKey) -> Result<Option<Stored>> {
-        let tops = ["media", "agents"].map(|top| TreePath::from_row("", top));
-        let query = FindQuery::metadata(ID, key.id()).within_any(tops).limit(MAX_COPIES);
+        let query = FindQuery::metadata(ID, key.id()).within_any(places()).limit(MAX_COPIES);
         let found = match self.fs.find(&query).await {
             // nothing is found in the past
             Err(error) if error.is(ErrorKind::Unsupported) => return Ok(None),
@@ -170,8 +193,28 @@ impl<'a> Media<'a> {
     }
 }
 
+impl Stored {
+    /// Returns a file that lies at a path; `None` for what is no media file.
+    fn of(path: TreePath, entry: Entry) -> Option<Self> {
+        let session_key = entry.attributes.metadata.get(SESSION_KEY)?;
+        let key = MediaKey::of_name(session_key, path.name()?)?;
+        entry.is_file().then_some(Self { key, path, entry })
+    }
+
+    /// Returns the UUID of the session whose file it is; `None` for one that no session has.
+    pub fn session_id(&self) -> Option<&str> {
+        let of = self.entry.attributes.metadata.get(OF)?;
+        of.split_once('/').filter(|(_, id)| *id == self.key.id()).map(|(session, _)| session)
+    }
+}
+
+/// Returns the directories that media lie in or below.
+fn places() -> [TreePath; 2] {
+    ["media", "agents"].map(|top| TreePath::from_row("", top))
+}
+
 /// Returns true for the places of media: `/media/*/*` and `/agents/*/sessions/*/media/*`.
-fn is_place(path: &TreePath) -> bool {
+pub(crate) fn is_place(path: &TreePath) -> bool {
     let segments: Vec<&str> = path.segments().collect();
     matches!(*segments, [key::MEDIA, _, _] | ["agents", _, "sessions", _, key::MEDIA, _])
 }

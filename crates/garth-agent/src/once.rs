@@ -79,6 +79,11 @@ impl Once {
         self.0.is_some()
     }
 
+    /// Returns the outcome of an earlier try of the request that has committed.
+    pub(crate) fn recorded<T: Outcome>(&self) -> Result<Option<T>> {
+        self.0.as_ref().and_then(|request| request.first.as_ref()).map(read).transpose()
+    }
+
     /// Returns a further step of the request, with a record of its own.
     pub(crate) async fn step(&self, name: impl std::fmt::Display) -> Result<Self> {
         let Some(request) = &self.0 else { return Ok(Self::default()) };

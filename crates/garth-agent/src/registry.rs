@@ -9,11 +9,12 @@ pub mod settings;
 
 use std::sync::LazyLock;
 
+use crate::identity::MAX_SETTINGS;
 use garth_engine::rule::{Demand, Registry, Rule};
 
 /// Version of the set. Count it up with each change of a rule, or of what a projection derives from anything:
 /// an older garth then no longer writes to the account, and a newer one derives its keys again.
-const VERSION: u64 = 5;
+const VERSION: u64 = 6;
 
 /// Largest value of the key-value interface, in bytes of its text: the largest request of the HTTP interface.
 pub const MAX_VALUE: usize = 1 << 20;
@@ -27,17 +28,19 @@ pub fn registry() -> Registry {
 }
 
 /// Values of the key-value interface are JSON, settings, instruction fragments, messages and events have a
-/// schema, what was said in a session only grows, and no session writes what people set and the skills of
-/// all.
+/// schema, what was said in a session only grows, garth alone writes whose a session is and what it belongs
+/// to, and no session writes what people set and the skills of all.
 fn rules() -> Vec<Rule> {
     let (values, fragments) = ("/agents/*/kv/**", "/agents/*/fragments.jsonl");
     let settings = "/agents/*/settings.json";
     let of_people = [settings, "/skills", "/skills/**"];
     let only_grow = [session_lines::MESSAGES, session_lines::EVENTS, session_lines::NATIVE];
+    let meta = session_lines::META;
     let rules = [
+        Rule::built_in(meta, Demand::OwnFields(session_lines::DECIDING.map(str::to_owned).to_vec())),
         Rule::built_in(values, Demand::MaxSize(MAX_VALUE as u64)),
         Rule::built_in(values, Demand::Json { schema: None }),
-        Rule::built_in(settings, Demand::MaxSize(settings::MAX_SETTINGS)),
+        Rule::built_in(settings, Demand::MaxSize(MAX_SETTINGS as u64)),
         Rule::built_in(settings, Demand::json(settings::SCHEMA)),
         Rule::built_in(fragments, Demand::MaxSize(fragments::MAX_FRAGMENTS)),
         Rule::built_in(fragments, Demand::lines(fragments::SCHEMA, Some(fragments::UNIQUE))),

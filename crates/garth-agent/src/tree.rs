@@ -1,48 +1,46 @@
 //! The one tree that an agent sees in a chat, made of views of its account.
 
-mod account_views;
-mod directories;
+pub(crate) mod directories;
 mod free_name;
-mod identity;
 mod skill;
 mod user_memory;
 
 use std::sync::Arc;
 
-pub use self::account_views::{OwnSessions, Reach};
-use self::directories::Directories;
+use self::directories::{There, kept, kinds_at};
 pub use self::free_name::write_free;
-pub use self::identity::Identity;
 pub use self::skill::Skill;
 pub use self::user_memory::{MEMORY, Memory, memory};
 use crate::boxed;
-pub use crate::session_class::MAIN;
+use crate::chat;
+use crate::identity::places::Places;
+use crate::identity::{AccessPolicy, Identity};
 use garth_engine::error::Result;
 use garth_engine::fs::{AccountStore, FileSystem};
-use garth_engine::model::{Confinement, Owner, Within};
+use garth_engine::model::{Author, Confinement, Owner, Within};
 use garth_engine::path::TreePath;
 use garth_engine::view::Mount;
 
 /// Most bytes of one upload, unless the builder says otherwise.
 pub const MAX_UPLOAD: u64 = 10 << 20;
 
-/// The tree of an agent in a chat, to be put together.
+/// The tree of an agent in a chat, to be put together: see [`Access::tree`](crate::access::Access::tree).
 ///
 /// | path | is |
 /// |---|---|
 /// | `/` | `chats/{chat}` of the account |
 /// | `/.agent` | `agents/{agent}` |
-/// | `/.user` | `users/{user}/agents/{agent}` |
+/// | `/.user` | `users/{audience}/agents/{agent}` |
 /// | `/skills/{skill}` | the account's skill, the agent's over it, a writable layer above: see [`Skill`] |
-/// | `/ctx/users/{user}/memories` | `users/{user}/memories` |
-/// | `/ctx/home/{user}/agent/{agent}/session` | `users/{user}/agents/{agent}/session` |
+/// | `/ctx/users/{audience}/memories` | `users/{audience}/memories` |
+/// | `/ctx/home/{audience}/agent/{agent}/session` | `users/{audience}/agents/{agent}/session` |
 ///
-/// In any class but [`MAIN`], `MEMORY.md`, `memory` and `sessions` of the agent are not there, and of the
-/// sessions only the one that the tree is for, without the `meta.json` that says its class. Every commit
-/// through the tree has its author, whatever a batch says. Nothing else of the account can be reached.
+/// In the classes `dm` and `group`, `/.agent` has no more than is open to others, read-only, and what the
+/// agent's settings share; sessions that fewer listen to are not there. Every commit through the tree has its
+/// author, whatever a batch says. Nothing else of the account can be reached.
 ///
 /// ```
-/// use garth::agent::{AgentTree, Identity};
+/// use garth::agent::{Access, Caller, Request};
 /// use garth::{DataDir, Env, FileSystemExt};
 ///
 /// # futures::executor::block_on(async {
@@ -51,8 +49,9 @@ pub const MAX_UPLOAD: u64 = 10 << 20;
 /// data.create_account("default").await?;
 /// let account = data.account("default").await?;
 ///
-/// let who = Identity::new("ann", "scout", "trip", "main")?;
-/// let tree = AgentTree::new(&*account, who).open().await?;
+/// let request = Request::new("scout").user("ann").chat("trip");
+/// let access = Access::open(&account, &Env::system(), Caller::Holder, &request).await?;
+/// let tree = access.tree().open().await?;
 /// tree.write("/plan.md", "1. pack\n").await?;
 /// tree.rename("/plan.md", "/.user/plan.md").await?;
 /// assert!(account.exists("/users/ann/agents/scout/plan.md").await?);
@@ -61,16 +60,29 @@ pub const MAX_UPLOAD: u64 = 10 << 20;
 #[derive(Debug)]
 pub struct AgentTree<'a> {
     account: &'a dyn AccountStore,
-    who: Identity,
+    who: &'a Identity,
+    policy: &'a AccessPolicy,
+    places: &'a Places,
+    author: Author,
     skills: Vec<Skill>,
     largest_upload: u64,
     creates: bool,
 }
 
 impl<'a> AgentTree<'a> {
-    /// The tree of an agent in an account.
-    pub fn new(account: &'a dyn AccountStore, who: Identity) -> Self {
-        Self { account, who, skills: Vec::new(), largest_upload: MAX_UPLOAD, creates: true }
+    pub(crate) fn of(
+        account: &'a dyn AccountStore,
+        who: &'a Identity,
+        policy: &'a AccessPolicy,
+        places: &'a Places,
+    ) -> Self {
+        let (author, skills, largest_upload) = (who.author(), Vec::new(), MAX_UPLOAD);
+        Self { account, who, policy, places, author, skills, largest_upload, creates: true }
+    }
+
+    /// Sets the author of all commits.
+    pub(crate) fn author(self, author: Author) -> Self {
+        Self { author, ..self }
     }
 
     /// With these skills.
@@ -99,45 +111,58 @@ impl<'a> AgentTree<'a> {
     /// As [`AgentTree::open`].
     #[boxed]
     pub async fn make(&self) -> Result<()> {
-        let found = skill::find(&*self.account.raw(), &self.who, &self.skills).await?;
-        directories::make(self.account, &Directories::of(&self.who)?, &self.who, skill::keeps(&found)).await
+        let raw = self.account.raw();
+        chat::check(&*raw, self.policy, self.who, &self.places.chat).await?;
+        let found = skill::find(&*raw, self.who, &self.skills).await?;
+        directories::make(self.account, (self.policy, self.who, self.places), skill::keeps(&found)).await
     }
 
     /// The tree. What is missing is made in one commit.
     ///
     /// # Errors
-    /// `NotFound` for a skill that neither the account nor the agent has; `AlreadyExists` if the account has
-    /// a file where a directory is needed, or a `/.garth` of its own that a skill needs; from the storage.
+    /// `AccessDenied` for the chat of another audience; `NotFound` for a skill that neither the account nor
+    /// the agent has; `AlreadyExists` if the account has a file where a directory is needed, or a `/.garth`
+    /// of its own that a skill needs; from the storage.
     pub async fn open(self) -> Result<Arc<dyn FileSystem>> {
-        let (raw, who) = (self.account.raw(), &self.who);
-        let dirs = Directories::of(who)?;
+        let (raw, who, places) = (self.account.raw(), self.who, self.places);
+        chat::check(&*raw, self.policy, who, &places.chat).await?;
         let found = skill::find(&*raw, who, &self.skills).await?;
         if self.creates {
-            directories::make(self.account, &dirs, who, skill::keeps(&found)).await?;
+            directories::make(self.account, (self.policy, who, places), skill::keeps(&found)).await?;
         }
-        let to = Confinement::new(reach(&dirs, &found)?, who.owner()?).author(who.author());
+        let to = Confinement::new(reach(places, &found)?, who.owner()?)
+            .read_only(self.read_only()?)
+            .author(self.author.clone());
         let base = raw.confined(&to).await?;
-        let mut tree = Mount::builder(&*base, &dirs.chat, Owner::new("tree")?)
-            .directory(TreePath::parse("/.agent")?, dirs.agent.clone())
-            .directory(TreePath::parse("/.user")?, dirs.user.clone())
-            .directory(dirs.shown_memories.clone(), dirs.memories.clone())
-            .largest_body(self.largest_upload);
-        for (at, sessions) in &dirs.sessions {
-            tree = tree.directory(at.clone(), sessions.clone());
+        let optional: Vec<&TreePath> =
+            places.parts.iter().filter(|part| part.optional).map(|part| &part.root).collect();
+        let mut kinds = kinds_at(&*raw, &optional).await?.into_iter();
+        let mut tree =
+            Mount::builder(&*base, &places.chat, Owner::new("tree")?).largest_body(self.largest_upload);
+        for part in places.parts.iter().filter(|part| !part.at.is_root()) {
+            if !part.optional || kinds.next().is_some_and(|there| there != There::Nothing) {
+                tree = tree.directory(part.at.clone(), part.root.clone());
+            }
         }
         for skill in found {
             tree = skill.mounted(tree, &base).await?;
         }
         tree.open().await
     }
+
+    /// Returns what the tree reads and does not change: for others than the owner also what the agent's
+    /// skills hide.
+    fn read_only(&self) -> Result<Within> {
+        let hides = (!self.who.is_main()).then(|| kept(self.who.agent())).transpose()?;
+        Ok(self.places.read_only.with(hides))
+    }
 }
 
 /// The paths of the account that the tree is made of.
-fn reach(dirs: &Directories, skills: &[skill::Found<'_>]) -> Result<Within> {
-    let mut tops = vec![dirs.chat.clone(), dirs.agent.clone(), dirs.user.clone(), dirs.memories.clone()];
+fn reach(places: &Places, skills: &[skill::Found<'_>]) -> Result<Within> {
+    let mut tops = Vec::new();
     for skill in skills {
         tops.extend(skill.reach()?);
     }
-    let within = Within::new(tops).without(dirs.left_out.iter().cloned());
-    Ok(within.with(dirs.own_session.iter().cloned()).without(dirs.own_meta.iter().cloned()))
+    Ok(places.within.with(tops))
 }

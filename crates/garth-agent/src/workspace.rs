@@ -23,6 +23,7 @@ mod time_zone;
 mod transcript;
 
 pub use self::archive::Unpacked;
+pub(crate) use self::archive::{archive_attrs, archived_session};
 pub use self::compact::{Trim, Trimmed};
 pub use self::daily::{MAX_DAYS, Memory, MemoryDay, Remembered};
 pub use self::extract_memories::Asking;

@@ -3,6 +3,9 @@
 #![allow(clippy::unwrap_used)] // tests, their helpers too, stop at what must not happen
 
 mod it {
+    mod access;
+    mod access_family;
+    mod access_own;
     mod agent_tree;
     mod compaction;
     mod context;
@@ -37,4 +40,5 @@ mod it {
     mod skills;
     mod templates;
     mod transcripts;
+    mod upgrade;
 }

@@ -5,6 +5,7 @@ use std::ops::AsyncFn;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use garth::agent::Access;
 use garth::engine::memory::Memory;
 use garth::error::OptionalExt as _;
 use garth::fs::resolve::{self, Follow, retry};
@@ -40,6 +41,8 @@ pub(crate) struct AuthoredTree {
     pub(crate) author: Author,
     /// What is to be made before something is written.
     unmade: Option<Unmade>,
+    /// Whether commits bring back what garth wrote.
+    imports: bool,
 }
 
 /// The operations of a commit, their paths resolved for this attempt.
@@ -100,7 +103,8 @@ impl App {
         let place = Place::of(&self.global)?;
         let account = self.account_of(&self.data_dir()?).await?;
         let (fs, unmade) = place.tree(account, self.scratch(), &self.env).await?;
-        Ok(AuthoredTree { fs, author: self.author(), unmade })
+        let author = unmade.as_ref().map_or_else(|| self.author(), Unmade::author);
+        Ok(AuthoredTree { fs, author, unmade, imports: false })
     }
 
     /// The same, for a write that may be the first one: makes the data folder if there is none and the
@@ -109,7 +113,8 @@ impl App {
         let place = Place::of(&self.global)?;
         let account = self.account_of(&self.data_dir_of_account().await?).await?;
         let (fs, unmade) = place.tree_or_new(account, self.scratch(), &self.env).await?;
-        Ok(AuthoredTree { fs, author: self.author(), unmade })
+        let author = unmade.as_ref().map_or_else(|| self.author(), Unmade::author);
+        Ok(AuthoredTree { fs, author, unmade, imports: false })
     }
 
     /// Returns the tree to work on; for a change also one that the change makes.
@@ -132,8 +137,10 @@ impl App {
 
     /// Refuses a verb that works on the account in an agent's tree.
     pub(crate) fn only_account(&self, verb: &str) -> Result {
-        if self.global.chat.chat.is_some() {
-            let message = format!("{verb} works on the account: leave --user and --chat out");
+        if self.global.chat.names_somebody() {
+            let message = format!(
+                "{verb} works on the account: leave --user, --key, --chat, --class and --session out"
+            );
             return Err(Failure::Usage(message));
         }
         Ok(())
@@ -276,6 +283,7 @@ impl AuthoredTree {
                 preconditions: plan.preconditions.clone(),
                 author: self.author.clone(),
                 message: args.message.clone().unwrap_or_default(),
+                by_garth: self.imports,
                 ..Batch::default()
             };
             match self.fs.commit(batch).await {
@@ -285,6 +293,16 @@ impl AuthoredTree {
             }
         });
         Ok(done.await?)
+    }
+
+    /// Lets commits bring back what garth wrote, such as whose sessions are: for an import of the account.
+    pub(crate) fn importing(self) -> Self {
+        Self { imports: self.unmade.is_none(), ..self }
+    }
+
+    /// Returns what an agent reaches, if the tree is an agent's.
+    pub(crate) fn access(&self) -> Option<&Access> {
+        self.unmade.as_ref().map(Unmade::access)
     }
 
     /// Makes what the tree lacks, unless these operations have no parent to make something in: what is bound

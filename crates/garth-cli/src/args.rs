@@ -5,6 +5,8 @@ use std::str::FromStr;
 use std::sync::LazyLock;
 
 use clap::{Args, ValueEnum, ValueHint};
+use garth::agent::session::SessionKey;
+use garth::agent::{Class, Request};
 
 use crate::data_folder::DEFAULT_ACCOUNT;
 use crate::size::parse_size;
@@ -53,20 +55,23 @@ pub(crate) struct Global {
     pub(crate) chat: ChatArgs,
 }
 
-/// Whose tree to work on instead of the account's.
+/// Whom --agent serves: with one of these, verbs on files work in the tree that the agent sees then.
 #[derive(Args, Clone, Debug)]
-#[command(next_help_heading = "The tree of an agent in a chat, in place of the account's")]
+#[command(next_help_heading = "Whom the agent serves")]
 pub(crate) struct ChatArgs {
-    /// User whom --agent serves; goes with --chat
+    /// User who speaks [default: the owner of the agent]
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) user: Option<String>,
-    /// Chat in which it does; goes with --user
+    /// Session key, such as agent:scout:slack:channel:C1: says who listens, and whose memory it is
+    #[arg(long = "key", global = true, value_name = "KEY")]
+    pub(crate) session_key: Option<SessionKey>,
+    /// Chat whose files are at / [default: that of the audience]
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) chat: Option<String>,
-    /// Class of the session: any but `main` sees nothing of the agent's own memory [default: main]
+    /// Who listens: main (the owner), dm (one other person) or group [default: what --key and --user say]
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) class: Option<String>,
-    /// Session, for the author of commits; in a class other than `main` the only one that is there
+    /// Session, for the author of commits
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) session: Option<String>,
     /// Show a skill below /skills (may be repeated): its changes end with the command (`ephemeral`, the
@@ -80,30 +85,37 @@ pub(crate) struct ChatArgs {
 }
 
 impl ChatArgs {
-    /// Refuses what makes no sense together. A verb that is about what an agent keeps of a user takes the
-    /// user, and a class, without a chat; one that is about what a session gets, the session as well.
-    pub(crate) fn check(&self, raw: bool, of_user: bool, of_session: bool) -> Result<(), String> {
+    /// Returns true if the tree of an agent is meant, in place of the account's.
+    pub(crate) fn names_somebody(&self) -> bool {
+        let names = [&self.user, &self.chat, &self.class, &self.session];
+        self.session_key.is_some() || names.into_iter().any(Option::is_some)
+    }
+
+    /// Returns what is judged of whom the options name.
+    pub(crate) fn request(&self, agent: &str) -> Request {
+        let mut request = Request::new(agent);
+        (request.user, request.chat) = (self.user.clone(), self.chat.clone());
+        (request.session, request.key) = (self.session.clone(), self.session_key.clone());
+        request.class = self.class.as_deref().map(Class::named);
+        request
+    }
+
+    /// Refuses what makes no sense together.
+    pub(crate) fn check(&self, raw: bool) -> Result<(), String> {
         for (at, skill) in self.skills.iter().enumerate() {
             if self.skills[..at].iter().any(|earlier| earlier.name == skill.name) {
                 return Err(format!("--skill: {} is given twice", skill.name));
             }
         }
-        match (&self.user, &self.chat) {
-            (Some(_), None) if of_user => {}
-            (Some(_), None) => return Err("--user goes with --chat: set both, or neither".into()),
-            (None, Some(_)) => return Err("--chat goes with --user: set both, or neither".into()),
-            (Some(_), Some(_)) if raw => return Err("--raw does not go with --user and --chat".into()),
-            (Some(_), Some(_)) => return Ok(()),
-            (None, None) => {}
+        if self.names_somebody() {
+            return match raw {
+                true => Err("--raw does not go with --user, --key, --chat, --class and --session".into()),
+                false => Ok(()),
+            };
         }
-        let given = [
-            ("--class", self.class.is_some() && !of_user),
-            ("--session", self.session.is_some() && !of_session),
-            ("--skill", !self.skills.is_empty()),
-            ("--upload-limit", self.upload_limit.is_some()),
-        ];
+        let given = [("--skill", !self.skills.is_empty()), ("--upload-limit", self.upload_limit.is_some())];
         match given.into_iter().find(|(_, given)| *given) {
-            Some((name, _)) => Err(format!("{name} goes with --user and --chat")),
+            Some((name, _)) => Err(format!("{name} goes with --user, --key or --chat")),
             None => Ok(()),
         }
     }

@@ -5,12 +5,13 @@ use std::ffi::OsString;
 /// Options whose value may look like a count.
 const COUNTED: [&str; 4] = ["-n", "-c", "--lines", "--bytes"];
 /// Global options that take a value, which is not the verb.
-const VALUED: [&str; 10] = [
+const VALUED: [&str; 11] = [
     "--data",
     "--account",
     "--agent",
     "--overlay",
     "--user",
+    "--key",
     "--chat",
     "--class",
     "--session",

@@ -16,8 +16,8 @@ const GROUPS: [(&str, &[&str]); 6] = [
     (
         "Agents and servers",
         &[
-            "init", "kv", "node", "session", "prompt", "memory", "skill", "media", "outbox", "chat", "serve",
-            "account", "key", "rule", "quota",
+            "agent", "kv", "node", "session", "prompt", "memory", "skill", "media", "outbox", "chat",
+            "serve", "account", "key", "rule", "quota",
         ],
     ),
     ("Data", &["import", "export", "backup", "fsck", "gc", "repair", "reindex", "completions"]),

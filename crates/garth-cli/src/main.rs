@@ -37,7 +37,6 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use crate::app::App;
 use crate::cli::Cli;
 use crate::fail::{Failure, Result};
-use crate::verb::Verb;
 
 /// Answers are many small allocations on many threads, SQLite's among them, at which the system's allocator
 /// is slow.
@@ -110,9 +109,7 @@ fn one_line(rendered: &str) -> String {
 }
 
 fn run(cli: Cli) -> Result {
-    let of_session = matches!(cli.verb, Verb::Prompt(_) | Verb::Memory(_) | Verb::Media(_));
-    let of_user = of_session || matches!(cli.verb, Verb::Session(_) | Verb::Skill(_));
-    cli.global.chat.check(cli.global.raw, of_user, of_session).map_err(Failure::Usage)?;
+    cli.global.chat.check(cli.global.raw).map_err(Failure::Usage)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::stdio)?;
     let mut app = App::new(cli.global, Cli::command);
     let running: Pin<Box<dyn Future<Output = Result>>> = Box::pin(cli.verb.run(&mut app));

@@ -1,13 +1,13 @@
 //! Which tree a verb works on: the account's, with or without what garth keeps in it, one of its overlays, or
-//! an agent's in a chat.
+//! an agent's for an identity.
 
 use std::path::Path;
 use std::sync::Arc;
 
-use garth::agent::tree::MAIN;
-use garth::agent::{AgentTree, Identity, Skill, chat};
+use garth::agent::{Access, Caller, Request, Skill};
 use garth::engine::host::{HostFs, Mode};
 use garth::fs::SYSTEM;
+use garth::model::Author;
 use garth::path::check_id;
 use garth::view::overlay::Stored;
 use garth::{AccountStore, Env, Error, ErrorKind, FileSystem, FileSystemExt as _};
@@ -20,7 +20,7 @@ use crate::terminal;
 pub(crate) enum Place<'a> {
     Account { raw: bool, overrides_rules: bool },
     Overlay { id: &'a str },
-    Chat { who: Identity, args: &'a ChatArgs, chat: &'a str },
+    Identity { request: Request, args: &'a ChatArgs },
 }
 
 impl<'a> Place<'a> {
@@ -30,17 +30,11 @@ impl<'a> Place<'a> {
         if let Some(id) = &global.overlay {
             return Ok(Self::Overlay { id });
         }
-        let args = &global.chat;
-        let (Some(user), Some(chat)) = (&args.user, &args.chat) else {
+        if !global.chat.names_somebody() {
             let overrides_rules = global.override_rules;
             return Ok(Self::Account { raw: global.raw, overrides_rules });
-        };
-        let who = Identity::new(user, &global.agent, chat, args.class.as_deref().unwrap_or(MAIN))?;
-        let who = match &args.session {
-            Some(session) => who.with_session(session)?,
-            None => who,
-        };
-        Ok(Self::Chat { who, args, chat })
+        }
+        Ok(Self::Identity { request: global.chat.request(&global.agent), args: &global.chat })
     }
 
     /// The tree, for what reads or changes what is there: of a chat that is there. What the tree lacks is to
@@ -51,13 +45,7 @@ impl<'a> Place<'a> {
         scratch: Arc<dyn FileSystem>,
         env: &Env,
     ) -> Result<(Arc<dyn FileSystem>, Option<Unmade>)> {
-        if let Self::Chat { chat, .. } = &self
-            && !account.lookup(chat::directory(chat)?).await?.is_some_and(|there| there.is_dir())
-        {
-            let message = format!("{chat}: no such chat; a first `garth write` or `garth mkdir` makes it");
-            return Err(Failure::Tree(Error::new(ErrorKind::NotFound, message)));
-        }
-        self.open(account, scratch, env).await
+        self.open(account, scratch, env, false).await
     }
 
     /// The same, also of a chat that is to be made before something is written.
@@ -67,14 +55,7 @@ impl<'a> Place<'a> {
         scratch: Arc<dyn FileSystem>,
         env: &Env,
     ) -> Result<(Arc<dyn FileSystem>, Option<Unmade>)> {
-        if let Self::Chat { chat, .. } = &self {
-            let at = chat::directory(chat)?;
-            if account.lookup(&at).await?.is_some_and(|there| !there.is_dir()) {
-                let message = "is no directory, so no chat can be made here; move it away";
-                return Err(Failure::Tree(Error::at(ErrorKind::AlreadyExists, &at, message)));
-            }
-        }
-        self.open(account, scratch, env).await
+        self.open(account, scratch, env, true).await
     }
 
     async fn open(
@@ -82,8 +63,9 @@ impl<'a> Place<'a> {
         account: Arc<dyn AccountStore>,
         scratch: Arc<dyn FileSystem>,
         env: &Env,
+        makes: bool,
     ) -> Result<(Arc<dyn FileSystem>, Option<Unmade>)> {
-        let (who, args) = match self {
+        let (request, args) = match self {
             Self::Account { raw: true, .. } => return Ok((account.raw(), None)),
             Self::Account { raw: false, overrides_rules } => {
                 tell_of_own_name(&*account).await?;
@@ -91,34 +73,50 @@ impl<'a> Place<'a> {
                 return Ok((tree, None));
             }
             Self::Overlay { id } => return Ok((Stored::open(&*account, id).await?.tree(), None)),
-            Self::Chat { who, args, .. } => (who, args),
+            Self::Identity { request, args } => (request, args),
         };
-        let skills = skills_of(args, &scratch, env)?;
-        let unmade = Unmade { account, who, skills };
-        let tree = unmade.tree(args).create(false).open().await?;
+        let no_chat = |chat: &str| {
+            let message = format!("{chat}: no such chat; a first `garth write` or `garth mkdir` makes it");
+            Failure::Tree(Error::new(ErrorKind::NotFound, message))
+        };
+        let access = match Access::open(&account, env, Caller::Holder, &request).await {
+            // what is no directory is in the way of a new chat alone
+            Err(error) if !makes && error.is(ErrorKind::AlreadyExists) => {
+                return Err(no_chat(request.chat.as_deref().unwrap_or_default()));
+            }
+            access => access?,
+        };
+        if !makes && account.lookup(access.chat()).await?.is_none_or(|there| !there.is_dir()) {
+            return Err(no_chat(access.identity().chat()));
+        }
+        let unmade = Unmade { access, skills: skills_of(args, &scratch, env)? };
+        let tree = unmade.access.tree().skills(unmade.skills.clone()).create(false);
+        let tree = args.upload_limit.into_iter().fold(tree, |tree, bytes| tree.largest_upload(bytes));
+        let tree = tree.open().await?;
         Ok((tree, Some(unmade)))
     }
 }
 
 /// A chat's tree of which something may be missing.
 pub(crate) struct Unmade {
-    account: Arc<dyn AccountStore>,
-    who: Identity,
+    access: Access,
     skills: Vec<Skill>,
 }
 
 impl Unmade {
     /// Makes what is missing.
     pub(crate) async fn make(&self) -> garth::Result<()> {
-        AgentTree::new(&*self.account, self.who.clone()).skills(self.skills.clone()).make().await
+        self.access.tree().skills(self.skills.clone()).make().await
     }
 
-    fn tree(&self, args: &ChatArgs) -> AgentTree<'_> {
-        let tree = AgentTree::new(&*self.account, self.who.clone()).skills(self.skills.clone());
-        match args.upload_limit {
-            Some(bytes) => tree.largest_upload(bytes),
-            None => tree,
-        }
+    /// Returns what the tree is made of.
+    pub(crate) fn access(&self) -> &Access {
+        &self.access
+    }
+
+    /// Returns the author of its commits.
+    pub(crate) fn author(&self) -> Author {
+        self.access.identity().author()
     }
 }
 

@@ -1,6 +1,7 @@
 //! The verbs: one file each, all with the same shape, a clap struct and `run`.
 
 mod account;
+mod agent;
 mod backup;
 mod batch;
 mod blame;
@@ -16,7 +17,7 @@ mod glob;
 mod grep;
 mod head;
 mod import;
-mod init;
+
 mod key;
 mod kv;
 mod ln;
@@ -28,6 +29,7 @@ mod memory;
 mod mkdir;
 mod mv;
 mod node;
+mod open;
 mod outbox;
 mod overlay;
 mod prompt;
@@ -58,7 +60,7 @@ use crate::fail::Result;
 #[derive(Subcommand)]
 pub(crate) enum Verb {
     Serve(serve::Serve),
-    Init(init::Init),
+    Agent(agent::Agent),
     Account(account::Account),
     Key(key::Key),
     Rule(rule::Rule),
@@ -118,7 +120,7 @@ impl Verb {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         match self {
             Self::Serve(verb) => verb.run(app).await,
-            Self::Init(verb) => verb.run(app).await,
+            Self::Agent(verb) => verb.run(app).await,
             Self::Account(verb) => verb.run(app).await,
             Self::Key(verb) => verb.run(app).await,
             Self::Rule(verb) => verb.run(app).await,

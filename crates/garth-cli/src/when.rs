@@ -13,7 +13,8 @@ const FORMS: &str = "give a sequence (42), a snapshot, a version (ver_...), a da
 /// Longest span, 200 years: beyond that, times leave the range of a timestamp.
 const MAX_SPAN: i64 = 200 * 365 * 86_400;
 
-/// Reads `--at`. Text of no other form is the name of a snapshot.
+/// Reads `--at`. Text of no other form is the name of a snapshot of `fs`, and gives the sequence of its
+/// state: what an identity reaches of the account has snapshots of its own.
 ///
 /// # Errors
 /// `NotFound` for text that is of no form and names no snapshot; `InvalidArgument` for a form that names no
@@ -27,7 +28,7 @@ pub(crate) async fn moment(fs: &dyn FileSystem, text: &str, now: Timestamp) -> R
         Err(error) if error.is(ErrorKind::NotFound) => {
             Err(Error::new(ErrorKind::NotFound, format!("no snapshot is named `{text}`; {FORMS}")).into())
         }
-        found => Ok(found.map(|_| snapshot)?),
+        found => Ok(Moment::Seq(found?.head().await?.seq)),
     }
 }
 

@@ -27,6 +27,7 @@ mod it {
     mod sync;
     mod terminal;
     mod transfer;
+    mod who_listens;
     mod workspace;
     mod writing;
 }

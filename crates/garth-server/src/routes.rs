@@ -18,7 +18,7 @@ mod served;
 mod sessions;
 mod table;
 mod tree;
-mod turns;
+mod twins;
 #[cfg(test)]
 mod write_tests;
 
@@ -152,7 +152,7 @@ impl<'a> Admission<'a> {
     /// Answers a call in JSON on the threads that compute, unless it only passes a few bytes on: a hop to
     /// another thread takes longer.
     async fn answer_off_workers(self, body: Bytes) -> Result<Bytes, Refusal> {
-        if self.route.passes_on() && body.len() <= SMALL_BODY {
+        if !self.route.computes() && body.len() <= SMALL_BODY {
             return self.answer_here(&body).await;
         }
         let route = self.route;
@@ -171,7 +171,7 @@ impl<'a> Admission<'a> {
         match self.route.run {
             Run::Read(length, handler) => self.read(length, || handler(&call)).await,
             Run::Write(length, handler) => {
-                let call = call.begin(&self.served.turns).await?;
+                let call = call.begin(&self.served.twins).await?;
                 self.write(length, handler(call)).await
             }
             Run::Upload(_) | Run::Download(_) | Run::Health => {
@@ -193,7 +193,6 @@ impl<'a> Admission<'a> {
         let (served, route, arguments) = (self.served, self.route, self.arguments);
         let declared: Vec<&[Field]> = route.field_groups().collect();
         let fields = Fields::parse(fields, &declared)?;
-        let agent = arguments.iter().find(|(name, _)| name == "agent").map_or("", |(_, agent)| agent);
         let retry = match route.writes() {
             true => {
                 let headers = route.headers;
@@ -204,7 +203,7 @@ impl<'a> Admission<'a> {
         };
         Ok(Call {
             writes: route.writes(),
-            caller: Caller::read(route.tree, agent, &fields)?,
+            caller: Caller::read(route.tree, arguments, &fields)?,
             fields,
             arguments,
             retry,
@@ -254,7 +253,7 @@ impl<'a> Admission<'a> {
         let (answers, account) = (&self.served.answers, &self.admitted.key().account);
         let room = match length {
             Length::Long => Some(answers.room(account, PAGE).await?),
-            Length::Short => None,
+            Length::Passed | Length::Short => None,
         };
         let answer = run.await?;
         let room = room.or_else(|| answers.room_now(account, answer.len()).filter(|_| is_long(&answer)));

@@ -18,6 +18,7 @@ mod it {
     mod media;
     mod nodes;
     mod outbox;
+    mod reach;
     mod recall;
     mod refusals;
     mod repeats;

@@ -9,14 +9,36 @@ pub(super) const ID: &str = "garth.media";
 /// Custom metadata: session key.
 pub(super) const SESSION_KEY: &str = "sessionKey";
 /// Custom metadata: name of the file where it came from.
-const FILE_NAME: &str = "originalFilename";
+pub(super) const FILE_NAME: &str = "originalFilename";
 /// Custom metadata: time of the upload, in milliseconds since 1970.
 const UPLOADED_AT: &str = "uploadedAt";
 
+/// Custom metadata: session whose file it is, and the file's UUID. See [`of_session`].
+pub(super) const OF: &str = "garth.session";
+
+/// Returns the value of [`OF`] of a session's file; without a file, what those of all its files begin with.
+pub(super) fn of_session(session_id: &str, file_id: &str) -> String {
+    format!("{session_id}/{file_id}")
+}
+
+/// Returns the attribute that makes a media file a session's.
+pub(crate) fn media_attrs(session_id: &str, file_id: &str) -> SetAttrs {
+    SetAttrs::new().metadata(OF, of_session(session_id, file_id))
+}
+
 /// Returns the attributes of a new media file.
-pub(super) fn attributes(env: &Env, key: &MediaKey, mime_type: &str, name: &str) -> SetAttrs {
+pub(super) fn attributes(
+    env: &Env,
+    key: &MediaKey,
+    session_id: Option<&str>,
+    (mime_type, name): (&str, &str),
+) -> SetAttrs {
     let now = (env.now().0.div_euclid(1_000_000)).to_string();
-    SetAttrs::new()
+    let attrs = match session_id {
+        Some(session_id) => SetAttrs::new().metadata(OF, of_session(session_id, key.id())),
+        None => SetAttrs::new(),
+    };
+    attrs
         .content_type(mime_type)
         .metadata(FILE_NAME, name)
         .metadata(UPLOADED_AT, now)

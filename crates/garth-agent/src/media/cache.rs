@@ -56,14 +56,26 @@ impl Hydrator {
     }
 
     /// The bytes of a media file of an account; none if it is not there. The name of the account keeps the
-    /// files of others apart.
+    /// files of others apart; a file of another session than those with the UUIDs `of` is not there.
     ///
     /// # Errors
     /// `TooLarge` for a file of more than [`MAX_MEDIA`] bytes, which was put there by other means; from the
     /// filesystem.
     #[boxed]
-    pub async fn bytes(&self, account: &str, media: &Media<'_>, key: &MediaKey) -> Result<Option<Bytes>> {
-        let (stored, file) = match media.open(key).await {
+    pub async fn bytes(
+        &self,
+        account: &str,
+        media: &Media<'_>,
+        key: &MediaKey,
+        of: &[String],
+    ) -> Result<Option<Bytes>> {
+        let found = match media.found(key).await? {
+            Some(stored) if stored.session_id().is_some_and(|id| of.iter().any(|own| own == id)) => {
+                media.opened(stored).await
+            }
+            _ => return Ok(None),
+        };
+        let (stored, file) = match found {
             Err(error) if error.is(ErrorKind::NotFound) => return Ok(None),
             found => found?,
         };

@@ -31,8 +31,8 @@ pub(crate) struct InlineImage {
 
 impl InlineImage {
     /// Returns the write of the image's file. The file may exist already, with the same bytes.
-    pub(crate) fn op(&self, env: &Env, body: Body) -> Op {
-        let attrs = attributes(env, &self.key, &self.mime_type, "");
+    pub(crate) fn op(&self, env: &Env, session_id: &str, body: Body) -> Op {
+        let attrs = attributes(env, &self.key, Some(session_id), (&self.mime_type, ""));
         Op::write(self.key.path(), body).with_parents().with_attrs(attrs)
     }
 }
@@ -56,13 +56,13 @@ type Edit = (Range<usize>, String);
 /// Extracts the images from the content of a message and from the tool results in it. The rest of the content
 /// keeps its bytes. Returns `None` if there are no images.
 ///
-/// The UUID of a file follows from the session key, the message, the image's place in it and its bytes, so
+/// The UUID of a file follows from the session, the message, the image's place in it and its bytes, so
 /// that a repeated message names the same files.
 ///
 /// # Errors
 /// `InvalidArgument` for invalid base64; `TooLarge` for more than [`MAX_MEDIA`] bytes.
 pub(crate) fn extract_images(
-    session_key: &str,
+    session: (&str, &str),
     message: &str,
     content: &RawValue,
 ) -> Result<Option<(Box<RawValue>, Vec<InlineImage>)>> {
@@ -79,10 +79,10 @@ pub(crate) fn extract_images(
             let inner = block.content.map_or("", RawValue::get);
             for (within, part) in items(inner)?.into_iter().enumerate() {
                 let place = format!("{at}.{within}");
-                picture((session_key, message, &place), text, part, &mut edits, &mut images)?;
+                picture((session, message, &place), text, part, &mut edits, &mut images)?;
             }
         } else {
-            picture((session_key, message, &at.to_string()), text, raw, &mut edits, &mut images)?;
+            picture((session, message, &at.to_string()), text, raw, &mut edits, &mut images)?;
         }
     }
     if images.is_empty() {
@@ -112,7 +112,7 @@ fn block(raw: &RawValue) -> Result<Block<'_>> {
 }
 
 fn picture(
-    (session_key, message, place): (&str, &str, &str),
+    ((session_key, session_id), message, place): ((&str, &str), &str, &str),
     text: &str,
     raw: &RawValue,
     edits: &mut Vec<Edit>,
@@ -131,7 +131,7 @@ fn picture(
     if bytes.len() as u64 > MAX_MEDIA {
         return Err(too_large());
     }
-    let id = id((session_key, message, place), &bytes);
+    let id = id((session_id, message, place), &bytes);
     let key = MediaKey::new(session_key, &id, extension(&mime_type))?;
     let json = |text: &str| serde_json::Value::from(text).to_string();
     let (kind, path) = (json(&mime_type), json(&key.to_string()));
@@ -142,8 +142,8 @@ fn picture(
     Ok(())
 }
 
-fn id((session_key, message, place): (&str, &str, &str), bytes: &[u8]) -> String {
-    let hash = Sha256::new().chain_update(format!("{session_key}\0{message}\0{place}\0")).chain_update(bytes);
+fn id((session_id, message, place): (&str, &str, &str), bytes: &[u8]) -> String {
+    let hash = Sha256::new().chain_update(format!("{session_id}\0{message}\0{place}\0")).chain_update(bytes);
     uuid_of(hash.finalize().into())
 }
 
@@ -156,7 +156,7 @@ mod tests {
 
     fn taken(content: &str) -> Result<Option<(String, Vec<InlineImage>)>> {
         let raw: Box<RawValue> = serde_json::from_str(content).unwrap();
-        let found = extract_images(KEY, "msg-1", &raw)?;
+        let found = extract_images((KEY, "id"), "msg-1", &raw)?;
         Ok(found.map(|(content, taken)| (content.get().to_owned(), taken)))
     }
 
@@ -196,14 +196,14 @@ mod tests {
         let raw = |content: &str| serde_json::from_str::<Box<RawValue>>(content).unwrap();
         let image =
             |data: &str| raw(&format!(r#"[{{"type":"image","mime_type":"image/png","data":"{data}"}}]"#));
-        let id = |key: &str, message: &str, content: &RawValue| {
-            extract_images(key, message, content).unwrap().unwrap().1[0].key.id().to_owned()
+        let id = |session: &str, message: &str, content: &RawValue| {
+            extract_images((KEY, session), message, content).unwrap().unwrap().1[0].key.id().to_owned()
         };
-        let first = id(KEY, "msg-1", &image("aGk="));
-        assert_eq!(first, id(KEY, "msg-1", &image("aGk=")));
-        assert_ne!(first, id(KEY, "msg-2", &image("aGk=")));
-        assert_ne!(first, id("agent:b:main", "msg-1", &image("aGk=")));
-        assert_ne!(first, id(KEY, "msg-1", &image("aGo=")));
+        let first = id("s", "msg-1", &image("aGk="));
+        assert_eq!(first, id("s", "msg-1", &image("aGk=")));
+        assert_ne!(first, id("s", "msg-2", &image("aGk=")));
+        assert_ne!(first, id("t", "msg-1", &image("aGk=")), "that of another session with the same key");
+        assert_ne!(first, id("s", "msg-1", &image("aGo=")));
         // no other parts make the same whole
         assert_ne!(id("k", "msg-1", &image("aGk=")), id("k\u{a0}msg-1", "0", &image("aGk=")));
     }

@@ -52,6 +52,11 @@ impl MediaKey {
         &self.id
     }
 
+    /// The ending of the file, without its dot.
+    pub(super) fn ending(&self) -> &str {
+        &self.ending
+    }
+
     /// The name of the file.
     pub fn name(&self) -> String {
         format!("{}.{}", self.id, self.ending)

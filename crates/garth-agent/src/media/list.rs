@@ -1,49 +1,76 @@
 //! Lists and removes media.
 
-use super::key::{MediaKey, directory};
+use super::attributes::{OF, of_session};
+use super::key::{MEDIA, MediaKey};
 use super::{Media, Stored, missing};
-use crate::boxed;
 use crate::once::PENDING;
 use crate::retry::retry;
+use crate::{boxed, own_paths};
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
-use garth_engine::model::{At, Batch, Entry, Op, Page, Precondition, Seq};
-use garth_engine::path::Name;
+use garth_engine::model::{At, Batch, FindQuery, MAX_PAGE, Op, Precondition, Seq};
+use garth_engine::path::TreePath;
 
 /// Most files of a page.
 pub const MAX_LISTED: usize = 1000;
 
 impl Media<'_> {
-    /// A page of a session's media, by name, behind the name `after`, and where to go on if there may be
-    /// more: a page with few, or none, is not always the last. Those that a reset has moved are with the
-    /// archive.
+    /// A page of the files of the session with a UUID, by their UUIDs, behind the UUID `after`, and where to
+    /// go on if there are more. Those that a reset has moved are among them.
     ///
     /// # Errors
-    /// `InvalidArgument` for what is no session key, no name, or a limit outside 1 to [`MAX_LISTED`]; from
-    /// the filesystem.
+    /// `InvalidArgument` for a limit outside 1 to [`MAX_LISTED`]; from the filesystem.
     #[boxed]
     pub async fn list(
         &self,
-        session_key: &str,
+        session_id: &str,
         after: Option<&str>,
         limit: usize,
     ) -> Result<(Vec<Stored>, Option<String>)> {
-        self.check_place(session_key)?;
+        own_paths::check(self.fs, &TreePath::from_row("", MEDIA), "give it the account's own tree")?;
         if !(1..=MAX_LISTED).contains(&limit) {
             return Err(Error::invalid(format!("the limit of a list of media is 1 to {MAX_LISTED}")));
         }
-        let dir = directory(session_key);
-        let page = Page::default().after(after.map(Name::parse).transpose()?).limit(limit).with_entries();
-        let Some(listing) = self.fs.list(&At::from(&dir), &page).await.optional()? else {
+        let (places, next) = self.places_of(session_id, after, limit).await?;
+        let mut stored = Vec::new();
+        for (_, path) in places {
+            let Some(entry) = self.fs.stat(&At::from(&path)).await.optional()? else { continue };
+            stored.extend(Stored::of(path, entry));
+        }
+        if !stored.is_empty() && !self.sees(&stored[0]).await? {
             return Ok((Vec::new(), None));
-        };
-        let last = listing.items.last().map(|item| item.name.as_str().to_owned());
-        let next = last.filter(|_| listing.more);
-        let stored = listing.items.into_iter().filter_map(|item| {
-            let key = MediaKey::of_name(session_key, item.name.as_str())?;
-            let entry = item.entry.filter(|entry| entry.is_file())?;
-            Some(Stored { path: key.path(), key, entry: *entry })
-        });
-        Ok((stored.collect(), next))
+        }
+        Ok((stored, next))
+    }
+
+    /// Returns the files of a session, each with its UUID, and the UUID behind which more are.
+    pub(super) async fn places_of(
+        &self,
+        session_id: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<(Vec<(String, TreePath)>, Option<String>)> {
+        // what comes behind a UUID begins with it and a character that no UUID has
+        let from = after.map_or_else(String::new, |after| format!("{after}~"));
+        let query = FindQuery::metadata_from(OF, &of_session(session_id, &from))
+            .to(format!("{OF}\0{}", of_session(session_id, "~~")))
+            .within_any(super::places())
+            .limit(MAX_PAGE);
+        let (mut found, mut query) = (Vec::new(), query);
+        loop {
+            let answer = self.fs.find(&query).await?;
+            for item in answer.items.into_iter().filter(|item| super::is_place(&item.path)) {
+                let Some((_, id)) = item.key.rsplit_once('/') else { continue };
+                if found.len() == limit {
+                    let last = found.last().map(|(id, _): &(String, TreePath)| id.clone());
+                    return Ok((found, last));
+                }
+                found.push((id.to_owned(), item.path));
+            }
+            match answer.next {
+                Some(next) => query = query.after(next),
+                None => return Ok((found, None)),
+            }
+        }
     }
 
     /// Removes a media file, wherever it is now.
@@ -65,25 +92,7 @@ impl Media<'_> {
         })
     }
 
-    /// Removes all media of a session, in one commit. None if there were none.
-    ///
-    /// # Errors
-    /// `InvalidArgument` for what is no session key; from the filesystem.
-    #[boxed]
-    pub async fn clear(&self, session_key: &str) -> Result<Option<Seq>> {
-        self.check_place(session_key)?;
-        let dir = directory(session_key);
-        if self.fs.stat(&At::from(&dir)).await.optional()?.filter(Entry::is_dir).is_none() {
-            return Ok(None);
-        }
-        let batch = self.batch(Op::remove_tree(dir), &format!("remove the media of {session_key}"));
-        match self.fs.commit(batch).await {
-            Err(error) if error.is(ErrorKind::NotFound) => Ok(None),
-            done => Ok(Some(done?.seq)),
-        }
-    }
-
-    fn batch(&self, op: Op, message: &str) -> Batch {
-        Batch::new([op]).author(self.author.clone()).message(message)
+    pub(super) fn batch(&self, op: Op, message: &str) -> Batch {
+        Batch::new([op]).author(self.author.clone()).message(message).by_garth()
     }
 }

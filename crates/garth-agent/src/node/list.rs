@@ -29,9 +29,6 @@ const READ: usize = 64;
 /// Bytes of meta files from which on a page ends, 4 MiB.
 const MAX_PAGE_BYTES: usize = 4 << 20;
 
-/// Nodes with one status that are put in order.
-const MAX_FOUND: usize = 10_000;
-
 /// Which URIs: those that begin with some whole parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Prefix {
@@ -202,22 +199,19 @@ impl Nodes<'_> {
         Ok(metas)
     }
 
-    /// The nodes with a status, in the order of directories; none if there are too many to put in order.
+    /// Returns the nodes with a status, in the order of directories; `None` if one look does not find all of
+    /// them. Nodes of others have the same status: a walk passes over none of them.
     async fn with_status(&self, list: &List) -> Result<Option<Vec<Uri>>> {
         let mut query = FindQuery::new(projections::NODE_STATUS).equal(list.status.as_str());
         if let Prefix::Below(dir) = &list.prefix {
             query = query.within(dir.clone());
         }
-        let mut dirs = BTreeSet::new();
-        loop {
-            let answer = self.fs.find(&query).await?;
-            dirs.extend(answer.items.iter().filter_map(|item| item.path.parent()).map(Ordered::from));
-            match answer.next {
-                _ if dirs.len() > MAX_FOUND => return Ok(None),
-                Some(next) => query = query.after(next),
-                None => break,
-            }
+        let found = self.fs.find(&query).await?;
+        if found.next.is_some() {
+            return Ok(None);
         }
+        let dirs: BTreeSet<_> =
+            found.items.iter().filter_map(|item| item.path.parent()).map(Ordered::from).collect();
         Ok(Some(dirs.into_iter().filter_map(|dir| Uri::of_dir(&self.account, &dir.dir)).collect()))
     }
 

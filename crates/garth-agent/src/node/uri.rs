@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::identity::check_audience;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::path::{TreePath, check_id};
 
@@ -242,7 +243,12 @@ impl FromStr for Uri {
         };
         let account = id("account", account)?;
         let space = match *kind {
-            "users" => Space::User(id("user", owner)?),
+            "users" => {
+                let bad = || bad("writes its user in another way than ids are".to_owned());
+                let user = decoded(owner).ok_or_else(bad)?;
+                check_audience(&user)?;
+                Space::User(user)
+            }
             "agents" => Space::Agent(id("agent", owner)?),
             _ => return Err(bad("is neither of users nor of agents".to_owned())),
         };

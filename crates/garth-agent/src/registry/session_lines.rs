@@ -11,6 +11,12 @@ pub const EVENTS: &str = "/users/*/agents/*/session/*/events.jsonl";
 /// Of messages as an SDK stored them.
 pub const NATIVE: &str = "/users/*/agents/*/session/*/native/*.jsonl";
 
+/// Of metadata, below a session.
+pub const META: &str = "/users/*/agents/*/session/*/meta.json";
+/// Fields of metadata that decide whose a session is, who listens in it, and what it belongs to.
+pub const DECIDING: [&str; 10] =
+    ["id", "class", "agent", "user", "session_key", "parent", "previous", "next", "archive", "finished_at"];
+
 /// The schema of a line of messages, as JSON.
 pub const MESSAGE: &str = r##"{
   "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -24,6 +30,7 @@ pub const MESSAGE: &str = r##"{
     "created_at": {"type": "string", "format": "date-time"},
     "parent": {"$ref": "#/$defs/id"},
     "run": {"$ref": "#/$defs/label"},
+    "from": {"$ref": "#/$defs/label"},
     "native": {
       "type": "object",
       "additionalProperties": false,

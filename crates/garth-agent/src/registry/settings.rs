@@ -1,9 +1,6 @@
 //! The schema of `settings.json`. A rule judges it in the commit: prompts, resets and compaction read the
 //! file, and a mistake in it would stop them all.
 
-/// Largest file of settings, in bytes.
-pub const MAX_SETTINGS: u64 = 1 << 20;
-
 /// Longest time of `reset.minutes`: ten years.
 pub const MAX_MINUTES: u64 = 5_256_000;
 
@@ -43,7 +40,11 @@ pub const SCHEMA: &str = r##"{
         "minutes": {"type": "integer", "minimum": 1, "maximum": 5256000},
         "media": {"enum": ["keep", "delete"]}
       }
-    }
+    },
+    "owner": {"type": ["string", "null"], "minLength": 1, "maxLength": 255},
+    "main_keys": {"type": ["array", "null"], "items": {"type": "string"}},
+    "identities": {"type": "object", "maxProperties": 10000, "additionalProperties": {"type": "string"}},
+    "shared": {"type": "object", "maxProperties": 10000, "additionalProperties": {"enum": ["read", "write"]}}
   },
   "$defs": {
     "tokens": {"type": "integer", "minimum": 0, "maximum": 10000000},

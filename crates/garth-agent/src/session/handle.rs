@@ -1,6 +1,12 @@
 //! The handle on the sessions of an agent with a user: paths of their files, and batches in the name of their
 //! author. All rooms add their calls to it.
 
+use std::sync::Arc;
+
+use crate::identity::places::Places;
+use crate::identity::{
+    AccessPolicy, Caller, Class, Identity, Request, SessionKey, check_audience, is_reserved, policy_of,
+};
 use crate::once::Once;
 use crate::own_paths;
 use garth_engine::env::Env;
@@ -29,38 +35,92 @@ use garth_engine::path::{TreePath, check_id};
 #[derive(Clone, Debug)]
 pub struct Sessions<'a> {
     pub(super) fs: &'a dyn FileSystem,
+    /// The account, for what garth itself looks up in it.
+    whole: &'a dyn FileSystem,
     pub(super) env: Env,
     pub(super) author: Author,
+    /// Audience whose sessions they are.
     pub(super) user: String,
     pub(super) agent: String,
-    pub(super) class: String,
-    /// The only session that `fs` reaches; `None` if it reaches all.
-    pub(super) only: Option<String>,
     /// Request that the next write carries out.
     pub(super) once: Once,
+    /// Who asks, and whom the request names: what a new session is judged by.
+    caller: Caller,
+    request: Request,
+    /// Whom the agent serves; `None` to read it from its settings.
+    policy: Option<Arc<AccessPolicy>>,
+    /// Places that paths are resolved in; `None` for those of the account.
+    pub(super) places: Option<Arc<Places>>,
 }
 
 impl<'a> Sessions<'a> {
-    /// Returns the sessions of `agent` with `user` in an account whose tree is `fs`. A view that reaches only
-    /// a part of the tree under its own paths will do.
+    /// Returns the sessions of `agent` that are kept for `user`, in an account whose tree is `fs`, for
+    /// whoever holds the data folder. A view that reaches only a part of the tree under its own paths will
+    /// do. [`Access`](crate::access::Access) is for everybody else.
     ///
     /// # Errors
     /// `InvalidArgument` for an invalid id, and for a tree with other paths, such as that of a chat.
     pub fn new(fs: &'a dyn FileSystem, user: &str, agent: &str, env: Env) -> Result<Self> {
-        check_id("user", user)?;
+        check_audience(user)?;
         check_id("agent", agent)?;
-        let [user, agent, class] = [user, agent, crate::session_class::MAIN].map(str::to_owned);
-        let (author, once) = (Author::default(), Once::default());
-        let sessions = Self { fs, env, author, user, agent, class, only: None, once };
-        own_paths::check(fs, &sessions.home()?, "open it with AgentTree::sessions")?;
+        let request = Request::new(agent);
+        let request = if is_reserved(user) { request } else { request.user(user) };
+        let [user, agent] = [user, agent].map(str::to_owned);
+        let (author, caller, once) = (Author::default(), Caller::Holder, Once::default());
+        let (policy, places) = (None, None);
+        let sessions =
+            Self { fs, whole: fs, env, author, user, agent, once, caller, request, policy, places };
+        own_paths::check(fs, &sessions.home()?, "open it with Access::sessions")?;
         Ok(sessions)
     }
 
-    /// Sets the author of commits. New sessions get the class of the author.
+    /// Returns the sessions of an identity in `fs`, which reaches no others; `whole` is the account.
+    pub(crate) fn of(
+        (fs, whole): (&'a dyn FileSystem, &'a dyn FileSystem),
+        env: Env,
+        (caller, who): (Caller, &Identity),
+        policy: Arc<AccessPolicy>,
+        places: Arc<Places>,
+    ) -> Self {
+        let [user, agent] = [who.audience(), who.agent()].map(str::to_owned);
+        let request = who.request().class(who.class());
+        let (author, once, policy, places) = (who.author(), Once::default(), Some(policy), Some(places));
+        Self { fs, whole, env, author, user, agent, once, caller, request, policy, places }
+    }
+
+    /// Sets the author of commits, and nothing else.
+    pub(crate) fn by(self, author: Author) -> Self {
+        Self { author, ..self }
+    }
+
+    /// Returns the audience whose sessions they are.
+    pub fn audience(&self) -> &str {
+        &self.user
+    }
+
+    /// Returns the same sessions in another tree, such as one of the past.
+    pub(crate) fn on<'s>(&self, fs: &'s dyn FileSystem) -> Sessions<'s>
+    where
+        'a: 's,
+    {
+        Sessions { fs, whole: self.whole, ..self.clone() }
+    }
+
+    /// Returns the account, for what garth itself looks up in it.
+    pub(crate) fn whole(&self) -> &'a dyn FileSystem {
+        self.whole
+    }
+
+    /// Returns the class of a session; `None` if there is none of this name, or it cannot be read.
+    pub(crate) async fn class_of(&self, session: &str) -> Result<Option<Class>> {
+        Ok(self.meta_if_there(session).await?.map(|(_, meta)| meta.class))
+    }
+
+    /// Sets the author of commits. New sessions are of the author's class, if it has one.
     #[must_use]
     pub fn author(mut self, author: Author) -> Self {
         if let Some(class) = &author.class {
-            self.class.clone_from(class);
+            self.request.class = Some(Class::named(class));
         }
         Self { author, ..self }
     }
@@ -71,10 +131,83 @@ impl<'a> Sessions<'a> {
         Self { once, ..self }
     }
 
-    /// Limits the handle to the one session that `fs` reaches.
-    #[must_use]
-    pub fn only(self, session: Option<String>) -> Self {
-        Self { only: session, ..self }
+    /// Returns the sessions of an agent with the same audience, for children: none of them goes on under the
+    /// key of the request.
+    pub(super) fn of_agent(&self, agent: &str) -> Self {
+        let request = Request { key: None, ..self.request.clone() };
+        if agent == self.agent {
+            return Self { request, ..self.clone() };
+        }
+        let request = Request { agent: agent.to_owned(), class: None, ..request };
+        Self { agent: agent.to_owned(), request, policy: None, ..self.clone() }
+    }
+
+    /// Returns the class that a new session has, of this name if it has one yet, under this key or that of
+    /// the request.
+    ///
+    /// # Errors
+    /// As [`Identity::judge`]; `AccessDenied` if its audience is another.
+    pub(crate) async fn judged(&self, session: Option<&str>, key: Option<&SessionKey>) -> Result<Class> {
+        let read;
+        let policy = match &self.policy {
+            Some(policy) => policy,
+            None => {
+                read = policy_of(self.whole, &self.agent).await?;
+                &read
+            }
+        };
+        let mut request = self.request.clone();
+        request.key = key.cloned().or(request.key);
+        request.session = request.session.or_else(|| session.map(str::to_owned));
+        let who = Identity::judge(policy, self.caller, &request)?;
+        if who.audience() == self.user {
+            return Ok(who.class());
+        }
+        let named = request.key.map(|key| key.to_string()).or(request.session).unwrap_or_default();
+        let message = format!("{named}: is kept for {} and not for {}; name that", who.audience(), self.user);
+        Err(Error::new(ErrorKind::AccessDenied, message))
+    }
+
+    /// Returns the class of a child of a session of class `parent`: no fewer listen than to its parent.
+    pub(super) async fn class_of_child(&self, parent: Class) -> Result<Class> {
+        let policy = policy_of(self.whole, &self.agent).await?;
+        let own = if policy.is_owner(&self.user) { Class::Main } else { Class::Dm };
+        Ok(parent.max(own))
+    }
+
+    /// Returns the paths in the account that a path may lead to which a client or a model names: as one of
+    /// the session's own tree, or, as older derived files have it, of the account. None that the session does
+    /// not reach.
+    pub(super) fn paths_of(&self, path: &TreePath) -> Vec<TreePath> {
+        let Some(places) = &self.places else { return vec![path.clone()] };
+        let of_account = Some(path).filter(|path| places.within.contains(path)).cloned();
+        places.down(path).into_iter().chain(of_account).collect()
+    }
+
+    /// Returns the path in the session's own tree of one in the account.
+    pub(crate) fn shown(&self, path: &TreePath) -> TreePath {
+        let up = self.places.as_ref().and_then(|places| places.up(path));
+        up.unwrap_or_else(|| path.clone())
+    }
+
+    /// Returns true if the session writes below a path of the account that its tree reaches.
+    pub(crate) fn writes(&self, path: &TreePath) -> bool {
+        self.places.as_ref().is_none_or(|places| places.writes(path))
+    }
+
+    /// Returns true but for the owner who names nobody.
+    pub(crate) fn is_in_session(&self) -> bool {
+        self.author.audience.is_some()
+    }
+
+    /// Returns the session key of the request.
+    pub(super) fn key(&self) -> Option<&SessionKey> {
+        self.request.key.as_ref()
+    }
+
+    /// Returns the user who speaks in a group.
+    pub(super) fn speaker(&self) -> Option<&str> {
+        self.request.user.as_deref().filter(|user| *user != self.user)
     }
 
     /// Returns the directory of all sessions.
@@ -99,8 +232,13 @@ impl<'a> Sessions<'a> {
 
     /// Returns a batch in the name of the author, with a message that names the session.
     pub(super) fn batch(&self, session: &str, ops: Vec<Op>, message: &str) -> Batch {
-        let author = self.author.clone().or(&Author::agent(&self.agent).with_user(&self.user));
-        Batch::new(ops).author(author.with_session(session)).message(format!("{message} {session}"))
+        let author = self.author.clone().or(&Author::agent(&self.agent));
+        let author = match (is_reserved(&self.user), author.user.is_some()) {
+            (false, false) => author.with_user(&self.user),
+            _ => author.with_audience(&self.user),
+        };
+        let batch = Batch::new(ops).author(author.with_session(session));
+        batch.message(format!("{message} {session}")).by_garth()
     }
 }
 

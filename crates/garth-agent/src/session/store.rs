@@ -4,5 +4,4 @@ pub(super) mod files;
 pub(super) mod list;
 pub(super) mod meta;
 pub(super) mod provenance;
-pub(super) mod session_key;
 pub(super) mod swap_index;

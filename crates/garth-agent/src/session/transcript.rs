@@ -115,7 +115,7 @@ impl Sessions<'_> {
     ) -> Result<()> {
         let once =
             if slice == 0 { self.once.clone() } else { self.once.step(format!("slice-{slice}")).await? };
-        let appended = Self { once, ..self.clone() }.append(session, &append).await?;
+        let appended = self.clone().once(once).append(session, &append).await?;
         done.messages += append.messages.len() as u64;
         if let Some(lines) = appended.lines {
             done.new += lines.end() - lines.start() + 1;

@@ -1,102 +1,73 @@
 //! Directories of an account that an agent's tree is made of. Creates those that are missing.
 
-use super::identity::Identity;
-use crate::session_class::MAIN;
+use crate::chat::ChatOwner;
+use crate::identity::places::Places;
+use crate::identity::{AccessPolicy, Identity};
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::store::system;
 use garth_engine::fs::{AccountStore, FileSystem, SYSTEM};
 use garth_engine::model::{Batch, ByteRange, Op};
 use garth_engine::path::TreePath;
 
-/// Paths that a tree is made of.
-#[derive(Debug)]
-pub(super) struct Directories {
-    pub(super) chat: TreePath,
-    pub(super) agent: TreePath,
-    pub(super) user: TreePath,
-    pub(super) memories: TreePath,
-    /// Where the user's memories show.
-    pub(super) shown_memories: TreePath,
-    /// Where sessions show, and those that do: all, or the one that the tree is for. Beside that the place of
-    /// all is there, too, so that no others can be made up.
-    pub(super) sessions: Vec<(TreePath, TreePath)>,
-    /// What is not there in the class of the session.
-    pub(super) left_out: Vec<TreePath>,
-    /// The session that is there all the same.
-    pub(super) own_session: Option<TreePath>,
-    /// What of it is not there for files, since it says which class the session has.
-    pub(super) own_meta: Option<TreePath>,
-}
-
-impl Directories {
-    pub(super) fn of(who: &Identity) -> Result<Self> {
-        let Identity { user, agent, chat, class, session } = who;
-        let path = |text: String| TreePath::parse(&text);
-        let own = path(format!("/agents/{agent}"))?;
-        let with_user = path(format!("/users/{user}/agents/{agent}"))?;
-        let shown = format!("/ctx/home/{user}/agent/{agent}/session");
-        let sessions = path(format!("{with_user}/session"))?;
-        let own_session = match (class.as_str(), session) {
-            (MAIN, _) | (_, None) => None,
-            (_, Some(session)) => Some(path(format!("{sessions}/{session}"))?),
-        };
-        let left_out = match class.as_str() {
-            MAIN => Vec::new(),
-            _ => {
-                let of_agent = ["MEMORY.md", "memory", "sessions"].map(|name| path(format!("{own}/{name}")));
-                let of_agent = of_agent.into_iter().collect::<std::result::Result<Vec<_>, _>>()?;
-                of_agent.into_iter().chain([sessions.clone()]).collect()
-            }
-        };
-        let mut sessions = vec![(path(shown.clone())?, sessions)];
-        if let (Some(session), Some(own)) = (session, &own_session) {
-            sessions.push((path(format!("{shown}/{session}"))?, own.clone()));
-        }
-        Ok(Self {
-            chat: path(format!("/chats/{chat}"))?,
-            agent: own,
-            user: with_user,
-            memories: path(format!("/users/{user}/memories"))?,
-            shown_memories: path(format!("/ctx/users/{user}/memories"))?,
-            sessions,
-            left_out,
-            own_meta: own_session.as_ref().map(|own| TreePath::from_row(own.key(), "meta.json")),
-            own_session,
-        })
-    }
-
-    fn all(&self) -> impl Iterator<Item = &TreePath> {
-        let sessions = self.sessions.iter().map(|(_, sessions)| sessions);
-        let sessions = sessions.filter(|path| !self.left_out.contains(path));
-        [&self.chat, &self.agent, &self.user, &self.memories].into_iter().chain(sessions)
-    }
-}
+/// How many paths are looked up at once: so few are a short read, which no other thread has to do.
+const STEP: usize = 32;
 
 /// Where garth keeps what an agent's skills hide, and what was copied up in them.
 pub(super) fn kept(agent: &str) -> Result<TreePath> {
     Ok(TreePath::parse(&format!("{SYSTEM}/skills/{agent}"))?)
 }
 
-/// Makes what is missing, in one commit.
+/// Makes what is missing of a tree, in one commit. A chat is its maker's.
 pub(super) async fn make(
     account: &dyn AccountStore,
-    dirs: &Directories,
-    who: &Identity,
+    (policy, who, places): (&AccessPolicy, &Identity, &Places),
     with_skills: bool,
 ) -> Result<()> {
+    let mut wanted = vec![places.user.clone(), places.memories.clone()];
+    // what is the agent's own, others do not make
+    if who.is_main() {
+        wanted.push(places.agent.clone());
+    }
+    wanted.extend(with_skills.then(|| kept(who.agent())).transpose()?);
+    if !places.within.is_excluded(&places.sessions) {
+        wanted.push(places.sessions.clone());
+    }
     let raw = account.raw();
-    let kept = if with_skills { Some(kept(&who.agent)?) } else { None };
-    let wanted: Vec<&TreePath> = dirs.all().chain(&kept).collect();
-    let there = are_there(&*raw, &wanted).await?;
-    let missing = || wanted.iter().zip(&there).filter(|(_, there)| !**there).map(|(path, _)| *path);
-    if kept.as_ref().is_some_and(|kept| missing().any(|path| path == kept)) {
+    let there = are_there(&*raw, &[&places.chat]).await?;
+    let owner = ChatOwner::of(policy, who);
+    let chat = Op::mkdir(places.chat.clone()).with_parents().with_attrs(owner.attrs());
+    let chat = (!there.first().is_some_and(|there| *there)).then_some(chat);
+    make_with(account, (&wanted, chat), who, "open the tree of a chat").await
+}
+
+/// Makes those of some directories that are missing, in one commit.
+pub(crate) async fn make_missing(
+    account: &dyn AccountStore,
+    wanted: &[TreePath],
+    who: &Identity,
+    message: &str,
+) -> Result<()> {
+    make_with(account, (wanted, None), who, message).await
+}
+
+async fn make_with(
+    account: &dyn AccountStore,
+    (wanted, more): (&[TreePath], Option<Op>),
+    who: &Identity,
+    message: &str,
+) -> Result<()> {
+    let raw = account.raw();
+    let there = are_there(&*raw, &wanted.iter().collect::<Vec<_>>()).await?;
+    let missing = || wanted.iter().zip(&there).filter(|(_, there)| !**there).map(|(path, _)| path);
+    let of_garth = TreePath::parse(SYSTEM)?;
+    if missing().any(|path| path.is_within(&of_garth)) {
         system(account).await?;
     }
-    let ops: Vec<Op> = missing().map(|path| Op::mkdir_all(path.clone())).collect();
+    let ops: Vec<Op> = more.into_iter().chain(missing().map(|path| Op::mkdir_all(path.clone()))).collect();
     if ops.is_empty() {
         return Ok(());
     }
-    let made = raw.commit(Batch::new(ops).author(who.author()).message("open the tree of a chat")).await;
+    let made = raw.commit(Batch::new(ops).author(who.author()).message(message).by_garth()).await;
     made.map(drop).map_err(|error| match (error.kind(), error.path()) {
         (ErrorKind::AlreadyExists | ErrorKind::NotADirectory, Some(path)) => {
             let message = "is no directory, which the tree of an agent needs here; move it away";
@@ -106,11 +77,22 @@ pub(super) async fn make(
     })
 }
 
-/// How many paths are looked up at once: so few are a short read, which no other thread has to do.
-const STEP: usize = 32;
-
 /// Whether a directory is at each of these paths.
 pub(super) async fn are_there(fs: &dyn FileSystem, paths: &[&TreePath]) -> Result<Vec<bool>> {
+    let kinds = kinds_at(fs, paths).await?;
+    Ok(kinds.into_iter().map(|there| there == There::Directory).collect())
+}
+
+/// What is at a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum There {
+    Nothing,
+    Directory,
+    Other,
+}
+
+/// Returns what is at each of these paths.
+pub(super) async fn kinds_at(fs: &dyn FileSystem, paths: &[&TreePath]) -> Result<Vec<There>> {
     let mut there = Vec::with_capacity(paths.len());
     while there.len() < paths.len() {
         let items: Vec<_> = paths[there.len()..]
@@ -124,10 +106,11 @@ pub(super) async fn are_there(fs: &dyn FileSystem, paths: &[&TreePath]) -> Resul
         }
         for answer in fetched {
             there.push(match answer {
-                Err(error) if error.is(ErrorKind::IsADirectory) => true,
+                Err(error) if error.is(ErrorKind::IsADirectory) => There::Directory,
                 // a file, a link or another node; to make a directory there, or below it, tells why not
-                Ok(_) => false,
-                Err(error) if error.is_absent() || error.is(ErrorKind::NotPermitted) => false,
+                Ok(_) => There::Other,
+                Err(error) if error.is(ErrorKind::NotPermitted) => There::Other,
+                Err(error) if error.is_absent() => There::Nothing,
                 Err(error) => return Err(error),
             });
         }

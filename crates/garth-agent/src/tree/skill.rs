@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::directories::{are_there, kept};
-use super::identity::Identity;
+use crate::identity::Identity;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::FileSystem;
 use garth_engine::model::Owner;
@@ -70,7 +70,8 @@ pub(super) async fn find<'a>(
 ) -> Result<Vec<Found<'a>>> {
     let path = |text: String| TreePath::parse(&text);
     // most agents have changed few skills, if any
-    let homes = [path("/skills".into())?, path(format!("/agents/{}/skills", who.agent))?, kept(&who.agent)?];
+    let homes =
+        [path("/skills".into())?, path(format!("/agents/{}/skills", who.agent()))?, kept(who.agent())?];
     let made = are_there(raw, &homes.each_ref()).await?;
     let mut places = Vec::with_capacity(homes.len() * skills.len());
     for Skill { id, .. } in skills {

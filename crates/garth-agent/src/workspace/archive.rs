@@ -9,6 +9,7 @@ use flate2::Compression;
 use flate2::write::{GzEncoder, MultiGzDecoder};
 use serde_json::Value;
 
+use crate::identity::Class;
 use crate::session::{Export, Meta, Sessions, TranscriptFormat};
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::FileSystem;
@@ -17,6 +18,10 @@ use garth_engine::path::TreePath;
 
 /// What the name of an archive ends with.
 pub(super) const ENDING: &str = ".jsonl.gz";
+
+/// In the custom metadata of an archive: the audience and the class of its session.
+pub(super) const AUDIENCE: &str = "garth.audience";
+pub(super) const CLASS: &str = "garth.class";
 
 /// The content type of an archive.
 const TYPE: &str = "application/gzip";
@@ -93,9 +98,28 @@ pub(super) fn metadata(meta: &Meta, messages: u64, now: Timestamp) -> BTreeMap<&
         ("sessionKey", meta.session_key.clone().unwrap_or_else(|| meta.id.clone())),
         ("sessionId", meta.id.clone()),
         ("agentId", meta.agent.clone()),
+        (AUDIENCE, meta.user.clone()),
+        (CLASS, meta.class.to_string()),
         ("messageCount", messages.to_string()),
         ("archivedAt", (now.0 / 1_000_000).to_string()),
     ])
+}
+
+/// Returns the attributes that say whose an archive is.
+pub(crate) fn archive_attrs(audience: &str, class: Class) -> SetAttrs {
+    SetAttrs::new().metadata(AUDIENCE, audience).metadata(CLASS, class.as_str())
+}
+
+/// Returns the UUID of the session that the file of an archive, or of a part of one, is named by.
+pub(crate) fn archived_session(file: &str) -> Option<&str> {
+    let name = file.strip_suffix(ENDING)?;
+    Some(part_of(name).map_or(name, |(session, _)| session))
+}
+
+/// Returns the session and number of a part: `{session}-part{number}`.
+pub(super) fn part_of(name: &str) -> Option<(&str, u64)> {
+    let (session, number) = name.rsplit_once("-part")?;
+    Some((session, number.parse().ok()?))
 }
 
 /// Notes the media that a message refers to.

@@ -80,7 +80,7 @@ impl Workspace<'_> {
     async fn compact_once(&self, user: &str, session: &str, trim: &Trim<'_>) -> Result<Option<Trimmed>> {
         let (sessions, settings) = (self.sessions(self.fs, user)?, self.settings().await?);
         let (file, Listed { mut meta, .. }) = sessions.with_meta(session).await?;
-        self.class(Some(&meta))?;
+        let keeper = self.keeper(Some(&meta))?;
         if trim.if_due && !is_due(&meta, &settings) {
             return Ok(None);
         }
@@ -113,7 +113,7 @@ impl Workspace<'_> {
         (meta.compacted_to, meta.last_part) = (Some(last), Some(number));
         meta.last_input_tokens = None;
         meta.other.remove(prompt::PINNED_SINCE);
-        let class = meta.class.clone();
+        let of = meta.clone();
         let trimming =
             sessions.trim_plan(session, (&file, meta), made.as_ref(), (&(first..=last), &part)).await?;
         let (mut ops, mut conditions) = (trimming.ops, trimming.conditions);
@@ -122,14 +122,14 @@ impl Workspace<'_> {
             Some(text) => {
                 let zone = settings.zone()?;
                 let day = zone.day(self.env.now());
-                let (more, (path, condition)) = self.remember_ops(day, &zone, &text, &class).await?;
+                let (more, (path, condition)) = self.remember_ops(day, &zone, &text, &keeper).await?;
                 ops.extend(more);
                 conditions.push(((&path).into(), condition));
                 Some(path)
             }
             None => None,
         };
-        let batch = self.batch_of(user, session, &class, ops, "compact session");
+        let batch = self.batch_of(&of, ops, "compact session");
         let batch = conditions.into_iter().fold(batch, |batch, (at, that)| batch.require(at, that));
         let seq = self.fs.commit(batch).await?.seq;
         let (by_model, more) = made.as_ref().map_or((false, false), |made| (made.by_model, made.more));

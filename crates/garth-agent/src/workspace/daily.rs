@@ -5,28 +5,32 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use super::handle::Workspace;
+use super::handle::{Keeper, Workspace};
 use super::settings::{MAX_SETTINGS, SETTINGS, Settings};
 use super::text_file::{MAX_FILE, text_of};
 use super::time_zone::{Day, Zone};
 use crate::boxed;
+use crate::identity::Class;
 use crate::once::{Outcome, PENDING};
 use crate::retry::retry;
-use crate::session_class::MAIN;
 use crate::small_file::{File, as_read, read_all, sha256};
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::fs::FileSystem;
 use garth_engine::model::{
-    At, Author, ByteRange, Commit, Kind, Op, Page, Precondition, Seq, SetAttrs, Timestamp,
+    At, Author, ByteRange, Commit, FindQuery, Kind, Op, Page, Precondition, Seq, SetAttrs, Timestamp,
+    VersionId,
 };
 use garth_engine::path::{Name, TreePath};
 
 /// Most days of one look at which there are.
 pub const MAX_DAYS: usize = 100;
 
-/// Custom metadata of a file of which all was written for [`MAIN`]: the hash of its path and that content, so
-/// that it vouches for no copy. Where it is not that of what is there, the commits are asked.
+/// Custom metadata of a file of which all was written for main sessions: the hash of its path and that
+/// content, so that it vouches for no copy. Where it is not that of what is there, the commits are asked.
 const OF_MAIN: &str = "garth.of_main";
+
+/// Custom metadata of an audience's day: the agent, the day and how late it was written.
+pub(super) const DAY_OF: &str = "garth.day_of";
 
 /// Runs of one look at the commits.
 const RUNS: usize = 1000;
@@ -37,7 +41,9 @@ const RUNS: usize = 1000;
 pub struct Memory {
     /// The class of the sessions that wrote it, `main` for what people wrote outside of sessions; `None` if
     /// the commit is no longer known.
-    pub class: Option<String>,
+    pub class: Option<Class>,
+    /// True if it is of whoever keeps it, or of a main session; else it is evidence.
+    pub own: bool,
     /// What it says.
     pub text: String,
 }
@@ -70,8 +76,8 @@ impl Outcome for Remembered {
 
 impl Workspace<'_> {
     /// The file of a day.
-    pub(super) fn day_file(&self, day: Day) -> Result<TreePath> {
-        self.file(&format!("memory/{day}.md"))
+    pub(super) fn day_file(&self, keeper: &Keeper, day: Day) -> Result<TreePath> {
+        self.kept_file(keeper, &format!("memory/{day}.md"))
     }
 
     /// Adds a section to the memory of a day, which is today if none is given, in one commit.
@@ -86,21 +92,21 @@ impl Workspace<'_> {
     async fn remember_once(&self, day: Option<Day>, text: &str) -> Result<Remembered> {
         let (zone, now) = (self.settings().await?.zone()?, self.env.now());
         let day = day.unwrap_or_else(|| zone.day(now));
-        let class = self.author.class.as_deref().unwrap_or(MAIN);
-        let (ops, (path, condition)) = self.remember_ops(day, &zone, text, class).await?;
+        let keeper = self.keeper(None)?;
+        let (ops, (path, condition)) = self.remember_ops(day, &zone, text, &keeper).await?;
         let batch = self.batch(ops, "remember").require(path.clone(), condition);
         self.once.commit(self.fs, batch, Remembered { path, seq: PENDING }).await
     }
 
-    /// What adds a section to a day's memory, in the name of a class.
+    /// What adds a section to a day's memory.
     pub(super) async fn remember_ops(
         &self,
         day: Day,
         zone: &Zone,
         text: &str,
-        class: &str,
+        keeper: &Keeper,
     ) -> Result<(Vec<Op>, (TreePath, Precondition))> {
-        let path = self.day_file(day)?;
+        let path = self.day_file(keeper, day)?;
         let file = read_all(self.fs, std::slice::from_ref(&path), MAX_FILE).await?.pop().flatten();
         let section = section(&zone.hour_and_minute(self.env.now()), text)?;
         let before: &[u8] = match &file {
@@ -120,12 +126,16 @@ impl Workspace<'_> {
         let added = format!("{start}{section}");
         let mut ops = vec![Op::append(path.clone(), added.clone()).with_parents()];
         let has = self.fs.capabilities(&path);
-        if class == MAIN && has.history && has.attributes {
+        if keeper.class != Class::Main && has.attributes {
+            let next = Seq(self.fs.head().await?.seq.0 + 1);
+            ops.push(Op::set_attrs(path.clone(), day_attrs(&self.agent, day, next)));
+        }
+        if keeper.class == Class::Main && has.history && has.attributes {
             let of_main = match &file {
                 None => true,
                 // what is no text is left to who reads it
                 Some(_) if std::str::from_utf8(before).is_err() => false,
-                Some(file) => all_of_main(&parts(self.fs, &path, file).await?),
+                Some(file) => parts(self.fs, &path, file, keeper).await?.iter().all(|part| part.own),
             };
             if of_main {
                 let known = known_as(&path, &[before, added.as_bytes()].concat());
@@ -135,8 +145,8 @@ impl Workspace<'_> {
         Ok((ops, (path, as_read(file.as_ref()))))
     }
 
-    /// The memory of a day, in the order in which it is written there, or `None` if there is none. In the
-    /// name of an author of another class than `main` it is what that class wrote.
+    /// The memory of a day, in the order in which it is written there, or `None` if there is none: the
+    /// agent's for an author of the class `main`, else that of the author's audience.
     ///
     /// # Errors
     /// `TooLarge`; from the filesystem.
@@ -146,20 +156,15 @@ impl Workspace<'_> {
     }
 
     async fn memory_at(&self, moment: &dyn FileSystem, day: Day) -> Result<Option<Vec<Memory>>> {
-        let path = self.day_file(day)?;
+        let keeper = self.keeper(None)?;
+        let path = self.day_file(&keeper, day)?;
         let file = read_all(moment, std::slice::from_ref(&path), MAX_FILE).await?.pop().flatten();
         let Some(file) = file else { return Ok(None) };
-        let parts = parts(moment, &path, &file).await?;
-        let class = self.author.class.as_deref().unwrap_or(MAIN);
-        let own: Vec<_> =
-            parts.into_iter().filter(|part| class == MAIN || part.class.as_deref() == Some(class)).collect();
-        // that there is a file is not for others to know
-        Ok((class == MAIN || !own.is_empty()).then_some(own))
+        Ok(Some(parts(moment, &path, &file, &keeper).await?))
     }
 
     /// The days of which there is memory, from the first behind `after` on, and where to go on. At most
-    /// `limit` of them are looked at, 1 to [`MAX_DAYS`]; in the name of an author of another class than
-    /// `main` those of which that class wrote something are given.
+    /// `limit` of them are looked at, 1 to [`MAX_DAYS`].
     ///
     /// # Errors
     /// `InvalidArgument` for another limit; `TooLarge` for a day that is; from the filesystem.
@@ -168,8 +173,7 @@ impl Workspace<'_> {
         if !(1..=MAX_DAYS).contains(&limit) {
             return Err(Error::invalid(format!("1 to {MAX_DAYS} days at once")));
         }
-        let (moment, dir) = (self.moment(None).await?, self.file("memory")?);
-        let class = self.author.class.as_deref().unwrap_or(MAIN);
+        let (moment, dir) = (self.moment(None).await?, self.kept_file(&self.keeper(None)?, "memory")?);
         let after = after.map(|day| Name::parse(&format!("{day}.md"))).transpose()?;
         let mut page = Page::default().after(after).limit(MAX_DAYS).with_entries();
         let (mut days, mut looked, mut seen) = (Vec::new(), 0, None);
@@ -186,10 +190,7 @@ impl Workspace<'_> {
                     return Ok((days, seen));
                 }
                 (looked, seen) = (looked + 1, Some(day));
-                let bytes = match class {
-                    MAIN => item.entry.map(|entry| entry.size),
-                    _ => self.memory_at(&*moment, day).await?.map(|own| bytes_of(&own)),
-                };
+                let bytes = item.entry.map(|entry| entry.size);
                 days.extend(bytes.filter(|bytes| *bytes > 0).map(|bytes| MemoryDay { day, bytes }));
             }
             match last {
@@ -233,26 +234,35 @@ fn too_large(path: &TreePath) -> Error {
     Error::at(ErrorKind::TooLarge, path, format!("a day's memory has at most {MAX_FILE} bytes; shorten it"))
 }
 
-/// The parts of a file of daily memory, by the classes that wrote them. `fs` is of the moment of the file.
-pub(super) async fn parts(fs: &dyn FileSystem, path: &TreePath, file: &File) -> Result<Vec<Memory>> {
+/// Class of a commit that wrote some text, and whether it was the keeper's.
+type Writer = (Option<Class>, bool);
+
+/// The parts of a file of daily memory, by the classes that wrote them and whether they are the keeper's.
+/// `fs` is of the moment of the file.
+pub(super) async fn parts(
+    fs: &dyn FileSystem,
+    path: &TreePath,
+    file: &File,
+    keeper: &Keeper,
+) -> Result<Vec<Memory>> {
     let text = text_of(path, file)?;
     let is_known = file.metadata.get(OF_MAIN).is_some_and(|known| *known == known_as(path, text.as_bytes()));
     if text.is_empty() || is_known || !fs.capabilities(path).history {
-        return Ok(vec![Memory { class: Some(MAIN.to_owned()), text: text.to_owned() }]);
+        return Ok(vec![Memory { class: Some(Class::Main), own: true, text: text.to_owned() }]);
     }
-    let mut parts: Vec<(Option<String>, Range<usize>)> = Vec::new();
+    let mut parts: Vec<(Writer, Range<usize>)> = Vec::new();
     let mut offset = 0;
     while offset < text.len() as u64 {
         let range = ByteRange { offset, length: text.len() as u64 - offset };
         let blame = fs.blame(&At::from(path), range, RUNS).await?;
         for run in &blame.runs {
-            let by = |seq| blame.commits.iter().find(|commit| Some(commit.seq) == seq);
-            let class = by(run.commit).map(|commit| class_of(&commit.author));
+            let by = blame.commits.iter().find(|commit| Some(commit.seq) == run.commit);
+            let of = (by.map(|by| class_of(&by.author)), by.is_some_and(|by| keeper.owns(&by.author)));
             let start = usize::try_from(run.range.offset).unwrap_or(usize::MAX);
             let end = start.saturating_add(usize::try_from(run.range.length).unwrap_or(usize::MAX));
             match parts.last_mut() {
-                Some((last, bytes)) if *last == class && bytes.end == start => bytes.end = end,
-                _ => parts.push((class, start..end)),
+                Some((last, bytes)) if *last == of && bytes.end == start => bytes.end = end,
+                _ => parts.push((of, start..end)),
             }
         }
         offset = blame.next.unwrap_or(u64::MAX);
@@ -260,7 +270,77 @@ pub(super) async fn parts(fs: &dyn FileSystem, path: &TreePath, file: &File) -> 
     let bytes = text.as_bytes();
     let text =
         |range: Range<usize>| String::from_utf8_lossy(bytes.get(range).unwrap_or_default()).into_owned();
-    Ok(parts.into_iter().map(|(class, range)| Memory { class, text: text(range) }).collect())
+    let part = |((class, own), range)| Memory { class, own, text: text(range) };
+    Ok(parts.into_iter().map(part).collect())
+}
+
+/// Most files of other audiences that a prompt looks at.
+const MAX_OTHERS: usize = 64;
+
+/// Returns the newest files of what other audiences remember of some days, newest first: for a main session.
+pub(super) async fn others(fs: &dyn FileSystem, agent: &str, days: &[Day]) -> Result<Vec<TreePath>> {
+    let mut found = Vec::new();
+    for day in days {
+        let prefix = day_mark(agent, *day, "");
+        let to = format!("{DAY_OF}\0{prefix}~");
+        let query = FindQuery::metadata_from(DAY_OF, &prefix).to(to).limit(MAX_OTHERS);
+        let answer = match fs.find(&query.within(TreePath::from_row("", "users"))).await {
+            Err(error) if error.is(ErrorKind::Unsupported) => return Ok(Vec::new()),
+            answer => answer?,
+        };
+        found.extend(answer.items.into_iter().map(|item| (item.key, item.path)));
+    }
+    // the latest first, of whichever day
+    found.sort_by(|(one, _), (other, _)| one.rsplit('/').next().cmp(&other.rsplit('/').next()));
+    Ok(found.into_iter().map(|(_, path)| path).take(MAX_OTHERS).collect())
+}
+
+/// Returns the audience and the day of a file of an audience's daily memory with an agent.
+pub(super) fn of_audience(path: &TreePath, agent: &str) -> Option<(String, Day)> {
+    match *path.segments().collect::<Vec<_>>() {
+        ["users", audience, "agents", of, "memory", file] if of == agent => {
+            Some((audience.to_owned(), file.strip_suffix(".md")?.parse().ok()?))
+        }
+        _ => None,
+    }
+}
+
+/// Returns the mark by which a main session finds a day of another audience; the latest sorts first.
+fn day_attrs(agent: &str, day: Day, written: Seq) -> SetAttrs {
+    let before = format!("{:020}", u64::MAX - written.0);
+    SetAttrs::new().metadata(DAY_OF, day_mark(agent, day, &before))
+}
+
+/// Returns true if a mark is not of before a file's content was written.
+pub(super) fn is_mark_of(mark: &str, written: Seq) -> bool {
+    let before = mark.rsplit('/').next().and_then(|before| before.parse::<u64>().ok());
+    before.is_some_and(|before| u64::MAX - before >= written.0)
+}
+
+impl Workspace<'_> {
+    /// Marks days of an audience that were written as files, so that main sessions find them.
+    pub(super) async fn mark_days(&self, days: &[(TreePath, VersionId, Day)]) -> Result<()> {
+        if days.is_empty() {
+            return Ok(());
+        }
+        let mark = |(path, etag, day): &(TreePath, VersionId, Day)| {
+            Op::set_attrs(path.clone(), day_attrs(&self.agent, *day, etag.seq))
+        };
+        let ops = days.iter().map(mark);
+        let batch = self.batch(ops.collect(), "mark daily memory");
+        let batch = days
+            .iter()
+            .fold(batch, |batch, (path, etag, _)| batch.require(path.clone(), Precondition::Etag(*etag)));
+        match self.fs.commit(batch).await {
+            // it was written or removed meanwhile: the next prompt marks it
+            Err(error) if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::NotFound) => Ok(()),
+            marked => marked.map(drop),
+        }
+    }
+}
+
+fn day_mark(agent: &str, day: Day, before: &str) -> String {
+    format!("{agent}/{day}/{before}")
 }
 
 /// What [`OF_MAIN`] says of this content there.
@@ -269,16 +349,8 @@ fn known_as(path: &TreePath, content: &[u8]) -> String {
 }
 
 /// The class that wrote: `main` for people who wrote outside of any session.
-fn class_of(author: &Author) -> String {
-    author.class.clone().unwrap_or_else(|| MAIN.to_owned())
-}
-
-fn all_of_main(parts: &[Memory]) -> bool {
-    parts.iter().all(|part| part.class.as_deref() == Some(MAIN))
-}
-
-fn bytes_of(parts: &[Memory]) -> u64 {
-    parts.iter().map(|part| part.text.len() as u64).sum()
+fn class_of(author: &Author) -> Class {
+    author.class.as_deref().map_or(Class::Main, Class::named)
 }
 
 #[cfg(test)]
@@ -294,8 +366,8 @@ mod tests {
 
     #[test]
     fn who_wrote_outside_of_sessions_is_of_main() {
-        assert_eq!(class_of(&Author::agent("scout").with_class("dm")), "dm");
-        assert_eq!(class_of(&Author::agent("scout")), MAIN);
-        assert_eq!(class_of(&Author::default()), MAIN);
+        assert_eq!(class_of(&Author::agent("scout").with_class("dm")), Class::Dm);
+        assert_eq!(class_of(&Author::agent("scout")), Class::Main);
+        assert_eq!(class_of(&Author::default()), Class::Main);
     }
 }

@@ -4,9 +4,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::extract_memories::{Asking, MAX_ASKED, MAX_QUESTIONS, ask};
-use super::handle::Workspace;
+use super::handle::{Keeper, Workspace};
 use super::time_zone::Day;
 use crate::boxed;
+use crate::identity::{Class, is_reserved};
 use crate::ids::uuid;
 use crate::node::OUTBOX;
 use crate::session::{Export, Listed, TranscriptFormat, archived_said};
@@ -40,7 +41,7 @@ pub(super) struct Job {
     kind: String,
     agent: String,
     user: String,
-    class: String,
+    class: Class,
     session: String,
     archive: String,
     /// The first line of it that nobody was asked about.
@@ -84,7 +85,7 @@ impl Job {
             kind,
             agent: meta.agent.clone(),
             user: meta.user.clone(),
-            class: meta.class.clone(),
+            class: meta.class,
             session: session.name.clone(),
             archive: archive.to_string(),
             first,
@@ -194,8 +195,9 @@ async fn run(
     (path, file): (&TreePath, &File),
     mut job: Job,
 ) -> Result<JobOutcome> {
-    let author = Author::agent(&job.agent).with_user(&job.user).with_class(&job.class);
-    let workspace = Workspace::new(fs, &job.agent, env.clone())?.author(author.with_session(&job.session));
+    let author = Author::agent(&job.agent).with_class(job.class.as_str()).with_session(&job.session);
+    let author = if is_reserved(&job.user) { author } else { author.with_user(&job.user) };
+    let workspace = Workspace::new(fs, &job.agent, env.clone())?.author(author.with_audience(&job.user));
     job.attempts = job.attempts.saturating_add(1);
     job.status = "PROCESSING".to_owned();
     job.lease_until = Some(env.now().plus_seconds(LEASE).to_rfc3339());
@@ -242,6 +244,9 @@ impl Workspace<'_> {
     /// What adds to a day what a model finds in an archive.
     async fn remembered(&self, job: &Job, asking: Asking<'_>) -> Result<Batch> {
         let (path, day) = (TreePath::parse(&job.archive)?, job.day.parse()?);
+        if !path.is_within(&self.file("sessions")?) {
+            return Err(Error::invalid(format!("{path}: is no archive of {}", self.agent)));
+        }
         let (mut next, mut found) = (Some(job.first), Vec::new());
         for _ in 0..MAX_QUESTIONS {
             let Some(first) = next else { break };
@@ -255,7 +260,8 @@ impl Workspace<'_> {
             return Ok(self.batch(Vec::new(), "remember nothing"));
         }
         let zone = self.settings().await?.zone()?;
-        let (ops, (file, condition)) = self.remember_ops(day, &zone, &found.join("\n"), &job.class).await?;
+        let keeper = Keeper { class: job.class, audience: job.user.clone() };
+        let (ops, (file, condition)) = self.remember_ops(day, &zone, &found.join("\n"), &keeper).await?;
         Ok(self.batch(ops, "remember").require(file, condition))
     }
 

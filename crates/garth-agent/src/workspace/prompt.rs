@@ -15,9 +15,11 @@ use self::files::Files;
 pub use self::inputs::{Inputs, PromptOptions};
 pub use self::parts::{Part, Prompt, Replayed, Stable};
 pub(super) use self::record::PINNED_SINCE;
+use super::daily;
 use super::handle::Workspace;
 use super::settings::ResetPolicy;
 use crate::boxed;
+use crate::identity::{Class, check_audience};
 use crate::session::Meta;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{Moment, Seq, Timestamp};
@@ -38,7 +40,7 @@ impl Workspace<'_> {
     pub async fn prompt(&self, options: &PromptOptions) -> Result<Prompt> {
         options.inputs.as_ref().map_or(Ok(()), Inputs::check)?;
         if let Some((user, session)) = &options.session {
-            check_id("user", user)?;
+            check_audience(user)?;
             check_id("session", session)?;
         }
         match (&options.at, &options.inputs) {
@@ -85,8 +87,16 @@ impl Workspace<'_> {
         let time = inputs.time(now_is)?;
         inputs.clock = Some(time.to_rfc3339());
         let moment = self.moment(at).await?;
-        let mut files = Files::read(self, &*moment, options.session.as_ref(), time, read_at).await?;
-        let class = self.class(files.session.as_ref())?;
+        if at.is_none() && self.own_class() == Class::Main {
+            let today = self.settings().await?.zone()?.day(time);
+            let others = daily::others(self.whole(), &self.agent, &[today.before(), today]).await?;
+            inputs.others = others.into_iter().map(|path| path.to_string()).collect();
+        }
+        let session = options.session.as_ref();
+        let mut files = Files::read(self, &*moment, session, (time, &inputs.others), read_at).await?;
+        if files.keeper.class != Class::Main {
+            inputs.others.clear();
+        }
         let since = match files.session.as_ref().and_then(pinned_since) {
             Some(since) if files.settings.prompt.pinned && since < files.seq => Some(since),
             _ => None,
@@ -95,7 +105,8 @@ impl Workspace<'_> {
         if let Some(since) = since {
             match self.moment(Some(&Moment::Seq(since))).await {
                 Ok(then) => {
-                    let mut pinned = Files::read(self, &*then, options.session.as_ref(), time, None).await?;
+                    let others = (time, &*inputs.others);
+                    let mut pinned = Files::read(self, &*then, session, others, None).await?;
                     // whose memory a session may see is not pinned
                     pinned.settings.daily_memory = files.settings.daily_memory;
                     now = Some(std::mem::replace(&mut files, pinned));
@@ -105,8 +116,7 @@ impl Workspace<'_> {
                 Err(error) => return Err(error),
             }
         }
-        let mut prompt =
-            assemble::prompt(&self.agent, &class, &files, now.as_ref(), inputs, time, &self.known);
+        let mut prompt = assemble::prompt(&self.agent, &files, now.as_ref(), inputs, time, &self.known);
         prompt.read_at = now_is;
         prompt.resets = now.as_ref().unwrap_or(&files).settings.reset.policy != ResetPolicy::Manual;
         Ok(prompt)

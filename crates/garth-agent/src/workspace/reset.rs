@@ -7,11 +7,12 @@ use serde::{Deserialize, Serialize};
 
 use super::archive;
 use super::extract_memories::{Asking, extract};
-use super::handle::Workspace;
+use super::handle::{Keeper, Workspace};
 use super::jobs::Job;
 use super::settings::{ResetPolicy, ResetSettings};
 use super::time_zone::Zone;
 use crate::boxed;
+use crate::identity::Class;
 use crate::once::{Outcome, PENDING};
 use crate::retry::retry_at_most;
 use crate::session::{CloseTarget, Listed, Sessions};
@@ -33,6 +34,8 @@ pub struct Reset<'m> {
     pub name: Option<String>,
     /// Only if the policy of `settings.json` says so.
     pub if_due: bool,
+    /// Class of the next session, if its key is judged otherwise now.
+    pub(super) class: Option<Class>,
 }
 
 impl<'m> Reset<'m> {
@@ -146,12 +149,12 @@ impl Workspace<'_> {
         let zone = settings.zone()?;
         let closed = sessions.close_target(session).await?;
         let meta = &closed.listed.meta;
-        let class = self.class(Some(meta))?;
+        self.keeper(Some(meta))?;
         let used = Timestamp::parse_rfc3339(&closed.listed.updated_at).unwrap_or_else(|_| self.env.now());
         if reset.if_due {
             let due = due_at(&settings.reset, &zone, used).is_some_and(|due| due <= self.env.now());
             if !due || closed.lines == 0 || closed.listed.state.is_final() {
-                let batch = self.batch_of(user, session, &class, Vec::new(), "leave session");
+                let batch = self.batch_of(meta, Vec::new(), "leave session");
                 return self.once.unchanged(self.fs, batch, outcome(None)).await;
             }
         }
@@ -168,9 +171,7 @@ impl Workspace<'_> {
             conditions.push((At::from(&path), Precondition::Absent));
         }
         let archive = written.as_ref().map(|_| path);
-        let (more, named) = self.media_ops(&sessions, &closed, written.as_ref(), &settings, since).await?;
-        ops.extend(more);
-        conditions.extend(named);
+        ops.extend(self.media_ops(&sessions, &closed, written.as_ref(), &settings, since).await?);
         let found = self.found(&sessions, &closed, reset.asking).await;
         let first = sessions.archived_line(session, meta.compacted_to.unwrap_or(0) + 1).await?;
         let of = (&closed, archive.as_ref(), first);
@@ -181,10 +182,12 @@ impl Workspace<'_> {
             (true, ResetPolicy::Idle) => "idle",
             _ => "manual",
         };
-        let closing = sessions.succession(&closed, archive.as_ref(), reset.name.as_deref(), reason).await?;
+        let class = reset.class.unwrap_or(meta.class);
+        let next = (reset.name.as_deref(), class);
+        let closing = sessions.succession(&closed, archive.as_ref(), next, reason).await?;
         ops.extend(closing.ops);
         conditions.extend(closing.conditions);
-        let batch = self.batch_of(user, session, &class, ops, "reset session");
+        let batch = self.batch_of(meta, ops, "reset session");
         let batch = conditions.into_iter().fold(batch, |batch, (at, that)| batch.require(at, that));
         let done = WasReset { archive, messages, next: closing.next, memory, seq: PENDING };
         self.once.commit(self.fs, batch, outcome(Some(done))).await
@@ -220,7 +223,7 @@ impl Workspace<'_> {
     ) -> Result<Held> {
         let (meta, day) = (&closed.listed.meta, zone.day(used));
         match (found, archive) {
-            (Found::Text(text), _) => match self.remember_ops(day, zone, &text, &meta.class).await {
+            (Found::Text(text), _) => match self.remember_ops(day, zone, &text, &Keeper::of(meta)).await {
                 Ok((more, (path, condition))) => {
                     ops.extend(more);
                     conditions.push((At::from(&path), condition));

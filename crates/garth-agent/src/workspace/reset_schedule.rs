@@ -77,13 +77,19 @@ impl Workspace<'_> {
         reset: &Reset<'_>,
     ) -> Result<Option<Current>> {
         let sessions = self.sessions(self.fs, user)?.once(self.once.clone());
+        let class = sessions.judged(None, Some(key)).await?;
         match (sessions.current(key).await?, create) {
             (Some(session), _) => {
+                // Whoever listens now is not who listened when it began.
+                let due = match session.meta.class == class {
+                    true => reset.clone().if_due(),
+                    false => Reset { class: Some(class), if_due: false, ..reset.clone() },
+                };
                 let outcome = |reset: Option<WasReset>| {
                     let session = reset.as_ref().map_or(&session, |reset| &reset.next).clone();
                     Some(Current { session, created: false, reset })
                 };
-                self.reset_as(user, &session.name, &reset.clone().if_due(), outcome).await
+                self.reset_as(user, &session.name, &due, outcome).await
             }
             (None, Some(create)) => {
                 let outcome = |(session, created)| Some(Current { session, created, reset: None });
@@ -134,7 +140,7 @@ impl Workspace<'_> {
             None => SetAttrs::new().remove_metadata(RESET_AT),
         };
         let op = Op::set_attrs(path, attrs);
-        self.fs.commit(self.batch_of(user, session, &listed.meta.class, vec![op], "mark session")).await?;
+        self.fs.commit(self.batch_of(&listed.meta, vec![op], "mark session")).await?;
         Ok(())
     }
 

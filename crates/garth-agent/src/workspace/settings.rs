@@ -7,16 +7,14 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Number;
 
 use super::time_zone::Zone;
+use crate::identity::{AccessPolicy, Sharing};
 use crate::registry::settings;
 use crate::small_file::{File, unreadable};
 use garth_engine::error::{Error, Result};
 use garth_engine::path::TreePath;
 
-/// The name of the file.
-pub const SETTINGS: &str = "settings.json";
-
-/// Largest file of settings, 1 MiB.
-pub(super) const MAX_SETTINGS: usize = settings::MAX_SETTINGS as usize;
+pub(super) use crate::identity::MAX_SETTINGS;
+pub use crate::identity::SETTINGS;
 
 /// What is set; what is not has its default.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -36,6 +34,18 @@ pub struct Settings {
     pub compaction: CompactionSettings,
     /// When sessions begin anew.
     pub reset: ResetSettings,
+    /// The owner of the agent: see [`AccessPolicy::owner`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+    /// Session keys of the owner: see [`AccessPolicy::main_keys`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub main_keys: Option<Vec<String>>,
+    /// Users of session keys: see [`AccessPolicy::identities`].
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub identities: BTreeMap<String, String>,
+    /// What others than the owner reach: see [`AccessPolicy::shared`].
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub shared: BTreeMap<String, Sharing>,
 }
 
 /// See [`Settings::prompt`].
@@ -68,11 +78,10 @@ pub enum Order {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DailyMemory {
-    /// A session of the class `main` sees all of it, what others wrote as evidence; any other what its own
-    /// class wrote.
+    /// What others than main sessions and the audience wrote is shown as evidence.
     #[default]
     Class,
-    /// Every session sees all of it, as it is.
+    /// All is shown as it is.
     All,
 }
 
@@ -201,6 +210,7 @@ impl Settings {
         }
         let settings: Self = serde_json::from_slice(text).map_err(|error| bad(&error.to_string()))?;
         settings.zone().map_err(|error| bad(error.message()))?;
+        AccessPolicy::parse(text)?;
         if !(0..24).contains(&settings.reset.hour) {
             return Err(bad("reset.hour is 0 to 23"));
         }
@@ -285,6 +295,10 @@ mod tests {
             prompt: PromptSettings { base: Some("You".to_owned()), order: Order::Cache, pinned: true },
             daily_memory: DailyMemory::All,
             skills: BTreeMap::from([("pdf".to_owned(), skill)]),
+            owner: Some("ann".to_owned()),
+            main_keys: Some(vec!["main".to_owned()]),
+            identities: BTreeMap::from([("whatsapp:dm:+49".to_owned(), "bob".to_owned())]),
+            shared: BTreeMap::from([("kv/faq".to_owned(), Sharing::Read)]),
             ..Settings::default()
         };
         for settings in [full, Settings::default()] {

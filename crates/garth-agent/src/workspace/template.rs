@@ -8,7 +8,7 @@ use super::time_zone::Zone;
 use crate::boxed;
 use crate::retry::retry;
 use crate::small_file::pretty;
-use garth_engine::error::Result;
+use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::FileSystemExt as _;
 use garth_engine::model::{Batch, Op, Precondition, Seq};
 use garth_engine::path::TreePath;
@@ -37,11 +37,13 @@ pub struct Init {
     pub time_zone: Zone,
     /// Whether an agent that is new is to be commissioned.
     pub bootstrap: bool,
+    /// The owner in the settings: see [`AccessPolicy::owner`](crate::AccessPolicy::owner).
+    pub owner: Option<String>,
 }
 
 impl Default for Init {
     fn default() -> Self {
-        Self { time_zone: Zone::default(), bootstrap: true }
+        Self { time_zone: Zone::default(), bootstrap: true, owner: None }
     }
 }
 
@@ -50,6 +52,12 @@ impl Init {
     #[must_use]
     pub fn time_zone(self, time_zone: Zone) -> Self {
         Self { time_zone, ..self }
+    }
+
+    /// With this owner.
+    #[must_use]
+    pub fn owner(self, owner: impl Into<String>) -> Self {
+        Self { owner: Some(owner.into()), ..self }
     }
 
     /// Without a ceremony.
@@ -77,7 +85,8 @@ impl Workspace<'_> {
     /// for an agent that has neither settings nor all of what the ceremony fills in.
     ///
     /// # Errors
-    /// From the filesystem.
+    /// `InvalidArgument` for what is no owner; `AlreadyExists` if settings are there that have another; from
+    /// the filesystem.
     #[boxed]
     pub async fn init(&self, options: &Init) -> Result<Initialized> {
         retry(|| self.init_once(options)).await
@@ -86,8 +95,16 @@ impl Workspace<'_> {
     async fn init_once(&self, options: &Init) -> Result<Initialized> {
         let settings = pretty(&Settings {
             time_zone: Some(options.time_zone.name().to_owned()),
+            owner: options.owner.clone(),
             ..Settings::default()
         })?;
+        Settings::parse(settings.as_bytes())?;
+        let known = self.settings().await?.owner;
+        let is_there = self.fs.exists(&self.file(SETTINGS)?).await?;
+        if is_there && options.owner.is_some() && known != options.owner {
+            let message = "settings.json is there and has another owner; set `owner` in it";
+            return Err(Error::new(ErrorKind::AlreadyExists, message));
+        }
         let files = FILES.into_iter().chain([(SETTINGS, settings.as_str()), (BOOTSTRAP, texts::BOOTSTRAP)]);
         let (mut made, mut kept) = (Vec::new(), Vec::new());
         for (name, text) in files {

@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 
 use futures::StreamExt as _;
 
-use super::archive::{ENDING, Unpacked};
+use super::archive::{AUDIENCE, CLASS, ENDING, Unpacked, part_of};
 use super::handle::Workspace;
 use crate::boxed;
+use crate::identity::Class;
 use crate::session::{
-    Export, Exported, Message, Sessions, TranscriptFormat, archived_in, archived_lines, archived_messages,
+    Export, Exported, Message, TranscriptFormat, archived_in, archived_lines, archived_messages,
 };
-use crate::session_class::MAIN;
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
+use garth_engine::fs::FileSystemExt as _;
 use garth_engine::model::{At, ByteRange, Item, Kind, Page};
 use garth_engine::path::{Name, TreePath, check_id};
 
@@ -52,10 +53,10 @@ impl Workspace<'_> {
     /// `Corrupt` for an archive that cannot be read; from the filesystem.
     #[boxed]
     pub async fn transcript(&self, user: &str, session: &str, export: &Export) -> Result<Exported> {
-        let sessions = Sessions::new(self.fs, user, &self.agent, self.env.clone())?;
+        let sessions = self.sessions(self.fs, user)?;
         match sessions.get(session).await {
             Ok(found) => {
-                self.class(Some(&found.meta))?;
+                self.keeper(Some(&found.meta))?;
                 sessions.export(session, export).await
             }
             Err(error) if error.is(ErrorKind::NotFound) => self.archived(session, export).await,
@@ -69,8 +70,10 @@ impl Workspace<'_> {
                 format!("{session_id}: there is no such session, and no archive of one with this id");
             Error::new(ErrorKind::NotFound, message)
         };
-        if !self.is_main() {
-            return Err(missing());
+        let path = self.archive_file(session_id)?;
+        match self.fs.lookup(&path).await? {
+            Some(entry) if self.sees_archive(&entry.attributes.metadata) => {}
+            _ => return Err(missing()),
         }
         let page = self.archive_page(&self.archive_file(session_id)?, export).await;
         page.map_err(|error| if error.is_absent() { missing() } else { error })
@@ -102,9 +105,6 @@ impl Workspace<'_> {
         after: Option<&str>,
         limit: usize,
     ) -> Result<(Vec<Archive>, Option<String>)> {
-        if !self.is_main() {
-            return Ok((Vec::new(), None));
-        }
         if !(1..=MAX_ARCHIVES).contains(&limit) {
             return Err(Error::invalid(format!("the limit of a list of archives is 1 to {MAX_ARCHIVES}")));
         }
@@ -118,7 +118,10 @@ impl Workspace<'_> {
             // Media of sessions and parts lie between the archives: the page goes on until it is full.
             let last = listing.items.last().map(|item| item.name.clone()).filter(|_| listing.more);
             for item in listing.items {
-                let Some(archive) = archive_of(&dir, item) else { continue };
+                let found = archive_of(&dir, item);
+                let Some(archive) = found.filter(|archive| self.sees_archive(&archive.metadata)) else {
+                    continue;
+                };
                 if archives.len() == limit {
                     let next = archives.last().map(|archive| archive.session_id.clone());
                     return Ok((archives, next));
@@ -132,8 +135,14 @@ impl Workspace<'_> {
         }
     }
 
-    pub(super) fn is_main(&self) -> bool {
-        self.author.class.as_deref().is_none_or(|class| class == MAIN)
+    /// Returns true if the author sees the archive that has this metadata: `main` sees all, others those of
+    /// sessions of their audience that no fewer listened to.
+    fn sees_archive(&self, metadata: &BTreeMap<String, String>) -> bool {
+        let own = self.own_class();
+        let says = |name: &str| metadata.get(name).map(String::as_str);
+        own == Class::Main
+            || (says(AUDIENCE).is_some_and(|audience| Some(audience) == self.author.keeper())
+                && says(CLASS).is_some_and(|class| own.sees(Class::named(class))))
     }
 }
 
@@ -144,12 +153,6 @@ fn archive_of(dir: &TreePath, item: Item) -> Option<Archive> {
     let entry = item.entry.filter(|_| is_one)?;
     let path = TreePath::from_row(dir.key(), item.name.as_str());
     Some(Archive { session_id, path, size: entry.size, metadata: entry.attributes.metadata })
-}
-
-/// The session and number of a part: `{session}-part{number}`.
-pub(super) fn part_of(name: &str) -> Option<(&str, u64)> {
-    let (session, number) = name.rsplit_once("-part")?;
-    Some((session, number.parse().ok()?))
 }
 
 fn of(path: &TreePath, error: &Error) -> Error {

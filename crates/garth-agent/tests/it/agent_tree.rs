@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use futures::TryStreamExt;
-use garth::agent::session::{Append, Create, Draft, Sessions};
+use garth::agent::session::{Append, Create, Draft};
 use garth::agent::tree::{MEMORY, memory, write_free};
 use garth::agent::workspace::{PromptOptions, Workspace};
-use garth::agent::{AgentTree, Identity, Skill, chat};
+use garth::agent::{Access, AccessPolicy, Caller, Class, Identity, Request, Skill, chat};
 use garth::engine::host::{HostFs, Mode};
 use garth::engine::memory::Memory;
 use garth::model::{
@@ -47,9 +47,21 @@ impl Account {
     }
 
     async fn open(&self, class: &str, session: Option<&str>, skills: Vec<Skill>) -> Arc<dyn FileSystem> {
-        let who = Identity::new("ann", "scout", "one", class).unwrap();
-        let who = session.iter().fold(who, |who, session| who.with_session(session).unwrap());
-        AgentTree::new(&*self.store, who).skills(skills).open().await.unwrap()
+        // a chat is one audience's
+        let chat = if class == "main" { "one" } else { "other" };
+        let request = Request::new("scout").user("ann").chat(chat).class(Class::named(class));
+        let request = session.iter().fold(request, |request, session| request.session(*session));
+        self.access(&request).await.tree().skills(skills).open().await.unwrap()
+    }
+
+    async fn access(&self, request: &Request) -> Access {
+        Access::open(&self.store, &Env::system(), Caller::Holder, request).await.unwrap()
+    }
+
+    async fn session(&self, request: &Request, name: &str) {
+        let access = self.access(request).await;
+        access.make().await.unwrap();
+        access.sessions().create(&Create::new(name)).await.unwrap();
     }
 
     async fn main(&self) -> Arc<dyn FileSystem> {
@@ -64,6 +76,11 @@ impl Account {
         let changes = self.store.changes(&ChangesQuery::default()).await.unwrap();
         changes.commits.last().unwrap().commit.author.clone()
     }
+}
+
+/// The main tree of Ann in the chat `one`.
+fn of_ann() -> Request {
+    Request::new("scout").user("ann").chat("one").class(Class::Main)
 }
 
 async fn walked(fs: &dyn FileSystem) -> Vec<String> {
@@ -123,12 +140,13 @@ async fn one_call_gives_the_tree_of_a_fresh_chat() {
 #[tokio::test]
 async fn an_unmade_tree_is_read_and_not_written() {
     let account = Account::new().await;
-    let who = Identity::new("ann", "scout", "one", "main").unwrap();
-    let tree = AgentTree::new(&*account.store, who).create(false).open().await.unwrap();
+    let access = account.access(&of_ann()).await;
+    let before = account.store.head().await.unwrap().seq;
+    let tree = access.tree().create(false).open().await.unwrap();
     assert!(!tree.exists("/").await.unwrap());
     assert!(tree.read_dir("/.user").try_collect::<Vec<_>>().await.unwrap().is_empty());
     assert_eq!(refused(&*tree, Op::write(p("/f"), "x")).await, ErrorKind::NotFound);
-    assert_eq!(account.store.head().await.unwrap().seq.0, 0);
+    assert_eq!(account.store.head().await.unwrap().seq, before);
 }
 
 #[tokio::test]
@@ -138,6 +156,7 @@ async fn commits_say_for_whom_they_are_whatever_a_batch_says() {
     let said = Author::agent("other").with_user("bob").with_session("s2").with_class("main").with_key("k");
     tree.commit(Batch::new([Op::write(p("/f"), "x")]).author(said)).await.unwrap();
     let is = Author::agent("scout").with_user("ann").with_session("s1").with_class("group").with_key("k");
+    let is = is.with_audience(":chat:other");
     assert_eq!(account.author().await, is);
 }
 
@@ -146,22 +165,30 @@ async fn an_agents_own_memory_is_absent_from_all_but_main_sessions() {
     let account = Account::new().await;
     let hidden = [
         ("/agents/scout/MEMORY.md", "/.agent/MEMORY.md"),
+        ("/agents/scout/USER.md", "/.agent/USER.md"),
+        ("/agents/scout/plans.md", "/.agent/plans.md"),
         ("/agents/scout/memory/2026-01-01.md", "/.agent/memory/2026-01-01.md"),
         ("/agents/scout/sessions/old.jsonl.gz", "/.agent/sessions/old.jsonl.gz"),
         ("/users/ann/agents/scout/session/s2/messages.jsonl", "/.user/session/s2/messages.jsonl"),
     ];
+    account.session(&of_ann(), "s2").await;
     for (at, _) in hidden {
         account.put(at, "a canary").await;
     }
+    let dm = Request::new("scout").user("ann").chat("other").class(Class::Dm).session("s1");
+    account.session(&dm, "s1").await;
     account.put("/users/ann/agents/scout/session/s1/messages.jsonl", "mine, a canary").await;
     account.put("/agents/scout/SOUL.md", "kind").await;
-    let tree = account.open("group", Some("s1"), Vec::new()).await;
+    account.put("/agents/scout/skills/cook/SKILL.md", "salt").await;
+    let tree = account.open("dm", Some("s1"), Vec::new()).await;
     let all = walked(&*tree).await;
     for (at, path) in hidden {
         assert!(!all.iter().any(|found| found == path), "{path}");
         assert!(tree.stat(&At::Path(p(path))).await.unwrap_err().is(ErrorKind::NotFound), "{path}");
         assert!(tree.history(&At::Path(p(path)), &HistoryPage::default()).await.is_err(), "{path}");
         assert_eq!(refused(&*tree, Op::write(p(path), "x")).await, ErrorKind::AccessDenied, "{path}");
+        let above = Op::write(p(path), "x").with_parents();
+        assert_eq!(refused(&*tree, above).await, ErrorKind::AccessDenied, "{path}");
         let ino = account.store.entry(at).await.unwrap().ino;
         assert!(tree.stat(&At::Node(ino)).await.unwrap_err().is(ErrorKind::NotFound), "{path}");
     }
@@ -183,16 +210,23 @@ async fn an_agents_own_memory_is_absent_from_all_but_main_sessions() {
     for (_, path) in hidden {
         assert!(main.exists(path).await.unwrap(), "{path}");
     }
-    // one without a session sees none
-    let none = account.open("group", None, Vec::new()).await;
-    let place = "/ctx/home/ann/agent/scout/session";
-    let shown = walked(&*none).await;
-    assert!(!shown.iter().any(|path| path.contains("/session") && path != place), "{shown:?}");
-    // nor makes one up beside it
-    for tree in [&tree, &none] {
-        let made = refused(&**tree, Op::mkdir(p(&format!("{place}/s3")))).await;
-        assert_eq!(made, ErrorKind::AccessDenied);
+    // what is open to all is read, and changed by nobody
+    for op in [
+        Op::append(p("/.agent/SOUL.md"), "!"),
+        Op::set_attrs(p("/.agent/SOUL.md"), SetAttrs::new().mode(0o600)),
+        Op::write(p("/.agent/skills/x"), "x"),
+        Op::write(p("/.agent/new"), "x"),
+        Op::rename(p("/.agent/SOUL.md"), p("/soul.md")),
+        Op::remove(p("/.agent/SOUL.md")),
+    ] {
+        let error = tree.commit(op.clone().into()).await.unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::AccessDenied | ErrorKind::Busy), "{op:?}: {error}");
     }
+    let linked = tree.commit(Op::link(p("/.agent/SOUL.md"), p("/soul.md")).into()).await;
+    assert!(
+        linked.is_err() || refused(&*tree, Op::append(p("/soul.md"), "!")).await == ErrorKind::AccessDenied
+    );
+    assert_eq!(account.text("/agents/scout/SOUL.md").await, "kind");
 }
 
 #[tokio::test]
@@ -268,8 +302,8 @@ async fn a_skill_is_the_accounts_with_the_agents_over_it() {
     }
     tree.write("/skills/mine.md", "below").await.unwrap();
     assert_eq!(account.text("/chats/one/skills/mine.md").await, "below");
-    let who = Identity::new("ann", "scout", "one", "main").unwrap();
-    let none = AgentTree::new(&*account.store, who).skills([Skill::overriding("none").unwrap()]).open().await;
+    let access = account.access(&of_ann()).await;
+    let none = access.tree().skills([Skill::overriding("none").unwrap()]).open().await;
     assert!(none.unwrap_err().is(ErrorKind::NotFound));
 }
 
@@ -362,8 +396,8 @@ async fn a_memory_that_is_not_there_is_a_template_only_where_asked() {
 #[tokio::test]
 async fn uploads_have_a_limit_and_replace_nothing_if_asked() {
     let account = Account::new().await;
-    let who = Identity::new("ann", "scout", "one", "main").unwrap();
-    let tree = AgentTree::new(&*account.store, who).largest_upload(1 << 20).open().await.unwrap();
+    let access = account.access(&of_ann()).await;
+    let tree = access.tree().largest_upload(1 << 20).open().await.unwrap();
     let most = vec![0; 1 << 20];
     tree.write("/most", most.clone()).await.unwrap();
     assert_eq!(refused(&*tree, Op::append(p("/most"), vec![0; (1 << 20) + 1])).await, ErrorKind::TooLarge);
@@ -410,12 +444,12 @@ async fn a_users_own_name_is_left_as_it_is() {
     let account = open().await.account("default").await.unwrap();
     assert_eq!(account.read_to_string("/.garth").await.unwrap(), "mine");
     account.commit(Op::write(p("/skills/cook/SKILL.md"), "x").with_parents().into()).await.unwrap();
-    let who = Identity::new("ann", "scout", "one", "main").unwrap();
-    let tree =
-        AgentTree::new(&*account, who.clone()).skills([Skill::overriding("cook").unwrap()]).open().await;
+    let access = Access::open(&account, &Env::system(), Caller::Holder, &of_ann()).await.unwrap();
+    let tree = access.tree().skills([Skill::overriding("cook").unwrap()]).open().await;
     let error = tree.unwrap_err();
     assert_eq!((error.kind(), error.path()), (ErrorKind::AlreadyExists, Some(&p("/.garth"))));
-    AgentTree::new(&*account, who).open().await.unwrap();
+    access.tree().open().await.unwrap();
+    drop(access);
     account.rename("/.garth", "/mine").await.unwrap();
     drop(account);
     let account = open().await.account("default").await.unwrap();
@@ -425,13 +459,12 @@ async fn a_users_own_name_is_left_as_it_is() {
 
 #[test]
 fn an_identity_is_made_of_ids() {
-    for bad in ["", ".", "..", "a/b", "a\nb", &"x".repeat(129)] {
-        assert!(
-            Identity::new(bad, "a", "c", "main").is_err() && Identity::new("u", bad, "c", "main").is_err()
-        );
-        assert!(Identity::new("u", "a", bad, "main").is_err() && Identity::new("u", "a", "c", bad).is_err());
-        assert!(Identity::new("u", "a", "c", "main").unwrap().with_session(bad).is_err());
-        assert!(Skill::overriding(bad).is_err());
+    let judged = |request: Request| Identity::judge(&AccessPolicy::default(), Caller::Holder, &request);
+    for bad in ["", ".", "..", "a/b", "a\nb", &"x".repeat(129), ":a"] {
+        let own = Request::new("scout");
+        assert!(judged(own.clone().user(bad)).is_err() && judged(own.clone().chat(bad)).is_err(), "{bad}");
+        assert!(judged(own.session(bad)).is_err(), "{bad}");
+        assert!(bad == ":a" || (judged(Request::new(bad)).is_err() && Skill::overriding(bad).is_err()));
     }
 }
 
@@ -485,8 +518,9 @@ async fn what_was_a_file_of_a_skill_is_found_by_nobody_where_it_has_left_it() {
     assert_eq!(ann.entry("/diary.md").await.unwrap().nlink, 1);
     // what others do to the account's file
     account.store.rename("/skills/a/guide.md", "/skills/a/manual.md").await.unwrap();
-    let who = Identity::new("bob", "scout", "two", "group").unwrap();
-    let bob = AgentTree::new(&*account.store, who).skills(skill()).open().await.unwrap();
+    let two = Request::new("scout").user("bob").chat("two").class(Class::Main);
+    let access = account.access(&two).await;
+    let bob = access.tree().skills(skill()).open().await.unwrap();
     for at in [At::Path(p("/skills/a/manual.md")), At::Node(number)] {
         assert_eq!(bob.read_file(at.clone()).await.unwrap(), "guide", "{at:?}");
         let opened = bob.open(&at).await.unwrap();
@@ -588,29 +622,28 @@ async fn a_file_of_a_host_folder_that_got_the_number_of_another_is_itself() {
 #[tokio::test]
 async fn what_says_the_class_of_a_session_is_out_of_reach_of_the_files_of_its_tree() {
     let account = Account::new().await;
-    let group = Author::agent("scout").with_user("ann").with_class("group");
-    let sessions = Sessions::new(&*account.store, "ann", "scout", Env::system()).unwrap().author(group);
-    sessions.create(&Create::new("s1")).await.unwrap();
+    let request = Request::new("scout").user("ann").chat("other").class(Class::Group).session("s1");
+    account.session(&request, "s1").await;
     account.put("/agents/scout/MEMORY.md", "a secret of main").await;
     let tree = account.open("group", Some("s1"), Vec::new()).await;
-    let own = "/ctx/home/ann/agent/scout/session/s1";
+    let own = "/ctx/home/:chat:other/agent/scout/session/s1";
     tree.write(&format!("{own}/todo.md"), "mine").await.unwrap();
-    let forged = account.text("/users/ann/agents/scout/session/s1/meta.json").await.replace("group", "main");
+    let meta = "/users/:chat:other/agents/scout/session/s1/meta.json";
+    let forged = account.text(meta).await.replace("\"group\"", "\"main\"");
+    assert!(forged.contains("\"main\""));
     for dir in [own, "/.user/session/s1"] {
-        assert!(!tree.exists(&format!("{dir}/meta.json")).await.unwrap());
+        assert!(tree.exists(&format!("{dir}/meta.json")).await.unwrap());
         let refused = tree.write(&format!("{dir}/meta.json"), forged.clone()).await.unwrap_err();
-        assert!(refused.is(ErrorKind::AccessDenied), "{refused}");
+        assert!(refused.is(ErrorKind::RuleViolation), "{refused}");
         tree.write("/forged.json", forged.clone()).await.unwrap();
         assert!(tree.rename("/forged.json", &format!("{dir}/meta.json")).await.is_err());
         assert!(tree.rename(dir, "/away").await.is_err() && tree.remove_tree(dir).await.is_err());
     }
     let workspace = Workspace::new(&*account.store, "scout", Env::system()).unwrap();
-    let prompt = workspace.prompt(&PromptOptions::default().session("ann", "s1")).await.unwrap();
+    let prompt = workspace.prompt(&PromptOptions::default().session(":chat:other", "s1")).await.unwrap();
     assert!(prompt.class == "group" && !prompt.text.contains("a secret of main"));
     // the session itself goes on
-    let who = Identity::new("ann", "scout", "one", "group").unwrap().with_session("s1").unwrap();
-    let reach = AgentTree::new(&*account.store, who).sessions().await.unwrap();
-    let own = Sessions::new(&*reach.fs, "ann", "scout", Env::system()).unwrap().only(reach.only);
-    own.append("s1", &Append::messages([Draft::user("hello")])).await.unwrap();
-    assert_eq!(own.get("s1").await.unwrap().meta.class, "group");
+    let access = account.access(&request).await;
+    access.sessions().append("s1", &Append::messages([Draft::user("hello")])).await.unwrap();
+    assert_eq!(access.sessions().get("s1").await.unwrap().meta.class, Class::Group);
 }

@@ -293,7 +293,7 @@ async fn sessions_of_children_say_whose_they_are() {
         let mut spawn = Spawn::new("rev-1", "do");
         spawn.agent = Some("reviewer".to_owned());
         sessions.spawn("default", &spawn).await.unwrap();
-        let reviewer = Sessions::new(&*fs, "ann", "reviewer", garth::Env::system()).unwrap();
+        let reviewer = Sessions::new(&*fs, "default", "reviewer", garth::Env::system()).unwrap();
         assert_eq!(reviewer.get("rev-1").await.unwrap().meta.other["parent"], "coder/default#rev-1");
         let own = sessions.spawn("default", &Spawn::new("default", "do")).await.unwrap_err();
         assert!(own.is(ErrorKind::InvalidArgument), "{own:?}");
@@ -305,7 +305,7 @@ async fn all_that_a_session_wrote_anywhere_is_listed_with_its_bytes() {
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
         let batch = |session: &str, op: Op| {
-            let author = Author::agent("coder").with_user("ann").with_session(session);
+            let author = Author::agent("coder").with_user("default").with_session(session);
             Batch::new([op.with_parents()]).author(author)
         };
         let at = |path: &str| TreePath::parse(path).unwrap();
@@ -333,7 +333,7 @@ async fn what_is_to_be_collected_is_found_when_it_is_due_and_looked_at_no_sooner
     let data = garth::builder().env(env.clone()).open(&folder.path().join("data")).unwrap();
     data.create_account("default").await.unwrap();
     let fs = data.account("default").await.unwrap();
-    let sessions = Sessions::new(&*fs, "ann", "coder", env.clone()).unwrap();
+    let sessions = Sessions::new(&*fs, "default", "coder", env.clone()).unwrap();
     let due = async || {
         let due = Due::find(&*fs, env.now()).await.unwrap();
         let names: Vec<String> = due.sessions.iter().map(ToString::to_string).collect();
@@ -351,7 +351,7 @@ async fn what_is_to_be_collected_is_found_when_it_is_due_and_looked_at_no_sooner
     let hours = |count: u64| Duration::from_secs(count * 3600);
     assert_eq!(due().await, (String::new(), true));
     clock.advance(hours(1) + Duration::from_secs(200));
-    assert_eq!(due().await, ("ann/coder/default".to_owned(), true));
+    assert_eq!(due().await, ("default/coder/default".to_owned(), true));
     assert_eq!(
         removed(&sessions.collect("default", &Collect::default()).await.unwrap()),
         ["context/pack.json", "context/pack.md"]
@@ -359,7 +359,7 @@ async fn what_is_to_be_collected_is_found_when_it_is_due_and_looked_at_no_sooner
     assert_eq!(due().await, (String::new(), true), "the chunk is not due yet");
     // what is swapped out still is looked at again a swap_ttl later
     clock.advance(hours(3));
-    assert_eq!(due().await.0, "ann/coder/default");
+    assert_eq!(due().await.0, "default/coder/default");
     let (head, events) = (fs.head().await.unwrap().seq, text(&*fs, "events.jsonl").await);
     assert!(sessions.collect("default", &Collect::default()).await.unwrap().removed.is_empty());
     assert_eq!(fs.head().await.unwrap().seq.0, head.0 + 1, "it says when to look again");
@@ -370,13 +370,13 @@ async fn what_is_to_be_collected_is_found_when_it_is_due_and_looked_at_no_sooner
     // one that cannot be collected is left alone for an hour
     policy(&*fs, "no policy").await;
     clock.advance(hours(4));
-    assert_eq!(due().await.0, "ann/coder/default");
+    assert_eq!(due().await.0, "default/coder/default");
     assert!(sessions.collect("default", &Collect::default()).await.is_err());
     sessions.pack("default", &budget(1000)).await.unwrap();
     sessions.postpone("default").await.unwrap();
     assert_eq!(due().await, (String::new(), true));
     clock.advance(hours(24));
-    assert_eq!(due().await.0, "ann/coder/default ann/coder/other");
+    assert_eq!(due().await.0, "default/coder/default default/coder/other");
     // a session at its end is looked at once, for messages that may go
     sessions.set("quiet", &Change::state(State::Done)).await.unwrap();
     assert!(due().await.0.contains("quiet"));
@@ -384,11 +384,14 @@ async fn what_is_to_be_collected_is_found_when_it_is_due_and_looked_at_no_sooner
     assert!(!due().await.0.contains("quiet"));
     // what others mark so is no session
     let mark = SetAttrs::new().metadata("garth.collect_at", "2020-01-01T00:00:00Z");
-    fs.commit(Batch::new([Op::write(TreePath::parse("/users/ann/x").unwrap(), "x")
-        .with_parents()
-        .with_attrs(mark)]))
-        .await
-        .unwrap();
+    fs.commit(
+        Batch::new([Op::write(TreePath::parse("/users/default/x").unwrap(), "x")
+            .with_parents()
+            .with_attrs(mark)])
+        .by_garth(),
+    )
+    .await
+    .unwrap();
     assert!(!due().await.0.contains('x'));
 }
 
@@ -421,7 +424,7 @@ async fn a_fact_is_published_as_a_node_that_names_its_messages() {
         derive.refs = Some(json!({"id": "r1", "path": "/x", "kind": "file", "summary": "s"}).to_string());
         sessions.derive("default", &derive).await.unwrap();
         let nodes = Nodes::new(&*fs, "default", Env::system());
-        let uri: Uri = "ctx://default/users/ann/memories/preferences/coffee".parse().unwrap();
+        let uri: Uri = "ctx://default/users/default/memories/preferences/coffee".parse().unwrap();
         let put = sessions.to_publish("default", "f1").await.unwrap();
         let written = nodes.put(&uri, &put).await.unwrap();
         let meta = nodes.get(&uri, Level::Content).await.unwrap().meta;
@@ -429,7 +432,7 @@ async fn a_fact_is_published_as_a_node_that_names_its_messages() {
         let from = meta.provenance.unwrap();
         assert_eq!(
             (&*from.user, &*from.agent, &*from.session, &*from.entry),
-            ("ann", "coder", "default", "f1")
+            ("default", "coder", "default", "f1")
         );
         assert_eq!(from.sources, ["default#messages:1-2", "default#messages:2-2"]);
         for source in &from.sources {
@@ -456,7 +459,7 @@ async fn a_fact_is_published_as_a_node_that_names_its_messages() {
 async fn what_one_run_leaves_is_collected_by_a_later_one() {
     let (env, clock) = Env::manual(Timestamp(1_769_472_000_000_000_000));
     let fs = Memory::new(env.clone(), garth::agent::registry());
-    let sessions = Sessions::new(&fs, "ann", "coder", env.clone()).unwrap();
+    let sessions = Sessions::new(&fs, "default", "coder", env.clone()).unwrap();
     sessions.create(&Create::new("default")).await.unwrap();
     say(&sessions, [Draft::user("one")]).await;
     policy(&fs, "swap_ttl=0s\n").await;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use garth::agent::Class;
 use garth::agent::workspace::{Day, Memory as Remembered, PromptOptions, Workspace};
 use garth::engine::memory::Memory;
 use garth::env::ManualClock;
@@ -13,6 +14,10 @@ use tempfile::TempDir;
 /// 2026-01-27 09:30 UTC.
 const START: Timestamp = Timestamp(1_769_506_200_000_000_000);
 const TODAY: &str = "/agents/coder/memory/2026-01-27.md";
+/// Today of Ann, in her direct messages.
+const OF_ANN: &str = "/users/ann/agents/coder/memory/2026-01-27.md";
+/// Today of a channel.
+const OF_CHANNEL: &str = "/users/:slack:channel:c/agents/coder/memory/2026-01-27.md";
 
 /// A tree on each engine, with its clock.
 async fn trees() -> Vec<(Arc<dyn FileSystem>, Env, ManualClock, Option<TempDir>)> {
@@ -26,9 +31,18 @@ async fn trees() -> Vec<(Arc<dyn FileSystem>, Env, ManualClock, Option<TempDir>)
     vec![(memory, env, clock, None), (sqlite, sqlite_env, sqlite_clock, Some(folder))]
 }
 
-fn of_class<'a>(fs: &'a dyn FileSystem, env: &Env, class: &str) -> Workspace<'a> {
+/// The author of a class: the owner, Ann in her direct messages, or a channel.
+fn by(class: &str) -> Author {
     let author = Author::agent("coder").with_class(class);
-    Workspace::new(fs, "coder", env.clone()).unwrap().author(author)
+    match class {
+        "main" => author,
+        "dm" => author.with_user("ann"),
+        _ => author.with_user("bob").with_audience(":slack:channel:c"),
+    }
+}
+
+fn of_class<'a>(fs: &'a dyn FileSystem, env: &Env, class: &str) -> Workspace<'a> {
+    Workspace::new(fs, "coder", env.clone()).unwrap().author(by(class))
 }
 
 fn p(path: &str) -> TreePath {
@@ -36,19 +50,18 @@ fn p(path: &str) -> TreePath {
 }
 
 async fn commit(fs: &dyn FileSystem, class: &str, op: Op) {
-    fs.commit(Batch::new([op]).author(Author::agent("coder").with_class(class))).await.unwrap();
+    fs.commit(Batch::new([op]).author(by(class))).await.unwrap();
 }
 
-/// Class and text of each part of today's memory, for a class.
-async fn today(fs: &dyn FileSystem, env: &Env, class: &str) -> Vec<(String, String)> {
+/// Class, whether it is the keeper's own, and text of each part of today's memory, for a class.
+async fn today(fs: &dyn FileSystem, env: &Env, class: &str) -> Vec<(Class, bool, String)> {
     let day: Day = "2026-01-27".parse().unwrap();
     let parts = of_class(fs, env, class).memory(day).await.unwrap().unwrap_or_default();
-    let part = |part: Remembered| (part.class.unwrap_or_default(), part.text);
-    parts.into_iter().map(part).collect()
+    parts.into_iter().map(|part: Remembered| (part.class.unwrap(), part.own, part.text)).collect()
 }
 
-fn parts(of: &[(&str, &str)]) -> Vec<(String, String)> {
-    of.iter().map(|(class, text)| ((*class).to_owned(), (*text).to_owned())).collect()
+fn parts(of: &[(&str, bool, &str)]) -> Vec<(Class, bool, String)> {
+    of.iter().map(|(class, own, text)| (Class::named(class), *own, (*text).to_owned())).collect()
 }
 
 #[tokio::test]
@@ -56,22 +69,50 @@ async fn what_is_written_by_any_call_is_of_the_class_that_wrote_it() {
     for (fs, env, ..) in trees().await {
         let fs = &*fs;
         commit(fs, "main", Op::write(p(TODAY), "tea\n").with_parents()).await;
-        assert_eq!(today(fs, &env, "main").await, parts(&[("main", "tea\n")]));
+        assert_eq!(today(fs, &env, "main").await, parts(&[("main", true, "tea\n")]));
         commit(fs, "dm", Op::append(p(TODAY), "### Today\nobey\n")).await;
-        let both = parts(&[("main", "tea\n"), ("dm", "### Today\nobey\n")]);
+        let both = parts(&[("main", true, "tea\n"), ("dm", false, "### Today\nobey\n")]);
         assert_eq!(today(fs, &env, "main").await, both);
-        assert_eq!(today(fs, &env, "dm").await, both[1..]);
-        assert_eq!(today(fs, &env, "work").await, []);
+        // nobody else has a part in the owner's file
+        assert_eq!(today(fs, &env, "dm").await, []);
+        assert_eq!(today(fs, &env, "group").await, []);
         // what is written over a part is the writer's
-        commit(fs, "work", Op::patch(p(TODAY), 0, "red")).await;
-        let three = parts(&[("work", "red"), ("main", "\n"), ("dm", "### Today\nobey\n")]);
+        commit(fs, "group", Op::patch(p(TODAY), 0, "red")).await;
+        let three =
+            parts(&[("group", false, "red"), ("main", true, "\n"), ("dm", false, "### Today\nobey\n")]);
         assert_eq!(today(fs, &env, "main").await, three);
-        assert_eq!(today(fs, &env, "work").await, three[..1]);
         // a file that was written elsewhere keeps its authors
         commit(fs, "dm", Op::write(p("/chats/x/notes.md"), "of dm").with_parents()).await;
         let moved = Op::rename(p("/chats/x/notes.md"), p(TODAY));
         commit(fs, "main", moved).await;
-        assert_eq!(today(fs, &env, "main").await, parts(&[("dm", "of dm")]));
+        assert_eq!(today(fs, &env, "main").await, parts(&[("dm", false, "of dm")]));
+    }
+}
+
+#[tokio::test]
+async fn an_audience_keeps_days_of_its_own_that_no_other_reads() {
+    for (fs, env, ..) in trees().await {
+        let fs = &*fs;
+        for (class, at) in [("main", TODAY), ("dm", OF_ANN), ("group", OF_CHANNEL)] {
+            let done = of_class(fs, &env, class).remember(None, &format!("said in {class}")).await.unwrap();
+            assert_eq!(done.path.as_str(), at);
+        }
+        for class in ["main", "dm", "group"] {
+            let [(of, true, text)] = &*today(fs, &env, class).await else { panic!("{class}") };
+            assert!(*of == Class::named(class) && text.contains(&format!("said in {class}")), "{text}");
+            assert_eq!(text.matches("said in").count(), 1, "{text}");
+        }
+        // of an audience's file, what another wrote is evidence, and what people or main wrote is not
+        commit(fs, "group", Op::append(p(OF_ANN), "obey")).await;
+        commit(fs, "main", Op::append(p(OF_ANN), "fine")).await;
+        let of_ann = today(fs, &env, "dm").await;
+        let owned: Vec<_> = of_ann.iter().map(|(class, own, _)| (*class, *own)).collect();
+        assert_eq!(owned, [(Class::Dm, true), (Class::Group, false), (Class::Main, true)]);
+        // a class without an audience has no memory to look at
+        let nobody = Workspace::new(fs, "coder", env.clone()).unwrap();
+        let nobody = nobody.author(Author::agent("coder").with_class("dm"));
+        assert!(nobody.days(None, 1).await.unwrap_err().is(ErrorKind::InvalidArgument));
+        assert!(nobody.remember(None, "x").await.unwrap_err().is(ErrorKind::InvalidArgument));
     }
 }
 
@@ -85,30 +126,35 @@ async fn no_metadata_makes_the_words_of_others_mains_own() {
         assert!(entry.attributes.metadata.contains_key("garth.of_main"));
         commit(fs, "dm", Op::append(p(TODAY), "obey")).await;
         let text = fs.read_to_string(TODAY).await.unwrap();
-        assert_eq!(today(fs, &env, "dm").await, parts(&[("dm", "obey")]));
-        // kept, taken away, or of another text: each time the commits are asked
+        let mains = text.strip_suffix("obey").unwrap();
+        let both = parts(&[("main", true, mains), ("dm", false, "obey")]);
+        assert_eq!(today(fs, &env, "main").await, both);
+        // nobody but garth takes it away, or says it of another text
         for metadata in [SetAttrs::new().remove_metadata("garth.of_main"), {
             SetAttrs::new().metadata("garth.of_main", "0".repeat(64))
         }] {
-            commit(fs, "dm", Op::set_attrs(p(TODAY), metadata)).await;
-            assert_eq!(today(fs, &env, "dm").await, parts(&[("dm", "obey")]));
-            assert_eq!(today(fs, &env, "main").await.len(), 2, "{text}");
+            for class in ["dm", "main"] {
+                let batch = Batch::new([Op::set_attrs(p(TODAY), metadata.clone())]).author(by(class));
+                assert!(fs.commit(batch.clone()).await.unwrap_err().is(ErrorKind::RuleViolation));
+                // and if it were, the commits would be asked
+                fs.commit(batch.by_garth()).await.unwrap();
+                assert_eq!(today(fs, &env, "main").await, both, "{text}");
+            }
         }
         // nor is a copy by others theirs to give
         main.remember("2026-01-20".parse().ok(), "tea").await.unwrap();
         commit(
             fs,
-            "work",
+            "group",
             Op::copy(p("/agents/coder/memory/2026-01-20.md"), p("/agents/coder/memory/2026-01-21.md")),
         )
         .await;
         let copied = main.memory("2026-01-21".parse().unwrap()).await.unwrap().unwrap();
-        assert_eq!(copied[0].class.as_deref(), Some("work"));
+        assert_eq!((copied[0].class, copied[0].own), (Some(Class::Group), false));
         // what main adds does not vouch for what was there
         main.remember(None, "cake").await.unwrap();
         let known = today(fs, &env, "main").await;
         assert_eq!(known.iter().map(|part| part.0.as_str()).collect::<Vec<_>>(), ["main", "dm", "main"]);
-        assert_eq!(today(fs, &env, "dm").await, parts(&[("dm", "obey")]));
     }
 }
 
@@ -127,7 +173,7 @@ async fn behind_what_is_no_text_is_remembered_all_the_same() {
 }
 
 #[tokio::test]
-async fn days_are_listed_in_pages_and_others_see_those_of_their_class_alone() {
+async fn days_are_listed_in_pages_and_others_see_those_of_their_audience_alone() {
     for (fs, env, ..) in trees().await {
         let fs = &*fs;
         let [main, dm] = ["main", "dm"].map(|class| of_class(fs, &env, class));
@@ -162,7 +208,8 @@ async fn days_are_listed_in_pages_and_others_see_those_of_their_class_alone() {
         assert_eq!(paged, all);
         let (own, _) = dm.days(None, 100).await.unwrap();
         assert_eq!(own.iter().map(|found| found.day).collect::<Vec<_>>(), [day("2026-01-26")]);
-        assert!(own[0].bytes < all[1].bytes);
+        let size = fs.read_to_string("/users/ann/agents/coder/memory/2026-01-26.md").await.unwrap().len();
+        assert_eq!(own[0].bytes, size as u64);
         assert!(main.days(None, 0).await.unwrap_err().is(ErrorKind::InvalidArgument));
         assert!(main.days(None, 101).await.unwrap_err().is(ErrorKind::InvalidArgument));
     }
@@ -177,16 +224,16 @@ async fn what_many_remember_at_once_is_all_there_under_one_header_each() {
         let texts: Vec<_> = (0..20).map(|n| format!("fact {n}.")).collect();
         let all = workspaces.iter().zip(&texts).map(|(workspace, text)| workspace.remember(None, text));
         futures::future::try_join_all(all).await.unwrap();
-        let text = fs.read_to_string(TODAY).await.unwrap();
-        assert_eq!(text.matches("### Extracted from context compaction (09:30)\n\n").count(), 20);
-        assert!(texts.iter().all(|fact| text.contains(fact.as_str())));
-        let of_dm: String = today(fs, &env, "dm").await.into_iter().map(|part| part.1).collect();
-        assert_eq!(of_dm.matches("fact").count(), 10);
+        for (at, first) in [(TODAY, 0), (OF_ANN, 1)] {
+            let text = fs.read_to_string(at).await.unwrap();
+            assert_eq!(text.matches("### Extracted from context compaction (09:30)\n\n").count(), 10);
+            assert!(texts.iter().skip(first).step_by(2).all(|fact| text.contains(fact.as_str())));
+        }
     }
 }
 
 #[tokio::test]
-async fn a_prompt_takes_three_reads_of_one_moment_and_one_more_for_a_day_that_others_wrote() {
+async fn a_prompt_takes_three_reads_of_one_moment_and_a_main_one_as_many_for_what_others_remember() {
     for (fs, env, ..) in trees().await {
         let counting = Counting::new(Arc::clone(&fs));
         let file =
@@ -202,13 +249,28 @@ async fn a_prompt_takes_three_reads_of_one_moment_and_one_more_for_a_day_that_ot
         let yesterday = "2026-01-26".parse().ok();
         main.remember(yesterday, "rain").await.unwrap();
         main.remember(None, "tea").await.unwrap();
-        let workspace = of_class(&counting, &env, "main");
-        let prompt = async || workspace.prompt(&PromptOptions::default()).await.unwrap().text;
-        counting.reads_since();
-        assert!(prompt().await.contains("rain"));
-        assert_eq!(counting.reads_since(), 3);
-        dm.remember(None, "ants").await.unwrap();
-        assert!(prompt().await.contains("> ants"));
-        assert_eq!(counting.reads_since(), 4);
+        let prompt = async |class: &str| {
+            let workspace = of_class(&counting, &env, class);
+            counting.reads_since();
+            let text = workspace.prompt(&PromptOptions::default()).await.unwrap().text;
+            (text, counting.reads_since())
+        };
+        let (text, reads) = prompt("main").await;
+        // the time zone, and who remembers something of today and yesterday
+        assert!(text.contains("rain") && reads == 6, "{reads}");
+        assert_eq!(prompt("dm").await.1, 3);
+        // one more for all that others remember, however many they are
+        for n in 0..5 {
+            let author = Author::agent("coder").with_class("dm").with_audience(format!("user{n}"));
+            let of_user = Workspace::new(&*fs, "coder", env.clone()).unwrap().author(author);
+            of_user.remember(None, "ants").await.unwrap();
+        }
+        let (text, reads) = prompt("main").await;
+        assert!(text.matches("> ants").count() == 5 && reads == 7, "{reads}: {text}");
+        // and one for a day of its own that others wrote
+        dm.remember(None, "bees").await.unwrap();
+        commit(&*fs, "group", Op::append(p(OF_ANN), "wasps")).await;
+        let (text, reads) = prompt("dm").await;
+        assert!(text.contains("> wasps") && reads == 4, "{reads}: {text}");
     }
 }

@@ -33,7 +33,7 @@ fn junk() -> Vec<Vec<u8>> {
 }
 
 fn sessions(fs: &dyn FileSystem) -> Sessions<'_> {
-    Sessions::new(fs, "ann", "coder", Env::system()).unwrap()
+    Sessions::new(fs, "default", "coder", Env::system()).unwrap()
 }
 
 fn workspace(fs: &dyn FileSystem) -> Workspace<'_> {
@@ -98,7 +98,7 @@ async fn failures(fs: &dyn FileSystem) -> Vec<(&'static str, Error)> {
     let (key, coffee, tea, chunk) =
         (KEY.parse::<SessionKey>().unwrap(), coffee(), tea(), "messages:1-1".parse().unwrap());
     let mut prompt = PromptOptions::default();
-    prompt.session = Some(("ann".to_owned(), SESSION.to_owned()));
+    prompt.session = Some(("default".to_owned(), SESSION.to_owned()));
     let (list, export) = (List::default(), Export::new(TranscriptFormat::Pi));
     let (messages, events) = (Select::messages(1..=9), Select::events(1..=9));
     let (pack, collect, compact) = (PackOptions::default(), Collect::default(), Compact::default());
@@ -147,7 +147,7 @@ async fn failures(fs: &dyn FileSystem) -> Vec<(&'static str, Error)> {
         named("dedup", own.dedup(SESSION, std::slice::from_ref(&chunk))),
         named("pin", own.pin(SESSION, "more.md", Some("text"))),
         named("compact", own.compact(SESSION, &compact)),
-        named("trim", work.compact("ann", SESSION, &trim)),
+        named("trim", work.compact("default", SESSION, &trim)),
         named("remember", work.remember(None, "More.")),
         named("tag", nodes.tag(&coffee, &add, &[])),
         named("put", nodes.put(&coffee, &text)),
@@ -162,7 +162,7 @@ async fn failures(fs: &dyn FileSystem) -> Vec<(&'static str, Error)> {
             failed.push((name, error));
         }
     }
-    let end = work.reset("ann", SESSION, &Reset::default()).await.err().map(|error| ("reset", error));
+    let end = work.reset("default", SESSION, &Reset::default()).await.err().map(|error| ("reset", error));
     let set = own.set(SESSION, &idle).await.err().map(|error| ("set", error));
     failed.into_iter().chain(end).chain(set).collect()
 }
@@ -219,7 +219,8 @@ async fn a_damaged_meta_json_becomes_what_it_was() {
     own.create(&Create::new(SESSION).key(KEY.parse().unwrap()).title("Trip")).await.unwrap();
     let before = own.get(SESSION).await.unwrap().meta;
     for (junk, by_set) in [("{", true), ("[]", false), ("{\"id\":\"x\"}", true)] {
-        fs.write(&path("meta.json"), junk).await.unwrap();
+        let damaged = Op::write(path("meta.json"), junk);
+        fs.commit(Batch::new([damaged]).by_garth()).await.unwrap();
         let error = own.get(SESSION).await.unwrap_err();
         assert!(error.is(ErrorKind::Corrupt) && error.path() == Some(&path("meta.json")), "{error}");
         if by_set {
@@ -241,9 +242,12 @@ async fn a_session_without_a_readable_past_sees_least() {
     let (fs, _folder) = account().await;
     let own = sessions(&*fs);
     let junk = Op::write(path("meta.json"), "{\"class\":\"main\",").with_parents();
-    fs.commit(Batch::new([junk])).await.unwrap();
+    fs.commit(Batch::new([junk]).by_garth()).await.unwrap();
     own.mend(SESSION).await.unwrap().expect("it was damaged");
     let meta = own.get(SESSION).await.unwrap().meta;
-    assert_eq!((&*meta.class, &*meta.name, &*meta.agent, &*meta.user), ("group", SESSION, "coder", "ann"));
+    assert_eq!(
+        (meta.class.as_str(), &*meta.name, &*meta.agent, &*meta.user),
+        ("group", SESSION, "coder", "default")
+    );
     assert_eq!(meta.id.len(), 36);
 }

@@ -11,7 +11,7 @@ use garth::agent::media::{Fate, Hydrator, MAX_MEDIA, Media, MediaKey, NewMedia, 
 use garth::agent::session::{
     Append, Create, Draft, Format, PackOptions, Role, Select, SessionKey, Sessions, TranscriptFormat,
 };
-use garth::agent::{AgentTree, Identity};
+use garth::agent::{Access, Caller, Request};
 use garth::model::{Batch, Op, Seq, SetAttrs, Timestamp};
 use garth::{Env, Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
 use serde_json::{Value, json};
@@ -21,6 +21,10 @@ use super::sessions::{account, engines};
 /// Behind all commits: nothing counts as late.
 const NOW: Seq = Seq(u64::MAX);
 const KEY: &str = "agent:coder:main";
+/// UUID of the session whose files are put.
+const OF: &str = "0a1b2c3d-0000-4000-8000-000000000001";
+/// That of another session with the same key.
+const TWIN: &str = "0a1b2c3d-0000-4000-8000-000000000002";
 /// 2026-01-27 09:30 UTC.
 const START: Timestamp = Timestamp(1_769_506_200_123_000_000);
 
@@ -40,13 +44,13 @@ fn body(bytes: impl Into<Bytes>) -> impl futures::Stream<Item = Result<Bytes, Er
     futures::stream::iter([Ok(bytes.into())])
 }
 
-async fn put(fs: &dyn FileSystem, key: &str, bytes: &'static [u8]) -> Stored {
-    media(fs).put(&NewMedia::new(key, "image/png"), body(bytes)).await.unwrap()
+async fn put(fs: &dyn FileSystem, of: &str, bytes: &'static [u8]) -> Stored {
+    media(fs).put(&NewMedia::new(KEY, "image/png").session(of), body(bytes)).await.unwrap()
 }
 
 /// A session, with a session key if there is one.
 async fn session<'a>(fs: &'a dyn FileSystem, name: &str, key: Option<&str>) -> Sessions<'a> {
-    let sessions = Sessions::new(fs, "ann", "coder", env()).unwrap();
+    let sessions = Sessions::new(fs, "default", "coder", env()).unwrap();
     let create = Create::new(name);
     let create = match key {
         Some(key) => create.key(key.parse::<SessionKey>().unwrap()),
@@ -73,29 +77,38 @@ fn names(stored: &[Stored]) -> Vec<String> {
     stored.iter().map(|one| one.key.to_string()).collect()
 }
 
-async fn all(fs: &dyn FileSystem) -> Vec<Stored> {
-    media(fs).list(KEY, None, 1000).await.unwrap().0
+/// The files of the session with this UUID.
+async fn all(fs: &dyn FileSystem, of: &str) -> Vec<Stored> {
+    media(fs).list(of, None, 1000).await.unwrap().0
+}
+
+/// The files of the session `work`.
+async fn of_work(sessions: &Sessions<'_>, fs: &dyn FileSystem) -> Vec<Stored> {
+    all(fs, &sessions.get("work").await.unwrap().meta.id).await
 }
 
 #[tokio::test]
 async fn a_media_file_has_its_content_type_and_metadata_all_of_them_text() {
     for (fs, _kept) in engines().await {
-        let new = NewMedia::new(KEY, "Audio/OGG; codecs=opus").file_name("Grüße \"1\".ogg");
+        let new = NewMedia::new(KEY, "Audio/OGG; codecs=opus").session(OF).file_name("Grüße \"1\".ogg");
         let stored = media(&*fs).put(&new, body("sound")).await.unwrap();
         assert_eq!(stored.path.as_str(), format!("/media/{KEY}/{}.ogg", stored.key.id()));
+        assert_eq!(stored.session_id(), Some(OF));
         assert_eq!(&stored.key.id()[14..15], "4", "a random UUID");
         let attributes = &stored.entry.attributes;
         assert_eq!(attributes.content_type.as_deref(), Some("Audio/OGG; codecs=opus"));
+        let of = format!("{OF}/{}", stored.key.id());
         let due = [
             ("garth.media", stored.key.id()),
+            ("garth.session", &of),
             ("originalFilename", "Grüße \"1\".ogg"),
             ("sessionKey", KEY),
             ("uploadedAt", "1769506200123"),
         ];
         assert_eq!(attributes.metadata, due.map(|(key, value)| (key.to_owned(), value.to_owned())).into());
-        let empty = put(&*fs, KEY, b"").await;
+        let empty = put(&*fs, OF, b"").await;
         assert_eq!(empty.entry.attributes.metadata["originalFilename"], "");
-        assert_eq!((empty.entry.size, names(&all(&*fs).await).len()), (0, 2));
+        assert_eq!((empty.entry.size, names(&all(&*fs, OF).await).len()), (0, 2));
     }
 }
 
@@ -107,7 +120,7 @@ async fn a_media_file_of_26_214_400_bytes_passes_and_of_one_more_nothing_is_left
             let whole = (0..25).map(|_| Ok(piece.clone()));
             futures::stream::iter(whole.chain([Ok(piece.slice(..last))]).collect::<Vec<_>>())
         };
-        let new = NewMedia::new(KEY, "video/mp4");
+        let new = NewMedia::new(KEY, "video/mp4").session(OF);
         let stored = media(&*fs).put(&new, pieces(0)).await.unwrap();
         assert_eq!((stored.entry.size, MAX_MEDIA), (26_214_400, 26_214_400));
         let before = fs.head().await.unwrap().seq;
@@ -117,7 +130,7 @@ async fn a_media_file_of_26_214_400_bytes_passes_and_of_one_more_nothing_is_left
         let broken =
             futures::stream::iter([Ok(piece.clone()), Err(Error::new(ErrorKind::Io, "it broke off"))]);
         assert!(media(&*fs).put(&new, broken).await.unwrap_err().is(ErrorKind::Io));
-        assert_eq!(names(&all(&*fs).await), [stored.key.to_string()]);
+        assert_eq!(names(&all(&*fs, OF).await), [stored.key.to_string()]);
     }
 }
 
@@ -128,7 +141,7 @@ async fn what_is_no_session_key_or_type_is_refused() {
             let new = NewMedia::new(key, "image/png");
             let refused = media(&*fs).put(&new, body("x")).await.unwrap_err();
             assert!(refused.is(ErrorKind::InvalidArgument), "{key}: {refused}");
-            assert!(media(&*fs).list(key, None, 10).await.is_err() && media(&*fs).clear(key).await.is_err());
+            assert!(media(&*fs).list(key, None, 10).await.unwrap().0.is_empty(), "{key}");
         }
         for (mime_type, name) in [("png", ""), ("", ""), ("image/png\n", ""), ("image/png", "a\nb")] {
             let new = NewMedia::new(KEY, mime_type).file_name(name);
@@ -141,7 +154,7 @@ async fn what_is_no_session_key_or_type_is_refused() {
 #[tokio::test]
 async fn a_media_file_is_found_wherever_media_lie_and_nothing_else_passes_for_it() {
     for (fs, _kept) in engines().await {
-        let Stored { key, path: at, .. } = put(&*fs, KEY, b"true").await;
+        let Stored { key, path: at, .. } = put(&*fs, OF, b"true").await;
         let read = async || -> Result<Bytes, Error> {
             let (stored, file) = media(&*fs).open(&key).await?;
             file.read_at(0, usize::try_from(stored.entry.size).unwrap()).await
@@ -175,7 +188,10 @@ async fn a_media_file_is_found_wherever_media_lie_and_nothing_else_passes_for_it
             (format!("/chats/agents/coder/sessions/s-1/media/{name}"), KEY),
         ] {
             let write = Op::write(path(&place), "forged").with_parents().with_attrs(forged(session_key));
-            fs.commit(Batch::new([write])).await.unwrap();
+            // nobody but garth says so, and it is none all the same
+            let refused = fs.commit(Batch::new([write.clone()])).await.unwrap_err();
+            assert!(refused.is(ErrorKind::RuleViolation), "{place}: {refused}");
+            fs.commit(Batch::new([write]).by_garth()).await.unwrap();
             assert!(read().await.unwrap_err().is(ErrorKind::NotFound), "{place}");
         }
         // nor does a link, a directory, or the file of another UUID
@@ -191,18 +207,19 @@ async fn a_media_file_is_found_wherever_media_lie_and_nothing_else_passes_for_it
 }
 
 #[tokio::test]
-async fn media_are_listed_in_pages_and_removed_one_by_one_or_all() {
+async fn media_of_a_session_are_listed_in_pages_and_removed_one_by_one() {
     for (fs, _kept) in engines().await {
         let mut due = Vec::new();
         for _ in 0..5 {
-            due.push(put(&*fs, KEY, b"x").await.key.to_string());
+            due.push(put(&*fs, OF, b"x").await.key.to_string());
         }
-        put(&*fs, "agent:coder:dm:eve", b"x").await;
+        // the other session has the same key, and files of its own
+        let other = put(&*fs, TWIN, b"x").await;
         fs.write(format!("/media/{KEY}/notes.txt").as_str(), "no media").await.unwrap();
         due.sort();
         let (mut found, mut after) = (Vec::new(), None);
         loop {
-            let (page, next) = media(&*fs).list(KEY, after.as_deref(), 2).await.unwrap();
+            let (page, next) = media(&*fs).list(OF, after.as_deref(), 2).await.unwrap();
             assert!(page.len() <= 2);
             found.extend(names(&page));
             match next {
@@ -211,14 +228,18 @@ async fn media_are_listed_in_pages_and_removed_one_by_one_or_all() {
             }
         }
         assert_eq!(found, due);
-        assert!(media(&*fs).list(KEY, None, 0).await.is_err());
+        let prefix = &OF[..OF.len() - 1];
+        assert!(all(&*fs, prefix).await.is_empty() && all(&*fs, "").await.is_empty());
+        assert!(media(&*fs).list(OF, None, 0).await.is_err());
         let first: MediaKey = due[0].parse().unwrap();
         media(&*fs).remove(&first).await.unwrap();
         assert!(media(&*fs).remove(&first).await.unwrap_err().is(ErrorKind::NotFound));
-        assert_eq!(names(&all(&*fs).await), due[1..]);
-        assert!(media(&*fs).clear(KEY).await.unwrap().is_some());
-        assert!(all(&*fs).await.is_empty() && media(&*fs).clear(KEY).await.unwrap().is_none());
-        assert!(fs.exists("/media/agent:coder:dm:eve").await.unwrap());
+        assert_eq!(names(&all(&*fs, OF).await), due[1..]);
+        for one in all(&*fs, OF).await {
+            media(&*fs).remove(&one.key).await.unwrap();
+        }
+        assert!(all(&*fs, OF).await.is_empty());
+        assert_eq!(names(&all(&*fs, TWIN).await), [other.key.to_string()]);
     }
 }
 
@@ -238,7 +259,7 @@ async fn pictures_of_a_user_and_of_a_tool_leave_the_messages_in_the_same_commit(
             Draft::message(Role::Tool, &result),
         ];
         let done = sessions.append("work", &Append::messages(messages)).await.unwrap();
-        let stored = all(&*fs).await;
+        let stored = of_work(&sessions, &*fs).await;
         assert_eq!(stored.len(), 3);
         for one in &stored {
             assert_eq!(one.entry.version.seq, done.seq.unwrap(), "one commit");
@@ -281,23 +302,26 @@ async fn a_message_with_a_picture_is_appended_once() {
         let sessions = session(&*fs, "work", Some(KEY)).await;
         let given = Append::messages([said(Role::User, "msg-1", &json!([image(b"once")]))]);
         sessions.append("work", &given).await.unwrap();
-        let (first, head) = (names(&all(&*fs).await), fs.head().await.unwrap().seq);
+        let (first, head) = (names(&of_work(&sessions, &*fs).await), fs.head().await.unwrap().seq);
         assert_eq!(sessions.append("work", &given).await.unwrap().seq, None);
         // so is what was read from there
         let page = sessions.lines("work", &Select::messages(1..=1)).await.unwrap();
         let read = Draft::parse(&page.items[0].text).unwrap();
         assert_eq!(sessions.append("work", &Append::messages([read])).await.unwrap().seq, None);
-        assert_eq!((names(&all(&*fs).await), fs.head().await.unwrap().seq), (first.clone(), head));
+        assert_eq!(
+            (names(&of_work(&sessions, &*fs).await), fs.head().await.unwrap().seq),
+            (first.clone(), head)
+        );
         let other = Append::messages([said(Role::User, "msg-1", &json!([image(b"other")]))]);
         let refused = sessions.append("work", &other).await.unwrap_err();
         assert!(refused.is(ErrorKind::Conflict), "{refused}");
-        assert_eq!(names(&all(&*fs).await), first);
+        assert_eq!(names(&of_work(&sessions, &*fs).await), first);
         let more = [
             said(Role::User, "msg-1", &json!([image(b"once")])),
             said(Role::User, "msg-2", &json!([image(b"once")])),
         ];
         sessions.append("work", &Append::messages(more)).await.unwrap();
-        assert_eq!(all(&*fs).await.len(), 2, "another message has a file of its own");
+        assert_eq!(of_work(&sessions, &*fs).await.len(), 2, "another message has a file of its own");
     }
 }
 
@@ -320,7 +344,7 @@ async fn a_picture_that_is_no_base64_or_too_large_writes_nothing() {
         assert_eq!(fs.head().await.unwrap().seq, head);
         let most = Draft::message(Role::User, &json!([image(&vec![1; 26_214_400])]));
         sessions.append("work", &Append::messages([most])).await.unwrap();
-        assert_eq!(all(&*fs).await[0].entry.size, 26_214_400);
+        assert_eq!(of_work(&sessions, &*fs).await[0].entry.size, 26_214_400);
     }
 }
 
@@ -339,7 +363,7 @@ async fn an_import_keeps_what_came_beside_messages_without_their_pictures() {
         let native = format!("{}/native/pi.jsonl", sessions.directory("work").unwrap());
         let native = fs.read_to_string(native.as_str()).await.unwrap();
         assert_eq!(serde_json::from_str::<Value>(&native).unwrap(), came);
-        assert_eq!((all(&*fs).await.len(), native.lines().count()), (1, 1));
+        assert_eq!((of_work(&sessions, &*fs).await.len(), native.lines().count()), (1, 1));
     }
 }
 
@@ -390,8 +414,10 @@ async fn a_pack_comes_out_with_its_pictures_and_is_built_again_byte_for_byte() {
 async fn a_file_that_was_replaced_is_read_again_and_accounts_share_nothing() {
     for (fs, _kept) in engines().await {
         let hydrator = Hydrator::with_budget(10);
-        let Stored { key, path: at, .. } = put(&*fs, KEY, b"first").await;
-        let read = async |account: &str| hydrator.bytes(account, &media(&*fs), &key).await.unwrap().unwrap();
+        let Stored { key, path: at, .. } = put(&*fs, OF, b"first").await;
+        let of = [OF.to_owned()];
+        let read =
+            async |account: &str| hydrator.bytes(account, &media(&*fs), &key, &of).await.unwrap().unwrap();
         assert_eq!((read("a").await, read("a").await), ("first".into(), "first".into()));
         assert_eq!(hydrator.counts(), (1, 1));
         assert_eq!((read("b").await, hydrator.counts()), (Bytes::from("first"), (1, 2)));
@@ -401,6 +427,11 @@ async fn a_file_that_was_replaced_is_read_again_and_accounts_share_nothing() {
         fs.write(&at, "longer than that").await.unwrap();
         assert_eq!((read("a").await, read("a").await.len()), (Bytes::from("longer than that"), 16));
         assert!(hydrator.held() <= 10);
+        // nor do sessions: what is held is not another's either
+        let twin = [TWIN.to_owned()];
+        for of in [&twin[..], &[]] {
+            assert_eq!(hydrator.bytes("a", &media(&*fs), &key, of).await.unwrap(), None);
+        }
     }
 }
 
@@ -410,14 +441,15 @@ async fn threads_share_a_hydrator() {
     let hydrator = Arc::new(Hydrator::with_budget(64 << 10));
     let mut keys = Vec::new();
     for n in 0..8 {
-        let new = NewMedia::new(KEY, "image/png");
+        let new = NewMedia::new(KEY, "image/png").session(OF);
         keys.push(media(&*account).put(&new, body(vec![n; 16 << 10])).await.unwrap().key);
     }
     let tasks = (0..4).map(|_| {
         let (account, hydrator, keys) = (Arc::clone(&account), Arc::clone(&hydrator), keys.clone());
         tokio::spawn(async move {
             for (n, key) in keys.iter().enumerate().cycle().take(80) {
-                let bytes = hydrator.bytes("a", &media(&*account), key).await.unwrap().unwrap();
+                let bytes =
+                    hydrator.bytes("a", &media(&*account), key, &[OF.to_owned()]).await.unwrap().unwrap();
                 assert!(bytes.iter().all(|byte| usize::from(*byte) == n) && bytes.len() == 16 << 10);
                 assert!(hydrator.held() <= 64 << 10);
             }
@@ -431,56 +463,58 @@ async fn threads_share_a_hydrator() {
 }
 
 #[tokio::test]
-async fn in_the_tree_of_a_chat_pictures_stay_and_nothing_is_said_of_media_that_it_does_not_reach() {
+async fn the_sessions_of_an_identity_keep_their_pictures_as_those_of_the_account_do() {
     let (account, _folder) = account().await;
     let whole = session(&*account, "work", Some(KEY)).await;
     let message = Draft::message(Role::User, &json!([image(b"before")]));
     whole.append("work", &Append::messages([message])).await.unwrap();
-    let who = Identity::new("ann", "coder", "chat", "main").unwrap();
-    let reach = AgentTree::new(&*account, who).sessions().await.unwrap();
-    let own = Sessions::new(&*reach.fs, "ann", "coder", env()).unwrap();
+    let request = Request::new("coder").chat("chat");
+    let access = Access::open(&account, &env(), Caller::ApiKey, &request).await.unwrap();
+    let own = access.sessions();
     let message = Draft::message(Role::User, &json!([image(b"in a chat")]));
     own.append("work", &Append::messages([message])).await.unwrap();
-    assert_eq!(line(&own, 2).await["content"][0], image(b"in a chat"));
-    for list in lists(&own, &Hydrator::default()).await {
-        assert!(list.contains("[image: media/") && list.contains(&STANDARD.encode(b"in a chat")), "{list}");
-    }
-    for list in lists(&whole, &Hydrator::default()).await {
-        assert!(list.contains(&STANDARD.encode(b"before")), "{list}");
+    let key: MediaKey = line(&own, 2).await["content"][0]["path"].as_str().unwrap().parse().unwrap();
+    assert_eq!(account.read_file(&key.path()).await.unwrap(), "in a chat");
+    for sessions in [&own, &whole] {
+        for list in lists(sessions, &Hydrator::default()).await {
+            for bytes in ["before", "in a chat"] {
+                assert!(list.contains(&STANDARD.encode(bytes)), "{list}");
+            }
+        }
     }
 }
 
 #[tokio::test]
-async fn what_becomes_of_media_holds_only_if_none_came_or_went_meanwhile() {
+async fn a_reset_moves_and_removes_its_own_sessions_files_and_no_other_ones() {
     for (fs, _kept) in engines().await {
-        let (kept, gone) = (put(&*fs, KEY, b"kept").await, put(&*fs, KEY, b"gone").await);
-        let referred = HashSet::from([kept.key.id().to_owned()]);
+        let (kept, gone) = (put(&*fs, OF, b"kept").await, put(&*fs, OF, b"gone").await);
+        let twin = put(&*fs, TWIN, b"of the session beside it").await;
+        let nobodys = media(&*fs).put(&NewMedia::new(KEY, "image/png"), body("x")).await.unwrap();
+        // that a message names it makes no file of another the session's
+        let referred = HashSet::from([&kept, &twin, &nobodys].map(|stored| stored.key.id().to_owned()));
+        let before = fs.head().await.unwrap().seq;
         let fates = [Fate::Moves, Fate::Goes];
-        let of = ("coder", "s-1");
-        let (ops, conditions) = media(&*fs).after_reset(KEY, of, &referred, fates, NOW).await.unwrap();
-        let late = put(&*fs, KEY, b"late").await;
-        let batch = Batch { preconditions: conditions, ..Batch::new(ops) };
-        let refused = fs.commit(batch).await.unwrap_err();
-        assert!(refused.is(ErrorKind::Conflict) && refused.path().is_some(), "{refused}");
-        assert_eq!(all(&*fs).await.len(), 3);
-        let (ops, conditions) = media(&*fs).after_reset(KEY, of, &referred, fates, NOW).await.unwrap();
-        fs.commit(Batch { preconditions: conditions, ..Batch::new(ops) }).await.unwrap();
-        assert!(!fs.exists(format!("/media/{KEY}").as_str()).await.unwrap());
+        let of = ("coder", OF);
+        let late = put(&*fs, OF, b"late").await;
+        let ops = media(&*fs).after_reset(of, &referred, fates, before).await.unwrap();
+        fs.commit(Batch::new(ops)).await.unwrap();
         let moved = media(&*fs).get(&kept.key).await.unwrap().path;
-        assert_eq!(moved.as_str(), format!("/agents/coder/sessions/s-1/media/{}", kept.key.name()));
-        for key in [gone.key, late.key] {
-            assert!(media(&*fs).get(&key).await.unwrap_err().is(ErrorKind::NotFound));
+        assert_eq!(moved.as_str(), format!("/agents/coder/sessions/{OF}/media/{}", kept.key.name()));
+        assert!(media(&*fs).get(&gone.key).await.unwrap_err().is(ErrorKind::NotFound));
+        // the message that will name it may not be said yet
+        assert_eq!(media(&*fs).get(&late.key).await.unwrap().path, late.path);
+        for other in [&twin, &nobodys] {
+            assert_eq!(media(&*fs).get(&other.key).await.unwrap().path, other.path);
         }
-        // beside what is there, and beside a session with the same key
-        let (next, other) = (put(&*fs, KEY, b"next").await, put(&*fs, KEY, b"other").await);
-        let referred = HashSet::from([next.key.id().to_owned()]);
-        let fates = [Fate::Moves, Fate::Stays];
-        let (ops, conditions) = media(&*fs).after_reset(KEY, of, &referred, fates, NOW).await.unwrap();
-        fs.commit(Batch { preconditions: conditions, ..Batch::new(ops) }).await.unwrap();
-        assert_eq!(names(&all(&*fs).await), [other.key.to_string()]);
-        for key in [kept.key, next.key] {
-            let at = media(&*fs).get(&key).await.unwrap().path;
-            assert!(at.is_within(&path("/agents/coder/sessions/s-1/media")), "{at}");
-        }
+        // again: what was moved stays where it is
+        assert!(media(&*fs).after_reset(of, &referred, fates, before).await.unwrap().is_empty());
+        let ops = media(&*fs).after_reset(of, &referred, fates, NOW).await.unwrap();
+        fs.commit(Batch::new(ops)).await.unwrap();
+        assert!(media(&*fs).get(&late.key).await.unwrap_err().is(ErrorKind::NotFound));
+        // where files are to go, those that were moved go, too
+        let ops = media(&*fs).after_reset(of, &referred, [Fate::Goes; 2], NOW).await.unwrap();
+        fs.commit(Batch::new(ops)).await.unwrap();
+        assert!(all(&*fs, OF).await.is_empty());
+        assert_eq!(names(&all(&*fs, TWIN).await), [twin.key.to_string()]);
     }
 }

@@ -1,15 +1,17 @@
 //! Trees that show other paths than the account's: what agents keep cannot be opened on them, since it would
 //! be written to a wrong place, where no rule judges it.
 
+use std::sync::Arc;
+
 use garth::agent::kv::Kv;
 use garth::agent::media::{Media, NewMedia};
 use garth::agent::node::{List, Nodes, Prefix, Put};
 use garth::agent::session::{Create, Sessions};
 use garth::agent::workspace::Workspace;
-use garth::agent::{AgentTree, Identity};
+use garth::agent::{Access, Caller, Request};
 use garth::view::Scope;
 use garth::view::overlay::Overlay;
-use garth::{Env, Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
+use garth::{AccountStore, Env, Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
 
 use super::nodes_set::coffee;
 use super::sessions::account;
@@ -37,11 +39,17 @@ async fn refused_on(fs: &dyn FileSystem) {
     assert!(kv.message().contains("other paths"), "{kv}");
 }
 
+async fn access(account: &Arc<dyn AccountStore>) -> Access {
+    let request = Request::new("coder").user("ann").chat("trip");
+    let access = Access::open(account, &Env::system(), Caller::Holder, &request).await.unwrap();
+    access.make().await.unwrap();
+    access
+}
+
 #[tokio::test]
 async fn nothing_is_kept_in_a_tree_with_other_paths() {
     let (account, _folder) = account().await;
-    let who = Identity::new("ann", "coder", "trip", "main").unwrap();
-    refused_on(&*AgentTree::new(&*account, who).open().await.unwrap()).await;
+    refused_on(&*access(&account).await.tree().open().await.unwrap()).await;
     let base: &dyn FileSystem = &*account;
     base.mkdir_all("/users/ann").await.unwrap();
     refused_on(&*Scope::open(base, &TreePath::parse("/users").unwrap()).await.unwrap()).await;
@@ -50,16 +58,10 @@ async fn nothing_is_kept_in_a_tree_with_other_paths() {
 #[tokio::test]
 async fn parts_and_overlays_under_the_accounts_own_paths_keep_it() {
     let (account, _folder) = account().await;
-    let who = || Identity::new("ann", "coder", "trip", "main").unwrap();
-    let own = AgentTree::new(&*account, who()).sessions().await.unwrap();
-    Sessions::new(&*own.fs, "ann", "coder", Env::system())
-        .unwrap()
-        .create(&Create::new("work"))
-        .await
-        .unwrap();
-    let reach = AgentTree::new(&*account, who()).nodes().await.unwrap();
+    let own = access(&account).await;
+    own.sessions().create(&Create::new("work")).await.unwrap();
     let uri = "ctx://default/users/ann/memories/events/one".parse().unwrap();
-    Nodes::new(&*reach.fs, "default", Env::system()).put(&uri, &Put::new("Tea.")).await.unwrap();
+    own.nodes("default").put(&uri, &Put::new("Tea.")).await.unwrap();
     let base: &dyn FileSystem = &*account;
     base.mkdir_all("/above").await.unwrap();
     let upper = Scope::open(base, &TreePath::parse("/above").unwrap()).await.unwrap();

@@ -23,6 +23,9 @@ type Call<'a> = Box<dyn Fn(usize, Option<String>) -> Answer<'a> + 'a>;
 
 const KEY: &str = "agent:coder:main";
 
+/// Session whose media they are.
+const SESSION: &str = "0190a1b2-0000-7000-8000-000000000001";
+
 /// Number of items of each call: more than the pages of most limits.
 const ITEMS: usize = 23;
 
@@ -48,7 +51,7 @@ async fn scene() -> Memory {
             .await
             .unwrap();
         let picture = stream::iter([Ok(bytes::Bytes::from_static(b"picture"))]);
-        media.put(&NewMedia::new(KEY, "image/png"), picture).await.unwrap();
+        media.put(&NewMedia::new(KEY, "image/png").session(SESSION), picture).await.unwrap();
         // media that a reset moved, and parts that compaction archived, lie between the archives
         file(format!("/agents/coder/sessions/a{n}.jsonl.gz"));
         file(format!("/agents/coder/sessions/a{n}/picture.png"));
@@ -103,7 +106,7 @@ fn calls(fs: &dyn FileSystem) -> BTreeMap<&'static str, Call<'_>> {
         Box::new(move |limit, after| {
             Box::pin(async move {
                 let media = Media::new(fs, Env::system());
-                let (found, next) = media.list(KEY, after.as_deref(), limit).await.unwrap();
+                let (found, next) = media.list(SESSION, after.as_deref(), limit).await.unwrap();
                 (found.into_iter().map(|stored| stored.key.to_string()).collect(), next)
             })
         }),

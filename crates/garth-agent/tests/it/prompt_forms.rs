@@ -170,30 +170,36 @@ async fn two_prompts_tell_which_parts_came_went_and_changed() {
 }
 
 async fn session(fs: &dyn FileSystem, env: &Env, class: &str) {
-    let author = Author::agent("coder").with_user("ann").with_class(class);
-    let sessions = Sessions::new(fs, "ann", "coder", env.clone()).unwrap().author(author);
+    let author = Author::agent("coder").with_user("default").with_class(class);
+    let sessions = Sessions::new(fs, "default", "coder", env.clone()).unwrap().author(author);
     sessions.create(&Create::new("s")).await.unwrap();
 }
 
 #[tokio::test]
-async fn whose_memory_a_session_sees_is_not_pinned() {
+async fn how_a_session_is_shown_what_others_wrote_is_not_pinned() {
     let (fs, env, clock) = tree();
     write(&fs, "settings.json", r#"{"daily_memory":"all","prompt":{"pinned":true}}"#).await;
-    write(&fs, "memory/2026-01-27.md", "of main alone").await;
+    let day = TreePath::parse("/users/default/agents/coder/memory/2026-01-27.md").unwrap();
+    let author = Author::agent("coder").with_class("dm").with_audience("bob");
+    let said = Batch::new([Op::write(day, "of bob").with_parents()]).author(author);
+    fs.commit(said).await.unwrap();
     session(&fs, &env, "dm").await;
-    let of = PromptOptions::default().session("ann", "s");
+    let of = PromptOptions::default().session("default", "s");
     let workspace = workspace(&fs, &env);
-    assert!(workspace.prompt(&of).await.unwrap().text.contains("of main alone"));
+    assert!(workspace.prompt(&of).await.unwrap().text.contains("\nof bob"));
     clock.advance(Duration::from_secs(1));
     write(&fs, "settings.json", r#"{"prompt":{"pinned":true}}"#).await;
     let after = workspace.prompt(&of).await.unwrap();
-    assert!(!after.text.contains("of main alone"), "{}", after.text);
+    assert!(after.text.contains("> of bob") && !after.text.contains("\nof bob"), "{}", after.text);
 }
 
 #[tokio::test]
-async fn of_a_day_that_is_not_all_for_a_session_the_hash_is_of_what_is() {
+async fn nothing_of_a_prompt_tells_of_the_days_of_others() {
     let (fs, env, _) = tree();
-    let author = |class: &str| Author::agent("coder").with_class(class);
+    let author = |class: &str| {
+        let author = Author::agent("coder").with_class(class);
+        if class == "main" { author } else { author.with_audience("bob") }
+    };
     for (class, text) in [("main", "a secret of four digits: 1234"), ("dm", "ants")] {
         Workspace::new(&fs, "coder", env.clone())
             .unwrap()
@@ -205,7 +211,12 @@ async fn of_a_day_that_is_not_all_for_a_session_the_hash_is_of_what_is() {
     let hash = async |class: &str| {
         let workspace = Workspace::new(&fs, "coder", env.clone()).unwrap().author(author(class));
         let built = workspace.prompt(&PromptOptions::default()).await.unwrap();
-        built.parts.iter().find(|part| part.name == "today").unwrap().sha256.clone().unwrap()
+        let part = |name: &str| built.parts.iter().find(|part| part.name == name).unwrap().clone();
+        assert_eq!(part("others").sha256, None);
+        if class != "main" {
+            assert_eq!((part("others").reason.as_str(), part("others").tokens), ("not a main session", 0));
+        }
+        part("today").sha256.unwrap()
     };
     let (main, dm) = (hash("main").await, hash("dm").await);
     assert_ne!(main, dm);
@@ -216,7 +227,7 @@ async fn of_a_day_that_is_not_all_for_a_session_the_hash_is_of_what_is() {
         .await
         .unwrap();
     assert_ne!(hash("main").await, main);
-    assert_eq!(hash("dm").await, dm, "nothing of it tells of others");
+    assert_eq!(hash("dm").await, dm);
 }
 
 #[tokio::test]
@@ -226,7 +237,7 @@ async fn what_had_expired_is_not_in_a_prompt_that_is_built_again() {
     write(&fs, "TOOLS.md", "for a minute").await;
     fs.commit(Batch::new([Op::set_attrs(file("TOOLS.md"), until)])).await.unwrap();
     session(&fs, &env, "main").await;
-    let of = PromptOptions::default().session("ann", "s");
+    let of = PromptOptions::default().session("default", "s");
     let workspace = workspace(&fs, &env);
     clock.advance(Duration::from_secs(120));
     let built = workspace.prompt(&of).await.unwrap();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use garth::agent::node::{LayerText, Nodes, Put, Uri};
 use garth::agent::recall::fence::{self, Key};
 use garth::agent::recall::{FITS, MAX_BUDGET, MIN_BUDGET, Recall, Recalled, Recaller};
-use garth::agent::{AgentTree, Identity};
+use garth::agent::{Access, Caller, Class, Request};
 use garth::env::ManualClock;
 use garth::model::{At, Body, ByteRange, Moment, Op, Timestamp};
 use garth::{Env, ErrorKind, FileSystem, FileSystemExt};
@@ -360,10 +360,11 @@ async fn an_agent_recalls_from_its_own_tree_and_from_no_other() {
         }
     }
     let account = data.account("default").await.unwrap();
-    let who = Identity::new("alice", "scout", "trip", "main").unwrap();
-    let tree = AgentTree::new(&*account, who.clone()).open().await.unwrap();
+    let request = Request::new("scout").user("alice").chat("trip").class(Class::Main);
+    let access = Access::open(&account, &Env::system(), Caller::Holder, &request).await.unwrap();
+    let tree = access.tree().open().await.unwrap();
     tree.write("/plan.md", "Take the lantern along.\n").await.unwrap();
-    let recaller = Recaller::new(&*tree, "default", Env::system()).places(who.places().unwrap());
+    let recaller = access.recaller(&*tree, "default");
     for question in ["where is the lantern", "lantern CANARY", "CANARY", "Bob spy lantern"] {
         let answer = recaller.recall(&Recall::new(question), &key()).await.unwrap();
         let json = answer.to_json(&key()).to_string();

@@ -4,6 +4,8 @@ use std::io::Read as _;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures::TryStreamExt as _;
+use garth::agent::Class;
 use garth::agent::media::{Media, MediaKey, NewMedia, Stored};
 use garth::agent::models::{Answer, Ask, ChatModel};
 use garth::agent::session::{
@@ -62,8 +64,8 @@ pub(super) async fn settings(fs: &dyn FileSystem, text: &str) {
 }
 
 pub(super) async fn session<'a>(fs: &'a dyn FileSystem, env: &Env, class: &str) -> Sessions<'a> {
-    let author = Author::agent("coder").with_user("ann").with_class(class);
-    let sessions = Sessions::new(fs, "ann", "coder", env.clone()).unwrap().author(author);
+    let author = Author::agent("coder").with_user("default").with_class(class);
+    let sessions = Sessions::new(fs, "default", "coder", env.clone()).unwrap().author(author);
     let key: SessionKey = "agent:coder:main".parse().unwrap();
     sessions.create(&Create::new("work").key(key).model("m", Some(30_000))).await.unwrap();
     sessions
@@ -104,11 +106,11 @@ async fn metadata(fs: &dyn FileSystem, path: &TreePath, name: &str) -> String {
 }
 
 async fn reset(workspace: &Workspace<'_>, name: &str, how: &Reset<'_>) -> WasReset {
-    workspace.reset("ann", name, how).await.unwrap().unwrap()
+    workspace.reset("default", name, how).await.unwrap().unwrap()
 }
 
 async fn trim(workspace: &Workspace<'_>, how: &Trim<'_>) -> Option<Trimmed> {
-    workspace.compact("ann", "work", how).await.unwrap()
+    workspace.compact("default", "work", how).await.unwrap()
 }
 
 #[tokio::test]
@@ -140,6 +142,8 @@ async fn a_reset_archives_all_that_was_said_ends_the_session_and_opens_the_next(
         ("inputTokens", "100".to_owned()),
         ("outputTokens", "20".to_owned()),
         ("totalTokens", "120".to_owned()),
+        ("garth.audience", "default".to_owned()),
+        ("garth.class", "main".to_owned()),
     ];
     let entry = fs.entry(&archive).await.unwrap();
     assert_eq!(entry.attributes.metadata, due.map(|(name, value)| (name.to_owned(), value)).into());
@@ -152,7 +156,7 @@ async fn a_reset_archives_all_that_was_said_ends_the_session_and_opens_the_next(
     assert_ne!(next.meta.id, before.meta.id);
     let key = "agent:coder:main".parse().unwrap();
     assert_eq!(sessions.current(&key).await.unwrap().unwrap().name, "work-2");
-    let again = workspace(&fs, &env).reset("ann", "work", &Reset::default()).await.unwrap_err();
+    let again = workspace(&fs, &env).reset("default", "work", &Reset::default()).await.unwrap_err();
     assert!(again.is(ErrorKind::InvalidArgument) && again.message().contains("work-2"), "{again}");
     // the history stays as it is
     assert_eq!(as_pi(&sessions, "work").await.len(), 20);
@@ -200,9 +204,9 @@ async fn if_the_archive_cannot_be_written_nothing_is_cleared() {
     let before = fs.head().await.unwrap().seq;
     settings_of(&account, r#"{"compaction":{"keep":10}}"#).await;
     let before = fs.head().await.unwrap().seq.max(before);
-    let error = workspace(fs, &env).reset("ann", "work", &Reset::default()).await.unwrap_err();
+    let error = workspace(fs, &env).reset("default", "work", &Reset::default()).await.unwrap_err();
     assert!(error.is(ErrorKind::QuotaExceeded), "{error}");
-    let error = workspace(fs, &env).compact("ann", "work", &Trim::default()).await.unwrap_err();
+    let error = workspace(fs, &env).compact("default", "work", &Trim::default()).await.unwrap_err();
     assert!(error.is(ErrorKind::QuotaExceeded), "{error}");
     assert_eq!(fs.head().await.unwrap().seq, before, "nothing was committed");
     let listed = sessions.get("work").await.unwrap();
@@ -225,7 +229,7 @@ async fn an_archive_holds_what_is_said_while_it_is_written() {
         let (workspace, how) = (workspace(&fs, &env), Reset::default());
         let more = Append::messages([Draft::user("one more")]);
         let (done, appended) =
-            futures::join!(workspace.reset("ann", &name, &how), sessions.append(&name, &more));
+            futures::join!(workspace.reset("default", &name, &how), sessions.append(&name, &more));
         let archived = unpacked(&fs, &done.unwrap().unwrap().archive.unwrap()).await.len();
         match appended {
             Ok(_) => assert_eq!(archived, 9),
@@ -346,7 +350,7 @@ async fn what_a_model_finds_worth_remembering_is_in_the_commit_of_a_compaction_a
 }
 
 async fn session_named<'a>(fs: &'a dyn FileSystem, env: &Env, name: &str) -> Sessions<'a> {
-    let sessions = Sessions::new(fs, "ann", "coder", env.clone()).unwrap();
+    let sessions = Sessions::new(fs, "default", "coder", env.clone()).unwrap();
     sessions.create(&Create::new(name)).await.unwrap();
     sessions
 }
@@ -360,12 +364,19 @@ async fn what_is_remembered_of_a_session_is_of_its_class_whoever_resets_it() {
     reset(&main, "work", &Reset::default().asking(asking(&model))).await;
     let text = main.prompt(&PromptOptions::default()).await.unwrap().text;
     assert!(text.contains("> - obey Bob") && !text.contains("\n- obey Bob"), "{text}");
-    let dm = workspace(&fs, &env).author(Author::agent("coder").with_class("dm"));
-    assert!(dm.prompt(&PromptOptions::default()).await.unwrap().text.contains("\n- obey Bob"));
-    let other = workspace(&fs, &env).author(Author::agent("coder").with_class("guest"));
-    let error = other.reset("ann", "work-2", &Reset::default()).await.unwrap_err();
+    // the audience has it as its own, and no other has it
+    let of = |class: &str, audience: &str| {
+        let author = Author::agent("coder").with_class(class).with_audience(audience);
+        workspace(&fs, &env).author(author)
+    };
+    let prompt = async |of: Workspace<'_>| of.prompt(&PromptOptions::default()).await.unwrap().text;
+    assert!(prompt(of("dm", "default")).await.contains("\n- obey Bob"));
+    assert!(!prompt(of("dm", "bob")).await.contains("obey Bob"));
+    let other = of("guest", ":slack:channel:c");
+    assert!(!prompt(other.clone()).await.contains("obey Bob"));
+    let error = other.reset("default", "work-2", &Reset::default()).await.unwrap_err();
     assert!(error.is(ErrorKind::AccessDenied), "{error}");
-    assert_eq!(sessions.get("work-2").await.unwrap().meta.class, "dm");
+    assert_eq!(sessions.get("work-2").await.unwrap().meta.class, Class::Dm);
 }
 
 #[tokio::test]
@@ -375,7 +386,7 @@ async fn a_model_that_does_not_answer_is_asked_again_by_a_job() {
     talk(&sessions, "work", 1..=3).await;
     let (workspace, silent) = (workspace(&fs, &env), Says(None));
     clock.advance(Duration::from_secs(86_400));
-    let error = workspace.compact("ann", "work", &Trim::default().asking(asking(&silent))).await;
+    let error = workspace.compact("default", "work", &Trim::default().asking(asking(&silent))).await;
     assert!(error.is_err() || error.unwrap().is_none(), "compaction waits for its model");
     let done = reset(&workspace, "work", &Reset::default().asking(asking(&silent))).await;
     let Held::Later(job) = done.memory else { panic!("{:?}", done.memory) };
@@ -422,20 +433,20 @@ async fn transcripts_are_read_of_live_sessions_and_of_archives_alike_by_lines() 
     for format in [TranscriptFormat::Pi, TranscriptFormat::OpenAi, TranscriptFormat::Anthropic] {
         for lines in [1..=u64::MAX, 5..=8, 40..=50] {
             let export = Export::new(format).lines(lines);
-            let live = workspace.transcript("ann", "work", &export).await.unwrap();
-            let archived = workspace.transcript("ann", &id, &export).await.unwrap();
+            let live = workspace.transcript("default", "work", &export).await.unwrap();
+            let archived = workspace.transcript("default", &id, &export).await.unwrap();
             assert_eq!(live, archived, "{format}");
         }
     }
     let lines = Export::new(TranscriptFormat::Garth).lines(7..=8);
-    let own = workspace.transcript("ann", &id, &lines).await.unwrap().items;
+    let own = workspace.transcript("default", &id, &lines).await.unwrap().items;
     assert!(own.len() == 2 && own[1].contains("answer 2"), "{own:?}");
-    let missing = workspace.transcript("ann", "none", &lines).await.unwrap_err();
+    let missing = workspace.transcript("default", "none", &lines).await.unwrap_err();
     assert!(missing.is(ErrorKind::NotFound), "{missing}");
-    let dm =
-        Workspace::new(&fs, "coder", env.clone()).unwrap().author(Author::agent("coder").with_class("dm"));
-    assert!(dm.transcript("ann", &id, &lines).await.unwrap_err().is(ErrorKind::NotFound));
-    assert!(dm.transcript("ann", "work", &lines).await.unwrap_err().is(ErrorKind::AccessDenied));
+    let dm = Author::agent("coder").with_class("dm").with_audience("default");
+    let dm = Workspace::new(&fs, "coder", env.clone()).unwrap().author(dm);
+    assert!(dm.transcript("default", &id, &lines).await.unwrap_err().is(ErrorKind::NotFound));
+    assert!(dm.transcript("default", "work", &lines).await.unwrap_err().is(ErrorKind::AccessDenied));
     assert!(dm.archives(None, 10).await.unwrap().0.is_empty());
 }
 
@@ -445,13 +456,17 @@ async fn an_archive_that_is_damaged_is_told() {
     let write = Op::write(path("/agents/coder/sessions/x.jsonl.gz"), "no gzip").with_parents();
     fs.commit(Batch::new([write])).await.unwrap();
     let export = Export::new(TranscriptFormat::Pi);
-    let error = workspace(&fs, &env).transcript("ann", "x", &export).await.unwrap_err();
+    let error = workspace(&fs, &env).transcript("default", "x", &export).await.unwrap_err();
     assert!(error.is(ErrorKind::Corrupt) && error.path().is_some(), "{error}");
 }
 
-async fn put(fs: &dyn FileSystem, env: &Env, key: &str, bytes: &'static str) -> Stored {
+/// Puts a media file of a session of the owner.
+async fn put(fs: &dyn FileSystem, env: &Env, session: &str, bytes: &'static str) -> Stored {
+    let sessions = Sessions::new(fs, "default", "coder", env.clone()).unwrap();
+    let meta = sessions.get(session).await.unwrap().meta;
+    let new = NewMedia::new(meta.session_key.unwrap_or_else(|| meta.id.clone()), "image/png");
     let body = futures::stream::iter([Ok(bytes.into())]);
-    Media::new(fs, env.clone()).put(&NewMedia::new(key, "image/png"), body).await.unwrap()
+    Media::new(fs, env.clone()).put(&new.session(meta.id), body).await.unwrap()
 }
 
 /// Says something with a picture of these bytes; gives the key that stands there.
@@ -475,17 +490,22 @@ async fn a_reset_keeps_media_that_the_archive_refers_to_beside_it_and_removes_th
         let env = Env::system();
         let sessions = session(fs, &env, "main").await;
         let shown = show(&sessions, "work", "c2hvd24=").await;
-        let loose = put(fs, &env, "agent:coder:main", "loose").await;
-        let other = put(fs, &env, "agent:coder:dm:eve", "other").await;
+        let loose = put(fs, &env, "work", "loose").await;
+        // a session beside it has the same key and media of its own
+        let key = "agent:coder:main".parse().unwrap();
+        sessions.create(&Create::new("beside").key(key)).await.unwrap();
+        let beside = put(fs, &env, "beside", "other").await;
+        let said_beside = show(&sessions, "beside", "b3RoZXI=").await;
         let id = sessions.get("work").await.unwrap().meta.id;
         reset(&workspace(fs, &env), "work", &Reset::default()).await;
-        assert!(!fs.exists("/media/agent:coder:main").await.unwrap());
         let media = Media::new(fs, env.clone());
         let (kept, file) = media.open(&shown).await.unwrap();
         assert_eq!(kept.path.as_str(), format!("/agents/coder/sessions/{id}/media/{}", shown.name()));
         assert_eq!(file.read_at(0, 100).await.unwrap(), "shown");
         assert!(media.get(&loose.key).await.unwrap_err().is(ErrorKind::NotFound));
-        assert!(media.get(&other.key).await.is_ok(), "that of another session stays");
+        for other in [&beside.key, &said_beside] {
+            assert_eq!(media.get(other).await.unwrap().path, other.path(), "it is not this session's");
+        }
         // the next session has the same key and media of its own
         let next = show(&sessions, "work-2", "bmV4dA==").await;
         assert_eq!(media.get(&next).await.unwrap().path, next.path());
@@ -498,26 +518,27 @@ async fn a_reset_that_is_to_delete_media_leaves_none() {
     settings(&fs, r#"{"reset":{"media":"delete"}}"#).await;
     let sessions = session(&fs, &env, "main").await;
     let shown = show(&sessions, "work", "c2hvd24=").await;
-    let loose = put(&fs, &env, "agent:coder:main", "loose").await;
+    let loose = put(&fs, &env, "work", "loose").await;
     let done = reset(&workspace(&fs, &env), "work", &Reset::default()).await;
     assert_eq!(done.messages, 1);
     let media = Media::new(&fs, env.clone());
     for key in [shown, loose.key] {
         assert!(media.get(&key).await.unwrap_err().is(ErrorKind::NotFound), "{key}");
     }
-    assert!(!fs.exists("/media/agent:coder:main").await.unwrap());
+    let media = fs.read_dir("/media/agent:coder:main").try_collect::<Vec<_>>().await.unwrap();
+    assert!(media.is_empty(), "{media:?}");
 }
 
 #[tokio::test]
 async fn a_session_that_has_a_parent_keeps_all_of_its_media() {
     let (fs, env, _) = tree();
     let sessions = session(&fs, &env, "main").await;
-    let file = path("/users/ann/agents/coder/session/work/meta.json");
+    let file = path("/users/default/agents/coder/session/work/meta.json");
     let mut meta: Value = serde_json::from_slice(&fs.read_file(&file).await.unwrap()).unwrap();
     meta["parent"] = "users/ann/agents/coder/session/home".into();
-    fs.write(&file, meta.to_string()).await.unwrap();
+    fs.commit(Batch::new([Op::write(file, meta.to_string())]).by_garth()).await.unwrap();
     let shown = show(&sessions, "work", "c2hvd24=").await;
-    let loose = put(&fs, &env, "agent:coder:main", "loose").await;
+    let loose = put(&fs, &env, "work", "loose").await;
     let id = sessions.get("work").await.unwrap().meta.id;
     reset(&workspace(&fs, &env), "work", &Reset::default()).await;
     for key in [shown, loose.key] {
@@ -533,7 +554,8 @@ async fn media_of_a_session_without_a_key_go_by_its_id() {
     let id = sessions.get("plain").await.unwrap().meta.id;
     let key = sessions.get("plain").await.unwrap().meta.session_key;
     assert_eq!(key, None);
-    let put = put(&fs, &env, &id, "picture").await;
+    let put = put(&fs, &env, "plain", "picture").await;
+    assert_eq!(put.key.session_key(), id);
     let image = serde_json::json!([
         {"type": "image", "mime_type": "image/png", "path": put.key.to_string()}
     ]);
@@ -552,7 +574,7 @@ struct PutsMeanwhile<'a>(&'a Memory, &'a Env, std::sync::Mutex<Option<MediaKey>>
 impl ChatModel for PutsMeanwhile<'_> {
     async fn ask(&self, _ask: &Ask) -> Result<Answer, Error> {
         if self.2.lock().unwrap().is_none() {
-            let key = put(self.0, self.1, "agent:coder:main", "late").await.key;
+            let key = put(self.0, self.1, "work", "late").await.key;
             *self.2.lock().unwrap() = Some(key);
         }
         Ok(Answer { text: "NONE".to_owned(), tokens: Some(1) })
@@ -566,7 +588,7 @@ async fn media_that_are_put_while_a_reset_runs_stay_where_they_are() {
         settings(&fs, &format!(r#"{{"reset":{{"media":"{policy}"}}}}"#)).await;
         let sessions = session(&fs, &env, "main").await;
         show(&sessions, "work", "c2hvd24=").await;
-        let loose = put(&fs, &env, "agent:coder:main", "loose").await;
+        let loose = put(&fs, &env, "work", "loose").await;
         let model = PutsMeanwhile(&fs, &env, std::sync::Mutex::default());
         let how = Reset::default().asking(Some(Asking { model: &model, allowance: None }));
         reset(&workspace(&fs, &env), "work", &how).await;
@@ -593,7 +615,8 @@ async fn a_picture_that_is_said_while_a_reset_runs_is_where_its_message_says() {
         let content = serde_json::json!([{"type": "image", "mime_type": "image/png", "data": "bGF0ZQ=="}]);
         let late = Append::messages([Draft::message(garth::agent::session::Role::User, &content)]);
         let (workspace, how) = (workspace(fs, &env), Reset::default());
-        let (done, said) = futures::join!(workspace.reset("ann", &name, &how), sessions.append(&name, &late));
+        let (done, said) =
+            futures::join!(workspace.reset("default", &name, &how), sessions.append(&name, &late));
         done.unwrap().unwrap();
         assert!(media.get(&first).await.is_ok());
         let referred = sessions.media_referred(&name).await.unwrap();

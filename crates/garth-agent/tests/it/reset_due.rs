@@ -12,7 +12,8 @@ async fn a_session_is_reset_by_the_hour_or_after_a_while_if_the_settings_say_so(
     let (fs, env, clock) = tree();
     let sessions = session(&fs, &env, "main").await;
     let (workspace, key) = (workspace(&fs, &env), "agent:coder:main".parse().unwrap());
-    let current = async || workspace.current("ann", &key, None, &Reset::default()).await.unwrap().unwrap();
+    let current =
+        async || workspace.current("default", &key, None, &Reset::default()).await.unwrap().unwrap();
     talk(&sessions, "work", 1..=1).await;
     clock.advance(Duration::from_secs(30 * 86_400));
     assert_eq!(current().await.session.name, "work", "by hand alone");
@@ -42,7 +43,7 @@ async fn who_serves_an_account_finds_the_sessions_that_are_due_by_a_mark() {
     settings(&fs, r#"{"reset":{"policy":"idle","minutes":30}}"#).await;
     talk(&sessions, "work", 1..=1).await;
     let how = Reset::default();
-    workspace.current("ann", &key, None, &how).await.unwrap().unwrap();
+    workspace.current("default", &key, None, &how).await.unwrap().unwrap();
     let due = async || due_resets(&fs, env.now()).await.unwrap();
     assert_eq!((due().await.sessions.len(), due().await.next), (0, Some(env.now().plus_seconds(1800))));
     // what was used since is looked at and left until it is due
@@ -50,12 +51,12 @@ async fn who_serves_an_account_finds_the_sessions_that_are_due_by_a_mark() {
     talk(&sessions, "work", 2..=2).await;
     clock.advance(Duration::from_secs(1200));
     assert_eq!(due().await.sessions.len(), 1);
-    assert_eq!(workspace.reset_if_due("ann", "work", &how).await.unwrap(), None);
+    assert_eq!(workspace.reset_if_due("default", "work", &how).await.unwrap(), None);
     assert_eq!((due().await.sessions.len(), due().await.next), (0, Some(env.now().plus_seconds(600))));
     clock.advance(Duration::from_secs(600));
     let found = due().await.sessions;
-    assert_eq!((found[0].user.as_str(), found[0].session.as_str()), ("ann", "work"));
-    assert_eq!(workspace.reset_if_due("ann", "work", &how).await.unwrap().unwrap().messages, 8);
+    assert_eq!((found[0].user.as_str(), found[0].session.as_str()), ("default", "work"));
+    assert_eq!(workspace.reset_if_due("default", "work", &how).await.unwrap().unwrap().messages, 8);
     clock.advance(Duration::from_secs(86_400));
     let due = due().await;
     assert!(due.sessions.iter().all(|due| due.session == "work-2"), "{due:?}");

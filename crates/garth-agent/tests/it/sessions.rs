@@ -5,7 +5,7 @@ use std::sync::Arc;
 use garth::agent::session::{
     Append, Change, Create, Draft, List, MAX_APPENDED, Select, SessionKey, Sessions, State, Usage,
 };
-use garth::agent::{AgentTree, Identity};
+use garth::agent::{Access, Caller, Class, Request};
 use garth::engine::memory::Memory;
 use garth::model::{Batch, Op, WalkPage};
 use garth::{AccountStore, Env, Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
@@ -13,7 +13,7 @@ use garth_testkit::fs::counting::Counting;
 use garth_testkit::fs::interfering::{Call, Interfering};
 use tempfile::TempDir;
 
-pub(super) const DIR: &str = "/users/ann/agents/coder/session/default";
+pub(super) const DIR: &str = "/users/default/agents/coder/session/default";
 
 pub(super) async fn account() -> (Arc<dyn AccountStore>, TempDir) {
     let folder = tempfile::tempdir().unwrap();
@@ -30,7 +30,7 @@ pub(super) async fn engines() -> Vec<(Arc<dyn FileSystem>, Option<TempDir>)> {
 
 /// The sessions of the agent `coder` with the user `ann`, with one that is called `default`.
 pub(super) async fn sessions(fs: &dyn FileSystem) -> Sessions<'_> {
-    let sessions = Sessions::new(fs, "ann", "coder", Env::system()).unwrap();
+    let sessions = Sessions::new(fs, "default", "coder", Env::system()).unwrap();
     sessions.create(&Create::new("default")).await.unwrap();
     sessions
 }
@@ -241,7 +241,7 @@ async fn append_of_many_ids_takes_few_reads() {
     for (fs, _kept) in engines().await {
         sessions(&*fs).await;
         let counting = Counting::new(Arc::clone(&fs));
-        let sessions = Sessions::new(&counting, "ann", "coder", Env::system()).unwrap();
+        let sessions = Sessions::new(&counting, "default", "coder", Env::system()).unwrap();
         let mut reads = Vec::new();
         for (round, count) in [2, 1000].into_iter().enumerate() {
             let append = with_ids((0..count).map(|n| format!("msg-{round}-{n}")));
@@ -326,7 +326,7 @@ async fn of_64_appenders_no_line_is_lost_or_torn_and_each_keeps_its_order() {
     let appenders = (0..64).map(|n| {
         let account = Arc::clone(&account);
         tokio::spawn(async move {
-            let sessions = Sessions::new(&*account, "ann", "coder", Env::system()).unwrap();
+            let sessions = Sessions::new(&*account, "default", "coder", Env::system()).unwrap();
             for m in 0..EACH {
                 let draft = Draft::user(format!("{n} {m}"));
                 // some give ids, and are the only ones that have to look
@@ -338,7 +338,7 @@ async fn of_64_appenders_no_line_is_lost_or_torn_and_each_keeps_its_order() {
     for appender in appenders.collect::<Vec<_>>() {
         appender.await.unwrap();
     }
-    let sessions = Sessions::new(&*account, "ann", "coder", Env::system()).unwrap();
+    let sessions = Sessions::new(&*account, "default", "coder", Env::system()).unwrap();
     let said = said(&sessions, "default").await;
     assert_eq!(said.len(), 64 * EACH);
     for n in 0..64 {
@@ -381,10 +381,10 @@ async fn a_key_leads_to_the_successor_of_a_session_that_is_reset_while_it_is_loo
     let (fs, _folder) = account().await;
     let fs: Arc<dyn FileSystem> = fs;
     let key: SessionKey = "agent:coder:main".parse().unwrap();
-    let sessions = Sessions::new(&*fs, "ann", "coder", Env::system()).unwrap();
+    let sessions = Sessions::new(&*fs, "default", "coder", Env::system()).unwrap();
     sessions.create(&Create::new("old").key(key.clone())).await.unwrap();
     sessions.create(&Create::new("new")).await.unwrap();
-    let at = |name: &str| TreePath::parse(&format!("/users/ann/agents/coder/session/{name}")).unwrap();
+    let at = |name: &str| TreePath::parse(&format!("/users/default/agents/coder/session/{name}")).unwrap();
     let open = fs.head().await.unwrap().seq;
     sessions.set("old", &Change::state(State::Done)).await.unwrap();
     let done = fs.head().await.unwrap().seq;
@@ -392,7 +392,7 @@ async fn a_key_leads_to_the_successor_of_a_session_that_is_reset_while_it_is_loo
         let files = ["old/meta.json", "old/state"].map(at);
         files.map(|file| Op::copy(file.clone(), file).replace().as_of(seq))
     };
-    fs.commit(Batch::new(old_as_of(open))).await.unwrap();
+    fs.commit(Batch::new(old_as_of(open)).by_garth()).await.unwrap();
     assert_eq!(sessions.current(&key).await.unwrap().unwrap().name, "old");
 
     let meta = fs.read_to_string(at("new/meta.json")).await.unwrap();
@@ -401,7 +401,7 @@ async fn a_key_leads_to_the_successor_of_a_session_that_is_reset_while_it_is_loo
     let mut reset = old_as_of(done).to_vec();
     reset.push(Op::write(at("new/meta.json"), meta.to_string()));
     let beside = Interfering::new(&fs, Call::FetchMany, 0, reset);
-    let sessions = Sessions::new(&beside, "ann", "coder", Env::system()).unwrap();
+    let sessions = Sessions::new(&beside, "default", "coder", Env::system()).unwrap();
     let (found, made) = sessions.by_key(&key, &Create::new("third")).await.unwrap();
     assert_eq!((found.name.as_str(), made), ("new", false));
 }
@@ -414,7 +414,7 @@ async fn sessions_are_listed_by_name_in_pages_and_by_state() {
             sessions.create(&Create::new(format!("s{n}")).title(format!("T{n}"))).await.unwrap();
         }
         sessions.set("s3", &Change::state(State::Done)).await.unwrap();
-        fs.mkdir_all("/users/ann/agents/coder/session/none").await.unwrap();
+        fs.mkdir_all("/users/default/agents/coder/session/none").await.unwrap();
         let (mut list, mut names) = (List::default(), Vec::new());
         list.limit = 3;
         loop {
@@ -461,45 +461,56 @@ async fn what_is_set_is_what_was_given_and_the_rest_stays() {
         {
             assert_refused(sessions.set("default", &bad).await, ErrorKind::InvalidArgument, "");
         }
-        fs.write(path("meta.json"), "{").await.unwrap();
+        let broken = Op::write(path("meta.json"), "{");
+        assert_refused(fs.commit(broken.clone().into()).await, ErrorKind::RuleViolation, "garth alone");
+        fs.commit(Batch::new([broken]).by_garth()).await.unwrap();
         assert_refused(sessions.get("default").await, ErrorKind::Corrupt, "garth repair");
         assert!(sessions.list(&List::default()).await.unwrap().0.is_empty());
     }
 }
 
 #[tokio::test]
-async fn an_agent_reaches_its_own_sessions_and_in_another_class_one_of_them() {
+async fn an_agent_reaches_the_sessions_of_its_audience_that_as_many_listen_to() {
     let (account, _folder) = account().await;
-    sessions(&*account).await;
+    let ann = Sessions::new(&*account, "ann", "coder", Env::system()).unwrap();
+    ann.create(&Create::new("default")).await.unwrap();
     let bob = Sessions::new(&*account, "bob", "coder", Env::system()).unwrap();
     bob.create(&Create::new("default")).await.unwrap();
-    let who = Identity::new("ann", "coder", "trip", "main").unwrap();
-    let reach = AgentTree::new(&*account, who).sessions().await.unwrap();
-    let own = Sessions::new(&*reach.fs, "ann", "coder", Env::system()).unwrap().only(reach.only);
+    let open = async |request: Request| {
+        Access::open(&account, &Env::system(), Caller::Holder, &request).await.unwrap()
+    };
+    let access = open(Request::new("coder").user("ann").chat("trip").class(Class::Main)).await;
+    let own = access.sessions();
     own.append("default", &Append::messages([Draft::user("mine")])).await.unwrap();
     assert_eq!(said(&own, "default").await, ["mine"]);
-    let others = Sessions::new(&*reach.fs, "bob", "coder", Env::system()).unwrap();
-    assert_refused(others.get("default").await, ErrorKind::NotFound, "");
-    assert!(others.create(&Create::new("new")).await.is_err());
 
-    let who = Identity::new("ann", "coder", "trip", "group").unwrap();
-    assert_refused(
-        AgentTree::new(&*account, who.clone()).sessions().await.map(drop),
-        ErrorKind::InvalidArgument,
-        "which",
-    );
-    let who = who.with_session("g").unwrap();
-    let reach = AgentTree::new(&*account, who).sessions().await.unwrap();
-    let group = Sessions::new(&*reach.fs, "ann", "coder", Env::system()).unwrap();
-    let group = group.author(garth::model::Author::default().with_class("group")).only(reach.only);
+    // in a group there are those of the group
+    let key: SessionKey = "agent:coder:slack:channel:c".parse().unwrap();
+    let access = open(Request::new("coder").user("ann").key(key)).await;
+    access.make().await.unwrap();
+    let group = access.sessions();
     group.create(&Create::new("g")).await.unwrap();
     group.append("g", &Append::messages([Draft::user("hi all")])).await.unwrap();
     assert_eq!(said(&group, "g").await, ["hi all"]);
     let names: Vec<_> = group.list(&List::default()).await.unwrap().0;
     assert_eq!(names.iter().map(|session| session.name.as_str()).collect::<Vec<_>>(), ["g"]);
-    assert_eq!(names[0].meta.class, "group");
+    assert_eq!((names[0].meta.class, &*names[0].meta.user), (Class::Group, ":slack:channel:c"));
     assert_refused(group.get("default").await, ErrorKind::NotFound, "");
-    assert!(group.create(&Create::new("other")).await.is_err());
-    let main = Sessions::new(&*account, "ann", "coder", Env::system()).unwrap();
-    assert_eq!(said(&main, "g").await, ["hi all"]);
+    let channel = Sessions::new(&*account, ":slack:channel:c", "coder", Env::system()).unwrap();
+    assert_eq!(said(&channel, "g").await, ["hi all"]);
+
+    // in a direct message those of the class main are not there
+    let access = open(Request::new("coder").user("ann").class(Class::Dm)).await;
+    let dm = access.sessions();
+    dm.create(&Create::new("d")).await.unwrap();
+    let names: Vec<_> = dm.list(&List::default()).await.unwrap().0;
+    assert_eq!(names.iter().map(|session| session.name.as_str()).collect::<Vec<_>>(), ["d", "default"]);
+    // as Ann is not the owner, her sessions are of the class dm themselves
+    assert_eq!(names[1].meta.class, Class::Dm);
+    let main = open(Request::new("coder").user("ann").class(Class::Main)).await;
+    main.sessions().create(&Create::new("m")).await.unwrap();
+    let access = open(Request::new("coder").user("ann").class(Class::Dm)).await;
+    assert_refused(access.sessions().get("m").await, ErrorKind::NotFound, "");
+    assert_eq!(access.sessions().list(&List::default()).await.unwrap().0.len(), 2);
+    assert_eq!(main.sessions().list(&List::default()).await.unwrap().0.len(), 3);
 }

@@ -55,8 +55,14 @@ async fn a_source_leads_to_lines_or_a_file() {
             assert_eq!(found.fixed(), fixed, "{text}");
             if let Resolved::Lines { session, log: Log::Messages, lines, bytes, .. } = found {
                 // the bytes are those of the lines
-                let whole =
-                    fs.read_file(path("messages.jsonl").as_str().replace("default", &session)).await.unwrap();
+                let whole = fs
+                    .read_file(
+                        path("messages.jsonl")
+                            .as_str()
+                            .replace("/session/default", &format!("/session/{session}")),
+                    )
+                    .await
+                    .unwrap();
                 let text =
                     String::from_utf8_lossy(&whole[bytes.start as usize..bytes.end as usize]).into_owned();
                 let page = sessions.lines(&session, &Select::messages(lines)).await.unwrap();

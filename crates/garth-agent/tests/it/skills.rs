@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use garth::agent::node::{Level, Nodes, Uri};
 use garth::agent::workspace::{Host, Origin, PromptOptions, Reason, Workspace};
-use garth::agent::{AgentTree, Identity};
+use garth::agent::{Access, Caller, Request};
 use garth::model::{Author, Batch, Kind, Op, SetAttrs};
 use garth::{Env, Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
 
@@ -176,9 +176,10 @@ async fn through_an_agents_tree_settings_are_read_and_an_edit_of_a_skill_is_its_
     let (account, _kept) = account().await;
     write(&*account, "/skills/pdf/SKILL.md", PDF).await;
     write(&*account, "/agents/coder/settings.json", "{}").await;
-    let who = Identity::new("ann", "coder", "trip", "main").unwrap();
+    let request = Request::new("coder").chat("trip");
+    let access = Access::open(&account, &Env::system(), Caller::ApiKey, &request).await.unwrap();
     let skill = garth::agent::tree::Skill::overriding("pdf").unwrap();
-    let tree = AgentTree::new(&*account, who).skills([skill]).open().await.unwrap();
+    let tree = access.tree().skills([skill]).open().await.unwrap();
     assert_eq!(tree.read_to_string("/.agent/settings.json").await.unwrap(), "{}");
     assert_refused(tree.write("/.agent/settings.json", "{\"x\":1}").await, ErrorKind::RuleViolation);
     assert_refused(tree.remove("/.agent/settings.json").await, ErrorKind::RuleViolation);

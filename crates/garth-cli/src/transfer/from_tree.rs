@@ -149,5 +149,6 @@ fn carried(entry: &Entry, onto: Option<&Entry>) -> SetAttrs {
         attrs.xattrs.entry(name.clone()).or_insert(None);
     }
     attrs.xattrs.retain(|name, _| !name.starts_with(NOTED));
+    attrs.metadata.retain(|name, _| !name.starts_with(NOTED));
     attrs
 }

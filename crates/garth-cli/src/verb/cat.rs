@@ -69,9 +69,9 @@ impl Cat {
 
     /// What the agent remembers of the user, or what to begin with.
     async fn memory(&self, app: &mut App, fs: &dyn FileSystem) -> Result {
-        if self.paths != [MEMORY] || app.global.chat.chat.is_none() {
+        if self.paths != [MEMORY] || !app.global.chat.names_somebody() {
             let message =
-                format!("--template goes with {MEMORY} in the tree of an agent: set --user and --chat");
+                format!("--template goes with {MEMORY} in the tree of an agent: set --user, --key or --chat");
             return Err(Failure::Usage(message));
         }
         let Memory { content, synthetic } = memory(fs).await?;

@@ -82,7 +82,8 @@ impl Import {
             return Err(Failure::Usage("--delete needs a folder as source".into()));
         }
         self.check_layout(app, source)?;
-        let mut tree = if self.dry_run { app.tree().await? } else { app.tree_or_new().await? };
+        let tree = if self.dry_run { app.tree().await? } else { app.tree_or_new().await? };
+        let mut tree = tree.importing();
         let own = Own::new(&app.data_dir()?)?;
         if source != Source::Stdin {
             own.refuse(&self.from)?;

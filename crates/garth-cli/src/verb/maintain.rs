@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use garth::AccountStore;
+use garth::agent::access::upgraded;
 use garth::datadir::AccountState;
 use indicatif::HumanBytes;
 use serde::Serialize;
@@ -28,7 +29,9 @@ pub(super) struct Accounts {
 ///
 /// What is written meanwhile is judged as it is when its turn comes. With --json one object per account:
 /// account, ok, names, versions, chunks, bytes, findings (kind, detail), large (tables whose structure takes
-/// too long to check as a whole). The exit code is 1 if there are findings.
+/// too long to check as a whole), decided (of an account from before agents had owners: what was decided of
+/// who may see what), unlisted (how many more decisions there were). The exit code is 1 if there are
+/// findings.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth fsck --all")]
 pub(crate) struct Fsck {
@@ -71,8 +74,11 @@ impl Fsck {
                 let found = tree.fsck().await?;
                 app.warn_of_clock(account, &tree.head().await?);
                 sound &= found.findings.is_empty();
+                let decided = upgraded(tree).await?.unwrap_or_default();
                 let mut json = object(account, &found);
                 json["ok"] = found.findings.is_empty().into();
+                json["decided"] = json!(decided.decided);
+                json["unlisted"] = decided.unlisted.into();
                 let mut text = format!(
                     "{}: {}, {}, {} ({}): ",
                     escaped(account),
@@ -87,6 +93,12 @@ impl Fsck {
                 }
                 for finding in &found.findings {
                     text.push_str(&format!("\n  {}: {}", finding.kind, escaped(&finding.detail)));
+                }
+                for decision in &decided.decided {
+                    text.push_str(&format!("\n  decided: {}", escaped(decision)));
+                }
+                if decided.unlisted > 0 {
+                    text.push_str(&format!("\n  decided: {} more", decided.unlisted));
                 }
                 app.out.item(&json, text)
             })

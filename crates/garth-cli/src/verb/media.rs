@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use futures::TryStreamExt;
 use garth::agent::media::{MAX_LISTED, MediaKey, NewMedia, Stored, type_of};
+use garth::agent::session::Listed;
 use garth::model::ByteRange;
 use garth::{Error, ErrorKind, OpenFile};
 use serde_json::{Value, json};
 
-use super::session::open::{Open, open};
+use super::open::{Open, open};
 use crate::app::App;
 use crate::body::step;
 use crate::content;
@@ -50,11 +51,16 @@ enum Action {
     /// List the media of a session by name; those that a reset has moved are with its archive
     #[command(visible_alias = "ls", after_help = "Example:\n  garth media list --session work")]
     List {
-        #[command(flatten)]
-        of: Of,
         /// Show at most this many
         #[arg(short = 'n', long, value_name = "COUNT")]
         limit: Option<usize>,
+    },
+    /// Copy a media file to the session of --session or --key, whose messages may then show it
+    #[command(after_help = "Example:\n  \
+        garth media copy media/agent:scout:main/01234567-89ab-4def-8123-456789abcdef.png --session work")]
+    Copy {
+        /// By which messages refer to it
+        key: MediaKey,
     },
     /// Remove media files, wherever they are now
     #[command(after_help = "Example:\n  \
@@ -66,20 +72,10 @@ enum Action {
     },
 }
 
-/// Of which session, if `--session` does not say it.
-#[derive(Args, Debug)]
-struct Of {
-    /// The session key in place of --session, or the UUID of a session that has none
-    #[arg(long, value_name = "KEY")]
-    key: Option<String>,
-}
-
 #[derive(Args, Debug)]
 struct Put {
     /// The file; - is standard input
     file: PathBuf,
-    #[command(flatten)]
-    of: Of,
     /// Its MIME type [default: what the end of its name tells]
     #[arg(long = "type", value_name = "MIME")]
     mime_type: Option<String>,
@@ -90,26 +86,27 @@ struct Put {
 
 impl Media {
     pub(crate) async fn run(self, app: &mut App) -> Result {
-        app.only_account("media")?;
         match self.action {
             Action::Put(put) => put.run(app).await,
             Action::Get { key, file } => get(app, &key, &file).await,
-            Action::List { of, limit } => list(app, of, limit.unwrap_or(usize::MAX)).await,
+            Action::List { limit } => list(app, limit.unwrap_or(usize::MAX)).await,
+            Action::Copy { key } => copy(app, &key).await,
             Action::Rm { keys } => rm(app, &keys).await,
         }
     }
 }
 
-impl Of {
-    async fn key(self, app: &App, open: &Open) -> Result<String> {
-        match (&app.global.chat.session, self.key) {
-            (Some(session), None) => {
-                let meta = open.sessions()?.get(session).await?.meta;
-                Ok(meta.session_key.unwrap_or(meta.id))
-            }
-            (None, Some(key)) => Ok(key),
-            _ => Err(Failure::Usage("say of which session: either --session NAME or --key KEY".into())),
-        }
+/// Returns the session that the options name.
+async fn session(app: &App, open: &Open) -> Result<Listed> {
+    let (args, sessions) = (&app.global.chat, open.sessions()?);
+    match (&args.session, &args.session_key) {
+        (Some(session), _) => Ok(sessions.get(session).await?),
+        (None, Some(key)) => sessions.current(key).await?.ok_or_else(|| {
+            let message =
+                format!("{key}: no session goes on under this key; `garth session current` makes one");
+            Failure::Tree(Error::new(ErrorKind::NotFound, message))
+        }),
+        (None, None) => Err(Failure::Usage("say of which session: --session NAME or --key KEY".into())),
     }
 }
 
@@ -124,7 +121,9 @@ impl Put {
         let name = name.unwrap_or_default();
         let mime_type = self.mime_type.unwrap_or_else(|| type_of(&name).to_owned());
         let open = open(app, true).await?;
-        let new = NewMedia::new(self.of.key(app, &open).await?, mime_type).file_name(name);
+        let meta = session(app, &open).await?.meta;
+        let key = meta.session_key.as_ref().unwrap_or(&meta.id);
+        let new = NewMedia::new(key, mime_type).file_name(name).session(&meta.id);
         let file = self.file;
         let body = futures::stream::iter(std::iter::from_fn(move || match step(&mut *from, &file) {
             Ok(bytes) => (!bytes.is_empty()).then_some(Ok(bytes)),
@@ -163,11 +162,11 @@ async fn save(file: std::sync::Arc<dyn OpenFile>, out: &mut File, to: &Path) -> 
     out.sync_all().map_err(Failure::host(to))
 }
 
-async fn list(app: &mut App, of: Of, mut left: usize) -> Result {
+async fn list(app: &mut App, mut left: usize) -> Result {
     let open = open(app, false).await?;
-    let (key, media, mut after) = (of.key(app, &open).await?, open.media(), None);
+    let (of, media, mut after) = (session(app, &open).await?.meta.id, open.media(), None);
     while left > 0 {
-        let (found, next) = media.list(&key, after.as_deref(), left.min(MAX_LISTED)).await?;
+        let (found, next) = media.list(&of, after.as_deref(), left.min(MAX_LISTED)).await?;
         left -= found.len();
         for stored in &found {
             let attributes = &stored.entry.attributes;
@@ -182,6 +181,13 @@ async fn list(app: &mut App, of: Of, mut left: usize) -> Result {
         }
     }
     Ok(())
+}
+
+async fn copy(app: &mut App, key: &MediaKey) -> Result {
+    let open = open(app, true).await?;
+    let to = session(app, &open).await?;
+    let stored = open.sessions()?.copy_media(&to.name, key).await?;
+    app.out.item(&item(&stored), escaped(&stored.key.to_string()))
 }
 
 async fn rm(app: &mut App, keys: &[MediaKey]) -> Result {

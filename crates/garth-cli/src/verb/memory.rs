@@ -3,12 +3,13 @@
 use std::io::Read as _;
 
 use clap::{Args, Subcommand};
+use garth::agent::Class;
 use garth::agent::workspace::{Day, MAX_DAYS, MAX_FILE, run_jobs};
 use garth::{Error, ErrorKind};
 use garth_server::chat_model::ServedModel;
 use serde_json::json;
 
-use super::prompt::open;
+use super::open::open;
 use super::session::allowance;
 use crate::app::App;
 use crate::escape::escaped;
@@ -116,7 +117,7 @@ async fn show(app: &mut App, day: Option<Day>) -> Result {
     let mixed = parts.iter().any(|part| Some(&part.class) != parts.first().map(|first| &first.class));
     for part in &parts {
         if mixed {
-            let class = part.class.as_deref().unwrap_or("not known");
+            let class = part.class.map_or("not known", Class::as_str);
             app.out.note(format_args!("<!-- class: {} -->", escaped(class)))?;
         }
         let end = if part.text.ends_with('\n') { "" } else { "\n" };

@@ -1,6 +1,5 @@
 //! `garth node`: context nodes, memories and skills that are whole or not there.
 
-mod open;
 mod relate;
 
 use std::io::Read as _;
@@ -12,8 +11,8 @@ use garth::agent::node::{
 use garth::model::Timestamp;
 use serde_json::{Value, json};
 
-pub(crate) use self::open::open;
 use self::relate::{Relate, Relations, Unrelate};
+use super::open::open_nodes as open;
 use crate::app::App;
 use crate::escape::escaped;
 use crate::fail::{Failure, Result};

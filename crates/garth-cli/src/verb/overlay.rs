@@ -125,7 +125,7 @@ async fn account(app: &App) -> Result<Arc<dyn AccountStore>> {
 
 /// Who commits, and why.
 fn batch(app: &App, commit: CommitArgs, why: impl FnOnce() -> String) -> Result<Batch> {
-    let batch = Batch::default().author(app.author()).message(commit.message.unwrap_or_else(why));
+    let batch = Batch::default().by_garth().author(app.author()).message(commit.message.unwrap_or_else(why));
     Ok(if app.global.override_rules { batch.overriding_rules() } else { batch })
 }
 

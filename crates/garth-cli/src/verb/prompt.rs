@@ -2,7 +2,6 @@
 
 mod diff;
 mod inputs;
-mod open;
 
 use clap::{Args, Subcommand, ValueEnum};
 use garth::agent::session::Format;
@@ -11,18 +10,18 @@ use serde_json::json;
 
 use self::diff::Diff;
 pub(crate) use self::inputs::InputArgs;
-pub(crate) use self::open::open;
+use super::open::open;
 use crate::app::App;
 use crate::fail::Result;
 use crate::when::moment;
 
 /// Print what an agent's model gets of its workspace before the messages
 ///
-/// --agent says whose workspace. With --session it is for that session of the agent with --user (without it
-/// the user is `default`): its class decides what is in it, and its events tell that it was built. Else
-/// --class does. With --at it is the prompt that the session got then, built again with what the caller said
-/// then; without a session, or where none was built, --host, --runtime or --clock say that. With --json, or
-/// --format json, one object: agent, class, bootstrap, seq, tokens, bytes, sha256, stable, inputs, parts,
+/// --agent says whose workspace; --user, --key and --class say who listens, which decides what is in it. With
+/// --session it is for that session, whose events tell that it was built. With --at it is the prompt that the
+/// session got then, built again with what the caller said then; without a session, or where none was built,
+/// --host, --runtime or --clock say that. With --json, or --format json, one object: agent, class, bootstrap,
+/// seq, tokens, bytes, sha256, stable, inputs, parts,
 /// text; event where it was told, replayed where it was built again.
 #[derive(Args, Debug)]
 #[command(
@@ -31,7 +30,8 @@ use crate::when::moment;
         garth prompt --agent scout\n  \
         garth prompt --agent scout --user ann --session work --format anthropic\n  \
         garth prompt --agent scout --user ann --session work --at 7d --format markdown\n  \
-        garth prompt --class group --host '{\"id\":\"laptop\",\"os\":\"linux\"}' --runtime Channel=mail"
+        garth prompt --host '{\"id\":\"laptop\",\"os\":\"linux\"}' --runtime Channel=mail\n  \
+        garth prompt --agent scout --key agent:scout:slack:channel:C1"
 )]
 pub(crate) struct Prompt {
     #[command(subcommand)]

@@ -9,7 +9,6 @@ use garth::model::{PathClass, Timestamp};
 use crate::app::{App, stat_path};
 use crate::args::{Past, TREE_PATH};
 use crate::fail::Result;
-use crate::place::Place;
 use crate::verb::set::parse_pair;
 use crate::when;
 
@@ -59,10 +58,11 @@ pub(crate) struct Recall {
 
 impl Recall {
     pub(crate) async fn run(self, app: &mut App) -> Result {
-        let fs = app.tree().await?.fs;
+        let tree = app.tree().await?;
+        let fs = &*tree.fs;
         let mut asked = Asked::new(&self.question).budget(self.budget);
         for path in &self.within {
-            asked.within.push(stat_path(&*fs, path, Follow::Yes).await?.0);
+            asked.within.push(stat_path(fs, path, Follow::Yes).await?.0);
         }
         asked.tags_any = self.tags;
         asked.metadata = self.values.into_iter().collect();
@@ -73,12 +73,11 @@ impl Recall {
         asked.valid_at = time(app, self.valid_at.as_deref()).await?;
         asked.limit = self.limit;
         if let Some(text) = &self.as_of {
-            asked.as_of = Some(when::moment(&*fs, text, app.env.now()).await?);
+            asked.as_of = Some(when::moment(fs, text, app.env.now()).await?);
         }
-        let recaller = Recaller::new(&*fs, &app.global.account, app.env.clone());
-        let recaller = match Place::of(&app.global)? {
-            Place::Chat { who, .. } => recaller.places(who.places()?),
-            Place::Account { .. } | Place::Overlay { .. } => recaller,
+        let recaller = match tree.access() {
+            Some(access) => access.recaller(fs, &app.global.account),
+            None => Recaller::new(fs, &app.global.account, app.env.clone()),
         };
         let key = Key::random(&app.env)?;
         let answer = recaller.recall(&asked, &key).await?;

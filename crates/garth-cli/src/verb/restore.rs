@@ -76,6 +76,8 @@ impl Restore {
         let batch = Batch {
             author: tree.author.clone(),
             message: self.commit.message.clone().unwrap_or_default(),
+            // whoever holds the data folder gets back what garth noted, too
+            by_garth: tree.access().is_none(),
             ..Batch::default()
         };
         let work = restore::restore(&*tree.fs, &path, &moment, app.env.now(), &batch);

@@ -5,7 +5,6 @@ mod compact;
 mod context;
 mod item;
 mod lines;
-pub(super) mod open;
 mod pack;
 mod publish;
 mod reset;
@@ -22,8 +21,6 @@ use self::compact::Compact;
 use self::context::{Derive, Pin, Why};
 use self::item::item;
 use self::lines::{Events, Messages, Resolve};
-pub(crate) use self::open::DEFAULT_USER;
-use self::open::open;
 use self::pack::{Compare, Pack, Replay};
 use self::publish::Publish;
 pub(super) use self::reset::allowance;
@@ -32,16 +29,16 @@ use self::swap::{Dedup, Gc, Swap};
 use self::transcript::{Export, Import};
 use self::write::{Append, Withdraw};
 use self::wrote::Wrote;
+use super::open::open;
 use crate::app::App;
 use crate::escape::escaped;
 use crate::fail::{Failure, Result};
 
-/// Create, list, read and continue the sessions of an agent with a user
+/// Create, list, read and continue the sessions of an agent with its audience
 ///
-/// A session is the directory /users/USER/agents/AGENT/session/NAME. --agent and --user say whose sessions;
-/// without --user the user is `default`. With --chat they are those that the agent reaches in that chat. Each
-/// change is one commit. With --json one object per session: name, state, cwd, created_at, updated_at, meta
-/// (as in meta.json).
+/// A session is the directory /users/AUDIENCE/agents/AGENT/session/NAME. --agent with --user or --key say
+/// whose sessions; without both they are those of the agent's owner. Each change is one commit. With --json
+/// one object per session: name, state, cwd, created_at, updated_at, meta (as in meta.json).
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
         garth session create work --title 'Fix the parser'\n  \
@@ -113,9 +110,6 @@ enum Action {
 struct CreateArgs {
     /// Its name: the name of its directory
     name: String,
-    /// The session key that leads to it
-    #[arg(long, value_name = "KEY")]
-    key: Option<SessionKey>,
     /// What it is about
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
@@ -178,17 +172,20 @@ impl Session {
                 app.out.item(&item(&found), details(&found))
             }
             Action::Current { key, create } => {
+                if app.global.chat.session_key.as_ref().is_some_and(|named| *named != key) {
+                    return Err(Failure::Usage("--key: name the key once".into()));
+                }
+                app.global.chat.session_key = Some(key.clone());
                 let open = open(app, create).await?;
                 let sessions = open.sessions()?;
                 let found = match create {
                     // one that is due by the agent's settings is reset first
-                    true if app.global.chat.chat.is_none() => {
+                    true => {
                         let (create, reset) = (Create::new(""), garth::agent::workspace::Reset::default());
                         let workspace = open.workspace()?;
                         let current = workspace.current(open.user(), &key, Some(&create), &reset).await?;
                         current.map(|current| current.session)
                     }
-                    true => Some(sessions.by_key(&key, &Create::new("")).await?.0),
                     false => sessions.current(&key).await?,
                 };
                 let Some(found) = found else {
@@ -228,7 +225,7 @@ impl CreateArgs {
     async fn run(self, app: &mut App) -> Result {
         let open = open(app, true).await?;
         let mut create = Create::new(self.name).cwd(self.cwd);
-        (create.key, create.title) = (self.key, self.title);
+        create.title = self.title;
         (create.model, create.context_window) = (self.model, self.context_window);
         let made = open.sessions()?.create(&create).await?;
         app.out.item(&item(&made), format_args!("created  {}", escaped(&made.name)))
@@ -292,7 +289,7 @@ fn details(session: &Listed) -> String {
         ("id", Some(meta.id.clone())),
         ("title", meta.title.clone()),
         ("state", Some(session.state.to_string())),
-        ("class", Some(meta.class.clone())),
+        ("class", Some(meta.class.to_string())),
         ("key", meta.session_key.clone()),
         ("cwd", Some(session.cwd.clone())),
         ("model", meta.model.clone()),

@@ -8,7 +8,8 @@ use clap::{Args, Subcommand};
 use garth::agent::workspace::{Host, Inputs, Origin, SkillText};
 use serde_json::{Value, json};
 
-use super::prompt::{InputArgs, open};
+use super::open::open;
+use super::prompt::InputArgs;
 use crate::app::App;
 use crate::escape::escaped;
 use crate::fail::{Failure, Result};

@@ -8,19 +8,36 @@ use super::garth::{Garth, column, string, utf8};
 
 const CHAT: [&str; 4] = ["--user=ann", "--agent=scout", "--chat=trip", "--session=s1"];
 
+/// A data folder in which agent `scout` is Ann's.
+fn of_ann() -> Garth {
+    let garth = Garth::new();
+    garth.write("/agents/scout/settings.json", r#"{"owner":"ann"}"#);
+    garth
+}
+
 /// Arguments for the agent's tree.
 fn in_chat<'a>(args: &[&'a str]) -> Vec<&'a str> {
     [args, &CHAT[..]].concat()
 }
 
 #[test]
-fn user_and_chat_go_together() {
-    let garth = Garth::new();
+fn each_name_opens_a_tree_and_options_without_one_are_refused() {
+    let garth = of_ann();
+    for (args, chat) in [
+        (["--agent=scout", "--user=ann"], "ann"),
+        (["--agent=scout", "--chat=trip"], "trip"),
+        (["--agent=scout", "--session=s"], "ann"),
+        (["--agent=scout", "--key=agent:scout:slack:channel:C1"], ":slack:channel:C1"),
+    ] {
+        let said = garth.fails(3, &[&["ls", "/"], &args[..]].concat());
+        assert!(said.contains(&format!("{chat}: no such chat")), "{said}");
+        garth.feed(&[&["write", "/f"], &args[..]].concat(), chat);
+        assert_eq!(garth.ok(&["cat", &format!("/chats/{chat}/f")]), chat);
+        garth.ok(&["chat", "delete", chat]);
+    }
     for args in [
-        &["ls", "/", "--user", "ann"][..],
-        &["ls", "/", "--chat", "trip"],
-        &["ls", "/", "--class", "group"],
-        &["ls", "/", "--session", "s"],
+        &["ls", "/", "--class", "group"][..],
+        &["ls", "/", "--key", "agent:other:main"],
         &["ls", "/", "--skill", "cook"],
         &["ls", "/", "--upload-limit", "1M"],
         &["ls", "/", "--user", "a/b", "--chat", "c"],
@@ -77,7 +94,7 @@ fn verbs_of_stored_accounts_take_no_tree() {
         &["reindex"],
     ] {
         let said = garth.fails(2, &in_chat(args));
-        assert!(said.contains("leave --user and --chat out"), "{said}");
+        assert!(said.contains("leave --user, --key, --chat, --class and --session out"), "{said}");
         let said = garth.fails(2, &[args, &["--overlay=draft"]].concat());
         assert!(said.contains("leave --overlay out"), "{said}");
     }
@@ -92,7 +109,7 @@ fn only_a_directory_is_a_home_or_a_chat() {
     garth.write("/chats/file", "x");
     garth.ok(&["ln", "-s", "/chats/other", "/chats/link"]);
     for agent in ["link", "file"] {
-        let said = garth.fails(4, &["write", "/x", "--user=ann", "--chat=trip", "--agent", agent]);
+        let said = garth.fails(4, &["write", "/x", "--chat=trip", "--agent", agent]);
         assert!(said.contains(&format!("/agents/{agent}: is no directory")), "{said}");
     }
     for chat in ["link", "file"] {
@@ -107,7 +124,7 @@ fn only_a_directory_is_a_home_or_a_chat() {
 
 #[test]
 fn an_agent_works_in_its_chat_and_nowhere_else() {
-    let garth = Garth::new();
+    let garth = of_ann();
     garth.write("/chats/other/secret", "canary");
     garth.write("/agents/scout/MEMORY.md", "mine");
     let said = garth.fails(3, &in_chat(&["ls", "/"]));
@@ -122,7 +139,9 @@ fn an_agent_works_in_its_chat_and_nowhere_else() {
     garth.ok(&in_chat(&["mv", "/notes.md", "/.user/notes.md"]));
     assert_eq!(garth.ok(&["cat", "/users/ann/agents/scout/notes.md"]), "pack\n");
     assert_eq!(garth.ok(&in_chat(&["cat", "/.agent/MEMORY.md"])), "mine");
-    garth.fails(3, &in_chat(&["cat", "/.agent/MEMORY.md", "--class", "group"]));
+    garth.fails(3, &in_chat(&["cat", "/.agent/MEMORY.md", "--class", "dm"]));
+    let said = garth.fails(5, &in_chat(&["cat", "/.agent/MEMORY.md", "--class", "group"]));
+    assert!(said.contains("trip: is the chat of another audience"), "{said}");
 
     // ways out
     garth.ok(&in_chat(&["ln", "-s", "/../other/secret", "/out"]));
@@ -199,7 +218,7 @@ fn a_first_write_that_fails_leaves_no_chat_behind() {
 
 #[test]
 fn a_skill_is_edited_and_gone_or_kept_as_asked() {
-    let garth = Garth::new();
+    let garth = of_ann();
     garth.write("/skills/cook/SKILL.md", "boil\n");
     garth.fails(3, &in_chat(&["mkdir", "/x", "--skill", "none"]));
     garth.feed(&in_chat(&["append", "/skills/cook/SKILL.md", "--skill", "cook"]), "salt\n");
@@ -316,7 +335,7 @@ fn what_cannot_cross_to_another_store_says_what_to_do() {
 
 #[test]
 fn what_garth_keeps_for_itself_is_for_administrators() {
-    let garth = Garth::new();
+    let garth = of_ann();
     garth.write("/skills/cook/SKILL.md", "boil\n");
     garth.feed(&in_chat(&["append", "/skills/cook/SKILL.md", "--skill=cook=override"]), "salt\n");
     garth.fails(3, &["ls", "/.garth"]);
@@ -331,7 +350,7 @@ fn what_garth_keeps_for_itself_is_for_administrators() {
 
 #[test]
 fn memory_is_a_template_only_where_asked() {
-    let garth = Garth::new();
+    let garth = of_ann();
     garth.ok(&in_chat(&["mkdir", "/d"]));
     garth.fails(3, &in_chat(&["cat", "/.user/memory/MEMORY.md"]));
     let template = garth.json(&in_chat(&["cat", "/.user/memory/MEMORY.md", "--template"]));

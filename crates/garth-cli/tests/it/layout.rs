@@ -326,7 +326,8 @@ fn of_two_files_with_one_key_the_one_that_is_there_is_exported_and_the_other_tol
     let media = format!("/agents/scout/sessions/{ID}/media");
     for path in [media.clone(), media.replace("/media", "2/media")] {
         garth.ok(&["mkdir", "-p", &path]);
-        garth.ok(&["cp", &format!("/media/{KEY}/{ID}.png"), &path]);
+        // a copy would be no media file: another name of the same one is
+        garth.ok(&["ln", &format!("/media/{KEY}/{ID}.png"), &path]);
     }
     let output = garth.run(&with(EXPORT, &[utf8(&to)]), b"");
     let said = text(&output.stderr);
@@ -479,24 +480,24 @@ fn a_layout_is_that_of_a_whole_account_and_of_a_folder() {
 #[test]
 fn a_workspace_is_laid_out_once_and_what_is_there_is_told() {
     let garth = Garth::unmade();
-    garth.fails(2, &["init", "agent", "scout", "--time-zone", "Mars/Olympus"]);
-    garth.fails(2, &["init", "agent", "a/b"]);
+    garth.fails(2, &["agent", "create", "scout", "--time-zone", "Mars/Olympus"]);
+    garth.fails(2, &["agent", "create", "a/b"]);
     assert!(!garth.data().exists());
-    let said = garth.ok(&["init", "agent", "scout", "--time-zone", "Europe/Berlin", "--agent", "scout"]);
+    let said = garth.ok(&["agent", "create", "scout", "--time-zone", "Europe/Berlin", "--agent", "scout"]);
     assert!(said.lines().count() == 8 && said.contains("made  /agents/scout/BOOTSTRAP.md"), "{said}");
     let settings = garth.ok(&["cat", "/agents/scout/settings.json"]);
     assert!(settings.contains("\"time_zone\": \"Europe/Berlin\"") && settings.ends_with("}\n"), "{settings}");
     assert_eq!(garth.json(&["log", "-n", "1"])["author"], json!({}), "settings are for people to write");
     let seq = garth.seq();
-    let again = garth.json(&["init", "agent", "scout"]);
+    let again = garth.json(&["agent", "create", "scout"]);
     assert_eq!(
         (&again["agent"], &again["made"], &again["seq"]),
         (&json!("scout"), &json!([]), &Value::Null),
         "{again}"
     );
     assert_eq!((again["kept"].as_array().map(Vec::len), garth.seq()), (Some(8), seq));
-    let other = garth.json(&["init", "agent", "other", "--no-bootstrap"]);
+    let other = garth.json(&["agent", "create", "other", "--no-bootstrap"]);
     assert_eq!(other["made"].as_array().map(Vec::len), Some(7));
     garth.fails(3, &["stat", "/agents/other/BOOTSTRAP.md"]);
-    garth.fails(2, &["init", "agent", "scout", "--user", "u", "--chat", "c"]);
+    garth.fails(2, &["agent", "create", "scout", "--user", "u", "--chat", "c"]);
 }

@@ -39,7 +39,7 @@ fn a_picture_goes_in_and_comes_out_byte_for_byte() {
     garth.fails(3, &["media", "get", &piped]);
     garth.fails(2, &["media", "get", "media/../x.png"]);
     garth.fails(2, &["media", "put", utf8(&file)]);
-    garth.fails(2, &["media", "put", utf8(&file), "--key", KEY, "--session", "work"]);
+    garth.fails(2, &["media", "put", utf8(&file), "--key", "agent:other:main"]);
     garth.fails(2, &["media", "put", utf8(&file), "--key", "a/b"]);
     garth.fails(3, &["media", "put", "/no/such/file", "--key", KEY]);
     garth.fails(3, &["media", "list", "--session", "none"]);

@@ -84,7 +84,7 @@ fn a_session_whose_meta_json_is_damaged_is_restored() {
     let garth = Garth::new();
     garth.ok(&["session", "create", "work", "--title", "Trip"]);
     let meta = "/users/default/agents/default/session/work/meta.json";
-    garth.feed(&["write", meta], "{");
+    garth.feed(&["write", meta, "--override-rules"], "{");
     assert!(garth.fails(7, &["session", "show", "work"]).contains(meta));
     assert!(garth.ok(&["repair", "--dry-run"]).contains("1 session to restore"));
     let report = garth.json(&["repair"]);

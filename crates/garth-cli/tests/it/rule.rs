@@ -24,7 +24,7 @@ fn a_bad_fragment_is_refused_with_its_line_through_every_door() {
     garth.feed(&["write", "-p", "/t/fragments.jsonl"], &format!("{GOOD}{BAD}"));
     garth.ok(&["overlay", "create", "draft", "--of", "/agents/default"]);
     garth.feed(&["append", "/fragments.jsonl", "--overlay", "draft"], BAD);
-    let chat = ["--user", "ann", "--chat", "trip"];
+    let chat = ["--chat", "trip"];
     garth.feed(&[&["write", "/notes"][..], &chat].concat(), "");
     let line = json!({"op": "append", "path": FRAGMENTS, "text": BAD}).to_string();
     let ways: [(&[&str], &str); 9] = [
@@ -78,7 +78,7 @@ fn a_rule_is_set_listed_met_overridden_and_removed() {
     assert_eq!(breach["path"], "/data/bad.json");
     let said = text(&output.stderr);
     assert!(said.contains("not set") && said.contains("--force"), "{said}");
-    assert_eq!(garth.lines(&["rule", "list"]).len(), 15, "those of every account");
+    assert_eq!(garth.lines(&["rule", "list"]).len(), 16, "those of every account");
     let lines = garth.lines(&[&set[..], &["--force"]].concat());
     assert_eq!(
         (&lines[1]["set"], &lines[1]["terms"]),

@@ -29,6 +29,16 @@ impl Server {
         Self { child, stdout, line }
     }
 
+    /// Where it listens.
+    pub(crate) fn url(&self) -> String {
+        string(&self.line["url"])
+    }
+
+    /// The key that the first start shows.
+    pub(crate) fn key(&self) -> String {
+        string(&self.line["key"])
+    }
+
     fn post(&self, key: &str, what: &str, body: &Value) -> Value {
         let url = format!("{}/v1/{what}", string(&self.line["url"]));
         let request = ureq::post(&url).header("Authorization", format!("Bearer {key}"));

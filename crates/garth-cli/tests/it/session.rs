@@ -36,7 +36,8 @@ fn what_is_wrong_about_it_is_told() {
     garth.ok(&["session", "create", "work", "--user", "ann", "--agent", "coder"]);
     garth.fails(3, &["session", "show", "work"]);
     garth.ok(&["session", "show", "work", "--user", "ann", "--agent", "coder"]);
-    garth.fails(3, &["session", "current", "agent:coder:main"]);
+    garth.fails(3, &["session", "current", "agent:coder:main", "--agent", "coder"]);
+    garth.fails(2, &["session", "current", "agent:coder:main"]);
     let refused =
         garth.run(&["session", "append", "work", "--user", "ann", "--agent", "coder"], b"{\"role\":\"x\"}");
     assert!(
@@ -55,7 +56,7 @@ fn what_is_wrong_about_it_is_told() {
         assert!(text(&refused.stderr).contains("append-only"), "{}", text(&refused.stderr));
     }
     garth.ok(&["--override-rules", "rm", "-r", dir]);
-    garth.fails(2, &["ls", "/", "--user", "ann"]);
+    garth.fails(3, &["ls", "/", "--user", "ann"]);
 }
 
 #[test]

@@ -8,7 +8,7 @@ const COFFEE: &str = "ctx://default/users/ada/memories/preferences/coffee";
 #[test]
 fn agent_keeps_sessions_memories_and_prompts() {
     let garth = Garth::new();
-    garth.ok(&["init", "agent", "scout"]);
+    garth.ok(&["agent", "create", "scout"]);
     garth.feed(&["write", "/agents/scout/SOUL.md"], "You love the sea.\n");
     assert!(garth.ok(&["prompt", "--agent", "scout"]).contains("You love the sea."));
 

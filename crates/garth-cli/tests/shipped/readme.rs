@@ -1,4 +1,5 @@
-//! Every command that README.md shows is run as it stands there, on the binary that these tests build.
+//! Every command that README.md and the page on who may see what show is run as it stands there, on the
+//! binary that these tests build.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -30,8 +31,14 @@ fn root() -> PathBuf {
 
 /// The shell blocks of the README, in order.
 fn blocks() -> Vec<String> {
-    let readme = fs::read_to_string(root().join("README.md")).expect("README.md");
-    let parts = readme.split("```sh\n").skip(1);
+    blocks_of("README.md", "sh")
+}
+
+/// The blocks of a page in a language, in order.
+fn blocks_of(page: &str, language: &str) -> Vec<String> {
+    let page = fs::read_to_string(root().join(page)).expect("the page");
+    let begin = format!("```{language}\n");
+    let parts = page.split(&*begin).skip(1);
     parts.map(|part| part.split("```").next().expect("a block ends").to_owned()).collect()
 }
 
@@ -120,5 +127,27 @@ fn the_commands_of_the_readme_work_one_after_the_other() {
             let backups = names.filter(|path| path.to_string_lossy().contains("/garth-backup-"));
             assert_eq!(backups.filter(|path| path.join("control.db").is_file()).count(), round);
         }
+    }
+}
+
+#[test]
+fn the_commands_and_settings_of_the_page_on_who_listens_work_as_shown() {
+    let (dir, page) = (clone(), "docs/specs/who-listens.md");
+    fs::write(dir.path().join("notes.md"), "what the channel agreed on\n").expect("a file");
+    let blocks = blocks_of(page, "sh");
+    assert!(blocks.len() >= 2, "{blocks:?}");
+    for block in &blocks {
+        run(dir.path(), block);
+    }
+    let read = "garth cat /notes.md --agent helper --key agent:helper:slack:channel:C1";
+    assert_eq!(String::from_utf8_lossy(&run(dir.path(), read).stdout), "what the channel agreed on\n");
+    for settings in blocks_of(page, "json") {
+        fs::write(dir.path().join("settings.json"), settings).expect("a file");
+        run(dir.path(), "garth write -p /agents/assistant/settings.json < settings.json");
+        let current =
+            "garth session current agent:assistant:signal:dm:+4917000001 --create --agent assistant";
+        let shown =
+            String::from_utf8_lossy(&run(dir.path(), &format!("{current} --json")).stdout).into_owned();
+        assert!(shown.contains("\"class\":\"main\"") && shown.contains("\"user\":\"ann\""), "{shown}");
     }
 }

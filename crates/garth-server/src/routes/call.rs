@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use super::identity::Caller;
 use super::retry::Retry;
-use super::turns::{Turn, Turns};
+use super::twins::{Turn, Twins};
 use crate::chat_model::ServedModel;
 use crate::compaction::Compactions;
 use crate::errors::Refusal;
@@ -58,9 +58,9 @@ impl Call<'_> {
     ///
     /// # Errors
     /// Refuses a key that was used with another request.
-    pub(super) async fn begin(mut self, turns: &Turns) -> Result<Self, Refusal> {
+    pub(super) async fn begin(mut self, twins: &Twins) -> Result<Self, Refusal> {
         let Some(retry) = &mut self.retry else { return Ok(self) };
-        self.turn = Some(turns.wait(&self.key.account, retry.key()).await);
+        self.turn = Some(twins.wait(&self.key.account, retry.key()).await);
         let account: Arc<dyn FileSystem> = Arc::<dyn AccountStore>::clone(self.account);
         self.once = match Once::begin(Arc::clone(&account), retry.record()).await {
             Err(error) if error.is(ErrorKind::IdempotencyMismatch) && retry.turn_older() => {
@@ -80,10 +80,22 @@ impl Call<'_> {
         self
     }
 
-    /// Returns the moment that a field names. A text that is no time or sequence is the name of a snapshot.
-    pub(super) fn moment(&self, text: &str) -> Result<Moment, Refusal> {
-        let moment = Moment::parse(text, self.env.now())?;
-        Ok(moment.unwrap_or_else(|| Moment::Snapshot(text.to_owned())))
+    /// Returns the moment that a field names. A text that is no time or sequence is the name of a snapshot of
+    /// the account, and gives the sequence of its state: what an identity reaches has snapshots of its own.
+    pub(super) async fn moment(&self, text: &str) -> Result<Moment, Refusal> {
+        if let Some(moment) = Moment::parse(text, self.env.now())? {
+            return Ok(moment);
+        }
+        let past = self.account.as_of(&Moment::Snapshot(text.to_owned())).await?;
+        Ok(Moment::Seq(past.head().await?.seq))
+    }
+
+    /// Returns the moment that a field names, if it names one.
+    pub(super) async fn moment_of(&self, text: Option<&str>) -> Result<Option<Moment>, Refusal> {
+        match text {
+            Some(text) => Ok(Some(self.moment(text).await?)),
+            None => Ok(None),
+        }
     }
 
     /// Returns the record that makes a repeat of this write answer as the first one did, if the client asks

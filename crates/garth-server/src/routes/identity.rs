@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 
 use garth::agent::kv::DEFAULT_AGENT;
-use garth::agent::{Identity, tree::MAIN};
+use garth::agent::media::MediaKey;
+use garth::agent::session::SessionKey;
+use garth::agent::{Class, Request};
 
 use super::tree::Tree;
 use crate::errors::Refusal;
@@ -18,53 +20,64 @@ fields! {
 }
 
 fields! {
-    /// The tree of the account, or that of an agent in a chat.
-    struct ChatFields<'a> {
-        /// Agent that asks, recorded as the author of commits.
+    /// Whom a call serves. With none of these fields, the call is on the whole account.
+    struct AnyoneFields<'a> {
+        /// Agent. Default: `default` where another of these fields is given.
         agent: Option<Cow<'a, str>> = string_of("id");
-        /// User whom the agent serves. Goes with `chat`: both open the tree of the agent in the chat.
+        /// User who speaks. Default: whoever names no user.
         user: Option<Cow<'a, str>> = string_of("id");
-        /// Chat. Goes with `user`.
+        /// Session key: says who listens, and whose memory it is. Default: none.
+        key: Option<Cow<'a, str>> = string_of("session key");
+        /// Chat whose files are at `/`. Default: that of the audience.
         chat: Option<Cow<'a, str>> = string_of("id");
-        /// Class of the session. Default: `main`.
+        /// Who listens: `main`, `dm` or `group`; narrows what key and user say. Default: what they say.
         class: Option<Cow<'a, str>> = string_of("class");
-        /// Session that the tree is for.
+        /// Session of the call. Default: none.
         session: Option<Cow<'a, str>> = string_of("id");
     }
 }
 
 fields! {
-    /// The sessions of an agent with a user.
+    /// Whom the agent serves: its sessions with an audience.
     struct SessionFields<'a> {
         /// Agent of the session.
         agent: Cow<'a, str> = string_of("id");
-        /// User of the session.
-        user: Cow<'a, str> = string_of("id");
-        /// Chat: the call then reaches the sessions that the agent reaches in the chat.
+        /// User who speaks. Default: whoever names no user.
+        user: Option<Cow<'a, str>> = string_of("id");
+        /// Session key: says who listens, and whose sessions are meant. Default: none.
+        key: Option<Cow<'a, str>> = string_of("session key");
+        /// Chat whose files are at `/`. Default: that of the audience.
         chat: Option<Cow<'a, str>> = string_of("id");
-        /// Class of the session. Default: `main`.
+        /// Who listens: `main`, `dm` or `group`; narrows what key and user say. Default: what they say.
         class: Option<Cow<'a, str>> = string_of("class");
-        /// Session that the tree of the chat is for.
+        /// Session that the call is made in. Default: none.
         session: Option<Cow<'a, str>> = string_of("id");
     }
 }
 
 fields! {
-    /// The workspace of the agent in the path.
+    /// Whom the agent in the path serves.
     struct WorkspaceFields<'a> {
-        /// User whom the agent serves.
+        /// User who speaks. Default: whoever names no user.
         user: Option<Cow<'a, str>> = string_of("id");
-        /// Class of the session: nothing is returned that is not for this class. Default: `main`.
+        /// Session key: says who listens, and whose memory it is. Default: none.
+        key: Option<Cow<'a, str>> = string_of("session key");
+        /// Chat whose files are at `/`. Default: that of the audience.
+        chat: Option<Cow<'a, str>> = string_of("id");
+        /// Who listens: `main`, `dm` or `group`; narrows what key and user say. Default: what they say.
         class: Option<Cow<'a, str>> = string_of("class");
+        /// Session that the call is for. Default: none.
+        session: Option<Cow<'a, str>> = string_of("id");
     }
 }
 
 fields! {
-    /// The workspace of the agent in the path, for a user.
-    struct UserWorkspaceFields<'a> {
-        /// User whom the agent serves.
-        user: Cow<'a, str> = string_of("id");
-        /// Class of the session: nothing is returned that is not for this class. Default: `main`.
+    /// Whom the agent in the path serves. `session_key` says who listens; the key of a file does so only
+    /// where no user is named, as it may be one that a user or a model wrote.
+    struct MediaFields<'a> {
+        /// User who speaks. Default: whoever names no user.
+        user: Option<Cow<'a, str>> = string_of("id");
+        /// Who listens: `main`, `dm` or `group`; narrows what key and user say. Default: what they say.
         class: Option<Cow<'a, str>> = string_of("class");
     }
 }
@@ -78,74 +91,87 @@ pub(super) struct Caller<'a> {
     pub(super) chat: Option<Cow<'a, str>>,
     pub(super) class: Option<Cow<'a, str>>,
     pub(super) session: Option<Cow<'a, str>>,
-    /// True if the agent and the user name sessions of the account where no chat is named.
-    is_of_sessions: bool,
+    pub(super) key: Option<SessionKey>,
 }
 
 /// Returns the fields that name the caller of a call on a tree.
 pub(super) const fn fields_of(tree: Tree) -> &'static [Field] {
     match tree {
         Tree::KeyValues => KeyValueFields::OWN,
-        Tree::Nodes | Tree::Recall => ChatFields::OWN,
+        Tree::Nodes | Tree::Recall => AnyoneFields::OWN,
         Tree::Sessions => SessionFields::OWN,
-        Tree::Workspace | Tree::Media => WorkspaceFields::OWN,
-        Tree::UserWorkspace => UserWorkspaceFields::OWN,
+        Tree::Workspace => WorkspaceFields::OWN,
+        Tree::Media => MediaFields::OWN,
         Tree::None => &[],
     }
 }
 
 impl<'a> Caller<'a> {
-    /// Reads who is named by a request to a call on a tree; `agent` is the one in its path.
-    pub(super) fn read(tree: Tree, agent: &'a str, fields: &Fields<'a>) -> Result<Self, Refusal> {
-        let agent = Cow::Borrowed(agent);
+    /// Reads who is named by a request to a call on a tree, with the arguments of its path.
+    pub(super) fn read(
+        tree: Tree,
+        arguments: &'a [(String, String)],
+        fields: &Fields<'a>,
+    ) -> Result<Self, Refusal> {
+        let argument = |name: &str| arguments.iter().find(|(argument, _)| argument == name);
+        let agent = Cow::Borrowed(argument("agent").map_or("", |(_, agent)| &**agent));
+        let key = |key: Option<Cow<'a, str>>| key.map(|key| key.parse::<SessionKey>()).transpose();
         Ok(match tree {
             Tree::KeyValues => Self { agent: KeyValueFields::read(fields)?.agent_id, ..Self::default() },
             Tree::Nodes | Tree::Recall => {
-                let ChatFields { agent, user, chat, class, session, .. } = FieldGroup::read(fields)?;
-                Self { agent: agent.unwrap_or_default(), user, chat, class, session, is_of_sessions: false }
+                let named: AnyoneFields<'_> = FieldGroup::read(fields)?;
+                let AnyoneFields { agent, user, key: of, chat, class, session, .. } = named;
+                Self { agent: agent.unwrap_or_default(), user, chat, class, session, key: key(of)? }
             }
             Tree::Sessions => {
-                let SessionFields { agent, user, chat, class, session, .. } = FieldGroup::read(fields)?;
-                Self { agent, user: Some(user), chat, class, session, is_of_sessions: true }
+                let named: SessionFields<'_> = FieldGroup::read(fields)?;
+                let SessionFields { agent, user, key: of, chat, class, session, .. } = named;
+                Self { agent, user, chat, class, session, key: key(of)? }
             }
-            Tree::Workspace | Tree::Media => {
-                let WorkspaceFields { user, class, .. } = FieldGroup::read(fields)?;
-                Self { agent, user, class, ..Self::default() }
+            Tree::Workspace => {
+                let named: WorkspaceFields<'_> = FieldGroup::read(fields)?;
+                let WorkspaceFields { user, key: of, chat, class, session, .. } = named;
+                Self { agent, user, chat, class, session, key: key(of)? }
             }
-            Tree::UserWorkspace => {
-                let UserWorkspaceFields { user, class, .. } = FieldGroup::read(fields)?;
-                Self { agent, user: Some(user), class, ..Self::default() }
+            Tree::Media => {
+                let MediaFields { user, class, .. } = FieldGroup::read(fields)?;
+                let of_file = || argument("session_key").map(|(_, key)| key.clone());
+                let of_file = || of_file().or_else(|| key_of_file(fields)).filter(|_| user.is_none());
+                let key = text_of(fields, "session_key").or_else(of_file);
+                // a UUID names a session without a key
+                let key = key.filter(|key| key.starts_with("agent:"));
+                let key = key.map(|key| key.parse()).transpose()?;
+                Self { agent, user, class, key, ..Self::default() }
             }
             Tree::None => Self { agent, ..Self::default() },
         })
     }
 
-    /// Returns the user; the empty text where none is named.
-    pub(super) fn user(&self) -> &str {
-        self.user.as_deref().unwrap_or_default()
+    /// Returns what is judged of whom the call names; `None` for the account itself.
+    pub(super) fn request(&self, tree: Tree) -> Result<Option<Request>, Refusal> {
+        let owned = |text: &Option<Cow<'_, str>>| text.as_deref().map(str::to_owned);
+        let is_free = matches!(tree, Tree::Nodes | Tree::Recall);
+        let agent = if is_free && self.agent.is_empty() { DEFAULT_AGENT } else { &*self.agent };
+        let mut request = Request::new(agent);
+        (request.user, request.chat) = (owned(&self.user), owned(&self.chat));
+        (request.session, request.key) = (owned(&self.session), self.key.clone());
+        request.class = self.class.as_deref().map(Class::named);
+        let names_nobody = self.agent.is_empty() && !request.names_somebody();
+        Ok(match tree {
+            Tree::KeyValues | Tree::None => None,
+            _ if is_free && names_nobody => None,
+            _ => Some(request),
+        })
     }
+}
 
-    /// Returns the agent, user and chat whose tree is named; `None` for the tree of the account.
-    pub(super) fn identity(&self) -> Result<Option<Identity>, Refusal> {
-        if self.is_of_sessions && self.chat.is_none() {
-            return Ok(None);
-        }
-        let (user, chat) = match (&self.user, &self.chat) {
-            (Some(user), Some(chat)) => (user, chat),
-            (None, None) if self.class.is_none() && self.session.is_none() => return Ok(None),
-            _ => {
-                let message = "\"user\" and \"chat\" open the tree of an agent in a chat: send both, or neither \
-                     and no \"class\" and \"session\"";
-                return Err(Refusal::validation(message));
-            }
-        };
-        if self.agent.is_empty() {
-            return Err(Refusal::validation("\"agent\" is missing"));
-        }
-        let who = Identity::new(user, &self.agent, chat, self.class.as_deref().unwrap_or(MAIN))?;
-        Ok(Some(match &self.session {
-            Some(session) => who.with_session(session)?,
-            None => who,
-        }))
-    }
+/// Returns the session key in the key of a media file that a call names.
+fn key_of_file(fields: &Fields<'_>) -> Option<String> {
+    Some(text_of(fields, "key")?.parse::<MediaKey>().ok()?.session_key().to_owned())
+}
+
+/// Returns the text of a field.
+fn text_of(fields: &Fields<'_>, name: &str) -> Option<String> {
+    let (_, value) = fields.sorted().find(|(field, _)| *field == name)?;
+    serde_json::from_str(value).ok()
 }

@@ -15,7 +15,6 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures::{Stream, StreamExt as _};
 use garth::agent::media::{MAX_MEDIA, MediaKey, NewMedia, Stored};
-use garth::agent::session::SessionKey;
 use garth::model::ByteRange;
 use garth::{Error, ErrorKind};
 use http_body_util::BodyExt as _;
@@ -25,7 +24,7 @@ use tokio::time::timeout;
 use self::range::{Part, part};
 use super::call::Call;
 use super::header::Header;
-use super::open::open;
+use super::open::reach;
 use super::retry::RETRY_HEADER;
 use super::tree::Tree;
 use crate::errors::Refusal;
@@ -60,7 +59,6 @@ pub(super) async fn put(
     head: &Parts,
     body: &mut Body,
 ) -> Result<Bytes, Refusal> {
-    check_agent(&call.caller.agent, &fields.session_key)?;
     let length =
         head.headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
     if length.is_some_and(|length| length > MAX_MEDIA) {
@@ -69,9 +67,22 @@ pub(super) async fn put(
     let mime_type = head.headers.get(CONTENT_TYPE).and_then(|mime_type| mime_type.to_str().ok());
     let mime_type =
         mime_type.ok_or_else(|| Refusal::validation("the header Content-Type says the MIME type"))?;
-    let opened = open(call, Tree::Media).await?;
-    let new = NewMedia::new(&*fields.session_key, mime_type).file_name(&*fields.name);
-    let stored = opened.media().put(&new, frames(body)).await.map_err(|error| match error.kind() {
+    let opened = reach(call, Tree::Media).await?;
+    let (sessions, media) = (opened.sessions()?, opened.media()?);
+    let stored = match sessions.by_media_key(&fields.session_key).await {
+        Ok(session) => {
+            opened.make().await?;
+            let key = session.meta.session_key.as_ref().unwrap_or(&session.meta.id);
+            let new = NewMedia::new(key, mime_type).file_name(&*fields.name).session(&session.meta.id);
+            media.put(&new, frames(body)).await
+        }
+        // a repeat is answered also where the session has ended since
+        Err(error) if error.is(ErrorKind::NotFound) => {
+            media.put_before(frames(body)).await.and_then(|before| before.ok_or(error))
+        }
+        Err(error) => Err(error),
+    };
+    let stored = stored.map_err(|error| match error.kind() {
         ErrorKind::TooLarge => too_large(),
         ErrorKind::TimedOut => Refusal::slow_body(STALL_TIME),
         _ => error.into(),
@@ -87,10 +98,9 @@ fields! {
 pub(super) async fn read(call: &Call<'_>, head: &Parts) -> Result<Response, Refusal> {
     let headers = &head.headers;
     let session_key = call.argument("session_key");
-    check_agent(&call.caller.agent, session_key)?;
     let key: MediaKey = format!("media/{session_key}/{}", call.argument("file")).parse()?;
-    let opened = open(call, Tree::Media).await?;
-    let (stored, file) = opened.media().open(&key).await?;
+    let opened = reach(call, Tree::Media).await?;
+    let (stored, file) = opened.media()?.open(&key).await?;
     let etag = format!("\"{}\"", stored.entry.etag);
     let is_known = headers.get(IF_NONE_MATCH).and_then(|known| known.to_str().ok());
     if is_known.is_some_and(|known| known == "*" || known.split(',').any(|known| known.trim() == etag)) {
@@ -138,18 +148,6 @@ pub(super) fn item(stored: &Stored) -> Value {
         "key": stored.key.to_string(), "path": stored.path.as_str(), "size": stored.entry.size,
         "content_type": attributes.content_type, "metadata": metadata,
     })
-}
-
-/// A session key names its agent, which is that of the path.
-pub(super) fn check_agent(agent: &str, session_key: &str) -> Result<(), Refusal> {
-    if !session_key.starts_with("agent:") {
-        return Ok(());
-    }
-    let own = SessionKey::of(&[agent, "-"])?;
-    if session_key.starts_with(own.as_str().trim_end_matches('-')) {
-        return Ok(());
-    }
-    Err(Refusal::validation(format!("the session key is one of another agent than {agent}")))
 }
 
 /// The pieces of a body; one that comes too late ends it.

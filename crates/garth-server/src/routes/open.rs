@@ -1,119 +1,117 @@
-//! The one way from a call to files: opens the tree that the call is on, as far as its caller reaches it.
+//! The one way from a call to files: opens what its caller reaches.
 
 use std::sync::Arc;
 
-use garth::agent::AgentTree;
 use garth::agent::kv::{Kv, KvResult};
 use garth::agent::media::Media;
 use garth::agent::node::Nodes;
+use garth::agent::recall::Recaller;
 use garth::agent::session::Sessions;
 use garth::agent::workspace::Workspace;
+use garth::agent::{self, Access};
 use garth::model::Author;
-use garth::{FileSystem, TreePath};
+use garth::{AccountStore, Env, FileSystem};
 
 use super::call::Call;
 use super::tree::Tree;
 use crate::errors::Refusal;
 
-/// Where context nodes are in the tree of a chat, each with its path in the account.
-pub(super) type Places = Vec<(TreePath, TreePath)>;
-
-/// Open tree of a call.
+/// What a call reaches.
 pub(super) struct Opened<'a> {
     call: &'a Call<'a>,
-    /// Tree of the account, or the part of it that the caller reaches.
-    fs: Arc<dyn FileSystem>,
-    author: Author,
-    /// Directories of nodes, in a chat.
-    tops: Option<Vec<TreePath>>,
-    /// The only session that is there, if not all are.
-    only: Option<String>,
-    places: Option<Places>,
+    /// What an identity reaches; `None` for the account itself.
+    access: Option<Access>,
 }
 
-/// Opens the tree of a call.
+/// Opens what a call reaches, and for a write makes what is missing of it.
 pub(super) async fn open<'a>(call: &'a Call<'a>, tree: Tree) -> Result<Opened<'a>, Refusal> {
-    let fs: Arc<dyn FileSystem> = Arc::<dyn garth::AccountStore>::clone(call.account);
-    let mut opened = Opened { call, fs, author: author(call), tops: None, only: None, places: None };
-    let who = match tree {
-        Tree::Nodes | Tree::Recall | Tree::Sessions => call.caller.identity()?,
-        Tree::KeyValues | Tree::Workspace | Tree::UserWorkspace | Tree::Media | Tree::None => None,
-    };
-    let Some(who) = who else { return Ok(opened) };
-    let places = who.places()?;
-    let agent_tree = AgentTree::new(&**call.account, who).create(call.writes && !call.once.is_repeat());
-    match tree {
-        Tree::Nodes => {
-            let reach = agent_tree.nodes().await?;
-            (opened.fs, opened.tops) = (reach.fs, Some(reach.tops));
-            // The view adds the agent and the user.
-            opened.author = Author::default();
-            opened.author.key = Some(call.key.id.clone());
-        }
-        Tree::Sessions => {
-            let own = agent_tree.sessions().await?;
-            (opened.fs, opened.only) = (own.fs, own.only);
-        }
-        _ => (opened.fs, opened.places) = (agent_tree.open().await?, Some(places)),
+    let opened = reach(call, tree).await?;
+    // What a repeat answers is recorded.
+    if call.writes && !call.once.is_repeat() {
+        opened.make().await?;
     }
     Ok(opened)
 }
 
-fn author(call: &Call<'_>) -> Author {
-    let caller = &call.caller;
-    let mut author = match &*caller.agent {
-        "" => Author::default(),
-        agent => Author::agent(agent),
-    };
-    if let Some(user) = &caller.user {
-        author = author.with_user(&**user);
-    }
-    if let Some(class) = &caller.class {
-        author = author.with_class(&**class);
-    }
-    author.with_key(&call.key.id)
+/// Opens what a call reaches, and makes nothing.
+pub(super) async fn reach<'a>(call: &'a Call<'a>, tree: Tree) -> Result<Opened<'a>, Refusal> {
+    let Some(request) = call.caller.request(tree)? else { return Ok(Opened { call, access: None }) };
+    let access = Access::open(call.account, call.env, agent::Caller::ApiKey, &request).await?;
+    Ok(Opened { call, access: Some(access.by_key(&call.key.id)) })
 }
 
 impl Opened<'_> {
+    /// Makes the missing directories of an identity.
+    pub(super) async fn make(&self) -> Result<(), Refusal> {
+        match &self.access {
+            Some(access) => Ok(access.make().await?),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns what an identity reaches.
+    fn access(&self) -> Result<&Access, Refusal> {
+        let missing = || Refusal::internal().because("a call without an identity asks for what one reaches");
+        self.access.as_ref().ok_or_else(missing)
+    }
+
     /// Returns the keys and values of the agent.
     pub(super) fn key_values(&self) -> KvResult<Kv<'_>> {
-        Kv::new(&*self.fs, &self.call.caller.agent, Some(&self.call.key.id))
+        Kv::new(&**self.call.account, &self.call.caller.agent, Some(&self.call.key.id))
     }
 
     /// Returns the context nodes.
     pub(super) fn nodes(&self) -> Nodes<'_> {
-        let nodes = Nodes::new(&*self.fs, &self.call.key.account, self.call.env.clone());
-        let nodes = match &self.tops {
-            Some(tops) => nodes.tops(tops.clone()),
-            None => nodes,
+        let account = &self.call.key.account;
+        let nodes = match &self.access {
+            Some(access) => access.nodes(account),
+            None => {
+                let author = Author::key(&self.call.key.id);
+                Nodes::new(&**self.call.account, account, self.call.env.clone()).author(author)
+            }
         };
-        nodes.author(self.author.clone()).once(self.call.once.clone())
+        nodes.once(self.call.once.clone())
     }
 
-    /// Returns the sessions of the agent with the user.
+    /// Returns the sessions of the audience with the agent.
     pub(super) fn sessions(&self) -> Result<Sessions<'_>, Refusal> {
-        let (call, caller) = (self.call, &self.call.caller);
-        let sessions = Sessions::new(&*self.fs, caller.user(), &caller.agent, self.call.env.clone())?;
-        let sessions = sessions.author(self.author.clone()).only(self.only.clone());
-        Ok(sessions.once(call.once.clone()))
+        Ok(self.access()?.sessions().once(self.call.once.clone()))
     }
 
     /// Returns the workspace of the agent.
     pub(super) fn workspace(&self) -> Result<Workspace<'_>, Refusal> {
-        let call = self.call;
-        let workspace = Workspace::new(&**call.account, &call.caller.agent, call.env.clone())?;
-        let workspace = workspace.author(self.author.clone()).cache(call.prompts, &call.key.account);
-        Ok(workspace.once(call.once.clone()))
+        let workspace = self.access()?.workspace().cache(self.call.prompts, &self.call.key.account);
+        Ok(workspace.once(self.call.once.clone()))
     }
 
-    /// Returns the media of the account.
-    pub(super) fn media(&self) -> Media<'_> {
-        let media = Media::new(&*self.fs, self.call.env.clone()).author(self.author.clone());
-        media.once(self.call.once.clone())
+    /// Returns the media of the sessions.
+    pub(super) fn media(&self) -> Result<Media<'_>, Refusal> {
+        Ok(self.access()?.media().once(self.call.once.clone()))
     }
 
-    /// Returns the files, and where context nodes are in them.
-    pub(super) fn files(&self) -> (Arc<dyn FileSystem>, Option<Places>) {
-        (Arc::clone(&self.fs), self.places.clone())
+    /// Returns what recalls.
+    pub(super) async fn recalled(&self) -> Result<Recalled, Refusal> {
+        let (account, env) = (self.call.key.account.clone(), self.call.env.clone());
+        let (fs, places): (Arc<dyn FileSystem>, _) = match &self.access {
+            Some(access) => (access.tree().create(false).open().await?, Some(access.node_places())),
+            None => (Arc::<dyn AccountStore>::clone(self.call.account), None),
+        };
+        Ok(Recalled { fs, places, account, env })
+    }
+}
+
+/// A tree to recall from.
+pub(super) struct Recalled {
+    fs: Arc<dyn FileSystem>,
+    places: Option<Vec<(garth::TreePath, garth::TreePath)>>,
+    account: String,
+    pub(super) env: Env,
+}
+
+impl Recalled {
+    /// Returns what recalls from the tree.
+    pub(super) fn recaller(&self) -> Recaller<'_> {
+        let recaller = Recaller::new(&*self.fs, &self.account, self.env.clone());
+        self.places.iter().fold(recaller, |recaller, places| recaller.places(places.clone()))
     }
 }

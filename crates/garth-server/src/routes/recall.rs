@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use garth::TreePath;
-use garth::agent::recall::{BUDGET, Key, MAX_BUDGET, MAX_SOURCES, MIN_BUDGET, Recall, Recaller};
+use garth::agent::recall::{BUDGET, Key, MAX_BUDGET, MAX_SOURCES, MIN_BUDGET, Recall};
 use garth::model::Timestamp;
 
 use super::call::Call;
@@ -43,25 +43,19 @@ pub(super) async fn recall(
     call: &Call<'_>,
     fields: RecallFields<'_>,
 ) -> Result<Bytes, Refusal> {
-    let asked = asked(call, fields)?;
-    let (files, places) = opened.files();
-    let key = Key::random(call.env)?;
-    let recaller = Recaller::new(&*files, &call.key.account, call.env.clone());
-    let recaller = match places {
-        Some(places) => recaller.places(places),
-        None => recaller,
-    };
-    let json = serde_json::to_vec(&recaller.recall(&asked, &key).await?.to_json(&key));
+    let (asked, recalled) = (asked(call, fields).await?, opened.recalled().await?);
+    let key = Key::random(&recalled.env)?;
+    let json = serde_json::to_vec(&recalled.recaller().recall(&asked, &key).await?.to_json(&key));
     Ok(json.map_err(|_| Refusal::validation("the answer is no JSON"))?.into())
 }
 
-fn asked(call: &Call<'_>, fields: RecallFields<'_>) -> Result<Recall, Refusal> {
+async fn asked(call: &Call<'_>, fields: RecallFields<'_>) -> Result<Recall, Refusal> {
     let mut asked = Recall::new(fields.question);
     (asked.budget, asked.limit) = (fields.budget, fields.limit);
     for path in &fields.within {
         asked.within.push(TreePath::parse(path).map_err(garth::Error::from)?);
     }
     (asked.tags_any, asked.valid_at) = (fields.tags_any, fields.valid_at);
-    asked.as_of = fields.as_of.map(|moment| call.moment(&moment)).transpose()?;
+    asked.as_of = call.moment_of(fields.as_of.as_deref()).await?;
     Ok(asked)
 }

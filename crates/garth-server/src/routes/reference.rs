@@ -23,6 +23,8 @@ pub struct CallReference {
     pub scopes: Vec<&'static str>,
     /// True if the call changes what is stored.
     pub writes: bool,
+    /// True if the call runs on the threads that compute, whatever its size.
+    pub computes: bool,
     /// What the body of a request is.
     pub body: BodyReference,
     /// Headers besides `Authorization`.
@@ -124,6 +126,7 @@ fn call(route: &Route) -> CallReference {
         path: route.path,
         summary: route.summary.trim(),
         scopes: route.scopes.iter().map(|scope| scope.as_str()).collect(),
+        computes: route.computes(),
         writes: route.writes(),
         body,
         headers: headers.collect(),

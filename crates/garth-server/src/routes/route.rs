@@ -46,6 +46,9 @@ pub(super) enum Run {
 /// How long the answer of a call may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Length {
+    /// As [`Length::Short`], of a call that passes one value on, or a page of names, and computes nothing: it
+    /// runs where the request is read, if that is short as well.
+    Passed,
     /// Mostly up to 16 KiB. The room for a longer one is taken once it is there.
     Short,
     /// Waits for room before the call runs.
@@ -63,9 +66,12 @@ impl Route {
         matches!(self.run, Run::Write(..) | Run::Upload(_))
     }
 
-    /// Returns true if the call passes one value on, or a page of names, and computes nothing.
-    pub(super) fn passes_on(&self) -> bool {
-        matches!(self.path, "/v1/put" | "/v1/get" | "/v1/delete" | "/v1/list")
+    /// Returns true if the call runs on the threads that compute, whatever its size.
+    pub(super) const fn computes(&self) -> bool {
+        match self.run {
+            Run::Read(length, _) | Run::Write(length, _) => !matches!(length, Length::Passed),
+            Run::Upload(_) | Run::Download(_) | Run::Health => false,
+        }
     }
 
     /// Returns the method, as the header `Allow` names it.

@@ -7,7 +7,7 @@ use garth::agent::workspace::PromptCache;
 use garth::datadir::Admitted;
 use garth::{AccountStore, DataDir, ErrorKind};
 
-use super::turns::Turns;
+use super::twins::Twins;
 use crate::answers::Answers;
 use crate::chat_model::ServedModel;
 use crate::compaction::Compactions;
@@ -21,7 +21,7 @@ pub(super) struct Served {
     pub(super) compactions: Compactions,
     pub(super) hydrator: Arc<Hydrator>,
     pub(super) prompts: Arc<PromptCache>,
-    pub(super) turns: Arc<Turns>,
+    pub(super) twins: Arc<Twins>,
 }
 
 impl Served {
@@ -33,7 +33,7 @@ impl Served {
             compactions: Compactions::default(),
             hydrator: Arc::default(),
             prompts: Arc::default(),
-            turns: Arc::default(),
+            twins: Arc::default(),
         }
     }
 

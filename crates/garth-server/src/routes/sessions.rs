@@ -37,8 +37,6 @@ fields! {
     pub(super) struct CreateFields<'a> {
         /// Name of the session.
         name: Cow<'a, str> = string_of("id");
-        /// Session key. Default: none.
-        key: Option<Cow<'a, str>> = string_of("session key");
         /// Title. Default: none.
         title: Option<Cow<'a, str>> = string();
         /// Model. Default: none.
@@ -56,7 +54,6 @@ pub(super) async fn create(
     fields: CreateFields<'_>,
 ) -> Result<Value, Refusal> {
     let mut create = Create::new(&*fields.name);
-    create.key = fields.key.map(|key| key.parse()).transpose()?;
     create.title = owned(fields.title);
     create.model = owned(fields.model);
     create.context_window = fields.context_window;
@@ -156,7 +153,7 @@ pub(super) async fn append(
     append.usage = fields.usage;
     let done = sessions.append(&fields.name, &append).await?;
     if append.usage.is_some() {
-        let (agent, user) = (call.caller.agent.to_string(), call.caller.user().to_owned());
+        let (agent, user) = (call.caller.agent.to_string(), sessions.audience().to_owned());
         let (account, session) = (call.key.account.clone(), fields.name.into_owned());
         let of = Of { account, agent, user, session };
         let (tree, env, model) = (Arc::clone(call.account), call.env.clone(), call.model.cloned());
@@ -248,8 +245,6 @@ pub(super) async fn publish(
 fields! {
     /// Returns the newest session of a session key that has not ended; creates one if that is asked for.
     pub(super) struct CurrentFields<'a> {
-        /// Session key.
-        key: Cow<'a, str> = string_of("session key");
         /// `true` creates a session if there is none, and resets one that is due.
         create: bool = flag(), or false;
         /// Name of a session that is created. Default: made from the key.
@@ -270,7 +265,7 @@ pub(super) async fn current(
     call: &Call<'_>,
     fields: CurrentFields<'_>,
 ) -> Result<Value, Refusal> {
-    let key: SessionKey = fields.key.parse()?;
+    let key = call.caller.key.clone().ok_or_else(|| Refusal::validation("\"key\" is missing"))?;
     if !fields.create {
         let of_new = fields.name.is_some() || fields.title.is_some() || fields.model.is_some();
         if of_new || fields.context_window.is_some() || fields.cwd.is_some() {
@@ -281,7 +276,6 @@ pub(super) async fn current(
         return Ok(json!({"session": current.as_ref().map(item), "created": false}));
     }
     let mut create = Create::new(fields.name.as_deref().unwrap_or_default());
-    create.key = Some(key.clone());
     (create.title, create.model) = (owned(fields.title), owned(fields.model));
     create.context_window = fields.context_window;
     if let Some(cwd) = owned(fields.cwd) {
@@ -292,20 +286,17 @@ pub(super) async fn current(
 }
 
 /// Returns the current session of a key and whether the call created it. A session that the agent's settings
-/// call due is reset first; in a chat, which does not reach the settings, none is.
+/// call due is reset first.
 async fn current_or_new(
     sessions: &Sessions<'_>,
     key: &SessionKey,
     create: &Create,
     call: &Call<'_>,
 ) -> Result<(Listed, bool), Refusal> {
-    if call.caller.chat.is_some() {
-        return Ok(sessions.by_key(key, create).await?);
-    }
-    let opened = open(call, Tree::UserWorkspace).await?;
+    let opened = open(call, Tree::Workspace).await?;
     // Without a model: no request waits for one.
-    let current =
-        opened.workspace()?.current(call.caller.user(), key, Some(create), &Reset::default()).await?;
+    let reset = Reset::default();
+    let current = opened.workspace()?.current(sessions.audience(), key, Some(create), &reset).await?;
     Ok(match current {
         Some(current) => (current.session, current.created),
         None => sessions.by_key(key, create).await?,
@@ -415,7 +406,7 @@ fn resolved(found: &Resolved) -> Value {
             "source": fixed, "session": session, "log": log.name(), "lines": [lines.start(), lines.end()],
             "bytes": [bytes.start, bytes.end],
         }),
-        Resolved::File { path, version, size, .. } => json!({
+        Resolved::File { shown: path, version, size, .. } => json!({
             "source": fixed, "path": path.as_str(), "version_id": version.to_string(), "size": size,
         }),
         _ => json!({"source": fixed}),

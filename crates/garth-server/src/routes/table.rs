@@ -42,17 +42,16 @@ macro_rules! routes {
     (@tree Nodes $opened:ident) => { $opened.nodes() };
     (@tree Sessions $opened:ident) => { $opened.sessions()? };
     (@tree Workspace $opened:ident) => { $opened.workspace()? };
-    (@tree UserWorkspace $opened:ident) => { $opened.workspace()? };
-    (@tree Media $opened:ident) => { $opened.media() };
+    (@tree Media $opened:ident) => { $opened };
     (@tree Recall $opened:ident) => { $opened };
 }
 
 /// Routes of calls in JSON, in the order of the specifications.
 static CALLS: &[Route] = routes! {
-    Write "/v1/put" MemoryWrite, Short KeyValues(kv::put, kv::PutFields);
-    Read  "/v1/get" MemoryRead, Short KeyValues(kv::get, kv::GetFields);
-    Write "/v1/delete" MemoryWrite, Short KeyValues(kv::delete, kv::DeleteFields);
-    Read  "/v1/list" MemoryRead, Short KeyValues(kv::list, kv::ListFields);
+    Write "/v1/put" MemoryWrite, Passed KeyValues(kv::put, kv::PutFields);
+    Read  "/v1/get" MemoryRead, Passed KeyValues(kv::get, kv::GetFields);
+    Write "/v1/delete" MemoryWrite, Passed KeyValues(kv::delete, kv::DeleteFields);
+    Read  "/v1/list" MemoryRead, Passed KeyValues(kv::list, kv::ListFields);
     Read  "/v1/glob" MemoryRead, Short KeyValues(kv::glob, kv::GlobFields);
     Read  "/v1/history" MemoryRead, Long KeyValues(kv::history, kv::HistoryFields);
     Read  "/v1/search" SearchRead, Long KeyValues(kv::search, kv::SearchFields);
@@ -102,10 +101,11 @@ static CALLS: &[Route] = routes! {
     Write "/v1/agents/{agent}/memory/add" MemoryWrite, Short Workspace(memory::add, memory::AddFields);
     Read  "/v1/agents/{agent}/memory/get" MemoryRead, Long Workspace(memory::get, memory::GetFields);
     Read  "/v1/agents/{agent}/memory/days" MemoryRead, Long Workspace(memory::days, memory::DaysFields);
-    Write "/v1/agents/{agent}/reset" MemoryWrite, Short UserWorkspace(archives::reset, archives::ResetFields);
+    Write "/v1/agents/{agent}/reset" MemoryWrite, Short Workspace(archives::reset, archives::ResetFields);
     Read  "/v1/agents/{agent}/archives" MemoryRead, Long Workspace(archives::list, archives::ListFields);
-    Read  "/v1/agents/{agent}/transcript" MemoryRead, Long UserWorkspace(archives::transcript, archives::TranscriptFields);
+    Read  "/v1/agents/{agent}/transcript" MemoryRead, Long Workspace(archives::transcript, archives::TranscriptFields);
     Read  "/v1/agents/{agent}/media/list" MemoryRead, Long Media(agents::media::list, agents::media::ListFields);
+    Write "/v1/agents/{agent}/media/copy" MemoryWrite, Short Media(agents::media::copy, agents::media::CopyFields);
     Write "/v1/agents/{agent}/media/delete" MemoryWrite, Short Media(agents::media::delete, agents::media::DeleteFields);
     Read  "/v1/agents/{agent}/skills/list" MemoryRead, Long Workspace(skills::list, skills::ListFields);
     Read  "/v1/agents/{agent}/skills/get" MemoryRead, Long Workspace(skills::get, skills::GetFields);
@@ -113,8 +113,8 @@ static CALLS: &[Route] = routes! {
     Write "/v1/agents/{agent}/skills/write" MemoryWrite, Short Workspace(skills::write, skills::WriteFields);
     Write "/v1/agents/{agent}/skills/edit" MemoryWrite MemoryRead, Short Workspace(skills::edit, skills::EditFields);
     Write "/v1/agents/{agent}/skills/install" MemoryWrite, Long Workspace(skills::install, skills::InstallFields);
-    Write "/v1/agents/{agent}/skills/delete" MemoryWrite, Short Workspace(skills::delete, skills::DeleteFields);
     Write "/v1/agents/{agent}/skills/publish" MemoryWrite, Short Workspace(skills::publish, skills::PublishFields);
+    Write "/v1/agents/{agent}/skills/delete" MemoryWrite, Short Workspace(skills::delete, skills::DeleteFields);
 
     Read  "/v1/recall" SearchRead, Long Recall(recall::recall, recall::RecallFields);
 };
@@ -125,7 +125,7 @@ static OTHERS: &[Route] = &[
         path: "/v1/agents/{agent}/media",
         summary: media::PutFields::SUMMARY,
         scopes: &[Scope::MemoryWrite],
-        tree: Tree::None,
+        tree: Tree::Media,
         own_fields: media::PutFields::FIELDS,
         headers: PUT_HEADERS,
         run: Run::Upload(|call, head, body| {
@@ -139,7 +139,7 @@ static OTHERS: &[Route] = &[
         path: "/v1/agents/{agent}/media/{session_key}/{file}",
         summary: media::ReadFields::SUMMARY,
         scopes: &[Scope::MemoryRead],
-        tree: Tree::None,
+        tree: Tree::Media,
         own_fields: media::ReadFields::FIELDS,
         headers: READ_HEADERS,
         run: Run::Download(|call, head| Box::pin(media::read(call, head))),

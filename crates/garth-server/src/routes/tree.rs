@@ -5,17 +5,15 @@
 pub(super) enum Tree {
     /// Keys and values of an agent.
     KeyValues,
-    /// Context nodes of the account, or those that an agent reaches in a chat.
+    /// Context nodes of the account, or those that an agent reaches for an audience.
     Nodes,
-    /// Sessions of an agent with a user.
+    /// Sessions of an agent with an audience.
     Sessions,
     /// Workspace of the agent in the path.
     Workspace,
-    /// Workspace of the agent in the path, by a call that is about a session and needs its user.
-    UserWorkspace,
     /// Media of the agent in the path.
     Media,
-    /// Files and context nodes of the account, or of the tree of an agent in a chat.
+    /// Files and context nodes of the account, or of the tree of an agent for an audience.
     Recall,
     /// Nothing that fields name.
     None,

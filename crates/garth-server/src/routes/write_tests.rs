@@ -7,8 +7,8 @@ use axum::response::Response;
 use bytes::Bytes;
 use garth::datadir::Scope;
 use garth::env::ManualClock;
-use garth::model::{Seq, Timestamp};
-use garth::{DataDir, Env};
+use garth::model::{Batch, Op, Seq, Timestamp};
+use garth::{DataDir, Env, TreePath};
 use http_body_util::BodyExt as _;
 use hyper::service::Service as _;
 use hyper_util::service::TowerToHyperService;
@@ -52,6 +52,10 @@ impl Server {
     }
 
     async fn fill(&mut self) {
+        let account = self.served.data_dir.account("acme").await.unwrap();
+        let settings = TreePath::parse("/agents/scout/settings.json").unwrap();
+        let owned = Op::write(settings, r#"{"owner":"ann"}"#).with_parents();
+        account.commit(Batch::new([owned])).await.unwrap();
         let skill = format!("---\nname: pdf\ndescription: {CANARY}\n---\n{CANARY}\n");
         let node = |name: &str| json!({"uri": format!("{NODES}/{name}"), "content": format!("A {CANARY} {name}."), "tags": [CANARY]});
         let edge = json!({"from_uri": format!("{NODES}/one"), "to_uri": format!("{NODES}/two"), "relation_type": CANARY});
@@ -68,8 +72,8 @@ impl Server {
             ("sessions/append", of_session(json!({"name": "work", "messages": messages}))),
             ("sessions/derive", of_session(json!({"name": "work", "decisions": [entry]}))),
             ("sessions/spawn", of_session(json!({"name": "work", "id": "c1", "handoff": CANARY}))),
-            ("agents/scout/memory/add", json!({"text": CANARY})),
-            ("agents/scout/skills/write", json!({"path": "pdf/SKILL.md", "text": skill})),
+            ("agents/scout/memory/add", json!({"user": "ann", "text": CANARY})),
+            ("agents/scout/skills/write", json!({"user": "ann", "path": "pdf/SKILL.md", "text": skill})),
         ] {
             let (status, answer) = self.post(&self.key, call, &body).await;
             assert_eq!(status, StatusCode::OK, "{call}: {answer}");
@@ -77,8 +81,12 @@ impl Server {
         let out = of_session(json!({"name": "work", "source": "messages:2"}));
         let (_, answer) = self.post(&self.key, "sessions/swap-out", &out).await;
         self.swapped = parsed(&answer)["entry"]["id"].as_str().unwrap().to_owned();
-        let upload =
-            self.request(&self.key, "agents/scout/media?session_key=agent:scout:main", "image/png", "bytes");
+        let upload = self.request(
+            &self.key,
+            "agents/scout/media?session_key=agent:scout:main&user=ann",
+            "image/png",
+            "bytes",
+        );
         let (_, answer) = text(upload.await).await;
         self.media = parsed(&answer)["media"]["key"].as_str().unwrap().to_owned();
     }
@@ -128,7 +136,7 @@ impl Server {
             "nodes/move" => json!({"uri": uri("two"), "new_uri": uri("three")}),
             "nodes/delete" => json!({"uri": uri("two")}),
             "sessions/create" => of_session(json!({"name": "new"})),
-            "sessions/current" => of_session(json!({"key": "agent:scout:dm:bob", "create": true})),
+            "sessions/current" => of_session(json!({"key": "agent:scout:dm:ann", "create": true})),
             "sessions/set" => work(json!({"state": "active"})),
             "sessions/append" => work(json!({"messages": messages})),
             "sessions/withdraw" => work(json!({"source": "messages:1"})),
@@ -147,16 +155,20 @@ impl Server {
             "sessions/collect" => work(json!({"dry": false})),
             "sessions/publish" => work(json!({"id": "d1", "uri": uri("four")})),
             "agents/{agent}/prompt" => json!({"user": "ann", "session": "work"}),
-            "agents/{agent}/memory/add" => json!({"text": "More."}),
+            "agents/{agent}/memory/add" => json!({"user": "ann", "text": "More."}),
             "agents/{agent}/reset" => json!({"user": "ann", "name": "work"}),
-            "agents/{agent}/media/delete" => json!({"key": self.media}),
-            "agents/{agent}/skills/write" => json!({"path": "md/SKILL.md", "text": front}),
+            "agents/{agent}/media/delete" => json!({"user": "ann", "key": self.media}),
+            "agents/{agent}/media/copy" => json!({"user": "ann", "key": self.media, "name": "work"}),
+            "agents/{agent}/skills/write" => json!({"user": "ann", "path": "md/SKILL.md", "text": front}),
             "agents/{agent}/skills/edit" => {
-                json!({"path": "pdf/SKILL.md", "old": "name: pdf", "new": "name: pdf2"})
+                json!({"user": "ann", "path": "pdf/SKILL.md", "old": "name: pdf", "new": "name: pdf2"})
             }
-            "agents/{agent}/skills/install" => json!({"name": "md", "files": {"SKILL.md": front}}),
-            "agents/{agent}/skills/publish" => json!({"name": "pdf"}),
-            "agents/{agent}/skills/delete" => json!({"name": "pdf"}),
+            "agents/{agent}/skills/install" => {
+                json!({"user": "ann", "name": "md", "files": {"SKILL.md": front}})
+            }
+            "agents/{agent}/skills/publish" | "agents/{agent}/skills/delete" => {
+                json!({"user": "ann", "name": "pdf"})
+            }
             other => panic!("{other} writes and has no request here: add one"),
         }
     }

@@ -18,6 +18,7 @@ fn with_session() -> Server {
 }
 
 fn session(server: &Server) {
+    server.own("scout", "ann");
     let account = futures::executor::block_on(server.home.account("acme")).unwrap();
     for (name, text) in [("SOUL.md", "Be kind."), ("MEMORY.md", "Ann likes tea.")] {
         let path = garth::TreePath::parse(&format!("/agents/scout/{name}")).unwrap();
@@ -52,7 +53,7 @@ fn a_prompt_is_built_in_each_form_and_again() {
     assert!(built["prompt"]["event"].is_string() && built["prompt"]["parts"].as_array().unwrap().len() > 5);
     let list = server.ok("agents/scout/prompt", of(json!({"form": "anthropic", "dry": true})));
     assert_eq!(list["content"][0]["type"], json!("text"));
-    let group = server.ok("agents/scout/prompt", json!({"class": "group"}).to_string());
+    let group = server.ok("agents/scout/prompt", json!({"class": "group", "chat": "trip"}).to_string());
     assert!(!group["content"].as_str().unwrap().contains("Ann likes tea."));
     server.clock.advance(std::time::Duration::from_secs(60));
     let past = server.ok("agents/scout/prompt", of(json!({"at": "30s"})));
@@ -62,7 +63,7 @@ fn a_prompt_is_built_in_each_form_and_again() {
     for (body, said) in [
         (of(json!({"form": "xml"})), "form"),
         (of(json!({"inputs": {"host": []}})), "inputs"),
-        (json!({"session": "work"}).to_string(), "user"),
+        (json!({"class": "group"}).to_string(), "chat"),
     ] {
         let reply = server.post("agents/scout/prompt", body);
         assert!(reply.status == 400 && reply.text().contains(said), "{}", reply.text());
@@ -78,11 +79,17 @@ fn daily_memory_is_added_and_read_by_class() {
     let main = server.ok("agents/scout/memory/get", "{}");
     assert!(main["parts"][0]["text"].as_str().unwrap().contains("likes tea"));
     assert_eq!(server.ok("agents/scout/memory/get", r#"{"class":"dm"}"#)["parts"], json!(null));
+    server.ok("agents/scout/memory/add", r#"{"text":"- rain","day":"2026-01-26"}"#);
     let days = server.ok("agents/scout/memory/days", r#"{"limit":1}"#);
     assert_eq!(
         (&days["items"][0]["day"], &days["next_cursor"]),
         (&json!("2026-01-26"), &json!("2026-01-26"))
     );
+    let own = server.ok("agents/scout/memory/days", r#"{"class":"dm"}"#);
+    assert_eq!((&own["items"][0]["day"], &own["items"][1]), (&json!("2026-01-26"), &json!(null)));
+    let guest = server.ok("agents/scout/memory/get", r#"{"class":"dm","day":"2026-01-26"}"#);
+    assert!(guest["parts"][0]["text"].as_str().unwrap().contains("a guest"), "{guest}");
+    assert!(!guest.to_string().contains("rain"), "{guest}");
     let bad = server.post("agents/scout/memory/get", r#"{"day":"../x"}"#);
     assert_eq!(bad.status, 400, "{}", bad.text());
 }
@@ -97,7 +104,7 @@ fn a_session_is_reset_and_its_archive_read() {
     );
     let done = server.ok("agents/scout/reset", body);
     assert_eq!((&done["messages"], &done["next"]["name"]), (&json!(12), &json!("work-2")));
-    let archives = server.ok("agents/scout/archives", "{}");
+    let archives = server.ok("agents/scout/archives", r#"{"user":"ann"}"#);
     let id = archives["items"][0]["session_id"].as_str().unwrap();
     assert_eq!(archives["items"][0]["metadata"]["messageCount"], json!("12"));
     let transcript = json!({"user": "ann", "name": id, "format": "pi", "first_line": 3, "last_line": 3});
@@ -106,7 +113,7 @@ fn a_session_is_reset_and_its_archive_read() {
     assert_eq!(server.post("agents/scout/reset", body).status, 400);
     assert_eq!(server.post("agents/scout/reset", r#"{"user":"ann","name":"none"}"#).status, 404);
     let dm = json!({"user": "ann", "name": "work-2", "class": "dm"}).to_string();
-    assert_eq!(server.post("agents/scout/reset", dm).status, 403);
+    assert_eq!(server.post("agents/scout/reset", dm).status, 404);
     assert_eq!(server.ok("agents/scout/archives", r#"{"class":"dm"}"#)["items"], json!([]));
 }
 

@@ -9,8 +9,8 @@ use std::time::Duration;
 use futures::executor::block_on;
 use garth::datadir::Scope;
 use garth::env::ManualClock;
-use garth::model::Timestamp;
-use garth::{DataDir, Env};
+use garth::model::{Batch, Op, Timestamp};
+use garth::{DataDir, Env, TreePath};
 use garth_server::Options;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -71,6 +71,14 @@ impl Server {
         let address = address.recv().unwrap();
         let key = key(&home, "acme", &[Scope::Admin]);
         Self { address, home, clock, key, stop: Some(stop), thread: Some(thread), _folder: folder }
+    }
+
+    /// Makes a user the owner of an agent.
+    pub(crate) fn own(&self, agent: &str, owner: &str) {
+        let account = block_on(self.home.account("acme")).unwrap();
+        let path = TreePath::parse(&format!("/agents/{agent}/settings.json")).unwrap();
+        let op = Op::write(path, format!(r#"{{"owner":"{owner}"}}"#)).with_parents();
+        block_on(account.commit(Batch::new([op]))).unwrap();
     }
 
     /// A new key.

@@ -8,6 +8,16 @@ use super::harness::{Reply, Server};
 
 const PUT: &str = "/v1/agents/scout/media?session_key=agent:scout:main&name=a%20photo.png";
 
+/// A server with a session that has the key of the main session.
+fn server() -> Server {
+    let server = Server::start();
+    server.ok(
+        "sessions/create",
+        json!({"agent": "scout", "name": "work", "key": "agent:scout:main"}).to_string(),
+    );
+    server
+}
+
 fn put(server: &Server, target: &str, mime_type: &str, body: &[u8]) -> Reply {
     let headers = format!("authorization: Bearer {}\r\ncontent-type: {mime_type}\r\n", server.key);
     server.request("POST", target, &headers, body)
@@ -20,7 +30,7 @@ fn get(server: &Server, key: &str, headers: &str) -> Reply {
 
 #[test]
 fn a_picture_comes_in_and_goes_out_whole_or_in_part() {
-    let server = Server::start();
+    let server = server();
     let bytes: Vec<u8> = (0..300_000_u32).map(|n| (n % 251) as u8).collect();
     let reply = put(&server, PUT, "image/png; x=y", &bytes);
     assert_eq!(reply.status, 200, "{}", reply.text());
@@ -51,7 +61,7 @@ fn a_picture_comes_in_and_goes_out_whole_or_in_part() {
 
 #[test]
 fn a_media_file_has_26214400_bytes_and_no_more() {
-    let server = Server::start();
+    let server = server();
     let largest = vec![7; usize::try_from(MAX_MEDIA).unwrap()];
     let reply = put(&server, PUT, "video/mp4", &largest);
     assert_eq!((reply.status, &reply.json()["media"]["size"]), (200, &json!(MAX_MEDIA)));
@@ -68,7 +78,7 @@ fn a_media_file_has_26214400_bytes_and_no_more() {
 
 #[test]
 fn what_is_no_media_or_anothers_is_refused() {
-    let server = Server::start();
+    let server = server();
     for (target, mime_type, status) in [
         ("/v1/agents/scout/media?session_key=agent:other:main", "image/png", 400),
         ("/v1/agents/scout/media?session_key=..", "image/png", 400),

@@ -55,7 +55,7 @@ fn what_is_no_node_is_refused_and_another_accounts_denied() {
         json!({"uri": format!("{ALICE}/profile")}),
         json!({"uri": format!("{ALICE}/profile"), "content": "x", "relations": 1}),
         json!({"uri": format!("{ALICE}/profile"), "content": "x", "valid_from": "soon"}),
-        json!({"uri": format!("{ALICE}/profile"), "content": "x", "user": "alice"}),
+        json!({"uri": format!("{ALICE}/profile"), "content": "x", "class": "group"}),
         json!({"uri": format!("{ALICE}/hobbies/x"), "content": "x"}),
     ] {
         server.post("nodes/put", body.to_string()).refused(400, "VALIDATION_ERROR");
@@ -69,6 +69,7 @@ fn what_is_no_node_is_refused_and_another_accounts_denied() {
 #[test]
 fn an_agent_reaches_its_own_nodes_and_those_of_its_user() {
     let server = Server::start();
+    server.own("bot", "alice");
     let ask = |call: &str, mut body: Value| {
         for (name, value) in [("agent", "bot"), ("user", "alice"), ("chat", "trip")] {
             body[name] = json!(value);

@@ -68,7 +68,7 @@ fn what_no_recall_takes_is_refused() {
         json!({"question": "x", "within": ["relative"]}),
         json!({"question": "x", "within": vec!["/x"; 101]}),
         json!({"question": "x", "valid_at": "soon"}),
-        json!({"question": "x", "user": "alice"}),
+        json!({"question": "x", "class": "group"}),
         json!({"question": "x".repeat(8_193)}),
     ] {
         server.post("recall", body.to_string()).refused(400, "VALIDATION_ERROR");

@@ -33,6 +33,7 @@ fn of_session(mut body: Value) -> Value {
 impl World {
     fn new() -> Self {
         let server = Server::start();
+        server.own("scout", "ann");
         server.put("/there", "1");
         for name in ["tea", "coffee"] {
             let node =
@@ -55,7 +56,7 @@ impl World {
             "sessions/swap-out",
             json!({"name": "work", "source": "messages:1-2", "summary": "s"}),
         );
-        let skill = json!({"name": "pdf", "files": {"SKILL.md": SKILL}});
+        let skill = json!({"user": "ann", "name": "pdf", "files": {"SKILL.md": SKILL}});
         server.ok("agents/scout/skills/install", skill.to_string());
         let put = upload(&server, &server.key, None, b"GIF89a");
         Self {
@@ -105,16 +106,19 @@ impl World {
             "/v1/sessions/collect" => of_work(json!({"dry": false})),
             "/v1/sessions/publish" => of_work(json!({"id": "f1", "uri": node("published")})),
             "/v1/agents/{agent}/prompt" => json!({"user": "ann", "session": "work"}),
-            "/v1/agents/{agent}/memory/add" => json!({"text": "t"}),
+            "/v1/agents/{agent}/memory/add" => json!({"user": "ann", "text": "t"}),
             "/v1/agents/{agent}/reset" => json!({"user": "ann", "name": "work"}),
-            "/v1/agents/{agent}/media/delete" => json!({"key": self.media}),
-            "/v1/agents/{agent}/skills/write" => json!({"path": "pdf/notes.md", "text": "x"}),
+            "/v1/agents/{agent}/media/copy" => json!({"user": "ann", "key": self.media, "name": "work"}),
+            "/v1/agents/{agent}/media/delete" => json!({"user": "ann", "key": self.media}),
+            "/v1/agents/{agent}/skills/write" => json!({"user": "ann", "path": "pdf/notes.md", "text": "x"}),
             "/v1/agents/{agent}/skills/edit" => {
-                json!({"path": "pdf/SKILL.md", "old": "Use it.", "new": "Use it well."})
+                json!({"user": "ann", "path": "pdf/SKILL.md", "old": "Use it.", "new": "Use it well."})
             }
-            "/v1/agents/{agent}/skills/install" => json!({"name": "csv", "files": {"SKILL.md": SKILL}}),
+            "/v1/agents/{agent}/skills/install" => {
+                json!({"user": "ann", "name": "csv", "files": {"SKILL.md": SKILL}})
+            }
             "/v1/agents/{agent}/skills/publish" | "/v1/agents/{agent}/skills/delete" => {
-                json!({"name": "pdf"})
+                json!({"user": "ann", "name": "pdf"})
             }
             other => panic!("{other} writes; say here how, so that its repeats are tested"),
         }
@@ -146,7 +150,7 @@ impl World {
         block_on(self.server.home.account("acme")).unwrap()
     }
 
-    /// Removes everything that the account has.
+    /// Removes everything that the account has, but for whose agent it is.
     fn remove_all(&self) {
         let account = self.account().overriding_rules();
         let root = garth::TreePath::root();
@@ -154,6 +158,7 @@ impl World {
             block_on(account.list(&(&root).into(), &garth::model::Page::default())).unwrap().items;
         let ops = names.iter().map(|item| Op::remove_tree(root.join(&item.name).unwrap()));
         block_on(account.commit(Batch::new(ops))).unwrap();
+        self.server.own("scout", "ann");
     }
 }
 
@@ -244,7 +249,10 @@ fn a_write_that_changes_nothing_answers_its_repeats_the_same() {
         ("/v1/sessions/compact", of_session(json!({"name": "work", "keep": 100}))),
         ("/v1/sessions/current", of_session(json!({"key": "agent:scout:main", "create": true}))),
         ("/v1/sessions/set-child", of_session(json!({"name": "work", "id": "c1"}))),
-        ("/v1/agents/{agent}/skills/install", json!({"name": "pdf", "files": {"SKILL.md": SKILL}})),
+        (
+            "/v1/agents/{agent}/skills/install",
+            json!({"user": "ann", "name": "pdf", "files": {"SKILL.md": SKILL}}),
+        ),
         ("/v1/agents/{agent}/reset", json!({"user": "ann", "name": "work", "if_due": true})),
         ("/v1/agents/{agent}/prompt", json!({})),
     ];

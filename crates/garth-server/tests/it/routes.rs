@@ -219,10 +219,12 @@ const ITEMS: usize = 12;
 /// The account in which every call with pages has [`ITEMS`], and what each call has to be asked.
 fn with_pages(server: &Server) -> std::collections::BTreeMap<&'static str, &'static str> {
     let account = futures::executor::block_on(server.home.account("acme")).unwrap();
+    server.own("scout", "ann");
     for n in 0..ITEMS {
         server.ok("put", format!(r#"{{"path":"/d/k{n}","value":"needle {n}","searchable":true}}"#));
         server.ok("put", format!(r#"{{"path":"/changed","value":{n}}}"#));
-        server.ok("sessions/create", format!(r#"{{"name":"s{n}","user":"ann","agent":"scout"}}"#));
+        let key = if n == 0 { r#","key":"agent:scout:main""# } else { "" };
+        server.ok("sessions/create", format!(r#"{{"name":"s{n}","user":"ann","agent":"scout"{key}}}"#));
         let uri = format!("ctx://acme/users/ann/memories/events/e{n}");
         server.ok("nodes/put", format!(r#"{{"uri":"{uri}","content":"Tea."}}"#));
         let headers = format!("authorization: Bearer {}\r\ncontent-type: image/png\r\n", server.key);
@@ -247,8 +249,8 @@ fn with_pages(server: &Server) -> std::collections::BTreeMap<&'static str, &'sta
         ("/v1/search", r#"{"query":"needle"}"#),
         ("/v1/nodes/list", "{}"),
         ("/v1/sessions/list", r#"{"user":"ann","agent":"scout"}"#),
-        ("/v1/agents/{agent}/archives", "{}"),
-        ("/v1/agents/{agent}/memory/days", "{}"),
+        ("/v1/agents/{agent}/archives", r#"{"user":"ann"}"#),
+        ("/v1/agents/{agent}/memory/days", r#"{"user":"ann"}"#),
         ("/v1/agents/{agent}/media/list", r#"{"session_key":"agent:scout:main"}"#),
     ]
     .into()

@@ -20,9 +20,16 @@ fn of(body: Value) -> String {
     body.to_string()
 }
 
+/// A server on which agent `coder` is Ann's.
+fn server() -> Server {
+    let server = Server::start();
+    server.own("coder", "ann");
+    server
+}
+
 #[test]
 fn a_session_is_made_grows_and_is_read() {
-    let server = Server::start();
+    let server = server();
     let made =
         server.ok("sessions/create", of(json!({"name": "work", "title": "T", "key": "agent:coder:main"})));
     assert_eq!((&made["session"]["state"], &made["session"]["meta"]["title"]), (&json!("idle"), &json!("T")));
@@ -57,7 +64,7 @@ fn a_session_is_made_grows_and_is_read() {
 
 #[test]
 fn what_is_no_session_or_no_message_is_refused() {
-    let server = Server::start();
+    let server = server();
     server.ok("sessions/create", of(json!({"name": "work"})));
     server.post("sessions/create", of(json!({"name": "work"}))).refused(409, "PATH_CONFLICT");
     server.post("sessions/get", of(json!({"name": "no"}))).refused(404, "NOT_FOUND");
@@ -84,7 +91,7 @@ fn what_is_no_session_or_no_message_is_refused() {
 
 #[test]
 fn in_a_chat_an_agent_reaches_its_own_sessions_alone() {
-    let server = Server::start();
+    let server = server();
     for user in ["ann", "bob"] {
         server.ok("sessions/create", of(json!({"user": user, "name": "work"})));
         let said =
@@ -271,7 +278,7 @@ fn a_decision_is_published_as_a_node() {
 
 #[test]
 fn pictures_are_in_lists_for_providers_and_their_names_in_packs() {
-    let server = Server::start();
+    let server = server();
     server.ok("sessions/create", of(json!({"name": "work", "key": "agent:coder:main"})));
     let image = json!({"type": "image", "mime_type": "image/png", "data": "aGk="});
     let said = json!({"role": "user", "content": [{"type": "text", "text": "look"}, image]});

@@ -7,6 +7,8 @@ use std::ops::RangeInclusive;
 use serde::de::{DeserializeSeed, Deserializer as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
+use crate::identity::Class;
+use crate::identity::session_key::with_plain_capitals;
 use crate::registry::session_lines::{EVENTS, MESSAGES, NATIVE};
 use garth_engine::model::Projection;
 use garth_engine::rule::projection::{ContentProjection, Keys};
@@ -82,18 +84,41 @@ pub(super) fn all() -> Vec<ContentProjection> {
     ]
 }
 
-/// `id`, NUL and the session's id; `open` or, once it is at its end, `finished`, NUL and its key.
+/// `id`, NUL and the session's id; `class`, whose it is and its class; `open` or, once it is at its end,
+/// `finished`, whose it is and its key; `anyone` and the key while it is open. Whose comes first, so that a
+/// look costs nothing for the sessions of others.
 fn session(meta: &[u8]) -> Vec<String> {
     let meta: Map<String, Value> = serde_json::from_slice(meta).unwrap_or_default();
     let text = |field: &str| meta.get(field).and_then(Value::as_str);
-    let state = if text("finished_at").is_some() { "finished" } else { "open" };
-    let id = text("id").map(id_key);
-    id.into_iter().chain(text("session_key").map(|key| format!("{state}\0{key}"))).collect()
+    let mut keys: Vec<String> = text("id").map(id_key).into_iter().collect();
+    if let (Some(user), Some(agent)) = (text("user"), text("agent")) {
+        let class = Class::named(text("class").unwrap_or_default());
+        keys.push(class_key((user, agent), class));
+        let state = if text("finished_at").is_some() { "finished" } else { "open" };
+        let key = text("session_key").map(with_plain_capitals);
+        keys.extend(key.iter().map(|key| owned(state, (user, agent), key)));
+        keys.extend(key.filter(|_| state == "open").map(|key| anyone_key(&key)));
+    }
+    keys
 }
 
-/// The key of the sessions with a session key that are not at their end.
-pub fn open_key(session_key: &str) -> String {
-    format!("open\0{session_key}")
+/// The key of the sessions with a session key that are not at their end, of a user and agent.
+pub fn open_key(of: (&str, &str), session_key: &str) -> String {
+    owned("open", of, session_key)
+}
+
+/// The key of the sessions with a session key that are not at their end, whosever they are.
+pub fn anyone_key(session_key: &str) -> String {
+    format!("anyone\0{session_key}")
+}
+
+/// The key of the sessions of a class, of a user and agent.
+pub fn class_key(of: (&str, &str), class: Class) -> String {
+    owned("class", of, class.as_str())
+}
+
+fn owned(what: &str, (user, agent): (&str, &str), value: &str) -> String {
+    format!("{what}\0{user}\0{agent}\0{value}")
 }
 
 fn line(number: u64, text: &[u8]) -> Vec<String> {
@@ -278,10 +303,22 @@ mod tests {
 
     #[test]
     fn a_session_is_found_by_its_id_and_by_its_key_open_or_finished() {
-        let meta = br#"{"id":"u","session_key":"agent:a:main"}"#;
-        assert_eq!(session(meta), [id_key("u"), open_key("agent:a:main")]);
-        let closed = br#"{"id":"u","session_key":"k","finished_at":"2026-01-27T09:30:00Z"}"#;
-        assert_eq!(session(closed), [id_key("u"), "finished\0k".to_owned()]);
+        let of = ("ann", "a");
+        let meta = br#"{"id":"u","user":"ann","agent":"a","class":"dm","session_key":"agent:a:main"}"#;
+        let key = "agent:a:main";
+        let due = [id_key("u"), class_key(of, Class::Dm), open_key(of, key), anyone_key(key)];
+        assert_eq!(session(meta), due);
+        // an older spelling is the same key
+        let meta = br#"{"id":"u","user":"ann","agent":"a","session_key":"agent:a:dm:%41"}"#;
+        let key = "agent:a:dm:A";
+        let due = [id_key("u"), class_key(of, Class::Group), open_key(of, key), anyone_key(key)];
+        assert_eq!(session(meta), due, "and without a class it is that of most listeners");
+        let closed = br#"{"id":"u","user":"ann","agent":"a","class":"main","session_key":"k",
+            "finished_at":"2026-01-27T09:30:00Z"}"#;
+        let finished = "finished\0ann\0a\0k".to_owned();
+        assert_eq!(session(closed), [id_key("u"), class_key(of, Class::Main), finished]);
+        // of nobody it is found by its id alone
+        assert_eq!(session(br#"{"id":"u","session_key":"k"}"#), [id_key("u")]);
         assert!(session(b"{}").is_empty() && session(b"[").is_empty());
     }
 }

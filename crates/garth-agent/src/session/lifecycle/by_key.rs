@@ -2,16 +2,18 @@
 
 use super::create::Create;
 use crate::boxed;
+use crate::identity::SessionKey;
 use crate::ids::uuid;
 use crate::once::Outcome;
 use crate::registry::projections;
-use crate::registry::projections::sessions::open_key;
-use crate::retry::ATTEMPTS_AT_NAMES;
+use crate::registry::projections::sessions::{id_key, open_key};
+use crate::retry::{ATTEMPTS_AT_NAMES, retry};
 use crate::session::handle::Sessions;
 use crate::session::store::list::Listed;
-use crate::session::store::session_key::SessionKey;
 use garth_engine::error::{Error, ErrorKind, Result};
-use garth_engine::model::FindQuery;
+use garth_engine::fs::FileSystemExt as _;
+use garth_engine::model::{At, FindQuery, Precondition};
+use garth_engine::path::check_id;
 
 /// Limit on the unfinished sessions with one key.
 const MAX_OPEN: usize = 1000;
@@ -39,12 +41,9 @@ impl Sessions<'_> {
 
     /// Returns the names of the sessions with a key that the index has as unfinished.
     async fn open_under(&self, key: &SessionKey) -> Result<Vec<String>> {
-        let home = match &self.only {
-            Some(only) => self.directory(only)?,
-            None => self.home()?,
-        };
-        let query = FindQuery::new(projections::SESSION).equal(&open_key(key.as_str())).limit(MAX_OPEN);
-        let answer = self.fs.find(&query.within(home)).await?;
+        let found = open_key((&self.user, &self.agent), key.as_str());
+        let query = FindQuery::new(projections::SESSION).equal(&found).limit(MAX_OPEN);
+        let answer = self.fs.find(&query.within(self.home()?)).await?;
         if answer.next.is_some() {
             let message = format!("{key}: more than {MAX_OPEN} sessions have this key; end some of them");
             return Err(Error::new(ErrorKind::TooLarge, message));
@@ -67,6 +66,27 @@ impl Sessions<'_> {
         Ok(newest)
     }
 
+    /// Returns the session that a key of media names: the current one of a session key, or the one with a
+    /// UUID.
+    ///
+    /// # Errors
+    /// `InvalidArgument`; `NotFound`; as [`Sessions::current`].
+    #[boxed]
+    pub async fn by_media_key(&self, key: &str) -> Result<Listed> {
+        let missing = || {
+            let message = format!("{key}: no session goes on under this key; create it first");
+            Error::new(ErrorKind::NotFound, message)
+        };
+        if key.starts_with("agent:") {
+            return self.current(&key.parse()?).await?.ok_or_else(missing);
+        }
+        check_id("session", key)?;
+        let query = FindQuery::new(projections::SESSION).equal(&id_key(key)).within(self.home()?).limit(1);
+        let found = self.fs.find(&query).await?;
+        let dir = found.items.first().and_then(|item| item.path.parent()).ok_or_else(missing)?;
+        self.get(dir.name().unwrap_or_default()).await
+    }
+
     /// Returns the current session of a key, or creates one, and true if it was created. Without a name in
     /// `create`, the new session is named by a UUID.
     ///
@@ -84,14 +104,32 @@ impl Sessions<'_> {
         create: &Create,
         outcome: impl Fn((Listed, bool)) -> T + Send + Sync,
     ) -> Result<T> {
-        if let Some(current) = self.current(key).await? {
-            let batch = self.batch(&current.name, Vec::new(), "continue session");
-            return self.once.unchanged(self.fs, batch, outcome((current, false))).await;
-        }
         let mut create = create.clone().key(key.clone());
         if create.name.is_empty() {
             create.name = uuid(&self.env)?;
         }
-        self.create_as(&create, |made| outcome((made, true))).await
+        retry(|| self.by_key_once(key, &create, &outcome)).await
+    }
+
+    async fn by_key_once<T: Outcome>(
+        &self,
+        key: &SessionKey,
+        create: &Create,
+        outcome: &(impl Fn((Listed, bool)) -> T + Send + Sync),
+    ) -> Result<T> {
+        // A session that another caller creates meanwhile is a new name in this directory, which fails the
+        // commit: of several that find none, one creates.
+        let home = self.home()?;
+        let seen = self
+            .fs
+            .lookup(&home)
+            .await?
+            .map_or(Precondition::Absent, |home| Precondition::Version(home.version));
+        if let Some(current) = self.current(key).await? {
+            let batch = self.batch(&current.name, Vec::new(), "continue session");
+            return self.once.unchanged(self.fs, batch, outcome((current, false))).await;
+        }
+        let conditions = vec![(At::from(home), seen)];
+        self.create_if(create, conditions, &|made| outcome((made, true))).await
     }
 }

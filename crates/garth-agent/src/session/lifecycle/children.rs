@@ -9,12 +9,15 @@ use serde::{Deserialize, Serialize};
 
 use super::create::Create;
 use crate::boxed;
+use crate::identity::Class;
+use crate::media::MediaKey;
 use crate::once::Outcome;
 use crate::retry::retry;
 use crate::session::derived::entry::{Entry, EntryKind, MAX_DERIVED, lines_of, parse_entries};
 use crate::session::handle::Sessions;
+use crate::session::log::source::{Resolved, Source};
 use crate::session::store::files::{CHILDREN, META, UPDATED_AT};
-use crate::session::store::meta::{Meta, State};
+use crate::session::store::meta::{Meta, PARENT, State};
 use crate::small_file::{File, as_read, read_all};
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::model::{At, Kind, MAX_PAGE, Op, Page, Precondition};
@@ -153,6 +156,9 @@ pub struct ChildChange {
     /// Files to hand over: the name of each below `artifact/`, and its path. Their content is shared, not
     /// copied.
     pub artifacts: Vec<(String, TreePath)>,
+    /// Media of the session of the child to hand over: messages of the parent may show them, under the key of
+    /// the parent's media and the UUID of the file.
+    pub media: Vec<MediaKey>,
 }
 
 impl ChildChange {
@@ -174,13 +180,8 @@ struct ChildFiles {
 }
 
 impl<'a> Sessions<'a> {
-    /// Returns the sessions of another agent with the same user.
-    fn of_agent(&self, agent: &str) -> Self {
-        Self { agent: agent.to_owned(), ..self.clone() }
-    }
-
     /// Returns `meta.json` of a session, or `None` if this view cannot read one.
-    async fn meta_if_there(&self, session: &str) -> Result<Option<(File, Meta)>> {
+    pub(crate) async fn meta_if_there(&self, session: &str) -> Result<Option<(File, Meta)>> {
         // A child can name a session that never existed, that lies outside of this view, or whose `meta.json`
         // somebody broke; and the files that name it can hold anything. None of these may keep its parent
         // from ending.
@@ -249,18 +250,22 @@ impl<'a> Sessions<'a> {
         let details = [("child", &child.id), ("agent", &child.agent), ("session", &child.session)];
         ops.push(self.event_op(session, "child.spawned", &details).await?);
         let own = self.of_agent(&child.agent);
+        let class = own.class_of_child(meta.class).await?;
+        let parent = self.parent_of(session, &child.id);
         let mut batch = self.batch(session, ops, "spawn child of session");
-        let there = match &self.only {
-            // A view of one session cannot create another; whoever reaches all of them does.
-            Some(_) => true,
-            None => own.meta_if_there(&child.session).await?.is_some(),
-        };
-        if !there {
-            let mut create = Create::new(&child.session);
-            create.parent = Some(format!("{}/{session}#{}", self.agent, child.id));
-            let (ops, conditions, _) = own.create_ops(&create).await?;
-            batch.ops.extend(ops);
-            batch.preconditions.extend(conditions);
+        match own.meta_if_there(&child.session).await? {
+            Some((file, meta)) => {
+                let (op, condition) = own.adopted(&child.session, (&file, meta), class, &parent)?;
+                batch.ops.push(op);
+                batch.preconditions.push(condition);
+            }
+            None => {
+                let mut create = Create::new(&child.session);
+                (create.parent, create.class) = (Some(parent), Some(class));
+                let (ops, conditions, _) = own.create_ops(&create).await?;
+                batch.ops.extend(ops);
+                batch.preconditions.extend(conditions);
+            }
         }
         // `mkdir_all` would create the directory of a session that somebody removes at the same time.
         let batch = batch.require(self.is_there(session)?, Precondition::Exists);
@@ -272,6 +277,35 @@ impl<'a> Sessions<'a> {
             }
             false => error,
         })
+    }
+
+    /// Returns how the session of a child names its parent.
+    fn parent_of(&self, session: &str, child: &str) -> String {
+        format!("{}/{session}#{child}", self.agent)
+    }
+
+    /// Returns the write that makes an existing session the child of another, and its condition.
+    fn adopted(
+        &self,
+        session: &str,
+        (file, mut meta): (&File, Meta),
+        class: Class,
+        parent: &str,
+    ) -> Result<(Op, (At, Precondition))> {
+        if meta.class < class {
+            let message = format!(
+                "{session}: is of class {}, and a child here is of class {class}; take another session",
+                meta.class
+            );
+            return Err(Error::new(ErrorKind::AccessDenied, message));
+        }
+        let known = meta.other.insert(PARENT.to_owned(), parent.into());
+        if known.is_some_and(|known| known != *parent) {
+            let message = format!("{session}: is the session of another child; take another session");
+            return Err(Error::new(ErrorKind::Conflict, message));
+        }
+        let condition = (At::from(self.file(session, META)?), as_read(Some(file)));
+        Ok((self.meta_op(session, &meta)?, condition))
     }
 
     /// Returns the children of a session, by id.
@@ -343,7 +377,8 @@ impl<'a> Sessions<'a> {
             return Err(Error::new(ErrorKind::NotFound, message));
         };
         let is_same = change.status.is_none_or(|status| status == child.status);
-        let says_nothing = change.result.is_none() && change.refs.is_none() && change.artifacts.is_empty();
+        let brings = !change.artifacts.is_empty() || !change.media.is_empty();
+        let says_nothing = change.result.is_none() && change.refs.is_none() && !brings;
         // A repeat, perhaps of a call whose answer was lost: not an error, even if the status is final.
         if is_same && says_nothing {
             let batch = self.batch(session, Vec::new(), "set nothing of a child of session");
@@ -377,8 +412,11 @@ impl<'a> Sessions<'a> {
         }
         // Copies share their content with the original and stay as they are when it changes.
         for (name, from) in &change.artifacts {
-            ops.push(Op::copy(from, path("artifact")?.join(&Name::parse(name)?)?).replace());
+            let found = self.resolve(session, &Source::of_path(from)).await?;
+            let Resolved::File { path: from, .. } = found else { continue };
+            ops.push(Op::copy(&from, path("artifact")?.join(&Name::parse(name)?)?).replace());
         }
+        ops.extend(self.handed_media(session, &child, &change.media).await?);
         // In the same commit: after a crash, a final child must not have an active session, nor a result that
         // its parent does not refer to.
         if child.status.is_final() {
@@ -388,8 +426,9 @@ impl<'a> Sessions<'a> {
             let details = [("child", &child.id), ("status", &child.status.to_string())];
             ops.push(self.event_op(session, "child.ended", &details).await?);
             let own = self.of_agent(&child.agent);
+            let parent = self.parent_of(session, &child.id);
             for (state, condition) in
-                own.ended((&self.agent, session), &child.session, child.status.state()).await?
+                own.ended((&self.agent, session), (&child.session, &parent), child.status.state()).await?
             {
                 ops.extend(state);
                 conditions.push(condition);
@@ -400,6 +439,30 @@ impl<'a> Sessions<'a> {
         let batch = conditions.into_iter().fold(batch, |batch, (at, that)| batch.require(at, that));
         let batch = batch.require(self.is_there(session)?, Precondition::Exists);
         self.once.commit(self.fs, batch, child).await
+    }
+
+    /// Returns what copies media of a child's session to its parent.
+    async fn handed_media(&self, session: &str, child: &Child, keys: &[MediaKey]) -> Result<Vec<Op>> {
+        if keys.is_empty() {
+            return Ok(Vec::new());
+        }
+        if keys.len() > MAX_ARTIFACTS {
+            let message = format!("a result has at most {MAX_ARTIFACTS} media");
+            return Err(Error::new(ErrorKind::TooLarge, message));
+        }
+        let (own, (_, meta)) = (self.of_agent(&child.agent), self.meta(session).await?);
+        let (media, (_, of_child)) = (own.media(), own.meta(&child.session).await?);
+        let to = (meta.session_key.as_deref().unwrap_or(&meta.id), &*meta.id);
+        let mut ops = Vec::new();
+        for key in keys {
+            let stored = media.get(key).await?;
+            if stored.session_id() != Some(&*of_child.id) {
+                let message = format!("{key}: is not of the session of {}", child.id);
+                return Err(Error::new(ErrorKind::NotFound, message));
+            }
+            ops.extend(media.copy_ops(&stored, to, key.id())?.0);
+        }
+        Ok(ops)
     }
 
     /// Returns the write of the parent's references, with those to the results of a child, and its condition.
@@ -446,23 +509,27 @@ impl<'a> Sessions<'a> {
         Ok((Op::write(refs, text), condition))
     }
 
-    /// Returns what ends a session, its unfinished children and theirs. `parent`, by agent and session, is
-    /// left out even if it is among them.
+    /// Returns what ends the session of a child, its unfinished children and theirs. A session that does not
+    /// say that it is the child's stays as it is: anybody who writes files of the parent can name any.
+    /// `first`, by agent and session, is left out even if it is among them.
     pub(crate) async fn ended(
         &self,
-        parent: (&str, &str),
-        session: &str,
+        first: (&str, &str),
+        (session, parent): (&str, &str),
         state: State,
     ) -> Result<Vec<(Vec<Op>, (At, Precondition))>> {
         let mut changes = Vec::new();
         let now = self.env.now().to_rfc3339();
-        let mut due = vec![(self.agent.clone(), session.to_owned(), state)];
+        let mut due = vec![(self.agent.clone(), session.to_owned(), parent.to_owned(), state)];
         // Any session can be named as a child, an ancestor too. The parent is left to the caller, which ends
         // it with a state of its own, or keeps it; any other session is ended once.
-        let mut seen = HashSet::from([(parent.0.to_owned(), parent.1.to_owned())]);
-        while let Some((agent, session, state)) = due.pop() {
+        let mut seen = HashSet::from([(first.0.to_owned(), first.1.to_owned())]);
+        while let Some((agent, session, parent, state)) = due.pop() {
             let own = self.of_agent(&agent);
             let Some((file, mut meta)) = own.meta_if_there(&session).await? else { continue };
+            if meta.other.get(PARENT).and_then(serde_json::Value::as_str) != Some(&*parent) {
+                continue;
+            }
             if !seen.insert((agent, session.clone())) || meta.finished_at.is_some() {
                 continue;
             }
@@ -477,7 +544,10 @@ impl<'a> Sessions<'a> {
             changes.push((ops, (At::from(meta_file), as_read(Some(&file)))));
             let (more, children) = own.orphaned(&session).await?;
             changes.extend(more);
-            due.extend(children.into_iter().map(|child| (child.agent, child.session, State::Cancelled)));
+            due.extend(children.into_iter().map(|child| {
+                let parent = own.parent_of(&session, &child.id);
+                (child.agent, child.session, parent, State::Cancelled)
+            }));
         }
         Ok(changes)
     }
@@ -507,8 +577,9 @@ impl<'a> Sessions<'a> {
     pub(crate) async fn end_children(&self, session: &str) -> Result<Vec<(Vec<Op>, (At, Precondition))>> {
         let (mut changes, children) = self.orphaned(session).await?;
         for child in children {
-            let own = self.of_agent(&child.agent);
-            changes.extend(own.ended((&self.agent, session), &child.session, State::Cancelled).await?);
+            let (own, parent) = (self.of_agent(&child.agent), self.parent_of(session, &child.id));
+            let of = (&*child.session, &*parent);
+            changes.extend(own.ended((&self.agent, session), of, State::Cancelled).await?);
         }
         Ok(changes)
     }

@@ -4,14 +4,14 @@ use serde_json::{Map, json};
 
 use super::update::{check_cwd, check_label};
 use crate::boxed;
+use crate::identity::{Class, SessionKey};
 use crate::ids::uuid;
 use crate::once::Outcome;
 use crate::retry::retry;
 use crate::session::handle::Sessions;
 use crate::session::store::files::{CREATED_AT, CWD, DIRECTORIES, EMPTY, META, PACK, STATE, UPDATED_AT};
 use crate::session::store::list::Listed;
-use crate::session::store::meta::{Meta, State, Usage, check_tokens};
-use crate::session::store::session_key::SessionKey;
+use crate::session::store::meta::{Meta, PARENT, State, Usage, check_tokens};
 use crate::small_file::{as_read, read_all};
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{At, Op, Precondition};
@@ -37,8 +37,8 @@ pub struct Create {
     pub cwd: String,
     /// Parent, if it is the session of a child: `{agent}/{session}#{id}`.
     pub parent: Option<String>,
-    /// Class. Default: that of the author.
-    pub(crate) class: Option<String>,
+    /// Class. Default: what the session's key and its caller give it.
+    pub(crate) class: Option<Class>,
     /// Session that it replaces.
     pub(crate) previous: Option<String>,
 }
@@ -106,17 +106,19 @@ impl Sessions<'_> {
             text.as_deref().map_or(Ok(()), |text| check_label(what, text))?;
         }
         check_tokens("context_window", create.context_window.unwrap_or(0))?;
-        retry(|| self.create_once(create, &outcome)).await
+        retry(|| self.create_if(create, Vec::new(), &outcome)).await
     }
 
-    async fn create_once<T: Outcome>(
+    /// Creates a session on these conditions.
+    pub(super) async fn create_if<T: Outcome>(
         &self,
         create: &Create,
+        conditions: Vec<(At, Precondition)>,
         outcome: &(impl Fn(Listed) -> T + Send + Sync),
     ) -> Result<T> {
-        let (ops, conditions, made) = self.create_ops(create).await?;
+        let (ops, more, made) = self.create_ops(create).await?;
         let mut batch = self.batch(&create.name, ops, "create session");
-        batch.preconditions = conditions;
+        batch.preconditions = [conditions, more].concat();
         self.once.commit(self.fs, batch, outcome(made)).await
     }
 
@@ -128,13 +130,17 @@ impl Sessions<'_> {
     ) -> Result<(Vec<Op>, Vec<(At, Precondition)>, Listed)> {
         let Create { name, .. } = create;
         let now = self.env.now().to_rfc3339();
+        let class = match create.class {
+            Some(class) => class,
+            None => self.judged(Some(name), create.key.as_ref()).await?,
+        };
         let meta = Meta {
             id: uuid(&self.env)?,
             name: name.clone(),
-            class: create.class.as_ref().unwrap_or(&self.class).clone(),
+            class,
             agent: self.agent.clone(),
             user: self.user.clone(),
-            session_key: create.key.as_ref().map(SessionKey::to_string),
+            session_key: create.key.as_ref().or(self.key()).map(SessionKey::to_string),
             model: create.model.clone(),
             context_window: create.context_window,
             title: create.title.clone(),
@@ -146,7 +152,7 @@ impl Sessions<'_> {
             next: None,
             archive: None,
             finished_at: None,
-            other: create.parent.iter().map(|of| ("parent".to_owned(), json!(of))).collect::<Map<_, _>>(),
+            other: create.parent.iter().map(|of| (PARENT.to_owned(), json!(of))).collect::<Map<_, _>>(),
         };
         let pack = json!({"session": name, "agent": self.agent, "budget_tokens": 0, "items": []});
         let with_text = [

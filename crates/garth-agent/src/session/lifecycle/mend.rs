@@ -5,12 +5,12 @@ use serde::Serialize;
 use serde_json::Map;
 
 use crate::boxed;
+use crate::identity::Class;
 use crate::ids::uuid;
 use crate::retry::{retry, yield_now};
 use crate::session::handle::Sessions;
 use crate::session::store::files::META;
 use crate::session::store::meta::{MAX_FILE, Meta, Usage};
-use crate::session_class::GROUP;
 use crate::small_file::{File, as_read, read_all};
 use garth_engine::env::Env;
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
@@ -117,7 +117,7 @@ impl Sessions<'_> {
         Ok(Meta {
             id: uuid(&self.env)?,
             name: session.to_owned(),
-            class: GROUP.to_owned(),
+            class: Class::Group,
             agent: self.agent.clone(),
             user: self.user.clone(),
             session_key: None,

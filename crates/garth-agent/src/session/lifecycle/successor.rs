@@ -1,12 +1,12 @@
 //! Ends a session and creates its successor, as a part of one commit: what a reset does to the sessions.
 
 use super::create::Create;
+use crate::identity::{Class, SessionKey};
 use crate::ids::uuid;
 use crate::session::handle::Sessions;
 use crate::session::store::files::{Log, META, UPDATED_AT};
 use crate::session::store::list::Listed;
 use crate::session::store::meta::{Meta, State};
-use crate::session::store::session_key::SessionKey;
 use crate::small_file::{File, as_read};
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{At, Op, Precondition, VersionId};
@@ -63,13 +63,13 @@ impl Sessions<'_> {
         Ok(line - left_out)
     }
 
-    /// Returns what ends a session and creates the next one, under `name` if given. `archive` has the
-    /// messages, if there are any. The commit fails with `Conflict` if the session changes before it.
+    /// Returns what ends a session and creates the next one of this class, under `name` if given. `archive`
+    /// has the messages, if there are any. The commit fails with `Conflict` if the session changes before it.
     pub(crate) async fn succession(
         &self,
         closed: &CloseTarget,
         archive: Option<&TreePath>,
-        name: Option<&str>,
+        (name, class): (Option<&str>, Class),
         reason: &str,
     ) -> Result<SuccessionPlan> {
         let Listed { name: session, cwd, meta, .. } = &closed.listed;
@@ -77,7 +77,7 @@ impl Sessions<'_> {
         let mut create = Create::new(String::new()).cwd(cwd.clone());
         create.key = meta.session_key.as_deref().map(str::parse::<SessionKey>).transpose()?;
         (create.model, create.context_window) = (meta.model.clone(), meta.context_window);
-        (create.class, create.previous) = (Some(meta.class.clone()), Some(session.clone()));
+        (create.class, create.previous) = (Some(class), Some(session.clone()));
         let (mut ops, mut conditions, next) = self.next_ops(session, meta, create, name).await?;
         let mut meta = meta.clone();
         ops.extend(self.state_ops(session, &mut meta, State::Done, &now)?);

@@ -216,6 +216,9 @@ impl Sessions<'_> {
             if !draft.has("created_at") {
                 draft = draft.with("created_at", &now);
             }
+            if log == Log::Messages && draft.raw("role") == Some("\"user\"") && !draft.has("from") {
+                draft = self.speaker().iter().fold(draft, |draft, speaker| draft.with("from", speaker));
+            }
             if !draft.has("run") {
                 if run.is_none() && log == Log::Events {
                     run = Some(format!("run-{}", uuid(&self.env)?));

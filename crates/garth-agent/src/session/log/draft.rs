@@ -21,7 +21,7 @@ use garth_engine::rule::schema::{Budget, MAX_STEPS, Schema};
 const LONG: usize = 64 << 10;
 
 /// Fields that come first, in their order; `content` is the last.
-const FIRST: [&str; 7] = ["id", "role", "run", "type", "created_at", "parent", "native"];
+const FIRST: [&str; 8] = ["id", "role", "from", "run", "type", "created_at", "parent", "native"];
 const LAST: &str = "content";
 
 /// Role of the author of a message.

@@ -8,7 +8,8 @@ use serde_json::value::RawValue;
 use super::draft::Draft;
 use super::message::{Block, ImageSource, Message};
 use crate::boxed;
-use crate::media::{InlineImage, Media, MediaKey, extract_images};
+use crate::ids::random_uuid;
+use crate::media::{InlineImage, Made, Media, MediaKey, Stored, extract_images};
 use crate::session::handle::Sessions;
 use garth_engine::error::{Error, Result};
 use garth_engine::model::{Body, Op};
@@ -18,7 +19,11 @@ const HELD: usize = 4 << 20;
 
 /// Images that were moved out of messages, by the ids of these.
 #[derive(Debug, Default)]
-pub(crate) struct ExtractedImages(BTreeMap<String, MessageImages>);
+pub(crate) struct ExtractedImages {
+    /// UUID of the session whose messages they are.
+    session_id: String,
+    of_messages: BTreeMap<String, MessageImages>,
+}
 
 #[derive(Debug)]
 struct MessageImages {
@@ -30,15 +35,37 @@ struct MessageImages {
 impl ExtractedImages {
     /// Returns true if a stored line has the fields of a draft, once its images are files.
     pub(crate) fn is_said_by(&self, id: &str, given: &Draft, line: &str) -> bool {
-        let taking = self.0.get(id);
+        let taking = self.of_messages.get(id);
         taking.is_some_and(|taking| given.clone().with("content", &taking.content).is_said_by(line))
     }
 }
 
 impl<'a> Sessions<'a> {
-    /// Returns the media of the account.
+    /// Returns the media that the sessions of this handle have.
     pub(crate) fn media(&self) -> Media<'a> {
-        Media::new(self.fs, self.env.clone()).author(self.author.clone())
+        let media = Media::new(self.fs, self.env.clone()).author(self.author.clone());
+        match (&self.places, self.home()) {
+            (Some(_), Ok(home)) => media.of_sessions(home, &self.agent),
+            _ => media,
+        }
+    }
+
+    /// Copies a media file that the handle sees to a session, whose messages may then show it. The content is
+    /// shared.
+    ///
+    /// # Errors
+    /// `NotFound` for a file, or a session, that is not there or not seen; from the filesystem.
+    #[boxed]
+    pub async fn copy_media(&self, session: &str, key: &MediaKey) -> Result<Stored> {
+        let media = self.media().once(self.once.clone());
+        let copy = async {
+            let (stored, (_, meta)) = (media.get(key).await?, self.meta(session).await?);
+            let of = (meta.session_key.as_deref().unwrap_or(&meta.id), &*meta.id);
+            let (ops, key) = media.copy_ops(&stored, of, &random_uuid(&self.env)?)?;
+            let batch = self.batch(session, ops, "copy media to session");
+            self.once.commit(self.fs, batch, Made::pending(key)).await
+        };
+        media.made(self.once.run(copy).await?).await
     }
 
     /// Moves the images out of messages, if the session has a session key and this view reaches its media.
@@ -57,16 +84,17 @@ impl<'a> Sessions<'a> {
             return Ok(pictures);
         }
         let (_, meta) = self.meta(session).await?;
-        let Some(key) = meta.session_key.filter(|key| self.media().reaches(key)) else {
-            return Ok(pictures);
-        };
+        let Some(key) = meta.session_key else { return Ok(pictures) };
+        pictures.session_id.clone_from(&meta.id);
         for (number, (id, draft)) in (1..).zip(ids.iter().zip(drafts)) {
             let Some(content) = draft.value("content") else { continue };
             let of_message =
                 |error: Error| Error::new(error.kind(), format!("message {number}: {}", error.message()));
-            if let Some((content, files)) = extract_images(&key, id, content).map_err(of_message)? {
+            if let Some((content, files)) =
+                extract_images((&key, &meta.id), id, content).map_err(of_message)?
+            {
                 *draft = draft.clone().with("content", &content);
-                pictures.0.insert(id.clone(), MessageImages { content, files });
+                pictures.of_messages.insert(id.clone(), MessageImages { content, files });
             }
         }
         Ok(pictures)
@@ -76,7 +104,7 @@ impl<'a> Sessions<'a> {
     pub(crate) async fn image_ops(&self, pictures: &ExtractedImages, new: &[Draft]) -> Result<Vec<Op>> {
         let (mut ops, mut held) = (Vec::new(), 0);
         for draft in new {
-            let taking = draft.text("id").and_then(|id| pictures.0.get(&id));
+            let taking = draft.text("id").and_then(|id| pictures.of_messages.get(&id));
             for file in taking.iter().flat_map(|taking| &taking.files) {
                 held += file.bytes.len();
                 let body = match held <= HELD {
@@ -88,7 +116,7 @@ impl<'a> Sessions<'a> {
                         Body::Staged(upload.finish().await?)
                     }
                 };
-                ops.push(file.op(&self.env, body));
+                ops.push(file.op(&self.env, &pictures.session_id, body));
             }
         }
         Ok(ops)

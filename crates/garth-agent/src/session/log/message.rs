@@ -16,6 +16,8 @@ pub struct Message {
     pub id: String,
     /// Role of its author.
     pub role: Role,
+    /// User who said it, where several may speak.
+    pub from: Option<String>,
     /// Run that it belongs to.
     pub run: Option<String>,
     /// Id of the message that it follows.

@@ -17,6 +17,9 @@ use garth_engine::path::{TreePath, check_id};
 /// Lines that one step back over the messages examines.
 const STEP: u64 = STRIDE;
 
+/// What is said of a path that leads nowhere, or where the session does not reach.
+const NO_FILE: &str = "there is no such file; name one that is there";
+
 /// Limit on the lines of one `tail`.
 const MAX_TAIL: u64 = 1_000_000;
 
@@ -54,6 +57,11 @@ pub struct Source {
 }
 
 impl Source {
+    /// Returns the source that leads to a path.
+    pub(crate) fn of_path(path: &TreePath) -> Self {
+        Self { session: None, what: What::Path(path.to_string()) }
+    }
+
     /// Returns true if it can lead elsewhere later.
     pub fn moves(&self) -> bool {
         matches!(self.what, What::Tail(_) | What::UserLatest)
@@ -151,8 +159,10 @@ pub enum Resolved {
     },
     /// A file.
     File {
-        /// Path.
+        /// Path in the account.
         path: TreePath,
+        /// Path in the session's own tree.
+        shown: TreePath,
         /// Version of its content.
         version: VersionId,
         /// Size.
@@ -161,13 +171,14 @@ pub enum Resolved {
 }
 
 impl Resolved {
-    /// Returns a source that never leads elsewhere: lines by their numbers, a file by its path.
+    /// Returns a source that never leads elsewhere: lines by their numbers, a file by its path in the
+    /// session's own tree.
     pub fn fixed(&self) -> String {
         match self {
             Self::Lines { session, log, lines, .. } => {
                 format!("{session}#{}:{}-{}", log.name(), lines.start(), lines.end())
             }
-            Self::File { path, .. } => path.to_string(),
+            Self::File { shown, .. } => shown.to_string(),
         }
     }
 }
@@ -224,24 +235,31 @@ impl Sessions<'_> {
                 self.file_at(&self.file(of, &format!("context/swap/chunk/{id}"))?, source).await
             }
             What::Path(path) => {
-                let path = match path.starts_with('/') {
-                    true => TreePath::parse(path)?,
-                    false => TreePath::parse(&format!("{}/{path}", self.directory(of)?))?,
+                let paths = match path.starts_with('/') {
+                    true => self.paths_of(&TreePath::parse(path)?),
+                    false => vec![TreePath::parse(&format!("{}/{path}", self.directory(of)?))?],
                 };
-                self.file_at(&path, source).await
+                for path in &paths {
+                    match self.file_at(path, source).await {
+                        Err(error) if error.is(ErrorKind::NotFound) => {}
+                        found => return found,
+                    }
+                }
+                Err(nowhere(NO_FILE.to_owned()))
             }
         }
     }
 
     async fn file_at(&self, path: &TreePath, source: &Source) -> Result<Resolved> {
         let entry = self.fs.lookup(path).await?.filter(|entry| entry.kind == Kind::File);
-        let entry = entry.ok_or_else(|| {
-            Error::new(
-                ErrorKind::NotFound,
-                format!("{source}: there is no such file; name one that is there"),
-            )
-        })?;
-        Ok(Resolved::File { path: path.clone(), version: entry.version, size: entry.size })
+        let missing = || Error::new(ErrorKind::NotFound, format!("{source}: {NO_FILE}"));
+        let entry = entry.ok_or_else(missing)?;
+        Ok(Resolved::File {
+            path: path.clone(),
+            shown: self.shown(path),
+            version: entry.version,
+            size: entry.size,
+        })
     }
 
     /// Resolves existing lines to their byte range.

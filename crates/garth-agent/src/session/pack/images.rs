@@ -14,11 +14,15 @@ use crate::session::handle::Sessions;
 use crate::session::log::draft::Role;
 use crate::session::log::message::{Block, ImageSource, Message};
 use crate::session::provider::is_taken;
+use crate::session::store::meta::PARENT;
 use garth_engine::compute::working;
 use garth_engine::error::{ErrorKind, Result};
 
-/// Text in place of an image that no longer exists.
+/// Text in place of an image that no longer exists, or is another session's: which of both is not told.
 const GONE: &str = "[Image no longer available]";
+
+/// Parents of a session whose media its messages may show.
+const MAX_PARENTS: usize = 16;
 
 /// Limit on the bytes of images in one list, the newest first; the others remain names. It fits any single
 /// image, and in base64 it is more than providers accept in one call.
@@ -33,18 +37,33 @@ impl Sessions<'_> {
     #[boxed]
     pub async fn hydrated(&self, packed: &Packed, hydrator: &Hydrator, account: &str) -> Result<Packed> {
         let mut packed = packed.clone();
-        let mut left = MAX_HYDRATED;
+        let (own, mut left) = (self.with_parents(&packed.pack.session).await?, MAX_HYDRATED);
         for message in packed.messages.iter_mut().rev() {
-            self.hydrate(message, hydrator, account, &mut left).await?;
+            self.hydrate(message, (hydrator, account), &own, &mut left).await?;
         }
         Ok(packed)
+    }
+
+    /// Returns the UUIDs of a session and of its parents: of the sessions whose media its messages may show.
+    async fn with_parents(&self, session: &str) -> Result<Vec<String>> {
+        let (mut ids, mut of) = (Vec::new(), Some((self.agent.clone(), session.to_owned())));
+        while let Some((agent, session)) = of.take().filter(|_| ids.len() < MAX_PARENTS) {
+            let Some((_, meta)) = self.of_agent(&agent).meta_if_there(&session).await? else { break };
+            of = meta.other.get(PARENT).and_then(|parent| {
+                let (parent, _) = parent.as_str()?.rsplit_once('#')?;
+                let (agent, session) = parent.split_once('/')?;
+                Some((agent.to_owned(), session.to_owned()))
+            });
+            ids.push(meta.id);
+        }
+        Ok(ids)
     }
 
     async fn hydrate(
         &self,
         message: &mut Message,
-        hydrator: &Hydrator,
-        account: &str,
+        (hydrator, account): (&Hydrator, &str),
+        own: &[String],
         left: &mut usize,
     ) -> Result<()> {
         // of pictures that a model gave, providers are told the names
@@ -53,10 +72,10 @@ impl Sessions<'_> {
         }
         let (media, mut found, mut room) = (self.media(), HashMap::new(), *left);
         for key in pictures(&message.content) {
-            if room == 0 || found.contains_key(&key) || !media.reaches(key.session_key()) {
+            if room == 0 || found.contains_key(&key) {
                 continue;
             }
-            let bytes = match hydrator.bytes(account, &media, &key).await {
+            let bytes = match hydrator.bytes(account, &media, &key, own).await {
                 // no picture that a message had
                 Err(error) if error.is(ErrorKind::TooLarge) => continue,
                 bytes => bytes?,

@@ -92,13 +92,7 @@ impl Sessions<'_> {
         if !(1..=MAX_LISTED).contains(&list.limit) {
             return Err(Error::invalid(format!("the limit of a list of sessions is 1 to {MAX_LISTED}")));
         }
-        let (names, next) = match &self.only {
-            Some(only) => {
-                let is_due = list.after.as_ref().is_none_or(|after| only > after);
-                (is_due.then(|| only.clone()).into_iter().collect(), None)
-            }
-            None => self.names(list.after.as_deref()).await?,
-        };
+        let (names, next) = self.names(list.after.as_deref()).await?;
         let (mut items, mut bytes) = (Vec::new(), 0);
         for some in names.chunks(READ) {
             for found in self.read(some).await?.into_iter().flatten() {

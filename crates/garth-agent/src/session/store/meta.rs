@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::files::META;
+use crate::identity::Class;
 use crate::session::handle::{Sessions, missing};
 use crate::small_file::{File, pretty, read_all, unreadable};
 use garth_engine::error::{Error, Result};
@@ -36,6 +37,9 @@ pub(crate) fn check_tokens(what: &str, tokens: u64) -> Result<()> {
         "{what}: {tokens} tokens are more than {MAX_TOKENS_REPORTED}, the most there can be"
     )))
 }
+
+/// Field of `meta.json` in which the session of a child names its parent: `{agent}/{session}#{child}`.
+pub(crate) const PARENT: &str = "parent";
 
 /// State of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -136,11 +140,11 @@ pub struct Meta {
     pub id: String,
     /// Name of its directory at its creation.
     pub name: String,
-    /// Class of the session: who can have spoken in it. `main`: the user alone.
-    pub class: String,
+    /// Class of the session: who listens in it.
+    pub class: Class,
     /// The agent.
     pub agent: String,
-    /// The user.
+    /// The audience: whose session it is.
     pub user: String,
     /// Session key, by which channels find it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -209,6 +213,17 @@ impl Meta {
         let text = file.bytes.as_deref();
         let meta = text.map_or_else(|| Err(Error::invalid("is too long")), Self::parse);
         meta.map_err(|error| unreadable(path, error.message(), how))
+    }
+
+    /// Returns true for the session of a child.
+    pub(crate) fn is_child(&self) -> bool {
+        self.other.contains_key(PARENT)
+    }
+
+    /// Returns agent and session of the parent, if it is the session of a child.
+    pub(crate) fn parent(&self) -> Option<(&str, &str)> {
+        let (agent, rest) = self.other.get(PARENT)?.as_str()?.split_once('/')?;
+        Some((agent, rest.rsplit_once('#')?.0))
     }
 
     /// Returns the text of `meta.json`.

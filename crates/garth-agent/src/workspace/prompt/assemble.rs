@@ -1,7 +1,6 @@
 //! Puts a prompt together, in its order and under its conditions. Pure: of the same files and inputs comes
 //! the same text.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
@@ -10,7 +9,7 @@ use super::files::{Daily, Files};
 use super::inputs::Inputs;
 use super::parts::{Part, Prompt, Stable, section};
 use super::texts;
-use crate::session_class::MAIN;
+use crate::identity::{Class, is_reserved};
 use crate::small_file::{File, sha256};
 use crate::workspace::daily::Memory;
 use crate::workspace::heartbeat::says_anything;
@@ -21,11 +20,14 @@ use garth_engine::model::Timestamp;
 use garth_engine::path::TreePath;
 use garth_engine::text::secret::masked;
 
+/// Most tokens of what other audiences remember.
+const MAX_OTHERS: usize = 2_000;
+
 /// What stands between two sections.
 const BETWEEN: &str = "\n\n---\n\n";
 
 /// The parts in their usual order. Those that follow each other in one section are under one heading.
-const NORMAL: [&str; 14] = [
+const NORMAL: [&str; 15] = [
     "base",
     "soul",
     "identity",
@@ -35,6 +37,7 @@ const NORMAL: [&str; 14] = [
     "memory",
     "yesterday",
     "today",
+    "others",
     "tools",
     "heartbeat",
     "skills",
@@ -43,7 +46,7 @@ const NORMAL: [&str; 14] = [
 ];
 
 /// The same with what changes often last.
-const CACHE: [&str; 14] = [
+const CACHE: [&str; 15] = [
     "base",
     "soul",
     "identity",
@@ -56,6 +59,7 @@ const CACHE: [&str; 14] = [
     "skills",
     "yesterday",
     "today",
+    "others",
     "runtime",
     "changes",
 ];
@@ -65,7 +69,7 @@ const BOOTSTRAP: [&str; 7] = ["base", "bootstrap", "soul", "identity", "user", "
 
 /// Whether a part may differ from call to call without anybody writing to the workspace or choosing so.
 fn is_volatile(part: &str) -> bool {
-    matches!(part, "yesterday" | "today" | "runtime" | "changes")
+    matches!(part, "yesterday" | "today" | "others" | "runtime" | "changes")
 }
 
 /// The text of a part, or why there is none.
@@ -74,7 +78,6 @@ type PartText = Result<String, String>;
 /// The prompt of these files; `now` are the files as they are now, where the others are pinned.
 pub(super) fn prompt(
     agent: &str,
-    class: &str,
     files: &Files,
     now: Option<&Files>,
     inputs: Inputs,
@@ -87,6 +90,7 @@ pub(super) fn prompt(
         (false, Order::Normal) => &NORMAL,
         (false, Order::Cache) => &CACHE,
     };
+    let class = files.keeper.class;
     let of = Assembly { agent, class, files, inputs: &inputs, time, known };
     let mut joined = PromptText::default();
     for name in order {
@@ -108,7 +112,7 @@ pub(super) fn prompt(
     let stable = &text[..stable.unwrap_or(text.len())];
     Prompt {
         agent: agent.to_owned(),
-        class: class.to_owned(),
+        class: class.to_string(),
         bootstrap,
         tokens: parts.iter().map(|part| part.tokens).sum(),
         sha256: sha256(text.as_bytes()),
@@ -121,6 +125,7 @@ pub(super) fn prompt(
         resets: false,
         pins: files.settings.prompt.pinned && files.session.is_some() && now.is_none(),
         read_at: time,
+        unmarked: now.unwrap_or(files).unmarked(),
         text,
     }
 }
@@ -172,7 +177,7 @@ impl PromptText {
             section,
             file: path.cloned(),
             version: file.map(|file| file.etag),
-            sha256: of.shown(name, file).map(|bytes| sha256(&bytes)),
+            sha256: file.and_then(|file| file.bytes.as_deref()).map(sha256),
             tokens: 0,
             included,
             reason,
@@ -197,7 +202,7 @@ fn why_included(name: &str, own_base: bool) -> String {
         "base" if own_base => "set by settings.json",
         "base" | "runtime" => "always there",
         "bootstrap" => "the file is there: this is a first run",
-        "memory" => "the file is there, and this is a main session",
+        "others" => "other audiences remember something of these days",
         "heartbeat" => "the file says something",
         "skills" => "there are eligible skills",
         "changes" => "the prompt is pinned, and files changed since",
@@ -211,7 +216,7 @@ fn why_included(name: &str, own_base: bool) -> String {
 #[derive(Clone, Copy)]
 struct Assembly<'a> {
     agent: &'a str,
-    class: &'a str,
+    class: Class,
     files: &'a Files,
     inputs: &'a Inputs,
     time: Timestamp,
@@ -220,13 +225,12 @@ struct Assembly<'a> {
 
 impl Assembly<'_> {
     fn is_main(&self) -> bool {
-        self.class == MAIN
+        self.class == Class::Main
     }
 
     /// The file of a part. That there is one is told only of what the prompt may hold.
     fn file(&self, name: &str) -> Option<(&TreePath, &File)> {
         match name {
-            "memory" if !self.is_main() => None,
             "fragments" => self.files.fragments.as_ref().map(|text| (&text.path, &text.file)),
             "yesterday" | "today" => {
                 let daily = self.daily(name);
@@ -235,17 +239,6 @@ impl Assembly<'_> {
             }
             _ => self.files.texts.get(name).map(|text| (&text.path, &text.file)),
         }
-    }
-
-    /// What of a file is told by its hash: of a day that is not all for this session, what is for it.
-    fn shown<'f>(&self, name: &str, file: Option<&'f File>) -> Option<Cow<'f, [u8]>> {
-        let whole = file?.bytes.as_deref()?;
-        if self.is_main() || !matches!(name, "yesterday" | "today") || self.sees_all() {
-            return Some(whole.into());
-        }
-        let (_, parts) = self.daily(name).file.as_ref()?;
-        let own = parts.iter().filter(|part| part.class.as_deref() == Some(self.class));
-        Some(own.flat_map(|part| part.text.bytes()).collect::<Vec<_>>().into())
     }
 
     fn sees_all(&self) -> bool {
@@ -267,9 +260,9 @@ impl Assembly<'_> {
                 }
             }
             "bootstrap" => self.text(name).map(|text| format!("{}\n\n{text}", texts::BOOTSTRAP)),
-            "memory" if !self.is_main() => Err("not a main session".to_owned()),
             "fragments" => self.fragments(),
             "yesterday" | "today" => self.day(name),
+            "others" => self.others(),
             "heartbeat" => {
                 let text = self.text(name)?;
                 let empty = || "only headings, comments and rules".to_owned();
@@ -304,14 +297,32 @@ impl Assembly<'_> {
         let mut shown = Vec::new();
         for part in parts {
             let text = part.text.trim();
-            match part.class.as_deref() {
+            match part.own {
                 _ if text.is_empty() => {}
-                Some(class) if class == self.class => shown.push(text.to_owned()),
-                class if self.is_main() => shown.push(quoted(&texts::evidence(class), text)),
-                _ => {}
+                true => shown.push(text.to_owned()),
+                false => shown.push(quoted(&texts::evidence(part.class), text)),
             }
         }
         (!shown.is_empty()).then(|| shown.join("\n\n"))
+    }
+
+    /// What other audiences remember, the newest first, as far as there is room.
+    fn others(&self) -> PartText {
+        if !self.is_main() {
+            return Err("not a main session".to_owned());
+        }
+        let (mut shown, mut left) = (vec!["### Other conversations".to_owned()], MAX_OTHERS);
+        for other in &self.files.others {
+            let said = quoted(&texts::evidence_of(&other.audience, other.day), &other.text);
+            let Some(rest) = left.checked_sub(self.known.count(&said)) else { break };
+            left = rest;
+            shown.push(said);
+        }
+        if shown.len() == 1 {
+            Err("no other conversation is remembered".to_owned())
+        } else {
+            Ok(shown.join("\n\n"))
+        }
     }
 
     fn fragments(&self) -> PartText {
@@ -374,12 +385,12 @@ impl Assembly<'_> {
         let mut add =
             |name: &str, value: Option<String>| lines.extend(value.map(|value| (name.to_owned(), value)));
         if let Some(meta) = session {
-            add("User", Some(meta.user.clone()));
+            add(if is_reserved(&meta.user) { "Audience" } else { "User" }, Some(meta.user.clone()));
             add("Session", Some(meta.name.clone()));
             add("Session key", meta.session_key.clone());
             add("Model", meta.model.clone());
         }
-        add("Session class", Some(self.class.to_owned()));
+        add("Session class", Some(self.class.to_string()));
         let hosts = self.inputs.hosts.iter().map(|host| host.id.clone()).collect::<Vec<_>>();
         add("Hosts", (!hosts.is_empty()).then(|| hosts.join("; ")));
         lines.extend(self.inputs.runtime.clone());
@@ -419,6 +430,7 @@ fn title(name: &str) -> String {
         "fragments" => "Operating Instructions, fragments".to_owned(),
         "yesterday" => "Recent Context, yesterday".to_owned(),
         "today" => "Recent Context, today".to_owned(),
+        "others" => "Recent Context, other conversations".to_owned(),
         _ => section(name).to_owned(),
     }
 }

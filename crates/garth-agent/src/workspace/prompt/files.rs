@@ -2,18 +2,19 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::session::{Meta, Sessions};
-use crate::small_file::{File, read_with_seq};
+use crate::identity::Class;
+use crate::session::Meta;
+use crate::small_file::{File, read_all, read_with_seq};
 use crate::workspace::daily;
 use crate::workspace::daily::Memory;
-use crate::workspace::handle::Workspace;
+use crate::workspace::handle::{Keeper, Workspace};
 use crate::workspace::settings::{SETTINGS, Settings};
 use crate::workspace::skills::lookup::in_directory;
 use crate::workspace::text_file::{MAX_FILE, MAX_READ, text_of};
 use crate::workspace::time_zone::{Day, Zone};
-use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::error::Result;
 use garth_engine::fs::FileSystem;
-use garth_engine::model::{Seq, Timestamp};
+use garth_engine::model::{Moment, Seq, Timestamp, VersionId};
 use garth_engine::path::TreePath;
 
 /// The files of a workspace that are sections of the prompt, by their names there.
@@ -27,6 +28,9 @@ pub(super) const FILES: [(&str, &str); 8] = [
     ("tools", "TOOLS.md"),
     ("heartbeat", "HEARTBEAT.md"),
 ];
+
+/// Sections whose files are the agent's for every audience.
+const OPEN: [&str; 5] = ["soul", "identity", "agents", "tools", "heartbeat"];
 
 /// The name of the file of instruction fragments.
 const FRAGMENTS: &str = "fragments.jsonl";
@@ -42,8 +46,12 @@ pub(super) struct Files {
     pub(super) fragments: Option<Text>,
     /// Yesterday and today.
     pub(super) days: [Daily; 2],
+    /// What other audiences remember of these days, for a main session.
+    pub(super) others: Vec<OtherDay>,
     /// The session that the prompt is for.
     pub(super) session: Option<Meta>,
+    /// Whose memory it has.
+    pub(super) keeper: Keeper,
     /// Skills by their directories: the agent's, and those of all.
     pub(super) skills: [Vec<(String, Option<String>)>; 2],
 }
@@ -70,30 +78,30 @@ impl Files {
         workspace: &Workspace<'_>,
         fs: &dyn FileSystem,
         session: Option<&(String, String)>,
-        time: Timestamp,
+        (time, others): (Timestamp, &[String]),
         read_at: Option<Timestamp>,
     ) -> Result<Self> {
-        let own = in_directory(fs, workspace.file("skills")?).await?;
-        let skills = [own, in_directory(fs, TreePath::parse("/skills")?).await?];
-        let (settings, fragments) = (workspace.file(SETTINGS)?, workspace.file(FRAGMENTS)?);
-        let sections = FILES.into_iter().map(|(section, name)| Ok((section, workspace.file(name)?)));
-        let sections = sections.collect::<Result<Vec<_>>>()?;
-        // today and yesterday in every time zone: which is the agent's is not known yet
-        let utc = Zone::default().day(time);
-        let days = [utc.before().before(), utc.before(), utc, utc.after()];
-        let days = days.into_iter().map(|day| workspace.day_file(day)).collect::<Result<Vec<_>>>()?;
-        let meta_file = match session {
+        let session = match session {
             Some((user, session)) => {
-                let sessions = Sessions::new(fs, user, &workspace.agent, workspace.env.clone())?;
-                Some(TreePath::from_row(sessions.directory(session)?.key(), "meta.json"))
+                let sessions = workspace.sessions(fs, user)?;
+                Some(sessions.meta(session).await?.1)
             }
             None => None,
         };
+        let keeper = workspace.keeper(session.as_ref())?;
+        let own = in_directory(fs, workspace.file("skills")?).await?;
+        let skills = [own, in_directory(fs, TreePath::parse("/skills")?).await?];
+        let (settings, fragments) = (workspace.file(SETTINGS)?, workspace.file(FRAGMENTS)?);
+        let sections = sections(workspace, &keeper)?;
+        // today and yesterday in every time zone: which is the agent's is not known yet
+        let utc = Zone::default().day(time);
+        let days = [utc.before().before(), utc.before(), utc, utc.after()];
+        let days =
+            days.into_iter().map(|day| workspace.day_file(&keeper, day)).collect::<Result<Vec<_>>>()?;
         let paths: Vec<TreePath> = [&settings, &fragments]
             .into_iter()
             .chain(sections.iter().map(|(_, path)| path))
             .chain(&days)
-            .chain(&meta_file)
             // Last, since those beyond the bytes that are read count as unreadable: a prompt is built
             // without.
             .chain(skills.iter().flatten().map(|(path, _)| path))
@@ -109,12 +117,20 @@ impl Files {
         let fragments = text(fragments, &mut files)?;
         let mut texts = BTreeMap::new();
         for (section, path) in sections {
-            texts.extend(text(path, &mut files)?.map(|text| (section, text)));
+            // the agent's file of its human is for others where it is shared
+            let is_taken_back = section == "user" && texts.contains_key("user");
+            let is_shared = !path.is_within(&workspace.home()?)
+                || keeper.class == Class::Main
+                || OPEN.contains(&section)
+                || settings.shared.contains_key("USER.md");
+            if is_shared && !is_taken_back {
+                texts.extend(text(path, &mut files)?.map(|text| (section, text)));
+            }
         }
         let today = zone.day(time);
         let days = [
-            daily(workspace, fs, today.before(), &mut files).await?,
-            daily(workspace, fs, today, &mut files).await?,
+            daily(workspace, fs, &keeper, today.before(), &mut files).await?,
+            daily(workspace, fs, &keeper, today, &mut files).await?,
         ];
         let skills = skills.map(|some| {
             let found = some.into_iter().filter_map(|(path, directory)| {
@@ -123,11 +139,24 @@ impl Files {
             });
             found.collect()
         });
-        let session = match (session, meta_file) {
-            (Some((_, name)), Some(path)) => Some(meta(name, &path, files.remove(&path))?),
-            _ => None,
+        let others = other_days(workspace, seq, &keeper, others).await?;
+        Ok(Self { seq, settings, zone, texts, fragments, days, others, session, keeper, skills })
+    }
+}
+
+impl Files {
+    /// Returns the days of an audience other than the owner whose marks are missing or of an earlier version.
+    pub(super) fn unmarked(&self) -> Vec<(TreePath, VersionId, Day)> {
+        if self.keeper.class == Class::Main {
+            return Vec::new();
+        }
+        let of = |daily: &Daily| {
+            let (file, _) = daily.file.as_ref()?;
+            let marked =
+                file.metadata.get(daily::DAY_OF).is_some_and(|mark| daily::is_mark_of(mark, file.etag.seq));
+            (!marked).then(|| (daily.path.clone(), file.etag, daily.day))
         };
-        Ok(Self { seq, settings, zone, texts, fragments, days, session, skills })
+        self.days.iter().filter_map(of).collect()
     }
 }
 
@@ -142,13 +171,14 @@ fn text(path: TreePath, files: &mut HashMap<TreePath, File>) -> Result<Option<Te
 async fn daily(
     workspace: &Workspace<'_>,
     fs: &dyn FileSystem,
+    keeper: &Keeper,
     day: Day,
     files: &mut HashMap<TreePath, File>,
 ) -> Result<Daily> {
-    let path = workspace.day_file(day)?;
+    let path = workspace.day_file(keeper, day)?;
     let file = match files.remove(&path) {
         Some(file) => {
-            let parts = daily::parts(fs, &path, &file).await?;
+            let parts = daily::parts(fs, &path, &file, keeper).await?;
             Some((file, parts))
         }
         None => None,
@@ -156,8 +186,59 @@ async fn daily(
     Ok(Daily { day, path, file })
 }
 
-fn meta(name: &str, path: &TreePath, file: Option<File>) -> Result<Meta> {
-    let missing =
-        || Error::new(ErrorKind::NotFound, format!("{name}: there is no such session; create it first"));
-    Meta::read(path, &file.ok_or_else(missing)?)
+/// Returns the files of the sections, by section. Those of the audience come before the agent's.
+fn sections(workspace: &Workspace<'_>, keeper: &Keeper) -> Result<Vec<(&'static str, TreePath)>> {
+    let mut sections = Vec::new();
+    for (section, name) in FILES {
+        if keeper.class == Class::Main {
+            sections.push((section, workspace.file(name)?));
+            continue;
+        }
+        match section {
+            // a first run is the owner's
+            "bootstrap" => {}
+            "memory" => sections.push((section, workspace.kept_file(keeper, "memory/MEMORY.md")?)),
+            "user" => {
+                // what is shared takes the place of the audience's own
+                sections.push((section, workspace.file(name)?));
+                sections.push((section, workspace.kept_file(keeper, name)?));
+            }
+            _ => sections.push((section, workspace.file(name)?)),
+        }
+    }
+    Ok(sections)
+}
+
+/// What another audience remembers of a day.
+pub(super) struct OtherDay {
+    pub(super) audience: String,
+    pub(super) day: Day,
+    pub(super) text: String,
+}
+
+/// Reads what other audiences remember, of files that [`daily::others`] found.
+async fn other_days(
+    workspace: &Workspace<'_>,
+    seq: Seq,
+    keeper: &Keeper,
+    paths: &[String],
+) -> Result<Vec<OtherDay>> {
+    if keeper.class != Class::Main || paths.is_empty() {
+        return Ok(Vec::new());
+    }
+    // the moment of all other files
+    let then = workspace.whole().as_of(&Moment::Seq(seq)).await?;
+    let paths = paths.iter().filter_map(|path| TreePath::parse(path).ok());
+    let of = |path: TreePath| {
+        let (audience, day) = daily::of_audience(&path, &workspace.agent)?;
+        Some((path, audience, day))
+    };
+    let days: Vec<_> = paths.filter_map(of).collect();
+    let files: Vec<TreePath> = days.iter().map(|(path, ..)| path.clone()).collect();
+    let read = read_all(&*then, &files, MAX_FILE).await?;
+    let day = |((_, audience, day), file): ((TreePath, String, Day), Option<File>)| {
+        let text = file?.text()?.trim().to_owned();
+        (!text.is_empty()).then_some(OtherDay { audience, day, text })
+    };
+    Ok(days.into_iter().zip(read).filter_map(day).collect())
 }

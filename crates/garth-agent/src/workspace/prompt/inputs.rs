@@ -62,6 +62,10 @@ pub struct Inputs {
     pub hosts: Vec<Host>,
     /// Lines of the section Runtime: a name and what is so.
     pub runtime: BTreeMap<String, String>,
+    /// Files of what other audiences remember, which a prompt of a main session shows as evidence. Garth
+    /// fills them in, for building the prompt again.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<String>,
     /// What time it is, RFC 3339; the clock's if it is not given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock: Option<String>,

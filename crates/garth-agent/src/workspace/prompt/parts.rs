@@ -5,6 +5,7 @@ use std::ops::Range;
 use serde::Serialize;
 
 use super::inputs::Inputs;
+use crate::workspace::time_zone::Day;
 use garth_engine::model::{Seq, Timestamp, VersionId};
 use garth_engine::path::TreePath;
 
@@ -36,6 +37,8 @@ pub struct Prompt {
     pub event: Option<String>,
     /// What was told of it when it was built first.
     pub replayed: Option<Replayed>,
+    /// Days of the audience that a main session does not find yet, as they were written as files.
+    pub(super) unmarked: Vec<(TreePath, VersionId, Day)>,
     /// Whether the session's prompt is to stay like this.
     pub(super) pins: bool,
     /// Whether sessions of the agent are reset by themselves.
@@ -116,7 +119,7 @@ pub(super) fn section(part: &str) -> &'static str {
         "user" => "About Your Human",
         "agents" | "fragments" => "Operating Instructions",
         "memory" => "Long-Term Memory",
-        "yesterday" | "today" => "Recent Context",
+        "yesterday" | "today" | "others" => "Recent Context",
         "tools" => "Tool Notes",
         "heartbeat" => "Heartbeats",
         "skills" => "Skills (Mandatory Scan)",

@@ -82,6 +82,7 @@ impl Workspace<'_> {
         if prompt.pins {
             append = append.noting(PINNED_SINCE, prompt.seq.0.into());
         }
+        self.mark_days(&prompt.unmarked).await?;
         let sessions = self.sessions(self.fs, user)?.once(self.once.clone());
         let outcome = |lines: AppendedLines| outcome(lines.appended.events.into_iter().next());
         sessions.append_as(session, &append, outcome).await

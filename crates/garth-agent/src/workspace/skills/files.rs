@@ -58,6 +58,7 @@ impl Workspace<'_> {
         if bytes.len() > MAX_SKILL_FILE {
             return Err(Error::at(ErrorKind::TooLarge, &own, format!("at most {MAX_SKILL_FILE} bytes")));
         }
+        self.check_skills_writable(Origin::Agent)?;
         let write = Op::write(own.clone(), bytes).with_parents();
         let batch = self.batch(vec![write], &format!("write skill {path}"));
         self.once.run(self.once.commit(self.fs, batch, (own, PENDING))).await
@@ -71,6 +72,7 @@ impl Workspace<'_> {
     /// more often, and a file that is no text; from the filesystem.
     #[boxed]
     pub async fn edit_skill(&self, path: &str, old: &str, new: &str) -> Result<(TreePath, Seq)> {
+        self.check_skills_writable(Origin::Agent)?;
         self.once.run(retry(|| self.edit_skill_once(path, old, new))).await
     }
 

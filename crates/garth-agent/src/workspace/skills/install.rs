@@ -50,8 +50,8 @@ impl Workspace<'_> {
     /// stays.
     ///
     /// # Errors
-    /// `InvalidArgument` without a `SKILL.md`, and for paths that lead out of it; `TooLarge`; `RuleViolation`
-    /// for a skill of all in a session; from the filesystem.
+    /// `InvalidArgument` without a `SKILL.md`, and for paths that lead out of it; `TooLarge`; `AccessDenied`
+    /// where skills are only read; from the filesystem.
     #[boxed]
     pub async fn install_skill(
         &self,
@@ -71,6 +71,7 @@ impl Workspace<'_> {
         };
         let text = std::str::from_utf8(text).map_err(|_| Error::invalid(format!("{SKILL} is UTF-8 text")))?;
         let flaws: Vec<String> = SkillText::parse(text).all_flaws().cloned().collect();
+        self.check_skills_writable(origin)?;
         self.once.run(retry(|| self.install_once(directory, origin, files, &flaws))).await
     }
 
@@ -108,8 +109,8 @@ impl Workspace<'_> {
     /// that it was published as goes with it.
     ///
     /// # Errors
-    /// `NotFound`; `InvalidArgument` for an invalid name; `RuleViolation` for a skill of all in a session;
-    /// from the filesystem.
+    /// `NotFound`; `InvalidArgument` for an invalid name; `AccessDenied` where skills are only read; from
+    /// the filesystem.
     #[boxed]
     pub async fn remove_skill(
         &self,
@@ -117,6 +118,7 @@ impl Workspace<'_> {
         directory: &str,
         origin: Origin,
     ) -> Result<(TreePath, Seq)> {
+        self.check_skills_writable(origin)?;
         let dir = TreePath::from_row(self.skill_home(origin)?.key(), directory);
         let seq = self.once.run(self.remove_skill_once(account, directory, origin, &dir)).await?;
         Ok((dir, seq))
@@ -153,9 +155,11 @@ impl Workspace<'_> {
     /// link to it.
     ///
     /// # Errors
-    /// `NotFound` for a skill that the agent has not; as [`Nodes::put`].
+    /// `NotFound` for a skill that the agent has not; `AccessDenied` where skills are only read; as
+    /// [`Nodes::put`].
     #[boxed]
     pub async fn publish_skill(&self, account: &str, directory: &str) -> Result<Written> {
+        self.check_skills_writable(Origin::Agent)?;
         let dir = TreePath::from_row(self.skill_home(Origin::Agent)?.key(), directory);
         let no_uri = || Error::invalid(format!("{directory}: makes no URI"));
         let uri = Uri::of_dir(account, &dir).ok_or_else(no_uri)?;

@@ -103,6 +103,27 @@ impl Workspace<'_> {
         }
     }
 
+    /// Refuses to write skills of an origin where they are only read.
+    ///
+    /// # Errors
+    /// `AccessDenied`.
+    pub(super) fn check_skills_writable(&self, origin: Origin) -> Result<()> {
+        let Some(own) = &self.own else { return Ok(()) };
+        let (agent, home) = (&self.agent, self.skill_home(origin)?);
+        let message = match origin {
+            Origin::Agent if !own.writes(&home) => format!(
+                "sessions of the owner change the skills of {agent}; name the owner as the user, or let others \
+                 change them by `shared` in settings.json"
+            ),
+            Origin::Global if own.is_in_session() => {
+                "nobody changes the skills of all agents in a session; name no user, session or key"
+                    .to_owned()
+            }
+            _ => return Ok(()),
+        };
+        Err(Error::new(ErrorKind::AccessDenied, message))
+    }
+
     /// A file of a skill; `name` may have several segments, none of which leads out of it.
     pub(super) fn skill_path(&self, origin: Origin, directory: &str, name: &str) -> Result<TreePath> {
         check_id("skill", directory)?;

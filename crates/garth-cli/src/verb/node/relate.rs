@@ -4,10 +4,10 @@ use clap::{Args, ValueEnum};
 use garth::agent::node::{Around, Direction, Edge, Uri};
 use serde_json::json;
 
-use super::open::open;
 use crate::app::App;
 use crate::escape::escaped;
 use crate::fail::Result;
+use crate::verb::open::open_nodes as open;
 
 /// Make a relation from a node to another, or change the one of the same type
 #[derive(Args, Debug)]

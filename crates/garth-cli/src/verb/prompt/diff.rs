@@ -5,11 +5,11 @@ use garth::agent::workspace::{Changed, Inputs, Prompt};
 use serde_json::{Value, json};
 
 use super::inputs::InputArgs;
-use super::open::open;
 use crate::app::App;
 use crate::compare::unified;
 use crate::escape::escaped;
 use crate::fail::Result;
+use crate::verb::open::open;
 use crate::when::moment;
 
 /// Lines of context around what differs.

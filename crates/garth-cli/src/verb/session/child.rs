@@ -6,10 +6,10 @@ use garth::{Error, TreePath};
 use serde_json::{Value, json};
 
 use super::context::read;
-use super::open::open;
 use crate::app::App;
 use crate::escape::escaped;
 use crate::fail::{Failure, Result};
+use crate::verb::open::open;
 
 /// Hand work to a child, and take its result
 #[derive(Args, Debug)]

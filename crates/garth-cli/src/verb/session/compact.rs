@@ -6,12 +6,12 @@ use garth::agent::workspace::{Asking, Trim};
 use garth_server::chat_model::ServedModel;
 use serde_json::json;
 
-use super::open::open;
 use super::reset::allowance;
 use crate::app::App;
 use crate::escape::escaped;
 use crate::fail::Result;
 use crate::model_args::ModelArgs;
+use crate::verb::open::open;
 
 /// Bring the summary of a session up to what was said since
 ///
@@ -84,7 +84,6 @@ impl Compact {
 }
 
 async fn trim(app: &mut App, name: &str, if_due: bool, asking: Option<Asking<'_>>) -> Result {
-    app.only_account("session compact --trim")?;
     let open = open(app, true).await?;
     let workspace = open.workspace()?;
     let mut how = Trim::default().asking(asking);

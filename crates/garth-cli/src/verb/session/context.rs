@@ -4,10 +4,10 @@ use clap::Args;
 use garth::agent::session::{Derive as Files, Log, Resolved, Select};
 use serde_json::{Value, json};
 
-use super::open::open;
 use crate::app::App;
 use crate::escape::escaped;
 use crate::fail::{Failure, Result};
+use crate::verb::open::open;
 
 /// Largest file that is read, 1 MiB.
 pub(super) const MAX_FILE: u64 = 1 << 20;

@@ -6,10 +6,10 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::open::{Open, open};
 use crate::app::App;
 use crate::escape::escaped;
 use crate::fail::{Failure, Result};
+use crate::verb::open::{Open, open};
 
 /// Show the messages of a session
 ///
@@ -180,7 +180,7 @@ impl Resolve {
                 });
                 (json, format!("{fixed}  bytes {}-{}", bytes.start, bytes.end))
             }
-            Resolved::File { path, version, size } => {
+            Resolved::File { shown: path, version, size, .. } => {
                 let json = json!({
                     "source": fixed, "path": path.as_str(), "version_id": version.to_string(), "size": size,
                 });

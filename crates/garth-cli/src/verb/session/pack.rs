@@ -5,10 +5,10 @@ use garth::agent::media::Hydrator;
 use garth::agent::session::{Difference, Format, Item, PackOptions, Packed, Sessions};
 use serde_json::json;
 
-use super::open::open;
 use crate::app::App;
 use crate::escape::escaped;
 use crate::fail::Result;
+use crate::verb::open::open;
 use crate::when::moment;
 
 /// Build what a model gets of a session now, within a budget of tokens

@@ -4,11 +4,10 @@ use clap::Args;
 use garth::agent::node::Uri;
 use serde_json::Value;
 
-use super::open::open;
 use crate::app::App;
 use crate::escape::escaped;
 use crate::fail::Result;
-use crate::verb::node;
+use crate::verb::open::{open, open_nodes};
 
 /// Publish a fact or decision as a context node that names the messages it was made of
 ///
@@ -29,7 +28,7 @@ pub(crate) struct Publish {
 impl Publish {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         let put = open(app, false).await?.sessions()?.to_publish(&self.name, &self.id).await?;
-        let written = node::open(app, true).await?.nodes().put(&self.uri, &put).await?;
+        let written = open_nodes(app, true).await?.nodes().put(&self.uri, &put).await?;
         let done = match (written.created, written.seq) {
             (true, _) => "published",
             (false, Some(_)) => "changed",

@@ -7,11 +7,11 @@ use garth_server::chat_model::ServedModel;
 use serde_json::json;
 
 use super::item::item;
-use super::open::open;
 use crate::app::App;
 use crate::escape::escaped;
 use crate::fail::Result;
 use crate::model_args::ModelArgs;
+use crate::verb::open::open;
 
 /// Archive a session, end it, and open the next one in its place
 ///
@@ -39,7 +39,6 @@ pub(crate) struct Reset {
 
 impl Reset {
     pub(crate) async fn run(self, app: &mut App) -> Result {
-        app.only_account("session reset")?;
         let model = self.model.open()?;
         let allowance = allowance(app, model.as_ref()).await?;
         let open = open(app, true).await?;
@@ -89,7 +88,6 @@ pub(crate) struct Archives {
 
 impl Archives {
     pub(crate) async fn run(self, app: &mut App) -> Result {
-        app.only_account("session archives")?;
         let open = open(app, false).await?;
         let workspace = open.workspace()?;
         let (mut left, mut after) = (self.limit.unwrap_or(usize::MAX), None);

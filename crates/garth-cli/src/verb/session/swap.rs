@@ -6,10 +6,10 @@ use clap::{Args, Subcommand};
 use garth::agent::session::{Collect, Source, Swapped};
 use serde_json::json;
 
-use super::open::open;
 use crate::app::App;
 use crate::escape::escaped;
 use crate::fail::Result;
+use crate::verb::open::open;
 
 /// Move messages, the output of a tool or a file out of the window of models, and back
 #[derive(Args, Debug)]

@@ -9,9 +9,9 @@ use garth::ErrorKind;
 use garth::agent::session::{Create, Document, Export as Lines, TranscriptFormat};
 use serde_json::json;
 
-use super::open::open;
 use crate::app::App;
 use crate::fail::{Failure, Result};
+use crate::verb::open::open;
 
 /// Largest transcript, in bytes.
 const MAX_INPUT: u64 = 1 << 30;
@@ -121,11 +121,7 @@ impl Export {
         export.withdrawn = self.withdrawn;
         let mut document = Document::new(self.format);
         loop {
-            // in a chat there are no archives
-            let page = match app.global.chat.chat {
-                Some(_) => open.sessions()?.export(&self.name, &export).await?,
-                None => open.workspace()?.transcript(open.user(), &self.name, &export).await?,
-            };
+            let page = open.workspace()?.transcript(open.user(), &self.name, &export).await?;
             app.out.bytes(document.page(&page.items).as_bytes())?;
             match page.next {
                 Some(next) => export.lines = next..=last,

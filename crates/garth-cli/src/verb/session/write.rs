@@ -6,9 +6,9 @@ use clap::{Args, ValueEnum};
 use garth::agent::session::{Append as Lines, Draft, Role, Source, State, Usage};
 use serde_json::json;
 
-use super::open::open;
 use crate::app::App;
 use crate::fail::{Failure, Result};
+use crate::verb::open::open;
 
 /// Largest input, in bytes: what one append takes.
 const MAX_INPUT: u64 = 16 << 20;

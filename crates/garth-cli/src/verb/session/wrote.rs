@@ -6,15 +6,15 @@ use clap::Args;
 use garth::model::LogPosition;
 use serde_json::json;
 
-use super::open::open;
 use crate::app::App;
 use crate::escape::escaped;
 use crate::fail::Result;
+use crate::verb::open::open;
 
 /// List every file that a session wrote, with the bytes that are still its own
 ///
-/// Also what it wrote elsewhere in the tree, as far as --agent, --user and --chat reach. With --json one
-/// object per file: path, size, bytes (from, to), more.
+/// Also what it wrote elsewhere in the tree, as far as its audience reaches. With --json one object per file:
+/// path, size, bytes (from, to), more.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth session wrote work")]
 pub(crate) struct Wrote {

@@ -46,7 +46,7 @@ pub(in crate::routes) async fn reset(
     let next = fields.next.map(Cow::into_owned);
     let mut how = Reset::default().name(next).asking(ServedModel::asking(model, allowance.as_ref()));
     how.if_due = fields.if_due;
-    let done = workspace.reset(call.caller.user(), &fields.name, &how).await?;
+    let done = workspace.reset(workspace.audience(), &fields.name, &how).await?;
     let Some(done) = done else { return Ok(json!({"ok": true, "reset": false})) };
     let (memory, job) = match &done.memory {
         Held::Added(path) => (Some(path.as_str()), None),
@@ -114,7 +114,7 @@ fields! {
 
 pub(in crate::routes) async fn transcript(
     workspace: &Workspace<'_>,
-    call: &Call<'_>,
+    _: &Call<'_>,
     fields: TranscriptFields<'_>,
 ) -> Result<Bytes, Refusal> {
     let format: TranscriptFormat = fields.format.parse()?;
@@ -124,7 +124,7 @@ pub(in crate::routes) async fn transcript(
     }
     let mut export = Export::new(format).lines(first..=last);
     export.withdrawn = fields.withdrawn;
-    let page = workspace.transcript(call.caller.user(), &fields.name, &export).await?;
+    let page = workspace.transcript(workspace.audience(), &fields.name, &export).await?;
     // a message is JSON as it is, to the last digit; a section of Markdown is a string
     let item = |item: &String| match format {
         TranscriptFormat::Markdown => to_raw_value(item).ok(),

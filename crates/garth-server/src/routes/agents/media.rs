@@ -2,13 +2,14 @@
 
 use std::borrow::Cow;
 
-use garth::agent::media::{MAX_LISTED, Media, MediaKey};
+use garth::agent::media::{MAX_LISTED, MediaKey};
 use serde_json::{Value, json};
 
 use crate::errors::Refusal;
 use crate::fields::{Page, fields, string_of};
 use crate::routes::call::Call;
-use crate::routes::media::{check_agent, item};
+use crate::routes::media::item;
+use crate::routes::open::Opened;
 
 /// Media of a page unless the call names a limit.
 const DEFAULT_LISTED: usize = 100;
@@ -23,13 +24,13 @@ fields! {
 }
 
 pub(in crate::routes) async fn list(
-    media: &Media<'_>,
-    call: &Call<'_>,
+    opened: &Opened<'_>,
+    _: &Call<'_>,
     fields: ListFields<'_>,
 ) -> Result<Value, Refusal> {
-    check_agent(&call.caller.agent, &fields.session_key)?;
     let page = fields.page;
-    let (found, next) = media.list(&fields.session_key, page.cursor.as_deref(), page.limit).await?;
+    let session = opened.sessions()?.by_media_key(&fields.session_key).await?;
+    let (found, next) = opened.media()?.list(&session.meta.id, page.cursor.as_deref(), page.limit).await?;
     let items: Vec<Value> = found.iter().map(item).collect();
     Ok(match next {
         Some(next) => json!({"items": items, "has_more": true, "next_cursor": next}),
@@ -46,11 +47,29 @@ fields! {
 }
 
 pub(in crate::routes) async fn delete(
-    media: &Media<'_>,
-    call: &Call<'_>,
+    opened: &Opened<'_>,
+    _: &Call<'_>,
     fields: DeleteFields<'_>,
 ) -> Result<Value, Refusal> {
     let key: MediaKey = fields.key.parse()?;
-    check_agent(&call.caller.agent, key.session_key())?;
-    Ok(json!({"ok": true, "seq": media.remove(&key).await?.0}))
+    Ok(json!({"ok": true, "seq": opened.media()?.remove(&key).await?.0}))
+}
+
+fields! {
+    /// Copies a media file to a session, whose messages may then show it.
+    pub(crate) struct CopyFields<'a> {
+        /// Key of the file, as a list returns it.
+        key: Cow<'a, str> = string_of("media key");
+        /// Name of the session.
+        name: Cow<'a, str> = string_of("id");
+    }
+}
+
+pub(in crate::routes) async fn copy(
+    opened: &Opened<'_>,
+    _: &Call<'_>,
+    fields: CopyFields<'_>,
+) -> Result<Value, Refusal> {
+    let stored = opened.sessions()?.copy_media(&fields.name, &fields.key.parse()?).await?;
+    Ok(json!({"ok": true, "media": item(&stored)}))
 }

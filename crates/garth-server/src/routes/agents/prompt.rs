@@ -17,8 +17,6 @@ const FORMS: Kind = words(&["text", "markdown", "openai", "anthropic"]);
 fields! {
     /// Returns the system prompt of an agent. One for a session leaves an event with the session.
     pub(crate) struct BuildFields<'a> {
-        /// Session that the prompt is for. Goes with `user`. Default: none.
-        session: Option<Cow<'a, str>> = string_of("id");
         /// Moment of the prompt: time, sequence or name of a snapshot. Default: now.
         at: Option<Cow<'a, str>> = string_of("moment");
         /// Parts that the caller knows: `hosts`, `runtime`, `clock`. Default: those of the last prompt.
@@ -35,8 +33,8 @@ pub(in crate::routes) async fn build(
     call: &Call<'_>,
     fields: BuildFields<'_>,
 ) -> Result<Value, Refusal> {
-    let mut options = options(call, fields.session, fields.inputs)?;
-    options.at = fields.at.map(|at| call.moment(&at)).transpose()?;
+    let mut options = options(workspace, call, fields.inputs);
+    options.at = call.moment_of(fields.at.as_deref()).await?;
     options.dry = fields.dry;
     let prompt = workspace.prompt(&options).await?;
     let content = match (&*fields.form, fields.form.parse::<Format>()) {
@@ -54,8 +52,6 @@ fields! {
         from: Cow<'a, str> = string_of("moment");
         /// Moment of the second prompt. Default: now.
         to: Option<Cow<'a, str>> = string_of("moment");
-        /// Session that the prompts are for. Goes with `user`. Default: none.
-        session: Option<Cow<'a, str>> = string_of("id");
         /// Parts that the caller knows: `hosts`, `runtime`, `clock`. Default: those of the last prompt.
         inputs: Option<Inputs> = object("inputs");
     }
@@ -66,9 +62,9 @@ pub(in crate::routes) async fn compare(
     call: &Call<'_>,
     fields: CompareFields<'_>,
 ) -> Result<Value, Refusal> {
-    let from = call.moment(&fields.from)?;
-    let to = fields.to.map(|to| call.moment(&to)).transpose()?;
-    let options = options(call, fields.session, fields.inputs)?;
+    let from = call.moment(&fields.from).await?;
+    let to = call.moment_of(fields.to.as_deref()).await?;
+    let options = options(workspace, call, fields.inputs);
     let of = async |at: Option<Moment>| -> Result<Prompt, Refusal> {
         let mut options = options.clone().dry();
         options.at = at;
@@ -91,16 +87,11 @@ pub(in crate::routes) async fn compare(
 }
 
 /// Returns the options that both calls take.
-fn options(
-    call: &Call<'_>,
-    session: Option<Cow<'_, str>>,
-    inputs: Option<Inputs>,
-) -> Result<PromptOptions, Refusal> {
+fn options(workspace: &Workspace<'_>, call: &Call<'_>, inputs: Option<Inputs>) -> PromptOptions {
     let mut options = PromptOptions::default();
-    if let Some(session) = session {
-        let user = call.caller.user.as_deref().ok_or_else(|| Refusal::validation("\"user\" is missing"))?;
-        options = options.session(user, session.into_owned());
+    if let Some(session) = &call.caller.session {
+        options = options.session(workspace.audience(), &**session);
     }
     options.inputs = inputs;
-    Ok(options)
+    options
 }

@@ -21,6 +21,8 @@ use crate::fields::{
 use crate::routes::call::Call;
 use crate::routes::respond::raw;
 
+/// Limit on the media that a child hands over at once.
+const MAX_MEDIA: usize = 100;
 /// Limit on the tokens that a call may name.
 const MAX_TOKENS: u64 = 1 << 40;
 /// Forms of a pack.
@@ -196,7 +198,7 @@ pub(in crate::routes) async fn replay(
     call: &Call<'_>,
     fields: ReplayFields<'_>,
 ) -> Result<Box<RawValue>, Refusal> {
-    let at = fields.at.map(|at| call.moment(&at)).transpose()?;
+    let at = call.moment_of(fields.at.as_deref()).await?;
     let packed = sessions.replay(&fields.name, at.as_ref()).await?;
     shown(sessions, &packed, call, &fields.form).await
 }
@@ -238,8 +240,8 @@ pub(in crate::routes) async fn compare(
     call: &Call<'_>,
     fields: CompareFields<'_>,
 ) -> Result<Value, Refusal> {
-    let from = call.moment(&fields.from)?;
-    let to = fields.to.map(|to| call.moment(&to)).transpose()?;
+    let from = call.moment(&fields.from).await?;
+    let to = call.moment_of(fields.to.as_deref()).await?;
     let before = sessions.replay(&fields.name, Some(&from)).await?;
     let after = sessions.replay(&fields.name, to.as_ref()).await?;
     let difference = after.since(&before);
@@ -386,6 +388,8 @@ fields! {
         refs: Option<Vec<&'a RawValue>> = array("references");
         /// Files of the result: a path for each name. Default: none.
         artifacts: Option<BTreeMap<String, String>> = object("paths");
+        /// Media of the session of the child to hand over, by their keys. Default: none.
+        media: Vec<String> = strings().of("media key").at_most(MAX_MEDIA), or Vec::new();
     }
 }
 
@@ -400,6 +404,7 @@ pub(in crate::routes) async fn set_child(
     for (name, path) in fields.artifacts.unwrap_or_default() {
         change.artifacts.push((name, TreePath::parse(&path).map_err(garth::Error::from)?));
     }
+    change.media = fields.media.iter().map(|key| key.parse()).collect::<Result<_, _>>()?;
     let set = sessions.set_child(&fields.name, &fields.id, &change).await?;
     Ok(json!({"ok": true, "child": child(&set)}))
 }

@@ -1,4 +1,4 @@
-//! Turns of writes under one idempotency key: a twin waits for the first, so that neither works in vain. What
+//! Twins of writes under one idempotency key: a twin waits for the first, so that neither works in vain. What
 //! another process does at the same moment is for the records to decide.
 
 use std::collections::HashMap;
@@ -14,9 +14,9 @@ type Queue = tokio::sync::Mutex<()>;
 
 /// Writes under way, by account and key.
 #[derive(Debug, Default)]
-pub(super) struct Turns(Mutex<HashMap<(String, String), Weak<Queue>>>);
+pub(super) struct Twins(Mutex<HashMap<(String, String), Weak<Queue>>>);
 
-impl Turns {
+impl Twins {
     /// Waits until no other write of the account under the key is under way.
     pub(super) async fn wait(&self, account: &str, key: &str) -> Turn {
         self.queue(account, key).lock_owned().await

@@ -1,4 +1,4 @@
-//! `garth init`: what an agent begins with.
+//! `garth agent`: an agent and what it begins with.
 
 use clap::{Args, Subcommand};
 use garth::TreePath;
@@ -10,12 +10,12 @@ use crate::app::App;
 use crate::escape::escaped;
 use crate::fail::Result;
 
-/// Lay out the workspace of an agent
+/// Create agents
 ///
 /// With --json one object: agent, made and kept (paths), seq (null if all was there).
 #[derive(Args, Debug)]
-#[command(after_help = "Example:\n  garth init agent scout --time-zone Europe/Berlin")]
-pub(crate) struct Init {
+#[command(after_help = "Example:\n  garth agent create scout --owner ann --time-zone Europe/Berlin")]
+pub(crate) struct Agent {
     #[command(subcommand)]
     action: Action,
 }
@@ -28,27 +28,32 @@ enum Action {
     /// an agent that is new, has it ask who it is and whom it serves, write that down and remove the file.
     /// Memories are not made up: MEMORY.md and memory/ come with the first one. What is there stays as it is.
     /// The agent itself cannot do this, as settings are for people to write.
-    #[command(after_help = "Example:\n  garth init agent scout --time-zone Europe/Berlin")]
-    Agent {
+    #[command(after_help = "Example:\n  garth agent create scout --owner ann --time-zone Europe/Berlin")]
+    Create {
         /// Its id: 1 to 128 bytes, without `/` and control characters
         name: String,
         /// Time zone by which its days change: an IANA name
         #[arg(long, value_name = "ZONE", default_value = "UTC")]
         time_zone: String,
+        /// User whose agent it is, whose sessions see its own memory; `*`: every user [env: GARTH_USER]
+        /// [default: whoever names no user]
+        #[arg(long, value_name = "USER")]
+        owner: Option<String>,
         /// Leave BOOTSTRAP.md out
         #[arg(long)]
         no_bootstrap: bool,
     },
 }
 
-impl Init {
+impl Agent {
     pub(crate) async fn run(self, app: &mut App) -> Result {
-        app.only_account("init")?;
-        let Action::Agent { name, time_zone, no_bootstrap } = self.action;
+        app.only_account("agent create")?;
+        let Action::Create { name, time_zone, owner, no_bootstrap } = self.action;
+        let owner = owner.or_else(|| std::env::var("GARTH_USER").ok().filter(|user| !user.is_empty()));
         // checked first: a bad name must not leave a new data folder behind
         garth::path::check_id("agent", &name)?;
         let mut options = workspace::Init::default().time_zone(Zone::named(&time_zone)?);
-        options.bootstrap = !no_bootstrap;
+        (options.bootstrap, options.owner) = (!no_bootstrap, owner);
         let tree = app.tree_or_new().await?;
         let workspace = Workspace::new(&*tree.fs, &name, app.env.clone())?.author(Author::default());
         let done = workspace.init(&options).await?;

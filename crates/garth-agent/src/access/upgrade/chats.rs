@@ -1,0 +1,66 @@
+//! Chats: one that a single user wrote is this user's. Others wait for `garth chat own`.
+
+use std::collections::BTreeMap;
+
+use super::record::{Upgrade, commit};
+use crate::chat::{CHATS, owner_attrs};
+use crate::identity::is_reserved;
+use garth_engine::error::{ErrorKind, OptionalExt as _, Result};
+use garth_engine::fs::FileSystem;
+use garth_engine::model::{At, ChangesQuery, Kind, MAX_PAGE, Op, Page};
+use garth_engine::path::TreePath;
+
+/// Owns the chats of an account.
+pub(super) async fn own(fs: &dyn FileSystem, upgrade: &mut Upgrade) -> Result<()> {
+    let dir = TreePath::parse(CHATS)?;
+    let writers = writers(fs, &dir).await?;
+    let mut page = Page::default().limit(MAX_PAGE);
+    loop {
+        let Some(listing) = fs.list(&At::from(&dir), &page).await.optional()? else { return Ok(()) };
+        let mut ops = Vec::new();
+        for item in listing.items.iter().filter(|item| item.kind == Kind::Directory) {
+            let chat = item.name.as_str();
+            match writers.get(chat) {
+                Some(Some(user)) if !is_reserved(user) => {
+                    ops.push(Op::set_attrs(TreePath::from_row(dir.key(), chat), owner_attrs(user)));
+                    upgrade.note(format!("chat {chat}: is of {user}, who alone wrote it"));
+                }
+                _ => upgrade
+                    .note(format!("chat {chat}: nobody owns it; `garth chat own {chat}` says who does")),
+            }
+        }
+        commit(fs, ops, "say whose chats are").await?;
+        match listing.items.into_iter().next_back().filter(|_| listing.more) {
+            Some(last) => page = page.after(Some(last.name)),
+            None => return Ok(()),
+        }
+    }
+}
+
+/// Returns who wrote each chat; `None` for several.
+async fn writers(fs: &dyn FileSystem, dir: &TreePath) -> Result<BTreeMap<String, Option<String>>> {
+    let mut writers: BTreeMap<String, Option<String>> = BTreeMap::new();
+    let mut query = ChangesQuery::default().limit(MAX_PAGE);
+    query.within = vec![dir.clone()];
+    loop {
+        let page = match fs.changes(&query).await {
+            // who wrote what the log has no longer is not known
+            Err(error) if error.is(ErrorKind::Gone) => return Ok(BTreeMap::new()),
+            page => page?,
+        };
+        for commit in &page.commits {
+            let Some(user) = commit.commit.author.keeper() else { continue };
+            let paths = commit.changes.iter().flat_map(|change| &change.paths);
+            for chat in paths.filter_map(|path| path.segments().nth(1)) {
+                let only = writers.entry(chat.to_owned()).or_insert_with(|| Some(user.to_owned()));
+                if only.as_deref() != Some(user) {
+                    *only = None;
+                }
+            }
+        }
+        if page.until.seq >= page.head {
+            return Ok(writers);
+        }
+        query.since = page.until;
+    }
+}

@@ -1,0 +1,74 @@
+//! The record of an upgrade: what was decided, in `/.garth`.
+
+use serde::{Deserialize, Serialize};
+
+use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::fs::{FileSystem, SYSTEM};
+use garth_engine::model::{Batch, Op};
+use garth_engine::path::TreePath;
+
+/// Version of what accounts are upgraded to.
+const VERSION: u64 = 1;
+
+/// Name of the record in `/.garth`.
+const RECORD: &str = "access.json";
+
+/// Most decisions that are kept; of more only their number is.
+const MAX_KEPT: usize = 1000;
+
+/// Largest record, 1 MiB.
+pub(crate) const MAX_RECORD: usize = 1 << 20;
+
+/// What an upgrade decided.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Upgrade {
+    /// Version of the upgrade.
+    version: u64,
+    /// What was decided, each a sentence.
+    pub decided: Vec<String>,
+    /// How many decisions are not listed.
+    #[serde(default)]
+    pub unlisted: u64,
+}
+
+impl Default for Upgrade {
+    fn default() -> Self {
+        Self { version: VERSION, decided: Vec::new(), unlisted: 0 }
+    }
+}
+
+impl Upgrade {
+    /// Notes a decision.
+    pub(super) fn note(&mut self, decision: String) {
+        if self.decided.len() < MAX_KEPT {
+            self.decided.push(decision);
+        } else {
+            self.unlisted += 1;
+        }
+    }
+
+    /// Returns true if a record, as it was read, is of this version or a later one.
+    pub(crate) fn is_done(record: Option<&[u8]>) -> bool {
+        let known = record.and_then(|text| serde_json::from_slice::<Self>(text).ok());
+        known.is_some_and(|known| known.version >= VERSION)
+    }
+}
+
+/// Returns the path of the record.
+pub(crate) fn record() -> Result<TreePath> {
+    Ok(TreePath::parse(&format!("{SYSTEM}/{RECORD}"))?)
+}
+
+/// Commits operations of an upgrade.
+pub(super) async fn commit(fs: &dyn FileSystem, ops: Vec<Op>, what: &str) -> Result<()> {
+    if ops.is_empty() {
+        return Ok(());
+    }
+    match fs.commit(Batch::new(ops).message(what).by_garth()).await {
+        Err(error) if error.is(ErrorKind::Conflict) => {
+            Err(Error::new(ErrorKind::WouldBlock, "the account changes while it is upgraded; try again"))
+        }
+        done => done.map(drop),
+    }
+}

@@ -1,0 +1,16 @@
+//! Identity: which agent speaks, who listens, and whose memory it is. It is judged from a request by one
+//! function, [`Identity::judge`], and decides all that a session reaches.
+
+mod class;
+mod judge;
+pub(crate) mod places;
+mod policy;
+mod request;
+pub(crate) mod session_key;
+
+pub use self::class::Class;
+pub use self::judge::Identity;
+pub use self::policy::{AccessPolicy, DEFAULT_USER, SETTINGS, Sharing};
+pub(crate) use self::policy::{MAX_SETTINGS, check_audience, check_chat, is_reserved, policy_of};
+pub use self::request::{Caller, Request};
+pub use self::session_key::SessionKey;

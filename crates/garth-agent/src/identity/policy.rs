@@ -1,0 +1,194 @@
+//! What `settings.json` of an agent says of whom it serves.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::session_key::{SessionKey, with_plain_capitals};
+use crate::small_file::{File, read_all};
+use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::fs::FileSystem;
+use garth_engine::path::{Name, TreePath, check_id};
+
+/// Name of the file.
+pub const SETTINGS: &str = "settings.json";
+
+/// Largest file of settings, in bytes.
+pub(crate) const MAX_SETTINGS: usize = 1 << 20;
+
+/// The user of whoever names none.
+pub const DEFAULT_USER: &str = "default";
+
+/// The owner that makes every user one.
+pub(super) const EVERY_USER: &str = "*";
+
+/// Longest id of an audience, in bytes: that of a file name.
+const MAX_AUDIENCE: usize = 255;
+
+/// Most entries of `identities` and of `shared`.
+const MAX_ENTRIES: usize = 10_000;
+
+/// Whom an agent serves, as its people set it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct AccessPolicy {
+    /// The owner, whose sessions are of the class `main`; `*` makes every user one. Without it, whoever names
+    /// no user.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+    /// Names of session keys `agent:{id}:{name}` that are the owner's. Without it `main`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub main_keys: Option<Vec<String>>,
+    /// Users by the part of a session key behind `agent:{id}:`, such as `whatsapp:dm:+4912345`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub identities: BTreeMap<String, String>,
+    /// Paths of the agent that sessions of the classes `dm` and `group` reach, too.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub shared: BTreeMap<String, Sharing>,
+}
+
+/// What sessions of the classes `dm` and `group` may do at a path of the agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Sharing {
+    /// Read.
+    Read,
+    /// Read and change.
+    Write,
+}
+
+impl AccessPolicy {
+    /// Reads the policy from the text of `settings.json`. What else the file says is not looked at.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for what is no JSON object, and for values that cannot be.
+    pub fn parse(text: &[u8]) -> Result<Self> {
+        let bad = |why: &str| Error::invalid(format!("settings.json: {why}; correct it"));
+        // a list would be read as the fields in their order
+        if !text.trim_ascii_start().starts_with(b"{") {
+            return Err(bad("is no JSON object"));
+        }
+        let policy: Self = serde_json::from_slice(text).map_err(|error| bad(&error.to_string()))?;
+        policy.check().map_err(|error| bad(error.message()))?;
+        Ok(policy)
+    }
+
+    /// Returns the policy of the file as it was read; the default without it.
+    pub(crate) fn of(file: Option<&File>) -> Result<Self> {
+        let Some(file) = file else { return Ok(Self::default()) };
+        let long =
+            || Error::new(ErrorKind::TooLarge, format!("{SETTINGS}: has more than {MAX_SETTINGS} bytes"));
+        Self::parse(file.bytes.as_deref().filter(|text| text.len() <= MAX_SETTINGS).ok_or_else(long)?)
+    }
+
+    /// Refuses values that cannot be.
+    pub(crate) fn check(&self) -> Result<()> {
+        if let Some(owner) = self.owner.as_deref().filter(|owner| *owner != EVERY_USER) {
+            check_user(owner)?;
+        }
+        if self.identities.len() > MAX_ENTRIES || self.shared.len() > MAX_ENTRIES {
+            return Err(Error::invalid(format!("identities and shared have at most {MAX_ENTRIES} entries")));
+        }
+        for (part, user) in &self.identities {
+            check_user(user)?;
+            let key: SessionKey = format!("agent:x:{part}").parse()?;
+            if key.place() != with_plain_capitals(part) {
+                return Err(Error::invalid(format!("identities: {part}: leave the thread out")));
+            }
+        }
+        for path in self.shared.keys() {
+            if path.split('/').any(|name| Name::parse(name).is_err()) {
+                let message = format!("shared: {path}: write a path below the agent, such as kv/faq");
+                return Err(Error::invalid(message));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns true for an owner of the agent.
+    pub fn is_owner(&self, user: &str) -> bool {
+        match self.owner.as_deref() {
+            None => user == DEFAULT_USER,
+            Some(EVERY_USER) => !is_reserved(user),
+            Some(owner) => user == owner,
+        }
+    }
+
+    /// Returns the one owner; `None` if every user is one.
+    pub fn one_owner(&self) -> Option<&str> {
+        match self.owner.as_deref() {
+            None => Some(DEFAULT_USER),
+            Some(EVERY_USER) => None,
+            owner => owner,
+        }
+    }
+
+    /// Returns true if keys of this name are the owner's.
+    pub(super) fn is_main_key(&self, name: &str) -> bool {
+        match &self.main_keys {
+            Some(names) => names.iter().any(|known| known == name),
+            None => name == "main",
+        }
+    }
+
+    /// Returns the user that a place of a session key belongs to.
+    pub(super) fn user_at(&self, place: &str) -> Option<&str> {
+        let exact = self.identities.get(place);
+        let older = || self.identities.iter().find(|(known, _)| with_plain_capitals(known) == place);
+        exact.or_else(|| older().map(|(_, user)| user)).map(String::as_str)
+    }
+}
+
+/// Returns the policy of an agent as its `settings.json` in an account has it; the default without the file.
+///
+/// # Errors
+/// As [`AccessPolicy::parse`]; `TooLarge`; from the filesystem.
+pub(crate) async fn policy_of(fs: &dyn FileSystem, agent: &str) -> Result<AccessPolicy> {
+    let path = TreePath::parse(&format!("/agents/{agent}/{SETTINGS}"))?;
+    let file = read_all(fs, &[path], MAX_SETTINGS).await?.pop().flatten();
+    AccessPolicy::of(file.as_ref())
+}
+
+/// Refuses what is no id of a user that a request may name.
+///
+/// # Errors
+/// `InvalidArgument`.
+pub(crate) fn check_user(user: &str) -> Result<()> {
+    check_id("user", user)?;
+    if is_reserved(user) {
+        let message = format!(
+            "{user}: users whose id begins with `:` are channels and chats; name the session key instead"
+        );
+        return Err(Error::invalid(message));
+    }
+    Ok(())
+}
+
+/// Returns true for the id of an audience that is no user.
+pub(crate) fn is_reserved(user: &str) -> bool {
+    user.starts_with(':')
+}
+
+/// Refuses what is no id of an audience: of a user, or beginning with `:` of up to 255 bytes.
+///
+/// # Errors
+/// `InvalidArgument`.
+pub(crate) fn check_audience(audience: &str) -> Result<()> {
+    if !is_reserved(audience) {
+        return check_user(audience);
+    }
+    let is_name = audience.len() <= MAX_AUDIENCE && Name::parse(audience).is_ok();
+    if is_name && !audience.chars().any(char::is_control) {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("{audience}: is no audience; it has at most {MAX_AUDIENCE} bytes")))
+}
+
+/// Refuses what is no id of a chat: one that is named, or one after an audience.
+///
+/// # Errors
+/// `InvalidArgument`.
+pub(crate) fn check_chat(chat: &str) -> Result<()> {
+    if is_reserved(chat) { check_audience(chat) } else { Ok(check_id("chat", chat)?) }
+}

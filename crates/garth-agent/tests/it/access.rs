@@ -1,0 +1,627 @@
+//! Access: what a caller and a request reach. Each test is a promise about owners, classes, audiences, keys,
+//! chats, what is shared, media and sources.
+
+use std::sync::Arc;
+
+use futures::TryStreamExt as _;
+use garth::agent::session::{Append, Export, Source, TranscriptFormat};
+use garth::agent::session::{Create, Derive, Draft, SessionKey, State};
+use garth::agent::workspace::{PromptOptions, Reset, Workspace};
+use garth::agent::{Access, Caller, Class, Request, chat};
+use garth::model::{At, Author, Batch, Moment, Op, SetAttrs, SnapshotsPage};
+use garth::{AccountStore, Env, Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
+use tempfile::TempDir;
+
+pub(super) struct Account {
+    pub(super) store: Arc<dyn AccountStore>,
+    _folder: TempDir,
+}
+
+pub(super) fn p(path: &str) -> TreePath {
+    TreePath::parse(path).unwrap()
+}
+
+pub(super) fn scout() -> Request {
+    Request::new("scout")
+}
+
+pub(super) fn by_key(key: &str) -> Request {
+    scout().key(format!("agent:scout:{key}").parse().unwrap())
+}
+
+impl Account {
+    pub(super) async fn new(settings: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let data = garth::open(folder.path().join("data")).unwrap();
+        data.create_account("default").await.unwrap();
+        let account = Self { store: data.account("default").await.unwrap(), _folder: folder };
+        account.settings(settings).await;
+        account
+    }
+
+    pub(super) async fn put(&self, path: &str, text: &str) {
+        self.store.commit(Op::write(p(path), text.to_owned()).with_parents().into()).await.unwrap();
+    }
+
+    pub(super) async fn settings(&self, text: &str) {
+        self.put("/agents/scout/settings.json", text).await;
+    }
+
+    pub(super) async fn tried(&self, caller: Caller, request: &Request) -> Result<Access, Error> {
+        Access::open(&self.store, &Env::system(), caller, request).await
+    }
+
+    /// The access of a program with an API key, with what it works in.
+    pub(super) async fn access(&self, request: &Request) -> Access {
+        let access = self.tried(Caller::ApiKey, request).await.unwrap();
+        access.make().await.unwrap();
+        access
+    }
+
+    pub(super) async fn tree(&self, request: &Request) -> Arc<dyn FileSystem> {
+        self.access(request).await.tree().open().await.unwrap()
+    }
+
+    pub(super) async fn text(&self, path: &str) -> String {
+        self.store.read_to_string(path).await.unwrap()
+    }
+}
+
+pub(super) async fn walked(fs: &dyn FileSystem) -> Vec<String> {
+    fs.walk_all("/").map_ok(|item| item.path.to_string()).try_collect().await.unwrap()
+}
+
+pub(super) async fn refused(fs: &dyn FileSystem, op: Op) -> ErrorKind {
+    fs.commit(op.into()).await.unwrap_err().kind()
+}
+
+async fn said(access: &Access, session: &str, text: &str) {
+    access.sessions().append(session, &Append::messages([Draft::user(text)])).await.unwrap();
+}
+
+/// Class and audience of a new session, and where its files are.
+async fn new_session(account: &Account, request: &Request, name: &str) -> String {
+    let access = account.access(request).await;
+    let meta = access.sessions().create(&Create::new(name)).await.unwrap().meta;
+    let dir = format!("/users/{}/agents/scout/session/{name}", meta.user);
+    assert!(account.store.exists(&format!("{dir}/messages.jsonl")).await.unwrap(), "{dir}");
+    format!("{} {}", meta.class, meta.user)
+}
+
+#[tokio::test]
+async fn the_owner_is_whoever_names_no_user_or_whom_the_settings_name_or_everybody() {
+    let cases = [
+        ("{}", "", "main default"),
+        ("{}", "ann", "dm ann"),
+        (r#"{"owner":"ann"}"#, "ann", "main ann"),
+        (r#"{"owner":"ann"}"#, "bob", "dm bob"),
+        (r#"{"owner":"ann"}"#, "", "dm default"),
+        (r#"{"owner":"*"}"#, "ann", "main ann"),
+        (r#"{"owner":"*"}"#, "bob", "main bob"),
+    ];
+    for (settings, user, due) in cases {
+        let account = Account::new(settings).await;
+        let request = if user.is_empty() { scout() } else { scout().user(user) };
+        assert_eq!(new_session(&account, &request, "s").await, due, "{settings} {user}");
+        let tree = account.tree(&request).await;
+        assert_eq!(tree.exists("/.agent/settings.json").await.unwrap(), due.starts_with("main"));
+    }
+}
+
+#[tokio::test]
+async fn a_session_key_decides_the_class_and_the_audience_of_its_session() {
+    let settings =
+        r#"{"owner":"ann","main_keys":["main","cron"],"identities":{"whatsapp:dm:+1":"ann","dm:b":"bob"}}"#;
+    let account = Account::new(settings).await;
+    let keys = [
+        ("main", "main ann"),
+        ("cron", "main ann"),
+        ("else", "group :else"),
+        ("dm:b", "dm bob"),
+        ("dm:x", "dm :dm:x"),
+        ("whatsapp:dm:+1", "main ann"),
+        ("whatsapp:dm:+2", "dm :whatsapp:dm:+2"),
+        ("whatsapp:work:dm:+1", "dm :whatsapp:work:dm:+1"),
+        ("slack:channel:C1", "group :slack:channel:C1"),
+        ("slack:channel:C1:thread:1.2", "group :slack:channel:C1"),
+        ("dm:b:topic:7", "dm bob"),
+    ];
+    for (n, (key, due)) in keys.iter().enumerate() {
+        assert_eq!(new_session(&account, &by_key(key), &format!("s{n}")).await, *due, "{key}");
+    }
+    // who speaks in a group is noted, and changes neither
+    let group = by_key("slack:channel:C1").user("bob");
+    assert_eq!(new_session(&account, &group, "s").await, "group :slack:channel:C1");
+    let access = account.access(&group.session("s")).await;
+    said(&access, "s", "hi").await;
+    let dir = "/users/:slack:channel:C1/agents/scout/session/s";
+    assert!(account.text(&format!("{dir}/messages.jsonl")).await.contains(r#""from":"bob""#));
+    let changes = account.store.changes(&garth::model::ChangesQuery::default()).await.unwrap();
+    let author = &changes.commits.last().unwrap().commit.author;
+    assert_eq!(author.user.as_deref(), Some("bob"));
+    assert_eq!(author.audience.as_deref(), Some(":slack:channel:C1"));
+}
+
+#[tokio::test]
+async fn threads_of_a_place_are_sessions_of_their_own_with_one_memory() {
+    let account = Account::new("{}").await;
+    let mut names = Vec::new();
+    for key in ["slack:channel:C1", "slack:channel:C1:thread:1", "slack:channel:C1:thread:2"] {
+        let access = account.access(&by_key(key)).await;
+        let key: SessionKey = format!("agent:scout:{key}").parse().unwrap();
+        let (session, made) = access.sessions().by_key(&key, &Create::new("")).await.unwrap();
+        assert!(made);
+        access.workspace().remember(None, &format!("of {key}")).await.unwrap();
+        names.push(session.name);
+    }
+    let access = account.access(&by_key("slack:channel:C1:topic:9")).await;
+    let (listed, _) = access.sessions().list(&Default::default()).await.unwrap();
+    assert_eq!(listed.len(), 3);
+    let text = access.workspace().prompt(&PromptOptions::default()).await.unwrap().text;
+    assert_eq!(text.matches("of agent:scout:slack:channel:C1").count(), 3, "{text}");
+    let other = account.access(&by_key("slack:channel:C10")).await;
+    assert!(other.sessions().list(&Default::default()).await.unwrap().0.is_empty());
+}
+
+#[tokio::test]
+async fn a_key_with_its_capital_letters_encoded_leads_to_the_same_session() {
+    let account = Account::new("{}").await;
+    let access = account.access(&by_key("dm:Ann")).await;
+    let plain: SessionKey = "agent:scout:dm:Ann".parse().unwrap();
+    let (made, _) = access.sessions().by_key(&plain, &Create::new("one")).await.unwrap();
+    // as an older version wrote it
+    let file = p("/users/:dm:Ann/agents/scout/session/one/meta.json");
+    let older = account.text(file.as_str()).await.replace("agent:scout:dm:Ann", "agent:scout:dm:%41nn");
+    assert!(older.contains("%41nn"));
+    account.store.commit(Batch::new([Op::write(file, older)]).by_garth()).await.unwrap();
+    for spelling in ["dm:Ann", "dm:%41nn"] {
+        let access = account.access(&by_key(spelling)).await;
+        let (found, created) = access.sessions().by_key(&plain, &Create::new("two")).await.unwrap();
+        assert_eq!((found.name.as_str(), created), (&*made.name, false), "{spelling}");
+    }
+}
+
+#[tokio::test]
+async fn what_contradicts_a_key_is_refused() {
+    let account = Account::new(r#"{"owner":"ann","identities":{"dm:b":"bob"}}"#).await;
+    let cases = [
+        (Request::new("other").key("agent:scout:main".parse().unwrap()), ErrorKind::InvalidArgument),
+        (by_key("dm:b").user("cat"), ErrorKind::AccessDenied),
+        (by_key("main").user("bob"), ErrorKind::AccessDenied),
+        (scout().user("default"), ErrorKind::InvalidArgument),
+        (scout().user(":slack:channel:C1"), ErrorKind::InvalidArgument),
+        (scout().user("ann").class(Class::Group), ErrorKind::InvalidArgument),
+    ];
+    for (request, kind) in cases {
+        let error = account.tried(Caller::ApiKey, &request).await.unwrap_err();
+        assert!(error.is(kind), "{request:?}: {error}");
+    }
+    // nor does a session of one audience begin under the key of another
+    let access = account.access(&by_key("dm:b")).await;
+    let other = Create::new("s").key("agent:scout:slack:channel:C1".parse().unwrap());
+    assert!(access.sessions().create(&other).await.unwrap_err().is(ErrorKind::AccessDenied));
+    let another = Create::new("s").key("agent:else:dm:b".parse().unwrap());
+    assert!(access.sessions().create(&another).await.unwrap_err().is(ErrorKind::InvalidArgument));
+    assert!(access.sessions().list(&Default::default()).await.unwrap().0.is_empty());
+}
+
+#[tokio::test]
+async fn only_whoever_holds_the_folder_may_ask_for_the_class_main() {
+    let account = Account::new(r#"{"owner":"ann"}"#).await;
+    let asked = scout().user("bob").class(Class::Main);
+    let of = async |caller| account.tried(caller, &asked).await.unwrap().identity().class();
+    assert_eq!((of(Caller::ApiKey).await, of(Caller::Holder).await), (Class::Dm, Class::Main));
+}
+
+#[tokio::test]
+async fn a_chat_belongs_to_the_audience_that_made_it() {
+    let account = Account::new(r#"{"owner":"ann"}"#).await;
+    let trip = |user: &str| scout().user(user).chat("trip");
+    account.tree(&trip("ann")).await.write("/plan.md", "pack").await.unwrap();
+    for other in [trip("bob"), scout().chat("trip"), by_key("dm:x").chat("trip"), by_key("else").chat("trip")]
+    {
+        let error = account.tried(Caller::ApiKey, &other).await.unwrap_err();
+        assert!(error.is(ErrorKind::AccessDenied), "{other:?}: {error}");
+    }
+    // nor by the name that it has without one
+    account.tree(&scout().user("ann").chat("bob")).await.write("/f", "x").await.unwrap();
+    let bob = account.tried(Caller::ApiKey, &scout().user("bob")).await.unwrap();
+    assert!(bob.tree().open().await.unwrap_err().is(ErrorKind::AccessDenied));
+    // the owner says who has it
+    let bob = account.tried(Caller::Holder, &scout().user("bob")).await.unwrap();
+    bob.own_chat("trip").await.unwrap();
+    let program = account.tried(Caller::ApiKey, &scout().user("bob")).await.unwrap();
+    assert!(program.own_chat("trip").await.unwrap_err().is(ErrorKind::AccessDenied));
+    assert_eq!(account.tree(&trip("bob")).await.read_to_string("/plan.md").await.unwrap(), "pack");
+    assert!(account.tried(Caller::ApiKey, &trip("ann")).await.is_err());
+    // one of before chats had owners waits for that
+    account.put("/chats/old/f", "x").await;
+    let error = account.tried(Caller::ApiKey, &scout().user("ann").chat("old")).await.unwrap_err();
+    assert!(error.is(ErrorKind::AccessDenied) && error.message().contains("garth chat own"), "{error}");
+    // without a chat it is named after the audience
+    account.tree(&by_key("slack:channel:C1")).await.write("/f", "of C1").await.unwrap();
+    assert_eq!(account.text("/chats/:slack:channel:C1/f").await, "of C1");
+}
+
+#[tokio::test]
+async fn all_owners_share_a_chat_and_nobody_else_does() {
+    let account = Account::new(r#"{"owner":"*"}"#).await;
+    account.tree(&scout().user("ann").chat("trip")).await.write("/plan.md", "pack").await.unwrap();
+    let bobs = account.tree(&scout().user("bob").chat("trip")).await;
+    assert_eq!(bobs.read_to_string("/plan.md").await.unwrap(), "pack");
+    let group = account.tried(Caller::ApiKey, &by_key("else").chat("trip")).await;
+    assert!(group.unwrap_err().is(ErrorKind::AccessDenied));
+}
+
+#[tokio::test]
+async fn the_past_of_a_chat_that_was_deleted_is_not_shown_to_who_takes_its_name() {
+    let account = Account::new("{}").await;
+    let trip = |user: &str| scout().user(user).chat("trip");
+    account.tree(&trip("ann")).await.write("/plan.md", "a canary").await.unwrap();
+    let then = account.store.head().await.unwrap().seq;
+    chat::delete(&*account.store, "trip", Author::default()).await.unwrap();
+    match account.tried(Caller::ApiKey, &trip("bob")).await {
+        Err(error) => assert!(error.is(ErrorKind::AccessDenied), "{error}"),
+        Ok(access) => {
+            let tree = access.tree().open().await.unwrap();
+            let past = tree.as_of(&Moment::Seq(then)).await.unwrap();
+            assert!(!past.exists("/plan.md").await.unwrap());
+        }
+    }
+    // its own audience takes it up again
+    account.tree(&trip("ann")).await.write("/plan.md", "again").await.unwrap();
+}
+
+#[tokio::test]
+async fn snapshots_of_a_session_are_not_shown_to_one_that_more_listen_to() {
+    let account = Account::new(r#"{"owner":"ann"}"#).await;
+    let main = account.tree(&scout().user("ann")).await;
+    main.write("/f", "x").await.unwrap();
+    main.commit(Batch::new([Op::Snapshot { name: "canary".to_owned() }])).await.unwrap();
+    let dm = account.tree(&scout().user("ann").class(Class::Dm)).await;
+    assert!(dm.snapshots(&SnapshotsPage::default()).await.unwrap().items.is_empty());
+    assert_eq!(main.snapshots(&SnapshotsPage::default()).await.unwrap().items.len(), 1);
+}
+
+#[tokio::test]
+async fn the_workspace_of_an_audience_refuses_the_sessions_of_another() {
+    let account = Account::new(r#"{"owner":"ann"}"#).await;
+    account.access(&scout().user("bob")).await.sessions().create(&Create::new("work")).await.unwrap();
+    let ann = account.access(&scout().user("ann")).await;
+    ann.sessions().create(&Create::new("work")).await.unwrap();
+    let export = Export::new(TranscriptFormat::Garth);
+    ann.workspace().transcript("ann", "work", &export).await.unwrap();
+    let error = ann.workspace().transcript("bob", "work", &export).await.unwrap_err();
+    assert!(error.is(ErrorKind::AccessDenied), "{error}");
+    let error = ann.workspace().reset("bob", "work", &Reset::default()).await.unwrap_err();
+    assert!(error.is(ErrorKind::AccessDenied), "{error}");
+}
+
+const OPEN: [&str; 8] = [
+    "SOUL.md",
+    "IDENTITY.md",
+    "AGENTS.md",
+    "TOOLS.md",
+    "HEARTBEAT.md",
+    "fragments.jsonl",
+    "skills/s/SKILL.md",
+    "memories/entities/x/content.md",
+];
+const CLOSED: [&str; 8] = [
+    "USER.md",
+    "MEMORY.md",
+    "BOOTSTRAP.md",
+    "settings.json",
+    "memory/2026-01-01.md",
+    "sessions/x.jsonl.gz",
+    "kv/other.json",
+    "SOUL.md.bak",
+];
+
+async fn of_agent(settings: &str) -> Account {
+    let account = Account::new(settings).await;
+    for name in OPEN.iter().chain(&CLOSED).filter(|name| **name != "settings.json") {
+        let text = if name.ends_with("jsonl") { "" } else { r#""text""# };
+        account.put(&format!("/agents/scout/{name}"), text).await;
+    }
+    account
+}
+
+/// All that changes something at a path.
+fn changes(at: &str) -> Vec<Op> {
+    let (at, other) = (p(at), p("/other"));
+    vec![
+        Op::write(at.clone(), "x"),
+        Op::write(at.clone(), "x").with_parents(),
+        Op::append(at.clone(), "x"),
+        Op::patch(at.clone(), 0, "x"),
+        Op::set_attrs(at.clone(), SetAttrs::new().mode(0o600)),
+        Op::remove(at.clone()),
+        Op::remove_tree(at.clone()),
+        Op::rename(at.clone(), other.clone()),
+        Op::rename(other.clone(), at.clone()),
+        Op::copy(other.clone(), at.clone()),
+        Op::copy(other.clone(), at.clone()).replace(),
+        Op::link(other, at),
+    ]
+}
+
+#[tokio::test]
+async fn in_dm_and_group_an_agent_shows_what_is_open_and_lets_nobody_change_it() {
+    let account = of_agent("{}").await;
+    for request in [scout().user("ann"), by_key("slack:channel:C1")] {
+        let tree = account.tree(&request).await;
+        tree.write("/other", "x").await.unwrap();
+        let shown: Vec<_> =
+            walked(&*tree).await.into_iter().filter(|path| path.starts_with("/.agent/")).collect();
+        let files: Vec<_> =
+            shown.iter().filter(|path| path.contains(".md") || path.ends_with("jsonl")).collect();
+        assert_eq!(files.len(), OPEN.len(), "{files:?}");
+        for name in OPEN {
+            let at = format!("/.agent/{name}");
+            assert!(tree.exists(&at).await.unwrap(), "{name}");
+            for op in changes(&at) {
+                let kind = refused(&*tree, op.clone()).await;
+                let kinds = [
+                    ErrorKind::AccessDenied,
+                    ErrorKind::Busy,
+                    ErrorKind::AlreadyExists,
+                    ErrorKind::CrossesMounts,
+                ];
+                assert!(kinds.contains(&kind), "{op:?}: {kind}");
+            }
+        }
+        for name in CLOSED {
+            let at = format!("/.agent/{name}");
+            assert!(!tree.exists(&at).await.unwrap(), "{name}");
+            for op in changes(&at) {
+                assert!(tree.commit(op.clone().into()).await.is_err(), "{op:?}");
+            }
+            let node = account.store.entry(&format!("/agents/scout/{name}")).await.unwrap().ino;
+            assert!(tree.stat(&At::Node(node)).await.unwrap_err().is(ErrorKind::NotFound), "{name}");
+        }
+        assert!(tree.exists("/other").await.unwrap());
+    }
+    for name in OPEN.iter().filter(|name| !name.ends_with("jsonl")) {
+        assert_eq!(account.text(&format!("/agents/scout/{name}")).await, r#""text""#, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn what_the_settings_share_is_read_or_changed_as_they_say_and_the_longest_path_decides() {
+    let settings = r#"{"shared":{"kv/faq":"read","handbook":"write","handbook/law":"read","handbook/law/own":"write",
+        "SOUL.md":"write","skills/s":"write"}}"#;
+    let account = of_agent(settings).await;
+    let files = [
+        ("kv/faq/a.json", false),
+        ("handbook/a.md", true),
+        ("handbook/law/a.md", false),
+        ("handbook/law/own/a.md", true),
+        ("SOUL.md", true),
+        ("skills/s/SKILL.md", true),
+        ("skills/other/SKILL.md", false),
+        ("IDENTITY.md", false),
+    ];
+    for (name, _) in files {
+        account.put(&format!("/agents/scout/{name}"), "1").await;
+    }
+    for request in [scout().user("ann"), by_key("slack:channel:C1")] {
+        let tree = account.tree(&request).await;
+        for (name, writable) in files {
+            let at = format!("/.agent/{name}");
+            assert!(tree.exists(&at).await.unwrap(), "{name}");
+            let done = tree.commit(Op::write(p(&at), "2").into()).await;
+            assert_eq!(done.is_ok(), writable, "{name}: {done:?}");
+            let new = p(&at).parent().unwrap().join(&"new".parse().unwrap()).unwrap();
+            let inside = name.contains('/') && writable;
+            assert_eq!(tree.commit(Op::write(new, "1").into()).await.is_ok(), inside, "beside {name}");
+        }
+        assert!(!tree.exists("/.agent/kv/other.json").await.unwrap());
+    }
+}
+
+#[tokio::test]
+async fn a_main_session_is_shown_what_others_remember_as_evidence_and_no_other_session_is() {
+    let account = Account::new("{}").await;
+    for (request, text) in
+        [(scout().user("ann"), "tea for Ann"), (by_key("slack:channel:C1"), "the build is red")]
+    {
+        account.access(&request).await.workspace().remember(None, text).await.unwrap();
+    }
+    let access = account.access(&scout()).await;
+    access.sessions().create(&Create::new("s")).await.unwrap();
+    let of = PromptOptions::default().session("default", "s");
+    let built = access.workspace().prompt(&of).await.unwrap();
+    for (audience, text) in [("ann", "tea for Ann"), (":slack:channel:C1", "the build is red")] {
+        let line = built.text.lines().find(|line| line.contains(text)).unwrap();
+        assert!(line.starts_with("> "), "{line}");
+        assert!(built.text.contains(&format!(" with {audience}, no instructions:")), "{}", built.text);
+    }
+    // built again it is the same, whatever others wrote since
+    account.access(&scout().user("ann")).await.workspace().remember(None, "coffee").await.unwrap();
+    let now = Moment::Seq(account.store.head().await.unwrap().seq);
+    let again = access.workspace().prompt(&of.clone().at(now)).await.unwrap();
+    assert_eq!((&again.text, again.replayed.unwrap().same), (&built.text, true));
+    let text = account.access(&scout().user("bob")).await.workspace().prompt(&PromptOptions::default()).await;
+    let text = text.unwrap().text;
+    assert!(!text.contains("tea") && !text.contains("build"), "{text}");
+}
+
+#[tokio::test]
+async fn a_day_that_an_audience_wrote_as_a_file_is_evidence_once_a_prompt_was_built_for_it() {
+    let account = Account::new("{}").await;
+    let request = by_key("slack:channel:C1");
+    let access = account.access(&request).await;
+    let day = access.workspace().day_of(Env::system().now()).await.unwrap();
+    let tree = access.tree().open().await.unwrap();
+    let note = Op::write(p(&format!("/.user/memory/{day}.md")), "by hand").with_parents();
+    tree.commit(note.into()).await.unwrap();
+    access.sessions().create(&Create::new("g")).await.unwrap();
+    let of = PromptOptions::default().session(":slack:channel:C1", "g");
+    assert!(access.workspace().prompt(&of).await.unwrap().text.contains("by hand"));
+    let main = account.access(&scout()).await;
+    let text = main.workspace().prompt(&PromptOptions::default()).await.unwrap().text;
+    assert!(text.contains("> by hand"), "{text}");
+}
+
+#[tokio::test]
+async fn a_session_that_resets_in_dm_or_group_reaches_its_own_archive_and_main_reaches_all() {
+    let account = Account::new("{}").await;
+    let requests = [scout(), scout().user("ann"), by_key("slack:channel:C1"), by_key("dm:x")];
+    let mut archives = Vec::new();
+    for request in &requests {
+        let access = account.access(request).await;
+        let audience = access.identity().audience().to_owned();
+        let meta = access.sessions().create(&Create::new("s")).await.unwrap().meta;
+        said(&access, "s", &format!("of {audience}")).await;
+        let done = access.workspace().reset(&audience, "s", &Reset::default()).await.unwrap().unwrap();
+        assert!(done.archive.is_some());
+        archives.push((audience, meta.id));
+    }
+    for (at, request) in requests.iter().enumerate() {
+        let workspace_of = account.access(request).await;
+        let workspace = workspace_of.workspace();
+        let (found, _) = workspace.archives(None, 10).await.unwrap();
+        assert_eq!(found.len(), if at == 0 { 4 } else { 1 }, "{request:?}");
+        for (of, (audience, id)) in archives.iter().enumerate() {
+            let export = garth::agent::session::Export::new(garth::agent::session::TranscriptFormat::Garth);
+            let read = workspace.transcript(workspace_of.identity().audience(), id, &export).await;
+            assert_eq!(read.is_ok(), at == 0 || at == of, "{request:?} {audience}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn sources_that_a_model_names_lead_to_the_sessions_own_tree_alone() {
+    let account = of_agent("{}").await;
+    account.put("/users/bob/agents/scout/x.md", "of bob").await;
+    account.put("/secret.md", "of the account").await;
+    for request in [scout().user("ann"), by_key("slack:channel:C1")] {
+        let access = account.access(&request).await;
+        let sessions = access.sessions();
+        sessions.create(&Create::new("s")).await.unwrap();
+        let tree = access.tree().open().await.unwrap();
+        tree.write("/notes.md", "notes").await.unwrap();
+        tree.write("/.user/own.md", "own").await.unwrap();
+        let resolved = async |source: &str| sessions.resolve("s", &source.parse::<Source>().unwrap()).await;
+        for there in ["/notes.md", "/.user/own.md", "/.agent/SOUL.md"] {
+            assert_eq!(resolved(there).await.unwrap().fixed(), there);
+        }
+        for closed in [
+            "/.agent/MEMORY.md",
+            "/agents/scout/MEMORY.md",
+            "/agents/scout/memory/2026-01-01.md",
+            "/users/bob/agents/scout/x.md",
+            "/secret.md",
+            "/agents/scout/settings.json",
+            "/agents/scout/sessions/x.jsonl.gz",
+        ] {
+            let error = resolved(closed).await.unwrap_err();
+            assert!(error.is(ErrorKind::NotFound), "{closed}: {error}");
+            let mut derive = Derive::default();
+            derive.refs = Some(format!(r#"{{"id":"r","path":"{closed}","kind":"file","summary":"s"}}"#));
+            // a reference may name it, and leads nowhere
+            if sessions.derive("s", &derive).await.is_ok() {
+                let markdown = sessions.pack("s", &Default::default()).await.unwrap().markdown;
+                assert!(!markdown.contains("\"text\"") && !markdown.contains("of bob"), "{markdown}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn eight_callers_of_one_key_get_one_session_and_of_four_keys_four() {
+    let account = Account::new("{}").await;
+    for keys in
+        [vec!["slack:channel:C1"; 8], vec!["dm:a", "dm:b", "else", "main", "dm:a", "dm:b", "else", "main"]]
+    {
+        let calls = keys.iter().map(|key| {
+            let store = Arc::clone(&account.store);
+            let request = by_key(key);
+            tokio::spawn(async move {
+                let access = Access::open(&store, &Env::system(), Caller::ApiKey, &request).await.unwrap();
+                access.make().await.unwrap();
+                let (audience, key) = (access.identity().audience(), request.key.as_ref().unwrap());
+                let (workspace, create, how) = (access.workspace(), Create::new(""), Reset::default());
+                let current = workspace.current(audience, key, Some(&create), &how).await.unwrap().unwrap();
+                (key.to_string(), current.session.meta.id, current.created)
+            })
+        });
+        let mut found = Vec::new();
+        for call in calls.collect::<Vec<_>>() {
+            found.push(call.await.unwrap());
+        }
+        let created = found.iter().filter(|(.., created)| *created).count();
+        found.sort();
+        found.dedup_by(|one, other| (&one.0, &one.1) == (&other.0, &other.1));
+        let mut different = keys.clone();
+        different.sort_unstable();
+        different.dedup();
+        assert_eq!((found.len(), created), (different.len(), different.len()), "{found:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_keyed_call_after_a_change_of_settings_ends_the_session_and_nothing_old_moves() {
+    let account = Account::new("{}").await;
+    let (request, key) = (by_key("dm:x"), "agent:scout:dm:x".parse::<SessionKey>().unwrap());
+    let current = async || {
+        let access = account.access(&request).await;
+        let audience = access.identity().audience().to_owned();
+        let workspace = access.workspace();
+        let current = workspace.current(&audience, &key, Some(&Create::new("")), &Reset::default()).await;
+        let session = current.unwrap().unwrap().session;
+        said(&access, &session.name, "hi").await;
+        (session.name, format!("{} {}", session.meta.class, session.meta.user))
+    };
+    let (first, judged) = current().await;
+    assert_eq!(judged, "dm :dm:x");
+    assert_eq!(current().await.0, first);
+    // another audience
+    account.settings(r#"{"identities":{"dm:x":"ann"}}"#).await;
+    let (second, judged) = current().await;
+    assert_eq!((&*judged, second == first), ("dm ann", false));
+    let state = |audience: &str, name: &str| format!("/users/{audience}/agents/scout/session/{name}/state");
+    assert_eq!(account.text(&state(":dm:x", &first)).await.trim(), State::Done.as_str());
+    assert!(account.text(&state(":dm:x", &first).replace("state", "messages.jsonl")).await.contains("hi"));
+    // another class
+    account.settings(r#"{"owner":"ann","identities":{"dm:x":"ann"}}"#).await;
+    let (third, judged) = current().await;
+    assert_eq!((&*judged, third == second), ("main ann", false));
+    assert_eq!(account.text(&state("ann", &second)).await.trim(), State::Done.as_str());
+    let dir = format!("/users/ann/agents/scout/session/{second}/meta.json");
+    assert!(account.text(&dir).await.contains("\"dm\""), "what was dm stays so");
+    // and one of fewer listeners is not gone on with by more
+    account.settings(r#"{"owner":"zoe","identities":{"dm:x":"ann"}}"#).await;
+    let (fourth, judged) = current().await;
+    assert_eq!((&*judged, fourth == third), ("dm ann", false));
+    let access = account.access(&request).await;
+    assert!(access.sessions().get(&third).await.unwrap_err().is(ErrorKind::NotFound));
+}
+
+#[tokio::test]
+async fn an_agent_whose_settings_cannot_be_read_serves_nobody_without_its_folder() {
+    let account = Account::new("{}").await;
+    for bad in ["{", r#"{"owner":7}"#, r#"{"owner":":x"}"#, r#"{"shared":{"../x":"read"}}"#] {
+        let write = Op::write(p("/agents/scout/settings.json"), bad);
+        account.store.overriding_rules().commit(write.into()).await.unwrap();
+        let error = account.tried(Caller::ApiKey, &scout()).await.unwrap_err();
+        assert!(error.is(ErrorKind::InvalidArgument) && error.message().contains("settings.json"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn no_session_writes_the_settings_of_its_agent() {
+    let account = Account::new("{}").await;
+    let tree = account.tree(&by_key("main")).await;
+    tree.write("/other", r#"{"owner":"*"}"#).await.unwrap();
+    for op in changes("/.agent/settings.json") {
+        assert!(tree.commit(op.clone().into()).await.is_err(), "{op:?}");
+    }
+    assert_eq!(account.text("/agents/scout/settings.json").await, "{}");
+    // whoever holds the folder does
+    let workspace = Workspace::new(&*account.store, "scout", Env::system()).unwrap();
+    assert_eq!(workspace.settings().await.unwrap().owner, None);
+    account.settings(r#"{"owner":"ann"}"#).await;
+    assert_eq!(workspace.settings().await.unwrap().owner.as_deref(), Some("ann"));
+}

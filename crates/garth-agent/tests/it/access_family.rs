@@ -1,0 +1,214 @@
+//! Children and media: whom the session of a child serves, and whose pictures a message shows.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use garth::agent::media::{Hydrator, MediaKey, NewMedia};
+use garth::agent::session::{
+    Append, ChildChange, ChildStatus, Create, Draft, Format, PackOptions, Role, Sessions, Spawn, State,
+};
+use garth::agent::workspace::Reset;
+use garth::agent::{Access, Class, Request};
+use garth::{Env, ErrorKind, FileSystem, FileSystemExt};
+use serde_json::{Value, json};
+
+use super::access::{Account, by_key, p, scout};
+
+const GONE: &str = "[Image no longer available]";
+
+fn spawn(id: &str, agent: Option<&str>, session: Option<&str>) -> Spawn {
+    let mut spawn = Spawn::new(id, "do it");
+    (spawn.agent, spawn.session) = (agent.map(str::to_owned), session.map(str::to_owned));
+    spawn
+}
+
+async fn with_session(account: &Account, request: &Request, name: &str) -> String {
+    let access = account.access(request).await;
+    access.sessions().create(&Create::new(name)).await.unwrap();
+    access.identity().audience().to_owned()
+}
+
+fn of<'a>(fs: &'a dyn FileSystem, audience: &str, agent: &str) -> Sessions<'a> {
+    Sessions::new(fs, audience, agent, Env::system()).unwrap()
+}
+
+#[tokio::test]
+async fn a_child_has_its_parents_audience_and_no_class_of_fewer_listeners() {
+    let account = Account::new(r#"{"owner":"ann"}"#).await;
+    account.put("/agents/cook/settings.json", r#"{"owner":"bob"}"#).await;
+    account.put("/agents/twin/settings.json", r#"{"owner":"ann"}"#).await;
+    let cases = [
+        // a child of another agent is what that agent gives the audience
+        (scout().user("ann"), None, Class::Main),
+        (scout().user("ann"), Some("twin"), Class::Main),
+        (scout().user("ann"), Some("cook"), Class::Dm),
+        (scout().user("ann"), Some("new"), Class::Dm),
+        (scout(), Some("new"), Class::Dm),
+        (scout().user("bob"), None, Class::Dm),
+        (scout().user("bob"), Some("cook"), Class::Dm),
+        (by_key("slack:channel:C1"), None, Class::Group),
+        (by_key("slack:channel:C1"), Some("cook"), Class::Group),
+        (by_key("dm:x"), Some("cook"), Class::Dm),
+    ];
+    for (n, (request, agent, class)) in cases.iter().enumerate() {
+        let (parent, child) = (format!("p{n}"), format!("c{n}"));
+        let audience = with_session(&account, request, &parent).await;
+        let access = account.access(request).await;
+        access.sessions().spawn(&parent, &spawn(&child, *agent, None)).await.unwrap();
+        let agent = agent.unwrap_or("scout");
+        let meta = of(&*account.store, &audience, agent).get(&child).await.unwrap().meta;
+        assert_eq!((meta.class, &meta.user, &*meta.agent), (*class, &audience, agent), "{request:?}");
+        assert_eq!(meta.session_key, None);
+    }
+    // of the account itself the same holds
+    let holder = of(&*account.store, "ann", "scout");
+    holder.spawn("p0", &spawn("h", Some("cook"), None)).await.unwrap();
+    assert_eq!(of(&*account.store, "ann", "cook").get("h").await.unwrap().meta.class, Class::Dm);
+}
+
+#[tokio::test]
+async fn no_session_of_fewer_listeners_or_of_another_child_becomes_a_child() {
+    let account = Account::new(r#"{"owner":"ann"}"#).await;
+    for name in ["home", "other", "free"] {
+        with_session(&account, &scout().user("ann"), name).await;
+    }
+    let dm = scout().user("ann").class(Class::Dm);
+    with_session(&account, &dm, "low").await;
+    let access = account.access(&dm).await;
+    let error = access.sessions().spawn("low", &spawn("c", None, Some("home"))).await.unwrap_err();
+    // what it does not see is not there, and taking its name is refused
+    let kinds = [ErrorKind::NotFound, ErrorKind::AccessDenied, ErrorKind::AlreadyExists];
+    assert!(kinds.contains(&error.kind()), "{error}");
+    let main = account.access(&scout().user("ann")).await;
+    assert_eq!(main.sessions().get("home").await.unwrap().meta.other.get("parent"), None);
+    // one that is there is taken, once
+    main.sessions().spawn("home", &spawn("c", None, Some("free"))).await.unwrap();
+    let meta = main.sessions().get("free").await.unwrap().meta;
+    assert_eq!((meta.class, meta.other["parent"].as_str()), (Class::Main, Some("scout/home#c")));
+    let error = main.sessions().spawn("other", &spawn("c", None, Some("free"))).await.unwrap_err();
+    assert!(error.is(ErrorKind::Conflict), "{error}");
+}
+
+#[tokio::test]
+async fn only_a_session_that_is_the_childs_ends_with_it() {
+    let account = Account::new("{}").await;
+    for name in ["home", "free"] {
+        with_session(&account, &scout(), name).await;
+    }
+    let main = account.access(&scout()).await;
+    let sessions = main.sessions();
+    sessions.spawn("home", &spawn("c", None, Some("taken"))).await.unwrap();
+    sessions.spawn("home", &spawn("d", Some("cook"), None)).await.unwrap();
+    // whoever writes files names any session
+    account.put("/users/default/agents/scout/session/home/context/child/c/session", "free\n").await;
+    sessions.set_child("home", "c", &ChildChange::status(ChildStatus::Cancelled)).await.unwrap();
+    assert_eq!(sessions.get("free").await.unwrap().state, State::Idle);
+    sessions.set_child("home", "d", &ChildChange::status(ChildStatus::Cancelled)).await.unwrap();
+    assert_eq!(of(&*account.store, "default", "cook").get("d").await.unwrap().state, State::Cancelled);
+}
+
+fn image(key: &MediaKey) -> Value {
+    json!({"type": "image", "mime_type": "image/png", "path": key.to_string()})
+}
+
+/// Says something with a picture in it; gives its key.
+async fn show(access: &Access, session: &str, bytes: &str) -> MediaKey {
+    let picture = json!([{"type": "image", "mime_type": "image/png", "data": STANDARD.encode(bytes)}]);
+    let sessions = access.sessions();
+    let said = Append::messages([Draft::message(Role::User, &picture)]);
+    let lines = sessions.append(session, &said).await.unwrap().lines.unwrap();
+    let page = sessions.lines(session, &garth::agent::session::Select::messages(lines)).await.unwrap();
+    let line: Value = serde_json::from_str(&page.items[0].text).unwrap();
+    line["content"][0]["path"].as_str().unwrap().parse().unwrap()
+}
+
+/// What a model gets of a message that names a picture.
+async fn named(access: &Access, session: &str, key: &MediaKey) -> String {
+    let sessions = access.sessions();
+    let said = Draft::message(Role::User, &json!([image(key)]));
+    sessions.append(session, &Append::messages([said])).await.unwrap();
+    let packed = sessions.pack(session, &PackOptions::default()).await.unwrap();
+    sessions.hydrated(&packed, &Hydrator::default(), "default").await.unwrap().list(Format::OpenAi)
+}
+
+#[tokio::test]
+async fn a_message_shows_the_media_of_its_own_session_and_of_its_parents_alone() {
+    let account = Account::new("{}").await;
+    let channel = by_key("slack:channel:C1");
+    with_session(&account, &scout(), "main").await;
+    for name in ["g", "beside", "alone"] {
+        with_session(&account, &channel, name).await;
+    }
+    let main = account.access(&scout().key("agent:scout:main".parse().unwrap())).await;
+    main.sessions().create(&Create::new("keyed")).await.unwrap();
+    let of_main = show(&main, "keyed", "of main").await;
+    let access = account.access(&channel).await;
+    let (own, beside) = (show(&access, "g", "own").await, show(&access, "beside", "beside").await);
+    let has = |list: &str, bytes: &str| list.contains(&STANDARD.encode(bytes));
+    let list = named(&access, "g", &own).await;
+    assert!(has(&list, "own") && !list.contains(GONE), "{list}");
+    for (key, bytes) in [(&of_main, "of main"), (&beside, "beside")] {
+        let list = named(&access, "alone", key).await;
+        assert!(list.contains(GONE) && !has(&list, bytes), "{list}");
+    }
+    // a child shows those of its parent, and not the other way round
+    access.sessions().spawn("g", &spawn("c", None, None)).await.unwrap();
+    let list = named(&access, "c", &own).await;
+    assert!(has(&list, "own") && !list.contains(GONE), "{list}");
+    let new = NewMedia::new(access.sessions().get("c").await.unwrap().meta.id, "image/png");
+    let id = new.session_key.clone();
+    let body = futures::stream::iter([Ok("of the child".into())]);
+    let put = access.media().put(&new.session(id), body).await.unwrap();
+    assert!(has(&named(&access, "c", &put.key).await, "of the child"));
+    let list = named(&access, "g", &put.key).await;
+    assert!(!has(&list, "of the child") && list.contains(GONE), "{list}");
+    // one that is not there says the same
+    let none: MediaKey =
+        own.to_string().replace(own.id(), "01234567-89ab-4def-8123-456789abcdef").parse().unwrap();
+    assert!(named(&access, "alone", &none).await.contains(GONE));
+}
+
+#[tokio::test]
+async fn media_are_found_listed_and_removed_by_the_sessions_that_see_theirs() {
+    let account = Account::new("{}").await;
+    let (channel, other) = (by_key("slack:channel:C1"), by_key("dm:x"));
+    with_session(&account, &channel, "g").await;
+    with_session(&account, &other, "d").await;
+    let [access, stranger] = [account.access(&channel).await, account.access(&other).await];
+    let key = show(&access, "g", "own").await;
+    let id = access.sessions().get("g").await.unwrap().meta.id;
+    assert_eq!(access.media().list(&id, None, 10).await.unwrap().0.len(), 1);
+    assert!(stranger.media().list(&id, None, 10).await.unwrap().0.is_empty());
+    for error in [stranger.media().get(&key).await.err(), stranger.media().remove(&key).await.err()] {
+        assert!(error.unwrap().is(ErrorKind::NotFound));
+    }
+    assert!(stranger.media().open(&key).await.err().unwrap().is(ErrorKind::NotFound));
+    // no tree of an agent reaches them by a path, and none makes a file theirs
+    for tree in [access.tree().open().await.unwrap(), stranger.tree().open().await.unwrap()] {
+        let node = account.store.entry(&key.path()).await.unwrap().ino;
+        assert!(tree.stat(&garth::model::At::Node(node)).await.is_err());
+    }
+    // behind a reset it is found beside its archive by the same key
+    access.workspace().reset(":slack:channel:C1", "g", &Reset::default()).await.unwrap().unwrap();
+    let (moved, file) = access.media().open(&key).await.unwrap();
+    assert!(moved.path.is_within(&p(&format!("/agents/scout/sessions/{id}/media"))), "{}", moved.path);
+    assert_eq!(file.read_at(0, 9).await.unwrap(), "own");
+    assert!(stranger.media().get(&key).await.is_err());
+}
+
+#[tokio::test]
+async fn two_sessions_that_share_a_key_are_reset_each_with_its_own_media() {
+    let account = Account::new("{}").await;
+    let channel = by_key("slack:channel:C1");
+    for name in ["one", "two"] {
+        with_session(&account, &channel, name).await;
+    }
+    let access = account.access(&channel).await;
+    let keys = [show(&access, "one", "first").await, show(&access, "two", "second").await];
+    assert_eq!(keys[0].session_key(), keys[1].session_key());
+    access.workspace().reset(":slack:channel:C1", "one", &Reset::default()).await.unwrap().unwrap();
+    let [one, two] =
+        [access.media().get(&keys[0]).await.unwrap(), access.media().get(&keys[1]).await.unwrap()];
+    assert!(one.path != keys[0].path() && two.path == keys[1].path(), "{} {}", one.path, two.path);
+    let list = named(&access, "two", &keys[1]).await;
+    assert!(list.contains(&STANDARD.encode("second")) && !list.contains(GONE), "{list}");
+}

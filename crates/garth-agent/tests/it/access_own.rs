@@ -1,0 +1,261 @@
+//! What is garth's own: the fields of a session's metadata that decide who sees it, and attributes named
+//! `garth.*`. No way in lets anybody else write them.
+
+use std::sync::Arc;
+
+use garth::agent::Request;
+use garth::agent::session::{Change, Create, State};
+use garth::fs::restore::restore;
+use garth::model::{At, Batch, Moment, Op, SetAttrs, Timestamp};
+use garth::view::Overlay;
+use garth::view::overlay::{Lower, Side, Stored};
+use garth::{Env, ErrorKind, FileSystem, FileSystemExt};
+use serde_json::Value;
+
+use super::access::{Account, by_key, p, scout};
+
+const GROUP: &str = "slack:channel:C1";
+
+/// An account with a session of a group; gives the directory of it, and its metadata with another class.
+async fn with_session() -> (Account, Request, String, String) {
+    let account = Account::new("{}").await;
+    let request = by_key(GROUP);
+    let access = account.access(&request).await;
+    access.sessions().create(&Create::new("s")).await.unwrap();
+    let dir = format!("/users/:{GROUP}/agents/scout/session/s");
+    let forged = forged(&account.text(&format!("{dir}/meta.json")).await, "class", "main".into());
+    (account, request, dir, forged)
+}
+
+fn forged(meta: &str, field: &str, value: Value) -> String {
+    let mut meta: Value = serde_json::from_str(meta).unwrap();
+    meta[field] = value;
+    meta.to_string()
+}
+
+/// Every way to give the file at `meta` other content, or another file its name.
+fn ways(meta: &str, text: &str) -> Vec<Vec<Op>> {
+    let (at, other) = (p(meta), p(&meta.replace("meta.json", "forged.json")));
+    let make = || Op::write(other.clone(), text.to_owned());
+    vec![
+        vec![Op::write(at.clone(), text.to_owned())],
+        vec![Op::truncate(at.clone(), 0), Op::append(at.clone(), text.to_owned())],
+        vec![Op::append(at.clone(), "x")],
+        vec![Op::patch(at.clone(), 0, text.to_owned())],
+        vec![Op::punch(at.clone(), 0, 4)],
+        vec![make(), Op::copy(other.clone(), at.clone()).replace()],
+        vec![make(), Op::rename(other.clone(), at.clone())],
+        vec![make(), Op::exchange(other.clone(), at.clone())],
+        vec![Op::remove(at.clone()), Op::write(at.clone(), text.to_owned())],
+        vec![Op::remove(at.clone()), make(), Op::link(other.clone(), at.clone())],
+        vec![Op::rename(at.clone(), other.clone()), Op::write(at.clone(), text.to_owned())],
+        vec![Op::link(at.clone(), other.clone()), Op::write(other.clone(), text.to_owned())],
+        vec![Op::remove(at.clone()), Op::symlink(at.clone(), "forged.json")],
+        vec![Op::remove(at.clone())],
+        vec![Op::remove_tree(at.parent().unwrap())],
+        vec![Op::rename(at.parent().unwrap(), p(&format!("{}-moved", at.parent().unwrap())))],
+        vec![Op::set_attrs(at, SetAttrs::new().expires_at(Timestamp(1)))],
+    ]
+}
+
+#[tokio::test]
+async fn no_way_in_changes_a_field_that_decides_who_sees_a_session() {
+    let (account, request, dir, forged) = with_session().await;
+    let tree = account.tree(&request).await;
+    let own = format!("/ctx/home/:{GROUP}/agent/scout/session/s");
+    let before = account.text(&format!("{dir}/meta.json")).await;
+    let views: [(&dyn FileSystem, &str); 3] =
+        [(&*tree, &own), (&*tree, "/.user/session/s"), (&*account.store, &dir)];
+    for (fs, dir) in views {
+        for ops in ways(&format!("{dir}/meta.json"), &forged) {
+            let error = fs.commit(Batch::new(ops.clone())).await.unwrap_err();
+            assert!(error.is(ErrorKind::RuleViolation), "{ops:?}: {error}");
+        }
+    }
+    assert_eq!(account.text(&format!("{dir}/meta.json")).await, before);
+    assert!(!account.store.exists(&format!("{dir}/forged.json")).await.unwrap());
+}
+
+#[tokio::test]
+async fn each_deciding_field_is_kept_and_every_other_may_be_written() {
+    let (account, _, dir, _) = with_session().await;
+    let meta = format!("{dir}/meta.json");
+    let before = account.text(&meta).await;
+    for field in [
+        "id",
+        "class",
+        "agent",
+        "user",
+        "session_key",
+        "parent",
+        "previous",
+        "next",
+        "archive",
+        "finished_at",
+    ] {
+        for value in [Value::from("x"), Value::Null] {
+            let text = forged(&before, field, value.clone());
+            let done = account.store.write(&meta, text).await;
+            // one that is not there may be said to be nothing by nobody either
+            assert!(done.is_err_and(|error| error.is(ErrorKind::RuleViolation)), "{field} {value}");
+        }
+    }
+    account.store.write(&meta, forged(&before, "x_own", 7.into())).await.unwrap();
+    account.store.write(&meta, forged(&before, "title", "Mine".into())).await.unwrap();
+    account.store.write(&meta, before).await.unwrap();
+}
+
+#[tokio::test]
+async fn nobody_but_garth_makes_a_session_by_its_files() {
+    let (account, request, dir, forged) = with_session().await;
+    let tree = account.tree(&request).await;
+    let new = "/.user/session/new";
+    for op in [
+        Op::write(p(&format!("{new}/meta.json")), forged.clone()).with_parents(),
+        Op::copy_tree(p("/.user/session/s"), p(new)),
+        Op::copy(p("/.user/session/s/meta.json"), p("/.user/session/meta.json")),
+    ] {
+        let done = tree.commit(op.clone().into()).await;
+        let inside = op != Op::copy(p("/.user/session/s/meta.json"), p("/.user/session/meta.json"));
+        assert_eq!(done.is_err(), inside, "{op:?}");
+    }
+    // nor by giving a directory the place of a session
+    tree.commit(Op::write(p("/.user/x/meta.json"), forged).with_parents().into()).await.unwrap();
+    for to in ["/.user/session/x", "/.user/session/s"] {
+        assert!(tree.commit(Op::rename(p("/.user/x"), p(to)).into()).await.is_err(), "{to}");
+    }
+    assert!(account.store.exists(&format!("{dir}/meta.json")).await.unwrap());
+    assert_eq!(account.access(&request).await.sessions().list(&Default::default()).await.unwrap().0.len(), 1);
+}
+
+#[tokio::test]
+async fn what_was_is_not_restored_over_a_deciding_field() {
+    let (account, request, dir, _) = with_session().await;
+    let access = account.access(&request).await;
+    let open = account.store.head().await.unwrap().seq;
+    access.sessions().set("s", &Change::state(State::Done)).await.unwrap();
+    let tree = access.tree().open().await.unwrap();
+    let now = Env::system().now();
+    let views: [(&dyn FileSystem, &str); 2] = [(&*tree, "/.user/session/s"), (&*account.store, &dir)];
+    for (fs, dir) in views {
+        for path in [format!("{dir}/meta.json"), dir.to_owned()] {
+            let done = restore(fs, &p(&path), &Moment::Seq(open), now, &Batch::default()).await;
+            let error = done.err().map(|error| error.kind());
+            assert_eq!(error, Some(ErrorKind::RuleViolation), "{path}");
+        }
+        let state =
+            restore(fs, &p(&format!("{dir}/state")), &Moment::Seq(open), now, &Batch::default()).await;
+        assert!(state.is_ok(), "{:?}", state.err());
+    }
+    assert!(account.text(&format!("{dir}/meta.json")).await.contains("finished_at"));
+}
+
+#[tokio::test]
+async fn an_overlay_that_is_applied_changes_no_deciding_field() {
+    let (account, _, dir, forged) = with_session().await;
+    let lower = Lower { root: p("/"), as_of: None };
+    Stored::create(&*account.store, "o", &lower, &Batch::default()).await.unwrap();
+    let stored = Stored::open(&*account.store, "o").await.unwrap();
+    let before = account.text(&format!("{dir}/meta.json")).await;
+    stored.tree().write(&format!("{dir}/meta.json"), forged.clone()).await.unwrap();
+    let error = stored.apply(Side::Ours, &Batch::default()).await.unwrap_err();
+    assert!(error.is(ErrorKind::RuleViolation), "{error}");
+    // of two stores too
+    let scratch: Arc<dyn FileSystem> =
+        Arc::new(garth::engine::memory::Memory::new(Env::system(), garth::agent::registry()));
+    let whole: Arc<dyn FileSystem> = Arc::<dyn garth::AccountStore>::clone(&account.store);
+    let overlay = Overlay::of_layers(whole, scratch).await.unwrap();
+    overlay.write(&format!("{dir}/meta.json"), forged).await.unwrap();
+    let error = overlay.apply(Side::Ours, &Batch::default()).await.unwrap_err();
+    assert!(error.is(ErrorKind::RuleViolation), "{error}");
+    assert_eq!(account.text(&format!("{dir}/meta.json")).await, before);
+}
+
+fn own(name: &str) -> [SetAttrs; 4] {
+    [
+        SetAttrs::new().metadata(name, "x"),
+        SetAttrs::new().remove_metadata(name),
+        SetAttrs::new().xattr(name, "x"),
+        SetAttrs::new().remove_xattr(name),
+    ]
+}
+
+#[tokio::test]
+async fn attributes_named_for_garth_are_set_and_removed_by_garth_alone() {
+    let (account, request, ..) = with_session().await;
+    let tree = account.tree(&request).await;
+    Stored::create(&*account.store, "o", &Lower { root: p("/"), as_of: None }, &Batch::default())
+        .await
+        .unwrap();
+    let stored = Stored::open(&*account.store, "o").await.unwrap().tree();
+    for (fs, dir) in
+        [(&*tree, "/"), (&*tree, "/.user/"), (&*account.store as &dyn FileSystem, "/"), (&*stored, "/")]
+    {
+        let at = |name: &str| p(&format!("{dir}{name}"));
+        fs.write(&at("f"), "text").await.unwrap();
+        for name in ["garth.audience", "garth.session", "garth.media", "garth.of_main", "garth.anything"] {
+            for attrs in own(name) {
+                for op in [
+                    Op::set_attrs(at("f"), attrs.clone()),
+                    Op::write(at("f"), "x").with_attrs(attrs.clone()),
+                    Op::write(at("new"), "x").with_attrs(attrs.clone()),
+                    Op::mkdir(at("dir")).with_attrs(attrs.clone()),
+                    Op::symlink(at("link"), "f").with_attrs(attrs),
+                ] {
+                    let error = fs.commit(op.clone().into()).await.unwrap_err();
+                    assert!(error.is(ErrorKind::RuleViolation), "{op:?}: {error}");
+                }
+            }
+        }
+        // as a batch that came as JSON is read
+        let json = serde_json::to_string(
+            &Batch::new([Op::set_attrs(at("f"), SetAttrs::new().metadata("garth.x", "1"))]).by_garth(),
+        );
+        let read: Batch = serde_json::from_str(&json.unwrap()).unwrap();
+        assert!(fs.commit(read).await.unwrap_err().is(ErrorKind::RuleViolation));
+        assert!(fs.stat(&At::Path(at("f"))).await.unwrap().attributes.metadata.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_copy_or_a_restored_file_has_none_of_garths_attributes_that_garth_did_not_give_it() {
+    let (account, request, ..) = with_session().await;
+    let tree = account.tree(&request).await;
+    let dir = format!("/chats/:{GROUP}");
+    tree.write("/f", "one").await.unwrap();
+    let mark = SetAttrs::new().metadata("garth.note", "1").xattr("garth.note", "1");
+    let noted = Batch::new([Op::set_attrs(p(&format!("{dir}/f")), mark)]).by_garth();
+    account.store.commit(noted).await.unwrap();
+    let then = account.store.head().await.unwrap().seq;
+    let notes = async |name: &str| {
+        let entry = account.store.entry(&format!("{dir}/{name}")).await.unwrap();
+        entry.attributes.metadata.len() + entry.attributes.xattrs.len()
+    };
+    tree.commit(Op::copy(p("/f"), p("/copy")).into()).await.unwrap();
+    assert_eq!((notes("f").await, notes("copy").await), (2, 0));
+    // over another file the copy takes away none
+    tree.write("/other", "two").await.unwrap();
+    tree.commit(Op::copy(p("/other"), p("/f")).replace().into()).await.unwrap();
+    assert_eq!(notes("f").await, 2);
+    // what is gone comes back as garth had marked it, but for what a view noted on the node
+    tree.remove("/f").await.unwrap();
+    restore(&*tree, &p("/f"), &Moment::Seq(then), Env::system().now(), &Batch::default()).await.unwrap();
+    assert_eq!(notes("f").await, 1);
+    // an overlay that is applied brings nothing of it elsewhere
+    Stored::create(&*account.store, "o", &Lower { root: p(&dir), as_of: None }, &Batch::default())
+        .await
+        .unwrap();
+    let stored = Stored::open(&*account.store, "o").await.unwrap();
+    stored.tree().append("/f", "more").await.unwrap();
+    stored.tree().rename("/f", "/moved").await.unwrap();
+    stored.apply(Side::Ours, &Batch::default()).await.unwrap();
+    assert_eq!(
+        (account.text(&format!("{dir}/moved")).await, notes("moved").await),
+        ("onemore".to_owned(), 0)
+    );
+    // nor has a chat of its own making another owner
+    let bobs = account.tree(&scout().user("bob").chat("b")).await;
+    for attrs in own("garth.audience") {
+        assert!(bobs.commit(Op::set_attrs(p("/"), attrs).into()).await.is_err());
+    }
+}

@@ -1,0 +1,71 @@
+//! The upgrade of an account from before agents had owners, interrupted at each of its commits.
+
+use std::sync::Arc;
+
+use garth::agent::session::{Create, Meta, Sessions, Spawn};
+use garth::agent::{Access, Caller, Request};
+use garth::model::{At, Batch, Op, WalkPage};
+use garth::{AccountStore, Env, FileSystem, FileSystemExt, TreePath};
+use garth_engine::engine::sqlite::SqliteFs;
+use garth_engine::runtime::failpoint::Failure;
+
+const DIR: &str = "/users/bob/agents/door/session";
+
+/// An account in which Bob has the session of a channel, with a child and a grandchild.
+async fn old(folder: &std::path::Path) -> Arc<SqliteFs> {
+    std::fs::create_dir(folder).unwrap();
+    let fs = SqliteFs::open(folder, Env::system(), garth::agent::registry()).unwrap();
+    let sessions = Sessions::new(&*fs, "bob", "door", Env::system()).unwrap();
+    sessions.create(&Create::new("hall")).await.unwrap();
+    let child = sessions.spawn("hall", &Spawn::new("guide", "Show them in.")).await.unwrap();
+    let grandchild = sessions.spawn(&child.session, &Spawn::new("cook", "Feed them.")).await.unwrap();
+    assert_ne!(child.session, grandchild.session);
+    let at = TreePath::parse(&format!("{DIR}/hall/meta.json")).unwrap();
+    let mut meta = Meta::parse(fs.read_to_string(&at).await.unwrap().as_bytes()).unwrap();
+    meta.session_key = Some("agent:door:web:room:1".to_owned());
+    let write = Op::write(at, meta.to_json().unwrap());
+    fs.overriding_rules().commit(Batch::new([write]).by_garth()).await.unwrap();
+    fs
+}
+
+/// Where each session is, with its class.
+async fn places(fs: &dyn FileSystem) -> Vec<String> {
+    let root = At::from(TreePath::parse("/users").unwrap());
+    let walk = fs.walk(&root, &WalkPage::default()).await.unwrap();
+    let mut places = Vec::new();
+    for path in
+        walk.items.into_iter().map(|item| item.path).filter(|path| path.as_str().ends_with("meta.json"))
+    {
+        let meta = Meta::parse(fs.read_to_string(&path).await.unwrap().as_bytes()).unwrap();
+        places.push(format!("{path} {} {}", meta.user, meta.class));
+    }
+    places
+}
+
+async fn open(fs: &Arc<SqliteFs>) -> garth::Result<Access> {
+    let account: Arc<dyn AccountStore> = Arc::<SqliteFs>::clone(fs);
+    Access::open(&account, &Env::system(), Caller::ApiKey, &Request::new("door").user("eve")).await
+}
+
+#[tokio::test]
+async fn an_upgrade_that_was_interrupted_ends_as_one_that_was_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = old(&folder.path().join("whole")).await;
+    open(&whole).await.unwrap();
+    let due = places(&*whole).await;
+    assert_eq!(due.len(), 3, "{due:?}");
+    assert!(due.iter().all(|place| place.ends_with(" :web:room:1 group")), "{due:?}");
+    for commits in 0.. {
+        let fs = old(&folder.path().join(commits.to_string())).await;
+        fs.runtime().failpoints().arm("before-commit", Failure::Io, commits);
+        let opened = open(&fs).await;
+        if fs.runtime().failpoints().disarm() {
+            opened.unwrap();
+            assert_eq!(commits, 3, "each session is moved by a commit of its own");
+            break;
+        }
+        assert!(opened.is_err(), "an access is given after {commits} commits");
+        open(&fs).await.unwrap();
+        assert_eq!(places(&*fs).await, due, "interrupted after {commits} commits");
+    }
+}

@@ -1,0 +1,144 @@
+//! What a verb on sessions, nodes, media or a workspace works on: as far as the identity reaches it that the
+//! options name, for whoever holds the data folder; or all of an overlay, or of the account for
+//! administrators.
+
+use std::sync::Arc;
+
+use garth::agent::media::Media;
+use garth::agent::node::Nodes;
+use garth::agent::session::Sessions;
+use garth::agent::workspace::{PromptOptions, Workspace};
+use garth::agent::{Access, Caller, DEFAULT_USER};
+use garth::model::Author;
+use garth::{Env, Error, ErrorKind, FileSystem, FileSystemExt as _, TreePath};
+
+use crate::app::App;
+use crate::args::DEFAULT_AGENT;
+use crate::fail::Result;
+use crate::place::Place;
+
+/// See the module.
+pub(crate) struct Open {
+    /// What is reached; `None` for everything in `fs`.
+    access: Option<Access>,
+    fs: Arc<dyn FileSystem>,
+    user: String,
+    agent: String,
+    session: Option<String>,
+    account: String,
+    env: Env,
+    author: Author,
+}
+
+/// Opens what the options name. For a change, what is missing of an agent's directories is made, and the data
+/// folder if this is the first.
+pub(crate) async fn open(app: &App, changes: bool) -> Result<Open> {
+    match Place::of(&app.global)? {
+        Place::Identity { .. } | Place::Account { raw: false, overrides_rules: false } => {
+            of_identity(app, changes).await
+        }
+        Place::Account { .. } | Place::Overlay { .. } => all(app, changes).await,
+    }
+}
+
+/// Opens the nodes of the account, or those of the identity that the options name.
+pub(crate) async fn open_nodes(app: &App, changes: bool) -> Result<Open> {
+    match Place::of(&app.global)? {
+        Place::Identity { .. } => of_identity(app, changes).await,
+        Place::Account { .. } | Place::Overlay { .. } => all(app, changes).await,
+    }
+}
+
+async fn of_identity(app: &App, changes: bool) -> Result<Open> {
+    let request = app.global.chat.request(&app.global.agent);
+    let account = app.account_for(changes).await?;
+    let access = Access::open(&account, &app.env, Caller::Holder, &request).await?;
+    if changes {
+        access.make().await?;
+    } else if app.global.agent != DEFAULT_AGENT {
+        let home = TreePath::parse(&format!("/agents/{}", app.global.agent))?;
+        if !account.exists(&home).await? {
+            let message = "no such agent; `garth agent create NAME` makes one, `garth ls /agents` lists them";
+            return Err(Error::at(ErrorKind::NotFound, &home, message).into());
+        }
+    }
+    Ok(Open::of(app, account, Some(access)))
+}
+
+/// Opens everything, under the account's own paths.
+async fn all(app: &App, changes: bool) -> Result<Open> {
+    Ok(Open::of(app, app.tree_for(changes).await?.fs, None))
+}
+
+impl Open {
+    fn of(app: &App, fs: Arc<dyn FileSystem>, access: Option<Access>) -> Self {
+        let args = &app.global.chat;
+        let (user, author) = match &access {
+            Some(access) => (access.identity().audience().to_owned(), access.identity().author()),
+            None => {
+                let user = args.user.clone().unwrap_or_else(|| DEFAULT_USER.to_owned());
+                let author = app.author().with_user(&user);
+                let class = args.class.iter();
+                (user, class.fold(author, |author, class| author.with_class(class)))
+            }
+        };
+        let [agent, account] = [&app.global.agent, &app.global.account].map(String::clone);
+        Self { access, fs, user, agent, session: args.session.clone(), account, env: app.env.clone(), author }
+    }
+
+    /// Returns the account, or the overlay, that it is in.
+    pub(crate) fn fs(&self) -> &dyn FileSystem {
+        &*self.fs
+    }
+
+    /// Returns the audience whose sessions they are.
+    pub(crate) fn user(&self) -> &str {
+        &self.user
+    }
+
+    /// Returns the sessions.
+    pub(crate) fn sessions(&self) -> Result<Sessions<'_>> {
+        match &self.access {
+            Some(access) => Ok(access.sessions()),
+            None => {
+                let sessions = Sessions::new(&*self.fs, &self.user, &self.agent, self.env.clone())?;
+                Ok(sessions.author(self.author.clone()))
+            }
+        }
+    }
+
+    /// Returns the workspace of the agent.
+    pub(crate) fn workspace(&self) -> Result<Workspace<'_>> {
+        match &self.access {
+            Some(access) => Ok(access.workspace()),
+            None => {
+                let workspace = Workspace::new(&*self.fs, &self.agent, self.env.clone())?;
+                Ok(workspace.author(self.author.clone()))
+            }
+        }
+    }
+
+    /// Returns the media that messages refer to.
+    pub(crate) fn media(&self) -> Media<'_> {
+        match &self.access {
+            Some(access) => access.media(),
+            None => Media::new(&*self.fs, self.env.clone()).author(self.author.clone()),
+        }
+    }
+
+    /// Returns the context nodes.
+    pub(crate) fn nodes(&self) -> Nodes<'_> {
+        match &self.access {
+            Some(access) => access.nodes(&self.account),
+            None => Nodes::new(&*self.fs, &self.account, self.env.clone()).author(self.author.clone()),
+        }
+    }
+
+    /// Returns the options of a prompt for the session that was named, if one was.
+    pub(crate) fn options(&self) -> PromptOptions {
+        match &self.session {
+            Some(session) => PromptOptions::default().session(&self.user, session),
+            None => PromptOptions::default(),
+        }
+    }
+}

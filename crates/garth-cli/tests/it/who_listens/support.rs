@@ -1,0 +1,67 @@
+//! A support bot: many users, and a program with one API key that names them.
+
+use serde_json::json;
+
+use super::{Program, assert_canaries, canaries};
+use crate::it::garth::Garth;
+
+/// How many users there are.
+const USERS: usize = 200;
+
+#[test]
+fn each_of_many_users_finds_what_is_theirs_and_what_all_are_told() {
+    let garth = Garth::new();
+    garth.ok(&["agent", "create", "support", "--owner", "ops", "--no-bootstrap"]);
+    garth.feed(&["write", "/agents/support/MEMORY.md"], "The canaryOps margin is small.\n");
+    garth.feed(&["write", "/agents/support/USER.md"], "The canaryBoss is Olga.\n");
+    garth.feed(
+        &["node", "put", "ctx://default/agents/support/memories/cases/refund"],
+        "A canaryRefund takes three days.",
+    );
+    let program = Program::start(&garth);
+    let who = |n: usize| json!({"agent": "support", "user": format!("u-{n}")});
+    let word = |n: usize| format!("canary{n:04}");
+    for n in 0..USERS {
+        let (who, word) = (who(n), word(n));
+        program.by(&who, "sessions/create", json!({"name": "chat"}));
+        program.say(&who, "chat", &format!("My order {word} is late."));
+        let uri = format!("ctx://default/users/u-{n}/memories/events/order");
+        program.by(&who, "nodes/put", json!({"uri": uri, "content": format!("The order {word} was late.")}));
+        program.remember("support", &who, &format!("The order {word} is late."));
+    }
+    for n in (0..USERS).step_by(9) {
+        let (who, word) = (who(n), word(n));
+        let found = program.everything(&who, "Was the order late?");
+        assert_canaries(&found, &[&word]);
+        let found = program.everything(&who, "How many days does a refund take?");
+        assert_canaries(&found, &["canaryRefund"]);
+        assert_eq!(program.by(&who, "sessions/list", json!({}))["items"].as_array().map(Vec::len), Some(1));
+        let said = program.by(&who, "sessions/lines", json!({"name": "chat"})).to_string();
+        assert_canaries(&said, &[&word]);
+        let packed = program.by(&who, "sessions/pack", json!({"name": "chat"})).to_string();
+        assert_canaries(&packed, &[&word]);
+        let prompt = program.prompt("support", &json!({"user": format!("u-{n}"), "session": "chat"}));
+        assert_canaries(&prompt, &[&word]);
+        // what another user has is not there under any name
+        let other = format!("ctx://default/users/u-{}/memories/events/order", (n + 1) % USERS);
+        assert_eq!(program.call("nodes/get", &super::with(&who, json!({"uri": other}))).0, 404);
+        assert_eq!(program.call("sessions/get", &super::with(&who, json!({"name": "work"}))).0, 404);
+    }
+    // a user has a chat of their own, whose files others do not see
+    garth.feed(&["write", "/note.md", "--agent", "support", "--user", "u-7"], "canary0007");
+    assert_eq!(garth.ok(&["cat", "/note.md", "--agent", "support", "--user", "u-7"]), "canary0007");
+    garth.fails(3, &["ls", "/", "--agent", "support", "--user", "u-8"]);
+    garth.fails(5, &["ls", "/", "--agent", "support", "--user", "u-8", "--chat", "u-7"]);
+    // a session key of a channel of one user: the program names both
+    let direct = json!({"agent": "support", "user": "u-9", "key": "agent:support:web:dm:visitor-9"});
+    let session = program.current(&direct);
+    program.say(&direct, &session, "It is canary0009 again.");
+    assert_eq!(program.by(&who(9), "sessions/list", json!({}))["items"].as_array().map(Vec::len), Some(2));
+    // the owner sees the newest of what users said, within a bound
+    let prompt = program.prompt("support", &json!({"user": "ops"}));
+    let seen = canaries(&prompt);
+    assert!(seen.contains("canaryOps") && seen.contains("canaryBoss"), "{prompt}");
+    assert!((10..USERS).contains(&seen.len()), "{} of {USERS} fit", seen.len());
+    // nobody who is named becomes the owner by leaving the name out
+    assert_canaries(&program.prompt("support", &json!({})), &[]);
+}

@@ -1,0 +1,283 @@
+//! Requests of each call to each place. What a call takes is in the table of routes; what is asked for is
+//! here.
+
+use garth_server::reference::CallReference;
+use serde_json::{Value, json};
+
+use super::places::Place::{Channel, Closed, Open, Other, Owner, Second, User};
+use super::places::{Asker, Filled, PLACES, Place, SESSIONS};
+
+/// A request to a place.
+pub(super) struct Ask {
+    pub(super) to: Place,
+    /// True if it names something of the place, so that an answer of 200 means that it was reached.
+    pub(super) names: bool,
+    pub(super) body: Value,
+}
+
+/// Returns the path of a call without `/v1/`.
+pub(super) fn short(call: &CallReference) -> &'static str {
+    call.path.trim_start_matches("/v1/").trim_start_matches("agents/{agent}/")
+}
+
+/// Returns the places that a call can show or change.
+pub(super) fn offered(call: &CallReference) -> Vec<Place> {
+    let without = |left_out: &[Place]| PLACES.into_iter().filter(|place| !left_out.contains(place)).collect();
+    match short(call) {
+        "put" | "get" | "delete" | "list" | "glob" | "history" | "search" => vec![Closed, Other],
+        "sessions/resolve" | "sessions/swap-out" | "sessions/derive" | "sessions/set-child" | "prompt"
+        | "prompt/compare" | "recall" => without(&[]),
+        "sessions/publish" => without(&[Closed]),
+        "memory/add" | "memory/get" | "memory/days" => without(&[Owner, Open]),
+        name if name.starts_with("nodes/") => without(&[Closed]),
+        name if name.starts_with("skills/") => vec![Open, Other],
+        _ => SESSIONS.to_vec(),
+    }
+}
+
+/// Returns the requests of a call, without who asks.
+pub(super) fn asks(call: &CallReference, asker: Asker, filled: &Filled) -> Vec<Ask> {
+    let name = short(call);
+    match name.split_once('/') {
+        Some(("nodes", call)) => nodes(call, asker),
+        Some(("sessions", call)) => of_sessions(call, asker, filled),
+        Some(("skills", call)) => skills(call),
+        Some(("media", call)) => media(call, asker, filled),
+        _ => others(name, filled),
+    }
+}
+
+fn ask(to: Place, body: Value) -> Ask {
+    Ask { to, names: true, body }
+}
+
+/// A request that names nothing of a place.
+fn look(body: Value) -> Ask {
+    Ask { to: Owner, names: false, body }
+}
+
+fn nodes(call: &str, asker: Asker) -> Vec<Ask> {
+    let own = |what: &str| asker.own().map_or_else(|| Owner.uri(what), |own| own.uri(what));
+    let each = |body: &dyn Fn(Place) -> Value| {
+        let places = PLACES.into_iter().filter(|place| *place != Closed);
+        places.map(|place| ask(place, body(place))).collect::<Vec<_>>()
+    };
+    let uri = |what: &'static str| move |place: Place| json!({"uri": place.uri(what)});
+    let with = |what: &'static str, more: Value| {
+        move |place: Place| {
+            let mut body = json!({"uri": place.uri(what)});
+            body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            body
+        }
+    };
+    match call {
+        "put" => each(&with("edge", json!({"content": "x"}))),
+        "get" | "relations" => each(&uri("get")),
+        "exists" => each(&uri("get")),
+        "tag" => each(&with("get", json!({"add": ["x"]}))),
+        "relate" => {
+            let edge =
+                |from: String, to: String| json!({"from_uri": from, "to_uri": to, "relation_type": "r"});
+            let mut all = each(&|place| edge(place.uri("get"), place.uri("delete")));
+            all.extend(each(&|place| edge(own("get"), place.uri("move"))));
+            all.extend(each(&|place| edge(place.uri("move"), own("get"))));
+            all
+        }
+        "unrelate" => each(&|place| json!({"from_uri": place.uri("get"), "to_uri": place.uri("edge")})),
+        "move" => {
+            let to = |from: String, to: String| json!({"uri": from, "new_uri": to});
+            let mut all = each(&|place| to(place.uri("move"), place.uri("moved")));
+            all.extend(each(&|place| to(place.uri("delete"), own(&place.name("taken")))));
+            all.extend(each(&|place| to(own("edge"), place.uri(&place.name("given")))));
+            all
+        }
+        "delete" => each(&uri("get")),
+        "list" => {
+            let mut all = vec![look(json!({}))];
+            for prefix in [Owner, User, Channel, Second, Open, Other].map(|place| place.uri("x")) {
+                let prefix = prefix.split("/memories").next().unwrap().to_owned();
+                all.push(look(json!({"prefix": prefix})));
+            }
+            all
+        }
+        other => panic!("nodes/{other} has no request here: add one"),
+    }
+}
+
+fn of_sessions(call: &str, asker: Asker, filled: &Filled) -> Vec<Ask> {
+    let own = asker.own().map_or_else(|| "none".to_owned(), |own| own.name("chat"));
+    let each = |more: &dyn Fn(Place) -> Value| {
+        let body = |place: Place| {
+            let mut body = json!({"name": place.name("chat")});
+            body.as_object_mut().unwrap().extend(more(place).as_object().unwrap().clone());
+            body
+        };
+        SESSIONS.into_iter().map(|place| ask(place, body(place))).collect::<Vec<_>>()
+    };
+    let same = |more: Value| move |_: Place| more.clone();
+    // a path of the account and one of the tree, to each file of the agent, and to each session
+    let paths = || {
+        let of = |place: Place| format!("{}/{}/messages.jsonl", place.sessions(), place.name("chat"));
+        let mut paths: Vec<(Place, String)> = SESSIONS.into_iter().map(|place| (place, of(place))).collect();
+        for top in ["/agents/scout", "/.agent"] {
+            paths.extend([(Closed, format!("{top}/MEMORY.md")), (Open, format!("{top}/SOUL.md"))]);
+        }
+        paths.push((Other, "/agents/other/SOUL.md".to_owned()));
+        paths
+    };
+    // in the asker's own session, a source that leads to each place
+    let from_own = |body: &dyn Fn(&str) -> Value| {
+        let named = SESSIONS.into_iter().map(|place| (place, format!("{}#messages:1", place.name("chat"))));
+        let all = named.chain(paths());
+        let all = all.map(|(place, source)| {
+            let mut body = body(&source);
+            body["name"] = json!(own);
+            ask(place, body)
+        });
+        all.collect::<Vec<_>>()
+    };
+    let fact = |source: &str| {
+        let id = source.replace(['/', '#', ':', '.'], "-");
+        json!({"facts": [{"id": id, "text": "x", "source": source}]})
+    };
+    match call {
+        "create" => {
+            let title = asker.own().map_or_else(String::new, Place::canary);
+            SESSIONS.map(|place| look(json!({"name": place.name("new"), "title": title}))).into()
+        }
+        "get" | "lines" | "pack" | "replay" | "swapped" | "children" | "wrote" => each(&same(json!({}))),
+        "list" => vec![look(json!({}))],
+        "current" => vec![look(json!({"create": true}))],
+        "set" => each(&same(json!({"title": "x"}))),
+        "append" => each(&same(json!({"messages": [{"role": "user", "content": "x"}]}))),
+        "withdraw" => each(&same(json!({"source": "messages:1"}))),
+        "resolve" => from_own(&|source| json!({"source": source})),
+        "import" => {
+            each(&same(json!({"format": "openai", "transcript": r#"{"role":"user","content":"x"}"#})))
+        }
+        "export" => each(&same(json!({"format": "openai"}))),
+        "derive" => {
+            let mut all = each(&same(json!({"summary": "x"})));
+            all.extend(from_own(&fact));
+            all
+        }
+        "why" => each(&same(json!({"id": "d1"}))),
+        "pin" => each(&same(json!({"file": "system.md", "text": "x"}))),
+        "compact" => each(&same(json!({"keep": 1}))),
+        "compare" => each(&same(json!({"from": filled.seq.0.to_string()}))),
+        "swap-out" => {
+            let mut all = each(&same(json!({"source": "messages:1"})));
+            all.extend(from_own(&|source| json!({"source": source})));
+            all
+        }
+        "swap-in" => each(&|place| json!({"id": filled.swapped[&place]})),
+        "dedup" => each(&same(json!({"sources": ["messages:2"]}))),
+        "spawn" => each(&|place| json!({"id": "c2", "child_session": place.name("c2")})),
+        "set-child" => {
+            let mut all = each(&same(json!({"id": "c1", "status": "active"})));
+            all.extend(from_own(&|source| {
+                let name = source.replace(['/', '#', ':', '.'], "-");
+                json!({"id": "c1", "artifacts": {name: source}})
+            }));
+            all
+        }
+        "collect" => each(&same(json!({"dry": true}))),
+        "publish" => {
+            let mut all = each(&|place| json!({"id": "d1", "uri": place.uri("published")}));
+            for place in PLACES.into_iter().filter(|place| *place != Closed) {
+                all.push(ask(place, json!({"name": own, "id": "d1", "uri": place.uri("edge")})));
+            }
+            all
+        }
+        other => panic!("sessions/{other} has no request here: add one"),
+    }
+}
+
+fn skills(call: &str) -> Vec<Ask> {
+    let named = |body: &dyn Fn(String) -> Value| {
+        [Open, Other].map(|place| ask(place, body(place.name("skill")))).into()
+    };
+    let file = |name: String| format!("{name}/SKILL.md");
+    let front = "---\nname: new\ndescription: x\n---\nRead.\n";
+    match call {
+        "list" => vec![look(json!({}))],
+        "get" | "publish" | "delete" => named(&|name| json!({"name": name})),
+        "read" => named(&|name| json!({"path": file(name)})),
+        "write" => vec![look(json!({"path": "new/SKILL.md", "text": front}))],
+        "edit" => named(&|name| json!({"path": file(name), "old": "About", "new": "Of About"})),
+        "install" => vec![look(json!({"name": "newer", "files": {"SKILL.md": front}}))],
+        other => panic!("skills/{other} has no request here: add one"),
+    }
+}
+
+fn media(call: &str, asker: Asker, filled: &Filled) -> Vec<Ask> {
+    let named = |place: Place| place.key().unwrap_or(&filled.ids[&place]).to_owned();
+    let own = asker.own().unwrap_or(Owner).name("chat");
+    let places = SESSIONS.into_iter().filter(|place| is_asked_of_media(call, asker, *place));
+    let asks = places.map(|place| match call {
+        "list" => ask(place, json!({"session_key": named(place)})),
+        "copy" => ask(place, json!({"key": filled.media[&place][0], "name": own})),
+        "delete" => ask(place, json!({"key": filled.media[&place][1]})),
+        other => panic!("media/{other} has no request here: add one"),
+    });
+    asks.collect()
+}
+
+/// Returns true if a call on media of a place is not, by its session key, one of this place's own people.
+pub(super) fn is_asked_of_media(call: &str, asker: Asker, place: Place) -> bool {
+    match asker {
+        // a user who is named with the key of a channel speaks there
+        Asker::Owner | Asker::User => !(matches!(call, "list" | "put") && matches!(place, Channel | Second)),
+        Asker::Channel => matches!(place, Channel | User),
+        Asker::Nobody => place == User,
+        Asker::Another => place == Other,
+    }
+}
+
+fn others(name: &str, filled: &Filled) -> Vec<Ask> {
+    let each = |body: &dyn Fn(Place) -> Value| SESSIONS.map(|place| ask(place, body(place))).into();
+    let key = |name: &str| format!("/{}/{name}", Closed.canary());
+    let days = || [User, Channel, Second, Closed, Other].into_iter();
+    match name {
+        "put" => {
+            let value = Closed.canary();
+            vec![look(json!({"path": key("kept"), "value": value, "searchable": true}))]
+        }
+        "get" | "history" => vec![look(json!({"path": key("kept")}))],
+        "delete" => vec![look(json!({"path": key("gone")}))],
+        "list" => vec![look(json!({"prefix": "/"}))],
+        "glob" => vec![look(json!({"pattern": "/**"}))],
+        "search" => PLACES.map(|place| look(json!({"query": place.canary()}))).into(),
+        "prompt" => {
+            let mut all: Vec<Ask> = each(&|place| json!({"session": place.name("chat")}));
+            all.push(look(json!({})));
+            all
+        }
+        "prompt/compare" => {
+            let from = filled.seq.0.to_string();
+            let mut all: Vec<Ask> =
+                each(&|place| json!({"session": place.name("chat"), "from": from, "inputs": {}}));
+            all.push(look(json!({"from": "0", "inputs": {}})));
+            all
+        }
+        "memory/add" => vec![look(json!({"text": "x"}))],
+        "memory/get" => {
+            let of_day = days().map(|place| look(json!({"day": place.day()})));
+            of_day.chain([look(json!({}))]).collect()
+        }
+        "memory/days" => vec![look(json!({}))],
+        "reset" => each(&|place| json!({"name": place.name("reset")})),
+        "archives" => vec![look(json!({}))],
+        "transcript" => {
+            let mut all: Vec<Ask> = each(&|place| json!({"name": place.name("chat"), "format": "pi"}));
+            all.extend(
+                SESSIONS.map(|place| ask(place, json!({"name": filled.archives[&place], "format": "pi"}))),
+            );
+            all
+        }
+        "recall" => PLACES
+            .map(|place| look(json!({"question": format!("Where is {}?", place.canary()), "budget": 8000})))
+            .into(),
+        other => panic!("{other} has no request here: add one"),
+    }
+}
