@@ -1,5 +1,6 @@
 //! Tries of one account, agent or session class to see what belongs to another.
 
 pub mod accounts;
+pub mod audiences;
 pub mod nodes;
 pub mod prompts;

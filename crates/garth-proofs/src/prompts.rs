@@ -12,16 +12,16 @@ use garth::agent::session::{Create, Format, Sessions};
 use garth::agent::workspace::{Inputs, Prompt, PromptCache, PromptOptions, Workspace};
 use garth_engine::engine::memory::Memory;
 use garth_engine::env::Env;
-use garth_engine::model::{Author, Batch, Moment, Op, Timestamp};
+use garth_engine::model::{Batch, Moment, Op, Timestamp};
 use garth_engine::{DataDir, FileSystem};
 use garth_testkit::data::random::Random;
 use garth_testkit::proof::{About, Broken, Proof, Proven, Report, Setting, hold, path, run};
 use serde_json::{Value, json};
 
-use self::workspaces::{CLASSES, Making, world};
+use self::workspaces::{CLASSES, Making, author, world};
 use crate::reference::civil_time;
 pub use crate::reference::prompt::Misread;
-use crate::reference::prompt::{Naive, World, seen, sha256};
+use crate::reference::prompt::{Naive, World, audience, seen, sha256, whole};
 
 /// Prompts of random workspaces beside a second implementation. The size is the workspaces.
 #[derive(Clone, Copy, Debug, Default)]
@@ -115,17 +115,21 @@ async fn compare(
     }
     let class = making.random.pick(&CLASSES);
     let agent = making.world.agent.clone();
-    let author = Author::agent(&agent).with_user("ann").with_class(class);
-    let sessions = Sessions::new(fs, "ann", &agent, making.env.clone())?.author(author);
+    let audience = audience(class);
+    let sessions = Sessions::new(fs, audience, &agent, making.env.clone())?.author(author(&agent, class));
     let mut create = Create::new("work");
-    let key = making.random.one_in(2).then(|| format!("agent:{agent}:main"));
+    let key = match class {
+        "main" => making.random.one_in(2).then(|| format!("agent:{agent}:main")),
+        "dm" => making.random.one_in(2).then(|| format!("agent:{agent}:dm:x")),
+        _ => Some(format!("agent:{agent}{audience}")),
+    };
     create.key = key.as_deref().map(str::parse).transpose()?;
     create.model = making.random.one_in(2).then(|| "a-model".to_owned());
     let mut world = making.world.clone();
     world.class = class.to_owned();
-    world.session = Some([Some("ann".to_owned()), Some("work".to_owned()), key, create.model.clone()]);
+    world.session = Some([Some(audience.to_owned()), Some("work".to_owned()), key, create.model.clone()]);
     sessions.create(&create).await?;
-    let of = PromptOptions::default().session("ann", "work");
+    let of = PromptOptions::default().session(audience, "work");
     // whoever builds it, the class is that of the session
     let workspace = Workspace::new(fs, &agent, making.env.clone())?;
     let told = workspace.prompt(&of.clone().inputs(inputs(&world)?)).await?;
@@ -146,7 +150,7 @@ async fn compare(
 }
 
 fn workspace<'a>(making: &Making<'a>, class: &str) -> Proven<Workspace<'a>> {
-    let author = Author::agent(&making.world.agent).with_class(class);
+    let author = author(&making.world.agent, class);
     Ok(Workspace::new(making.fs, &making.world.agent, making.env.clone())?.author(author))
 }
 
@@ -176,7 +180,7 @@ fn same(prompt: &Prompt, world: &World, misread: Option<Misread>, report: &mut R
     expect("the number of tokens", manifest["tokens"].clone(), json!(o200k_base().count(&due.text)))?;
     let stable = json!({"bytes": due.stable, "sha256": sha256(&due.text[..due.stable])});
     expect("the stable prefix", manifest["stable"].clone(), stable)?;
-    let is_first = world.files.contains_key("BOOTSTRAP.md");
+    let is_first = world.class == "main" && world.files.contains_key("BOOTSTRAP.md");
     expect("whether it is a first run", manifest["bootstrap"].clone(), json!(is_first))?;
     let mut tokens = 0;
     for part in &prompt.parts {
@@ -205,24 +209,31 @@ fn same(prompt: &Prompt, world: &World, misread: Option<Misread>, report: &mut R
     Ok(())
 }
 
-/// The file that a part is of, and what of it is for the session.
+/// The file that a part is of, and its text.
 fn file_of(world: &World, part: &str) -> (Option<String>, Option<String>) {
     let home = format!("/agents/{}", world.agent);
+    let of_audience = format!("/users/{}{home}", audience(&world.class));
+    let is_main = world.class == "main";
     let today = civil_time::day(world.zone.as_deref().unwrap_or("UTC"), world.now);
-    let name = match part {
-        "memory" if world.class != "main" => return (None, None),
+    let is_shared = world.shares_user && world.files.contains_key("USER.md");
+    let (home, name) = match part {
+        "bootstrap" if !is_main => return (None, None),
+        "memory" if !is_main => (of_audience, "memory/MEMORY.md".to_owned()),
+        "user" if !is_main && !is_shared => (of_audience, "USER.md".to_owned()),
         "soul" | "identity" | "user" | "agents" | "memory" | "tools" | "heartbeat" | "bootstrap" => {
-            format!("{}.md", part.to_uppercase())
+            (home, format!("{}.md", part.to_uppercase()))
         }
-        "fragments" => "fragments.jsonl".to_owned(),
+        "fragments" => (home, "fragments.jsonl".to_owned()),
         "yesterday" | "today" => {
             let day = civil_time::name(if part == "today" { today } else { today - 1 });
-            let shown = seen(world, &day, true);
+            let home = if is_main { home } else { of_audience };
+            let shown = seen(world, &day).and_then(|_| whole(world, &world.class, &day));
             return (shown.as_ref().map(|_| format!("{home}/memory/{day}.md")), shown);
         }
         _ => return (None, None),
     };
-    let content = world.files.get(&name).cloned();
+    let key = if home.starts_with("/users/") { format!("{}/{name}", world.class) } else { name.clone() };
+    let content = world.files.get(&key).cloned();
     (content.as_ref().map(|_| format!("{home}/{name}")), content)
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::executor::block_on;
-use garth::agent::{AgentTree, Identity, Skill};
+use garth::agent::{Access, Caller, Class, Request, Skill};
 use garth_engine::model::{Batch, Commit, Idempotency, Op, Timestamp};
 use garth_engine::{AccountStore, Env, FileSystem, FileSystemExt};
 use garth_testkit::data::random::Random;
@@ -36,8 +36,9 @@ pub enum How {
 
 /// The tree, over an account that is open.
 async fn tree(fs: &Arc<dyn AccountStore>) -> Proven<Arc<dyn FileSystem>> {
-    let who = Identity::new("ann", "scout", "chat", "main")?;
-    Ok(AgentTree::new(&**fs, who).skills([Skill::overriding("cook")?]).open().await?)
+    let request = Request::new("scout").user("ann").chat("chat").class(Class::Main);
+    let access = Access::open(fs, &Env::system(), Caller::Holder, &request).await?;
+    Ok(access.tree().skills([Skill::overriding("cook")?]).open().await?)
 }
 
 /// The files that a writer's batches append a line to, in the tree and in the account.
@@ -167,6 +168,8 @@ fn killed(folder: &Path, binary: &Path, kills: u64, seed: u64, how: How) -> Prov
             ops.push(write(&format!("/chats/chat/token-{writer}"), "")?);
         }
         fs.commit(Batch::new(ops)).await?;
+        let ann = Request::new("scout").user("ann");
+        Access::open(&fs, &Env::system(), Caller::Holder, &ann).await?.own_chat("chat").await?;
         Ok(())
     })?;
     drop(fs);

@@ -75,6 +75,9 @@ pub(super) enum Name {
     /// No prompt for a session of a class other than `main`, and nothing in its tree, has a word of MEMORY.md
     /// or of what another class remembered: 200,000 states
     PromptIsolation,
+    /// Nothing of another audience, or of fewer listeners, is in trees, prompts, packs, media, archives,
+    /// exports, children, nodes and sources of a session, with owners, keys and chats drawn: 200,000 looks
+    AudienceIsolation,
     /// 64 appenders to one session, then kills and power cuts (needs root) while it is appended to, packed,
     /// swapped and collected: 100 crashes each, nothing said is lost, what is derived is whole or absent
     Sessions,

@@ -3,7 +3,8 @@
 
 use garth_proofs::http_cuts::HttpCuts;
 use garth_proofs::isolation::{
-    accounts::Accounts as AccountIsolation, nodes::AgentNodes, prompts::Prompts as PromptIsolation,
+    accounts::Accounts as AccountIsolation, audiences::Audiences, nodes::AgentNodes,
+    prompts::Prompts as PromptIsolation,
 };
 use garth_proofs::nodes::damaged::DamagedNodes;
 use garth_proofs::nodes::other_readers::OtherReaders;
@@ -85,6 +86,7 @@ pub(super) fn named(name: Name) -> Vec<Box<dyn Proof>> {
         Name::Packs => vec![Box::new(Packs)],
         Name::Prompts => vec![Box::new(Prompts::default())],
         Name::PromptIsolation => vec![Box::new(PromptIsolation::default())],
+        Name::AudienceIsolation => vec![Box::new(Audiences::default())],
         Name::Sessions => {
             vec![sessions(By::Kill), sessions(By::Cut), Box::new(SessionAppenders { writers: 64 })]
         }

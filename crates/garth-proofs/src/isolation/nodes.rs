@@ -8,8 +8,8 @@ use std::path::Path;
 
 use garth::agent::node::{Around, Direction, Level, List, Nodes, Prefix, Put, Status, Uri};
 use garth::agent::recall::{Key, Recall, Recaller};
-use garth::agent::{AgentTree, Identity};
-use garth_engine::model::{SearchQuery, WalkPage};
+use garth::agent::{Access, Caller, Class, Request};
+use garth_engine::model::{Confinement, Owner, SearchQuery, WalkPage, Within};
 use garth_engine::{DataDir, Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
 use garth_testkit::data::random::Random;
 use garth_testkit::proof::{About, Proof, Proven, Report, Setting, hold, path, run};
@@ -60,10 +60,19 @@ fn nodes(folder: &Path, tries: u64, seed: u64, leaky: bool) -> Proven<Report> {
         told.drain(&*own, None).await?;
         let mut before = (state(&*own).await?, state(&*other).await?);
         let kept = texts(&before.0);
-        let who = || Identity::new("alice", "bot", "trip", "main");
-        let (reach, tree) =
-            (AgentTree::new(&*own, who()?).nodes().await?, AgentTree::new(&*own, who()?).open().await?);
         let env = Env::system();
+        let request = Request::new("bot").user("alice").chat("trip").class(Class::Main);
+        let access = Access::open(&own, &env, Caller::Holder, &request).await?;
+        access.make().await?;
+        let tree = access.tree().open().await?;
+        // events are written as files where the nodes are
+        let at = |place: &str| path(place);
+        let reach = Within::new([
+            at("/users/alice/memories")?,
+            at("/agents/bot/memories")?,
+            at("/agents/bot/skills")?,
+        ]);
+        let reach = own.raw().confined(&Confinement::new(reach, Owner::new("tries")?)).await?;
         let tries_of = match leaky {
             true => Tries {
                 nodes: Nodes::new(&*own, OWN, env.clone()),
@@ -72,9 +81,9 @@ fn nodes(folder: &Path, tries: u64, seed: u64, leaky: bool) -> Proven<Report> {
                 tree: &*own,
             },
             false => Tries {
-                nodes: Nodes::new(&*reach.fs, OWN, env.clone()).tops(reach.tops),
-                recaller: Recaller::new(&*tree, OWN, env.clone()).places(who()?.places()?),
-                fs: &*reach.fs,
+                nodes: access.nodes(OWN),
+                recaller: access.recaller(&*tree, OWN),
+                fs: &*reach,
                 tree: &*tree,
             },
         };

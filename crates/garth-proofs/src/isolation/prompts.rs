@@ -1,6 +1,6 @@
-//! Whose memory a prompt holds: through random states in which several classes of sessions write and attack,
-//! no prompt for a session of a class other than `main`, and nothing in its tree, ever has a word of
-//! `MEMORY.md` or of what another class remembered.
+//! Whose memory a prompt holds: through random states in which sessions of several audiences write and
+//! attack, no prompt for a session of a class other than `main`, and nothing in its tree, ever has a word of
+//! `MEMORY.md` or of what another audience remembered.
 
 mod attacks;
 mod moves;
@@ -9,18 +9,41 @@ mod reads;
 use std::path::Path;
 use std::sync::Arc;
 
-use garth::agent::session::{Create, Sessions};
-use garth::agent::{AgentTree, Identity};
-use garth_engine::model::{Author, Batch, Op, Seq};
+use garth::agent::session::Create;
+use garth::agent::{Access, Caller, Request};
+use garth_engine::model::{Author, Batch, Op};
 use garth_engine::{AccountStore, DataDir, Env, FileSystem};
 use garth_testkit::data::random::Random;
 use garth_testkit::proof::{About, Broken, Proof, Proven, Report, Setting, hold, path, run, sound};
 
-/// The agent, its user, and the classes of its sessions; the session and the chat of each are called like it.
+/// The agent, and the classes of its sessions; the session of each is called like it.
 const AGENT: &str = "bot";
-const USER: &str = "ann";
 const MAIN: &str = "main";
-const OTHERS: [&str; 2] = ["dm", "work"];
+const OTHERS: [&str; 2] = ["dm", "group"];
+
+/// The audience of a class: the owner, a user in direct messages, a channel.
+fn audience(class: &str) -> &'static str {
+    match class {
+        MAIN => "default",
+        "dm" => "ann",
+        _ => ":room:channel:work",
+    }
+}
+
+/// The request of a session of a class.
+fn request(class: &str) -> Proven<Request> {
+    let request = Request::new(AGENT).session(class);
+    Ok(match class {
+        MAIN => request,
+        "dm" => request.user("ann"),
+        _ => request.key(format!("agent:{AGENT}:room:channel:work").parse()?),
+    })
+}
+
+/// The author of what a session of a class writes.
+fn author(class: &str) -> Author {
+    Author::agent(AGENT).with_class(class).with_audience(audience(class))
+}
 
 /// What is in all that is only for main sessions, and in the daily memory that a class wrote.
 const LONG_TERM: &str = "canary-of-long-term-memory";
@@ -49,8 +72,6 @@ struct World {
     /// The trees of others, by class.
     trees: Vec<Arc<dyn FileSystem>>,
     main: Arc<dyn FileSystem>,
-    /// From which commit on all daily memory is for all sessions, or not.
-    all: Vec<(Seq, bool)>,
     open: Option<Open>,
     random: Random,
 }
@@ -66,7 +87,7 @@ impl Proof for Prompts {
     fn about(&self) -> About {
         About {
             name: "prompt-isolation",
-            claim: "No prompt or tree of another class has a word that is for main sessions.",
+            claim: "No prompt or tree of another audience has a word that is for main sessions.",
             full: 200_000,
             ci: 600,
         }
@@ -123,21 +144,22 @@ impl World {
     async fn new(account: Arc<dyn AccountStore>, random: Random, open: Option<Open>) -> Proven<Self> {
         let env = Env::system();
         for class in [MAIN].into_iter().chain(OTHERS) {
-            let author = Author::agent(AGENT).with_user(USER).with_class(class);
-            let sessions = Sessions::new(&*account, USER, AGENT, env.clone())?.author(author);
-            sessions.create(&Create::new(class)).await?;
+            let access = Access::open(&account, &env, Caller::ApiKey, &request(class)?).await?;
+            access.make().await?;
+            access.sessions().create(&Create::new(class)).await?;
         }
         let tree = async |class: &str| {
             let shown = if open == Some(Open::Tree) { MAIN } else { class };
-            let who = Identity::new(USER, AGENT, class, shown)?.with_session(class)?;
-            AgentTree::new(&*account, who).open().await
+            let access = Access::open(&account, &env, Caller::ApiKey, &request(shown)?).await?;
+            access.make().await?;
+            Ok::<_, Broken>(access.tree().open().await?)
         };
         let main = tree(MAIN).await?;
         let mut trees = Vec::new();
         for class in OTHERS {
             trees.push(tree(class).await?);
         }
-        let mut world = Self { account, env, trees, main, all: Vec::new(), open, random };
+        let mut world = Self { account, env, trees, main, open, random };
         let settings = path(&format!("/agents/{AGENT}/settings.json"))?;
         world.account.commit(Batch::new([Op::write(settings, "{}").with_parents()])).await?;
         world.long_term().await?;
@@ -165,15 +187,10 @@ impl World {
         Ok(())
     }
 
-    /// Returns true if all daily memory was for all sessions after a commit.
-    fn all_at(&self, seq: Seq) -> bool {
-        self.all.iter().rev().find(|(since, _)| *since <= seq).is_some_and(|(_, all)| *all)
-    }
-
     /// Gives up if a text has what is not for a class.
-    fn clean(&self, class: &str, what: &str, text: &str, all: bool) -> Proven<()> {
+    fn clean(&self, class: &str, what: &str, text: &str) -> Proven<()> {
         let foreign = [MAIN].into_iter().chain(OTHERS).filter(|other| *other != class).map(canary);
-        let foreign = foreign.filter(|_| !all).chain([LONG_TERM.to_owned()]);
+        let foreign = foreign.chain([LONG_TERM.to_owned()]);
         for canary in foreign {
             hold(!text.contains(&canary), || format!("`{canary}` is seen by {class} in {what}: {text}"))?;
         }

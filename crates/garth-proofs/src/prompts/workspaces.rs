@@ -11,10 +11,10 @@ use garth_testkit::proof::{Proven, hold};
 use serde_json::json;
 
 use crate::reference::civil_time::{self, ZONES};
-use crate::reference::prompt::World;
+use crate::reference::prompt::{World, audience};
 
 /// Classes of sessions.
-pub(super) const CLASSES: [&str; 3] = ["main", "dm", "work"];
+pub(super) const CLASSES: [&str; 3] = ["main", "dm", "group"];
 
 /// Names of files that are sections, and of what comes with them.
 const FILES: [&str; 8] = [
@@ -68,7 +68,7 @@ impl Making<'_> {
     pub(super) async fn all(&mut self, skills: bool) -> Proven<()> {
         self.settings().await?;
         for name in FILES {
-            let chances = if name == "BOOTSTRAP.md" { 8 } else { 2 };
+            let chances = if name == "BOOTSTRAP.md" { 3 } else { 2 };
             match self.random.below(20) {
                 0 => self.commit(Op::mkdir_all(self.path(name)?), None).await?,
                 // where a link leads is not looked at
@@ -78,6 +78,15 @@ impl Making<'_> {
                     self.file(name, text).await?;
                 }
                 _ => {}
+            }
+        }
+        for class in ["dm", "group"] {
+            for name in ["USER.md", "memory/MEMORY.md"] {
+                if self.random.one_in(2) {
+                    let (text, path) = (self.text(), self.kept(class, name)?);
+                    self.commit(Op::write(path, text.clone()).with_parents(), Some(class)).await?;
+                    self.world.files.insert(format!("{class}/{name}"), text);
+                }
             }
         }
         if self.random.one_in(3) {
@@ -133,10 +142,21 @@ impl Making<'_> {
         Ok(TreePath::parse(&format!("/agents/{}/{name}", self.world.agent))?)
     }
 
+    /// The path of a file that main sessions have with the agent, and others with their audience.
+    fn kept(&self, class: &str, name: &str) -> Proven<TreePath> {
+        match class {
+            "main" => self.path(name),
+            _ => Ok(TreePath::parse(&format!(
+                "/users/{}/agents/{}/{name}",
+                audience(class),
+                self.world.agent
+            ))?),
+        }
+    }
+
     /// In the name of a class of sessions; of people, if it is none.
     async fn commit(&self, op: Op, class: Option<&str>) -> Proven<()> {
-        let author =
-            class.map_or_else(Author::default, |class| Author::agent(&self.world.agent).with_class(class));
+        let author = class.map_or_else(Author::default, |class| author(&self.world.agent, class));
         self.fs.commit(Batch::new([op]).author(author).visible()).await?;
         Ok(())
     }
@@ -168,6 +188,10 @@ impl Making<'_> {
             settings["daily_memory"] = json!("all");
             self.world.all = true;
         }
+        if self.random.one_in(4) {
+            settings["shared"] = json!({"USER.md": "read"});
+            self.world.shares_user = true;
+        }
         settings["prompt"] = prompt;
         self.commit(Op::write(self.path("settings.json")?, settings.to_string()).with_parents(), None).await
     }
@@ -196,30 +220,33 @@ impl Making<'_> {
     /// Something happens to the memory of a day.
     async fn memory(&mut self) -> Proven<()> {
         let (day, class) = (self.day(), self.random.pick(&CLASSES));
-        let path = self.path(&format!("memory/{day}.md"))?;
+        // anybody may write the owner's where that is shared, and each its own
+        let of = self.random.pick(&["main", class]);
+        let path = self.kept(of, &format!("memory/{day}.md"))?;
         let text = self.text();
         let letters = |text: &str| text.chars().map(|letter| (letter, class)).collect::<Vec<_>>();
-        let there = self.world.days.get(&day).cloned();
+        let key = (of, day.clone());
+        let there = self.world.days.get(&key).cloned();
         match (self.random.below(8), there) {
             (0..=3, _) => return self.remember(&day, class).await,
             (4, _) => {
                 // people write for `main`
                 let by = (class != "main").then_some(class);
                 self.commit(Op::write(path, text.clone()).with_parents(), by).await?;
-                self.world.days.insert(day, letters(&text));
+                self.world.days.insert(key, letters(&text));
             }
             (5, Some(mut there)) => {
                 self.commit(Op::append(path, text.clone()), Some(class)).await?;
                 there.extend(letters(&text));
-                self.world.days.insert(day, there);
+                self.world.days.insert(key, there);
             }
             (6, Some(mut there)) if there.len() > 4 && there.iter().all(|(letter, _)| letter.is_ascii()) => {
                 let at = self.random.below(there.len() as u64 - 4) as usize;
                 self.commit(Op::patch(path, at as u64, "over"), Some(class)).await?;
                 there.splice(at..at + 4, letters("over"));
-                self.world.days.insert(day, there);
+                self.world.days.insert(key, there);
             }
-            (7, Some(there)) => {
+            (7, Some(there)) if of == "main" => {
                 let other = self.day();
                 let to = self.path(&format!("memory/{other}.md"))?;
                 if other == day {
@@ -228,15 +255,15 @@ impl Making<'_> {
                 if self.random.one_in(2) {
                     // what is moved stays theirs who wrote it
                     self.commit(Op::rename(path, to), Some("main")).await?;
-                    self.world.days.remove(&day);
-                    self.world.days.insert(other, there);
+                    self.world.days.remove(&key);
+                    self.world.days.insert((of, other), there);
                 } else {
                     self.commit(Op::copy(path, to.clone()).replace(), Some(class)).await?;
                     // so that it is never what main left there
                     self.commit(Op::append(to, "."), Some(class)).await?;
                     let letters = there.iter().map(|(letter, _)| *letter).chain(['.']);
                     let copied = letters.map(|letter| (letter, class)).collect();
-                    self.world.days.insert(other, copied);
+                    self.world.days.insert((of, other), copied);
                 }
             }
             _ => {}
@@ -247,8 +274,8 @@ impl Making<'_> {
     /// As a session does, at some time of the day.
     async fn remember(&mut self, day: &str, class: &'static str) -> Proven<()> {
         let text = self.text();
-        let author = Author::agent(&self.world.agent).with_class(class);
-        let workspace = Workspace::new(self.fs, &self.world.agent, self.env.clone())?.author(author);
+        let workspace = Workspace::new(self.fs, &self.world.agent, self.env.clone())?;
+        let workspace = workspace.author(author(&self.world.agent, class));
         let at = self.world.now - self.random.below(86_400).cast_signed();
         self.clock.set(Timestamp(at * 1_000_000_000));
         let zone = self.world.zone.clone().unwrap_or_else(|| "UTC".to_owned());
@@ -263,7 +290,11 @@ impl Making<'_> {
             return hold(remembered.is_err(), || "nothing was remembered".to_owned());
         }
         remembered?;
-        let there = self.world.days.entry(day).or_default();
+        if class != "main" {
+            let later = self.world.remembered.len() + self.world.remembered.values().max().unwrap_or(&0);
+            self.world.remembered.insert((class, day.clone()), later + 1);
+        }
+        let there = self.world.days.entry((class, day)).or_default();
         let before: String = there.iter().map(|(letter, _)| letter).collect();
         let gap = match () {
             () if before.is_empty() || before.ends_with("\n\n") => "",
@@ -275,6 +306,11 @@ impl Making<'_> {
         there.extend(section.chars().map(|letter| (letter, class)));
         Ok(())
     }
+}
+
+/// The author of what a session of a class writes.
+pub(super) fn author(agent: &str, class: &str) -> Author {
+    Author::agent(agent).with_class(class).with_audience(audience(class))
 }
 
 /// Nothing but an agent and a time.

@@ -64,7 +64,7 @@ impl ChatModel for Sometimes {
 }
 
 fn of(fs: &dyn FileSystem) -> Proven<Sessions<'_>> {
-    Ok(Sessions::new(fs, "ann", "coder", Env::system())?)
+    Ok(Sessions::new(fs, "default", "coder", Env::system())?)
 }
 
 fn workspace(fs: &dyn FileSystem) -> Proven<Workspace<'_>> {
@@ -212,11 +212,11 @@ async fn make(fs: &dyn AccountStore, random: &mut Random) -> Proven<&'static str
         return refused(fs, &workspace, &session).await;
     }
     if random.one_in(3) {
-        let done = workspace.reset("ann", &session, &Reset::default().asking(asking)).await?;
+        let done = workspace.reset("default", &session, &Reset::default().asking(asking)).await?;
         let later = done.is_some_and(|done| matches!(done.memory, Held::Later(_)));
         return Ok(if later { "reset-with-job" } else { "reset" });
     }
-    let done = workspace.compact("ann", &session, &Trim::default().asking(asking)).await?;
+    let done = workspace.compact("default", &session, &Trim::default().asking(asking)).await?;
     Ok(if done.is_some() { "compaction" } else { "nothing" })
 }
 
@@ -225,10 +225,10 @@ async fn make(fs: &dyn AccountStore, random: &mut Random) -> Proven<&'static str
 async fn refused(fs: &dyn AccountStore, workspace: &Workspace<'_>, session: &str) -> Proven<&'static str> {
     fs.set_quota(&TreePath::parse(ARCHIVES)?, Limits::default().bytes(1)).await?;
     let refuses = |error: &Error| error.is(ErrorKind::QuotaExceeded) || error.is(ErrorKind::Conflict);
-    let compacted = workspace.compact("ann", session, &Trim::default()).await;
+    let compacted = workspace.compact("default", session, &Trim::default()).await;
     let compacted = compacted.as_ref().map_or_else(refuses, Option::is_none);
     hold(compacted, || format!("{session}: was compacted without its part"))?;
-    let reset = workspace.reset("ann", session, &Reset::default()).await;
+    let reset = workspace.reset("default", session, &Reset::default()).await;
     let reset = reset.as_ref().map_or_else(refuses, |done| {
         done.as_ref().is_none_or(|done| done.archive.is_none() && done.messages == 0)
     });

@@ -67,8 +67,8 @@ const READING: [&[&str]; 47] = [
 
 /// Every other verb.
 const WRITING: [&str; 22] = [
-    "serve", "repair", "init", "write", "append", "mkdir", "rm", "mv", "cp", "ln", "restore", "import", "gc",
-    "reindex", "touch", "set", "batch", "maintain", "help", "account", "chmod", "chown",
+    "serve", "repair", "agent", "write", "append", "mkdir", "rm", "mv", "cp", "ln", "restore", "import",
+    "gc", "reindex", "touch", "set", "batch", "maintain", "help", "account", "chmod", "chown",
 ];
 
 /// The binary on a data folder, with nothing of the environment that could change what it does.
@@ -94,9 +94,10 @@ fn ok(data: &Path, args: &[&str], input: &[u8]) -> Output {
 fn fill(data: &Path) {
     ok(data, &["account", "create", "default"], b"");
     ok(data, &["write", "-p", "/notes/plan.md"], b"Water the herbs before noon.\n");
-    ok(data, &["init", "agent", "default"], b"");
+    ok(data, &["agent", "create", "default"], b"");
     ok(data, &["memory", "add", "Herbs are watered.", "--day", "2026-03-02"], b"");
     ok(data, &["write", "-p", "/skills/pdf/SKILL.md"], b"---\nname: pdf\n---\nUse pdftotext.\n");
+    ok(data, &["session", "create", "main", "--key", "agent:default:main"], b"");
     ok(data, &["media", "put", "--key", "agent:default:main", "--type", "image/png", "-"], b"PNG");
     ok(data, &["snapshot", "create", "spring"], b"");
     ok(data, &["write", "/notes/plan.md"], b"Water the herbs after noon.\n");
@@ -105,6 +106,7 @@ fn fill(data: &Path) {
     ok(data, &["key", "create"], b"");
     // its other directories are not made yet
     ok(data, &["write", "-p", "/chats/trip/plan.md"], b"pack\n");
+    ok(data, &["chat", "own", "trip", "--user", "ann"], b"");
     ok(data, &["overlay", "create", "trial"], b"");
     ok(data, &["quota", "set", "/notes", "--bytes", "1MiB"], b"");
     ok(data, &["write", "/notes/new.md", "--overlay", "trial"], b"Dig.\n");

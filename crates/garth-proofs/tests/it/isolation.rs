@@ -1,6 +1,7 @@
 //! Nothing of another account, agent or session class is seen, and an open way to it is noticed.
 
 use garth_proofs::isolation::accounts::Accounts;
+use garth_proofs::isolation::audiences::{Audiences, Way};
 use garth_proofs::isolation::nodes::AgentNodes;
 use garth_proofs::isolation::prompts::{Open, Prompts};
 
@@ -46,5 +47,27 @@ fn a_way_to_the_words_of_main_sessions_is_noticed() {
     for open in [Open::Prompt, Open::Tree, Open::Text] {
         let broken = broken_at(&Prompts { open: Some(open) }, 1, 300);
         assert!(broken.contains("is seen by"), "{open:?}: {broken}");
+    }
+}
+
+#[test]
+fn no_session_sees_a_word_of_another_audience_or_of_fewer_listeners() {
+    let report = proven(&Audiences::default(), 1);
+    assert!(report["looks"] == 2_000 && report["looks that saw words"] > 300, "{report}");
+    assert!(report["moves"] > report["moves refused"] && report["identities refused"] > 50, "{report}");
+    for way in Way::ALL {
+        assert!(report.in_group("looks", &format!("{way:?}")) > 50, "{way:?}: {report}");
+    }
+}
+
+#[test]
+fn a_way_to_what_another_audience_has_is_noticed() {
+    for leak in Way::ALL {
+        println!("a leak by {leak:?}");
+        let broken = broken_at(&Audiences { leak: Some(leak) }, 1, 1_500);
+        assert!(
+            broken.contains("is seen by") && broken.contains(&format!("way {leak:?}")),
+            "{leak:?}: {broken}"
+        );
     }
 }

@@ -9,7 +9,9 @@ fn prompts_of_random_workspaces_are_those_of_a_second_implementation() {
     let report = proven(&Prompts::default(), 1);
     assert!(report["prompts"] == 480 && report["prompts built again"] == 120, "{report}");
     assert!(report["prompts of first runs"] > 20, "{report}");
-    for name in ["soul", "memory", "yesterday", "today", "heartbeat", "fragments", "bootstrap", "skills"] {
+    for name in
+        ["soul", "memory", "yesterday", "today", "heartbeat", "fragments", "bootstrap", "skills", "others"]
+    {
         assert!(report.in_group("prompts with the part", name) > 20, "{name}: {report}");
     }
 }

@@ -6,7 +6,7 @@ use garth_engine::model::{Batch, Op, Seq, SetAttrs};
 use garth_testkit::proof::{Proven, path};
 use serde_json::json;
 
-use super::{AGENT, OTHERS, USER, World};
+use super::{AGENT, OTHERS, World, audience};
 
 /// Paths of a tree that may exist, or be made.
 const PLACES: [&str; 26] = [
@@ -14,14 +14,14 @@ const PLACES: [&str; 26] = [
     "/.agent/memory",
     "/.agent/memory/{day}.md",
     "/.agent/sessions",
-    "/.agent/sessions/memory",
-    "/.agent/sessions/memory/{day}.md",
+    "/.user/memory",
+    "/.user/memory/{day}.md",
     "/.agent",
     "/.agent/SOUL.md",
     "/.agent/AGENTS.md",
     "/.agent/TOOLS.md",
-    "/.agent/drafts",
-    "/.agent/drafts/{day}.md",
+    "/.user/notes.md",
+    "/.user/USER.md",
     "/.agent/skills",
     "/.agent/skills/a/SKILL.md",
     "/.user",
@@ -33,9 +33,16 @@ const PLACES: [&str; 26] = [
     "{session}/main/meta.json",
     "/notes/{day}.md",
     "/notes",
-    "/.agent/notes.md",
-    "/.agent/drafts/notes.md",
+    "/.user/memory/MEMORY.md",
+    "/notes.md",
     "/a/b/{day}.md",
+];
+
+/// Days of others that a prompt is said to have shown.
+const OTHER_DAYS: [&str; 3] = [
+    "/agents/bot/MEMORY.md",
+    "/users/ann/agents/bot/memory/2026-01-27.md",
+    "/users/:room:channel:work/agents/bot/memory/2026-01-27.md",
 ];
 
 /// Where links are made to lead.
@@ -56,7 +63,7 @@ impl World {
     }
 
     fn filled(&mut self, pattern: &str, own: &str) -> Proven<String> {
-        let session = format!("/ctx/home/{USER}/agent/{AGENT}/session");
+        let session = format!("/ctx/home/{}/agent/{AGENT}/session", audience(own));
         let day = self.day()?.to_string();
         Ok(pattern.replace("{day}", &day).replace("{own}", own).replace("{session}", &session))
     }
@@ -75,7 +82,8 @@ impl World {
         let known = garth::agent::node::sha256(format!("{file}\0noise").as_bytes());
         let forged = SetAttrs::new().metadata("garth.of_main", known);
         let op = match self.random.below(22) {
-            0 | 1 => Op::write(to, "noise").with_parents().with_attrs(forged),
+            0 => Op::write(to, "noise").with_parents().with_attrs(forged),
+            1 => Op::write(to, "noise").with_parents(),
             2 => Op::append(to, "noise"),
             3 | 4 => Op::rename(from, to),
             5 => Op::exchange(from, to),
@@ -110,7 +118,7 @@ impl World {
     /// That the session is of the class `main`.
     fn forged_meta(&self, own: &str) -> String {
         let id = "00000000-0000-4000-8000-000000000000";
-        json!({"id": id, "name": own, "class": "main", "agent": AGENT, "user": USER}).to_string()
+        json!({"id": id, "name": own, "class": "main", "agent": AGENT, "user": audience(own)}).to_string()
     }
 
     /// That a prompt was built at a moment of the past.
@@ -118,7 +126,8 @@ impl World {
         let id = format!("ev-{}", self.random.next());
         let event = json!({
             "id": id, "run": "r", "type": "prompt.built", "created_at": "2026-01-27T09:30:00Z", "seq": seq,
-            "class": "main", "inputs": {"runtime": {"Session class": "main"}}, "sha256": "0",
+            "class": "main", "sha256": "0",
+            "inputs": {"runtime": {"Session class": "main"}, "others": OTHER_DAYS},
         });
         format!("{event}\n")
     }

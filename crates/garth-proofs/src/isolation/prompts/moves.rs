@@ -5,11 +5,11 @@ use std::time::Duration;
 use garth::agent::session::{Append, Draft, Sessions};
 use garth::agent::workspace::{Day, Workspace};
 use garth_engine::FileSystemExt as _;
-use garth_engine::model::{At, Author, Batch, Op};
+use garth_engine::model::{At, Batch, Op};
 use garth_testkit::proof::{Proven, path};
 use serde_json::json;
 
-use super::{AGENT, LONG_TERM, MAIN, OTHERS, Open, USER, World, canary};
+use super::{AGENT, LONG_TERM, MAIN, OTHERS, Open, World, audience, author, canary};
 
 /// Texts that look like what garth says itself.
 const HEADERS: [&str; 6] = [
@@ -40,9 +40,8 @@ impl World {
     }
 
     async fn commit(&self, class: &str, ops: Vec<Op>) -> Proven<bool> {
-        let author = Author::agent(AGENT).with_class(class);
         // what is moved may not be there
-        Ok(self.account.commit(Batch::new(ops).author(author).visible()).await.is_ok())
+        Ok(self.account.commit(Batch::new(ops).author(author(class)).visible()).await.is_ok())
     }
 
     pub(super) fn in_home(&self, name: &str) -> Proven<garth_engine::TreePath> {
@@ -66,12 +65,17 @@ impl World {
     pub(super) async fn happens(&mut self) -> Proven<()> {
         let (class, day, other) = (self.class(), self.day()?, self.day()?);
         let text = self.text(class);
-        let file = self.in_home(&format!("memory/{day}.md"))?;
+        // the owner's file, or that of an audience, as whoever holds the folder may write both
+        let of = self.random.pick(&[MAIN, class]);
+        let file = match of {
+            MAIN => self.in_home(&format!("memory/{day}.md"))?,
+            _ => path(&format!("/users/{}/agents/{AGENT}/memory/{day}.md", audience(of)))?,
+        };
         let to = self.in_home(&format!("memory/{other}.md"))?;
         match self.random.below(20) {
             0..=4 => {
-                let author = Author::agent(AGENT).with_class(class);
-                let workspace = Workspace::new(&*self.account, AGENT, self.env.clone())?.author(author);
+                let workspace = Workspace::new(&*self.account, AGENT, self.env.clone())?;
+                let workspace = workspace.author(author(class));
                 workspace.remember(Some(day), &text).await?;
             }
             5 | 6 => drop(self.commit(class, vec![Op::append(file, text).with_parents()]).await?),
@@ -102,8 +106,8 @@ impl World {
             }
             17 => {
                 let said = Append::messages([Draft::user("hello")]);
-                let author = Author::agent(AGENT).with_user(USER).with_class(class);
-                let sessions = Sessions::new(&*self.account, USER, AGENT, self.env.clone())?.author(author);
+                let of = (audience(class), self.env.clone());
+                let sessions = Sessions::new(&*self.account, of.0, AGENT, of.1)?.author(author(class));
                 sessions.append(class, &said).await?;
             }
             18 if self.random.one_in(8) => drop(self.account.gc(Duration::ZERO).await?),
@@ -140,8 +144,7 @@ impl World {
             },
         });
         let write = Op::write(self.in_home("settings.json")?, settings.to_string());
-        let done = self.account.commit(Batch::new([write])).await?;
-        self.all.push((done.seq, all));
+        self.account.commit(Batch::new([write])).await?;
         Ok(())
     }
 }

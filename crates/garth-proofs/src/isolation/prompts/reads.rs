@@ -6,13 +6,13 @@ use garth::agent::session::Format;
 use garth::agent::workspace::{Inputs, Prompt, PromptOptions, Workspace};
 use garth_engine::fs::resolve::{Follow, resolve};
 use garth_engine::model::{
-    At, Author, ByteRange, ChangesQuery, FindQuery, HistoryPage, Ino, Moment, NamesPage, Page, SearchQuery,
-    Seq, VersionId, WalkPage,
+    At, ByteRange, ChangesQuery, FindQuery, HistoryPage, Ino, Moment, NamesPage, Page, SearchQuery, Seq,
+    VersionId, WalkPage,
 };
 use garth_engine::{FileSystem, Result};
 use garth_testkit::proof::{Broken, Proven, Report, hold};
 
-use super::{AGENT, LONG_TERM, MAIN, OTHERS, Open, USER, World, canary};
+use super::{AGENT, LONG_TERM, MAIN, OTHERS, Open, World, audience, author, canary};
 
 fn told<T: Debug>(answer: Result<T>) -> (bool, String) {
     match answer {
@@ -25,7 +25,7 @@ impl World {
     fn workspace(&self, class: Option<&str>) -> Proven<Workspace<'_>> {
         let workspace = Workspace::new(&*self.account, AGENT, self.env.clone())?;
         Ok(match class {
-            Some(class) => workspace.author(Author::agent(AGENT).with_class(class)),
+            Some(class) => workspace.author(author(class)),
             None => workspace,
         })
     }
@@ -48,40 +48,32 @@ impl World {
         let head = self.account.head().await?.seq;
         let seq = Seq(self.random.below(head.0) + 1);
         let way = self.random.below(8);
-        let author = match self.open {
+        let asks = match self.open {
             Some(Open::Prompt) => Some(MAIN),
             // its session says the class to whom it is not said
             _ if way == 3 || way == 5 => self.random.pick(&[None, Some(MAIN), Some(class)]),
             _ => Some(class),
         };
         let day = self.random.below(3) as usize;
-        let workspace = self.workspace(author)?;
-        let session = PromptOptions::default().session(USER, class);
+        let workspace = self.workspace(asks)?;
+        let session = PromptOptions::default().session(audience(class), class);
         let plain = PromptOptions::default();
-        let mut all = self.all_at(head);
         let answer = match way {
             0 | 1 => workspace.prompt(&plain).await,
             2 => workspace.prompt(&session).await,
             3 => workspace.prompt(&session.dry()).await,
-            4 => {
-                all = self.all_at(seq);
-                workspace.prompt(&plain.at(Moment::Seq(seq)).inputs(Inputs::default())).await
-            }
-            5 => {
-                // the last one that was told, of whichever moment: all is for all if it ever was
-                all = self.all.iter().any(|(_, all)| *all);
-                workspace.prompt(&session.at(Moment::Seq(seq))).await
-            }
+            4 => workspace.prompt(&plain.at(Moment::Seq(seq)).inputs(Inputs::default())).await,
+            // the last one that was told, of whichever moment
+            5 => workspace.prompt(&session.at(Moment::Seq(seq))).await,
             6 => {
                 let today = workspace.day_of(self.env.now()).await?;
                 let day = [today.before(), today, today.after()][day];
                 let memory = told(workspace.memory(day).await).1;
-                // it is by class whatever the settings say
-                return self.clean(class, "its memory", &memory, false);
+                return self.clean(class, "its memory", &memory);
             }
             _ => {
                 let days = told(workspace.days(None, 10).await).1;
-                return self.clean(class, "its days", &days, false);
+                return self.clean(class, "its days", &days);
             }
         };
         match answer {
@@ -91,9 +83,9 @@ impl World {
                 hold(self.open.is_some() || prompt.class == class, || {
                     format!("the prompt for {class} is one of the class {}", prompt.class)
                 })?;
-                self.clean(class, "its prompt", &forms(&prompt), all)
+                self.clean(class, "its prompt", &forms(&prompt))
             }
-            Err(error) => self.clean(class, "an error", &format!("{error} {error:?}"), false),
+            Err(error) => self.clean(class, "an error", &format!("{error} {error:?}")),
         }
     }
 

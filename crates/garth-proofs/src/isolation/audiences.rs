@@ -1,0 +1,223 @@
+//! Who sees what of an account: owners, session keys, users, classes and chats are drawn, settings change,
+//! and sessions write, reset and spawn. No tree, prompt, pack, transcript, archive, media file, child, node
+//! or source of a session ever has a word of an audience that is not its own, or of a session that fewer
+//! listen to. A main session sees what others remember as evidence in its prompt, and the archives of its
+//! agent.
+
+mod looks;
+mod moves;
+mod requests;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use garth::agent::media::MediaKey;
+use garth::agent::{Access, Caller, Class, Request};
+use garth_engine::{AccountStore, DataDir, Env};
+use garth_testkit::data::random::Random;
+use garth_testkit::proof::{About, Broken, Proof, Proven, Report, Setting, hold, run, sound};
+
+/// The agent of the sessions, and one that works for them.
+const AGENT: &str = "bot";
+const HELPER: &str = "cook";
+/// Whose words are those of an agent's main sessions, whoever they are.
+const OF_AGENT: &str = "the agent";
+/// States of one account: its past grows, and each look reads that.
+const STATES_OF_ONE: u64 = 200;
+
+/// A request, with what it was judged to be.
+#[derive(Clone, Debug)]
+struct Asks {
+    request: Request,
+    audience: String,
+    class: Class,
+}
+
+/// Part of an account that is looked at. As a leak, the look is another's: a negative control.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// Trees.
+    Tree,
+    /// Prompts.
+    Prompt,
+    /// Messages of sessions.
+    Session,
+    /// Packs, with their images.
+    Pack,
+    /// Media files.
+    Media,
+    /// Archives.
+    Archive,
+    /// Children.
+    Child,
+    /// Context nodes.
+    Node,
+    /// Sources.
+    Source,
+    /// Exports.
+    Export,
+}
+
+impl Way {
+    /// All ways.
+    pub const ALL: [Self; 10] = [
+        Self::Tree,
+        Self::Prompt,
+        Self::Session,
+        Self::Pack,
+        Self::Media,
+        Self::Archive,
+        Self::Child,
+        Self::Node,
+        Self::Source,
+        Self::Export,
+    ];
+}
+
+/// Whose words something has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Label {
+    audience: String,
+    class: Class,
+    /// True for what was said in a session, and is in its archive after a reset.
+    said: bool,
+}
+
+impl Label {
+    fn new(audience: &str, class: Class, said: bool) -> Self {
+        Self { audience: audience.to_owned(), class, said }
+    }
+
+    /// Returns the word that all text of this label has. It has no letters that base64 or JSON writes
+    /// otherwise, and a multiple of three bytes.
+    fn canary(&self) -> String {
+        let hash =
+            garth::agent::node::sha256(format!("{} {} {}", self.audience, self.class, self.said).as_bytes());
+        format!("canary{}", &hash[..18])
+    }
+}
+
+/// An account of the proof.
+struct World {
+    account: Arc<dyn AccountStore>,
+    env: Env,
+    random: Random,
+    leak: Option<Way>,
+    /// Words that were written.
+    labels: Vec<Label>,
+    /// Sessions: audience, agent, name and id.
+    sessions: Vec<[String; 4]>,
+    media: Vec<MediaKey>,
+}
+
+/// Looks of sessions at what belongs to other audiences. The size is the looks.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Audiences {
+    /// Way that leads to what is another's: a negative control.
+    pub leak: Option<Way>,
+}
+
+impl Proof for Audiences {
+    fn about(&self) -> About {
+        About {
+            name: "audience-isolation",
+            claim: "No session sees a word of another audience, or of a session that fewer listen to.",
+            full: 200_000,
+            ci: 2_000,
+        }
+    }
+
+    fn run(&self, setting: &Setting<'_>) -> Proven<Report> {
+        isolation(setting.folder, setting.size, setting.seed, self.leak)
+    }
+}
+
+/// Counts of a run.
+const COUNTS: [&str; 5] = ["looks", "looks that saw words", "moves", "moves refused", "identities refused"];
+
+/// Makes so many looks.
+///
+/// # Errors
+/// A word that was seen, with the seed of its account.
+fn isolation(folder: &Path, looks: u64, seed: u64, leak: Option<Way>) -> Proven<Report> {
+    run(async {
+        let data = DataDir::open(&folder.join("data"), Env::system(), garth::agent::registry())?;
+        let (mut report, mut round) = (Report::of(COUNTS), 0);
+        while report["looks"] < looks {
+            let seed = seed.wrapping_mul(1_000_003).wrapping_add(round);
+            let id = format!("r{round}");
+            data.create_account(&id).await?;
+            let mut world = World::new(data.account(&id).await?, Random::new(seed), leak);
+            world.settings().await?;
+            for state in 0..STATES_OF_ONE {
+                if report["looks"] >= looks {
+                    break;
+                }
+                world.state(&mut report).await.map_err(|broken| {
+                    Broken::because(format!("account {round}, seed {seed}, state {state}: {broken}"))
+                })?;
+            }
+            if round.is_multiple_of(20) {
+                sound(&*world.account)?;
+            }
+            drop(world);
+            data.delete_account(&id).await?;
+            round += 1;
+        }
+        Ok(report)
+    })
+}
+
+impl World {
+    fn new(account: Arc<dyn AccountStore>, random: Random, leak: Option<Way>) -> Self {
+        let env = Env::system();
+        Self { account, env, random, leak, labels: Vec::new(), sessions: Vec::new(), media: Vec::new() }
+    }
+
+    /// Something happens, and several look at it.
+    async fn state(&mut self, report: &mut Report) -> Proven<()> {
+        for _ in 0..2 {
+            let Some(asks) = self.asks(report).await? else { continue };
+            let done = self.moves(&asks).await?;
+            report.add("moves", 1);
+            report.add("moves refused", !done);
+        }
+        for _ in 0..3 {
+            let Some(asks) = self.asks(report).await? else { continue };
+            let way = self.random.pick(&Way::ALL);
+            let text = self.look(&asks, way).await?;
+            report.add("looks", 1);
+            report.add("looks that saw words", text.contains("canary"));
+            report.add_in("looks", format!("{way:?}"), 1);
+            self.clean(&asks, way, &text)?;
+        }
+        Ok(())
+    }
+
+    /// Opens what a request reaches.
+    async fn open(account: &Arc<dyn AccountStore>, env: &Env, asks: &Asks) -> garth_engine::Result<Access> {
+        let access = Access::open(account, env, Caller::ApiKey, &asks.request).await?;
+        access.make().await?;
+        Ok(access)
+    }
+
+    /// Gives up if a text has a word that is not for who looked.
+    fn clean(&self, asks: &Asks, way: Way, text: &str) -> Proven<()> {
+        let is_main = asks.class == Class::Main;
+        // what others remember is evidence in a main prompt, and its agent's archives are main's
+        let is_wide = is_main && matches!(way, Way::Prompt | Way::Archive | Way::Export);
+        for label in &self.labels {
+            let own = label.audience == asks.audience && asks.class.sees(label.class);
+            let of_agent = is_main && label.audience == OF_AGENT;
+            // archives and their media are files of the agent
+            let archived = is_main && way == Way::Tree && label.said;
+            if own || of_agent || is_wide || archived {
+                continue;
+            }
+            hold(!text.contains(&label.canary()), || {
+                format!("a word of {label:?} is seen by {asks:?}, way {way:?}: {text}")
+            })?;
+        }
+        Ok(())
+    }
+}

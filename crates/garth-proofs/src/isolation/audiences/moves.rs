@@ -1,0 +1,207 @@
+//! What sessions write: messages with images, memory, nodes, files, children, and resets; and attacks on
+//! files of their trees.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use futures::StreamExt as _;
+use garth::agent::media::NewMedia;
+use garth::agent::node::{Put, Uri};
+use garth::agent::session::{Append, ChildChange, Create, Derive, Draft, Role, Spawn};
+use garth::agent::workspace::Reset;
+use garth::agent::{Access, Class};
+use garth_engine::model::{Batch, Op};
+use garth_engine::{Error, Result};
+use garth_testkit::data::random::Random;
+use garth_testkit::proof::{Proven, path};
+use serde_json::json;
+
+use super::{AGENT, Asks, HELPER, Label, OF_AGENT, World};
+
+/// Places of a tree that attacks work on.
+const PLACES: [&str; 11] = [
+    "/.agent/MEMORY.md",
+    "/.agent/SOUL.md",
+    "/.agent/settings.json",
+    "/.agent/memory",
+    "/.user",
+    "/.user/session",
+    "/.user/session/s0/meta.json",
+    "/.user/session/s1",
+    "/notes.md",
+    "/.user/notes.md",
+    "/a/b.md",
+];
+
+impl World {
+    /// Notes that words of a label may be somewhere, and returns their text.
+    fn says(&mut self, audience: &str, class: Class) -> String {
+        self.notes(Label::new(audience, class, true))
+    }
+
+    /// The same of what is kept in files, for all sessions of an audience.
+    fn keeps(&mut self, audience: &str) -> String {
+        self.notes(Label::new(audience, Class::Group, false))
+    }
+
+    fn notes(&mut self, label: Label) -> String {
+        let canary = label.canary();
+        if !self.labels.contains(&label) {
+            self.labels.push(label);
+        }
+        canary
+    }
+
+    /// One of it; whether it was not refused.
+    pub(super) async fn moves(&mut self, asks: &Asks) -> Proven<bool> {
+        if self.random.one_in(30) {
+            self.settings().await?;
+        }
+        let account = std::sync::Arc::clone(&self.account);
+        // settings may have changed since
+        let Ok(access) = Self::open(&account, &self.env, asks).await else { return Ok(false) };
+        let who = access.identity();
+        let asks = &Asks { audience: who.audience().to_owned(), class: who.class(), ..asks.clone() };
+        Ok(self.move_in(asks, &access).await?.is_ok())
+    }
+
+    async fn move_in(&mut self, asks: &Asks, access: &Access) -> Proven<Result<()>> {
+        let way = self.random.below(16);
+        Ok(match way {
+            0..=4 => self.speak(asks, access).await?,
+            5 | 6 => {
+                let of_agent = asks.class == Class::Main;
+                let text = match of_agent {
+                    true => self.says(OF_AGENT, Class::Main),
+                    false => self.keeps(&asks.audience),
+                };
+                access.workspace().remember(None, &text).await.map(drop)
+            }
+            7 => {
+                let text = self.keeps(&asks.audience);
+                let uri =
+                    format!("ctx://own/users/{}/memories/entities/n{}", asks.audience, self.random.below(3));
+                match uri.parse::<Uri>() {
+                    Ok(uri) => {
+                        access.nodes("own").put(&uri, &Put::new(format!("A note: {text}."))).await.map(drop)
+                    }
+                    Err(error) => Err(error),
+                }
+            }
+            8 | 9 => self.write(asks, access).await?,
+            10 | 11 => {
+                let name = format!("s{}", self.random.below(3));
+                let reset = access.workspace().reset(&asks.audience, &name, &Reset::default()).await;
+                reset.map(drop)
+            }
+            12 => self.spawn(asks, access).await?,
+            13 => self.put(asks, access).await?,
+            // what main copies, it may show to whom it likes
+            _ if asks.class == Class::Main => Ok(()),
+            _ => self.attack(access).await?,
+        })
+    }
+
+    /// Says something in a session, which is created.
+    async fn speak(&mut self, asks: &Asks, access: &Access) -> Proven<Result<()>> {
+        let (sessions, name) = (access.sessions(), format!("s{}", self.random.below(3)));
+        let created = sessions.create(&Create::new(&*name)).await;
+        let meta = match sessions.get(&name).await {
+            Ok(listed) => listed.meta,
+            Err(error) => return Ok(Err(created.err().unwrap_or(error))),
+        };
+        self.sessions.push([asks.audience.clone(), AGENT.to_owned(), name.clone(), meta.id.clone()]);
+        let text = self.says(&asks.audience, meta.class);
+        let image = json!({"type": "image", "mime_type": "image/png", "data": STANDARD.encode(&text)});
+        let mut content = vec![json!({"type": "text", "text": text})];
+        if self.random.one_in(2) {
+            content.push(image);
+        }
+        let said = Draft::message(Role::User, &json!(content));
+        let appended = sessions.append(&name, &Append::messages([said])).await;
+        let (stored, _) = access.media().list(&meta.id, None, 100).await?;
+        self.media.extend(stored.into_iter().map(|stored| stored.key));
+        if self.random.one_in(3) {
+            let mut derive = Derive::default();
+            derive.summary = Some(format!("Of it: {text}"));
+            sessions.derive(&name, &derive).await.ok();
+        }
+        Ok(appended.map(drop))
+    }
+
+    /// Writes a file of the chat, or of the user.
+    async fn write(&mut self, asks: &Asks, access: &Access) -> Proven<Result<()>> {
+        let tree = match access.tree().open().await {
+            Ok(tree) => tree,
+            Err(error) => return Ok(Err(error)),
+        };
+        // a chat of all owners is for all of them
+        let places = ["/.user/notes.md", "/.user/memory/MEMORY.md", "/.user/USER.md", "/notes.md"];
+        let shared = asks.request.chat.is_some() && asks.class == Class::Main;
+        let place = self.random.pick(if shared { &places[..3] } else { &places });
+        let text = self.keeps(&asks.audience);
+        let op = Op::write(path(place)?, format!("{text}\n")).with_parents();
+        Ok(tree.commit(Batch::new([op]).visible()).await.map(drop))
+    }
+
+    /// Hands work to a child, says something in it, and has its result.
+    async fn spawn(&mut self, asks: &Asks, access: &Access) -> Proven<Result<()>> {
+        let (parent, id) = (format!("s{}", self.random.below(3)), format!("c{}", self.random.below(1000)));
+        let sessions = access.sessions();
+        let class = match sessions.get(&parent).await {
+            Ok(listed) => listed.meta.class,
+            Err(error) => return Ok(Err(error)),
+        };
+        let mut spawn = Spawn::new(&*id, self.says(&asks.audience, class));
+        spawn.agent = self.random.one_in(2).then(|| HELPER.to_owned());
+        if let Err(error) = sessions.spawn(&parent, &spawn).await {
+            return Ok(Err(error));
+        }
+        let result = ChildChange::done(self.says(&asks.audience, class));
+        Ok(sessions.set_child(&parent, &id, &result).await.map(drop))
+    }
+
+    /// Puts a media file of a session.
+    async fn put(&mut self, asks: &Asks, access: &Access) -> Proven<Result<()>> {
+        let name = format!("s{}", self.random.below(3));
+        let meta = match access.sessions().get(&name).await {
+            Ok(listed) => listed.meta,
+            Err(error) => return Ok(Err(error)),
+        };
+        let text = self.says(&asks.audience, meta.class);
+        let key = meta.session_key.unwrap_or_else(|| meta.id.clone());
+        let body = futures::stream::iter([Ok::<_, Error>(text.into())]).boxed();
+        Ok(match access.media().put(&NewMedia::new(key, "image/png").session(meta.id), body).await {
+            Ok(stored) => {
+                self.media.push(stored.key);
+                Ok(())
+            }
+            Err(error) => Err(error),
+        })
+    }
+
+    /// Changes files of a tree, to see more.
+    async fn attack(&mut self, access: &Access) -> Proven<Result<()>> {
+        let tree = match access.tree().open().await {
+            Ok(tree) => tree,
+            Err(error) => return Ok(Err(error)),
+        };
+        let place = |random: &mut Random| path(random.pick(&PLACES));
+        let (from, to) = (place(&mut self.random)?, place(&mut self.random)?);
+        let past = garth_engine::model::Seq(self.random.below(self.account.head().await?.seq.0 + 1));
+        let meta =
+            json!({"id": "x", "name": "s0", "class": "main", "agent": AGENT, "user": "ann"}).to_string();
+        let op = match self.random.below(10) {
+            0 => Op::write(path("/.user/session/s0/meta.json")?, meta),
+            1 => Op::write(path("/.user/session/s9/meta.json")?, meta).with_parents(),
+            2 => Op::rename(from, to),
+            3 => Op::copy(from, to).replace(),
+            4 => Op::copy_tree(from, to).replace().as_of(past),
+            5 => Op::link(from, to),
+            6 => Op::symlink(to, "/../../agents/bot/MEMORY.md"),
+            7 => Op::exchange(from, to),
+            8 => Op::remove_tree(from),
+            _ => Op::write(path("/.agent/settings.json")?, r#"{"owner":"*"}"#),
+        };
+        Ok(tree.commit(Batch::new([op]).visible()).await.map(drop))
+    }
+}
