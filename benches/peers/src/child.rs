@@ -61,6 +61,7 @@ async fn garth(options: &Options) -> Result<Figures> {
         Workload::Reset => work::reset::reset(folder, size).await,
         Workload::Pictures => work::pictures::pictures(folder, size).await,
         Workload::Prompt => work::prompt::prompt(folder, size, runs).await,
+        Workload::Owners => work::owners::owners(folder, size, runs).await,
         Workload::Sessions => work::sessions::sessions(folder, size, runs).await,
         workload => {
             let garth = Garth::open(folder)?;

@@ -55,6 +55,7 @@ fn measure(workload: Workload, options: &Options) -> Result<Figures> {
         | Workload::Rules
         | Workload::Nodes
         | Workload::Sessions
+        | Workload::Owners
         | Workload::Prompt => options.child(workload, Which::Garth, &options.folder()?, None, options.runs),
         Workload::Files
         | Workload::Create

@@ -41,6 +41,8 @@ pub(crate) enum Workload {
     Nodes,
     /// sessions of few and of many messages: append, and pack for a model
     Sessions,
+    /// sessions of few and of many owners under one key: which one is meant; appends that may be sent again
+    Owners,
     /// the prompt of a workspace: putting it together, and what of it stays over a day
     Prompt,
     /// the reset of a session of 100,000 messages: time and memory
@@ -236,6 +238,12 @@ pub(crate) const ROWS: &[Row] = &[
         .counts(Unit::Time, Goal::Below(50e6)),
     row(Workload::Sessions, "repeats", "content of 1,000 outputs of a tool that are the same 1 MiB, index apart")
         .counts(Unit::Bytes, Goal::Below(4.0 * MIB)),
+    row(Workload::Owners, "current many", "find the session of one of 100,000 owners under the same key")
+        .against("current few", "garth: of 10", Goal::Within(1.25)),
+    row(Workload::Owners, "access many", "  find out what its request reaches")
+        .counts(Unit::Time, Goal::Below(50e3)),
+    row(Workload::Owners, "append keyed", "append a message of 1 KiB under an idempotency key, durable")
+        .against("append plain", "garth: without", Goal::Within(1.1)),
     row(Workload::Prompt, "prompt p50", "put a prompt together of 12 files and 50 skills: the median")
         .counts(Unit::Time, Goal::Below(2e6)),
     row(Workload::Prompt, "prompt p99", "  slowest of 100")

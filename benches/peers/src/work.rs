@@ -3,6 +3,7 @@
 
 pub(crate) mod content;
 pub(crate) mod nodes;
+pub(crate) mod owners;
 pub(crate) mod pictures;
 pub(crate) mod prompt;
 pub(crate) mod reset;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
-use garth::agent::{AgentTree, Identity, Skill};
+use garth::agent::{Access, Caller, Class, Request, Skill};
 use garth::engine::memory::Memory;
 use garth::model::{At, Batch, Op, Owner};
 use garth::view::{Mount, Overlay, Scope};
@@ -91,7 +91,8 @@ async fn opened(garth: &Garth, figures: &mut Figures) -> Result<()> {
         let skill = Op::write(path(&format!("/skills/skill-{n}/SKILL.md")), text(n as u64)).with_parents();
         garth.0.commit(skill.into()).await?;
     }
-    let who = Identity::new("ann", "scout", "one", "main")?;
+    let request = Request::new("scout").user("ann").chat("one").class(Class::Main);
+    let access = Access::open(&garth.0, &Env::system(), Caller::Holder, &request).await?;
     let scratch: Arc<dyn FileSystem> = Arc::new(Memory::new(Env::system(), garth::agent::registry()));
     for (figure, keeps) in [("open override", true), ("open ephemeral", false)] {
         let skills = (0..SKILLS).map(|n| match keeps {
@@ -99,7 +100,7 @@ async fn opened(garth: &Garth, figures: &mut Figures) -> Result<()> {
             false => Skill::ephemeral(&format!("skill-{n}"), Arc::clone(&scratch)),
         });
         let skills = skills.collect::<garth::Result<Vec<_>>>()?;
-        let open = || AgentTree::new(&*garth.0, who.clone()).skills(skills.clone()).open();
+        let open = || access.tree().skills(skills.clone()).open();
         open().await?;
         let start = Instant::now();
         for _ in 0..OPENS {
