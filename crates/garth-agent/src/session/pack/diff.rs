@@ -1,7 +1,10 @@
 //! Difference between two packs, and its cost.
 
+use std::collections::{HashMap, HashSet};
+
 use super::manifest::Item;
 use super::packed::Packed;
+use garth_engine::compute::working;
 
 /// Difference between two packs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,31 +36,22 @@ pub struct Changed {
 impl Packed {
     /// Returns the difference to an earlier pack.
     pub fn since(&self, before: &Self) -> Difference {
-        let (old, new) = (&before.pack.items, &self.pack.items);
-        // lines before the window and the window are two parts of one source
-        let key = |items: &[Item], at: usize| {
-            let item = &items[at];
-            let same = items[..at].iter().filter(|other| is_of(other, item)).count();
-            let all = items.iter().filter(|other| is_of(other, item)).count();
-            (item.kind.clone(), item.source.clone(), all - same)
-        };
-        let keyed = |items: &[Item]| {
-            let keys = (0..items.len()).map(|at| (key(items, at), items[at].clone()));
-            keys.collect::<Vec<_>>()
-        };
-        let (old, new) = (keyed(old), keyed(new));
+        working(before.markdown.len() + self.markdown.len());
+        let (old, new) = (keyed(&before.pack.items), keyed(&self.pack.items));
+        let were: HashMap<Key<'_>, &Item> = old.iter().copied().collect();
+        let are: HashSet<Key<'_>> = new.iter().map(|(key, _)| *key).collect();
         let (mut entered, mut changed) = (Vec::new(), Vec::new());
-        for (key, to) in &new {
-            match old.iter().find(|(other, _)| other == key) {
+        for (key, to) in new {
+            match were.get(&key) {
                 None => entered.push(to.clone()),
-                Some((_, from)) if from.sha256 != to.sha256 || from.tokens != to.tokens => {
-                    changed.push(Changed { from: from.clone(), to: to.clone() });
+                Some(from) if from.sha256 != to.sha256 || from.tokens != to.tokens => {
+                    changed.push(Changed { from: (*from).clone(), to: to.clone() });
                 }
                 Some(_) => {}
             }
         }
-        let is_gone = |key: &(String, String, usize)| !new.iter().any(|(other, _)| other == key);
-        let left = old.iter().filter(|(key, _)| is_gone(key)).map(|(_, item)| item.clone()).collect();
+        let left = old.into_iter().filter(|(key, _)| !are.contains(key)).map(|(_, item)| item.clone());
+        let left = left.collect();
         let pairs = self.markdown.bytes().zip(before.markdown.bytes());
         Difference {
             entered,
@@ -70,6 +64,19 @@ impl Packed {
     }
 }
 
-fn is_of(one: &Item, other: &Item) -> bool {
-    one.kind == other.kind && one.source == other.source
+/// Kind and source of an item, and how many of both follow it: lines before the window and the window are two
+/// parts of one source.
+type Key<'a> = (&'a str, &'a str, usize);
+
+/// Returns items by their keys.
+fn keyed(items: &[Item]) -> Vec<(Key<'_>, &Item)> {
+    let mut follow: HashMap<(&str, &str), usize> = HashMap::new();
+    let mut keyed = Vec::with_capacity(items.len());
+    for item in items.iter().rev() {
+        let of_both = follow.entry((&*item.kind, &*item.source)).or_default();
+        keyed.push(((&*item.kind, &*item.source, *of_both), item));
+        *of_both += 1;
+    }
+    keyed.reverse();
+    keyed
 }

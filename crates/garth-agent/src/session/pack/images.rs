@@ -14,7 +14,6 @@ use crate::session::handle::Sessions;
 use crate::session::log::draft::Role;
 use crate::session::log::message::{Block, ImageSource, Message};
 use crate::session::provider::is_taken;
-use crate::session::store::meta::PARENT;
 use garth_engine::compute::working;
 use garth_engine::error::{ErrorKind, Result};
 
@@ -49,11 +48,7 @@ impl Sessions<'_> {
         let (mut ids, mut of) = (Vec::new(), Some((self.agent.clone(), session.to_owned())));
         while let Some((agent, session)) = of.take().filter(|_| ids.len() < MAX_PARENTS) {
             let Some((_, meta)) = self.of_agent(&agent).meta_if_there(&session).await? else { break };
-            of = meta.other.get(PARENT).and_then(|parent| {
-                let (parent, _) = parent.as_str()?.rsplit_once('#')?;
-                let (agent, session) = parent.split_once('/')?;
-                Some((agent.to_owned(), session.to_owned()))
-            });
+            of = meta.parent().map(|(agent, session)| (agent.to_owned(), session.to_owned()));
             ids.push(meta.id);
         }
         Ok(ids)

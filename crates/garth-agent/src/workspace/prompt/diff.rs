@@ -1,6 +1,7 @@
 //! What one prompt has and another has not.
 
 use super::parts::{Part, Prompt};
+use garth_engine::compute::working;
 
 /// How two prompts differ.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,6 +41,7 @@ impl Prompt {
 
     /// What this has that a prompt before it has not, and the other way round.
     pub fn since(&self, before: &Self) -> Difference {
+        working(before.text.len() + self.text.len());
         let (mut appeared, mut went, mut changed) = (Vec::new(), Vec::new(), Vec::new());
         let names = self.parts.iter().chain(&before.parts).map(|part| part.name);
         let mut seen = Vec::new();
