@@ -32,7 +32,7 @@ use garth_engine::path::{TreePath, check_id};
 /// sees itself alone.
 const MAX_HIDDEN: usize = 1000;
 
-/// Sessions of other audiences under a key that are ended at once.
+/// Sessions under a key that are looked at, and ended, at once.
 const MAX_ENDED: usize = 100;
 
 /// Where an account keeps the skills of all agents.
@@ -81,7 +81,7 @@ impl Access {
     /// Judges a request and opens what it reaches. Nothing is created.
     ///
     /// # Errors
-    /// As [`Identity::judge`]; `InvalidArgument` for `settings.json` that cannot be read; `AccessDenied` for
+    /// As [`Identity::judge`]; `Corrupt` for `settings.json` that cannot be read; `AccessDenied` for
     /// the chat of another audience; from the storage.
     #[boxed]
     pub async fn open(
@@ -93,13 +93,12 @@ impl Access {
         let raw = account.raw();
         check_id("agent", &request.agent)?;
         let settings = TreePath::parse(&format!("/agents/{}/{SETTINGS}", request.agent))?;
-        let [settings, done] = read_all(&*raw, &[settings, record()?], MAX_RECORD.max(MAX_SETTINGS))
-            .await?
-            .try_into()
-            .unwrap_or_default();
+        let read = [settings.clone(), record()?];
+        let read = read_all(&*raw, &read, MAX_RECORD.max(MAX_SETTINGS)).await?;
+        let [file, done] = read.try_into().unwrap_or_default();
         let done: Option<File> = done;
         let policy = match Upgrade::is_done(done.as_ref().and_then(|file| file.bytes.as_deref())) {
-            true => Arc::new(AccessPolicy::of(settings.as_ref())?),
+            true => Arc::new(AccessPolicy::of(&settings, file.as_ref())?),
             false => {
                 upgrade::upgrade(&**account, env).await?;
                 Arc::new(policy_of(&*raw, &request.agent).await?)
@@ -113,11 +112,10 @@ impl Access {
             let holds = caller == Caller::Holder && request.class == Some(Class::Main);
             who = who.in_session(session, own.filter(|_| !holds).unwrap_or(Class::Main));
         }
-        let hidden = hidden(&*raw, &who, own).await?;
+        let (who, closed) = chat::choose(&*raw, &policy, who, request.chat.is_some()).await?;
+        let mut hidden = hidden(&*raw, &who, own).await?;
+        hidden.left_out.extend(closed);
         let places = Arc::new(Places::of(&who, &policy, &hidden)?);
-        if request.chat.is_some() {
-            chat::check(&*raw, &policy, &who, &places.chat).await?;
-        }
         let inner = raw.confined(&confinement(&who, &places, &hidden)?).await?;
         Ok(Self {
             account: Arc::clone(account),
@@ -156,23 +154,33 @@ impl Access {
         // The one directory of the agent that others write: each reset its archive.
         wanted.push(TreePath::from_row(self.places.agent.key(), "sessions"));
         make_missing(&*self.account, &wanted, &self.who, "open the directories of an agent").await?;
-        self.end_sessions_of_others().await
+        self.end_sessions_of_before().await
     }
 
-    /// Ends the sessions that the session key led to when it was judged otherwise: what was said in them
-    /// stays with whom it was said.
-    async fn end_sessions_of_others(&self) -> Result<()> {
+    /// Ends the sessions to which the session key led alone, and leads no longer, since the agent's settings
+    /// changed: what was said in them stays with whom it was said.
+    async fn end_sessions_of_before(&self) -> Result<()> {
         let Some(key) = self.who.key().filter(|_| !self.shares_key()) else { return Ok(()) };
         let raw = self.account.raw();
         let query = FindQuery::new(projections::SESSION).equal(&anyone_key(key.as_str())).limit(MAX_ENDED);
         let found = raw.find(&query.within(TreePath::from_row("", "users"))).await?;
+        if found.items.is_empty() {
+            return Ok(());
+        }
+        let alone = Request::new(self.who.agent()).key(key.clone());
+        let alone = Identity::judge(&self.policy, Caller::ApiKey, &alone)?;
         for path in found.items.iter().filter_map(|item| item.path.parent()) {
             let ["users", audience, "agents", agent, "session", name] = *path.segments().collect::<Vec<_>>()
             else {
                 continue;
             };
-            if audience != self.who.audience() && agent == self.who.agent() {
-                let sessions = Sessions::new(&*raw, audience, agent, self.env.clone())?;
+            if agent != self.who.agent() {
+                continue;
+            }
+            let sessions = Sessions::new(&*raw, audience, agent, self.env.clone())?;
+            let goes_on = alone.audience() == audience
+                && sessions.class_of(name).await?.is_none_or(|class| alone.class() <= class);
+            if !goes_on {
                 sessions.set(name, &Change::state(State::Done)).await?;
             }
         }
@@ -231,7 +239,8 @@ impl Access {
     pub fn nodes(&self, account: &str) -> Nodes<'_> {
         let below = |name: &str| TreePath::from_row(self.places.agent.key(), name);
         let tops = [below("memories"), below("skills"), self.places.memories.clone()];
-        Nodes::new(&*self.inner, account, self.env.clone()).tops(tops).author(self.author())
+        let changed: Vec<TreePath> = tops.iter().filter(|top| self.places.writes(top)).cloned().collect();
+        Nodes::new(&*self.inner, account, self.env.clone()).tops(tops).changed(changed).author(self.author())
     }
 
     /// Returns the media of the sessions that the session sees.

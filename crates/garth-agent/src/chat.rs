@@ -1,7 +1,7 @@
 //! Chats: their files live and die with them. A chat belongs to the audience that made it.
 
 use crate::boxed;
-use crate::identity::{AccessPolicy, Identity, check_audience, check_chat};
+use crate::identity::{AccessPolicy, Identity, check_audience, check_chat, is_reserved};
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::{FileSystem, FileSystemExt as _};
 use garth_engine::model::{At, Author, Batch, Commit, Entry, HistoryPage, Op, SetAttrs};
@@ -32,7 +32,7 @@ pub async fn delete(account: &dyn FileSystem, chat: &str, author: Author) -> Res
     })
 }
 
-/// Custom metadata of a chat's directory: its audience, or `*` for all owners of the agent.
+/// Custom metadata of a chat's directory: its audience, or `*/` and an agent for all owners of that.
 const AUDIENCE: &str = "garth.audience";
 
 /// Whose a new chat is.
@@ -43,12 +43,76 @@ impl ChatOwner {
     /// Returns the owner of a chat that an identity makes.
     pub(crate) fn of(policy: &AccessPolicy, who: &Identity) -> Self {
         let every = who.is_main() && policy.one_owner().is_none();
-        Self(if every { "*".to_owned() } else { who.audience().to_owned() })
+        Self(if every { format!("*/{}", who.agent()) } else { who.audience().to_owned() })
     }
 
     /// Returns the attributes of the chat's directory.
     pub(crate) fn attrs(&self) -> SetAttrs {
         owner_attrs(&self.0)
+    }
+}
+
+/// Whose a chat is, for an identity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    /// Its own, or nobody's yet.
+    Open,
+    /// Another audience's.
+    Others,
+    /// Another audience's, which has deleted it: whoever has the name reads its past.
+    OthersPast,
+    /// A directory that no audience has made.
+    Unowned,
+    /// No directory.
+    NoDirectory,
+}
+
+impl Standing {
+    async fn of(
+        raw: &dyn FileSystem,
+        policy: &AccessPolicy,
+        who: &Identity,
+        chat: &TreePath,
+    ) -> Result<Self> {
+        let judge = |entry: &Entry| match audience(entry) {
+            None => Self::Unowned,
+            Some(owner) if owner == ChatOwner::of(policy, who).0 || owner == who.audience() => Self::Open,
+            Some(_) => Self::Others,
+        };
+        match raw.lookup(chat).await? {
+            Some(entry) if !entry.is_dir() => return Ok(Self::NoDirectory),
+            Some(entry) => return Ok(judge(&entry)),
+            None => {}
+        }
+        let history = match raw.history(&At::from(chat), &HistoryPage::default()).await {
+            Err(error) if error.is_absent() || error.is(ErrorKind::Unsupported) => return Ok(Self::Open),
+            history => history?,
+        };
+        let last = history.items.into_iter().find_map(|version| version.entry);
+        Ok(match last.map_or(Self::Open, |entry| judge(&entry)) {
+            Self::Open => Self::Open,
+            _ => Self::OthersPast,
+        })
+    }
+
+    /// Refuses a chat that is not open.
+    fn check(self, who: &Identity, at: &TreePath) -> Result<()> {
+        let chat = who.chat();
+        let message = match self {
+            Self::Open => return Ok(()),
+            Self::Others => format!("{chat}: is the chat of another audience; take another name"),
+            Self::OthersPast => {
+                format!("{chat}: was the chat of another audience and is deleted; take another name")
+            }
+            Self::Unowned => {
+                format!("{chat}: nobody owns this chat; `garth chat own {chat} USER` says who does")
+            }
+            Self::NoDirectory => {
+                let message = "is no directory, so no chat can be made here; move it away";
+                return Err(Error::at(ErrorKind::AlreadyExists, at, message));
+            }
+        };
+        Err(Error::new(ErrorKind::AccessDenied, message))
     }
 }
 
@@ -62,41 +126,46 @@ pub(crate) async fn check(
     who: &Identity,
     at: &TreePath,
 ) -> Result<()> {
-    match raw.lookup(at).await? {
-        Some(entry) if !entry.is_dir() => {
-            let message = "is no directory, so no chat can be made here; move it away";
-            return Err(Error::at(ErrorKind::AlreadyExists, at, message));
-        }
-        Some(entry) => return check_entry(policy, who, &entry),
-        None => {}
-    }
-    // the past of a chat that was deleted is still its audience's, and whoever has the name reads it
-    let history = match raw.history(&At::from(at), &HistoryPage::default()).await {
-        Err(error) if error.is_absent() || error.is(ErrorKind::Unsupported) => return Ok(()),
-        history => history?,
-    };
-    let last = history.items.into_iter().find_map(|version| version.entry);
-    let is_own = last.is_none_or(|entry| check_entry(policy, who, &entry).is_ok());
-    let chat = who.chat();
-    let message = format!("{chat}: was the chat of another audience and is deleted; take another name");
-    if is_own { Ok(()) } else { Err(Error::new(ErrorKind::AccessDenied, message)) }
+    Standing::of(raw, policy, who, at).await?.check(who, at)
 }
 
-/// Refuses a chat that is another audience's.
+/// Returns an identity in its chat, and the directory of the chat if the identity does not reach it. Without
+/// a name the chat is named like the audience, or, where that is the name of another's, `:user:` and the
+/// audience: nobody takes the place of somebody who has not come yet.
 ///
 /// # Errors
-/// `AccessDenied`.
-pub(crate) fn check_entry(policy: &AccessPolicy, who: &Identity, entry: &Entry) -> Result<()> {
-    let owner = entry.attributes.metadata.get(AUDIENCE);
-    if owner == Some(&ChatOwner::of(policy, who).0) || owner.is_some_and(|owner| owner == who.audience()) {
-        return Ok(());
+/// As [`check`], for a chat that was named.
+pub(crate) async fn choose(
+    raw: &dyn FileSystem,
+    policy: &AccessPolicy,
+    who: Identity,
+    is_named: bool,
+) -> Result<(Identity, Option<TreePath>)> {
+    let chats = TreePath::parse(CHATS)?;
+    let dir = |chat: &str| TreePath::from_row(chats.key(), chat);
+    let at = dir(who.chat());
+    if is_named {
+        check(raw, policy, &who, &at).await?;
+        return Ok((who, None));
     }
-    let chat = who.chat();
-    let message = match owner {
-        Some(_) => format!("{chat}: is the chat of another audience; take another name"),
-        None => format!("{chat}: nobody owns this chat; `garth chat own {chat} --user USER` says who does"),
-    };
-    Err(Error::new(ErrorKind::AccessDenied, message))
+    let mut standing = Standing::of(raw, policy, &who, &at).await?;
+    let (mut who, mut at) = (who, at);
+    if !is_reserved(who.audience()) {
+        let other = format!(":user:{}", who.audience());
+        let is_taken = matches!(standing, Standing::Others | Standing::OthersPast);
+        if is_taken || raw.lookup(&dir(&other)).await?.is_some() {
+            at = dir(&other);
+            who = who.in_chat(other);
+            standing = Standing::of(raw, policy, &who, &at).await?;
+        }
+    }
+    Ok((who, (standing != Standing::Open).then_some(at)))
+}
+
+/// Returns the audience that a chat belongs to, `*/` and an agent for all owners of that; `None` for one that
+/// nobody owns. `entry` is its directory's.
+pub fn audience(entry: &Entry) -> Option<&str> {
+    entry.attributes.metadata.get(AUDIENCE).map(String::as_str)
 }
 
 /// Returns the attribute that makes a chat an audience's.

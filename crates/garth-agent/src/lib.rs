@@ -6,6 +6,7 @@ pub mod chat;
 pub mod count;
 pub mod identity;
 mod ids;
+mod json_objects;
 pub mod kv;
 pub mod media;
 pub mod models;

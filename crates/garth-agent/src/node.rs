@@ -66,6 +66,8 @@ pub struct Nodes<'a> {
     categories: Vec<String>,
     /// The directories that `fs` reaches, if it is not all.
     tops: Option<Vec<TreePath>>,
+    /// The directories whose nodes it changes, if it is not all.
+    changed: Option<Vec<TreePath>>,
     /// Request that the next write carries out.
     once: Once,
 }
@@ -76,7 +78,8 @@ impl<'a> Nodes<'a> {
     /// chat.
     pub fn new(fs: &'a dyn FileSystem, account: &str, env: Env) -> Self {
         let (account, author) = (account.to_owned(), Author::default());
-        Self { fs, account, env, author, categories: Vec::new(), tops: None, once: Once::default() }
+        let (categories, once) = (Vec::new(), Once::default());
+        Self { fs, account, env, author, categories, tops: None, changed: None, once }
     }
 
     /// In the name of this author.
@@ -101,6 +104,26 @@ impl<'a> Nodes<'a> {
     #[must_use]
     pub fn tops(self, tops: impl IntoIterator<Item = TreePath>) -> Self {
         Self { tops: Some(tops.into_iter().collect()), ..self }
+    }
+
+    /// Limits changes to nodes in these directories.
+    #[must_use]
+    pub(crate) fn changed(self, tops: impl IntoIterator<Item = TreePath>) -> Self {
+        Self { changed: Some(tops.into_iter().collect()), ..self }
+    }
+
+    /// Refuses to change a node of somebody else. Behind it the directories of the node could not be made,
+    /// which says nothing of why.
+    fn check_change(&self, uri: &Uri) -> Result<()> {
+        let dir = uri.dir();
+        if self.changed.as_ref().is_none_or(|tops| tops.iter().any(|top| dir.is_within(top))) {
+            return Ok(());
+        }
+        let message = format!(
+            "{uri}: whoever is named changes no nodes there; name the user whose it is, the owner for nodes of the \
+             agent, or nobody"
+        );
+        Err(Error::new(ErrorKind::AccessDenied, message))
     }
 
     /// Refuses what is of another account, or of a category that there is not.

@@ -17,4 +17,6 @@ mod worker;
 pub use self::admin::{Listed, Listing, Retried, drop_event, list, resend, retry};
 pub use self::counters::{Count, Counters, MAX_COUNTED, counters};
 pub use self::sink::{Sink, SinkError};
-pub use self::worker::{AT_ONCE, CLAIM, Claimed, LEASE, MAX_RETRIES, Options, Progress, Worker, delay};
+pub use self::worker::{
+    AGAIN, AT_ONCE, CLAIM, Claimed, LEASE, MAX_RETRIES, Options, Progress, Room, Worker, delay,
+};

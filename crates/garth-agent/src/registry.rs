@@ -14,7 +14,7 @@ use garth_engine::rule::{Demand, Registry, Rule};
 
 /// Version of the set. Count it up with each change of a rule, or of what a projection derives from anything:
 /// an older garth then no longer writes to the account, and a newer one derives its keys again.
-const VERSION: u64 = 6;
+const VERSION: u64 = 7;
 
 /// Largest value of the key-value interface, in bytes of its text: the largest request of the HTTP interface.
 pub const MAX_VALUE: usize = 1 << 20;
@@ -39,9 +39,9 @@ fn rules() -> Vec<Rule> {
     let rules = [
         Rule::built_in(meta, Demand::OwnFields(session_lines::DECIDING.map(str::to_owned).to_vec())),
         Rule::built_in(values, Demand::MaxSize(MAX_VALUE as u64)),
-        Rule::built_in(values, Demand::Json { schema: None }),
+        Rule::built_in(values, Demand::Json { schema: None, check: None }),
         Rule::built_in(settings, Demand::MaxSize(MAX_SETTINGS as u64)),
-        Rule::built_in(settings, Demand::json(settings::SCHEMA)),
+        Rule::built_in(settings, Demand::json(settings::SCHEMA).checked(settings::check)),
         Rule::built_in(fragments, Demand::MaxSize(fragments::MAX_FRAGMENTS)),
         Rule::built_in(fragments, Demand::lines(fragments::SCHEMA, Some(fragments::UNIQUE))),
         Rule::built_in(session_lines::MESSAGES, Demand::lines(session_lines::MESSAGE, None)),

@@ -4,6 +4,7 @@
 
 mod it {
     mod access;
+    mod access_chats;
     mod access_family;
     mod access_own;
     mod agent_tree;

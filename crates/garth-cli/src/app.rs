@@ -198,14 +198,26 @@ impl App {
 
     /// The tree at the moment that `text` names.
     pub(crate) async fn as_of(&self, fs: &dyn FileSystem, text: &str) -> Result<Arc<dyn FileSystem>> {
-        let moment = when::moment(fs, text, self.env.now()).await?;
-        Ok(fs.as_of(&moment).await?)
+        Ok(fs.as_of(&self.moment(fs, text).await?).await?)
+    }
+
+    /// Returns the moment that `text` names: as a snapshot one of `fs`, else, of a tree of an agent, one of
+    /// the account.
+    pub(crate) async fn moment(&self, fs: &dyn FileSystem, text: &str) -> Result<Moment> {
+        match when::moment(fs, text, self.env.now()).await {
+            Err(Failure::Tree(error))
+                if error.is(ErrorKind::NotFound) && self.global.chat.names_somebody() =>
+            {
+                when::moment(&*self.account_for(false).await?, text, self.env.now()).await
+            }
+            found => found,
+        }
     }
 
     /// The time that `text` names: of a sequence or a snapshot that of its commit.
     pub(crate) async fn time(&self, past: &Past, text: &str) -> Result<Timestamp> {
         let fs = self.view(past).await?;
-        match when::moment(&*fs, text, self.env.now()).await? {
+        match self.moment(&*fs, text).await? {
             Moment::Time(time) => Ok(time),
             moment => Ok(fs.as_of(&moment).await?.head().await?.time),
         }

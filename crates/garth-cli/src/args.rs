@@ -40,7 +40,7 @@ pub(crate) struct Global {
     #[arg(long, global = true, default_value = AGENT.as_str(), value_name = "NAME")]
     pub(crate) agent: String,
     /// Overlay to work in, of those that `garth overlay list` shows, instead of the account's tree
-    #[arg(long, global = true, value_name = "ID", conflicts_with_all = ["raw", "chat"])]
+    #[arg(long, global = true, value_name = "ID", conflicts_with_all = ["raw", "user", "session_key", "chat", "class", "session"])]
     pub(crate) overlay: Option<String>,
     /// Work on all of the account, /.garth too, which garth keeps for itself: for administrators
     #[arg(long, global = true, conflicts_with = "override_rules")]

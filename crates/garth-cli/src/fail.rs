@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use garth::agent::kv::{KvCode, KvError};
-use garth::{Error, ErrorKind, PathError};
+use garth::{Error, ErrorKind, PathError, TreePath};
 use serde_json::json;
 
 use crate::escape::escaped;
@@ -54,6 +54,19 @@ impl Failure {
         match self {
             Self::Tree(error) if error.path().is_none() && is_storage(error.kind()) => {
                 Self::DataDir(folder.to_owned(), error)
+            }
+            other => other,
+        }
+    }
+
+    /// Says how a chat is made, where the root of its tree is not there.
+    pub(crate) fn without_chat(self) -> Self {
+        match self {
+            Self::Tree(error)
+                if error.is(ErrorKind::NotFound) && error.path().is_some_and(TreePath::is_root) =>
+            {
+                let message = "the chat is not made yet; a first `garth write` or `garth mkdir` makes it";
+                Self::Tree(Error::new(ErrorKind::NotFound, message))
             }
             other => other,
         }

@@ -114,7 +114,7 @@ fn run(cli: Cli) -> Result {
     let mut app = App::new(cli.global, Cli::command);
     let running: Pin<Box<dyn Future<Output = Result>>> = Box::pin(cli.verb.run(&mut app));
     let done = runtime.block_on(running);
-    done.and(app.out.flush()).map_err(|failure| match app.folder() {
+    done.and(app.out.flush()).map_err(Failure::without_chat).map_err(|failure| match app.folder() {
         Ok(folder) => failure.in_data_dir(&folder),
         Err(_) => failure,
     })

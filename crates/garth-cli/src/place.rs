@@ -86,8 +86,11 @@ impl<'a> Place<'a> {
             }
             access => access?,
         };
-        if !makes && account.lookup(access.chat()).await?.is_none_or(|there| !there.is_dir()) {
-            return Err(no_chat(access.identity().chat()));
+        // a chat that was named is there; the one of the audience may be empty
+        if let (false, Some(chat)) = (makes, &request.chat)
+            && account.lookup(access.chat()).await?.is_none_or(|there| !there.is_dir())
+        {
+            return Err(no_chat(chat));
         }
         let unmade = Unmade { access, skills: skills_of(args, &scratch, env)? };
         let tree = unmade.access.tree().skills(unmade.skills.clone()).create(false);

@@ -262,6 +262,7 @@ impl TreePath {
     /// Joins a directory's key and a name, both of which are known to be valid.
     #[doc(hidden)]
     pub fn from_row(dir: &str, name: &str) -> Self {
+        debug_assert!(dir.is_empty() || dir.starts_with('/'), "`{dir}` is the key of no directory");
         Self(format!("{dir}/{name}"))
     }
 

@@ -8,6 +8,7 @@ mod class;
 mod content_check;
 mod demand;
 pub mod json;
+mod json_check;
 mod judge;
 pub mod lines;
 pub mod projection;
@@ -22,6 +23,7 @@ mod secrets;
 pub use check::{Breach, Check};
 pub use class::Class;
 pub use demand::{Demand, MAX_WHOLE, Policy};
+pub use json_check::JsonCheck;
 pub use judge::{
     Caller, Entries, File, Left, MAX_JUDGED, MAX_JUDGED_BYTES, MAX_LOOKED, Touched, judge, judge_state,
 };

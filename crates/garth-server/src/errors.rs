@@ -215,15 +215,15 @@ impl From<KvError> for Refusal {
 
 impl From<Error> for Refusal {
     fn from(error: Error) -> Self {
-        // Whoever may read the file can set it right, and has to be told which it is.
-        let path = error.path().filter(|_| error.is(ErrorKind::Corrupt));
-        let named = path.map(|path| format!("{path}: {}", error.message()));
-        match named {
-            Some(message) => {
-                Self::new(Code::Corrupt, message).because(format!("{}: {}", error.kind(), chain(&error)))
-            }
-            None => of_kind(error.kind(), error.message(), &error),
+        if !error.is(ErrorKind::Corrupt) {
+            return of_kind(error.kind(), error.message(), &error);
         }
+        // Whoever may read the file can set it right, and has to be told which it is.
+        let message = match error.path() {
+            Some(path) => format!("{path}: {}", error.message()),
+            None => error.message().to_owned(),
+        };
+        Self::new(Code::Corrupt, message).because(format!("{}: {}", error.kind(), chain(&error)))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Fields of requests. A call declares its fields once, with [`fields!`]; parser, refusals and the reference
 //! are made from the declaration.
 
+mod cursor;
 mod field;
 mod group;
 mod kind;

@@ -1,5 +1,6 @@
 //! The JSON of answers. Values pass through as raw text, so that what was put comes back digit for digit.
 
+use crate::fields::Fields;
 use bytes::Bytes;
 use garth::agent::kv::{Found, KeyItem, KeyKind, Match, Paged, Past, Written};
 use garth::model::Timestamp;
@@ -32,8 +33,8 @@ pub(crate) fn get(found: Option<&Found>) -> Bytes {
 }
 
 /// Answer of list.
-pub(crate) fn list(page: &Paged<KeyItem>) -> Bytes {
-    paged("items", page, |item| ItemAnswer {
+pub(crate) fn list(page: &Paged<KeyItem>, fields: &Fields<'_>) -> Bytes {
+    paged("items", (page, fields), |item| ItemAnswer {
         path: &item.path,
         kind: match item.kind {
             KeyKind::Value => "file",
@@ -43,13 +44,13 @@ pub(crate) fn list(page: &Paged<KeyItem>) -> Bytes {
 }
 
 /// Answer of glob.
-pub(crate) fn glob(page: &Paged<String>) -> Bytes {
-    paged("paths", page, String::as_str)
+pub(crate) fn glob(page: &Paged<String>, fields: &Fields<'_>) -> Bytes {
+    paged("paths", (page, fields), String::as_str)
 }
 
 /// Answer of history.
-pub(crate) fn history(page: &Paged<Past>) -> Bytes {
-    paged("versions", page, |past| VersionAnswer {
+pub(crate) fn history(page: &Paged<Past>, fields: &Fields<'_>) -> Bytes {
+    paged("versions", (page, fields), |past| VersionAnswer {
         version_id: past.version.to_string(),
         created_at: past.created_at.to_rfc3339(),
         value: past.value.as_deref().map_or(PastValue::Ended {}, PastValue::Value),
@@ -59,8 +60,8 @@ pub(crate) fn history(page: &Paged<Past>) -> Bytes {
 }
 
 /// Answer of search.
-pub(crate) fn search(page: &Paged<Match>) -> Bytes {
-    paged("results", page, |Match { found, similarity }| HitAnswer {
+pub(crate) fn search(page: &Paged<Match>, fields: &Fields<'_>) -> Bytes {
+    paged("results", (page, fields), |Match { found, similarity }| HitAnswer {
         path: &found.path,
         value: &found.value,
         tags: &found.tags,
@@ -132,17 +133,17 @@ struct HitAnswer<'a> {
 }
 
 /// An object with the items under `name`, and after them what leads to the next page, if there is one.
-struct PageAnswer<'a, T> {
+struct PageAnswer<T> {
     name: &'static str,
     items: Vec<T>,
-    next: Option<&'a str>,
+    next: Option<String>,
 }
 
-impl<T: Serialize> Serialize for PageAnswer<'_, T> {
+impl<T: Serialize> Serialize for PageAnswer<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry(self.name, &self.items)?;
-        if let Some(next) = self.next {
+        if let Some(next) = &self.next {
             map.serialize_entry("has_more", &true)?;
             map.serialize_entry("next_cursor", next)?;
         }
@@ -150,9 +151,13 @@ impl<T: Serialize> Serialize for PageAnswer<'_, T> {
     }
 }
 
-fn paged<'a, I, T: Serialize>(name: &'static str, page: &'a Paged<I>, item: impl Fn(&'a I) -> T) -> Bytes {
+fn paged<'a, I, T: Serialize>(
+    name: &'static str,
+    (page, fields): (&'a Paged<I>, &Fields<'_>),
+    item: impl Fn(&'a I) -> T,
+) -> Bytes {
     let items = page.items.iter().map(item).collect();
-    text(&PageAnswer { name, items, next: page.next.as_deref() })
+    text(&PageAnswer { name, items, next: page.next.as_deref().map(|next| fields.cursor_of(next)) })
 }
 
 fn text(answer: &impl Serialize) -> Bytes {

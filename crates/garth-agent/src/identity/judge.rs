@@ -90,6 +90,12 @@ impl Identity {
         Self { session: Some(session.to_owned()), class: self.class.max(class), ..self }
     }
 
+    /// Returns the same in a chat.
+    #[must_use]
+    pub(crate) fn in_chat(self, chat: String) -> Self {
+        Self { chat, ..self }
+    }
+
     /// Returns true but for the owner who names nobody, who works outside of sessions.
     pub(crate) const fn is_in_session(&self) -> bool {
         self.in_session
@@ -204,7 +210,8 @@ fn group(request: &Request) -> Result<String> {
         (None, Some(chat), _) => Ok(format!(":chat:{}", one_part(chat))),
         (None, None, Some(session)) => Ok(format!(":session:{}", one_part(session))),
         (None, None, None) => {
-            let message = "the class `group` is of a session key, a chat or a session; name one of them";
+            let message = "the class `group`, as which counts whatever is neither `main` nor `dm`, is of a session key, \
+                           a chat or a session; name one of them";
             Err(Error::invalid(message))
         }
     }

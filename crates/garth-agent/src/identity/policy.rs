@@ -75,11 +75,15 @@ impl AccessPolicy {
     }
 
     /// Returns the policy of the file as it was read; the default without it.
-    pub(crate) fn of(file: Option<&File>) -> Result<Self> {
+    ///
+    /// # Errors
+    /// `Corrupt` at the path of a file that cannot be read.
+    pub(crate) fn of(path: &TreePath, file: Option<&File>) -> Result<Self> {
         let Some(file) = file else { return Ok(Self::default()) };
-        let long =
-            || Error::new(ErrorKind::TooLarge, format!("{SETTINGS}: has more than {MAX_SETTINGS} bytes"));
-        Self::parse(file.bytes.as_deref().filter(|text| text.len() <= MAX_SETTINGS).ok_or_else(long)?)
+        let damaged = |why: &str| Error::at(ErrorKind::Corrupt, path, why);
+        let text = file.bytes.as_deref().filter(|text| text.len() <= MAX_SETTINGS);
+        let text = text.ok_or_else(|| damaged(&format!("has more than {MAX_SETTINGS} bytes; shorten it")))?;
+        Self::parse(text).map_err(|error| damaged(error.message()))
     }
 
     /// Refuses values that cannot be.
@@ -92,7 +96,15 @@ impl AccessPolicy {
         }
         for (part, user) in &self.identities {
             check_user(user)?;
-            let key: SessionKey = format!("agent:x:{part}").parse()?;
+            if part.starts_with("agent:") {
+                let message = format!("identities: {part}: leave `agent:` and the agent's id out");
+                return Err(Error::invalid(message));
+            }
+            let wrong = |_| {
+                let form = "write what follows `agent:ID:` in a session key, such as whatsapp:dm:+4917000001";
+                Error::invalid(format!("identities: {part}: is no part of a session key; {form}"))
+            };
+            let key: SessionKey = format!("agent:x:{part}").parse().map_err(wrong)?;
             if key.place() != with_plain_capitals(part) {
                 return Err(Error::invalid(format!("identities: {part}: leave the thread out")));
             }
@@ -143,11 +155,11 @@ impl AccessPolicy {
 /// Returns the policy of an agent as its `settings.json` in an account has it; the default without the file.
 ///
 /// # Errors
-/// As [`AccessPolicy::parse`]; `TooLarge`; from the filesystem.
+/// As [`AccessPolicy::of`]; from the filesystem.
 pub(crate) async fn policy_of(fs: &dyn FileSystem, agent: &str) -> Result<AccessPolicy> {
     let path = TreePath::parse(&format!("/agents/{agent}/{SETTINGS}"))?;
-    let file = read_all(fs, &[path], MAX_SETTINGS).await?.pop().flatten();
-    AccessPolicy::of(file.as_ref())
+    let file = read_all(fs, std::slice::from_ref(&path), MAX_SETTINGS).await?.pop().flatten();
+    AccessPolicy::of(&path, file.as_ref())
 }
 
 /// Refuses what is no id of a user that a request may name.

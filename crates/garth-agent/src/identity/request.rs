@@ -96,7 +96,10 @@ impl Request {
         if let Some(key) = &self.key
             && key.agent() != self.agent
         {
-            let message = format!("{key}: is a session key of another agent than {}", self.agent);
+            let message = format!(
+                "{key}: is a session key of another agent than {}; name the agent of the key",
+                self.agent
+            );
             return Err(Error::invalid(message));
         }
         Ok(())

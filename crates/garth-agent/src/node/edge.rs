@@ -25,6 +25,7 @@ pub struct Edge {
     /// What it says, such as `related_to`.
     pub relation_type: String,
     /// How strong it is, 0 to 1.
+    #[serde(default = "full")]
     pub weight: f64,
     /// Why it is there.
     #[serde(default)]
@@ -32,6 +33,11 @@ pub struct Edge {
     /// Fields that others have put there.
     #[serde(flatten)]
     pub other: Map<String, Value>,
+}
+
+/// Weight of an edge that says none.
+const fn full() -> f64 {
+    1.0
 }
 
 impl Edge {

@@ -11,11 +11,8 @@ pub const MAX_OVERVIEW: usize = 4000;
 /// The abstract of a text: its first sentence without front matter, headings and markup, cut at a word.
 pub fn brief(text: &str) -> String {
     let lines = plain_lines(text);
-    let first = lines.iter().find(|line| line.heading.is_none());
-    let sentence = match first.or(lines.first()) {
-        Some(line) => first_sentence(&paragraph_from(&lines, line)),
-        None => String::new(),
-    };
+    let first = lines.iter().position(|line| line.heading.is_none()).unwrap_or(0);
+    let sentence = first_sentence(&paragraph(&lines[first..]));
     cut_at_word(&sentence, MAX_ABSTRACT)
 }
 
@@ -23,14 +20,14 @@ pub fn brief(text: &str) -> String {
 pub fn overview(text: &str) -> String {
     let lines = plain_lines(text);
     let (mut outline, mut wants_sentence) = (String::new(), true);
-    for line in &lines {
+    for (at, line) in lines.iter().enumerate() {
         match line.heading {
             Some(level) => {
                 let _ = writeln!(outline, "{} {}", "#".repeat(level), line.text);
                 wants_sentence = true;
             }
             None if wants_sentence => {
-                let _ = writeln!(outline, "{}", first_sentence(&paragraph_from(&lines, line)));
+                let _ = writeln!(outline, "{}", first_sentence(&paragraph(&lines[at..])));
                 wants_sentence = false;
             }
             None => {}
@@ -126,20 +123,27 @@ fn without_markup(line: &str) -> String {
     plain.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+/// Longest target of a link that is taken for one, in bytes: a text of signs that begin links is gone over
+/// once.
+const MAX_TARGET: usize = 1000;
+
 /// The text of a link that begins here, and what is behind it.
 fn link(text: &str) -> Option<(&str, &str)> {
-    let (shown, target) = text.strip_prefix('[')?.split_once("](")?;
-    let (target, behind) = target.split_once(')')?;
-    (!shown.contains(['[', ']']) && !target.contains(char::is_whitespace)).then_some((shown, behind))
+    let text = text.strip_prefix('[')?;
+    let (shown, target) = text.split_at(text.find(['[', ']'])?);
+    let target = target.strip_prefix("](")?;
+    let within = &target.as_bytes()[..target.len().min(MAX_TARGET)];
+    let end = within.iter().position(|byte| *byte == b')')?;
+    (!target[..end].contains(char::is_whitespace)).then_some((shown, &target[end + 1..]))
 }
 
-/// A line and those that follow it without a gap.
-fn paragraph_from(lines: &[Line], first: &Line) -> String {
+/// The first line and those that follow it without a gap.
+fn paragraph(lines: &[Line]) -> String {
     /// Longer than any sentence that is kept.
     const ENOUGH: usize = 4 * 4000;
-    let from = lines.iter().position(|line| line.number == first.number).unwrap_or(0);
+    let Some(first) = lines.first() else { return String::new() };
     let mut text = first.text.clone();
-    for pair in lines[from..].windows(2) {
+    for pair in lines.windows(2) {
         let follows = pair[1].number == pair[0].number + 1 && pair[1].heading == pair[0].heading;
         if !follows || first.heading.is_some() || text.len() > ENOUGH {
             break;
@@ -210,6 +214,10 @@ mod tests {
             ("---\nno end", "no end"),
         ] {
             assert_eq!(brief(text), due, "{text:?}");
+        }
+        for sign in ["[", "[a](", "![", "[a](b"] {
+            // quadratic, it would take minutes
+            assert!(brief(&format!("{} Tea.", sign.repeat(250_000))).len() <= MAX_ABSTRACT);
         }
         let long = "word ".repeat(60);
         assert_eq!(brief(&long), "word ".repeat(20).trim_end());

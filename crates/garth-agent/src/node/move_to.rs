@@ -23,8 +23,10 @@ impl Nodes<'_> {
     /// `NotFound`; `AlreadyExists` if there is something at the other; from the filesystem.
     #[boxed]
     pub async fn move_to(&self, from: &Uri, to: &Uri) -> Result<Seq> {
-        self.check(from)?;
-        self.check(to)?;
+        for uri in [from, to] {
+            self.check(uri)?;
+            self.check_change(uri)?;
+        }
         if from == to {
             return Err(Error::invalid(format!("{from}: is where it is to go")));
         }

@@ -155,6 +155,7 @@ impl Nodes<'_> {
     #[boxed]
     pub async fn put(&self, uri: &Uri, put: &Put) -> Result<Written> {
         self.check(uri)?;
+        self.check_change(uri)?;
         put.check(uri)?;
         if let Some(replaced) = &put.replaces {
             self.check(replaced)?;
@@ -324,6 +325,7 @@ impl Nodes<'_> {
     #[boxed]
     pub async fn tag(&self, uri: &Uri, add: &[String], remove: &[String]) -> Result<Meta> {
         self.check(uri)?;
+        self.check_change(uri)?;
         self.once.run(retry(|| self.tag_once(uri, add, remove))).await
     }
 

@@ -86,6 +86,7 @@ impl Nodes<'_> {
     pub async fn relate(&self, edge: &Edge) -> Result<Option<Seq>> {
         let from: Uri = edge.from_uri.parse()?;
         self.check(&from)?;
+        self.check_change(&from)?;
         let edge = self.edges_from(&from, std::slice::from_ref(edge))?.remove(0);
         edge.check()?;
         let to: Uri = edge.to_uri.parse()?;
@@ -116,6 +117,7 @@ impl Nodes<'_> {
     #[boxed]
     pub async fn unrelate(&self, from: &Uri, to: &Uri, relation_type: Option<&str>) -> Result<usize> {
         self.check(from)?;
+        self.check_change(from)?;
         to.check_account(&self.account)?;
         let to = to.to_string();
         self.once.run(retry(|| self.unrelate_once(from, &to, relation_type))).await

@@ -42,6 +42,7 @@ impl Nodes<'_> {
     #[boxed]
     pub async fn delete(&self, uri: &Uri) -> Result<Seq> {
         self.check_place(uri)?;
+        self.check_change(uri)?;
         self.once.run(retry(|| self.delete_once(uri))).await
     }
 

@@ -244,7 +244,11 @@ impl FromStr for Uri {
         let account = id("account", account)?;
         let space = match *kind {
             "users" => {
-                let bad = || bad("writes its user in another way than ids are".to_owned());
+                let bad = || {
+                    bad("writes its user in another way than ids are: as it is, or %XX in upper case, such as \
+                         users/%3Aslack%3Achannel%3AC1 for :slack:channel:C1"
+                        .to_owned())
+                };
                 let user = decoded(owner).ok_or_else(bad)?;
                 check_audience(&user)?;
                 Space::User(user)

@@ -41,6 +41,15 @@ pub(super) fn millis(time: Timestamp) -> i64 {
     time.0.div_euclid(1_000_000)
 }
 
+/// Events that may be claimed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// In all.
+    pub all: usize,
+    /// Of those, events that failed before.
+    pub again: usize,
+}
+
 /// A page of what is due.
 #[derive(Debug, Default)]
 pub(super) struct Due {
@@ -81,16 +90,16 @@ pub(super) struct Choice {
     pub(super) superseded: Vec<Queued>,
 }
 
-/// Chooses by the other events of each node, at most `room` to claim.
+/// Chooses by the other events of each node, as many to claim as there is room for.
 pub(super) async fn choose(
     fs: &dyn FileSystem,
     account: &str,
     due: &[Queued],
-    room: usize,
+    room: Room,
     now: Timestamp,
 ) -> Result<Choice> {
     let mut by_uri: HashMap<&str, Shared> = HashMap::new();
-    let (mut choice, mut bytes, mut dropped) = (Choice::default(), 0, HashSet::new());
+    let (mut choice, mut bytes, mut again, mut dropped) = (Choice::default(), 0, 0, HashSet::new());
     for event in due {
         for uri in &event.uris {
             if !by_uri.contains_key(&**uri) {
@@ -111,9 +120,11 @@ pub(super) async fn choose(
         match verdict(event, &all, now) {
             Verdict::Wait => {}
             Verdict::Superseded => drop(event),
-            Verdict::Claim if choice.claims.len() >= room => {}
+            Verdict::Claim if choice.claims.len() >= room.all => {}
+            Verdict::Claim if event.event.retry_count > 0 && again >= room.again => {}
             Verdict::Claim if bytes + event.size > MAX_CLAIMED && !choice.claims.is_empty() => {}
             Verdict::Claim => {
+                again += usize::from(event.event.retry_count > 0);
                 bytes += event.size;
                 // also those that another stands for: who has not seen that one must not claim them now
                 for old in all.iter().filter(|old| old.place() < event.place()) {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt as _, StreamExt as _};
 
-pub use super::claim::CLAIM;
+pub use super::claim::{CLAIM, Room};
 pub use super::finish::{MAX_RETRIES, delay};
 pub use crate::node::event::LEASE;
 
@@ -30,6 +30,10 @@ use garth_engine::model::{FindCursor, FindQuery, Timestamp};
 
 /// Events of an account that are delivered at once, each of another node.
 pub const AT_ONCE: usize = 16;
+
+/// Events of an account that failed before and are delivered at once: a sink that takes none of some nodes
+/// leaves room for the others.
+pub const AGAIN: usize = 4;
 
 /// How often a claim that others were faster with is tried again at once.
 const TRIES: usize = 4;
@@ -116,7 +120,8 @@ impl Worker {
     #[boxed]
     pub async fn run_once(&mut self, fs: &dyn FileSystem, sink: Option<&dyn Sink>) -> Result<Progress> {
         let Some(sink) = sink else { return Ok(self.look(fs, None).await?.0) };
-        let (mut progress, claimed) = self.look(fs, Some(AT_ONCE)).await?;
+        let room = Room { all: AT_ONCE, again: AT_ONCE };
+        let (mut progress, claimed) = self.look(fs, Some(room)).await?;
         let ends = claimed.into_iter().map(|event| event.deliver(fs, sink));
         let mut ends: FuturesUnordered<_> = ends.collect();
         while let Some(ended) = ends.next().await {
@@ -134,8 +139,9 @@ impl Worker {
         let (mut sum, mut under_way) = (Progress::default(), FuturesUnordered::new());
         loop {
             let room = AT_ONCE - under_way.len();
+            let room = Room { all: room, again: room };
             let mut more = true;
-            if room > 0 && !self.is_stopped() {
+            if room.all > 0 && !self.is_stopped() {
                 let (once, claimed) = self.look(fs, sink.map(|_| room)).await?;
                 sum.add(&once);
                 (sum.next, more) = (once.next, once.more);
@@ -156,18 +162,18 @@ impl Worker {
         }
     }
 
-    /// Claims events that are due, at most `room`. The caller delivers each of them, beside each other, and
-    /// calls this again when some have ended.
+    /// Claims events that are due, as many as there is room for. The caller delivers each of them, beside
+    /// each other, and calls this again when some have ended.
     ///
     /// # Errors
     /// As [`Worker::run_once`].
     #[boxed]
-    pub async fn claim(&mut self, fs: &dyn FileSystem, room: usize) -> Result<(Progress, Vec<Claimed>)> {
+    pub async fn claim(&mut self, fs: &dyn FileSystem, room: Room) -> Result<(Progress, Vec<Claimed>)> {
         self.look(fs, Some(room)).await
     }
 
     /// Looks for work on at most [`PAGES`] pages of what is due. Without `room` nobody is told of it.
-    async fn look(&mut self, fs: &dyn FileSystem, room: Option<usize>) -> Result<(Progress, Vec<Claimed>)> {
+    async fn look(&mut self, fs: &dyn FileSystem, room: Option<Room>) -> Result<(Progress, Vec<Claimed>)> {
         let (mut progress, mut claimed) = (Progress::default(), Vec::new());
         for _ in 0..PAGES {
             let found = due(fs, &self.account, self.env.now(), self.pass.after.take()).await?;
@@ -202,7 +208,7 @@ impl Worker {
     async fn work(
         &self,
         fs: &dyn FileSystem,
-        room: usize,
+        room: Room,
         due: &[Queued],
         progress: &mut Progress,
         claimed: &mut Vec<Claimed>,
@@ -265,6 +271,11 @@ impl Worker {
 }
 
 impl Claimed {
+    /// Returns true if an attempt to deliver it has failed.
+    pub fn failed_before(&self) -> bool {
+        self.event.event.retry_count > 0
+    }
+
     /// Delivers the event, if that is sure to end before its lease does, and notes how it ended.
     ///
     /// # Errors

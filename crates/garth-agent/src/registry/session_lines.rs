@@ -14,8 +14,23 @@ pub const NATIVE: &str = "/users/*/agents/*/session/*/native/*.jsonl";
 /// Of metadata, below a session.
 pub const META: &str = "/users/*/agents/*/session/*/meta.json";
 /// Fields of metadata that decide whose a session is, who listens in it, and what it belongs to.
-pub const DECIDING: [&str; 10] =
-    ["id", "class", "agent", "user", "session_key", "parent", "previous", "next", "archive", "finished_at"];
+pub const DECIDING: [&str; 11] = [
+    "id",
+    "class",
+    "agent",
+    "user",
+    "session_key",
+    NAMED,
+    "parent",
+    "previous",
+    "next",
+    "archive",
+    "finished_at",
+];
+
+/// Field of `meta.json`: `true` for a session whose key alone leads to another audience, since a request
+/// named a user or a class as well.
+pub const NAMED: &str = "named";
 
 /// The schema of a line of messages, as JSON.
 pub const MESSAGE: &str = r##"{

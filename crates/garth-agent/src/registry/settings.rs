@@ -1,6 +1,17 @@
 //! The schema of `settings.json`. A rule judges it in the commit: prompts, resets and compaction read the
 //! file, and a mistake in it would stop them all.
 
+use crate::identity::AccessPolicy;
+
+/// Refuses settings of the right shape that say what cannot be of whom the agent serves: prompts and sessions
+/// would stop.
+///
+/// # Errors
+/// The flaw, in words.
+pub fn check(text: &[u8]) -> Result<(), String> {
+    AccessPolicy::parse(text).map(drop).map_err(|error| error.message().to_owned())
+}
+
 /// Longest time of `reset.minutes`: ten years.
 pub const MAX_MINUTES: u64 = 5_256_000;
 

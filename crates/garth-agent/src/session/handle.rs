@@ -142,6 +142,16 @@ impl<'a> Sessions<'a> {
         Self { agent: agent.to_owned(), request, policy: None, ..self.clone() }
     }
 
+    /// Returns true if a session key alone leads to another audience: the request names more.
+    pub(crate) async fn is_named(&self, key: &SessionKey) -> Result<bool> {
+        let policy = match &self.policy {
+            Some(policy) => Arc::clone(policy),
+            None => Arc::new(policy_of(self.whole, &self.agent).await?),
+        };
+        let alone = Request::new(&*self.agent).key(key.clone());
+        Ok(Identity::judge(&policy, Caller::ApiKey, &alone).is_ok_and(|who| who.audience() != self.user))
+    }
+
     /// Returns the class that a new session has, of this name if it has one yet, under this key or that of
     /// the request.
     ///

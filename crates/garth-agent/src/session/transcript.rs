@@ -115,7 +115,15 @@ impl Sessions<'_> {
     ) -> Result<()> {
         let once =
             if slice == 0 { self.once.clone() } else { self.once.step(format!("slice-{slice}")).await? };
-        let appended = self.clone().once(once).append(session, &append).await?;
+        let appended = self.clone().once(once).append(session, &append).await;
+        let appended = appended.map_err(|error| match done.new {
+            0 => error,
+            new => {
+                let message =
+                    format!("{}; {new} messages before are stored, and a repeat goes on", error.message());
+                Error::new(error.kind(), message)
+            }
+        })?;
         done.messages += append.messages.len() as u64;
         if let Some(lines) = appended.lines {
             done.new += lines.end() - lines.start() + 1;

@@ -1,6 +1,6 @@
 //! Directories of an account that an agent's tree is made of. Creates those that are missing.
 
-use crate::chat::ChatOwner;
+use crate::chat::{self, ChatOwner};
 use crate::identity::places::Places;
 use crate::identity::{AccessPolicy, Identity};
 use garth_engine::error::{Error, ErrorKind, Result};
@@ -32,12 +32,19 @@ pub(super) async fn make(
     if !places.within.is_excluded(&places.sessions) {
         wanted.push(places.sessions.clone());
     }
-    let raw = account.raw();
-    let there = are_there(&*raw, &[&places.chat]).await?;
-    let owner = ChatOwner::of(policy, who);
+    let (raw, owner, message) = (account.raw(), ChatOwner::of(policy, who), "open the tree of a chat");
+    let is_there = async || Ok::<_, Error>(are_there(&*raw, &[&places.chat]).await? == [true]);
+    let had_chat = is_there().await?;
     let chat = Op::mkdir(places.chat.clone()).with_parents().with_attrs(owner.attrs());
-    let chat = (!there.first().is_some_and(|there| *there)).then_some(chat);
-    make_with(account, (&wanted, chat), who, "open the tree of a chat").await
+    let made = make_with(account, (&wanted, (!had_chat).then_some(chat)), who, message).await;
+    // another audience can have made the chat meanwhile
+    chat::check(&*raw, policy, who, &places.chat).await?;
+    match made {
+        Err(error) if !had_chat && error.is(ErrorKind::AlreadyExists) && is_there().await? => {
+            make_with(account, (&wanted, None), who, message).await
+        }
+        made => made,
+    }
 }
 
 /// Makes those of some directories that are missing, in one commit.

@@ -80,11 +80,11 @@ async fn no_session_of_fewer_listeners_or_of_another_child_becomes_a_child() {
     assert!(kinds.contains(&error.kind()), "{error}");
     let main = account.access(&scout().user("ann")).await;
     assert_eq!(main.sessions().get("home").await.unwrap().meta.other.get("parent"), None);
-    // one that is there is taken, once
+    // one that is there stays whose it was
     main.sessions().spawn("home", &spawn("c", None, Some("free"))).await.unwrap();
-    let meta = main.sessions().get("free").await.unwrap().meta;
-    assert_eq!((meta.class, meta.other["parent"].as_str()), (Class::Main, Some("scout/home#c")));
-    let error = main.sessions().spawn("other", &spawn("c", None, Some("free"))).await.unwrap_err();
+    assert_eq!(main.sessions().get("free").await.unwrap().meta.other.get("parent"), None);
+    main.sessions().spawn("home", &spawn("d", None, Some("new"))).await.unwrap();
+    let error = main.sessions().spawn("other", &spawn("d", None, Some("new"))).await.unwrap_err();
     assert!(error.is(ErrorKind::Conflict), "{error}");
 }
 
@@ -211,4 +211,33 @@ async fn two_sessions_that_share_a_key_are_reset_each_with_its_own_media() {
     assert!(one.path != keys[0].path() && two.path == keys[1].path(), "{} {}", one.path, two.path);
     let list = named(&access, "two", &keys[1]).await;
     assert!(list.contains(&STANDARD.encode("second")) && !list.contains(GONE), "{list}");
+}
+
+#[tokio::test]
+async fn a_session_that_a_child_was_given_does_not_end_with_it() {
+    let account = Account::new("{}").await;
+    let channel = by_key("slack:channel:C1");
+    let (parent, two) = (account.access(&channel).await, Request::new("two"));
+    parent.sessions().create(&Create::new("parent")).await.unwrap();
+    let two = account.access(&two.key("agent:two:slack:channel:C1".parse().unwrap())).await;
+    two.sessions().create(&Create::new("standup")).await.unwrap();
+    let given = spawn("k", Some("two"), Some("standup"));
+    parent.sessions().spawn("parent", &given).await.unwrap();
+    parent.sessions().spawn("parent", &spawn("own", None, None)).await.unwrap();
+    parent.sessions().set("parent", &garth::agent::session::Change::state(State::Done)).await.unwrap();
+    assert_ne!(two.sessions().get("standup").await.unwrap().state, State::Cancelled);
+    assert_eq!(parent.sessions().get("own").await.unwrap().state, State::Cancelled);
+}
+
+#[tokio::test]
+async fn a_name_that_a_hidden_session_has_is_taken_and_a_reset_takes_the_next() {
+    let account = Account::new(r#"{"owner":"ann"}"#).await;
+    let (main, dm) = (scout().user("ann"), scout().user("ann").class(Class::Dm));
+    with_session(&account, &main, "nd-2").await;
+    with_session(&account, &dm, "nd").await;
+    let access = account.access(&dm).await;
+    let error = access.sessions().create(&Create::new("nd-2")).await.unwrap_err();
+    assert!(error.is(ErrorKind::AlreadyExists) && error.message().contains("fewer listen"), "{error}");
+    let reset = access.workspace().reset("ann", "nd", &Reset::default()).await.unwrap().unwrap();
+    assert_eq!(reset.next.name, "nd-3");
 }

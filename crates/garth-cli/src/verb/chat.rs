@@ -1,19 +1,21 @@
 //! `garth chat`: the chats of an account, and their deletion.
 
 use clap::{Args, Subcommand};
-use futures::TryStreamExt;
-use garth::agent::{Access, Caller, chat};
-use garth::model::Kind;
-use garth::{Error, ErrorKind, FileSystemExt as _};
+use garth::agent::session::SessionKey;
+use garth::agent::{Access, Caller, Request, chat};
+use garth::error::OptionalExt as _;
+use garth::model::{At, Kind, Page};
+use garth::{Error, ErrorKind, FileSystemExt as _, TreePath};
 use serde_json::json;
 
 use crate::app::App;
 use crate::escape::escaped;
-use crate::fail::{Failure, Result};
+use crate::fail::Result;
 
 /// List and delete chats: the directories in /chats
 ///
-/// With --json one object per chat: chat; of one that was deleted also seq and time.
+/// With --json one object per chat: chat, and whose it is: audience, null for nobody; of one that was deleted
+/// also seq and time.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth chat delete trip")]
 pub(crate) struct Chat {
@@ -31,11 +33,17 @@ enum Action {
     /// A chat belongs to the audience that made it; others are refused. One that no agent made, or that
     /// several users wrote before chats had owners, is nobody's until this says whose it is.
     #[command(after_help = "Examples:\n  \
-            garth chat own trip --user ann\n  \
-            garth chat own standup --agent scout --key agent:scout:slack:channel:C1")]
+            garth chat own trip ann\n  \
+            garth chat own standup agent:scout:slack:channel:C1")]
     Own {
         /// Its id
         name: String,
+        /// Whose it is: a user, or a session key, for whoever listens there
+        #[arg(value_name = "USER|KEY")]
+        owner: String,
+        /// Take it from the audience that owns it
+        #[arg(long)]
+        take: bool,
     },
     /// Delete a chat with all its files, in one commit; their history stays
     #[command(after_help = "Example:\n  garth chat delete trip")]
@@ -47,25 +55,30 @@ enum Action {
 
 impl Chat {
     pub(crate) async fn run(self, app: &mut App) -> Result {
-        if let Action::Own { name } = self.action {
-            return own(app, &name).await;
-        }
         app.only_account("chat")?;
+        if let Action::Own { name, owner, take } = self.action {
+            return own(app, &name, &owner, take).await;
+        }
         let tree = app.tree().await?;
         match self.action {
             Action::Own { .. } => Ok(()),
             Action::List => {
-                let mut chats = tree.fs.read_dir(chat::CHATS);
+                let dir = At::from(&TreePath::parse(chat::CHATS)?);
+                let mut page = Page::default().with_entries();
                 loop {
-                    match chats.try_next().await {
-                        Ok(Some(item)) if item.kind == Kind::Directory => {
-                            let name = item.name.as_str();
-                            app.out.item(&json!({"chat": name}), escaped(name))?;
-                        }
-                        Ok(Some(_)) => {}
-                        Ok(None) => return Ok(()),
-                        Err(error) if error.is(ErrorKind::NotFound) => return Ok(()),
-                        Err(error) => return Err(error.into()),
+                    let Some(listing) = tree.fs.list(&dir, &page).await.optional()? else { return Ok(()) };
+                    for item in &listing.items {
+                        let Some(entry) = item.entry.as_ref().filter(|entry| entry.is_dir()) else {
+                            continue;
+                        };
+                        let (name, audience) = (item.name.as_str(), chat::audience(entry));
+                        let of = audience.map_or_else(|| "nobody".to_owned(), |of| escaped(of).to_string());
+                        let line = format_args!("{}  of {of}", escaped(name));
+                        app.out.item(&json!({"chat": name, "audience": audience}), line)?;
+                    }
+                    match listing.items.into_iter().next_back().filter(|_| listing.more) {
+                        Some(last) => page = page.after(Some(last.name)),
+                        None => return Ok(()),
                     }
                 }
             }
@@ -83,12 +96,25 @@ impl Chat {
     }
 }
 
-async fn own(app: &mut App, name: &str) -> Result {
-    let (args, account) = (&app.global.chat, app.account_for(false).await?);
-    if args.user.is_none() && args.session_key.is_none() {
-        return Err(Failure::Usage("say whose the chat is: --user NAME or --key KEY".into()));
+async fn own(app: &mut App, name: &str, owner: &str, take: bool) -> Result {
+    let account = app.account_for(false).await?;
+    let there = account.lookup(chat::directory(name)?).await?;
+    let Some(there) = there.filter(|there| there.is_dir()) else {
+        let message = format!("{name}: no such chat; `garth mkdir /chats/{name}` makes one that nobody owns");
+        return Err(Error::new(ErrorKind::NotFound, message).into());
+    };
+    if let Some(of) = chat::audience(&there).filter(|_| !take) {
+        let message = format!("{name}: is the chat of {of}; --take gives it to another");
+        return Err(Error::new(ErrorKind::AlreadyExists, message).into());
     }
-    let access = Access::open(&account, &app.env, Caller::Holder, &args.request(&app.global.agent)).await?;
+    let request = match owner.starts_with("agent:") {
+        true => {
+            let key: SessionKey = owner.parse()?;
+            Request::new(key.agent()).key(key)
+        }
+        false => Request::new(&*app.global.agent).user(owner),
+    };
+    let access = Access::open(&account, &app.env, Caller::Holder, &request).await?;
     let audience = access.identity().audience().to_owned();
     let commit = access.own_chat(name).await?;
     let json =

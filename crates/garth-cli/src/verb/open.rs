@@ -55,14 +55,20 @@ async fn of_identity(app: &App, changes: bool) -> Result<Open> {
     let access = Access::open(&account, &app.env, Caller::Holder, &request).await?;
     if changes {
         access.make().await?;
-    } else if app.global.agent != DEFAULT_AGENT {
-        let home = TreePath::parse(&format!("/agents/{}", app.global.agent))?;
-        if !account.exists(&home).await? {
-            let message = "no such agent; `garth agent create NAME` makes one, `garth ls /agents` lists them";
-            return Err(Error::at(ErrorKind::NotFound, &home, message).into());
-        }
+    } else {
+        check_agent(app, &*account).await?;
     }
     Ok(Open::of(app, account, Some(access)))
+}
+
+/// Refuses an agent that is not there, but for the one that every account has.
+async fn check_agent(app: &App, account: &dyn FileSystem) -> Result {
+    let home = TreePath::parse(&format!("/agents/{}", app.global.agent))?;
+    if app.global.agent == DEFAULT_AGENT || account.exists(&home).await? {
+        return Ok(());
+    }
+    let message = "no such agent; `garth agent create NAME` makes one, `garth ls /agents` lists them";
+    Err(Error::at(ErrorKind::NotFound, &home, message).into())
 }
 
 /// Opens everything, under the account's own paths.

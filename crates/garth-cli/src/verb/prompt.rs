@@ -13,7 +13,6 @@ pub(crate) use self::inputs::InputArgs;
 use super::open::open;
 use crate::app::App;
 use crate::fail::Result;
-use crate::when::moment;
 
 /// Print what an agent's model gets of its workspace before the messages
 ///
@@ -75,7 +74,7 @@ impl Prompt {
         options.dry = self.dry;
         options.inputs = self.inputs.read()?;
         if let Some(text) = &self.at {
-            options.at = Some(moment(open.fs(), text, app.env.now()).await?);
+            options.at = Some(app.moment(open.fs(), text).await?);
         }
         let built = open.workspace()?.prompt(&options).await?;
         print(app, &built, self.format)

@@ -10,7 +10,6 @@ use crate::app::{App, stat_path};
 use crate::args::{Past, TREE_PATH};
 use crate::fail::Result;
 use crate::verb::set::parse_pair;
-use crate::when;
 
 /// What is known about a question, within a budget of tokens, as text for a model
 ///
@@ -73,7 +72,7 @@ impl Recall {
         asked.valid_at = time(app, self.valid_at.as_deref()).await?;
         asked.limit = self.limit;
         if let Some(text) = &self.as_of {
-            asked.as_of = Some(when::moment(fs, text, app.env.now()).await?);
+            asked.as_of = Some(app.moment(fs, text).await?);
         }
         let recaller = match tree.access() {
             Some(access) => access.recaller(fs, &app.global.account),

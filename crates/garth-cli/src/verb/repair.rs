@@ -13,6 +13,7 @@ use garth::{FileSystem, TreePath};
 use indicatif::ProgressBar;
 
 use crate::app::App;
+use crate::data_folder::DEFAULT_ACCOUNT;
 use crate::escape::escaped;
 use crate::fail::{Failure, Failures, Result};
 use crate::out::counted;
@@ -74,7 +75,12 @@ impl Repair {
     /// The accounts to work on.
     async fn accounts(&self, app: &App, retry: Option<&Uri>) -> Result<Vec<String>> {
         if let Some(uri) = retry {
-            return Ok(vec![uri.account().to_owned()]);
+            let (named, of) = (&app.global.account, uri.account());
+            if named != DEFAULT_ACCOUNT && named != of {
+                let message = format!("--retry: {uri} is of account {of}, and --account names {named}");
+                return Err(Failure::Usage(message));
+            }
+            return Ok(vec![of.to_owned()]);
         }
         let Some(folder) = &self.folder else { return self.accounts.names(app).await };
         let fs = self.open(app, folder)?;

@@ -13,7 +13,6 @@ use crate::args::TREE_PATH;
 use crate::compare::{Form, Side, show};
 use crate::fail::Result;
 use crate::history::{Commits, changes_json, changes_text};
-use crate::when;
 
 /// Show one commit: author, message, changes, and a diff of each file
 ///
@@ -38,7 +37,7 @@ impl Show {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         let fs = app.tree().await?.fs;
         let seq = match &self.what {
-            Some(what) => match when::moment(&*fs, what, app.env.now()).await? {
+            Some(what) => match app.moment(&*fs, what).await? {
                 Moment::Seq(seq) => seq,
                 moment => fs.as_of(&moment).await?.head().await?.seq,
             },

@@ -30,7 +30,7 @@ fn each_name_opens_a_tree_and_options_without_one_are_refused() {
         (["--agent=scout", "--key=agent:scout:slack:channel:C1"], ":slack:channel:C1"),
     ] {
         let said = garth.fails(3, &[&["ls", "/"], &args[..]].concat());
-        assert!(said.contains(&format!("{chat}: no such chat")), "{said}");
+        assert!(said.contains("a first `garth write` or `garth mkdir` makes it"), "{said}");
         garth.feed(&[&["write", "/f"], &args[..]].concat(), chat);
         assert_eq!(garth.ok(&["cat", &format!("/chats/{chat}/f")]), chat);
         garth.ok(&["chat", "delete", chat]);
@@ -373,4 +373,41 @@ fn an_upload_has_a_limit_and_finds_a_free_name() {
         assert_eq!(json["path"], path);
     }
     assert_eq!(garth.ok(&["cat", "/chats/trip/notes (2).md"]), "/notes (2).md");
+}
+
+#[test]
+fn who_is_named_is_in_no_overlay_and_takes_no_chat() {
+    let garth = Garth::new();
+    garth.ok(&["agent", "create", "bot", "--owner", "ann"]);
+    garth.ok(&["overlay", "create", "draft"]);
+    let bound = ["--agent", "bot", "--user", "mallory"];
+    for verb in [&["cat", "/agents/bot/SOUL.md"][..], &["ls", "/"], &["recall", "soul"], &["session", "list"]]
+    {
+        for who in [&bound[2..], &["--key", "agent:bot:dm:x"], &["--class", "dm"], &["--session", "s"]] {
+            garth.fails(2, &[verb, who, &["--agent", "bot", "--overlay", "draft"]].concat());
+        }
+    }
+    garth.feed(&["write", "/n.md", "--agent", "bot", "--user", "ann", "--chat", "trip"], "a canary");
+    garth.fails(2, &[&["chat", "own", "trip", "mallory"][..], &bound].concat());
+    let said = garth.fails(4, &["chat", "own", "trip", "mallory"]);
+    assert!(said.contains("is the chat of ann; --take"), "{said}");
+    assert_eq!(garth.json(&["chat", "list"])["audience"], "ann");
+    garth.ok(&["chat", "own", "trip", "mallory", "--take"]);
+    assert_eq!(garth.ok(&[&["cat", "/n.md", "--chat", "trip"][..], &bound].concat()), "a canary");
+    assert!(garth.fails(3, &["chat", "own", "gone", "ann"]).contains("garth mkdir /chats/gone"));
+}
+
+#[test]
+fn a_snapshot_of_the_account_shows_the_past_of_a_tree_and_reading_needs_no_chat() {
+    let garth = Garth::new();
+    garth.ok(&["agent", "create", "bot", "--owner", "ann"]);
+    let ann = ["--agent", "bot", "--user", "ann"];
+    assert!(garth.ok(&[&["cat", "/.agent/SOUL.md"][..], &ann].concat()).contains("# "));
+    assert!(garth.ok(&[&["find", "/.agent", "--type", "file"][..], &ann].concat()).contains("SOUL.md"));
+    garth.ok(&[&["recall", "soul"][..], &ann].concat());
+    assert!(garth.fails(3, &[&["ls", "/"][..], &ann].concat()).contains("garth write"));
+    garth.feed(&[&["write", "/a.md"][..], &ann].concat(), "one");
+    garth.ok(&["snapshot", "create", "before"]);
+    garth.feed(&[&["write", "/a.md"][..], &ann].concat(), "two");
+    assert_eq!(garth.ok(&[&["cat", "/a.md", "--at", "before"][..], &ann].concat()), "one");
 }

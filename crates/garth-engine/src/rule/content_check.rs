@@ -2,6 +2,7 @@
 //! at what is there already read in different ways.
 
 use super::json;
+use super::json_check::JsonCheck;
 use super::lines::{Lines, Place, WrongLine};
 use super::schema::{Budget, SchemaText};
 use super::secrets::Secrets;
@@ -13,6 +14,7 @@ pub(super) enum ContentCheck<'a> {
         /// Content so far.
         text: Vec<u8>,
         schema: Option<&'a SchemaText>,
+        check: Option<JsonCheck>,
     },
     /// Each line is a value.
     Lines(Lines<'a>),
@@ -45,13 +47,14 @@ impl ContentCheck<'_> {
             Self::Whole { text, .. } if text.is_empty() => {
                 Err("has to be JSON, as all files there, and would be empty".to_owned())
             }
-            Self::Whole { text, schema: None } => match json::skip(&text) {
+            Self::Whole { text, schema: None, .. } => match json::skip(&text) {
                 Ok(()) => Ok(None),
                 Err(flaw) => Err(format!("has to be JSON, as all files there: {flaw}")),
             },
-            Self::Whole { text, schema: Some(schema) } => {
+            Self::Whole { text, schema: Some(schema), check } => {
                 let judged = schema.schema().check_text(&text, budget);
-                judged.map(|()| None).map_err(|wrong| format!("breaks the schema of files there: {wrong}"))
+                judged.map_err(|wrong| format!("breaks the schema of files there: {wrong}"))?;
+                check.map_or(Ok(()), |JsonCheck(check)| check(&text)).map(|()| None)
             }
             Self::Lines(lines) => lines.finish(budget).map(Some).map_err(|wrong| no_lines(&wrong)),
             Self::Secrets(secrets) => secrets.finish().map(Some),

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::content_check::ContentCheck;
+use super::json_check::JsonCheck;
 use super::lines::{Lines, Place};
 use super::schema::SchemaText;
 use super::secrets::Secrets;
@@ -27,6 +28,8 @@ pub enum Demand {
     Json {
         /// By which it is valid.
         schema: Option<SchemaText>,
+        /// What a program demands of it besides.
+        check: Option<JsonCheck>,
     },
     /// Each line of a file is one JSON value, or blank.
     JsonLines {
@@ -88,7 +91,16 @@ impl Demand {
     /// If `schema` is not a schema: a fault of the program.
     pub fn json(schema: &str) -> Self {
         let schema = SchemaText::parse(schema).expect("the program's own schemas are well formed");
-        Self::Json { schema: Some(schema) }
+        Self::Json { schema: Some(schema), check: None }
+    }
+
+    /// Adds to the demand of one JSON value what no schema states, of a valid one.
+    #[must_use]
+    pub fn checked(self, check: fn(&[u8]) -> std::result::Result<(), String>) -> Self {
+        match self {
+            Self::Json { schema, .. } => Self::Json { schema, check: Some(JsonCheck(check)) },
+            other => other,
+        }
     }
 
     /// Returns the demand of lines of JSON by a schema that the program names itself.
@@ -140,7 +152,7 @@ impl Demand {
             Self::OwnFields(fields) => Terms { fields: fields.clone(), ..Terms::default() },
             Self::Secrets(policy) => Terms { policy: Some(*policy), ..Terms::default() },
             Self::ReadOnly { except } => Terms { except: except.clone(), ..Terms::default() },
-            Self::Json { schema: given } => Terms { schema: schema(given), ..Terms::default() },
+            Self::Json { schema: given, .. } => Terms { schema: schema(given), ..Terms::default() },
             Self::JsonLines { schema: given, unique } => {
                 Terms { schema: schema(given), unique: unique.clone(), ..Terms::default() }
             }
@@ -162,7 +174,7 @@ impl Demand {
             (bytes, unique, Some(except).filter(|keys| !keys.is_empty()));
         let mut schema = schema.map(|schema| SchemaText::parse(schema.get())).transpose()?;
         let demand = match name {
-            "json" => Self::Json { schema: schema.take() },
+            "json" => Self::Json { schema: schema.take(), check: None },
             "json-lines" => Self::JsonLines { schema: schema.take(), unique: unique.take() },
             "append-only" => Self::AppendOnly,
             "read-only" => Self::ReadOnly { except: except.take().unwrap_or_default() },
@@ -255,8 +267,8 @@ impl Demand {
                 Err(format!("has to be of at most {most} bytes, as all files there; it would have {size}"))
             }
             Self::Json { .. } if size > MAX_WHOLE => Err(too_large("JSON", size)),
-            Self::Json { schema } => {
-                Ok(Some(ContentCheck::Whole { text: Vec::new(), schema: schema.as_ref() }))
+            Self::Json { schema, check } => {
+                Ok(Some(ContentCheck::Whole { text: Vec::new(), schema: schema.as_ref(), check: *check }))
             }
             Self::JsonLines { unique: Some(_), .. } if size > MAX_WHOLE => Err(too_large("JSON Lines", size)),
             Self::JsonLines { schema, unique } => {

@@ -18,7 +18,7 @@ pub fn registry() -> Registry {
     let values = "/agents/*/kv/**";
     let rules = vec![
         Rule::built_in(values, Demand::MaxSize(1 << 20)),
-        Rule::built_in(values, Demand::Json { schema: None }),
+        Rule::built_in(values, Demand::Json { schema: None, check: None }),
         Rule::built_in("/users/*/agents/*/session/*/messages.jsonl", Demand::AppendOnly),
         Rule::built_in(
             "/users/*/agents/*/session/*/messages.jsonl",

@@ -138,9 +138,15 @@ impl Mount {
         self.parts.up_from_base(path).find(|path| self.within.contains(path))
     }
 
-    /// Whether a directory is at a path because a part is shown there or below.
+    /// Whether something is at a path because a part is shown there or below: a directory, unless it is a
+    /// file.
     fn leads(&self, path: &TreePath) -> bool {
         self.parts.leads(path) && self.within.contains(path)
+    }
+
+    /// Whether what is shown at a path may be a file or a link: a part with no other below.
+    fn may_be_file(&self, path: &TreePath) -> bool {
+        self.parts.is_point(path) && !self.parts.has_below(path)
     }
 
     fn told<T>(&self, part: &Part, answer: Result<T>) -> Result<T> {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::model::{
-    At, Batch, ChangeKind, ChangesQuery, Confinement, HistoryPage, Ino, Op, Owner, Page, SearchQuery, Seq,
-    SetAttrs, WalkPage, Within,
+    At, Batch, ChangeKind, ChangesQuery, Confinement, HistoryPage, Ino, Kind, NamesPage, Op, Owner, Page,
+    SearchQuery, Seq, SetAttrs, WalkPage, Within,
 };
 use garth_engine::view::Mount;
 use garth_engine::{Env, ErrorKind, FileSystem, FileSystemExt, Name, TreePath};
@@ -119,6 +119,36 @@ async fn what_lies_below_a_part_is_hidden_and_a_file_does_not_lead_anywhere() {
         walked(&*tree, "/", 100).await,
         ["/.agent", "/memory", "/skills", "/.agent/memory", "/skills/o", "/skills/s", "/skills/o/SKILL.md"]
     );
+}
+
+#[tokio::test]
+async fn a_part_that_is_a_file_or_a_link_shows_as_that() {
+    let folder = tempfile::tempdir().unwrap();
+    let registry = garth_engine::rule::sample::registry();
+    let base = SqliteFs::open(folder.path(), Env::system(), registry).unwrap();
+    base.write("/soul.md", "Be brief.").await.unwrap();
+    base.symlink("/link", "soul.md").await.unwrap();
+    base.mkdir_all("/root").await.unwrap();
+    let tree = Mount::builder(&*base, &p("/root"), owner())
+        .directory(p("/.agent/SOUL.md"), p("/soul.md"))
+        .directory(p("/.agent/link"), p("/link"))
+        .open()
+        .await
+        .unwrap();
+    let kind = async |path: &str| tree.stat(&At::from(p(path))).await.unwrap().kind;
+    assert_eq!((kind("/.agent/SOUL.md").await, kind("/.agent/link").await), (Kind::File, Kind::Symlink));
+    assert_eq!(tree.read_to_string("/.agent/SOUL.md").await.unwrap(), "Be brief.");
+    assert_eq!(names(&*tree, "/.agent").await, ["SOUL.md", "link"]);
+    let listed = tree.list(&At::from(p("/.agent")), &Page::default()).await.unwrap().items;
+    assert_eq!(listed.iter().map(|item| item.kind).collect::<Vec<_>>(), [Kind::File, Kind::Symlink]);
+    let walk = tree.walk(&At::from(p("/")), &WalkPage::default()).await.unwrap().items;
+    let kinds: Vec<_> = walk.iter().map(|item| item.kind).collect();
+    assert_eq!(kinds, [Kind::Directory, Kind::File, Kind::Symlink]);
+    let below = tree.list(&At::from(p("/.agent/SOUL.md")), &Page::default()).await.unwrap_err();
+    assert!(below.is(ErrorKind::NotADirectory), "{below}");
+    let found = tree.names(&At::from(p("/.agent/SOUL.md")), &NamesPage::default()).await.unwrap();
+    assert_eq!(found.items, [p("/.agent/SOUL.md")]);
+    assert_eq!(refused(&*tree, Op::remove(p("/.agent/SOUL.md"))).await, ErrorKind::Busy);
 }
 
 #[tokio::test]

@@ -106,7 +106,7 @@ fn fill(data: &Path) {
     ok(data, &["key", "create"], b"");
     // its other directories are not made yet
     ok(data, &["write", "-p", "/chats/trip/plan.md"], b"pack\n");
-    ok(data, &["chat", "own", "trip", "--user", "ann"], b"");
+    ok(data, &["chat", "own", "trip", "ann"], b"");
     ok(data, &["overlay", "create", "trial"], b"");
     ok(data, &["quota", "set", "/notes", "--bytes", "1MiB"], b"");
     ok(data, &["write", "/notes/new.md", "--overlay", "trial"], b"Dig.\n");

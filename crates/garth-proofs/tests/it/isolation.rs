@@ -53,7 +53,7 @@ fn a_way_to_the_words_of_main_sessions_is_noticed() {
 #[test]
 fn no_session_sees_a_word_of_another_audience_or_of_fewer_listeners() {
     let report = proven(&Audiences::default(), 1);
-    assert!(report["looks"] == 2_000 && report["looks that saw words"] > 300, "{report}");
+    assert!(report["looks"] >= 2_000 && report["looks that saw words"] > 300, "{report}");
     assert!(report["moves"] > report["moves refused"] && report["identities refused"] > 50, "{report}");
     for way in Way::ALL {
         assert!(report.in_group("looks", &format!("{way:?}")) > 50, "{way:?}: {report}");

@@ -33,7 +33,7 @@ pub(crate) trait FieldGroup<'a>: Sized {
 ///     pub(super) struct ListFields<'a> {
 ///         /// Key above.
 ///         prefix: Cow<'a, str> = string_of("key path"), or "/".into();
-///         ..page: Page<'a, 500, 100>;
+///         ..page: Page<500, 100>;
 ///     }
 /// }
 /// ```
@@ -97,12 +97,13 @@ pub(crate) use fields;
 
 /// Page of a list: at most `MAX` items, `DEFAULT` unless the call says otherwise.
 #[derive(Debug)]
-pub(crate) struct Page<'a, const MAX: usize, const DEFAULT: usize> {
+pub(crate) struct Page<const MAX: usize, const DEFAULT: usize> {
     pub(crate) limit: usize,
-    pub(crate) cursor: Option<Cow<'a, str>>,
+    /// Position where the page begins.
+    pub(crate) cursor: Option<String>,
 }
 
-impl<'a, const MAX: usize, const DEFAULT: usize> FieldGroup<'a> for Page<'a, MAX, DEFAULT> {
+impl<'a, const MAX: usize, const DEFAULT: usize> FieldGroup<'a> for Page<MAX, DEFAULT> {
     const OWN: &'static [Field] = &[
         Field::of::<usize>(
             "limit",
@@ -121,9 +122,10 @@ impl<'a, const MAX: usize, const DEFAULT: usize> FieldGroup<'a> for Page<'a, MAX
     const SUMMARY: &'static str = "";
 
     fn read(fields: &Fields<'a>) -> Result<Self, Refusal> {
+        let cursor = fields.read::<Option<Cow<'a, str>>>("cursor", &string_of("cursor"), None)?;
         Ok(Self {
             limit: fields.read("limit", &integer(1, MAX as u64), Some(DEFAULT))?,
-            cursor: fields.read("cursor", &string_of("cursor"), None)?,
+            cursor: cursor.map(|cursor| fields.position(&cursor)).transpose()?,
         })
     }
 }

@@ -8,6 +8,7 @@ use garth::compute::working;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
+use super::cursor;
 use super::field::Field;
 use super::kind::Kind;
 use super::nearest::nearest;
@@ -16,11 +17,15 @@ use crate::errors::Refusal;
 
 /// Fields of a request, sorted by name. Each is declared by the call, and there once.
 #[derive(Debug)]
-pub(crate) struct Fields<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+pub(crate) struct Fields<'a> {
+    /// Path of the call.
+    path: &'static str,
+    sent: Vec<(Cow<'a, str>, &'a RawValue)>,
+}
 
 impl<'a> Fields<'a> {
-    /// Reads a body: one JSON object in UTF-8, of declared fields.
-    pub(crate) fn parse(body: &'a [u8], declared: &[&[Field]]) -> Result<Self, Refusal> {
+    /// Reads a body: one JSON object in UTF-8, of declared fields of the call with a path.
+    pub(crate) fn parse(path: &'static str, body: &'a [u8], declared: &[&[Field]]) -> Result<Self, Refusal> {
         working(body.len());
         let text = std::str::from_utf8(body).map_err(|_| Refusal::validation("the body must be UTF-8"))?;
         if !text.trim_start_matches([' ', '\t', '\r', '\n']).starts_with('{') {
@@ -36,7 +41,7 @@ impl<'a> Fields<'a> {
         let known = || declared.iter().copied().flatten().map(|field| field.name);
         match fields.iter().find(|(name, _)| !known().any(|known| known == name)) {
             Some((name, _)) => Err(unknown(name, &known().collect::<Vec<_>>())),
-            None => Ok(Self(fields)),
+            None => Ok(Self { path, sent: fields }),
         }
     }
 
@@ -58,14 +63,24 @@ impl<'a> Fields<'a> {
         })
     }
 
+    /// Returns the position of a cursor.
+    pub(crate) fn position(&self, cursor: &str) -> Result<String, Refusal> {
+        cursor::position(self.path, cursor)
+    }
+
+    /// Returns the cursor of a position.
+    pub(crate) fn cursor_of(&self, position: &str) -> String {
+        cursor::encoded(self.path, position)
+    }
+
     /// Returns the name and the JSON of each field, in the order of names.
     pub(crate) fn sorted(&self) -> impl Iterator<Item = (&str, &'a str)> {
-        self.0.iter().map(|(name, json)| (&**name, json.get()))
+        self.sent.iter().map(|(name, json)| (&**name, json.get()))
     }
 
     fn raw(&self, name: &str) -> Option<&'a str> {
-        let at = self.0.binary_search_by(|(field, _)| (**field).cmp(name)).ok()?;
-        Some(self.0[at].1.get())
+        let at = self.sent.binary_search_by(|(field, _)| (**field).cmp(name)).ok()?;
+        Some(self.sent[at].1.get())
     }
 }
 
@@ -134,7 +149,8 @@ mod tests {
     }
 
     fn read(body: &str) -> Result<(Option<f64>, f64, String), String> {
-        let fields = Fields::parse(body.as_bytes(), Some::FIELDS).map_err(|refusal| refusal.message)?;
+        let fields =
+            Fields::parse("/v1/some", body.as_bytes(), Some::FIELDS).map_err(|refusal| refusal.message)?;
         let some = Some::read(&fields).map_err(|refusal| refusal.message)?;
         Ok((some.a, some.b, some.c.into_owned()))
     }

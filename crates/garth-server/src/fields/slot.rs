@@ -147,13 +147,20 @@ impl<'a> Slot<'a> for BTreeMap<String, String> {
     }
 }
 
-/// Reads types that `serde` knows; what is wrong is said in its words.
+/// Reads types that `serde` knows; what is wrong is said in its words. A struct is read from an object alone.
 macro_rules! deserialized {
     ($($type:ty as $shape:ident),*) => {
         $(impl<'a> Slot<'a> for $type {
             const SHAPE: Shape = Shape::$shape;
 
-            fn read(json: &'a str, _: &Kind) -> Result<Self, Flaw> {
+            fn read(json: &'a str, kind: &Kind) -> Result<Self, Flaw> {
+                let are_objects = match Self::SHAPE {
+                    Shape::Array => Vec::<&RawValue>::read(json, kind).is_ok(),
+                    _ => json.starts_with('{'),
+                };
+                if !are_objects {
+                    return Err(Flaw::new());
+                }
                 serde_json::from_str(json).map_err(|error| error.to_string())
             }
         })*
@@ -203,12 +210,29 @@ impl<'de> Visitor<'de> for TextsByName {
 #[derive(serde::Deserialize)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// Returns a number written with a fraction or an exponent, if it is an integer that a 64-bit float holds
-/// exactly. One beyond that becomes the largest there is, which every limit refuses.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // checked, and saturating beyond
+/// Returns a number written with a fraction or an exponent, if it is an integer. One that is too large
+/// becomes the largest there is, which every limit refuses.
 fn whole(text: &str) -> Option<u64> {
-    let number: f64 = serde_json::from_str(text).ok()?;
-    (number >= 0.0 && number.fract() == 0.0).then_some(number as u64)
+    serde_json::from_str::<serde::de::IgnoredAny>(text).ok()?;
+    let (number, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+    let (digits, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let digits = format!("{digits}{fraction}");
+    let digits = digits.trim_start_matches('0');
+    if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    // beyond any that counts, an exponent is as good as this one
+    let far = if exponent.starts_with('-') { i64::MIN / 2 } else { i64::MAX / 2 };
+    let shift = exponent.parse().unwrap_or(far) - i64::try_from(fraction.len()).ok()?;
+    let Ok(behind) = usize::try_from(-shift) else {
+        let zeros = usize::try_from(shift).unwrap_or(usize::MAX).min(20);
+        let zeros = if digits.is_empty() { 0 } else { zeros };
+        return Some(format!("0{digits}{}", "0".repeat(zeros)).parse().unwrap_or(u64::MAX));
+    };
+    let (whole, fraction) = digits.split_at_checked(digits.len().saturating_sub(behind))?;
+    let is_whole =
+        fraction.bytes().all(|digit| digit == b'0') && (digits.is_empty() || behind <= digits.len());
+    is_whole.then(|| format!("0{whole}").parse().unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]
@@ -229,6 +253,15 @@ mod tests {
         let kind = Kind::Integer { min: 1, max: 9_007_199_254_740_992 };
         for text in ["3600", "3600.0", "3.6e3", "36E+2", "360000e-2"] {
             assert_eq!(u64::read(text, &kind), Ok(3600), "{text}");
+        }
+        assert_eq!(u64::read("0.0e-9", &Kind::Integer { min: 0, max: 1 }), Ok(0));
+        for text in
+            ["9007199254740990.5", "1e-400", "0.9999999999999999999999", "3600e-3", "1e99999999999999999999"]
+        {
+            assert_eq!(
+                u64::read(text, &Kind::Integer { min: 0, max: 9_007_199_254_740_992 }),
+                Err(String::new())
+            );
         }
         for text in ["0", "-1", "1.5", "1e300", "-0", "\"1\"", "true", "[]", "18446744073709551616"] {
             assert_eq!(u64::read(text, &kind), Err(String::new()), "{text}");

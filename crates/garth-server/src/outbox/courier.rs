@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use garth::agent::node::{Follow, Next};
-use garth::agent::outbox::{AT_ONCE as OF_ACCOUNT, Claimed, Options, Sink, Worker};
+use garth::agent::outbox::{AGAIN, AT_ONCE as OF_ACCOUNT, Claimed, Options, Room, Sink, Worker};
 use garth::datadir::{Account, AccountState, Mark};
 use garth::model::Timestamp;
 use garth::{AccountStore, DataDir, ErrorKind, Result};
@@ -47,6 +47,10 @@ const AT_ONCE: usize = 4;
 /// has [`OF_ACCOUNT`] of them at most.
 const IN_ALL: usize = super::http::AT_ONCE;
 
+/// Events of all accounts that failed before and are delivered at a time: the rest is for those that are
+/// delivered for the first time, so that nodes to which a sink does not listen leave room for the others.
+const AGAIN_IN_ALL: usize = IN_ALL / 4;
+
 /// When an account is visited again for which no room was left in all, in seconds.
 const NO_ROOM: i64 = 1;
 
@@ -78,7 +82,9 @@ pub struct Courier {
     waiting: BTreeMap<String, (Account, bool)>,
     busy: HashSet<String>,
     /// How many events of each account are being delivered, by its folder.
-    under_way: HashMap<String, usize>,
+    under_way: HashMap<String, UnderWay>,
+    /// How many in all of them failed before.
+    again: usize,
     hot: HashMap<String, (Account, u32)>,
 }
 
@@ -88,6 +94,14 @@ struct Known {
     mark: Mark,
     /// When something of it is due.
     due: Option<Timestamp>,
+}
+
+/// Events that are being delivered.
+#[derive(Clone, Copy, Debug, Default)]
+struct UnderWay {
+    all: usize,
+    /// Of them, those that failed before.
+    again: usize,
 }
 
 /// How a visit ended.
@@ -102,8 +116,8 @@ struct Visited {
 #[derive(Default)]
 struct Tasks {
     visits: JoinSet<Visited>,
-    /// Each returns the account whose event it has delivered.
-    deliveries: JoinSet<Account>,
+    /// Each returns the account whose event it has delivered, and true if the event failed before.
+    deliveries: JoinSet<(Account, bool)>,
 }
 
 /// What a visit is to do for repair.
@@ -139,6 +153,7 @@ impl Courier {
             waiting: BTreeMap::new(),
             busy: HashSet::new(),
             under_way: HashMap::new(),
+            again: 0,
             hot: HashMap::new(),
         }
     }
@@ -284,7 +299,10 @@ impl Courier {
             let work = Work {
                 data: self.data.clone(),
                 delivers: self.sink.is_some(),
-                room: OF_ACCOUNT.saturating_sub(own).min(in_all / AT_ONCE),
+                room: Room {
+                    all: OF_ACCOUNT.saturating_sub(own.all).min(in_all / AT_ONCE),
+                    again: AGAIN.saturating_sub(own.again).min(AGAIN_IN_ALL.saturating_sub(self.again)),
+                },
                 options: self.options,
                 stopped: Arc::clone(&self.stopped),
                 collecting: self.collecting.filter(|_| is_whole),
@@ -307,7 +325,7 @@ impl Courier {
     }
 
     /// Notes what a visit left, and begins to deliver what it has claimed.
-    fn visited(&mut self, visited: Option<Visited>, deliveries: &mut JoinSet<Account>) {
+    fn visited(&mut self, visited: Option<Visited>, deliveries: &mut JoinSet<(Account, bool)>) {
         // a visit that panicked outside of its work leaves its account alone until the process ends; none
         // does
         let Some(Visited { account, is_whole, mark, outcome }) = visited else { return };
@@ -320,7 +338,10 @@ impl Courier {
                 }
                 if let (Some(tree), Some(sink)) = (tree, &self.sink) {
                     for event in claimed {
-                        *self.under_way.entry(account.folder.clone()).or_default() += 1;
+                        let own = self.under_way.entry(account.folder.clone()).or_default();
+                        own.all += 1;
+                        own.again += usize::from(event.failed_before());
+                        self.again += usize::from(event.failed_before());
                         deliveries.spawn(delivery(&self.data, &account, event, &tree, sink));
                     }
                 }
@@ -347,12 +368,14 @@ impl Courier {
     }
 
     /// Makes room for the next events of an account.
-    fn delivered(&mut self, account: Option<Account>) {
+    fn delivered(&mut self, delivered: Option<(Account, bool)>) {
         // a delivery that panicked outside of its work keeps its room; none does
-        let Some(account) = account else { return };
+        let Some((account, failed_before)) = delivered else { return };
+        self.again -= usize::from(failed_before);
         if let Some(under_way) = self.under_way.get_mut(&account.folder) {
-            *under_way -= 1;
-            if *under_way == 0 {
+            under_way.all -= 1;
+            under_way.again -= usize::from(failed_before);
+            if under_way.all == 0 {
                 self.under_way.remove(&account.folder);
             }
         }
@@ -373,7 +396,8 @@ fn delivery(
     event: Claimed,
     tree: &Arc<dyn AccountStore>,
     sink: &Arc<dyn Sink>,
-) -> impl Future<Output = Account> + Send + 'static {
+) -> impl Future<Output = (Account, bool)> + Send + 'static {
+    let failed_before = event.failed_before();
     let (env, account, tree, sink) =
         (data.env().clone(), account.clone(), Arc::clone(tree), Arc::clone(sink));
     async move {
@@ -381,7 +405,7 @@ fn delivery(
         if let Err(error) = compute(&env, &account.id, 0, work).await.flatten() {
             tracing::warn!(account = account.id, %error, "the end of a delivery cannot be noted");
         }
-        account
+        (account, failed_before)
     }
 }
 
@@ -391,7 +415,7 @@ struct Work {
     /// False if events are finished at once, because nobody is told.
     delivers: bool,
     /// How many events may be claimed.
-    room: usize,
+    room: Room,
     options: Options,
     stopped: Arc<AtomicBool>,
     collecting: Option<Collecting>,
@@ -447,10 +471,17 @@ impl Work {
         }
         let mut worker = Worker::new(env.clone(), &account.id, self.options).until(Arc::clone(&self.stopped));
         for _ in 0..RUNS {
-            let room = self.room.saturating_sub(left.claimed.len());
+            let again = left.claimed.iter().filter(|event| event.failed_before()).count();
+            let room = Room {
+                all: self.room.all.saturating_sub(left.claimed.len()),
+                again: self.room.again.saturating_sub(again),
+            };
+            if room.again == 0 {
+                left.due(env.now().plus_seconds(NO_ROOM));
+            }
             let progress = match self.delivers {
                 // the end of a delivery brings the next visit
-                true if room == 0 => {
+                true if room.all == 0 => {
                     left.due(env.now().plus_seconds(NO_ROOM));
                     left.tree = Some(tree);
                     return Ok(left);

@@ -6,6 +6,7 @@ use garth::agent::kv::DEFAULT_AGENT;
 use garth::agent::media::MediaKey;
 use garth::agent::session::SessionKey;
 use garth::agent::{Class, Request};
+use garth::path::check_id;
 
 use super::tree::Tree;
 use crate::errors::Refusal;
@@ -121,6 +122,9 @@ impl<'a> Caller<'a> {
             Tree::Nodes | Tree::Recall => {
                 let named: AnyoneFields<'_> = FieldGroup::read(fields)?;
                 let AnyoneFields { agent, user, key: of, chat, class, session, .. } = named;
+                if let Some(agent) = &agent {
+                    check_id("agent", agent).map_err(garth::Error::from)?;
+                }
                 Self { agent: agent.unwrap_or_default(), user, chat, class, session, key: key(of)? }
             }
             Tree::Sessions => {

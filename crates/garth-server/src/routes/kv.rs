@@ -76,12 +76,12 @@ fields! {
     pub(super) struct ListFields<'a> {
         /// Key above; compared by segment.
         prefix: Cow<'a, str> = string_of("key path"), or Cow::Borrowed("/");
-        ..page: Page<'a, MAX_LISTED, MAX_LISTED>;
+        ..page: Page<MAX_LISTED, MAX_LISTED>;
     }
 }
 
-pub(super) async fn list(kv: &Kv<'_>, _: &Call<'_>, fields: ListFields<'_>) -> Result<Bytes, Refusal> {
-    Ok(wire::list(&kv.list(&fields.prefix, page(&fields.page)).await?))
+pub(super) async fn list(kv: &Kv<'_>, call: &Call<'_>, fields: ListFields<'_>) -> Result<Bytes, Refusal> {
+    Ok(wire::list(&kv.list(&fields.prefix, page(&fields.page)).await?, &call.fields))
 }
 
 fields! {
@@ -91,13 +91,13 @@ fields! {
         pattern: Cow<'a, str> = string_of("key pattern");
         /// `segment` keeps `*` and `?` inside a segment. Default: wildcards cross `/`.
         semantics: Option<Cow<'a, str>> = words(&["segment"]);
-        ..page: Page<'a, MAX_LISTED, MAX_LISTED>;
+        ..page: Page<MAX_LISTED, MAX_LISTED>;
     }
 }
 
-pub(super) async fn glob(kv: &Kv<'_>, _: &Call<'_>, fields: GlobFields<'_>) -> Result<Bytes, Refusal> {
+pub(super) async fn glob(kv: &Kv<'_>, call: &Call<'_>, fields: GlobFields<'_>) -> Result<Bytes, Refusal> {
     let semantics = if fields.semantics.is_some() { Semantics::Segment } else { Semantics::Whole };
-    Ok(wire::glob(&kv.glob(&fields.pattern, semantics, page(&fields.page)).await?))
+    Ok(wire::glob(&kv.glob(&fields.pattern, semantics, page(&fields.page)).await?, &call.fields))
 }
 
 fields! {
@@ -105,12 +105,16 @@ fields! {
     pub(super) struct HistoryFields<'a> {
         /// Key.
         path: Cow<'a, str> = string_of("key path");
-        ..page: Page<'a, MAX_HISTORY, DEFAULT_HISTORY>;
+        ..page: Page<MAX_HISTORY, DEFAULT_HISTORY>;
     }
 }
 
-pub(super) async fn history(kv: &Kv<'_>, _: &Call<'_>, fields: HistoryFields<'_>) -> Result<Bytes, Refusal> {
-    Ok(wire::history(&kv.history(&fields.path, page(&fields.page)).await?))
+pub(super) async fn history(
+    kv: &Kv<'_>,
+    call: &Call<'_>,
+    fields: HistoryFields<'_>,
+) -> Result<Bytes, Refusal> {
+    Ok(wire::history(&kv.history(&fields.path, page(&fields.page)).await?, &call.fields))
 }
 
 fields! {
@@ -122,17 +126,17 @@ fields! {
         path_prefix: Option<Cow<'a, str>> = string_of("key path");
         /// Finds only values with at least one of these tags. An empty array is no filter.
         tags_any: Vec<String> = strings(), or Vec::new();
-        ..page: Page<'a, MAX_HITS, DEFAULT_HITS>;
+        ..page: Page<MAX_HITS, DEFAULT_HITS>;
     }
 }
 
-pub(super) async fn search(kv: &Kv<'_>, _: &Call<'_>, fields: SearchFields<'_>) -> Result<Bytes, Refusal> {
+pub(super) async fn search(kv: &Kv<'_>, call: &Call<'_>, fields: SearchFields<'_>) -> Result<Bytes, Refusal> {
     let (path_prefix, tags_any) = (fields.path_prefix.as_deref(), fields.tags_any);
     let search = Search { query: &fields.query, path_prefix, tags_any };
-    Ok(wire::search(&kv.search(&search, page(&fields.page)).await?))
+    Ok(wire::search(&kv.search(&search, page(&fields.page)).await?, &call.fields))
 }
 
-fn page<'a, const MAX: usize, const DEFAULT: usize>(page: &'a Page<'_, MAX, DEFAULT>) -> PageRequest<'a> {
+fn page<'a, const MAX: usize, const DEFAULT: usize>(page: &'a Page<MAX, DEFAULT>) -> PageRequest<'a> {
     PageRequest { limit: page.limit, cursor: page.cursor.as_deref() }
 }
 

@@ -264,11 +264,15 @@ fields! {
         status: Cow<'a, str> = words(&["ACTIVE", "PENDING", "BROKEN"]), or Cow::Borrowed("ACTIVE");
         /// Only nodes with all of these labels.
         tags: Vec<String> = strings(), or Vec::new();
-        ..page: Page<'a, MAX_LISTED, DEFAULT_LISTED>;
+        ..page: Page<MAX_LISTED, DEFAULT_LISTED>;
     }
 }
 
-pub(super) async fn list(nodes: &Nodes<'_>, _: &Call<'_>, fields: ListFields<'_>) -> Result<Value, Refusal> {
+pub(super) async fn list(
+    nodes: &Nodes<'_>,
+    call: &Call<'_>,
+    fields: ListFields<'_>,
+) -> Result<Value, Refusal> {
     let prefix = match fields.prefix {
         Some(prefix) => nodes.prefix(&prefix)?,
         None => Prefix::Account,
@@ -281,12 +285,12 @@ pub(super) async fn list(nodes: &Nodes<'_>, _: &Call<'_>, fields: ListFields<'_>
         _ => Status::Active,
     };
     list.tags = fields.tags;
-    list.after = fields.page.cursor.map(Cow::into_owned);
+    list.after = fields.page.cursor;
     list.limit = fields.page.limit;
     let page = nodes.list(&list).await?;
     let items: Vec<Value> = page.items.iter().map(item).collect();
     Ok(match page.next {
-        Some(next) => json!({"items": items, "has_more": true, "next_cursor": next}),
+        Some(next) => json!({"items": items, "has_more": true, "next_cursor": call.fields.cursor_of(&next)}),
         None => json!({"items": items}),
     })
 }

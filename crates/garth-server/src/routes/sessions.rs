@@ -323,22 +323,22 @@ fields! {
     pub(super) struct ListFields<'a> {
         /// State of the sessions. Default: any.
         state: Option<Cow<'a, str>> = STATES;
-        ..page: Page<'a, MAX_LISTED, DEFAULT_LISTED>;
+        ..page: Page<MAX_LISTED, DEFAULT_LISTED>;
     }
 }
 
 pub(super) async fn list(
     sessions: &Sessions<'_>,
-    _: &Call<'_>,
+    call: &Call<'_>,
     fields: ListFields<'_>,
 ) -> Result<Value, Refusal> {
     let mut list = List::default();
     list.state = state(fields.state)?;
-    (list.limit, list.after) = (fields.page.limit, owned(fields.page.cursor));
+    (list.limit, list.after) = (fields.page.limit, fields.page.cursor);
     let (found, next) = sessions.list(&list).await?;
     let items: Vec<Value> = found.iter().map(item).collect();
     Ok(match next {
-        Some(next) => json!({"items": items, "has_more": true, "next_cursor": next}),
+        Some(next) => json!({"items": items, "has_more": true, "next_cursor": call.fields.cursor_of(&next)}),
         None => json!({"items": items}),
     })
 }

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::identity::Class;
 use crate::identity::session_key::with_plain_capitals;
-use crate::registry::session_lines::{EVENTS, MESSAGES, NATIVE};
+use crate::registry::session_lines::{EVENTS, MESSAGES, NAMED, NATIVE};
 use garth_engine::model::Projection;
 use garth_engine::rule::projection::{ContentProjection, Keys};
 
@@ -85,7 +85,8 @@ pub(super) fn all() -> Vec<ContentProjection> {
 }
 
 /// `id`, NUL and the session's id; `class`, whose it is and its class; `open` or, once it is at its end,
-/// `finished`, whose it is and its key; `anyone` and the key while it is open. Whose comes first, so that a
+/// `finished`, whose it is and its key; `anyone` and the key while it is open, of one to which its key alone
+/// leads. Whose comes first, so that a
 /// look costs nothing for the sessions of others.
 fn session(meta: &[u8]) -> Vec<String> {
     let meta: Map<String, Value> = serde_json::from_slice(meta).unwrap_or_default();
@@ -97,7 +98,8 @@ fn session(meta: &[u8]) -> Vec<String> {
         let state = if text("finished_at").is_some() { "finished" } else { "open" };
         let key = text("session_key").map(with_plain_capitals);
         keys.extend(key.iter().map(|key| owned(state, (user, agent), key)));
-        keys.extend(key.filter(|_| state == "open").map(|key| anyone_key(&key)));
+        let is_named = meta.get(NAMED) == Some(&Value::Bool(true));
+        keys.extend(key.filter(|_| state == "open" && !is_named).map(|key| anyone_key(&key)));
     }
     keys
 }
@@ -107,7 +109,8 @@ pub fn open_key(of: (&str, &str), session_key: &str) -> String {
     owned("open", of, session_key)
 }
 
-/// The key of the sessions with a session key that are not at their end, whosever they are.
+/// The key of the sessions with a session key that are not at their end, whosever they are, and to which the
+/// key led alone when they began.
 pub fn anyone_key(session_key: &str) -> String {
     format!("anyone\0{session_key}")
 }

@@ -255,9 +255,7 @@ impl<'a> Sessions<'a> {
         let mut batch = self.batch(session, ops, "spawn child of session");
         match own.meta_if_there(&child.session).await? {
             Some((file, meta)) => {
-                let (op, condition) = own.adopted(&child.session, (&file, meta), class, &parent)?;
-                batch.ops.push(op);
-                batch.preconditions.push(condition);
+                batch.preconditions.push(own.taken_on(&child.session, (&file, &meta), class, &parent)?);
             }
             None => {
                 let mut create = Create::new(&child.session);
@@ -284,14 +282,15 @@ impl<'a> Sessions<'a> {
         format!("{}/{session}#{child}", self.agent)
     }
 
-    /// Returns the write that makes an existing session the child of another, and its condition.
-    fn adopted(
+    /// Returns the condition under which a child works in a session that is there. The session stays whose it
+    /// was: it does not end with the child.
+    fn taken_on(
         &self,
         session: &str,
-        (file, mut meta): (&File, Meta),
+        (file, meta): (&File, &Meta),
         class: Class,
         parent: &str,
-    ) -> Result<(Op, (At, Precondition))> {
+    ) -> Result<(At, Precondition)> {
         if meta.class < class {
             let message = format!(
                 "{session}: is of class {}, and a child here is of class {class}; take another session",
@@ -299,13 +298,11 @@ impl<'a> Sessions<'a> {
             );
             return Err(Error::new(ErrorKind::AccessDenied, message));
         }
-        let known = meta.other.insert(PARENT.to_owned(), parent.into());
-        if known.is_some_and(|known| known != *parent) {
+        if meta.other.get(PARENT).is_some_and(|known| known != parent) {
             let message = format!("{session}: is the session of another child; take another session");
             return Err(Error::new(ErrorKind::Conflict, message));
         }
-        let condition = (At::from(self.file(session, META)?), as_read(Some(file)));
-        Ok((self.meta_op(session, &meta)?, condition))
+        Ok((At::from(self.file(session, META)?), as_read(Some(file))))
     }
 
     /// Returns the children of a session, by id.

@@ -7,6 +7,7 @@ use crate::boxed;
 use crate::identity::{Class, SessionKey};
 use crate::ids::uuid;
 use crate::once::Outcome;
+use crate::registry::session_lines::NAMED;
 use crate::retry::retry;
 use crate::session::handle::Sessions;
 use crate::session::store::files::{CREATED_AT, CWD, DIRECTORIES, EMPTY, META, PACK, STATE, UPDATED_AT};
@@ -14,6 +15,7 @@ use crate::session::store::list::Listed;
 use crate::session::store::meta::{Meta, PARENT, State, Usage, check_tokens};
 use crate::small_file::{as_read, read_all};
 use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::fs::FileSystemExt as _;
 use garth_engine::model::{At, Op, Precondition};
 
 /// Size limit of existing files: they are looked up, and not read.
@@ -122,6 +124,19 @@ impl Sessions<'_> {
         self.once.commit(self.fs, batch, outcome(made)).await
     }
 
+    /// Refuses the name of a session that the caller does not see.
+    async fn check_not_hidden(&self, name: &str) -> Result<()> {
+        let dir = self.directory(name)?;
+        if self.places.is_none() || self.fs.lookup(&dir).await?.is_some() {
+            return Ok(());
+        }
+        if self.whole().lookup(&dir).await?.is_none() {
+            return Ok(());
+        }
+        let message = format!("{name}: a session that fewer listen to has this name; take another");
+        Err(Error::new(ErrorKind::AlreadyExists, message))
+    }
+
     /// Returns the operations that create a session, on the condition that nobody else creates one of its
     /// files.
     pub(crate) async fn create_ops(
@@ -134,13 +149,21 @@ impl Sessions<'_> {
             Some(class) => class,
             None => self.judged(Some(name), create.key.as_ref()).await?,
         };
+        let key = create.key.as_ref().or(self.key());
+        let mut other = Map::new();
+        other.extend(create.parent.iter().map(|of| (PARENT.to_owned(), json!(of))));
+        if let Some(key) = key
+            && self.is_named(key).await?
+        {
+            other.insert(NAMED.to_owned(), true.into());
+        }
         let meta = Meta {
             id: uuid(&self.env)?,
             name: name.clone(),
             class,
             agent: self.agent.clone(),
             user: self.user.clone(),
-            session_key: create.key.as_ref().or(self.key()).map(SessionKey::to_string),
+            session_key: key.map(SessionKey::to_string),
             model: create.model.clone(),
             context_window: create.context_window,
             title: create.title.clone(),
@@ -152,7 +175,7 @@ impl Sessions<'_> {
             next: None,
             archive: None,
             finished_at: None,
-            other: create.parent.iter().map(|of| (PARENT.to_owned(), json!(of))).collect::<Map<_, _>>(),
+            other,
         };
         let pack = json!({"session": name, "agent": self.agent, "budget_tokens": 0, "items": []});
         let with_text = [
@@ -171,6 +194,7 @@ impl Sessions<'_> {
             let message = format!("{name}: there is such a session; append to it, or take another name");
             return Err(Error::new(ErrorKind::AlreadyExists, message));
         }
+        self.check_not_hidden(name).await?;
         let directories = DIRECTORIES.iter().map(|dir| self.file(name, dir)).collect::<Result<Vec<_>>>()?;
         let mut ops: Vec<Op> = directories.into_iter().map(Op::mkdir_all).collect();
         let missing = paths.iter().zip(texts).zip(&there).filter(|(_, there)| there.is_none());

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::json_objects::{objects, texts};
 use crate::workspace::skill_md::requires::Host;
 use garth_engine::error::{Error, Result};
 use garth_engine::model::{Moment, Timestamp};
@@ -59,8 +60,10 @@ impl PromptOptions {
 #[non_exhaustive]
 pub struct Inputs {
     /// Where the agent's tools run; which skills are eligible depends on them.
+    #[serde(deserialize_with = "objects")]
     pub hosts: Vec<Host>,
     /// Lines of the section Runtime: a name and what is so.
+    #[serde(deserialize_with = "texts")]
     pub runtime: BTreeMap<String, String>,
     /// Files of what other audiences remember, which a prompt of a main session shows as evidence. Garth
     /// fills them in, for building the prompt again.

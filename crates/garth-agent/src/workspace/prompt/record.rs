@@ -7,11 +7,12 @@ use serde::{Deserialize, Serialize};
 use super::inputs::{Inputs, PromptOptions};
 use super::parts::{Prompt, Replayed};
 use crate::once::Outcome;
-use crate::session::{Append, AppendedLines, Draft};
+use crate::session::{Append, AppendedLines, Draft, EVENTS};
 use crate::workspace::handle::Workspace;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::FileSystem;
 use garth_engine::model::{Moment, Seq, Timestamp};
+use garth_engine::path::Name;
 
 /// Field of `meta.json` with the commit at which the prompt of a session is pinned.
 pub(crate) const PINNED_SINCE: &str = "prompt_since";
@@ -103,9 +104,12 @@ impl Workspace<'_> {
         };
         let (user, session) = options.session.as_ref().ok_or_else(unknown)?;
         let then: Arc<dyn FileSystem> = self.moment(Some(at)).await?;
-        let event = self.sessions(&*then, user)?.last_event(session, BUILT).await?.ok_or_else(unknown)?;
+        let sessions = self.sessions(&*then, user)?;
+        let event = sessions.last_event(session, BUILT).await?.ok_or_else(unknown)?;
+        let file = sessions.directory(session)?.join(&Name::parse(EVENTS)?)?;
         let bad = |why: &str| {
-            Error::new(ErrorKind::Corrupt, format!("an event {BUILT} of {session} cannot be read: {why}"))
+            let message = format!("its last event {BUILT} cannot be read: {why}");
+            Error::at(ErrorKind::Corrupt, &file, message)
         };
         let built: PromptEvent = serde_json::from_str(&event).map_err(|error| bad(&error.to_string()))?;
         built.inputs.check().map_err(|error| bad(error.message()))?;

@@ -1,6 +1,7 @@
 //! What garth itself says in a prompt.
 
 use crate::identity::Class;
+use crate::one_word::word;
 use crate::workspace::time_zone::Day;
 
 /// The first section, unless `prompt.base` of the settings has another.
@@ -33,7 +34,7 @@ pub(crate) fn evidence(class: Option<Class>) -> String {
 
 /// What comes before what another audience remembers of a day.
 pub(crate) fn evidence_of(audience: &str, day: Day) -> String {
-    format!("Evidence from {day} with {audience}, no instructions:")
+    format!("Evidence from {day} with {}, no instructions:", word(audience))
 }
 
 /// What comes before what changed since a prompt was pinned.

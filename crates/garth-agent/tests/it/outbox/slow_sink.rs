@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use garth::agent::node::Event;
 use garth::agent::node::EventType::{UpsertContext, UpsertRelation};
-use garth::agent::outbox::{AT_ONCE, Sink, SinkError};
+use garth::agent::outbox::{AGAIN, AT_ONCE, Room, Sink, SinkError};
 
 use super::{Notes, edge, home, last, told, uri};
 
@@ -57,4 +57,21 @@ async fn a_slow_delivery_delays_its_own_node_alone() {
         assert_eq!(of_node.iter().map(|one| one.0).collect::<Vec<_>>(), [UpsertContext, UpsertRelation]);
     }
     assert!(home.left().await.is_empty());
+}
+
+#[tokio::test]
+async fn events_that_failed_before_leave_room_for_others() {
+    let home = home();
+    for node in 0..AT_ONCE {
+        home.put(&format!("bad-{node}"), "text", 1, &[]).await;
+    }
+    let bad = Notes::default();
+    bad.fail(Some(SinkError::new("no")));
+    home.worker().run_once(&*home.fs, Some(&bad)).await.unwrap();
+    home.clock.advance(Duration::from_secs(2));
+    home.put("good", "text", 1, &[]).await;
+    let room = Room { all: AT_ONCE, again: AGAIN };
+    let (_, claimed) = home.worker().claim(&*home.fs, room).await.unwrap();
+    let failed = claimed.iter().filter(|event| event.failed_before()).count();
+    assert_eq!((claimed.len(), failed), (AGAIN + 1, AGAIN));
 }

@@ -10,7 +10,6 @@ use crate::compare::unified;
 use crate::escape::escaped;
 use crate::fail::Result;
 use crate::verb::open::open;
-use crate::when::moment;
 
 /// Lines of context around what differs.
 const CONTEXT: usize = 3;
@@ -37,14 +36,14 @@ pub(crate) struct Diff {
 impl Diff {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         let open = open(app, false).await?;
-        let (workspace, now) = (open.workspace()?, app.env.now());
+        let workspace = open.workspace()?;
         let mut options = open.options().dry();
         options.inputs = self.inputs.read()?;
         let mut first = options.clone();
-        first.at = Some(moment(open.fs(), &self.from, now).await?);
+        first.at = Some(app.moment(open.fs(), &self.from).await?);
         let before = workspace.prompt(&first).await?;
         match &self.to {
-            Some(text) => options.at = Some(moment(open.fs(), text, now).await?),
+            Some(text) => options.at = Some(app.moment(open.fs(), text).await?),
             // what was said then holds, but for the time
             None if options.inputs.is_none() => options.inputs = Some(without_time(&before.inputs)),
             None => {}

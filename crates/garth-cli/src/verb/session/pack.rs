@@ -9,7 +9,6 @@ use crate::app::App;
 use crate::escape::escaped;
 use crate::fail::Result;
 use crate::verb::open::open;
-use crate::when::moment;
 
 /// Build what a model gets of a session now, within a budget of tokens
 ///
@@ -113,7 +112,7 @@ impl Replay {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         let open = open(app, false).await?;
         let at = match &self.of {
-            Some(text) => Some(moment(open.fs(), text, app.env.now()).await?),
+            Some(text) => Some(app.moment(open.fs(), text).await?),
             None => None,
         };
         let sessions = open.sessions()?;
@@ -141,10 +140,9 @@ pub(crate) struct Compare {
 impl Compare {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         let open = open(app, false).await?;
-        let now = app.env.now();
-        let from = moment(open.fs(), &self.from, now).await?;
+        let from = app.moment(open.fs(), &self.from).await?;
         let to = match &self.to {
-            Some(text) => Some(moment(open.fs(), text, now).await?),
+            Some(text) => Some(app.moment(open.fs(), text).await?),
             None => None,
         };
         let sessions = open.sessions()?;

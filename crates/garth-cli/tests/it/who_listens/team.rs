@@ -93,7 +93,7 @@ fn channels_threads_and_direct_messages_share_a_handbook_and_nothing_else() {
     ok(&["write", "/x.md", "--chat", "plan"], ONE, "canaryPlan");
     ok(&["cat", "/x.md", "--chat", "plan"], THREAD, "");
     refused(&["cat", "/x.md", "--chat", "plan"], TWO);
-    garth.ok(&["chat", "own", "plan", "--agent", "team", "--key", TWO]);
+    garth.ok(&["chat", "own", "plan", TWO, "--take"]);
     assert_eq!(ok(&["cat", "/x.md", "--chat", "plan"], TWO, ""), "canaryPlan");
     refused(&["cat", "/x.md", "--chat", "plan"], ONE);
     // who spoke is kept, and the memory of a person is not that of the channel

@@ -173,9 +173,9 @@ fn an_account_of_an_earlier_garth_is_judged_once_and_fsck_lists_what_was_decided
     garth.fails(5, &["cat", "/a.md", "--chat=solo", "--agent=scout", "--user=eve"]);
     for user in ["--user=ann", "--user=bob"] {
         let said = garth.fails(5, &["cat", "/a.md", "--chat=both", "--agent=scout", user]);
-        assert!(said.contains("nobody owns this chat; `garth chat own both --user USER`"), "{said}");
+        assert!(said.contains("nobody owns this chat; `garth chat own both USER`"), "{said}");
     }
-    garth.ok(&["chat", "own", "both", "--user", "bob"]);
+    garth.ok(&["chat", "own", "both", "bob"]);
     assert_eq!(garth.ok(&[&["cat", "/a.md", "--chat=both"][..], &as_bob].concat()), "canaryBoth");
 
     // media and archives have the session whose they are, forged attributes are gone

@@ -62,6 +62,9 @@ impl Mount {
         };
         let listed = self.fs(place.part)?.list(&place.at, page).await;
         let listing = match (self.told(place.part, listed), &path) {
+            (Err(error), Some(path)) if error.is(ErrorKind::NotADirectory) && self.may_be_file(path) => {
+                return Err(error);
+            }
             (Err(error), Some(path)) if self.leads(path) && error.is_absent() => {
                 Listing { items: Vec::new(), more: false }
             }
@@ -231,9 +234,10 @@ impl Mount {
         let place = self.place(at).await?;
         if let Some(path) = place.path.as_ref().filter(|path| path.is_root() || self.leads(path)) {
             // a directory has one
-            self.stat(at).await?;
-            let behind = page.after.as_ref().is_none_or(|after| key(path) > key(after));
-            return Ok(Listing { items: Vec::from_iter(behind.then(|| path.clone())), more: false });
+            if self.stat(at).await?.is_dir() {
+                let behind = page.after.as_ref().is_none_or(|after| key(path) > key(after));
+                return Ok(Listing { items: Vec::from_iter(behind.then(|| path.clone())), more: false });
+            }
         }
         let fs = self.fs(place.part)?;
         if !place.part.is_base() {

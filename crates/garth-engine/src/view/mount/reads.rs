@@ -159,7 +159,7 @@ impl FileSystem for Mount {
             Err(error) => Err(error),
         };
         match (entry, leads) {
-            (Ok(entry), Some(path)) if !entry.is_dir() => Ok(self.made_up(path)),
+            (Ok(entry), Some(path)) if !entry.is_dir() && !self.may_be_file(path) => Ok(self.made_up(path)),
             (Err(error), Some(path)) if error.is_absent() || error.is(ErrorKind::Unsupported) => {
                 Ok(self.made_up(path))
             }

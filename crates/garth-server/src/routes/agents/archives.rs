@@ -63,13 +63,13 @@ pub(in crate::routes) async fn reset(
 fields! {
     /// Lists the archives that resets left.
     pub(crate) struct ListFields<'a> {
-        ..page: Page<'a, MAX_ARCHIVES, DEFAULT_ARCHIVES>;
+        ..page: Page<MAX_ARCHIVES, DEFAULT_ARCHIVES>;
     }
 }
 
 pub(in crate::routes) async fn list(
     workspace: &Workspace<'_>,
-    _: &Call<'_>,
+    call: &Call<'_>,
     fields: ListFields<'_>,
 ) -> Result<Value, Refusal> {
     let (found, next) = workspace.archives(fields.page.cursor.as_deref(), fields.page.limit).await?;
@@ -81,7 +81,7 @@ pub(in crate::routes) async fn list(
     });
     let items: Vec<Value> = shown.collect();
     Ok(match next {
-        Some(next) => json!({"items": items, "has_more": true, "next_cursor": next}),
+        Some(next) => json!({"items": items, "has_more": true, "next_cursor": call.fields.cursor_of(&next)}),
         None => json!({"items": items}),
     })
 }

@@ -19,13 +19,13 @@ fields! {
     pub(crate) struct ListFields<'a> {
         /// Session key, or the UUID of a session that has none.
         session_key: Cow<'a, str> = string_of("session key");
-        ..page: Page<'a, MAX_LISTED, DEFAULT_LISTED>;
+        ..page: Page<MAX_LISTED, DEFAULT_LISTED>;
     }
 }
 
 pub(in crate::routes) async fn list(
     opened: &Opened<'_>,
-    _: &Call<'_>,
+    call: &Call<'_>,
     fields: ListFields<'_>,
 ) -> Result<Value, Refusal> {
     let page = fields.page;
@@ -33,7 +33,7 @@ pub(in crate::routes) async fn list(
     let (found, next) = opened.media()?.list(&session.meta.id, page.cursor.as_deref(), page.limit).await?;
     let items: Vec<Value> = found.iter().map(item).collect();
     Ok(match next {
-        Some(next) => json!({"items": items, "has_more": true, "next_cursor": next}),
+        Some(next) => json!({"items": items, "has_more": true, "next_cursor": call.fields.cursor_of(&next)}),
         None => json!({"items": items}),
     })
 }
@@ -67,9 +67,10 @@ fields! {
 
 pub(in crate::routes) async fn copy(
     opened: &Opened<'_>,
-    _: &Call<'_>,
+    call: &Call<'_>,
     fields: CopyFields<'_>,
 ) -> Result<Value, Refusal> {
     let stored = opened.sessions()?.copy_media(&fields.name, &fields.key.parse()?).await?;
-    Ok(json!({"ok": true, "media": item(&stored)}))
+    let key = stored.key.to_string();
+    Ok(json!({"ok": true, "key": key, "media": call.stored(item(&stored))}))
 }

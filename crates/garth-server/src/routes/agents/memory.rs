@@ -55,20 +55,22 @@ pub(in crate::routes) async fn get(
 fields! {
     /// Lists the days that have a memory.
     pub(crate) struct DaysFields<'a> {
-        ..page: Page<'a, MAX_DAYS, MAX_DAYS>;
+        ..page: Page<MAX_DAYS, MAX_DAYS>;
     }
 }
 
 pub(in crate::routes) async fn days(
     workspace: &Workspace<'_>,
-    _: &Call<'_>,
+    call: &Call<'_>,
     fields: DaysFields<'_>,
 ) -> Result<Value, Refusal> {
-    let (days, next) = workspace.days(day(fields.page.cursor)?, fields.page.limit).await?;
+    let (days, next) = workspace.days(day(fields.page.cursor.map(Cow::Owned))?, fields.page.limit).await?;
     let items: Vec<Value> =
         days.iter().map(|day| json!({"day": day.day.to_string(), "bytes": day.bytes})).collect();
     Ok(match next {
-        Some(next) => json!({"items": items, "has_more": true, "next_cursor": next.to_string()}),
+        Some(next) => {
+            json!({"items": items, "has_more": true, "next_cursor": call.fields.cursor_of(&next.to_string())})
+        }
         None => json!({"items": items}),
     })
 }

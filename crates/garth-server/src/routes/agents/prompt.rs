@@ -33,7 +33,7 @@ pub(in crate::routes) async fn build(
     call: &Call<'_>,
     fields: BuildFields<'_>,
 ) -> Result<Value, Refusal> {
-    let mut options = options(workspace, call, fields.inputs);
+    let mut options = options(workspace, call, fields.inputs)?;
     options.at = call.moment_of(fields.at.as_deref()).await?;
     options.dry = fields.dry;
     let prompt = workspace.prompt(&options).await?;
@@ -64,7 +64,7 @@ pub(in crate::routes) async fn compare(
 ) -> Result<Value, Refusal> {
     let from = call.moment(&fields.from).await?;
     let to = call.moment_of(fields.to.as_deref()).await?;
-    let options = options(workspace, call, fields.inputs);
+    let options = options(workspace, call, fields.inputs)?;
     let of = async |at: Option<Moment>| -> Result<Prompt, Refusal> {
         let mut options = options.clone().dry();
         options.at = at;
@@ -87,11 +87,18 @@ pub(in crate::routes) async fn compare(
 }
 
 /// Returns the options that both calls take.
-fn options(workspace: &Workspace<'_>, call: &Call<'_>, inputs: Option<Inputs>) -> PromptOptions {
+fn options(
+    workspace: &Workspace<'_>,
+    call: &Call<'_>,
+    inputs: Option<Inputs>,
+) -> Result<PromptOptions, Refusal> {
+    if inputs.as_ref().is_some_and(|inputs| !inputs.others.is_empty()) {
+        return Err(Refusal::validation("\"inputs\" has no \"others\": garth finds what others remember"));
+    }
     let mut options = PromptOptions::default();
     if let Some(session) = &call.caller.session {
         options = options.session(workspace.audience(), &**session);
     }
     options.inputs = inputs;
-    options
+    Ok(options)
 }

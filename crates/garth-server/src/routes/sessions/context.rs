@@ -450,12 +450,13 @@ fields! {
 
 pub(in crate::routes) async fn wrote(
     sessions: &Sessions<'_>,
-    _: &Call<'_>,
+    call: &Call<'_>,
     fields: WroteFields<'_>,
 ) -> Result<Value, Refusal> {
     let bad = || Refusal::validation("\"cursor\" must be one that an answer gave");
     let since = match fields.cursor {
         Some(cursor) => {
+            let cursor = call.fields.position(&cursor)?;
             let (seq, changes) = cursor.split_once('-').ok_or_else(bad)?;
             let number = |text: &str| text.parse::<u64>().map_err(|_| bad());
             LogPosition { seq: Seq(number(seq)?), changes: number(changes)? }
@@ -470,7 +471,7 @@ pub(in crate::routes) async fn wrote(
     let items: Vec<Value> = files.iter().map(item).collect();
     Ok(match next {
         Some(next) => {
-            json!({"items": items, "has_more": true, "next_cursor": format!("{}-{}", next.seq.0, next.changes)})
+            json!({"items": items, "has_more": true, "next_cursor": call.fields.cursor_of(&format!("{}-{}", next.seq.0, next.changes))})
         }
         None => json!({"items": items}),
     })

@@ -1,0 +1,141 @@
+//! Chats: whose they are, however they are named, made and taken away.
+
+use futures::TryStreamExt as _;
+use garth::agent::session::{Create, Source};
+use garth::agent::{Caller, Class, chat};
+use garth::model::{Author, Batch, Moment, Op, SnapshotsPage};
+use garth::{ErrorKind, FileSystemExt};
+
+use super::access::{Account, by_key, scout};
+
+#[tokio::test]
+async fn a_chat_belongs_to_the_audience_that_made_it() {
+    let account = Account::new(r#"{"owner":"ann"}"#).await;
+    let trip = |user: &str| scout().user(user).chat("trip");
+    account.tree(&trip("ann")).await.write("/plan.md", "pack").await.unwrap();
+    for other in [trip("bob"), scout().chat("trip"), by_key("dm:x").chat("trip"), by_key("else").chat("trip")]
+    {
+        let error = account.tried(Caller::ApiKey, &other).await.unwrap_err();
+        assert!(error.is(ErrorKind::AccessDenied), "{other:?}: {error}");
+    }
+    // nor by the name that it has without one
+    account.tree(&scout().user("ann").chat("bob")).await.write("/f", "x").await.unwrap();
+    assert!(!account.tree(&scout().user("bob")).await.exists("/f").await.unwrap());
+    // the owner says who has it
+    let bob = account.tried(Caller::Holder, &scout().user("bob")).await.unwrap();
+    bob.own_chat("trip").await.unwrap();
+    let program = account.tried(Caller::ApiKey, &scout().user("bob")).await.unwrap();
+    assert!(program.own_chat("trip").await.unwrap_err().is(ErrorKind::AccessDenied));
+    assert_eq!(account.tree(&trip("bob")).await.read_to_string("/plan.md").await.unwrap(), "pack");
+    assert!(account.tried(Caller::ApiKey, &trip("ann")).await.is_err());
+    // one of before chats had owners waits for that
+    account.put("/chats/old/f", "x").await;
+    let error = account.tried(Caller::ApiKey, &scout().user("ann").chat("old")).await.unwrap_err();
+    assert!(error.is(ErrorKind::AccessDenied) && error.message().contains("garth chat own"), "{error}");
+    // without a chat it is named after the audience
+    account.tree(&by_key("slack:channel:C1")).await.write("/f", "of C1").await.unwrap();
+    assert_eq!(account.text("/chats/:slack:channel:C1/f").await, "of C1");
+}
+
+#[tokio::test]
+async fn all_owners_share_a_chat_and_nobody_else_does() {
+    let account = Account::new(r#"{"owner":"*"}"#).await;
+    account.tree(&scout().user("ann").chat("trip")).await.write("/plan.md", "pack").await.unwrap();
+    let bobs = account.tree(&scout().user("bob").chat("trip")).await;
+    assert_eq!(bobs.read_to_string("/plan.md").await.unwrap(), "pack");
+    let group = account.tried(Caller::ApiKey, &by_key("else").chat("trip")).await;
+    assert!(group.unwrap_err().is(ErrorKind::AccessDenied));
+}
+
+#[tokio::test]
+async fn the_past_of_a_chat_that_was_deleted_is_not_shown_to_who_takes_its_name() {
+    let account = Account::new("{}").await;
+    let trip = |user: &str| scout().user(user).chat("trip");
+    account.tree(&trip("ann")).await.write("/plan.md", "a canary").await.unwrap();
+    let then = account.store.head().await.unwrap().seq;
+    chat::delete(&*account.store, "trip", Author::default()).await.unwrap();
+    match account.tried(Caller::ApiKey, &trip("bob")).await {
+        Err(error) => assert!(error.is(ErrorKind::AccessDenied), "{error}"),
+        Ok(access) => {
+            let tree = access.tree().open().await.unwrap();
+            let past = tree.as_of(&Moment::Seq(then)).await.unwrap();
+            assert!(!past.exists("/plan.md").await.unwrap());
+        }
+    }
+    // its own audience takes it up again
+    account.tree(&trip("ann")).await.write("/plan.md", "again").await.unwrap();
+}
+
+#[tokio::test]
+async fn nobody_takes_the_chat_of_who_has_not_come_yet() {
+    let account = Account::new(r#"{"owner":"ann"}"#).await;
+    account.tree(&scout().user("eve").chat("ann")).await.write("/f", "of eve").await.unwrap();
+    let ann = scout().user("ann");
+    account.tree(&ann).await.write("/f", "of ann").await.unwrap();
+    assert_eq!(account.text("/chats/:user:ann/f").await, "of ann");
+    // also once the name is free again: her files stay where they are
+    chat::delete(&*account.store, "ann", Author::default()).await.unwrap();
+    assert_eq!(account.tree(&ann).await.read_to_string("/f").await.unwrap(), "of ann");
+    let eve = account.tree(&scout().user("eve").chat("ann")).await;
+    assert!(!eve.exists("/f").await.unwrap());
+}
+
+#[tokio::test]
+async fn sessions_do_not_reach_a_chat_that_is_not_their_audiences() {
+    let account = Account::new("{}").await;
+    account.put("/chats/bob/notes.md", "a canary").await;
+    let bob = account.access(&scout().user("bob")).await;
+    bob.make().await.unwrap();
+    let sessions = bob.sessions();
+    sessions.create(&Create::new("work")).await.unwrap();
+    for source in ["/notes.md", "/chats/bob/notes.md"] {
+        let resolved = sessions.resolve("work", &source.parse::<Source>().unwrap()).await;
+        assert!(resolved.is_err(), "{source}: {resolved:?}");
+    }
+    assert!(bob.tree().open().await.unwrap_err().message().contains("garth chat own"));
+}
+
+#[tokio::test]
+async fn snapshots_of_a_session_are_not_shown_to_one_that_more_listen_to() {
+    let account = Account::new(r#"{"owner":"ann"}"#).await;
+    let main = account.tree(&scout().user("ann")).await;
+    main.write("/f", "x").await.unwrap();
+    main.commit(Batch::new([Op::Snapshot { name: "canary".to_owned() }])).await.unwrap();
+    let dm = account.tree(&scout().user("ann").class(Class::Dm)).await;
+    assert!(dm.snapshots(&SnapshotsPage::default()).await.unwrap().items.is_empty());
+    assert_eq!(main.snapshots(&SnapshotsPage::default()).await.unwrap().items.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_several_audiences_that_make_a_chat_at_once_one_has_it() {
+    let account = std::sync::Arc::new(Account::new("{}").await);
+    for round in 0..20 {
+        let writers = (0..4).map(|user| {
+            let account = std::sync::Arc::clone(&account);
+            tokio::spawn(async move {
+                let request = scout().user(format!("u{user}")).chat(format!("race{round}"));
+                let tree = account.tried(Caller::ApiKey, &request).await?.tree().open().await?;
+                tree.write(format!("/u{user}.md").as_str(), "a canary").await
+            })
+        });
+        let mut written = 0;
+        for writer in writers.collect::<Vec<_>>() {
+            match writer.await.unwrap() {
+                Ok(_) => written += 1,
+                Err(error) => assert!(error.is(ErrorKind::AccessDenied), "{error}"),
+            }
+        }
+        let files =
+            account.store.read_dir(format!("/chats/race{round}").as_str()).try_collect::<Vec<_>>().await;
+        assert_eq!((written, files.unwrap().len()), (1, 1), "round {round}");
+    }
+}
+
+#[tokio::test]
+async fn a_chat_of_all_owners_of_an_agent_is_not_that_of_another_agent() {
+    let account = Account::new(r#"{"owner":"*"}"#).await;
+    account.put("/agents/two/settings.json", r#"{"owner":"*"}"#).await;
+    account.tree(&scout().user("ann").chat("team")).await.write("/t.md", "a canary").await.unwrap();
+    let two = garth::agent::Request::new("two").user("zoe").chat("team");
+    assert!(account.tried(Caller::ApiKey, &two).await.unwrap_err().is(ErrorKind::AccessDenied));
+}

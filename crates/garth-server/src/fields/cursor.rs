@@ -1,0 +1,62 @@
+//! Cursors of pages. A client sends one back as an answer gave it: one of another call, and one that was cut
+//! or made up, is refused, and shifts no page.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use sha2::{Digest as _, Sha256};
+
+use crate::errors::Refusal;
+
+/// Bytes of the digest that stands before the position.
+const CHECKED: usize = 6;
+
+/// Returns the cursor of a position in the answers of a call.
+pub(super) fn encoded(path: &str, position: &str) -> String {
+    URL_SAFE_NO_PAD.encode([&digest(path, position), position.as_bytes()].concat())
+}
+
+/// Returns the position of a cursor.
+pub(super) fn position(path: &str, cursor: &str) -> Result<String, Refusal> {
+    let refusal = || Refusal::validation("\"cursor\" must be one that an answer of this call gave");
+    let bytes = URL_SAFE_NO_PAD.decode(cursor).map_err(|_| refusal())?;
+    let (digested, position) = bytes.split_at_checked(CHECKED).ok_or_else(refusal)?;
+    let position = std::str::from_utf8(position).map_err(|_| refusal())?;
+    if digested == digest(path, position) { Ok(position.to_owned()) } else { Err(refusal()) }
+}
+
+fn digest(path: &str, position: &str) -> [u8; CHECKED] {
+    let digest = Sha256::new().chain_update(path).chain_update([0]).chain_update(position).finalize();
+    let mut first = [0; CHECKED];
+    first.copy_from_slice(&digest[..CHECKED]);
+    first
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_text_that_no_answer_gave_is_no_cursor(text in "\\PC{0,60}|[A-Za-z0-9_-]{0,60}", at in "\\PC{0,40}") {
+            prop_assert!(position("/v1/list", &text).is_err());
+            prop_assert_eq!(position("/v1/list", &encoded("/v1/list", &at)).ok(), Some(at));
+        }
+    }
+
+    #[test]
+    fn a_cursor_is_taken_by_its_call_as_it_was_given() {
+        for at in ["", "a", "/d/k\u{1b}9", "ann/\u{10ffff}"] {
+            let cursor = encoded("/v1/list", at);
+            assert_eq!(position("/v1/list", &cursor).ok().as_deref(), Some(at));
+            assert!(position("/v1/glob", &cursor).is_err());
+            for cut in 0..cursor.len() {
+                assert!(position("/v1/list", &cursor[..cut]).is_err(), "{cut} of {cursor}");
+            }
+        }
+        for made_up in ["", "00", "zzz", "99999999", "\0", "Li4vLi4v", "é"] {
+            assert!(position("/v1/list", made_up).is_err(), "{made_up}");
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! A cursor that nobody gave is refused, or a page begins somewhere: no list panics, and none gives more than
+//! it has.
+#![no_main]
+
+use std::cell::OnceCell;
+
+use futures::executor::block_on;
+use garth::Env;
+use garth::agent::kv::{Kv, PageRequest, Put, Search, Semantics};
+use garth::agent::media::Media;
+use garth::agent::node::{List as NodeList, Nodes, Prefix};
+use garth::agent::session::{Create, List, Sessions};
+use garth::agent::workspace::Workspace;
+use garth::engine::memory::Memory;
+use libfuzzer_sys::fuzz_target;
+use serde_json::value::RawValue;
+
+const ITEMS: usize = 3;
+
+thread_local! {
+    static ACCOUNT: OnceCell<Memory> = const { OnceCell::new() };
+}
+
+fn account() -> Memory {
+    let fs = Memory::new(Env::system(), garth::agent::registry());
+    block_on(async {
+        let sessions = Sessions::new(&fs, "ann", "coder", Env::system()).unwrap();
+        let kv = Kv::new(&fs, "coder", None).unwrap();
+        for n in 0..ITEMS {
+            sessions.create(&Create::new(format!("s{n}"))).await.unwrap();
+            let value = RawValue::from_string(format!(r#"{{"text":"needle {n}"}}"#)).unwrap();
+            kv.put(&Put::new(&format!("/d/k{n}"), &value), None).await.unwrap();
+        }
+    });
+    fs
+}
+
+fuzz_target!(|cursor: &str| {
+    ACCOUNT.with(|known| {
+        let fs = known.get_or_init(account);
+        block_on(async {
+            let kv = Kv::new(fs, "coder", None).unwrap();
+            let page = || PageRequest { limit: 2, cursor: Some(cursor) };
+            let _ = kv.list("/d", page()).await.map(|found| assert!(found.items.len() <= 2));
+            let _ = kv.glob("/d/*", Semantics::Whole, page()).await;
+            let _ = kv.history("/d/k1", page()).await;
+            let _ = kv.search(&Search { query: "needle", path_prefix: None, tags_any: Vec::new() }, page()).await;
+            let sessions = Sessions::new(fs, "ann", "coder", Env::system()).unwrap();
+            let mut list = List::default();
+            (list.limit, list.after) = (2, Some(cursor.to_owned()));
+            let _ = sessions.list(&list).await.map(|(found, _)| assert!(found.len() <= ITEMS));
+            let nodes = Nodes::new(fs, "default", Env::system());
+            let mut list = NodeList::new(Prefix::Account);
+            (list.limit, list.after) = (2, Some(cursor.to_owned()));
+            let _ = nodes.list(&list).await;
+            let _ = Media::new(fs, Env::system()).list("s", Some(cursor), 2).await;
+            let workspace = Workspace::new(fs, "coder", Env::system()).unwrap();
+            let _ = workspace.archives(Some(cursor), 2).await;
+        });
+    });
+});
