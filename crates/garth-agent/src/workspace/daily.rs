@@ -15,7 +15,7 @@ use crate::once::{Outcome, PENDING};
 use crate::retry::retry;
 use crate::small_file::{File, as_read, read_all, sha256};
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
-use garth_engine::fs::FileSystem;
+use garth_engine::fs::{FileSystem, FileSystemExt as _};
 use garth_engine::model::{
     At, Author, ByteRange, Commit, FindQuery, Kind, Op, Page, Precondition, Seq, SetAttrs, Timestamp,
     VersionId,
@@ -108,6 +108,11 @@ impl Workspace<'_> {
     ) -> Result<(Vec<Op>, (TreePath, Precondition))> {
         let path = self.day_file(keeper, day)?;
         let file = read_all(self.fs, std::slice::from_ref(&path), MAX_FILE).await?.pop().flatten();
+        if file.is_none() && self.fs.lookup(&path).await?.is_some_and(|there| !there.is_file()) {
+            // neither read nor replaced: each attempt would fail as if another writer were faster
+            let message = "is no regular file, so no memory is kept here; move it away";
+            return Err(Error::at(ErrorKind::AlreadyExists, &path, message));
+        }
         let section = section(&zone.hour_and_minute(self.env.now()), text)?;
         let before: &[u8] = match &file {
             Some(File { bytes: Some(bytes), .. }) => bytes,

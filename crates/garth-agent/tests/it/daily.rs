@@ -274,3 +274,14 @@ async fn a_prompt_takes_three_reads_of_one_moment_and_a_main_one_as_many_for_wha
         assert!(text.contains("> wasps") && reads == 4, "{reads}: {text}");
     }
 }
+
+#[tokio::test]
+async fn a_link_in_the_place_of_a_day_is_told_at_once() {
+    for (fs, env, ..) in trees().await {
+        let main = of_class(&*fs, &env, "main");
+        let link = Op::symlink(p("/agents/coder/memory/2026-01-27.md"), "/agents/coder/MEMORY.md");
+        fs.commit(link.with_parents().into()).await.unwrap();
+        let error = main.remember("2026-01-27".parse().ok(), "tea").await.unwrap_err();
+        assert!(error.is(ErrorKind::AlreadyExists), "{error}");
+    }
+}

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use garth::agent::session::{Append, Draft, Sessions};
 use garth::agent::workspace::{Day, Workspace};
-use garth_engine::FileSystemExt as _;
 use garth_engine::model::{At, Batch, Op};
+use garth_engine::{ErrorKind, FileSystemExt as _};
 use garth_testkit::proof::{Proven, path};
 use serde_json::json;
 
@@ -76,7 +76,11 @@ impl World {
             0..=4 => {
                 let workspace = Workspace::new(&*self.account, AGENT, self.env.clone())?;
                 let workspace = workspace.author(author(class));
-                workspace.remember(Some(day), &text).await?;
+                match workspace.remember(Some(day), &text).await {
+                    // a session has made a link of this name
+                    Err(error) if error.is(ErrorKind::AlreadyExists) => {}
+                    remembered => drop(remembered?),
+                }
             }
             5 | 6 => drop(self.commit(class, vec![Op::append(file, text).with_parents()]).await?),
             7 => drop(self.commit(class, vec![Op::write(file, text).with_parents()]).await?),
@@ -87,7 +91,8 @@ impl World {
             }
             9 => drop(self.commit(MAIN, vec![Op::rename(file, to)]).await?),
             10 => drop(self.commit(MAIN, vec![Op::copy(file, to).replace()]).await?),
-            11 => drop(self.commit(MAIN, vec![Op::link(file, to)]).await?),
+            // of an audience's file it would be the audience's that others write
+            11 if of == MAIN => drop(self.commit(MAIN, vec![Op::link(file, to)]).await?),
             12 => {
                 let size = self.random.below(200);
                 self.commit(MAIN, vec![Op::truncate(file, size)]).await?;
