@@ -40,9 +40,11 @@ const AUDIENCE: &str = "garth.audience";
 pub(crate) struct ChatOwner(String);
 
 impl ChatOwner {
-    /// Returns the owner of a chat that an identity makes.
+    /// Returns the owner of a chat that an identity makes: its audience, or all owners of the agent, unless
+    /// it is the one that the audience has without a name.
     pub(crate) fn of(policy: &AccessPolicy, who: &Identity) -> Self {
-        let every = who.is_main() && policy.one_owner().is_none();
+        let is_named = ![who.audience(), &*unnamed(who)].contains(&who.chat());
+        let every = is_named && who.is_main() && policy.one_owner().is_none();
         Self(if every { format!("*/{}", who.agent()) } else { who.audience().to_owned() })
     }
 
@@ -129,6 +131,11 @@ pub(crate) async fn check(
     Standing::of(raw, policy, who, at).await?.check(who, at)
 }
 
+/// Returns the chat without a name of an audience whose own name another has taken.
+fn unnamed(who: &Identity) -> String {
+    format!(":user:{}", who.audience())
+}
+
 /// Returns an identity in its chat, and the directory of the chat if the identity does not reach it. Without
 /// a name the chat is named like the audience, or, where that is the name of another's, `:user:` and the
 /// audience: nobody takes the place of somebody who has not come yet.
@@ -151,7 +158,7 @@ pub(crate) async fn choose(
     let mut standing = Standing::of(raw, policy, &who, &at).await?;
     let (mut who, mut at) = (who, at);
     if !is_reserved(who.audience()) {
-        let other = format!(":user:{}", who.audience());
+        let other = unnamed(&who);
         let is_taken = matches!(standing, Standing::Others | Standing::OthersPast);
         if is_taken || raw.lookup(&dir(&other)).await?.is_some() {
             at = dir(&other);

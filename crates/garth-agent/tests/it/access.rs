@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use futures::TryStreamExt as _;
 use garth::agent::session::{Append, Export, Source, TranscriptFormat};
-use garth::agent::session::{Create, Derive, Draft, SessionKey, State};
+use garth::agent::session::{Create, Derive, Draft, SessionKey, Sessions, State};
 use garth::agent::workspace::{PromptOptions, Reset, Workspace};
 use garth::agent::{Access, Caller, Class, Request};
 use garth::model::{At, Batch, Moment, Op, SetAttrs};
 use garth::{AccountStore, Env, Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
+use garth_testkit::fs::counting::Counting;
 use tempfile::TempDir;
 
 pub(super) struct Account {
@@ -595,7 +596,7 @@ async fn a_session_goes_on_when_another_user_is_named_and_ends_when_settings_giv
     account.access(&mary).await.make().await.unwrap();
     assert_ne!(state(&mary, "hers").await, State::Done);
     let raw = account.store.raw();
-    let plain = garth::agent::session::Sessions::new(&*raw, ":dm:x", "scout", Env::system()).unwrap();
+    let plain = Sessions::new(&*raw, ":dm:x", "scout", Env::system()).unwrap();
     assert_eq!(plain.get("plain").await.unwrap().state, State::Done);
 }
 
@@ -613,4 +614,31 @@ async fn no_session_writes_the_settings_of_its_agent() {
     assert_eq!(workspace.settings().await.unwrap().owner, None);
     account.settings(r#"{"owner":"ann"}"#).await;
     assert_eq!(workspace.settings().await.unwrap().owner.as_deref(), Some("ann"));
+}
+
+#[tokio::test]
+async fn the_session_of_one_owner_takes_as_many_reads_beside_a_thousand_of_others_under_its_key() {
+    let key: SessionKey = "agent:scout:main".parse().unwrap();
+    let mut reads = Vec::new();
+    for owners in [10, 1_200] {
+        let account = Account::new(r#"{"owner":"*"}"#).await;
+        let ann = account.access(&by_key("main").user("ann")).await;
+        let made = ann.sessions().create(&Create::new("main").key(key.clone())).await.unwrap();
+        let meta = account.text("/users/ann/agents/scout/session/main/meta.json").await;
+        let others = (0..owners).map(|n| {
+            let (user, id) = (format!("u{n}"), format!("019bfcc0-0000-7000-8000-{n:012x}"));
+            let meta = meta.replace("\"ann\"", &format!("\"{user}\"")).replace(&made.meta.id, &id);
+            let path = p(&format!("/users/{user}/agents/scout/session/main/meta.json"));
+            Op::write(path, meta).with_parents()
+        });
+        account.store.commit(Batch::new(others).by_garth()).await.unwrap();
+        let counting = Counting::new(Arc::<dyn AccountStore>::clone(&account.store));
+        let sessions = Sessions::new(&counting, "ann", "scout", Env::system()).unwrap();
+        counting.reads_since();
+        assert_eq!(sessions.current(&key).await.unwrap().unwrap().name, "main");
+        let (again, made) = sessions.by_key(&key, &Create::new("")).await.unwrap();
+        assert_eq!((&*again.name, made), ("main", false));
+        reads.push(counting.reads_since());
+    }
+    assert_eq!(reads[0], reads[1]);
 }

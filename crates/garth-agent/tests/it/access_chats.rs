@@ -132,6 +132,16 @@ async fn of_several_audiences_that_make_a_chat_at_once_one_has_it() {
 }
 
 #[tokio::test]
+async fn the_chat_without_a_name_of_an_owner_is_no_other_owners() {
+    let account = Account::new(r#"{"owner":"*"}"#).await;
+    account.tree(&scout().user("ann")).await.write("/notes.md", "a canary").await.unwrap();
+    for other in [scout().user("bob").chat("ann"), scout().chat("ann")] {
+        assert!(account.tried(Caller::ApiKey, &other).await.unwrap_err().is(ErrorKind::AccessDenied));
+    }
+    assert!(account.tree(&scout().user("ann").chat("ann")).await.exists("/notes.md").await.unwrap());
+}
+
+#[tokio::test]
 async fn a_chat_of_all_owners_of_an_agent_is_not_that_of_another_agent() {
     let account = Account::new(r#"{"owner":"*"}"#).await;
     account.put("/agents/two/settings.json", r#"{"owner":"*"}"#).await;

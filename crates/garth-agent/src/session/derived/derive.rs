@@ -1,6 +1,8 @@
 //! Writes the derived files of a session: summary, facts, decisions, open work and references. All of them
 //! are checked and written in one commit, or none.
 
+use std::collections::HashMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::entry::{Entry, EntryKind, MAX_DERIVED, lines_of, parse_entries};
@@ -150,6 +152,17 @@ impl Sessions<'_> {
         let there: std::collections::HashSet<String> =
             self.entries(session, kind).await?.into_iter().map(|entry| entry.line).collect();
         let (mut checked, mut conditions) = (Vec::new(), Vec::new());
+        // entries that come together name the same lines again and again
+        let mut known: HashMap<String, String> = HashMap::new();
+        let mut resolve = async |source: &Source| -> Result<String> {
+            let text = source.to_string();
+            if let Some(fixed) = known.get(&text) {
+                return Ok(fixed.clone());
+            }
+            let fixed = self.resolve(session, source).await?.fixed();
+            known.insert(text, fixed.clone());
+            Ok(fixed)
+        };
         for entry in entries {
             if there.contains(&entry.line) {
                 checked.push(entry);
@@ -161,14 +174,13 @@ impl Sessions<'_> {
             // where a source led is kept, if the entry was given with it
             let given = if entry.resolved.is_empty() { &[][..] } else { &entry.resolved };
             for source in entry.sources.iter().filter(|source| !source.moves() || given.is_empty()) {
-                let found =
-                    self.resolve(session, source).await.map_err(|error| wrong(kind, &entry, &error))?;
+                let fixed = resolve(source).await.map_err(|error| wrong(kind, &entry, &error))?;
                 if source.moves() {
-                    resolved.push(found.fixed().parse()?);
+                    resolved.push(fixed.parse()?);
                 }
             }
             for source in given {
-                self.resolve(session, source).await.map_err(|error| wrong(kind, &entry, &error))?;
+                resolve(source).await.map_err(|error| wrong(kind, &entry, &error))?;
             }
             checked.push(if resolved.is_empty() { entry } else { entry.with_resolved(resolved) });
             yield_now().await;
