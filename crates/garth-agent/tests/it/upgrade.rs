@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use garth::agent::session::{Create, Meta, Sessions, Spawn};
+use garth::agent::session::{Create, Meta, SessionKey, Sessions, Spawn, State};
 use garth::agent::{Access, Caller, Request};
 use garth::model::{At, Batch, Op, WalkPage};
 use garth::{AccountStore, Env, FileSystem, FileSystemExt, TreePath};
@@ -68,4 +68,27 @@ async fn an_upgrade_that_was_interrupted_ends_as_one_that_was_not() {
         open(&fs).await.unwrap();
         assert_eq!(places(&*fs).await, due, "interrupted after {commits} commits");
     }
+}
+
+#[tokio::test]
+async fn a_session_that_a_named_user_had_under_a_key_goes_on_after_the_upgrade() {
+    let folder = tempfile::tempdir().unwrap();
+    let fs = SqliteFs::open(folder.path(), Env::system(), garth::agent::registry()).unwrap();
+    let key: SessionKey = "agent:door:dm:x".parse().unwrap();
+    let sessions = Sessions::new(&*fs, "mary", "door", Env::system()).unwrap();
+    sessions.create(&Create::new("work")).await.unwrap();
+    // as it was written before keys were judged
+    let at = TreePath::parse("/users/mary/agents/door/session/work/meta.json").unwrap();
+    let mut meta = Meta::parse(fs.read_to_string(&at).await.unwrap().as_bytes()).unwrap();
+    meta.session_key = Some(key.to_string());
+    let write = Op::write(at, meta.to_json().unwrap());
+    fs.overriding_rules().commit(Batch::new([write]).by_garth()).await.unwrap();
+    let account: Arc<dyn AccountStore> = Arc::<SqliteFs>::clone(&fs);
+    let request = Request::new("door").key(key.clone());
+    for request in [request.clone().user("mary"), request.clone(), request.user("mary")] {
+        let access = Access::open(&account, &Env::system(), Caller::ApiKey, &request).await.unwrap();
+        access.make().await.unwrap();
+        assert_ne!(sessions.get("work").await.unwrap().state, State::Done, "{request:?}");
+    }
+    assert_eq!(sessions.current(&key).await.unwrap().unwrap().name, "work");
 }

@@ -8,6 +8,7 @@ use crate::identity::{
     policy_of,
 };
 use crate::registry::projections::SESSION;
+use crate::registry::session_lines::NAMED;
 use crate::session::{Meta, Sessions};
 use crate::small_file::read_all;
 use garth_engine::env::Env;
@@ -240,6 +241,12 @@ impl Judged {
         (meta.user, meta.agent) = (audience, agent.clone());
         if is_reserved(user) {
             meta.user.clone_from(user);
+        }
+        // without it the first call under the key would end the session
+        let alone = meta.session_key.as_ref().map(|_| Request { user: None, session: None, ..request });
+        let alone = alone.and_then(|alone| Identity::judge(policy, Caller::ApiKey, &alone).ok());
+        if alone.is_some_and(|alone| alone.audience() != meta.user) {
+            meta.other.insert(NAMED.to_owned(), true.into());
         }
         Self { was, meta }
     }
