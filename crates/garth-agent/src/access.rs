@@ -38,7 +38,7 @@ const MAX_ENDED: usize = 100;
 /// Where an account keeps the skills of all agents.
 const SKILLS: &str = "skills";
 
-/// What an identity reaches in an account.
+/// Part of an account that an identity reaches.
 ///
 /// ```
 /// use garth::agent::session::Create;

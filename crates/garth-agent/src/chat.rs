@@ -35,7 +35,7 @@ pub async fn delete(account: &dyn FileSystem, chat: &str, author: Author) -> Res
 /// Custom metadata of a chat's directory: its audience, or `*/` and an agent for all owners of that.
 const AUDIENCE: &str = "garth.audience";
 
-/// Whose a new chat is.
+/// Owner of a new chat.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ChatOwner(String);
 
@@ -54,7 +54,7 @@ impl ChatOwner {
     }
 }
 
-/// Whose a chat is, for an identity.
+/// Standing of an identity towards a chat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
     /// Its own, or nobody's yet.

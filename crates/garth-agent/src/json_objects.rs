@@ -35,7 +35,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for OfObject<T> {
 /// Reads a list of structs, each from an object. For `#[serde(deserialize_with)]`.
 ///
 /// # Errors
-/// What the deserializer says.
+/// Returns those of the deserializer.
 pub(crate) fn objects<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,
 ) -> Result<Vec<T>, D::Error> {
@@ -45,7 +45,7 @@ pub(crate) fn objects<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
 /// Reads texts by name, each name once. For `#[serde(deserialize_with)]`.
 ///
 /// # Errors
-/// What the deserializer says; a name that is given twice.
+/// Returns those of the deserializer, and one for a name that is given twice.
 pub(crate) fn texts<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<BTreeMap<String, String>, D::Error> {

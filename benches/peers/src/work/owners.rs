@@ -1,5 +1,5 @@
-//! What it costs to find out whose session a key means, by how many others have one under the same key; and
-//! an append that may be sent again beside one that may not.
+//! Cost of finding the session that a key means, by how many others have one under the same key; and of an
+//! append that may be sent again beside one that may not.
 
 use std::path::Path;
 use std::sync::Arc;

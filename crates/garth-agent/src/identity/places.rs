@@ -8,7 +8,7 @@ use garth_engine::error::Result;
 use garth_engine::model::Within;
 use garth_engine::path::TreePath;
 
-/// What of an agent sessions of the classes `dm` and `group` read.
+/// Files of an agent that sessions of the classes `dm` and `group` read.
 const OPEN_FILES: [&str; 6] =
     ["SOUL.md", "IDENTITY.md", "AGENTS.md", "TOOLS.md", "HEARTBEAT.md", "fragments.jsonl"];
 const OPEN_DIRECTORIES: [&str; 2] = ["skills", "memories"];
@@ -24,7 +24,7 @@ pub(crate) struct Part {
     pub(crate) optional: bool,
 }
 
-/// Sessions of an audience that an identity does not see.
+/// Sessions of an audience that an identity does not see, and a chat that is not its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Hidden {
     /// Their directories, or that of all.
@@ -34,7 +34,7 @@ pub(crate) struct Hidden {
 }
 
 impl Hidden {
-    /// Returns paths without those of the sessions.
+    /// Returns paths without what is hidden.
     pub(crate) fn apply(&self, within: &Within) -> Within {
         within.without(self.left_out.iter().cloned()).with(self.all_but.iter().cloned())
     }
@@ -47,7 +47,7 @@ pub(crate) struct Places {
     pub(crate) parts: Vec<Part>,
     /// Paths of the account that the tree reaches.
     pub(crate) within: Within,
-    /// Those of them that it only reads.
+    /// Paths among them that it only reads.
     pub(crate) read_only: Within,
     /// `chats/{chat}`.
     pub(crate) chat: TreePath,

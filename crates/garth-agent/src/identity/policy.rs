@@ -1,4 +1,4 @@
-//! What `settings.json` of an agent says of whom it serves.
+//! Settings of an agent that say whom it serves.
 
 use std::collections::BTreeMap;
 
@@ -48,7 +48,7 @@ pub struct AccessPolicy {
     pub shared: BTreeMap<String, Sharing>,
 }
 
-/// What sessions of the classes `dm` and `group` may do at a path of the agent.
+/// Access of sessions of the classes `dm` and `group` to a path of the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Sharing {

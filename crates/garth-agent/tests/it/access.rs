@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures::TryStreamExt as _;
 use garth::agent::session::{Append, Export, Source, TranscriptFormat};
 use garth::agent::session::{Create, Derive, Draft, SessionKey, Sessions, State};
-use garth::agent::workspace::{PromptOptions, Reset, Workspace};
+use garth::agent::workspace::{PromptOptions, Reset};
 use garth::agent::{Access, Caller, Class, Request};
 use garth::model::{At, Batch, Moment, Op, SetAttrs};
 use garth::{AccountStore, Env, Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
@@ -259,7 +259,7 @@ async fn of_agent(settings: &str) -> Account {
 }
 
 /// All that changes something at a path.
-fn changes(at: &str) -> Vec<Op> {
+pub(super) fn changes(at: &str) -> Vec<Op> {
     let (at, other) = (p(at), p("/other"));
     vec![
         Op::write(at.clone(), "x"),
@@ -538,82 +538,6 @@ async fn a_keyed_call_after_a_change_of_settings_ends_the_session_and_nothing_ol
     assert_eq!((&*judged, fourth == third), ("dm ann", false));
     let access = account.access(&request).await;
     assert!(access.sessions().get(&third).await.unwrap_err().is(ErrorKind::NotFound));
-}
-
-#[tokio::test]
-async fn an_agent_whose_settings_cannot_be_read_serves_nobody_without_its_folder() {
-    let account = Account::new("{}").await;
-    for bad in ["{", r#"{"owner":7}"#, r#"{"owner":":x"}"#, r#"{"shared":{"../x":"read"}}"#] {
-        let write = Op::write(p("/agents/scout/settings.json"), bad);
-        account.store.overriding_rules().commit(write.into()).await.unwrap();
-        let error = account.tried(Caller::ApiKey, &scout()).await.unwrap_err();
-        assert!(
-            error.is(ErrorKind::Corrupt) && error.to_string().contains("/agents/scout/settings.json"),
-            "{error}"
-        );
-    }
-}
-
-#[tokio::test]
-async fn settings_that_would_stop_an_agent_are_refused_when_they_are_written() {
-    let account = Account::new("{}").await;
-    let long = format!(r#"{{"owner":"{}"}}"#, "é".repeat(200));
-    for bad in [
-        r#"{"owner":":x"}"#,
-        r#"{"owner":"a/b"}"#,
-        &long,
-        r#"{"identities":{"agent:scout:dm:x":"ann"}}"#,
-        r#"{"identities":{"dm:x:thread:1":"ann"}}"#,
-        r#"{"identities":{"dm:x":":y"}}"#,
-        r#"{"identities":{"":"ann"}}"#,
-        r#"{"shared":{"../x":"read"}}"#,
-        r#"{"shared":{"":"read"}}"#,
-    ] {
-        let write = Op::write(p("/agents/scout/settings.json"), bad.to_owned());
-        let error = account.store.commit(write.into()).await.unwrap_err();
-        assert!(error.is(ErrorKind::RuleViolation), "{bad}: {error}");
-        account.tried(Caller::ApiKey, &scout()).await.unwrap();
-    }
-}
-
-#[tokio::test]
-async fn a_session_goes_on_when_another_user_is_named_and_ends_when_settings_give_its_key_away() {
-    let account = Account::new("{}").await;
-    let key: SessionKey = "agent:scout:dm:x".parse().unwrap();
-    let state = async |request: &Request, name: &str| {
-        account.access(request).await.sessions().get(name).await.unwrap().state
-    };
-    let create = Create::new("plain");
-    account.access(&by_key("dm:x")).await.sessions().by_key(&key, &create).await.unwrap();
-    let mary = by_key("dm:x").user("mary");
-    account.access(&mary).await.make().await.unwrap();
-    account.access(&mary).await.sessions().by_key(&key, &Create::new("hers")).await.unwrap();
-    account.access(&by_key("dm:x")).await.make().await.unwrap();
-    for (request, name) in [(&by_key("dm:x"), "plain"), (&mary, "hers")] {
-        assert_ne!(state(request, name).await, State::Done, "{name}");
-    }
-    account.settings(r#"{"identities":{"dm:x":"mary"}}"#).await;
-    account.access(&mary).await.make().await.unwrap();
-    assert_ne!(state(&mary, "hers").await, State::Done);
-    let raw = account.store.raw();
-    let plain = Sessions::new(&*raw, ":dm:x", "scout", Env::system()).unwrap();
-    assert_eq!(plain.get("plain").await.unwrap().state, State::Done);
-}
-
-#[tokio::test]
-async fn no_session_writes_the_settings_of_its_agent() {
-    let account = Account::new("{}").await;
-    let tree = account.tree(&by_key("main")).await;
-    tree.write("/other", r#"{"owner":"*"}"#).await.unwrap();
-    for op in changes("/.agent/settings.json") {
-        assert!(tree.commit(op.clone().into()).await.is_err(), "{op:?}");
-    }
-    assert_eq!(account.text("/agents/scout/settings.json").await, "{}");
-    // whoever holds the folder does
-    let workspace = Workspace::new(&*account.store, "scout", Env::system()).unwrap();
-    assert_eq!(workspace.settings().await.unwrap().owner, None);
-    account.settings(r#"{"owner":"ann"}"#).await;
-    assert_eq!(workspace.settings().await.unwrap().owner.as_deref(), Some("ann"));
 }
 
 #[tokio::test]

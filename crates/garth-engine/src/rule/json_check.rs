@@ -1,4 +1,4 @@
-//! What a program demands of JSON besides a schema.
+//! Demands of a program on JSON besides a schema.
 
 /// Check of a JSON text by a function, which a rule of the program's own has. The flaw is in words.
 #[derive(Clone, Copy, Debug)]

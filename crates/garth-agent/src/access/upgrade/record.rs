@@ -19,15 +19,15 @@ const MAX_KEPT: usize = 1000;
 /// Largest record, 1 MiB.
 pub(crate) const MAX_RECORD: usize = 1 << 20;
 
-/// What an upgrade decided.
+/// Decisions of an upgrade.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Upgrade {
     /// Version of the upgrade.
     version: u64,
-    /// What was decided, each a sentence.
+    /// Decisions, each a sentence.
     pub decided: Vec<String>,
-    /// How many decisions are not listed.
+    /// Number of decisions that are not listed.
     #[serde(default)]
     pub unlisted: u64,
 }

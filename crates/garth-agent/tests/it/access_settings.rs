@@ -1,0 +1,86 @@
+//! Settings of an agent: those that would stop it are refused, no session writes them, and what they change
+//! ends sessions.
+
+use garth::agent::session::{Create, SessionKey, Sessions, State};
+use garth::agent::workspace::Workspace;
+use garth::agent::{Caller, Request};
+use garth::model::Op;
+use garth::{Env, ErrorKind, FileSystemExt};
+
+use super::access::{Account, by_key, changes, p, scout};
+
+#[tokio::test]
+async fn an_agent_whose_settings_cannot_be_read_serves_nobody_without_its_folder() {
+    let account = Account::new("{}").await;
+    for bad in ["{", r#"{"owner":7}"#, r#"{"owner":":x"}"#, r#"{"shared":{"../x":"read"}}"#] {
+        let write = Op::write(p("/agents/scout/settings.json"), bad);
+        account.store.overriding_rules().commit(write.into()).await.unwrap();
+        let error = account.tried(Caller::ApiKey, &scout()).await.unwrap_err();
+        assert!(
+            error.is(ErrorKind::Corrupt) && error.to_string().contains("/agents/scout/settings.json"),
+            "{error}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn settings_that_would_stop_an_agent_are_refused_when_they_are_written() {
+    let account = Account::new("{}").await;
+    let long = format!(r#"{{"owner":"{}"}}"#, "é".repeat(200));
+    for bad in [
+        r#"{"owner":":x"}"#,
+        r#"{"owner":"a/b"}"#,
+        &long,
+        r#"{"identities":{"agent:scout:dm:x":"ann"}}"#,
+        r#"{"identities":{"dm:x:thread:1":"ann"}}"#,
+        r#"{"identities":{"dm:x":":y"}}"#,
+        r#"{"identities":{"":"ann"}}"#,
+        r#"{"shared":{"../x":"read"}}"#,
+        r#"{"shared":{"":"read"}}"#,
+    ] {
+        let write = Op::write(p("/agents/scout/settings.json"), bad.to_owned());
+        let error = account.store.commit(write.into()).await.unwrap_err();
+        assert!(error.is(ErrorKind::RuleViolation), "{bad}: {error}");
+        account.tried(Caller::ApiKey, &scout()).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_session_goes_on_when_another_user_is_named_and_ends_when_settings_give_its_key_away() {
+    let account = Account::new("{}").await;
+    let key: SessionKey = "agent:scout:dm:x".parse().unwrap();
+    let state = async |request: &Request, name: &str| {
+        account.access(request).await.sessions().get(name).await.unwrap().state
+    };
+    let create = Create::new("plain");
+    account.access(&by_key("dm:x")).await.sessions().by_key(&key, &create).await.unwrap();
+    let mary = by_key("dm:x").user("mary");
+    account.access(&mary).await.make().await.unwrap();
+    account.access(&mary).await.sessions().by_key(&key, &Create::new("hers")).await.unwrap();
+    account.access(&by_key("dm:x")).await.make().await.unwrap();
+    for (request, name) in [(&by_key("dm:x"), "plain"), (&mary, "hers")] {
+        assert_ne!(state(request, name).await, State::Done, "{name}");
+    }
+    account.settings(r#"{"identities":{"dm:x":"mary"}}"#).await;
+    account.access(&mary).await.make().await.unwrap();
+    assert_ne!(state(&mary, "hers").await, State::Done);
+    let raw = account.store.raw();
+    let plain = Sessions::new(&*raw, ":dm:x", "scout", Env::system()).unwrap();
+    assert_eq!(plain.get("plain").await.unwrap().state, State::Done);
+}
+
+#[tokio::test]
+async fn no_session_writes_the_settings_of_its_agent() {
+    let account = Account::new("{}").await;
+    let tree = account.tree(&by_key("main")).await;
+    tree.write("/other", r#"{"owner":"*"}"#).await.unwrap();
+    for op in changes("/.agent/settings.json") {
+        assert!(tree.commit(op.clone().into()).await.is_err(), "{op:?}");
+    }
+    assert_eq!(account.text("/agents/scout/settings.json").await, "{}");
+    // whoever holds the folder does
+    let workspace = Workspace::new(&*account.store, "scout", Env::system()).unwrap();
+    assert_eq!(workspace.settings().await.unwrap().owner, None);
+    account.settings(r#"{"owner":"ann"}"#).await;
+    assert_eq!(workspace.settings().await.unwrap().owner.as_deref(), Some("ann"));
+}
