@@ -4,3 +4,4 @@ pub mod accounts;
 pub mod audiences;
 pub mod nodes;
 pub mod prompts;
+mod seen;

@@ -53,10 +53,10 @@ fn a_way_to_the_words_of_main_sessions_is_noticed() {
 #[test]
 fn no_session_sees_a_word_of_another_audience_or_of_fewer_listeners() {
     let report = proven(&Audiences::default(), 1);
-    assert!(report["looks"] >= 2_000 && report["looks that saw words"] > 300, "{report}");
+    assert!(report["looks that saw words"] > 300 && report["answered"] > 2_000, "{report}");
     assert!(report["moves"] > report["moves refused"] && report["identities refused"] > 50, "{report}");
     for way in Way::ALL {
-        assert!(report.in_group("looks", &format!("{way:?}")) > 50, "{way:?}: {report}");
+        assert!(report.in_group("tries", &format!("{way:?}")) >= 800, "{way:?}: {report}");
     }
 }
 
@@ -64,7 +64,7 @@ fn no_session_sees_a_word_of_another_audience_or_of_fewer_listeners() {
 fn a_way_to_what_another_audience_has_is_noticed() {
     for leak in Way::ALL {
         println!("a leak by {leak:?}");
-        let broken = broken_at(&Audiences { leak: Some(leak) }, 1, 1_500);
+        let broken = broken_at(&Audiences { leak: Some(leak) }, 1, 600);
         assert!(
             broken.contains("is seen by") && broken.contains(&format!("way {leak:?}")),
             "{leak:?}: {broken}"

@@ -15,7 +15,7 @@ use garth_testkit::data::random::Random;
 use garth_testkit::proof::{Proven, path};
 use serde_json::json;
 
-use super::{AGENT, Asks, HELPER, Label, OF_AGENT, World};
+use super::{AGENT, Asks, CHILDREN, HELPER, Label, OF_AGENT, World};
 
 /// Places of a tree that attacks work on.
 const PLACES: [&str; 11] = [
@@ -145,7 +145,8 @@ impl World {
 
     /// Hands work to a child, says something in it, and has its result.
     async fn spawn(&mut self, asks: &Asks, access: &Access) -> Proven<Result<()>> {
-        let (parent, id) = (format!("s{}", self.random.below(3)), format!("c{}", self.random.below(1000)));
+        let (parent, id) =
+            (format!("s{}", self.random.below(3)), format!("c{}", self.random.below(CHILDREN)));
         let sessions = access.sessions();
         let class = match sessions.get(&parent).await {
             Ok(listed) => listed.meta.class,

@@ -1,25 +1,17 @@
 //! Reads of the other classes: their prompts, their memory, and what every call in their trees answers.
 
-use std::fmt::Debug;
-
 use garth::agent::session::Format;
 use garth::agent::workspace::{Inputs, Prompt, PromptOptions, Workspace};
+use garth_engine::FileSystem;
 use garth_engine::fs::resolve::{Follow, resolve};
 use garth_engine::model::{
     At, ByteRange, ChangesQuery, FindQuery, HistoryPage, Ino, Moment, NamesPage, Page, SearchQuery, Seq,
     VersionId, WalkPage,
 };
-use garth_engine::{FileSystem, Result};
 use garth_testkit::proof::{Broken, Proven, Report, hold};
 
+use super::super::seen::Seen;
 use super::{AGENT, LONG_TERM, MAIN, OTHERS, Open, World, audience, author, canary};
-
-fn told<T: Debug>(answer: Result<T>) -> (bool, String) {
-    match answer {
-        Ok(answer) => (true, format!("{answer:?}")),
-        Err(error) => (false, format!("{error} {error:?}")),
-    }
-}
 
 impl World {
     fn workspace(&self, class: Option<&str>) -> Proven<Workspace<'_>> {
@@ -68,12 +60,14 @@ impl World {
             6 => {
                 let today = workspace.day_of(self.env.now()).await?;
                 let day = [today.before(), today, today.after()][day];
-                let memory = told(workspace.memory(day).await).1;
-                return self.clean(class, "its memory", &memory);
+                let mut seen = Seen::default();
+                seen.told(workspace.memory(day).await);
+                return self.clean(class, "its memory", &seen.text);
             }
             _ => {
-                let days = told(workspace.days(None, 10).await).1;
-                return self.clean(class, "its days", &days);
+                let mut seen = Seen::default();
+                seen.told(workspace.days(None, 10).await);
+                return self.clean(class, "its days", &seen.text);
             }
         };
         match answer {
@@ -116,66 +110,53 @@ impl World {
         };
         let place = if self.random.one_in(4) { At::Node(number) } else { place };
         let root = At::Path(garth_engine::TreePath::root());
-        let (answered, text) = match way {
-            0 => told(fs.fetch(&place, ByteRange::ALL).await),
-            1 => told(fs.stat(&place).await),
-            2 => told(fs.list(&place, &Page::default().with_entries()).await),
-            3 => told(fs.walk(&root, &WalkPage::default().with_entries()).await),
-            4 => told(fs.history(&place, &HistoryPage::default()).await),
-            5 => told(fs.blame(&place, ByteRange::ALL, 100).await),
-            6 => told(fs.names(&place, &NamesPage::default()).await),
+        let mut seen = Seen::default();
+        match way {
+            0 => seen.told(fs.fetch(&place, ByteRange::ALL).await),
+            1 => seen.told(fs.stat(&place).await),
+            2 => seen.told(fs.list(&place, &Page::default().with_entries()).await),
+            3 => seen.told(fs.walk(&root, &WalkPage::default().with_entries()).await),
+            4 => seen.told(fs.history(&place, &HistoryPage::default()).await),
+            5 => seen.told(fs.blame(&place, ByteRange::ALL, 100).await),
+            6 => seen.told(fs.names(&place, &NamesPage::default()).await),
             7 | 8 => {
                 let asked = self.random.pick(&[LONG_TERM.to_owned(), canary(MAIN), canary(OTHERS[1 - at])]);
-                told(fs.search(&SearchQuery::new(asked).limit(50).context(3)).await)
+                seen.told(fs.search(&SearchQuery::new(asked).limit(50).context(3)).await)
             }
-            9 => told(fs.find(&FindQuery::metadata_from("garth.of_main", "")).await),
-            10 => told(fs.changes(&ChangesQuery::since(seq)).await),
+            9 => seen.told(fs.find(&FindQuery::metadata_from("garth.of_main", "")).await),
+            10 => seen.told(fs.changes(&ChangesQuery::since(seq)).await),
             11 => match fs.open_version(VersionId { seq, ino: number }).await {
-                Ok(file) => told(file.read_at(0, 1000).await),
-                refused => told(refused),
+                Ok(file) => seen.told(file.read_at(0, 1000).await),
+                refused => seen.told(refused),
             },
-            12 => told(fs.fetch_many(&[(place, ByteRange::ALL), (At::Node(number), ByteRange::ALL)]).await),
+            12 => {
+                seen.told(fs.fetch_many(&[(place, ByteRange::ALL), (At::Node(number), ByteRange::ALL)]).await)
+            }
             13 => match fs.open(&place).await {
-                Ok(file) => told(file.read_at(0, 1000).await),
-                refused => told(refused),
+                Ok(file) => seen.told(file.read_at(0, 1000).await),
+                refused => seen.told(refused),
             },
-            14 => everything(fs).await,
+            14 => seen.files(fs).await,
             _ => match &place {
                 // through the links that attacks have made
                 At::Path(path) => match resolve(fs, path.as_str(), Follow::Yes).await {
-                    Ok(found) => told(fs.fetch(&At::Path(found), ByteRange::ALL).await),
-                    refused => told(refused),
+                    Ok(found) => seen.told(fs.fetch(&At::Path(found), ByteRange::ALL).await),
+                    refused => seen.told(refused),
                 },
-                _ => told(fs.stat(&place).await),
+                _ => seen.told(fs.stat(&place).await),
             },
-        };
+        }
         report.add("calls in trees of others", 1);
-        report.add("calls answered", answered);
-        let seen = [LONG_TERM.to_owned(), canary(MAIN), canary(OTHERS[1 - at])];
-        match seen.iter().find(|canary| text.contains(*canary)) {
+        report.add("calls answered", seen.answered > 0);
+        let foreign = [LONG_TERM.to_owned(), canary(MAIN), canary(OTHERS[1 - at])];
+        let text = seen.text;
+        match foreign.iter().find(|canary| text.contains(*canary)) {
             Some(canary) => {
                 Err(Broken::because(format!("`{canary}` is seen by {class} in its tree, way {way}: {text}")))
             }
             None => Ok(()),
         }
     }
-}
-
-/// All files of a tree.
-async fn everything(fs: &dyn FileSystem) -> (bool, String) {
-    let root = At::Path(garth_engine::TreePath::root());
-    let walk = match fs.walk(&root, &WalkPage::default()).await {
-        Ok(walk) => walk,
-        // it was not there yet
-        refused => return told(refused),
-    };
-    let mut text = String::new();
-    for item in walk.items {
-        if let Ok((_, bytes)) = fs.fetch(&At::Path(item.path.clone()), ByteRange::ALL).await {
-            text += &format!("{}: {}\n", item.path, String::from_utf8_lossy(&bytes));
-        }
-    }
-    (true, text)
 }
 
 /// A prompt in every form.

@@ -1,0 +1,50 @@
+//! What calls answered.
+
+use std::fmt::Debug;
+
+use garth_engine::model::{At, ByteRange, WalkPage};
+use garth_engine::{FileSystem, Result, TreePath};
+
+/// What calls answered, as text.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    /// Answers and errors of all calls.
+    pub(super) text: String,
+    /// Calls that were made.
+    pub(super) calls: u64,
+    /// Calls that were not refused.
+    pub(super) answered: u64,
+}
+
+impl Seen {
+    /// Adds the answer of a call.
+    pub(super) fn told<T: Debug>(&mut self, answer: Result<T>) {
+        self.calls += 1;
+        self.answered += u64::from(answer.is_ok());
+        self.text += &match answer {
+            Ok(answer) => format!("{answer:?}\n"),
+            Err(error) => format!("{error} {error:?}\n"),
+        };
+    }
+
+    /// Adds another form of what a call answered.
+    pub(super) fn form(&mut self, text: &str) {
+        self.text += text;
+        self.text.push('\n');
+    }
+
+    /// Reads all files of a tree.
+    pub(super) async fn files(&mut self, fs: &dyn FileSystem) {
+        let root = At::Path(TreePath::root());
+        let walk = fs.walk(&root, &WalkPage::default()).await;
+        let items = walk.as_ref().map(|walk| walk.items.clone()).unwrap_or_default();
+        // refused in a past in which it was not there yet
+        self.told(walk.map(drop));
+        for item in items {
+            if let Ok((_, bytes)) = fs.fetch(&At::Path(item.path.clone()), ByteRange::ALL).await {
+                self.calls += 1;
+                self.form(&format!("{}: {}", item.path, String::from_utf8_lossy(&bytes)));
+            }
+        }
+    }
+}
