@@ -202,7 +202,6 @@ impl<'a> Admission<'a> {
             false => None,
         };
         Ok(Call {
-            writes: route.writes(),
             caller: Caller::read(route.tree, arguments, &fields)?,
             fields,
             arguments,

@@ -255,7 +255,7 @@ fn refuse_ended(closed: &CloseTarget) -> Result<()> {
         }
         None => return Ok(()),
     };
-    Err(Error::invalid(message))
+    Err(Error::new(ErrorKind::Conflict, message))
 }
 
 fn metadata(closed: &CloseTarget, messages: u64, now: Timestamp) -> BTreeMap<&'static str, String> {

@@ -261,7 +261,7 @@ async fn a_fact_leads_to_its_lines_and_one_that_leads_nowhere_is_refused() {
         for bad in ["messages:9", "tool:none", "context/none.md", "other#tail:1"] {
             derive.facts = Some(json!({"id": "f1", "text": "a", "source": bad}).to_string());
             let error = sessions.derive("default", &derive).await.unwrap_err();
-            assert!(error.is(ErrorKind::InvalidArgument) && error.message().contains("f1"), "{error:?}");
+            assert!(error.is(ErrorKind::Conflict) && error.message().contains("f1"), "{error:?}");
         }
         assert_eq!(fs.head().await.unwrap().seq, before);
         assert!(sessions.why("default", "f2").await.unwrap_err().is(ErrorKind::NotFound));

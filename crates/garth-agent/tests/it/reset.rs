@@ -157,7 +157,7 @@ async fn a_reset_archives_all_that_was_said_ends_the_session_and_opens_the_next(
     let key = "agent:coder:main".parse().unwrap();
     assert_eq!(sessions.current(&key).await.unwrap().unwrap().name, "work-2");
     let again = workspace(&fs, &env).reset("default", "work", &Reset::default()).await.unwrap_err();
-    assert!(again.is(ErrorKind::InvalidArgument) && again.message().contains("work-2"), "{again}");
+    assert!(again.is(ErrorKind::Conflict) && again.message().contains("work-2"), "{again}");
     // the history stays as it is
     assert_eq!(as_pi(&sessions, "work").await.len(), 20);
     talk(&sessions, "work-2", 1..=1).await;
@@ -234,7 +234,7 @@ async fn an_archive_holds_what_is_said_while_it_is_written() {
         match appended {
             Ok(_) => assert_eq!(archived, 9),
             Err(error) => {
-                assert!(error.is(ErrorKind::InvalidArgument), "{error}");
+                assert!(error.is(ErrorKind::Conflict), "{error}");
                 assert_eq!(archived, 8);
             }
         }

@@ -106,20 +106,30 @@ fn no_data_folder_is_made_for_an_account_that_it_would_not_have() {
 }
 
 #[test]
-fn a_database_that_was_emptied_is_damage_and_not_a_new_account() {
+fn a_database_that_is_missing_or_was_emptied_is_damage_and_not_a_new_account() {
     let garth = Garth::new();
     garth.write("/a", "x");
     let account = fs::read_dir(garth.data().join("accounts")).expect("accounts").next().expect("one");
-    let database = account.expect("an entry").path().join("tree.db");
+    let account = account.expect("an entry").path();
+    let database = account.join("tree.db");
     for suffix in ["-wal", "-shm"] {
         let _ = fs::remove_file(database.with_file_name(format!("tree.db{suffix}")));
     }
     fs::write(&database, "").expect("emptied");
     for verb in [&["ls"][..], &["write", "/b"], &["fsck"]] {
         let said = garth.fails(7, verb);
-        assert!(said.contains("is empty") && said.contains("restore a backup"), "{verb:?}: {said}");
+        assert!(said.contains("empty") && said.contains("restore a backup"), "{verb:?}: {said}");
         assert_eq!(fs::metadata(&database).expect("it is there").len(), 0);
     }
+    fs::remove_file(&database).expect("removed");
+    for verb in [&["ls"][..], &["write", "/b"], &["fsck"]] {
+        let said = garth.fails(7, verb);
+        assert!(said.contains("missing") && said.contains("restore a backup"), "{verb:?}: {said}");
+        assert!(!database.exists());
+    }
+    fs::remove_dir_all(&account).expect("removed");
+    garth.fails(7, &["ls"]);
+    assert!(!account.exists());
 }
 
 #[test]

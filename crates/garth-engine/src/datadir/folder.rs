@@ -1,10 +1,10 @@
 //! What a data folder has on disk, and the trees of it that are open. All calls block for the disk:
 //! [`DataDir`](crate::DataDir) says on which thread.
 
-use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::{fs, io};
 
 use futures::executor::block_on;
 
@@ -97,8 +97,8 @@ impl Folder {
 
     /// The tree of an account that was there, opened at its turn.
     pub(super) fn tree(&self, account: &Account, turn: Turn<SqliteFs>) -> Result<Arc<SqliteFs>> {
-        check_not_emptied(&self.tree_folder(&account.folder))?;
-        match self.open_tree(&account.folder, turn) {
+        let whole = check_is_there(&self.tree_folder(&account.folder));
+        match whole.and_then(|()| self.open_tree(&account.folder, turn)) {
             // its deletion may have come in between
             Err(_) if self.is_gone(account)? => Err(account_gone()),
             other => other,
@@ -204,7 +204,7 @@ impl Folder {
         self.trees.forget(&account.folder);
         let failed = failed("the account's files cannot be removed; delete it again");
         match fs::remove_dir_all(self.tree_folder(&account.folder)) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             removed => removed.map_err(&failed)?,
         }
         sync_dir(&self.path.join(ACCOUNTS)).map_err(&failed)?;
@@ -230,18 +230,22 @@ pub(super) fn account_gone() -> Error {
     Error::new(ErrorKind::NotFound, "the account is gone")
 }
 
-/// Refuses a database without a byte. An account's is made before the account is known, so that an empty one
-/// is what a copy left that was cut short, and making it anew would hide the loss.
-fn check_not_emptied(folder: &Path) -> Result<()> {
-    let is_empty = || fs::metadata(folder.join(DATABASE)).is_ok_and(|file| file.len() == 0);
-    if is_empty() {
+/// Refuses a database that is missing or has no byte. An account's is made before the account is known, so
+/// that it was lost, or a copy was cut short, and making it anew would hide the loss.
+fn check_is_there(folder: &Path) -> Result<()> {
+    let is_lost = || match fs::metadata(folder.join(DATABASE)) {
+        Ok(file) => file.len() == 0,
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    };
+    if is_lost() {
         // Older data folders have accounts whose database another process may be making right now.
-        let lock = WriterLock::new(folder);
-        let _made = lock.acquire()?;
-        if is_empty() {
+        let lock = folder.exists().then(|| WriterLock::new(folder));
+        let _made = lock.as_ref().map(WriterLock::acquire).transpose()?;
+        if is_lost() {
             return Err(Error::new(
                 ErrorKind::Corrupt,
-                "the account's database is empty, as a copy that was cut short leaves it; restore a backup",
+                "the account's database is missing or empty, as a copy that was cut short leaves it; restore \
+                 a backup",
             ));
         }
     }

@@ -26,8 +26,6 @@ pub(super) type Answering<'a> = BoxFuture<'a, Result<Bytes, Refusal>>;
 
 /// Not `Clone`: the handler of a write is given it by value, so it cannot run twice.
 pub(super) struct Call<'a> {
-    /// True if the route writes.
-    pub(super) writes: bool,
     /// Fields of the body. Handlers are given theirs as a type.
     pub(super) fields: Fields<'a>,
     /// Arguments of the path, such as `{file}`, percent-decoded.

@@ -23,11 +23,11 @@ pub(super) struct Opened<'a> {
     access: Option<Access>,
 }
 
-/// Opens what a call reaches, and for a write makes what is missing of it.
+/// Opens what a write reaches, and makes what is missing of it.
 pub(super) async fn open<'a>(call: &'a Call<'a>, tree: Tree) -> Result<Opened<'a>, Refusal> {
     let opened = reach(call, tree).await?;
     // What a repeat answers is recorded.
-    if call.writes && !call.once.is_repeat() {
+    if !call.once.is_repeat() {
         opened.make().await?;
     }
     Ok(opened)

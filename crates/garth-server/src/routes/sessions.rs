@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use super::call::Call;
 use super::nodes;
-use super::open::open;
+use super::open::{open, reach};
 use super::respond::raw;
 use super::tree::Tree;
 use crate::compaction::Of;
@@ -293,7 +293,7 @@ async fn current_or_new(
     create: &Create,
     call: &Call<'_>,
 ) -> Result<(Listed, bool), Refusal> {
-    let opened = open(call, Tree::Workspace).await?;
+    let opened = reach(call, Tree::Workspace).await?;
     // Without a model: no request waits for one.
     let reset = Reset::default();
     let current = opened.workspace()?.current(sessions.audience(), key, Some(create), &reset).await?;

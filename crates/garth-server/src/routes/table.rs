@@ -6,7 +6,7 @@ use garth::datadir::Scope;
 
 use super::agents::{self, archives, memory, prompt, skills};
 use super::media::{self, PUT_HEADERS, READ_HEADERS};
-use super::open::open;
+use super::open::{open, reach};
 use super::respond::IntoBody as _;
 use super::retry::RETRY_HEADER;
 use super::route::{Length, Route, Run};
@@ -15,9 +15,13 @@ use super::tree::Tree;
 use super::{kv, nodes, recall};
 use crate::fields::{FieldGroup, nearest};
 
-/// Makes routes of rows: `does "path" scopes length tree(function, fields);`.
+/// Makes routes of rows: `does "path" scopes length tree(function, fields);`. A write ends with `unless dry` if it
+/// stores nothing with that field, or with `if create` if it stores nothing without that one.
 macro_rules! routes {
-    ($($does:ident $path:literal $($scope:ident)+, $length:ident $tree:ident($answer:path, $($fields:ident)::+);)*) => {
+    ($(
+        $does:ident $path:literal $($scope:ident)+, $length:ident $tree:ident($answer:path, $($fields:ident)::+)
+        $($when:ident $field:ident)?;
+    )*) => {
         &[$(Route {
             path: $path,
             summary: <$($fields)::+<'_> as FieldGroup<'_>>::SUMMARY,
@@ -28,7 +32,10 @@ macro_rules! routes {
             run: Run::$does(Length::$length, |call| Box::pin(async move {
                 let call = routes!(@call $does call);
                 let fields = <$($fields)::+<'_>>::read(&call.fields)?;
-                let opened = open(call, Tree::$tree).await?;
+                let opened = match routes!(@stores $does fields $($when $field)?) {
+                    true => open(call, Tree::$tree).await?,
+                    false => reach(call, Tree::$tree).await?,
+                };
                 let answer = $answer(&routes!(@tree $tree opened), call, fields).await?;
                 Ok(answer.into_body())
             })),
@@ -36,6 +43,10 @@ macro_rules! routes {
     };
     (@headers Read) => { &[] };
     (@headers Write) => { &[RETRY_HEADER] };
+    (@stores Read $fields:ident) => { false };
+    (@stores Write $fields:ident) => { true };
+    (@stores Write $fields:ident unless $field:ident) => { !$fields.$field };
+    (@stores Write $fields:ident if $field:ident) => { $fields.$field };
     (@call Read $call:ident) => { $call };
     (@call Write $call:ident) => { &$call };
     (@tree KeyValues $opened:ident) => { $opened.key_values()? };
@@ -70,7 +81,7 @@ static CALLS: &[Route] = routes! {
     Write "/v1/sessions/create" MemoryWrite, Short Sessions(sessions::create, sessions::CreateFields);
     Read  "/v1/sessions/get" MemoryRead, Short Sessions(sessions::get, sessions::GetFields);
     Read  "/v1/sessions/list" MemoryRead, Long Sessions(sessions::list, sessions::ListFields);
-    Write "/v1/sessions/current" MemoryWrite MemoryRead, Short Sessions(sessions::current, sessions::CurrentFields);
+    Write "/v1/sessions/current" MemoryWrite MemoryRead, Short Sessions(sessions::current, sessions::CurrentFields) if create;
     Write "/v1/sessions/set" MemoryWrite, Short Sessions(sessions::set, sessions::SetFields);
     Write "/v1/sessions/append" MemoryWrite, Short Sessions(sessions::append, sessions::AppendFields);
     Read  "/v1/sessions/lines" MemoryRead, Long Sessions(sessions::lines, sessions::LinesFields);
@@ -82,7 +93,7 @@ static CALLS: &[Route] = routes! {
     Read  "/v1/sessions/why" MemoryRead, Short Sessions(context::why, context::WhyFields);
     Write "/v1/sessions/pin" MemoryWrite, Short Sessions(context::pin, context::PinFields);
     Write "/v1/sessions/compact" MemoryWrite, Short Sessions(context::compact, context::CompactFields);
-    Write "/v1/sessions/pack" MemoryWrite MemoryRead, Long Sessions(context::pack, context::PackFields);
+    Write "/v1/sessions/pack" MemoryWrite MemoryRead, Long Sessions(context::pack, context::PackFields) unless dry;
     Read  "/v1/sessions/replay" MemoryRead, Long Sessions(context::replay, context::ReplayFields);
     Read  "/v1/sessions/compare" MemoryRead, Short Sessions(context::compare, context::CompareFields);
     Write "/v1/sessions/swap-out" MemoryWrite MemoryRead, Short Sessions(context::swap_out, context::SwapOutFields);
@@ -92,11 +103,11 @@ static CALLS: &[Route] = routes! {
     Write "/v1/sessions/spawn" MemoryWrite, Short Sessions(context::spawn, context::SpawnFields);
     Read  "/v1/sessions/children" MemoryRead, Short Sessions(context::children, context::ChildrenFields);
     Write "/v1/sessions/set-child" MemoryWrite, Short Sessions(context::set_child, context::SetChildFields);
-    Write "/v1/sessions/collect" MemoryWrite MemoryRead, Short Sessions(context::collect, context::CollectFields);
+    Write "/v1/sessions/collect" MemoryWrite MemoryRead, Short Sessions(context::collect, context::CollectFields) unless dry;
     Read  "/v1/sessions/wrote" MemoryRead, Short Sessions(context::wrote, context::WroteFields);
     Write "/v1/sessions/publish" MemoryWrite, Short Sessions(sessions::publish, sessions::PublishFields);
 
-    Write "/v1/agents/{agent}/prompt" MemoryWrite MemoryRead, Long Workspace(prompt::build, prompt::BuildFields);
+    Write "/v1/agents/{agent}/prompt" MemoryWrite MemoryRead, Long Workspace(prompt::build, prompt::BuildFields) unless dry;
     Read  "/v1/agents/{agent}/prompt/compare" MemoryRead, Long Workspace(prompt::compare, prompt::CompareFields);
     Write "/v1/agents/{agent}/memory/add" MemoryWrite, Short Workspace(memory::add, memory::AddFields);
     Read  "/v1/agents/{agent}/memory/get" MemoryRead, Long Workspace(memory::get, memory::GetFields);

@@ -253,6 +253,11 @@ async fn a_refused_write_says_nothing_of_what_is_stored_to_a_key_that_may_not_re
     let to = json!({"uri": one, "new_uri": moved});
     assert_eq!(server.post(&server.key, "nodes/move", &to).await.0, StatusCode::OK);
     let message = json!([{"id": "msg-1", "role": "user", "content": "x"}]);
+    let old = of_session(json!({"name": "old"}));
+    assert_eq!(server.post(&server.key, "sessions/create", &old).await.0, StatusCode::OK);
+    let reset = json!({"user": "ann", "name": "old"});
+    assert_eq!(server.post(&server.key, "agents/scout/reset", &reset).await.0, StatusCode::OK);
+    let facts = json!([{"id": "f1", "text": "x", "source": "messages:99"}]);
     for (call, body, status) in [
         ("nodes/delete", json!({"uri": one}), StatusCode::NOT_FOUND),
         ("nodes/put", json!({"uri": moved, "content": "x", "if_version": 9}), StatusCode::CONFLICT),
@@ -262,11 +267,33 @@ async fn a_refused_write_says_nothing_of_what_is_stored_to_a_key_that_may_not_re
             of_session(json!({"name": "work", "after": "msg-0", "messages": message})),
             StatusCode::NOT_FOUND,
         ),
+        ("sessions/append", of_session(json!({"name": "old", "messages": message})), StatusCode::CONFLICT),
+        ("agents/scout/reset", reset, StatusCode::CONFLICT),
+        ("sessions/derive", of_session(json!({"name": "work", "facts": facts})), StatusCode::CONFLICT),
     ] {
         let (refused, told) = server.post(&writer, call, &body).await;
         assert_eq!(refused, status, "{call}: {told}");
         assert!(told.ends_with("a key that also has the scope `memory:read` is told more"), "{call}: {told}");
         let (_, told) = server.post(&server.key, call, &body).await;
         assert!(!told.contains("is told more"), "{call}: {told}");
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_stores_nothing_makes_no_directories() {
+    let server = Server::start().await;
+    let begin = server.commits().await;
+    let key = "agent:scout:slack:channel:C1";
+    for (call, mut body) in [
+        ("agents/scout/prompt", json!({"dry": true})),
+        ("agents/scout/prompt", json!({"dry": true, "session": "work"})),
+        ("sessions/current", json!({"agent": "scout", "key": key})),
+        ("sessions/pack", json!({"agent": "scout", "name": "work", "dry": true})),
+        ("sessions/collect", json!({"agent": "scout", "name": "work"})),
+    ] {
+        body["user"] = json!("stranger");
+        let (status, answer) = server.post(&server.key, call, &body).await;
+        assert!(status.is_success() || status == StatusCode::NOT_FOUND, "{call}: {answer}");
+        assert_eq!(server.commits().await, begin, "{call} wrote");
     }
 }

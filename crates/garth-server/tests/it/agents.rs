@@ -107,7 +107,7 @@ fn a_session_is_reset_and_its_archive_read() {
     let transcript = json!({"user": "ann", "name": id, "format": "pi", "first_line": 3, "last_line": 3});
     let page = server.ok("agents/scout/transcript", transcript.to_string());
     assert_eq!(page["items"][0]["content"], json!("question 2"));
-    assert_eq!(server.post("agents/scout/reset", body).status, 400);
+    assert_eq!(server.post("agents/scout/reset", body).status, 409);
     assert_eq!(server.post("agents/scout/reset", r#"{"user":"ann","name":"none"}"#).status, 404);
     let dm = json!({"user": "ann", "name": "work-2", "class": "dm"}).to_string();
     assert_eq!(server.post("agents/scout/reset", dm).status, 404);

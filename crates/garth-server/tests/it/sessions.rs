@@ -203,16 +203,14 @@ fn a_session_is_packed_traced_swapped_and_collected() {
     server.post("sessions/pack", of(json!({"name": "work", "budget": 5}))).refused(422, "BUDGET_TOO_SMALL");
     for (call, body) in [
         ("sessions/derive", json!({"name": "work"})),
-        (
-            "sessions/derive",
-            json!({"name": "work", "facts": [{"id": "f", "text": "t", "source": "messages:9"}]}),
-        ),
         ("sessions/pack", json!({"name": "work", "form": "xml"})),
         ("sessions/pack", json!({"name": "work", "budget": -1})),
         ("sessions/dedup", json!({"name": "work"})),
     ] {
         server.post(call, of(body)).refused(400, "VALIDATION_ERROR");
     }
+    let nowhere = json!([{"id": "f", "text": "t", "source": "messages:9"}]);
+    server.post("sessions/derive", of(json!({"name": "work", "facts": nowhere}))).refused(409, "CONFLICT");
     server.ok("sessions/set", of(json!({"name": "work", "budget": 3000})));
     assert_eq!(server.ok("sessions/pack", of(json!({"name": "work"})))["pack"]["budget_tokens"], json!(3000));
 }

@@ -219,7 +219,9 @@ impl Sessions<'_> {
 
 fn in_file(kind: EntryKind, error: Error) -> Error {
     match error.kind() {
-        ErrorKind::InvalidArgument => Error::invalid(format!("{}, {error}", kind.file())),
+        what @ (ErrorKind::InvalidArgument | ErrorKind::Conflict) => {
+            Error::new(what, format!("{}, {error}", kind.file()))
+        }
         _ => error,
     }
 }
@@ -228,5 +230,7 @@ fn wrong(kind: EntryKind, entry: &Entry, error: &Error) -> Error {
     if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::InvalidArgument) {
         return error.clone();
     }
-    Error::invalid(format!("{}, {}: its source leads nowhere: {error}", kind.file(), entry.id))
+    // No `InvalidArgument`: what is stored decides, which not every key may read.
+    let message = format!("{}, {}: its source leads nowhere: {error}", kind.file(), entry.id);
+    Error::new(ErrorKind::Conflict, message)
 }

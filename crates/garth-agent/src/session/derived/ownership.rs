@@ -5,7 +5,7 @@ use super::entry::Entry;
 use crate::session::handle::Sessions;
 use crate::session::log::source::{Source, What};
 use crate::session::store::files::{BLOBS, CHUNKS};
-use garth_engine::error::{Error, Result};
+use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::FileSystemExt as _;
 use garth_engine::model::{At, Precondition};
 use garth_engine::path::TreePath;
@@ -33,10 +33,11 @@ impl Sessions<'_> {
                 let is_there = is_own && (is_source || of_child) && self.fs.exists(&path).await?;
                 if !is_own || of_child && !is_there {
                     let id = &entry.id;
-                    return Err(Error::invalid(format!(
+                    let message = format!(
                         "{id}: {source} is a chunk or blob that {session} does not have; another session \
                          collects its own, so name the lines it came from"
-                    )));
+                    );
+                    return Err(Error::new(ErrorKind::Conflict, message));
                 }
                 if is_there {
                     conditions.push((At::from(path), Precondition::Exists));

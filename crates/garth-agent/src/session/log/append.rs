@@ -306,7 +306,7 @@ impl Sessions<'_> {
         let (file, mut meta) = self.meta(session).await?;
         if let Some(next) = &meta.next {
             let message = format!("{session}: was reset; append to {next}, which goes on in its place");
-            return Err(Error::invalid(message));
+            return Err(Error::new(ErrorKind::Conflict, message));
         }
         let before = meta.clone();
         let mut conditions = Vec::new();
