@@ -6,7 +6,7 @@ use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
 use garth_engine::compute::working;
-use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::fs::FileSystem;
 use garth_engine::model::{At, ByteRange, Moment, Precondition, Seq, Timestamp, VersionId, hex};
 use garth_engine::path::TreePath;
@@ -16,7 +16,7 @@ use garth_engine::path::TreePath;
 pub struct File {
     /// The last change of its content.
     pub etag: VersionId,
-    /// Its bytes; none if it is longer than it may be.
+    /// Its bytes; none if it is longer than it may be, or a directory or link in the place of a file.
     pub bytes: Option<Vec<u8>>,
     /// Its custom metadata.
     pub metadata: BTreeMap<String, String>,
@@ -47,8 +47,8 @@ pub(crate) fn is_no_file(error: &Error) -> bool {
     error.is_absent() || error.is(ErrorKind::IsADirectory) || error.is(ErrorKind::NotPermitted)
 }
 
-/// Reads small files at one moment, of which one has at most `limit` bytes. What is no file counts as absent:
-/// a commit that would write there says why it cannot.
+/// Reads small files at one moment, of which one has at most `limit` bytes. A directory or link in the place of
+/// a file is one without bytes: it is not absent, and no attempt to write there would succeed.
 pub(crate) async fn read_all(
     fs: &dyn FileSystem,
     paths: &[TreePath],
@@ -89,7 +89,15 @@ pub(crate) async fn read_with_seq(
                     let (etag, expires_at) = (entry.etag, entry.expires_at);
                     Some(File { etag, bytes, metadata: entry.attributes.metadata, expires_at })
                 }
-                Err(error) if is_no_file(&error) => None,
+                Err(error) if error.is_absent() => None,
+                Err(error) if is_no_file(&error) => {
+                    // Whoever moved it away since is another writer, whom the commit meets.
+                    let there = moment.stat(&items[files.len()].0).await.optional()?;
+                    there.map(|entry| {
+                        let metadata = entry.attributes.metadata;
+                        File { etag: entry.etag, bytes: None, metadata, expires_at: entry.expires_at }
+                    })
+                }
                 Err(error) => return Err(error),
             });
         }

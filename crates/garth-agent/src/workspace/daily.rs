@@ -108,14 +108,13 @@ impl Workspace<'_> {
     ) -> Result<(Vec<Op>, (TreePath, Precondition))> {
         let path = self.day_file(keeper, day)?;
         let file = read_all(self.fs, std::slice::from_ref(&path), MAX_FILE).await?.pop().flatten();
-        if file.is_none() && self.fs.lookup(&path).await?.is_some_and(|there| !there.is_file()) {
-            // neither read nor replaced: each attempt would fail as if another writer were faster
-            let message = "is no regular file, so no memory is kept here; move it away";
-            return Err(Error::at(ErrorKind::AlreadyExists, &path, message));
-        }
         let section = section(&zone.hour_and_minute(self.env.now()), text)?;
         let before: &[u8] = match &file {
             Some(File { bytes: Some(bytes), .. }) => bytes,
+            Some(_) if self.fs.lookup(&path).await?.is_some_and(|there| !there.is_file()) => {
+                let message = "is no regular file, so no memory is kept here; move it away";
+                return Err(Error::at(ErrorKind::AlreadyExists, &path, message));
+            }
             Some(_) => return Err(too_large(&path)),
             None => b"",
         };

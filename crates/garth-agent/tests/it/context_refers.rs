@@ -99,14 +99,14 @@ async fn chunks_and_blobs_of_another_session_are_no_source() {
                 sessions.set_child("other", "kid", &change).await.unwrap_err(),
             ] {
                 let is_said = refused.message().contains("name the lines it came from");
-                assert!(refused.is(ErrorKind::InvalidArgument) && is_said, "{source}: {refused:?}");
+                assert!(refused.is(ErrorKind::Conflict) && is_said, "{source}: {refused:?}");
             }
             sessions.derive("default", &derive).await.unwrap();
         }
         let mut of_kid = ChildChange::default();
         of_kid.refs = Some(of_path(&format!("swap:{id}")));
         let refused = sessions.set_child("other", "kid", &of_kid).await.unwrap_err();
-        assert!(refused.is(ErrorKind::InvalidArgument), "{refused:?}");
+        assert!(refused.is(ErrorKind::Conflict), "{refused:?}");
         let mut derive = Derive::default();
         derive.facts = Some(entry("default#messages:1"));
         sessions.derive("other", &derive).await.unwrap();

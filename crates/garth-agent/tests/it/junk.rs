@@ -213,6 +213,29 @@ async fn junk_in_a_file_is_passed_over_or_is_corrupt_and_named() {
 }
 
 #[tokio::test]
+async fn a_directory_or_link_in_the_place_of_a_file_is_no_race_against_another_writer() {
+    let mut wrong = Vec::new();
+    for file in files(&scene().await).await {
+        for what in [Op::mkdir(file.clone()), Op::symlink(file.clone(), "/elsewhere")] {
+            let fs = scene().await;
+            // events, and chunks of messages that have ids, are named anew in each scene
+            if !fs.exists(&file).await.unwrap() {
+                continue;
+            }
+            let placed = Batch::new([Op::remove(file.clone()), what.clone()]).by_garth();
+            if let Err(error) = fs.commit(placed).await {
+                assert!(error.is(ErrorKind::RuleViolation), "{file}: {error}");
+                continue;
+            }
+            let failed = failures(&fs).await;
+            let lost = failed.iter().filter(|(_, error)| error.is(ErrorKind::Conflict));
+            wrong.extend(lost.map(|(call, error)| format!("{file}: {call}: {error}")));
+        }
+    }
+    assert!(wrong.is_empty(), "{} of them:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[tokio::test]
 async fn a_damaged_meta_json_becomes_what_it_was() {
     let (fs, _folder) = account().await;
     let own = sessions(&*fs);

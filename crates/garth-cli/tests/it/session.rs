@@ -207,7 +207,7 @@ fn a_session_is_compacted_reset_and_read_from_its_archive() {
     garth.fails(3, &["session", "export", "none"]);
     let late = garth.run(&["session", "append", "work", "--role", "user"], b"too late");
     assert!(text(&late.stderr).contains("append to work-2"), "{}", text(&late.stderr));
-    garth.fails(2, &["session", "reset", "work"]);
+    garth.fails(4, &["session", "reset", "work"]);
     garth.feed(&["session", "append", "work-2", "--role", "user"], "more\n");
     let printed = garth.ok(&["session", "reset", "work-2", "--next", "work-3"]);
     let lines: Vec<_> = printed.lines().collect();
