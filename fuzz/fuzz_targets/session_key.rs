@@ -1,5 +1,5 @@
-//! A session key that is taken is written as it is read, but for capital letters that an older spelling has as
-//! `%41` to `%5a`; what is written is read as the same key; and no two lists of parts have one key.
+//! A session key that is taken is written as it is read, but for capital letters that an older spelling has
+//! as `%41` to `%5a`; what is written is read as the same key; and no two lists of parts have one key.
 #![no_main]
 
 use garth::agent::session::SessionKey;

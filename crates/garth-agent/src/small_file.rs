@@ -47,8 +47,8 @@ pub(crate) fn is_no_file(error: &Error) -> bool {
     error.is_absent() || error.is(ErrorKind::IsADirectory) || error.is(ErrorKind::NotPermitted)
 }
 
-/// Reads small files at one moment, of which one has at most `limit` bytes. A directory or link in the place of
-/// a file is one without bytes: it is not absent, and no attempt to write there would succeed.
+/// Reads small files at one moment, of which one has at most `limit` bytes. A directory or link in the place
+/// of a file is one without bytes: it is not absent, and no attempt to write there would succeed.
 pub(crate) async fn read_all(
     fs: &dyn FileSystem,
     paths: &[TreePath],

@@ -15,8 +15,8 @@ use super::tree::Tree;
 use super::{kv, nodes, recall};
 use crate::fields::{FieldGroup, nearest};
 
-/// Makes routes of rows: `does "path" scopes length tree(function, fields);`. A write ends with `unless dry` if it
-/// stores nothing with that field, or with `if create` if it stores nothing without that one.
+/// Makes routes of rows: `does "path" scopes length tree(function, fields);`. A write ends with `unless dry`
+/// if it stores nothing with that field, or with `if create` if it stores nothing without that one.
 macro_rules! routes {
     ($(
         $does:ident $path:literal $($scope:ident)+, $length:ident $tree:ident($answer:path, $($fields:ident)::+)
