@@ -121,7 +121,7 @@ impl World {
             6 => seen.told(fs.names(&place, &NamesPage::default()).await),
             7 | 8 => {
                 let asked = self.random.pick(&[LONG_TERM.to_owned(), canary(MAIN), canary(OTHERS[1 - at])]);
-                seen.told(fs.search(&SearchQuery::new(asked).limit(50).context(3)).await)
+                seen.told(fs.search(&SearchQuery::new(asked).limit(50).context(3)).await);
             }
             9 => seen.told(fs.find(&FindQuery::metadata_from("garth.of_main", "")).await),
             10 => seen.told(fs.changes(&ChangesQuery::since(seq)).await),
@@ -130,7 +130,9 @@ impl World {
                 refused => seen.told(refused),
             },
             12 => {
-                seen.told(fs.fetch_many(&[(place, ByteRange::ALL), (At::Node(number), ByteRange::ALL)]).await)
+                seen.told(
+                    fs.fetch_many(&[(place, ByteRange::ALL), (At::Node(number), ByteRange::ALL)]).await,
+                );
             }
             13 => match fs.open(&place).await {
                 Ok(file) => seen.told(file.read_at(0, 1000).await),
