@@ -221,8 +221,8 @@ impl World {
         for label in &self.labels {
             let own = label.audience == asks.audience && asks.class.sees(label.class);
             let of_agent = is_main && label.audience == OF_AGENT;
-            // archives and their media are files of the agent
-            let archived = is_main && way == Way::Tree && label.said;
+            // archives and their media are files of the agent, which a source may name
+            let archived = is_main && matches!(way, Way::Tree | Way::Source) && label.said;
             if own || of_agent || is_wide || archived {
                 continue;
             }
