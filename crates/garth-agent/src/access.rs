@@ -91,19 +91,7 @@ impl Access {
         request: &Request,
     ) -> Result<Self> {
         let raw = account.raw();
-        check_id("agent", &request.agent)?;
-        let settings = TreePath::parse(&format!("/agents/{}/{SETTINGS}", request.agent))?;
-        let read = [settings.clone(), record()?];
-        let read = read_all(&*raw, &read, MAX_RECORD.max(MAX_SETTINGS)).await?;
-        let [file, done] = read.try_into().unwrap_or_default();
-        let done: Option<File> = done;
-        let policy = match Upgrade::is_done(done.as_ref().and_then(|file| file.bytes.as_deref())) {
-            true => Arc::new(AccessPolicy::of(&settings, file.as_ref())?),
-            false => {
-                upgrade::upgrade(&**account, env).await?;
-                Arc::new(policy_of(&*raw, &request.agent).await?)
-            }
-        };
+        let policy = Arc::new(policy(&**account, env, &request.agent).await?);
         let mut who = Identity::judge(&policy, caller, request)?;
         let mut own = None;
         if let Some(session) = &request.session {
@@ -128,6 +116,20 @@ impl Access {
             inner,
             raw,
         })
+    }
+
+    /// Judges a request as [`Access::open`] does, but for the class of its session: what is answered depends
+    /// on the settings alone, and stays the same while a session ends.
+    ///
+    /// # Errors
+    /// As [`Access::open`].
+    pub async fn judge(
+        account: &Arc<dyn AccountStore>,
+        env: &Env,
+        caller: Caller,
+        request: &Request,
+    ) -> Result<Identity> {
+        Identity::judge(&policy(&**account, env, &request.agent).await?, caller, request)
     }
 
     /// Stamps commits with the id of an API key.
@@ -311,4 +313,20 @@ fn confinement(who: &Identity, places: &Places, hidden: &Hidden) -> Result<Confi
     let own = [user, media, outbox, &skills, &places.chat].map(TreePath::clone);
     let within = hidden.apply(&within.with(own));
     Ok(Confinement::new(within, who.owner()?).read_only(read_only).author(who.author()))
+}
+
+/// Returns the policy of an agent. The first access to an account upgrades it.
+async fn policy(account: &dyn AccountStore, env: &Env, agent: &str) -> Result<AccessPolicy> {
+    let raw = account.raw();
+    check_id("agent", agent)?;
+    let settings = TreePath::parse(&format!("/agents/{agent}/{SETTINGS}"))?;
+    let read = [settings.clone(), record()?];
+    let read = read_all(&*raw, &read, MAX_RECORD.max(MAX_SETTINGS)).await?;
+    let [file, done] = read.try_into().unwrap_or_default();
+    let done: Option<File> = done;
+    if Upgrade::is_done(done.as_ref().and_then(|file| file.bytes.as_deref())) {
+        return AccessPolicy::of(&settings, file.as_ref());
+    }
+    upgrade::upgrade(account, env).await?;
+    policy_of(&*raw, agent).await
 }

@@ -183,11 +183,7 @@ fn is_no_text(path: &TreePath) -> bool {
 
 /// Returns the `Corrupt` of a node whose `.meta.json` is there and cannot be read.
 fn damaged(uri: &Uri, meta: Option<&File>) -> Option<Error> {
-    let parsed = meta?.bytes.as_ref().map(|text| Meta::parse(text));
-    let error = match parsed {
-        Some(parsed) => parsed.err()?,
-        None => Error::invalid("it is too long"),
-    };
+    let error = meta?.read().and_then(Meta::parse).err()?;
     let how = "`garth repair` makes the node whole, or says what it lacks";
     Some(unreadable(&uri.file(META), error.message(), how))
 }

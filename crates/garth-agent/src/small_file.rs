@@ -16,7 +16,9 @@ use garth_engine::path::TreePath;
 pub struct File {
     /// The last change of its content.
     pub etag: VersionId,
-    /// Its bytes; none if it is longer than it may be, or a directory or link in the place of a file.
+    /// False for a directory or link in the place of a file, which has no bytes.
+    pub is_file: bool,
+    /// Its bytes; none if it is longer than it may be.
     pub bytes: Option<Vec<u8>>,
     /// Its custom metadata.
     pub metadata: BTreeMap<String, String>,
@@ -28,6 +30,15 @@ impl File {
     /// Its text; none if it is too long or not UTF-8.
     pub fn text(&self) -> Option<&str> {
         std::str::from_utf8(self.bytes.as_ref()?).ok()
+    }
+
+    /// Its bytes.
+    ///
+    /// # Errors
+    /// `InvalidArgument` that says why there are none.
+    pub(crate) fn read(&self) -> Result<&[u8]> {
+        let why = if self.is_file { "is too long" } else { "is a directory or a link" };
+        self.bytes.as_deref().ok_or_else(|| Error::invalid(why))
     }
 }
 
@@ -87,7 +98,8 @@ pub(crate) async fn read_with_seq(
                     left -= if fits { bytes.len() } else { 0 };
                     let bytes = (fits && bytes.len() <= limit).then(|| bytes.to_vec());
                     let (etag, expires_at) = (entry.etag, entry.expires_at);
-                    Some(File { etag, bytes, metadata: entry.attributes.metadata, expires_at })
+                    let metadata = entry.attributes.metadata;
+                    Some(File { etag, is_file: true, bytes, metadata, expires_at })
                 }
                 Err(error) if error.is_absent() => None,
                 Err(error) if is_no_file(&error) => {
@@ -95,7 +107,8 @@ pub(crate) async fn read_with_seq(
                     let there = moment.stat(&items[files.len()].0).await.optional()?;
                     there.map(|entry| {
                         let metadata = entry.attributes.metadata;
-                        File { etag: entry.etag, bytes: None, metadata, expires_at: entry.expires_at }
+                        let expires_at = entry.expires_at;
+                        File { etag: entry.etag, is_file: false, bytes: None, metadata, expires_at }
                     })
                 }
                 Err(error) => return Err(error),

@@ -138,7 +138,7 @@ impl<'a> Admission<'a> {
             }
             Run::Upload(handler) => {
                 let (query, account) = (query(&self.head.uri)?, self.served.tree(self.admitted).await?);
-                let call = self.call(&account, &query, &[])?.begin_before_body();
+                let call = self.call(&account, &query, &[])?.begin_before_body().await?;
                 self.write(Length::Short, handler(call, self.head, body)).await.map(json)
             }
             Run::Download(handler) => {
@@ -202,6 +202,7 @@ impl<'a> Admission<'a> {
             false => None,
         };
         Ok(Call {
+            tree: route.tree,
             caller: Caller::read(route.tree, arguments, &fields)?,
             fields,
             arguments,

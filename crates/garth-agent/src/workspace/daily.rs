@@ -15,7 +15,7 @@ use crate::once::{Outcome, PENDING};
 use crate::retry::retry;
 use crate::small_file::{File, as_read, read_all, sha256};
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
-use garth_engine::fs::{FileSystem, FileSystemExt as _};
+use garth_engine::fs::FileSystem;
 use garth_engine::model::{
     At, Author, ByteRange, Commit, FindQuery, Kind, Op, Page, Precondition, Seq, SetAttrs, Timestamp,
     VersionId,
@@ -111,7 +111,7 @@ impl Workspace<'_> {
         let section = section(&zone.hour_and_minute(self.env.now()), text)?;
         let before: &[u8] = match &file {
             Some(File { bytes: Some(bytes), .. }) => bytes,
-            Some(_) if self.fs.lookup(&path).await?.is_some_and(|there| !there.is_file()) => {
+            Some(file) if !file.is_file => {
                 let message = "is no regular file, so no memory is kept here; move it away";
                 return Err(Error::at(ErrorKind::AlreadyExists, &path, message));
             }
@@ -163,7 +163,7 @@ impl Workspace<'_> {
         let keeper = self.keeper(None)?;
         let path = self.day_file(&keeper, day)?;
         let file = read_all(moment, std::slice::from_ref(&path), MAX_FILE).await?.pop().flatten();
-        let Some(file) = file else { return Ok(None) };
+        let Some(file) = file.filter(|file| file.is_file) else { return Ok(None) };
         Ok(Some(parts(moment, &path, &file, &keeper).await?))
     }
 

@@ -21,6 +21,7 @@ use super::settings::ResetPolicy;
 use crate::boxed;
 use crate::identity::{Class, check_audience};
 use crate::session::Meta;
+use garth_engine::compute::go_on;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{Moment, Seq, Timestamp};
 use garth_engine::path::check_id;
@@ -117,6 +118,7 @@ impl Workspace<'_> {
             }
         }
         let mut prompt = assemble::prompt(&self.agent, &files, now.as_ref(), inputs, time, &self.known);
+        go_on()?;
         prompt.read_at = now_is;
         prompt.resets = now.as_ref().unwrap_or(&files).settings.reset.policy != ResetPolicy::Manual;
         Ok(prompt)

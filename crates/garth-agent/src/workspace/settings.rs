@@ -229,8 +229,7 @@ impl Settings {
     /// `Corrupt` at that path.
     pub(super) fn read(path: &TreePath, file: Option<&File>) -> Result<Self> {
         let Some(file) = file else { return Ok(Self::default()) };
-        let text = file.bytes.as_deref();
-        let settings = text.map_or_else(|| Err(Error::invalid("is too long")), Self::parse);
+        let settings = file.read().and_then(Self::parse);
         settings.map_err(|error| {
             unreadable(path, error.message(), "correct it, or restore an earlier version (`garth restore`)")
         })

@@ -3,8 +3,9 @@
 use futures::TryStreamExt as _;
 use garth::agent::session::{Create, Source};
 use garth::agent::{Caller, Class, chat};
+use garth::fs::restore::restore;
 use garth::model::{Author, Batch, Moment, Op, SnapshotsPage};
-use garth::{ErrorKind, FileSystemExt};
+use garth::{Env, ErrorKind, FileSystemExt, TreePath};
 
 use super::access::{Account, by_key, scout};
 
@@ -35,6 +36,23 @@ async fn a_chat_belongs_to_the_audience_that_made_it() {
     // without a chat it is named after the audience
     account.tree(&by_key("slack:channel:C1")).await.write("/f", "of C1").await.unwrap();
     assert_eq!(account.text("/chats/:slack:channel:C1/f").await, "of C1");
+}
+
+#[tokio::test]
+async fn a_restore_within_a_chat_does_not_change_whose_it_is() {
+    let account = Account::new(r#"{"owner":"ann"}"#).await;
+    let trip = |user: &str| scout().user(user).chat("trip");
+    account.tree(&scout().user("cal")).await.write("/own.md", "x").await.unwrap();
+    account.tree(&trip("bob")).await.write("/a.md", "of bob").await.unwrap();
+    let then = account.store.head().await.unwrap().seq;
+    account.tried(Caller::Holder, &scout().user("cal")).await.unwrap().own_chat("trip").await.unwrap();
+    let cals = account.tree(&trip("cal")).await;
+    cals.write("/cal.md", "of cal").await.unwrap();
+    let (root, now) = (TreePath::root(), Env::system().now());
+    restore(&*cals, &root, &Moment::Seq(then), now, &Batch::default()).await.unwrap();
+    assert!(!cals.exists("/cal.md").await.unwrap());
+    assert!(account.tried(Caller::ApiKey, &trip("bob")).await.is_err());
+    account.tried(Caller::ApiKey, &trip("cal")).await.unwrap();
 }
 
 #[tokio::test]

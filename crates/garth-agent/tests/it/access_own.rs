@@ -40,6 +40,7 @@ fn ways(meta: &str, text: &str) -> Vec<Vec<Op>> {
     vec![
         vec![Op::write(at.clone(), text.to_owned())],
         vec![Op::truncate(at.clone(), 0), Op::append(at.clone(), text.to_owned())],
+        vec![Op::write(at.clone(), text.replacen('{', "{\"class\":\"group\",", 1))],
         vec![Op::append(at.clone(), "x")],
         vec![Op::patch(at.clone(), 0, text.to_owned())],
         vec![Op::punch(at.clone(), 0, 4)],
@@ -74,6 +75,18 @@ async fn no_way_in_changes_a_field_that_decides_who_sees_a_session() {
     }
     assert_eq!(account.text(&format!("{dir}/meta.json")).await, before);
     assert!(!account.store.exists(&format!("{dir}/forged.json")).await.unwrap());
+}
+
+#[tokio::test]
+async fn a_field_that_is_there_twice_is_refused_whichever_value_counts() {
+    let (account, _, dir, _) = with_session().await;
+    let meta = format!("{dir}/meta.json");
+    let before = account.text(&meta).await;
+    for (field, value) in [("class", "main"), ("user", "ann"), ("session_key", "agent:scout:main")] {
+        let first = format!("{{\"{field}\":\"{value}\",");
+        let done = account.store.write(&meta, before.replacen('{', &first, 1)).await;
+        assert!(done.is_err_and(|error| error.is(ErrorKind::RuleViolation)), "{field}");
+    }
 }
 
 #[tokio::test]

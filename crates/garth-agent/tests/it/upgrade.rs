@@ -5,7 +5,7 @@ use std::sync::Arc;
 use garth::agent::session::{Create, Meta, SessionKey, Sessions, Spawn, State};
 use garth::agent::{Access, Caller, Request};
 use garth::model::{At, Batch, Op, WalkPage};
-use garth::{AccountStore, Env, FileSystem, FileSystemExt, TreePath};
+use garth::{AccountStore, Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
 use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::runtime::failpoint::Failure;
 
@@ -91,4 +91,42 @@ async fn a_session_that_a_named_user_had_under_a_key_goes_on_after_the_upgrade()
         assert_ne!(sessions.get("work").await.unwrap().state, State::Done, "{request:?}");
     }
     assert_eq!(sessions.current(&key).await.unwrap().unwrap().name, "work");
+}
+
+#[tokio::test]
+async fn settings_that_cannot_be_read_are_left_as_they_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = TreePath::parse("/agents/door/settings.json").unwrap();
+    for (place, text) in [r#"{"owner":"ann",}"#, "garbage", "[]", r#"{"owner":5}"#].into_iter().enumerate() {
+        let fs = old(&folder.path().join(place.to_string())).await;
+        let sessions = Sessions::new(&*fs, "bob", "door", Env::system()).unwrap();
+        sessions.create(&Create::new("without-a-key")).await.unwrap();
+        let write = Op::write(settings.clone(), text).with_parents();
+        fs.overriding_rules().commit(Batch::new([write]).by_garth()).await.unwrap();
+        assert!(open(&fs).await.unwrap_err().is(ErrorKind::Corrupt), "{text}");
+        assert_eq!(fs.read_to_string(&settings).await.unwrap(), text);
+    }
+}
+
+#[tokio::test]
+async fn what_lies_in_the_way_of_an_upgrade_keeps_nobody_else_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |text: &str| TreePath::parse(text).unwrap();
+    let ways = [
+        Op::mkdir(path("/agents/door/settings.json")).with_parents(),
+        Op::symlink(path("/agents/door/settings.json"), "/elsewhere").with_parents(),
+        Op::write(path("/agents/door"), "a file").with_parents(),
+        Op::write(path("/users/:web:room:1"), "a file"),
+    ];
+    for (place, in_the_way) in ways.into_iter().enumerate() {
+        let fs = old(&folder.path().join(place.to_string())).await;
+        let batch = Batch::new([in_the_way.clone()]).by_garth();
+        fs.overriding_rules().commit(batch).await.unwrap();
+        let account: Arc<dyn AccountStore> = Arc::<SqliteFs>::clone(&fs);
+        let other = Request::new("other").user("eve");
+        let opened = Access::open(&account, &Env::system(), Caller::ApiKey, &other).await;
+        assert!(opened.is_ok(), "{in_the_way:?}: {opened:?}");
+        let places = places(&*fs).await;
+        assert!(places.iter().all(|place| place.ends_with(" group")), "{in_the_way:?}: {places:?}");
+    }
 }

@@ -133,6 +133,37 @@ fn a_database_that_is_missing_or_was_emptied_is_damage_and_not_a_new_account() {
 }
 
 #[test]
+fn accounts_without_their_control_data_are_damage_and_not_a_new_folder() {
+    let garth = Garth::new();
+    garth.write("/a", "x");
+    let database = garth.data().join("control.db");
+    let lost = |how: &str| {
+        for verb in [
+            &["ls"][..],
+            &["write", "/b"],
+            &["account", "list"],
+            &["account", "create", "one"],
+            &["fsck", "--all"],
+            &["serve", "--listen", "127.0.0.1:0"],
+        ] {
+            let said = garth.fails(7, verb);
+            assert!(
+                said.contains("control.db") && said.contains("restore a backup"),
+                "{how}, {verb:?}: {said}"
+            );
+        }
+    };
+    for suffix in ["-wal", "-shm"] {
+        let _ = fs::remove_file(garth.data().join(format!("control.db{suffix}")));
+    }
+    fs::write(&database, "").expect("emptied");
+    lost("emptied");
+    fs::remove_file(&database).expect("removed");
+    lost("missing");
+    assert!(!database.exists());
+}
+
+#[test]
 fn no_data_folder_is_made_among_other_files() {
     let garth = Garth::unmade();
     fs::create_dir(garth.data()).expect("a folder");

@@ -148,6 +148,7 @@ impl DataDirBuilder {
     /// Makes the folder if it is missing and may be made; its absolute path without links.
     fn make_ready(&self, folder: &Path) -> Result<PathBuf> {
         let failed = failed("the data folder cannot be opened");
+        check_control(folder)?;
         if !folder.join(DATABASE).try_exists().map_err(&failed)? {
             if !self.create {
                 let message = "there is no data folder of garth here";
@@ -165,6 +166,28 @@ impl DataDirBuilder {
         }
         folder.canonicalize().map_err(&failed)
     }
+}
+
+/// Refuses a folder that has accounts and no control data, or control data without a byte. It is made before
+/// the first account, so that it was lost: made anew, it would know none of the accounts that are there.
+fn check_control(folder: &Path) -> Result<()> {
+    let failed = failed("the data folder cannot be opened");
+    let is_there = match fs::metadata(folder.join(DATABASE)) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => false,
+        found => found.map_err(&failed)?.len() > 0,
+    };
+    let accounts = || match fs::read_dir(folder.join(ACCOUNTS)) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        found => Ok(found?.next().transpose()?.is_some()),
+    };
+    if is_there || !accounts().map_err(&failed)? {
+        return Ok(());
+    }
+    let message = format!(
+        "the folder has accounts and its `{DATABASE}` is missing or empty; restore a backup, or put the file \
+         back with those beside it"
+    );
+    Err(Error::new(ErrorKind::Corrupt, message))
 }
 
 /// The name of something in a folder that garth did not put there. What a creation that was cut short left is

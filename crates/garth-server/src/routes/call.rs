@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
-use garth::agent::Once;
 use garth::agent::media::Hydrator;
 use garth::agent::workspace::PromptCache;
+use garth::agent::{self, Access, Once};
 use garth::datadir::{ApiKey, Scope};
 use garth::model::{Idempotency, Moment};
 use garth::{AccountStore, Env, ErrorKind, FileSystem};
@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use super::identity::Caller;
 use super::retry::Retry;
+use super::tree::Tree;
 use super::twins::{Turn, Twins};
 use crate::chat_model::ServedModel;
 use crate::compaction::Compactions;
@@ -26,6 +27,7 @@ pub(super) type Answering<'a> = BoxFuture<'a, Result<Bytes, Refusal>>;
 
 /// Not `Clone`: the handler of a write is given it by value, so it cannot run twice.
 pub(super) struct Call<'a> {
+    pub(super) tree: Tree,
     /// Fields of the body. Handlers are given theirs as a type.
     pub(super) fields: Fields<'a>,
     /// Arguments of the path, such as `{file}`, percent-decoded.
@@ -57,6 +59,7 @@ impl Call<'_> {
     /// # Errors
     /// Refuses a key that was used with another request.
     pub(super) async fn begin(mut self, twins: &Twins) -> Result<Self, Refusal> {
+        self.judge().await?;
         let Some(retry) = &mut self.retry else { return Ok(self) };
         self.turn = Some(twins.wait(&self.key.account, retry.key()).await);
         let account: Arc<dyn FileSystem> = Arc::<dyn AccountStore>::clone(self.account);
@@ -69,13 +72,23 @@ impl Call<'_> {
         Ok(self)
     }
 
+    /// Makes what the caller reaches today part of a write under an idempotency key.
+    async fn judge(&mut self) -> Result<(), Refusal> {
+        if let (Some(retry), Some(request)) = (&mut self.retry, self.caller.request(self.tree)?) {
+            let who = Access::judge(self.account, self.env, agent::Caller::ApiKey, &request).await?;
+            retry.reaching(who.audience(), &who.class().to_string());
+        }
+        Ok(())
+    }
+
     /// Begins a write whose body is still to come, and is hashed as it comes.
-    pub(super) fn begin_before_body(mut self) -> Self {
+    pub(super) async fn begin_before_body(mut self) -> Result<Self, Refusal> {
+        self.judge().await?;
         if let Some(retry) = &self.retry {
             let account: Arc<dyn FileSystem> = Arc::<dyn AccountStore>::clone(self.account);
             self.once = Once::before_body(account, retry.record());
         }
-        self
+        Ok(self)
     }
 
     /// Returns the moment that a field names. A text that is no time or sequence is the name of a snapshot of

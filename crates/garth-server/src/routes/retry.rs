@@ -79,6 +79,14 @@ impl Retry {
         &self.key
     }
 
+    /// Compares what the request reaches as well: once settings lead it to another audience or class, it is
+    /// another request.
+    pub(super) fn reaching(&mut self, audience: &str, class: &str) {
+        let mut hash = blake3::Hasher::new();
+        hash.update(&self.request_hash).update(class.as_bytes()).update(&[0]).update(audience.as_bytes());
+        self.request_hash = *hash.finalize().as_bytes();
+    }
+
     /// Compares the request as earlier versions did: their records live a day, and a repeat of a write that
     /// was made before the server was replaced is still answered. Returns false if it is compared so already.
     pub(super) fn turn_older(&mut self) -> bool {

@@ -15,8 +15,9 @@ use super::tree::Tree;
 use super::{kv, nodes, recall};
 use crate::fields::{FieldGroup, nearest};
 
-/// Makes routes of rows: `does "path" scopes length tree(function, fields);`. A write ends with `unless dry`
-/// if it stores nothing with that field, or with `if create` if it stores nothing without that one.
+/// Makes routes of rows: `does "path" scopes length tree(function, fields);`. A write makes missing
+/// directories of its caller, unless it is a `Change` of what is there. It ends with `unless dry` if it stores
+/// nothing with that field, or with `if create` if it stores nothing without that one.
 macro_rules! routes {
     ($(
         $does:ident $path:literal $($scope:ident)+, $length:ident $tree:ident($answer:path, $($fields:ident)::+)
@@ -29,7 +30,7 @@ macro_rules! routes {
             tree: Tree::$tree,
             own_fields: <$($fields)::+<'_> as FieldGroup<'_>>::FIELDS,
             headers: routes!(@headers $does),
-            run: Run::$does(Length::$length, |call| Box::pin(async move {
+            run: routes!(@run $does)(Length::$length, |call| Box::pin(async move {
                 let call = routes!(@call $does call);
                 let fields = <$($fields)::+<'_>>::read(&call.fields)?;
                 let opened = match routes!(@stores $does fields $($when $field)?) {
@@ -43,12 +44,18 @@ macro_rules! routes {
     };
     (@headers Read) => { &[] };
     (@headers Write) => { &[RETRY_HEADER] };
+    (@headers Change) => { &[RETRY_HEADER] };
+    (@run Read) => { Run::Read };
+    (@run Write) => { Run::Write };
+    (@run Change) => { Run::Write };
     (@stores Read $fields:ident) => { false };
+    (@stores Change $fields:ident) => { false };
     (@stores Write $fields:ident) => { true };
     (@stores Write $fields:ident unless $field:ident) => { !$fields.$field };
     (@stores Write $fields:ident if $field:ident) => { $fields.$field };
     (@call Read $call:ident) => { $call };
     (@call Write $call:ident) => { &$call };
+    (@call Change $call:ident) => { &$call };
     (@tree KeyValues $opened:ident) => { $opened.key_values()? };
     (@tree Nodes $opened:ident) => { $opened.nodes() };
     (@tree Sessions $opened:ident) => { $opened.sessions()? };
@@ -71,61 +78,61 @@ static CALLS: &[Route] = routes! {
     Read  "/v1/nodes/get" MemoryRead, Long Nodes(nodes::get, nodes::GetFields);
     Read  "/v1/nodes/exists" MemoryRead, Short Nodes(nodes::exists, nodes::ExistsFields);
     Read  "/v1/nodes/list" MemoryRead, Long Nodes(nodes::list, nodes::ListFields);
-    Write "/v1/nodes/tag" MemoryWrite, Short Nodes(nodes::tag, nodes::TagFields);
-    Write "/v1/nodes/relate" MemoryWrite, Short Nodes(nodes::relate, nodes::RelateFields);
-    Write "/v1/nodes/unrelate" MemoryWrite, Short Nodes(nodes::unrelate, nodes::UnrelateFields);
+    Change "/v1/nodes/tag" MemoryWrite, Short Nodes(nodes::tag, nodes::TagFields);
+    Change "/v1/nodes/relate" MemoryWrite, Short Nodes(nodes::relate, nodes::RelateFields);
+    Change "/v1/nodes/unrelate" MemoryWrite, Short Nodes(nodes::unrelate, nodes::UnrelateFields);
     Read  "/v1/nodes/relations" MemoryRead, Long Nodes(nodes::relations, nodes::RelationsFields);
-    Write "/v1/nodes/move" MemoryWrite, Short Nodes(nodes::move_to, nodes::MoveFields);
-    Write "/v1/nodes/delete" MemoryWrite, Short Nodes(nodes::delete, nodes::DeleteFields);
+    Change "/v1/nodes/move" MemoryWrite, Short Nodes(nodes::move_to, nodes::MoveFields);
+    Change "/v1/nodes/delete" MemoryWrite, Short Nodes(nodes::delete, nodes::DeleteFields);
 
     Write "/v1/sessions/create" MemoryWrite, Short Sessions(sessions::create, sessions::CreateFields);
     Read  "/v1/sessions/get" MemoryRead, Short Sessions(sessions::get, sessions::GetFields);
     Read  "/v1/sessions/list" MemoryRead, Long Sessions(sessions::list, sessions::ListFields);
     Write "/v1/sessions/current" MemoryWrite MemoryRead, Short Sessions(sessions::current, sessions::CurrentFields) if create;
-    Write "/v1/sessions/set" MemoryWrite, Short Sessions(sessions::set, sessions::SetFields);
-    Write "/v1/sessions/append" MemoryWrite, Short Sessions(sessions::append, sessions::AppendFields);
+    Change "/v1/sessions/set" MemoryWrite, Short Sessions(sessions::set, sessions::SetFields);
+    Change "/v1/sessions/append" MemoryWrite, Short Sessions(sessions::append, sessions::AppendFields);
     Read  "/v1/sessions/lines" MemoryRead, Long Sessions(sessions::lines, sessions::LinesFields);
-    Write "/v1/sessions/withdraw" MemoryWrite, Short Sessions(sessions::withdraw, sessions::WithdrawFields);
+    Change "/v1/sessions/withdraw" MemoryWrite, Short Sessions(sessions::withdraw, sessions::WithdrawFields);
     Read  "/v1/sessions/resolve" MemoryRead, Short Sessions(sessions::resolve, sessions::ResolveFields);
-    Write "/v1/sessions/import" MemoryWrite, Short Sessions(transcripts::import, transcripts::ImportFields);
+    Change "/v1/sessions/import" MemoryWrite, Short Sessions(transcripts::import, transcripts::ImportFields);
     Read  "/v1/sessions/export" MemoryRead, Long Sessions(transcripts::export, transcripts::ExportFields);
-    Write "/v1/sessions/derive" MemoryWrite, Short Sessions(context::derive, context::DeriveFields);
+    Change "/v1/sessions/derive" MemoryWrite, Short Sessions(context::derive, context::DeriveFields);
     Read  "/v1/sessions/why" MemoryRead, Short Sessions(context::why, context::WhyFields);
-    Write "/v1/sessions/pin" MemoryWrite, Short Sessions(context::pin, context::PinFields);
-    Write "/v1/sessions/compact" MemoryWrite, Short Sessions(context::compact, context::CompactFields);
-    Write "/v1/sessions/pack" MemoryWrite MemoryRead, Long Sessions(context::pack, context::PackFields) unless dry;
+    Change "/v1/sessions/pin" MemoryWrite, Short Sessions(context::pin, context::PinFields);
+    Change "/v1/sessions/compact" MemoryWrite, Short Sessions(context::compact, context::CompactFields);
+    Change "/v1/sessions/pack" MemoryWrite MemoryRead, Long Sessions(context::pack, context::PackFields);
     Read  "/v1/sessions/replay" MemoryRead, Long Sessions(context::replay, context::ReplayFields);
     Read  "/v1/sessions/compare" MemoryRead, Short Sessions(context::compare, context::CompareFields);
-    Write "/v1/sessions/swap-out" MemoryWrite MemoryRead, Short Sessions(context::swap_out, context::SwapOutFields);
-    Write "/v1/sessions/swap-in" MemoryWrite, Short Sessions(context::swap_in, context::SwapInFields);
+    Change "/v1/sessions/swap-out" MemoryWrite MemoryRead, Short Sessions(context::swap_out, context::SwapOutFields);
+    Change "/v1/sessions/swap-in" MemoryWrite, Short Sessions(context::swap_in, context::SwapInFields);
     Read  "/v1/sessions/swapped" MemoryRead, Short Sessions(context::swapped, context::SwappedFields);
-    Write "/v1/sessions/dedup" MemoryWrite MemoryRead, Short Sessions(context::dedup, context::DedupFields);
-    Write "/v1/sessions/spawn" MemoryWrite, Short Sessions(context::spawn, context::SpawnFields);
+    Change "/v1/sessions/dedup" MemoryWrite MemoryRead, Short Sessions(context::dedup, context::DedupFields);
+    Change "/v1/sessions/spawn" MemoryWrite, Short Sessions(context::spawn, context::SpawnFields);
     Read  "/v1/sessions/children" MemoryRead, Short Sessions(context::children, context::ChildrenFields);
-    Write "/v1/sessions/set-child" MemoryWrite, Short Sessions(context::set_child, context::SetChildFields);
-    Write "/v1/sessions/collect" MemoryWrite MemoryRead, Short Sessions(context::collect, context::CollectFields) unless dry;
+    Change "/v1/sessions/set-child" MemoryWrite, Short Sessions(context::set_child, context::SetChildFields);
+    Change "/v1/sessions/collect" MemoryWrite MemoryRead, Short Sessions(context::collect, context::CollectFields);
     Read  "/v1/sessions/wrote" MemoryRead, Short Sessions(context::wrote, context::WroteFields);
-    Write "/v1/sessions/publish" MemoryWrite, Short Sessions(sessions::publish, sessions::PublishFields);
+    Change "/v1/sessions/publish" MemoryWrite, Short Sessions(sessions::publish, sessions::PublishFields);
 
     Write "/v1/agents/{agent}/prompt" MemoryWrite MemoryRead, Long Workspace(prompt::build, prompt::BuildFields) unless dry;
     Read  "/v1/agents/{agent}/prompt/compare" MemoryRead, Long Workspace(prompt::compare, prompt::CompareFields);
     Write "/v1/agents/{agent}/memory/add" MemoryWrite, Short Workspace(memory::add, memory::AddFields);
     Read  "/v1/agents/{agent}/memory/get" MemoryRead, Long Workspace(memory::get, memory::GetFields);
     Read  "/v1/agents/{agent}/memory/days" MemoryRead, Long Workspace(memory::days, memory::DaysFields);
-    Write "/v1/agents/{agent}/reset" MemoryWrite, Short Workspace(archives::reset, archives::ResetFields);
+    Change "/v1/agents/{agent}/reset" MemoryWrite, Short Workspace(archives::reset, archives::ResetFields);
     Read  "/v1/agents/{agent}/archives" MemoryRead, Long Workspace(archives::list, archives::ListFields);
     Read  "/v1/agents/{agent}/transcript" MemoryRead, Long Workspace(archives::transcript, archives::TranscriptFields);
     Read  "/v1/agents/{agent}/media/list" MemoryRead, Long Media(agents::media::list, agents::media::ListFields);
-    Write "/v1/agents/{agent}/media/copy" MemoryWrite, Short Media(agents::media::copy, agents::media::CopyFields);
-    Write "/v1/agents/{agent}/media/delete" MemoryWrite, Short Media(agents::media::delete, agents::media::DeleteFields);
+    Change "/v1/agents/{agent}/media/copy" MemoryWrite, Short Media(agents::media::copy, agents::media::CopyFields);
+    Change "/v1/agents/{agent}/media/delete" MemoryWrite, Short Media(agents::media::delete, agents::media::DeleteFields);
     Read  "/v1/agents/{agent}/skills/list" MemoryRead, Long Workspace(skills::list, skills::ListFields);
     Read  "/v1/agents/{agent}/skills/get" MemoryRead, Long Workspace(skills::get, skills::GetFields);
     Read  "/v1/agents/{agent}/skills/read" MemoryRead, Long Workspace(skills::read, skills::ReadFields);
     Write "/v1/agents/{agent}/skills/write" MemoryWrite, Short Workspace(skills::write, skills::WriteFields);
-    Write "/v1/agents/{agent}/skills/edit" MemoryWrite MemoryRead, Short Workspace(skills::edit, skills::EditFields);
+    Change "/v1/agents/{agent}/skills/edit" MemoryWrite MemoryRead, Short Workspace(skills::edit, skills::EditFields);
     Write "/v1/agents/{agent}/skills/install" MemoryWrite, Long Workspace(skills::install, skills::InstallFields);
     Write "/v1/agents/{agent}/skills/publish" MemoryWrite, Short Workspace(skills::publish, skills::PublishFields);
-    Write "/v1/agents/{agent}/skills/delete" MemoryWrite, Short Workspace(skills::delete, skills::DeleteFields);
+    Change "/v1/agents/{agent}/skills/delete" MemoryWrite, Short Workspace(skills::delete, skills::DeleteFields);
 
     Read  "/v1/recall" SearchRead, Long Recall(recall::recall, recall::RecallFields);
 };

@@ -297,3 +297,23 @@ async fn a_call_that_stores_nothing_makes_no_directories() {
         assert_eq!(server.commits().await, begin, "{call} wrote");
     }
 }
+
+#[tokio::test]
+async fn a_refused_change_makes_no_directories() {
+    let server = Server::start().await;
+    let mut refused = 0;
+    for (route, call, _) in writes() {
+        let mut body = server.body(route);
+        if body.get("user").is_none() {
+            continue;
+        }
+        body["user"] = json!("stranger");
+        let begin = server.commits().await;
+        let (status, answer) = server.post(&server.key, &call, &body).await;
+        if !status.is_success() {
+            refused += 1;
+            assert_eq!(server.commits().await, begin, "{call} wrote, and answered {answer}");
+        }
+    }
+    assert!(refused > 15, "{refused}");
+}

@@ -210,6 +210,23 @@ fn a_repeat_of_any_write_gets_the_first_answer_and_changes_nothing() {
 }
 
 #[test]
+fn a_repeat_by_a_caller_whom_settings_lead_elsewhere_is_refused() {
+    let of_agent = |path: &str| ["/v1/sessions/", "/v1/agents/"].iter().any(|top| path.starts_with(top));
+    // that one is under a session key whose audience no settings change
+    let is_keyed = |path: &str| path == "/v1/sessions/current";
+    for call in writes().filter(|call| of_agent(call.path) && !is_keyed(call.path)) {
+        let world = World::new();
+        let first = world.send(&call, "k", false);
+        assert_eq!(first.status, 200, "{}: {}", call.path, first.text());
+        world.server.own("scout", "zoe");
+        let head = world.head();
+        let again = world.send(&call, "k", false);
+        assert_eq!(again.status, 422, "{}: {}", call.path, again.text());
+        assert_eq!(world.head(), head, "{}", call.path);
+    }
+}
+
+#[test]
 fn twins_of_any_write_have_one_effect_and_equal_answers() {
     for call in writes() {
         let alone = World::new();

@@ -60,6 +60,35 @@ pub(crate) fn record() -> Result<TreePath> {
     Ok(TreePath::parse(&format!("{SYSTEM}/{RECORD}"))?)
 }
 
+/// Commits operations of an upgrade, unless something is in their way that somebody put there: then that is
+/// noted, and the rest of the account is upgraded all the same. Returns whether they were committed.
+pub(super) async fn commit_or_note(
+    fs: &dyn FileSystem,
+    ops: Vec<Op>,
+    what: &str,
+    upgrade: &mut Upgrade,
+) -> Result<bool> {
+    match commit(fs, ops, what).await {
+        Err(error) if is_in_the_way(&error) => {
+            upgrade.note(format!("could not {what}: {error}"));
+            Ok(false)
+        }
+        done => done.map(|()| true),
+    }
+}
+
+fn is_in_the_way(error: &Error) -> bool {
+    let kinds = [
+        ErrorKind::AlreadyExists,
+        ErrorKind::NotADirectory,
+        ErrorKind::IsADirectory,
+        ErrorKind::NotPermitted,
+        ErrorKind::SymlinkLoop,
+        ErrorKind::NameTooLong,
+    ];
+    kinds.into_iter().any(|kind| error.is(kind))
+}
+
 /// Commits operations of an upgrade.
 pub(super) async fn commit(fs: &dyn FileSystem, ops: Vec<Op>, what: &str) -> Result<()> {
     if ops.is_empty() {

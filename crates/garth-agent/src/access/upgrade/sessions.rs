@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::record::{Upgrade, commit};
+use super::record::{Upgrade, commit, commit_or_note};
 use crate::identity::{
     AccessPolicy, Caller, Class, DEFAULT_USER, Identity, Request, SETTINGS, SessionKey, is_reserved,
     policy_of,
@@ -100,8 +100,10 @@ pub(super) async fn owners(
         let policy = match policy_of(fs, &agent).await {
             Ok(policy) => policy,
             Err(error) => {
+                // Settings that cannot be read may name an owner, and are left to whoever wrote them.
                 upgrade.note(format!("agent {agent}: no owner was set, as {}", error.message()));
-                AccessPolicy::default()
+                policies.insert(agent, AccessPolicy::default());
+                continue;
             }
         };
         let only = only.filter(|only| policy.owner.is_none() && only != DEFAULT_USER && !is_reserved(only));
@@ -127,7 +129,10 @@ async fn set_owner(
         serde_json::from_slice(text).unwrap_or_default();
     settings.insert("owner".to_owned(), owner.clone().into());
     let text = crate::small_file::pretty(&settings)?;
-    commit(fs, vec![Op::write(path, text).with_parents()], "set the owner of an agent").await?;
+    let ops = vec![Op::write(path, text).with_parents()];
+    if !commit_or_note(fs, ops, "set the owner of an agent", upgrade).await? {
+        return Ok(policy);
+    }
     upgrade
         .note(format!("agent {agent}: {owner} is its owner, as all sessions without a key are of this user"));
     policy.owner = Some(owner);
@@ -264,17 +269,24 @@ impl Judged {
         if *meta != was.meta {
             ops.push(from.meta_op(name, meta)?);
         }
+        if meta.class != was.meta.class {
+            upgrade.note(format!("{at}: is of class {} now, before {}", meta.class, was.meta.class));
+        }
         if meta.user != *user {
             let to = Sessions::new(fs, &meta.user, agent, env.clone())?;
             let mut dir = to.directory(name)?;
             if fs.exists(&dir).await? {
                 dir = to.directory(&meta.id)?;
             }
-            upgrade.note(format!("{at}: was moved to {}, whose it is", meta.user));
-            ops.push(Op::rename(from.directory(name)?, dir).no_replace().with_parents());
-        }
-        if meta.class != was.meta.class {
-            upgrade.note(format!("{at}: is of class {} now, before {}", meta.class, was.meta.class));
+            let rename = Op::rename(from.directory(name)?, dir).no_replace().with_parents();
+            let moved = ops.iter().cloned().chain([rename]).collect();
+            if commit_or_note(fs, moved, "judge a session", upgrade).await? {
+                upgrade.note(format!("{at}: was moved to {}, whose it is", meta.user));
+                return Ok(());
+            }
+            // Where it is, it sees least.
+            let stays = Meta { class: Class::Group, user: user.clone(), ..meta.clone() };
+            ops = vec![from.meta_op(name, &stays)?];
         }
         commit(fs, ops, "judge a session").await
     }

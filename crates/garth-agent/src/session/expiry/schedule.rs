@@ -148,8 +148,8 @@ impl Sessions<'_> {
         let path = self.file(session, POLICY)?;
         let file = read_all(self.fs, std::slice::from_ref(&path), MAX_POLICY).await?.pop().flatten();
         let Some(known) = &file else { return Ok((file, Policy::default())) };
-        let policy =
-            known.text().map_or_else(|| Err(Error::invalid("is no UTF-8, or too long")), Policy::parse);
+        let text = known.read().and_then(|_| known.text().ok_or_else(|| Error::invalid("is no UTF-8")));
+        let policy = text.and_then(Policy::parse);
         let how = "correct it, or delete it for the default policy";
         let policy = policy.map_err(|error| unreadable(&path, error.message(), how))?;
         Ok((file, policy))

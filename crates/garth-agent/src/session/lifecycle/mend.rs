@@ -15,7 +15,7 @@ use crate::small_file::{File, as_read, read_all};
 use garth_engine::env::Env;
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::fs::FileSystem;
-use garth_engine::model::{At, Author, HistoryPage, Kind, Page};
+use garth_engine::model::{At, Author, HistoryPage, Kind, Op, Page};
 use garth_engine::path::{Name, TreePath, check_id};
 
 /// Versions examined for one that can be read.
@@ -56,8 +56,11 @@ impl Sessions<'_> {
         let path = self.file(session, META)?;
         if !dry_run {
             let (file, meta, _) = self.meta_or_restored(session).await?;
-            let batch =
-                self.batch(session, vec![self.meta_op(session, &meta)?], "restore meta.json of session");
+            let mut ops = vec![self.meta_op(session, &meta)?];
+            if !file.is_file {
+                ops.insert(0, Op::remove_tree(path.clone()));
+            }
+            let batch = self.batch(session, ops, "restore meta.json of session");
             self.fs.commit(batch.require(path.clone(), as_read(Some(&file)))).await?;
         }
         Ok(Some(Damaged { path: path.to_string(), why: error.message().to_owned(), mended: !dry_run }))
@@ -159,10 +162,20 @@ pub async fn mend_all(
                     if !matches!(read, Some(Err(error)) if error.is(ErrorKind::Corrupt)) {
                         continue;
                     }
-                    if let Some(damaged) = retry(|| sessions.mend_once(name, dry_run)).await? {
-                        tell(&damaged);
-                        found.push(damaged);
-                    }
+                    let damaged = match retry(|| sessions.mend_once(name, dry_run)).await {
+                        Ok(None) => continue,
+                        Ok(Some(damaged)) => damaged,
+                        // The sessions behind it are mended all the same.
+                        Err(error) => match error.path() {
+                            Some(path) => {
+                                let (path, why) = (path.to_string(), error.message().to_owned());
+                                Damaged { path, why, mended: false }
+                            }
+                            None => return Err(error),
+                        },
+                    };
+                    tell(&damaged);
+                    found.push(damaged);
                 }
                 yield_now().await;
             }

@@ -99,6 +99,9 @@ impl Sessions<'_> {
             meta.context_window = Some(window).filter(|window| *window > 0);
         }
         let meta_file = self.file(session, META)?;
+        if !file.is_file {
+            ops.insert(0, Op::remove_tree(meta_file.clone()));
+        }
         is_changed |= meta != before;
         if is_changed {
             ops.push(self.meta_op(session, &meta)?);

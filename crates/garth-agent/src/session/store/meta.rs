@@ -210,8 +210,7 @@ impl Meta {
     /// `Corrupt` at that path.
     pub(crate) fn read(path: &TreePath, file: &File) -> Result<Self> {
         let how = "`garth repair` restores it, and so does setting anything of the session";
-        let text = file.bytes.as_deref();
-        let meta = text.map_or_else(|| Err(Error::invalid("is too long")), Self::parse);
+        let meta = file.read().and_then(Self::parse);
         meta.map_err(|error| unreadable(path, error.message(), how))
     }
 

@@ -113,6 +113,8 @@ impl Files {
             paths.into_iter().zip(files).filter_map(|(path, file)| Some((path, file?))).collect();
         files.retain(|_, file| !is_gone(file));
         let settings = Settings::read(&settings, files.remove(&settings).as_ref())?;
+        // neither directories nor links are files of a prompt
+        files.retain(|_, file| file.is_file);
         let zone = settings.zone()?;
         let fragments = text(fragments, &mut files)?;
         let mut texts = BTreeMap::new();

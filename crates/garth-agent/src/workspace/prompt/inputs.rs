@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::json_objects::{objects, texts};
-use crate::workspace::skill_md::requires::Host;
+use crate::workspace::skill_md::requires::{Host, check_hosts};
 use garth_engine::error::{Error, Result};
 use garth_engine::model::{Moment, Timestamp};
 
@@ -77,8 +77,9 @@ pub struct Inputs {
 impl Inputs {
     /// Checks the number and the size of the inputs, and that the time is one.
     pub(super) fn check(&self) -> Result<()> {
-        if self.hosts.len() > MAX_INPUTS || self.runtime.len() > MAX_INPUTS {
-            return Err(Error::invalid(format!("at most {MAX_INPUTS} hosts and as many lines of runtime")));
+        check_hosts(&self.hosts)?;
+        if self.runtime.len() > MAX_INPUTS {
+            return Err(Error::invalid(format!("at most {MAX_INPUTS} lines of runtime")));
         }
         let is_line =
             |text: &String| (1..=MAX_INPUT).contains(&text.len()) && !text.chars().any(char::is_control);

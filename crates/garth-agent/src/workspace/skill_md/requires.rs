@@ -1,10 +1,20 @@
 //! Requirements of a skill on the hosts on which the agent's tools run, and the judgement whether one meets
 //! them.
 
+use std::collections::HashSet;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::workspace::settings::RequiresSetting;
+use garth_engine::compute::working;
+use garth_engine::error::{Error, Result as EngineResult};
+
+/// Most hosts that a caller describes.
+pub(crate) const MAX_HOSTS: usize = 64;
+
+/// Most hosts, and names of what one of them lacks, that are told.
+const MAX_TOLD: usize = 8;
 
 /// The roles of hosts.
 const ROLES: [&str; 2] = ["execution", "specialized"];
@@ -216,37 +226,53 @@ impl Requires {
     }
 
     /// Returns what a host lacks, in words; empty if it meets all requirements.
-    fn lacks(&self, host: &Host) -> Vec<String> {
+    fn lacks(&self, known: &KnownHost<'_>) -> Vec<String> {
         let mut lacks = Vec::new();
-        let mut all = |what: &str, wanted: &[String], has: &[String]| {
-            let missing: Vec<&str> =
-                wanted.iter().filter(|one| !has.contains(one)).map(String::as_str).collect();
+        let mut all = |what: &str, wanted: &[String], has: &HashSet<&str>| {
+            let missing = wanted.iter().map(String::as_str).filter(|one| !has.contains(one));
+            let missing: Vec<&str> = missing.collect();
             if !missing.is_empty() {
-                lacks.push(format!("{what} {}", missing.join(", ")));
+                lacks.push(format!("{what} {}", told(&missing, ", ")));
             }
         };
-        all("bins", &self.bins, &host.bins);
-        all("env", &self.env, &host.env);
-        all("config", &self.config, &host.config);
-        all("capabilities", &self.capabilities, &host.capabilities);
+        all("bins", &self.bins, &known.bins);
+        all("env", &self.env, &known.env);
+        all("config", &self.config, &known.config);
+        all("capabilities", &self.capabilities, &known.capabilities);
         let mut any = |what: &str, wanted: &[String], has: bool| {
             if !wanted.is_empty() && !has {
-                lacks.push(format!("{what} {}", wanted.join(" or ")));
+                let wanted: Vec<&str> = wanted.iter().map(String::as_str).collect();
+                lacks.push(format!("{what} {}", told(&wanted, " or ")));
             }
         };
-        let has = |wanted: &[String], own: &[String]| wanted.iter().any(|one| own.contains(one));
-        any("bins", &self.any_bins, has(&self.any_bins, &host.bins));
-        any("capabilities", &self.any_capabilities, has(&self.any_capabilities, &host.capabilities));
+        let has = |wanted: &[String], own: &HashSet<&str>| wanted.iter().any(|one| own.contains(&**one));
+        any("bins", &self.any_bins, has(&self.any_bins, &known.bins));
+        any("capabilities", &self.any_capabilities, has(&self.any_capabilities, &known.capabilities));
         // Hosts report `Linux` as well as `linux`.
-        let os = host.os.as_deref().map(str::to_lowercase).unwrap_or_default();
+        let os = known.host.os.as_deref().map(str::to_lowercase).unwrap_or_default();
         any("os", &self.os, self.os.iter().any(|one| one.to_lowercase() == os));
-        let role = host.role.as_deref().unwrap_or_default();
+        let role = known.host.role.as_deref().unwrap_or_default();
         any("role", &self.host_roles, self.host_roles.iter().any(|one| one == role));
         lacks
     }
 
+    /// Returns the bytes of all names.
+    fn bytes(&self) -> usize {
+        let lists = [
+            &self.bins,
+            &self.any_bins,
+            &self.env,
+            &self.config,
+            &self.os,
+            &self.host_roles,
+            &self.capabilities,
+            &self.any_capabilities,
+        ];
+        lists.into_iter().flatten().map(String::len).sum()
+    }
+
     /// Checks that a skill with these requirements is eligible.
-    pub(crate) fn judge(&self, always: bool, hosts: &[Host]) -> Result<(), Lack> {
+    pub(crate) fn judge(&self, always: bool, hosts: &KnownHosts<'_>) -> Result<(), Lack> {
         // A flaw hides the skill: the requirement that could not be read might not be met. `always` excuses
         // the flaw, but none of the requirements that were read.
         if !self.invalid.is_empty() && !always {
@@ -257,13 +283,68 @@ impl Requires {
             return Ok(());
         }
         // One host has to meet all: two that have a half each cannot run the skill.
-        let lacks: Vec<_> = hosts.iter().map(|host| (host, self.lacks(host))).collect();
-        if lacks.iter().any(|(_, lacks)| lacks.is_empty()) {
-            return Ok(());
+        let bytes = self.bytes();
+        let mut all = Vec::new();
+        for known in &hosts.0 {
+            working(bytes);
+            let lacks = self.lacks(known);
+            if lacks.is_empty() {
+                return Ok(());
+            }
+            if all.len() < MAX_TOLD {
+                all.push(format!("{} lacks {}", known.host.id, lacks.join(", ")));
+            }
         }
-        let why = lacks.iter().map(|(host, lacks)| format!("{} lacks {}", host.id, lacks.join(", ")));
-        let why = why.collect::<Vec<_>>().join("; ");
+        if hosts.0.len() > all.len() {
+            all.push(format!("{} more hosts lack something", hosts.0.len() - all.len()));
+        }
+        let why = all.join("; ");
         Err(Lack::Unmet(if why.is_empty() { "no host is known".to_owned() } else { why }))
+    }
+}
+
+/// Hosts, each with its names as sets.
+pub(crate) struct KnownHosts<'a>(Vec<KnownHost<'a>>);
+
+struct KnownHost<'a> {
+    host: &'a Host,
+    bins: HashSet<&'a str>,
+    env: HashSet<&'a str>,
+    config: HashSet<&'a str>,
+    capabilities: HashSet<&'a str>,
+}
+
+impl<'a> KnownHosts<'a> {
+    /// Takes the hosts that a caller describes.
+    pub(crate) fn of(hosts: &'a [Host]) -> Self {
+        let set = |names: &'a [String]| names.iter().map(String::as_str).collect();
+        let known = hosts.iter().map(|host| KnownHost {
+            host,
+            bins: set(&host.bins),
+            env: set(&host.env),
+            config: set(&host.config),
+            capabilities: set(&host.capabilities),
+        });
+        Self(known.collect())
+    }
+}
+
+/// Checks the number of hosts that a caller describes.
+///
+/// # Errors
+/// `InvalidArgument` for more than [`MAX_HOSTS`].
+pub(crate) fn check_hosts(hosts: &[Host]) -> EngineResult<()> {
+    if hosts.len() > MAX_HOSTS {
+        return Err(Error::invalid(format!("at most {MAX_HOSTS} hosts are described")));
+    }
+    Ok(())
+}
+
+/// Returns the first of some names, and how many more there are.
+fn told(names: &[&str], between: &str) -> String {
+    match names.len().checked_sub(MAX_TOLD) {
+        None | Some(0) => names.join(between),
+        Some(more) => format!("{}{between}{more} more", names[..MAX_TOLD].join(between)),
     }
 }
 
@@ -305,7 +386,7 @@ mod tests {
     }
 
     fn fits(requires: Value, hosts: &[Host]) -> bool {
-        Requires::read(requires).judge(false, hosts).is_ok()
+        Requires::read(requires).judge(false, &KnownHosts::of(hosts)).is_ok()
     }
 
     #[test]
@@ -360,12 +441,30 @@ mod tests {
             json!({"anyEnv": ["TOKEN"]}),
         ] {
             let requires = Requires::read(bad.clone());
-            assert!(matches!(requires.judge(false, &[host()]), Err(Lack::Invalid(_))), "{bad}");
+            assert!(
+                matches!(requires.judge(false, &KnownHosts::of(&[host()])), Err(Lack::Invalid(_))),
+                "{bad}"
+            );
         }
         let requires = Requires::read(json!({"bins": "git"}));
-        assert!(requires.judge(true, &[]).is_ok());
+        assert!(requires.judge(true, &KnownHosts::of(&[])).is_ok());
         let and_more = Requires::read(json!({"bins": "git", "env": ["OTHER"]}));
-        assert!(matches!(and_more.judge(true, &[host()]), Err(Lack::Unmet(_))));
+        assert!(matches!(and_more.judge(true, &KnownHosts::of(&[host()])), Err(Lack::Unmet(_))));
+    }
+
+    #[test]
+    fn what_hosts_lack_is_told_in_a_few_words() {
+        let names: Vec<String> = (0..2_000).map(|number| format!("b{number}")).collect();
+        let hosts: Vec<Host> = (0..MAX_HOSTS).map(|number| Host::new(format!("h{number}"))).collect();
+        let known = KnownHosts::of(&hosts);
+        let lack = Requires::read(json!({"bins": names})).judge(false, &known).unwrap_err();
+        let Lack::Unmet(why) = lack else { panic!("{lack:?}") };
+        assert!(
+            why.len() < 1_000
+                && why.contains("b7, 1992 more")
+                && why.ends_with("56 more hosts lack something")
+        );
+        assert!(check_hosts(&vec![host(); MAX_HOSTS + 1]).is_err());
     }
 
     #[test]
@@ -377,8 +476,8 @@ mod tests {
             (with.bins.as_slice(), with.env.as_slice()),
             (["git".to_owned()].as_slice(), ["TOKEN".to_owned()].as_slice())
         );
-        assert!(with.judge(false, &[host()]).is_ok());
+        assert!(with.judge(false, &KnownHosts::of(&[host()])).is_ok());
         let still = requires.with(&setting(json!({"bins": []})));
-        assert!(still.judge(false, &[host()]).is_err(), "the role is still bad");
+        assert!(still.judge(false, &KnownHosts::of(&[host()])).is_err(), "the role is still bad");
     }
 }

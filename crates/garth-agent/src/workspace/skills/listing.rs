@@ -9,7 +9,8 @@ use serde::Serialize;
 
 use crate::workspace::settings::SkillSetting;
 use crate::workspace::skill_md::front_matter::SkillText;
-use crate::workspace::skill_md::requires::{Host, Lack};
+use crate::workspace::skill_md::requires::{Host, KnownHosts, Lack};
+use garth_engine::compute::go_on;
 
 /// Where a skill lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -117,11 +118,16 @@ impl Listing {
         settings: &BTreeMap<String, SkillSetting>,
         parse: &dyn Fn(&str) -> Arc<SkillText>,
     ) -> Self {
+        let hosts = &KnownHosts::of(hosts);
         let names: BTreeSet<&str> = own.iter().map(|(directory, _)| directory.as_str()).collect();
         let own = own.iter().map(|(directory, text)| (Origin::Agent, directory, text));
         let global = global.iter().map(|(directory, text)| (Origin::Global, directory, text));
         let mut listing = Self::default();
         for (origin, directory, text) in own.chain(global) {
+            // Whoever waits is told by the check that follows.
+            if go_on().is_err() {
+                break;
+            }
             let skill = text.as_deref().map(parse);
             let name = skill.as_ref().and_then(|skill| skill.name.as_ref()).unwrap_or(directory).clone();
             let is_hidden = origin == Origin::Global && names.contains(directory.as_str());
@@ -164,7 +170,7 @@ impl Listing {
 pub(super) fn judge(
     directory: &str,
     skill: &SkillText,
-    hosts: &[Host],
+    hosts: &KnownHosts<'_>,
     settings: &BTreeMap<String, SkillSetting>,
 ) -> Result<bool, (Reason, String)> {
     if let Some(why) = &skill.refused {

@@ -6,8 +6,9 @@ use crate::small_file::{read_all, read_with_seq};
 use crate::workspace::handle::Workspace;
 use crate::workspace::settings::Settings;
 use crate::workspace::skill_md::front_matter::SkillText;
-use crate::workspace::skill_md::requires::Host;
+use crate::workspace::skill_md::requires::{Host, KnownHosts, check_hosts};
 use crate::workspace::text_file::{MAX_FILE, MAX_READ};
+use garth_engine::compute::go_on;
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::fs::FileSystem;
 use garth_engine::model::{At, Kind, MAX_PAGE, Page};
@@ -46,6 +47,7 @@ impl Workspace<'_> {
     /// `Corrupt` for settings that cannot be read; from the filesystem.
     #[boxed]
     pub async fn skills(&self, hosts: &[Host]) -> Result<Listing> {
+        check_hosts(hosts)?;
         let moment = self.moment(None).await?;
         let own = in_directory(&*moment, self.skill_home(Origin::Agent)?).await?;
         let global = in_directory(&*moment, self.skill_home(Origin::Global)?).await?;
@@ -53,13 +55,18 @@ impl Workspace<'_> {
         let (_, files) = read_with_seq(&*moment, &paths, MAX_FILE, MAX_READ).await?;
         let mut files = files.into_iter();
         let [own, global] = [own, global].map(|found| {
-            let read = found.into_iter().zip(files.by_ref()).filter(|(_, file)| file.is_some());
+            let read = found
+                .into_iter()
+                .zip(files.by_ref())
+                .filter(|(_, file)| file.as_ref().is_some_and(|file| file.is_file));
             let text = |file: Option<crate::small_file::File>| Some(file?.text()?.to_owned());
             read.map(|((_, directory), file)| (directory, text(file))).collect::<Vec<_>>()
         });
         let settings = self.settings().await?;
         let parse = |text: &str| self.known.skill(text);
-        Ok(Listing::of(&own, &global, &self.agent, hosts, &settings.skills, &parse))
+        let listing = Listing::of(&own, &global, &self.agent, hosts, &settings.skills, &parse);
+        go_on()?;
+        Ok(listing)
     }
 
     /// What a skill says, where it lies, and whether it applies to these hosts: why not, if it does not.
@@ -72,9 +79,10 @@ impl Workspace<'_> {
         directory: &str,
         hosts: &[Host],
     ) -> Result<(SkillText, Origin, TreePath, Option<(super::listing::Reason, String)>)> {
+        check_hosts(hosts)?;
         let LocatedSkill { origin, path, text } = self.find_skill(directory).await?;
         let settings: Settings = self.settings().await?;
-        let judged = judge(directory, &text, hosts, &settings.skills);
+        let judged = judge(directory, &text, &KnownHosts::of(hosts), &settings.skills);
         Ok((text, origin, path, judged.err()))
     }
 

@@ -12,6 +12,7 @@ use super::diff::{Diff, Dir, Item, Key, There, changing, diff, order, too_much};
 use super::state::{self, Difference};
 use crate::error::{Error, ErrorKind, OptionalExt as _, Result};
 use crate::fs::FileSystem;
+use crate::model::entry::is_own;
 use crate::model::{
     At, Entry, Ino, Kind, MAX_OPS, MAX_PAGE, Op, Precondition, Remove, RenameMode, Seq, SetAttrs, Timestamp,
     VersionId, WalkPage,
@@ -96,6 +97,9 @@ struct Planner<'a, F: ?Sized, P: ?Sized> {
     directory_ops: Vec<Op>,
     /// What must be as it was read: by path, since a node that has left is none of the restore's business.
     versions: HashMap<TreePath, VersionId>,
+    /// Whether attributes named `garth.*` become what they were on nodes that are there: in an account's own
+    /// tree, not in what an agent is shown of it.
+    sets_own: bool,
     plan: RestorePlan,
 }
 
@@ -134,6 +138,7 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
             node_ops: Vec::new(),
             directory_ops: Vec::new(),
             versions: HashMap::new(),
+            sets_own: fs.view_base().keeps_path(&TreePath::root()),
             plan,
         }
     }
@@ -145,7 +150,10 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
             let shared = there.nlink > 1;
             let same = then.ino == there.ino || fits(then, &there);
             let difference = match same {
-                true => state::compare(self.past, self.fs, self.top, then, &there, self.now).await?,
+                true => {
+                    let found = state::compare(self.past, self.fs, self.top, then, &there, self.now).await?;
+                    self.to_restore(found)
+                }
                 false => Difference::Content,
             };
             if same && difference == Difference::None {
@@ -257,8 +265,8 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
             if !judged.insert(item.ino()) {
                 continue;
             }
-            let difference =
-                state::compare(self.past, self.fs, &item.path, &item.entry, now, self.now).await?;
+            let found = state::compare(self.past, self.fs, &item.path, &item.entry, now, self.now).await?;
+            let difference = self.to_restore(found);
             if difference == Difference::None {
                 continue;
             }
@@ -410,7 +418,8 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
         if item.is_dir() {
             return Ok(());
         }
-        let difference = state::compare(self.past, self.fs, &item.path, &item.entry, &now, self.now).await?;
+        let found = state::compare(self.past, self.fs, &item.path, &item.entry, &now, self.now).await?;
+        let difference = self.to_restore(found);
         if difference != Difference::None {
             self.differing.insert(there);
             self.change(&item.path, there, difference);
@@ -508,6 +517,25 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
         names.iter().all(|(ino, count)| self.past_names.get(ino) == Some(count))
     }
 
+    /// Returns what of a difference the restore makes up for.
+    fn to_restore(&self, found: Difference) -> Difference {
+        let Difference::Attributes(attrs) = found else { return found };
+        let attrs = self.may_set(*attrs);
+        match attrs == SetAttrs::default() {
+            true => Difference::None,
+            false => Difference::Attributes(Box::new(attrs)),
+        }
+    }
+
+    /// Returns changes of attributes without those that only garth makes, such as whose a chat is.
+    fn may_set(&self, mut attrs: SetAttrs) -> SetAttrs {
+        if !self.sets_own {
+            attrs.metadata.retain(|name, _| !is_own(name));
+            attrs.xattrs.retain(|name, _| !is_own(name));
+        }
+        attrs
+    }
+
     /// What makes a node equal to what it was at `path`.
     fn change(&mut self, path: &TreePath, ino: Ino, difference: Difference) {
         self.hold_node(ino);
@@ -522,7 +550,7 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
 
     fn directory_state(&mut self, path: &TreePath, then: &Entry, ino: Ino) {
         let Some(There { entry: now, .. }) = self.entries.get(&ino) else { return };
-        let mut attrs = state::difference(then, now, None).unwrap_or_default();
+        let mut attrs = self.may_set(state::difference(then, now, None).unwrap_or_default());
         let own = SetAttrs { mtime: None, ..attrs.clone() } != SetAttrs::default();
         if self.touched.contains(&ino) {
             attrs.mtime = Some(then.mtime);

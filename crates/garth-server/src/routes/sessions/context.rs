@@ -395,7 +395,7 @@ fields! {
 
 pub(in crate::routes) async fn set_child(
     sessions: &Sessions<'_>,
-    _: &Call<'_>,
+    call: &Call<'_>,
     fields: SetChildFields<'_>,
 ) -> Result<Value, Refusal> {
     let mut change = ChildChange::default();
@@ -406,7 +406,7 @@ pub(in crate::routes) async fn set_child(
     }
     change.media = fields.media.iter().map(|key| key.parse()).collect::<Result<_, _>>()?;
     let set = sessions.set_child(&fields.name, &fields.id, &change).await?;
-    Ok(json!({"ok": true, "child": child(&set)}))
+    Ok(json!({"ok": true, "child": call.stored(child(&set))}))
 }
 
 fn child(child: &Child) -> Value {
