@@ -16,8 +16,8 @@ use super::{kv, nodes, recall};
 use crate::fields::{FieldGroup, nearest};
 
 /// Makes routes of rows: `does "path" scopes length tree(function, fields);`. A write makes missing
-/// directories of its caller, unless it is a `Change` of what is there. It ends with `unless dry` if it stores
-/// nothing with that field, or with `if create` if it stores nothing without that one.
+/// directories of its caller, unless it is a `Change` of what is there. It ends with `unless dry` if it
+/// stores nothing with that field, or with `if create` if it stores nothing without that one.
 macro_rules! routes {
     ($(
         $does:ident $path:literal $($scope:ident)+, $length:ident $tree:ident($answer:path, $($fields:ident)::+)
