@@ -326,6 +326,11 @@ impl Nodes<'_> {
     pub async fn tag(&self, uri: &Uri, add: &[String], remove: &[String]) -> Result<Meta> {
         self.check(uri)?;
         self.check_change(uri)?;
+        // Before any of them is compared with all others.
+        check_tags(add)?;
+        if remove.len() > MAX_TAGS {
+            return Err(Error::invalid(format!("at most {MAX_TAGS} tags are taken away at once")));
+        }
         self.once.run(retry(|| self.tag_once(uri, add, remove))).await
     }
 
