@@ -313,7 +313,7 @@ impl Play<'_> {
                 done => drop(done?),
             }
             let refused = self.sessions.derive("other", &derive).await.err();
-            hold(refused.is_some_and(|error| error.is(ErrorKind::InvalidArgument)), || {
+            hold(refused.is_some_and(|error| error.is(ErrorKind::Conflict)), || {
                 format!("{source} is taken in another session")
             })?;
             report.add("sources of other sessions refused", 1);

@@ -144,7 +144,7 @@ async fn appended(fs: &dyn FileSystem, writer: u64, n: u64) -> Proven<()> {
         let session = current(fs).await?.name;
         match of(fs)?.append(&session, &Append::messages(turn(writer, n))).await {
             // it was reset just now
-            Err(error) if error.is(ErrorKind::InvalidArgument) && error.message().contains("was reset") => {}
+            Err(error) if error.is(ErrorKind::Conflict) && error.message().contains("was reset") => {}
             done => return done.map(drop).map_err(Broken::from),
         }
     }

@@ -160,7 +160,8 @@ mod tests {
         use garth::agent::kv::{
             MAX_KEY_CHARS, MAX_KEY_SEGMENT, MAX_KEY_SEGMENTS, MAX_PAGE_VALUES, MAX_VALUE,
         };
-        let specification = include_str!("../../../../docs/specs/kv-api.md").replace(',', "");
+        let specification =
+            include_str!("../../../../docs/specs/kv-api.md").replace(',', "").replace('\n', " ");
         for limit in [
             format!("has at most {MAX_KEY_CHARS} characters and {MAX_KEY_SEGMENTS} segments"),
             format!("none of them over {MAX_KEY_SEGMENT} bytes"),
