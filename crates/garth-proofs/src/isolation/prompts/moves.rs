@@ -77,8 +77,9 @@ impl World {
                 let workspace = Workspace::new(&*self.account, AGENT, self.env.clone())?;
                 let workspace = workspace.author(author(class));
                 match workspace.remember(Some(day), &text).await {
-                    // a session has made a link of this name
-                    Err(error) if error.is(ErrorKind::AlreadyExists) => {}
+                    // a session has made a link of this name, or a file of its directory
+                    Err(error)
+                        if error.is(ErrorKind::AlreadyExists) || error.is(ErrorKind::NotADirectory) => {}
                     remembered => drop(remembered?),
                 }
             }
@@ -89,7 +90,10 @@ impl World {
                 let at = self.random.below(40);
                 self.commit(class, vec![Op::patch(file, at, text)]).await?;
             }
-            9 => drop(self.commit(MAIN, vec![Op::rename(file, to)]).await?),
+            // one with other names would be the audience's that main writes from then on
+            9 if of == MAIN || self.has_one_name(&file).await => {
+                self.commit(MAIN, vec![Op::rename(file, to)]).await?;
+            }
             10 => drop(self.commit(MAIN, vec![Op::copy(file, to).replace()]).await?),
             // of an audience's file it would be the audience's that others write
             11 if of == MAIN => drop(self.commit(MAIN, vec![Op::link(file, to)]).await?),
@@ -123,6 +127,10 @@ impl World {
             }
         }
         Ok(())
+    }
+
+    async fn has_one_name(&self, file: &garth_engine::TreePath) -> bool {
+        self.account.stat(&At::from(file)).await.is_ok_and(|entry| entry.nlink == 1)
     }
 
     /// The directory of daily memory goes away, comes back, or is another.
