@@ -44,9 +44,9 @@ pub(super) fn millis(time: Timestamp) -> i64 {
 /// Events that may be claimed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
-    /// In all.
+    /// Limit on all events.
     pub all: usize,
-    /// Of those, events that failed before.
+    /// Limit on the events among these that failed before.
     pub again: usize,
 }
 

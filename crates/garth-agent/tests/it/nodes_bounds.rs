@@ -107,3 +107,17 @@ async fn on_a_plain_folder_a_node_with_more_events_than_are_taken_along_is_remov
     let error = nodes(&*fs).delete(&uri("a")).await.unwrap_err();
     assert!(error.is(ErrorKind::Busy) && error.message().contains("garth outbox run"), "{error}");
 }
+
+#[tokio::test]
+async fn more_tags_than_a_node_has_are_refused_before_they_are_compared() {
+    let (fs, tea) = (account(), uri("tea"));
+    let nodes = nodes(&*fs);
+    nodes.put(&tea, &Put::new("Green.")).await.unwrap();
+    let many: Vec<String> = (0..65).map(|number| format!("t{number}")).collect();
+    let same = vec!["t".to_owned(); 65];
+    // a tag that is given 65 times would be one tag
+    for (add, remove) in [(&many[..], &[][..]), (&[], &many), (&same, &[])] {
+        let error = nodes.tag(&tea, add, remove).await.unwrap_err();
+        assert!(error.is(ErrorKind::InvalidArgument) && error.message().contains("64"), "{error}");
+    }
+}

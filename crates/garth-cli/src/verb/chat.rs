@@ -38,7 +38,7 @@ enum Action {
     Own {
         /// Its id
         name: String,
-        /// Whose it is: a user, or a session key, for whoever listens there
+        /// Owner: a user, or a session key, which stands for its audience
         #[arg(value_name = "USER|KEY")]
         owner: String,
         /// Take it from the audience that owns it

@@ -28,7 +28,7 @@ pub enum Demand {
     Json {
         /// By which it is valid.
         schema: Option<SchemaText>,
-        /// What a program demands of it besides.
+        /// Further check, by a function of the program.
         check: Option<JsonCheck>,
     },
     /// Each line of a file is one JSON value, or blank.

@@ -326,7 +326,7 @@ impl<'a, L: Left> Judging<'a, L> {
         if let Err(flaw) = super::json::read(&text)
             && serde_json::from_slice::<serde_json::Map<_, _>>(&text).is_ok()
         {
-            return Ok(Some(format!("is one JSON object that everybody reads alike: {flaw}")));
+            return Ok(Some(format!("must be JSON that every reader reads alike: {flaw}")));
         }
         let now = own_fields(&text, fields);
         let known = own_fields(&self.left.read_before(ino, before)?, fields);

@@ -138,13 +138,12 @@ impl Mount {
         self.parts.up_from_base(path).find(|path| self.within.contains(path))
     }
 
-    /// Whether something is at a path because a part is shown there or below: a directory, unless it is a
-    /// file.
+    /// Returns true if a part is shown at a path or below it: then a directory is there, or the part's file.
     fn leads(&self, path: &TreePath) -> bool {
         self.parts.leads(path) && self.within.contains(path)
     }
 
-    /// Whether what is shown at a path may be a file or a link: a part with no other below.
+    /// Returns true if a part may show a file or a link at a path: one with no other part below.
     fn may_be_file(&self, path: &TreePath) -> bool {
         self.parts.is_point(path) && !self.parts.has_below(path)
     }

@@ -20,7 +20,7 @@ use garth_testkit::proof::{About, Broken, Proof, Proven, Report, Setting, hold, 
 /// The agent of the sessions, and one that works for them.
 const AGENT: &str = "bot";
 const HELPER: &str = "cook";
-/// Ids of children.
+/// Number of ids that children are given.
 const CHILDREN: u64 = 12;
 /// Whose words are those of an agent's main sessions, whoever they are.
 const OF_AGENT: &str = "the agent";

@@ -1,11 +1,11 @@
-//! What calls answered.
+//! Answers of calls, as text in which canaries are looked for.
 
 use std::fmt::Debug;
 
 use garth_engine::model::{At, ByteRange, WalkPage};
 use garth_engine::{FileSystem, Result, TreePath};
 
-/// What calls answered, as text.
+/// Answers of calls, as text.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     /// Answers and errors of all calls.

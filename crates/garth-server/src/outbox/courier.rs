@@ -83,7 +83,7 @@ pub struct Courier {
     busy: HashSet<String>,
     /// How many events of each account are being delivered, by its folder.
     under_way: HashMap<String, UnderWay>,
-    /// How many in all of them failed before.
+    /// Number of all these that failed before.
     again: usize,
     hot: HashMap<String, (Account, u32)>,
 }
@@ -100,7 +100,7 @@ struct Known {
 #[derive(Clone, Copy, Debug, Default)]
 struct UnderWay {
     all: usize,
-    /// Of them, those that failed before.
+    /// Number of these that failed before.
     again: usize,
 }
 

@@ -317,3 +317,17 @@ async fn a_refused_change_makes_no_directories() {
     }
     assert!(refused > 15, "{refused}");
 }
+
+#[tokio::test]
+async fn a_change_of_a_child_tells_its_state_only_to_a_key_that_may_read() {
+    let server = Server::start().await;
+    let spawn = of_session(json!({"name": "work", "id": "kid"}));
+    assert_eq!(server.post(&server.key, "sessions/spawn", &spawn).await.0, StatusCode::OK);
+    let writer = new_key(&server.served.data_dir, &[Scope::MemoryWrite]).await;
+    for (key, is_told) in [(&writer, false), (&server.key, true)] {
+        let (status, answer) = server.post(key, "sessions/set-child", &spawn).await;
+        assert_eq!(status, StatusCode::OK, "{answer}");
+        let answer: Value = serde_json::from_str(&answer).unwrap();
+        assert_eq!(answer["child"]["session"].is_string(), is_told, "{answer}");
+    }
+}

@@ -97,8 +97,8 @@ struct Planner<'a, F: ?Sized, P: ?Sized> {
     directory_ops: Vec<Op>,
     /// What must be as it was read: by path, since a node that has left is none of the restore's business.
     versions: HashMap<TreePath, VersionId>,
-    /// Whether attributes named `garth.*` become what they were on nodes that are there: in an account's own
-    /// tree, not in what an agent is shown of it.
+    /// True if attributes named `garth.*` are restored on nodes that still exist: in an account's own tree,
+    /// not in the tree of a chat.
     sets_own: bool,
     plan: RestorePlan,
 }

@@ -29,7 +29,7 @@ struct Interfaces<'a> {
     media: Media<'a>,
 }
 
-/// What a look is at.
+/// Target of a look.
 struct Aim {
     /// The audience whose it is said to be.
     of: String,
