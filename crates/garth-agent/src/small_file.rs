@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 use garth_engine::compute::working;
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::fs::FileSystem;
-use garth_engine::model::{At, ByteRange, Moment, Precondition, Seq, Timestamp, VersionId, hex};
+use garth_engine::model::{At, ByteRange, Entry, Moment, Precondition, Seq, Timestamp, VersionId, hex};
 use garth_engine::path::TreePath;
 
 /// A small file.
@@ -18,6 +18,8 @@ pub struct File {
     pub etag: VersionId,
     /// False for a directory or link in the place of a file, which has no bytes.
     pub is_file: bool,
+    /// How many names it has.
+    pub nlink: u64,
     /// Its bytes; none if it is longer than it may be.
     pub bytes: Option<Vec<u8>>,
     /// Its custom metadata.
@@ -27,6 +29,18 @@ pub struct File {
 }
 
 impl File {
+    /// Returns the file of an entry.
+    pub(crate) fn of(entry: &Entry, bytes: Option<Vec<u8>>) -> Self {
+        Self {
+            etag: entry.etag,
+            is_file: entry.is_file(),
+            nlink: entry.nlink,
+            bytes,
+            metadata: entry.attributes.metadata.clone(),
+            expires_at: entry.expires_at,
+        }
+    }
+
     /// Its text; none if it is too long or not UTF-8.
     pub fn text(&self) -> Option<&str> {
         std::str::from_utf8(self.bytes.as_ref()?).ok()
@@ -97,19 +111,13 @@ pub(crate) async fn read_with_seq(
                     is_full |= !fits;
                     left -= if fits { bytes.len() } else { 0 };
                     let bytes = (fits && bytes.len() <= limit).then(|| bytes.to_vec());
-                    let (etag, expires_at) = (entry.etag, entry.expires_at);
-                    let metadata = entry.attributes.metadata;
-                    Some(File { etag, is_file: true, bytes, metadata, expires_at })
+                    Some(File::of(&entry, bytes))
                 }
                 Err(error) if error.is_absent() => None,
                 Err(error) if is_no_file(&error) => {
                     // Whoever moved it away since is another writer, whom the commit meets.
                     let there = moment.stat(&items[files.len()].0).await.optional()?;
-                    there.map(|entry| {
-                        let metadata = entry.attributes.metadata;
-                        let expires_at = entry.expires_at;
-                        File { etag: entry.etag, is_file: false, bytes: None, metadata, expires_at }
-                    })
+                    there.map(|entry| File::of(&entry, None))
                 }
                 Err(error) => return Err(error),
             });

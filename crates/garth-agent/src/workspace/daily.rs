@@ -110,11 +110,16 @@ impl Workspace<'_> {
         let file = read_all(self.fs, std::slice::from_ref(&path), MAX_FILE).await?.pop().flatten();
         let section = section(&zone.hour_and_minute(self.env.now()), text)?;
         let before: &[u8] = match &file {
-            Some(File { bytes: Some(bytes), .. }) => bytes,
             Some(file) if !file.is_file => {
                 let message = "is no regular file, so no memory is kept here; move it away";
                 return Err(Error::at(ErrorKind::AlreadyExists, &path, message));
             }
+            // The other name may lie where other people read, or be a file that only garth changes.
+            Some(file) if file.nlink > 1 => {
+                let message = "has other names too, so no memory is kept here; replace it by a copy";
+                return Err(Error::at(ErrorKind::AlreadyExists, &path, message));
+            }
+            Some(File { bytes: Some(bytes), .. }) => bytes,
             Some(_) => return Err(too_large(&path)),
             None => b"",
         };

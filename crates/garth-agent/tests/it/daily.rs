@@ -285,3 +285,24 @@ async fn a_link_in_the_place_of_a_day_is_told_at_once() {
         assert!(error.is(ErrorKind::AlreadyExists), "{error}");
     }
 }
+
+/// Words that are remembered never reach a file elsewhere: neither one that garth keeps nor one that other
+/// people read.
+#[tokio::test]
+async fn nothing_is_remembered_in_a_file_that_has_other_names() {
+    for (fs, env, ..) in trees().await {
+        let main = of_class(&*fs, &env, "main");
+        let (day, elsewhere) = (p("/agents/coder/memory/2026-01-27.md"), p("/users/ann/notes.md"));
+        fs.commit(Op::write(elsewhere.clone(), "notes").with_parents().into()).await.unwrap();
+        fs.commit(Op::mkdir_all(p("/agents/coder/memory")).into()).await.unwrap();
+        fs.commit(Op::link(elsewhere.clone(), day.clone()).into()).await.unwrap();
+
+        let error = main.remember("2026-01-27".parse().ok(), "tea").await.unwrap_err();
+        assert!(error.is(ErrorKind::AlreadyExists) && error.path() == Some(&day), "{error}");
+        assert_eq!(fs.read_to_string("/users/ann/notes.md").await.unwrap(), "notes");
+
+        // what the message asks for
+        fs.commit(Op::remove(elsewhere).into()).await.unwrap();
+        main.remember("2026-01-27".parse().ok(), "tea").await.unwrap();
+    }
+}

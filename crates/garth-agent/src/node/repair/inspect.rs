@@ -129,9 +129,7 @@ impl Found {
 
     fn take(&mut self, place: usize, entry: &Entry, bytes: &[u8], has_log: bool) {
         let whole = (bytes.len() <= MAX_CONTENT).then(|| bytes.to_vec());
-        let metadata = entry.attributes.metadata.clone();
-        let expires_at = entry.expires_at;
-        let file = File { etag: entry.etag, is_file: true, bytes: whole, metadata, expires_at };
+        let file = File::of(entry, whole);
         let mark = if has_log { Mark::Commit(entry.etag.seq) } else { Mark::Time(entry.mtime) };
         if place != 5 {
             self.changed = self.changed.max(entry.ctime);

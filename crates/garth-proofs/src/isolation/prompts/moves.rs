@@ -77,7 +77,7 @@ impl World {
                 let workspace = Workspace::new(&*self.account, AGENT, self.env.clone())?;
                 let workspace = workspace.author(author(class));
                 match workspace.remember(Some(day), &text).await {
-                    // a session has made a link of this name, or a file of its directory
+                    // a session has made a link of this name, a second name of it, or a file of its directory
                     Err(error)
                         if error.is(ErrorKind::AlreadyExists) || error.is(ErrorKind::NotADirectory) => {}
                     remembered => drop(remembered?),
