@@ -54,6 +54,8 @@ pub use self::store::list::{List, Listed, MAX_LISTED};
 pub use self::store::meta::{MAX_COUNT, MAX_TOKENS_REPORTED, Meta, State, Usage};
 pub use self::store::provenance::Wrote;
 pub use self::store::swap_index::Swapped;
-pub use self::transcript::{Document, Export, Exported, Imported, TranscriptFormat};
+pub use self::transcript::{
+    Document, Export, Exported, Import, ImportMode, Imported, Skipped, TranscriptFormat,
+};
 pub(crate) use self::transcript::{archived_in, archived_lines, archived_messages, archived_said};
 pub use crate::identity::SessionKey;

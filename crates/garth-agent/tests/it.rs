@@ -42,5 +42,6 @@ mod it {
     mod skills;
     mod templates;
     mod transcripts;
+    mod transcripts_again;
     mod upgrade;
 }

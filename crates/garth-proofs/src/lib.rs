@@ -7,6 +7,7 @@
 //! | repair of context nodes | [`nodes`] |
 //! | delivery of events | [`outbox`] |
 //! | packs of sessions | [`packs`] |
+//! | transcripts that come in parts and again | [`transcripts`] |
 //! | prompts beside a second implementation | [`prompts`] |
 //! | crashes, resets and collection of sessions | [`sessions`] |
 //! | batches over the tree of an agent under kills | [`view_kills`] |
@@ -26,6 +27,7 @@ mod reference;
 pub mod retry_kills;
 pub mod sessions;
 mod support;
+pub mod transcripts;
 pub mod view_kills;
 pub mod worker;
 mod worker_binary;

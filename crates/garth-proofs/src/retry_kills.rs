@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures::executor::block_on;
 use garth::agent::Once;
 use garth::agent::node::{Nodes, Put, Uri};
-use garth::agent::session::{Append, Create, Draft, Log, Sessions, TranscriptFormat};
+use garth::agent::session::{Append, Create, Draft, Import, Log, Sessions, TranscriptFormat};
 use garth::agent::workspace::{Reset, Workspace};
 use garth_engine::model::{Idempotency, Timestamp};
 use garth_engine::{AccountStore, Env, FileSystem};
@@ -95,7 +95,8 @@ async fn send(fs: &Arc<dyn AccountStore>, writer: u64, n: u64, form: Form) -> Pr
         3 => {
             let line = |number| format!("{{\"role\":\"user\",\"content\":\"line {number} of {n}\"}}\n");
             let transcript: String = (0..IMPORTED).map(line).collect();
-            format!("{:?}", sessions.import(&name, TranscriptFormat::Garth, &transcript).await?)
+            let import = Import::new(TranscriptFormat::Garth, &transcript).part();
+            format!("{:?}", sessions.import(&name, &import).await?)
         }
         _ => {
             let reset = Reset::default().name(Some(session(writer, round + 1)));

@@ -70,6 +70,9 @@ pub(super) enum Name {
     /// Packs of random sessions are within their budget, refused by no provider, and built again byte for
     /// byte, whatever happens since: 2,000 sessions
     Packs,
+    /// A session says what its transcript says, in parts, sent again, after withdrawals and resets: 10,000
+    /// transcripts
+    Transcripts,
     /// Prompts of random workspaces equal, byte for byte, those of a second implementation: 1,000 workspaces
     Prompts,
     /// No prompt for a session of a class other than `main`, and nothing in its tree, has a word of MEMORY.md

@@ -16,6 +16,7 @@ use garth_proofs::retry_kills::{Form, RetryKills};
 use garth_proofs::sessions::collection::Collections;
 use garth_proofs::sessions::crashes::{SessionAppenders, SessionCrashes};
 use garth_proofs::sessions::resets::Resets;
+use garth_proofs::transcripts::Transcripts;
 use garth_proofs::view_kills::{How, ViewKills};
 use garth_testkit::crash::host_cuts::HostCuts;
 use garth_testkit::crash::{By, WritersCrash};
@@ -84,6 +85,7 @@ pub(super) fn named(name: Name) -> Vec<Box<dyn Proof>> {
         Name::RetryKills => vec![Box::new(RetryKills { form: Form::Keyed })],
         Name::ViewKills => vec![Box::new(ViewKills { how: How::Whole })],
         Name::Packs => vec![Box::new(Packs)],
+        Name::Transcripts => vec![Box::new(Transcripts::default())],
         Name::Prompts => vec![Box::new(Prompts::default())],
         Name::PromptIsolation => vec![Box::new(PromptIsolation::default())],
         Name::AudienceIsolation => vec![Box::new(Audiences::default())],

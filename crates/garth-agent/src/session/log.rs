@@ -2,6 +2,7 @@
 //! Both logs only grow.
 
 pub(super) mod append;
+pub(super) mod canonical;
 pub(super) mod draft;
 pub(super) mod events;
 pub(super) mod images;

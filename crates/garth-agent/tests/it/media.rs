@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use garth::agent::media::{Fate, Hydrator, MAX_MEDIA, Media, MediaKey, NewMedia, Stored};
 use garth::agent::session::{
-    Append, Create, Draft, Format, PackOptions, Role, Select, SessionKey, Sessions, TranscriptFormat,
+    Append, Create, Draft, Format, Import, PackOptions, Role, Select, SessionKey, Sessions, TranscriptFormat,
 };
 use garth::agent::{Access, Caller, Request};
 use garth::model::{Batch, Op, Seq, SetAttrs, Timestamp};
@@ -356,7 +356,8 @@ async fn an_import_keeps_what_came_beside_messages_without_their_pictures() {
         let came = json!({"role": "user", "content": [{"type": "image", "mimeType": "image/png", "data": data}],
             "timestamp": 1_708_300_000_000_u64});
         for _ in 0..2 {
-            sessions.import("work", TranscriptFormat::Pi, &format!("{came}\n")).await.unwrap();
+            let text = format!("{came}\n");
+            sessions.import("work", &Import::new(TranscriptFormat::Pi, &text).whole()).await.unwrap();
         }
         let at = line(&sessions, 1).await["content"][0]["path"].as_str().unwrap().to_owned();
         assert_eq!(fs.read_file(&at.parse::<MediaKey>().unwrap().path()).await.unwrap(), "picture");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use garth::agent::Once;
 use garth::agent::node::{Nodes, Put, Uri};
-use garth::agent::session::{Append, Create, Draft, Log, Sessions, TranscriptFormat};
+use garth::agent::session::{Append, Create, Draft, Import, Log, Sessions, TranscriptFormat};
 use garth::engine::memory::Memory;
 use garth::model::{Confinement, Idempotency, Op, Owner, Timestamp, Within};
 use garth::{Env, ErrorKind, FileSystem, TreePath};
@@ -35,16 +35,17 @@ async fn an_import_that_was_cut_short_goes_on_where_it_stopped() {
     let fails = vec![Op::remove(TreePath::parse("/missing").unwrap())];
     let cut: Arc<dyn FileSystem> = Arc::new(Interfering::new(&fs, Call::Commit, 1, fails));
     let once = begin(&fs, "k").await;
-    let failed = sessions(&*cut, &once).import("work", TranscriptFormat::Garth, &text).await;
+    let import = Import::new(TranscriptFormat::Garth, &text);
+    let failed = sessions(&*cut, &once).import("work", &import).await;
     assert!(failed.unwrap_err().is(ErrorKind::NotFound));
     let before = head(&fs).await;
     let once = begin(&fs, "k").await;
     assert!(once.is_repeat());
-    let done = sessions(&*fs, &once).import("work", TranscriptFormat::Garth, &text).await.unwrap();
+    let done = sessions(&*fs, &once).import("work", &import).await.unwrap();
     assert_eq!((done.messages, done.new, done.lines.clone()), (2500, 2500, Some(1..=2500)));
     assert_eq!(head(&fs).await, before + 2, "the first slice was there");
     let once = begin(&fs, "k").await;
-    assert_eq!(sessions(&*fs, &once).import("work", TranscriptFormat::Garth, &text).await.unwrap(), done);
+    assert_eq!(sessions(&*fs, &once).import("work", &import).await.unwrap(), done);
     assert_eq!(head(&fs).await, before + 2);
 }
 

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use garth::agent::session::{
-    Append, Create, Document, Draft, Export, Imported, Message, Select, Sessions, TranscriptFormat,
+    Append, Create, Document, Draft, Export, Import, Imported, Message, Select, Sessions, TranscriptFormat,
 };
 use garth::{Env, ErrorKind, FileSystemExt};
 use proptest::prelude::*;
@@ -113,17 +113,17 @@ async fn what_came_in_goes_out_as_it_came_and_is_there_once() {
         ] {
             let name = format.as_str();
             sessions.create(&Create::new(name)).await.unwrap();
-            let done = sessions.import(name, format, text).await.unwrap();
+            let done = sessions.import(name, &Import::new(format, text)).await.unwrap();
             assert_eq!((done.messages, done.new, done.lines), (count, count, Some(1..=count)), "{format}");
             let native = path("x").to_string().replace("default/x", &format!("{name}/native/{name}.jsonl"));
             let native = fs.read_to_string(garth::TreePath::parse(&native).unwrap()).await.unwrap();
             assert_eq!(native, text);
             assert_eq!(exported(&sessions, name, &Export::new(format)).await, due);
             // again, as an array, and with one more
-            let again = sessions.import(name, format, &array(text)).await.unwrap();
+            let again = sessions.import(name, &Import::new(format, &array(text)).whole()).await.unwrap();
             assert_eq!((again.messages, again.new, again.seq), (count, 0, None));
             let more = format!("{text}{{\"role\":\"user\",\"content\":\"more\"}}\n");
-            assert_eq!(sessions.import(name, format, &more).await.unwrap().new, 1);
+            assert_eq!(sessions.import(name, &Import::new(format, &more).whole()).await.unwrap().new, 1);
             assert_eq!(messages(&sessions, name).await.len() as u64, count + 1);
         }
     }
@@ -133,7 +133,7 @@ async fn what_came_in_goes_out_as_it_came_and_is_there_once() {
 async fn a_message_of_others_becomes_messages_of_a_session() {
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
-        sessions.import("default", TranscriptFormat::Anthropic, ANTHROPIC).await.unwrap();
+        sessions.import("default", &Import::new(TranscriptFormat::Anthropic, ANTHROPIC)).await.unwrap();
         let page = sessions.lines("default", &Select::messages(1..=9)).await.unwrap();
         let said: Vec<Value> =
             page.items.iter().map(|line| serde_json::from_str(&line.text).unwrap()).collect();
@@ -179,7 +179,7 @@ async fn system_prompts_are_messages_of_the_system() {
             ("o", TranscriptFormat::OpenAi, json!([{"role": "system", "content": "be kind"}]).to_string()),
         ] {
             sessions.create(&Create::new(name)).await.unwrap();
-            sessions.import(name, format, &text).await.unwrap();
+            sessions.import(name, &Import::new(format, &text)).await.unwrap();
             assert_eq!(messages(&sessions, name).await[0].text(), "be kind");
         }
         let again = exported(&sessions, "a", &Export::new(TranscriptFormat::Anthropic)).await;
@@ -190,42 +190,40 @@ async fn system_prompts_are_messages_of_the_system() {
 }
 
 #[tokio::test]
-async fn what_nobody_here_knows_is_refused_and_nothing_is_written() {
+async fn unreadable_messages_refuse_the_whole_transcript() {
     let bad = [
-        (TranscriptFormat::Pi, r#"{"role":"user","content":[{"type":"video"}]}"#, "type video"),
         (TranscriptFormat::Pi, r#"{"role":"bash","content":"x"}"#, "role bash"),
         (TranscriptFormat::Pi, r#"{"role":"toolResult","content":"x"}"#, "toolCallId"),
-        (
-            TranscriptFormat::OpenAi,
-            r#"{"role":"user","content":[{"type":"input_audio"}]}"#,
-            "type input_audio",
-        ),
-        (TranscriptFormat::OpenAi, r#"{"role":"assistant","function_call":{}}"#, "function_call"),
+        (TranscriptFormat::Pi, r#"{"role":"user","content":"x","timestamp":"soon"}"#, "timestamp"),
         (TranscriptFormat::OpenAi, r#"["user"]"#, "JSON object"),
-        (TranscriptFormat::OpenAi, r#"{"role":"user","role":"user","content":"x"}"#, "message 2"),
-        (TranscriptFormat::OpenAi, r#"{"role":"user","content":"x""#, "message 2"),
-        (TranscriptFormat::Anthropic, r#"{"role":"user","content":[{"type":"document"}]}"#, "type document"),
-        (TranscriptFormat::Anthropic, r#"{"role":"user","content":[7]}"#, "block 1"),
-        (TranscriptFormat::Garth, r#"{"role":"user","content":[{"type":"document"}]}"#, "message 2"),
+        (TranscriptFormat::OpenAi, r#"{"role":"user","role":"user","content":"x"}"#, "twice"),
+        (TranscriptFormat::OpenAi, r#"{"role":"user","content":"x""#, "JSON"),
+        (TranscriptFormat::OpenAi, "\0\0\0\0", "JSON"),
+        (TranscriptFormat::OpenAi, r#"{"role":"user","content":7}"#, "content"),
+        (TranscriptFormat::Garth, r#"{"role":"user","content":[{"type":"document"}]}"#, "content"),
     ];
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
         for (format, line, said) in bad {
-            let text = format!("{{\"role\":\"user\",\"content\":\"kept?\"}}\n{line}\n");
-            let error = sessions.import("default", format, &text).await.unwrap_err();
+            let text = format!("{{\"role\":\"user\",\"content\":\"kept?\"}}\n\n{line}\n");
+            let import = Import::new(format, &text);
+            let error = sessions.import("default", &import).await.unwrap_err();
             assert!(error.is(ErrorKind::InvalidArgument), "{error}");
             let told = error.to_string();
-            assert!(told.contains("message 2") && told.contains(said), "{format}: {told}");
+            assert!(told.contains("message 2 (line 3)") && told.contains(said), "{format}: {told}");
+            // nor is a session created for it
+            let error = sessions.import("new", &import.create()).await.unwrap_err();
+            assert!(error.is(ErrorKind::InvalidArgument), "{error}");
+            assert!(sessions.get("new").await.is_err());
         }
-        let error = sessions.import("default", TranscriptFormat::Markdown, "hello\n").await.unwrap_err();
+        let markdown = Import::new(TranscriptFormat::Markdown, "hello\n");
+        let error = sessions.import("default", &markdown).await.unwrap_err();
         assert!(error.to_string().contains("heading"), "{error}");
-        let other = json!({"messages": [], "model": "x"}).to_string();
-        let error = sessions.import("default", TranscriptFormat::OpenAi, &other).await.unwrap_err();
-        assert!(error.to_string().contains("model"), "{error}");
         assert_eq!(messages(&sessions, "default").await.len(), 0);
-        let missing = sessions.import("none", TranscriptFormat::Pi, PI).await.unwrap_err();
+        let missing = sessions.import("none", &Import::new(TranscriptFormat::Pi, PI)).await.unwrap_err();
         assert!(missing.is(ErrorKind::NotFound), "{missing}");
-        assert_eq!(sessions.import("default", TranscriptFormat::Pi, "").await.unwrap(), Imported::default());
+        let nothing = Import::new(TranscriptFormat::Pi, "");
+        assert_eq!(sessions.import("default", &nothing).await.unwrap(), Imported::default());
     }
 }
 
@@ -240,8 +238,10 @@ async fn a_long_transcript_takes_several_commits_and_pages() {
         }
         // a part of it is there after a failure
         let some: String = text.lines().take(1200).map(|line| format!("{line}\n")).collect();
-        assert_eq!(sessions.import("default", TranscriptFormat::OpenAi, &some).await.unwrap().new, 1200);
-        let done = sessions.import("default", TranscriptFormat::OpenAi, &text).await.unwrap();
+        let first = sessions.import("default", &Import::new(TranscriptFormat::OpenAi, &some)).await.unwrap();
+        assert_eq!(first.new, 1200);
+        let whole = Import::new(TranscriptFormat::OpenAi, &text).whole();
+        let done = sessions.import("default", &whole).await.unwrap();
         assert_eq!((done.messages, done.new, done.lines), (2500, 1300, Some(1201..=2500)));
         let first = sessions.export("default", &Export::new(TranscriptFormat::OpenAi)).await.unwrap();
         assert!(first.items.len() < 2500 && first.next == Some(first.items.len() as u64 + 1));
@@ -261,12 +261,12 @@ async fn equal_messages_are_as_many_as_there_were() {
             json!({"role": "user", "content": "go on"}),
         ]);
         for new in [2, 0] {
-            let done = sessions.import("default", TranscriptFormat::OpenAi, &text).await.unwrap();
-            assert_eq!(done.new, new);
+            let whole = Import::new(TranscriptFormat::OpenAi, &text).whole();
+            assert_eq!(sessions.import("default", &whole).await.unwrap().new, new);
         }
         // an id that is valid stays
         let own = lines(&[json!({"id": "msg-own", "role": "user", "content": "mine"})]);
-        sessions.import("default", TranscriptFormat::Garth, &own).await.unwrap();
+        sessions.import("default", &Import::new(TranscriptFormat::Garth, &own).part()).await.unwrap();
         assert_eq!(messages(&sessions, "default").await[2].id, "msg-own");
     }
 }
@@ -277,12 +277,13 @@ async fn headings_that_people_write_are_messages() {
         ## user guide\n\n## assistant\r\n\r\nThere.\r\n\r\n## tool 2026-01-27T09:30:00Z msg-t call_1\n\nout\n";
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
-        sessions.import("default", TranscriptFormat::Markdown, text).await.unwrap();
+        sessions.import("default", &Import::new(TranscriptFormat::Markdown, text)).await.unwrap();
         let there = messages(&sessions, "default").await;
         let texts: Vec<_> = there.iter().take(3).map(Message::text).collect();
         assert_eq!(texts, ["be kind", "Where?\n\n## user\n## user guide", "There."]);
         assert_eq!((there[1].id.as_str(), there[3].result_of()), ("msg-a", Some("call_1")));
-        assert_eq!(sessions.import("default", TranscriptFormat::Markdown, text).await.unwrap().new, 0);
+        let again = Import::new(TranscriptFormat::Markdown, text).whole();
+        assert_eq!(sessions.import("default", &again).await.unwrap().new, 0);
     }
 }
 
@@ -338,8 +339,11 @@ async fn round(format: TranscriptFormat, said: &[Value]) -> (Vec<String>, Vec<St
     let drafts = said.iter().map(|message| Draft::parse(&message.to_string()).unwrap());
     sessions.append("default", &Append::messages(drafts)).await.unwrap();
     let text = exported(&sessions, "default", &Export::new(format)).await;
+    // what goes out is what the session has
+    let again = sessions.import("default", &Import::new(format, &text).whole()).await.unwrap();
+    assert_eq!((again.new, again.system_changed), (0, false), "{format}: {text}");
     sessions.create(&Create::new("other")).await.unwrap();
-    sessions.import("other", format, &text).await.unwrap();
+    sessions.import("other", &Import::new(format, &text)).await.unwrap();
     // what came in that form goes out in it
     assert_eq!(exported(&sessions, "other", &Export::new(format)).await, text, "{format}");
     // names of tools are with their calls

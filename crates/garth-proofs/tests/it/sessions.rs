@@ -2,6 +2,7 @@
 
 use garth_proofs::packs::Packs;
 use garth_proofs::sessions::collection::{Blind, Collections, REMOVED};
+use garth_proofs::transcripts::{Fault, Transcripts};
 
 use super::support::{broken_at, proven};
 
@@ -30,5 +31,28 @@ fn what_is_overlooked_of_a_session_is_noticed() {
     for blind in [Blind::Children, Blind::Pack, Blind::Age] {
         let broken = broken_at(&Collections { blind: Some(blind) }, 1, 40);
         assert!(broken.contains("stay though nothing needs them"), "{blind:?}: {broken}");
+    }
+}
+
+#[test]
+fn sessions_say_what_their_transcripts_say() {
+    let report = proven(&Transcripts::default(), 1);
+    for (what, least) in [
+        ("messages", 200),
+        ("parts", 30),
+        ("sent again", 60),
+        ("rewinds", 15),
+        ("withdrawals", 8),
+        ("resets", 8),
+    ] {
+        assert!(report[what] > least, "{what}: {report}");
+    }
+}
+
+#[test]
+fn lost_and_doubled_messages_are_noticed() {
+    for fault in [Fault::Lost, Fault::Doubled] {
+        let broken = broken_at(&Transcripts { fault: Some(fault) }, 1, 20);
+        assert!(broken.contains("the session says") || broken.contains("sent again"), "{fault:?}: {broken}");
     }
 }

@@ -141,7 +141,8 @@ impl Server {
             "sessions/append" => work(json!({"messages": messages})),
             "sessions/withdraw" => work(json!({"source": "messages:1"})),
             "sessions/import" => {
-                work(json!({"format": "openai", "transcript": r#"{"role":"user","content":"New."}"#}))
+                let text = r#"{"role":"user","content":"New."}"#;
+                work(json!({"format": "openai", "mode": "part", "transcript": text}))
             }
             "sessions/derive" => work(json!({"summary": "Short."})),
             "sessions/pin" => work(json!({"file": "system.md", "text": "Be kind."})),

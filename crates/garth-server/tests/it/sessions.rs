@@ -121,9 +121,20 @@ fn a_transcript_comes_in_and_goes_out() {
     server.ok("sessions/create", of(json!({"name": "work"})));
     let line = r#"{"role":"user","content":"hi","timestamp":1708300000000,"cost":1.50}"#;
     for new in [1, 0] {
-        let body = of(json!({"name": "work", "format": "pi", "transcript": line}));
+        let body = of(json!({"name": "work", "format": "pi", "mode": "whole", "transcript": line}));
         assert_eq!(server.ok("sessions/import", body)["new"], json!(new));
     }
+    let body = of(json!({"name": "work", "format": "pi", "transcript": line}));
+    server.post("sessions/import", body).refused(409, "CONFLICT");
+    // a part without anything by which a repeat is known
+    let part = of(json!({"name": "parts", "create": true, "format": "pi", "mode": "part", "skip_bad": true,
+        "transcript": format!("{line}\n{{")}));
+    let done = server.ok("sessions/import", part);
+    assert_eq!((&done["new"], &done["skipped"][0]["line"]), (&json!(1), &json!(2)), "{done}");
+    assert!(done["warning"].as_str().unwrap().contains("Idempotency-Key"), "{done}");
+    let rewound = of(json!({"name": "parts", "format": "openai", "rewind": true,
+        "transcript": r#"{"role":"user","content":"ho"}"#}));
+    assert_eq!(server.ok("sessions/import", rewound)["withdrawn"], json!([1, 1]));
     let reply = server.post("sessions/export", of(json!({"name": "work", "format": "pi"}))).text();
     assert!(reply.contains(line), "{reply}");
     let body = of(json!({"name": "work", "format": "markdown", "source": "messages:1"}));

@@ -4,6 +4,7 @@
 //! condition that this still holds, and starts again if another writer was faster. An append without ids only
 //! holds `meta.json`, which most appends do not write, so appends rarely make each other start again.
 
+use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
@@ -21,7 +22,7 @@ use crate::registry::projections::sessions::id_key;
 use crate::retry::retry;
 use crate::session::handle::Sessions;
 use crate::session::store::files::{LATEST, Log, META, UPDATED_AT};
-use crate::session::store::meta::{State, Usage};
+use crate::session::store::meta::{Meta, State, Usage};
 use crate::small_file::as_read;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{At, Batch, ByteRange, Commit, MAX_INLINE_BODY, Moment, Op, Precondition, Seq};
@@ -42,7 +43,7 @@ pub struct Append {
     pub run: Option<String>,
     /// Id of the last message that the caller knows. The append fails with `Conflict` if others follow it.
     pub after: Option<String>,
-    /// Tokens to add to the usage of the session. They are added on every call, even if no line is new.
+    /// Tokens to add to the usage of the session. A repeat, whose lines are all there already, adds none.
     pub usage: Option<Usage>,
     /// New state of the session.
     pub state: Option<State>,
@@ -50,6 +51,20 @@ pub struct Append {
     pub(crate) native: Option<Natives>,
     /// Field of `meta.json` to set in the same commit.
     noted: Option<(&'static str, Value)>,
+    /// Lines that events of this append withdraw, so that they are not the latest of the session.
+    pub(crate) withdrawn: Option<RangeInclusive<u64>>,
+    /// Further conditions of the commit.
+    pub(crate) conditions: Vec<(At, Precondition)>,
+    /// Creation of the session, in the same commit.
+    pub(crate) creation: Option<Creation>,
+}
+
+/// Operations that create a session, and its `meta.json`.
+#[derive(Clone, Debug)]
+pub(crate) struct Creation {
+    pub(crate) ops: Vec<Op>,
+    pub(crate) conditions: Vec<(At, Precondition)>,
+    pub(crate) meta: Meta,
 }
 
 impl Append {
@@ -123,7 +138,7 @@ impl Outcome for AppendedLines {
 }
 
 /// Lines of one log, completed and checked.
-struct PreparedLines<'a> {
+pub(crate) struct PreparedLines<'a> {
     log: Log,
     /// Drafts as the caller gave them. A repeat is recognised by these: `drafts` have new times on each call.
     given: &'a [Draft],
@@ -146,8 +161,13 @@ impl Sessions<'_> {
     /// the filesystem.
     #[boxed]
     pub async fn append(&self, session: &str, append: &Append) -> Result<Appended> {
-        let AppendedLines { mut appended, new } =
-            self.once.run(self.append_as(session, append, |lines| lines)).await?;
+        let lines = self.once.run(self.append_as(session, append, |lines| lines)).await?;
+        self.numbered(session, lines).await
+    }
+
+    /// Returns an append with the numbers that its commit gave to the lines.
+    pub(crate) async fn numbered(&self, session: &str, lines: AppendedLines) -> Result<Appended> {
+        let AppendedLines { mut appended, new } = lines;
         if let Some((id, count)) = new {
             let line = self.keyed(session, Log::Messages, &id_key(&id), 0, 1).await?;
             appended.lines = match (line.into_iter().find_map(|item| item.line), appended.seq) {
@@ -182,6 +202,16 @@ impl Sessions<'_> {
         append: &Append,
         outcome: impl Fn(AppendedLines) -> T + Send + Sync,
     ) -> Result<T> {
+        let [messages, events] = self.prepare(session, append).await?;
+        retry(|| self.append_once(session, append, [&messages, &events], &outcome)).await
+    }
+
+    /// Completes and checks the lines of an append, and moves images out of them.
+    pub(crate) async fn prepare<'d>(
+        &self,
+        session: &str,
+        append: &'d Append,
+    ) -> Result<[PreparedLines<'d>; 2]> {
         let given = append.messages.len().max(append.events.len());
         if given > MAX_APPENDED {
             let message = format!("one append has at most {MAX_APPENDED} messages and as many events");
@@ -189,9 +219,10 @@ impl Sessions<'_> {
         }
         append.usage.as_ref().map_or(Ok(()), Usage::check)?;
         let mut messages = self.ready(Log::Messages, &append.messages, append)?;
-        messages.pictures = self.extract_images(session, &messages.ids, &mut messages.drafts).await?;
+        let meta = append.creation.as_ref().map(|creation| &creation.meta);
+        messages.pictures = self.extract_images((session, meta), &messages.ids, &mut messages.drafts).await?;
         let events = self.ready(Log::Events, &append.events, append)?;
-        retry(|| self.append_once(session, append, [&messages, &events], &outcome)).await
+        Ok([messages, events])
     }
 
     /// Fills in missing ids, times and runs. Rejects lines that do not match the schema of the log.
@@ -237,7 +268,8 @@ impl Sessions<'_> {
         Ok(ready)
     }
 
-    async fn append_once<T: Outcome>(
+    /// Makes one attempt of an append.
+    pub(crate) async fn append_once<T: Outcome>(
         &self,
         session: &str,
         append: &Append,
@@ -246,12 +278,12 @@ impl Sessions<'_> {
     ) -> Result<T> {
         let mut appended =
             Appended { messages: all[0].ids.clone(), events: all[1].ids.clone(), ..Appended::default() };
-        let (mut ops, mut conditions) = (Vec::new(), Vec::new());
-        let mut first_new = None;
+        let (mut ops, mut conditions) = (Vec::new(), append.conditions.clone());
+        let (mut first_new, mut latest, mut ends) = (None, None, Vec::new());
         for ready in all.into_iter().filter(|ready| !ready.drafts.is_empty()) {
             let file = self.file(session, ready.log.file())?;
             let is_after = ready.log == Log::Messages && append.after.is_some();
-            if ready.with_ids || is_after {
+            if (ready.with_ids || is_after) && append.creation.is_none() {
                 let entry = self.fs.stat(&At::from(&file)).await;
                 let entry = entry.map_err(|error| match error.is(ErrorKind::NotFound) {
                     true => crate::session::handle::missing(session),
@@ -259,22 +291,29 @@ impl Sessions<'_> {
                 })?;
                 conditions.push((At::from(&file), Precondition::Etag(entry.etag)));
             }
-            let mut new = self.new_of(session, ready).await?;
+            let mut new = match &append.creation {
+                Some(_) => ready.drafts.clone(),
+                None => self.new_of(session, ready).await?,
+            };
             if new.is_empty() {
                 continue;
             }
+            let end = match &append.creation {
+                Some(_) => End::default(),
+                None => self.end(session, ready.log).await?,
+            };
+            ends.push((ready.log, end.open));
             if let Some(native) = append.native.as_ref().filter(|_| ready.log == Log::Messages) {
                 let (op, condition) = self.with_native(session, native, &mut new).await?;
                 ops.push(op);
                 conditions.push(condition);
             }
-            let end = self.end(session, ready.log).await?;
             if let Some(after) = append.after.as_ref().filter(|_| is_after) {
                 self.check_last(session, after, end).await?;
             }
             if ready.log == Log::Messages {
                 first_new = new.first().and_then(|draft| draft.text("id")).zip(Some(new.len() as u64));
-                ops.extend(self.latest_of(session, &new)?);
+                latest = latest_of(&new);
                 ops.extend(self.image_ops(&ready.pictures, &new).await?);
             }
             let start = if end.open { "\n" } else { "" };
@@ -287,30 +326,72 @@ impl Sessions<'_> {
             let cuts = cuts(&body, 0);
             ops.insert(0, Op::append(file, body).must_exist().cut_at(cuts));
         }
-        if ops.is_empty() && append.usage.is_none() && append.state.is_none() {
+        if let (None, Some(gone)) = (&latest, &append.withdrawn) {
+            latest = Some(self.latest_without(session, gone).await?);
+        }
+        if let Some(text) = latest {
+            ops.push(Op::write(self.file(session, LATEST)?, text));
+        }
+        let adds_usage = append.usage.filter(|_| !ops.is_empty() || all.iter().all(|all| all.ids.is_empty()));
+        if ops.is_empty() && adds_usage.is_none() && append.state.is_none() && append.creation.is_none() {
             self.meta(session).await?;
             let batch = self.batch(session, Vec::new(), "append nothing to session");
             return self.once.unchanged(self.fs, batch, outcome(AppendedLines { appended, new: None })).await;
         }
-        let batch = self.with_rest(session, append, ops).await?;
+        let batch = self.with_rest(session, append, adds_usage, ops).await?;
         let batch = conditions.into_iter().fold(batch, |batch, (at, that)| batch.require(at, that));
         appended.seq = Some(PENDING);
-        self.once.commit(self.fs, batch, outcome(AppendedLines { appended, new: first_new })).await
+        let done =
+            self.once.commit(self.fs, batch, outcome(AppendedLines { appended, new: first_new })).await;
+        match done {
+            Err(error) if error.is(ErrorKind::RuleViolation) && append.creation.is_none() => {
+                Err(self.why_refused(session, &ends, error).await?)
+            }
+            done => done,
+        }
+    }
+
+    /// Returns the error of a commit that a rule refused: a conflict if another writer has left half a line
+    /// since the ends were read, with which the first new line would be one.
+    async fn why_refused(&self, session: &str, ends: &[(Log, bool)], error: Error) -> Result<Error> {
+        for (log, was_open) in ends {
+            if self.end(session, *log).await?.open != *was_open {
+                let file = self.file(session, log.file())?;
+                return Ok(Error::at(
+                    ErrorKind::Conflict,
+                    &file,
+                    "another writer left half a line; try again",
+                ));
+            }
+        }
+        Ok(error)
     }
 
     /// Builds the batch: `ops`, state, usage and `updated_at`, on the condition that `meta.json` has not
     /// changed.
-    async fn with_rest(&self, session: &str, append: &Append, mut ops: Vec<Op>) -> Result<Batch> {
+    async fn with_rest(
+        &self,
+        session: &str,
+        append: &Append,
+        usage: Option<Usage>,
+        more: Vec<Op>,
+    ) -> Result<Batch> {
         let now = self.env.now().to_rfc3339();
         let meta_file = self.file(session, META)?;
-        let (file, mut meta) = self.meta(session).await?;
+        let (mut ops, mut conditions, file, mut meta) = match &append.creation {
+            Some(Creation { ops, conditions, meta }) => (ops.clone(), conditions.clone(), None, meta.clone()),
+            None => {
+                let (file, meta) = self.meta(session).await?;
+                (Vec::new(), Vec::new(), Some(file), meta)
+            }
+        };
+        ops.extend(more);
         if let Some(next) = &meta.next {
             let message = format!("{session}: was reset; append to {next}, which goes on in its place");
             return Err(Error::new(ErrorKind::Conflict, message));
         }
         let before = meta.clone();
-        let mut conditions = Vec::new();
-        if let Some(usage) = append.usage {
+        if let Some(usage) = usage {
             meta.usage = meta.usage.plus(usage);
             if usage.input_tokens > 0 {
                 meta.last_input_tokens = Some(usage.input_tokens);
@@ -333,7 +414,7 @@ impl Sessions<'_> {
         }
         ops.push(Op::write(self.file(session, UPDATED_AT)?, format!("{now}\n")));
         // not behind a reset, whose archive would lack it
-        let batch = self.batch(session, ops, "append to session").require(meta_file, as_read(Some(&file)));
+        let batch = self.batch(session, ops, "append to session").require(meta_file, as_read(file.as_ref()));
         Ok(conditions.into_iter().fold(batch, |batch, (at, that)| batch.require(at, that)))
     }
 
@@ -378,6 +459,19 @@ impl Sessions<'_> {
         Ok(new)
     }
 
+    /// Returns the ids that messages of the log have, among some.
+    pub(crate) async fn taken_ids(
+        &self,
+        session: &str,
+        ids: impl Iterator<Item = &str>,
+    ) -> Result<BTreeSet<String>> {
+        let ids: Vec<&str> = ids.collect();
+        let keys: Vec<String> = ids.iter().map(|id| id_key(id)).collect();
+        let places = self.places_of(session, Log::Messages, &keys).await?;
+        let taken = ids.into_iter().zip(places).filter(|(_, place)| place.is_some());
+        Ok(taken.map(|(id, _)| id.to_owned()).collect())
+    }
+
     /// Checks that `after` is the last message. Fails with `Conflict`, naming the lines that follow it.
     async fn check_last(&self, session: &str, after: &str, end: End) -> Result<()> {
         let Some(line) = self.line_with(session, Log::Messages, &id_key(after)).await? else {
@@ -393,14 +487,13 @@ impl Sessions<'_> {
         );
         Err(Error::new(ErrorKind::Conflict, message))
     }
+}
 
-    /// Returns the write of `latest.md`, if a new message of the assistant has text.
-    fn latest_of(&self, session: &str, new: &[Draft]) -> Result<Option<Op>> {
-        // The other messages need not be read.
-        let said = new.iter().rev().filter(|draft| draft.text("role").as_deref() == Some("assistant"));
-        let messages = said.filter_map(|draft| Message::parse(&draft.line()).ok());
-        let mut texts = messages.filter(|message| message.role == Role::Assistant).map(|said| said.text());
-        let Some(text) = texts.find(|text| !text.is_empty()) else { return Ok(None) };
-        Ok(Some(Op::write(self.file(session, LATEST)?, text)))
-    }
+/// Returns the text of the last of some new messages of the assistant that has some.
+fn latest_of(new: &[Draft]) -> Option<String> {
+    // the other messages need not be read
+    let said = new.iter().rev().filter(|draft| draft.text("role").as_deref() == Some("assistant"));
+    let messages = said.filter_map(|draft| Message::parse(&draft.line()).ok());
+    let mut texts = messages.filter(|message| message.role == Role::Assistant).map(|said| said.text());
+    texts.find(|text| !text.is_empty())
 }

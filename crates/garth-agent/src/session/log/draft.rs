@@ -8,6 +8,7 @@ use std::sync::LazyLock;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use super::canonical::is_same;
 use crate::registry::session_lines::{EVENT, MESSAGE};
 use crate::session::store::files::Log;
 use garth_engine::compute::{go_on, working};
@@ -42,6 +43,8 @@ pub enum Role {
 #[derive(Clone, Debug)]
 pub struct Draft {
     fields: BTreeMap<String, Box<RawValue>>,
+    /// Index of the native message that it is derived from, among those of its append.
+    native: Option<usize>,
 }
 
 impl Draft {
@@ -57,7 +60,11 @@ impl Draft {
         let fields: BTreeMap<String, Box<RawValue>> =
             serde_json::from_str(text).map_err(|error| bad(error.to_string()))?;
         let fields = fields.into_iter().map(|(name, value)| (name, compact(&value))).collect();
-        Ok(Self { fields })
+        Ok(Self { fields, native: None })
+    }
+
+    fn empty() -> Self {
+        Self { fields: BTreeMap::new(), native: None }
     }
 
     /// Returns a message of the user.
@@ -72,12 +79,12 @@ impl Draft {
 
     /// Returns a message with this text, or these blocks.
     pub fn message(role: Role, content: &(impl Serialize + ?Sized)) -> Self {
-        Self { fields: BTreeMap::new() }.with("role", &role).with(LAST, content)
+        Self::empty().with("role", &role).with(LAST, content)
     }
 
     /// Returns an event of this type.
     pub fn event(kind: &str) -> Self {
-        Self { fields: BTreeMap::new() }.with("type", kind)
+        Self::empty().with("type", kind)
     }
 
     /// Sets a field. A value without a JSON form is ignored.
@@ -94,6 +101,17 @@ impl Draft {
     pub(crate) fn without(mut self, field: &str) -> Self {
         self.fields.remove(field);
         self
+    }
+
+    /// Sets the native message that it is derived from.
+    #[must_use]
+    pub(crate) fn of_native(self, at: usize) -> Self {
+        Self { native: Some(at), ..self }
+    }
+
+    /// Returns the index of the native message that it is derived from.
+    pub(crate) fn native(&self) -> Option<usize> {
+        self.native
     }
 
     /// Returns a field that is text.
@@ -116,10 +134,12 @@ impl Draft {
         self.fields.contains_key(field)
     }
 
-    /// Returns true if a stored line has all fields of this draft, with the same values.
+    /// Returns true if a stored line has all fields of this draft, with the same values. White space, the order
+    /// of keys and the way in which numbers are written make no difference.
     pub(crate) fn is_said_by(&self, line: &str) -> bool {
         let Ok(there) = Self::parse(line) else { return false };
-        self.fields.iter().all(|(field, value)| there.raw(field) == Some(value.get()))
+        let is_there = |field: &str, value: &str| there.raw(field).is_some_and(|said| is_same(said, value));
+        self.fields.iter().all(|(field, value)| is_there(field, value.get()))
     }
 
     /// Checks the line against the schema of its log.
@@ -218,6 +238,14 @@ mod tests {
         assert!(!Draft::user("b").is_said_by(&line));
         assert!(!Draft::user("a").with("run", "r").is_said_by(&line));
         assert!(!Draft::user("a").is_said_by("no JSON"));
+        let call = |arguments: &str| {
+            Draft::parse(&format!(
+                r#"{{"content":[{{"type":"tool_call","id":"c","name":"n","arguments":{arguments}}}]}}"#
+            ))
+        };
+        let line = call(r#"{"b":1.50,"a":[1,2]}"#).unwrap().line();
+        assert!(call(r#"{ "a": [1, 2], "b": 1.5 }"#).unwrap().is_said_by(&line));
+        assert!(!call(r#"{"a":[2,1],"b":1.5}"#).unwrap().is_said_by(&line));
     }
 
     #[test]

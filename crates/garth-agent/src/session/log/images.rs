@@ -11,6 +11,7 @@ use crate::boxed;
 use crate::ids::random_uuid;
 use crate::media::{InlineImage, Made, Media, MediaKey, Stored, extract_images};
 use crate::session::handle::Sessions;
+use crate::session::store::meta::Meta;
 use garth_engine::error::{Error, Result};
 use garth_engine::model::{Body, Op};
 
@@ -69,12 +70,13 @@ impl<'a> Sessions<'a> {
     }
 
     /// Moves the images out of messages, if the session has a session key and this view reaches its media.
+    /// `meta.json` is read unless it is known.
     ///
     /// # Errors
     /// `InvalidArgument` for invalid base64; `TooLarge` for an image above the limit; `NotFound`.
     pub(crate) async fn extract_images(
         &self,
-        session: &str,
+        (session, known): (&str, Option<&Meta>),
         ids: &[String],
         drafts: &mut [Draft],
     ) -> Result<ExtractedImages> {
@@ -83,7 +85,10 @@ impl<'a> Sessions<'a> {
         if !drafts.iter().any(has_some) {
             return Ok(pictures);
         }
-        let (_, meta) = self.meta(session).await?;
+        let meta = match known {
+            Some(meta) => meta.clone(),
+            None => self.meta(session).await?.1,
+        };
         let Some(key) = meta.session_key else { return Ok(pictures) };
         pictures.session_id.clone_from(&meta.id);
         for (number, (id, draft)) in (1..).zip(ids.iter().zip(drafts)) {

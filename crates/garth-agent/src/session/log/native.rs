@@ -10,21 +10,22 @@ use super::lines::MAX_PAGE_BYTES;
 use super::message::Native;
 use crate::session::handle::Sessions;
 use garth_engine::error::{OptionalExt as _, Result};
-use garth_engine::model::{At, Op, Precondition};
+use garth_engine::model::{At, Body, Op, Precondition};
 use garth_engine::path::TreePath;
 
 /// Lines read ahead.
 const AHEAD: usize = 256;
+
+/// Bytes of native messages that one commit holds in memory, 4 MiB; more are staged.
+const HELD: usize = 4 << 20;
 
 /// Native messages to append.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Natives {
     /// Name of the file, without its extension.
     pub(crate) format: String,
-    /// The native messages.
+    /// The native messages. Drafts name them by their index.
     pub(crate) lines: Vec<Box<RawValue>>,
-    /// Index in `lines` of the native message of each message, by the id of the message.
-    pub(crate) of: BTreeMap<String, usize>,
 }
 
 impl Sessions<'_> {
@@ -45,11 +46,10 @@ impl Sessions<'_> {
             Some(entry) => (self.end_of(&file).await?, Precondition::Etag(entry.etag)),
             None => (super::lines::End::default(), Precondition::Absent),
         };
-        let made_of = |draft: &Draft| native.of.get(&draft.text("id")?).copied();
-        let used: BTreeSet<usize> = new.iter().filter_map(made_of).collect();
+        let used: BTreeSet<usize> = new.iter().filter_map(Draft::native).collect();
         let numbers: BTreeMap<usize, u64> = used.iter().copied().zip(end.lines + 1..).collect();
         for draft in &mut *new {
-            let line = made_of(draft).and_then(|at| numbers.get(&at));
+            let line = draft.native().and_then(|at| numbers.get(&at));
             if let Some(line) = line {
                 let place = Native { format: native.format.clone(), line: *line };
                 *draft = draft.clone().with("native", &place);
@@ -60,9 +60,17 @@ impl Sessions<'_> {
             body.push_str(line.get());
             body.push('\n');
         }
-        let cuts = super::draft::cuts(&body, 0);
         let at = At::from(&file);
-        Ok((Op::append(file, body).with_parents().cut_at(cuts), (at, condition)))
+        let op = if body.len() <= HELD {
+            let cuts = super::draft::cuts(&body, 0);
+            Op::append(file, body).with_parents().cut_at(cuts)
+        } else {
+            // The messages made of them are as long, and a batch holds 16 MiB in memory.
+            let mut upload = self.fs.stage(&at).await?;
+            upload.write(body.into()).await?;
+            Op::append(file, Body::Staged(upload.finish().await?)).with_parents()
+        };
+        Ok((op, (at, condition)))
     }
 }
 

@@ -79,23 +79,16 @@ impl Sessions<'_> {
         }
         let now = self.env.now().to_rfc3339();
         let run = format!("run-{}", uuid(&self.env)?);
-        let (mut events, mut body, mut first) = (Vec::new(), String::new(), *lines.start());
+        let (mut events, mut body) = (Vec::new(), String::new());
         if self.end(session, Log::Events).await?.open {
             body.push('\n');
         }
-        while first <= *lines.end() {
-            let last = lines.end().min(&(first + MAX_WITHDRAWN - 1)).to_owned();
+        for event in withdrawals(&lines, reason) {
             let id = format!("ev-{}", uuid(&self.env)?);
-            let event = Draft::event("message.withdrawn")
-                .with("id", &id)
-                .with("run", &run)
-                .with("created_at", &now)
-                .with("source", &format!("messages:{first}-{last}"));
-            let event = reason.into_iter().fold(event, |event, reason| event.with("reason", reason));
+            let event = event.with("id", &id).with("run", &run).with("created_at", &now);
             event.check(Log::Events)?;
             body.push_str(&(event.line() + "\n"));
             events.push(id);
-            first = last + 1;
         }
         let mut ops = vec![Op::append(self.file(session, Log::Events.file())?, body).must_exist()];
         ops.push(Op::write(self.file(session, LATEST)?, self.latest_without(session, &lines).await?));
@@ -106,7 +99,7 @@ impl Sessions<'_> {
     }
 
     /// Returns the text of the last message of the assistant that has text and is not among `gone`.
-    async fn latest_without(&self, session: &str, gone: &RangeInclusive<u64>) -> Result<String> {
+    pub(crate) async fn latest_without(&self, session: &str, gone: &RangeInclusive<u64>) -> Result<String> {
         let mut before = u64::MAX;
         while let Some(line) = self.latest(session, ASSISTANT, before).await? {
             before = line.number;
@@ -121,4 +114,16 @@ impl Sessions<'_> {
         }
         Ok(String::new())
     }
+}
+
+/// Returns the events that withdraw some lines: one for each 65,536.
+pub(crate) fn withdrawals(lines: &RangeInclusive<u64>, reason: Option<&str>) -> Vec<Draft> {
+    let (mut events, mut first) = (Vec::new(), *lines.start());
+    while first <= *lines.end() {
+        let last = lines.end().min(&(first + MAX_WITHDRAWN - 1)).to_owned();
+        let event = Draft::event("message.withdrawn").with("source", &format!("messages:{first}-{last}"));
+        events.push(reason.into_iter().fold(event, |event, reason| event.with("reason", reason)));
+        first = last + 1;
+    }
+    events
 }

@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::blocks::{
-    ParsedMessage, arguments, as_object, blocks, data, field, label, text, text_block, unknown, unknown_role,
+    ParsedMessage, arguments, as_object, blocks, data, field, known, label, text, text_block, unknown_role,
 };
 use crate::session::log::draft::Role;
 use crate::session::log::message::{Block, ImageSource, Message};
-use garth_engine::error::{Error, Result};
+use garth_engine::error::Result;
 
 /// MIME type of an image of which only a URL is known.
 const ANY_IMAGE: &str = "image/*";
@@ -46,7 +46,7 @@ pub(super) fn read(raw: &RawValue) -> Result<Vec<ParsedMessage>> {
     Ok(said)
 }
 
-fn user(kind: &str, raw: &RawValue) -> Result<Block> {
+fn user(kind: &str, raw: &RawValue) -> Option<Block> {
     #[derive(Deserialize)]
     struct Answer<'a> {
         tool_use_id: String,
@@ -57,13 +57,13 @@ fn user(kind: &str, raw: &RawValue) -> Result<Block> {
     if kind != "tool_result" {
         return plain(kind, raw, "user");
     }
-    let answer: Answer<'_> = field(raw)?;
-    let content = blocks(answer.content, |kind, raw| plain(kind, raw, "tool"))?;
+    let answer: Answer<'_> = known(raw)?;
+    let content = blocks(answer.content, |kind, raw| plain(kind, raw, "tool")).ok()?;
     let error = answer.is_error.unwrap_or(false);
-    Ok(Block::ToolResult { call_id: answer.tool_use_id, name: None, error, content })
+    Some(Block::ToolResult { call_id: answer.tool_use_id, name: None, error, content })
 }
 
-fn plain(kind: &str, raw: &RawValue, role: &str) -> Result<Block> {
+fn plain(kind: &str, raw: &RawValue, role: &str) -> Option<Block> {
     #[derive(Deserialize)]
     struct Image {
         source: Source,
@@ -78,22 +78,21 @@ fn plain(kind: &str, raw: &RawValue, role: &str) -> Result<Block> {
     }
     match kind {
         "text" => text_block(raw),
-        "image" if role != "system" => match field::<Image>(raw)?.source {
+        "image" if role != "system" => match known::<Image>(raw)?.source {
             Source { kind, media_type: Some(mime_type), data: Some(data), .. } if kind == "base64" => {
-                Ok(Block::Image { mime_type, source: ImageSource::Data(data) })
+                Some(Block::Image { mime_type, source: ImageSource::Data(data) })
             }
             Source { kind, url: Some(url), .. } if kind == "url" => {
-                Ok(Block::Image { mime_type: ANY_IMAGE.to_owned(), source: ImageSource::Url(url) })
+                Some(Block::Image { mime_type: ANY_IMAGE.to_owned(), source: ImageSource::Url(url) })
             }
-            Source { kind, .. } => {
-                Err(Error::invalid(format!("an image with a source of type {kind} is not taken")))
-            }
+            // such as a file that is kept by the provider
+            Source { .. } => None,
         },
-        kind => Err(unknown(kind, role)),
+        _ => None,
     }
 }
 
-fn step(kind: &str, raw: &RawValue) -> Result<Block> {
+fn step(kind: &str, raw: &RawValue) -> Option<Block> {
     #[derive(Deserialize)]
     struct Thinking {
         thinking: String,
@@ -113,18 +112,18 @@ fn step(kind: &str, raw: &RawValue) -> Result<Block> {
     match kind {
         "text" => text_block(raw),
         "thinking" => {
-            let Thinking { thinking, signature } = field(raw)?;
-            Ok(Block::Reasoning { text: Some(thinking), signature, redacted: None })
+            let Thinking { thinking, signature } = known(raw)?;
+            Some(Block::Reasoning { text: Some(thinking), signature, redacted: None })
         }
         "redacted_thinking" => {
-            let redacted = Some(field::<Redacted>(raw)?.data);
-            Ok(Block::Reasoning { text: None, signature: None, redacted })
+            let redacted = Some(known::<Redacted>(raw)?.data);
+            Some(Block::Reasoning { text: None, signature: None, redacted })
         }
         "tool_use" => {
-            let call: Call<'_> = field(raw)?;
-            Ok(Block::ToolCall { id: call.id, name: call.name, arguments: arguments(call.input)? })
+            let call: Call<'_> = known(raw)?;
+            Some(Block::ToolCall { id: call.id, name: call.name, arguments: arguments(call.input)? })
         }
-        kind => Err(unknown(kind, "assistant")),
+        _ => None,
     }
 }
 

@@ -9,6 +9,9 @@ use crate::session::log::draft::{Draft, Role};
 use crate::session::log::message::{Block, ImageSource};
 use garth_engine::error::{Error, Result};
 
+/// Longest type of a block that a placeholder names.
+const MAX_KIND: usize = 64;
+
 /// A message parsed from a transcript.
 #[derive(Clone)]
 pub(super) struct ParsedMessage {
@@ -114,46 +117,57 @@ pub(super) fn field<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Result<T> {
     serde_json::from_str(raw.get()).map_err(|error| Error::invalid(error.to_string()))
 }
 
-/// Parses content: text, or blocks, each by its type. No content gives no blocks.
+/// Parses content: text, or blocks, each by its type. No content gives no blocks. `block` returns `None` for a
+/// block that has no counterpart in a session: a placeholder stands for it.
 pub(super) fn blocks(
     content: Option<&RawValue>,
-    mut block: impl FnMut(&str, &RawValue) -> Result<Block>,
+    mut block: impl FnMut(&str, &RawValue) -> Option<Block>,
 ) -> Result<Vec<Block>> {
-    #[derive(Deserialize)]
-    struct Typed<'a> {
-        #[serde(rename = "type", borrow)]
-        kind: Cow<'a, str>,
-    }
     let Some(content) = content.filter(|content| content.get() != "null") else { return Ok(Vec::new()) };
     if content.get().starts_with('"') {
         return Ok(vec![Block::Text(field(content)?)]);
     }
     let items: Vec<&RawValue> =
         field(content).map_err(|_| Error::invalid("its content is no text and no blocks"))?;
-    let mut blocks = Vec::with_capacity(items.len());
-    for (number, item) in (1..).zip(items) {
-        let of_block = |error: Error| Error::invalid(format!("block {number}: {error}"));
-        if !item.get().starts_with('{') {
-            return Err(of_block(Error::invalid("has to be an object")));
-        }
-        let typed: Typed<'_> = field(item).map_err(of_block)?;
-        blocks.push(block(&typed.kind, item).map_err(of_block)?);
+    let known = |item: &RawValue| block(&kind_of(item), item).unwrap_or_else(|| placeholder(item));
+    Ok(items.into_iter().map(known).collect())
+}
+
+/// Returns the type of a block; empty for one without a type.
+fn kind_of(block: &RawValue) -> Cow<'_, str> {
+    #[derive(Deserialize)]
+    struct Typed<'a> {
+        #[serde(rename = "type", borrow)]
+        kind: Cow<'a, str>,
     }
-    Ok(blocks)
+    let typed = block.get().starts_with('{').then(|| serde_json::from_str::<Typed<'_>>(block.get()));
+    typed.and_then(Result::ok).map_or("".into(), |typed| typed.kind)
+}
+
+/// Returns the text that people and models see in place of a block which a session cannot hold. The block
+/// itself is kept with the message as it came.
+pub(super) fn placeholder(block: &RawValue) -> Block {
+    let kind = kind_of(block);
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+    let name = match kind.is_empty() || kind.len() > MAX_KIND || !kind.chars().all(plain) {
+        true => "block of an unknown type",
+        false => &kind,
+    };
+    Block::Text(format!("[{name}: not shown]"))
 }
 
 /// Parses a block of text.
-pub(super) fn text_block(raw: &RawValue) -> Result<Block> {
+pub(super) fn text_block(raw: &RawValue) -> Option<Block> {
     #[derive(Deserialize)]
     struct Text {
         text: String,
     }
-    Ok(Block::Text(field::<Text>(raw)?.text))
+    Some(Block::Text(known::<Text>(raw)?.text))
 }
 
-/// Returns the error for an unknown type of block.
-pub(super) fn unknown(kind: &str, role: &str) -> Error {
-    Error::invalid(format!("type {kind} is not taken in a message of the {role}"))
+/// Parses a block, or a part of one; `None` for one of another shape.
+pub(super) fn known<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Option<T> {
+    serde_json::from_str(raw.get()).ok()
 }
 
 /// Returns the error for an unknown role.
@@ -169,11 +183,11 @@ pub(super) fn object(text: &str) -> Option<Box<RawValue>> {
 }
 
 /// Parses arguments: an object, or a text. None give an empty object.
-pub(super) fn arguments(raw: Option<&RawValue>) -> Result<Box<RawValue>> {
+pub(super) fn arguments(raw: Option<&RawValue>) -> Option<Box<RawValue>> {
     match raw.map(|raw| (raw, raw.get().as_bytes().first())) {
-        None | Some((_, Some(b'n'))) => Ok(json(&serde_json::Map::new())),
-        Some((raw, Some(b'{' | b'"'))) => Ok(raw.to_owned()),
-        Some(_) => Err(Error::invalid("the arguments of a call are no object and no text")),
+        None | Some((_, Some(b'n'))) => Some(json(&serde_json::Map::new())),
+        Some((raw, Some(b'{' | b'"'))) => Some(raw.to_owned()),
+        Some(_) => None,
     }
 }
 

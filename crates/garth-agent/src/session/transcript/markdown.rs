@@ -10,15 +10,8 @@ use garth_engine::model::Timestamp;
 /// A message parsed from a transcript.
 pub(super) struct Section {
     pub(super) said: ParsedMessage,
-    heading: String,
-    text: String,
-}
-
-impl Section {
-    /// Returns the text that its id is derived from.
-    pub(super) fn key(&self) -> String {
-        format!("{}\n{}", self.heading, self.text)
-    }
+    /// Line of its heading; the first is 1.
+    pub(super) line: u64,
 }
 
 /// Content of a heading.
@@ -58,24 +51,24 @@ pub(super) fn read(text: &str) -> Result<Vec<Section>> {
     let mut sections: Vec<Section> = Vec::new();
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let (mut from, mut at) = (None, 0);
-    for line in text.split_inclusive('\n') {
+    for (number, line) in (1..).zip(text.split_inclusive('\n')) {
         if heading(line.trim_end()).is_some() {
-            if let Some(from) = from {
-                sections.push(section(&text[from..at])?);
+            if let Some((from, number)) = from {
+                sections.push(section(&text[from..at], number)?);
             }
-            from = Some(at);
+            from = Some((at, number));
         } else if from.is_none() && !line.trim().is_empty() {
             return Err(Error::invalid("the transcript does not begin with a heading such as `## user`"));
         }
         at += line.len();
     }
-    if let Some(from) = from {
-        sections.push(section(&text[from..])?);
+    if let Some((from, number)) = from {
+        sections.push(section(&text[from..], number)?);
     }
     Ok(sections)
 }
 
-fn section(text: &str) -> Result<Section> {
+fn section(text: &str, number: u64) -> Result<Section> {
     let (line, body) = text.split_once('\n').unwrap_or((text, ""));
     let line = line.trim_end();
     let heading = heading(line).ok_or_else(|| Error::invalid("begins with no heading"))?;
@@ -86,15 +79,15 @@ fn section(text: &str) -> Result<Section> {
     let content = match heading.role {
         Role::Tool => {
             let call_id = heading.call.unwrap_or("unknown").to_owned();
-            let content = vec![Block::Text(body.clone())];
+            let content = vec![Block::Text(body)];
             vec![Block::ToolResult { call_id, name: None, error: false, content }]
         }
-        _ => vec![Block::Text(body.clone())],
+        _ => vec![Block::Text(body)],
     };
     let mut said = ParsedMessage::new(heading.role, content);
     said.created_at = heading.created_at.map(str::to_owned);
     said.id = heading.id.map(str::to_owned);
-    Ok(Section { said, heading: line.to_owned(), text: body })
+    Ok(Section { said, line: number })
 }
 
 /// Escapes a line that would be a heading by a backslash.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::blocks::{
-    ParsedMessage, blocks, data, data_url, field, json, label, object, text, text_block, unknown,
+    ParsedMessage, blocks, data, data_url, field, json, known, label, object, placeholder, text, text_block,
     unknown_role,
 };
 use crate::session::log::draft::{Role, compact};
@@ -23,6 +23,7 @@ struct Line<'a> {
     #[serde(borrow)]
     content: Option<&'a RawValue>,
     id: Option<&'a RawValue>,
+    name: Option<&'a RawValue>,
     #[serde(borrow)]
     tool_calls: Option<Vec<&'a RawValue>>,
     function_call: Option<&'a RawValue>,
@@ -34,16 +35,17 @@ struct Line<'a> {
 struct Call<'a> {
     id: String,
     #[serde(rename = "type", borrow, default)]
-    kind: Cow<'a, str>,
-    function: Option<Function>,
+    kind: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    function: Option<Function<'a>>,
     custom: Option<Custom>,
 }
 
 #[derive(Deserialize)]
-struct Function {
+struct Function<'a> {
     name: String,
-    #[serde(default)]
-    arguments: String,
+    #[serde(borrow)]
+    arguments: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -61,20 +63,22 @@ pub(super) fn read(raw: &RawValue) -> Result<Vec<ParsedMessage>> {
         }
         "user" => (Role::User, blocks(line.content, |kind, raw| part(kind, raw, "user"))?),
         "assistant" => {
-            if line.function_call.is_some_and(|call| call.get() != "null") {
-                return Err(Error::invalid("function_call is not taken; give tool_calls"));
-            }
             let mut content = blocks(line.content, |kind, raw| part(kind, raw, "assistant"))?;
             content.extend(line.refusal.filter(|refusal| !refusal.is_empty()).map(Block::Text));
-            for raw in line.tool_calls.unwrap_or_default() {
-                content.push(call(raw)?);
+            let calls = line.tool_calls.unwrap_or_default().into_iter();
+            content.extend(calls.map(|raw| call(raw).unwrap_or_else(|| placeholder(raw))));
+            if let Some(raw) = line.function_call.filter(|call| call.get() != "null") {
+                content.push(function_call(raw).unwrap_or_else(|| placeholder(raw)));
             }
             (Role::Assistant, content)
         }
-        "tool" => {
+        role @ ("tool" | "function") => {
             let content = blocks(line.content, |kind, raw| part(kind, raw, "tool"))?;
-            let call_id =
-                line.tool_call_id.ok_or_else(|| Error::invalid("a tool message has a tool_call_id"))?;
+            let (field, call_id) = match role {
+                "tool" => ("tool_call_id", line.tool_call_id),
+                _ => ("name", line.name.and_then(|name| known(name))),
+            };
+            let call_id = call_id.ok_or_else(|| Error::invalid(format!("a {role} message has a {field}")))?;
             (Role::Tool, vec![Block::ToolResult { call_id, name: None, error: false, content }])
         }
         role => return Err(unknown_role(role)),
@@ -84,20 +88,33 @@ pub(super) fn read(raw: &RawValue) -> Result<Vec<ParsedMessage>> {
     Ok(vec![said])
 }
 
-fn call(raw: &RawValue) -> Result<Block> {
-    let call: Call<'_> = field(raw)?;
-    let (name, arguments) = match (&*call.kind, call.function, call.custom) {
-        ("function" | "", Some(Function { name, arguments }), _) => {
-            let arguments = object(&arguments).map_or_else(|| json(&arguments), |object| compact(&object));
-            (name, arguments)
-        }
+fn call(raw: &RawValue) -> Option<Block> {
+    let call: Call<'_> = known(raw)?;
+    let (name, arguments) = match (call.kind.as_deref().unwrap_or_default(), call.function, call.custom) {
+        ("function" | "", Some(Function { name, arguments }), _) => (name, of_function(arguments)?),
         ("custom", _, Some(Custom { name, input })) => (name, json(&input)),
-        (kind, ..) => return Err(Error::invalid(format!("a call of type {kind} is not taken"))),
+        _ => return None,
     };
-    Ok(Block::ToolCall { id: call.id, name, arguments })
+    Some(Block::ToolCall { id: call.id, name, arguments })
 }
 
-fn part(kind: &str, raw: &RawValue, role: &str) -> Result<Block> {
+/// Parses a call as they were before there were ids: its result names the function, which serves as the id.
+fn function_call(raw: &RawValue) -> Option<Block> {
+    let Function { name, arguments } = known(raw)?;
+    Some(Block::ToolCall { id: name.clone(), name, arguments: of_function(arguments)? })
+}
+
+/// Returns arguments, which come as a string with an object in it. Some servers give the object itself.
+fn of_function(raw: Option<&RawValue>) -> Option<Box<RawValue>> {
+    let Some(raw) = raw.filter(|raw| raw.get() != "null") else { return Some(json("")) };
+    if raw.get().starts_with('{') {
+        return Some(compact(raw));
+    }
+    let text: String = known(raw)?;
+    Some(object(&text).map_or_else(|| json(&text), |object| compact(&object)))
+}
+
+fn part(kind: &str, raw: &RawValue, role: &str) -> Option<Block> {
     #[derive(Deserialize)]
     struct Image {
         image_url: Url,
@@ -112,10 +129,10 @@ fn part(kind: &str, raw: &RawValue, role: &str) -> Result<Block> {
     }
     match (kind, role) {
         ("text", _) => text_block(raw),
-        ("refusal", "assistant") => Ok(Block::Text(field::<Refusal>(raw)?.refusal)),
-        ("image_url", "user") => {
-            let url = field::<Image>(raw)?.image_url.url;
-            Ok(match data_url(&url) {
+        ("refusal", "assistant") => Some(Block::Text(known::<Refusal>(raw)?.refusal)),
+        ("image_url", "user" | "tool") => {
+            let url = known::<Image>(raw)?.image_url.url;
+            Some(match data_url(&url) {
                 Some((mime_type, data)) => Block::Image {
                     mime_type: mime_type.to_owned(),
                     source: ImageSource::Data(data.to_owned()),
@@ -123,7 +140,7 @@ fn part(kind: &str, raw: &RawValue, role: &str) -> Result<Block> {
                 None => Block::Image { mime_type: ANY_IMAGE.to_owned(), source: ImageSource::Url(url) },
             })
         }
-        (kind, role) => Err(unknown(kind, role)),
+        _ => None,
     }
 }
 

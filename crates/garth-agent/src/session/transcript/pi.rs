@@ -6,12 +6,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::blocks::{
-    ParsedMessage, arguments, as_object, blocks, data, field, label, text, text_block, unknown, unknown_role,
+    ParsedMessage, arguments, as_object, blocks, data, field, known, label, text, text_block, unknown_role,
 };
 use crate::session::log::draft::Role;
 use crate::session::log::message::{Block, ImageSource, Message};
 use garth_engine::error::{Error, Result};
 use garth_engine::model::Timestamp;
+
+/// Milliseconds up to which a number with a fraction is a time: all that a timestamp can hold.
+const MAX_MILLIS: f64 = 9.2e12;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -25,8 +28,7 @@ struct Line<'a> {
     id: Option<&'a RawValue>,
     tool_call_id: Option<String>,
     tool_name: Option<String>,
-    #[serde(default)]
-    is_error: bool,
+    is_error: Option<bool>,
 }
 
 pub(super) fn read(raw: &RawValue) -> Result<Vec<ParsedMessage>> {
@@ -39,22 +41,43 @@ pub(super) fn read(raw: &RawValue) -> Result<Vec<ParsedMessage>> {
             let content = blocks(line.content, |kind, raw| plain(kind, raw, "tool"))?;
             let call_id = line.tool_call_id.ok_or_else(|| Error::invalid("a toolResult has a toolCallId"))?;
             let name = line.tool_name.filter(|name| !name.is_empty());
-            (Role::Tool, vec![Block::ToolResult { call_id, name, error: line.is_error, content }])
+            (
+                Role::Tool,
+                vec![Block::ToolResult { call_id, name, error: line.is_error.unwrap_or(false), content }],
+            )
         }
         role => return Err(unknown_role(role)),
     };
     let mut said = ParsedMessage::new(role, content);
-    said.created_at = line.timestamp.and_then(|time| serde_json::from_str(time.get()).ok()).and_then(time);
+    said.created_at = line.timestamp.map_or(Ok(None), time)?;
     said.id = line.id.and_then(|id| field(id).ok());
     Ok(vec![said])
 }
 
-/// Returns a time given as milliseconds since 1970 in the form of a session.
-fn time(millis: i64) -> Option<String> {
-    Some(Timestamp(millis.checked_mul(1_000_000)?).to_rfc3339())
+/// Returns a time in the form of a session: milliseconds since 1970, as a number or in a text, or a text of
+/// RFC 3339.
+fn time(raw: &RawValue) -> Result<Option<String>> {
+    let text = match serde_json::from_str::<String>(raw.get()) {
+        Ok(text) => text,
+        Err(_) if raw.get() == "null" => return Ok(None),
+        Err(_) => raw.get().to_owned(),
+    };
+    let text = text.trim();
+    let millis = text.parse::<i64>().ok().or_else(|| {
+        let millis = text.parse::<f64>().ok()?;
+        (millis.abs() < MAX_MILLIS).then_some(millis as i64)
+    });
+    let time = match millis {
+        Some(millis) => millis.checked_mul(1_000_000).map(Timestamp),
+        None => Timestamp::parse_rfc3339(text).ok(),
+    };
+    let time = time.ok_or_else(|| {
+        Error::invalid("its timestamp is no time; give milliseconds since 1970, or a text of RFC 3339")
+    })?;
+    Ok(Some(time.to_rfc3339()))
 }
 
-fn plain(kind: &str, raw: &RawValue, role: &str) -> Result<Block> {
+fn plain(kind: &str, raw: &RawValue, role: &str) -> Option<Block> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Image {
@@ -66,19 +89,19 @@ fn plain(kind: &str, raw: &RawValue, role: &str) -> Result<Block> {
     match kind {
         "text" => text_block(raw),
         "image" if role != "system" => {
-            let image: Image = field(raw)?;
+            let image: Image = known(raw)?;
             let source = match (image.data.filter(|data| !data.is_empty()), image.r2_key) {
                 (Some(data), _) => ImageSource::Data(data),
                 (None, Some(key)) => ImageSource::Path(key),
                 (None, None) => ImageSource::Data(String::new()),
             };
-            Ok(Block::Image { mime_type: image.mime_type, source })
+            Some(Block::Image { mime_type: image.mime_type, source })
         }
-        kind => Err(unknown(kind, role)),
+        _ => None,
     }
 }
 
-fn step(kind: &str, raw: &RawValue) -> Result<Block> {
+fn step(kind: &str, raw: &RawValue) -> Option<Block> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Thinking {
@@ -97,8 +120,8 @@ fn step(kind: &str, raw: &RawValue) -> Result<Block> {
     match kind {
         "text" => text_block(raw),
         "thinking" => {
-            let Thinking { thinking, thinking_signature, redacted } = field(raw)?;
-            Ok(match redacted {
+            let Thinking { thinking, thinking_signature, redacted } = known(raw)?;
+            Some(match redacted {
                 true => Block::Reasoning {
                     text: thinking.filter(|text| !text.is_empty()),
                     signature: None,
@@ -108,10 +131,10 @@ fn step(kind: &str, raw: &RawValue) -> Result<Block> {
             })
         }
         "toolCall" => {
-            let call: Call<'_> = field(raw)?;
-            Ok(Block::ToolCall { id: call.id, name: call.name, arguments: arguments(call.arguments)? })
+            let call: Call<'_> = known(raw)?;
+            Some(Block::ToolCall { id: call.id, name: call.name, arguments: arguments(call.arguments)? })
         }
-        kind => Err(unknown(kind, "assistant")),
+        _ => None,
     }
 }
 

@@ -2,11 +2,12 @@
 
 use std::fs::File;
 use std::io::Read;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use garth::ErrorKind;
-use garth::agent::session::{Create, Document, Export as Lines, TranscriptFormat};
+use garth::agent::session::{Document, Export as Lines, Import as Transcript, ImportMode, TranscriptFormat};
 use serde_json::json;
 
 use crate::app::App;
@@ -16,28 +17,50 @@ use crate::verb::open::open;
 /// Largest transcript, in bytes.
 const MAX_INPUT: u64 = 1 << 30;
 
-/// Append a transcript to a session
+/// Import a transcript into a session
 ///
-/// Formats are garth (the lines of messages.jsonl), pi (messages of pi-ai), openai (Chat Completions),
-/// anthropic (Messages) and markdown (headings such as `## user`); those of JSON are JSON Lines or an array.
-/// Each message is kept as it came, too. What is there already is not appended again. With --json one
-/// object: session, messages (made of the transcript), new, lines, seq.
+/// Formats: garth (lines of messages.jsonl), pi (pi-ai), openai (Chat Completions), anthropic (Messages) and
+/// markdown (headings such as `## user`). JSON is read as JSON Lines, an array, or the body of a request.
+///
+/// A whole transcript begins with the first message of the session. It is compared with the session, and only
+/// what follows is appended, so it can be imported again as it grows. A transcript that says something else is
+/// refused; with --rewind the messages of the session from there on are withdrawn. A part is appended as it is;
+/// messages whose id the session has are skipped. Without either option the transcript is taken as a whole if
+/// the session has no messages, and refused otherwise.
+///
+/// With --json prints one object: session, messages, new, lines, withdrawn, system_changed, skipped, seq.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
         garth session import work chat.json --format openai --create\n  \
-        garth session import work --format pi < session.jsonl")]
+        garth session import work chat.json --format openai --whole\n  \
+        garth session import work --format pi --part < last-turn.jsonl")]
 pub(crate) struct Import {
-    /// Which session
+    /// Name of the session
     name: String,
-    /// The transcript; - is standard input
+    /// Transcript; - reads standard input
     #[arg(default_value = "-")]
     file: PathBuf,
     /// garth, pi, openai, anthropic or markdown
     #[arg(long, value_name = "FORMAT")]
     format: TranscriptFormat,
-    /// Make the session if it is not there
+    /// Create the session if there is none
     #[arg(long)]
     create: bool,
+    /// The transcript is the whole conversation: append what the session does not have yet
+    #[arg(long)]
+    whole: bool,
+    /// The transcript is a part of the conversation: append it
+    #[arg(long, conflicts_with = "whole")]
+    part: bool,
+    /// Withdraw what the session has from the first message on that differs
+    #[arg(long, conflicts_with = "part")]
+    rewind: bool,
+    /// Append a part only if this is the last message of the session
+    #[arg(long, value_name = "ID", conflicts_with_all = ["whole", "rewind"])]
+    after: Option<String>,
+    /// Skip messages that cannot be read, and name them
+    #[arg(long)]
+    skip_bad: bool,
 }
 
 /// Write a session as a transcript to standard output
@@ -64,23 +87,39 @@ pub(crate) struct Export {
 
 impl Import {
     pub(crate) async fn run(self, app: &mut App) -> Result {
-        let text = read(&self.file)?;
+        let text = read(&self.file, self.skip_bad)?;
         let open = open(app, true).await?;
-        let sessions = open.sessions()?;
-        if self.create {
-            match sessions.create(&Create::new(&self.name)).await {
-                Err(error) if !error.is(ErrorKind::AlreadyExists) => return Err(error.into()),
-                _ => {}
-            }
+        let mut import = Transcript::new(self.format, &text);
+        import.mode = match (self.whole, self.part) {
+            (true, _) => Some(ImportMode::Whole),
+            (_, true) => Some(ImportMode::Part),
+            _ => None,
+        };
+        (import.rewind, import.skip_bad, import.create) = (self.rewind, self.skip_bad, self.create);
+        import.after = self.after;
+        let done = open.sessions()?.import(&self.name, &import).await?;
+        for bad in &done.skipped {
+            app.out.warn(format_args!("skipped message {} (line {}): {}", bad.message, bad.line, bad.why));
         }
-        let done = sessions.import(&self.name, self.format, &text).await?;
-        let lines = done.lines.as_ref().map(|lines| format!("messages:{}-{}", lines.start(), lines.end()));
+        if done.repeat_doubles {
+            app.out.warn("importing this part again would append it again; --after ID prevents that");
+        }
+        let source = |lines: &Option<RangeInclusive<u64>>| {
+            lines.as_ref().map(|lines| format!("messages:{}-{}", lines.start(), lines.end()))
+        };
         let json = json!({
-            "session": self.name, "messages": done.messages, "new": done.new, "lines": lines,
-            "seq": done.seq.map(|seq| seq.0),
+            "session": self.name, "messages": done.messages, "new": done.new, "lines": source(&done.lines),
+            "withdrawn": source(&done.withdrawn), "system_changed": done.system_changed,
+            "skipped": done.skipped_count, "seq": done.seq.map(|seq| seq.0),
         });
-        let there = done.messages - done.new;
-        app.out.item(&json, format_args!("imported  {}, {there} were there already", done.new))
+        let mut said = format!("imported  {}, {} were there already", done.new, done.messages - done.new);
+        if let Some(lines) = source(&done.withdrawn) {
+            said.push_str(&format!(", {lines} withdrawn"));
+        }
+        if done.skipped_count > 0 {
+            said.push_str(&format!(", {} skipped", done.skipped_count));
+        }
+        app.out.item(&json, format_args!("{said}"))
     }
 }
 
@@ -93,7 +132,9 @@ fn lines(text: &str) -> std::result::Result<(u64, u64), String> {
     lines.ok_or_else(|| "write 10-20, 10- or 10; the first line is 1".to_owned())
 }
 
-fn read(file: &Path) -> Result<String> {
+/// Reads a transcript. With `skip_bad`, a line that is not UTF-8 becomes one that is not JSON, so that it is
+/// named and skipped like others.
+fn read(file: &Path, skip_bad: bool) -> Result<String> {
     let read = |input: &mut dyn Read| {
         let mut bytes = Vec::new();
         // one byte more tells what is too long
@@ -103,7 +144,20 @@ fn read(file: &Path) -> Result<String> {
                 "a transcript has at most {MAX_INPUT} bytes; import it in parts"
             )));
         }
-        String::from_utf8(bytes).map_err(|_| Failure::Usage("a transcript is UTF-8".to_owned()))
+        let text = match String::from_utf8(bytes) {
+            Ok(text) => return Ok(text),
+            Err(error) => error,
+        };
+        if !skip_bad {
+            let before = &text.as_bytes()[..text.utf8_error().valid_up_to()];
+            let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
+            return Err(Failure::Usage(format!(
+                "line {line} of the transcript is not UTF-8; see --skip-bad"
+            )));
+        }
+        let lines = text.as_bytes().split(|byte| *byte == b'\n');
+        let lines: Vec<_> = lines.map(|line| std::str::from_utf8(line).unwrap_or("\u{fffd}")).collect();
+        Ok(lines.join("\n"))
     };
     if file == Path::new("-") {
         return read(&mut std::io::stdin().lock());

@@ -1,8 +1,9 @@
 //! Transcripts over HTTP: a text comes in, its messages go out page by page.
 
 use std::borrow::Cow;
+use std::ops::RangeInclusive;
 
-use garth::agent::session::{Export, Log, Resolved, Sessions, Source, TranscriptFormat};
+use garth::agent::session::{Export, Import, ImportMode, Log, Resolved, Sessions, Source, TranscriptFormat};
 use serde::Serialize;
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
@@ -15,8 +16,11 @@ use crate::routes::respond::raw;
 /// Formats of transcripts.
 pub(in crate::routes) const FORMATS: Kind = words(&["garth", "pi", "openai", "anthropic", "markdown"]);
 
+/// How much of a conversation a transcript has.
+const MODES: Kind = words(&["whole", "part"]);
+
 fields! {
-    /// Appends the messages of a transcript that the session does not have yet.
+    /// Imports a transcript: appends the messages that the session does not have yet, or a part of a conversation.
     pub(crate) struct ImportFields<'a> {
         /// Name of the session.
         name: Cow<'a, str> = string_of("id");
@@ -24,18 +28,54 @@ fields! {
         format: Cow<'a, str> = FORMATS;
         /// Transcript.
         transcript: Cow<'a, str> = string();
+        /// `whole`: the transcript begins with the first message of the session, and what follows is appended.
+        /// `part`: its messages are appended. Default: `whole`, if the session has no messages; else required.
+        mode: Option<Cow<'a, str>> = MODES;
+        /// `true` withdraws what the session has from the first message on that differs from a whole transcript.
+        rewind: bool = flag(), or false;
+        /// Id of the last message that the caller knows; others after it are a conflict. For a part.
+        after: Option<Cow<'a, str>> = string_of("id");
+        /// `true` leaves out messages that cannot be read, and names them.
+        skip_bad: bool = flag(), or false;
+        /// `true` creates the session if there is none.
+        create: bool = flag(), or false;
     }
 }
+
+/// Told where a retry would append the same messages again.
+const DOUBLES: &str =
+    "a retry appends these messages again; send an Idempotency-Key, `after`, or messages with ids";
 
 pub(in crate::routes) async fn import(
     sessions: &Sessions<'_>,
     _: &Call<'_>,
     fields: ImportFields<'_>,
 ) -> Result<Box<RawValue>, Refusal> {
-    let done = sessions.import(&fields.name, fields.format.parse()?, &fields.transcript).await?;
-    let lines = done.lines.as_ref().map(|lines| [*lines.start(), *lines.end()]);
-    let seq = done.seq.map(|seq| seq.0);
-    raw(&json!({"ok": true, "messages": done.messages, "new": done.new, "lines": lines, "seq": seq}))
+    let mut import = Import::new(fields.format.parse()?, &fields.transcript);
+    import.mode = fields.mode.as_deref().map(|mode| match mode {
+        "part" => ImportMode::Part,
+        _ => ImportMode::Whole,
+    });
+    (import.rewind, import.skip_bad, import.create) = (fields.rewind, fields.skip_bad, fields.create);
+    import.after = fields.after.map(Cow::into_owned);
+    let done = sessions.import(&fields.name, &import).await?;
+    let ends =
+        |lines: &Option<RangeInclusive<u64>>| lines.as_ref().map(|lines| [*lines.start(), *lines.end()]);
+    let mut answer = json!({
+        "ok": true,
+        "messages": done.messages,
+        "new": done.new,
+        "lines": ends(&done.lines),
+        "withdrawn": ends(&done.withdrawn),
+        "system_changed": done.system_changed,
+        "skipped": done.skipped,
+        "skipped_count": done.skipped_count,
+        "seq": done.seq.map(|seq| seq.0),
+    });
+    if done.repeat_doubles {
+        answer["warning"] = DOUBLES.into();
+    }
+    raw(&answer)
 }
 
 #[derive(Serialize)]

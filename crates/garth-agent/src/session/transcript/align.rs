@@ -1,0 +1,315 @@
+//! Aligns a whole transcript with what a session has: finds the first message that is new, or the first that
+//! says something else.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::RangeInclusive;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::value::RawValue;
+use sha2::{Digest as _, Sha256};
+
+use super::compared::{self, Digest};
+use super::export::anew;
+use super::format::TranscriptFormat;
+use super::given::{Given, GivenMessage, in_format};
+use crate::media::MediaKey;
+use crate::session::handle::Sessions;
+use crate::session::log::draft::Draft;
+use crate::session::log::lines::Select;
+use crate::session::log::message::{Message, Native};
+use crate::session::log::native::Reader;
+use crate::session::store::files::Log;
+use crate::session::store::meta::Meta;
+use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
+use garth_engine::fs::FileSystemExt as _;
+use garth_engine::model::{At, Precondition, hex};
+
+/// Field of `meta.json`: digest of the system prompt that a transcript had last.
+pub(super) const SYSTEM_PROMPT: &str = "system_prompt_sha256";
+
+/// Sessions that a chain of resets has, at most.
+const MAX_CHAIN: usize = 10_000;
+
+/// Result of an alignment.
+#[derive(Default)]
+pub(super) struct Alignment {
+    /// Messages of the transcript that are there.
+    pub(super) there: usize,
+    /// Lines to withdraw, since the transcript goes on in another way.
+    pub(super) withdraw: Option<RangeInclusive<u64>>,
+    /// New system prompt: the content of each of its messages, and the digest.
+    pub(super) system: Option<(Vec<Box<RawValue>>, String)>,
+    /// Conditions under which this holds.
+    pub(super) conditions: Vec<(At, Precondition)>,
+}
+
+/// A message that the session, or one before it, has.
+struct Stored {
+    /// Index of its session in the chain.
+    session: usize,
+    number: u64,
+    draft: Draft,
+    /// Line of its native form, if that is of the format of the transcript.
+    native: Option<u64>,
+    /// Digest of that, for the first message derived from it.
+    came: Option<Digest>,
+}
+
+impl Stored {
+    /// Returns true for a message that the format has as one of the system. Anthropic has these before all
+    /// others only.
+    fn is_system(&self, format: TranscriptFormat) -> bool {
+        let has_place = format != TranscriptFormat::Anthropic || self.native.is_some() || self.number == 1;
+        has_place && self.draft.raw("role") == Some("\"system\"")
+    }
+}
+
+/// Reads the messages of a chain of sessions, withdrawn ones left out.
+struct StoredReader<'a> {
+    sessions: &'a Sessions<'a>,
+    format: TranscriptFormat,
+    /// Names of the sessions, oldest first.
+    chain: Vec<String>,
+    session: usize,
+    native: Option<Reader<'a>>,
+    next: Option<u64>,
+    page: VecDeque<(u64, String)>,
+    /// Session and native line of the message before.
+    before: Option<(usize, u64)>,
+}
+
+impl StoredReader<'_> {
+    async fn next(&mut self) -> Result<Option<Stored>> {
+        let (number, text) = loop {
+            if let Some(line) = self.page.pop_front() {
+                break line;
+            }
+            let Some(from) = self.next else {
+                if self.session + 1 >= self.chain.len() {
+                    return Ok(None);
+                }
+                (self.session, self.next, self.native) = (self.session + 1, Some(1), None);
+                continue;
+            };
+            let page = self.sessions.lines(self.name(), &Select::messages(from..=u64::MAX)).await?;
+            self.next = page.next;
+            self.page.extend(page.items.into_iter().map(|line| (line.number, line.text)));
+            crate::retry::yield_now().await;
+        };
+        let draft = Draft::parse(&text)?;
+        let place: Option<Native> = draft.raw("native").and_then(|raw| serde_json::from_str(raw).ok());
+        let native = place.filter(|place| place.format == self.format.as_str()).map(|place| place.line);
+        let mut came = None;
+        if let Some(line) = native
+            && self.before != Some((self.session, line))
+        {
+            if self.native.is_none() {
+                self.native = Some(Reader::new(self.sessions, self.name(), self.format.as_str())?);
+            }
+            if let Some(native) = &mut self.native {
+                came = native.line(line).await?.and_then(|text| compared::as_it_came(self.format, text));
+            }
+        }
+        self.before = native.map(|line| (self.session, line));
+        Ok(Some(Stored { session: self.session, number, draft, native, came }))
+    }
+
+    fn name(&self) -> &str {
+        &self.chain[self.session]
+    }
+}
+
+impl Sessions<'_> {
+    /// Aligns a transcript with a session and the sessions that it goes on from. With `rewind`, what follows
+    /// the last common message is to be withdrawn.
+    ///
+    /// # Errors
+    /// `Conflict` for a transcript that says something else; from the filesystem.
+    pub(super) async fn align(
+        &self,
+        (session, meta): (&str, &Meta),
+        given: &Given<'_>,
+        rewind: bool,
+    ) -> Result<Alignment> {
+        let mut conditions = Vec::new();
+        for log in [Log::Messages, Log::Events] {
+            let at = At::from(self.file(session, log.file())?);
+            let etag = self.fs.stat(&at).await?.etag;
+            conditions.push((at, Precondition::Etag(etag)));
+        }
+        let last = self.end(session, Log::Messages).await?.lines;
+        let (chain, known_system) = self.chain(session, meta).await?;
+        let mut stored = StoredReader {
+            sessions: self,
+            format: given.format,
+            session: 0,
+            native: None,
+            next: Some(1),
+            page: VecDeque::new(),
+            before: None,
+            chain,
+        };
+        let mut aligned = Alignment { conditions, ..Alignment::default() };
+        let Some(first) = stored.next().await? else { return Ok(aligned) };
+        let (mut current, mut system) = (Some(first), Vec::new());
+        while let Some(one) = current.take_if(|one| one.is_system(given.format)) {
+            system.push(compared::as_said(&one.draft));
+            current = stored.next().await?;
+        }
+        let leading = given.messages.iter().take_while(|message| message.is_system).count();
+        let said: Vec<Digest> = given.messages[..leading].iter().map(|message| message.said).collect();
+        let is_known = known_system.map_or(said == system, |known| known == digest_of(&said));
+        if leading > 0 && !is_known {
+            aligned.system = Some((contents(given, leading)?, digest_of(&said)));
+        }
+        aligned.there = leading;
+        let mut came_equal = false;
+        while let (Some(one), Some(message)) = (&current, given.messages.get(aligned.there)) {
+            if !self.is_same((given, aligned.there), message, one, &mut came_equal).await? {
+                break;
+            }
+            aligned.there += 1;
+            current = stored.next().await?;
+        }
+        let Some(other) = current else { return Ok(aligned) };
+        let Some(message) = given.messages.get(aligned.there) else {
+            // an older state of the transcript
+            if rewind {
+                aligned.withdraw = Some(self.to_withdraw(&stored, &other, last)?);
+            }
+            return Ok(aligned);
+        };
+        if rewind {
+            aligned.withdraw = Some(self.to_withdraw(&stored, &other, last)?);
+            return Ok(aligned);
+        }
+        let (name, line) = (&stored.chain[other.session], other.number);
+        let how = match aligned.there == leading {
+            true => "import it as a part if it begins later than the session, or rewind",
+            false => {
+                "import it into another session, or rewind to withdraw what the session has from there on"
+            }
+        };
+        let message = format!(
+            "message {} of the transcript is not what messages:{line} of {name} says; {how}",
+            message.unit + 1
+        );
+        Err(Error::new(ErrorKind::Conflict, message))
+    }
+
+    /// Returns the lines of the session from a message on.
+    fn to_withdraw(
+        &self,
+        stored: &StoredReader<'_>,
+        from: &Stored,
+        last: u64,
+    ) -> Result<RangeInclusive<u64>> {
+        if from.session + 1 == stored.chain.len() {
+            return Ok(from.number..=last);
+        }
+        let message = format!(
+            "the transcript differs from messages:{} of {}, which was reset and stays as it is; import it into \
+             another session",
+            from.number, stored.chain[from.session]
+        );
+        Err(Error::new(ErrorKind::Conflict, message))
+    }
+
+    /// Returns the sessions that one goes on from, oldest first, and itself, with the digest of the last
+    /// system prompt that a transcript had. One that this audience does not have begins elsewhere.
+    async fn chain(&self, session: &str, meta: &Meta) -> Result<(Vec<String>, Option<String>)> {
+        let system = |meta: &Meta| Some(meta.other.get(SYSTEM_PROMPT)?.as_str()?.to_owned());
+        let (mut chain, mut known, mut previous) =
+            (vec![session.to_owned()], system(meta), meta.previous.clone());
+        let mut seen: BTreeSet<String> = chain.iter().cloned().collect();
+        while let Some(name) = previous {
+            let Some((_, meta)) = self.meta(&name).await.optional()? else { break };
+            if chain.len() == MAX_CHAIN || !seen.insert(name.clone()) {
+                let message = format!("{session}: goes on from more than {MAX_CHAIN} sessions");
+                return Err(Error::new(ErrorKind::TooLarge, message));
+            }
+            if self.fs.lookup(&self.file(&name, Log::Messages.file())?).await?.is_none() {
+                let message = format!(
+                    "{session}: the messages of {name}, which it goes on from, are only in an archive; import a \
+                     part"
+                );
+                return Err(Error::new(ErrorKind::Conflict, message));
+            }
+            known = known.or_else(|| system(&meta));
+            previous = meta.previous;
+            chain.push(name);
+        }
+        chain.reverse();
+        Ok((chain, known))
+    }
+
+    /// Returns true if a message of the transcript is the one that is stored.
+    async fn is_same(
+        &self,
+        (given, at): (&Given<'_>, usize),
+        message: &GivenMessage,
+        stored: &Stored,
+        came_equal: &mut bool,
+    ) -> Result<bool> {
+        if let (Some(one), Some(other)) = (message.came, stored.came) {
+            *came_equal = one == other;
+            return Ok(one == other);
+        }
+        // the other parts of a message that came as it is stored
+        if message.part > 0 && stored.native.is_some() && stored.came.is_none() && *came_equal {
+            return Ok(true);
+        }
+        *came_equal = false;
+        if message.said == compared::as_said(&stored.draft) {
+            return Ok(true);
+        }
+        // what the format has no place for is not in the transcript
+        let there = match given.format {
+            TranscriptFormat::Garth => stored.draft.clone(),
+            format => {
+                let parsed = Message::parse(&stored.draft.line())?;
+                let written = anew(format, &[(stored.number, parsed)]).pop();
+                let Some(draft) = written.and_then(|text| in_format(format, &text)) else { return Ok(false) };
+                draft
+            }
+        };
+        if message.said == compared::as_said(&there) {
+            return Ok(true);
+        }
+        let Some(draft) = given.draft(at)? else { return Ok(false) };
+        let [one, other] = [self.with_images(&draft).await?, self.with_images(&there).await?];
+        Ok(one.is_some() && one == other)
+    }
+
+    /// Returns the digest of a message in which each image is its bytes, whether they are in the message or in
+    /// a media file; `None` for a message without images.
+    async fn with_images(&self, draft: &Draft) -> Result<Option<Digest>> {
+        let Some(content) = draft.value("content").filter(|content| content.get().contains("image")) else {
+            return Ok(None);
+        };
+        let mut digests = BTreeMap::new();
+        for path in compared::image_paths(content.get()) {
+            let Ok(key) = path.parse::<MediaKey>() else { continue };
+            if let Some(bytes) = self.fs.read_file(&key.path()).await.optional()? {
+                digests.insert(path, Sha256::digest(&bytes).into());
+            }
+        }
+        let of_data = |data: &str| STANDARD.decode(data).ok().map(|bytes| Sha256::digest(bytes).into());
+        Ok(compared::as_said_with_images(draft, &digests, of_data))
+    }
+}
+
+/// Returns the contents of the leading messages.
+fn contents(given: &Given<'_>, leading: usize) -> Result<Vec<Box<RawValue>>> {
+    let mut contents = Vec::new();
+    for at in 0..leading {
+        let draft = given.draft(at)?;
+        contents.extend(draft.as_ref().and_then(|draft| draft.value("content")).map(ToOwned::to_owned));
+    }
+    Ok(contents)
+}
+
+fn digest_of(said: &[Digest]) -> String {
+    hex(&Sha256::digest(said.concat()))
+}

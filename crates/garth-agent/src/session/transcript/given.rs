@@ -1,0 +1,238 @@
+//! A transcript as it was given: its messages, checked, and the messages of a session that each stands for.
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::blocks::ParsedMessage;
+use super::compared::{self, Digest};
+use super::format::TranscriptFormat;
+use super::read::read;
+use super::split::{RawMessage, split};
+use crate::session::log::append::MAX_APPENDED;
+use crate::session::log::draft::{Draft, compact};
+use crate::session::store::files::Log;
+use garth_engine::error::{Error, Result};
+use garth_engine::model::MAX_INLINE_BODY;
+
+/// Bytes of lines at which a commit is full, 4 MiB.
+const MAX_COMMIT: usize = 4 << 20;
+
+/// Messages that were left out which an answer names; it counts the others.
+const MAX_NAMED: usize = 100;
+
+/// Messages that a refusal names; it counts the others.
+const MAX_REFUSED: usize = 5;
+
+/// A message of a transcript that was left out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Skipped {
+    /// Number of the message in the transcript; the first is 1.
+    pub message: u64,
+    /// Line where it begins; the first is 1.
+    pub line: u64,
+    /// Reason.
+    pub why: String,
+}
+
+/// Messages of a session that stand for one message of the transcript.
+struct Unit {
+    drafts: Vec<Draft>,
+    native: Option<Box<RawValue>>,
+    bytes: usize,
+}
+
+/// A message of a session that the transcript has.
+pub(super) struct GivenMessage {
+    /// Index of the message of the transcript that it stands for, and which part of it this is.
+    pub(super) unit: usize,
+    pub(super) part: usize,
+    pub(super) is_system: bool,
+    pub(super) has_id: bool,
+    /// Digest of what was said, and for the first part that of the message as it came.
+    pub(super) said: Digest,
+    pub(super) came: Option<Digest>,
+}
+
+/// A transcript whose messages were checked.
+pub(super) struct Given<'a> {
+    pub(super) format: TranscriptFormat,
+    raw: Vec<RawMessage<'a>>,
+    pub(super) messages: Vec<GivenMessage>,
+    /// The first messages that were left out, and the number of all.
+    pub(super) skipped: Vec<Skipped>,
+    pub(super) skipped_count: u64,
+}
+
+/// Messages of one commit.
+pub(super) struct GivenSlice {
+    pub(super) drafts: Vec<Draft>,
+    pub(super) natives: Vec<Box<RawValue>>,
+}
+
+impl<'a> Given<'a> {
+    /// Checks all of a transcript.
+    ///
+    /// # Errors
+    /// `InvalidArgument` that names the messages which cannot be read, unless these are left out; `TooLarge`.
+    pub(super) async fn read(format: TranscriptFormat, text: &'a str, skip_bad: bool) -> Result<Self> {
+        let mut given =
+            Self { format, raw: Vec::new(), messages: Vec::new(), skipped: Vec::new(), skipped_count: 0 };
+        for (number, placed) in (1_u64..).zip(split(format, text)?) {
+            if number % 256 == 0 {
+                crate::retry::yield_now().await;
+            }
+            match placed.message.and_then(|raw| unit(format, &raw).map(|unit| (raw, unit))) {
+                Ok((raw, unit)) => given.take(raw, &unit),
+                Err(error) => {
+                    given.skipped_count += 1;
+                    if given.skipped.len() < MAX_NAMED {
+                        let (line, why) = (placed.line, error.message().to_owned());
+                        given.skipped.push(Skipped { message: number, line, why });
+                    }
+                }
+            }
+        }
+        if !skip_bad && given.skipped_count > 0 {
+            return Err(given.refusal());
+        }
+        Ok(given)
+    }
+
+    fn take(&mut self, raw: RawMessage<'a>, unit: &Unit) {
+        let index = self.raw.len();
+        let mut came =
+            unit.native.as_ref().and_then(|native| compared::as_it_came(self.format, native.get()));
+        for (part, draft) in unit.drafts.iter().enumerate() {
+            self.messages.push(GivenMessage {
+                unit: index,
+                part,
+                is_system: draft.raw("role") == Some("\"system\""),
+                has_id: draft.has("id"),
+                said: compared::as_said(draft),
+                came: came.take(),
+            });
+        }
+        self.raw.push(raw);
+    }
+
+    fn refusal(&self) -> Error {
+        let named: Vec<_> = self.skipped.iter().take(MAX_REFUSED).collect();
+        let told: Vec<_> = named
+            .iter()
+            .map(|bad| format!("message {} (line {}): {}", bad.message, bad.line, bad.why))
+            .collect();
+        let rest = self.skipped_count - named.len() as u64;
+        let more = if rest > 0 { format!("; and {rest} more") } else { String::new() };
+        Error::invalid(format!("{}{more}; mend the transcript, or skip its bad messages", told.join("; ")))
+    }
+
+    /// Returns one message.
+    pub(super) fn draft(&self, at: usize) -> Result<Option<Draft>> {
+        let Some(given) = self.messages.get(at) else { return Ok(None) };
+        Ok(unit(self.format, &self.raw[given.unit])?.drafts.into_iter().nth(given.part))
+    }
+
+    /// Returns the messages of one commit, from one of them on.
+    ///
+    /// # Errors
+    /// As the check: none, as it was made.
+    pub(super) fn slice(&self, from: usize) -> Result<GivenSlice> {
+        let (mut slice, mut bytes) = (GivenSlice { drafts: Vec::new(), natives: Vec::new() }, 0);
+        let Some(first) = self.messages.get(from) else { return Ok(slice) };
+        let mut skip = first.part;
+        for raw in &self.raw[first.unit..] {
+            let mut unit = unit(self.format, raw)?;
+            let is_full =
+                slice.drafts.len() + unit.drafts.len() > MAX_APPENDED || bytes + unit.bytes > MAX_COMMIT;
+            if is_full && !slice.drafts.is_empty() {
+                break;
+            }
+            bytes += unit.bytes;
+            let at = slice.natives.len();
+            let has_native = unit.native.is_some();
+            slice.natives.extend(unit.native.take());
+            let drafts = unit.drafts.into_iter().skip(std::mem::take(&mut skip));
+            slice.drafts.extend(drafts.map(|draft| if has_native { draft.of_native(at) } else { draft }));
+        }
+        Ok(slice)
+    }
+}
+
+/// Parses one message of a transcript.
+fn unit(format: TranscriptFormat, given: &RawMessage<'_>) -> Result<Unit> {
+    let (said, native) = match given {
+        RawMessage::Native(raw) if format == TranscriptFormat::Garth => {
+            // what it was derived from stays in the session that it is from
+            let draft = Draft::parse(raw.get())?.without("native");
+            let bytes = check(&draft)?;
+            return Ok(Unit { bytes, drafts: vec![draft], native: None });
+        }
+        RawMessage::Native(raw) => {
+            // a value with several lines would break the line that it becomes a part of
+            let native = compact(raw);
+            (read(format, &native)?, Some(native))
+        }
+        RawMessage::Section(section) => (vec![section.said.clone()], None),
+    };
+    let alone = said.len() == 1;
+    let mut bytes = native.as_ref().map_or(0, |native| native.get().len());
+    if bytes > MAX_INLINE_BODY {
+        return Err(too_long(bytes));
+    }
+    let mut drafts = Vec::with_capacity(said.len());
+    for said in said {
+        let id = said.id.clone().filter(|id| alone && is_id(id));
+        let draft = id.iter().fold(said.draft(), |draft, id| draft.with("id", id));
+        bytes += check(&draft)?;
+        drafts.push(draft);
+    }
+    if drafts.len() > MAX_APPENDED {
+        let message = format!("has {} results; at most {MAX_APPENDED} are appended at once", drafts.len());
+        return Err(Error::invalid(message));
+    }
+    Ok(Unit { drafts, native, bytes })
+}
+
+/// Checks a message against its schema, and returns its length. Its id and its time can still be missing.
+fn check(draft: &Draft) -> Result<usize> {
+    let filled = [("id", SOME_ID), ("created_at", SOME_TIME)];
+    let missing = filled.into_iter().filter(|(field, _)| !draft.has(field));
+    let whole = missing.fold(draft.clone(), |draft, (field, value)| draft.with(field, value));
+    whole.check(Log::Messages)?;
+    let bytes = whole.line().len();
+    // with its id, time and line feed
+    if bytes + MAX_FILLED > MAX_INLINE_BODY { Err(too_long(bytes)) } else { Ok(bytes) }
+}
+
+fn too_long(bytes: usize) -> Error {
+    let message = format!(
+        "has {bytes} bytes, and a message at most {MAX_INLINE_BODY}; store what is long as media or as a file, \
+         and name it"
+    );
+    Error::invalid(message)
+}
+
+const SOME_ID: &str = "msg-1";
+const SOME_TIME: &str = "2026-01-01T00:00:00Z";
+
+/// Bytes by which an append makes a line longer: its id, speaker and the place of its native form.
+const MAX_FILLED: usize = 1 << 10;
+
+/// Returns true for the id of a line. Ids of providers name an answer, which can have several lines.
+fn is_id(id: &str) -> bool {
+    let rest = id.strip_prefix("msg-").unwrap_or_default();
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    (1..=124).contains(&rest.len()) && rest.bytes().all(plain)
+}
+
+/// Returns a message of a session as it is in another format: what that has no place for is gone.
+pub(super) fn in_format(format: TranscriptFormat, written: &str) -> Option<Draft> {
+    let said: Option<ParsedMessage> = match format {
+        TranscriptFormat::Markdown => {
+            super::markdown::read(written).ok()?.into_iter().next().map(|it| it.said)
+        }
+        _ => read(format, serde_json::from_str(written).ok()?).ok()?.into_iter().next(),
+    };
+    Some(said?.draft())
+}

@@ -1,0 +1,362 @@
+//! Imports transcripts, as a whole conversation or as a part of one.
+//!
+//! A *whole* transcript is aligned with what the session has, and what follows is appended; so it can come
+//! again, longer each time. Of a *part* nothing is matched but ids that its messages have. Either is appended in
+//! slices of up to 1,000 messages. Each slice is a step of the request: one that an earlier try has committed is
+//! not appended again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::align::{Alignment, SYSTEM_PROMPT};
+use super::format::TranscriptFormat;
+use super::given::{Given, Skipped};
+use crate::boxed;
+use crate::ids::uuid;
+use crate::once::Outcome;
+use crate::retry::retry;
+use crate::session::handle::{Sessions, missing};
+use crate::session::lifecycle::create::Create;
+use crate::session::log::append::{Append, AppendedLines, Creation};
+use crate::session::log::draft::Draft;
+use crate::session::log::native::Natives;
+use crate::session::log::withdraw::withdrawals;
+use crate::session::store::files::Log;
+use crate::session::store::meta::Meta;
+use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
+use garth_engine::model::{Commit, Seq};
+
+/// Event of a transcript whose system prompt is another than before.
+const SYSTEM_CHANGED: &str = "system.changed";
+
+/// Reason of a withdrawal by a transcript that went on in another way.
+const REWOUND: &str = "rewound by a transcript";
+
+/// How much of a conversation a transcript has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ImportMode {
+    /// All of it, from the first message of the session on.
+    Whole,
+    /// Messages to append.
+    Part,
+}
+
+/// A transcript to import. Start from [`Import::new`] and set what differs.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Import<'t> {
+    /// Format of the text.
+    pub format: TranscriptFormat,
+    /// Transcript.
+    pub text: &'t str,
+    /// How much of the conversation it has. Default: the whole, for a session without messages; for another
+    /// one it must be set.
+    pub mode: Option<ImportMode>,
+    /// Withdraws what the session has from the first message on that differs. Of a whole transcript.
+    pub rewind: bool,
+    /// Leaves out messages that cannot be read.
+    pub skip_bad: bool,
+    /// Id of the last message that the caller knows. The import fails with `Conflict` if others follow it. Of
+    /// a part.
+    pub after: Option<String>,
+    /// Creates the session if there is none.
+    pub create: bool,
+}
+
+impl<'t> Import<'t> {
+    /// Returns an import of a transcript.
+    pub fn new(format: TranscriptFormat, text: &'t str) -> Self {
+        Self { format, text, mode: None, rewind: false, skip_bad: false, after: None, create: false }
+    }
+
+    /// Imports it as the whole conversation.
+    #[must_use]
+    pub fn whole(self) -> Self {
+        Self { mode: Some(ImportMode::Whole), ..self }
+    }
+
+    /// Imports it as a part of the conversation.
+    #[must_use]
+    pub fn part(self) -> Self {
+        Self { mode: Some(ImportMode::Part), ..self }
+    }
+
+    /// Withdraws what differs.
+    #[must_use]
+    pub fn rewind(self) -> Self {
+        Self { rewind: true, ..self }
+    }
+
+    /// Leaves out messages that cannot be read.
+    #[must_use]
+    pub fn skip_bad(self) -> Self {
+        Self { skip_bad: true, ..self }
+    }
+
+    /// Requires this message to be the last one of the session.
+    #[must_use]
+    pub fn after(self, id: impl Into<String>) -> Self {
+        Self { after: Some(id.into()), ..self }
+    }
+
+    /// Creates the session if there is none.
+    #[must_use]
+    pub fn create(self) -> Self {
+        Self { create: true, ..self }
+    }
+}
+
+/// Result of an import.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Imported {
+    /// Messages of a session that the transcript contains.
+    pub messages: u64,
+    /// Number of these that were new.
+    pub new: u64,
+    /// Line numbers of the new ones.
+    pub lines: Option<RangeInclusive<u64>>,
+    /// Line numbers of the messages that were withdrawn.
+    pub withdrawn: Option<RangeInclusive<u64>>,
+    /// True if the system prompt is another than before; an event has it.
+    pub system_changed: bool,
+    /// Messages of the transcript that were left out, the first 100 of them.
+    pub skipped: Vec<Skipped>,
+    /// Number of all that were left out.
+    pub skipped_count: u64,
+    /// True if a repeat would append the messages again: a part without ids, `after` and idempotency key.
+    pub repeat_doubles: bool,
+    /// The last commit; `None` if nothing was new.
+    pub seq: Option<Seq>,
+}
+
+/// Outcome of the first slice, and of each further one.
+#[derive(Debug, Serialize, Deserialize)]
+struct Slice {
+    #[serde(flatten)]
+    lines: AppendedLines,
+    /// True for a whole transcript.
+    #[serde(default)]
+    is_whole: bool,
+    /// Messages of the transcript that were there before the first slice.
+    #[serde(default)]
+    there: u64,
+    #[serde(default)]
+    withdrawn: Option<(u64, u64)>,
+    #[serde(default)]
+    system_changed: bool,
+    /// New ids of messages whose own were taken.
+    #[serde(default, skip_serializing_if = "NewIds::is_empty")]
+    new_ids: NewIds,
+}
+
+impl Outcome for Slice {
+    fn committed(self, commit: &Commit) -> Self {
+        Self { lines: self.lines.committed(commit), ..self }
+    }
+}
+
+/// New ids of messages, by those that they came with.
+type NewIds = BTreeMap<String, String>;
+
+impl Sessions<'_> {
+    /// Imports a transcript into a session, up to 1,000 messages a commit. All of it is checked before any is
+    /// written. A whole transcript can be imported again.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a text in another format, with the numbers of the messages; `Conflict` for a
+    /// whole transcript that says something else than the session, an id that exists with other content, a
+    /// session with messages if the mode is not set, and one that was reset; `NotFound`; `TooLarge`; from the
+    /// filesystem.
+    #[boxed]
+    pub async fn import(&self, session: &str, import: &Import<'_>) -> Result<Imported> {
+        import.check()?;
+        let given = Given::read(import.format, import.text, import.skip_bad).await?;
+        let first = self.once.run(retry(|| self.first_slice(session, import, &given))).await?;
+        let is_whole = first.is_whole;
+        let mut done = Imported {
+            messages: given.messages.len() as u64,
+            withdrawn: first.withdrawn.map(|(from, to)| from..=to),
+            system_changed: first.system_changed,
+            skipped: given.skipped.clone(),
+            skipped_count: given.skipped_count,
+            repeat_doubles: import.repeat_doubles(&given, is_whole) && !self.once.records(),
+            ..Imported::default()
+        };
+        let mut at = usize::try_from(first.there).unwrap_or(usize::MAX);
+        let (mut slice, mut ids, mut number) = (first, NewIds::new(), 0_u64);
+        loop {
+            ids.append(&mut slice.new_ids);
+            let appended = self.numbered(session, slice.lines).await?;
+            at = at.saturating_add(appended.messages.len());
+            if let Some(lines) = appended.lines {
+                done.new += lines.end() - lines.start() + 1;
+                let start = done.lines.as_ref().map_or(*lines.start(), |done| *done.start());
+                done.lines = Some(start..=*lines.end());
+            }
+            done.seq = appended.seq.or(done.seq);
+            let Some(last) = appended.messages.last().filter(|_| at < given.messages.len()) else {
+                return Ok(done);
+            };
+            number += 1;
+            let next = self.next_slice(session, (&given, at), (is_whole, last), (number, &ids)).await;
+            slice = next.map_err(|error| match done.new {
+                0 => error,
+                new => {
+                    let message = format!(
+                        "{}; {new} messages before are stored, and a repeat goes on",
+                        error.message()
+                    );
+                    Error::new(error.kind(), message)
+                }
+            })?;
+        }
+    }
+
+    /// Appends the first slice of a transcript, in one attempt.
+    async fn first_slice(&self, session: &str, import: &Import<'_>, given: &Given<'_>) -> Result<Slice> {
+        let found = self.meta(session).await.optional()?;
+        let creation = match &found {
+            Some(_) => None,
+            None if import.create => {
+                let (ops, conditions, created) = self.create_ops(&Create::new(session)).await?;
+                Some(Creation { ops, conditions, meta: created.meta })
+            }
+            None => return Err(missing(session)),
+        };
+        let meta = found.map(|(_, meta)| meta);
+        let mode = self.mode_of(session, import, meta.as_ref()).await?;
+        let aligned = match (mode, &meta) {
+            (ImportMode::Whole, Some(meta)) => self.align((session, meta), given, import.rewind).await?,
+            _ => Alignment::default(),
+        };
+        let (is_new, mut new_ids) = (creation.is_some(), NewIds::new());
+        let mut append = slice_of(given, aligned.there)?;
+        if mode == ImportMode::Whole {
+            new_ids = self.free_ids((session, is_new), &mut append.messages, &new_ids).await?;
+        }
+        if let Some((content, digest)) = &aligned.system {
+            append.events.push(Draft::event(SYSTEM_CHANGED).with("content", content));
+            append = append.noting(SYSTEM_PROMPT, Value::from(digest.clone()));
+        }
+        if let Some(lines) = &aligned.withdraw {
+            append.events.extend(withdrawals(lines, Some(REWOUND)));
+        }
+        append.withdrawn.clone_from(&aligned.withdraw);
+        (append.after, append.creation) = (import.after.clone(), creation);
+        append.conditions = aligned.conditions;
+        let [messages, events] = self.prepare(session, &append).await?;
+        let outcome = |lines| Slice {
+            lines,
+            is_whole: mode == ImportMode::Whole,
+            there: aligned.there as u64,
+            withdrawn: aligned.withdraw.as_ref().map(|lines| (*lines.start(), *lines.end())),
+            system_changed: aligned.system.is_some(),
+            new_ids: new_ids.clone(),
+        };
+        self.append_once(session, &append, [&messages, &events], &outcome).await
+    }
+
+    /// Appends a further slice, after the last message of the one before.
+    async fn next_slice(
+        &self,
+        session: &str,
+        (given, at): (&Given<'_>, usize),
+        (is_whole, last): (bool, &str),
+        (number, ids): (u64, &NewIds),
+    ) -> Result<Slice> {
+        let sessions = self.clone().once(self.once.step(format!("slice-{number}")).await?);
+        let (mut append, mut new_ids) = (slice_of(given, at)?, NewIds::new());
+        if is_whole {
+            new_ids = self.free_ids((session, false), &mut append.messages, ids).await?;
+        }
+        append.after = Some(last.to_owned());
+        let outcome = |lines| {
+            let (there, withdrawn, system_changed, new_ids) = (0, None, false, new_ids.clone());
+            Slice { lines, is_whole, there, withdrawn, system_changed, new_ids }
+        };
+        sessions.once.run(sessions.append_as(session, &append, outcome)).await
+    }
+
+    /// Returns how much of the conversation a transcript has.
+    async fn mode_of(&self, session: &str, import: &Import<'_>, meta: Option<&Meta>) -> Result<ImportMode> {
+        let implied = if import.after.is_some() { Some(ImportMode::Part) } else { None };
+        let rewinds = import.rewind.then_some(ImportMode::Whole);
+        if let Some(mode) = import.mode.or(implied).or(rewinds) {
+            return Ok(mode);
+        }
+        let is_new = match meta {
+            Some(meta) => meta.previous.is_none() && self.end(session, Log::Messages).await?.lines == 0,
+            None => true,
+        };
+        if is_new {
+            return Ok(ImportMode::Whole);
+        }
+        let message = format!(
+            "{session} has messages already: say if the transcript is the whole conversation, or a part to append"
+        );
+        Err(Error::new(ErrorKind::Conflict, message))
+    }
+
+    /// Gives messages new ids whose own are taken: what was withdrawn may be said again. Returns these;
+    /// `before` are those of slices before.
+    async fn free_ids(
+        &self,
+        (session, is_new): (&str, bool),
+        drafts: &mut [Draft],
+        before: &NewIds,
+    ) -> Result<NewIds> {
+        let mut new_ids = NewIds::new();
+        let ids: Vec<Option<String>> = drafts.iter().map(|draft| draft.text("id")).collect();
+        let taken = match is_new {
+            true => BTreeSet::new(),
+            false => self.taken_ids(session, ids.iter().flatten().map(String::as_str)).await?,
+        };
+        let mut seen = BTreeSet::new();
+        for (draft, id) in drafts.iter_mut().zip(ids) {
+            if let Some(id) = id
+                && (taken.contains(&id) || !seen.insert(id.clone()))
+            {
+                let new = format!("msg-{}", uuid(&self.env)?);
+                *draft = draft.clone().with("id", &new);
+                new_ids.insert(id, new);
+            }
+            let parent = draft.text("parent");
+            if let Some(parent) = parent.and_then(|id| new_ids.get(&id).or_else(|| before.get(&id))) {
+                *draft = draft.clone().with("parent", parent);
+            }
+        }
+        Ok(new_ids)
+    }
+}
+
+impl Import<'_> {
+    fn check(&self) -> Result<()> {
+        match (self.mode, self.rewind, &self.after) {
+            (Some(ImportMode::Part), true, _) | (_, true, Some(_)) => {
+                Err(Error::invalid("only a whole transcript rewinds a session"))
+            }
+            (Some(ImportMode::Whole), _, Some(_)) => Err(Error::invalid(
+                "a whole transcript is aligned with the session; give `after` with a part",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    fn repeat_doubles(&self, given: &Given<'_>, is_whole: bool) -> bool {
+        !is_whole && self.after.is_none() && given.messages.iter().any(|message| !message.has_id)
+    }
+}
+
+/// Returns the append of a slice.
+fn slice_of(given: &Given<'_>, at: usize) -> Result<Append> {
+    let slice = given.slice(at)?;
+    let mut append = Append::messages(slice.drafts);
+    let natives = Natives { format: given.format.to_string(), lines: slice.natives };
+    append.native = Some(natives).filter(|native| !native.lines.is_empty());
+    Ok(append)
+}
