@@ -65,7 +65,9 @@ fn a_transcript_comes_in_once_and_goes_out_as_it_came() {
     let text = "{\"role\":\"user\",\"content\":\"hi\",\"timestamp\":1708300000000}\n";
     let args = ["session", "import", "work", "--format", "pi", "--create"];
     garth.feed(&args, text);
-    garth.feed(&args, text);
+    let again = garth.run(&args, text.as_bytes());
+    assert!(self::text(&again.stderr).contains("whole"), "{}", self::text(&again.stderr));
+    garth.feed(&["session", "import", "work", "--format", "pi", "--whole"], text);
     assert_eq!(garth.ok(&["session", "export", "work", "--format", "pi"]), text);
     let openai = garth.ok(&["session", "export", "work", "--format", "openai"]);
     assert_eq!(openai, "[\n{\"role\":\"user\",\"content\":\"hi\"}\n]\n");
@@ -83,9 +85,27 @@ fn a_transcript_comes_in_once_and_goes_out_as_it_came() {
     garth.fails(3, &["session", "export", "none"]);
     garth.fails(2, &["session", "export", "work", "--format", "odd"]);
     garth.fails(2, &["session", "import", "work", "/no/such/file", "--format", "pi"]);
-    let refused = garth.run(&args, b"{\"role\":\"user\",\"content\":[{\"type\":\"video\"}]}");
+    let refused = garth.run(&args, b"{\"role\":\"user\",\"content\":\"a\"}\n{\"role\":\"bash\"}");
     let told = self::text(&refused.stderr);
-    assert!(told.contains("message 1") && told.contains("type video"), "{told}");
+    assert!(told.contains("message 2 (line 2)") && told.contains("role bash"), "{told}");
+    // a line that is not text is one of the bad ones
+    let bytes = b"{\"role\":\"user\",\"content\":\"a\"}\n{\"role\":\"user\",\"content\":\"\xff\"}\n";
+    let import = ["session", "import", "bad", "--format", "openai", "--create"];
+    let refused = garth.run(&import, bytes);
+    assert!(self::text(&refused.stderr).contains("line 2"), "{}", self::text(&refused.stderr));
+    garth.fails(3, &["session", "show", "bad"]);
+    let taken = garth.run(&[&import[..], &["--skip-bad"]].concat(), bytes);
+    let (told, said) = (self::text(&taken.stderr), self::text(&taken.stdout));
+    assert!(told.contains("message 2 (line 2)") && said.contains("1 skipped"), "{told} {said}");
+    // a part that would be doubled, and a transcript that goes another way
+    let part = ["session", "import", "bad", "--format", "openai", "--part"];
+    let warned = garth.run(&part, b"{\"role\":\"user\",\"content\":\"b\"}");
+    assert!(self::text(&warned.stderr).contains("--after"), "{}", self::text(&warned.stderr));
+    let other = b"{\"role\":\"user\",\"content\":\"c\"}";
+    let whole = ["session", "import", "bad", "--format", "openai", "--whole"];
+    assert_eq!(garth.run(&whole, other).status.code(), Some(4));
+    let rewound = garth.run(&[&whole[..], &["--rewind"]].concat(), other);
+    assert!(self::text(&rewound.stdout).contains("messages:1-2 withdrawn"), "{}", self::text(&rewound.stdout));
     garth.ok(&["session", "withdraw", "work", "messages:1"]);
     assert_eq!(garth.ok(&["session", "export", "work", "--format", "pi"]), "");
     assert_eq!(garth.ok(&["session", "export", "work", "--format", "pi", "--withdrawn"]), text);
