@@ -134,8 +134,8 @@ impl Draft {
         self.fields.contains_key(field)
     }
 
-    /// Returns true if a stored line has all fields of this draft, with the same values. White space, the order
-    /// of keys and the way in which numbers are written make no difference.
+    /// Returns true if a stored line has all fields of this draft, with the same values. White space, the
+    /// order of keys and the way in which numbers are written make no difference.
     pub(crate) fn is_said_by(&self, line: &str) -> bool {
         let Ok(there) = Self::parse(line) else { return false };
         let is_there = |field: &str, value: &str| there.raw(field).is_some_and(|said| is_same(said, value));

@@ -282,8 +282,8 @@ impl Sessions<'_> {
         Ok(one.is_some() && one == other)
     }
 
-    /// Returns the digest of a message in which each image is its bytes, whether they are in the message or in
-    /// a media file; `None` for a message without images.
+    /// Returns the digest of a message in which each image is its bytes, whether they are in the message or
+    /// in a media file; `None` for a message without images.
     async fn with_images(&self, draft: &Draft) -> Result<Option<Digest>> {
         let Some(content) = draft.value("content").filter(|content| content.get().contains("image")) else {
             return Ok(None);

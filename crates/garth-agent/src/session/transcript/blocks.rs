@@ -117,8 +117,8 @@ pub(super) fn field<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Result<T> {
     serde_json::from_str(raw.get()).map_err(|error| Error::invalid(error.to_string()))
 }
 
-/// Parses content: text, or blocks, each by its type. No content gives no blocks. `block` returns `None` for a
-/// block that has no counterpart in a session: a placeholder stands for it.
+/// Parses content: text, or blocks, each by its type. No content gives no blocks. `block` returns `None` for
+/// a block that has no counterpart in a session: a placeholder stands for it.
 pub(super) fn blocks(
     content: Option<&RawValue>,
     mut block: impl FnMut(&str, &RawValue) -> Option<Block>,

@@ -10,8 +10,8 @@ use crate::session::log::draft::Draft;
 /// SHA-256 of what is compared.
 pub(super) type Digest = [u8; 32];
 
-/// Fields of a message in which an SDK or provider notes how it was made. They carry nothing that was said, and
-/// come and go between calls. `docs/specs/transcripts.md` lists them, too.
+/// Fields of a message in which an SDK or provider notes how it was made. They carry nothing that was said,
+/// and come and go between calls. `docs/specs/transcripts.md` lists them, too.
 const IGNORED: [(TranscriptFormat, &[&str]); 3] = [
     (
         TranscriptFormat::OpenAi,
@@ -93,8 +93,8 @@ pub(super) fn image_paths(content: &str) -> Vec<String> {
     paths
 }
 
-/// Returns the digest of role and content of a message in which each image is the digest of its bytes. Those of
-/// paths are given; others, and the types of images, are compared as they are.
+/// Returns the digest of role and content of a message in which each image is the digest of its bytes. Those
+/// of paths are given; others, and the types of images, are compared as they are.
 pub(super) fn as_said_with_images(
     draft: &Draft,
     of_paths: &BTreeMap<String, Digest>,

@@ -1,9 +1,9 @@
 //! Imports transcripts, as a whole conversation or as a part of one.
 //!
 //! A *whole* transcript is aligned with what the session has, and what follows is appended; so it can come
-//! again, longer each time. Of a *part* nothing is matched but ids that its messages have. Either is appended in
-//! slices of up to 1,000 messages. Each slice is a step of the request: one that an earlier try has committed is
-//! not appended again.
+//! again, longer each time. Of a *part* nothing is matched but ids that its messages have. Either is appended
+//! in slices of up to 1,000 messages. Each slice is a step of the request: one that an earlier try has
+//! committed is not appended again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;

@@ -23,10 +23,10 @@ const MAX_INPUT: u64 = 1 << 30;
 /// markdown (headings such as `## user`). JSON is read as JSON Lines, an array, or the body of a request.
 ///
 /// A whole transcript begins with the first message of the session. It is compared with the session, and only
-/// what follows is appended, so it can be imported again as it grows. A transcript that says something else is
-/// refused; with --rewind the messages of the session from there on are withdrawn. A part is appended as it is;
-/// messages whose id the session has are skipped. Without either option the transcript is taken as a whole if
-/// the session has no messages, and refused otherwise.
+/// what follows is appended, so it can be imported again as it grows. A transcript that says something else
+/// is refused; with --rewind the messages of the session from there on are withdrawn. A part is appended as
+/// it is; messages whose id the session has are skipped. Without either option the transcript is taken as a
+/// whole if the session has no messages, and refused otherwise.
 ///
 /// With --json prints one object: session, messages, new, lines, withdrawn, system_changed, skipped, seq.
 #[derive(Args, Debug)]

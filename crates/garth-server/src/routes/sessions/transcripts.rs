@@ -20,7 +20,8 @@ pub(in crate::routes) const FORMATS: Kind = words(&["garth", "pi", "openai", "an
 const MODES: Kind = words(&["whole", "part"]);
 
 fields! {
-    /// Imports a transcript: appends the messages that the session does not have yet, or a part of a conversation.
+    /// Imports a transcript: appends the messages that the session does not have yet, or a part of a
+    /// conversation.
     pub(crate) struct ImportFields<'a> {
         /// Name of the session.
         name: Cow<'a, str> = string_of("id");
@@ -28,10 +29,13 @@ fields! {
         format: Cow<'a, str> = FORMATS;
         /// Transcript.
         transcript: Cow<'a, str> = string();
-        /// `whole`: the transcript begins with the first message of the session, and what follows is appended.
-        /// `part`: its messages are appended. Default: `whole`, if the session has no messages; else required.
+        /// `whole`: the transcript begins with the first message of the session, and what follows is
+        /// appended.
+        /// `part`: its messages are appended. Default: `whole`, if the session has no messages; else
+        /// required.
         mode: Option<Cow<'a, str>> = MODES;
-        /// `true` withdraws what the session has from the first message on that differs from a whole transcript.
+        /// `true` withdraws what the session has from the first message on that differs from a whole
+        /// transcript.
         rewind: bool = flag(), or false;
         /// Id of the last message that the caller knows; others after it are a conflict. For a part.
         after: Option<Cow<'a, str>> = string_of("id");
