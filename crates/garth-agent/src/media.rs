@@ -3,6 +3,7 @@
 
 mod attributes;
 mod cache;
+mod image_header;
 mod inline_images;
 mod key;
 mod limit;
@@ -11,7 +12,11 @@ mod mime_types;
 mod put;
 mod reset;
 
+pub(crate) use self::cache::MediaBytes;
 pub use self::cache::{BUDGET, Hydrator};
+#[cfg(test)]
+pub(crate) use self::image_header::tests::{gif_of, png_of};
+pub use self::image_header::{ImageHeader, ImageType};
 pub(crate) use self::inline_images::{InlineImage, extract_images};
 pub use self::key::MediaKey;
 pub use self::limit::MAX_MEDIA;

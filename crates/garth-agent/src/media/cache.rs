@@ -36,6 +36,15 @@ pub struct Hydrator {
     misses: AtomicU64,
 }
 
+/// Media file as it was read.
+#[derive(Debug)]
+pub(crate) enum MediaBytes {
+    /// Its content.
+    Read(Bytes),
+    /// Its size in bytes, above the limit.
+    Larger(u64),
+}
+
 #[derive(Debug)]
 struct Cache {
     files: LruCache<CacheKey, Bytes>,
@@ -69,6 +78,22 @@ impl Hydrator {
         key: &MediaKey,
         of: &[String],
     ) -> Result<Option<Bytes>> {
+        match self.read((account, key), media, of, MAX_MEDIA).await? {
+            Some(MediaBytes::Read(bytes)) => Ok(Some(bytes)),
+            Some(MediaBytes::Larger(_)) => Err(too_large()),
+            None => Ok(None),
+        }
+    }
+
+    /// Returns a media file as [`Hydrator::bytes`] does. Of a file of more than `most` bytes only the size is
+    /// returned, and its content is not read.
+    pub(crate) async fn read(
+        &self,
+        (account, key): (&str, &MediaKey),
+        media: &Media<'_>,
+        of: &[String],
+        most: u64,
+    ) -> Result<Option<MediaBytes>> {
         let found = match media.found(key).await? {
             Some(stored) if stored.session_id().is_some_and(|id| of.iter().any(|own| own == id)) => {
                 media.opened(stored).await
@@ -80,16 +105,16 @@ impl Hydrator {
             found => found?,
         };
         let entry = stored.entry;
+        if entry.size > most.min(MAX_MEDIA) {
+            return Ok(Some(MediaBytes::Larger(entry.size)));
+        }
         let (account, id) = (account.to_owned(), key.id().to_owned());
         let cache_key = CacheKey { account, id, version: entry.etag, changed: entry.mtime };
         if let Some(bytes) = self.cache().files.get(&cache_key).cloned() {
             self.hits.fetch_add(1, Ordering::Relaxed);
-            return Ok(Some(bytes));
+            return Ok(Some(MediaBytes::Read(bytes)));
         }
         self.misses.fetch_add(1, Ordering::Relaxed);
-        if entry.size > MAX_MEDIA {
-            return Err(too_large());
-        }
         let whole = file.stream(ByteRange::ALL).try_fold(BytesMut::new(), |mut whole, piece| async move {
             whole.extend_from_slice(&piece);
             Ok::<_, Error>(whole)
@@ -99,7 +124,7 @@ impl Hydrator {
         if bytes.len() as u64 == entry.size {
             self.cache().keep(cache_key, bytes.clone(), self.budget);
         }
-        Ok(Some(bytes))
+        Ok(Some(MediaBytes::Read(bytes)))
     }
 
     /// How often a file was there, and how often it was read.

@@ -3,56 +3,41 @@
 //! has the rules.
 
 mod anthropic;
+mod format;
 mod ids;
+mod image_limits;
+mod images;
 mod openai;
+mod parts;
 #[cfg(test)]
 mod tests;
 mod turns;
 
-use std::fmt;
-use std::str::FromStr;
-
-pub(super) use self::turns::is_taken;
-use self::turns::{Part, Turn, turns};
+pub use self::format::Format;
+pub(super) use self::image_limits::ImageLimits;
+use self::images::Images;
+pub(super) use self::images::{ImageRules, MediaImage, MediaImages};
+use self::parts::{Part, Turn};
+use self::turns::turns;
 use super::log::message::Message;
 use garth_engine::compute::working;
-use garth_engine::error::{Error, Result};
 use garth_engine::text::secret::masked;
-
-/// Format of a list of messages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Format {
-    /// Chat Completions of `OpenAI`.
-    OpenAi,
-    /// Messages of Anthropic.
-    Anthropic,
-}
-
-impl fmt::Display for Format {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::OpenAi => "openai",
-            Self::Anthropic => "anthropic",
-        })
-    }
-}
-
-impl FromStr for Format {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        let all = [Self::OpenAi, Self::Anthropic];
-        all.into_iter().find(|format| format.to_string() == text).ok_or_else(|| {
-            Error::invalid(format!("{text}: is no format of lists; write openai or anthropic"))
-        })
-    }
-}
 
 /// Returns a list that a provider accepts: `{"messages":[...]}` for `OpenAI`,
 /// `{"system":"...","messages":[...]}` for Anthropic, without `system` if it is empty. `system` comes before
-/// all messages; the texts of `after` follow them.
+/// all messages; the texts of `after` follow them. Media files are named.
 pub fn list(format: Format, system: &str, messages: &[Message], after: &[String]) -> String {
-    let mut turns = turns(messages);
+    list_with(format, (ImageRules::Checked, &MediaImages::new()), (system, messages, after))
+}
+
+/// Returns a list as [`list`] does, with the media files that are given and images by these rules.
+pub(super) fn list_with(
+    format: Format,
+    (rules, media): (ImageRules, &MediaImages),
+    (system, messages, after): (&str, &[Message], &[String]),
+) -> String {
+    let images = Images { rules, limits: ImageLimits::of(format), media };
+    let mut turns = turns(messages, &images);
     if !system.is_empty() {
         turns.insert(0, Turn::System(masked(system).into_owned()));
     }

@@ -12,6 +12,7 @@ use garth::{Env, ErrorKind, FileSystem, FileSystemExt};
 use serde_json::{Value, json};
 
 use super::access::{Account, by_key, p, scout};
+use super::media::png;
 
 const GONE: &str = "[Image no longer available]";
 
@@ -112,7 +113,8 @@ fn image(key: &MediaKey) -> Value {
 
 /// Says something with a picture in it; gives its key.
 async fn show(access: &Access, session: &str, bytes: &str) -> MediaKey {
-    let picture = json!([{"type": "image", "mime_type": "image/png", "data": STANDARD.encode(bytes)}]);
+    let data = STANDARD.encode(png(bytes));
+    let picture = json!([{"type": "image", "mime_type": "image/png", "data": data}]);
     let sessions = access.sessions();
     let said = Append::messages([Draft::message(Role::User, &picture)]);
     let lines = sessions.append(session, &said).await.unwrap().lines.unwrap();
@@ -127,7 +129,8 @@ async fn named(access: &Access, session: &str, key: &MediaKey) -> String {
     let said = Draft::message(Role::User, &json!([image(key)]));
     sessions.append(session, &Append::messages([said])).await.unwrap();
     let packed = sessions.pack(session, &PackOptions::default()).await.unwrap();
-    sessions.hydrated(&packed, &Hydrator::default(), "default").await.unwrap().list(Format::OpenAi)
+    let with = sessions.hydrated(&packed, Format::OpenAi, &Hydrator::default(), "default").await.unwrap();
+    with.list(Format::OpenAi)
 }
 
 #[tokio::test]
@@ -143,7 +146,7 @@ async fn a_message_shows_the_media_of_its_own_session_and_of_its_parents_alone()
     let of_main = show(&main, "keyed", "of main").await;
     let access = account.access(&channel).await;
     let (own, beside) = (show(&access, "g", "own").await, show(&access, "beside", "beside").await);
-    let has = |list: &str, bytes: &str| list.contains(&STANDARD.encode(bytes));
+    let has = |list: &str, bytes: &str| list.contains(&STANDARD.encode(png(bytes)));
     let list = named(&access, "g", &own).await;
     assert!(has(&list, "own") && !list.contains(GONE), "{list}");
     for (key, bytes) in [(&of_main, "of main"), (&beside, "beside")] {
@@ -156,7 +159,7 @@ async fn a_message_shows_the_media_of_its_own_session_and_of_its_parents_alone()
     assert!(has(&list, "own") && !list.contains(GONE), "{list}");
     let new = NewMedia::new(access.sessions().get("c").await.unwrap().meta.id, "image/png");
     let id = new.session_key.clone();
-    let body = futures::stream::iter([Ok("of the child".into())]);
+    let body = futures::stream::iter([Ok(png("of the child").into())]);
     let put = access.media().put(&new.session(id), body).await.unwrap();
     assert!(has(&named(&access, "c", &put.key).await, "of the child"));
     let list = named(&access, "g", &put.key).await;
@@ -191,7 +194,7 @@ async fn media_are_found_listed_and_removed_by_the_sessions_that_see_theirs() {
     access.workspace().reset(":slack:channel:C1", "g", &Reset::default()).await.unwrap().unwrap();
     let (moved, file) = access.media().open(&key).await.unwrap();
     assert!(moved.path.is_within(&p(&format!("/agents/scout/sessions/{id}/media"))), "{}", moved.path);
-    assert_eq!(file.read_at(0, 9).await.unwrap(), "own");
+    assert_eq!(file.read_at(0, 99).await.unwrap(), png("own"));
     assert!(stranger.media().get(&key).await.is_err());
 }
 
@@ -210,7 +213,7 @@ async fn two_sessions_that_share_a_key_are_reset_each_with_its_own_media() {
         [access.media().get(&keys[0]).await.unwrap(), access.media().get(&keys[1]).await.unwrap()];
     assert!(one.path != keys[0].path() && two.path == keys[1].path(), "{} {}", one.path, two.path);
     let list = named(&access, "two", &keys[1]).await;
-    assert!(list.contains(&STANDARD.encode("second")) && !list.contains(GONE), "{list}");
+    assert!(list.contains(&STANDARD.encode(png("second"))) && !list.contains(GONE), "{list}");
 }
 
 #[tokio::test]

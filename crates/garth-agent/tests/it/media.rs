@@ -64,6 +64,12 @@ fn image(bytes: &[u8]) -> Value {
     json!({"type": "image", "mime_type": "image/png", "data": STANDARD.encode(bytes)})
 }
 
+/// Returns a picture of one pixel, with a text in it.
+pub(crate) fn png(text: &str) -> Vec<u8> {
+    let header = b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR\0\0\0\x01\0\0\0\x01\x08\x06\0\0\0";
+    [header, text.as_bytes()].concat()
+}
+
 fn said(role: Role, id: &str, content: &Value) -> Draft {
     Draft::message(role, content).with("id", id)
 }
@@ -371,9 +377,13 @@ async fn an_import_keeps_what_came_beside_messages_without_their_pictures() {
 /// The lists of both providers, with pictures.
 async fn lists(sessions: &Sessions<'_>, hydrator: &Hydrator) -> [String; 2] {
     let packed = sessions.pack("work", &PackOptions::default()).await.unwrap();
-    let with = sessions.hydrated(&packed, hydrator, "default").await.unwrap();
-    assert_eq!((&with.markdown, &with.pack), (&packed.markdown, &packed.pack));
-    [Format::OpenAi, Format::Anthropic].map(|format| with.list(format))
+    let mut lists = [const { String::new() }; 2];
+    for (list, format) in lists.iter_mut().zip([Format::OpenAi, Format::Anthropic]) {
+        let with = sessions.hydrated(&packed, format, hydrator, "default").await.unwrap();
+        assert_eq!((&with.markdown, &with.pack), (&packed.markdown, &packed.pack));
+        *list = with.list(format);
+    }
+    lists
 }
 
 #[tokio::test]
@@ -381,9 +391,9 @@ async fn a_pack_comes_out_with_its_pictures_and_is_built_again_byte_for_byte() {
     for (fs, _kept) in engines().await {
         let sessions = session(&*fs, "work", Some(KEY)).await;
         let elsewhere = json!({"type": "image", "mime_type": "image/png", "path": "/pictures/cat.png"});
-        let content = json!([{"type": "text", "text": "look"}, image(b"picture"), elsewhere]);
+        let content = json!([{"type": "text", "text": "look"}, image(&png("picture")), elsewhere]);
         sessions.append("work", &Append::messages([Draft::message(Role::User, &content)])).await.unwrap();
-        let (hydrator, data) = (Hydrator::default(), STANDARD.encode(b"picture"));
+        let (hydrator, data) = (Hydrator::default(), STANDARD.encode(png("picture")));
         let packed = sessions.pack("work", &PackOptions::default()).await.unwrap();
         let key: MediaKey = line(&sessions, 1).await["content"][1]["path"].as_str().unwrap().parse().unwrap();
         assert!(packed.markdown.contains(&key.to_string()) && !packed.markdown.contains(&data));
@@ -395,19 +405,83 @@ async fn a_pack_comes_out_with_its_pictures_and_is_built_again_byte_for_byte() {
         let source = format!(r#"{{"type":"base64","media_type":"image/png","data":"{data}"}}"#);
         assert!(anthropic.contains(&source), "{anthropic}");
         assert!(openai.contains("[image: /pictures/cat.png]"));
-        assert_eq!((hydrator.counts(), hydrator.held()), ((0, 1), 7));
+        assert_eq!((hydrator.counts(), hydrator.held()), ((1, 1), png("picture").len()));
         let again = sessions.replay("work", None).await.unwrap();
         assert_eq!((&again.markdown, &again.pack), (&packed.markdown, &packed.pack));
         // moved, it is the same; gone, it is told
         let moved = path(&format!("/agents/coder/sessions/s/media/{}", key.name()));
         fs.commit(Batch::new([Op::rename(key.path(), moved.clone()).with_parents()])).await.unwrap();
         assert_eq!(lists(&sessions, &hydrator).await, [openai, anthropic]);
-        assert_eq!(hydrator.counts(), (1, 1));
+        assert_eq!(hydrator.counts(), (3, 1));
         fs.remove(&moved).await.unwrap();
         for list in lists(&sessions, &hydrator).await {
             assert!(list.contains("[Image no longer available]") && !list.contains(&data), "{list}");
         }
         assert_eq!(sessions.replay("work", None).await.unwrap().markdown, packed.markdown);
+    }
+}
+
+#[tokio::test]
+async fn a_pack_from_before_images_were_checked_is_built_again_as_it_was() {
+    for (fs, _kept) in engines().await {
+        let sessions = session(&*fs, "work", None).await;
+        let html = json!({"type": "image", "mime_type": "image/png", "data": "PGh0bWw+"});
+        let content = json!([{"type": "text", "text": "look"}, html]);
+        sessions.append("work", &Append::messages([Draft::message(Role::User, &content)])).await.unwrap();
+        let packed = sessions.pack("work", &PackOptions::default()).await.unwrap();
+        assert!(packed.list(Format::OpenAi).contains("is no PNG"), "{}", packed.list(Format::OpenAi));
+        // as it was written before
+        let list = |image: &str| {
+            let content = format!(r#"[{{"type":"text","text":"look"}},{image}]"#);
+            format!(r#"{{"messages":[{{"role":"user","content":{content}}}]}}"#)
+        };
+        let url = r#"{"url":"data:image/png;base64,PGh0bWw+"}"#;
+        let openai = &*list(&format!(r#"{{"type":"image_url","image_url":{url}}}"#));
+        let source = r#"{"type":"base64","media_type":"image/png","data":"PGh0bWw+"}"#;
+        let anthropic = &*list(&format!(r#"{{"type":"image","source":{source}}}"#));
+        let path = format!("{}/context/pack.json", sessions.directory("work").unwrap());
+        let mut pack: Value = serde_json::from_str(&fs.read_to_string(path.as_str()).await.unwrap()).unwrap();
+        pack.as_object_mut().unwrap().remove("images").expect("a version of the rules");
+        for (form, list) in [("openai", openai), ("anthropic", anthropic)] {
+            pack["forms"][form] = json!({"bytes": list.len(), "sha256": sha256(list)});
+        }
+        fs.write(path.as_str(), pack.to_string()).await.unwrap();
+        let again = sessions.replay("work", None).await.unwrap();
+        for (format, list) in [(Format::OpenAi, openai), (Format::Anthropic, anthropic)] {
+            let with = sessions.hydrated(&again, format, &Hydrator::default(), "default").await.unwrap();
+            assert_eq!((again.list(format), with.list(format)), (list.to_owned(), list.to_owned()));
+        }
+        // the next pack has the rules of today
+        let next = sessions.pack("work", &PackOptions::default()).await.unwrap();
+        assert_eq!((next.pack.images, next.pack.forms), (1, packed.pack.forms));
+    }
+}
+
+fn sha256(text: &str) -> String {
+    use sha2::Digest as _;
+    sha2::Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[tokio::test]
+async fn media_beyond_the_limits_are_named_with_the_reason() {
+    for (fs, _kept) in engines().await {
+        let sessions = session(&*fs, "work", Some(KEY)).await;
+        let filled = |mut bytes: Vec<u8>, size: usize| {
+            bytes.resize(size, 7);
+            image(&bytes)
+        };
+        // Each is less than a provider's limit for one, and five are more than that for a list.
+        let content: Vec<_> = (0..5).map(|n| filled(png(&n.to_string()), 9_000_000)).collect();
+        for content in content {
+            let said = Draft::message(Role::User, &json!([content]));
+            sessions.append("work", &Append::messages([said])).await.unwrap();
+        }
+        let [openai, anthropic] = lists(&sessions, &Hydrator::default()).await;
+        assert!(openai.len() < 50_000_000 && anthropic.len() < 32_000_000);
+        assert_eq!(openai.matches("data:image/png;base64,").count(), 3, "the newest fit");
+        assert_eq!(openai.matches("9000000 bytes, newer images fill the list]").count(), 2);
+        assert!(openai.find("fill the list") < openai.find("base64,"), "the oldest are named");
+        assert_eq!(anthropic.matches("9000000 bytes, has more than 5242880 bytes in base64]").count(), 5);
     }
 }
 
@@ -467,19 +541,19 @@ async fn threads_share_a_hydrator() {
 async fn the_sessions_of_an_identity_keep_their_pictures_as_those_of_the_account_do() {
     let (account, _folder) = account().await;
     let whole = session(&*account, "work", Some(KEY)).await;
-    let message = Draft::message(Role::User, &json!([image(b"before")]));
+    let message = Draft::message(Role::User, &json!([image(&png("before"))]));
     whole.append("work", &Append::messages([message])).await.unwrap();
     let request = Request::new("coder").chat("chat");
     let access = Access::open(&account, &env(), Caller::ApiKey, &request).await.unwrap();
     let own = access.sessions();
-    let message = Draft::message(Role::User, &json!([image(b"in a chat")]));
+    let message = Draft::message(Role::User, &json!([image(&png("in a chat"))]));
     own.append("work", &Append::messages([message])).await.unwrap();
     let key: MediaKey = line(&own, 2).await["content"][0]["path"].as_str().unwrap().parse().unwrap();
-    assert_eq!(account.read_file(&key.path()).await.unwrap(), "in a chat");
+    assert_eq!(account.read_file(&key.path()).await.unwrap(), png("in a chat"));
     for sessions in [&own, &whole] {
         for list in lists(sessions, &Hydrator::default()).await {
             for bytes in ["before", "in a chat"] {
-                assert!(list.contains(&STANDARD.encode(bytes)), "{list}");
+                assert!(list.contains(&STANDARD.encode(png(bytes))), "{list}");
             }
         }
     }

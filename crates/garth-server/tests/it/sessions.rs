@@ -289,7 +289,9 @@ fn a_decision_is_published_as_a_node() {
 fn pictures_are_in_lists_for_providers_and_their_names_in_packs() {
     let server = server();
     server.ok("sessions/create", of(json!({"name": "work", "key": "agent:coder:main"})));
-    let image = json!({"type": "image", "mime_type": "image/png", "data": "aGk="});
+    // The header of a picture of one pixel.
+    let data = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAA=";
+    let image = json!({"type": "image", "mime_type": "image/jpg", "data": data});
     let said = json!({"role": "user", "content": [{"type": "text", "text": "look"}, image]});
     server.ok("sessions/append", of(json!({"name": "work", "messages": [said]})));
     let packed = server.ok("sessions/pack", of(json!({"name": "work"})));
@@ -297,9 +299,9 @@ fn pictures_are_in_lists_for_providers_and_their_names_in_packs() {
     for call in ["sessions/pack", "sessions/replay"] {
         let list = server.ok(call, of(json!({"name": "work", "form": "openai"})));
         let url = &list["content"]["messages"][0]["content"][1]["image_url"]["url"];
-        assert_eq!(url, &json!("data:image/png;base64,aGk="), "{list}");
+        assert_eq!(url, &json!(format!("data:image/png;base64,{data}")), "{list}");
         let list = server.ok(call, of(json!({"name": "work", "form": "anthropic"})));
-        assert_eq!(list["content"]["messages"][0]["content"][1]["source"]["data"], json!("aGk="), "{list}");
+        assert_eq!(list["content"]["messages"][0]["content"][1]["source"]["data"], json!(data), "{list}");
         assert_eq!(list["pack"], packed["pack"]);
     }
 }

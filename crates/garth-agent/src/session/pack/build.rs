@@ -1,7 +1,7 @@
 //! Builds a pack: first what it has to contain, then files, then as many messages as fit.
 
 use super::layers::{Candidate, Part};
-use super::manifest::{FORM, Item, Omitted, Pack, Prefix, Reserved, Window};
+use super::manifest::{FORM, IMAGES, Item, Omitted, Pack, Prefix, Reserved, Window};
 use super::options::{MAX_TOKENS, PackFiles, PackOptions, too_small};
 use super::packed::Packed;
 use super::window::{RenderedWindow, WindowSpec};
@@ -124,6 +124,7 @@ impl Sessions<'_> {
             },
             forms: packed.forms(),
             form: FORM,
+            images: IMAGES,
             built_at: self.env.now().to_rfc3339(),
         };
         Ok((packed, cuts))
@@ -384,6 +385,7 @@ impl Pack {
             prefix: Prefix::default(),
             forms: std::collections::BTreeMap::new(),
             form: FORM,
+            images: IMAGES,
             built_at: String::new(),
         }
     }

@@ -10,6 +10,10 @@ use garth_engine::model::VersionId;
 /// Version of the format of packs. Another version builds other bytes from the same sources.
 pub(super) const FORM: u32 = 1;
 
+/// Version of the rules by which lists take images. 0: by the declared type; 1: by the content of the image
+/// and the limits of the provider.
+pub(super) const IMAGES: u32 = 1;
+
 /// Description of a pack.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -41,6 +45,9 @@ pub struct Pack {
     pub forms: BTreeMap<String, Digest>,
     /// Version of the format of packs, 1.
     pub form: u32,
+    /// Version of the rules by which its lists take images, 1; 0 in packs from before there was a version.
+    #[serde(default)]
+    pub images: u32,
     /// Time at which it was built; RFC 3339.
     pub built_at: String,
 }

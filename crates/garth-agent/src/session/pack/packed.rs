@@ -6,7 +6,7 @@ use super::layers::Part;
 use super::manifest::{Digest, Pack};
 use super::window::RenderedWindow;
 use crate::session::log::message::Message;
-use crate::session::provider::{self, Format};
+use crate::session::provider::{Format, ImageRules, MediaImages, list_with};
 use crate::small_file::sha256;
 
 /// A pack that was built.
@@ -22,12 +22,21 @@ pub struct Packed {
     pub(super) messages: Vec<Message>,
     /// Texts after the messages: results of children, expanded references.
     pub(super) after: Vec<String>,
+    /// Media files that its messages name, as far as they were read.
+    pub(super) media: MediaImages,
 }
 
 impl Packed {
     /// Returns the pack as the JSON list of messages that a provider accepts.
     pub fn list(&self, format: Format) -> String {
-        provider::list(format, &self.system, &self.messages, &self.after)
+        let images = (self.image_rules(), &self.media);
+        list_with(format, images, (&self.system, &self.messages, &self.after))
+    }
+
+    /// Returns the rules by which its lists take images. What a pack was built by stays, so that it can be
+    /// built again byte for byte.
+    pub(super) fn image_rules(&self) -> ImageRules {
+        if self.pack.images == 0 { ImageRules::Declared } else { ImageRules::Checked }
     }
 
     /// Puts a pack together from its parts. Returns its stable prefix, all of it, and the pack without its
@@ -43,6 +52,7 @@ impl Packed {
             system,
             messages: messages.messages,
             after,
+            media: MediaImages::new(),
         };
         (stays, markdown, packed)
     }

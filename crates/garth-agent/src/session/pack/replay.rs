@@ -1,7 +1,7 @@
 //! Replay: builds a pack again from its description, with the same bytes however much has changed since.
 
 use super::layers::{Part, shown};
-use super::manifest::{FORM, Item, Pack};
+use super::manifest::{FORM, IMAGES, Item, Pack};
 use super::options::MAX_PACK;
 use super::packed::Packed;
 use crate::boxed;
@@ -61,8 +61,12 @@ impl Sessions<'_> {
     }
 
     async fn replayed(&self, session: &str, pack: Pack) -> Result<Packed> {
-        if pack.form != FORM {
-            let message = format!("{session}: a pack of form {} is not built here; {FORM} is", pack.form);
+        if pack.form != FORM || pack.images > IMAGES {
+            let message = format!(
+                "{session}: a pack of form {} and image rules {} is not built here; form {FORM} and rules up to \
+                 {IMAGES} are",
+                pack.form, pack.images
+            );
             return Err(Error::new(ErrorKind::Format, message));
         }
         let (mut front, mut behind) = (Vec::new(), Vec::new());

@@ -1,6 +1,7 @@
 //! Lists for the Messages API of Anthropic.
 
-use super::turns::{Arguments, Call, EARLIER, Part, StepPart, Turn, string};
+use super::parts::{Arguments, Call, Part, Source, StepPart, Turn};
+use super::turns::{EARLIER, string};
 
 /// Blocks of one role, each as JSON.
 struct Message {
@@ -116,10 +117,12 @@ fn part(part: &Part) -> Option<Block> {
     match part {
         Part::Text(text) => Some(Block::Text(text.clone())),
         Part::Image(image) => {
-            let (mime_type, from) = (string(&image.mime_type), string(&image.source));
-            let source = match image.is_data {
-                true => format!(r#"{{"type":"base64","media_type":{mime_type},"data":{from}}}"#),
-                false => format!(r#"{{"type":"url","url":{from}}}"#),
+            let source = match &image.source {
+                Source::Url(url) => format!(r#"{{"type":"url","url":{}}}"#, string(url)),
+                _ => {
+                    let (mime_type, data) = (string(&image.mime_type), string(&image.base64()));
+                    format!(r#"{{"type":"base64","media_type":{mime_type},"data":{data}}}"#)
+                }
             };
             Some(Block::Other(format!(r#"{{"type":"image","source":{source}}}"#)))
         }

@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::turns::{Arguments, Call, EARLIER, Part, StepPart, Turn, string};
+use super::parts::{Arguments, Call, Part, Source, StepPart, Turn};
+use super::turns::{EARLIER, string};
 
 pub(super) fn list(turns: Vec<Turn>) -> String {
     let mut messages: Vec<String> = Vec::new();
@@ -28,9 +29,9 @@ fn content(parts: &[Part]) -> String {
     let part = |part: &Part| match part {
         Part::Text(text) => format!(r#"{{"type":"text","text":{}}}"#, string(text)),
         Part::Image(image) => {
-            let url = match image.is_data {
-                true => format!("data:{};base64,{}", image.mime_type, image.source),
-                false => image.source.clone(),
+            let url = match &image.source {
+                Source::Url(url) => url.clone(),
+                _ => format!("data:{};base64,{}", image.mime_type, image.base64()),
             };
             format!(r#"{{"type":"image_url","image_url":{{"url":{}}}}}"#, string(&url))
         }

@@ -1,6 +1,7 @@
 //! Lists for providers are accepted by a grammar of their rules, whatever was said and wherever it is cut.
 
 mod grammar;
+mod images;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -9,6 +10,9 @@ use super::turns::{EARLIER, INTERRUPTED};
 use super::*;
 use crate::session::log::draft::Role;
 use crate::session::log::message::Block;
+
+/// Base64 of the header of a PNG of one pixel.
+const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAA=";
 
 fn message(role: &str, content: impl Into<Value>) -> Message {
     let content = content.into();
@@ -102,8 +106,9 @@ fn a_result_is_of_the_nearest_call_before_it_of_its_run_first() {
 
 #[test]
 fn what_a_provider_does_not_take_is_said_in_words() {
-    let data = json!({"type": "image", "mime_type": "image/png", "data": "aGk="});
+    let data = json!({"type": "image", "mime_type": "image/png", "data": PNG});
     let odd = json!({"type": "image", "mime_type": "image/tiff", "data": "aGk="});
+    let why = "[image: image/tiff, 2 bytes, is no PNG, JPEG, GIF or WebP image]";
     let file = json!({"type": "image", "mime_type": "image/png", "path": "/media/a.png"});
     let said = [
         message("system", "leads"),
@@ -127,19 +132,18 @@ fn what_a_provider_does_not_take_is_said_in_words() {
     let [openai, anthropic] = lists("", &said, &[String::new()]);
     let id = &openai["messages"][1]["tool_calls"][0]["id"];
     let text = |text: &str| json!({"type": "text", "text": text});
-    let png = json!({"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}});
+    let png = json!({"type": "image_url", "image_url": {"url": format!("data:image/png;base64,{PNG}")}});
     let function = json!({"name": "fs_read", "arguments": "not {json"});
     let due = json!([
         {"role": "system", "content": "leads"},
         {"role": "assistant", "content": " \n", "tool_calls": [{"id": id, "type": "function", "function": function}]},
-        {"role": "tool", "tool_call_id": id, "content": "[error] [image: image/png]\n\n[image: image/tiff]"},
+        {"role": "tool", "tool_call_id": id, "content": format!("[error] [image: image/png]\n\n{why}")},
         {"role": "system", "content": "midst"},
         {"role": "user", "content": [png, text("[image: /media/a.png]")]},
         {"role": "assistant", "content": "so \n"},
     ]);
     assert_eq!(openai["messages"], due);
-    let png =
-        json!({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}});
+    let png = json!({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}});
     let due = json!([
         {"role": "user", "content": [text(EARLIER)]},
         {"role": "assistant", "content": [
@@ -148,7 +152,7 @@ fn what_a_provider_does_not_take_is_said_in_words() {
         ]},
         {"role": "user", "content": [
             {"type": "tool_result", "tool_use_id": id, "is_error": true,
-                "content": [text("[image: image/png]"), text("[image: image/tiff]")]},
+                "content": [text("[image: image/png]"), text(why)]},
             text("[system] midst"), png, text("[image: /media/a.png]"),
         ]},
         {"role": "assistant", "content": [text("so")]},
@@ -209,8 +213,10 @@ fn any_message() -> impl Strategy<Value = (Option<&'static str>, &'static str, V
     let texts = ["", " ", "\n", "@", " @", "@ \n", "@", "@"];
     let text = prop::sample::select(texts.to_vec()).prop_map(|text| json!({"type": "text", "text": text}));
     let images = [
-        json!({"type": "image", "mime_type": "image/png", "data": "aGk="}),
+        json!({"type": "image", "mime_type": "image/png", "data": PNG}),
+        json!({"type": "image", "mime_type": "IMAGE/JPG", "data": PNG}),
         json!({"type": "image", "mime_type": "image/png", "data": "no base64"}),
+        json!({"type": "image", "mime_type": "image/png", "data": "aGk="}),
         json!({"type": "image", "mime_type": "", "data": ""}),
         json!({"type": "image", "mime_type": "image/svg+xml", "data": "aGk="}),
         json!({"type": "image", "mime_type": "image/gif", "url": "https://example.org/a.gif"}),

@@ -3,11 +3,11 @@
 
 use std::collections::HashMap;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use serde_json::value::RawValue;
 
 use super::ids::{self, Ids};
+use super::images::{Images, label};
+use super::parts::{Arguments, Call, Part, StepPart, Turn};
 use crate::session::log::draft::Role;
 use crate::session::log::message::{Block, ImageSource, Message};
 use garth_engine::rule::json;
@@ -20,63 +20,11 @@ const NO_OUTPUT: &str = "[no output]";
 /// Text in place of the messages before the first, where a list has to start with the user.
 pub(super) const EARLIER: &str = "[earlier messages are not shown]";
 
-/// MIME types of images that providers accept.
-const MIME_TYPES: [&str; 4] = ["image/jpeg", "image/png", "image/gif", "image/webp"];
-
-/// Returns true if providers accept images of this type.
-pub(crate) fn is_taken(mime_type: &str) -> bool {
-    MIME_TYPES.contains(&mime_type)
-}
-
-/// A turn of one role; that of a model includes the results of its calls. No text is empty.
-pub(super) enum Turn {
-    System(String),
-    User(Vec<Part>),
-    Step(Vec<StepPart>),
-}
-
-/// A part of a message of the user, or of the output of a tool.
-pub(super) enum Part {
-    Text(String),
-    Image(Image),
-}
-
-/// An image that providers accept.
-pub(super) struct Image {
-    pub(super) mime_type: String,
-    pub(super) is_data: bool,
-    /// Base64, or a URL.
-    pub(super) source: String,
-}
-
-/// A part of a turn of the model.
-pub(super) enum StepPart {
-    Text(String),
-    Thought { text: String, signature: String },
-    Redacted(String),
-    Call(Call),
-}
-
-/// A call with its result.
-pub(super) struct Call {
-    pub(super) id: String,
-    pub(super) name: String,
-    pub(super) arguments: Arguments,
-    pub(super) error: bool,
-    pub(super) result: Vec<Part>,
-}
-
-/// The arguments of a call.
-pub(super) enum Arguments {
-    /// An object, as it was written.
-    Object(Box<RawValue>),
-    Text(String),
-}
-
 /// Position of a call: index of the message, and of the block in it.
 type Place = (usize, usize);
 
-pub(super) fn turns(messages: &[Message]) -> Vec<Turn> {
+/// Returns the turns of messages, with as many images as a list has room for.
+pub(super) fn turns(messages: &[Message], images: &Images<'_>) -> Vec<Turn> {
     let answers = answers(messages);
     let (mut ids, mut turns) = (Ids::default(), Vec::new());
     for (at, message) in messages.iter().enumerate() {
@@ -88,7 +36,7 @@ pub(super) fn turns(messages: &[Message]) -> Vec<Turn> {
                 }
             }
             Role::User => {
-                let parts = parts(&message.content);
+                let parts = parts(&message.content, images);
                 if !parts.is_empty() {
                     turns.push(Turn::User(parts));
                 }
@@ -96,7 +44,9 @@ pub(super) fn turns(messages: &[Message]) -> Vec<Turn> {
             Role::Assistant => {
                 let blocks = message.content.iter().enumerate();
                 let said: Vec<_> = blocks
-                    .filter_map(|(number, block)| said(block, answers.get(&(at, number)).copied(), &mut ids))
+                    .filter_map(|(number, block)| {
+                        said((block, answers.get(&(at, number)).copied()), images, &mut ids)
+                    })
                     .collect();
                 let has_more = said.iter().any(|said| matches!(said, StepPart::Text(_) | StepPart::Call(_)));
                 if has_more {
@@ -107,6 +57,7 @@ pub(super) fn turns(messages: &[Message]) -> Vec<Turn> {
             Role::Tool => {}
         }
     }
+    images.fit(&mut turns);
     turns
 }
 
@@ -139,7 +90,7 @@ fn answers(messages: &[Message]) -> HashMap<Place, &Block> {
     answers
 }
 
-fn said(block: &Block, answer: Option<&Block>, ids: &mut Ids) -> Option<StepPart> {
+fn said((block, answer): (&Block, Option<&Block>), images: &Images<'_>, ids: &mut Ids) -> Option<StepPart> {
     match block {
         Block::Text(_) | Block::Image { .. } => as_text(block).map(StepPart::Text),
         Block::Reasoning { redacted: Some(redacted), .. } if !redacted.is_empty() => {
@@ -154,7 +105,7 @@ fn said(block: &Block, answer: Option<&Block>, ids: &mut Ids) -> Option<StepPart
         Block::Reasoning { .. } | Block::ToolResult { .. } => None,
         Block::ToolCall { id, name, arguments } => {
             let (error, mut result) = match answer {
-                Some(Block::ToolResult { error, content, .. }) => (*error, parts(content)),
+                Some(Block::ToolResult { error, content, .. }) => (*error, parts(content, images)),
                 _ => (false, vec![Part::Text(INTERRUPTED.to_owned())]),
             };
             let is_blank = |part: &Part| matches!(part, Part::Text(text) if text.trim().is_empty());
@@ -187,11 +138,9 @@ fn object(text: &str) -> Option<Box<RawValue>> {
 }
 
 /// Returns the parts of content that a user message can have: texts that are not empty, and images.
-fn parts(content: &[Block]) -> Vec<Part> {
+fn parts(content: &[Block], images: &Images<'_>) -> Vec<Part> {
     let part = |block: &Block| match block {
-        Block::Image { mime_type, source } => {
-            image(mime_type, source).map(Part::Image).or_else(|| as_text(block).map(Part::Text))
-        }
+        Block::Image { mime_type, source } => Some(images.part(mime_type, source)),
         _ => as_text(block).map(Part::Text),
     };
     content.iter().filter_map(part).collect()
@@ -204,39 +153,6 @@ fn as_text(block: &Block) -> Option<String> {
         Block::Image { source: ImageSource::Path(path), .. } => Some(label(path)),
         Block::Image { mime_type, .. } => Some(label(mime_type)),
         _ => None,
-    }
-}
-
-fn label(name: &str) -> String {
-    format!("[image: {}]", masked(name))
-}
-
-/// Returns an image if every provider accepts it.
-fn image(mime_type: &str, source: &ImageSource) -> Option<Image> {
-    let (mime_type, is_data, source) = match source {
-        ImageSource::Data(data) => (mime_type, true, data.as_str()),
-        ImageSource::Url(url) => match url.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,"))
-        {
-            Some((mime_type, data)) => (mime_type, true, data),
-            None => (mime_type, false, url.as_str()),
-        },
-        ImageSource::Path(_) => return None,
-    };
-    let goes = match is_data {
-        true => is_taken(mime_type) && !source.is_empty() && STANDARD.decode(source).is_ok(),
-        false => {
-            let is_web = source.starts_with("https://") || source.starts_with("http://");
-            is_web
-                && !source.contains(|c: char| c.is_whitespace() || c.is_control())
-                && masked(source) == source
-        }
-    };
-    goes.then(|| Image { mime_type: mime_type.to_owned(), is_data, source: source.to_owned() })
-}
-
-impl Image {
-    pub(super) fn label(&self) -> String {
-        label(&self.mime_type)
     }
 }
 

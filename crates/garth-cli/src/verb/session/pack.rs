@@ -56,11 +56,12 @@ enum Form {
 }
 
 impl Form {
-    fn of(self, packed: &Packed) -> String {
+    /// Returns the provider whose list it is.
+    fn list(self) -> Option<Format> {
         match self {
-            Self::Markdown => packed.markdown.clone(),
-            Self::Openai => packed.list(Format::OpenAi) + "\n",
-            Self::Anthropic => packed.list(Format::Anthropic) + "\n",
+            Self::Markdown => None,
+            Self::Openai => Some(Format::OpenAi),
+            Self::Anthropic => Some(Format::Anthropic),
         }
     }
 }
@@ -84,11 +85,9 @@ async fn print(app: &mut App, sessions: &Sessions<'_>, packed: &Packed, form: Fo
     if app.out.is_json() {
         return app.out.item(&packed.pack, "");
     }
-    if matches!(form, Form::Markdown) {
-        return app.out.bytes(form.of(packed).as_bytes());
-    }
-    let packed = sessions.hydrated(packed, &Hydrator::default(), &app.global.account).await?;
-    app.out.bytes(form.of(&packed).as_bytes())
+    let Some(format) = form.list() else { return app.out.bytes(packed.markdown.as_bytes()) };
+    let packed = sessions.hydrated(packed, format, &Hydrator::default(), &app.global.account).await?;
+    app.out.bytes((packed.list(format) + "\n").as_bytes())
 }
 
 /// Build the same pack again, byte for byte

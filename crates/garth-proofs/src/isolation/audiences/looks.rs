@@ -155,9 +155,10 @@ impl World {
             Err(error) => return seen.told::<()>(Err(error)),
         };
         seen.told(Ok(&packed.markdown));
-        let with = sessions.hydrated(&packed, &Hydrator::default(), "own").await;
-        let lists = [Format::OpenAi, Format::Anthropic];
-        seen.told(with.map(|with| lists.map(|format| decoded(&with.list(format)))));
+        for format in [Format::OpenAi, Format::Anthropic] {
+            let with = sessions.hydrated(&packed, format, &Hydrator::default(), "own").await;
+            seen.told(with.map(|with| decoded(&with.list(format))));
+        }
     }
 
     /// Looks at the media of a session, and opens some of all that there are.

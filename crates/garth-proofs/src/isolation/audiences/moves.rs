@@ -111,7 +111,7 @@ impl World {
         };
         self.sessions.push([asks.audience.clone(), AGENT.to_owned(), name.clone(), meta.id.clone()]);
         let text = self.says(&asks.audience, meta.class);
-        let image = json!({"type": "image", "mime_type": "image/png", "data": STANDARD.encode(&text)});
+        let image = json!({"type": "image", "mime_type": "image/png", "data": STANDARD.encode(png(&text))});
         let mut content = vec![json!({"type": "text", "text": text})];
         if self.random.one_in(2) {
             content.push(image);
@@ -170,7 +170,7 @@ impl World {
         };
         let text = self.says(&asks.audience, meta.class);
         let key = meta.session_key.unwrap_or_else(|| meta.id.clone());
-        let body = futures::stream::iter([Ok::<_, Error>(text.into())]).boxed();
+        let body = futures::stream::iter([Ok::<_, Error>(png(&text).into())]).boxed();
         Ok(match access.media().put(&NewMedia::new(key, "image/png").session(meta.id), body).await {
             Ok(stored) => {
                 self.media.push(stored.key);
@@ -205,4 +205,10 @@ impl World {
         };
         Ok(tree.commit(Batch::new([op]).visible()).await.map(drop))
     }
+}
+
+/// Returns a picture that providers accept, with a text in it.
+fn png(text: &str) -> Vec<u8> {
+    let header = b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR\0\0\0\x01\0\0\0\x01\x08\x06\0\0\0";
+    [header, text.as_bytes()].concat()
 }

@@ -214,7 +214,7 @@ async fn shown(
     let content = match form.parse::<Format>() {
         Err(_) => raw(&packed.markdown)?,
         Ok(format) => {
-            let packed = sessions.hydrated(packed, call.hydrator, &call.key.account).await?;
+            let packed = sessions.hydrated(packed, format, call.hydrator, &call.key.account).await?;
             RawValue::from_string(packed.list(format))
                 .map_err(|_| Refusal::validation("the list is no JSON"))?
         }

@@ -1,0 +1,60 @@
+//! Turns of a list and their parts, in the terms that all providers share.
+
+use bytes::Bytes;
+use serde_json::value::RawValue;
+
+use crate::media::ImageHeader;
+
+/// A turn of one role; that of a model includes the results of its calls. No text is empty.
+pub(super) enum Turn {
+    System(String),
+    User(Vec<Part>),
+    Step(Vec<StepPart>),
+}
+
+/// A part of a message of the user, or of the output of a tool.
+pub(super) enum Part {
+    Text(String),
+    Image(Image),
+}
+
+/// A part of a turn of the model.
+pub(super) enum StepPart {
+    Text(String),
+    Thought { text: String, signature: String },
+    Redacted(String),
+    Call(Call),
+}
+
+/// A call with its result.
+pub(super) struct Call {
+    pub(super) id: String,
+    pub(super) name: String,
+    pub(super) arguments: Arguments,
+    pub(super) error: bool,
+    pub(super) result: Vec<Part>,
+}
+
+/// The arguments of a call.
+pub(super) enum Arguments {
+    /// An object, as it was written.
+    Object(Box<RawValue>),
+    Text(String),
+}
+
+/// An image of a list.
+pub(super) struct Image {
+    /// Name of the media file, or type.
+    pub(super) name: String,
+    pub(super) mime_type: String,
+    pub(super) source: Source,
+    /// Header, unless the image is elsewhere or its content was not looked at.
+    pub(super) header: Option<ImageHeader>,
+}
+
+/// Where the bytes of an image are.
+pub(super) enum Source {
+    Url(String),
+    Base64(String),
+    File(Bytes),
+}
