@@ -332,9 +332,11 @@ impl Sessions<'_> {
             found.conditions.push((At::from(&path), Precondition::Etag(entry.etag)));
             let reason = match what {
                 History::Archive => {
-                    let to = self.file(session, &format!("archive/{}", log.file()))?;
+                    let to = self.free_archive(session, log, now).await?;
                     found.ops.push(Op::mkdir_all(self.file(session, "archive")?));
-                    found.ops.push(Op::copy(path.clone(), to).replace());
+                    found.ops.push(Op::copy(path.clone(), to.clone()));
+                    // An archive only grows: if another collection took the name, this one looks again.
+                    found.conditions.push((At::from(to), Precondition::Absent));
                     "the policy archives it"
                 }
                 History::Delete => "the policy deletes it",
@@ -345,6 +347,19 @@ impl Sessions<'_> {
             found.history = true;
         }
         Ok(())
+    }
+
+    /// Returns a path for an archive of a log that is free: `archive/messages.jsonl` for the first, then
+    /// `archive/messages-part{ms}.jsonl`.
+    async fn free_archive(&self, session: &str, log: Log, now: Timestamp) -> Result<TreePath> {
+        let (name, ending) = log.file().split_once('.').unwrap_or((log.file(), ""));
+        let mut path = self.file(session, &format!("archive/{}", log.file()))?;
+        let mut number = now.0 / 1_000_000;
+        while self.fs.lookup(&path).await?.is_some() {
+            path = self.file(session, &format!("archive/{name}-part{number}.{ending}"))?;
+            number += 1;
+        }
+        Ok(path)
     }
 
     /// Returns the new marks of the files that stay. Marks in the future are left as they are.

@@ -5,6 +5,7 @@ mod align;
 mod anthropic;
 mod archive;
 mod blocks;
+mod call_names;
 mod compared;
 mod export;
 mod format;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures::TryStreamExt as _;
 use garth::agent::node::{Level, Nodes, Put, Uri};
 use garth::agent::session::{
     Append, Change, ChildChange, ChildStatus, Collect, Collection, Create, Derive, Draft, Due, PackOptions,
@@ -283,6 +284,37 @@ async fn gc_must_not_delete_messages_or_events_unless_a_policy_says_so() {
     assert_eq!(text(&*fs, "messages.jsonl").await, "");
     assert!(text(&*fs, "events.jsonl").await.contains("\"history\":\"archive\""));
     assert!(text(&*fs, "events.jsonl").await.contains("context.collected"));
+}
+
+#[tokio::test]
+async fn what_was_archived_stays_in_an_archive() {
+    let (account, _folder) = account().await;
+    let fs = account.overriding_rules();
+    let sessions = sessions(&*fs).await;
+    policy(&*fs, "keep_messages=0\nkeep_events=0\nhistory=archive\nhistory_ttl=0s\n").await;
+    sessions.set("default", &Change::state(State::Done)).await.unwrap();
+    let (mut messages, mut events) = (Vec::new(), Vec::new());
+    for word in ["first", "second", "third"] {
+        say(&sessions, [Draft::user(word)]).await;
+        sessions.append("default", &Append::events([Draft::event("said")])).await.unwrap();
+        messages.push(text(&*fs, "messages.jsonl").await);
+        events.push(text(&*fs, "events.jsonl").await);
+        let done = sessions.collect("default", &Collect::default()).await.unwrap();
+        assert_eq!(removed(&done), ["messages.jsonl", "events.jsonl"]);
+    }
+    let items: Vec<_> = fs.read_dir(path("archive")).try_collect().await.unwrap();
+    let names: Vec<String> =
+        items.into_iter().map(|item: garth::model::Item| item.name.to_string()).collect();
+    let of = async |log: &str| {
+        let mut texts = Vec::new();
+        for name in names.iter().filter(|name| name.starts_with(log)) {
+            texts.push(text(&*fs, &format!("archive/{name}")).await);
+        }
+        // The first has the plain name, the others sort before it by their number.
+        texts.rotate_right(1);
+        texts
+    };
+    assert_eq!((of("messages").await, of("events").await), (messages, events), "{names:?}");
 }
 
 #[tokio::test]

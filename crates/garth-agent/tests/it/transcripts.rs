@@ -348,7 +348,7 @@ async fn round(format: TranscriptFormat, said: &[Value]) -> (Vec<String>, Vec<St
     assert_eq!(exported(&sessions, "other", &Export::new(format)).await, text, "{format}");
     // names of tools are with their calls
     let named = |messages: Vec<String>| -> Vec<_> {
-        messages.into_iter().map(|text| text.replace("name: Some(\"\")", "name: None")).collect()
+        messages.into_iter().map(|text| text.replace("name: Some(\"n\")", "name: None")).collect()
     };
     let [before, after] = [messages(&sessions, "default").await, messages(&sessions, "other").await];
     (named(known(&before)), named(known(&after)))

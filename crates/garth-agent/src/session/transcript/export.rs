@@ -83,7 +83,10 @@ impl Sessions<'_> {
             return Ok(exported);
         }
         let messages = page.items.iter().map(|line| Ok((line.number, Message::parse(&line.text)?)));
-        let messages = messages.collect::<Result<Vec<(u64, Message)>>>()?;
+        let mut messages = messages.collect::<Result<Vec<(u64, Message)>>>()?;
+        if export.format == TranscriptFormat::Pi {
+            self.name_results(session, &mut messages).await?;
+        }
         let groups: Vec<_> = messages.chunk_by(|a, b| is_one(export.format, &a.1, &b.1)).collect();
         // what follows may belong to the last one
         let whole = if page.next.is_some() && groups.len() > 1 { groups.len() - 1 } else { groups.len() };
