@@ -1,18 +1,21 @@
 //! Language models that features ask, where somebody has set one: a question, an answer that is checked like
 //! any input, and how many tokens a day an account gives for them.
 
+mod answer;
+
 use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
+pub use self::answer::{MAX_ANSWER, answer_in, object_in};
 use super::small_file::{as_read, pretty, read_all};
 use crate::boxed;
 use crate::count::count;
 use crate::retry::retry;
 use garth_engine::env::Env;
-use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::error::Result;
 use garth_engine::fs::store::system;
 use garth_engine::fs::{AccountStore, FileSystem};
 use garth_engine::model::{Batch, Op};
@@ -140,21 +143,4 @@ pub(crate) async fn asked(
         allowance.settle(due, needed).await?;
     }
     Ok(Some(answer?.text))
-}
-
-/// A JSON object in an answer: alone, or in a fence of Markdown.
-///
-/// # Errors
-/// `InvalidArgument` for an answer that is none.
-pub fn object_in(answer: &str) -> Result<&str> {
-    let text = answer.trim();
-    let fenced = text.strip_prefix("```json").or_else(|| text.strip_prefix("```"));
-    let text = match fenced {
-        Some(rest) => rest.trim().strip_suffix("```").unwrap_or(rest).trim(),
-        None => text,
-    };
-    let is_object = text.starts_with('{') && text.ends_with('}');
-    is_object.then_some(text).ok_or_else(|| {
-        Error::new(ErrorKind::InvalidArgument, "the model's answer is no JSON object; nothing was changed")
-    })
 }

@@ -3,7 +3,7 @@
 
 use std::ops::RangeInclusive;
 
-use crate::models::{Allowance, Ask, ChatModel, asked};
+use crate::models::{Allowance, Ask, ChatModel, answer_in, asked};
 use crate::session::Sessions;
 use garth_engine::error::{Error, ErrorKind, Result};
 
@@ -67,7 +67,7 @@ pub(super) async fn ask(said: &str, asking: Asking<'_>) -> Result<Option<String>
 }
 
 fn read(answer: &str) -> Result<Option<String>> {
-    let answer = answer.trim();
+    let answer = answer_in(answer);
     if answer.is_empty() || answer.len() > MAX_ANSWER {
         let message = format!("the model's answer is empty, or has more than {MAX_ANSWER} bytes; try again");
         return Err(Error::new(ErrorKind::Unavailable, message));
@@ -83,6 +83,9 @@ mod tests {
     fn an_answer_has_something_or_says_that_there_is_nothing() {
         assert_eq!(read("\n- Ann likes tea\n").unwrap().as_deref(), Some("- Ann likes tea"));
         assert_eq!((read("NONE").unwrap(), read(" NONE.\n").unwrap()), (None, None));
+        assert_eq!(read("<think>\nhm, tea?\n</think>\n\nNONE").unwrap(), None);
+        let fenced = "<think>tea</think>\n```markdown\n- Ann likes tea\n```";
+        assert_eq!(read(fenced).unwrap().as_deref(), Some("- Ann likes tea"));
         assert!(read(" ").is_err() && read(&"x".repeat(MAX_ANSWER + 1)).is_err());
     }
 }

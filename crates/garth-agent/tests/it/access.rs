@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use futures::TryStreamExt as _;
-use garth::agent::session::{Append, Export, Source, TranscriptFormat};
+use garth::agent::models::{Answer, Ask, ChatModel};
+use garth::agent::session::{Append, Compact, Export, PackOptions, Source, TranscriptFormat};
 use garth::agent::session::{Create, Derive, Draft, SessionKey, Sessions, State};
 use garth::agent::workspace::{PromptOptions, Reset};
 use garth::agent::{Access, Caller, Class, Request};
@@ -459,15 +460,52 @@ async fn sources_that_a_model_names_lead_to_the_sessions_own_tree_alone() {
         ] {
             let error = resolved(closed).await.unwrap_err();
             assert!(error.is(ErrorKind::NotFound), "{closed}: {error}");
+            // A fact from there is refused. A reference may name it, and leads nowhere.
+            let fact = format!(r#"{{"id":"f","text":"t","source":"{closed}"}}"#);
             let mut derive = Derive::default();
-            derive.refs = Some(format!(r#"{{"id":"r","path":"{closed}","kind":"file","summary":"s"}}"#));
-            // a reference may name it, and leads nowhere
-            if sessions.derive("s", &derive).await.is_ok() {
-                let markdown = sessions.pack("s", &Default::default()).await.unwrap().markdown;
-                assert!(!markdown.contains("\"text\"") && !markdown.contains("of bob"), "{markdown}");
+            derive.facts = Some(fact);
+            let error = sessions.derive("s", &derive).await.unwrap_err();
+            assert!(error.is(ErrorKind::Conflict), "{closed}: {error}");
+            let reference = format!(r#"{{"id":"r","path":"{closed}","kind":"file","summary":"s"}}"#);
+            if in_answer(&sessions, &reference).await {
+                let mut options = PackOptions::default();
+                options.expand = vec!["r".to_owned()];
+                let packed = sessions.pack("s", &options).await;
+                let markdown = packed.map_or_else(|error| error.to_string(), |packed| packed.markdown);
+                let secrets = ["\"text\"", "of bob", "of the account"];
+                assert!(!secrets.iter().any(|secret| markdown.contains(secret)), "{closed}: {markdown}");
             }
         }
+        // What it reaches is expanded.
+        let reference = r#"{"id":"r","path":"/.user/own.md","kind":"file","summary":"s"}"#;
+        assert!(in_answer(&sessions, reference).await);
+        let mut options = PackOptions::default();
+        options.expand = vec!["r".to_owned()];
+        assert!(sessions.pack("s", &options).await.unwrap().markdown.contains("own"));
     }
+}
+
+/// A model whose notes have one reference.
+#[derive(Debug)]
+struct Names(String);
+
+#[async_trait::async_trait]
+impl ChatModel for Names {
+    async fn ask(&self, _: &Ask) -> Result<Answer, Error> {
+        let refs = &self.0;
+        let text = format!(r#"{{"summary":"S","facts":[],"decisions":[],"todo":"","refs":[{refs}]}}"#);
+        Ok(Answer { text, tokens: None })
+    }
+}
+
+/// Compacts a session by a model that names a reference; returns whether its answer was taken.
+async fn in_answer(sessions: &Sessions<'_>, reference: &str) -> bool {
+    sessions.append("s", &Append::messages([Draft::user("hi"), Draft::assistant("hi")])).await.unwrap();
+    let model = Names(reference.to_owned());
+    let mut compact = Compact::default();
+    compact.model = Some(&model);
+    compact.keep = 0;
+    sessions.compact("s", &compact).await.is_ok_and(|done| done.by_model)
 }
 
 #[tokio::test]

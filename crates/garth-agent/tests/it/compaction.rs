@@ -113,13 +113,15 @@ async fn a_model_that_answers_badly_changes_nothing() {
             Ok("I am sorry, I cannot do that.".to_owned()),
             Ok(String::new()),
             Ok(good[..good.len() / 2].to_owned()),
-            Ok(format!("{good}{good}")),
+            Ok(format!("<think>{good}")),
+            Ok(format!("<think>\n{good}\n</think>\nI cannot say.")),
             Ok(format!("{{\"summary\":\"{}\"}}", "x".repeat(2 << 20))),
             changed("summary", json!(" ")),
             changed("summary", json!("x".repeat(1 << 20))),
             changed("facts", json!([{"id": "f1", "text": "a", "source": "messages:99"}])),
             changed("facts", json!([{"id": "f1", "text": "a", "source": "../../x"}])),
             changed("facts", json!("none")),
+            changed("facts", json!([{"id": "f1", "text": "a", "source": "/agents/other/MEMORY.md"}])),
             changed(
                 "decisions",
                 json!([{"id": "d", "decision": "a", "source": "messages:1"}, {"id": "d", "decision": "b", "source": "messages:1"}]),
@@ -137,6 +139,29 @@ async fn a_model_that_answers_badly_changes_nothing() {
             assert!(refused.is_err(), "answer {number} was taken");
         }
         assert_eq!((files(&*fs).await, fs.head().await.unwrap().seq), (before, head));
+    }
+}
+
+#[tokio::test]
+async fn an_answer_among_thoughts_and_prose_is_taken() {
+    let draft = json!({"summary": "Draft", "facts": [], "decisions": [], "todo": "", "refs": []});
+    let tricky = "They wrote `}` and {\"a\": \"</think>\"}.";
+    let mut due = answer();
+    due["summary"] = json!(tricky);
+    for text in [
+        format!("<think>{draft}</think>\n\n{due}"),
+        format!("Here are the notes:\n\n```json\n{due}\n```\n\nFacts look like {{\"id\": \"f1\"}}."),
+        format!("{draft}\nOn second thought:\n{due}"),
+        format!("A set {{a, b}} was mentioned. {}", serde_json::to_string_pretty(&due).unwrap()),
+    ] {
+        for (fs, _kept) in engines().await {
+            let sessions = sessions(&*fs).await;
+            talk(&sessions, 1..=3).await;
+            let model = Double::new([Ok(text.clone())]);
+            let done = sessions.compact("default", &with(&model)).await.unwrap();
+            assert!(done.by_model, "{text}");
+            assert!(files(&*fs).await[0].ends_with(&format!("-->\n{tricky}\n")), "{text}");
+        }
     }
 }
 
