@@ -29,11 +29,11 @@ pub use self::daily::{MAX_DAYS, Memory, MemoryDay, Remembered};
 pub use self::extract_memories::Asking;
 pub use self::handle::Workspace;
 pub use self::heartbeat::says_anything;
-pub use self::jobs::{Jobs, next_job, run_jobs};
+pub use self::jobs::{Held, Jobs, next_job, run_jobs};
 pub use self::prompt::texts;
 pub use self::prompt::{Changed, Difference, Inputs, Part, Prompt, PromptOptions, Replayed, Stable};
 pub use self::prompt_cache::PromptCache;
-pub use self::reset::{Held, Reset, WasReset};
+pub use self::reset::{Reset, WasReset};
 pub use self::reset_schedule::{Current, due_resets};
 pub use self::settings::{
     CompactionSettings, DailyMemory, MediaPolicy, Order, PromptSettings, RequiresSetting, ResetPolicy,

@@ -32,6 +32,7 @@ mod it {
     mod repair;
     mod reset;
     mod reset_due;
+    mod reset_memory;
     mod rules;
     mod rules_lines;
     mod rules_set;

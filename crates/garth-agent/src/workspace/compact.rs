@@ -6,6 +6,7 @@ use std::ops::RangeInclusive;
 
 use super::extract_memories::{Asking, extract};
 use super::handle::Workspace;
+use super::jobs::Held;
 use super::settings::Settings;
 use super::{archive, prompt};
 use crate::boxed;
@@ -53,6 +54,8 @@ pub struct Trimmed {
     pub by_model: bool,
     /// The daily memory to which something was added.
     pub memory: Option<TreePath>,
+    /// The job that adds something to it later, because no file of the day took it.
+    pub job: Option<String>,
     /// The commit.
     pub seq: Seq,
     /// Whether there is more to compact.
@@ -80,7 +83,7 @@ impl Workspace<'_> {
     async fn compact_once(&self, user: &str, session: &str, trim: &Trim<'_>) -> Result<Option<Trimmed>> {
         let (sessions, settings) = (self.sessions(self.fs, user)?, self.settings().await?);
         let (file, Listed { mut meta, .. }) = sessions.with_meta(session).await?;
-        let keeper = self.keeper(Some(&meta))?;
+        self.keeper(Some(&meta))?;
         if trim.if_due && !is_due(&meta, &settings) {
             return Ok(None);
         }
@@ -118,23 +121,26 @@ impl Workspace<'_> {
             sessions.trim_plan(session, (&file, meta), made.as_ref(), (&(first..=last), &part)).await?;
         let (mut ops, mut conditions) = (trimming.ops, trimming.conditions);
         ops.push(written.op(&part, metadata));
-        let memory = match memory {
+        let held = match memory {
             Some(text) => {
                 let zone = settings.zone()?;
-                let day = zone.day(self.env.now());
-                let (more, (path, condition)) = self.remember_ops(day, &zone, &text, &keeper).await?;
-                ops.extend(more);
-                conditions.push(((&path).into(), condition));
-                Some(path)
+                let day = (zone.day(self.env.now()), &zone);
+                let to = (&mut ops, &mut conditions);
+                self.remember_or_later(&text, day, (&of, &part, 1), to).await?
             }
-            None => None,
+            None => Held::Nothing,
+        };
+        let (memory, job) = match held {
+            Held::Added(path) => (Some(path), None),
+            Held::Later(job) => (None, Some(job)),
+            Held::Nothing => (None, None),
         };
         let batch = self.batch_of(&of, ops, "compact session");
         let batch = conditions.into_iter().fold(batch, |batch, (at, that)| batch.require(at, that));
         let seq = self.fs.commit(batch).await?.seq;
         let (by_model, more) = made.as_ref().map_or((false, false), |made| (made.by_model, made.more));
         let messages = written.messages;
-        Ok(Some(Trimmed { lines: (first, last), part, messages, by_model, memory, seq, more }))
+        Ok(Some(Trimmed { lines: (first, last), part, messages, by_model, memory, job, seq, more }))
     }
 
     async fn memory_of(

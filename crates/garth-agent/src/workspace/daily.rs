@@ -1,5 +1,6 @@
-//! Daily memory: what sessions left for the days after, a file a day. Whose class wrote which part is known
-//! from the commits and never from the text, so that no text can pass for another's.
+//! Daily memory: what sessions left for the days after, a file a day, and further ones where that is full.
+//! Whose class wrote which part is known from the commits and never from the text, so that no text can pass
+//! for another's.
 
 use std::ops::Range;
 
@@ -24,6 +25,9 @@ use garth_engine::path::{Name, TreePath};
 
 /// Most days of one look at which there are.
 pub const MAX_DAYS: usize = 100;
+
+/// Most files of a day: the next is begun where one has no room.
+const MAX_DAY_FILES: usize = 4;
 
 /// Custom metadata of a file of which all was written for main sessions: the hash of its path and that
 /// content, so that it vouches for no copy. Where it is not that of what is there, the commits are asked.
@@ -74,16 +78,33 @@ impl Outcome for Remembered {
     }
 }
 
+/// What is done where the first file of a day is none that garth writes to: a directory or link is in its
+/// place, or it has other names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Blocked {
+    /// Fail, and say how to set it right: for whoever asked to remember something.
+    Refuse,
+    /// Go on in the next file of the day: what a session left is not lost for it.
+    GoOn,
+}
+
 impl Workspace<'_> {
-    /// The file of a day.
-    pub(super) fn day_file(&self, keeper: &Keeper, day: Day) -> Result<TreePath> {
-        self.kept_file(keeper, &format!("memory/{day}.md"))
+    /// Returns the files that a day may have, in their order: `memory/{day}.md`, `memory/{day}-2.md`, ...
+    pub(super) fn day_files(&self, keeper: &Keeper, day: Day) -> Result<Vec<TreePath>> {
+        let name = |number| match number {
+            1 => format!("memory/{day}.md"),
+            number => format!("memory/{day}-{number}.md"),
+        };
+        (1..=MAX_DAY_FILES).map(|number| self.kept_file(keeper, &name(number))).collect()
     }
 
-    /// Adds a section to the memory of a day, which is today if none is given, in one commit.
+    /// Adds a section to the memory of a day, which is today if none is given, in one commit. Where a file of
+    /// the day has no room, the next one takes it.
     ///
     /// # Errors
-    /// `InvalidArgument` for no text, and settings that cannot be read; `TooLarge`; from the filesystem.
+    /// `InvalidArgument` for no text, and settings that cannot be read; `TooLarge` if no file of the day has
+    /// room; `AlreadyExists` for a file that has other names, and for what is no file in its place; from the
+    /// filesystem.
     #[boxed]
     pub async fn remember(&self, day: Option<Day>, text: &str) -> Result<Remembered> {
         self.once.run(retry(|| self.remember_once(day, text))).await
@@ -93,45 +114,46 @@ impl Workspace<'_> {
         let (zone, now) = (self.settings().await?.zone()?, self.env.now());
         let day = day.unwrap_or_else(|| zone.day(now));
         let keeper = self.keeper(None)?;
-        let (ops, (path, condition)) = self.remember_ops(day, &zone, text, &keeper).await?;
+        let (ops, (path, condition)) =
+            self.remember_ops((day, &zone), text, &keeper, Blocked::Refuse).await?;
         let batch = self.batch(ops, "remember").require(path.clone(), condition);
         self.once.commit(self.fs, batch, Remembered { path, seq: PENDING }).await
     }
 
-    /// What adds a section to a day's memory.
+    /// Returns what adds a section to a day's memory: to the first of its files that has room.
     pub(super) async fn remember_ops(
         &self,
-        day: Day,
-        zone: &Zone,
+        (day, zone): (Day, &Zone),
         text: &str,
         keeper: &Keeper,
+        blocked: Blocked,
     ) -> Result<(Vec<Op>, (TreePath, Precondition))> {
-        let path = self.day_file(keeper, day)?;
-        let file = read_all(self.fs, std::slice::from_ref(&path), MAX_FILE).await?.pop().flatten();
         let section = section(&zone.hour_and_minute(self.env.now()), text)?;
-        let before: &[u8] = match &file {
-            Some(file) if !file.is_file => {
-                let message = "is no regular file, so no memory is kept here; move it away";
-                return Err(Error::at(ErrorKind::AlreadyExists, &path, message));
+        let mut refused = None;
+        for path in self.day_files(keeper, day)? {
+            let file = read_all(self.fs, std::slice::from_ref(&path), MAX_FILE).await?.pop().flatten();
+            match start_of(&path, file.as_ref(), section.len()) {
+                Ok(start) => return self.section_ops((day, keeper), (path, file), start, &section).await,
+                Err(error) if blocked == Blocked::Refuse && !error.is(ErrorKind::TooLarge) => {
+                    return Err(error);
+                }
+                // That the day is full says more than that something is in the way of one of its files.
+                Err(error) if refused.is_none() || error.is(ErrorKind::TooLarge) => refused = Some(error),
+                Err(_) => {}
             }
-            // The other name may lie where other people read, or be a file that only garth changes.
-            Some(file) if file.nlink > 1 => {
-                let message = "has other names too, so no memory is kept here; replace it by a copy";
-                return Err(Error::at(ErrorKind::AlreadyExists, &path, message));
-            }
-            Some(File { bytes: Some(bytes), .. }) => bytes,
-            Some(_) => return Err(too_large(&path)),
-            None => b"",
-        };
-        let start = match before {
-            b"" => "",
-            [.., b'\n', b'\n'] => "",
-            [.., b'\n'] => "\n",
-            _ => "\n\n",
-        };
-        if before.len() + start.len() + section.len() > MAX_FILE {
-            return Err(too_large(&path));
         }
+        Err(refused.unwrap_or_else(|| Error::invalid("a day has no files")))
+    }
+
+    /// Returns what adds a section to a file.
+    async fn section_ops(
+        &self,
+        (day, keeper): (Day, &Keeper),
+        (path, file): (TreePath, Option<File>),
+        start: &str,
+        section: &str,
+    ) -> Result<(Vec<Op>, (TreePath, Precondition))> {
+        let before: &[u8] = file.as_ref().and_then(|file| file.bytes.as_deref()).unwrap_or_default();
         let added = format!("{start}{section}");
         let mut ops = vec![Op::append(path.clone(), added.clone()).with_parents()];
         let has = self.fs.capabilities(&path);
@@ -166,10 +188,14 @@ impl Workspace<'_> {
 
     async fn memory_at(&self, moment: &dyn FileSystem, day: Day) -> Result<Option<Vec<Memory>>> {
         let keeper = self.keeper(None)?;
-        let path = self.day_file(&keeper, day)?;
-        let file = read_all(moment, std::slice::from_ref(&path), MAX_FILE).await?.pop().flatten();
-        let Some(file) = file.filter(|file| file.is_file) else { return Ok(None) };
-        Ok(Some(parts(moment, &path, &file, &keeper).await?))
+        let paths = self.day_files(&keeper, day)?;
+        let files = read_all(moment, &paths, MAX_FILE).await?;
+        let mut found: Option<Vec<Memory>> = None;
+        for (path, file) in paths.iter().zip(files) {
+            let Some(file) = file.filter(|file| file.is_file) else { continue };
+            found.get_or_insert_default().extend(parts(moment, path, &file, &keeper).await?);
+        }
+        Ok(found)
     }
 
     /// The days of which there is memory, from the first behind `after` on, and where to go on. At most
@@ -193,14 +219,19 @@ impl Workspace<'_> {
             // Other names lie between the days, more than a page of them perhaps.
             let last = listing.items.last().map(|item| item.name.clone()).filter(|_| listing.more);
             for item in listing.items {
-                let day = item.name.as_str().strip_suffix(".md").and_then(|day| day.parse::<Day>().ok());
-                let (Some(day), Kind::File) = (day, item.kind) else { continue };
-                if looked == limit {
-                    return Ok((days, seen));
+                let (Some(day), Kind::File) = (day_of_file(item.name.as_str()), item.kind) else { continue };
+                // The further files of a day come before its first, by name.
+                if seen != Some(day) {
+                    if looked == limit {
+                        return Ok((days, seen));
+                    }
+                    (looked, seen) = (looked + 1, Some(day));
                 }
-                (looked, seen) = (looked + 1, Some(day));
-                let bytes = item.entry.map(|entry| entry.size);
-                days.extend(bytes.filter(|bytes| *bytes > 0).map(|bytes| MemoryDay { day, bytes }));
+                let bytes = item.entry.map_or(0, |entry| entry.size);
+                match days.last_mut().filter(|last: &&mut MemoryDay| last.day == day) {
+                    Some(last) => last.bytes += bytes,
+                    None => days.extend((bytes > 0).then_some(MemoryDay { day, bytes })),
+                }
             }
             match last {
                 Some(last) => page = page.after(last),
@@ -239,8 +270,50 @@ fn section(time: &str, text: &str) -> Result<String> {
     Ok(format!("### Extracted from context compaction ({time})\n\n{text}\n"))
 }
 
-fn too_large(path: &TreePath) -> Error {
-    Error::at(ErrorKind::TooLarge, path, format!("a day's memory has at most {MAX_FILE} bytes; shorten it"))
+/// Returns the line feeds that go before a section in a file.
+///
+/// # Errors
+/// `AlreadyExists` for a file that nothing is written to; `TooLarge` if it has no room.
+fn start_of(path: &TreePath, file: Option<&File>, section: usize) -> Result<&'static str> {
+    let too_large = || {
+        let message = format!(
+            "a day's memory has at most {MAX_DAY_FILES} files of {MAX_FILE} bytes, and the text needs room in one \
+             of them; shorten it"
+        );
+        Error::at(ErrorKind::TooLarge, path, message)
+    };
+    let before: &[u8] = match file {
+        Some(file) if !file.is_file => {
+            let message = "is no regular file, so no memory is kept here; move it away";
+            return Err(Error::at(ErrorKind::AlreadyExists, path, message));
+        }
+        // The other name may lie where other people read, or be a file that only garth changes.
+        Some(file) if file.nlink > 1 => {
+            let message = "has other names too, so no memory is kept here; replace it by a copy";
+            return Err(Error::at(ErrorKind::AlreadyExists, path, message));
+        }
+        Some(File { bytes: Some(bytes), .. }) => bytes,
+        Some(_) => return Err(too_large()),
+        None => b"",
+    };
+    let start = match before {
+        b"" => "",
+        [.., b'\n', b'\n'] => "",
+        [.., b'\n'] => "\n",
+        _ => "\n\n",
+    };
+    if before.len() + start.len() + section > MAX_FILE { Err(too_large()) } else { Ok(start) }
+}
+
+/// Returns the day whose file has a name.
+fn day_of_file(name: &str) -> Option<Day> {
+    let name = name.strip_suffix(".md")?;
+    let further = || {
+        let (day, number) = name.rsplit_once('-')?;
+        let is_number = number.len() == 1 && (2..=MAX_DAY_FILES).contains(&number.parse().ok()?);
+        day.parse().ok().filter(|_| is_number)
+    };
+    name.parse().ok().or_else(further)
 }
 
 /// Class of a commit that wrote some text, and whether it was the keeper's.
@@ -308,7 +381,7 @@ pub(super) async fn others(fs: &dyn FileSystem, agent: &str, days: &[Day]) -> Re
 pub(super) fn of_audience(path: &TreePath, agent: &str) -> Option<(String, Day)> {
     match *path.segments().collect::<Vec<_>>() {
         ["users", audience, "agents", of, "memory", file] if of == agent => {
-            Some((audience.to_owned(), file.strip_suffix(".md")?.parse().ok()?))
+            Some((audience.to_owned(), day_of_file(file)?))
         }
         _ => None,
     }
@@ -371,6 +444,19 @@ mod tests {
         let text = section("09:30", "\n- Ann likes tea\n\n").unwrap();
         assert_eq!(text, "### Extracted from context compaction (09:30)\n\n- Ann likes tea\n");
         assert!(section("09:30", " \n").is_err());
+    }
+
+    #[test]
+    fn the_files_of_a_day_have_its_name() {
+        let day: Day = "2026-01-27".parse().unwrap();
+        for name in ["2026-01-27.md", "2026-01-27-2.md", "2026-01-27-4.md"] {
+            assert_eq!(day_of_file(name), Some(day), "{name}");
+        }
+        for name in
+            ["2026-01-27-1.md", "2026-01-27-5.md", "2026-01-27-02.md", "2026-01-27-2.txt", "2026-01.md"]
+        {
+            assert_eq!(day_of_file(name), None, "{name}");
+        }
     }
 
     #[test]

@@ -3,19 +3,20 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::daily::Blocked;
 use super::extract_memories::{Asking, MAX_ASKED, MAX_QUESTIONS, ask};
 use super::handle::{Keeper, Workspace};
-use super::time_zone::Day;
+use super::time_zone::{Day, Zone};
 use crate::boxed;
 use crate::identity::{Class, is_reserved};
 use crate::ids::uuid;
 use crate::node::OUTBOX;
-use crate::session::{Export, Listed, TranscriptFormat, archived_said};
+use crate::session::{Export, Meta, TranscriptFormat, archived_said};
 use crate::small_file::{File, as_read, pretty, read_all};
 use garth_engine::env::Env;
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::fs::FileSystem;
-use garth_engine::model::{At, Author, Batch, Kind, Op, Page, Timestamp};
+use garth_engine::model::{At, Author, Batch, Kind, Op, Page, Precondition, Timestamp};
 use garth_engine::path::{TreePath, check_id};
 
 /// Where jobs are, in the account's outbox; those that failed are in `dlq` there.
@@ -58,6 +59,19 @@ pub(super) struct Job {
     last_error: Option<String>,
 }
 
+/// What became of what is to be remembered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Held {
+    /// There was nothing, or no model to ask.
+    Nothing,
+    /// It was added to this file.
+    Added(TreePath),
+    /// The model did not answer, or no file of the day took the text: this job asks the model again.
+    Later(String),
+}
+
 /// What a look at the jobs of an account did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -74,19 +88,19 @@ impl Job {
     /// That what is worth remembering of an archive is added to a day.
     pub(super) fn new(
         workspace: &Workspace<'_>,
-        session: &Listed,
+        meta: &Meta,
         (archive, first): (&TreePath, u64),
         day: Day,
     ) -> Result<Self> {
         let now = workspace.env.now().to_rfc3339();
-        let (meta, kind) = (&session.meta, MEMORY.to_owned());
+        let kind = MEMORY.to_owned();
         Ok(Self {
             id: uuid(&workspace.env)?,
             kind,
             agent: meta.agent.clone(),
             user: meta.user.clone(),
             class: meta.class,
-            session: session.name.clone(),
+            session: meta.name.clone(),
             archive: archive.to_string(),
             first,
             day: day.to_string(),
@@ -241,6 +255,31 @@ fn is_final(error: &Error) -> bool {
 }
 
 impl Workspace<'_> {
+    /// Adds what a model found in a session to a day. Where no file of the day takes it, leaves a job that
+    /// asks again about the archive, from a line on: the session goes on, and nothing is lost.
+    pub(super) async fn remember_or_later(
+        &self,
+        text: &str,
+        (day, zone): (Day, &Zone),
+        (meta, archive, first): (&Meta, &TreePath, u64),
+        (ops, conditions): (&mut Vec<Op>, &mut Vec<(At, Precondition)>),
+    ) -> Result<Held> {
+        match self.remember_ops((day, zone), text, &Keeper::of(meta), Blocked::GoOn).await {
+            Ok((more, (path, condition))) => {
+                ops.extend(more);
+                conditions.push((At::from(&path), condition));
+                Ok(Held::Added(path))
+            }
+            Err(error) if matches!(error.kind(), ErrorKind::TooLarge | ErrorKind::AlreadyExists) => {
+                tracing::warn!(session = meta.name, %error, "a job remembers something of a session later");
+                let job = Job::new(self, meta, (archive, first), day)?;
+                ops.push(job.op()?);
+                Ok(Held::Later(job.id))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     /// What adds to a day what a model finds in an archive.
     async fn remembered(&self, job: &Job, asking: Asking<'_>) -> Result<Batch> {
         let (path, day) = (TreePath::parse(&job.archive)?, job.day.parse()?);
@@ -261,7 +300,9 @@ impl Workspace<'_> {
         }
         let zone = self.settings().await?.zone()?;
         let keeper = Keeper { class: job.class, audience: job.user.clone() };
-        let (ops, (file, condition)) = self.remember_ops(day, &zone, &found.join("\n"), &keeper).await?;
+        let text = found.join("\n");
+        let added = self.remember_ops((day, &zone), &text, &keeper, Blocked::GoOn).await;
+        let (ops, (file, condition)) = added?;
         Ok(self.batch(ops, "remember").require(file, condition))
     }
 

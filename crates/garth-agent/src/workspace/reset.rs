@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::archive;
 use super::extract_memories::{Asking, extract};
-use super::handle::{Keeper, Workspace};
-use super::jobs::Job;
+use super::handle::Workspace;
+use super::jobs::{Held, Job};
 use super::settings::{ResetPolicy, ResetSettings};
 use super::time_zone::Zone;
 use crate::boxed;
@@ -56,19 +56,6 @@ impl<'m> Reset<'m> {
     pub fn if_due(self) -> Self {
         Self { if_due: true, ..self }
     }
-}
-
-/// What became of what is to be remembered.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Held {
-    /// There was nothing, or no model to ask.
-    Nothing,
-    /// It was added to this file.
-    Added(TreePath),
-    /// The model did not answer: this job asks it again.
-    Later(String),
 }
 
 /// What a reset did.
@@ -223,25 +210,16 @@ impl Workspace<'_> {
     ) -> Result<Held> {
         let (meta, day) = (&closed.listed.meta, zone.day(used));
         match (found, archive) {
-            (Found::Text(text), _) => match self.remember_ops(day, zone, &text, &Keeper::of(meta)).await {
-                Ok((more, (path, condition))) => {
-                    ops.extend(more);
-                    conditions.push((At::from(&path), condition));
-                    Ok(Held::Added(path))
-                }
-                // a day that is full does not keep a session from its end
-                Err(error) if error.is(ErrorKind::TooLarge) => {
-                    tracing::warn!(%error, "nothing is remembered of a session");
-                    Ok(Held::Nothing)
-                }
-                Err(error) => Err(error),
-            },
+            (Found::Text(text), Some(archive)) => {
+                let to = (ops, conditions);
+                self.remember_or_later(&text, (day, zone), (meta, archive, first), to).await
+            }
             (Found::Unanswered, Some(archive)) => {
-                let job = Job::new(self, &closed.listed, (archive, first), day)?;
+                let job = Job::new(self, meta, (archive, first), day)?;
                 ops.push(job.op()?);
                 Ok(Held::Later(job.id))
             }
-            (Found::Nothing | Found::Unanswered, _) => Ok(Held::Nothing),
+            (Found::Nothing, _) | (_, None) => Ok(Held::Nothing),
         }
     }
 }

@@ -306,3 +306,47 @@ async fn nothing_is_remembered_in_a_file_that_has_other_names() {
         main.remember("2026-01-27".parse().ok(), "tea").await.unwrap();
     }
 }
+
+#[tokio::test]
+async fn the_further_files_of_a_day_are_its_memory_too() {
+    for (fs, env, ..) in trees().await {
+        let fs = &*fs;
+        let day = |text: &str| text.parse::<Day>().unwrap();
+        let (today_is, before) = (day("2026-01-27"), day("2026-01-26"));
+        for (class, at) in [("main", TODAY), ("dm", OF_ANN)] {
+            let workspace = of_class(fs, &env, class);
+            workspace.remember(Some(before), "rain").await.unwrap();
+            let full = format!("first\n{}", "\n".repeat((1 << 20) - 100));
+            commit(fs, class, Op::write(p(at), full).with_parents()).await;
+            let next = p(&at.replace(".md", "-2.md"));
+            let added = format!("{class} likes {}", "tea ".repeat(40));
+            // what is short still has room in the first
+            assert_eq!(workspace.remember(None, "x").await.unwrap().path, p(at));
+            assert_eq!(workspace.remember(None, &added).await.unwrap().path, next);
+            let memory = workspace.memory(today_is).await.unwrap().unwrap();
+            let texts: Vec<_> = memory.iter().map(|part| part.text.trim()).collect();
+            assert!(texts[0].starts_with("first") && texts.last().unwrap().ends_with(added.trim()));
+            assert!(memory.iter().all(|part| part.own && part.class == Some(Class::named(class))));
+            let sizes = [p(at), next].map(|path| async move { fs.entry(&path).await.unwrap().size });
+            let bytes: u64 = futures::future::join_all(sizes).await.iter().sum();
+            for limit in [1, 100] {
+                let (mut found, mut after) = (Vec::new(), None);
+                loop {
+                    let (days, next) = workspace.days(after, limit).await.unwrap();
+                    found.extend(days);
+                    after = next;
+                    if after.is_none() {
+                        break;
+                    }
+                }
+                let found: Vec<_> = found.iter().map(|one| (one.day, one.bytes > 100, one.bytes)).collect();
+                assert_eq!((found.len(), found[0].0, found[1]), (2, before, (today_is, true, bytes)));
+            }
+            let prompt = of_class(fs, &env, class).prompt(&PromptOptions::default()).await.unwrap();
+            assert!(prompt.text.contains(added.trim()) && prompt.text.contains("rain"), "{class}");
+        }
+        // main is shown the second file of another audience as well
+        let prompt = of_class(fs, &env, "main").prompt(&PromptOptions::default()).await.unwrap();
+        assert!(prompt.text.contains("> dm likes tea"), "as evidence");
+    }
+}

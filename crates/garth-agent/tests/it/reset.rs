@@ -26,7 +26,7 @@ const START: Timestamp = Timestamp(1_769_506_200_000_000_000);
 
 /// A model that says one thing, or does not answer.
 #[derive(Debug)]
-struct Says(Option<&'static str>);
+pub(super) struct Says(pub(super) Option<&'static str>);
 
 #[async_trait]
 impl ChatModel for Says {
@@ -41,7 +41,7 @@ impl ChatModel for Says {
     }
 }
 
-fn asking(model: &Says) -> Option<Asking<'_>> {
+pub(super) fn asking(model: &Says) -> Option<Asking<'_>> {
     Some(Asking { model, allowance: None })
 }
 
@@ -88,14 +88,14 @@ pub(super) async fn talk(sessions: &Sessions<'_>, name: &str, turns: std::ops::R
     }
 }
 
-async fn unpacked(fs: &dyn FileSystem, path: &TreePath) -> Vec<Value> {
+pub(super) async fn unpacked(fs: &dyn FileSystem, path: &TreePath) -> Vec<Value> {
     let bytes = fs.read_file(path).await.unwrap();
     let mut text = String::new();
     flate2::read::GzDecoder::new(&bytes[..]).read_to_string(&mut text).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-async fn as_pi(sessions: &Sessions<'_>, name: &str) -> Vec<Value> {
+pub(super) async fn as_pi(sessions: &Sessions<'_>, name: &str) -> Vec<Value> {
     let export = Export::new(TranscriptFormat::Pi);
     let page = sessions.export(name, &export).await.unwrap();
     page.items.iter().map(|item| serde_json::from_str(item).unwrap()).collect()
@@ -105,11 +105,11 @@ async fn metadata(fs: &dyn FileSystem, path: &TreePath, name: &str) -> String {
     fs.entry(path).await.unwrap().attributes.metadata[name].clone()
 }
 
-async fn reset(workspace: &Workspace<'_>, name: &str, how: &Reset<'_>) -> WasReset {
+pub(super) async fn reset(workspace: &Workspace<'_>, name: &str, how: &Reset<'_>) -> WasReset {
     workspace.reset("default", name, how).await.unwrap().unwrap()
 }
 
-async fn trim(workspace: &Workspace<'_>, how: &Trim<'_>) -> Option<Trimmed> {
+pub(super) async fn trim(workspace: &Workspace<'_>, how: &Trim<'_>) -> Option<Trimmed> {
     workspace.compact("default", "work", how).await.unwrap()
 }
 

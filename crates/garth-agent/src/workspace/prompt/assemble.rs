@@ -233,9 +233,12 @@ impl Assembly<'_> {
         match name {
             "fragments" => self.files.fragments.as_ref().map(|text| (&text.path, &text.file)),
             "yesterday" | "today" => {
-                let daily = self.daily(name);
-                let (file, parts) = daily.file.as_ref()?;
-                self.recent(parts).is_some().then_some((&daily.path, file))
+                // Of a day with several files the manifest names the first that the prompt has.
+                let found = self.daily(name).files.iter();
+                found
+                    .filter(|(_, _, parts)| self.recent(parts).is_some())
+                    .map(|(path, file, _)| (path, file))
+                    .next()
             }
             _ => self.files.texts.get(name).map(|text| (&text.path, &text.file)),
         }
@@ -283,9 +286,11 @@ impl Assembly<'_> {
         let daily = self.daily(name);
         let heading = if name == "today" { "Today" } else { "Yesterday" };
         let none = || format!("no memory of {} for this session", daily.day);
-        let (_, parts) = daily.file.as_ref().ok_or_else(none)?;
-        let text = self.recent(parts).ok_or_else(none)?;
-        Ok(format!("### {heading}\n\n{text}"))
+        let texts: Vec<_> = daily.files.iter().filter_map(|(_, _, parts)| self.recent(parts)).collect();
+        if texts.is_empty() {
+            return Err(none());
+        }
+        Ok(format!("### {heading}\n\n{}", texts.join("\n\n")))
     }
 
     /// What of a day's memory is for this session.

@@ -66,9 +66,8 @@ pub(super) struct Text {
 /// The memory of a day.
 pub(super) struct Daily {
     pub(super) day: Day,
-    pub(super) path: TreePath,
-    /// What is there, by the classes that wrote it.
-    pub(super) file: Option<(File, Vec<Memory>)>,
+    /// Its files that are there, with what is in them by the classes that wrote it.
+    pub(super) files: Vec<(TreePath, File, Vec<Memory>)>,
 }
 
 impl Files {
@@ -97,11 +96,11 @@ impl Files {
         let utc = Zone::default().day(time);
         let days = [utc.before().before(), utc.before(), utc, utc.after()];
         let days =
-            days.into_iter().map(|day| workspace.day_file(&keeper, day)).collect::<Result<Vec<_>>>()?;
+            days.into_iter().map(|day| workspace.day_files(&keeper, day)).collect::<Result<Vec<_>>>()?;
         let paths: Vec<TreePath> = [&settings, &fragments]
             .into_iter()
             .chain(sections.iter().map(|(_, path)| path))
-            .chain(&days)
+            .chain(days.iter().flatten())
             // Last, since those beyond the bytes that are read count as unreadable: a prompt is built
             // without.
             .chain(skills.iter().flatten().map(|(path, _)| path))
@@ -152,13 +151,13 @@ impl Files {
         if self.keeper.class == Class::Main {
             return Vec::new();
         }
-        let of = |daily: &Daily| {
-            let (file, _) = daily.file.as_ref()?;
+        let files = self.days.iter().flat_map(|daily| daily.files.iter().map(|file| (daily.day, file)));
+        let of = |(day, (path, file, _)): (Day, &(TreePath, File, Vec<Memory>))| {
             let marked =
                 file.metadata.get(daily::DAY_OF).is_some_and(|mark| daily::is_mark_of(mark, file.etag.seq));
-            (!marked).then(|| (daily.path.clone(), file.etag, daily.day))
+            (!marked).then(|| (path.clone(), file.etag, day))
         };
-        self.days.iter().filter_map(of).collect()
+        files.filter_map(of).collect()
     }
 }
 
@@ -177,15 +176,13 @@ async fn daily(
     day: Day,
     files: &mut HashMap<TreePath, File>,
 ) -> Result<Daily> {
-    let path = workspace.day_file(keeper, day)?;
-    let file = match files.remove(&path) {
-        Some(file) => {
-            let parts = daily::parts(fs, &path, &file, keeper).await?;
-            Some((file, parts))
-        }
-        None => None,
-    };
-    Ok(Daily { day, path, file })
+    let mut found = Vec::new();
+    for path in workspace.day_files(keeper, day)? {
+        let Some(file) = files.remove(&path) else { continue };
+        let parts = daily::parts(fs, &path, &file, keeper).await?;
+        found.push((path, file, parts));
+    }
+    Ok(Daily { day, files: found })
 }
 
 /// Returns the files of the sections, by section. Those of the audience come before the agent's.

@@ -35,7 +35,7 @@ pub(crate) struct Compact {
     ///
     /// /agents/AGENT/sessions/ID-partMILLISECONDS.jsonl.gz, in the commit of the summary. Steps with a tool
     /// stay whole, and the last turn stays; settings.json says how many tokens more. What a model finds worth
-    /// remembering is added to the daily memory.
+    /// remembering is added to the daily memory, or if no file of the day has room by a job later.
     #[arg(long, conflicts_with_all = ["max_tokens", "keep"])]
     trim: bool,
     /// Only if the last prompt left less of the model's window than settings.json reserves
@@ -98,11 +98,14 @@ async fn trim(app: &mut App, name: &str, if_due: bool, asking: Option<Asking<'_>
         let json = json!({
             "session": name, "lines": lines, "part": done.part.as_str(), "messages": done.messages,
             "by_model": done.by_model, "memory": done.memory.as_ref().map(garth::TreePath::as_str),
-            "seq": done.seq.0,
+            "job": done.job, "seq": done.seq.0,
         });
         let by = if done.by_model { "by a model" } else { "in excerpts" };
-        let memory =
-            done.memory.map_or(String::new(), |path| format!("\nremembered  {}", escaped(path.as_str())));
+        let memory = match (&done.memory, &done.job) {
+            (Some(path), _) => format!("\nremembered  {}", escaped(path.as_str())),
+            (None, Some(job)) => format!("\nremembered  later, by job {}", escaped(job)),
+            (None, None) => String::new(),
+        };
         app.out.item(
             &json,
             format_args!("compacted  {lines} {by}, archived in {}{memory}", escaped(done.part.as_str())),

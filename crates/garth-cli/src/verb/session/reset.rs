@@ -66,7 +66,7 @@ impl Reset {
         let remembered = match (memory, job) {
             (Some(path), _) => format!("\nremembered  {}", escaped(path)),
             (None, Some(job)) => {
-                format!("\nremembered  later, by job {}: the model did not answer", escaped(job))
+                format!("\nremembered  later, by job {}", escaped(job))
             }
             (None, None) => String::new(),
         };

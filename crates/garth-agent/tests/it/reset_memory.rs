@@ -1,0 +1,104 @@
+//! What archives say of tools, and what is remembered where a day has no room.
+
+use garth::agent::session::{Export, TranscriptFormat};
+use garth::agent::workspace::{Held, Reset, Trim, run_jobs};
+use garth::model::Op;
+use garth::{ErrorKind, FileSystem, FileSystemExt};
+use serde_json::Value;
+
+use super::reset::{
+    Says, as_pi, asking, path, reset, session, settings, talk, tree, trim, unpacked, workspace,
+};
+
+#[tokio::test]
+async fn results_in_archives_and_exports_have_the_names_of_their_calls() {
+    let (fs, env, _clock) = tree();
+    let sessions = session(&fs, &env, "main").await;
+    let call = |id: &str, name: &str| {
+        let function = serde_json::json!({"name": name, "arguments": "{}"});
+        serde_json::json!({"role": "assistant", "tool_calls": [{"id": id, "type": "function", "function": function}]})
+    };
+    let result = |id: &str| serde_json::json!({"role": "tool", "tool_call_id": id, "content": "done"});
+    let mut said = vec![call("a", "sh"), call("b", "grep")];
+    // More than are read at once lie between a call and its result.
+    said.extend((0..120).map(|n| serde_json::json!({"role": "user", "content": format!("wait {n}")})));
+    said.extend([result("b"), result("a"), call("a", "find"), result("a"), result("nobody")]);
+    let said = serde_json::json!({ "messages": said }).to_string();
+    sessions.import("work", TranscriptFormat::OpenAi, &said).await.unwrap();
+    let names = |lines: &[Value]| {
+        let results = lines.iter().filter(|line| line["role"] == "toolResult");
+        results.map(|line| line["toolName"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let due = ["grep", "sh", "find", ""];
+    assert_eq!(names(&as_pi(&sessions, "work").await), due);
+    // A page that begins behind the calls looks back for them.
+    let page = Export::new(TranscriptFormat::Pi).lines(123..=u64::MAX);
+    let page = sessions.export("work", &page).await.unwrap().items;
+    let page: Vec<Value> = page.iter().map(|item| serde_json::from_str(item).unwrap()).collect();
+    assert_eq!(names(&page), due);
+    let done = reset(&workspace(&fs, &env), "work", &Reset::default()).await;
+    assert_eq!(names(&unpacked(&fs, &done.archive.unwrap()).await), due);
+}
+
+/// Puts something in the way of the files of today, from the first to `last`.
+async fn block(fs: &dyn FileSystem, how: &str, last: usize) {
+    fs.mkdir_all("/agents/coder/memory").await.unwrap();
+    fs.write("/agents/coder/elsewhere.md", "notes").await.unwrap();
+    for number in 1..=last {
+        let day = match number {
+            1 => path("/agents/coder/memory/2026-01-27.md"),
+            number => path(&format!("/agents/coder/memory/2026-01-27-{number}.md")),
+        };
+        let op = match how {
+            "full" => Op::write(day, "full\n".repeat((1 << 20) / 5)),
+            "too long" => Op::write(day, "x".repeat((1 << 20) + 1)),
+            "directory" => Op::mkdir_all(day),
+            "link" => Op::symlink(day, "/agents/coder/elsewhere.md"),
+            _ => Op::link(path("/agents/coder/elsewhere.md"), day),
+        };
+        fs.commit(op.into()).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_day_without_room_stops_neither_compaction_nor_reset() {
+    for how in ["full", "too long", "directory", "link", "other names"] {
+        let (fs, env, _clock) = tree();
+        let sessions = session(&fs, &env, "main").await;
+        settings(&fs, r#"{"compaction":{"keep":1}}"#).await;
+        block(&fs, how, 1).await;
+        talk(&sessions, "work", 1..=5).await;
+        let (workspace, model) = (workspace(&fs, &env), Says(Some("- Ann likes tea")));
+        let next = path("/agents/coder/memory/2026-01-27-2.md");
+        let done = trim(&workspace, &Trim::default().asking(asking(&model))).await.unwrap();
+        assert_eq!((done.memory, done.job), (Some(next.clone()), None), "{how}");
+        talk(&sessions, "work", 6..=6).await;
+        let done = reset(&workspace, "work", &Reset::default().asking(asking(&model))).await;
+        assert_eq!(done.memory, Held::Added(next.clone()), "{how}");
+        let text = fs.read_to_string(&next).await.unwrap();
+        assert_eq!(text.matches("- Ann likes tea\n").count(), 2, "{how}: {text}");
+        assert_eq!(fs.read_to_string("/agents/coder/elsewhere.md").await.unwrap(), "notes");
+    }
+}
+
+#[tokio::test]
+async fn where_no_file_of_a_day_has_room_a_job_remembers_later() {
+    let (fs, env, _clock) = tree();
+    let sessions = session(&fs, &env, "main").await;
+    settings(&fs, r#"{"compaction":{"keep":1}}"#).await;
+    block(&fs, "full", 4).await;
+    talk(&sessions, "work", 1..=5).await;
+    let (workspace, model) = (workspace(&fs, &env), Says(Some("- Ann likes tea")));
+    let done = trim(&workspace, &Trim::default().asking(asking(&model))).await.unwrap();
+    assert!(done.memory.is_none() && done.job.is_some(), "{done:?}");
+    talk(&sessions, "work", 6..=6).await;
+    let done = reset(&workspace, "work", &Reset::default().asking(asking(&model))).await;
+    assert!(matches!(done.memory, Held::Later(_)), "{:?}", done.memory);
+    // whoever asks for it is told
+    let error = workspace.remember("2026-01-27".parse().ok(), "tea").await.unwrap_err();
+    assert!(error.is(ErrorKind::TooLarge), "{error}");
+    fs.write("/agents/coder/memory/2026-01-27-3.md", "- room\n").await.unwrap();
+    assert_eq!(run_jobs(&fs, &env, asking(&model).unwrap()).await.unwrap().done, 2);
+    let text = fs.read_to_string("/agents/coder/memory/2026-01-27-3.md").await.unwrap();
+    assert_eq!(text.matches("- Ann likes tea\n").count(), 2, "{text}");
+}
