@@ -17,6 +17,7 @@ use crate::once::{Outcome, PENDING};
 use crate::retry::retry_at_most;
 use crate::session::{CloseTarget, Listed, Sessions};
 use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::fs::FileSystemExt as _;
 use garth_engine::model::{At, Commit, Op, Precondition, Seq, Timestamp};
 use garth_engine::path::TreePath;
 
@@ -106,7 +107,7 @@ impl Workspace<'_> {
     ///
     /// # Errors
     /// `NotFound`; `AccessDenied` for a session of another class than the author's; `InvalidArgument` for one
-    /// that is at its end; `AlreadyExists` for a name that is taken; `Conflict` if messages keep coming; if
+    /// that is at its end; `AlreadyExists` for a name that is taken, and an archive of it that exists; `Conflict` if messages keep coming; if
     /// the archive cannot be written, from the filesystem: then nothing has changed.
     #[boxed]
     pub async fn reset(&self, user: &str, session: &str, reset: &Reset<'_>) -> Result<Option<WasReset>> {
@@ -150,6 +151,12 @@ impl Workspace<'_> {
         let path = self.archive_file(&meta.id)?;
         let written = match closed.lines {
             0 => None,
+            // A session that was copied or restored has the id of one that was archived.
+            _ if self.fs.exists(&path).await? => {
+                let message =
+                    "is an archive of this session already, and no archive is overwritten; move it away";
+                return Err(Error::at(ErrorKind::AlreadyExists, &path, message));
+            }
             last => Some(archive::write(&sessions, session, 1..=last, self.fs, &path).await?),
         };
         if let Some(written) = &written {

@@ -102,3 +102,19 @@ async fn where_no_file_of_a_day_has_room_a_job_remembers_later() {
     let text = fs.read_to_string("/agents/coder/memory/2026-01-27-3.md").await.unwrap();
     assert_eq!(text.matches("- Ann likes tea\n").count(), 2, "{text}");
 }
+
+#[tokio::test]
+async fn a_reset_overwrites_no_archive() {
+    let (fs, env, _clock) = tree();
+    let sessions = session(&fs, &env, "main").await;
+    talk(&sessions, "work", 1..=1).await;
+    let id = sessions.get("work").await.unwrap().meta.id;
+    let archive = path(&format!("/agents/coder/sessions/{id}.jsonl.gz"));
+    fs.commit(Op::write(archive.clone(), "earlier").with_parents().into()).await.unwrap();
+    let workspace = workspace(&fs, &env);
+    let error = workspace.reset("default", "work", &Reset::default()).await.unwrap_err();
+    assert!(error.is(ErrorKind::AlreadyExists) && error.path() == Some(&archive), "{error}");
+    assert_eq!(fs.read_to_string(&archive).await.unwrap(), "earlier");
+    fs.rename(&archive, &path("/agents/coder/earlier.gz")).await.unwrap();
+    assert_eq!(reset(&workspace, "work", &Reset::default()).await.archive, Some(archive));
+}

@@ -117,6 +117,7 @@ pub(super) fn label(name: &str) -> String {
 fn refused(name: &str, header: Option<&ImageHeader>, bytes: Option<usize>, why: &str) -> Part {
     let pixels = header.map(|header| format!("{}x{} pixels, ", header.width, header.height));
     let bytes = bytes.map(|bytes| format!("{bytes} bytes, ")).unwrap_or_default();
+    let name = if name.is_empty() { "without a type" } else { name };
     Part::Text(format!("[image: {}, {}{bytes}{why}]", masked(name), pixels.unwrap_or_default()))
 }
 
