@@ -1,6 +1,6 @@
 //! What archives say of tools, and what is remembered where a day has no room.
 
-use garth::agent::session::{Export, TranscriptFormat};
+use garth::agent::session::{Export, Import, TranscriptFormat};
 use garth::agent::workspace::{Held, Reset, Trim, run_jobs};
 use garth::model::Op;
 use garth::{ErrorKind, FileSystem, FileSystemExt};
@@ -24,13 +24,17 @@ async fn results_in_archives_and_exports_have_the_names_of_their_calls() {
     said.extend((0..120).map(|n| serde_json::json!({"role": "user", "content": format!("wait {n}")})));
     said.extend([result("b"), result("a"), call("a", "find"), result("a"), result("nobody")]);
     let said = serde_json::json!({ "messages": said }).to_string();
-    sessions.import("work", TranscriptFormat::OpenAi, &said).await.unwrap();
+    sessions.import("work", &Import::new(TranscriptFormat::OpenAi, &said)).await.unwrap();
     let names = |lines: &[Value]| {
         let results = lines.iter().filter(|line| line["role"] == "toolResult");
         results.map(|line| line["toolName"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
     let due = ["grep", "sh", "find", ""];
     assert_eq!(names(&as_pi(&sessions, "work").await), due);
+    // What an export adds is no other message when it comes again.
+    let again: String = as_pi(&sessions, "work").await.iter().map(|line| format!("{line}\n")).collect();
+    let again = Import::new(TranscriptFormat::Pi, &again).whole();
+    assert_eq!(sessions.import("work", &again).await.unwrap().new, 0);
     // A page that begins behind the calls looks back for them.
     let page = Export::new(TranscriptFormat::Pi).lines(123..=u64::MAX);
     let page = sessions.export("work", &page).await.unwrap().items;

@@ -105,7 +105,11 @@ fn a_transcript_comes_in_once_and_goes_out_as_it_came() {
     let whole = ["session", "import", "bad", "--format", "openai", "--whole"];
     assert_eq!(garth.run(&whole, other).status.code(), Some(4));
     let rewound = garth.run(&[&whole[..], &["--rewind"]].concat(), other);
-    assert!(self::text(&rewound.stdout).contains("messages:1-2 withdrawn"), "{}", self::text(&rewound.stdout));
+    assert!(
+        self::text(&rewound.stdout).contains("messages:1-2 withdrawn"),
+        "{}",
+        self::text(&rewound.stdout)
+    );
     garth.ok(&["session", "withdraw", "work", "messages:1"]);
     assert_eq!(garth.ok(&["session", "export", "work", "--format", "pi"]), "");
     assert_eq!(garth.ok(&["session", "export", "work", "--format", "pi", "--withdrawn"]), text);

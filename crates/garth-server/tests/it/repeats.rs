@@ -93,7 +93,9 @@ impl World {
             "/v1/sessions/withdraw" => of_work(json!({"source": "tail:2"})),
             "/v1/sessions/import" => {
                 let transcript = (1..=2500).map(|n| format!("{{\"role\":\"user\",\"content\":\"i{n}\"}}\n"));
-                of_work(json!({"format": "garth", "mode": "part", "transcript": transcript.collect::<String>()}))
+                of_work(
+                    json!({"format": "garth", "mode": "part", "transcript": transcript.collect::<String>()}),
+                )
             }
             "/v1/sessions/derive" => of_work(json!({"summary": "S"})),
             "/v1/sessions/pin" => of_work(json!({"file": "rules.md", "text": "t"})),

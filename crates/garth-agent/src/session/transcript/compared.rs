@@ -38,7 +38,18 @@ const IGNORED: [(TranscriptFormat, &[&str]); 3] = [
     ),
     (
         TranscriptFormat::Pi,
-        &["api", "errorMessage", "id", "model", "provider", "responseId", "stopReason", "timestamp", "usage"],
+        &[
+            "api",
+            "errorMessage",
+            "id",
+            "model",
+            "provider",
+            "responseId",
+            "stopReason",
+            "timestamp",
+            "toolName",
+            "usage",
+        ],
     ),
 ];
 
@@ -162,6 +173,8 @@ fn block(block: Json<'_>) -> Option<Json<'_>> {
     match members.get("type").and_then(Json::as_str) {
         Some("text") if members.get("text").and_then(Json::as_str) == Some("") => return None,
         Some("tool_result") => {
+            // The tool is that of the call. An export names it where the message does not.
+            members.remove("name");
             members.retain(|name, value| {
                 !["is_error", "error"].contains(&&**name) || *value != Json::Bool(false)
             });
