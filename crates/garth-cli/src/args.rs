@@ -154,7 +154,7 @@ impl FromStr for SkillArg {
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct Past {
     /// Read the past: a sequence (42), a snapshot, a version (ver_...), a date or RFC 3339 time (UTC unless
-    /// it says otherwise), now, today (its start, UTC), yesterday (24 hours ago), `last week`, or an age
+    /// it says otherwise), now, today or yesterday (the start of that day, UTC), `last week` (7d), or an age
     /// (90s, 15m, 1h, 7d, 2w, 3d12h)
     #[arg(long, value_name = "SEQUENCE|TIME|NAME")]
     pub(crate) at: Option<String>,

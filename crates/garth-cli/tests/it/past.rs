@@ -39,6 +39,7 @@ fn at_takes_sequences_times_names_versions_and_ages() {
         garth.fails(3, &["cat", path, "--at", past]);
     }
     assert_eq!(garth.ok(&["ls", "/", "--at", "today"]), "");
+    assert_eq!(garth.ok(&["ls", "/", "--at", "yesterday"]), "");
     let said = garth.fails(3, &["cat", path, "--at", "tomorrow"]);
     assert!(said.contains("no snapshot is named `tomorrow`"), "{said}");
     for form in ["42", "ver_", "2026-01-27", "yesterday", "last week", "3d12h"] {

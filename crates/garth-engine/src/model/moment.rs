@@ -16,8 +16,8 @@ impl Moment {
     /// | `2026-01-27T09:30:00Z`, `2026-01-27T10:30+01:00` | this time; with exactly three decimals, the end of that millisecond |
     /// | `2026-01-27T09:30`, `2026-01-27` | this time in UTC; a date means 00:00 |
     /// | `now` | `now` |
-    /// | `today` | 00:00 UTC of the day of `now` |
-    /// | `yesterday`, `last week` | 24 hours and 7 days before `now` |
+    /// | `today`, `yesterday` | 00:00 UTC of the day of `now`, of the day before |
+    /// | `last week` | 7 days before `now` |
     /// | `90s`, `15m`, `1h`, `7d`, `2w`, `3d12h` | this long before `now` |
     ///
     /// The words are read in any case.
@@ -45,22 +45,19 @@ impl Moment {
         if let Ok(version) = text.parse::<VersionId>() {
             return Ok(Some(Self::Seq(version.seq)));
         }
-        let before = match text.to_ascii_lowercase().as_str() {
-            "now" => Some(0),
-            "today" => Some(now.0.div_euclid(1_000_000_000).rem_euclid(DAY)),
-            "yesterday" => Some(DAY),
-            "last week" => Some(7 * DAY),
-            _ => parse_age(text)?,
+        let word = text.to_ascii_lowercase();
+        let midnight = Timestamp(now.0.saturating_sub(now.0.rem_euclid(1_000_000_000 * DAY)));
+        let time = match word.as_str() {
+            "now" => now,
+            "today" => midnight,
+            "yesterday" => midnight.plus_seconds(-DAY),
+            "last week" => now.plus_seconds(-7 * DAY),
+            _ => match parse_age(text)? {
+                Some(seconds) => now.plus_seconds(-seconds),
+                None => return Ok(time(text)?.map(Self::Time)),
+            },
         };
-        if let Some(seconds) = before {
-            let time = now.plus_seconds(-seconds);
-            return Ok(Some(Self::Time(if text.eq_ignore_ascii_case("today") {
-                whole_second(time)
-            } else {
-                time
-            })));
-        }
-        Ok(time(text)?.map(Self::Time))
+        Ok(Some(Self::Time(time)))
     }
 }
 
@@ -119,10 +116,6 @@ fn whole_millisecond(text: &str, time: Timestamp) -> Timestamp {
     if decimals == Some(3) { Timestamp(time.0.saturating_add(999_999)) } else { time }
 }
 
-fn whole_second(time: Timestamp) -> Timestamp {
-    Timestamp(time.0 - time.0.rem_euclid(1_000_000_000))
-}
-
 /// `2026-02-30` is a mistyped date rather than the name of a snapshot; `2026-02-30-release` is not.
 fn looks_like_time(text: &str) -> bool {
     let shape = |(index, byte): (usize, u8)| match index {
@@ -168,12 +161,27 @@ mod tests {
         assert_eq!(read("2026-01-27 01:00"), at("2026-01-27T01:00:00Z"));
         assert_eq!(read("now"), ago(0));
         assert_eq!(read("today"), at("2026-01-27T00:00:00Z"));
-        assert_eq!(read("Yesterday"), ago(86_400));
+        assert_eq!(read("Yesterday"), at("2026-01-26T00:00:00Z"));
         assert_eq!(read("last week"), ago(7 * 86_400));
         for (text, seconds) in [("90s", 90), ("15m", 900), ("1h", 3600), ("7d", 604_800), ("2w", 1_209_600)] {
             assert_eq!(read(text), ago(seconds), "{text}");
         }
         assert_eq!(read("3d12h"), ago(3 * 86_400 + 12 * 3600));
+    }
+
+    #[test]
+    fn the_words_for_days_are_the_dates_that_they_stand_for() {
+        for now in [
+            "2026-03-01T00:00:00Z",
+            "2026-03-01T23:59:59.999Z",
+            "1970-01-01T00:00:01Z",
+            "1969-12-31T23:00:00Z",
+        ] {
+            let now = Timestamp::parse_rfc3339(now).expect("a time");
+            let read = |text: &str| Moment::parse(text, now).expect("no mistake");
+            let date = |days: i64| read(&now.plus_seconds(-days * DAY).to_rfc3339()[..10]);
+            assert_eq!((read("today"), read("yesterday")), (date(0), date(1)), "{now:?}");
+        }
     }
 
     #[test]
