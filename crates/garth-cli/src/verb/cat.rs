@@ -31,8 +31,8 @@ pub(crate) struct Cat {
     /// Print this version (ver_..., see `garth log PATH`); a path, if given, must have had it
     #[arg(long, value_name = "VERSION", conflicts_with = "at")]
     version: Option<VersionId>,
-    /// In an agent's tree, print a template of /.user/memory/MEMORY.md where that is not there; with --json
-    /// `synthetic` says which it is
+    /// In an agent's tree, print a template of /.user/memory/MEMORY.md where that is not there, and say so on
+    /// standard error; with --json `synthetic` says which it is
     #[arg(long, conflicts_with_all = ["version", "at"])]
     template: bool,
     #[command(flatten)]
@@ -79,6 +79,9 @@ impl Cat {
             let json =
                 json!({"path": MEMORY, "encoding": "utf-8", "content": content, "synthetic": synthetic});
             return app.out.item(&json, "");
+        }
+        if synthetic {
+            app.out.warn(format_args!("{MEMORY}: is not there yet; this is a template (synthetic)"));
         }
         app.out.bytes(content.as_bytes())
     }

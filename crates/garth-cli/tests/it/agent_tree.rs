@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use super::garth::{Garth, column, string, utf8};
+use super::garth::{Garth, column, string, text, utf8};
 
 const CHAT: [&str; 4] = ["--user=ann", "--agent=scout", "--chat=trip", "--session=s1"];
 
@@ -355,6 +355,9 @@ fn memory_is_a_template_only_where_asked() {
     garth.fails(3, &in_chat(&["cat", "/.user/memory/MEMORY.md"]));
     let template = garth.json(&in_chat(&["cat", "/.user/memory/MEMORY.md", "--template"]));
     assert_eq!(template["synthetic"], Value::Bool(true));
+    let printed = garth.run(&in_chat(&["cat", "/.user/memory/MEMORY.md", "--template"]), b"");
+    assert!(printed.status.success() && printed.stdout == template["content"].as_str().unwrap().as_bytes());
+    assert!(text(&printed.stderr).contains("this is a template (synthetic)"), "{}", text(&printed.stderr));
     garth.feed(&in_chat(&["write", "-p", "/.user/memory/MEMORY.md"]), "coffee");
     let found = garth.json(&in_chat(&["cat", "/.user/memory/MEMORY.md", "--template"]));
     assert_eq!((found["synthetic"].as_bool(), found["content"].as_str()), (Some(false), Some("coffee")));
