@@ -10,6 +10,7 @@ mod json_objects;
 pub mod kv;
 pub mod media;
 pub mod models;
+pub mod nearest;
 pub mod node;
 pub mod once;
 mod one_word;
@@ -19,7 +20,9 @@ pub mod recall;
 pub mod registry;
 mod retry;
 pub mod session;
+mod settings;
 mod small_file;
+mod time_zone;
 pub mod tree;
 pub mod workspace;
 

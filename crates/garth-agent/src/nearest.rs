@@ -4,7 +4,7 @@
 const NEAR: f64 = 0.6;
 
 /// Returns the known name that is most like `name`, if one is near.
-pub(crate) fn nearest<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+pub fn nearest<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     let name = name.to_lowercase();
     let scored = known.into_iter().map(|known| (similarity(&name, known), known));
     let best = scored.max_by(|(a, _), (b, _)| a.total_cmp(b));

@@ -5,16 +5,16 @@ pub mod fragments;
 pub mod projections;
 mod searchable;
 pub mod session_lines;
-pub mod settings;
 
 use std::sync::LazyLock;
 
 use crate::identity::MAX_SETTINGS;
+use crate::settings::Settings;
 use garth_engine::rule::{Demand, Registry, Rule};
 
 /// Version of the set. Count it up with each change of a rule, or of what a projection derives from anything:
 /// an older garth then no longer writes to the account, and a newer one derives its keys again.
-const VERSION: u64 = 7;
+const VERSION: u64 = 8;
 
 /// Largest value of the key-value interface, in bytes of its text: the largest request of the HTTP interface.
 pub const MAX_VALUE: usize = 1 << 20;
@@ -27,8 +27,8 @@ pub fn registry() -> Registry {
     REGISTRY.clone()
 }
 
-/// Values of the key-value interface are JSON, settings, instruction fragments, messages and events have a
-/// schema, what was said in a session only grows, garth alone writes whose a session is and what it belongs
+/// Values of the key-value interface are JSON, settings can be read, instruction fragments, messages and
+/// events have a schema, what was said in a session only grows, garth alone writes whose a session is and what it belongs
 /// to, and no session writes what people set and the skills of all.
 fn rules() -> Vec<Rule> {
     let (values, fragments) = ("/agents/*/kv/**", "/agents/*/fragments.jsonl");
@@ -41,7 +41,7 @@ fn rules() -> Vec<Rule> {
         Rule::built_in(values, Demand::MaxSize(MAX_VALUE as u64)),
         Rule::built_in(values, Demand::Json { schema: None, check: None }),
         Rule::built_in(settings, Demand::MaxSize(MAX_SETTINGS as u64)),
-        Rule::built_in(settings, Demand::json(settings::SCHEMA).checked(settings::check)),
+        Rule::built_in(settings, Demand::json_by(Settings::check)),
         Rule::built_in(fragments, Demand::MaxSize(fragments::MAX_FRAGMENTS)),
         Rule::built_in(fragments, Demand::lines(fragments::SCHEMA, Some(fragments::UNIQUE))),
         Rule::built_in(session_lines::MESSAGES, Demand::lines(session_lines::MESSAGE, None)),

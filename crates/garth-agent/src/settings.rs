@@ -1,4 +1,6 @@
-//! `settings.json` of an agent: what its people set. An agent reads it and does not write it.
+//! `settings.json` of an agent: what its people set. An agent reads it and does not write it. One parser reads
+//! the file and judges it in each commit that leaves one: a mistake in it would stop prompts, resets and
+//! compaction.
 
 use std::collections::BTreeMap;
 
@@ -6,15 +8,21 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Number;
 
-use super::time_zone::Zone;
 use crate::identity::{AccessPolicy, Sharing};
-use crate::registry::settings;
+use crate::nearest::nearest;
 use crate::small_file::{File, unreadable};
+use crate::time_zone::Zone;
 use garth_engine::error::{Error, Result};
 use garth_engine::path::TreePath;
 
-pub(super) use crate::identity::MAX_SETTINGS;
+pub(crate) use crate::identity::MAX_SETTINGS;
 pub use crate::identity::SETTINGS;
+
+/// Longest time of `reset.minutes`: ten years.
+const MAX_MINUTES: u64 = 5_256_000;
+
+/// Most tokens that a setting counts: more than any context window has.
+const MAX_TOKENS: u64 = 10_000_000;
 
 /// What is set; what is not has its default.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -167,7 +175,7 @@ pub struct SkillSetting {
     pub requires: Option<RequiresSetting>,
 }
 
-/// Requirements that replace those of a skill: see [`Requires`](super::Requires).
+/// Requirements that replace those of a skill: see [`Requires`](crate::workspace::Requires).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 #[non_exhaustive]
@@ -202,32 +210,50 @@ impl Settings {
     /// Reads them.
     ///
     /// # Errors
-    /// `InvalidArgument` for what is no JSON of this form, and values that cannot be.
+    /// `InvalidArgument` for what is no JSON of this form, and values that cannot be. The message has the
+    /// nearest known name.
     pub fn parse(text: &[u8]) -> Result<Self> {
-        let bad = |why: &str| Error::invalid(format!("{SETTINGS}: {why}"));
+        Self::read_text(text).map_err(|why| Error::invalid(format!("{SETTINGS}: {why}")))
+    }
+
+    /// Checks a text as [`Settings::parse`] does, for the rule.
+    ///
+    /// # Errors
+    /// The flaw, in words.
+    pub(crate) fn check(text: &[u8]) -> std::result::Result<(), String> {
+        Self::read_text(text).map(drop)
+    }
+
+    fn read_text(text: &[u8]) -> std::result::Result<Self, String> {
+        // a list would be read as the fields in their order
         if text.trim_ascii_start().first() != Some(&b'{') {
-            return Err(bad("it is no JSON object"));
+            return Err("it is no JSON object".to_owned());
         }
-        let settings: Self = serde_json::from_slice(text).map_err(|error| bad(&error.to_string()))?;
-        settings.zone().map_err(|error| bad(error.message()))?;
-        AccessPolicy::parse(text)?;
-        if !(0..24).contains(&settings.reset.hour) {
-            return Err(bad("reset.hour is 0 to 23"));
+        let settings: Self = serde_json::from_slice(text).map_err(|error| flaw(&error))?;
+        let Self { owner, main_keys, identities, shared, .. } = settings.clone();
+        let policy = AccessPolicy { owner, main_keys, identities, shared };
+        settings.zone().map_err(|error| format!("time_zone: {}", error.message()))?;
+        policy.check().map_err(|error| error.message().to_owned())?;
+        let tokens = settings.compaction.reserve.max(settings.compaction.keep);
+        let wrong = [
+            (!(0..24).contains(&settings.reset.hour), "reset.hour is 0 to 23"),
+            (
+                !(1..=MAX_MINUTES).contains(&settings.reset.minutes),
+                "reset.minutes is 1 to 5,256,000, which is ten years",
+            ),
+            (tokens > MAX_TOKENS, "compaction.reserve and compaction.keep are at most 10,000,000 tokens"),
+        ];
+        match wrong.into_iter().find(|(is_wrong, _)| *is_wrong) {
+            Some((_, why)) => Err(why.to_owned()),
+            None => Ok(settings),
         }
-        if !(1..=settings::MAX_MINUTES).contains(&settings.reset.minutes) {
-            return Err(bad("reset.minutes is 1 to 5,256,000, which is ten years"));
-        }
-        if settings.compaction.reserve.max(settings.compaction.keep) > settings::MAX_TOKENS {
-            return Err(bad("compaction.reserve and compaction.keep are at most 10,000,000 tokens"));
-        }
-        Ok(settings)
     }
 
     /// Reads the settings in the file at a path. Without a file, the defaults hold.
     ///
     /// # Errors
     /// `Corrupt` at that path.
-    pub(super) fn read(path: &TreePath, file: Option<&File>) -> Result<Self> {
+    pub(crate) fn read(path: &TreePath, file: Option<&File>) -> Result<Self> {
         let Some(file) = file else { return Ok(Self::default()) };
         let settings = file.read().and_then(Self::parse);
         settings.map_err(|error| {
@@ -244,7 +270,21 @@ impl Settings {
     }
 }
 
-/// Reads a whole number, written as `60` or `6e1`: the rule for the file tells them not apart.
+/// Returns what is wrong with JSON of another form, with the nearest name to one that is not known.
+fn flaw(error: &serde_json::Error) -> String {
+    let said = error.to_string();
+    // "unknown field `a`, expected one of `b`, `c` at line 1 column 2"
+    let mut names = said.split('`').skip(1).step_by(2);
+    let (Some((what, _)), Some(name)) = (said.split_once(", expected "), names.next()) else { return said };
+    match nearest(name, names).filter(|_| said.starts_with("unknown ")) {
+        Some(near) => {
+            format!("{what}; did you mean `{near}`? (line {}, column {})", error.line(), error.column())
+        }
+        None => said,
+    }
+}
+
+/// Reads a whole number, written as `60` or `6e1`: JSON tells them not apart.
 fn whole<'de, D, N>(from: D) -> std::result::Result<N, D::Error>
 where
     D: Deserializer<'de>,
@@ -263,7 +303,6 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
-    use garth_engine::rule::schema::{Budget, MAX_STEPS, Schema};
 
     #[test]
     fn what_is_not_set_has_its_default() {
@@ -274,14 +313,8 @@ mod tests {
         assert_eq!((settings.reset.policy, settings.reset.minutes), (ResetPolicy::Daily, 60));
     }
 
-    /// Returns true if the rule for the file refuses a text.
-    fn rule_refuses(text: &[u8]) -> bool {
-        let schema = Schema::compile(settings::SCHEMA).unwrap();
-        schema.check_text(text, &mut Budget::new(MAX_STEPS)).is_err()
-    }
-
     #[test]
-    fn the_rule_allows_every_setting_that_can_be_made() {
+    fn every_setting_that_can_be_made_is_read_again() {
         let requires = br#"{"bins":["a"],"anyBins":[],"env":null,"config":[],"os":["linux"],"hostRoles":[],
             "capabilities":[],"anyCapabilities":["x"]}"#;
         let skill = SkillSetting {
@@ -302,11 +335,29 @@ mod tests {
         };
         for settings in [full, Settings::default()] {
             let text = serde_json::to_vec(&settings).unwrap();
-            assert!(!rule_refuses(&text), "{}", String::from_utf8_lossy(&text));
+            assert_eq!(Settings::parse(&text).unwrap(), settings);
         }
         let whole = br#"{"reset":{"hour":4.0,"minutes":6e1},"compaction":{"keep":1e4},"skills":{"a":{}}}"#;
-        assert!(!rule_refuses(whole));
         assert_eq!(Settings::parse(whole).unwrap().reset.minutes, 60);
+    }
+
+    #[test]
+    fn an_unknown_name_is_told_with_the_nearest() {
+        for (bad, said) in [
+            (
+                r#"{"timezone":"UTC"}"#,
+                "unknown field `timezone`; did you mean `time_zone`? (line 1, column 11)",
+            ),
+            (r#"{"prompts":{}}"#, "`prompts`; did you mean `prompt`?"),
+            (r#"{"skills":{"a":{"enable":true}}}"#, "`enable`; did you mean `enabled`?"),
+            (r#"{"skills":{"a":{"requires":{"any_bins":[]}}}}"#, "`any_bins`; did you mean `anyBins`?"),
+            (r#"{"prompt":{"order":"cached"}}"#, "variant `cached`; did you mean `cache`?"),
+            (r#"{"shared":{"a":"reads"}}"#, "`reads`; did you mean `read`?"),
+            (r#"{"xyz":1}"#, "unknown field `xyz`, expected one of `time_zone`, `prompt`"),
+        ] {
+            let error = Settings::parse(bad.as_bytes()).unwrap_err();
+            assert!(error.message().contains(said), "{bad}: {error}");
+        }
     }
 
     #[test]
@@ -315,7 +366,6 @@ mod tests {
             ("", "no JSON object"),
             ("[]", "no JSON object"),
             ("{", "EOF"),
-            (r#"{"timezone":"UTC"}"#, "unknown field `timezone`"),
             (r#"{"time_zone":"Mars"}"#, "Mars: is no time zone"),
             (r#"{"reset":{"hour":24}}"#, "reset.hour"),
             (r#"{"reset":{"minutes":0}}"#, "reset.minutes"),
@@ -325,7 +375,6 @@ mod tests {
         ] {
             let error = Settings::parse(bad.as_bytes()).unwrap_err();
             assert!(error.message().contains(why), "{bad}: {error}");
-            assert!(rule_refuses(bad.as_bytes()), "{bad}");
         }
     }
 }

@@ -9,17 +9,17 @@ mod handle;
 mod heartbeat;
 mod jobs;
 pub mod layout;
+mod paths;
 mod prompt;
 mod prompt_cache;
+mod reading;
 mod reset;
 mod reset_media;
 mod reset_schedule;
-mod settings;
 mod skill_md;
 mod skills;
 mod template;
 mod text_file;
-mod time_zone;
 mod transcript;
 
 pub use self::archive::Unpacked;
@@ -30,15 +30,12 @@ pub use self::extract_memories::Asking;
 pub use self::handle::Workspace;
 pub use self::heartbeat::says_anything;
 pub use self::jobs::{Held, Jobs, next_job, run_jobs};
+pub use self::paths::PathsOf;
 pub use self::prompt::texts;
 pub use self::prompt::{Changed, Difference, Inputs, Part, Prompt, PromptOptions, Replayed, Stable};
 pub use self::prompt_cache::PromptCache;
 pub use self::reset::{Reset, WasReset};
 pub use self::reset_schedule::{Current, due_resets};
-pub use self::settings::{
-    CompactionSettings, DailyMemory, MediaPolicy, Order, PromptSettings, RequiresSetting, ResetPolicy,
-    ResetSettings, SETTINGS, Settings, SkillSetting,
-};
 pub use self::skill_md::front_matter::SkillText;
 pub use self::skill_md::requires::{Host, Install, InstallKind, Requires};
 pub use self::skills::{
@@ -46,5 +43,9 @@ pub use self::skills::{
 };
 pub use self::template::{Init, Initialized};
 pub use self::text_file::MAX_FILE;
-pub use self::time_zone::{Day, Zone};
 pub use self::transcript::{Archive, MAX_ARCHIVES};
+pub use crate::settings::{
+    CompactionSettings, DailyMemory, MediaPolicy, Order, PromptSettings, RequiresSetting, ResetPolicy,
+    ResetSettings, SETTINGS, Settings, SkillSetting,
+};
+pub use crate::time_zone::{Day, Zone};

@@ -28,6 +28,8 @@ mod it {
     mod projections;
     mod prompt;
     mod prompt_forms;
+    mod prompt_paths;
+    mod prompt_replay;
     mod recall;
     mod repair;
     mod reset;
@@ -40,6 +42,7 @@ mod it {
     mod secrets;
     mod sessions;
     mod sessions_sources;
+    mod skill_corpus;
     mod skills;
     mod templates;
     mod transcripts;

@@ -15,6 +15,12 @@ pub(crate) fn escaped(text: &str) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
+/// Returns a text of several lines as one: white space becomes a space, and other control characters are
+/// escaped.
+pub(crate) fn one_line(text: &str) -> String {
+    escaped(&text.split_whitespace().collect::<Vec<_>>().join(" ")).into_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -23,5 +29,6 @@ mod tests {
     fn a_name_stays_on_its_line() {
         assert_eq!(escaped("a\u{1b}[2Jb\n"), "a\\u{1b}[2Jb\\n");
         assert_eq!(escaped("plain é"), "plain é");
+        assert_eq!(one_line(" Use\nwhen\r\n\tasked\u{1b}\n"), "Use when asked\\u{1b}");
     }
 }

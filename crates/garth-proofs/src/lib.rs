@@ -8,7 +8,7 @@
 //! | delivery of events | [`outbox`] |
 //! | packs of sessions | [`packs`] |
 //! | transcripts that come in parts and again | [`transcripts`] |
-//! | prompts beside a second implementation | [`prompts`] |
+//! | prompts beside a second implementation, paths that they name | [`prompts`] |
 //! | crashes, resets and collection of sessions | [`sessions`] |
 //! | batches over the tree of an agent under kills | [`view_kills`] |
 //! | writes that are sent again, under kills | [`retry_kills`] |

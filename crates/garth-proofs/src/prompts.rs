@@ -1,6 +1,7 @@
 //! Prompts of random workspaces are, byte for byte, those that a second implementation makes, which follows
 //! the table of sections naively; the manifest agrees, and what was told is built again.
 
+pub mod followed_paths;
 mod workspaces;
 
 use std::collections::BTreeMap;

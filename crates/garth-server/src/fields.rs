@@ -5,7 +5,6 @@ mod cursor;
 mod field;
 mod group;
 mod kind;
-mod nearest;
 mod sent;
 mod slot;
 
@@ -15,5 +14,4 @@ pub(crate) use self::kind::{
     Kind, MAX_INTEGER, array, flag, integer, json, number, number_in, object, string, string_of, strings,
     time, words,
 };
-pub(crate) use self::nearest::nearest;
 pub(crate) use self::sent::Fields;

@@ -75,6 +75,8 @@ pub(super) enum Name {
     Transcripts,
     /// Prompts of random workspaces equal, byte for byte, those of a second implementation: 1,000 workspaces
     Prompts,
+    /// Paths in prompts of random workspaces are read through the tree that each prompt is for: 1,000 prompts
+    PromptPaths,
     /// No prompt for a session of a class other than `main`, and nothing in its tree, has a word of MEMORY.md
     /// or of what another class remembered: 200,000 states
     PromptIsolation,

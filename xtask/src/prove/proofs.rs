@@ -12,6 +12,7 @@ use garth_proofs::nodes::{Cuts, Kills};
 use garth_proofs::outbox::Deliveries;
 use garth_proofs::packs::Packs;
 use garth_proofs::prompts::Prompts;
+use garth_proofs::prompts::followed_paths::FollowedPaths;
 use garth_proofs::retry_kills::{Form, RetryKills};
 use garth_proofs::sessions::collection::Collections;
 use garth_proofs::sessions::crashes::{SessionAppenders, SessionCrashes};
@@ -87,6 +88,7 @@ pub(super) fn named(name: Name) -> Vec<Box<dyn Proof>> {
         Name::Packs => vec![Box::new(Packs)],
         Name::Transcripts => vec![Box::new(Transcripts::default())],
         Name::Prompts => vec![Box::new(Prompts::default())],
+        Name::PromptPaths => vec![Box::new(FollowedPaths::default())],
         Name::PromptIsolation => vec![Box::new(PromptIsolation::default())],
         Name::AudienceIsolation => vec![Box::new(Audiences::default())],
         Name::Sessions => {

@@ -13,6 +13,13 @@ const OPEN_FILES: [&str; 6] =
     ["SOUL.md", "IDENTITY.md", "AGENTS.md", "TOOLS.md", "HEARTBEAT.md", "fragments.jsonl"];
 const OPEN_DIRECTORIES: [&str; 2] = ["skills", "memories"];
 
+/// Where the tree of an identity shows the directory of the agent.
+pub(crate) const OF_AGENT: &str = "/.agent";
+/// Where it shows what the agent keeps about its audience.
+pub(crate) const OF_USER: &str = "/.user";
+/// Where it shows the skills of the account, read-only. Not in `/skills`, where a chat may have its own.
+pub(crate) const SKILLS_OF_ACCOUNT: &str = "/ctx/skills";
+
 /// A directory or file of the account, and where the tree shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
@@ -83,11 +90,11 @@ impl Places {
         let mut tops = vec![chat.clone(), user.clone(), memories.clone()];
         let mut without = Vec::new();
         if who.class() == Class::Main {
-            parts.push(part("/.agent".to_owned(), &agent, false)?);
+            parts.push(part(OF_AGENT.to_owned(), &agent, false)?);
             tops.push(agent.clone());
         } else {
             // what is made in `/.agent` beside what is open would be the chat's
-            without.push(path(format!("{chat}/.agent"))?);
+            without.push(path(format!("{chat}{OF_AGENT}"))?);
             let open = OPEN_FILES.map(|name| (name, true)).into_iter();
             let open = open.chain(OPEN_DIRECTORIES.map(|name| (name, false)));
             let shared = |name: &str| policy.shared.get(name).copied();
@@ -96,7 +103,7 @@ impl Places {
             for (name, optional, sharing) in open.chain(more) {
                 let root = path(format!("{agent}/{name}"))?;
                 if !parts.iter().any(|part: &Part| root.is_within(&part.root)) {
-                    parts.push(part(format!("/.agent/{name}"), &root, optional)?);
+                    parts.push(part(format!("{OF_AGENT}/{name}"), &root, optional)?);
                     tops.push(root.clone());
                 }
                 // a path comes behind those that it lies below, so that the longest decides
@@ -106,7 +113,11 @@ impl Places {
                 };
             }
         }
-        parts.push(part("/.user".to_owned(), &user, false)?);
+        parts.push(part(OF_USER.to_owned(), &user, false)?);
+        let skills = path("/skills".to_owned())?;
+        parts.push(part(SKILLS_OF_ACCOUNT.to_owned(), &skills, true)?);
+        tops.push(skills.clone());
+        read_only = read_only.with([skills]);
         parts.push(part(format!("/ctx/users/{audience}/memories"), &memories, false)?);
         parts.push(part(format!("/ctx/home/{audience}/agent/{}/session", who.agent()), &sessions, false)?);
         if let Some(own) = &hidden.all_but {

@@ -7,14 +7,14 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use super::handle::{Keeper, Workspace};
-use super::settings::{MAX_SETTINGS, SETTINGS, Settings};
 use super::text_file::{MAX_FILE, text_of};
-use super::time_zone::{Day, Zone};
 use crate::boxed;
 use crate::identity::Class;
 use crate::once::{Outcome, PENDING};
 use crate::retry::retry;
+use crate::settings::{MAX_SETTINGS, SETTINGS, Settings};
 use crate::small_file::{File, as_read, read_all, sha256};
+use crate::time_zone::{Day, Zone};
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::fs::FileSystem;
 use garth_engine::model::{
@@ -35,6 +35,11 @@ const OF_MAIN: &str = "garth.of_main";
 
 /// Custom metadata of an audience's day: the agent, the day and how late it was written.
 pub(super) const DAY_OF: &str = "garth.day_of";
+
+/// Heading of what a model found worth remembering in what was said, at compaction or reset.
+const EXTRACTED: &str = "Extracted from context compaction";
+/// Heading of what a person or an agent wrote down.
+const BY_HAND: &str = "Remembered";
 
 /// Runs of one look at the commits.
 const RUNS: usize = 1000;
@@ -115,12 +120,12 @@ impl Workspace<'_> {
         let day = day.unwrap_or_else(|| zone.day(now));
         let keeper = self.keeper(None)?;
         let (ops, (path, condition)) =
-            self.remember_ops((day, &zone), text, &keeper, Blocked::Refuse).await?;
+            self.added_ops((day, &zone), (BY_HAND, text), &keeper, Blocked::Refuse).await?;
         let batch = self.batch(ops, "remember").require(path.clone(), condition);
         self.once.commit(self.fs, batch, Remembered { path, seq: PENDING }).await
     }
 
-    /// Returns what adds a section to a day's memory: to the first of its files that has room.
+    /// Returns what adds a section of what was extracted to a day's memory.
     pub(super) async fn remember_ops(
         &self,
         (day, zone): (Day, &Zone),
@@ -128,7 +133,18 @@ impl Workspace<'_> {
         keeper: &Keeper,
         blocked: Blocked,
     ) -> Result<(Vec<Op>, (TreePath, Precondition))> {
-        let section = section(&zone.hour_and_minute(self.env.now()), text)?;
+        self.added_ops((day, zone), (EXTRACTED, text), keeper, blocked).await
+    }
+
+    /// Returns what adds a section with a heading to a day's memory: to the first of its files that has room.
+    async fn added_ops(
+        &self,
+        (day, zone): (Day, &Zone),
+        (heading, text): (&str, &str),
+        keeper: &Keeper,
+        blocked: Blocked,
+    ) -> Result<(Vec<Op>, (TreePath, Precondition))> {
+        let section = section(heading, &zone.hour_and_minute(self.env.now()), text)?;
         let mut refused = None;
         for path in self.day_files(keeper, day)? {
             let file = read_all(self.fs, std::slice::from_ref(&path), MAX_FILE).await?.pop().flatten();
@@ -262,12 +278,12 @@ impl Workspace<'_> {
 }
 
 /// A section as it is added.
-fn section(time: &str, text: &str) -> Result<String> {
+fn section(heading: &str, time: &str, text: &str) -> Result<String> {
     let text = text.trim();
     if text.is_empty() {
         return Err(Error::invalid("there is nothing to remember; give a text"));
     }
-    Ok(format!("### Extracted from context compaction ({time})\n\n{text}\n"))
+    Ok(format!("### {heading} ({time})\n\n{text}\n"))
 }
 
 /// Returns the line feeds that go before a section in a file.
@@ -441,9 +457,9 @@ mod tests {
 
     #[test]
     fn a_section_has_its_header_and_ends_with_a_line_feed() {
-        let text = section("09:30", "\n- Ann likes tea\n\n").unwrap();
+        let text = section(EXTRACTED, "09:30", "\n- Ann likes tea\n\n").unwrap();
         assert_eq!(text, "### Extracted from context compaction (09:30)\n\n- Ann likes tea\n");
-        assert!(section("09:30", " \n").is_err());
+        assert!(section(BY_HAND, "09:30", " \n").is_err());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use super::paths::PathsOf;
 use super::prompt_cache::{AccountCache, PromptCache};
 use crate::identity::{Class, DEFAULT_USER, Identity, check_audience, is_reserved};
 use crate::once::Once;
@@ -27,6 +28,8 @@ pub struct Workspace<'a> {
     pub(super) own: Option<Sessions<'a>>,
     /// Request that the next write carries out.
     pub(super) once: Once,
+    /// Tree whose paths prompts and lists of skills name.
+    pub(super) paths: PathsOf,
 }
 
 /// Whose memory a session keeps.
@@ -62,7 +65,8 @@ impl<'a> Workspace<'a> {
     pub fn new(fs: &'a dyn FileSystem, agent: &str, env: Env) -> Result<Self> {
         check_id("agent", agent)?;
         let (agent, author, once) = (agent.to_owned(), Author::default(), Once::default());
-        let workspace = Self { fs, env, author, agent, known: AccountCache::default(), own: None, once };
+        let (known, paths) = (AccountCache::default(), PathsOf::Account);
+        let workspace = Self { fs, env, author, agent, known, own: None, once, paths };
         own_paths::check(fs, &workspace.home()?, "give it the account's own tree")?;
         Ok(workspace)
     }
@@ -70,7 +74,7 @@ impl<'a> Workspace<'a> {
     /// Returns the workspace as an identity sees it, whose sessions these are.
     pub(crate) fn of(fs: &'a dyn FileSystem, env: Env, own: Sessions<'a>, who: &Identity) -> Self {
         let (author, agent, known) = (who.author(), who.agent().to_owned(), AccountCache::default());
-        Self { fs, env, author, agent, known, own: Some(own), once: Once::default() }
+        Self { fs, env, author, agent, known, own: Some(own), once: Once::default(), paths: PathsOf::Chat }
     }
 
     /// Sets a cache to build prompts with. It may be shared by all accounts of a process: `account` is the
@@ -84,6 +88,13 @@ impl<'a> Workspace<'a> {
     #[must_use]
     pub fn once(self, once: Once) -> Self {
         Self { once, ..self }
+    }
+
+    /// Sets the tree whose paths prompts and lists of skills name: by default that of the identity that opened
+    /// the workspace, without one the account.
+    #[must_use]
+    pub fn paths_of(self, paths: PathsOf) -> Self {
+        Self { paths, ..self }
     }
 
     /// Sets the author of commits. In a class other than `main`, only what is for that class and its audience

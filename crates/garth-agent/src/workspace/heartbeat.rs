@@ -1,22 +1,32 @@
 //! Whether a file of heartbeats says anything: only what does is in the prompt.
 
+use super::reading::Reading;
+
 /// Whether a text has more than blank lines, headings without a body, comments and rules.
 ///
 /// A comment is `<!--` to `-->`, over several lines too; one that does not end is text. A heading is 1 to 6
 /// `#` with a space or the end of the line behind them, a rule is three or more of one of `-`, `*`, `_`, with
-/// spaces between them or not.
+/// spaces between them or not. The lines that open and close a code fence say nothing themselves; what is
+/// inside counts as it does outside, since templates are handed on in fences.
 ///
 /// ```
 /// use garth::agent::workspace::says_anything;
 ///
 /// assert!(!says_anything("# Heartbeats\n\n<!-- add tasks below -->\n---\n"));
+/// assert!(!says_anything("```markdown\n# Add tasks below\n```\n"));
 /// assert!(says_anything("# Heartbeats\n- check the inbox\n"));
 /// ```
 pub fn says_anything(text: &str) -> bool {
+    says_anything_as(text, Reading::Now)
+}
+
+/// Returns what [`says_anything`] returns today, or returned for the prompts of before.
+pub(super) fn says_anything_as(text: &str, reading: Reading) -> bool {
+    let is_fence = |line: &str| reading == Reading::Now && is_fence(line);
     let text = without_comments(text.strip_prefix('\u{feff}').unwrap_or(text));
     text.split(['\n', '\r'])
         .map(str::trim)
-        .any(|line| !line.is_empty() && !is_heading(line) && !is_rule(line))
+        .any(|line| !line.is_empty() && !is_heading(line) && !is_rule(line) && !is_fence(line))
 }
 
 /// The text with each comment as one space, so that what stands around it is not joined.
@@ -36,6 +46,15 @@ fn is_heading(line: &str) -> bool {
     let behind = line.trim_start_matches('#');
     let level = line.len() - behind.len();
     (1..=6).contains(&level) && (behind.is_empty() || behind.starts_with([' ', '\t']))
+}
+
+/// Three or more backticks or tildes, with one word behind them at most: the language.
+fn is_fence(line: &str) -> bool {
+    ['`', '~'].into_iter().any(|mark| {
+        let language = line.trim_start_matches(mark);
+        let language_is_word = !language.trim().contains([' ', '\t', '`', '~']);
+        line.len() - language.len() >= 3 && language_is_word
+    })
 }
 
 fn is_rule(line: &str) -> bool {
@@ -67,6 +86,11 @@ mod tests {
             "- - -\n* * * *\n_____",
             "# A\r\n\r\n---\r\n<!-- x -->\r\n",
             "# A\r---\r",
+            "```\n```",
+            "```markdown\n# Keep this file empty.\n\n# Add tasks below.\n```\n",
+            "# A\n\n~~~\n<!-- one task a line -->\n~~~",
+            "````md\n```\n---\n```\n````",
+            "```\n# not closed",
         ] {
             assert!(!says_anything(empty), "{empty:?}");
         }
@@ -99,12 +123,22 @@ mod tests {
             "<!-- does not end",
             "<!-- a --> b",
             "--> left over",
-            "```\n# no heading here\n```",
+            "```\n- check the inbox\n```",
+            "```check the inbox```",
+            "``` check the inbox",
+            "``",
             "> quoted",
             "\u{200b}",
             "<!-- a --> <!-- b",
         ] {
             assert!(says_anything(full), "{full:?}");
+        }
+    }
+
+    #[test]
+    fn the_first_reading_takes_fences_for_text() {
+        for text in ["```\n# A\n```", "~~~"] {
+            assert!(says_anything_as(text, Reading::First) && !says_anything(text), "{text:?}");
         }
     }
 }

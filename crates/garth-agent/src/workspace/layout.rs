@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::settings::SETTINGS;
 use crate::node::{ABSTRACT, CONTENT, META, OUTBOX, OVERVIEW, RELATIONS, SKILL};
+use crate::settings::SETTINGS;
 use crate::small_file::pretty;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{Attributes, SetAttrs};

@@ -5,6 +5,7 @@ mod assemble;
 mod diff;
 mod files;
 mod inputs;
+mod named;
 mod output;
 mod parts;
 mod record;
@@ -17,10 +18,10 @@ pub use self::parts::{Part, Prompt, Replayed, Stable};
 pub(super) use self::record::PINNED_SINCE;
 use super::daily;
 use super::handle::Workspace;
-use super::settings::ResetPolicy;
 use crate::boxed;
 use crate::identity::{Class, check_audience};
 use crate::session::Meta;
+use crate::settings::ResetPolicy;
 use garth_engine::compute::go_on;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{Moment, Seq, Timestamp};
@@ -46,9 +47,12 @@ impl Workspace<'_> {
         }
         match (&options.at, &options.inputs) {
             (Some(at), None) => self.replay(options, at).await,
-            (Some(at), Some(inputs)) => self.build(options, Some(at), inputs.clone(), None).await,
+            (Some(at), Some(inputs)) => {
+                self.build(options, Some(at), inputs.clone().naming(self.paths), None).await
+            }
             (None, inputs) => {
-                let build = self.build(options, None, inputs.clone().unwrap_or_default(), None);
+                let inputs = inputs.clone().unwrap_or_default().naming(self.paths);
+                let build = self.build(options, None, inputs, None);
                 if options.dry {
                     return build.await;
                 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lru::LruCache;
 
+use super::reading::Reading;
 use super::skill_md::front_matter::SkillText;
 use crate::count::count;
 
@@ -61,7 +62,7 @@ impl AccountCache<'_> {
     /// How many tokens a text has.
     pub(crate) fn count(&self, text: &str) -> usize {
         let Some((cache, account)) = &self.0 else { return count(text) };
-        let key = key(account, text);
+        let key = key_of(&[account, text]);
         if let Some(known) = lock(&cache.counts).get(&key) {
             return *known;
         }
@@ -71,13 +72,13 @@ impl AccountCache<'_> {
     }
 
     /// What the text of a skill says, maybe without its body.
-    pub(crate) fn skill(&self, text: &str) -> Arc<SkillText> {
-        let Some((cache, account)) = &self.0 else { return Arc::new(SkillText::parse(text)) };
-        let key = key(account, text);
+    pub(crate) fn skill(&self, text: &str, reading: Reading) -> Arc<SkillText> {
+        let Some((cache, account)) = &self.0 else { return Arc::new(SkillText::parse_as(text, reading)) };
+        let key = key_of(&[account, &format!("{reading:?}"), text]);
         if let Some((known, _)) = lock(&cache.skills).kept.get(&key) {
             return Arc::clone(known);
         }
-        let mut skill = SkillText::parse(text);
+        let mut skill = SkillText::parse_as(text, reading);
         // one that was refused has kept nothing of it
         let front = if skill.refused.is_some() { 0 } else { text.len().saturating_sub(skill.body.len()) };
         skill.body = String::new();
@@ -87,10 +88,13 @@ impl AccountCache<'_> {
     }
 }
 
-fn key(account: &str, text: &str) -> blake3::Hash {
+/// Returns the hash of some texts, each with its length: none can pass for a part of its neighbour.
+fn key_of(texts: &[&str]) -> blake3::Hash {
     let mut hasher = blake3::Hasher::new();
-    hasher.update(&(account.len() as u64).to_le_bytes());
-    hasher.update(account.as_bytes()).update(text.as_bytes()).finalize()
+    for text in texts {
+        hasher.update(&(text.len() as u64).to_le_bytes()).update(text.as_bytes());
+    }
+    hasher.finalize()
 }
 
 fn lock<T>(kept: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -117,7 +121,7 @@ mod tests {
             let known = AccountCache(Some((&cache, account.to_owned())));
             assert_eq!(known.count(text), count(text), "{text}");
             let skill = SkillText { body: String::new(), ..SkillText::parse(text) };
-            assert_eq!(*known.skill(text), skill, "{text}");
+            assert_eq!(*known.skill(text, Reading::Now), skill, "{text}");
             assert_eq!((lock(&cache.counts).len(), lock(&cache.skills).kept.len()), (held, held));
         }
     }
@@ -130,16 +134,29 @@ mod tests {
             known.count(&n.to_string());
         }
         for n in 0..=SKILLS.get() {
-            known.skill(&n.to_string());
+            known.skill(&n.to_string(), Reading::Now);
         }
         assert_eq!((lock(&cache.counts).len(), lock(&cache.skills).kept.len()), (COUNTS.get(), SKILLS.get()));
         // long front matter leaves room for less
         for n in 0..MAX_FRONTS / MAX_FRONT + 1 {
-            known.skill(&format!("---\nname: {n}\ndescription: {}\n---\n", "x".repeat(MAX_FRONT - 30)));
+            known.skill(
+                &format!("---\nname: {n}\ndescription: {}\n---\n", "x".repeat(MAX_FRONT - 30)),
+                Reading::Now,
+            );
         }
         let skills = lock(&cache.skills);
         assert!(skills.fronts <= MAX_FRONTS && skills.fronts > MAX_FRONTS / 2, "{}", skills.fronts);
         assert_eq!(skills.fronts, skills.kept.iter().map(|(_, (_, front))| front).sum::<usize>());
+    }
+
+    #[test]
+    fn each_reading_has_its_own() {
+        let cache = PromptCache::default();
+        let known = AccountCache(Some((&cache, "a".to_owned())));
+        for _ in 0..2 {
+            assert_eq!(known.skill("---\nname: yes\n---\n", Reading::Now).name.as_deref(), Some("yes"));
+            assert_eq!(known.skill("---\nname: yes\n---\n", Reading::First).name, None);
+        }
     }
 
     #[test]
@@ -148,7 +165,10 @@ mod tests {
         let known = AccountCache(Some((&cache, "a".to_owned())));
         let long = format!("---\nname: long\nb: [{}]\n---\n", "1,".repeat(1000));
         for text in [long.as_str(), "---\nname: &x refused\n---\n", "no front matter"] {
-            assert!(Arc::ptr_eq(&known.skill(text), &known.skill(text)), "{text}");
+            assert!(
+                Arc::ptr_eq(&known.skill(text, Reading::Now), &known.skill(text, Reading::Now)),
+                "{text}"
+            );
         }
     }
 }

@@ -2,9 +2,9 @@
 
 use super::archive::StagedArchive;
 use super::handle::Workspace;
-use super::settings::{MediaPolicy, Settings};
 use crate::media::{Fate, MediaKey};
 use crate::session::{CloseTarget, Sessions};
+use crate::settings::{MediaPolicy, Settings};
 use garth_engine::error::Result;
 use garth_engine::model::{Op, Seq};
 

@@ -5,10 +5,10 @@ use serde::{Deserialize, Serialize};
 
 use super::handle::Workspace;
 use super::reset::{Reset, WasReset, due_at};
-use super::settings::Settings;
 use crate::boxed;
 use crate::once::Outcome;
 use crate::session::{Create, Due, Listed, SessionKey};
+use crate::settings::Settings;
 use garth_engine::error::Result;
 use garth_engine::fs::{FileSystem, FileSystemExt as _};
 use garth_engine::model::{Commit, Op, SetAttrs, Timestamp};

@@ -3,11 +3,11 @@
 mod texts;
 
 use super::handle::Workspace;
-use super::settings::{SETTINGS, Settings};
-use super::time_zone::Zone;
 use crate::boxed;
 use crate::retry::retry;
+use crate::settings::{SETTINGS, Settings};
 use crate::small_file::pretty;
+use crate::time_zone::Zone;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::FileSystemExt as _;
 use garth_engine::model::{Batch, Op, Precondition, Seq};
@@ -146,17 +146,19 @@ mod tests {
         for (name, text) in FILES {
             assert_eq!(says_anything(text), name != "HEARTBEAT.md", "{name}");
             assert!(text.starts_with("# ") && text.ends_with('\n') && text.len() < 1500, "{name}");
+            // the prompt says where files are: a name in a file would be right in one tree alone
+            assert!(!text.contains(".md") && !text.contains(".json"), "{name}");
         }
     }
 
     #[test]
     fn the_ceremony_asks_and_says_where_it_is_written_down_and_how_it_ends() {
-        for said in
-            ["name", "for", "tone", "time zone", "remember", "SOUL.md", "IDENTITY.md", "USER.md", "AGENTS.md"]
-        {
+        let asked = ["name", "for", "tone", "time zone", "remember"];
+        let written = ["your soul", "your identity", "about your human", "your operating instructions"];
+        for said in asked.into_iter().chain(written) {
             assert!(texts::BOOTSTRAP.contains(said), "{said}");
         }
-        assert!(texts::BOOTSTRAP.contains("Delete `BOOTSTRAP.md`"));
+        assert!(texts::BOOTSTRAP.contains("Delete this file") && !texts::BOOTSTRAP.contains(".md"));
         // what the ceremony replaces is there
         for text in [texts::IDENTITY, texts::USER] {
             assert!(text.contains("not chosen yet") || text.contains("not told yet"));

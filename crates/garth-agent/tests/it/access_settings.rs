@@ -4,7 +4,7 @@
 use garth::agent::session::{Create, SessionKey, Sessions, State};
 use garth::agent::workspace::Workspace;
 use garth::agent::{Caller, Request};
-use garth::model::Op;
+use garth::model::{Batch, Op};
 use garth::{Env, ErrorKind, FileSystemExt};
 
 use super::access::{Account, by_key, changes, p, scout};
@@ -42,6 +42,65 @@ async fn settings_that_would_stop_an_agent_are_refused_when_they_are_written() {
         let error = account.store.commit(write.into()).await.unwrap_err();
         assert!(error.is(ErrorKind::RuleViolation), "{bad}: {error}");
         account.tried(Caller::ApiKey, &scout()).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_mistyped_setting_is_refused_by_every_way_in_with_the_nearest_name() {
+    let account = Account::new("{}").await;
+    let file = p("/agents/scout/settings.json");
+    let ways = |text: &'static str| {
+        let other = p("/agents/scout/other.json");
+        [
+            vec![Op::write(file.clone(), text)],
+            vec![Op::write(other.clone(), text), Op::rename(other.clone(), file.clone())],
+            vec![Op::write(other.clone(), text), Op::copy(other.clone(), file.clone()).replace()],
+            vec![Op::write(p("/agents/new/settings.json"), text).with_parents()],
+            vec![
+                Op::write(other.clone(), text),
+                Op::link(other, p("/agents/new/settings.json")).with_parents(),
+            ],
+        ]
+    };
+    for (bad, said) in [
+        (r#"{"timezone":"UTC"}"#, "did you mean `time_zone`?"),
+        (r#"{"skills":{"pdf":{"enable":false}}}"#, "did you mean `enabled`?"),
+        (r#"{"reset":{"policy":"dayly"}}"#, "did you mean `daily`?"),
+        (r#"{"time_zone":"Europe/Berlín"}"#, "is no time zone"),
+        (r#"{"reset":{"hour":24}}"#, "reset.hour is 0 to 23"),
+        (r#"{"owner":"a","owner":"b"}"#, "duplicate field"),
+        ("[]", "no JSON object"),
+    ] {
+        for ops in ways(bad) {
+            let error = account.store.commit(Batch::new(ops.clone())).await.unwrap_err();
+            assert!(error.is(ErrorKind::RuleViolation), "{ops:?}: {error}");
+            assert!(error.message().contains(said), "{ops:?}: {error}");
+        }
+        assert_eq!(account.text("/agents/scout/settings.json").await, "{}");
+    }
+}
+
+#[tokio::test]
+async fn settings_that_are_invalid_already_are_mended_by_writing_removing_and_renaming() {
+    let account = Account::new("{}").await;
+    let file = p("/agents/scout/settings.json");
+    for mend in [
+        Op::write(file.clone(), r#"{"time_zone":"UTC"}"#),
+        Op::remove(file.clone()),
+        Op::rename(file.clone(), p("/agents/scout/broken.json")),
+    ] {
+        let bad = Op::write(file.clone(), r#"{"timezone":"UTC"}"#);
+        account.store.overriding_rules().commit(bad.into()).await.unwrap();
+        let workspace = Workspace::new(&*account.store, "scout", Env::system()).unwrap();
+        let error = workspace.settings().await.unwrap_err();
+        assert!(
+            error.is(ErrorKind::Corrupt) && error.message().contains("did you mean `time_zone`?"),
+            "{error}"
+        );
+        // beside it, work goes on
+        account.put("/agents/scout/SOUL.md", "kind").await;
+        account.store.commit(mend.into()).await.unwrap();
+        workspace.settings().await.unwrap();
     }
 }
 

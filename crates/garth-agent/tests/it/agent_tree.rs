@@ -239,13 +239,20 @@ async fn nothing_else_of_the_account_is_there() {
         "/users/ann/agents/scou/f",
         "/users/ann2/memories/f",
         "/users/bob/agents/scout/f",
-        "/skills/other/SKILL.md",
         "/f",
     ];
     for path in canaries {
         account.put(path, "canary").await;
     }
+    account.put("/skills/other/SKILL.md", "of all agents").await;
     let tree = account.main().await;
+    // skills of the account are for all of its agents, to be read in one place
+    assert_eq!(tree.read_to_string("/ctx/skills/other/SKILL.md").await.unwrap(), "of all agents");
+    assert!(!tree.exists("/skills/other").await.unwrap());
+    let skill = account.store.entry("/skills/other/SKILL.md").await.unwrap().ino;
+    for at in [At::Node(skill), At::Path(p("/ctx/skills/other/SKILL.md"))] {
+        assert_eq!(refused(&*tree, Op::append(at, "!")).await, ErrorKind::AccessDenied);
+    }
     let link = Op::symlink(p("/out"), "/../../chats/one-more/f");
     tree.commit(link.into()).await.unwrap();
     for path in ["/../one-more/f", "/out", "/.user/../../../bob/agents/scout/f", "/.garth", "/../.garth"] {
@@ -486,9 +493,8 @@ async fn a_search_finds_what_shows_of_many_skills_and_each_file_once() {
     let found = search(SearchQuery::new("quokka").limit(100)).await;
     let mut paths: Vec<String> = found.hits.iter().map(|hit| hit.path.to_string()).collect();
     paths.sort();
-    let mut shown: Vec<String> = (0..50).map(|n| format!("/skills/s{n}/a.md")).collect();
-    let changed = ["s1", "s2", "s3", "s4"].map(|skill| format!("/skills/{skill}/a.md"));
-    shown.retain(|path| !changed.contains(path));
+    // the account's show where all of them are, enabled or not, as nobody changes them there
+    let mut shown: Vec<String> = (0..60).map(|n| format!("/ctx/skills/s{n}/a.md")).collect();
     shown.extend(["/.agent/skills/s2/a.md", "/.agent/skills/s4/c.md", "/quokka.md"].map(str::to_owned));
     shown.sort();
     assert_eq!(paths, shown);

@@ -168,7 +168,7 @@ async fn behind_what_is_no_text_is_remembered_all_the_same() {
         let error = main.memory("2026-01-27".parse().unwrap()).await.unwrap_err();
         assert!(error.is(ErrorKind::Corrupt) && error.message().contains("UTF-8"), "{error}");
         let bytes = fs.read(&At::Path(p(TODAY)), garth::model::ByteRange::ALL).await.unwrap();
-        assert!(bytes.starts_with(b"a\xff\n\n### Extracted") && bytes.ends_with(b"\n\ntea\n"));
+        assert!(bytes.starts_with(b"a\xff\n\n### Remembered") && bytes.ends_with(b"\n\ntea\n"));
     }
 }
 
@@ -226,7 +226,7 @@ async fn what_many_remember_at_once_is_all_there_under_one_header_each() {
         futures::future::try_join_all(all).await.unwrap();
         for (at, first) in [(TODAY, 0), (OF_ANN, 1)] {
             let text = fs.read_to_string(at).await.unwrap();
-            assert_eq!(text.matches("### Extracted from context compaction (09:30)\n\n").count(), 10);
+            assert_eq!(text.matches("### Remembered (09:30)\n\n").count(), 10);
             assert!(texts.iter().skip(first).step_by(2).all(|fact| text.contains(fact.as_str())));
         }
     }

@@ -19,23 +19,34 @@ use tempfile::TempDir;
 /// Most entries, versions, commits and hits that the data has of anything.
 const MANY: usize = 1000;
 
-fn test_data() -> PathBuf {
+/// A folder of data that an older garth wrote.
+fn test_data(name: &str) -> PathBuf {
     let here = std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo says where the crate is");
-    Path::new(&here).join("tests/data/format-2")
+    Path::new(&here).join("tests/data").join(name)
 }
 
-/// A copy of the old data folder.
-fn old_data() -> TempDir {
+/// A copy of an old data folder.
+pub(super) fn data_of(name: &str) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let mut tar = Command::new("tar");
-    tar.arg("-xzf").arg(test_data().join("data.tar.gz")).arg("-C").arg(folder.path());
+    tar.arg("-xzf").arg(test_data(name).join("data.tar.gz")).arg("-C").arg(folder.path());
     assert!(tar.status().expect("tar, which is part of every Debian").success());
     folder
 }
 
-/// What the old garth showed.
+/// What an old garth said of its data.
+pub(super) fn told_of(name: &str, file: &str) -> Value {
+    serde_json::from_slice(&std::fs::read(test_data(name).join(file)).unwrap()).unwrap()
+}
+
+/// A copy of the data folder of format 2.
+fn old_data() -> TempDir {
+    data_of("format-2")
+}
+
+/// What its garth showed.
 fn shown() -> Value {
-    serde_json::from_slice(&std::fs::read(test_data().join("shown.json")).unwrap()).unwrap()
+    told_of("format-2", "shown.json")
 }
 
 fn items(value: &Value) -> &Vec<Value> {

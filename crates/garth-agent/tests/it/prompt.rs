@@ -212,7 +212,7 @@ async fn daily_memory_is_told_by_the_audience_that_wrote_it() {
     clock.advance(Duration::from_secs(1));
     work.remember(None, "The build is red.").await.unwrap();
     main.remember(None, "Ann has a cat.").await.unwrap();
-    let header = "### Extracted from context compaction (09:30)";
+    let header = "### Remembered (09:30)";
     let file = fs.read_to_string("/agents/coder/memory/2026-01-27.md").await.unwrap();
     assert_eq!(file, format!("{header}\n\nAnn likes tea.\n\n{header}\n\nAnn has a cat.\n"));
     let of_main = prompt(&main).await.text;

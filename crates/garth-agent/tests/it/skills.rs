@@ -57,7 +57,7 @@ async fn the_agents_skills_come_before_those_of_the_account_and_hide_them() {
         write(&*fs, "/agents/coder/settings.json", settings).await;
         assert!(names(&[]).await.1.contains(&("mail".to_owned(), Reason::Disabled)));
         let prompt = workspace(&*fs).prompt(&PromptOptions::default()).await.unwrap().text;
-        assert!(prompt.contains("- **git**: Commits. (`agents/coder/skills/git/SKILL.md`)"), "{prompt}");
+        assert!(prompt.contains("- **git**: Commits. (`/agents/coder/skills/git/SKILL.md`)"), "{prompt}");
         assert!(prompt.contains("1 disabled by the settings") && !prompt.contains("Sends mail"), "{prompt}");
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use garth::agent::media::Media;
 use garth::agent::node::Nodes;
 use garth::agent::session::Sessions;
-use garth::agent::workspace::{PromptOptions, Workspace};
+use garth::agent::workspace::{PathsOf, PromptOptions, Workspace};
 use garth::agent::{Access, Caller, DEFAULT_USER};
 use garth::model::Author;
 use garth::{Env, Error, ErrorKind, FileSystem, FileSystemExt as _, TreePath};
@@ -28,6 +28,8 @@ pub(crate) struct Open {
     account: String,
     env: Env,
     author: Author,
+    /// Tree that the other verbs work in with these options.
+    paths: PathsOf,
 }
 
 /// Opens what the options name. For a change, what is missing of an agent's directories is made, and the data
@@ -37,7 +39,13 @@ pub(crate) async fn open(app: &App, changes: bool) -> Result<Open> {
         Place::Identity { .. } | Place::Account { raw: false, overrides_rules: false } => {
             of_identity(app, changes).await
         }
-        Place::Account { .. } | Place::Overlay { .. } => all(app, changes).await,
+        Place::Account { .. } | Place::Overlay { .. } => {
+            let open = all(app, changes).await?;
+            if !changes {
+                check_agent(app, open.fs()).await?;
+            }
+            Ok(open)
+        }
     }
 }
 
@@ -89,7 +97,9 @@ impl Open {
             }
         };
         let [agent, account] = [&app.global.agent, &app.global.account].map(String::clone);
-        Self { access, fs, user, agent, session: args.session.clone(), account, env: app.env.clone(), author }
+        let paths = if args.names_somebody() { PathsOf::Chat } else { PathsOf::Account };
+        let (session, env) = (args.session.clone(), app.env.clone());
+        Self { access, fs, user, agent, session, account, env, author, paths }
     }
 
     /// Returns the account, or the overlay, that it is in.
@@ -116,7 +126,7 @@ impl Open {
     /// Returns the workspace of the agent.
     pub(crate) fn workspace(&self) -> Result<Workspace<'_>> {
         match &self.access {
-            Some(access) => Ok(access.workspace()),
+            Some(access) => Ok(access.workspace().paths_of(self.paths)),
             None => {
                 let workspace = Workspace::new(&*self.fs, &self.agent, self.env.clone())?;
                 Ok(workspace.author(self.author.clone()))

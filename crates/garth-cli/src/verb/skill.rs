@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::open::open;
 use super::prompt::InputArgs;
 use crate::app::App;
-use crate::escape::escaped;
+use crate::escape::{escaped, one_line};
 use crate::fail::{Failure, Result};
 
 /// List, show, check, install and publish the skills of an agent
@@ -33,8 +33,10 @@ pub(crate) struct Skill {
 enum Action {
     /// List the skills that apply, and with --all those that do not, with the reason
     ///
-    /// With --json one object a skill: name, directory, description, always, origin, read_path; of one that
-    /// is left out name, directory, origin, reason, detail.
+    /// A skill whose SKILL.md has mistakes is listed with them, unless they hide what it requires. With --json
+    /// one object a skill: name, directory, description, always, origin, read_path, flaws (if it has some); of
+    /// one that is left out name, directory, origin, reason, detail. read_path is that of the tree which the
+    /// options name.
     #[command(visible_alias = "ls", after_help = "Example:\n  garth skill list --all")]
     List {
         /// Those that are left out, too
@@ -120,14 +122,17 @@ async fn list(app: &mut App, all: bool, inputs: &InputArgs) -> Result {
     let listing = open(app, false).await?.workspace()?.skills(&hosts).await?;
     for skill in &listing.shown {
         let always = if skill.always { "  always" } else { "" };
-        let line = format!("{:<20} {:<6}  {}{always}", skill.name, skill.origin.as_str(), skill.description);
-        app.out.item(&json!(skill), escaped(&line))?;
+        let (name, description) = (one_line(&skill.name), one_line(&skill.description));
+        let flaws: String = skill.flaws.iter().map(|flaw| format!("  (wrong: {})", one_line(flaw))).collect();
+        let line = format!("{name:<20} {:<6}  {description}{always}{flaws}", skill.origin.as_str());
+        app.out.item(&json!(skill), line)?;
     }
     for skill in listing.left_out.iter().filter(|_| all) {
-        let detail = if skill.detail.is_empty() { String::new() } else { format!(": {}", skill.detail) };
-        let line =
-            format!("{:<20} {:<6}  left out, {}{detail}", skill.name, skill.origin.as_str(), skill.reason);
-        app.out.item(&json!(skill), escaped(&line))?;
+        let detail =
+            if skill.detail.is_empty() { String::new() } else { format!(": {}", one_line(&skill.detail)) };
+        let (name, origin) = (one_line(&skill.name), skill.origin.as_str());
+        let line = format!("{name:<20} {origin:<6}  left out, {}{detail}", skill.reason);
+        app.out.item(&json!(skill), line)?;
     }
     Ok(())
 }
@@ -154,8 +159,8 @@ async fn show(app: &mut App, directory: &str, inputs: &InputArgs) -> Result {
         ("path", path.to_string()),
         ("applies", applies),
     ];
-    let lines = lines.map(|(name, value)| format!("{name:<12} {}", escaped(&value))).join("\n");
-    let flaws: String = text.all_flaws().map(|flaw| format!("\nwrong        {}", escaped(flaw))).collect();
+    let lines = lines.map(|(name, value)| format!("{name:<12} {}", one_line(&value))).join("\n");
+    let flaws: String = text.all_flaws().map(|flaw| format!("\nwrong        {}", one_line(flaw))).collect();
     app.out.item(&json, format_args!("{lines}{flaws}\n\n{}", text.body.trim_end()))
 }
 
@@ -167,7 +172,7 @@ fn check(app: &mut App, folder: &std::path::Path) -> Result {
     (json["files"], json["flaws"]) = (json!(files.len()), json!(flaws));
     let told = match flaws.len() {
         0 => format!("nothing is wrong: {} files", files.len()),
-        _ => flaws.iter().map(|flaw| format!("wrong  {}", escaped(flaw))).collect::<Vec<_>>().join("\n"),
+        _ => flaws.iter().map(|flaw| format!("wrong  {}", one_line(flaw))).collect::<Vec<_>>().join("\n"),
     };
     app.out.item(&json, told)?;
     app.out.flush()?;
@@ -186,7 +191,7 @@ async fn install(app: &mut App, folder: &std::path::Path, name: Option<String>, 
         "path": done.path.as_str(), "written": done.written, "same": done.same, "flaws": done.flaws,
         "seq": done.seq.map(|seq| seq.0),
     });
-    let flaws: String = done.flaws.iter().map(|flaw| format!("\nwrong  {}", escaped(flaw))).collect();
+    let flaws: String = done.flaws.iter().map(|flaw| format!("\nwrong  {}", one_line(flaw))).collect();
     let (path, written) = (escaped(done.path.as_str()), done.written.len());
     app.out
         .item(&json, format_args!("installed  {path}: {written} written, {} the same{flaws}", done.same))?;

@@ -37,7 +37,49 @@ fn a_skill_is_checked_installed_listed_and_overridden() {
     let published = garth.ok(&["skill", "publish", "pdf", "--agent", "scout"]);
     assert!(published.contains("ctx://default/agents/scout/skills/pdf  version 1"), "{published}");
     let prompt = garth.ok(&["prompt", "--agent", "scout"]);
-    assert!(prompt.contains("`agents/scout/skills/pdf/SKILL.md`"), "{prompt}");
+    assert!(prompt.contains("`/agents/scout/skills/pdf/SKILL.md`"), "{prompt}");
+}
+
+#[test]
+fn a_path_that_is_told_is_one_of_the_tree_that_the_options_name() {
+    let garth = Garth::new();
+    garth.write("/skills/mail/SKILL.md", "Mails.\n");
+    garth.write("/agents/scout/skills/pdf/SKILL.md", "Reads.\n");
+    let ways: [&[&str]; 4] = [
+        &["--agent", "scout"],
+        &["--agent", "scout", "--user", "default"],
+        &["--agent", "scout", "--user", "bob"],
+        &["--agent", "scout", "--key", "agent:scout:slack:channel:C1"],
+    ];
+    for who in ways {
+        let with = |args: &[&'static str]| [args, who].concat();
+        for skill in garth.lines(&with(&["skill", "list"])) {
+            let path = skill["read_path"].as_str().unwrap();
+            let text = garth.ok(&[&["cat", path], who].concat());
+            assert_eq!(text.trim(), skill["description"].as_str().unwrap(), "{who:?} {path}");
+            let shown = garth.json(&[&["skill", "show", skill["directory"].as_str().unwrap()], who].concat());
+            assert_eq!(shown["path"], skill["read_path"]);
+            assert!(garth.ok(&with(&["prompt"])).contains(&format!("`{path}`")), "{who:?} {path}");
+        }
+    }
+}
+
+#[test]
+fn texts_of_several_lines_are_one_in_a_list() {
+    let garth = Garth::new();
+    let folder = garth.beside("long");
+    std::fs::create_dir(&folder).unwrap();
+    let front = "name: long\ndescription: |\n  Use when\n  asked: often\nalways: maybe";
+    std::fs::write(folder.join("SKILL.md"), format!("---\n{front}\n---\nFirst.\nSecond.\n")).unwrap();
+    let installed = garth.run(&["skill", "install", folder.to_str().unwrap()], b"");
+    assert_eq!(installed.status.code(), Some(1));
+    for shown in [text(&installed.stdout), garth.ok(&["skill", "list"]), garth.ok(&["skill", "show", "long"])]
+    {
+        assert!(!shown.contains("\\n"), "{shown}");
+    }
+    assert!(garth.ok(&["skill", "show", "long"]).contains("description  Use when asked: often\n"));
+    let list = garth.ok(&["skill", "list"]);
+    assert!(list.contains("Use when asked: often  (wrong: always: write true or false)"), "{list}");
 }
 
 #[test]
@@ -87,4 +129,7 @@ fn a_broken_skill_is_told_by_the_exit_code_and_lines_are_lines() {
     garth.fails(3, &["skill", "rm", "bad"]);
     assert!(garth.fails(3, &["prompt", "--agent", "typo"]).contains("no such agent"));
     garth.fails(3, &["skill", "list", "--agent", "typo"]);
+    for way in ["--raw", "--override-rules"] {
+        assert!(garth.fails(3, &["prompt", "--agent", "typo", way]).contains("no such agent"), "{way}");
+    }
 }

@@ -124,7 +124,7 @@ fn daily_memory_is_added_to_shown_and_listed_by_class() {
     let show =
         |class: &str| garth.ok(&["memory", "show", "2026-01-27", "--agent", "scout", "--class", class]);
     let all = show("main");
-    assert!(all.starts_with("### Extracted from context compaction ("), "{all}");
+    assert!(all.starts_with("### Remembered ("), "{all}");
     assert!(all.contains("Ann likes tea.\n") && !all.contains("Bob"), "{all}");
     let own = show("dm");
     assert!(own.contains("Bob said hello.") && !own.contains("tea") && !own.contains("<!--"), "{own}");

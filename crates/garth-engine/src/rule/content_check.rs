@@ -47,13 +47,15 @@ impl ContentCheck<'_> {
             Self::Whole { text, .. } if text.is_empty() => {
                 Err("has to be JSON, as all files there, and would be empty".to_owned())
             }
-            Self::Whole { text, schema: None, .. } => match json::skip(&text) {
-                Ok(()) => Ok(None),
-                Err(flaw) => Err(format!("has to be JSON, as all files there: {flaw}")),
-            },
-            Self::Whole { text, schema: Some(schema), check } => {
-                let judged = schema.schema().check_text(&text, budget);
-                judged.map_err(|wrong| format!("breaks the schema of files there: {wrong}"))?;
+            Self::Whole { text, schema, check } => {
+                match schema {
+                    Some(schema) => {
+                        let judged = schema.schema().check_text(&text, budget);
+                        judged.map_err(|wrong| format!("breaks the schema of files there: {wrong}"))?;
+                    }
+                    None => json::skip(&text)
+                        .map_err(|flaw| format!("has to be JSON, as all files there: {flaw}"))?,
+                }
                 check.map_or(Ok(()), |JsonCheck(check)| check(&text)).map(|()| None)
             }
             Self::Lines(lines) => lines.finish(budget).map(Some).map_err(|wrong| no_lines(&wrong)),

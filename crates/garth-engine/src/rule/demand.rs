@@ -28,7 +28,7 @@ pub enum Demand {
     Json {
         /// By which it is valid.
         schema: Option<SchemaText>,
-        /// Further check, by a function of the program.
+        /// Check by a function of the program, after that.
         check: Option<JsonCheck>,
     },
     /// Each line of a file is one JSON value, or blank.
@@ -94,13 +94,9 @@ impl Demand {
         Self::Json { schema: Some(schema), check: None }
     }
 
-    /// Adds to the demand of one JSON value what no schema states, of a valid one.
-    #[must_use]
-    pub fn checked(self, check: fn(&[u8]) -> std::result::Result<(), String>) -> Self {
-        match self {
-            Self::Json { schema, .. } => Self::Json { schema, check: Some(JsonCheck(check)) },
-            other => other,
-        }
+    /// Returns the demand of one JSON value that a function of the program accepts. The flaw is in words.
+    pub fn json_by(check: fn(&[u8]) -> std::result::Result<(), String>) -> Self {
+        Self::Json { schema: None, check: Some(JsonCheck(check)) }
     }
 
     /// Returns the demand of lines of JSON by a schema that the program names itself.

@@ -29,7 +29,7 @@ const FILES: [&str; 8] = [
 ];
 
 /// Words of texts.
-const PIECES: [&str; 22] = [
+const PIECES: [&str; 23] = [
     "kind and calm",
     "Likes tea.",
     "größe 日本語 \u{1f388}",
@@ -52,6 +52,7 @@ const PIECES: [&str; 22] = [
     "\u{feff}",
     "> quoted",
     "```\ncode\n```",
+    "\n```md\n# A\n```\n",
 ];
 
 /// A workspace that is being made.
@@ -302,7 +303,7 @@ impl Making<'_> {
             () => "\n\n",
         };
         let (time, text) = (civil_time::clock(&zone, at), text.trim());
-        let section = format!("{gap}### Extracted from context compaction ({time})\n\n{text}\n");
+        let section = format!("{gap}### Remembered ({time})\n\n{text}\n");
         there.extend(section.chars().map(|letter| (letter, class)));
         Ok(())
     }

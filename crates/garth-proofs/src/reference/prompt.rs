@@ -66,7 +66,7 @@ pub(crate) fn prompt(world: &World, misread: Option<Misread>) -> Naive {
     let file = |name: &str| world.files.get(name).map(|text| text.trim().to_owned());
     let base = (
         "",
-        vec![("base", Some(world.base.clone().unwrap_or_else(|| texts::BASE.to_owned()).trim().to_owned()))],
+        vec![("base", Some(world.base.clone().unwrap_or_else(|| base(world)).trim().to_owned()))],
         false,
     );
     let own = |name: &str| file(&format!("{}/{name}", world.class));
@@ -80,7 +80,8 @@ pub(crate) fn prompt(world: &World, misread: Option<Misread>) -> Naive {
     let user = ("About Your Human", vec![("user", user)], false);
     let runtime = ("Runtime", vec![("runtime", Some(runtime(world)))], true);
     let sections: Vec<Section> = if let Some(ceremony) = file("BOOTSTRAP.md").filter(|_| is_main) {
-        let ceremony = (!ceremony.is_empty()).then(|| format!("{}\n\n{ceremony}", texts::BOOTSTRAP));
+        let intro = texts::BOOTSTRAP.replace("{file}", &format!("/agents/{}/BOOTSTRAP.md", world.agent));
+        let ceremony = (!ceremony.is_empty()).then(|| format!("{intro}\n\n{ceremony}"));
         vec![
             base,
             ("Commissioning Ceremony", vec![("bootstrap", ceremony)], false),
@@ -126,6 +127,20 @@ pub(crate) fn prompt(world: &World, misread: Option<Misread>) -> Naive {
         }
     };
     joined(sections)
+}
+
+/// Returns what garth says first, with the paths of the account.
+fn base(world: &World) -> String {
+    let home = format!("/agents/{}", world.agent);
+    if world.class == "main" {
+        return texts::BASE.replace("{home}", &home);
+    }
+    let kept = format!("/users/{}{home}", audience(&world.class));
+    let user = match world.shares_user {
+        true => String::new(),
+        false => texts::USER.replace("{user}", &format!("{kept}/USER.md")),
+    };
+    texts::BASE_OF_OTHERS.replace("{home}", &home).replace("{kept}", &kept).replace("{user}", &user)
 }
 
 fn joined(sections: Vec<Section>) -> Naive {
@@ -273,7 +288,11 @@ fn has_meaning(text: &str) -> bool {
         let marks: String = line.split_whitespace().collect();
         let is_rule =
             ["-", "*", "_"].iter().any(|mark| marks.len() >= 3 && marks.replace(mark, "").is_empty());
-        !(line.is_empty() || is_heading || is_rule)
+        let is_fence = ["```", "~~~"].iter().any(|mark| {
+            let behind = line.trim_start_matches(&mark[..1]).trim();
+            line.starts_with(mark) && !behind.contains([' ', '\t', '`', '~'])
+        });
+        !(line.is_empty() || is_heading || is_rule || is_fence)
     })
 }
 
@@ -283,13 +302,13 @@ fn skills(world: &World) -> Option<String> {
     let mut lines = Vec::new();
     for (directory, (name, description)) in own {
         lines.push(format!(
-            "- **{name}**: {description} (`agents/{}/skills/{directory}/SKILL.md`)",
+            "- **{name}**: {description} (`/agents/{}/skills/{directory}/SKILL.md`)",
             world.agent
         ));
     }
     for (directory, (name, description)) in global {
         if !own.contains_key(directory) {
-            lines.push(format!("- **{name}**: {description} (`skills/{directory}/SKILL.md`)"));
+            lines.push(format!("- **{name}**: {description} (`/skills/{directory}/SKILL.md`)"));
         }
     }
     if lines.is_empty() {

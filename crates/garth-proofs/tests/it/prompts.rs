@@ -1,5 +1,7 @@
-//! Prompts are those of a second implementation, whose mistakes are noticed.
+//! Prompts are those of a second implementation, whose mistakes are noticed, and the paths that they name
+//! lead to files.
 
+use garth_proofs::prompts::followed_paths::FollowedPaths;
 use garth_proofs::prompts::{Misread, Prompts};
 
 use super::support::{broken, proven};
@@ -22,4 +24,18 @@ fn a_prompt_that_is_read_wrongly_is_noticed() {
         let broken = broken(&Prompts { misread: Some(misread) }, 1);
         assert!(broken.contains("the prompt differs at byte"), "{misread:?}: {broken}");
     }
+}
+
+#[test]
+fn paths_in_prompts_are_read_through_the_tree() {
+    let report = proven(&FollowedPaths::default(), 1);
+    assert!(report["prompts"] >= 90 && report["prompts of first runs"] > 5, "{report}");
+    assert!(report["paths read"] > 300 && report["paths written and shown"] > 50, "{report}");
+    assert!(report["prompts built again"] > 50, "{report}");
+}
+
+#[test]
+fn a_path_of_another_tree_is_noticed() {
+    let broken = broken(&FollowedPaths { of_account: true }, 1);
+    assert!(broken.contains("is at no place of the tree"), "{broken}");
 }

@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use garth::agent::nearest::nearest;
 use garth::compute::working;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
@@ -11,7 +12,6 @@ use serde_json::value::RawValue;
 use super::cursor;
 use super::field::Field;
 use super::kind::Kind;
-use super::nearest::nearest;
 use super::slot::Slot;
 use crate::errors::Refusal;
 

@@ -2,6 +2,7 @@
 //! that it is on, and the function that answers it with the fields that it is given. Requests are looked up,
 //! admitted, parsed and answered by this table alone, and the reference is made from it.
 
+use garth::agent::nearest::nearest;
 use garth::datadir::Scope;
 
 use super::agents::{self, archives, memory, prompt, skills};
@@ -13,7 +14,7 @@ use super::route::{Length, Route, Run};
 use super::sessions::{self, context, transcripts};
 use super::tree::Tree;
 use super::{kv, nodes, recall};
-use crate::fields::{FieldGroup, nearest};
+use crate::fields::FieldGroup;
 
 /// Makes routes of rows: `does "path" scopes length tree(function, fields);`. A write makes missing
 /// directories of its caller, unless it is a `Change` of what is there. It ends with `unless dry` if it

@@ -169,7 +169,7 @@ fn skills_are_installed_listed_read_edited_and_published() {
     assert_eq!((&left["shown"], &left["left_out"][0]["reason"]), (&json!([]), &json!("requirements")));
     let hosts = json!({"hosts": [{"id": "a", "bins": ["pdftotext"]}]}).to_string();
     let shown = server.ok("agents/scout/skills/list", hosts);
-    assert_eq!(shown["shown"][0]["read_path"], json!("skills/pdf/SKILL.md"));
+    assert_eq!(shown["shown"][0]["read_path"], json!("/ctx/skills/pdf/SKILL.md"));
     let got = server.ok("agents/scout/skills/get", r#"{"name":"pdf"}"#);
     assert_eq!((&got["applies"], &got["why"]["detail"]), (&json!(false), &json!("no host is known")));
     let edit = r#"{"path":"pdf/a/run.sh","old":"$1","new":"\"$1\""}"#;

@@ -5,7 +5,10 @@ use crate::tidy::finding::Finding;
 
 /// Vocabulary of each crate that has layers: the modules that every layer of it may use.
 const VOCABULARY: [(&str, &str); 2] = [
-    ("crates/garth-agent", "count identity ids json_objects one_word retry small_file"),
+    (
+        "crates/garth-agent",
+        "count identity ids json_objects nearest one_word retry settings small_file time_zone",
+    ),
     ("crates/garth-engine", "path error env model text compute threads"),
 ];
 

@@ -7,15 +7,16 @@ use serde::Deserialize;
 
 use super::files::{Daily, Files};
 use super::inputs::Inputs;
+use super::named::NamedPaths;
 use super::parts::{Part, Prompt, Stable, section};
 use super::texts;
 use crate::identity::{Class, is_reserved};
+use crate::settings::{DailyMemory, Order};
 use crate::small_file::{File, sha256};
 use crate::workspace::daily::Memory;
-use crate::workspace::heartbeat::says_anything;
+use crate::workspace::heartbeat::says_anything_as;
 use crate::workspace::prompt_cache::AccountCache;
-use crate::workspace::settings::{DailyMemory, Order};
-use crate::workspace::skills::listing::{Listing, Reason};
+use crate::workspace::skills::listing::{Listing, Reason, SkillReader};
 use garth_engine::model::Timestamp;
 use garth_engine::path::TreePath;
 use garth_engine::text::secret::masked;
@@ -224,6 +225,12 @@ struct Assembly<'a> {
 }
 
 impl Assembly<'_> {
+    /// Returns the paths that the prompt names.
+    fn named(&self) -> NamedPaths<'_> {
+        let Files { keeper, settings, .. } = self.files;
+        NamedPaths { agent: self.agent, keeper, settings, of: self.inputs.paths }
+    }
+
     fn is_main(&self) -> bool {
         self.class == Class::Main
     }
@@ -255,21 +262,18 @@ impl Assembly<'_> {
     fn part_text(&self, name: &str) -> PartText {
         match name {
             "base" => {
-                let base = self.files.settings.prompt.base.as_deref().unwrap_or(texts::BASE).trim();
-                if base.is_empty() {
-                    Err("settings.json has it empty".to_owned())
-                } else {
-                    Ok(base.to_owned())
-                }
+                let base = self.files.settings.prompt.base.clone().unwrap_or_else(|| self.named().base());
+                let empty = || "settings.json has it empty".to_owned();
+                Some(base.trim().to_owned()).filter(|base| !base.is_empty()).ok_or_else(empty)
             }
-            "bootstrap" => self.text(name).map(|text| format!("{}\n\n{text}", texts::BOOTSTRAP)),
+            "bootstrap" => self.text(name).map(|text| format!("{}\n\n{text}", self.named().bootstrap())),
             "fragments" => self.fragments(),
             "yesterday" | "today" => self.day(name),
             "others" => self.others(),
             "heartbeat" => {
                 let text = self.text(name)?;
                 let empty = || "only headings, comments and rules".to_owned();
-                says_anything(&text).then_some(text).ok_or_else(empty)
+                says_anything_as(&text, self.inputs.reading()).then_some(text).ok_or_else(empty)
             }
             "skills" => self.skills(),
             "runtime" => Ok(self.runtime()),
@@ -364,7 +368,11 @@ impl Assembly<'_> {
     fn skills(&self) -> PartText {
         let [own, global] = &self.files.skills;
         let (hosts, settings) = (&self.inputs.hosts, &self.files.settings.skills);
-        let listing = Listing::of(own, global, self.agent, hosts, settings, &|text| self.known.skill(text));
+        let (reading, named) = (self.inputs.reading(), self.named());
+        let read_path = |origin, directory: &str| named.skill(origin, directory);
+        let read =
+            SkillReader { reading, parse: &|text| self.known.skill(text, reading), read_path: &read_path };
+        let listing = Listing::of(own, global, hosts, settings, &read);
         if listing.shown.is_empty() {
             return Err("no skill is eligible".to_owned());
         }

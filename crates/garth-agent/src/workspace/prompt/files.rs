@@ -4,14 +4,15 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::identity::Class;
 use crate::session::Meta;
+use crate::settings::{SETTINGS, Settings};
 use crate::small_file::{File, read_all, read_with_seq};
+use crate::time_zone::{Day, Zone};
 use crate::workspace::daily;
 use crate::workspace::daily::Memory;
 use crate::workspace::handle::{Keeper, Workspace};
-use crate::workspace::settings::{SETTINGS, Settings};
-use crate::workspace::skills::lookup::in_directory;
+use crate::workspace::skills::listing::SkillSource;
+use crate::workspace::skills::lookup::{SkillDirectory, in_directory, sources};
 use crate::workspace::text_file::{MAX_FILE, MAX_READ, text_of};
-use crate::workspace::time_zone::{Day, Zone};
 use garth_engine::error::Result;
 use garth_engine::fs::FileSystem;
 use garth_engine::model::{Moment, Seq, Timestamp, VersionId};
@@ -53,7 +54,7 @@ pub(super) struct Files {
     /// Whose memory it has.
     pub(super) keeper: Keeper,
     /// Skills by their directories: the agent's, and those of all.
-    pub(super) skills: [Vec<(String, Option<String>)>; 2],
+    pub(super) skills: [Vec<(String, SkillSource)>; 2],
 }
 
 /// A file that is there.
@@ -103,7 +104,7 @@ impl Files {
             .chain(days.iter().flatten())
             // Last, since those beyond the bytes that are read count as unreadable: a prompt is built
             // without.
-            .chain(skills.iter().flatten().map(|(path, _)| path))
+            .chain(skills.iter().flatten().filter_map(SkillDirectory::file))
             .cloned()
             .collect();
         let (seq, files) = read_with_seq(fs, &paths, MAX_FILE, MAX_READ).await?;
@@ -112,6 +113,7 @@ impl Files {
             paths.into_iter().zip(files).filter_map(|(path, file)| Some((path, file?))).collect();
         files.retain(|_, file| !is_gone(file));
         let settings = Settings::read(&settings, files.remove(&settings).as_ref())?;
+        let skills = skills.map(|some| sources(some, |path| files.remove(path)));
         // neither directories nor links are files of a prompt
         files.retain(|_, file| file.is_file);
         let zone = settings.zone()?;
@@ -133,13 +135,6 @@ impl Files {
             daily(workspace, fs, &keeper, today.before(), &mut files).await?,
             daily(workspace, fs, &keeper, today, &mut files).await?,
         ];
-        let skills = skills.map(|some| {
-            let found = some.into_iter().filter_map(|(path, directory)| {
-                let file = files.remove(&path)?;
-                Some((directory, file.text().map(str::to_owned)))
-            });
-            found.collect()
-        });
         let others = other_days(workspace, seq, &keeper, others).await?;
         Ok(Self { seq, settings, zone, texts, fragments, days, others, session, keeper, skills })
     }

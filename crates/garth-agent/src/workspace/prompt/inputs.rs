@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::json_objects::{objects, texts};
+use crate::workspace::paths::{PathsOf, reading_of};
+use crate::workspace::reading::Reading;
 use crate::workspace::skill_md::requires::{Host, check_hosts};
 use garth_engine::error::{Error, Result};
 use garth_engine::model::{Moment, Timestamp};
@@ -69,6 +71,10 @@ pub struct Inputs {
     /// fills them in, for building the prompt again.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<String>,
+    /// Tree whose paths the prompt names. Garth fills it in. Prompts of before do not have it: they are built
+    /// again with the texts of then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub paths: Option<PathsOf>,
     /// What time it is, RFC 3339; the clock's if it is not given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock: Option<String>,
@@ -89,6 +95,16 @@ impl Inputs {
             ))),
             None => self.time(Timestamp::default()).map(drop),
         }
+    }
+
+    /// Sets the tree whose paths the prompt names.
+    pub(super) fn naming(self, paths: PathsOf) -> Self {
+        Self { paths: Some(paths), ..self }
+    }
+
+    /// Returns how the files of the prompt are read.
+    pub(super) fn reading(&self) -> Reading {
+        reading_of(self.paths)
     }
 
     /// Returns the time that the caller gave, else `now`.

@@ -5,7 +5,7 @@ use std::ops::Range;
 use serde::Serialize;
 
 use super::inputs::Inputs;
-use crate::workspace::time_zone::Day;
+use crate::time_zone::Day;
 use garth_engine::model::{Seq, Timestamp, VersionId};
 use garth_engine::path::TreePath;
 

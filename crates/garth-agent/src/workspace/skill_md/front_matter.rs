@@ -1,16 +1,18 @@
 //! Reads a `SKILL.md`: its front matter in YAML, and its body. What is wrong in it is told and never in the
-//! way of the rest.
+//! way of the rest: where the front matter as a whole is no YAML, each field is read by itself.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use garth_engine::compute::working;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use serde_saphyr::Error as YamlError;
 use serde_saphyr::budget::BudgetBreach;
 
+use super::blocks::blocks;
 use super::requires::{Install, Requires};
+use crate::workspace::reading::Reading;
 
 /// Most characters of a description that is taken from the body.
 const MAX_DESCRIPTION: usize = 200;
@@ -24,8 +26,18 @@ pub(crate) const MAX_VALUES: usize = 2000;
 /// See [`MAX_VALUES`].
 pub(crate) const MAX_DEPTH: usize = 16;
 
-/// The namespaces of `metadata`, of which the first that is there counts.
-const NAMESPACES: [&str; 4] = ["garth", "gsv", "openclaw", "clawdbot"];
+/// The namespaces of `metadata`, of which the first that is there counts. Those after `gsv` are the names that
+/// one program had, the current one first.
+const NAMESPACES: [&str; 6] = ["garth", "gsv", "openclaw", "clawdbot", "moltbot", "clawdis"];
+/// How many of them the first reading knows.
+const FIRST_NAMESPACES: usize = 4;
+/// Those that have `os` beside `requires`.
+const WITH_OS: [&str; 4] = ["openclaw", "clawdbot", "moltbot", "clawdis"];
+
+/// Fields that are read.
+const FIELDS: [&str; 5] = ["name", "description", "homepage", "always", "metadata"];
+/// Fields that are text, whatever YAML takes it for.
+const TEXTS: [&str; 3] = ["name", "description", "homepage"];
 
 /// What a `SKILL.md` says.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -71,21 +83,29 @@ impl SkillText {
     /// assert_eq!(skill.description, "Reads PDF files.");
     /// ```
     pub fn parse(text: &str) -> Self {
+        Self::parse_as(text, Reading::Now)
+    }
+
+    /// Reads it as garth does today, or did for the prompts of before.
+    pub(crate) fn parse_as(text: &str, reading: Reading) -> Self {
         working(text.len());
         let text = line_feeds(text.strip_prefix('\u{feff}').unwrap_or(text));
         let (front, body) = split(&text);
         let mut skill = Self { body: body.to_owned(), ..Self::default() };
-        let mut fields = front.map_or_else(BTreeMap::new, |front| skill.fields(front));
+        let mut fields = front.map_or_else(BTreeMap::new, |front| skill.fields(front, reading));
+        if let (Reading::Now, Some(front)) = (reading, front) {
+            as_written(&mut fields, front);
+        }
         skill.name = skill.text(&mut fields, "name").filter(|name| !name.trim().is_empty());
         let description = skill.text(&mut fields, "description");
         skill.homepage = skill.text(&mut fields, "homepage");
-        match fields.remove("always") {
-            None | Some(Value::Null) => {}
-            Some(Value::Bool(always)) => skill.always = always,
-            Some(_) => skill.flaws.push("always: write true or false".to_owned()),
+        match fields.remove("always").map(|always| truth(&always).ok_or(always)) {
+            None | Some(Err(Value::Null)) => {}
+            Some(Ok(always)) => skill.always = always,
+            Some(Err(_)) => skill.flaws.push("always: write true or false".to_owned()),
         }
         if let Some(metadata) = fields.remove("metadata") {
-            skill.metadata(metadata);
+            skill.metadata(metadata, reading);
         }
         let description = description.filter(|text| !text.trim().is_empty());
         skill.description = description.unwrap_or_else(|| first_paragraph(&skill.body));
@@ -93,7 +113,7 @@ impl SkillText {
     }
 
     /// The fields of front matter; those that are not known are left alone.
-    fn fields(&mut self, front: &str) -> BTreeMap<String, Value> {
+    fn fields(&mut self, front: &str, reading: Reading) -> BTreeMap<String, Value> {
         if front.len() > MAX_FRONT {
             self.refused = Some(format!("the front matter has more than {MAX_FRONT} bytes; shorten it"));
             return BTreeMap::new();
@@ -101,14 +121,53 @@ impl SkillText {
         if front.trim().is_empty() {
             return BTreeMap::new();
         }
-        match yaml(front) {
+        match yaml(front, reading) {
             Ok(fields) => return fields,
             Err(Flaw::Refused(why)) => self.refused = Some(why),
             Err(Flaw::Malformed(why)) => {
                 self.flaws.push(format!("the front matter is no YAML mapping: {why}"));
+                if reading == Reading::Now {
+                    return self.fields_alone(front);
+                }
             }
         }
         BTreeMap::new()
+    }
+
+    /// The fields of front matter that is no YAML, each read by itself, so that a colon in a description
+    /// costs neither the name nor the requirements. Requirements that cannot be read count as not met: a
+    /// skill must not become eligible by a mistake beside them.
+    fn fields_alone(&mut self, front: &str) -> BTreeMap<String, Value> {
+        let (mut fields, mut seen, mut is_known) = (BTreeMap::new(), BTreeSet::new(), true);
+        for block in blocks(front).iter().filter(|block| FIELDS.contains(&block.key)) {
+            // of two, nobody can tell which one is meant
+            if !seen.insert(block.key) {
+                is_known &= block.key != "metadata";
+                continue;
+            }
+            match yaml(block.text, Reading::Now) {
+                Ok(read) => fields.extend(read),
+                Err(Flaw::Refused(why)) => {
+                    self.refused = Some(why);
+                    return BTreeMap::new();
+                }
+                Err(Flaw::Malformed(_)) if TEXTS.contains(&block.key) => {
+                    let is_one_line = block.key != "description";
+                    let text = if is_one_line { block.first_line() } else { block.meant() };
+                    fields.insert(block.key.to_owned(), Value::String(text));
+                }
+                Err(Flaw::Malformed(_)) => is_known &= block.key != "metadata",
+            }
+        }
+        // it may stand where no field is told from its neighbours
+        is_known &=
+            seen.contains("metadata") || !["metadata", "requires"].iter().any(|word| front.contains(word));
+        if !is_known {
+            fields.remove("metadata");
+            let flaw = "metadata: cannot be read, so that what the skill requires is not known";
+            self.requires.invalid.push(flaw.to_owned());
+        }
+        fields
     }
 
     fn text(&mut self, fields: &mut BTreeMap<String, Value>, name: &str) -> Option<String> {
@@ -124,20 +183,29 @@ impl SkillText {
         }
     }
 
-    fn metadata(&mut self, metadata: Value) {
+    fn metadata(&mut self, metadata: Value, reading: Reading) {
         let metadata = match metadata {
             Value::Null => return,
             Value::String(text) => match serde_json::from_str(&without_trailing_commas(&text)) {
                 Ok(value) => value,
-                Err(error) => return self.flaws.push(format!("metadata: is no JSON: {error}")),
+                Err(error) => {
+                    let flaw = format!("metadata: is no JSON: {error}");
+                    // what was to be JSON may have had requirements
+                    let is_lost = reading == Reading::Now && text.trim_start().starts_with('{');
+                    let flaws = if is_lost { &mut self.requires.invalid } else { &mut self.flaws };
+                    return flaws.push(flaw);
+                }
             },
             value => value,
         };
         let Value::Object(mut metadata) = metadata else {
             return self.flaws.push("metadata: write a JSON object".to_owned());
         };
-        let Some((name, own)) = NAMESPACES.iter().find_map(|name| Some((*name, metadata.remove(*name)?)))
-        else {
+        let known = match reading {
+            Reading::First => &NAMESPACES[..FIRST_NAMESPACES],
+            Reading::Now => &NAMESPACES[..],
+        };
+        let Some((name, own)) = known.iter().find_map(|name| Some((*name, metadata.remove(*name)?))) else {
             return;
         };
         let Value::Object(mut own) = own else {
@@ -149,7 +217,8 @@ impl SkillText {
             None | Some(Value::Null) => {}
             Some(_) => self.flaws.push(format!("metadata.{name}.emoji: write a text")),
         }
-        if let Some(requires) = own.remove("requires") {
+        let os = own.remove("os").filter(|_| reading == Reading::Now && WITH_OS.contains(&name));
+        if let Some(requires) = with_os(own.remove("requires"), os) {
             self.requires = Requires::read(requires);
         }
         match own.remove("install").map(serde_json::from_value) {
@@ -179,9 +248,52 @@ impl Flaw {
     }
 }
 
+/// Returns requirements with an `os` that is written beside them, if they have none of their own.
+fn with_os(requires: Option<Value>, os: Option<Value>) -> Option<Value> {
+    let Some(os) = os.filter(|os| !os.is_null()) else { return requires };
+    match requires {
+        None | Some(Value::Null) => Some(json!({"os": os})),
+        Some(Value::Object(mut requires)) => {
+            requires.entry("os").or_insert(os);
+            Some(Value::Object(requires))
+        }
+        other => other,
+    }
+}
+
+/// Returns the truth that a value is, or says in words.
+fn truth(value: &Value) -> Option<bool> {
+    match value {
+        Value::Bool(truth) => Some(*truth),
+        Value::String(text) => match text.to_lowercase().as_str() {
+            "true" | "yes" | "on" => Some(true),
+            "false" | "no" | "off" => Some(false),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Gives fields that are text, and were read as a number or a truth, the text that is written there: `1.0` is
+/// no `1`.
+fn as_written(fields: &mut BTreeMap<String, Value>, front: &str) {
+    let typed = |value: &Value| matches!(value, Value::Bool(_) | Value::Number(_));
+    if !TEXTS.iter().any(|name| fields.get(*name).is_some_and(typed)) {
+        return;
+    }
+    for block in blocks(front) {
+        let Some(value) =
+            fields.get_mut(block.key).filter(|value| TEXTS.contains(&block.key) && typed(value))
+        else {
+            continue;
+        };
+        *value = Value::String(block.scalar());
+    }
+}
+
 /// Reads a mapping. An alias makes a short text as costly as a long one, so there are none, nor anchors and
 /// merge keys, which mean nothing without.
-fn yaml(front: &str) -> Result<BTreeMap<String, Value>, Flaw> {
+fn yaml(front: &str, reading: Reading) -> Result<BTreeMap<String, Value>, Flaw> {
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! {
             max_anchors: 0,
@@ -193,6 +305,8 @@ fn yaml(front: &str) -> Result<BTreeMap<String, Value>, Flaw> {
             max_events: 4 * MAX_VALUES,
         },
         with_snippet: false,
+        // `yes` is text, as it is for who wrote it
+        strict_booleans: reading == Reading::Now,
     };
     #[allow(clippy::disallowed_methods)] // this is the one place
     let read = serde_saphyr::from_str_with_options::<BTreeMap<String, Value>>(front, options);
@@ -269,6 +383,8 @@ fn without_trailing_commas(json: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn with(front: &str) -> SkillText {
@@ -336,9 +452,11 @@ mod tests {
             assert_eq!(skill.requires.bins, ["a"], "{front}");
         }
         assert_eq!(without_trailing_commas(r#"{"a": ",]", "b": [1 , ]}"#), r#"{"a": ",]", "b": [1  ]}"#);
-        for bad in ["metadata: '{'", "metadata: [1]", "metadata: 7"] {
-            assert_eq!(with(bad).flaws.len(), 1, "{bad}");
+        for bad in ["metadata: '{'", "metadata: [1]", "metadata: 7", "metadata: words"] {
+            assert_eq!(with(bad).all_flaws().count(), 1, "{bad}");
         }
+        // JSON that breaks off may have had requirements
+        assert!(!with("metadata: '{'").requires.is_none() && with("metadata: words").requires.is_none());
     }
 
     #[test]
@@ -348,10 +466,11 @@ mod tests {
                 names.iter().map(|name| format!("\"{name}\": {{\"emoji\": \"{name}\"}}")).collect();
             with(&format!("metadata: {{{}}}", spaces.join(", "))).emoji
         };
-        assert_eq!(emoji(&["clawdbot", "openclaw", "gsv", "garth"]).as_deref(), Some("garth"));
-        assert_eq!(emoji(&["clawdbot", "openclaw", "gsv"]).as_deref(), Some("gsv"));
-        assert_eq!(emoji(&["clawdbot", "openclaw"]).as_deref(), Some("openclaw"));
-        assert_eq!(emoji(&["clawdbot"]).as_deref(), Some("clawdbot"));
+        for at in 0..NAMESPACES.len() {
+            let mut last_first = NAMESPACES[at..].to_vec();
+            last_first.reverse();
+            assert_eq!(emoji(&last_first).as_deref(), Some(NAMESPACES[at]));
+        }
         assert_eq!(emoji(&["other"]), None);
         // the one that counts may say nothing
         let skill = with(r#"metadata: {"gsv": {}, "clawdbot": {"requires": {"bins": ["a"]}}}"#);
@@ -359,9 +478,106 @@ mod tests {
     }
 
     #[test]
-    fn os_outside_of_requires_means_nothing() {
-        let skill = with(r#"metadata: {"gsv": {"os": ["plan9"]}}"#);
-        assert!(skill.requires.is_none() && skill.flaws.is_empty());
+    fn os_beside_requires_counts_where_openclaw_writes_it() {
+        for name in ["garth", "gsv"] {
+            let skill = with(&format!(r#"metadata: {{"{name}": {{"os": ["plan9"]}}}}"#));
+            assert!(skill.requires.is_none() && skill.flaws.is_empty(), "{name}");
+        }
+        for name in WITH_OS {
+            for (own, due) in [
+                (r#""os": ["plan9"]"#, vec!["plan9"]),
+                (r#""os": ["plan9"], "requires": null"#, vec!["plan9"]),
+                (r#""os": ["plan9"], "requires": {"bins": []}"#, vec!["plan9"]),
+                (r#""os": ["plan9"], "requires": {"os": ["linux"]}"#, vec!["linux"]),
+                (r#""os": null"#, vec![]),
+            ] {
+                let skill = with(&format!(r#"metadata: {{"{name}": {{{own}}}}}"#));
+                assert_eq!(skill.requires.os, due, "{name} {own}");
+            }
+            let bad = with(&format!(r#"metadata: {{"{name}": {{"os": "plan9"}}}}"#));
+            assert!(bad.requires.invalid[0].contains("requires.os"), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn broken_front_matter_costs_no_other_field() {
+        let metadata = r#"metadata: {"openclaw": {"requires": {"bins": ["a"]}}}"#;
+        for broken in [
+            "description: Use when: asked",
+            "description: \"Says \"hi\" often\"",
+            "description: [beta] Does it",
+            "description: @nobody reads it",
+            "description: `code` first",
+            "description: %d of them",
+            "description: 'don't'",
+            "\ttab: x\ndescription: Does it",
+            "description: Does it\ntags: [a, b",
+            "description: Does it\nversion: 1\nversion: 2",
+        ] {
+            let skill = with(&format!("name: pdf\n{broken}\n{metadata}"));
+            assert_eq!(skill.name.as_deref(), Some("pdf"), "{broken}");
+            assert!(!skill.description.is_empty() && skill.description != "body", "{broken}: {skill:?}");
+            assert!(skill.flaws[0].contains("no YAML"), "{broken}: {:?}", skill.flaws);
+            assert_eq!(skill.requires.bins, ["a"], "{broken}: {:?}", skill.requires);
+        }
+        assert_eq!(with("description: Use when: asked: now").description, "Use when: asked: now");
+    }
+
+    #[test]
+    fn requirements_that_cannot_be_read_are_not_met() {
+        for lost in [
+            "metadata: {\"openclaw\": {\"requires\": {\"bins\": [\"a\"]}}",
+            "metadata:\n  openclaw:\n    note: a: b\n    requires: {bins: [a]}",
+            "metadata: {}\nmetadata: {\"openclaw\": {}}",
+            "d: a: b\n\"metadata\": {\"openclaw\": {\"requires\": {\"bins\": [\"a\"]}}}",
+            "d: a: b\n\tmetadata: {}",
+            "d: a: b\nopenclaw:\n  requires: {bins: [a]}",
+        ] {
+            let skill = with(&format!("name: pdf\n{lost}"));
+            assert_eq!(skill.name.as_deref(), Some("pdf"), "{lost}");
+            assert!(skill.requires.invalid[0].contains("not known"), "{lost}: {skill:?}");
+        }
+        // there was nothing to lose
+        assert!(with("name: pdf\ndescription: a: b").requires.is_none());
+    }
+
+    #[test]
+    fn a_text_is_the_text_that_is_written() {
+        for text in ["yes", "No", "on", "true", "1.0", "1.10", "0x10", "1e3", "007", "2026", "12_000", ".5"] {
+            let skill = with(&format!("name: {text}\ndescription: {text} # said\nhomepage: '{text}'"));
+            assert_eq!(skill.name.as_deref(), Some(text));
+            assert_eq!((skill.description.as_str(), skill.homepage.as_deref()), (text, Some(text)));
+            assert_eq!(skill.all_flaws().count(), 0, "{text}");
+        }
+        assert_eq!(with("name: ~").name, None);
+        assert_eq!(with("metadata: {gsv: {requires: {bins: [yes, on]}}}").requires.bins, ["yes", "on"]);
+        for (said, due) in [("yes", true), ("On", true), ("'true'", true), ("no", false), ("off", false)] {
+            let skill = with(&format!("always: {said}"));
+            assert_eq!((skill.always, skill.flaws.len()), (due, 0), "{said}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_written_is_read(front in "((name|description|metadata|a b|[ \t]*x)[:]?[ ]?[-:{}\\[\\]\"'|>#&*%@é\u{301}, \r\t\n a]{0,30}\n){0,6}") {
+            let skill = with(&front);
+            // the body has a paragraph, so that each skill says something of itself
+            prop_assert!(!skill.description.trim().is_empty());
+            SkillText::parse_as(&format!("---\n{front}\n---\n"), Reading::First);
+        }
+    }
+
+    #[test]
+    fn the_first_reading_reads_as_before() {
+        let first = |front: &str| SkillText::parse_as(&format!("---\n{front}\n---\nbody\n"), Reading::First);
+        let colon = first("name: pdf\ndescription: a: b\nmetadata: {gsv: {requires: {bins: [a]}}}");
+        assert_eq!((colon.name.as_deref(), colon.description.as_str()), (None, "body"));
+        assert!(colon.requires.is_none());
+        assert!(first("metadata: {openclaw: {os: [plan9]}}").requires.is_none());
+        assert!(first("metadata: {moltbot: {requires: {bins: [a]}}}").requires.is_none());
+        assert!(first("metadata: '{'").requires.is_none());
+        assert_eq!((first("name: yes").name, first("always: yes").always), (None, true));
+        assert_eq!(first("name: 0x10").name.as_deref(), Some("16"));
     }
 
     #[test]

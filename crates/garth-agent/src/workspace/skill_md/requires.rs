@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::workspace::settings::RequiresSetting;
+use crate::settings::RequiresSetting;
 use garth_engine::compute::working;
 use garth_engine::error::{Error, Result as EngineResult};
 

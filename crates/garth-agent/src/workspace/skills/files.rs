@@ -4,6 +4,7 @@
 use bytes::Bytes;
 
 use super::listing::Origin;
+use super::replace::replace_once;
 use crate::boxed;
 use crate::once::PENDING;
 use crate::retry::retry;
@@ -22,7 +23,7 @@ pub const MAX_SKILL_FILE: usize = 4 << 20;
 pub struct SkillFile {
     /// Which of the two answered.
     pub origin: Origin,
-    /// Where it is.
+    /// Where it is, in the tree whose paths the workspace names.
     pub path: TreePath,
     /// The version of its content.
     pub etag: VersionId,
@@ -44,7 +45,7 @@ impl Workspace<'_> {
             let Some(File { etag, bytes, .. }) = file else { continue };
             let message = format!("has more than {MAX_SKILL_FILE} bytes; read it as a file");
             let bytes = bytes.ok_or_else(|| Error::at(ErrorKind::TooLarge, &path, message))?;
-            return Ok(SkillFile { origin, path, etag, bytes: bytes.into() });
+            return Ok(SkillFile { origin, path: self.paths.shown(&path), etag, bytes: bytes.into() });
         }
         Err(missing(path))
     }
@@ -61,10 +62,12 @@ impl Workspace<'_> {
         self.check_skills_writable(Origin::Agent)?;
         let write = Op::write(own.clone(), bytes).with_parents();
         let batch = self.batch(vec![write], &format!("write skill {path}"));
-        self.once.run(self.once.commit(self.fs, batch, (own, PENDING))).await
+        let (own, seq) = self.once.run(self.once.commit(self.fs, batch, (own, PENDING))).await?;
+        Ok((self.paths.shown(&own), seq))
     }
 
-    /// Replaces a text that is there once. Of a file that only the account has, the agent gets a copy of its
+    /// Replaces a text that is there once, whatever the line ends of the file and the form of its letters,
+    /// which stay: a text with LF fits a file with CRLF, composed letters fit decomposed ones. Of a file that only the account has, the agent gets a copy of its
     /// own first, in the same commit.
     ///
     /// # Errors
@@ -73,7 +76,8 @@ impl Workspace<'_> {
     #[boxed]
     pub async fn edit_skill(&self, path: &str, old: &str, new: &str) -> Result<(TreePath, Seq)> {
         self.check_skills_writable(Origin::Agent)?;
-        self.once.run(retry(|| self.edit_skill_once(path, old, new))).await
+        let (own, seq) = self.once.run(retry(|| self.edit_skill_once(path, old, new))).await?;
+        Ok((self.paths.shown(&own), seq))
     }
 
     async fn edit_skill_once(&self, path: &str, old: &str, new: &str) -> Result<(TreePath, Seq)> {
@@ -82,20 +86,19 @@ impl Workspace<'_> {
         let no_text =
             || Error::invalid(format!("{path}: is no UTF-8 text of at most {MAX_SKILL_FILE} bytes"));
         let text = found.text().ok_or_else(no_text)?;
-        match (old.is_empty(), text.matches(old).count()) {
-            (false, 1) => {}
-            (false, 0) => {
-                let message = format!("{path}: the text to be replaced is not there; nothing was changed");
-                return Err(Error::new(ErrorKind::NotFound, message));
-            }
-            (true, _) => return Err(Error::invalid("say which text to replace")),
-            (false, count) => {
-                let message =
-                    format!("{path}: the text to be replaced is there {count} times; give more of it");
-                return Err(Error::invalid(message));
-            }
+        if old.is_empty() {
+            return Err(Error::invalid("say which text to replace"));
         }
-        let write = Op::write(own_path.clone(), text.replacen(old, new, 1)).with_parents();
+        let replaced = replace_once(text, old, new).map_err(|count| match count {
+            0 => {
+                let message = format!("{path}: the text to be replaced is not there; nothing was changed");
+                Error::new(ErrorKind::NotFound, message)
+            }
+            _ => Error::invalid(format!(
+                "{path}: the text to be replaced is there {count} times; give more of it"
+            )),
+        })?;
+        let write = Op::write(own_path.clone(), replaced).with_parents();
         let mut batch = self.batch(vec![write], &format!("edit skill {path}"));
         batch = batch.require(own_path.clone(), as_read(own.as_ref()));
         if let (None, Some(global)) = (&own, &global) {

@@ -72,7 +72,8 @@ impl Workspace<'_> {
         let text = std::str::from_utf8(text).map_err(|_| Error::invalid(format!("{SKILL} is UTF-8 text")))?;
         let flaws: Vec<String> = SkillText::parse(text).all_flaws().cloned().collect();
         self.check_skills_writable(origin)?;
-        self.once.run(retry(|| self.install_once(directory, origin, files, &flaws))).await
+        let done = self.once.run(retry(|| self.install_once(directory, origin, files, &flaws))).await?;
+        Ok(Installed { path: self.paths.shown(&done.path), ..done })
     }
 
     async fn install_once(
@@ -121,7 +122,7 @@ impl Workspace<'_> {
         self.check_skills_writable(origin)?;
         let dir = TreePath::from_row(self.skill_home(origin)?.key(), directory);
         let seq = self.once.run(self.remove_skill_once(account, directory, origin, &dir)).await?;
-        Ok((dir, seq))
+        Ok((self.paths.shown(&dir), seq))
     }
 
     async fn remove_skill_once(

@@ -7,10 +7,14 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::workspace::settings::SkillSetting;
+use crate::settings::SkillSetting;
+use crate::workspace::reading::Reading;
 use crate::workspace::skill_md::front_matter::SkillText;
 use crate::workspace::skill_md::requires::{Host, KnownHosts, Lack};
 use garth_engine::compute::go_on;
+
+/// What is said of a link.
+pub(super) const NOT_FOLLOWED: &str = "links are not followed; put the files in its place";
 
 /// Where a skill lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -49,8 +53,11 @@ pub struct ListedSkill {
     pub always: bool,
     /// Where it lies.
     pub origin: Origin,
-    /// The path to read it by, from the root of the account.
+    /// The path to read it by, in the tree whose paths the workspace names.
     pub read_path: String,
+    /// What is wrong in its `SKILL.md`, and does not keep it from being listed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub flaws: Vec<String>,
 }
 
 /// A skill that does not apply.
@@ -83,6 +90,8 @@ pub enum Reason {
     Requirements,
     /// It is no UTF-8, or too long, or its front matter is refused.
     Unreadable,
+    /// The directory, or its `SKILL.md`, is a link or no file.
+    Linked,
 }
 
 impl fmt::Display for Reason {
@@ -93,8 +102,29 @@ impl fmt::Display for Reason {
             Self::Invalid => "with an invalid requirement",
             Self::Requirements => "whose requirements no host meets",
             Self::Unreadable => "that cannot be read",
+            Self::Linked => "that is a link or no file",
         })
     }
+}
+
+/// The `SKILL.md` of a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum SkillSource {
+    /// Its text.
+    Text(String),
+    /// It is no UTF-8, or too long.
+    Unreadable,
+    /// The directory is a link, or the file a link or no file.
+    Linked,
+}
+
+/// How skills are read for a listing.
+pub(crate) struct SkillReader<'a> {
+    pub(crate) reading: Reading,
+    /// Returns what a text says; its body is not asked for.
+    pub(crate) parse: &'a dyn Fn(&str) -> Arc<SkillText>,
+    /// Returns the path to read a skill by.
+    pub(crate) read_path: &'a dyn Fn(Origin, &str) -> String,
 }
 
 /// The skills of an agent.
@@ -108,31 +138,37 @@ pub struct Listing {
 }
 
 impl Listing {
-    /// Those of the agent and of the account, each a directory and the text of its `SKILL.md`, if that can be
-    /// read. `parse` says what a text says; its body is not asked for.
+    /// Those of the agent and of the account, each a directory and its `SKILL.md`.
     pub(crate) fn of(
-        own: &[(String, Option<String>)],
-        global: &[(String, Option<String>)],
-        agent: &str,
+        own: &[(String, SkillSource)],
+        global: &[(String, SkillSource)],
         hosts: &[Host],
         settings: &BTreeMap<String, SkillSetting>,
-        parse: &dyn Fn(&str) -> Arc<SkillText>,
+        read: &SkillReader<'_>,
     ) -> Self {
         let hosts = &KnownHosts::of(hosts);
-        let names: BTreeSet<&str> = own.iter().map(|(directory, _)| directory.as_str()).collect();
-        let own = own.iter().map(|(directory, text)| (Origin::Agent, directory, text));
-        let global = global.iter().map(|(directory, text)| (Origin::Global, directory, text));
+        // a link is not followed, so that it hides nothing
+        let is_there = |(_, source): &&(String, SkillSource)| *source != SkillSource::Linked;
+        let names: BTreeSet<&str> = own.iter().filter(is_there).map(|(directory, _)| &**directory).collect();
+        let own = own.iter().map(|(directory, source)| (Origin::Agent, directory, source));
+        let global = global.iter().map(|(directory, source)| (Origin::Global, directory, source));
         let mut listing = Self::default();
-        for (origin, directory, text) in own.chain(global) {
+        for (origin, directory, source) in own.chain(global) {
             // Whoever waits is told by the check that follows.
             if go_on().is_err() {
                 break;
             }
-            let skill = text.as_deref().map(parse);
+            let skill = match source {
+                SkillSource::Text(text) => Some((read.parse)(text)),
+                SkillSource::Unreadable => None,
+                SkillSource::Linked if read.reading == Reading::First => continue,
+                SkillSource::Linked => None,
+            };
             let name = skill.as_ref().and_then(|skill| skill.name.as_ref()).unwrap_or(directory).clone();
             let is_hidden = origin == Origin::Global && names.contains(directory.as_str());
             let judged = match skill.as_deref() {
                 _ if is_hidden => Err((Reason::Hidden, String::new())),
+                None if *source == SkillSource::Linked => Err((Reason::Linked, NOT_FOLLOWED.to_owned())),
                 None => Err((Reason::Unreadable, String::new())),
                 Some(skill) => judge(directory, skill, hosts, settings),
             };
@@ -144,7 +180,8 @@ impl Listing {
                     emoji: skill.emoji.clone(),
                     always,
                     origin,
-                    read_path: read_path(origin, agent, directory),
+                    read_path: (read.read_path)(origin, directory),
+                    flaws: skill.all_flaws().cloned().collect(),
                 }),
                 (Ok(_), None) => {}
                 (Err((reason, detail)), _) => {
@@ -192,11 +229,11 @@ pub(super) fn judge(
     })
 }
 
-/// Where the text of a skill is in the account's tree.
-pub(super) fn read_path(origin: Origin, agent: &str, directory: &str) -> String {
+/// Returns the path in the account of the text of a skill.
+pub(crate) fn skill_file(origin: Origin, agent: &str, directory: &str) -> String {
     match origin {
-        Origin::Agent => format!("agents/{agent}/skills/{directory}/SKILL.md"),
-        Origin::Global => format!("skills/{directory}/SKILL.md"),
+        Origin::Agent => format!("/agents/{agent}/skills/{directory}/SKILL.md"),
+        Origin::Global => format!("/skills/{directory}/SKILL.md"),
     }
 }
 
@@ -204,16 +241,39 @@ pub(super) fn read_path(origin: Origin, agent: &str, directory: &str) -> String 
 mod tests {
     use super::*;
 
-    fn skills(of: &[(&str, &str)]) -> Vec<(String, Option<String>)> {
-        of.iter().map(|(directory, text)| ((*directory).to_owned(), Some((*text).to_owned()))).collect()
+    fn skills(of: &[(&str, &str)]) -> Vec<(String, SkillSource)> {
+        let text = |text: &str| SkillSource::Text(text.to_owned());
+        of.iter().map(|(directory, said)| ((*directory).to_owned(), text(said))).collect()
+    }
+
+    /// Lists skills without a host, by settings.
+    fn list(
+        own: &[(String, SkillSource)],
+        global: &[(String, SkillSource)],
+        settings: &BTreeMap<String, SkillSetting>,
+    ) -> Listing {
+        list_as(own, global, settings, Reading::Now)
+    }
+
+    fn list_as(
+        own: &[(String, SkillSource)],
+        global: &[(String, SkillSource)],
+        settings: &BTreeMap<String, SkillSetting>,
+        reading: Reading,
+    ) -> Listing {
+        let parse = |text: &str| Arc::new(SkillText::parse_as(text, reading));
+        let read_path = |origin, directory: &str| skill_file(origin, "a", directory);
+        Listing::of(
+            own,
+            global,
+            &[],
+            settings,
+            &SkillReader { reading, parse: &parse, read_path: &read_path },
+        )
     }
 
     fn listed(listing: &Listing) -> Vec<(&str, &str)> {
         listing.shown.iter().map(|skill| (skill.name.as_str(), skill.read_path.as_str())).collect()
-    }
-
-    fn parsed(text: &str) -> Arc<SkillText> {
-        Arc::new(SkillText::parse(text))
     }
 
     fn none() -> BTreeMap<String, SkillSetting> {
@@ -224,12 +284,12 @@ mod tests {
     fn the_agents_come_first_and_hide_global_ones_of_the_same_directory() {
         let own = skills(&[("pdf", "own"), ("z", "---\nname: mail\n---\nz")]);
         let global = skills(&[("mail", "global"), ("pdf", "---\nname: other\n---\nglobal")]);
-        let listing = Listing::of(&own, &global, "a", &[], &none(), &parsed);
+        let listing = list(&own, &global, &none());
         // `name` does not count: there may be two of it
         let due = [
-            ("pdf", "agents/a/skills/pdf/SKILL.md"),
-            ("mail", "agents/a/skills/z/SKILL.md"),
-            ("mail", "skills/mail/SKILL.md"),
+            ("pdf", "/agents/a/skills/pdf/SKILL.md"),
+            ("mail", "/agents/a/skills/z/SKILL.md"),
+            ("mail", "/skills/mail/SKILL.md"),
         ];
         assert_eq!(listed(&listing), due);
         assert_eq!(listing.shown[0].description, "own");
@@ -242,7 +302,7 @@ mod tests {
         let own = skills(&[("pdf", text)]);
         let of = |key: &str, json: &str| {
             let settings = BTreeMap::from([(key.to_owned(), serde_json::from_str(json).unwrap())]);
-            Listing::of(&own, &[], "a", &[], &settings, &parsed)
+            list(&own, &[], &settings)
         };
         assert_eq!(of("other", "{}").left_out[0].reason, Reason::Requirements);
         for key in ["pdf", "PDF"] {
@@ -254,19 +314,43 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_is_left_out_and_counted() {
-        let own = vec![("a".to_owned(), None)];
-        let listing = Listing::of(&own, &skills(&[("b", "x")]), "a", &[], &none(), &parsed);
+        let own = vec![("a".to_owned(), SkillSource::Unreadable)];
+        let listing = list(&own, &skills(&[("b", "x")]), &none());
         assert_eq!((listing.shown.len(), listing.left_out[0].reason), (1, Reason::Unreadable));
     }
 
     #[test]
     fn a_skill_with_refused_front_matter_is_left_out_alone() {
         let own = skills(&[("bad", "---\nname: &n x\n---\nb"), ("good", "---\nname: mail\n---\nb")]);
-        let listing = Listing::of(&own, &[], "a", &[], &none(), &parsed);
-        assert_eq!(listed(&listing), [("mail", "agents/a/skills/good/SKILL.md")]);
+        let listing = list(&own, &[], &none());
+        assert_eq!(listed(&listing), [("mail", "/agents/a/skills/good/SKILL.md")]);
         let left_out = &listing.left_out[0];
         assert_eq!((left_out.directory.as_str(), left_out.reason), ("bad", Reason::Unreadable));
         assert!(left_out.detail.contains("alias"), "{}", left_out.detail);
+    }
+
+    #[test]
+    fn a_link_is_named_as_skipped_and_hides_nothing() {
+        let own = vec![("pdf".to_owned(), SkillSource::Linked)];
+        let global = skills(&[("pdf", "global")]);
+        let listing = list(&own, &global, &none());
+        assert_eq!(listed(&listing), [("pdf", "/skills/pdf/SKILL.md")]);
+        assert_eq!((listing.left_out[0].reason, listing.left_out.len()), (Reason::Linked, 1));
+        let first = list_as(&own, &global, &none(), Reading::First);
+        assert_eq!((listed(&first), first.left_out.len()), (listed(&listing), 0));
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_of_skills_that_are_listed_and_left_out() {
+        let broken = "description: Use when: asked";
+        let text = format!("---\n{broken}\nmetadata: {{\n---\nb");
+        let own = skills(&[("lost", &text), ("plain", &format!("---\n{broken}\n---\nb"))]);
+        let listing = list(&own, &[], &none());
+        let (shown, left_out) = (&listing.shown[0], &listing.left_out[0]);
+        assert_eq!((shown.directory.as_str(), shown.description.as_str()), ("plain", "Use when: asked"));
+        assert!(shown.flaws[0].contains("no YAML"), "{:?}", shown.flaws);
+        assert_eq!((left_out.directory.as_str(), left_out.reason), ("lost", Reason::Invalid));
+        assert!(left_out.detail.contains("not known"), "{}", left_out.detail);
     }
 
     #[test]
@@ -275,9 +359,9 @@ mod tests {
             skills(&[("a", "---\nalways: true\nmetadata: {gsv: {requires: {bins: x}}}\n---\n"), ("b", "b")]);
         let settings =
             BTreeMap::from([("b".to_owned(), serde_json::from_str(r#"{"always": true}"#).unwrap())]);
-        let listing = Listing::of(&own, &[], "a", &[], &settings, &parsed);
+        let listing = list(&own, &[], &settings);
         assert!(listing.shown.iter().all(|skill| skill.always) && listing.shown.len() == 2);
         let never = BTreeMap::from([("a".to_owned(), serde_json::from_str(r#"{"always": false}"#).unwrap())]);
-        assert_eq!(Listing::of(&own, &[], "a", &[], &never, &parsed).left_out[0].reason, Reason::Invalid);
+        assert_eq!(list(&own, &[], &never).left_out[0].reason, Reason::Invalid);
     }
 }

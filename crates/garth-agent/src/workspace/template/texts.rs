@@ -1,4 +1,5 @@
-//! What the files of a new workspace say.
+//! What the files of a new workspace say. They name files by what is in them: where each is depends on the tree
+//! that the agent works in, and the prompt says it.
 
 pub(super) const SOUL: &str = "\
 # Soul
@@ -45,9 +46,10 @@ Rules of your daily work. Your human may change them at any time; propose change
 
 ## What to remember
 
-- Write a lasting fact into `MEMORY.md`; make the file when there is the first one. Correct what has become wrong.
-- Write what happened today, and what is still open, into `memory/YYYY-MM-DD.md`.
-- A fact about your human goes into `USER.md`.
+- Write a lasting fact into your long-term memory; make the file when there is the first one. Correct what has become \
+wrong.
+- Write what happened today, and what is still open, into the memory of the day.
+- A fact about your human goes into the file about your human.
 - Never write passwords or keys into any of these files.
 ";
 
@@ -85,16 +87,16 @@ never to write down?
 Read the answers back in a few lines. When your human agrees, put them into these files; keep what others wrote there, \
 and replace what is `not chosen yet` or `not told yet`. Leave out what was not answered, and make nothing up.
 
-- `IDENTITY.md`: name, purpose, tone
-- `SOUL.md`: what they expect of your character
-- `USER.md`: what you are to remember about them, with the time zone
-- `AGENTS.md`: what you may do, and what not
+- your identity: name, purpose, tone
+- your soul: what they expect of your character
+- what you know about your human: what you are to remember about them, with the time zone
+- your operating instructions: what you may do, and what not
 
-The time zone by which your days change is `time_zone` in `settings.json`, which only people write: if it is another \
+The time zone by which your days change is `time_zone` in your settings, which only people write: if it is another \
 than that of your human, ask them to change it.
 
 ## Finish
 
-Delete `BOOTSTRAP.md`, this file, and say that you are ready. If your human wants to skip all this, write down what you \
+Delete this file, and say that you are ready. If your human wants to skip all this, write down what you \
 know, delete the file and begin to work.
 ";

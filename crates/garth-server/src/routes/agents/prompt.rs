@@ -95,6 +95,10 @@ fn options(
     if inputs.as_ref().is_some_and(|inputs| !inputs.others.is_empty()) {
         return Err(Refusal::validation("\"inputs\" has no \"others\": garth finds what others remember"));
     }
+    if inputs.as_ref().is_some_and(|inputs| inputs.paths.is_some()) {
+        let message = "\"inputs\" has no \"paths\": a prompt names the paths of the caller's tree";
+        return Err(Refusal::validation(message));
+    }
     let mut options = PromptOptions::default();
     if let Some(session) = &call.caller.session {
         options = options.session(workspace.audience(), &**session);

@@ -1,0 +1,61 @@
+//! Paths as whoever reads a prompt or a list of skills uses them: those of the account, or of the tree that
+//! an agent sees.
+
+use serde::{Deserialize, Serialize};
+
+use super::reading::Reading;
+use crate::identity::places::{OF_AGENT, OF_USER, SKILLS_OF_ACCOUNT};
+use garth_engine::path::TreePath;
+
+/// Tree whose paths a prompt names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PathsOf {
+    /// The account, for whoever works at its root.
+    #[default]
+    Account,
+    /// The [tree of an agent](crate::AgentTree): `/.agent`, `/.user`, `/ctx/skills`.
+    Chat,
+}
+
+impl PathsOf {
+    /// Returns the path at which the tree shows a file of an agent, of what it keeps about its audience, or
+    /// of a skill of the account.
+    pub(super) fn shown(self, path: &TreePath) -> TreePath {
+        let segments: Vec<&str> = path.segments().collect();
+        let (root, rest) = match (self, &*segments) {
+            (Self::Account, _) => return path.clone(),
+            (Self::Chat, ["agents", _, rest @ ..]) => (OF_AGENT, rest),
+            (Self::Chat, ["users", _, "agents", _, rest @ ..]) => (OF_USER, rest),
+            (Self::Chat, ["skills", rest @ ..]) => (SKILLS_OF_ACCOUNT, rest),
+            (Self::Chat, _) => return path.clone(),
+        };
+        TreePath::parse(&[&[root], rest].concat().join("/")).unwrap_or_else(|_| path.clone())
+    }
+}
+
+/// Returns how the files of a prompt are read that names the paths of a tree, or of none.
+pub(super) fn reading_of(paths: Option<PathsOf>) -> Reading {
+    if paths.is_some() { Reading::Now } else { Reading::First }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_that_of_the_tree() {
+        for (path, chat) in [
+            ("/agents/a/MEMORY.md", "/.agent/MEMORY.md"),
+            ("/agents/a", "/.agent"),
+            ("/agents/a/agents/b", "/.agent/agents/b"),
+            ("/users/u/agents/a/memory/MEMORY.md", "/.user/memory/MEMORY.md"),
+            ("/skills/pdf/SKILL.md", "/ctx/skills/pdf/SKILL.md"),
+            ("/agents/a/skills/pdf/SKILL.md", "/.agent/skills/pdf/SKILL.md"),
+        ] {
+            let path = TreePath::parse(path).unwrap();
+            assert_eq!(PathsOf::Chat.shown(&path).as_str(), chat);
+            assert_eq!(PathsOf::Account.shown(&path), path);
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Prompts that an older garth built are built again byte for byte, whatever this one says and reads since.
+//! `tests/data/prompts-1` holds a data folder in which such prompts were built, their texts (`prompts.json`),
+//! and the script that made both (`make`).
+
+use garth::agent::workspace::PromptOptions;
+use garth::agent::{Access, Caller, Request};
+use garth::model::{Moment, Timestamp};
+use garth::{Env, FileSystemExt};
+use serde_json::json;
+
+use super::migration::{data_of, told_of};
+
+/// A request of the script.
+fn request(session: &str) -> Request {
+    let request = Request::new("scout").session(session);
+    match session {
+        "dm" => request.user("bob"),
+        "group" => request.key("agent:scout:slack:channel:C1".parse().unwrap()),
+        _ => request.user("ann"),
+    }
+}
+
+#[tokio::test]
+async fn prompts_of_an_older_garth_are_built_again_byte_for_byte() {
+    let folder = data_of("prompts-1");
+    let data = garth::open(folder.path()).unwrap();
+    let account = data.account("default").await.unwrap();
+    let now = Moment::Time(Timestamp(i64::MAX));
+    let told = told_of("prompts-1", "prompts.json");
+    for told in told.as_array().unwrap() {
+        let session = told["session"].as_str().unwrap();
+        let access = Access::open(&account, &Env::system(), Caller::Holder, &request(session)).await.unwrap();
+        let options = PromptOptions::default().session(access.identity().audience(), session);
+        let again = access.workspace().prompt(&options.clone().at(now.clone())).await.unwrap();
+        assert_eq!(json!(again.text), told["text"], "{session}");
+        assert!(again.replayed.is_some_and(|of| of.same), "{session}");
+        // what is built today names the paths of the tree, and the next replay is of that
+        let new = access.workspace().prompt(&options).await.unwrap();
+        assert!(json!(new.text) != told["text"] && new.text.contains("`/.agent`"), "{}", new.text);
+        let again = access.workspace().prompt(&options.at(now.clone())).await.unwrap();
+        assert_eq!(again.text, new.text, "{session}");
+    }
+}
+
+#[tokio::test]
+async fn a_skill_of_before_is_read_as_today_in_a_prompt_of_today() {
+    let folder = data_of("prompts-1");
+    let data = garth::open(folder.path()).unwrap();
+    let account = data.account("default").await.unwrap();
+    account.remove("/agents/scout/BOOTSTRAP.md").await.unwrap();
+    let access = Access::open(&account, &Env::system(), Caller::Holder, &request("normal")).await.unwrap();
+    let text = access.workspace().prompt(&PromptOptions::default()).await.unwrap().text;
+    for listed in ["**yes**: 1.0", "**0x10**: 1.0", "**pdf**: Reads PDF", "**mail**: Mails"] {
+        assert!(text.contains(listed), "{listed}: {text}");
+    }
+    assert!(!text.contains("## Heartbeats"), "{text}");
+    assert!(
+        text.contains("Left out: 3 whose requirements no host meets, 1 that is a link or no file."),
+        "{text}"
+    );
+}
