@@ -28,8 +28,8 @@ pub fn registry() -> Registry {
 }
 
 /// Values of the key-value interface are JSON, settings can be read, instruction fragments, messages and
-/// events have a schema, what was said in a session only grows, garth alone writes whose a session is and what it belongs
-/// to, and no session writes what people set and the skills of all.
+/// events have a schema, what was said in a session only grows, garth alone writes whose a session is and
+/// what it belongs to, and no session writes what people set and the skills of all.
 fn rules() -> Vec<Rule> {
     let (values, fragments) = ("/agents/*/kv/**", "/agents/*/fragments.jsonl");
     let settings = "/agents/*/settings.json";

@@ -1,6 +1,6 @@
-//! `settings.json` of an agent: what its people set. An agent reads it and does not write it. One parser reads
-//! the file and judges it in each commit that leaves one: a mistake in it would stop prompts, resets and
-//! compaction.
+//! `settings.json` of an agent: what its people set. An agent reads it and does not write it. One parser
+//! reads the file and judges it in each commit that leaves one: a mistake in it would stop prompts, resets
+//! and compaction.
 
 use std::collections::BTreeMap;
 

@@ -32,6 +32,7 @@ pub const MAX_UPLOAD: u64 = 10 << 20;
 /// | `/.agent` | `agents/{agent}` |
 /// | `/.user` | `users/{audience}/agents/{agent}` |
 /// | `/skills/{skill}` | the account's skill, the agent's over it, a writable layer above: see [`Skill`] |
+/// | `/ctx/skills` | `skills`, read-only |
 /// | `/ctx/users/{audience}/memories` | `users/{audience}/memories` |
 /// | `/ctx/home/{audience}/agent/{agent}/session` | `users/{audience}/agents/{agent}/session` |
 ///

@@ -90,8 +90,8 @@ impl<'a> Workspace<'a> {
         Self { once, ..self }
     }
 
-    /// Sets the tree whose paths prompts and lists of skills name: by default that of the identity that opened
-    /// the workspace, without one the account.
+    /// Sets the tree whose paths prompts and lists of skills name: by default that of the identity that
+    /// opened the workspace, without one the account.
     #[must_use]
     pub fn paths_of(self, paths: PathsOf) -> Self {
         Self { paths, ..self }

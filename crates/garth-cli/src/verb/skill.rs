@@ -33,10 +33,10 @@ pub(crate) struct Skill {
 enum Action {
     /// List the skills that apply, and with --all those that do not, with the reason
     ///
-    /// A skill whose SKILL.md has mistakes is listed with them, unless they hide what it requires. With --json
-    /// one object a skill: name, directory, description, always, origin, read_path, flaws (if it has some); of
-    /// one that is left out name, directory, origin, reason, detail. read_path is that of the tree which the
-    /// options name.
+    /// A skill whose SKILL.md has mistakes is listed with them, unless they hide what it requires. With
+    /// --json one object a skill: name, directory, description, always, origin, read_path (in the tree that
+    /// the options name), flaws (if it has some); of one that is left out name, directory, origin, reason,
+    /// detail.
     #[command(visible_alias = "ls", after_help = "Example:\n  garth skill list --all")]
     List {
         /// Those that are left out, too

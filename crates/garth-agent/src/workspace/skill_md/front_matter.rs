@@ -26,8 +26,8 @@ pub(crate) const MAX_VALUES: usize = 2000;
 /// See [`MAX_VALUES`].
 pub(crate) const MAX_DEPTH: usize = 16;
 
-/// The namespaces of `metadata`, of which the first that is there counts. Those after `gsv` are the names that
-/// one program had, the current one first.
+/// The namespaces of `metadata`, of which the first that is there counts. Those after `gsv` are the names
+/// that one program had, the current one first.
 const NAMESPACES: [&str; 6] = ["garth", "gsv", "openclaw", "clawdbot", "moltbot", "clawdis"];
 /// How many of them the first reading knows.
 const FIRST_NAMESPACES: usize = 4;
@@ -99,7 +99,7 @@ impl SkillText {
         skill.name = skill.text(&mut fields, "name").filter(|name| !name.trim().is_empty());
         let description = skill.text(&mut fields, "description");
         skill.homepage = skill.text(&mut fields, "homepage");
-        match fields.remove("always").map(|always| truth(&always).ok_or(always)) {
+        match fields.remove("always").map(|always| truth(&always, reading).ok_or(always)) {
             None | Some(Err(Value::Null)) => {}
             Some(Ok(always)) => skill.always = always,
             Some(Err(_)) => skill.flaws.push("always: write true or false".to_owned()),
@@ -160,8 +160,7 @@ impl SkillText {
             }
         }
         // it may stand where no field is told from its neighbours
-        is_known &=
-            seen.contains("metadata") || !["metadata", "requires"].iter().any(|word| front.contains(word));
+        is_known &= seen.contains("metadata") || !has_requirements(front);
         if !is_known {
             fields.remove("metadata");
             let flaw = "metadata: cannot be read, so that what the skill requires is not known";
@@ -248,6 +247,19 @@ impl Flaw {
     }
 }
 
+/// Returns true if a line opens what may be requirements, or JSON has such a key. In the words of a
+/// description they are none.
+fn has_requirements(front: &str) -> bool {
+    let keys = ["metadata", "requires"];
+    let opens = |line: &str, key: &str| {
+        let rest = line.trim_start_matches(|c: char| !c.is_alphanumeric()).strip_prefix(key);
+        rest.is_some_and(|rest| rest.trim_start_matches(['"', '\'', ' ', '\t']).starts_with(':'))
+    };
+    let joined: String = front.split_whitespace().collect();
+    keys.iter()
+        .any(|key| front.lines().any(|line| opens(line, key)) || joined.contains(&format!("\"{key}\":")))
+}
+
 /// Returns requirements with an `os` that is written beside them, if they have none of their own.
 fn with_os(requires: Option<Value>, os: Option<Value>) -> Option<Value> {
     let Some(os) = os.filter(|os| !os.is_null()) else { return requires };
@@ -262,10 +274,10 @@ fn with_os(requires: Option<Value>, os: Option<Value>) -> Option<Value> {
 }
 
 /// Returns the truth that a value is, or says in words.
-fn truth(value: &Value) -> Option<bool> {
+fn truth(value: &Value, reading: Reading) -> Option<bool> {
     match value {
         Value::Bool(truth) => Some(*truth),
-        Value::String(text) => match text.to_lowercase().as_str() {
+        Value::String(text) if reading == Reading::Now => match text.to_lowercase().as_str() {
             "true" | "yes" | "on" => Some(true),
             "false" | "no" | "off" => Some(false),
             _ => None,
@@ -312,6 +324,9 @@ fn yaml(front: &str, reading: Reading) -> Result<BTreeMap<String, Value>, Flaw> 
     let read = serde_saphyr::from_str_with_options::<BTreeMap<String, Value>>(front, options);
     read.map_err(|error| match &error {
         YamlError::UnknownAnchor { .. } => Flaw::alias(),
+        YamlError::DuplicateMappingKey { key: Some(key), .. } => {
+            Flaw::Malformed(format!("`{key}` is there twice"))
+        }
         YamlError::Budget { breach, .. } => match breach {
             BudgetBreach::Aliases { .. } | BudgetBreach::Anchors { .. } | BudgetBreach::MergeKeys { .. } => {
                 Flaw::alias()
@@ -531,6 +546,7 @@ mod tests {
             "metadata: {}\nmetadata: {\"openclaw\": {}}",
             "d: a: b\n\"metadata\": {\"openclaw\": {\"requires\": {\"bins\": [\"a\"]}}}",
             "d: a: b\n\tmetadata: {}",
+            "d: a: b\n{\"x\": 1, \"requires\" : {}}",
             "d: a: b\nopenclaw:\n  requires: {bins: [a]}",
         ] {
             let skill = with(&format!("name: pdf\n{lost}"));
@@ -538,7 +554,10 @@ mod tests {
             assert!(skill.requires.invalid[0].contains("not known"), "{lost}: {skill:?}");
         }
         // there was nothing to lose
-        assert!(with("name: pdf\ndescription: a: b").requires.is_none());
+        for plain in ["a: b", "Use when: a task requires it", "has metadata: none", "the \"requires\" of: it"]
+        {
+            assert!(with(&format!("name: pdf\ndescription: {plain}")).requires.is_none(), "{plain}");
+        }
     }
 
     #[test]
@@ -559,7 +578,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_is_written_is_read(front in "((name|description|metadata|a b|[ \t]*x)[:]?[ ]?[-:{}\\[\\]\"'|>#&*%@é\u{301}, \r\t\n a]{0,30}\n){0,6}") {
+        fn whatever_is_written_is_read(
+            front in "((name|description|metadata|a b|[ \t]*x):? ?[-:{}\\[\\]\"'|>#&*%@é, \r\t\n a]{0,30}\n){0,6}",
+        ) {
             let skill = with(&front);
             // the body has a paragraph, so that each skill says something of itself
             prop_assert!(!skill.description.trim().is_empty());
@@ -577,6 +598,7 @@ mod tests {
         assert!(first("metadata: {moltbot: {requires: {bins: [a]}}}").requires.is_none());
         assert!(first("metadata: '{'").requires.is_none());
         assert_eq!((first("name: yes").name, first("always: yes").always), (None, true));
+        assert!(!first("always: 'yes'").always);
         assert_eq!(first("name: 0x10").name.as_deref(), Some("16"));
     }
 

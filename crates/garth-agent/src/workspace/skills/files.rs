@@ -67,8 +67,8 @@ impl Workspace<'_> {
     }
 
     /// Replaces a text that is there once, whatever the line ends of the file and the form of its letters,
-    /// which stay: a text with LF fits a file with CRLF, composed letters fit decomposed ones. Of a file that only the account has, the agent gets a copy of its
-    /// own first, in the same commit.
+    /// which stay: a text with LF fits a file with CRLF, composed letters fit decomposed ones. Of a file that
+    /// only the account has, the agent gets a copy of its own first, in the same commit.
     ///
     /// # Errors
     /// `NotFound` for a file, or a text in it, that is not there; `InvalidArgument` for a text that is there
