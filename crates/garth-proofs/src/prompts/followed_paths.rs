@@ -32,7 +32,7 @@ impl Proof for FollowedPaths {
             name: "prompt-paths",
             claim: "Each path in a prompt is read through the tree that the prompt is for.",
             full: 1_000,
-            ci: 90,
+            ci: 60,
         }
     }
 

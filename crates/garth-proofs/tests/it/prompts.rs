@@ -29,9 +29,9 @@ fn a_prompt_that_is_read_wrongly_is_noticed() {
 #[test]
 fn paths_in_prompts_are_read_through_the_tree() {
     let report = proven(&FollowedPaths::default(), 1);
-    assert!(report["prompts"] >= 90 && report["prompts of first runs"] > 5, "{report}");
-    assert!(report["paths read"] > 300 && report["paths written and shown"] > 50, "{report}");
-    assert!(report["prompts built again"] > 50, "{report}");
+    assert!(report["prompts"] >= 60 && report["prompts of first runs"] > 3, "{report}");
+    assert!(report["paths read"] > 150 && report["paths written and shown"] > 30, "{report}");
+    assert!(report["prompts built again"] > 30, "{report}");
 }
 
 #[test]
