@@ -162,7 +162,7 @@ fn skills_are_installed_listed_read_edited_and_published() {
     let install =
         json!({"name": "pdf", "global": true, "files": {"SKILL.md": front, "a/run.sh": "pdftotext $1"}});
     let done = server.ok("agents/scout/skills/install", install.to_string());
-    assert_eq!((&done["path"], &done["same"]), (&json!("/skills/pdf"), &json!(0)));
+    assert_eq!((&done["path"], &done["same"]), (&json!("/ctx/skills/pdf"), &json!(0)));
     let writer = server.key("acme", &[Scope::MemoryWrite, Scope::MemoryRead]);
     assert_eq!(server.post_as(&writer, "agents/scout/skills/install", install.to_string()).status, 403);
     let left = server.ok("agents/scout/skills/list", "{}");
@@ -174,7 +174,7 @@ fn skills_are_installed_listed_read_edited_and_published() {
     assert_eq!((&got["applies"], &got["why"]["detail"]), (&json!(false), &json!("no host is known")));
     let edit = r#"{"path":"pdf/a/run.sh","old":"$1","new":"\"$1\""}"#;
     let edited = server.post_as(&writer, "agents/scout/skills/edit", edit);
-    assert_eq!(edited.json()["path"], json!("/agents/scout/skills/pdf/a/run.sh"));
+    assert_eq!(edited.json()["path"], json!("/.agent/skills/pdf/a/run.sh"));
     let read = server.ok("agents/scout/skills/read", r#"{"path":"pdf/a/run.sh"}"#);
     assert_eq!((&read["origin"], &read["text"]), (&json!("agent"), &json!("pdftotext \"$1\"")));
     let whole = server.ok("agents/scout/skills/read", r#"{"path":"pdf/SKILL.md"}"#);
@@ -185,7 +185,7 @@ fn skills_are_installed_listed_read_edited_and_published() {
     assert_eq!(published["meta"]["uri"], json!("ctx://acme/agents/scout/skills/pdf"), "{published}");
     let global = r#"{"name":"pdf","global":true}"#;
     assert_eq!(server.post_as(&writer, "agents/scout/skills/delete", global).status, 403);
-    assert_eq!(server.ok("agents/scout/skills/delete", global)["path"], json!("/skills/pdf"));
+    assert_eq!(server.ok("agents/scout/skills/delete", global)["path"], json!("/ctx/skills/pdf"));
     assert_eq!(server.post("agents/scout/skills/delete", global).status, 404);
     for (call, body) in [
         ("skills/read", r#"{"path":"../x"}"#),
