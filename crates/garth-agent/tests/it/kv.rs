@@ -406,7 +406,7 @@ async fn files_of_other_interfaces_never_break_an_answer(fs: Fs, _: ManualClock)
     fs.write(&path("/secret.json"), Bytes::from_static(b"1")).await.unwrap();
     for (at, target) in [("/agents/x/kv/link.json", "/secret.json"), ("/agents/x/kv/dir", "/agents")] {
         let op = Op::symlink(path(at), target);
-        fs.commit(Batch::new([op])).await.unwrap();
+        fs.commit(Batch::new([op]).overriding_rules()).await.unwrap();
     }
     for key in ["/text", "/empty", "/latin", "/two", "/big", "/link", "/note", "/note.txt", "/dir/x"] {
         assert_eq!(get(&fs, key).await, None, "{key}");

@@ -127,7 +127,7 @@ async fn what_is_good_passes_in_every_way_and_kinds_without_content_too() {
         given(fs, [Op::rename(at("/agents/a"), at("/agents/d"))]).await;
         given(fs, [Op::rename(at("/agents/c/kv"), at("/agents/d/kv/more"))]).await;
         given(fs, [Op::link(at("/agents/d/kv/x.json"), at("/agents/d/kv/y"))]).await;
-        given(fs, [Op::symlink(at("/agents/d/kv/link"), "/text"), Op::mkdir(at("/agents/d/kv/dir"))]).await;
+        given(fs, [Op::mkdir(at("/agents/d/kv/dir"))]).await;
         given(fs, [Op::set_attrs(at("/agents/d/kv/y"), SetAttrs::new().tags(["t"]))]).await;
         let exact = format!("\"{}\"", "x".repeat(MAX_VALUE - 2));
         given(fs, [Op::write(at("/agents/d/kv/long"), exact)]).await;
@@ -135,6 +135,44 @@ async fn what_is_good_passes_in_every_way_and_kinds_without_content_too() {
         for path in ["/agents/kv/x", "/agents/d/kvx/y", "/agents/d/e/kv/x", "/agents/d/kv-x"] {
             given(fs, [Op::write(at(path), "no json").with_parents()]).await;
         }
+    }
+}
+
+#[tokio::test]
+async fn link_to_unchecked_bytes_gets_to_no_guarded_path() {
+    const EVENTS: &str = "/users/u/agents/a/session/s/events.jsonl";
+    for (fs, _folder) in engines() {
+        let fs = &*fs;
+        filled(fs).await;
+        let session = TreePath::parse(EVENTS).unwrap().parent().unwrap();
+        given(fs, [Op::mkdir_all(session), Op::mkdir(at("/agents/b/kv"))]).await;
+        given(fs, [Op::symlink(at("/link"), "/text"), Op::mkdir(at("/dir/kv")).with_parents()]).await;
+        given(fs, [Op::symlink(at("/dir/kv/deep"), "/text")]).await;
+        let guarded =
+            [VALUE, "/agents/a/kv/new", "/agents/a/kv/dir/new", "/agents/a/fragments.jsonl", EVENTS];
+        for path in guarded {
+            let there = if path == VALUE { vec![Op::remove(at(path))] } else { Vec::new() };
+            let ways = [
+                Op::symlink(at(path), "/text").with_parents(),
+                Op::rename(at("/link"), at(path)),
+                Op::copy(at("/link"), at(path)),
+                Op::link(at("/link"), at(path)),
+            ];
+            for way in ways {
+                let parent = TreePath::parse(path).unwrap().parent().unwrap();
+                let ops = there.iter().cloned().chain([Op::mkdir_all(parent), way]).collect();
+                let error = refusal(fs, ops).await;
+                assert!(error.message().contains("symbolic link"), "{path}: {error}");
+            }
+        }
+        for way in [
+            Op::rename(at("/dir/kv"), at("/agents/b/kv/more")),
+            Op::copy_tree(at("/dir"), at("/agents/c")),
+            Op::rename(at("/dir"), at("/agents/c")),
+        ] {
+            refusal(fs, vec![way]).await;
+        }
+        given(fs, [Op::symlink(at("/agents/a/link"), "/text")]).await;
     }
 }
 

@@ -16,6 +16,10 @@ pub const MAX_WHOLE: u64 = 16 << 20;
 /// What is said of a file that is to grow.
 pub(super) const APPEND_ONLY: &str = "is append-only: a rule lets it grow at its end and nothing else";
 
+/// What is said of a symbolic link in the place of a file.
+pub(super) const LINKED: &str =
+    "is a symbolic link: the rule does not hold for what it leads to; write a file there";
+
 /// Most keys that a read-only rule lets write.
 const MAX_WRITERS: usize = 100;
 
@@ -207,6 +211,16 @@ impl Demand {
     /// Whether it is about what a commit does to a path, and not about what it leaves there.
     pub(super) fn is_about_change(&self) -> bool {
         matches!(self, Self::AppendOnly | Self::OwnFields(_)) || self.keeps_names()
+    }
+
+    /// Returns true if it is about the content of a file.
+    pub(super) fn is_about_content(&self) -> bool {
+        match self {
+            Self::MaxSize(_) | Self::Json { .. } | Self::JsonLines { .. } => true,
+            Self::Secrets(policy) => *policy == Policy::Refuse,
+            Self::AppendOnly | Self::ReadOnly { .. } | Self::NotInSessions => false,
+            Self::OwnFields(_) | Self::NotSearchable => false,
+        }
     }
 
     /// Whether names, and what they lead to, stay as they are.

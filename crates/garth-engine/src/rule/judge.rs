@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use super::content_check::ContentCheck;
-use super::demand::{APPEND_ONLY, Demand};
+use super::demand::{APPEND_ONLY, Demand, LINKED};
 use super::lines::Place;
 use super::schema::{Budget, MAX_STEPS};
 use super::{Digest, Rule, Rules};
@@ -261,6 +261,8 @@ impl<'a, L: Left> Judging<'a, L> {
                     self.change(rule, touched, fate)?
                 }
                 (_, Some((ino, Kind::File))) => self.content(rule, path, ino)?,
+                // Who reads the path reads what the link leads to, and that is bound by no rule of the path.
+                (_, Some((_, Kind::Symlink))) if rule.demand.is_about_content() => Some(LINKED.to_owned()),
                 _ => None,
             };
             if let Some(reason) = reason {
@@ -309,9 +311,15 @@ impl<'a, L: Left> Judging<'a, L> {
                 return Ok(Some(format!("{APPEND_ONLY}; it would change from byte {first} on, of {size}")));
             }
         }
-        let Some((ino, Kind::File)) = fate.now else { return Ok(None) };
-        let expires = self.left.file(ino)?.is_some_and(|file| file.expires);
-        Ok(rule.demand.expiry_refused(expires))
+        match fate.now {
+            Some((ino, Kind::File)) => {
+                let expires = self.left.file(ino)?.is_some_and(|file| file.expires);
+                Ok(rule.demand.expiry_refused(expires))
+            }
+            // What is appended there would go where nothing keeps it from being changed.
+            Some((_, Kind::Symlink)) if !same => Ok(Some(LINKED.to_owned())),
+            _ => Ok(None),
+        }
     }
 
     /// What is wrong about the new content of a file of which garth alone changes some fields.
