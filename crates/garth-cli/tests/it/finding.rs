@@ -265,3 +265,12 @@ fn an_agent_recalls_in_its_own_tree() {
     assert!(text.contains("ctx://default/users/ada/memories/preferences/coffee L2"), "{text}");
     assert!(!text.contains("canary"), "{text}");
 }
+
+#[test]
+fn parts_of_a_score_are_no_negative_zero() {
+    let garth = Garth::new();
+    garth.feed(&["write", "/a.md"], "one needle\n");
+    let shown = garth.ok(&["search", "needle", "--json"]);
+    assert!(shown.contains("\"neighbours\":0.0"), "{shown}");
+    assert!(!shown.contains("-0.0"), "{shown}");
+}

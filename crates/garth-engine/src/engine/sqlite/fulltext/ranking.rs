@@ -63,7 +63,8 @@ pub(super) fn add_neighbours(best: &mut [Ranked], weights: &[f64]) {
     for (Ranked { candidate, .. }, around) in best.iter_mut().zip(around) {
         let gained = around & !candidate.terms;
         let gained = weights.iter().enumerate().filter(|(term, _)| gained >> term & 1 == 1);
-        candidate.beside = BESIDE * gained.map(|(_, weight)| weight).sum::<f64>();
+        // The sum of no numbers is -0.0, which would show.
+        candidate.beside = BESIDE * gained.fold(0.0, |sum, (_, weight)| sum + weight);
         candidate.rank += candidate.beside;
     }
 }
