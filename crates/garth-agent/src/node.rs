@@ -10,6 +10,7 @@ pub mod layers;
 mod list;
 mod meta;
 mod move_to;
+mod past;
 mod put;
 mod relations;
 mod remove;
@@ -25,6 +26,7 @@ pub use self::file_names::{ABSTRACT, CONTENT, DLQ, DONE, META, OUTBOX, OVERVIEW,
 pub use self::get::{Level, Node};
 pub use self::list::{List, Listed, MAX_LISTED, Prefix};
 pub use self::meta::{ContextType, Layer, Layers, Meta, Origin, Provenance, Status, seconds};
+pub use self::past::{MAX_LOGGED, NodeVersion};
 pub use self::put::{LayerText, Put, Written};
 pub use self::relations::{Around, Direction, MAX_HOPS, MAX_LOOKED, Related};
 pub use self::repair::{Finding, Follow, Next, Repair, Report, Told};
@@ -183,7 +185,14 @@ fn is_no_text(path: &TreePath) -> bool {
 
 /// Returns the `Corrupt` of a node whose `.meta.json` is there and cannot be read.
 fn damaged(uri: &Uri, meta: Option<&File>) -> Option<Error> {
-    let error = meta?.read().and_then(Meta::parse).err()?;
+    let bytes = meta?.read();
+    let fields = bytes.as_ref().ok().and_then(|bytes| serde_json::from_slice(bytes).ok());
+    if let Some(status) = fields.and_then(|fields| meta::unknown_status(&fields)) {
+        let why = format!("its status is {status}, which garth does not know");
+        let how = "write ACTIVE, PENDING or BROKEN, or put the node again";
+        return Some(unreadable(&uri.file(META), &why, how));
+    }
+    let error = bytes.and_then(Meta::parse).err()?;
     let how = "`garth repair` makes the node whole, or says what it lacks";
     Some(unreadable(&uri.file(META), error.message(), how))
 }

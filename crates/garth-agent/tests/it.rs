@@ -19,6 +19,7 @@ mod it {
     mod migration;
     mod nodes;
     mod nodes_bounds;
+    mod nodes_past;
     mod nodes_set;
     mod once;
     mod outbox;

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::uri::Uri;
 use crate::small_file::pretty;
 use garth_engine::error::{Error, ErrorKind, Result};
 
@@ -60,6 +61,16 @@ impl Edge {
         }
         Ok(())
     }
+}
+
+/// Returns the edges of a node that an index is told of: those that garth would take. Others may lie in a
+/// file that was edited by hand, and stay there.
+pub fn told(uri: &Uri, edges: &[Edge]) -> Vec<Edge> {
+    let own = uri.to_string();
+    let leads = |edge: &Edge| {
+        edge.to_uri.parse::<Uri>().is_ok_and(|to| to.account() == uri.account()) && edge.from_uri == own
+    };
+    edges.iter().filter(|edge| edge.check().is_ok() && leads(edge)).cloned().collect()
 }
 
 /// Reads `.relations.json`.

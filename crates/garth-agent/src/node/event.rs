@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::edge::Edge;
+use super::layers::{MAX_ABSTRACT, MAX_GIVEN_OVERVIEW, cut_at_word};
 use super::meta::{ContextType, Meta, seconds};
 use super::uri::Uri;
 use crate::ids::uuid;
@@ -215,12 +216,17 @@ impl Event {
             if !is_own {
                 return Err("event: a record is of another node, account or owner".to_owned());
             }
+            let is_long = |text: &String| text.chars().count() > MAX_ABSTRACT;
+            if record.level == 0 && record.text.as_ref().is_some_and(is_long) {
+                return Err(format!("event: an abstract has at most {MAX_ABSTRACT} characters"));
+            }
         }
         for edge in self.payload.edges.iter().flatten() {
             if edge.from_uri != self.uri {
                 return Err("event: an edge leads from another node".to_owned());
             }
             node(&edge.to_uri)?;
+            edge.check().map_err(|error| format!("event: {}", error.message()))?;
         }
         Ok(())
     }
@@ -241,8 +247,19 @@ impl Event {
     }
 }
 
-/// The records of a node's layers, abstract first. `file` is the path of its content.
+/// Returns the layers of a node as an index is told of them. A layer that was edited by hand may be longer
+/// than any that garth takes: it is cut there.
+pub fn told_layers([brief, overview, content]: [&str; 3]) -> [String; 3] {
+    let mut end = overview.len().min(MAX_GIVEN_OVERVIEW);
+    while !overview.is_char_boundary(end) {
+        end -= 1;
+    }
+    [cut_at_word(brief, MAX_ABSTRACT), overview[..end].to_owned(), content.to_owned()]
+}
+
+/// Returns the records of a node's layers, abstract first. `file` is the path of its content.
 pub fn records(account: &str, meta: &Meta, file: &str, layers: [&str; 3]) -> Vec<Record> {
+    let layers = told_layers(layers);
     let record = |(level, text): (u8, &str)| {
         let is_short = text.len() <= MAX_RECORD_TEXT;
         Record {
@@ -259,7 +276,7 @@ pub fn records(account: &str, meta: &Meta, file: &str, layers: [&str; 3]) -> Vec
             metadata: RecordMetadata { category: meta.category.clone(), context_type: meta.context_type },
         }
     };
-    (0..).zip(layers).map(record).collect()
+    (0..).zip(layers.iter().map(String::as_str)).map(record).collect()
 }
 
 #[cfg(test)]

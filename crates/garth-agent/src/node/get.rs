@@ -82,12 +82,18 @@ impl Nodes<'_> {
     #[boxed]
     pub async fn get(&self, uri: &Uri, level: Level) -> Result<Node> {
         self.check(uri)?;
+        match self.read(uri, level).await? {
+            Some(node) => Ok(node),
+            None => Err(self.missing(uri).await),
+        }
+    }
+
+    /// Returns a node, if it is there, whole.
+    pub(super) async fn read(&self, uri: &Uri, level: Level) -> Result<Option<Node>> {
         let [meta, text] = read_all(self.fs, &[META, level.file(uri)].map(|name| uri.file(name))).await?;
         let meta = meta.and_then(|file| Meta::parse(file.bytes.as_ref()?).ok());
-        let Some(meta) = meta.filter(|meta| meta.status == Status::Active) else {
-            return Err(self.missing(uri).await);
-        };
-        let Some(file) = text else { return Err(missing(uri)) };
+        let meta = meta.filter(|meta| meta.status == Status::Active);
+        let (Some(meta), Some(file)) = (meta, text) else { return Ok(None) };
         let version = file.etag;
         let Some(bytes) = file.bytes else {
             let message =
@@ -100,7 +106,7 @@ impl Nodes<'_> {
         if level != Level::Content && text.ends_with('\n') {
             text.pop();
         }
-        Ok(Node { meta, level, text, version })
+        Ok(Some(Node { meta, level, text, version }))
     }
 
     /// Whether a node is there, whole.

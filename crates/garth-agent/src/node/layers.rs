@@ -8,6 +8,9 @@ pub const MAX_ABSTRACT: usize = 100;
 /// Most characters of an overview that is made here.
 pub const MAX_OVERVIEW: usize = 4000;
 
+/// Largest overview that is given, in bytes.
+pub const MAX_GIVEN_OVERVIEW: usize = 64 << 10;
+
 /// The abstract of a text: its first sentence without front matter, headings and markup, cut at a word.
 pub fn brief(text: &str) -> String {
     let lines = plain_lines(text);
@@ -183,7 +186,8 @@ fn is_short(before: &str) -> bool {
 }
 
 /// At most so many characters, without a part of a word if there is a whole one.
-fn cut_at_word(text: &str, most: usize) -> String {
+/// Returns as many characters of a text as `most`, cut at a word.
+pub(super) fn cut_at_word(text: &str, most: usize) -> String {
     let Some((end, next)) = text.char_indices().nth(most) else { return text.to_owned() };
     let whole = match next.is_whitespace() {
         true => &text[..end],

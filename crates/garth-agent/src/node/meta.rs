@@ -41,6 +41,14 @@ impl Status {
     }
 }
 
+/// Returns the status of a `.meta.json` if it is none that garth knows, as JSON, or `missing`.
+pub(super) fn unknown_status(fields: &Map<String, Value>) -> Option<String> {
+    match fields.get("status") {
+        None => Some("missing".to_owned()),
+        Some(status) => Status::deserialize(status).is_err().then(|| status.to_string()),
+    }
+}
+
 /// Where the text of a layer comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

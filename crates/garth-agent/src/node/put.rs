@@ -7,7 +7,7 @@ use super::Nodes;
 use super::duplicates::Near;
 use super::edge::{Edge, MAX_EDGES};
 use super::event::Event;
-use super::layers::MAX_ABSTRACT;
+use super::layers::{MAX_ABSTRACT, MAX_GIVEN_OVERVIEW};
 use super::meta::{Meta, Provenance, Status, seconds};
 use super::state::{MAX_CONTENT, State};
 use super::uri::Uri;
@@ -17,9 +17,6 @@ use crate::once::{Outcome, PENDING};
 use crate::retry::retry;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{At, Batch, Commit, Op, Precondition, Seq, SetAttrs, Timestamp};
-
-/// Largest overview that is given, in bytes.
-const MAX_GIVEN_OVERVIEW: usize = 64 << 10;
 
 /// Most tags, and bytes of one.
 const MAX_TAGS: usize = 64;
@@ -61,6 +58,8 @@ pub struct Put {
     pub provenance: Option<Provenance>,
     /// The version that it must have; 0 if it must not be there.
     pub if_version: Option<u64>,
+    /// Takes a text that is empty or blank.
+    pub allow_empty: bool,
 }
 
 impl Put {
@@ -71,6 +70,11 @@ impl Put {
 
     fn check(&self, uri: &Uri) -> Result<()> {
         let too_large = |message: String| Err(Error::new(ErrorKind::TooLarge, message));
+        if self.content.trim().is_empty() && !self.allow_empty {
+            let message = "the text is empty: nothing is put; --allow-empty, over HTTP allow_empty, puts a node \
+                           without a text";
+            return Err(Error::invalid(message));
+        }
         if self.content.len() > MAX_CONTENT {
             return too_large(format!("the text of a node has at most {MAX_CONTENT} bytes"));
         }

@@ -129,6 +129,7 @@ impl<'a> Repair<'a> {
                 report.nodes += 1;
                 match found.map(|found| judge::at_first_sight(&found, &asked)) {
                     Ok(Some(Verdict::Broken)) => report.broken(uri),
+                    Ok(Some(Verdict::Unknown(status))) => report.unknown(uri, &status),
                     Ok(Some(_)) => {}
                     Ok(None) => doubtful.push(uri.clone()),
                     Err(error) => report.failed(&uri.to_string(), &error),
@@ -164,6 +165,10 @@ impl<'a> Repair<'a> {
                 (_, _, Verdict::Sound) => return Ok(()),
                 (_, _, Verdict::Broken) => {
                     report.broken(uri);
+                    return Ok(());
+                }
+                (_, _, Verdict::Unknown(status)) => {
+                    report.unknown(uri, &status);
                     return Ok(());
                 }
                 (_, _, Verdict::Waits(finding, until)) => {

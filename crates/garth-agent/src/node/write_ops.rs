@@ -209,6 +209,6 @@ pub fn upsert(env: &Env, uri: &Uri, meta: &Meta, layers: [&str; 3]) -> Result<Ev
 /// # Errors
 /// `Io` if the system has no random bytes.
 pub fn upsert_relation(env: &Env, uri: &Uri, edges: &[Edge]) -> Result<Event> {
-    let payload = Payload { edges: Some(edges.to_vec()), ..Payload::default() };
+    let payload = Payload { edges: Some(edge::told(uri, edges)), ..Payload::default() };
     Event::new(env, EventType::UpsertRelation, &uri.to_string(), payload)
 }

@@ -12,7 +12,7 @@ use garth::agent::node::{List as NodeList, Nodes, Prefix, Put, Status};
 use garth::agent::session::{Create, List, Sessions};
 use garth::agent::workspace::Workspace;
 use garth::engine::memory::Memory;
-use garth::model::{Batch, Op};
+use garth::model::{Batch, HistoryPage, Op};
 use garth::{Env, FileSystem, TreePath};
 use serde_json::value::RawValue;
 
@@ -46,6 +46,11 @@ async fn scene() -> Memory {
             .put(&format!("ctx://default/users/ann/memories/events/e{n}").parse().unwrap(), &Put::new("Tea."))
             .await
             .unwrap();
+        let changed = "ctx://default/users/ann/memories/cases/changed".parse().unwrap();
+        match n + 1 < ITEMS {
+            true => drop(nodes.put(&changed, &Put::new(format!("Tea {n}."))).await.unwrap()),
+            false => drop(nodes.delete(&changed).await.unwrap()),
+        }
         kv.put(&PutValue::new(&format!("/d/k{n}"), &value), None).await.unwrap();
         kv.put(&PutValue::new("/changed", &RawValue::from_string(n.to_string()).unwrap()), None)
             .await
@@ -63,6 +68,15 @@ async fn scene() -> Memory {
     }
     fs.commit(Batch::new(ops)).await.unwrap();
     fs
+}
+
+async fn node_log(fs: &dyn FileSystem, limit: usize, after: Option<String>) -> PageOf {
+    let page = HistoryPage::default().limit(limit).before(after.map(|id| id.parse().unwrap()));
+    let uri = "ctx://default/users/ann/memories/cases/changed".parse().unwrap();
+    let found = Nodes::new(fs, "default", Env::system()).log(&uri, &page).await.unwrap();
+    let ids: Vec<String> = found.items.iter().map(|version| version.id.to_string()).collect();
+    let next = ids.last().cloned().filter(|_| found.more);
+    (ids, next)
 }
 
 /// The calls, by name.
@@ -124,6 +138,7 @@ fn calls(fs: &dyn FileSystem) -> BTreeMap<&'static str, Call<'_>> {
             }),
         );
     }
+    calls.insert("node log", Box::new(move |limit, after| Box::pin(node_log(fs, limit, after))));
     calls.insert(
         "kv list",
         Box::new(move |limit, cursor| {

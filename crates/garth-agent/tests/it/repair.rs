@@ -1,5 +1,6 @@
 //! Repair of context nodes: what was written step by step, cut short or changed by other hands is made whole.
 
+mod left_alone;
 mod verdicts;
 
 use std::collections::BTreeMap;
@@ -270,29 +271,6 @@ async fn unreadable_meta_gets_version_above_done() {
         assert_eq!(found(&repaired(&*fs).await), [("orphan", 1)]);
         assert_eq!(meta(&*fs, &coffee()).await.version, 3);
         assert_eq!(events(&*fs).await, [(EventType::UpsertContext, coffee().to_string())]);
-    }
-}
-
-#[tokio::test]
-async fn what_is_left_of_a_node_without_meta_and_text_goes_and_is_told() {
-    for (fs, _kept) in engines().await {
-        let nodes = nodes(&*fs);
-        for node in [coffee(), tea()] {
-            nodes.put(&node, &Put::new("Black.")).await.unwrap();
-        }
-        nodes.relate(&edge(&tea(), &coffee())).await.unwrap();
-        drain(&*fs).await;
-        for name in [".meta.json", "content.md"] {
-            fs.remove(coffee().file(name)).await.unwrap();
-        }
-        assert_eq!(found(&repaired(&*fs).await), [("deleted", 1)]);
-        assert!(!fs.exists(&coffee().dir()).await.unwrap());
-        let due = [
-            (EventType::DeleteContext, coffee().to_string()),
-            (EventType::UpsertRelation, tea().to_string()),
-        ];
-        assert_eq!(events(&*fs).await, due);
-        assert_eq!(fs.read_to_string(tea().file(".relations.json")).await.unwrap(), "[]\n");
     }
 }
 

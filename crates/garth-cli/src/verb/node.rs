@@ -6,18 +6,22 @@ use std::io::Read as _;
 
 use clap::{Args, Subcommand, ValueEnum};
 use garth::agent::node::{
-    LayerText, Level, List, MAX_CONTENT, MAX_LISTED, Meta, Prefix, Put, Status, Uri, Written,
+    LayerText, Level, List, MAX_CONTENT, MAX_LISTED, MAX_LOGGED, Meta, NodeVersion, Prefix, Put, Status, Uri,
+    Written,
 };
-use garth::model::Timestamp;
+use garth::model::{HistoryPage, Timestamp};
 use serde_json::{Value, json};
 
 use self::relate::{Relate, Relations, Unrelate};
 use super::open::open_nodes as open;
 use crate::app::App;
+use crate::args::Past;
 use crate::escape::escaped;
 use crate::fail::{Failure, Result};
+use crate::out::{author_text, commit_json, message_text};
+use crate::size::parse_count;
 
-/// Put, get, list, relate, move and delete context nodes: memories and skills by URI
+/// Put, get, list, log, relate, move and delete context nodes: memories and skills by URI
 ///
 /// A node is ctx://ACCOUNT/users/USER/memories/CATEGORY/SLUG, the same below agents/AGENT, or
 /// ctx://ACCOUNT/agents/AGENT/skills/NAME. Each change is one commit. With --json one object per node: uri,
@@ -49,6 +53,22 @@ enum Action {
         /// How much of it: abstract (0), overview (1) or content (2)
         #[arg(long, value_name = "LAYER", default_value = "content")]
         layer: LayerArg,
+        #[command(flatten)]
+        past: Past,
+    },
+    /// List the versions of a node, newest first, also of one that was deleted
+    ///
+    /// Each has its commit, which --at of `node get` takes. With --json one object per version: uri,
+    /// version_id, commit, deleted, meta.
+    #[command(
+        after_help = "Example:\n  garth node log ctx://default/users/alice/memories/profile\n  garth node get ctx://default/users/alice/memories/profile --at 42"
+    )]
+    Log {
+        /// Which node
+        uri: Uri,
+        /// Show at most this many
+        #[arg(short = 'n', long, value_name = "COUNT", value_parser = parse_count::<usize>)]
+        limit: Option<usize>,
     },
     /// List nodes with a URI that begins like this, in the order of their directories
     #[command(
@@ -187,19 +207,8 @@ impl Node {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         match self.action {
             Action::Put(args) => args.run(app).await,
-            Action::Get { uri, layer: LayerArg(level) } => {
-                let open = open(app, false).await?;
-                let node = open.nodes().get(&uri, level).await?;
-                if !app.out.is_json() {
-                    let end = if level == Level::Content { "" } else { "\n" };
-                    return app.out.bytes(format!("{}{end}", node.text).as_bytes());
-                }
-                let json = json!({
-                    "uri": node.meta.uri, "layer": level.number(), "text": node.text,
-                    "version_id": node.version.to_string(), "meta": node.meta,
-                });
-                app.out.item(&json, "")
-            }
+            Action::Get { uri, layer: LayerArg(level), past } => get(app, &uri, level, &past).await,
+            Action::Log { uri, limit } => log(app, &uri, limit).await,
             Action::List(args) => args.run(app).await,
             Action::Tag { uri, add, remove } => {
                 if add.is_empty() && remove.is_empty() {
@@ -228,15 +237,68 @@ impl Node {
     }
 }
 
+async fn get(app: &mut App, uri: &Uri, level: Level, past: &Past) -> Result {
+    let open = open(app, false).await?;
+    let node = match &past.at {
+        Some(at) => open.nodes().get_at(uri, level, &app.moment(open.fs(), at).await?).await?,
+        None => open.nodes().get(uri, level).await?,
+    };
+    if !app.out.is_json() {
+        let end = if level == Level::Content { "" } else { "\n" };
+        return app.out.bytes(format!("{}{end}", node.text).as_bytes());
+    }
+    let json = json!({
+        "uri": node.meta.uri, "layer": level.number(), "text": node.text,
+        "version_id": node.version.to_string(), "meta": node.meta,
+    });
+    app.out.item(&json, "")
+}
+
+async fn log(app: &mut App, uri: &Uri, limit: Option<usize>) -> Result {
+    let open = open(app, false).await?;
+    let nodes = open.nodes();
+    let mut left = limit.unwrap_or(usize::MAX);
+    let mut page = HistoryPage::default();
+    while left > 0 {
+        page.limit = left.min(MAX_LOGGED);
+        let versions = nodes.log(uri, &page).await?;
+        for version in &versions.items {
+            app.out.item(&version_json(uri, version), version_line(version))?;
+        }
+        left -= versions.items.len();
+        page.before = versions.items.last().map(|version| version.id);
+        if !versions.more {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn version_json(uri: &Uri, version: &NodeVersion) -> Value {
+    json!({
+        "uri": uri.to_string(), "version_id": version.id.to_string(),
+        "commit": commit_json(&version.commit), "deleted": version.deleted, "meta": version.meta,
+    })
+}
+
+fn version_line(version: &NodeVersion) -> String {
+    let commit = &version.commit;
+    let state = match &version.meta {
+        Some(meta) => format!("v{} {}", meta.version, meta.status.as_str()),
+        None if version.deleted => "deleted".to_owned(),
+        None => "unreadable".to_owned(),
+    };
+    let (seq, time) = (commit.seq.0, commit.time.to_rfc3339());
+    let text =
+        format!("{seq:<6}  {time}  {}  {state:<12}  {}", author_text(&commit.author), message_text(commit));
+    text.trim_end().to_owned()
+}
+
 impl PutArgs {
     async fn run(self, app: &mut App) -> Result {
         let open = open(app, true).await?;
-        let text = stdin()?;
-        if text.trim().is_empty() && !self.allow_empty {
-            let message = "standard input is empty: nothing is put; --allow-empty puts an empty node";
-            return Err(Failure::Usage(message.to_owned()));
-        }
-        let mut put = Put::new(text);
+        let mut put = Put::new(stdin()?);
+        put.allow_empty = self.allow_empty;
         let layer = |text: Option<String>| match text {
             None => LayerText::Keep,
             Some(text) if text.is_empty() => LayerText::Derive,

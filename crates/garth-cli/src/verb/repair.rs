@@ -29,8 +29,9 @@ const ACCOUNTS: &str = "accounts";
 /// this machine that holds accounts/ACCOUNT/... What is being written is left alone until it was at rest for
 /// a minute. Sessions whose meta.json cannot be read get it back: the newest version that can be read, else
 /// one of the class `group`. With --json one object per account: account, ok, nodes, found (how many of each
-/// kind), waiting, broken, broken_nodes, failed, failures, sessions (path, why, mended). The exit code is 1
-/// if a node is broken or could not be repaired.
+/// kind), waiting, broken, broken_nodes, unknown, unknown_nodes, failed, failures, sessions (path, why,
+/// mended). A node whose status garth does not know is named and left alone. The exit code is 1 if a node is
+/// broken or could not be repaired.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  garth repair --dry-run\n  garth repair --all")]
 pub(crate) struct Repair {
@@ -188,6 +189,12 @@ impl Repair {
         }
         if report.broken > 0 {
             text.push_str(&format!("; {} broken", report.broken));
+        }
+        if report.unknown > 0 {
+            text.push_str(&format!("; {} of unknown status, left alone", report.unknown));
+        }
+        for node in &report.unknown_nodes {
+            text.push_str(&format!("\n  unknown status: {}", escaped(node)));
         }
         for node in &report.broken_nodes {
             text.push_str(&format!("\n  broken: {}", escaped(node)));

@@ -33,7 +33,9 @@ fn accounts_are_repaired_and_what_is_broken_is_told() {
     garth.ok(&["rm", &format!("{DIR}/content.md")]);
     let output = garth.run(&["repair", "--now"], b"");
     assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output.stdout).contains(&format!("broken: {COFFEE}")), "{}", text(&output.stdout));
+    let shown = text(&output.stdout);
+    assert!(shown.contains(&format!("broken: {COFFEE}")), "{shown}");
+    assert!(shown.contains("nothing to repair; 1 broken"), "what is broken is not repaired: {shown}");
     garth.feed(&["write", &format!("{DIR}/content.md")], "With sugar.\n");
     garth.ok(&["repair", "--retry", COFFEE]);
     assert_eq!(brief(&garth), "With sugar.");
@@ -56,6 +58,49 @@ fn a_folder_that_others_wrote_is_repaired_as_it_lies() {
     assert!(meta.contains("ctx://acme/users/ann/memories/events/trip") && meta.contains("ACTIVE"), "{meta}");
     assert_eq!(std::fs::read_to_string(node.join(".abstract.md")).unwrap(), "To Rome in May.\n");
     assert!(garth.fails(2, &["repair", node.to_str().unwrap()]).contains("accounts"));
+}
+
+#[test]
+fn status_that_is_not_known_is_named_and_left_alone() {
+    let garth = Garth::new();
+    let folder = garth.beside("export");
+    let node = folder.join("accounts/default/users/ann/memories/events/trip");
+    std::fs::create_dir_all(&node).unwrap();
+    let files = [(".meta.json", r#"{"status":"ARCHIVED"}"#), ("content.md", "To Rome.\n"), ("mine", "x")];
+    for (name, text) in files {
+        std::fs::write(node.join(name), text).unwrap();
+    }
+    let shown = garth.ok(&["repair", "--now", folder.to_str().unwrap()]);
+    assert!(shown.contains("events/trip: \"ARCHIVED\""), "{shown}");
+    let report = garth.json(&["repair", "--now", folder.to_str().unwrap()]);
+    assert_eq!((&report["unknown"], &report["ok"]), (&1.into(), &true.into()));
+    for (name, text) in files {
+        assert_eq!(std::fs::read_to_string(node.join(name)).unwrap(), text, "{name}");
+    }
+    assert_eq!(std::fs::read_dir(&node).unwrap().count(), files.len());
+}
+
+#[test]
+fn versions_of_a_node_are_listed_and_read_again() {
+    let garth = Garth::new();
+    garth.feed(&["node", "put", COFFEE], "Black.\n");
+    garth.feed(&["node", "put", COFFEE, "--tag", "drink"], "With milk.\n");
+    garth.ok(&["node", "rm", COFFEE]);
+    let log = garth.lines(&["node", "log", COFFEE]);
+    assert_eq!((&log[0]["deleted"], &log[0]["meta"]), (&true.into(), &().into()));
+    assert_eq!((&log[1]["meta"]["version"], &log[2]["meta"]["version"]), (&2.into(), &1.into()));
+    assert_eq!(garth.lines(&["node", "log", COFFEE, "-n", "1"]), log[..1]);
+    let at = |version: &serde_json::Value| {
+        let at = version["commit"]["seq"].to_string();
+        garth.ok(&["node", "get", COFFEE, "--at", &at])
+    };
+    assert_eq!((at(&log[1]), at(&log[2])), ("With milk.\n".to_owned(), "Black.\n".to_owned()));
+    let by_version = log[2]["version_id"].as_str().unwrap();
+    assert_eq!(garth.ok(&["node", "get", COFFEE, "--at", by_version, "--layer", "0"]), "Black.\n");
+    let shown = garth.ok(&["node", "log", COFFEE]);
+    assert!(shown.contains("v2 ACTIVE") && shown.contains("deleted"), "{shown}");
+    assert!(garth.fails(3, &["node", "get", COFFEE, "--at", "0"]).contains("at that moment"));
+    garth.fails(3, &["node", "log", "ctx://default/users/alice/memories/profile"]);
 }
 
 #[test]

@@ -158,9 +158,16 @@ async fn texts(fs: &dyn FileSystem, node: &Uri) -> Proven<Vec<Vec<u8>>> {
         let origin = meta.as_ref().map(|meta| meta["layers"][layer]["origin"].clone());
         origin.is_some_and(|origin| origin == "given" || origin == "stale")
     };
+    let has_meta = fs.lookup(node.file(".meta.json")).await?.is_some();
+    let known = |meta: &serde_json::Value| {
+        meta["status"].as_str().is_some_and(|status| ["PENDING", "ACTIVE", "BROKEN"].contains(&status))
+    };
+    let is_unknown = meta.as_ref().is_some_and(|meta| meta.is_object() && !known(meta));
+    let is_left_alone = is_unknown || !has_meta && !has_text;
     for (path, bytes) in files(fs).await?.into_iter().filter(|(path, _)| path.is_within(&dir)) {
         let below = path.as_str()[dir.as_str().len() + 1..].to_owned();
         let is_own = match below.as_str() {
+            _ if is_left_alone => true,
             "content.md" | "SKILL.md" | "mine.txt" => true,
             ".abstract.md" => has_text && is_given("abstract"),
             ".overview.md" => has_text && is_given("overview"),

@@ -3,17 +3,17 @@
 use std::borrow::Cow;
 
 use garth::agent::node::{
-    Around, Direction, Edge, LayerText, Level, List, MAX_HOPS, MAX_LISTED, MAX_LOOKED, Meta, Nodes, Prefix,
-    Put, Status, Uri, Written,
+    Around, Direction, Edge, LayerText, Level, List, MAX_HOPS, MAX_LISTED, MAX_LOGGED, MAX_LOOKED, Meta,
+    NodeVersion, Nodes, Prefix, Put, Status, Uri, Written,
 };
-use garth::model::Timestamp;
+use garth::model::{HistoryPage, Timestamp};
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::call::Call;
 use crate::errors::Refusal;
 use crate::fields::{
-    MAX_INTEGER, Page, array, fields, integer, number_in, string, string_of, strings, time, words,
+    MAX_INTEGER, Page, array, fields, flag, integer, number_in, string, string_of, strings, time, words,
 };
 
 /// Nodes of a page unless the call names a limit.
@@ -42,6 +42,8 @@ fields! {
         valid_to: Option<Timestamp> = time();
         /// Version that the node must have; 0 if it must not exist. Default: any.
         if_version: Option<u64> = integer(0, MAX_INTEGER);
+        /// Takes a text that is empty or blank.
+        allow_empty: bool = flag(), or false;
     }
 }
 
@@ -52,7 +54,7 @@ pub(super) async fn put(nodes: &Nodes<'_>, call: &Call<'_>, fields: PutFields<'_
     (put.tags, put.edges) = (fields.tags, fields.relations);
     put.replaces = fields.replaces.map(|uri| uri.parse()).transpose()?;
     (put.valid_from, put.valid_to) = (fields.valid_from, fields.valid_to);
-    put.if_version = fields.if_version;
+    (put.if_version, put.allow_empty) = (fields.if_version, fields.allow_empty);
     Ok(written(call, &nodes.put(&uri, &put).await?))
 }
 
@@ -83,16 +85,51 @@ fields! {
         uri: Cow<'a, str> = string_of("uri");
         /// Layer: 0 is the abstract, 1 the overview, 2 the content.
         layer: u64 = integer(0, 2), or 2;
+        /// Moment of the node: time, sequence, version or name of a snapshot. Default: now.
+        at: Option<Cow<'a, str>> = string();
     }
 }
 
-pub(super) async fn get(nodes: &Nodes<'_>, _: &Call<'_>, fields: GetFields<'_>) -> Result<Value, Refusal> {
+pub(super) async fn get(nodes: &Nodes<'_>, call: &Call<'_>, fields: GetFields<'_>) -> Result<Value, Refusal> {
     let level = Level::of(u8::try_from(fields.layer).unwrap_or(u8::MAX))?;
-    let node = nodes.get(&fields.uri.parse()?, level).await?;
+    let uri: Uri = fields.uri.parse()?;
+    let node = match call.moment_of(fields.at.as_deref()).await? {
+        Some(moment) => nodes.get_at(&uri, level, &moment).await?,
+        None => nodes.get(&uri, level).await?,
+    };
     Ok(json!({
         "uri": node.meta.uri, "layer": level.number(), "text": node.text,
         "version_id": node.version.to_string(), "meta": node.meta,
     }))
+}
+
+fields! {
+    /// Lists the versions of a node, newest first, also of one that was deleted.
+    pub(super) struct LogFields<'a> {
+        /// Node.
+        uri: Cow<'a, str> = string_of("uri");
+        ..page: Page<MAX_LOGGED, MAX_LOGGED>;
+    }
+}
+
+pub(super) async fn log(nodes: &Nodes<'_>, call: &Call<'_>, fields: LogFields<'_>) -> Result<Value, Refusal> {
+    let before = fields.page.cursor.as_deref().map(str::parse).transpose()?;
+    let page = HistoryPage::default().before(before).limit(fields.page.limit);
+    let versions = nodes.log(&fields.uri.parse()?, &page).await?;
+    let items: Vec<Value> = versions.items.iter().map(version).collect();
+    let last = versions.items.last().filter(|_| versions.more).map(|last| last.id.to_string());
+    Ok(match last {
+        Some(next) => json!({"items": items, "has_more": true, "next_cursor": call.fields.cursor_of(&next)}),
+        None => json!({"items": items}),
+    })
+}
+
+fn version(version: &NodeVersion) -> Value {
+    let commit = &version.commit;
+    json!({
+        "seq": commit.seq.0, "version_id": version.id.to_string(), "created_at": commit.time.to_rfc3339(),
+        "message": commit.message, "deleted": version.deleted, "meta": version.meta,
+    })
 }
 
 fields! {

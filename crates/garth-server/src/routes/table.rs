@@ -79,6 +79,7 @@ static CALLS: &[Route] = routes! {
     Read  "/v1/nodes/get" MemoryRead, Long Nodes(nodes::get, nodes::GetFields);
     Read  "/v1/nodes/exists" MemoryRead, Short Nodes(nodes::exists, nodes::ExistsFields);
     Read  "/v1/nodes/list" MemoryRead, Long Nodes(nodes::list, nodes::ListFields);
+    Read  "/v1/nodes/log" MemoryRead, Long Nodes(nodes::log, nodes::LogFields);
     Change "/v1/nodes/tag" MemoryWrite, Short Nodes(nodes::tag, nodes::TagFields);
     Change "/v1/nodes/relate" MemoryWrite, Short Nodes(nodes::relate, nodes::RelateFields);
     Change "/v1/nodes/unrelate" MemoryWrite, Short Nodes(nodes::unrelate, nodes::UnrelateFields);
@@ -138,10 +139,13 @@ static CALLS: &[Route] = routes! {
     Read  "/v1/recall" SearchRead, Long Recall(recall::recall, recall::RecallFields);
 };
 
+/// Path of the call that stores a media file of a session.
+pub(super) const MEDIA_PATH: &str = "/v1/agents/{agent}/media";
+
 /// Routes of bytes as they are, and the one that says that the server is there.
 static OTHERS: &[Route] = &[
     Route {
-        path: "/v1/agents/{agent}/media",
+        path: MEDIA_PATH,
         summary: media::PutFields::SUMMARY,
         scopes: &[Scope::MemoryWrite],
         tree: Tree::Media,

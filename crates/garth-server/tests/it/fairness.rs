@@ -95,6 +95,7 @@ fn of_values_and_nodes() -> Vec<Costly> {
         ("/v1/nodes/get", "nodes/get", json!({"uri": node, "layer": 2}).to_string()),
         ("/v1/nodes/exists", "nodes/exists", json!({"uri": node}).to_string()),
         ("/v1/nodes/list", "nodes/list", json!({"prefix": "ctx://acme/users/ann"}).to_string()),
+        ("/v1/nodes/log", "nodes/log", json!({"uri": node}).to_string()),
         ("/v1/nodes/tag", "nodes/tag", json!({"uri": node, "add": ["a"]}).to_string()),
         ("", "nodes/put", json!({"uri": other, "content": words(LONG)}).to_string()),
         ("/v1/nodes/relate", "nodes/relate", edge.to_string()),

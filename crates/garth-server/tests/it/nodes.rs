@@ -107,3 +107,67 @@ fn an_agent_reaches_its_own_nodes_and_those_of_its_user() {
     // and the end of a node is told of where the account keeps such
     assert_eq!(ask("nodes/delete", json!({"uri": own})).status, 200);
 }
+
+#[test]
+fn versions_of_a_node_come_in_pages_and_each_is_read_again() {
+    let server = Server::start();
+    let coffee = format!("{ALICE}/preferences/coffee");
+    for text in ["One.", "Two.", "Three.", "Four.", "Five."] {
+        put(&server, &coffee, text);
+    }
+    server.ok("nodes/delete", json!({"uri": coffee}).to_string());
+    let whole = server.ok("nodes/log", json!({"uri": coffee}).to_string());
+    let whole = whole["items"].as_array().unwrap();
+    assert_eq!((whole.len(), &whole[0]["deleted"], &whole[0]["meta"]), (6, &json!(true), &json!(null)));
+    assert_eq!(whole[5]["meta"]["version"], json!(1));
+    for limit in [1, 2, 7] {
+        let (mut items, mut body) = (Vec::new(), json!({"uri": coffee, "limit": limit}));
+        loop {
+            let page = server.ok("nodes/log", body.to_string());
+            items.extend(page["items"].as_array().unwrap().clone());
+            if page["has_more"] != json!(true) {
+                break;
+            }
+            body["cursor"] = page["next_cursor"].clone();
+        }
+        assert_eq!(&items, whole, "{limit}");
+    }
+    let get = |at: &Value| server.ok("nodes/get", json!({"uri": coffee, "at": at}).to_string());
+    assert_eq!(get(&json!(whole[5]["seq"].to_string()))["text"], json!("One."));
+    assert_eq!(get(&whole[3]["version_id"])["text"], json!("Three."));
+    let later = json!({"uri": coffee, "at": "2000-01-01T00:00:00Z"}).to_string();
+    server.post("nodes/get", later).refused(404, "NOT_FOUND");
+    let never = json!({"uri": format!("{ALICE}/profile")}).to_string();
+    server.post("nodes/log", never).refused(404, "NOT_FOUND");
+    let other = server.ok("nodes/list", json!({"limit": 1}).to_string());
+    let made_up = json!({"uri": coffee, "cursor": other["next_cursor"].as_str().unwrap_or("x")});
+    server.post("nodes/log", made_up.to_string()).refused(400, "VALIDATION_ERROR");
+    let writer = server.key("acme", &[Scope::MemoryWrite]);
+    server.post_as(&writer, "nodes/log", json!({"uri": coffee}).to_string()).refused(403, "FORBIDDEN");
+}
+
+#[test]
+fn log_of_a_node_ends_where_its_identity_does() {
+    let server = Server::start();
+    server.own("bot", "alice");
+    let (own, other) = (format!("{ALICE}/profile"), "ctx://acme/users/bob/memories/profile");
+    put(&server, &own, "Alice.");
+    let seq = put(&server, other, "Bob is a canary.")["seq"].to_string();
+    let ask = |call: &str, uri: &str, more: Value| {
+        let mut body = json!({"uri": uri, "agent": "bot", "user": "alice"});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        server.post(call, body.to_string())
+    };
+    assert_eq!(ask("nodes/log", &own, json!({})).json()["items"].as_array().unwrap().len(), 1);
+    ask("nodes/log", other, json!({})).refused(404, "NOT_FOUND");
+    ask("nodes/get", other, json!({"at": seq})).refused(404, "NOT_FOUND");
+}
+
+#[test]
+fn empty_text_makes_no_node() {
+    let server = Server::start();
+    let body = json!({"uri": format!("{ALICE}/profile"), "content": " \n"});
+    server.post("nodes/put", body.to_string()).refused(400, "VALIDATION_ERROR");
+    let asked = json!({"uri": format!("{ALICE}/profile"), "content": "", "allow_empty": true});
+    assert_eq!(server.ok("nodes/put", asked.to_string())["created"], json!(true));
+}

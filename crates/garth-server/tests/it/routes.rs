@@ -227,6 +227,11 @@ fn with_pages(server: &Server) -> std::collections::BTreeMap<&'static str, &'sta
         server.ok("sessions/create", format!(r#"{{"name":"s{n}","user":"ann","agent":"scout"{key}}}"#));
         let uri = format!("ctx://acme/users/ann/memories/events/e{n}");
         server.ok("nodes/put", format!(r#"{{"uri":"{uri}","content":"Tea."}}"#));
+        let changed = "ctx://acme/users/ann/memories/cases/changed";
+        match n + 1 < ITEMS {
+            true => server.ok("nodes/put", format!(r#"{{"uri":"{changed}","content":"Tea {n}."}}"#)),
+            false => server.ok("nodes/delete", format!(r#"{{"uri":"{changed}"}}"#)),
+        };
         let headers = format!("authorization: Bearer {}\r\ncontent-type: image/png\r\n", server.key);
         let upload = "/v1/agents/scout/media?session_key=agent:scout:main";
         assert_eq!(server.request("POST", upload, &headers, b"picture").status, 200);
@@ -248,6 +253,7 @@ fn with_pages(server: &Server) -> std::collections::BTreeMap<&'static str, &'sta
         ("/v1/history", r#"{"path":"/changed"}"#),
         ("/v1/search", r#"{"query":"needle"}"#),
         ("/v1/nodes/list", "{}"),
+        ("/v1/nodes/log", r#"{"uri":"ctx://acme/users/ann/memories/cases/changed"}"#),
         ("/v1/sessions/list", r#"{"user":"ann","agent":"scout"}"#),
         ("/v1/agents/{agent}/archives", r#"{"user":"ann"}"#),
         ("/v1/agents/{agent}/memory/days", r#"{"user":"ann"}"#),

@@ -8,6 +8,7 @@ use super::super::event::{Event, EventType};
 use super::super::file_names::{ABSTRACT, CONTENT, DLQ, META, OUTBOX, OVERVIEW, RELATIONS};
 use super::super::state::{File, MAX_CONTENT, State, read_all, text_of};
 use super::super::uri::Uri;
+use super::removed::Ended;
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::fs::FileSystemExt;
 use garth_engine::model::{At, ByteRange, Entry, Listing, Page, Seq, Timestamp};
@@ -63,6 +64,8 @@ pub(super) struct Around {
     pub(super) elsewhere: Elsewhere,
     /// URIs that the node had and that edges of others still lead to.
     pub(super) dangling: Vec<String>,
+    /// End of the node that was here, if nobody was told of it yet.
+    pub(super) ended: Option<Ended>,
 }
 
 /// The node that a meta speaks of.
@@ -177,6 +180,16 @@ impl Found {
         files.iter().all(|file| file.is_none()) && self.done.is_none() && self.own_content.is_none()
     }
 
+    /// Returns true if neither the meta nor the text is here, nor something in the place of them.
+    fn has_neither_meta_nor_text(&self) -> bool {
+        let state = &self.state;
+        let is_in_the_way = |name: &&str| [META, text_of(&state.uri), CONTENT].contains(name);
+        state.meta.is_none()
+            && state.content.is_none()
+            && self.own_content.is_none()
+            && !self.in_the_way.iter().any(|name| is_in_the_way(&name))
+    }
+
     /// When it will have been at rest for so long.
     pub(super) fn rests_at(&self, rest: Duration) -> Timestamp {
         Timestamp(self.changed.0.saturating_add(i64::try_from(rest.as_nanos()).unwrap_or(i64::MAX)))
@@ -225,7 +238,7 @@ impl Nodes<'_> {
         Ok(())
     }
 
-    fn has_log(&self, uri: &Uri) -> bool {
+    pub(super) fn has_log(&self, uri: &Uri) -> bool {
         self.fs.capabilities(&uri.dir()).log
     }
 
@@ -262,6 +275,10 @@ impl Nodes<'_> {
             }
         }
         around.elsewhere = self.elsewhere(uri, elsewhere).await?;
+        // The end of a node whose whole directory is gone is found in the log, by `Follow`.
+        if around.names.is_some() && found.has_neither_meta_nor_text() {
+            around.ended = self.ended(uri).await?;
+        }
         let own = uri.to_string();
         for (_, event) in &around.events {
             let is_own = event.payload.new_uri.as_ref() == Some(&own);

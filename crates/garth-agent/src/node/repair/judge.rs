@@ -1,18 +1,17 @@
 //! Judgement of a node: a pure function from what lies in its directory to what repair does with it.
 //!
-//! Two rules hold throughout. Text, given layers and files of others are never lost: what is in the way of a
-//! file of the node gets another name. (If both meta and text are gone, the layers go, too.) And a second run
-//! finds nothing to do: what is mended is judged as sound.
+//! Two rules hold throughout. Text, layers and files of others are never lost: what is in the way of a file
+//! of the node gets another name. And a second run finds nothing to do: what is mended is judged as sound.
 
 use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::super::edge::Edge;
-use super::super::event::EventType;
+use super::super::edge::{self, Edge};
+use super::super::event::{EventType, told_layers};
 use super::super::file_names::{ABSTRACT, CONTENT, META, OUTBOX, OVERVIEW, RELATIONS, SKILL};
 use super::super::layers;
-use super::super::meta::{Layer, Layers, Meta, Origin, Status, seconds};
+use super::super::meta::{Layer, Layers, Meta, Origin, Status, seconds, unknown_status};
 use super::super::state::File;
 use super::super::write_ops::Made;
 use super::inspect::{Around, DONE_FILE, Elsewhere, Found};
@@ -42,6 +41,8 @@ pub(super) enum Verdict {
     Sound,
     /// Marked as BROKEN by an earlier run.
     Broken,
+    /// Its status, as `.meta.json` has it, is none that garth knows. Only its writer knows what it means.
+    Unknown(String),
     /// To be mended at this time, unless it changes before.
     Waits(Finding, Timestamp),
     /// To be mended now.
@@ -70,8 +71,8 @@ pub(super) struct Mend {
     pub(super) moved_from: Option<String>,
     /// Earlier URIs. Edges that lead to them are changed to lead here.
     pub(super) dangling: Vec<String>,
-    /// Removes everything of the node.
-    pub(super) remove: bool,
+    /// Tells that the node is gone. The files of it that are left stay.
+    pub(super) tell_end: bool,
     /// Removes the events of a copy: they are about the node that it was copied from.
     pub(super) forget: bool,
 }
@@ -92,7 +93,7 @@ impl Mend {
             tell_edges: None,
             moved_from: None,
             dangling: Vec::new(),
-            remove: false,
+            tell_end: false,
             forget: false,
         }
     }
@@ -100,7 +101,8 @@ impl Mend {
     fn is_nothing(&self) -> bool {
         let writes = self.edges.is_some() || self.brief.is_some() || self.overview.is_some() || self.link;
         let tells = self.upsert.is_some() || self.tell_edges.is_some() || self.moved_from.is_some();
-        let moves = !self.aside.is_empty() || self.adopt || self.remove || self.forget;
+        let tells = tells || self.tell_end;
+        let moves = !self.aside.is_empty() || self.adopt || self.forget;
         !(writes || tells || moves || self.meta.is_some() || !self.dangling.is_empty())
     }
 }
@@ -109,6 +111,8 @@ impl Mend {
 enum Known {
     Absent,
     Unreadable,
+    /// A JSON object whose status garth does not know.
+    Unknown(String),
     Meta(Box<Meta>, Fields),
 }
 
@@ -128,7 +132,7 @@ enum Fields {
 pub(super) fn said(found: &Found, now: Timestamp) -> Option<String> {
     match known(found, now) {
         Known::Meta(meta, _) => Some(meta.uri),
-        Known::Absent | Known::Unreadable => None,
+        Known::Absent | Known::Unreadable | Known::Unknown(_) => None,
     }
 }
 
@@ -139,17 +143,21 @@ fn known(found: &Found, now: Timestamp) -> Known {
         return Known::Meta(Box::new(meta), Fields::All);
     }
     let Ok(fields) = serde_json::from_slice::<Map<String, Value>>(bytes) else { return Known::Unreadable };
+    if let Some(status) = unknown_status(&fields) {
+        return Known::Unknown(status);
+    }
     match completed(found, &fields, now) {
         Some((meta, fields)) => Known::Meta(Box::new(meta), fields),
         None => Known::Unreadable,
     }
 }
 
-/// Returns a meta in which the fields of a new one take the place of missing and invalid ones. Without a
-/// valid status it is PENDING: its writer has not said that the node is complete.
+/// Returns a meta in which the fields of a new one take the place of missing and invalid ones. Its status is
+/// valid: see [`unknown_status`].
 fn completed(found: &Found, fields: &Map<String, Value>, now: Timestamp) -> Option<(Meta, Fields)> {
-    let new = Meta { status: Status::Pending, ..Meta::new(&found.state.uri, now) };
-    let Ok(Value::Object(mut whole)) = serde_json::to_value(&new) else { return None };
+    let Ok(Value::Object(mut whole)) = serde_json::to_value(Meta::new(&found.state.uri, now)) else {
+        return None;
+    };
     let mut left = Fields::Some;
     let optional = ["layers", "replaces", "valid_from", "valid_to"];
     let own: Vec<String> = whole.keys().cloned().chain(optional.map(str::to_owned)).collect();
@@ -178,7 +186,11 @@ pub(super) fn at_first_sight(found: &Found, asked: &Asked) -> Option<Verdict> {
     if found.is_empty() {
         return None;
     }
-    let Known::Meta(meta, Fields::All) = known(found, asked.now) else { return None };
+    let meta = match known(found, asked.now) {
+        Known::Unknown(status) => return Some(Verdict::Unknown(status)),
+        Known::Meta(meta, Fields::All) => meta,
+        Known::Meta(..) | Known::Absent | Known::Unreadable => return None,
+    };
     match meta.status {
         Status::Broken if !asked.retry => Some(Verdict::Broken),
         Status::Broken | Status::Pending => None,
@@ -196,7 +208,8 @@ pub(super) fn judge(found: &Found, around: &Around, asked: &Asked) -> Verdict {
     let state = &found.state;
     let text = effective_text(found);
     let mend = match (known(found, asked.now), text.is_some()) {
-        (Known::Absent, false) => gone(found, around),
+        (Known::Unknown(status), _) => return Verdict::Unknown(status),
+        (Known::Absent, false) => gone(around),
         // A meta that cannot be read says as little as none. The text can be read, and the rest follows from
         // it.
         (Known::Absent | Known::Unreadable, true) => orphan(found, around, asked),
@@ -244,17 +257,12 @@ fn has_all(found: &Found) -> bool {
     [&state.relations, &state.brief, &state.overview].iter().all(|file| file.is_some())
 }
 
-/// Judges a directory without meta and text: what is left of a node, or the first files of a new one.
-fn gone(found: &Found, around: &Around) -> Option<Mend> {
-    let state = &found.state;
-    let left = [&state.relations, &state.brief, &state.overview].iter().any(|file| file.is_some());
-    if !left && !around.has_outbox {
-        return None;
-    }
-    // The event is the last file of a node that is written. A node that had one is not being written.
-    let was_told = found.done.is_some() || !around.events.is_empty() || around.more_events;
-    let mut mend = Mend::new(Finding::Deleted, if was_told { EDITING } else { WRITING });
-    mend.remove = true;
+/// Judges a directory without meta and text: the first files of a new node, or what is left of one. Its files
+/// stay: nothing says what they are. If a node was here, whoever keeps an index has to hear of its end.
+fn gone(around: &Around) -> Option<Mend> {
+    around.ended.as_ref()?;
+    let mut mend = Mend::new(Finding::Deleted, EDITING);
+    mend.tell_end = true;
     Some(mend)
 }
 
@@ -402,7 +410,7 @@ fn whole(found: &Found, around: &Around, asked: &Asked, before: &Meta, fields: F
     if counts && found.state.meta.is_some() && !matches!(moved, Elsewhere::There(_)) {
         meta.version = meta.version.saturating_add(1);
     }
-    let texts = [made.brief.clone(), made.overview.clone(), content];
+    let texts = told_layers([&made.brief, &made.overview, &content]);
     let is_told = !matches!(moved, Elsewhere::There(_))
         && is_told(found, around, before, matches!(moved, Elsewhere::Gone(_)), &texts);
     let is_new = found.state.meta.is_none() || change.is_some() || is_first;
@@ -537,7 +545,7 @@ fn settle_edges(found: &Found, around: &Around, moved: &Elsewhere, mend: &mut Me
     let is_told = around.events.iter().any(|(_, event)| {
         event.event_type == EventType::UpsertRelation
             && event.uri == own
-            && event.payload.edges.as_ref() == Some(&renamed)
+            && event.payload.edges.as_ref() == Some(&edge::told(&found.state.uri, &renamed))
     });
     (!renamed.is_empty() && !is_told).then_some(renamed)
 }

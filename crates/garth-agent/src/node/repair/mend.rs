@@ -5,9 +5,7 @@ use super::super::event::{Event, EventType, Payload};
 use super::super::file_names::{ABSTRACT, CONTENT, META, OUTBOX, OVERVIEW, RELATIONS, SKILL};
 use super::super::remove::Incoming;
 use super::super::uri::Uri;
-use super::super::write_ops::{
-    link_of, outlive, upsert, upsert_relation, write_event, write_event_of_account,
-};
+use super::super::write_ops::{link_of, upsert, upsert_relation, write_event};
 use super::super::{Nodes, edge};
 use super::inspect::{Around, Found};
 use super::judge::{self, Asked, Mend, Verdict};
@@ -33,8 +31,11 @@ impl Nodes<'_> {
         Ok((found, around, verdict))
     }
 
-    /// Does it, in one commit.
+    /// Carries out a verdict, in one commit.
     pub(super) async fn mend(&self, found: &Found, around: &Around, mend: &Mend) -> Result<()> {
+        if let Some(ended) = around.ended.as_ref().filter(|_| mend.tell_end) {
+            return self.tell_ended(ended).await;
+        }
         let uri = &found.state.uri;
         let mut conditions = found.state.unchanged();
         // what lies there and is no file was read as nothing
@@ -44,10 +45,7 @@ impl Nodes<'_> {
             conditions.push((uri.file(CONTENT).into(), Precondition::Etag(file.etag)));
         }
         let mut ops = Vec::new();
-        match mend.remove {
-            true => self.removal(found, around, &mut ops, &mut conditions).await?,
-            false => self.completion(found, around, mend, &mut ops, &mut conditions).await?,
-        }
+        self.completion(found, around, mend, &mut ops, &mut conditions).await?;
         let message = format!("repair {uri}: {}", mend.finding.as_str());
         // to do it again after a loss of power does no harm
         self.fs.commit(self.batch(ops, conditions).message(message).visible()).await?;
@@ -101,34 +99,6 @@ impl Nodes<'_> {
         for old in &mend.dangling {
             let old: Uri = old.parse()?;
             self.rewrite(&old, &Incoming::To(&to), ops, conditions).await?;
-        }
-        Ok(())
-    }
-
-    /// Removes what is left of a node, and tells of it.
-    async fn removal(
-        &self,
-        found: &Found,
-        around: &Around,
-        ops: &mut Vec<Op>,
-        conditions: &mut Vec<(At, Precondition)>,
-    ) -> Result<()> {
-        let (uri, state) = (&found.state.uri, &found.state);
-        let event = Event::new(&self.env, EventType::DeleteContext, &uri.to_string(), Payload::default())?;
-        ops.extend(outlive(uri, around.events.iter().rev()));
-        ops.push(write_event_of_account(&event)?);
-        self.rewrite(uri, &Incoming::Removed, ops, conditions).await?;
-        let files = [(RELATIONS, &state.relations), (ABSTRACT, &state.brief), (OVERVIEW, &state.overview)];
-        for (name, _) in files.iter().filter(|(_, file)| file.is_some()) {
-            ops.push(Op::remove_file(uri.file(name)));
-        }
-        if around.has_outbox {
-            ops.push(Op::remove_tree(uri.file(OUTBOX)));
-        }
-        let own = [RELATIONS, ABSTRACT, OVERVIEW, OUTBOX];
-        let is_all = |names: &Vec<String>| names.iter().all(|name| own.contains(&&**name));
-        if around.names.as_ref().is_some_and(is_all) && found.in_the_way.is_empty() {
-            ops.push(Op::remove_dir(uri.dir()));
         }
         Ok(())
     }

@@ -1,28 +1,37 @@
-//! Deletion events for nodes whose whole directory was removed: one for each URI under which an index may
-//! still have the node, as far as the log knows.
+//! Deletion events for nodes that were removed by hand, with their directory or without it: one for each URI
+//! under which an index may still have the node, as far as the log knows.
 
 use std::sync::Arc;
 
 use super::super::Nodes;
 use super::super::event::{Event, EventStatus, EventType, LEASE, Payload};
 use super::super::file_names::{META, OUTBOX};
-use super::super::meta::Meta;
+use super::super::meta::{Meta, Status};
 use super::super::remove::Incoming;
 use super::super::state::{State, read_all};
 use super::super::uri::Uri;
 use super::super::write_ops::write_event_of_account;
 use crate::registry::projections;
 use crate::retry::retry;
-use garth_engine::error::{OptionalExt as _, Result};
+use crate::small_file::sha256;
+use garth_engine::error::{ErrorKind, OptionalExt as _, Result};
 use garth_engine::fs::{FileSystem, FileSystemExt};
-use garth_engine::model::{At, FindQuery, Page, Timestamp};
+use garth_engine::model::{At, Batch, CommitId, FindQuery, HistoryPage, Moment, Page, Seq, Timestamp};
 use garth_engine::path::TreePath;
 
 /// Most events of a node that went that are looked at.
 const MAX_EVENTS: usize = 1000;
 
+/// End of a node whose directory is still there, with some of its files or with those of others.
+#[derive(Clone, Debug)]
+pub(super) struct Ended {
+    /// Commit that removed its meta. It names the end: each is told once, also after its events are done.
+    seq: Seq,
+    gone: Gone,
+}
+
 /// What is to be told of a node that went.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Gone {
     /// The URIs under which others may know it, and that nobody was told the end of yet.
     pub(super) uris: Vec<Uri>,
@@ -39,10 +48,53 @@ impl Nodes<'_> {
         if left.iter().any(|file| file.is_some()) || self.fs.lookup(uri.file(OUTBOX)).await?.is_some() {
             return Ok(Gone::default());
         }
-        let [meta] = read_all(&**past, &[uri.file(META)]).await?;
-        let Some(meta) = meta.and_then(|file| Meta::parse(file.bytes.as_ref()?).ok()) else {
-            return Ok(Gone::default());
+        match self.last_meta(past, uri).await? {
+            Some(meta) => self.to_tell(past, uri, &meta).await,
+            None => Ok(Gone::default()),
+        }
+    }
+
+    /// Returns the end of a node that was ACTIVE, and whose meta and text are gone, if nobody was told of it.
+    pub(super) async fn ended(&self, uri: &Uri) -> Result<Option<Ended>> {
+        if !self.has_log(uri) {
+            return Ok(None);
+        }
+        let page = HistoryPage::default().limit(2);
+        let history = self.fs.history(&uri.file(META).into(), &page).await.optional()?;
+        let versions = history.unwrap_or_default().items;
+        let [last, before, ..] = &*versions else { return Ok(None) };
+        let (None, Some(meta)) = (&last.entry, &before.entry) else { return Ok(None) };
+        // What was moved away says itself where it is.
+        if self.fs.stat(&At::Node(meta.ino)).await.optional()?.is_some() {
+            return Ok(None);
+        }
+        let seq = last.id.seq;
+        let past = match self.fs.as_of(&Moment::Seq(Seq(seq.0.saturating_sub(1)))).await {
+            Ok(past) => past,
+            // Nobody can tell what was there.
+            Err(error) if matches!(error.kind(), ErrorKind::Gone | ErrorKind::NotFound) => return Ok(None),
+            Err(error) => return Err(error),
         };
+        let meta = self.last_meta(&past, uri).await?;
+        let Some(meta) = meta.filter(|meta| meta.status == Status::Active) else { return Ok(None) };
+        let mut gone = self.to_tell(&past, uri, &meta).await?;
+        let mut untold = Vec::new();
+        for uri in gone.uris {
+            if self.fs.committed(id_of_end(&uri, seq)).await?.is_none() {
+                untold.push(uri);
+            }
+        }
+        gone.uris = untold;
+        Ok((!gone.uris.is_empty()).then_some(Ended { seq, gone }))
+    }
+
+    async fn last_meta(&self, past: &Arc<dyn FileSystem>, uri: &Uri) -> Result<Option<Meta>> {
+        let [meta] = read_all(&**past, &[uri.file(META)]).await?;
+        Ok(meta.and_then(|file| Meta::parse(file.bytes.as_ref()?).ok()))
+    }
+
+    /// Returns what is to be told of a node that had this meta last.
+    async fn to_tell(&self, past: &Arc<dyn FileSystem>, uri: &Uri, meta: &Meta) -> Result<Gone> {
         let known = meta.uri.parse().ok().filter(|said: &Uri| said.account() == self.account);
         let mut gone = Gone { uris: vec![known.unwrap_or_else(|| uri.clone())], not_before: None };
         let longest = self.env.now().plus_seconds(LEASE.as_secs().cast_signed());
@@ -105,10 +157,24 @@ impl Nodes<'_> {
 
     /// Tells that a node is gone, from a time on, and takes the edges away that lead to it.
     pub(super) async fn tell_gone(&self, uri: &Uri, not_before: Option<Timestamp>) -> Result<()> {
-        retry(|| self.tell_gone_once(uri, not_before)).await
+        retry(|| self.tell_gone_once(uri, not_before, None)).await
     }
 
-    async fn tell_gone_once(&self, uri: &Uri, not_before: Option<Timestamp>) -> Result<()> {
+    /// Tells the end of a node whose directory is still there.
+    pub(super) async fn tell_ended(&self, ended: &Ended) -> Result<()> {
+        for uri in &ended.gone.uris {
+            let id = id_of_end(uri, ended.seq);
+            retry(|| self.tell_gone_once(uri, ended.gone.not_before, Some(id))).await?;
+        }
+        Ok(())
+    }
+
+    async fn tell_gone_once(
+        &self,
+        uri: &Uri,
+        not_before: Option<Timestamp>,
+        id: Option<CommitId>,
+    ) -> Result<()> {
         let mut event =
             Event::new(&self.env, EventType::DeleteContext, &uri.to_string(), Payload::default())?;
         event.next_attempt_at = not_before.map(|time| time.to_rfc3339());
@@ -116,7 +182,14 @@ impl Nodes<'_> {
         let mut ops = vec![write_event_of_account(&event)?];
         self.rewrite(uri, &Incoming::Removed, &mut ops, &mut conditions).await?;
         let message = format!("repair {uri}: deleted");
-        self.fs.commit(self.batch(ops, conditions).message(message).visible()).await?;
+        let batch = self.batch(ops, conditions).message(message).visible();
+        self.fs.commit(Batch { id, ..batch }).await?;
         Ok(())
     }
+}
+
+/// Returns the id of the commit that tells the end of a node.
+fn id_of_end(uri: &Uri, seq: Seq) -> CommitId {
+    let digest = sha256(format!("end of {uri} in {seq}").as_bytes());
+    CommitId(u128::from_str_radix(&digest[..32], 16).unwrap_or_default())
 }

@@ -8,7 +8,7 @@ use super::super::uri::Uri;
 use garth_engine::error::Error;
 use garth_engine::model::Timestamp;
 
-/// Most broken nodes, and most failures, that a report has by name.
+/// Most broken nodes, nodes of unknown status, and failures that a report has by name.
 const MAX_NAMED: usize = 1000;
 
 /// Finding about a node, and what repair did about it. Of two findings about layers the later variant names
@@ -32,7 +32,7 @@ pub enum Finding {
     ChangedContent,
     /// Nobody was told of the node as it is.
     MissingEvent,
-    /// Meta and text are gone: so is the rest, and whoever keeps an index is told.
+    /// Meta and text of a node are gone: whoever keeps an index is told. Files that are left stay.
     Deleted,
     /// It was moved by other hands, or a move was cut short.
     Moved,
@@ -68,7 +68,8 @@ impl Finding {
 pub struct Report {
     /// Directories of nodes that were looked at.
     pub nodes: u64,
-    /// Nodes that were repaired (of a dry run: would be), by what was found.
+    /// Nodes that were changed or told of (of a dry run: would be), by what was found. Those under `broken`
+    /// were marked as BROKEN; all others were repaired.
     pub found: BTreeMap<&'static str, u64>,
     /// Nodes that wait until they are at rest.
     pub waiting: u64,
@@ -76,6 +77,10 @@ pub struct Report {
     pub broken: u64,
     /// The first of them.
     pub broken_nodes: Vec<String>,
+    /// Nodes whose status garth does not know. They are left as they are.
+    pub unknown: u64,
+    /// The first of them, with the status.
+    pub unknown_nodes: Vec<String>,
     /// Nodes that could not be repaired now: others changed them meanwhile, or the storage refused.
     pub failed: u64,
     /// The first of them, with why.
@@ -83,9 +88,9 @@ pub struct Report {
 }
 
 impl Report {
-    /// Returns true if nothing was found, nothing waits and nothing is broken.
+    /// Returns true if nothing was found, nothing waits, nothing is broken and every status is known.
     pub fn is_sound(&self) -> bool {
-        self.found.is_empty() && self.waiting == 0 && self.is_whole()
+        self.found.is_empty() && self.waiting == 0 && self.unknown == 0 && self.is_whole()
     }
 
     /// Returns true if no node is broken and no repair failed.
@@ -93,15 +98,23 @@ impl Report {
         self.broken == 0 && self.failed == 0
     }
 
-    /// Returns how many nodes were repaired, or would be.
+    /// Returns how many nodes were repaired, or would be. A node that was marked as BROKEN is none of them.
     pub fn repaired(&self) -> u64 {
-        self.found.values().sum()
+        let repaired = self.found.iter().filter(|(finding, _)| **finding != Finding::Broken.as_str());
+        repaired.map(|(_, count)| count).sum()
     }
 
     pub(super) fn broken(&mut self, uri: &Uri) {
         self.broken += 1;
         if self.broken_nodes.len() < MAX_NAMED {
             self.broken_nodes.push(uri.to_string());
+        }
+    }
+
+    pub(super) fn unknown(&mut self, uri: &Uri, status: &str) {
+        self.unknown += 1;
+        if self.unknown_nodes.len() < MAX_NAMED {
+            self.unknown_nodes.push(format!("{uri}: {status}"));
         }
     }
 

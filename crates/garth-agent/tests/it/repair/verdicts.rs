@@ -73,16 +73,3 @@ async fn move_cut_short_before_meta_is_told_once() {
         assert_eq!(meta(&*fs, &tea()).await.version, 2);
     }
 }
-
-#[tokio::test]
-async fn first_files_of_a_node_are_not_removed() {
-    let (env, clock) = Env::manual(Timestamp(1_700_000_000_000_000_000));
-    let fs = Memory::new(env.clone(), garth::agent::registry());
-    let repair = Repair::new(Nodes::new(&fs, "default", env));
-    fs.mkdir_all(&coffee().dir()).await.unwrap();
-    fs.write(coffee().file(".abstract.md"), "Hers\n").await.unwrap();
-    clock.advance(Duration::from_secs(59));
-    assert_eq!(repair.scan(|_| ()).await.unwrap().waiting, 1);
-    clock.advance(Duration::from_secs(2));
-    assert_eq!(found(&repair.scan(|_| ()).await.unwrap()), [("deleted", 1)]);
-}

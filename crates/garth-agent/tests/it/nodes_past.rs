@@ -1,0 +1,228 @@
+//! The past of context nodes, what an index is told of nodes that were edited by hand, and nodes without
+//! text.
+
+use garth::agent::node::{
+    Event, EventType, LayerText, Level, MAX_LOGGED, NodeVersion, Nodes, Put, Repair, Status, Uri,
+};
+use garth::agent::{Access, Caller, Request};
+use garth::model::{Batch, HistoryPage, Moment, Op, Seq};
+use garth::{Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
+use serde_json::json;
+
+use super::nodes_set::{coffee, edge, engines, nodes, uri};
+
+fn tea() -> Uri {
+    uri("users/alice/memories/preferences/tea")
+}
+
+async fn log(nodes: &Nodes<'_>, uri: &Uri) -> Vec<NodeVersion> {
+    let log = nodes.log(uri, &HistoryPage::default().limit(MAX_LOGGED)).await.unwrap();
+    assert!(!log.more);
+    log.items
+}
+
+/// The version of each entry of a log, newest first; `None` where the node ended.
+fn versions(log: &[NodeVersion]) -> Vec<Option<u64>> {
+    log.iter().map(|version| version.meta.as_ref().map(|meta| meta.version)).collect()
+}
+
+fn has_history(fs: &dyn FileSystem) -> bool {
+    fs.capabilities(&TreePath::root()).history
+}
+
+#[tokio::test]
+async fn log_has_each_version_and_each_is_read_again() {
+    for (fs, _kept) in engines().await {
+        if !has_history(&*fs) {
+            let error =
+                nodes(&*fs).get_at(&coffee(), Level::Content, &Moment::Seq(Seq(1))).await.unwrap_err();
+            assert!(error.is(ErrorKind::Unsupported), "{error}");
+            continue;
+        }
+        let nodes = nodes(&*fs);
+        let mut put = Put::new("Black. No milk.");
+        nodes.put(&coffee(), &put).await.unwrap();
+        put.content = "With milk.".to_owned();
+        put.brief = LayerText::Given("Her coffee".to_owned());
+        nodes.put(&coffee(), &put).await.unwrap();
+        nodes.tag(&coffee(), &["drink".to_owned()], &[]).await.unwrap();
+        nodes.put(&tea(), &Put::new("Green.")).await.unwrap();
+        nodes.relate(&edge(&coffee(), &tea())).await.unwrap();
+        let log = log(&nodes, &coffee()).await;
+        assert_eq!(versions(&log), [Some(3), Some(2), Some(1)], "relations have no version");
+        assert!(log[0].commit.message.contains("tag"), "{:?}", log[0].commit);
+        let mut texts = Vec::new();
+        for version in log.iter().rev() {
+            let moment = Moment::Seq(version.commit.seq);
+            let node = nodes.get_at(&coffee(), Level::Abstract, &moment).await.unwrap();
+            assert_eq!(Some(&node.meta), version.meta.as_ref());
+            let content = nodes.get_at(&coffee(), Level::Content, &moment).await.unwrap();
+            texts.push((node.text, content.text));
+        }
+        let due = [("Black.", "Black. No milk."), ("Her coffee", "With milk."), ("Her coffee", "With milk.")];
+        assert_eq!(texts, due.map(|(brief, content)| (brief.to_owned(), content.to_owned())));
+        let before = Moment::Seq(Seq(log[2].commit.seq.0 - 1));
+        let error = nodes.get_at(&coffee(), Level::Content, &before).await.unwrap_err();
+        assert!(error.is(ErrorKind::NotFound), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn log_follows_a_move_and_goes_on_after_the_end() {
+    for (fs, _kept) in engines().await {
+        let nodes = nodes(&*fs);
+        if !has_history(&*fs) {
+            continue;
+        }
+        nodes.put(&coffee(), &Put::new("Black.")).await.unwrap();
+        nodes.put(&coffee(), &Put::new("White.")).await.unwrap();
+        nodes.move_to(&coffee(), &tea()).await.unwrap();
+        let moved = log(&nodes, &tea()).await;
+        assert_eq!(versions(&moved)[0], Some(3));
+        assert_eq!(*versions(&moved).last().unwrap(), Some(1), "its past came along");
+        let left = log(&nodes, &coffee()).await;
+        assert!(left[0].deleted && left[0].meta.is_none());
+        let seq = nodes.delete(&tea()).await.unwrap();
+        let ended = log(&nodes, &tea()).await;
+        assert!(ended[0].deleted && ended[0].commit.seq == seq);
+        let last = Moment::Seq(Seq(seq.0 - 1));
+        assert_eq!(nodes.get_at(&tea(), Level::Content, &last).await.unwrap().text, "White.");
+        let never = nodes.log(&uri("users/alice/memories/profile"), &HistoryPage::default()).await;
+        assert!(never.unwrap_err().is(ErrorKind::NotFound));
+        let many = nodes.log(&tea(), &HistoryPage::default().limit(MAX_LOGGED + 1)).await;
+        assert!(many.unwrap_err().is(ErrorKind::InvalidArgument));
+    }
+}
+
+#[tokio::test]
+async fn log_of_a_meta_that_cannot_be_read_goes_on() {
+    for (fs, _kept) in engines().await {
+        let nodes = nodes(&*fs);
+        if !has_history(&*fs) {
+            continue;
+        }
+        nodes.put(&coffee(), &Put::new("Black.")).await.unwrap();
+        fs.write(coffee().file(".meta.json"), "{").await.unwrap();
+        fs.write(coffee().file(".meta.json"), "x".repeat(100_000)).await.unwrap();
+        let put_aside =
+            [Op::remove(coffee().file(".meta.json")), Op::symlink(coffee().file(".meta.json"), "/users")];
+        fs.commit(Batch::new(put_aside)).await.unwrap();
+        let log = log(&nodes, &coffee()).await;
+        let first = log.last().unwrap();
+        assert_eq!(first.meta.as_ref().map(|meta| meta.status), Some(Status::Active));
+        assert!(
+            log.len() > 3 && log[..log.len() - 1].iter().all(|version| version.meta.is_none()),
+            "{log:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn past_of_others_is_reached_by_no_identity() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = garth::open(folder.path().join("data")).unwrap();
+    data.create_account("default").await.unwrap();
+    let account = data.account("default").await.unwrap();
+    let env = Env::system();
+    let of_alice = coffee();
+    let seq = nodes(&*account).put(&of_alice, &Put::new("A canary.")).await.unwrap().seq.unwrap();
+    let bob = Request::new("scout").user("bob");
+    let access = Access::open(&account, &env, Caller::ApiKey, &bob).await.unwrap();
+    let reached = access.nodes("default");
+    let log = reached.log(&of_alice, &HistoryPage::default()).await.unwrap_err();
+    let never = reached.log(&tea(), &HistoryPage::default()).await.unwrap_err();
+    assert_eq!((log.kind(), never.kind()), (ErrorKind::NotFound, ErrorKind::NotFound));
+    let then = reached.get_at(&of_alice, Level::Content, &Moment::Seq(seq)).await.unwrap_err();
+    assert!(then.is(ErrorKind::NotFound), "{then}");
+    let other = "ctx://other/users/alice/memories/profile".parse().unwrap();
+    assert!(reached.log(&other, &HistoryPage::default()).await.unwrap_err().is(ErrorKind::AccessDenied));
+}
+
+/// The waiting events of a node, oldest first.
+async fn events(fs: &dyn FileSystem, uri: &Uri) -> Vec<Event> {
+    let outbox = uri.file(".outbox");
+    let page = garth::model::Page::default();
+    let mut events = Vec::new();
+    for item in fs.list(&outbox.clone().into(), &page).await.unwrap().items {
+        let path = TreePath::parse(&format!("{outbox}/{}", item.name)).unwrap();
+        events.extend(Event::parse(&fs.read_file(&path).await.unwrap()).ok());
+    }
+    events
+}
+
+#[tokio::test]
+async fn what_was_edited_by_hand_is_told_within_the_bounds_of_nodes() {
+    for (fs, _kept) in engines().await {
+        let repair = async || Repair::new(nodes(&*fs)).at_once(true).scan(|_| ()).await.unwrap();
+        nodes(&*fs).put(&coffee(), &Put::new("Black.")).await.unwrap();
+        nodes(&*fs).put(&tea(), &Put::new("Green.")).await.unwrap();
+        let long = "word ".repeat(100);
+        fs.write(coffee().file(".abstract.md"), long.clone()).await.unwrap();
+        fs.write(coffee().file(".overview.md"), "é".repeat(40_000)).await.unwrap();
+        let good = edge(&coffee(), &tea());
+        let mut edges = vec![good.clone(); 4];
+        (edges[1].weight, edges[1].relation_type) = (5.0, "a".to_owned());
+        (edges[2].from_uri, edges[2].relation_type) = (tea().to_string(), "b".to_owned());
+        (edges[3].to_uri, edges[3].relation_type) = ("elsewhere".to_owned(), "c".to_owned());
+        let relations = json!(edges).to_string();
+        fs.write(coffee().file(".relations.json"), relations.clone()).await.unwrap();
+        assert_eq!(repair().await.found["changed_layer"], 1);
+        assert!(repair().await.found.is_empty(), "it was told");
+        let told = events(&*fs, &coffee()).await.pop().unwrap();
+        assert_eq!(told.event_type, EventType::UpsertContext);
+        let texts: Vec<String> =
+            told.payload.records.as_ref().unwrap().iter().map(|one| one.text.clone().unwrap()).collect();
+        assert!(long.starts_with(&texts[0]) && (90..=100).contains(&texts[0].chars().count()), "{texts:?}");
+        assert_eq!(texts[1].len(), 64 << 10);
+        let moved = uri("users/alice/memories/events/moved");
+        fs.mkdir_all(&moved.dir().parent().unwrap()).await.unwrap();
+        fs.rename(&coffee().dir(), &moved.dir()).await.unwrap();
+        repair().await;
+        assert!(repair().await.found.is_empty(), "it was told");
+        for event in events(&*fs, &moved).await {
+            event.check("default", Some(&format!("{}.json", event.event_id)), Some(&moved)).unwrap();
+            for edge in event.payload.edges.iter().flatten() {
+                edge.check().unwrap();
+            }
+        }
+        // the files of people stay as they are
+        assert_eq!(fs.read_to_string(moved.file(".abstract.md")).await.unwrap(), long);
+        assert!(fs.read_to_string(moved.file(".relations.json")).await.unwrap().contains("5.0"));
+    }
+}
+
+#[tokio::test]
+async fn event_beyond_the_bounds_of_nodes_is_refused() {
+    let fs = garth::engine::memory::Memory::new(Env::system(), garth::agent::registry());
+    nodes(&fs).put(&coffee(), &Put::new("Black.")).await.unwrap();
+    nodes(&fs).put(&tea(), &Put::new("Green.")).await.unwrap();
+    nodes(&fs).relate(&edge(&coffee(), &tea())).await.unwrap();
+    for mut event in events(&fs, &coffee()).await {
+        let file = format!("{}.json", event.event_id);
+        event.check("default", Some(&file), Some(&coffee())).unwrap();
+        for record in event.payload.records.iter_mut().flatten() {
+            record.text = Some("x".repeat(500));
+        }
+        for edge in event.payload.edges.iter_mut().flatten() {
+            edge.weight = 5.0;
+        }
+        event.check("default", Some(&file), Some(&coffee())).unwrap_err();
+    }
+}
+
+#[tokio::test]
+async fn text_that_is_empty_makes_no_node_unless_that_is_asked_for() {
+    for (fs, _kept) in engines().await {
+        for text in ["", " \n\t\n"] {
+            let error = nodes(&*fs).put(&coffee(), &Put::new(text)).await.unwrap_err();
+            assert!(
+                error.is(ErrorKind::InvalidArgument) && error.message().contains("allow_empty"),
+                "{error}"
+            );
+            assert!(!fs.exists(&coffee().dir()).await.unwrap());
+        }
+        let mut put = Put::new("");
+        put.allow_empty = true;
+        assert!(nodes(&*fs).put(&coffee(), &put).await.unwrap().created);
+    }
+}
