@@ -133,11 +133,11 @@ impl Sessions<'_> {
         ops.extend(marks);
         if !collection.removed.is_empty() {
             let count = collection.removed.len().to_string();
-            let what = policy.history.filter(|_| history).map(|(what, _)| what.as_str().to_owned());
-            let mut fields = vec![("files", &count)];
-            fields.extend(what.iter().map(|what| ("history", what)));
+            let what = policy.history.filter(|_| history).map(|(what, _)| what.as_str());
+            let mut fields = vec![("files", &*count)];
+            fields.extend(what.map(|what| ("history", what)));
             // events that go are gone before this one comes
-            ops.push(self.event_op(session, "context.collected", &fields).await?);
+            self.add_event(&mut ops, session, "context.collected", &fields).await?;
         }
         let batch = self.batch(session, ops, "collect context of session");
         let batch = conditions.into_iter().fold(batch, |batch, (at, that)| batch.require(at, that));

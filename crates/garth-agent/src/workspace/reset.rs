@@ -11,6 +11,7 @@ use super::handle::Workspace;
 use super::jobs::{Held, Job};
 use crate::boxed;
 use crate::identity::Class;
+use crate::ids::uuid;
 use crate::once::{Outcome, PENDING};
 use crate::retry::retry_at_most;
 use crate::session::{CloseTarget, Listed, Sessions};
@@ -148,7 +149,11 @@ impl Workspace<'_> {
         }
         refuse_ended(&closed)?;
         let (mut ops, mut conditions, mut messages) = (Vec::new(), Vec::new(), 0);
-        let path = self.archive_file(&meta.id)?;
+        let mut path = self.archive_file(&meta.id)?;
+        // A session that was copied has the id of the other one, whose archive stays.
+        if self.fs.lookup(&path).await?.is_some() {
+            path = self.archive_file(&uuid(&self.env)?)?;
+        }
         let written = match closed.lines {
             0 => None,
             // A session that was copied or restored has the id of one that was archived.

@@ -9,7 +9,7 @@ use garth::agent::session::{
     Sessions, Spawn, State,
 };
 use garth::engine::memory::Memory;
-use garth::model::{Author, Batch, LogPosition, Op, SetAttrs, Timestamp};
+use garth::model::{Author, Batch, LogPosition, Moment, Op, SetAttrs, Timestamp, VersionId};
 use garth::{Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
 use serde_json::{Value, json};
 
@@ -28,6 +28,45 @@ async fn text(fs: &dyn FileSystem, name: &str) -> String {
 
 async fn policy(fs: &dyn FileSystem, text: &str) {
     fs.write(&path(POLICY), text.to_owned()).await.unwrap();
+}
+
+/// Type and own fields of each event of a session.
+async fn noted(fs: &dyn FileSystem, session: &str) -> Vec<(String, Value)> {
+    let file = path("events.jsonl").to_string().replace("/default/events", &format!("/{session}/events"));
+    let events = fs.read_to_string(&TreePath::parse(&file).unwrap()).await.unwrap();
+    let event = |line: &str| {
+        let mut event: serde_json::Map<String, Value> = serde_json::from_str(line).unwrap();
+        event.retain(|name, _| !["id", "run", "created_at"].contains(&&**name));
+        let kind = event.remove("type").unwrap();
+        (kind.as_str().unwrap().to_owned(), Value::from(event))
+    };
+    events.lines().map(event).collect()
+}
+
+#[tokio::test]
+async fn each_change_of_state_leaves_an_event_and_a_repeat_none() {
+    for (fs, _kept) in engines().await {
+        let sessions = sessions(&*fs).await;
+        // as another interface may leave it
+        fs.append(&path("events.jsonl"), r#"{"id":"ev-1","run":"r","type":"x","created_at":"t"}"#)
+            .await
+            .unwrap();
+        sessions.set("default", &Change::state(State::Active)).await.unwrap();
+        sessions.set("default", &Change::state(State::Active)).await.unwrap();
+        sessions.set("default", &Change::title("Trip")).await.unwrap();
+        let mut append = Append::messages([Draft::user("Go.")]).and_events([Draft::event("own")]);
+        append.state = Some(State::Done);
+        sessions.append("default", &append).await.unwrap();
+        let state =
+            |state: &str, was: &str| ("session.state".to_owned(), json!({"state": state, "was": was}));
+        let noted = noted(&*fs, "default").await;
+        assert_eq!(noted[1], state("active", "idle"));
+        assert_eq!(noted[2], ("own".to_owned(), json!({})));
+        assert_eq!(noted[3..], [state("done", "active")]);
+        // whoever removed the log keeps nobody from changing the state
+        fs.commit(Batch::new([Op::remove(path("events.jsonl"))]).overriding_rules()).await.unwrap();
+        sessions.set("default", &Change::state(State::Idle)).await.unwrap();
+    }
 }
 
 fn removed(collection: &Collection) -> Vec<&str> {
@@ -164,7 +203,8 @@ async fn a_child_gets_a_handoff_and_its_result_comes_to_the_parent_by_reference(
             "a child's messages never enter its parent's pack"
         );
         let events = text(&*fs, "events.jsonl").await;
-        assert!(events.contains("child.spawned") && events.contains("child.ended"));
+        let order = ["child.spawned", "child.started", "child.ended"].map(|kind| events.find(kind).unwrap());
+        assert!(order.is_sorted(), "{events}");
     }
 }
 
@@ -190,6 +230,24 @@ async fn the_end_of_a_parent_cancels_its_children_and_theirs_and_deletes_nothing
             sessions.children("default").await.unwrap().into_iter().map(|child| child.status).collect();
         assert_eq!(status, [ChildStatus::Cancelled, ChildStatus::Done]);
         assert_eq!(text(&*fs, "context/child/a/handoff.md").await, "do");
+        let noted = async |session: &str| noted(&*fs, session).await;
+        let of = |kind: &str, fields: Value| (kind.to_owned(), fields);
+        assert_eq!(
+            noted("default").await[2..],
+            [
+                of("child.ended", json!({"child": "c", "status": "done"})),
+                of("session.state", json!({"state": "done", "was": "idle"})),
+                of("child.ended", json!({"child": "a", "status": "cancelled"})),
+            ]
+        );
+        assert_eq!(
+            noted("a").await[1..],
+            [
+                of("session.state", json!({"state": "cancelled", "was": "idle"})),
+                of("child.ended", json!({"child": "b", "status": "cancelled"})),
+            ]
+        );
+        assert_eq!(noted("c").await, [of("session.state", json!({"state": "done", "was": "idle"}))]);
         let late = sessions.spawn("default", &Spawn::new("d", "do")).await.unwrap_err();
         assert!(late.is(ErrorKind::Conflict), "{late:?}");
     }
@@ -216,6 +274,13 @@ async fn a_dry_run_changes_nothing_and_a_run_removes_what_it_told() {
         assert_eq!(text(&*fs, "context/swap/index.jsonl").await, "");
         assert!(text(&*fs, "events.jsonl").await.contains("context.collected"));
         assert!(sessions.collect("default", &Collect::default()).await.unwrap().removed.is_empty());
+        if fs.capabilities(&TreePath::root()).history {
+            let error = sessions.replay("default", None).await.unwrap_err();
+            assert!(error.is(ErrorKind::NotFound), "{error}");
+            let version = error.message().split("--of ").nth(1).unwrap().split('`').next().unwrap();
+            let version: VersionId = version.parse().unwrap();
+            check(&sessions.replay("default", Some(&Moment::Seq(version.seq))).await.unwrap());
+        }
         check(&sessions.pack("default", &budget(1000)).await.unwrap());
     }
 }

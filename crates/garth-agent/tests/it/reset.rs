@@ -174,6 +174,23 @@ async fn a_session_in_which_nothing_was_said_has_no_archive() {
 }
 
 #[tokio::test]
+async fn copy_of_a_session_is_reset_into_an_archive_of_its_own() {
+    let (fs, env, _) = tree();
+    let sessions = session(&fs, &env, "main").await;
+    talk(&sessions, "work", 1..=2).await;
+    let home = "/users/default/agents/coder/session";
+    let copy = Op::copy_tree(path(&format!("{home}/work")), path(&format!("{home}/copy")));
+    fs.commit(Batch::new([copy]).overriding_rules()).await.unwrap();
+    let workspace = workspace(&fs, &env);
+    let first = reset(&workspace, "work", &Reset::default()).await.archive.unwrap();
+    let before = unpacked(&fs, &first).await;
+    let second = reset(&workspace, "copy", &Reset::default()).await.archive.unwrap();
+    assert_ne!(first, second);
+    assert_eq!(unpacked(&fs, &second).await, before);
+    assert_eq!(unpacked(&fs, &first).await, before);
+}
+
+#[tokio::test]
 async fn a_withdrawn_message_is_in_no_archive_and_system_messages_are_lines_of_their_role() {
     let (fs, env, _) = tree();
     let sessions = session(&fs, &env, "main").await;

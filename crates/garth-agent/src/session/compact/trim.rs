@@ -71,9 +71,9 @@ impl Sessions<'_> {
             conditions.push((At::from(self.file(session, SUMMARY)?), made.summary.clone()));
         }
         ops.push(self.meta_op(session, &meta)?);
-        let fields = (format!("messages:{}-{}", lines.start(), lines.end()), part.to_string());
-        let fields = [("source", &fields.0), ("part", &fields.1)];
-        ops.push(self.event_op(session, "session.trimmed", &fields).await?);
+        let source = format!("messages:{}-{}", lines.start(), lines.end());
+        let fields = [("source", &*source), ("part", part.as_str())];
+        self.add_event(&mut ops, session, "session.trimmed", &fields).await?;
         conditions.push((At::from(self.file(session, META)?), as_read(Some(file))));
         Ok(TrimPlan { ops, conditions })
     }

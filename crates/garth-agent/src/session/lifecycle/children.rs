@@ -247,8 +247,8 @@ impl<'a> Sessions<'a> {
         for (name, text) in texts {
             ops.push(Op::write(file(name)?, text).create_new());
         }
-        let details = [("child", &child.id), ("agent", &child.agent), ("session", &child.session)];
-        ops.push(self.event_op(session, "child.spawned", &details).await?);
+        let details = [("child", &*child.id), ("agent", &child.agent), ("session", &child.session)];
+        self.add_event(&mut ops, session, "child.spawned", &details).await?;
         let own = self.of_agent(&child.agent);
         let class = own.class_of_child(meta.class).await?;
         let parent = self.parent_of(session, &child.id);
@@ -386,7 +386,8 @@ impl<'a> Sessions<'a> {
             let message = format!("{id}: is {}, nothing else follows that", child.status);
             return Err(Error::new(ErrorKind::Conflict, message));
         }
-        child.status = change.status.unwrap_or(child.status);
+        let was = child.status;
+        child.status = change.status.unwrap_or(was);
         let path = |name: &str| self.file(session, &format!("{CHILDREN}/{id}/{name}"));
         // Of two final statuses that are set at once, the second must see the first and fail.
         let mut conditions = vec![(At::from(path("status")?), as_read(Some(&status)))];
@@ -420,16 +421,14 @@ impl<'a> Sessions<'a> {
             let (more, condition) = self.merged_refs(session, &child, change).await?;
             ops.push(more);
             conditions.push(condition);
-            let details = [("child", &child.id), ("status", &child.status.to_string())];
-            ops.push(self.event_op(session, "child.ended", &details).await?);
+            self.add_child_event(&mut ops, session, "child.ended", &child).await?;
             let own = self.of_agent(&child.agent);
             let parent = self.parent_of(session, &child.id);
-            for (state, condition) in
-                own.ended((&self.agent, session), (&child.session, &parent), child.status.state()).await?
-            {
-                ops.extend(state);
-                conditions.push(condition);
-            }
+            let of = (&*child.session, &*parent);
+            let ended = own.ended((&self.agent, session), of, child.status.state(), &mut ops).await?;
+            conditions.extend(ended);
+        } else if child.status != was {
+            self.add_child_event(&mut ops, session, "child.started", &child).await?;
         }
         ops.push(Op::write(self.file(session, UPDATED_AT)?, format!("{}\n", self.env.now().to_rfc3339())));
         let batch = self.batch(session, ops, "set child of session");
@@ -506,17 +505,29 @@ impl<'a> Sessions<'a> {
         Ok((Op::write(refs, text), condition))
     }
 
-    /// Returns what ends the session of a child, its unfinished children and theirs. A session that does not
-    /// say that it is the child's stays as it is: anybody who writes files of the parent can name any.
-    /// `first`, by agent and session, is left out even if it is among them.
+    async fn add_child_event(
+        &self,
+        ops: &mut Vec<Op>,
+        session: &str,
+        kind: &str,
+        child: &Child,
+    ) -> Result<()> {
+        let details = [("child", &*child.id), ("status", child.status.as_str())];
+        self.add_event(ops, session, kind, &details).await
+    }
+
+    /// Adds to `ops` what ends the session of a child, its unfinished children and theirs, and returns the
+    /// conditions of it. A session that does not say that it is the child's stays as it is: anybody who
+    /// writes files of the parent can name any. `first`, by agent and session, is left out even if it is
+    /// among them.
     pub(crate) async fn ended(
         &self,
         first: (&str, &str),
         (session, parent): (&str, &str),
         state: State,
-    ) -> Result<Vec<(Vec<Op>, (At, Precondition))>> {
-        let mut changes = Vec::new();
-        let now = self.env.now().to_rfc3339();
+        ops: &mut Vec<Op>,
+    ) -> Result<Vec<(At, Precondition)>> {
+        let mut conditions = Vec::new();
         let mut due = vec![(self.agent.clone(), session.to_owned(), parent.to_owned(), state)];
         // Any session can be named as a child, an ancestor too. The parent is left to the caller, which ends
         // it with a state of its own, or keeps it; any other session is ended once.
@@ -535,50 +546,57 @@ impl<'a> Sessions<'a> {
                     format!("{session}: more than {MAX_FAMILY} sessions end with it; end some first");
                 return Err(Error::new(ErrorKind::TooLarge, message));
             }
-            let mut ops = own.state_ops(&session, &mut meta, state, &now)?.to_vec();
+            own.set_state(&session, &mut meta, state, ops).await?;
             let meta_file = own.file(&session, META)?;
             ops.push(own.meta_op(&session, &meta)?);
-            changes.push((ops, (At::from(meta_file), as_read(Some(&file)))));
-            let (more, children) = own.orphaned(&session).await?;
-            changes.extend(more);
+            conditions.push((At::from(meta_file), as_read(Some(&file))));
+            let (more, children) = own.orphaned(&session, ops).await?;
+            conditions.extend(more);
             due.extend(children.into_iter().map(|child| {
                 let parent = own.parent_of(&session, &child.id);
                 (child.agent, child.session, parent, State::Cancelled)
             }));
         }
-        Ok(changes)
+        Ok(conditions)
     }
 
-    /// Returns what cancels the unfinished children of a session, and these children. Their sessions are not
-    /// part of it.
+    /// Adds to `ops` what cancels the unfinished children of a session, with an event of each. Returns the
+    /// conditions of it, and these children. Their sessions are not part of it.
     pub(crate) async fn orphaned(
         &self,
         session: &str,
-    ) -> Result<(Vec<(Vec<Op>, (At, Precondition))>, Vec<Child>)> {
-        let (mut changes, mut children) = (Vec::new(), Vec::new());
+        ops: &mut Vec<Op>,
+    ) -> Result<(Vec<(At, Precondition)>, Vec<Child>)> {
+        let (mut conditions, mut children) = (Vec::new(), Vec::new());
         for ChildFiles { child, status } in self.read_children(session).await? {
             if child.status.is_final() {
                 continue;
             }
+            let child = Child { status: ChildStatus::Cancelled, ..child };
             let path = self.file(session, &format!("{CHILDREN}/{}/status", child.id))?;
             // On condition that the child reports no result at the same time: that must not be overwritten.
-            let op = Op::write(path.clone(), format!("{}\n", ChildStatus::Cancelled));
-            changes.push((vec![op], (At::from(path), as_read(Some(&status)))));
+            ops.push(Op::write(path.clone(), format!("{}\n", child.status)));
+            conditions.push((At::from(path), as_read(Some(&status))));
+            self.add_child_event(ops, session, "child.ended", &child).await?;
             children.push(child);
         }
-        Ok((changes, children))
+        Ok((conditions, children))
     }
 
-    /// Returns what cancels the unfinished children of a session that ends, with their sessions and all of
-    /// theirs.
-    pub(crate) async fn end_children(&self, session: &str) -> Result<Vec<(Vec<Op>, (At, Precondition))>> {
-        let (mut changes, children) = self.orphaned(session).await?;
+    /// Adds to `ops` what cancels the unfinished children of a session that ends, with their sessions and all
+    /// of theirs. Returns the conditions of it.
+    pub(crate) async fn end_children(
+        &self,
+        session: &str,
+        ops: &mut Vec<Op>,
+    ) -> Result<Vec<(At, Precondition)>> {
+        let (mut conditions, children) = self.orphaned(session, ops).await?;
         for child in children {
             let (own, parent) = (self.of_agent(&child.agent), self.parent_of(session, &child.id));
             let of = (&*child.session, &*parent);
-            changes.extend(own.ended((&self.agent, session), of, State::Cancelled).await?);
+            conditions.extend(own.ended((&self.agent, session), of, State::Cancelled, ops).await?);
         }
-        Ok(changes)
+        Ok(conditions)
     }
 }
 

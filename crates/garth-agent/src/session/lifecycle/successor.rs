@@ -80,17 +80,12 @@ impl Sessions<'_> {
         (create.class, create.previous) = (Some(class), Some(session.clone()));
         let (mut ops, mut conditions, next) = self.next_ops(session, meta, create, name).await?;
         let mut meta = meta.clone();
-        ops.extend(self.state_ops(session, &mut meta, State::Done, &now)?);
-        for (more, condition) in self.end_children(session).await? {
-            ops.extend(more);
-            conditions.push(condition);
-        }
+        conditions.extend(self.enter_state(session, &mut meta, State::Done, &mut ops).await?);
         (meta.next, meta.archive) = (Some(next.name.clone()), archive.map(TreePath::to_string));
         ops.push(self.meta_op(session, &meta)?);
-        let (reason, archived) = (reason.to_owned(), meta.archive.clone());
-        let mut fields = vec![("next", &next.name), ("reason", &reason)];
-        fields.extend(archived.iter().map(|archive| ("archive", archive)));
-        ops.push(self.event_op(session, "session.reset", &fields).await?);
+        let mut fields = vec![("next", &*next.name), ("reason", reason)];
+        fields.extend(meta.archive.iter().map(|archive| ("archive", &**archive)));
+        self.add_event(&mut ops, session, "session.reset", &fields).await?;
         ops.push(Op::write(self.file(session, UPDATED_AT)?, format!("{now}\n")));
         conditions.push((At::from(self.file(session, META)?), as_read(Some(&closed.file))));
         let (messages, etag) = &closed.messages;

@@ -6,10 +6,13 @@ use crate::session::handle::Sessions;
 use crate::session::store::files::{BUDGET, CWD, META, STATE, UPDATED_AT};
 use crate::session::store::list::Listed;
 use crate::session::store::meta::{Meta, State, check_tokens};
-use crate::small_file::as_read;
+use crate::small_file::{as_read, read_all};
 use garth_engine::error::{Error, Result};
-use garth_engine::model::Op;
+use garth_engine::model::{At, Op, Precondition};
 use garth_engine::path::TreePath;
+
+/// Most bytes that are read of a file `state`: other interfaces can write anything there.
+const MAX_STATE: usize = 64;
 
 /// Longest title, and longest name of a model, in bytes.
 const MAX_LABEL: usize = 1024;
@@ -73,13 +76,7 @@ impl Sessions<'_> {
         let (before, mut ops) = (meta.clone(), Vec::new());
         let mut conditions = Vec::new();
         if let Some(state) = change.state {
-            ops.extend(self.state_ops(session, &mut meta, state, &now)?);
-            if state.is_final() {
-                for (more, condition) in self.end_children(session).await? {
-                    ops.extend(more);
-                    conditions.push(condition);
-                }
-            }
+            conditions.extend(self.enter_state(session, &mut meta, state, &mut ops).await?);
         }
         if let Some(budget) = change.budget {
             let text = if budget.is_none() { String::new() } else { format!("{}\n", budget.unwrap_or(0)) };
@@ -118,17 +115,40 @@ impl Sessions<'_> {
         self.once.commit(self.fs, batch, Listed { meta, ..listed }).await
     }
 
-    /// Returns the operation that sets a state, and sets in `meta` since when it is final.
-    pub(crate) fn state_ops(
+    /// Adds to `ops` what sets a state, and sets in `meta` since when it is final. A final state cancels the
+    /// unfinished children. Returns the conditions of it.
+    pub(crate) async fn enter_state(
         &self,
         session: &str,
         meta: &mut Meta,
         state: State,
-        now: &str,
-    ) -> Result<[Op; 1]> {
+        ops: &mut Vec<Op>,
+    ) -> Result<Vec<(At, Precondition)>> {
+        self.set_state(session, meta, state, ops).await?;
+        if state.is_final() { self.end_children(session, ops).await } else { Ok(Vec::new()) }
+    }
+
+    /// Adds to `ops` what sets a state, with an event `session.state` if it is another one than before, and
+    /// sets in `meta` since when it is final.
+    pub(crate) async fn set_state(
+        &self,
+        session: &str,
+        meta: &mut Meta,
+        state: State,
+        ops: &mut Vec<Op>,
+    ) -> Result<()> {
         let since = meta.finished_at.take();
-        meta.finished_at = state.is_final().then(|| since.unwrap_or_else(|| now.to_owned()));
-        Ok([Op::write(self.file(session, STATE)?, format!("{state}\n"))])
+        let now = || self.env.now().to_rfc3339();
+        meta.finished_at = state.is_final().then(|| since.unwrap_or_else(now));
+        let file = self.file(session, STATE)?;
+        let before = read_all(self.fs, std::slice::from_ref(&file), MAX_STATE).await?.pop().flatten();
+        let before = before.as_ref().and_then(|file| file.text()).unwrap_or_default().trim();
+        if before != state.as_str() {
+            let fields = [("state", state.as_str()), ("was", before)];
+            self.add_event(ops, session, "session.state", &fields).await?;
+        }
+        ops.push(Op::write(file, format!("{state}\n")));
+        Ok(())
     }
 }
 

@@ -401,13 +401,7 @@ impl Sessions<'_> {
             meta.other.insert((*field).to_owned(), value.clone());
         }
         if let Some(state) = append.state {
-            ops.extend(self.state_ops(session, &mut meta, state, &now)?);
-            if state.is_final() {
-                for (more, condition) in self.end_children(session).await? {
-                    ops.extend(more);
-                    conditions.push(condition);
-                }
-            }
+            conditions.extend(self.enter_state(session, &mut meta, state, &mut ops).await?);
         }
         if meta != before {
             ops.push(self.meta_op(session, &meta)?);

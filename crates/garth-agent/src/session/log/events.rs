@@ -4,21 +4,38 @@ use super::draft::Draft;
 use crate::ids::uuid;
 use crate::session::handle::Sessions;
 use crate::session::store::files::Log;
-use garth_engine::error::Result;
-use garth_engine::model::Op;
+use garth_engine::error::{OptionalExt as _, Result};
+use garth_engine::model::{At, Op};
 
 impl Sessions<'_> {
-    /// Returns the append of an event of this type, in a run of its own.
-    pub(crate) async fn event_op(&self, session: &str, kind: &str, fields: &[(&str, &String)]) -> Result<Op> {
+    /// Adds the append of an event of this type, in a run of its own, to the operations of a commit.
+    pub(crate) async fn add_event(
+        &self,
+        ops: &mut Vec<Op>,
+        session: &str,
+        kind: &str,
+        fields: &[(&str, &str)],
+    ) -> Result<()> {
+        let file = self.file(session, Log::Events.file())?;
+        let is_same = |op: &Op| matches!(op, Op::Append { at: At::Path(path), .. } if *path == file);
         // Other interfaces may leave out the last line feed. Without one, the event would continue that line.
-        let start = if self.end(session, Log::Events).await?.open { "\n" } else { "" };
+        // What this commit appended before ends with one.
+        let (start, is_there) = match ops.iter().any(is_same) {
+            true => ("", true),
+            false => match self.end(session, Log::Events).await.optional()? {
+                Some(end) => (if end.open { "\n" } else { "" }, true),
+                // Whoever removed the log must not keep the session, or its parent, from ending.
+                None => ("", false),
+            },
+        };
         let event = Draft::event(kind)
             .with("id", &format!("ev-{}", uuid(&self.env)?))
             .with("run", &format!("run-{}", uuid(&self.env)?))
             .with("created_at", &self.env.now().to_rfc3339());
-        let event = fields.iter().fold(event, |event, (name, value)| event.with(name, value));
+        let event = fields.iter().fold(event, |event, (name, value)| event.with(name, *value));
         event.check(Log::Events)?;
-        let file = self.file(session, Log::Events.file())?;
-        Ok(Op::append(file, format!("{start}{}\n", event.line())).must_exist())
+        let append = Op::append(file, format!("{start}{}\n", event.line()));
+        ops.push(if is_there { append.must_exist() } else { append });
+        Ok(())
     }
 }

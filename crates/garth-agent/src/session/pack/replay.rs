@@ -13,7 +13,8 @@ use crate::session::store::swap_index::parse_index;
 use crate::small_file::{sha256, unreadable};
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::FileSystemExt as _;
-use garth_engine::model::{Moment, VersionId};
+use garth_engine::model::{At, HistoryPage, Moment, VersionId};
+use garth_engine::path::TreePath;
 
 /// Advice for a damaged `pack.json`.
 const PACK_AGAIN: &str = "pack the session again";
@@ -29,7 +30,10 @@ impl Sessions<'_> {
         let path = self.file(session, PACK)?;
         let bytes = match at {
             Some(at) => self.fs.as_of(at).await?.read_file(&path).await?,
-            None => self.fs.read_file(&path).await?,
+            None => match self.fs.read_file(&path).await {
+                Err(error) if error.is_absent() => return Err(self.no_pack(session, &path).await),
+                bytes => bytes?,
+            },
         };
         let json: serde_json::Value = serde_json::from_slice(&bytes)
             .map_err(|error| unreadable(&path, &error.to_string(), PACK_AGAIN))?;
@@ -37,6 +41,26 @@ impl Sessions<'_> {
         let pack = pack.filter(|pack| pack.session == session && pack.agent == self.agent);
         let message = || format!("{session}: nothing was packed there; `pack` builds one");
         pack.ok_or_else(|| Error::new(ErrorKind::NotFound, message()))
+    }
+
+    /// Returns why a session has no pack: it was collected, and is built again by its version, or there never
+    /// was one.
+    async fn no_pack(&self, session: &str, path: &TreePath) -> Error {
+        if let Err(error) = self.meta(session).await {
+            return error;
+        }
+        let history = self.fs.history(&At::from(path), &HistoryPage::default().limit(2)).await;
+        let last = history.ok().and_then(|versions| {
+            versions.items.into_iter().find(|version| version.entry.is_some()).map(|version| version.id)
+        });
+        let message = match last {
+            Some(version) => format!(
+                "{session}: its pack was collected; replay it as of its version (`--of {version}`, over HTTP `at`), \
+                 or pack the session again"
+            ),
+            None => format!("{session}: nothing was packed there; `pack` builds one"),
+        };
+        Error::new(ErrorKind::NotFound, message)
     }
 
     /// Builds the current pack of a session again, or the one that it had at a moment.
