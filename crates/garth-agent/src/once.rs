@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::{FileSystem, FileSystemExt as _};
-use garth_engine::model::{Batch, Commit, Idempotency, Seq};
+use garth_engine::model::{Batch, Body, Commit, Idempotency, MAX_INLINE_BODY, Op, Seq};
 use garth_engine::path::TreePath;
 
 /// Outcome of an operation, as it is stored for repeats.
@@ -121,6 +121,7 @@ impl Once {
         batch: Batch,
         outcome: T,
     ) -> Result<T> {
+        let batch = bounded(fs, batch).await?;
         let Some(request) = &self.0 else {
             return Ok(outcome.committed(&fs.commit(batch).await?));
         };
@@ -157,6 +158,31 @@ impl Request {
             found => Ok(found.map(|found| found.commit)),
         }
     }
+}
+
+/// Stages bodies of a batch that has more in memory than a commit takes, the longest first: a long message of
+/// the assistant is in its log and in `latest.md`.
+async fn bounded(fs: &dyn FileSystem, mut batch: Batch) -> Result<Batch> {
+    let inline = |op: &Op| match op.body() {
+        Some(Body::Bytes(bytes)) => bytes.len(),
+        _ => 0,
+    };
+    while batch.ops.iter().map(inline).sum::<usize>() > MAX_INLINE_BODY {
+        let takes_staged = |op: &&mut Op| matches!(op, Op::Write { .. } | Op::Append { .. });
+        let longest = batch.ops.iter_mut().filter(takes_staged).max_by_key(|op| inline(op));
+        let Some(Op::Write { at, body, .. } | Op::Append { at, body, .. }) = longest else { break };
+        let Body::Bytes(bytes) = &*body else { break };
+        let mut upload = fs.stage(at).await?;
+        upload.write(bytes.clone()).await?;
+        *body = Body::Staged(upload.finish().await?);
+    }
+    for op in &mut batch.ops {
+        // A staged body was cut when it was uploaded.
+        if let Op::Append { body: Body::Staged(_), cuts, .. } = op {
+            cuts.clear();
+        }
+    }
+    Ok(batch)
 }
 
 /// Reads the outcome that a commit was recorded with.

@@ -1,5 +1,6 @@
-//! Memory for answers that wait for their clients. However many clients ask for long answers and take none of
-//! them, they hold a bounded part of the server's memory, and one account leaves room for the others.
+//! Memory for answers that wait for their clients, and for long bodies that come. However many clients ask
+//! for long answers and take none of them, or send long bodies and do not end them, they hold a bounded part
+//! of the server's memory, and one account leaves room for the others.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -15,6 +16,8 @@ use crate::errors::{Code, Refusal};
 /// Room for answers, those in the making included, in bytes: 64 MiB, a third of the 200 MiB that a small
 /// server has. One account takes half of it at most.
 const ROOM: usize = 64 << 20;
+/// Room for bodies of more than 1 MiB, 96 MiB; one account takes a third of it at most.
+const BODIES: usize = 96 << 20;
 /// Answers of up to so many bytes take no room: their number is bounded by that of the connections, which
 /// take as much themselves.
 const SMALL: usize = 16 << 10;
@@ -26,24 +29,30 @@ pub(crate) const PAGE: usize = 2 * MAX_PAGE_VALUES;
 /// Room is counted in KiB, which a semaphore has enough permits for.
 const UNIT: usize = 1 << 10;
 
-/// The room for answers of one server.
+/// Room of one server, for answers or for bodies.
 #[derive(Debug)]
-pub(crate) struct Answers {
+pub(crate) struct Rooms {
     all: Arc<Semaphore>,
-    /// The part of each account that has an answer under way.
+    /// Bytes that one account takes at most.
+    share: usize,
+    /// The part of each account that has something under way.
     accounts: Mutex<HashMap<String, Weak<Semaphore>>>,
 }
 
-/// Room for one answer, until dropped.
+/// Room for one answer or body, until dropped.
 #[derive(Debug)]
 pub(crate) struct Room {
     of_account: OwnedSemaphorePermit,
     of_all: OwnedSemaphorePermit,
 }
 
-impl Answers {
-    pub(crate) fn new() -> Self {
-        Self { all: Arc::new(Semaphore::new(ROOM / UNIT)), accounts: Mutex::default() }
+impl Rooms {
+    pub(crate) fn for_answers() -> Self {
+        Self { all: Arc::new(Semaphore::new(ROOM / UNIT)), share: ROOM / 2, accounts: Mutex::default() }
+    }
+
+    pub(crate) fn for_bodies() -> Self {
+        Self { all: Arc::new(Semaphore::new(BODIES / UNIT)), share: BODIES / 3, accounts: Mutex::default() }
     }
 
     /// Room for an answer of so many bytes to an account, now or never.
@@ -55,14 +64,24 @@ impl Answers {
     }
 
     /// Room for an answer of so many bytes to an account, once there is some.
-    pub(crate) async fn room(&self, account: &str, bytes: usize) -> Result<Room, Refusal> {
+    pub(crate) async fn answer(&self, account: &str, bytes: usize) -> Result<Room, Refusal> {
+        let message = "too many long answers wait to be taken; take them, or try again later";
+        self.room(account, bytes, message).await
+    }
+
+    /// Room for so many bytes of an account, once there is some; fails with this message.
+    pub(crate) async fn room(
+        &self,
+        account: &str,
+        bytes: usize,
+        message: &'static str,
+    ) -> Result<Room, Refusal> {
         let units = units(bytes);
         let room = async {
             let of_account = self.account(account).acquire_many_owned(units).await.ok()?;
             let of_all = Arc::clone(&self.all).acquire_many_owned(units).await.ok()?;
             Some(Room { of_account, of_all })
         };
-        let message = "too many long answers wait to be taken; take them, or try again later";
         timeout(WAIT, room).await.ok().flatten().ok_or_else(|| Refusal::new(Code::Unavailable, message))
     }
 
@@ -72,14 +91,14 @@ impl Answers {
             return share;
         }
         accounts.retain(|_, share| share.strong_count() > 0);
-        let share = Arc::new(Semaphore::new(ROOM / UNIT / 2));
+        let share = Arc::new(Semaphore::new(self.share / UNIT));
         accounts.insert(id.to_owned(), Arc::downgrade(&share));
         share
     }
 }
 
 impl Room {
-    /// An answer that keeps as much room as it takes until its last byte is sent or it is given up.
+    /// An answer or body that keeps as much room as it takes until its last byte is sent or it is given up.
     pub(crate) fn hold(mut self, answer: Bytes) -> Bytes {
         if answer.len() <= SMALL {
             return answer;
@@ -120,12 +139,12 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn one_account_leaves_room_for_the_others() {
-        let answers = Answers::new();
+        let answers = Rooms::for_answers();
         let held: Vec<Bytes> = (0..8)
             .map(|_| answers.room_now("a", PAGE / 2).unwrap().hold(Bytes::from(vec![0; 4 * MIB])))
             .collect();
         assert!(answers.room_now("a", MIB).is_none());
-        let refused = answers.room("a", MIB).await.unwrap_err();
+        let refused = answers.answer("a", MIB).await.unwrap_err();
         assert_eq!(refused.code, Code::Unavailable);
         assert!(answers.room_now("b", MIB).is_some());
         drop(held);
@@ -134,9 +153,9 @@ mod tests {
 
     #[tokio::test]
     async fn an_answer_keeps_only_what_it_takes_until_it_is_sent() {
-        let answers = Answers::new();
-        let free = |answers: &Answers| answers.all.available_permits() * UNIT;
-        let room = answers.room("a", PAGE).await.unwrap();
+        let answers = Rooms::for_answers();
+        let free = |answers: &Rooms| answers.all.available_permits() * UNIT;
+        let room = answers.answer("a", PAGE).await.unwrap();
         assert_eq!(free(&answers), ROOM - PAGE);
         let mut answer = room.hold(Bytes::from(vec![0; MIB]));
         let part = answer.split_to(10);
@@ -145,7 +164,7 @@ mod tests {
         assert_eq!(free(&answers), ROOM - MIB, "a part is still to be sent");
         drop(part);
         assert_eq!(free(&answers), ROOM);
-        drop(answers.room("a", PAGE).await.unwrap().hold(Bytes::from_static(b"small")));
+        drop(answers.answer("a", PAGE).await.unwrap().hold(Bytes::from_static(b"small")));
         assert_eq!(free(&answers), ROOM);
     }
 }

@@ -136,9 +136,12 @@ impl Refusal {
         Self::new(Code::MethodNotAllowed, message).with_header("allow", allow)
     }
 
-    /// A body of more than `max` bytes.
-    pub(crate) fn too_large(max: usize) -> Self {
-        Self::new(Code::PayloadTooLarge, format!("the body of a request has at most {max} bytes"))
+    /// A body of more than `max` bytes. `instead` is the path of a call that takes longer files.
+    pub(crate) fn too_large(max: usize, instead: Option<&str>) -> Self {
+        let instead = instead.map_or(String::new(), |path| {
+            format!("; store pictures and other files with `POST {path}`, and refer to them in the message")
+        });
+        Self::new(Code::PayloadTooLarge, format!("the body of this request has at most {max} bytes{instead}"))
     }
 
     pub(crate) fn slow_body(limit: Duration) -> Self {

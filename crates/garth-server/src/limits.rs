@@ -9,16 +9,21 @@ use axum::http::header::{CONTENT_LENGTH, EXPECT};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::Body as _;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
+use crate::answers::{Room, Rooms};
 use crate::errors::Refusal;
 
 /// Largest body of a request, in bytes.
 pub(crate) const MAX_BODY: usize = 1 << 20;
+/// Largest body of a call that writes in a session, in bytes: a message of 16 MiB, and its text as JSON.
+pub(crate) const MAX_LONG_BODY: usize = 32 << 20;
 /// Time for the head of a request, and for which a connection may idle between requests. hyper's own default.
 pub(crate) const HEAD_TIME: Duration = Duration::from_secs(30);
 /// Time for the body of a request: 1 MiB at 280 kbit/s.
 const BODY_TIME: Duration = Duration::from_secs(30);
+/// Time for each further MiB that has come: 4 Mbit/s. A long body takes room of others.
+const MIB_TIME: Duration = Duration::from_secs(2);
 /// Time for which a client may take nothing of an answer.
 pub(crate) const STALL_TIME: Duration = Duration::from_secs(30);
 /// How much of a refused body is read and forgotten, in bytes and time, so that a client which sends all of
@@ -26,28 +31,59 @@ pub(crate) const STALL_TIME: Duration = Duration::from_secs(30);
 const MAX_DRAIN: usize = 16 << 20;
 const DRAIN_TIME: Duration = Duration::from_secs(5);
 
-/// The body of a request.
-pub(crate) async fn read_body(headers: &HeaderMap, body: &mut Body) -> Result<Bytes, Refusal> {
-    let declared = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
-    if declared.is_some_and(|length| length > MAX_BODY as u64) {
-        return Err(Refusal::too_large(MAX_BODY));
+/// Bound on the body of a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BodyLimit<'a> {
+    /// Most bytes.
+    pub(crate) max: usize,
+    /// Path of the call that takes longer files, if one does.
+    pub(crate) instead: Option<&'static str>,
+    /// Room of the account for bodies of more than [`MAX_BODY`].
+    pub(crate) room: &'a Rooms,
+    pub(crate) account: &'a str,
+}
+
+impl BodyLimit<'_> {
+    fn refusal(&self) -> Refusal {
+        Refusal::too_large(self.max, self.instead)
     }
-    match timeout(BODY_TIME, collect(body)).await {
-        Ok(read) => read,
-        Err(_) => Err(Refusal::slow_body(BODY_TIME)),
+
+    async fn room(&self, bytes: usize) -> Result<Room, Refusal> {
+        let message = "too many long bodies are on their way; send them one by one, or try again later";
+        self.room.room(self.account, bytes, message).await
     }
 }
 
-async fn collect(body: &mut Body) -> Result<Bytes, Refusal> {
-    let mut first = Bytes::new();
-    let mut all = BytesMut::new();
-    while let Some(frame) = body.frame().await {
+/// Reads the body of a request. One of more than [`MAX_BODY`] keeps room until it is dropped.
+pub(crate) async fn read_body(
+    headers: &HeaderMap,
+    body: &mut Body,
+    limit: BodyLimit<'_>,
+) -> Result<Bytes, Refusal> {
+    let declared = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+    let declared = declared.map(|length| usize::try_from(length).unwrap_or(usize::MAX));
+    if declared.is_some_and(|length| length > limit.max) {
+        return Err(limit.refusal());
+    }
+    let mut room = match declared.filter(|length| *length > MAX_BODY) {
+        Some(length) => Some(limit.room(length).await?),
+        None => None,
+    };
+    let (began, mut first, mut all) = (Instant::now(), Bytes::new(), BytesMut::new());
+    loop {
+        let length = first.len() + all.len();
+        let time = BODY_TIME + MIB_TIME * u32::try_from(length / MAX_BODY).unwrap_or(u32::MAX);
+        let frame = timeout_at(began + time, body.frame()).await.map_err(|_| Refusal::slow_body(time))?;
+        let Some(frame) = frame else { break };
         let frame = frame.map_err(|_| Refusal::validation("the body broke off or is badly encoded"))?;
         let Ok(data) = frame.into_data() else { continue };
-        if first.len() + all.len() + data.len() > MAX_BODY {
-            return Err(Refusal::too_large(MAX_BODY));
+        if length + data.len() > limit.max {
+            return Err(limit.refusal());
         }
-        if first.is_empty() && all.is_empty() {
+        if length + data.len() > MAX_BODY && room.is_none() {
+            room = Some(limit.room(limit.max).await?);
+        }
+        if length == 0 {
             first = data;
             continue;
         }
@@ -56,7 +92,8 @@ async fn collect(body: &mut Body) -> Result<Bytes, Refusal> {
         }
         all.extend_from_slice(&data);
     }
-    Ok(if all.is_empty() { first } else { all.freeze() })
+    let whole = if all.is_empty() { first } else { all.freeze() };
+    Ok(room.into_iter().fold(whole, |whole, room| room.hold(whole)))
 }
 
 /// Reads on, in the background, what is left of a body that was refused.

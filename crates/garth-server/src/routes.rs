@@ -43,14 +43,14 @@ use self::respond::{json, refuse, with_key};
 use self::retry::{Compared, Retry};
 use self::route::{Length, Route, Run};
 use self::served::Served;
-use self::table::{nearest_route, routes};
+use self::table::{MEDIA_PATH, nearest_route, routes};
 use crate::answers::{PAGE, is_long};
 use crate::auth::authorize;
 use crate::chat_model::ServedModel;
 use crate::compute::compute;
 use crate::errors::Refusal;
 use crate::fields::{Field, Fields};
-use crate::limits::{drain, read_body};
+use crate::limits::{BodyLimit, MAX_BODY, drain, read_body};
 
 /// Longest body of a call that is answered where it arrives.
 const SMALL_BODY: usize = 4 << 10;
@@ -133,7 +133,7 @@ impl<'a> Admission<'a> {
         match self.route.run {
             Run::Read(..) | Run::Write(..) => {
                 self.refuse_query()?;
-                let body = read_body(&self.head.headers, body).await?;
+                let body = read_body(&self.head.headers, body, self.body_limit()).await?;
                 self.answer_off_workers(body).await.map(json)
             }
             Run::Upload(handler) => {
@@ -147,6 +147,12 @@ impl<'a> Admission<'a> {
             }
             Run::Health => Err(Refusal::internal().because("health needs no key")),
         }
+    }
+
+    fn body_limit(&self) -> BodyLimit<'_> {
+        let max = self.route.max_body();
+        let instead = (max > MAX_BODY).then_some(MEDIA_PATH);
+        BodyLimit { max, instead, room: &self.served.bodies, account: &self.admitted.key().account }
     }
 
     /// Answers a call in JSON on the threads that compute, unless it only passes a few bytes on: a hop to
@@ -231,7 +237,7 @@ impl<'a> Admission<'a> {
     async fn read<'c>(self, length: Length, run: impl Fn() -> Answering<'c>) -> Result<Bytes, Refusal> {
         let (answers, account) = (&self.served.answers, &self.admitted.key().account);
         if length == Length::Long {
-            let room = answers.room(account, PAGE).await?;
+            let room = answers.answer(account, PAGE).await?;
             return Ok(room.hold(run().await?));
         }
         let answer = run().await?;
@@ -243,7 +249,7 @@ impl<'a> Admission<'a> {
         }
         // Read again rather than held while it waits.
         drop(answer);
-        let room = answers.room(account, PAGE).await?;
+        let room = answers.answer(account, PAGE).await?;
         Ok(room.hold(run().await?))
     }
 
@@ -252,7 +258,7 @@ impl<'a> Admission<'a> {
     async fn write(self, length: Length, run: Answering<'_>) -> Result<Bytes, Refusal> {
         let (answers, account) = (&self.served.answers, &self.admitted.key().account);
         let room = match length {
-            Length::Long => Some(answers.room(account, PAGE).await?),
+            Length::Long => Some(answers.answer(account, PAGE).await?),
             Length::Passed | Length::Short => None,
         };
         let answer = run.await?;

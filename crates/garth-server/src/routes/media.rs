@@ -169,5 +169,5 @@ fn frames(body: &mut Body) -> impl Stream<Item = garth::Result<Bytes>> + Send + 
 }
 
 fn too_large() -> Refusal {
-    Refusal::too_large(usize::try_from(MAX_MEDIA).unwrap_or(usize::MAX))
+    Refusal::too_large(usize::try_from(MAX_MEDIA).unwrap_or(usize::MAX), None)
 }

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::route::{Route, Run};
 use super::table::routes;
 use crate::fields::{Field, Kind};
+use crate::limits::MAX_BODY;
 
 /// Call of the HTTP API.
 #[derive(Clone, Debug, Serialize)]
@@ -27,6 +28,8 @@ pub struct CallReference {
     pub computes: bool,
     /// What the body of a request is.
     pub body: BodyReference,
+    /// Most bytes of a body that is JSON.
+    pub max_body: usize,
     /// Headers besides `Authorization`.
     pub headers: Vec<HeaderReference>,
     /// Fields of the body, if that is JSON, else of the query.
@@ -105,8 +108,8 @@ promise: [key-value API](kv-api.md), [context nodes](nodes.md), [sessions](sessi
 
 A body is one JSON object, its fields in any order. A field that the call does not have, one that is given twice, and
 one of another type or beyond its bounds is refused with `VALIDATION_ERROR`. `null` is the same as leaving a field out,
-unless its type is *any JSON*. Every call but `GET /healthz` needs an API key with all scopes that are named; see
-[scopes](http-scopes.md).
+unless its type is *any JSON*. A body has at most 1 MiB, unless the call says otherwise. Every call but `GET /healthz`
+needs an API key with all scopes that are named; see [scopes](http-scopes.md).
 ";
 
 fn call(route: &Route) -> CallReference {
@@ -129,6 +132,7 @@ fn call(route: &Route) -> CallReference {
         computes: route.computes(),
         writes: route.writes(),
         body,
+        max_body: route.max_body(),
         headers: headers.collect(),
         fields: route.field_groups().flatten().map(field).collect(),
     }
@@ -180,6 +184,9 @@ fn section(page: &mut String, call: &CallReference) {
         all => format!("Needs the scopes {}.", all.join(" and ")),
     };
     let _ = write!(page, "\n### {} {}\n\n{}\n\n{needs}\n", call.method, call.path, call.summary);
+    if call.max_body > MAX_BODY {
+        let _ = write!(page, "\nA body has at most {} MiB.\n", call.max_body >> 20);
+    }
     if !call.headers.is_empty() {
         page.push_str("\n| header | required | meaning |\n|---|---|---|\n");
     }

@@ -12,6 +12,7 @@ use super::identity::fields_of;
 use super::tree::Tree;
 use crate::errors::Refusal;
 use crate::fields::Field;
+use crate::limits::{MAX_BODY, MAX_LONG_BODY};
 
 /// Route of one call.
 pub(super) struct Route {
@@ -71,6 +72,14 @@ impl Route {
         match self.run {
             Run::Read(length, _) | Run::Write(length, _) => !matches!(length, Length::Passed),
             Run::Upload(_) | Run::Download(_) | Run::Health => false,
+        }
+    }
+
+    /// Returns the most bytes of a JSON body. Calls that write in a session take messages.
+    pub(super) const fn max_body(&self) -> usize {
+        match (self.tree, &self.run) {
+            (Tree::Sessions, Run::Write(..)) => MAX_LONG_BODY,
+            _ => MAX_BODY,
         }
     }
 

@@ -8,7 +8,7 @@ use garth::datadir::Admitted;
 use garth::{AccountStore, DataDir, ErrorKind};
 
 use super::twins::Twins;
-use crate::answers::Answers;
+use crate::answers::Rooms;
 use crate::chat_model::ServedModel;
 use crate::compaction::Compactions;
 use crate::errors::Refusal;
@@ -16,7 +16,8 @@ use crate::errors::Refusal;
 #[derive(Clone)]
 pub(super) struct Served {
     pub(super) data_dir: DataDir,
-    pub(super) answers: Arc<Answers>,
+    pub(super) answers: Arc<Rooms>,
+    pub(super) bodies: Arc<Rooms>,
     pub(super) model: Option<ServedModel>,
     pub(super) compactions: Compactions,
     pub(super) hydrator: Arc<Hydrator>,
@@ -28,7 +29,8 @@ impl Served {
     pub(super) fn new(data_dir: DataDir, model: Option<ServedModel>) -> Self {
         Self {
             data_dir,
-            answers: Arc::new(Answers::new()),
+            answers: Arc::new(Rooms::for_answers()),
+            bodies: Arc::new(Rooms::for_bodies()),
             model,
             compactions: Compactions::default(),
             hydrator: Arc::default(),
