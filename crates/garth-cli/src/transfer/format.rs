@@ -28,7 +28,16 @@ const ENDINGS: [(&str, Result<Format, &str>); 10] = [
     (".tbz", Err("bzip2")),
 ];
 
+/// Endings of archives and compressed files that garth does not write.
+const OTHERS: [&str; 10] = [".zip", ".7z", ".rar", ".jar", ".cpio", ".gz", ".bz2", ".xz", ".zst", ".lz4"];
+
 impl Format {
+    /// Returns the ending of a name that promises an archive which garth does not write.
+    pub(crate) fn other_of_name(path: &Path) -> Option<&'static str> {
+        let name = path.file_name()?.to_str()?.to_ascii_lowercase();
+        OTHERS.into_iter().find(|ending| name.ends_with(ending))
+    }
+
     /// What a name says; nothing if it is not that of an archive.
     pub(crate) fn of_name(path: &Path) -> Option<Result<Self, &'static str>> {
         let name = path.file_name()?.to_str()?.to_ascii_lowercase();

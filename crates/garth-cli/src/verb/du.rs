@@ -21,10 +21,11 @@ use crate::walk::DepthFirst;
 
 /// Count bytes and entries of directory trees
 ///
-/// Bytes are the sizes of files, not the space on disk; a file with several names counts once. Entries
-/// include the path itself. A path with a quota shows it, too (see `garth quota`). With --json one object per
-/// path: path, bytes, entries, files, directories, and quota if it has one (max_bytes, max_entries, bytes,
-/// entries).
+/// Counts as quotas do: bytes are the sizes of files, not the space on disk, and a file with several names
+/// counts once; entries are the names below a directory, without the directory itself. Only what expired, and
+/// what garth hides, counts for quotas and not here. A path with a quota shows it, too (see `garth quota`).
+/// With --json one object per path: path, bytes, entries, files, directories, and quota if it has one
+/// (max_bytes, max_entries, bytes, entries).
 #[derive(Args, Debug)]
 #[command(disable_help_flag = true, after_help = "Example:\n  garth du -h -d 1 /projects")]
 pub(crate) struct Du {
@@ -46,7 +47,7 @@ pub(crate) struct Du {
     help: LongHelp,
 }
 
-/// What lies at and below a path.
+/// What lies below a directory, or at the path of anything else.
 struct Total {
     path: TreePath,
     bytes: u64,
@@ -93,6 +94,8 @@ impl Du {
             }
             if let Some(above) = open.last_mut() {
                 above.add(&done);
+                above.entries += 1;
+                above.directories += 1;
             }
         }
         Ok(())
@@ -120,13 +123,14 @@ impl Du {
 
 impl Total {
     fn new(path: TreePath, entry: &Entry, linked: &mut HashSet<Ino>) -> Self {
-        let once = entry.kind == Kind::Directory || entry.nlink < 2 || linked.insert(entry.ino);
+        let is_file = entry.kind == Kind::File;
+        let counts = is_file && (entry.nlink < 2 || linked.insert(entry.ino));
         Self {
             path,
-            bytes: if once { entry.size } else { 0 },
-            entries: 1,
-            files: u64::from(entry.kind == Kind::File),
-            directories: u64::from(entry.kind == Kind::Directory),
+            bytes: if counts { entry.size } else { 0 },
+            entries: u64::from(entry.kind != Kind::Directory),
+            files: u64::from(is_file),
+            directories: 0,
         }
     }
 

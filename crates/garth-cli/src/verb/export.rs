@@ -152,6 +152,16 @@ impl Export {
                 let message = format!("{to}: compress it yourself: garth export {from} - | {tool} > {to}");
                 return Err(Failure::Usage(message));
             }
+            None if kind == Kind::Directory && !to.as_os_str().as_encoded_bytes().ends_with(b"/") => {
+                if let Some(ending) = Format::other_of_name(to) {
+                    let to = to.display();
+                    let message = format!(
+                        "{to}: export makes no {ending} of a directory; name a folder, a .tar or a .tar.gz (a folder of \
+                         this name: {to}/)"
+                    );
+                    return Err(Failure::Usage(message));
+                }
+            }
             None => {}
         }
         Ok(if kind == Kind::Directory { Target::Folder } else { Target::File })

@@ -1,8 +1,8 @@
 //! `garth quota`: how much may lie below a path.
 
 use clap::{Args, Subcommand};
-use garth::TreePath;
 use garth::model::quota::{Limits, Quota as Kept};
+use garth::{FileSystemExt as _, TreePath};
 use serde_json::{Value, json};
 
 use crate::app::App;
@@ -13,9 +13,9 @@ use crate::size::{parse_count, parse_size, size_text};
 
 /// Set, list and remove quotas: how many bytes and entries may lie below a path
 ///
-/// Bytes are the sizes of files, each once; entries are names of all kinds, without the path itself. What
-/// would exceed a quota is refused and changes nothing. With --json one object per quota: path, max_bytes,
-/// max_entries (null if not limited), bytes, entries (what is used).
+/// Bytes are the sizes of files, each once; entries are names of all kinds, without the path itself. du
+/// counts in the same way. What would exceed a quota is refused and changes nothing. With --json one object
+/// per quota: path, max_bytes, max_entries (null if not limited), bytes, entries (what is used).
 #[derive(Args, Debug)]
 #[command(
     after_help = "Example:\n  garth quota set /projects --bytes 10GiB --entries 100000",
@@ -33,7 +33,8 @@ enum Action {
     /// It may be less than what is used: then what is there stays, and may shrink but not grow.
     #[command(after_help = "Example:\n  garth quota set /projects --bytes 10GiB --entries 100000")]
     Set {
-        /// Path that the quota is for; / for the whole account. It need not exist
+        /// Path that the quota is for; / for the whole account. It need not exist. One path, as it is
+        /// written: `*` stands for no other names
         #[arg(value_hint = TREE_PATH)]
         path: String,
         /// Most bytes below the path: bytes, or a number with k, M, G or T
@@ -71,6 +72,13 @@ impl Quota {
                 limits.check()?;
                 let account = app.account_of(&app.data_dir_of_account().await?).await?;
                 let quota = account.set_quota(&path, limits).await?;
+                if is_pattern(&path) && account.lookup(&path).await?.is_none() {
+                    app.out.warn(format_args!(
+                        "{}: the quota is for this one path, and nothing is there; a quota takes no patterns: set one \
+                         for each path",
+                        escaped(path.as_str())
+                    ));
+                }
                 app.out.item(&quota_json(&quota), line(&quota, false))
             }
             Action::List { human_readable, .. } => {
@@ -98,6 +106,11 @@ pub(super) async fn all(app: &App) -> Result<Vec<Kept>> {
     }
     let account = app.account_of(&app.data_dir()?).await?;
     Ok(account.quotas().await?)
+}
+
+/// Returns true if a path has characters that are wildcards elsewhere.
+fn is_pattern(path: &TreePath) -> bool {
+    path.as_str().contains(['*', '?', '[', '{'])
 }
 
 /// A quota is for a path as it is written: links are not followed.

@@ -44,3 +44,36 @@ fn a_quota_is_set_reached_seen_raised_and_removed() {
     garth.fails(2, &["quota", "set", "/notes", "--bytes", "9223372036854775808"]);
     assert!(garth.ok(&["fsck"]).contains("default"));
 }
+
+#[test]
+fn du_counts_as_a_quota_does() {
+    let garth = Garth::new();
+    garth.feed(&["write", "-p", "/notes/deep/a"], "12345");
+    garth.ok(&["ln", "/notes/deep/a", "/notes/b"]);
+    garth.ok(&["ln", "-s", "deep/a-long-target-of-a-link", "/notes/link"]);
+    garth.ok(&["mkdir", "-p", "/notes/empty/within"]);
+    garth.feed(&["write", "-p", "/chats/c"], "1");
+    for path in ["/", "/notes", "/notes/deep", "/notes/empty/within"] {
+        let quota = garth.json(&["quota", "set", path, "--entries", "1000"]);
+        let counted = garth.json(&["du", path]);
+        assert_eq!((&counted["bytes"], &counted["entries"]), (&quota["bytes"], &quota["entries"]), "{path}");
+    }
+    let below = garth.lines(&["du", "-d", "1", "/notes"]);
+    let of = |path: &str| &below.iter().find(|one| one["path"] == path).unwrap()["entries"];
+    assert_eq!((of("/notes/deep"), of("/notes/empty"), of("/notes")), (&json!(1), &json!(1), &json!(6)));
+    assert_eq!(garth.json(&["du", "/notes/b"])["entries"], 1);
+}
+
+#[test]
+fn quota_of_a_path_that_looks_like_a_pattern_is_warned_of() {
+    let garth = Garth::new();
+    garth.feed(&["write", "-p", "/users/ann/notes"], "x");
+    let set = |path: &str| text(&garth.run(&["quota", "set", path, "--bytes", "100"], b"").stderr);
+    for pattern in ["/users/*", "/users/an?", "/users/[ab]*", "/users/{ann,bob}"] {
+        let said = set(pattern);
+        assert!(said.contains(pattern) && said.contains("no patterns"), "{said}");
+    }
+    assert_eq!(set("/users/ann"), "");
+    garth.ok(&["mkdir", "/users/*"]);
+    assert_eq!(set("/users/*"), "");
+}

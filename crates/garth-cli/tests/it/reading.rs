@@ -120,7 +120,7 @@ fn du_counts_each_node_once() {
     garth.write("/d/a", "12345");
     garth.ok(&["ln", "/d/a", "/d/b"]);
     let json = garth.json(&["du", "/d"]);
-    assert_eq!((&json["bytes"], &json["entries"], &json["files"]), (&json!(5), &json!(3), &json!(2)));
+    assert_eq!((&json["bytes"], &json["entries"], &json["files"]), (&json!(5), &json!(2), &json!(2)));
     assert!(garth.ok(&["du", "/d"]).contains("5 bytes"));
     assert_eq!(garth.lines(&["du", "/d/a", "/d/b"]).len(), 2);
 }
@@ -253,7 +253,7 @@ fn du_shows_directories_down_to_a_depth() {
         lines.iter().map(|line| line["bytes"].as_u64()).collect::<Vec<_>>(),
         [Some(2048), Some(1), Some(2049)]
     );
-    assert_eq!(lines[2]["entries"], json!(6));
+    assert_eq!(lines[2]["entries"], json!(5));
     assert!(garth.ok(&["du", "-sh", "/d/a"]).starts_with(" 2.0K  "));
 }
 

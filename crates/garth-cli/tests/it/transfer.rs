@@ -388,3 +388,21 @@ fn an_empty_folder_makes_its_destination() {
     garth.write("/file", "x");
     garth.fails(1, &["import", utf8(&from), "/file"]);
 }
+
+#[test]
+fn directory_is_exported_to_no_archive_that_garth_does_not_write() {
+    let garth = Garth::new();
+    garth.feed(&["write", "-p", "/d/a.zip"], "x");
+    for name in ["x.zip", "x.7z", "x.rar", "X.ZIP", "x.gz", "x.tar.xz"] {
+        let to = garth.beside(name);
+        assert!(garth.fails(2, &["export", "/d", utf8(&to)]).contains(name), "{name}");
+        assert!(!to.exists(), "{name}");
+    }
+    let file = garth.beside("a.zip");
+    garth.ok(&["export", "/d/a.zip", utf8(&file)]);
+    assert_eq!(fs::read_to_string(&file).unwrap(), "x");
+    let folder = garth.beside("folder.zip");
+    garth.ok(&["export", "/d", &format!("{}/", utf8(&folder))]);
+    assert!(folder.join("a.zip").is_file());
+    garth.ok(&["export", "/d", utf8(&folder)]);
+}

@@ -65,6 +65,8 @@ fn write_sets_attributes() {
         garth.fails(2, &["kv", "put", "/never", "1", "--ttl", ttl]);
     }
     garth.fails(3, &["cat", "/never"]);
+    let shown = garth.ok(&["stat", "/a"]);
+    assert!(shown.contains("importance  -0.5"), "{shown}");
     garth.fails(2, &["write", "/a", "--importance", "NaN"]);
 }
 
