@@ -213,14 +213,10 @@ impl Demand {
         matches!(self, Self::AppendOnly | Self::OwnFields(_)) || self.keeps_names()
     }
 
-    /// Returns true if it is about the content of a file.
+    /// Returns true if readers take the content of a file for what the demand says. Bounds and secrets are for
+    /// classes of any files, links between them included.
     pub(super) fn is_about_content(&self) -> bool {
-        match self {
-            Self::MaxSize(_) | Self::Json { .. } | Self::JsonLines { .. } => true,
-            Self::Secrets(policy) => *policy == Policy::Refuse,
-            Self::AppendOnly | Self::ReadOnly { .. } | Self::NotInSessions => false,
-            Self::OwnFields(_) | Self::NotSearchable => false,
-        }
+        matches!(self, Self::Json { .. } | Self::JsonLines { .. })
     }
 
     /// Whether names, and what they lead to, stay as they are.
