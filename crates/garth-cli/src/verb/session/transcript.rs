@@ -6,7 +6,6 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use garth::ErrorKind;
 use garth::agent::session::{Document, Export as Lines, Import as Transcript, ImportMode, TranscriptFormat};
 use serde_json::json;
 
