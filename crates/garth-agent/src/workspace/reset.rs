@@ -108,8 +108,9 @@ impl Workspace<'_> {
     ///
     /// # Errors
     /// `NotFound`; `AccessDenied` for a session of another class than the author's; `InvalidArgument` for one
-    /// that is at its end; `AlreadyExists` for a name that is taken, and an archive of it that exists; `Conflict` if messages keep coming; if
-    /// the archive cannot be written, from the filesystem: then nothing has changed.
+    /// that is at its end; `AlreadyExists` for a name that is taken, and an archive of it that exists;
+    /// `Conflict` if messages keep coming; if the archive cannot be written, from the filesystem: then
+    /// nothing has changed.
     #[boxed]
     pub async fn reset(&self, user: &str, session: &str, reset: &Reset<'_>) -> Result<Option<WasReset>> {
         self.once.run(self.reset_as(user, session, reset, |reset| reset)).await
