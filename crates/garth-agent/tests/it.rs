@@ -25,6 +25,7 @@ mod it {
     mod outbox;
     mod own_paths;
     mod packs;
+    mod packs_filled;
     mod paged;
     mod projections;
     mod prompt;

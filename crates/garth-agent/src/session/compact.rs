@@ -17,7 +17,7 @@ use super::derived::derive::{Derive, Derived};
 use super::derived::entry::{Entry, EntryKind, MAX_DERIVED, lines_of, parse_entries};
 use super::handle::Sessions;
 use super::log::message::Message;
-use super::render::{RenderRules, Renderer};
+use super::render::whole;
 use super::store::files::{Log, SUMMARY, TODO};
 use crate::boxed;
 use crate::models::{Allowance, ChatModel, asked};
@@ -190,7 +190,6 @@ impl Sessions<'_> {
         most: u64,
     ) -> Result<(Vec<(u64, String)>, u64)> {
         let gone = self.withdrawn(session, lines.clone()).await?;
-        let mut show = Renderer::new(RenderRules::default());
         let (mut said, mut tokens, mut last) = (Vec::new(), 0, *lines.start() - 1);
         let mut next = *lines.start();
         while next <= *lines.end() {
@@ -200,7 +199,7 @@ impl Sessions<'_> {
                 if let Ok(message) = Message::parse(&line.text)
                     && !gone.iter().any(|lines| lines.contains(&line.number))
                 {
-                    let shown = show.all_of(line.number, message);
+                    let shown = whole(line.number, message);
                     if tokens + shown.tokens > most && tokens > 0 {
                         return Ok((said, last));
                     }

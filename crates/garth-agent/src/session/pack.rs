@@ -3,13 +3,18 @@
 
 mod build;
 mod diff;
+mod fill;
 mod images;
 mod layers;
+mod long_result;
 mod manifest;
 mod options;
 mod packed;
 mod replay;
+mod walk;
 mod window;
+
+use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
 
@@ -24,7 +29,7 @@ use super::expiry::schedule::due_at;
 use super::handle::Sessions;
 use super::store::files::{BUDGET, PACK, PACK_TEXT, SWAPPED};
 use super::store::meta::check_tokens;
-use super::store::swap_index::parse_index;
+use super::store::swap_index::{Swapped, parse_index};
 use crate::boxed;
 use crate::count::ENCODING;
 use crate::once::Outcome;
@@ -106,7 +111,11 @@ impl Sessions<'_> {
             None => ops.push(Op::write(text_file, packed.markdown.clone()).with_parents()),
         }
         if !cut.is_empty() {
-            ops.extend(self.swap_ops(session, cut, &files.swapped, &policy)?);
+            // Entries of earlier packs would make the index grow with all that was ever said.
+            let cuts: HashSet<&str> = packed.pack.window.cuts.iter().map(|cut| &*cut.swap).collect();
+            let is_needed = |entry: &&Swapped| !entry.cut || cuts.contains(&*entry.id);
+            let index: Vec<Swapped> = files.swapped.iter().filter(is_needed).cloned().collect();
+            ops.extend(self.swap_ops(session, cut, &index, &policy)?);
             conditions.push((self.file(session, SWAPPED)?, as_read(files.swap_file.as_ref())));
         }
         let batch = self.batch(session, ops, "pack session");

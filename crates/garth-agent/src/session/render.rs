@@ -64,10 +64,14 @@ pub(super) enum HiddenReason {
     NoCall,
 }
 
+/// Texts of messages that were counted, with their tokens, by line.
+pub(super) type Counted = HashMap<u64, (String, u64)>;
+
 /// Renders messages one after the other. What was shown before decides how the next one is shown.
 #[derive(Debug)]
-pub(super) struct Renderer {
+pub(super) struct Renderer<'a> {
     rules: RenderRules,
+    counted: Option<&'a Counted>,
     /// Calls so far.
     calls: HashSet<String>,
     /// Long outputs so far, by hash: the line that shows each.
@@ -76,9 +80,10 @@ pub(super) struct Renderer {
     named: HashSet<String>,
 }
 
-impl Renderer {
-    pub(super) fn new(rules: RenderRules) -> Self {
-        Self { rules, calls: HashSet::new(), outputs: HashMap::new(), named: HashSet::new() }
+impl<'a> Renderer<'a> {
+    /// Returns a renderer. Texts in `counted` are not counted again.
+    pub(super) fn new(rules: RenderRules, counted: Option<&'a Counted>) -> Self {
+        Self { rules, counted, calls: HashSet::new(), outputs: HashMap::new(), named: HashSet::new() }
     }
 
     /// Renders the next message.
@@ -86,9 +91,7 @@ impl Renderer {
         if self.rules.withdrawn.iter().any(|lines| lines.contains(&line)) {
             return Err(HiddenReason::Withdrawn);
         }
-        let covers =
-            |entry: &&Swapped| !entry.cut && entry.lines().is_some_and(|lines| lines.contains(&line));
-        let swapped = self.rules.swapped.iter().find(covers).cloned();
+        let swapped = self.rules.swapped.iter().find(|entry| entry.hides(line)).cloned();
         let is_result = message.result_of().is_some();
         if let Some(entry) = swapped.as_ref().filter(|entry| entry.kind != "tool_output" || !is_result) {
             if !self.named.insert(entry.id.clone()) {
@@ -98,7 +101,7 @@ impl Renderer {
             let note = format!("[messages {lines} are swapped out: swap:{}: {}]", entry.id, entry.summary);
             message.role = Role::System;
             message.content = vec![Block::Text(masked(&note).into_owned())];
-            return Ok(section(line, message));
+            return Ok(section(line, message, self.counted));
         }
         if message.result_of().is_some_and(|call| !self.calls.contains(call)) {
             return Err(HiddenReason::NoCall);
@@ -130,7 +133,7 @@ impl Renderer {
                 }
             }
         }
-        Ok(section(line, message))
+        Ok(section(line, message, self.counted))
     }
 
     /// Returns true if a message is not shown whole: it was withdrawn, or has a result whose call is not
@@ -146,17 +149,29 @@ impl Renderer {
                 _ => false,
             })
     }
+}
 
-    /// Renders a message by itself, whatever stands before it.
-    pub(super) fn all_of(&mut self, line: u64, mut message: Message) -> RenderedMessage {
-        for block in &mut message.content {
-            match block {
-                Block::ToolResult { content, .. } => content.iter_mut().for_each(mask),
-                other => mask(other),
-            }
+/// Renders a message by itself, whatever stands before it.
+pub(super) fn whole(line: u64, mut message: Message) -> RenderedMessage {
+    for block in &mut message.content {
+        match block {
+            Block::ToolResult { content, .. } => content.iter_mut().for_each(mask),
+            other => mask(other),
         }
-        section(line, message)
     }
+    section(line, message, None)
+}
+
+/// Returns the tokens of a result of which head and tail are shown. `message` has the result without its
+/// text.
+pub(super) fn cut_tokens(message: &Message, text: &str, cut: &Cut) -> u64 {
+    let mut message = message.clone();
+    for block in &mut message.content {
+        if let Block::ToolResult { content, .. } = block {
+            *content = vec![Block::Text(head_and_tail(text, cut))];
+        }
+    }
+    section(cut.line, message, None).tokens
 }
 
 /// Returns true if a text is so long that it has more tokens than this without a count: no token of the
@@ -181,7 +196,7 @@ pub(super) fn part(what: &str, text: &str) -> String {
 }
 
 /// Returns a message as text, under the line that says which it is.
-fn section(line: u64, message: Message) -> RenderedMessage {
+fn section(line: u64, message: Message, counted: Option<&Counted>) -> RenderedMessage {
     let role = match message.role {
         Role::System => "system",
         Role::User => "user",
@@ -218,7 +233,8 @@ fn section(line: u64, message: Message) -> RenderedMessage {
     if first {
         add(&format!("messages:{line} {role}"), "");
     }
-    let tokens = count(&text) as u64 + pictures * IMAGE_TOKENS;
+    let known = counted.and_then(|counted| counted.get(&line)).filter(|(of, _)| *of == text);
+    let tokens = known.map_or_else(|| count(&text) as u64 + pictures * IMAGE_TOKENS, |(_, tokens)| *tokens);
     RenderedMessage { message, text, tokens, estimated: pictures > 0 }
 }
 

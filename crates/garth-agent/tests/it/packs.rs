@@ -162,7 +162,7 @@ async fn messages_begin_at_a_line_that_moves_only_when_they_do_not_fit() {
                     assert!(packed.markdown.starts_with(&before.markdown));
                 } else {
                     moves += 1;
-                    assert!(packed.pack.tokens <= 750, "{}", packed.pack.tokens);
+                    assert!(packed.pack.tokens <= 1125, "{}", packed.pack.tokens);
                     assert!(packed.markdown.contains("Later than the first pack."));
                     assert!(packed.pack.omitted.iter().any(|out| out.reason == "older"));
                 }
@@ -186,7 +186,7 @@ async fn a_step_that_is_too_long_is_cut_to_head_and_tail_and_leads_to_the_whole(
         say(&sessions, [result("a", &long), result("b", "src\n")]).await;
         let packed = sessions.pack("default", &budget(2000)).await.unwrap();
         check(&packed);
-        assert!(packed.pack.tokens > 1000, "{}", packed.pack.tokens);
+        assert!((700..=900).contains(&packed.pack.tokens), "{}", packed.pack.tokens);
         for said in
             ["line 0 of the log", "line 39999 of the log", "src\n", "bytes are left out: swap:sha256-"]
         {

@@ -9,7 +9,7 @@ use crate::session::handle::Sessions;
 use crate::session::log::draft::Role;
 use crate::session::log::message::Message;
 use crate::session::log::tail_reader::TailReader;
-use crate::session::render::{RenderRules, Renderer};
+use crate::session::render::whole;
 use crate::session::store::files::{Log, META, SUMMARY};
 use crate::session::store::list::Listed;
 use crate::session::store::meta::Meta;
@@ -49,7 +49,7 @@ impl Sessions<'_> {
                 continue;
             }
             turn |= message.role == Role::User;
-            kept += Renderer::new(RenderRules::default()).all_of(line.number, message).tokens;
+            kept += whole(line.number, message).tokens;
         }
         Ok(0)
     }

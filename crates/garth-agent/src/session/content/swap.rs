@@ -13,7 +13,7 @@ use crate::session::expiry::schedule::due_at;
 use crate::session::handle::{Sessions, missing};
 use crate::session::log::message::Message;
 use crate::session::log::source::{Resolved, Source, What};
-use crate::session::render::{RenderRules, Renderer};
+use crate::session::render::whole;
 use crate::session::store::files::{CHUNKS, Log, META, SWAPPED};
 use crate::session::store::swap_index::{Swapped, parse_index};
 use crate::small_file::{File, as_read, pretty, read_all, sha256};
@@ -27,6 +27,9 @@ pub const MAX_SWAPPED: u64 = 16 << 20;
 const MAX_INDEX: usize = 1 << 20;
 /// Limit on the bytes of a summary.
 const MAX_SUMMARY: usize = 4096;
+
+/// An entry of the index, and its chunk.
+pub(crate) type Chunked = (Swapped, Vec<u8>);
 
 /// A chunk that refers to lines.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -121,9 +124,8 @@ impl Sessions<'_> {
         let (Some(first), Some(last)) = (all.first(), all.last()) else { return Err(missing(session)) };
         let tokens = match log {
             Log::Messages => {
-                let mut show = Renderer::new(RenderRules::default());
                 let parsed = all.iter().filter_map(|line| Some((line, Message::parse(&line.text).ok()?)));
-                parsed.map(|(line, message)| show.all_of(line.number, message).tokens).sum()
+                parsed.map(|(line, message)| whole(line.number, message).tokens).sum()
             }
             Log::Events => count(&text) as u64,
         };
@@ -159,7 +161,7 @@ impl Sessions<'_> {
         &self,
         line: &crate::session::log::lines::Line,
         summary: String,
-    ) -> Result<(Swapped, Vec<u8>)> {
+    ) -> Result<Chunked> {
         let hash = sha256(line.text.as_bytes());
         let range = format!("{0}-{0}", line.number);
         let id = id_in(&line.text);

@@ -1,30 +1,27 @@
 //! Builds a pack: first what it has to contain, then files, then as many messages as fit.
 
+use super::fill::{Bounds, Choice, KEPT, choose, grow, shortest, shrink_all};
 use super::layers::{Candidate, Part};
 use super::manifest::{FORM, IMAGES, Item, Omitted, Pack, Prefix, Reserved, Window};
 use super::options::{MAX_TOKENS, PackFiles, PackOptions, too_small};
 use super::packed::Packed;
+use super::walk::{Entry, Walk};
 use super::window::{RenderedWindow, WindowSpec};
 use crate::count::ENCODING;
 use crate::registry::projections::sessions::{ASSISTANT, USER};
+use crate::session::content::swap::Chunked;
 use crate::session::handle::Sessions;
 use crate::session::log::lines::{End, Line};
 use crate::session::log::message::Message;
-use crate::session::render::Cut;
 use crate::session::store::files::{Log, MESSAGES};
-use crate::session::store::swap_index::Swapped;
 use crate::small_file::sha256;
 use garth_engine::error::Result;
 
-/// Limit on the results that are cut in one pack.
-const MAX_CUTS: usize = 1000;
-/// Minimum of bytes shown of a cut result. Three quarters of what is shown are its head.
-const LEAST_SHOWN: u64 = 600;
-/// Limit on the halvings of the share of cut results, until all fits.
-const HALVINGS: usize = 12;
+/// Attempts to choose a window, until the tokens of all its messages are near enough.
+const CHOICES: usize = 4;
 
-/// Swap entries of cut results, with their chunks.
-pub(super) type Cuts = Vec<(Swapped, Vec<u8>)>;
+/// Swap entries of results that are shown in part, with their chunks.
+pub(super) type Cuts = Vec<Chunked>;
 
 /// Limits and state of the session that a pack is built by.
 struct BuildContext<'a> {
@@ -39,9 +36,15 @@ struct BuildContext<'a> {
     spec: WindowSpec,
     /// Line at which the unfinished step starts; the line after the end if there is none.
     step: u64,
-    /// Byte at which that line starts.
-    step_at: u64,
     user: Option<u64>,
+}
+
+impl BuildContext<'_> {
+    /// Returns the messages that every pack has to contain.
+    fn due_spec(&self) -> WindowSpec {
+        let kept = self.user.filter(|user| *user < self.step);
+        WindowSpec { kept, from: self.step, ..self.spec.clone() }
+    }
 }
 
 /// A pack in parts.
@@ -71,15 +74,14 @@ impl Sessions<'_> {
         // a budget that has grown is made use of
         let has_grown =
             |before: &Pack| before.budget_tokens > 0 && (budget == 0 || budget > before.budget_tokens);
-        let known = files.before.as_ref().filter(|before| !has_grown(before));
-        let before = known.filter(|_| !options.fresh);
+        let before = files.before.as_ref().filter(|before| !has_grown(before) && !options.fresh);
         let stays = match before {
             Some(before) => self.as_before(&context, before, &pinned).await?,
             None => None,
         };
         let (plan, cuts) = match stays {
-            Some(plan) => (plan, Vec::new()),
-            None => self.anew(&context, &pinned, known.is_some()).await?,
+            Some(plan) => plan,
+            None => self.anew(&context, &pinned).await?,
         };
         let mut left = context.room - plan.tokens();
         let (mut behind, mut omitted) = (Vec::new(), plan.omitted.clone());
@@ -148,7 +150,7 @@ impl Sessions<'_> {
         let step = assistant.as_ref().filter(has_calls);
         let said_since = |user: &&Line| assistant.as_ref().is_none_or(|said| said.number < user.number);
         let step = step.or_else(|| user.as_ref().filter(said_since));
-        let (step, step_at) = step.map_or((end.lines + 1, end.bytes), |line| (line.number, line.bytes.start));
+        let step = step.map_or(end.lines + 1, |line| line.number);
         let reserved = options.reserved.all();
         let all = if budget == 0 { MAX_TOKENS.saturating_add(reserved) } else { budget };
         let spec = WindowSpec {
@@ -168,7 +170,6 @@ impl Sessions<'_> {
             first: files.first.min(step),
             spec,
             step,
-            step_at,
             user,
         })
     }
@@ -180,8 +181,8 @@ impl Sessions<'_> {
         context: &BuildContext<'_>,
         before: &Pack,
         pinned: &[Candidate],
-    ) -> Result<Option<Plan>> {
-        let Window { from, kept, cuts, .. } = &before.window;
+    ) -> Result<Option<(Plan, Cuts)>> {
+        let Window { from, kept, cuts, to, .. } = &before.window;
         if !(context.first..=context.step).contains(from) || before.window.to > context.end.lines {
             return Ok(None);
         }
@@ -210,7 +211,9 @@ impl Sessions<'_> {
         // lines that are kept apart lie before the others
         let kept = kept.filter(|kept| kept < from).or(context.user.filter(|user| user < from));
         let spec = WindowSpec { kept, from: *from, cuts: cuts.clone(), ..context.spec.clone() };
-        let Some(rendered) = self.render_window(context.session, &spec, left).await? else { return Ok(None) };
+        let Some((spec, rendered, new)) = self.extended(context, spec, *to, left).await? else {
+            return Ok(None);
+        };
         let is_of_files = |out: &&Omitted| out.kind != "recent_messages" && out.kind != "child_result";
         let layers = before
             .omitted
@@ -219,27 +222,17 @@ impl Sessions<'_> {
             .filter(|out| !matches!(out.kind.as_str(), "system" | "pinned" | "expanded"));
         omitted.extend(layers.cloned());
         omitted.extend(older(&spec));
-        Ok(Some(Plan { front, omitted, spec, rendered }))
+        Ok(Some((Plan { front, omitted, spec, rendered }, new)))
     }
 
     /// Builds a pack with all files as they are now.
-    async fn anew(
-        &self,
-        context: &BuildContext<'_>,
-        pinned: &[Candidate],
-        moves: bool,
-    ) -> Result<(Plan, Cuts)> {
-        let least = WindowSpec {
-            kept: context.user.filter(|user| *user < context.step),
-            from: context.step,
-            ..context.spec.clone()
-        };
-        let (due, cuts) = match self.render_window(context.session, &least, context.room).await? {
-            Some(rendered) => ((least, rendered), Vec::new()),
-            None => self.cut_to_fit(context, least).await?,
-        };
-        let due_tokens = due.1.tokens;
-        let mut left = context.room - due_tokens;
+    async fn anew(&self, context: &BuildContext<'_>, pinned: &[Candidate]) -> Result<(Plan, Cuts)> {
+        let (first, room) = (context.first, context.room);
+        let mut walk = Walk::new(self, context.session, &context.spec, context.end, (first, room))?;
+        let due = walk.to_line(context.step).await?;
+        let (kept, kept_tokens) = self.kept_line(context).await?;
+        let least = self.least(context, &walk.entries()[..due], kept_tokens).await?;
+        let mut left = room - least;
         let (mut front, mut omitted) = (Vec::new(), Vec::new());
         let mut take = |candidate: &Candidate, most: u64| {
             let (part, out) = candidate.fit(most);
@@ -257,94 +250,155 @@ impl Sessions<'_> {
             let tokens = take(candidate, for_layers);
             (left, for_layers) = (left - tokens, for_layers - tokens);
         }
-        let (spec, rendered) = self.with_older(context, due, left, moves).await?;
+        let files: u64 = front.iter().map(|part| part.item.tokens).sum();
+        let bounds = Bounds {
+            room: room - files,
+            most: (room / 4 * 3).saturating_sub(files),
+            enough: (room / 10 * 7).saturating_sub(files),
+            cuts: room / 5 * 2,
+            kept: (kept, kept_tokens),
+        };
+        let (spec, rendered, cuts) = self.fill_window(context, &mut walk, due, bounds).await?;
         omitted.extend(older(&spec));
         Ok((Plan { front, omitted, spec, rendered }, cuts))
     }
 
-    /// Adds older messages: all of them if they fit, else as many as leave half of the room free.
-    async fn with_older(
-        &self,
-        context: &BuildContext<'_>,
-        (due, rendered): (WindowSpec, RenderedWindow),
-        left: u64,
-        moves: bool,
-    ) -> Result<(WindowSpec, RenderedWindow)> {
-        let before = End { lines: context.step - 1, bytes: context.step_at, open: false };
-        let half = left.saturating_sub(context.room / 2);
-        let wide = if moves { half } else { left };
-        for most in [wide, half, half / 2] {
-            let from = self.reach_back(context.session, &due, before, most).await?.max(context.first);
-            if from > context.first && most > half {
-                continue;
-            }
-            let spec = WindowSpec { from, kept: due.kept.filter(|kept| *kept < from), ..due.clone() };
-            if let Some(rendered) = self.render_window(context.session, &spec, left + rendered.tokens).await?
-            {
-                return Ok((spec, rendered));
-            }
-        }
-        Ok((due, rendered))
+    /// Returns the last line of the user, if the unfinished step starts after it, with its tokens.
+    async fn kept_line(&self, context: &BuildContext<'_>) -> Result<(Option<u64>, u64)> {
+        let Some(user) = context.user.filter(|user| *user < context.step) else { return Ok((None, 0)) };
+        let spec = WindowSpec { from: user, to: user, ..context.spec.clone() };
+        let rendered = self.render_window(context.session, &spec, context.room, None).await?;
+        // beyond the room the exact number is in the error
+        Ok((Some(user), rendered.map_or(context.room, |rendered| rendered.tokens)))
     }
 
-    /// Cuts results in what the pack has to contain until it fits: the longest first, and no more than
-    /// necessary.
-    async fn cut_to_fit(
+    /// Returns the tokens that are reserved for what every pack has to contain: its long results in part.
+    async fn least(&self, context: &BuildContext<'_>, due: &[Entry], kept: u64) -> Result<u64> {
+        let in_part = |entry: &Entry| match entry.long {
+            Some(_) => entry.tokens.min(KEPT),
+            None => entry.tokens,
+        };
+        let tokens = kept + due.iter().map(in_part).sum::<u64>();
+        if tokens <= context.room {
+            return Ok(tokens);
+        }
+        let spec = context.due_spec();
+        if let Some(rendered) = self.render_window(context.session, &spec, context.room, None).await? {
+            return Ok(rendered.tokens);
+        }
+        let (cuts, _) = shortest(self, due)?.cuts(self, due)?;
+        let spec = WindowSpec { cuts, ..spec };
+        if let Some(rendered) = self.render_window(context.session, &spec, context.room, None).await? {
+            return Ok(rendered.tokens);
+        }
+        let rendered = self.render_window(context.session, &spec, u64::MAX / 2, None).await?;
+        let tokens = rendered.map_or(context.room, |rendered| rendered.tokens);
+        Err(too_small(context.session, tokens.saturating_add(context.reserved)))
+    }
+
+    /// Renders the last messages, as many as the bounds allow. Chosen is by the tokens of each message alone;
+    /// where those of all are others, it is chosen again.
+    async fn fill_window(
         &self,
         context: &BuildContext<'_>,
-        due: WindowSpec,
-    ) -> Result<((WindowSpec, RenderedWindow), Cuts)> {
-        let results = self.results_in(context.session, due.from..=due.to, MAX_CUTS).await?;
-        let is_long = |(_, text): &&(Line, String)| text.len() as u64 > 2 * LEAST_SHOWN;
-        let results: Vec<_> =
-            results.iter().filter(is_long).filter(|(line, _)| due.is_whole(line.number)).collect();
-        let swaps = results.iter().map(|(line, text)| self.swap_of_cut(line, summary_of(line, text)));
-        let swaps = swaps.collect::<Result<Cuts>>()?;
-        let cut = |at: usize, shown: u64| Cut {
-            line: results[at].0.number,
-            swap: swaps[at].0.id.clone(),
-            head: shown / 4 * 3,
-            tail: shown / 4,
-        };
-        let with = |cuts: Vec<Cut>| WindowSpec { cuts, ..due.clone() };
-        let all = |shown: u64| (0..results.len()).map(|at| cut(at, shown)).collect::<Vec<_>>();
-        let least = with(all(LEAST_SHOWN));
-        let Some(rendered) = self.render_window(context.session, &least, context.room).await? else {
-            let rendered = self.render_window(context.session, &least, u64::MAX / 2).await?;
-            let tokens = rendered.map_or(context.room, |rendered| rendered.tokens);
-            return Err(too_small(context.session, tokens.saturating_add(context.reserved)));
-        };
-        // four bytes a token, until a count says more
-        let mut spare = (context.room - rendered.tokens).saturating_mul(4);
-        let mut best = ((least, rendered), results.len());
-        for _ in 0..HALVINGS {
-            let mut bytes = spare;
-            let mut cuts = Vec::new();
-            // the shortest come first: what they leave is for the longer ones
-            for (rank, at) in (0..results.len()).rev().enumerate() {
-                let share = bytes / (results.len() - rank) as u64;
-                let length = results[at].1.len() as u64;
-                if length <= share.saturating_add(LEAST_SHOWN) {
-                    bytes -= length.saturating_sub(LEAST_SHOWN);
-                    continue;
-                }
-                cuts.push(cut(at, LEAST_SHOWN + share));
-                bytes -= share;
+        walk: &mut Walk<'_>,
+        due: usize,
+        bounds: Bounds,
+    ) -> Result<(WindowSpec, RenderedWindow, Cuts)> {
+        let mut best: Option<(WindowSpec, RenderedWindow, Cuts)> = None;
+        let mut asked = bounds;
+        for _ in 0..CHOICES {
+            let Some(choice) = choose(self, walk, due, &asked).await? else { break };
+            let from = match choice.taken {
+                0 => context.step,
+                taken => walk.entries()[taken - 1].number,
+            };
+            let (cuts, swaps) = choice.cuts(self, walk.entries())?;
+            let kept = context.user.filter(|user| *user < from);
+            let spec = WindowSpec { from, kept, cuts, ..context.spec.clone() };
+            let counted = Some(&walk.counted);
+            let Some(rendered) = self.render_window(context.session, &spec, bounds.room, counted).await?
+            else {
+                asked.most = asked.most / 8 * 7;
+                asked.room = asked.most;
+                continue;
+            };
+            let tokens = rendered.tokens;
+            if best.as_ref().is_none_or(|(_, best, _)| best.tokens < tokens) {
+                best = Some((spec, rendered, swaps));
             }
-            let spec = with(cuts);
-            let count = spec.cuts.len();
-            if let Some(rendered) = self.render_window(context.session, &spec, context.room).await? {
-                best = ((spec, rendered), count);
+            // Output that is repeated is shown once, and was chosen as if it were shown each time.
+            if tokens >= bounds.enough || walk.is_all(choice.taken) {
                 break;
             }
-            spare /= 2;
+            let spare = bounds.most - tokens;
+            asked = Bounds { room: asked.room + spare, most: asked.most + spare, ..asked };
+            asked.enough += spare;
         }
-        let (found, _) = best;
-        let is_cut = |(at, _): &(usize, (Swapped, Vec<u8>))| {
-            found.0.cuts.iter().any(|cut| cut.line == results[*at].0.number)
+        if let Some(best) = best {
+            return Ok(best);
+        }
+        let (cuts, swaps) = shortest(self, &walk.entries()[..due])?.cuts(self, walk.entries())?;
+        for (cuts, swaps) in [(Vec::new(), Vec::new()), (cuts, swaps)] {
+            let spec = WindowSpec { cuts, ..context.due_spec() };
+            let counted = Some(&walk.counted);
+            if let Some(rendered) = self.render_window(context.session, &spec, bounds.room, counted).await? {
+                return Ok((spec, rendered, swaps));
+            }
+        }
+        Err(too_small(context.session, context.room.saturating_add(context.reserved).saturating_add(1)))
+    }
+
+    /// Renders the window of a pack with the messages since. Results that came since are shown in part if
+    /// the window has no room for all of them. `None` if it has none for that either.
+    async fn extended(
+        &self,
+        context: &BuildContext<'_>,
+        spec: WindowSpec,
+        since: u64,
+        room: u64,
+    ) -> Result<Option<(WindowSpec, RenderedWindow, Cuts)>> {
+        if let Some(rendered) = self.render_window(context.session, &spec, room, None).await? {
+            return Ok(Some((spec, rendered, Vec::new())));
+        }
+        let most = context.room / 5 * 2;
+        let first = (context.first, context.room);
+        let mut walk = Walk::new(self, context.session, &spec, context.end, first)?;
+        let new = walk.to_line(since.max(spec.from).saturating_add(1)).await?;
+        let mut choice = shrink_all(self, &walk.entries()[..new], KEPT.min(most))?;
+        if choice.shrunk.is_empty() {
+            return Ok(None);
+        }
+        let with = |choice: &Choice, walk: &Walk<'_>| -> Result<(WindowSpec, Cuts)> {
+            let (new, swaps) = choice.cuts(self, walk.entries())?;
+            let cuts = spec.cuts.iter().cloned().chain(new).collect();
+            Ok((WindowSpec { cuts, ..spec.clone() }, swaps))
         };
-        let new = swaps.into_iter().enumerate().filter(is_cut).map(|(_, swap)| swap).collect();
-        Ok((found, new))
+        let (least, swaps) = with(&choice, &walk)?;
+        let Some(rendered) = self.render_window(context.session, &least, room, None).await? else {
+            return Ok(None);
+        };
+        if rendered.cut_tokens > most {
+            return Ok(None);
+        }
+        // Half of what is left is for the messages that come next: else each would move the window.
+        let tokens = rendered.tokens;
+        let bounds = Bounds {
+            room,
+            most: tokens + (room - tokens) / 2,
+            enough: 0,
+            cuts: most.saturating_sub(rendered.cut_tokens.saturating_sub(choice.tokens)),
+            kept: (None, 0),
+        };
+        choice.tokens = tokens;
+        let limit = if spec.from > context.first { KEPT } else { u64::MAX };
+        grow(self, walk.entries(), &mut choice, &bounds, limit)?;
+        let (grown, more) = with(&choice, &walk)?;
+        let rendered_grown = self.render_window(context.session, &grown, room, Some(&walk.counted)).await?;
+        Ok(Some(match rendered_grown {
+            Some(rendered) if rendered.cut_tokens <= most => (grown, rendered, more),
+            _ => (least, rendered, swaps),
+        }))
     }
 }
 
@@ -361,11 +415,6 @@ fn older(spec: &WindowSpec) -> Option<Omitted> {
         range: Some(format!("1-{}", spec.from - 1)),
         reason: "older".to_owned(),
     })
-}
-
-/// Returns the summary of a result in the swap index.
-fn summary_of(line: &Line, text: &str) -> String {
-    format!("result of a tool in messages:{}, {} bytes", line.number, text.len())
 }
 
 impl Pack {

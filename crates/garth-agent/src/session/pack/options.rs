@@ -8,6 +8,9 @@ use garth_engine::error::{Error, ErrorKind};
 /// Limit on the tokens of a pack without a budget.
 pub const MAX_TOKENS: u64 = 1_000_000;
 
+/// Minimum of bytes shown of a result that is shown in part. Three quarters of what is shown are its head.
+pub(super) const LEAST_SHOWN: u64 = 600;
+
 /// Size limit of `pack.json`, 16 MiB.
 pub(super) const MAX_PACK: usize = (16 << 20) - 1;
 
@@ -21,7 +24,7 @@ pub struct PackOptions {
     /// Tokens of the budget to reserve.
     pub reserved: Reserved,
     /// True to build a new pack rather than to extend the last one: with the derived files as they are now,
-    /// and messages until half of the budget is free.
+    /// and with all messages if these fit, else until a quarter of the budget is free.
     pub fresh: bool,
     /// Entries of `refs.jsonl` to expand: the pack includes the content that they refer to.
     pub expand: Vec<String>,

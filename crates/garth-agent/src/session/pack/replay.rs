@@ -118,7 +118,7 @@ impl Sessions<'_> {
             swapped,
             events: window.events,
         };
-        let rendered = self.render_window(session, &spec, u64::MAX / 2).await?.unwrap_or_default();
+        let rendered = self.render_window(session, &spec, u64::MAX / 2, None).await?.unwrap_or_default();
         let (_, _, mut packed) = Packed::of(&front, rendered, &behind);
         packed.pack = pack;
         for (name, digest) in packed.forms() {

@@ -1,6 +1,5 @@
 //! The context window of a pack: the line at which its messages start, and their rendering.
 
-use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use sha2::{Digest as _, Sha256};
@@ -8,23 +7,15 @@ use sha2::{Digest as _, Sha256};
 use super::manifest::{Item, Omitted};
 use crate::retry::yield_now;
 use crate::session::handle::Sessions;
-use crate::session::log::draft::Role;
-use crate::session::log::lines::{End, Line};
+use crate::session::log::lines::Line;
 use crate::session::log::message::Message;
-use crate::session::log::tail_reader::TailReader;
-use crate::session::render::{Cut, HiddenReason, RenderRules, Renderer, flat, is_beyond};
+use crate::session::render::{Counted, Cut, HiddenReason, RenderRules, Renderer, is_beyond};
 use crate::session::store::files::{Log, MESSAGES};
 use crate::session::store::swap_index::Swapped;
 use garth_engine::error::Result;
 
-/// Lines whose withdrawals are looked up at a time, on the way back.
-const CHUNK: u64 = 64;
-
 /// Tokens counted without a pause: some milliseconds.
 const BREATH: u64 = 4000;
-
-/// Estimate of the tokens of a note on swapped messages.
-const NOTE: u64 = 1200;
 
 /// Messages as a pack contains them.
 #[derive(Debug, Default)]
@@ -34,6 +25,8 @@ pub(super) struct RenderedWindow {
     pub(super) text: String,
     pub(super) messages: Vec<Message>,
     pub(super) tokens: u64,
+    /// Tokens of the results that are shown in part.
+    pub(super) cut_tokens: u64,
     pub(super) estimated: bool,
 }
 
@@ -53,19 +46,19 @@ pub(super) struct WindowSpec {
 impl WindowSpec {
     /// Returns true if neither a swap entry nor a cut shortens a line.
     pub(super) fn is_whole(&self, line: u64) -> bool {
-        let covers = |entry: &Swapped| !entry.cut && entry.lines().is_some_and(|lines| lines.contains(&line));
-        !self.swapped.iter().any(covers) && !self.cuts.iter().any(|cut| cut.line == line)
+        !self.swapped.iter().any(|entry| entry.hides(line)) && !self.cuts.iter().any(|cut| cut.line == line)
     }
 }
 
 impl Sessions<'_> {
     /// Renders the messages, or returns `None` if they have more than `most` tokens. The cost grows with
-    /// `most`, not with the number of messages.
+    /// `most`, not with the number of messages. Texts in `counted` are not counted again.
     pub(super) async fn render_window(
         &self,
         session: &str,
         spec: &WindowSpec,
         most: u64,
+        counted: Option<&Counted>,
     ) -> Result<Option<RenderedWindow>> {
         let mut rendered = RenderedWindow::default();
         // By the events of the spec alone: a replay shows what was withdrawn after the pack was built.
@@ -74,7 +67,7 @@ impl Sessions<'_> {
             withdrawn.extend(self.withdrawn_by(session, kept..=kept, spec.events).await?);
         }
         let rules = RenderRules { swapped: spec.swapped.clone(), cuts: spec.cuts.clone(), withdrawn };
-        let mut show = Renderer::new(rules);
+        let mut show = Renderer::new(rules, counted);
         for lines in spec.kept.map(|kept| kept..=kept).into_iter().chain([spec.from..=spec.to]) {
             if !self.render_lines(session, spec, lines, most, (&mut show, &mut rendered)).await? {
                 return Ok(None);
@@ -90,7 +83,7 @@ impl Sessions<'_> {
         spec: &WindowSpec,
         lines: RangeInclusive<u64>,
         most: u64,
-        (show, rendered): (&mut Renderer, &mut RenderedWindow),
+        (show, rendered): (&mut Renderer<'_>, &mut RenderedWindow),
     ) -> Result<bool> {
         let (mut next, mut hash) = (*lines.start(), Hash::default());
         let before = rendered.tokens;
@@ -114,6 +107,9 @@ impl Sessions<'_> {
                 match show.next(line.number, message) {
                     Ok(shown) => {
                         rendered.tokens += shown.tokens;
+                        if spec.cuts.iter().any(|cut| cut.line == line.number) {
+                            rendered.cut_tokens += shown.tokens;
+                        }
                         rendered.estimated |= shown.estimated;
                         rendered.text.push_str(&shown.text);
                         rendered.messages.push(shown.message);
@@ -142,96 +138,6 @@ impl Sessions<'_> {
             });
         }
         Ok(true)
-    }
-
-    /// Returns the first line of the messages before `end` that fit into `most` tokens, by an estimate: the
-    /// caller renders them, and takes less if they do not fit.
-    pub(super) async fn reach_back(
-        &self,
-        session: &str,
-        spec: &WindowSpec,
-        end: End,
-        most: u64,
-    ) -> Result<u64> {
-        let (mut from, mut tokens) = (end.lines + 1, 0);
-        let mut back = TailReader::new(self, session, Log::Messages, end)?;
-        let (mut gone, mut chunk): (Vec<RangeInclusive<u64>>, u64) = (Vec::new(), u64::MAX);
-        let mut results = BTreeMap::new();
-        let mut notes = std::collections::HashSet::new();
-        while let Some(line) = back.next().await? {
-            let number = line.number;
-            // One look-up of withdrawals for many lines.
-            if number < chunk {
-                chunk = number.saturating_sub(CHUNK - 1).max(1);
-                gone = self.withdrawn_by(session, chunk..=number, spec.events).await?;
-            }
-            let is_gone = gone.iter().any(|lines| lines.contains(&number));
-            let left = most.saturating_sub(tokens);
-            let swap = spec
-                .swapped
-                .iter()
-                .find(|entry| !entry.cut && entry.lines().is_some_and(|lines| lines.contains(&number)));
-            let cost = match (is_gone, swap) {
-                (true, _) => 0,
-                (false, Some(entry)) => {
-                    if notes.insert(entry.id.clone()) {
-                        NOTE
-                    } else {
-                        0
-                    }
-                }
-                (false, None) => match Message::parse(&line.text) {
-                    Ok(message) if is_beyond(message.shown_bytes(), left) => u64::MAX,
-                    // By itself, since the messages before it are not known yet: output that is repeated, and
-                    // so shown once, counts each time.
-                    Ok(message) => {
-                        results.insert(number, message.role == Role::Tool);
-                        Renderer::new(RenderRules::default()).all_of(number, message).tokens
-                    }
-                    Err(_) => 0,
-                },
-            };
-            tokens = tokens.saturating_add(cost);
-            if tokens > most {
-                break;
-            }
-            from = number;
-        }
-        // A result whose call lies before the window is hidden, so the window starts after such results.
-        while from > 1 && results.get(&from) == Some(&true) {
-            from += 1;
-        }
-        Ok(from)
-    }
-
-    /// Returns the lines with results of tools, at most `most` of them, each with its text; the longest
-    /// first.
-    pub(super) async fn results_in(
-        &self,
-        session: &str,
-        lines: RangeInclusive<u64>,
-        most: usize,
-    ) -> Result<Vec<(Line, String)>> {
-        let mut results = Vec::new();
-        let mut next = *lines.start();
-        while next <= *lines.end() {
-            let page = self.raw_lines(session, Log::Messages, next..=*lines.end(), 256).await?;
-            next = page.next.unwrap_or(u64::MAX);
-            for line in page.items {
-                let Ok(message) = Message::parse(&line.text) else { continue };
-                let content = message.content.into_iter().find_map(|block| match block {
-                    crate::session::log::message::Block::ToolResult { content, .. } => Some(content),
-                    _ => None,
-                });
-                if let Some(content) = content {
-                    results.push((line, flat(&content)));
-                }
-            }
-            // The longest of all are wanted, not the first; the others need no memory.
-            results.sort_by_key(|(line, text)| (std::cmp::Reverse(text.len()), line.number));
-            results.truncate(most);
-        }
-        Ok(results)
     }
 }
 

@@ -41,6 +41,11 @@ impl Swapped {
         Some(lines).filter(|_| self.source == Log::Messages.file())
     }
 
+    /// Returns true if it takes a line of messages out of the window.
+    pub(crate) fn hides(&self, line: u64) -> bool {
+        !self.cut && self.lines().is_some_and(|lines| lines.contains(&line))
+    }
+
     pub(crate) fn line(&self) -> Result<String> {
         crate::small_file::line(self)
     }

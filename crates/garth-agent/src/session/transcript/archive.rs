@@ -7,7 +7,7 @@ use super::format::TranscriptFormat;
 use super::ids::message_id;
 use super::read::read;
 use crate::session::log::message::Message;
-use crate::session::render::{RenderRules, Renderer};
+use crate::session::render::whole;
 use garth_engine::error::{Error, ErrorKind, Result};
 
 /// Returns the messages of a line of an archive. Their ids are derived from the number and the text of the
@@ -53,10 +53,9 @@ pub(crate) fn archived_in(format: TranscriptFormat, messages: &[(u64, Message)])
 /// # Errors
 /// As [`archived_messages`].
 pub(crate) fn archived_said(number: u64, line: &str) -> Result<Vec<(String, u64)>> {
-    let mut show = Renderer::new(RenderRules::default());
     let messages = archived_messages(number, line)?.into_iter();
     Ok(messages
-        .map(|(number, message)| show.all_of(number, message))
+        .map(|(number, message)| whole(number, message))
         .map(|shown| (shown.text, shown.tokens))
         .collect())
 }

@@ -1,0 +1,174 @@
+//! Walks back over the messages of a session, as far as a pack has use for them, and counts each once.
+
+use std::collections::HashSet;
+use std::ops::RangeInclusive;
+
+use super::long_result::LongResult;
+use super::window::WindowSpec;
+use crate::count::count;
+use crate::session::handle::Sessions;
+use crate::session::log::draft::Role;
+use crate::session::log::lines::{End, Line};
+use crate::session::log::message::Message;
+use crate::session::log::tail_reader::TailReader;
+use crate::session::render::{Counted, is_beyond, whole};
+use crate::session::store::files::Log;
+use garth_engine::error::Result;
+
+/// Lines whose withdrawals are looked up at a time.
+const CHUNK: u64 = 64;
+
+/// Limit on the bytes before the unfinished step that are read: without it, a session of long results, each
+/// shown in part, would be read far beyond what the budget is for.
+const MOST_BYTES: u64 = 16 << 20;
+
+/// Limit on the tokens of a note on swapped messages, beside those of its summary.
+const NOTE: u64 = 96;
+
+/// A message that may be in the window.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) number: u64,
+    /// Tokens if it is shown whole; of long texts an estimate.
+    pub(super) tokens: u64,
+    /// Result that can be shown in part.
+    pub(super) long: Option<LongResult>,
+    /// True if a window can begin with it: it is shown, and no result of a call before it.
+    is_start: bool,
+}
+
+/// Messages of a session, the last first.
+pub(super) struct Walk<'a> {
+    sessions: &'a Sessions<'a>,
+    session: &'a str,
+    spec: WindowSpec,
+    back: TailReader<'a>,
+    /// First line that may be in the window.
+    first: u64,
+    /// Tokens of a pack: what is far beyond is not counted.
+    room: u64,
+    entries: Vec<Entry>,
+    pub(super) counted: Counted,
+    /// Withdrawn lines from a line on.
+    gone: (u64, Vec<RangeInclusive<u64>>),
+    notes: HashSet<String>,
+    /// Bytes read before the unfinished step.
+    bytes: u64,
+    /// True if the first line is among the entries.
+    ended: bool,
+}
+
+impl<'a> Walk<'a> {
+    /// Starts a walk at the end of the messages.
+    pub(super) fn new(
+        sessions: &'a Sessions<'a>,
+        session: &'a str,
+        spec: &WindowSpec,
+        end: End,
+        (first, room): (u64, u64),
+    ) -> Result<Self> {
+        Ok(Self {
+            sessions,
+            session,
+            spec: spec.clone(),
+            back: TailReader::new(sessions, session, Log::Messages, end)?,
+            first,
+            room,
+            entries: Vec::new(),
+            counted: Counted::new(),
+            gone: (u64::MAX, Vec::new()),
+            notes: HashSet::new(),
+            bytes: 0,
+            ended: false,
+        })
+    }
+
+    /// Returns the messages that the walk has passed, the last first.
+    pub(super) fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// Returns true if the first `taken` entries are all that there are.
+    pub(super) fn is_all(&self, taken: usize) -> bool {
+        self.ended && taken == self.entries.len()
+    }
+
+    /// Walks back to a line. Returns the number of entries from there on.
+    pub(super) async fn to_line(&mut self, line: u64) -> Result<usize> {
+        while self.entries.last().is_none_or(|entry| entry.number > line) {
+            if self.back_one(false).await?.is_none() {
+                break;
+            }
+        }
+        Ok(self.entries.iter().take_while(|entry| entry.number >= line).count())
+    }
+
+    /// Returns the number of entries with which the unit after the first `taken` is complete: a message that
+    /// is no result, with the results that follow it. `None` if no further one is to be had.
+    pub(super) async fn unit(&mut self, taken: usize) -> Result<Option<usize>> {
+        let mut at = taken;
+        loop {
+            while at >= self.entries.len() {
+                if self.back_one(true).await?.is_none() {
+                    return Ok((self.ended && self.entries.len() > taken).then_some(self.entries.len()));
+                }
+            }
+            at += 1;
+            if self.entries[at - 1].is_start {
+                return Ok(Some(at));
+            }
+        }
+    }
+
+    async fn back_one(&mut self, is_limited: bool) -> Result<Option<()>> {
+        if self.ended || (is_limited && self.bytes >= MOST_BYTES) {
+            return Ok(None);
+        }
+        let last = self.entries.last().map(|entry| entry.number);
+        let line = if last.is_some_and(|last| last <= self.first) { None } else { self.back.next().await? };
+        let Some(line) = line.filter(|line| line.number >= self.first) else {
+            self.ended = true;
+            return Ok(None);
+        };
+        if is_limited {
+            self.bytes += line.text.len() as u64;
+        }
+        let entry = self.entry(line).await?;
+        self.entries.push(entry);
+        Ok(Some(()))
+    }
+
+    async fn entry(&mut self, line: Line) -> Result<Entry> {
+        let number = line.number;
+        // One look-up of withdrawals for many lines.
+        if number < self.gone.0 {
+            let first = number.saturating_sub(CHUNK - 1).max(1);
+            let gone = self.sessions.withdrawn_by(self.session, first..=number, self.spec.events).await?;
+            self.gone = (first, gone);
+        }
+        let hidden = Entry { number, tokens: 0, long: None, is_start: false };
+        if self.gone.1.iter().any(|lines| lines.contains(&number)) {
+            return Ok(hidden);
+        }
+        let Ok(message) = Message::parse(&line.text) else { return Ok(hidden) };
+        let is_start = message.role != Role::Tool;
+        if let Some(entry) = self.spec.swapped.iter().find(|entry| entry.hides(number)) {
+            let is_new = self.notes.insert(entry.id.clone());
+            let tokens = if is_new { NOTE + count(&entry.summary) as u64 } else { 0 };
+            return Ok(Entry { tokens, is_start, ..hidden });
+        }
+        let long = LongResult::of(&line, &message);
+        if let Some(tokens) = long.as_ref().and_then(|long| long.estimate_beyond(self.room)) {
+            return Ok(Entry { tokens, long, is_start, ..hidden });
+        }
+        if is_beyond(message.shown_bytes(), self.room) {
+            let tokens = message.shown_bytes() as u64 / 4;
+            return Ok(Entry { tokens, long, is_start, ..hidden });
+        }
+        // By itself, since the messages before it are not known yet: output that is repeated, and so shown
+        // once, counts each time.
+        let shown = whole(number, message);
+        self.counted.insert(number, (shown.text, shown.tokens));
+        Ok(Entry { tokens: shown.tokens, long, is_start, ..hidden })
+    }
+}
