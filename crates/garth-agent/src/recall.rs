@@ -10,6 +10,7 @@ mod gather;
 mod read;
 mod recaller;
 mod request;
+mod withdrawn;
 
 pub use self::answer::{Evidence, Recalled};
 pub use self::fence::Key;

@@ -22,8 +22,10 @@ pub const MAX_VALUE: usize = 1 << 20;
 /// Returns the rules and projections that every tree of agents has, for opening a data folder. Calls return
 /// the same set.
 pub fn registry() -> Registry {
-    static REGISTRY: LazyLock<Registry> =
-        LazyLock::new(|| Registry::new(VERSION, rules(), projections::all(), searchable::searchable));
+    static REGISTRY: LazyLock<Registry> = LazyLock::new(|| {
+        Registry::new(VERSION, rules(), projections::all(), searchable::searchable)
+            .withholding(searchable::withheld)
+    });
     REGISTRY.clone()
 }
 

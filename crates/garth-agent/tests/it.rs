@@ -44,6 +44,7 @@ mod it {
     mod secrets;
     mod sessions;
     mod sessions_sources;
+    mod sessions_withdrawn;
     mod skill_corpus;
     mod skills;
     mod templates;

@@ -28,7 +28,7 @@ pub use judge::{
     Caller, Entries, File, Left, MAX_JUDGED, MAX_JUDGED_BYTES, MAX_LOOKED, Touched, judge, judge_state,
 };
 pub use lines::Place;
-pub use registry::{Registry, Searchable};
+pub use registry::{Registry, Searchable, WithheldLines};
 pub use schema::SchemaText;
 
 use crate::error::{Error, ErrorKind, Result};

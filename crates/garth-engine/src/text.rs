@@ -11,6 +11,7 @@ mod stem;
 #[cfg(test)]
 mod tests;
 pub mod token;
+pub mod withheld;
 
 pub use passage::{Edit, MAX_TEXT, is_text};
 pub use question::Question;

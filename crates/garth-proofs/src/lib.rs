@@ -9,6 +9,8 @@
 //! | packs of sessions | [`packs`] |
 //! | transcripts that come in parts and again | [`transcripts`] |
 //! | prompts beside a second implementation, paths that they name | [`prompts`] |
+//! | packs of sessions with long results | [`filled_packs`] |
+//! | many withdrawals in a session | [`withdrawals`] |
 //! | crashes, resets and collection of sessions | [`sessions`] |
 //! | batches over the tree of an agent under kills | [`view_kills`] |
 //! | writes that are sent again, under kills | [`retry_kills`] |
@@ -17,6 +19,7 @@
 //! | second implementations that others are compared with | `reference` |
 //! | second processes of these proofs | [`worker`] |
 
+pub mod filled_packs;
 pub mod http_cuts;
 pub mod isolation;
 pub mod nodes;
@@ -29,5 +32,6 @@ pub mod sessions;
 mod support;
 pub mod transcripts;
 pub mod view_kills;
+pub mod withdrawals;
 pub mod worker;
 mod worker_binary;

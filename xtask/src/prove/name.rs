@@ -73,6 +73,12 @@ pub(super) enum Name {
     /// A session says what its transcript says, in parts, sent again, after withdrawals and resets: 10,000
     /// transcripts
     Transcripts,
+    /// Packs of random sessions with results of all sizes use their budget, and show long results in part
+    /// before messages are left out: 10,000 sessions
+    FilledPacks,
+    /// Packs and tails take as many reads beside many withdrawals in a session as beside 50: 50,000
+    /// withdrawals
+    Withdrawals,
     /// Prompts of random workspaces equal, byte for byte, those of a second implementation: 1,000 workspaces
     Prompts,
     /// Paths in prompts of random workspaces are read through the tree that each prompt is for: 1,000 prompts

@@ -1,6 +1,7 @@
 //! Proofs behind the names of `cargo xtask prove`. The first of a name is the one that `--size` counts; the
 //! others grow and shrink with it.
 
+use garth_proofs::filled_packs::FilledPacks;
 use garth_proofs::http_cuts::HttpCuts;
 use garth_proofs::isolation::{
     accounts::Accounts as AccountIsolation, audiences::Audiences, nodes::AgentNodes,
@@ -19,6 +20,7 @@ use garth_proofs::sessions::crashes::{SessionAppenders, SessionCrashes};
 use garth_proofs::sessions::resets::Resets;
 use garth_proofs::transcripts::Transcripts;
 use garth_proofs::view_kills::{How, ViewKills};
+use garth_proofs::withdrawals::Withdrawals;
 use garth_testkit::crash::host_cuts::HostCuts;
 use garth_testkit::crash::{By, WritersCrash};
 use garth_testkit::isolation::scopes::Scopes;
@@ -87,6 +89,8 @@ pub(super) fn named(name: Name) -> Vec<Box<dyn Proof>> {
         Name::ViewKills => vec![Box::new(ViewKills { how: How::Whole })],
         Name::Packs => vec![Box::new(Packs)],
         Name::Transcripts => vec![Box::new(Transcripts::default())],
+        Name::FilledPacks => vec![Box::new(FilledPacks::default())],
+        Name::Withdrawals => vec![Box::new(Withdrawals::default())],
         Name::Prompts => vec![Box::new(Prompts::default())],
         Name::PromptPaths => vec![Box::new(FollowedPaths::default())],
         Name::PromptIsolation => vec![Box::new(PromptIsolation::default())],

@@ -6,6 +6,7 @@ use std::iter;
 use super::read::{Found, Shown, Wanted, wanted_of_file, wanted_of_node};
 use super::recaller::Recaller;
 use super::request::Recall;
+use super::withdrawn::without_withdrawn;
 use crate::node::{ABSTRACT, Level, META, OUTBOX, OVERVIEW, RELATIONS, Uri, text_of};
 use crate::small_file::is_no_file;
 use garth_engine::error::Result;
@@ -111,7 +112,10 @@ impl Recaller<'_> {
             let found = Found { hits: &source.hits, question };
             let candidate = match &source.node {
                 Some(uri) => super::read::node(uri, &source.path, time, &found, answers),
-                None => super::read::file(&source.path, &found, answers),
+                None => {
+                    let answers = without_withdrawn(fs, &source.path, &found, answers).await?;
+                    super::read::file(&source.path, &found, answers)
+                }
             };
             let Some(parts) = gone(candidate)? else { continue };
             gathered.best = Some(gathered.best.unwrap_or(source.score));

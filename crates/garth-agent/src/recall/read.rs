@@ -54,8 +54,22 @@ pub(super) type Wanted = Vec<(At, ByteRange)>;
 /// Answers to the parts of one source, in their order. They are all of one moment.
 pub(super) struct Answers(std::vec::IntoIter<Result<(Entry, bytes::Bytes)>>);
 
+impl From<Vec<Result<(Entry, bytes::Bytes)>>> for Answers {
+    fn from(answers: Vec<Result<(Entry, bytes::Bytes)>>) -> Self {
+        Self(answers.into_iter())
+    }
+}
+
+impl Iterator for Answers {
+    type Item = Result<(Entry, bytes::Bytes)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.next()
+    }
+}
+
 impl Answers {
-    fn next(&mut self) -> Result<(Entry, bytes::Bytes)> {
+    fn due(&mut self) -> Result<(Entry, bytes::Bytes)> {
         self.0.next().unwrap_or_else(|| Err(Error::new(ErrorKind::Io, "an answer is missing")))
     }
 }
@@ -79,14 +93,14 @@ pub(super) fn node(
     let file = |name: &str| TreePath::from_row(dir.key(), name);
     let text = file(text_of(uri));
     let hit = found.hit(Level::Content);
-    let meta = answers.next()?;
-    let [brief, overview] = [answers.next(), answers.next()].map(Result::ok);
+    let meta = answers.due()?;
+    let [brief, overview] = [answers.due(), answers.due()].map(Result::ok);
     let Ok(meta) = Meta::parse(&meta.1) else { return Ok(None) };
     if meta.status != Status::Active || !meta.is_valid_at(time) {
         return Ok(None);
     }
-    let start = answers.next()?;
-    let around = hit.map(|hit| answers.next().map(|read| (read, hit))).transpose()?;
+    let start = answers.due()?;
+    let around = hit.map(|hit| answers.due().map(|read| (read, hit))).transpose()?;
     let mut parts = of_content(&text, Some(Level::Content), start, around, found.question);
     let holds = |of: fn(&crate::node::Layers) -> &crate::node::Layer| {
         let Some(layers) = &meta.layers else { return true };
@@ -112,12 +126,22 @@ pub(super) fn wanted_of_file(path: &TreePath, found: &Found<'_>) -> Wanted {
 /// Returns what there is to show of a file that is no node's.
 pub(super) fn file(path: &TreePath, found: &Found<'_>, mut answers: Answers) -> Result<Option<Parts>> {
     let hit = found.hits.first().map(|(_, hit)| hit);
-    let start = answers.next()?;
-    let around = hit.map(|hit| answers.next().map(|read| (read, hit))).transpose()?;
+    let start = answers.due()?;
+    let around = hit.map(|hit| answers.due().map(|read| (read, hit))).transpose()?;
     Ok(Some(of_content(path, None, start, around, found.question).parts))
 }
 
 impl<'a> Found<'a> {
+    /// The best hit in a file that is no node's.
+    pub(super) fn first_hit(&self) -> Option<&'a Hit> {
+        self.hits.first().map(|(_, hit)| hit)
+    }
+
+    /// The first byte of what is read around a hit.
+    pub(super) fn start_around(hit: &Hit) -> u64 {
+        hit.bytes.start.saturating_sub(CONTEXT as u64)
+    }
+
     /// The best hit in a layer.
     fn hit(&self, level: Level) -> Option<&'a Hit> {
         self.hits.iter().find(|(own, _)| *own == Some(level)).map(|(_, hit)| hit)
@@ -128,7 +152,7 @@ impl<'a> Found<'a> {
 fn content(path: &TreePath, hit: Option<&Hit>) -> Vec<(At, ByteRange)> {
     let start = (At::from(path), ByteRange { offset: 0, length: WHOLE + CONTEXT as u64 });
     let around = hit.map(|hit| {
-        let from = hit.bytes.start.saturating_sub(CONTEXT as u64);
+        let from = Found::start_around(hit);
         (At::from(path), ByteRange::from(from..hit.bytes.end + CONTEXT as u64))
     });
     [Some(start), around].into_iter().flatten().collect()

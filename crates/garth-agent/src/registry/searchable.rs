@@ -5,9 +5,11 @@
 use std::sync::LazyLock;
 
 use garth_engine::TreePath;
-use garth_engine::rule::{Class, Searchable};
+use garth_engine::rule::{Class, Searchable, WithheldLines};
 
 use super::projections::nodes::{NODE_STATUS, NODES};
+use super::projections::sessions::{SESSION_LINE, WITHDRAWN, withdrawn_keys};
+use super::session_lines;
 
 /// What lies in a node besides its text.
 const OF_NODES: [&str; 3] = [".meta.json", ".relations.json", ".outbox/**"];
@@ -64,6 +66,15 @@ pub(super) fn searchable(path: &TreePath) -> Searchable {
         true => Searchable::No,
         false => Searchable::Yes,
     }
+}
+
+/// Returns what says which lines of the file at a path search leaves out: of messages those that events
+/// withdrew.
+pub(super) fn withheld(path: &TreePath) -> Option<WithheldLines> {
+    static MESSAGES: LazyLock<Class> = LazyLock::new(|| Class::built_in(session_lines::MESSAGES));
+    let dir = path.parent().filter(|_| path.name() == Some("messages.jsonl") && MESSAGES.has(path))?;
+    let file = TreePath::from_row(dir.key(), "events.jsonl");
+    Some(WithheldLines { file, projection: SESSION_LINE, any: WITHDRAWN, keys: withdrawn_keys })
 }
 
 #[cfg(test)]

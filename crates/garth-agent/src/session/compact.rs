@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use self::extractive_summary::Excerpts;
 use self::plan::Compaction;
-use super::derived::derive::{Derive, Derived};
+use super::derived::derive::{Derive, Derived, MadeOf};
 use super::derived::entry::{Entry, EntryKind, MAX_DERIVED, lines_of, parse_entries};
 use super::handle::Sessions;
 use super::log::message::Message;
@@ -119,18 +119,20 @@ impl Sessions<'_> {
         if first > last {
             return Ok(None);
         }
+        let gone = self.withdrawn(session, first..=last).await?;
+        let made_of = |lines: &RangeInclusive<u64>| Some(MadeOf::new(lines, &gone));
         if let Some(model) = compact.model
-            && let Some((lines, derive)) =
+            && let Some((lines, mut derive)) =
                 self.by_model(session, compact, model, (&names, &texts), first..=last).await?
         {
             let more = *lines.end() < end;
+            derive.made_of = made_of(&lines);
             return Ok(Some(Compaction { lines, derive, by_model: true, more, summary }));
         }
         let last = self.last_complete_step(session, first..=last).await?;
         if first > last {
             return Ok(None);
         }
-        let gone = self.withdrawn(session, first..=last).await?;
         let mut next = first;
         while next <= last {
             let page = self.raw_lines(session, Log::Messages, next..=last, 1000).await?;
@@ -144,8 +146,9 @@ impl Sessions<'_> {
             }
         }
         let text = Some(excerpts.text(last, compact.max_tokens));
-        let derive = Derive { summary: text, ..Derive::default() };
-        Ok(Some(Compaction { lines: first..=last, derive, by_model: false, more: last < end, summary }))
+        let lines = first..=last;
+        let derive = Derive { summary: text, made_of: made_of(&lines), ..Derive::default() };
+        Ok(Some(Compaction { lines, derive, by_model: false, more: last < end, summary }))
     }
 
     /// Returns the last of some lines after which no result of an earlier call follows.

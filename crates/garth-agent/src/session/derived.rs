@@ -6,3 +6,5 @@ pub(super) mod entry;
 pub(super) mod ownership;
 pub(super) mod pin;
 pub(super) mod publish;
+pub(super) mod summary_lines;
+mod withdrawn;

@@ -12,3 +12,4 @@ pub(super) mod native;
 pub(super) mod source;
 pub(super) mod tail_reader;
 pub(super) mod withdraw;
+mod withdrawn;

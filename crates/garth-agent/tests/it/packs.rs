@@ -230,6 +230,8 @@ async fn a_pack_is_built_again_whatever_has_changed_since() {
     sessions.derive("default", &derive).await.unwrap();
     account.write(&path("context/pinned/system.md"), "You are a poet.\n").await.unwrap();
     sessions.withdraw("default", &"messages:9-12".parse().unwrap(), None).await.unwrap();
+    // The one before may have been made of these messages.
+    sessions.derive("default", &derive).await.unwrap();
     let id = sessions.swapped("default").await.unwrap()[0].id.clone();
     sessions.swap_in("default", &id).await.unwrap();
     say(&sessions, turn(11, "more")).await;

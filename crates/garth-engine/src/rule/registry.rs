@@ -25,6 +25,20 @@ struct Set {
     /// Subtrees that the classes of all projections lie in.
     places: Within,
     searchable: fn(&TreePath) -> Searchable,
+    withheld: fn(&TreePath) -> Option<WithheldLines>,
+}
+
+/// Lines of a file that search leaves out while another file has keys for them.
+#[derive(Clone, Debug)]
+pub struct WithheldLines {
+    /// The other file.
+    pub file: TreePath,
+    /// The projection of the keys.
+    pub projection: Projection,
+    /// The key that the other file has if it has any.
+    pub any: &'static str,
+    /// Returns the keys of a line, of which one is enough.
+    pub keys: fn(u64) -> [String; 2],
 }
 
 /// Whether search finds the file at a path.
@@ -63,7 +77,14 @@ impl Registry {
         searchable: fn(&TreePath) -> Searchable,
     ) -> Self {
         let (rules, places) = (Rules::new(rules), places(&projections));
-        Self(Arc::new(Set { version, rules, projections, places, searchable }))
+        Self(Arc::new(Set { version, rules, projections, places, searchable, withheld: |_| None }))
+    }
+
+    /// Sets what says which lines of files search leaves out.
+    #[must_use]
+    pub fn withholding(self, withheld: fn(&TreePath) -> Option<WithheldLines>) -> Self {
+        let set = Arc::unwrap_or_clone(self.0);
+        Self(Arc::new(Set { withheld, ..set }))
     }
 
     /// Adds a projection, for tests: the version stays.
@@ -119,6 +140,11 @@ impl Registry {
     /// Returns whether search finds the file at a path.
     pub fn searchable(&self, path: &TreePath) -> Searchable {
         (self.0.searchable)(path)
+    }
+
+    /// Returns what says which lines of the file at a path search leaves out.
+    pub fn withheld(&self, path: &TreePath) -> Option<WithheldLines> {
+        (self.0.withheld)(path)
     }
 }
 

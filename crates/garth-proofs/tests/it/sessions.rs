@@ -1,10 +1,12 @@
 //! Packs and collections of random sessions, and collections that overlook something.
 
+use garth_proofs::filled_packs::{self, FilledPacks};
 use garth_proofs::packs::Packs;
 use garth_proofs::sessions::collection::{Blind, Collections, REMOVED};
 use garth_proofs::transcripts::{Fault, Transcripts};
+use garth_proofs::withdrawals::Withdrawals;
 
-use super::support::{broken_at, proven};
+use super::support::{broken, broken_at, proven};
 
 #[test]
 fn packs_of_random_sessions_are_within_their_budget_and_built_again() {
@@ -55,4 +57,25 @@ fn lost_and_doubled_messages_are_noticed() {
         let broken = broken_at(&Transcripts { fault: Some(fault) }, 1, 20);
         assert!(broken.contains("the session says") || broken.contains("sent again"), "{fault:?}: {broken}");
     }
+}
+
+#[test]
+fn packs_use_their_budget_and_show_long_results_in_part() {
+    let report = proven(&FilledPacks::default(), 1);
+    for what in ["packs with messages left out", "results in part", "packs that go on"] {
+        assert!(report[what] > 4, "{what}: {report}");
+    }
+}
+
+#[test]
+fn packs_that_use_too_little_or_too_much_are_noticed() {
+    let broken = |fault| broken(&FilledPacks { fault: Some(fault) }, 1);
+    assert!(broken(filled_packs::Fault::Half).contains("messages left out"));
+    assert!(broken(filled_packs::Fault::Twice).contains("in a budget of"));
+}
+
+#[test]
+fn packs_and_tails_cost_the_same_beside_many_withdrawals() {
+    proven(&Withdrawals::default(), 1);
+    assert!(broken(&Withdrawals { none: true }, 1).contains("a pack has withdrawn messages"));
 }

@@ -24,7 +24,7 @@ const LAYERS: [(&str, &str, &str); 23] = [
     ("crates/garth-agent", "models", ""),
     ("crates/garth-agent", "node", "registry"),
     ("crates/garth-agent", "outbox", "node registry"),
-    ("crates/garth-agent", "recall", "node"),
+    ("crates/garth-agent", "recall", "node registry"),
     ("crates/garth-agent", "tree", "chat node"),
     ("crates/garth-agent", "session", "media models node registry"),
     ("crates/garth-agent", "workspace", "media models node registry session"),

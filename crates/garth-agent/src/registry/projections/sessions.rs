@@ -54,19 +54,64 @@ pub fn withdrawn_key(line: u64) -> String {
     format!("{WITHDRAWN}\0{:015}", block_of(line))
 }
 
+/// The key of the events that withdraw all lines of the same [`STRIDE`] lines as this one.
+pub fn whole_key(line: u64) -> String {
+    format!("withdrawn whole\0{:015}", block_of(line))
+}
+
+/// The key of the events that withdraw a line, but not all [`STRIDE`] lines around it.
+pub fn withdrawn_line_key(line: u64) -> String {
+    format!("withdrawn line\0{line:015}")
+}
+
+/// The keys of the events that withdraw a line, by itself or with all around it.
+pub fn withdrawn_keys(line: u64) -> [String; 2] {
+    [withdrawn_line_key(line), whole_key(line)]
+}
+
+/// The key of the events after which a run of withdrawn lines begins with this line.
+pub fn run_start_key(line: u64) -> String {
+    format!("withdrawn from\0{line:015}")
+}
+
+/// The key of the events after which a run of withdrawn lines ends with this line.
+pub fn run_end_key(line: u64) -> String {
+    format!("withdrawn to\0{line:015}")
+}
+
 fn block_of(line: u64) -> u64 {
     line.saturating_sub(1) / STRIDE
 }
 
 /// The lines of messages that an event withdraws; `None` if it withdraws none.
 pub fn withdrawn(event: &[u8]) -> Option<RangeInclusive<u64>> {
-    let seen = Seen::of(event);
-    if seen.kind.as_deref() != Some("message.withdrawn") {
-        return None;
-    }
-    let (first, last) = seen.source.as_deref()?.strip_prefix("messages:")?.split_once('-')?;
+    withdrawn_of(&Seen::of(event))
+}
+
+fn withdrawn_of(seen: &Seen) -> Option<RangeInclusive<u64>> {
+    let lines = seen.source.as_deref().filter(|_| seen.kind.as_deref() == Some("message.withdrawn"))?;
+    let (first, last) = messages(lines)?.into_inner();
+    Some(first..=last.min(first.saturating_add(MAX_WITHDRAWN - 1)))
+}
+
+/// The run of withdrawn lines that the lines of an event belong to, after it: those that were withdrawn
+/// before and lie beside them, too. `None` if the event withdraws none.
+pub fn withdrawn_run(event: &[u8]) -> Option<RangeInclusive<u64>> {
+    run_of(&Seen::of(event))
+}
+
+fn run_of(seen: &Seen) -> Option<RangeInclusive<u64>> {
+    let own = withdrawn_of(seen)?;
+    let run = seen.span.as_deref().and_then(messages);
+    let has_own = |run: &RangeInclusive<u64>| run.start() <= own.start() && own.end() <= run.end();
+    Some(run.filter(has_own).unwrap_or(own))
+}
+
+/// Parses `messages:A-B`.
+fn messages(source: &str) -> Option<RangeInclusive<u64>> {
+    let (first, last) = source.strip_prefix("messages:")?.split_once('-')?;
     let (first, last): (u64, u64) = (first.parse().ok()?, last.parse().ok()?);
-    (1..=last).contains(&first).then(|| first..=last.min(first.saturating_add(MAX_WITHDRAWN - 1)))
+    (1..=last).contains(&first).then(|| first..=last)
 }
 
 /// The projections of the files of sessions.
@@ -138,10 +183,19 @@ fn line(number: u64, text: &[u8]) -> Vec<String> {
         Some("assistant") => keys.push(ASSISTANT.to_owned()),
         _ => {}
     }
-    if let Some(lines) = withdrawn(text) {
+    if let Some((lines, run)) = withdrawn_of(&seen).zip(run_of(&seen)) {
         keys.push(WITHDRAWN.to_owned());
-        let blocks = block_of(*lines.start())..=block_of(*lines.end());
-        keys.extend(blocks.map(|block| withdrawn_key(block * STRIDE + 1)));
+        for block in block_of(*lines.start())..=block_of(*lines.end()) {
+            let (first, last) = (block * STRIDE + 1, (block + 1) * STRIDE);
+            keys.push(withdrawn_key(first));
+            match lines.contains(&first) && lines.contains(&last) {
+                true => keys.push(whole_key(first)),
+                false => {
+                    keys.extend((first..=last).filter(|line| lines.contains(line)).map(withdrawn_line_key))
+                }
+            }
+        }
+        keys.extend([run_start_key(*run.start()), run_end_key(*run.end())]);
     }
     keys
 }
@@ -153,6 +207,7 @@ struct Seen {
     role: Option<String>,
     kind: Option<String>,
     source: Option<String>,
+    span: Option<String>,
     /// The call that the first block of the content is a result of.
     call: Option<String>,
 }
@@ -182,6 +237,7 @@ impl<'de> Visitor<'de> for OfLine<'_> {
                 "role" => &mut self.0.role,
                 "type" => &mut self.0.kind,
                 "source" => &mut self.0.source,
+                "span" => &mut self.0.span,
                 "content" => {
                     fields.next_value_seed(CallContentProjection(&mut self.0.call))?;
                     continue;
@@ -295,13 +351,36 @@ mod tests {
         };
         assert_eq!(withdrawn(&event("messages:60-130")), Some(60..=130));
         let keys = line(2, &event("messages:60-130"));
-        let due = [1, 65, 129].map(withdrawn_key);
-        assert_eq!(keys, [&[id_key("ev-1"), WITHDRAWN.to_owned()][..], &due].concat());
+        for line in [1, 65, 129] {
+            assert!(keys.contains(&withdrawn_key(line)), "{keys:?}");
+        }
+        let whole: Vec<&String> = keys.iter().filter(|key| key.starts_with("withdrawn whole")).collect();
+        assert_eq!(whole, [&whole_key(65)]);
+        let lines: Vec<String> = (60..=64).chain(129..=130).map(withdrawn_line_key).collect();
+        assert!(keys.windows(5).any(|of| *of == lines[..5]) && keys.windows(2).any(|of| *of == lines[5..]));
+        assert!(keys.ends_with(&[run_start_key(60), run_end_key(130)]));
+        assert_eq!(keys[..2], [id_key("ev-1"), WITHDRAWN.to_owned()]);
         assert_eq!(withdrawn(&event("messages:5-999999999")), Some(5..=5 + MAX_WITHDRAWN - 1));
         for none in ["messages:0-1", "messages:2-1", "messages:1", "events:1-2", "messages:1-x"] {
             assert_eq!(withdrawn(&event(none)), None, "{none}");
         }
         assert_eq!(withdrawn(br#"{"type":"x","source":"messages:1-2"}"#), None);
+    }
+
+    #[test]
+    fn a_run_of_withdrawn_lines_is_found_by_both_its_ends() {
+        let event = |span: &str| {
+            format!(r#"{{"type":"message.withdrawn","source":"messages:60-60","span":"{span}"}}"#)
+                .into_bytes()
+        };
+        assert_eq!(withdrawn_run(&event("messages:3-99")), Some(3..=99));
+        assert_eq!(withdrawn(&event("messages:3-99")), Some(60..=60));
+        let keys = line(2, &event("messages:3-99"));
+        assert!(keys.ends_with(&[run_start_key(3), run_end_key(99)]), "{keys:?}");
+        // a run that does not have the lines is none
+        for bad in ["messages:61-99", "messages:1-59", "x", "messages:9-3"] {
+            assert_eq!(withdrawn_run(&event(bad)), Some(60..=60), "{bad}");
+        }
     }
 
     #[test]

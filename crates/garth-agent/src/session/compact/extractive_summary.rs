@@ -2,14 +2,11 @@
 //! that it is extractive.
 
 use crate::count::count;
+use crate::session::derived::summary_lines::{MARK, covered, covers};
 use crate::session::log::draft::Role;
 use crate::session::log::message::Message;
 use garth_engine::text::secret::masked;
 
-/// Prefix of the line that says up to which message a summary goes.
-const COVERED: &str = "<!-- covers messages:1-";
-/// Note in an extractive summary.
-const MARK: &str = "Excerpts, made without a model: first sentences as they were said.";
 /// Longest excerpt, in characters.
 const LONGEST: usize = 200;
 
@@ -21,20 +18,15 @@ pub(super) struct Excerpts {
     covered: u64,
 }
 
-/// Returns the line that says up to which message a summary goes.
-pub(super) fn covers(last: u64) -> String {
-    format!("{COVERED}{last} -->\n")
-}
-
 impl Excerpts {
     /// Parses a summary.
     pub(super) fn parse(text: &str) -> Self {
         let mut found = Self::default();
         let mut rest = text;
-        if let Some((line, behind)) = text.split_once('\n')
-            && let Some(number) = line.strip_prefix(COVERED).and_then(|rest| rest.strip_suffix(" -->"))
+        found.covered = covered(text);
+        if found.covered > 0
+            && let Some((_, behind)) = text.split_once('\n')
         {
-            found.covered = number.parse().unwrap_or(0);
             rest = behind;
         }
         match rest.split_once(&format!("{MARK}\n\n")) {

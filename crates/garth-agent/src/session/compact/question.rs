@@ -5,9 +5,9 @@ use std::ops::RangeInclusive;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::extractive_summary::covers;
 use crate::models::{Ask, object_in};
 use crate::session::derived::derive::Derive;
+use crate::session::derived::summary_lines::covers;
 use garth_engine::error::{Error, Result};
 use garth_engine::rule::json;
 use garth_engine::text::secret::masked;
@@ -77,5 +77,6 @@ fn read_notes(text: &str, lines: &RangeInclusive<u64>) -> Result<Derive> {
         decisions: Some(entries(&notes.decisions)),
         todo: Some(notes.todo),
         refs: Some(entries(&notes.refs)),
+        made_of: None,
     })
 }

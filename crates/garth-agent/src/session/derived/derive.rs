@@ -2,6 +2,7 @@
 //! are checked and written in one commit, or none.
 
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 
@@ -11,9 +12,9 @@ use crate::once::{Outcome, PENDING};
 use crate::retry::{retry, yield_now};
 use crate::session::handle::Sessions;
 use crate::session::log::source::{Resolved, Source};
-use crate::session::store::files::{SUMMARY, TODO};
+use crate::session::store::files::{Log, SUMMARY, TODO};
 use crate::small_file::read_all;
-use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::model::{At, Commit, Op, Precondition, Seq};
 
 /// Derived files to write; omitted ones stay.
@@ -30,6 +31,16 @@ pub struct Derive {
     pub todo: Option<String>,
     /// References, a JSON object a line.
     pub refs: Option<String>,
+    /// Messages that all of it is made of.
+    pub(crate) made_of: Option<MadeOf>,
+}
+
+/// Messages that derived files are made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct MadeOf {
+    pub(crate) lines: RangeInclusive<u64>,
+    /// Those that were withdrawn before they were read.
+    pub(crate) withdrawn: Vec<RangeInclusive<u64>>,
 }
 
 /// Result of [`Sessions::derive`].
@@ -45,6 +56,14 @@ pub struct Derived {
 impl Outcome for Derived {
     fn committed(self, commit: &Commit) -> Self {
         Self { seq: commit.seq, ..self }
+    }
+}
+
+impl MadeOf {
+    /// Returns lines with those of them that are withdrawn.
+    pub(crate) fn new(lines: &RangeInclusive<u64>, gone: &[RangeInclusive<u64>]) -> Self {
+        let inside = gone.iter().map(|gone| *gone.start().max(lines.start())..=*gone.end().min(lines.end()));
+        Self { lines: lines.clone(), withdrawn: inside.filter(|gone| !gone.is_empty()).collect() }
     }
 }
 
@@ -121,6 +140,17 @@ impl Sessions<'_> {
     /// Returns what writes derived files, and its conditions.
     pub(crate) async fn derive_plan(&self, session: &str, derive: &Derive) -> Result<DerivePlan> {
         let (mut ops, mut files, mut conditions) = (Vec::new(), Vec::new(), Vec::new());
+        // A withdrawal after this look takes nothing out of what is written now.
+        let events = At::from(self.file(session, Log::Events.file())?);
+        let etag = self.fs.stat(&events).await.optional()?.map(|entry| entry.etag);
+        conditions.extend(etag.map(|etag| (events, Precondition::Etag(etag))));
+        if let Some(made_of) = &derive.made_of
+            && MadeOf::new(&made_of.lines, &self.withdrawn(session, made_of.lines.clone()).await?) != *made_of
+        {
+            let message =
+                format!("{session}: messages were withdrawn meanwhile; derive from the others again");
+            return Err(Error::new(ErrorKind::Conflict, message));
+        }
         for (name, text) in [(SUMMARY, &derive.summary), (TODO, &derive.todo)] {
             let Some(text) = text else { continue };
             if text.len() > MAX_DERIVED {
@@ -182,10 +212,25 @@ impl Sessions<'_> {
             for source in given {
                 resolve(source).await.map_err(|error| wrong(kind, &entry, &error))?;
             }
-            checked.push(if resolved.is_empty() { entry } else { entry.with_resolved(resolved) });
+            let entry = if resolved.is_empty() { entry } else { entry.with_resolved(resolved) };
+            self.check_not_withdrawn(session, kind, &entry).await?;
+            checked.push(entry);
             yield_now().await;
         }
         Ok((checked, conditions))
+    }
+
+    /// Refuses an entry with a source that was withdrawn as a whole.
+    async fn check_not_withdrawn(&self, session: &str, kind: EntryKind, entry: &Entry) -> Result<()> {
+        for source in entry.fixed_sources() {
+            let Some(lines) = self.lines_of_source(session, source).await? else { continue };
+            let gone = self.withdrawn(session, lines.clone()).await?;
+            if gone.first().is_some_and(|run| run.contains(lines.start()) && run.contains(lines.end())) {
+                let error = Error::new(ErrorKind::NotFound, format!("{source}: was withdrawn"));
+                return Err(wrong(kind, entry, &error));
+            }
+        }
+        Ok(())
     }
 
     /// Returns the entries of a derived file. Invalid lines are left out.

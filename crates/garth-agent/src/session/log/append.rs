@@ -316,6 +316,11 @@ impl Sessions<'_> {
                 latest = latest_of(&new);
                 ops.extend(self.image_ops(&ready.pictures, &new).await?);
             }
+            if ready.log == Log::Events && append.creation.is_none() {
+                let derived = self.without_withdrawn(session, &new).await?;
+                ops.extend(derived.ops);
+                conditions.extend(derived.conditions);
+            }
             let start = if end.open { "\n" } else { "" };
             let lines: String = new.iter().map(|draft| draft.line() + "\n").collect();
             let body = format!("{start}{lines}");

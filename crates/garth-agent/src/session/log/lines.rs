@@ -6,7 +6,7 @@ use std::ops::{Range, RangeInclusive};
 
 use crate::boxed;
 use crate::registry::projections;
-use crate::registry::projections::sessions::{WITHDRAWN, line_key, withdrawn, withdrawn_key};
+use crate::registry::projections::sessions::line_key;
 use crate::session::handle::{Sessions, missing};
 use crate::session::store::files::Log;
 use garth_engine::error::{Error, ErrorKind, Result};
@@ -21,6 +21,9 @@ const MAX_LINE: usize = 16 << 20;
 
 /// Default of the bytes at which a page ends, 4 MiB.
 pub(crate) const MAX_PAGE_BYTES: usize = 4 << 20;
+
+/// Lines read at a time where some may be withdrawn.
+const PART: u64 = 512;
 
 /// Limit on the lines of a page.
 const MAX_PAGE_LINES: usize = 10_000;
@@ -98,16 +101,46 @@ impl Sessions<'_> {
     /// `NotFound` for a session that is not there; from the filesystem.
     #[boxed]
     pub async fn lines(&self, session: &str, select: &Select) -> Result<Lines> {
-        let file = self.file(session, select.log.file())?;
         let most = (MAX_PAGE_LINES, select.page_bytes);
+        if select.log == Log::Messages && !select.withdrawn && self.has_withdrawn(session).await? {
+            return self.live_lines(session, select.lines.clone(), most).await;
+        }
+        let file = self.file(session, select.log.file())?;
         let page = self.lines_of(&file, select.lines.clone(), most).await;
-        let mut page = page.map_err(|error| no_session(error, session))?;
-        if select.log == Log::Messages
-            && !select.withdrawn
-            && let (Some(first), Some(last)) = (page.items.first(), page.items.last())
-        {
-            let gone = self.withdrawn(session, first.number..=last.number).await?;
-            page.items.retain(|line| !gone.iter().any(|lines| lines.contains(&line.number)));
+        page.map_err(|error| no_session(error, session))
+    }
+
+    /// Returns a page of messages, without those that were withdrawn. Steps over long runs of these.
+    async fn live_lines(
+        &self,
+        session: &str,
+        lines: RangeInclusive<u64>,
+        (most, most_bytes): (usize, usize),
+    ) -> Result<Lines> {
+        let (mut page, mut bytes) = (Lines::default(), 0);
+        let mut next = (*lines.start()).max(1);
+        while next <= *lines.end() {
+            let last = lines.end().min(&next.saturating_add(PART - 1)).to_owned();
+            let gone = self.withdrawn(session, next..=last).await?;
+            // The run that the part begins or ends with goes on behind it.
+            let after = gone.iter().map(|lines| lines.end() + 1).filter(|after| *after > last).max();
+            let read = self.raw_lines(session, Log::Messages, next..=last, usize::MAX).await?;
+            let is_end = read.items.is_empty() && read.next.is_none();
+            for line in read.items {
+                if gone.iter().any(|lines| lines.contains(&line.number)) {
+                    continue;
+                }
+                if page.items.len() == most || (bytes > 0 && bytes + line.text.len() > most_bytes) {
+                    page.next = Some(line.number);
+                    return Ok(page);
+                }
+                bytes += line.text.len();
+                page.items.push(line);
+            }
+            if is_end {
+                break;
+            }
+            next = read.next.unwrap_or(after.unwrap_or(last + 1));
         }
         Ok(page)
     }
@@ -319,55 +352,6 @@ impl Sessions<'_> {
             crate::retry::yield_now().await;
         }
         Ok(page)
-    }
-
-    /// Returns the ranges of withdrawn messages among some lines.
-    ///
-    /// # Errors
-    /// From the filesystem.
-    pub(crate) async fn withdrawn(
-        &self,
-        session: &str,
-        lines: RangeInclusive<u64>,
-    ) -> Result<Vec<RangeInclusive<u64>>> {
-        self.withdrawn_by(session, lines, u64::MAX).await
-    }
-
-    /// Returns the ranges that the first `events` events withdrew.
-    pub(crate) async fn withdrawn_by(
-        &self,
-        session: &str,
-        lines: RangeInclusive<u64>,
-        events: u64,
-    ) -> Result<Vec<RangeInclusive<u64>>> {
-        let mut gone: Vec<RangeInclusive<u64>> = Vec::new();
-        // most sessions have none
-        if lines.is_empty() || self.keyed(session, Log::Events, WITHDRAWN, 0, 1).await?.is_empty() {
-            return Ok(gone);
-        }
-        let file = self.file(session, Log::Events.file())?;
-        let (mut line, mut looked_at) = (*lines.start(), std::collections::BTreeSet::new());
-        while line <= *lines.end() {
-            let mut from = 0;
-            loop {
-                let found =
-                    self.keyed(session, Log::Events, &withdrawn_key(line), from, MAX_PAGE_LINES).await?;
-                let places: Vec<_> = found.into_iter().filter_map(|item| item.line).collect();
-                for place in places.iter().filter(|place| place.number <= events) {
-                    if looked_at.insert(place.number) {
-                        let text = self.text_of(&file, place.bytes.clone()).await?;
-                        gone.extend(withdrawn(text.as_bytes()));
-                    }
-                }
-                match places.last() {
-                    Some(last) if places.len() == MAX_PAGE_LINES => from = last.number + 1,
-                    _ => break,
-                }
-            }
-            // the first line that has another key
-            line = line_key(line).1 + crate::registry::projections::sessions::STRIDE;
-        }
-        Ok(gone)
     }
 }
 

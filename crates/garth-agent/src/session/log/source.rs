@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::{Range, RangeInclusive};
 use std::str::FromStr;
 
-use super::lines::{Line, Select};
+use super::lines::Line;
 use crate::boxed;
 use crate::registry::projections::sessions::{STRIDE, USER, id_key, result_key};
 use crate::session::handle::{Sessions, missing};
@@ -292,8 +292,26 @@ impl Sessions<'_> {
                     break;
                 }
             }
+            from = self.before_run(session, from, &gone, u64::MAX).await?;
         }
         Ok(lines)
+    }
+
+    /// Returns the first line of the run of withdrawn messages that `from` belongs to, or `from`. `gone` are
+    /// the withdrawn ones from there on.
+    pub(crate) async fn before_run(
+        &self,
+        session: &str,
+        from: u64,
+        gone: &[RangeInclusive<u64>],
+        events: u64,
+    ) -> Result<u64> {
+        match gone.first() {
+            Some(run) if *run.start() == from => {
+                Ok(self.run_start(session, *run.end(), events).await?.min(from))
+            }
+            _ => Ok(from),
+        }
     }
 
     /// Returns the last message before a line that has a key and was not withdrawn.
@@ -315,16 +333,18 @@ impl Sessions<'_> {
                     _ => break,
                 }
             }
-            if !there.is_empty() {
-                let gone = self.withdrawn(session, from..=before - 1).await?;
-                let last = there.iter().rev().find(|line| !gone.iter().any(|lines| lines.contains(line)));
-                if let Some(number) = last {
-                    let select = Select::messages(*number..=*number).with_withdrawn();
-                    return Ok(self.lines(session, &select).await?.items.pop());
-                }
+            let is_short = reach <= 4 * STEP;
+            let gone = match is_short || !there.is_empty() {
+                true => self.withdrawn(session, from..=before - 1).await?,
+                false => Vec::new(),
+            };
+            let last = there.iter().rev().find(|line| !gone.iter().any(|lines| lines.contains(line)));
+            if let Some(number) = last {
+                let page = self.raw_lines(session, Log::Messages, *number..=*number, 1).await?;
+                return Ok(page.items.into_iter().next());
             }
-            before = from;
-            reach = reach.saturating_mul(4);
+            before = self.before_run(session, from, &gone, u64::MAX).await?;
+            reach = if before < from { STEP } else { reach.saturating_mul(4) };
         }
         Ok(None)
     }

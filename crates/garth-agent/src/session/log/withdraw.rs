@@ -20,13 +20,19 @@ use garth_engine::model::{At, Commit, Op, Precondition, Seq};
 /// Limit on the messages of one withdrawal.
 const MAX_AT_ONCE: u64 = 1_000_000;
 
+/// Limit on the events of one withdrawal that leave out what was withdrawn before.
+const MAX_EVENTS: usize = 1000;
+
+/// Limit on the runs that are followed to find out how far withdrawn lines reach.
+const MAX_STEPS: usize = 64;
+
 /// Result of a withdrawal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Withdrawn {
     /// Lines of the withdrawn messages.
     pub lines: RangeInclusive<u64>,
-    /// Ids of the events that record it.
+    /// Ids of the events that record it; none if all were withdrawn before.
     pub events: Vec<String>,
     /// The commit.
     pub seq: Seq,
@@ -38,9 +44,33 @@ impl Outcome for Withdrawn {
     }
 }
 
+/// Returns the lines that were not withdrawn before.
+fn new_lines(lines: &RangeInclusive<u64>, gone: &[RangeInclusive<u64>]) -> Vec<RangeInclusive<u64>> {
+    let (mut next, end) = (*lines.start(), *lines.end());
+    let mut new = Vec::new();
+    for run in gone {
+        if next < *run.start() {
+            new.push(next..=run.start() - 1);
+        }
+        next = next.max(run.end() + 1);
+    }
+    if next <= end {
+        new.push(next..=end);
+    }
+    // An event each would be far longer than one for all.
+    if new.len() > MAX_EVENTS { vec![lines.clone()] } else { new }
+}
+
+/// Returns lines in parts that one event withdraws.
+fn in_parts(lines: &RangeInclusive<u64>) -> impl Iterator<Item = RangeInclusive<u64>> {
+    let (first, end) = (*lines.start(), *lines.end());
+    (first..=end).step_by(MAX_WITHDRAWN as usize).map(move |from| from..=end.min(from + MAX_WITHDRAWN - 1))
+}
+
 impl Sessions<'_> {
-    /// Withdraws messages, in one commit, with an event for each 65,536 lines. `tail:N` names the last N
-    /// messages that were not withdrawn before.
+    /// Withdraws messages, in one commit, with an event for each run of lines that were not withdrawn before,
+    /// and removes what derived files say of them. `tail:N` names the last N messages that were not withdrawn
+    /// before. Withdrawing messages again changes nothing.
     ///
     /// # Errors
     /// `InvalidArgument` for a source of other things than messages; `NotFound`; `TooLarge`; from the
@@ -77,13 +107,20 @@ impl Sessions<'_> {
             let message = format!("at most {MAX_AT_ONCE} messages are withdrawn at once");
             return Err(Error::new(ErrorKind::TooLarge, message));
         }
+        let drafts = self.withdrawals(session, &lines, reason).await?;
+        if drafts.is_empty() {
+            let done = Withdrawn { lines, events: Vec::new(), seq: self.fs.head().await?.seq };
+            let batch = self.batch(session, Vec::new(), "withdraw nothing new of session");
+            return self.once.unchanged(self.fs, batch, done).await;
+        }
         let now = self.env.now().to_rfc3339();
         let run = format!("run-{}", uuid(&self.env)?);
         let (mut events, mut body) = (Vec::new(), String::new());
         if self.end(session, Log::Events).await?.open {
             body.push('\n');
         }
-        for event in withdrawals(&lines, reason) {
+        let derived = self.without_withdrawn(session, &drafts).await?;
+        for event in drafts {
             let id = format!("ev-{}", uuid(&self.env)?);
             let event = event.with("id", &id).with("run", &run).with("created_at", &now);
             event.check(Log::Events)?;
@@ -93,9 +130,55 @@ impl Sessions<'_> {
         let mut ops = vec![Op::append(self.file(session, Log::Events.file())?, body).must_exist()];
         ops.push(Op::write(self.file(session, LATEST)?, self.latest_without(session, &lines).await?));
         ops.push(Op::write(self.file(session, UPDATED_AT)?, format!("{now}\n")));
+        ops.extend(derived.ops);
+        conditions.extend(derived.conditions);
         let batch = self.batch(session, ops, "withdraw messages of session");
         let batch = conditions.into_iter().fold(batch, |batch, (at, that)| batch.require(at, that));
         self.once.commit(self.fs, batch, Withdrawn { lines, events, seq: PENDING }).await
+    }
+
+    /// Returns the events that withdraw some lines, without ids: one for each run that was not withdrawn
+    /// before, of at most 65,536 lines.
+    pub(crate) async fn withdrawals(
+        &self,
+        session: &str,
+        lines: &RangeInclusive<u64>,
+        reason: Option<&str>,
+    ) -> Result<Vec<Draft>> {
+        let gone = self.withdrawn(session, lines.clone()).await?;
+        let new = new_lines(lines, &gone);
+        if new.is_empty() {
+            return Ok(Vec::new());
+        }
+        let span = self.run_around(session, lines).await?;
+        let span = format!("messages:{}-{}", span.start(), span.end());
+        let event = |part: RangeInclusive<u64>| {
+            let event = Draft::event("message.withdrawn")
+                .with("source", &format!("messages:{}-{}", part.start(), part.end()))
+                .with("span", &span);
+            reason.into_iter().fold(event, |event, reason| event.with("reason", reason))
+        };
+        Ok(new.iter().flat_map(in_parts).map(event).collect())
+    }
+
+    /// Returns the run that some lines belong to once they are withdrawn: with those beside them that were
+    /// withdrawn before.
+    async fn run_around(&self, session: &str, lines: &RangeInclusive<u64>) -> Result<RangeInclusive<u64>> {
+        let (mut first, mut last) = (*lines.start(), *lines.end());
+        // Runs of events that other programs wrote name their own lines alone: some are followed.
+        for _ in 0..MAX_STEPS {
+            if first == 1 || self.withdrawn(session, first - 1..=first - 1).await?.is_empty() {
+                break;
+            }
+            first = self.run_start(session, first - 1, u64::MAX).await?;
+        }
+        for _ in 0..MAX_STEPS {
+            if self.withdrawn(session, last + 1..=last + 1).await?.is_empty() {
+                break;
+            }
+            last = self.run_end(session, last + 1).await?;
+        }
+        Ok(first..=last)
     }
 
     /// Returns the text of the last message of the assistant that has text and is not among `gone`.
@@ -114,16 +197,4 @@ impl Sessions<'_> {
         }
         Ok(String::new())
     }
-}
-
-/// Returns the events that withdraw some lines: one for each 65,536.
-pub(crate) fn withdrawals(lines: &RangeInclusive<u64>, reason: Option<&str>) -> Vec<Draft> {
-    let (mut events, mut first) = (Vec::new(), *lines.start());
-    while first <= *lines.end() {
-        let last = lines.end().min(&(first + MAX_WITHDRAWN - 1)).to_owned();
-        let event = Draft::event("message.withdrawn").with("source", &format!("messages:{first}-{last}"));
-        events.push(reason.into_iter().fold(event, |event, reason| event.with("reason", reason)));
-        first = last + 1;
-    }
-    events
 }

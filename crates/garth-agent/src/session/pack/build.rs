@@ -8,7 +8,7 @@ use super::packed::Packed;
 use super::walk::{Entry, Walk};
 use super::window::{RenderedWindow, WindowSpec};
 use crate::count::ENCODING;
-use crate::registry::projections::sessions::{ASSISTANT, USER};
+use crate::registry::projections::sessions::{ASSISTANT, USER, WITHDRAWN};
 use crate::session::content::swap::Chunked;
 use crate::session::handle::Sessions;
 use crate::session::log::lines::{End, Line};
@@ -16,6 +16,7 @@ use crate::session::log::message::Message;
 use crate::session::store::files::{Log, MESSAGES};
 use crate::small_file::sha256;
 use garth_engine::error::Result;
+use garth_engine::fs::FileSystemExt as _;
 
 /// Attempts to choose a window, until the tokens of all its messages are near enough.
 const CHOICES: usize = 4;
@@ -199,6 +200,9 @@ impl Sessions<'_> {
         if !was.eq(front.iter().map(|part| &part.item)) {
             return Ok(None);
         }
+        if self.has_lost_layers(context.session, before).await? {
+            return Ok(None);
+        }
         for item in before.items.iter().filter(|item| is_layer(item)) {
             // what is beyond retention is taken as it is now
             let Ok(part) = self.rebuilt(context.session, item).await else { return Ok(None) };
@@ -223,6 +227,22 @@ impl Sessions<'_> {
         omitted.extend(layers.cloned());
         omitted.extend(older(&spec));
         Ok(Some((Plan { front, omitted, spec, rendered }, new)))
+    }
+
+    /// Returns true if derived files of a pack have changed and messages were withdrawn since it was built:
+    /// what was made of these must not go on in it.
+    async fn has_lost_layers(&self, session: &str, before: &Pack) -> Result<bool> {
+        let next = before.window.events + 1;
+        if self.keyed(session, Log::Events, WITHDRAWN, next, 1).await?.is_empty() {
+            return Ok(false);
+        }
+        for item in before.items.iter().filter(|item| is_layer(item)) {
+            let entry = self.fs.lookup(&self.file(session, &item.source)?).await?;
+            if entry.map(|entry| entry.etag) != item.version {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Builds a pack with all files as they are now.

@@ -125,7 +125,7 @@ impl<'a> Walk<'a> {
             return Ok(None);
         }
         let last = self.entries.last().map(|entry| entry.number);
-        let line = if last.is_some_and(|last| last <= self.first) { None } else { self.back.next().await? };
+        let line = if last.is_some_and(|last| last <= self.first) { None } else { self.next_line().await? };
         let Some(line) = line.filter(|line| line.number >= self.first) else {
             self.ended = true;
             return Ok(None);
@@ -138,14 +138,35 @@ impl<'a> Walk<'a> {
         Ok(Some(()))
     }
 
-    async fn entry(&mut self, line: Line) -> Result<Entry> {
-        let number = line.number;
+    /// Returns the line before. Steps over a run of withdrawn lines that is longer than a look-up.
+    async fn next_line(&mut self) -> Result<Option<Line>> {
+        let Some(line) = self.back.next().await? else { return Ok(None) };
+        let (sessions, events) = (self.sessions, self.spec.events);
         // One look-up of withdrawals for many lines.
-        if number < self.gone.0 {
-            let first = number.saturating_sub(CHUNK - 1).max(1);
-            let gone = self.sessions.withdrawn_by(self.session, first..=number, self.spec.events).await?;
+        if line.number < self.gone.0 {
+            let first = line.number.saturating_sub(CHUNK - 1).max(1);
+            let gone = sessions.withdrawn_by(self.session, first..=line.number, events).await?;
             self.gone = (first, gone);
         }
+        let (first, gone) = &self.gone;
+        let Some(run) = gone.iter().find(|run| run.contains(&line.number)) else { return Ok(Some(line)) };
+        if run.start() > first || *first == 1 {
+            return Ok(Some(line));
+        }
+        let start = sessions.run_start(self.session, line.number, events).await?;
+        if start >= *first {
+            return Ok(Some(line));
+        }
+        let page = sessions.raw_lines(self.session, Log::Messages, start..=start, 1).await?;
+        let bytes = page.items.first().map_or(0, |line| line.bytes.start);
+        let end = End { lines: start - 1, bytes, open: false };
+        self.back = TailReader::new(sessions, self.session, Log::Messages, end)?;
+        self.gone = (u64::MAX, Vec::new());
+        self.back.next().await
+    }
+
+    async fn entry(&mut self, line: Line) -> Result<Entry> {
+        let number = line.number;
         let hidden = Entry { number, tokens: 0, long: None, is_start: false };
         if self.gone.1.iter().any(|lines| lines.contains(&number)) {
             return Ok(hidden);

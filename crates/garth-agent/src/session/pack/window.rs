@@ -17,6 +17,9 @@ use garth_engine::error::Result;
 /// Tokens counted without a pause: some milliseconds.
 const BREATH: u64 = 4000;
 
+/// Run of withdrawn lines from which on they are stepped over, and not read.
+const LONG_RUN: u64 = 256;
+
 /// Messages as a pack contains them.
 #[derive(Debug, Default)]
 pub(super) struct RenderedWindow {
@@ -66,10 +69,13 @@ impl Sessions<'_> {
         if let Some(kept) = spec.kept {
             withdrawn.extend(self.withdrawn_by(session, kept..=kept, spec.events).await?);
         }
+        let window = around_long_runs(spec.from..=spec.to, &withdrawn);
         let rules = RenderRules { swapped: spec.swapped.clone(), cuts: spec.cuts.clone(), withdrawn };
         let mut show = Renderer::new(rules, counted);
-        for lines in spec.kept.map(|kept| kept..=kept).into_iter().chain([spec.from..=spec.to]) {
-            if !self.render_lines(session, spec, lines, most, (&mut show, &mut rendered)).await? {
+        for (lines, is_read) in spec.kept.map(|kept| (kept..=kept, true)).into_iter().chain(window) {
+            if !is_read {
+                rendered.hide(lines, HiddenReason::Withdrawn);
+            } else if !self.render_lines(session, spec, lines, most, (&mut show, &mut rendered)).await? {
                 return Ok(None);
             }
         }
@@ -114,7 +120,7 @@ impl Sessions<'_> {
                         rendered.text.push_str(&shown.text);
                         rendered.messages.push(shown.message);
                     }
-                    Err(hidden) => rendered.hide(line.number, hidden),
+                    Err(hidden) => rendered.hide(line.number..=line.number, hidden),
                 }
                 if rendered.tokens > most {
                     return Ok(false);
@@ -141,8 +147,31 @@ impl Sessions<'_> {
     }
 }
 
+/// Returns lines in parts: long runs of withdrawn lines, which are not read, and those between them.
+fn around_long_runs(
+    lines: RangeInclusive<u64>,
+    withdrawn: &[RangeInclusive<u64>],
+) -> Vec<(RangeInclusive<u64>, bool)> {
+    let (mut next, end) = lines.into_inner();
+    let mut parts = Vec::new();
+    for run in withdrawn {
+        let (first, last) = (*run.start().max(&next), *run.end().min(&end));
+        if last < first || last - first < LONG_RUN {
+            continue;
+        }
+        if next < first {
+            parts.push((next..=first - 1, true));
+        }
+        parts.push((first..=last, false));
+        next = last + 1;
+    }
+    parts.extend((next <= end).then_some((next..=end, true)));
+    parts
+}
+
 impl RenderedWindow {
-    fn hide(&mut self, line: u64, why: HiddenReason) {
+    fn hide(&mut self, lines: RangeInclusive<u64>, why: HiddenReason) {
+        let (line, to) = lines.into_inner();
         let reason = match why {
             HiddenReason::Withdrawn => "withdrawn",
             HiddenReason::Swapped => "swapped",
@@ -153,13 +182,13 @@ impl RenderedWindow {
             && let Some((first, end)) = last.range.as_deref().and_then(|range| range.split_once('-'))
             && end.parse::<u64>().is_ok_and(|end| end.checked_add(1) == Some(line))
         {
-            last.range = Some(format!("{first}-{line}"));
+            last.range = Some(format!("{first}-{to}"));
             return;
         }
         self.omitted.push(Omitted {
             kind: "recent_messages".to_owned(),
             source: MESSAGES.to_owned(),
-            range: Some(format!("{line}-{line}")),
+            range: Some(format!("{line}-{to}")),
             reason: reason.to_owned(),
         });
     }

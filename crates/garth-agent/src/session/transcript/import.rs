@@ -23,7 +23,6 @@ use crate::session::lifecycle::create::Create;
 use crate::session::log::append::{Append, AppendedLines, Creation};
 use crate::session::log::draft::Draft;
 use crate::session::log::native::Natives;
-use crate::session::log::withdraw::withdrawals;
 use crate::session::store::files::Log;
 use crate::session::store::meta::Meta;
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
@@ -244,7 +243,7 @@ impl Sessions<'_> {
             append = append.noting(SYSTEM_PROMPT, Value::from(digest.clone()));
         }
         if let Some(lines) = &aligned.withdraw {
-            append.events.extend(withdrawals(lines, Some(REWOUND)));
+            append.events.extend(self.withdrawals(session, lines, Some(REWOUND)).await?);
         }
         append.withdrawn.clone_from(&aligned.withdraw);
         (append.after, append.creation) = (import.after.clone(), creation);

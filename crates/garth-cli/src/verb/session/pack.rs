@@ -33,7 +33,7 @@ pub(crate) struct Pack {
     /// Tokens of it that are for the answer
     #[arg(long, default_value_t = 0, value_name = "TOKENS")]
     output_tokens: u64,
-    /// Begin anew, with derived files as they are now and half of the budget free
+    /// Build a new pack: derived files as they are now, and all messages or a quarter of the budget free
     #[arg(long)]
     fresh: bool,
     /// Put in the content of this entry of context/refs.jsonl; may be repeated

@@ -144,6 +144,9 @@ impl Withdraw {
         let done = open.sessions()?.withdraw(&self.name, &self.source, self.reason.as_deref()).await?;
         let lines = format!("messages:{}-{}", done.lines.start(), done.lines.end());
         let json = json!({"session": self.name, "lines": lines, "events": done.events, "seq": done.seq.0});
-        app.out.item(&json, format_args!("withdrawn  {lines}"))
+        match done.events.is_empty() {
+            true => app.out.item(&json, format_args!("unchanged  {lines}, withdrawn before")),
+            false => app.out.item(&json, format_args!("withdrawn  {lines}")),
+        }
     }
 }

@@ -49,6 +49,9 @@ pub(crate) trait Judge {
     /// The file, if the query may show it. Asked once a file.
     fn allow(&mut self, ino: Ino) -> DbResult<Option<Self::File>>;
 
+    /// Whether a passage of a file is shown: that of withheld lines alone is not.
+    fn shows(&mut self, file: &Self::File, passage: &Passage) -> DbResult<bool>;
+
     /// The nodes below what the query is bounded by, at most `limit` of them and whether these are all;
     /// `None` if it is not bounded.
     fn below(&mut self, limit: usize) -> DbResult<Option<(Vec<u64>, bool)>>;
@@ -422,6 +425,7 @@ impl<'a, J: Judge> Search<'a, J> {
         // what was said of each file, and how many of its passages are still wanted
         let mut files: HashMap<Ino, (J::File, usize)> = HashMap::new();
         let mut judged = HashSet::new();
+        let mut withheld = 0;
         let mut found = Vec::new();
         while !rest.is_empty() {
             for Ranked { passage, candidate } in self.best_of(&mut rest, asked.neighbours)? {
@@ -435,6 +439,13 @@ impl<'a, J: Judge> Search<'a, J> {
                     files.insert(passage.ino, (file, asked.per_file));
                 }
                 if let Some((file, wanted @ 1..)) = files.get_mut(&passage.ino) {
+                    if !self.judge.shows(file, &passage)? {
+                        withheld += 1;
+                        if withheld == JUDGED {
+                            return Ok(Answer { found, more: true });
+                        }
+                        continue;
+                    }
                     *wanted -= 1;
                     let words = (candidate.weight * by / total).min(1.0);
                     let neighbours = (candidate.beside * by / total).min(1.0 - words);

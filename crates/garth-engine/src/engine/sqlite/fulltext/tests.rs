@@ -11,6 +11,7 @@ use rusqlite::Connection;
 
 use crate::engine::sqlite::fulltext::index_writer::{self, Change};
 use crate::engine::sqlite::fulltext::passage_search::{self, Answer, Asked, Judge, MIN_SCORE, ROWS};
+use crate::engine::sqlite::fulltext::passages::Passage;
 use crate::engine::sqlite::fulltext::verify::{self, Fault};
 use crate::engine::sqlite::fulltext::{background, line_counts};
 use crate::engine::sqlite::schema;
@@ -118,6 +119,10 @@ impl Judge for Counting {
         self.asked.push(ino.0);
         let inside = self.within.as_ref().is_none_or(|within| within.contains(&ino.0));
         Ok((inside && !self.refused.contains(&ino.0)).then_some(()))
+    }
+
+    fn shows(&mut self, (): &(), _: &Passage) -> DbResult<bool> {
+        Ok(true)
     }
 
     fn below(&mut self, limit: usize) -> DbResult<Option<(Vec<u64>, bool)>> {

@@ -159,7 +159,8 @@ impl Find<'_> {
                 Some(at) if at.ino == ino => at.line.max(self.lines_from),
                 _ => self.lines_from,
             };
-            let most = LOOKED_AT - keys.len();
+            // Those that are asked for, the one that was given last, and one to tell that there are more.
+            let most = (LOOKED_AT - keys.len()).min(query.limit.saturating_add(2));
             let found =
                 all(self.view.conn, sql, params![query.projection.number(), key, ino, from, most], |row| {
                     let place = FindPlace { key: key.to_owned(), ino, line: row.get(0)?, path: None };

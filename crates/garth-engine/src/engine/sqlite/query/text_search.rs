@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use rusqlite::params;
-
 use crate::engine::planner::NodeRow;
 use crate::engine::sqlite::fulltext::index_writer::{readable, unindexed_files};
 use crate::engine::sqlite::fulltext::line_counts;
@@ -14,19 +12,20 @@ use crate::engine::sqlite::tables::names_of_node::{self, CommitSpan};
 use crate::engine::sqlite::tables::{MAX, head, live_names, nodes};
 use crate::fs::classes::Classes;
 use crate::model::{
-    ByteRange, Hit, HitContext, Ino, MAX_CONTEXT_BYTES, Projection, ScoreParts, SearchAnswer, SearchQuery,
-    Seq, Timestamp, VersionId, Within,
+    ByteRange, Hit, HitContext, Ino, MAX_CONTEXT_BYTES, ScoreParts, SearchAnswer, SearchQuery, Seq,
+    Timestamp, VersionId, Within,
 };
 use crate::path::TreePath;
 use crate::rule::Rules;
 use crate::rule::Searchable;
+use crate::sqlite::DbResult;
 use crate::sqlite::patience::BYTES_PER_STEP;
-use crate::sqlite::{DbResult, one};
 use crate::text::context::{Piece, around, best_line};
 use crate::text::passage::{self, Span};
 use crate::text::question::Question;
 use crate::text::secret::{CONTEXT, masked_between};
 use crate::text::snippet::snippet;
+use crate::text::withheld::blanked;
 
 /// Files counted as missing; more are not counted.
 const MISSING: u64 = 1000;
@@ -46,7 +45,7 @@ impl ReadView<'_> {
         }
         let rules = self.control.at(self.conn, head::get(self.conn)?.control)?.rules;
         let hidden = rules.unsearchable();
-        let mut allowed = Allowed { view: self, query, classes, within, rules, hidden };
+        let mut allowed = Allowed { view: self, query, question: &question, classes, within, rules, hidden };
         let SearchQuery { limit, per_file, neighbours, quick, .. } = *query;
         let asked = Asked { limit, per_file, neighbours, quick };
         let found = passage_search::search(self.conn, &question, asked, &mut allowed)?;
@@ -60,8 +59,8 @@ impl ReadView<'_> {
     fn hit(&self, found: Found<File>, question: &Question, context: usize, rules: &Rules) -> DbResult<Hit> {
         let Found { passage, words, neighbours, file: (node, path) } = found;
         let span = passage.span;
-        let text = self.shown(&node, &path, span, rules)?;
         let lines = line_counts::of(self.conn, &passage)?;
+        let text = self.shown(&node, &path, (span, lines.start), rules)?;
         let context = match context {
             0 => None,
             most => Some(self.context((&node, &path), (&passage, lines.start), question, most, rules)?),
@@ -90,6 +89,7 @@ impl ReadView<'_> {
     ) -> DbResult<HitContext> {
         let span = passage.span;
         let text = self.read(node.ino, node.size, ByteRange { offset: span.off, length: span.len })?;
+        let text = self.without_withheld(path, text.to_vec(), first)?;
         let lines: Vec<&[u8]> = text.split_inclusive(|byte| *byte == b'\n').collect();
         let best = best_line(lines.iter().map(|line| readable(line, passage.json)), question);
         let off = passage.span.off + lines[..best].iter().map(|line| line.len() as u64).sum::<u64>();
@@ -105,7 +105,7 @@ impl ReadView<'_> {
         let before = best - found.before as u64;
         let bytes = at(found.bytes.start)..at(found.bytes.end);
         let shown = Span { off: bytes.start, len: bytes.end - bytes.start, newline: false };
-        let shown = self.shown(node, path, shown, rules)?;
+        let shown = self.shown(node, path, (shown, before), rules)?;
         Ok(HitContext {
             text: String::from_utf8_lossy(&shown).into_owned(),
             best,
@@ -114,16 +114,24 @@ impl ReadView<'_> {
         })
     }
 
-    /// A passage with marks in place of secrets, unless a rule has them shown.
-    fn shown(&self, node: &NodeRow, path: &TreePath, span: Span, rules: &Rules) -> DbResult<Vec<u8>> {
+    /// A passage, whose first line this is, without withheld lines, and with marks in place of secrets unless
+    /// a rule has them shown.
+    fn shown(
+        &self,
+        node: &NodeRow,
+        path: &TreePath,
+        (span, first): (Span, u64),
+        rules: &Rules,
+    ) -> DbResult<Vec<u8>> {
         let from = span.off.saturating_sub(CONTEXT as u64);
         let length = span.end() + CONTEXT as u64 - from;
         let around = self.read(node.ino, node.size, ByteRange { offset: from, length })?;
         let (before, rest) = around.split_at(around.len().min((span.off - from) as usize));
         let (text, behind) = rest.split_at(rest.len().min(span.len as usize));
+        let text = self.without_withheld(path, text.to_vec(), first)?;
         Ok(match rules.shows_secrets(path) {
-            true => text.to_vec(),
-            false => masked_between(before, text, behind).into_owned(),
+            true => text,
+            false => masked_between(before, &text, behind).into_owned(),
         })
     }
 
@@ -150,6 +158,7 @@ type File = (NodeRow, TreePath);
 struct Allowed<'a> {
     view: &'a ReadView<'a>,
     query: &'a SearchQuery,
+    question: &'a Question,
     classes: Classes,
     /// The subtrees in which to search.
     within: Within,
@@ -187,20 +196,10 @@ impl Allowed<'_> {
         match self.view.control.registry().searchable(path) {
             Searchable::Yes => Ok(true),
             Searchable::While { file, projection, key, layer } if !layer || self.query.layers => {
-                self.has_key(&file, projection, key)
+                self.view.has_key(&file, projection, key)
             }
             Searchable::While { .. } | Searchable::No => Ok(false),
         }
-    }
-
-    /// Returns whether the file at a path has a key.
-    fn has_key(&self, file: &TreePath, projection: Projection, key: &str) -> DbResult<bool> {
-        let Some((dir, name)) = file.split() else { return Ok(false) };
-        let Some(row) = live_names::get(self.view.conn, dir.key(), name.as_str())? else { return Ok(false) };
-        let Some(node) = nodes::version(self.view.conn, row.ino, MAX)? else { return Ok(false) };
-        let sql = "SELECT 1 FROM projected WHERE ino = ?1 AND projection = ?2 AND key = ?3";
-        let wanted = params![node.ino, projection.number(), key];
-        Ok(!node.expired(self.view.time) && one(self.view.conn, sql, wanted, |_| Ok(()))?.is_some())
     }
 
     /// The first of a node's paths that the query may show.
@@ -234,6 +233,21 @@ impl Judge for Allowed<'_> {
             return Ok(None);
         }
         Ok(self.first_path(ino)?.map(|path| (node, path)))
+    }
+
+    fn shows(&mut self, (node, path): &File, passage: &Passage) -> DbResult<bool> {
+        if self.view.control.registry().withheld(path).is_none() {
+            return Ok(true);
+        }
+        let lines = line_counts::of(self.view.conn, passage)?;
+        let withheld = self.view.withheld(path, lines.clone())?;
+        if withheld.is_empty() || lines.clone().all(|line| withheld.contains(&line)) {
+            return Ok(withheld.is_empty());
+        }
+        let bytes = ByteRange { offset: passage.span.off, length: passage.span.len };
+        let text = self.view.read(node.ino, node.size, bytes)?.to_vec();
+        let text = blanked(text, lines.start, |line| withheld.contains(&line));
+        Ok(self.question.has_word_of(&readable(&text, passage.json)))
     }
 
     fn below(&mut self, limit: usize) -> DbResult<Option<(Vec<u64>, bool)>> {

@@ -1,0 +1,79 @@
+//! Leaves withdrawn messages out of what recall shows of a session.
+
+use std::collections::HashSet;
+
+use bytes::Bytes;
+
+use super::read::{Answers, Found};
+use crate::registry::projections::sessions::{
+    SESSION_LINE, WITHDRAWN, line_key, withdrawn_key, withdrawn_keys,
+};
+use garth_engine::error::Result;
+use garth_engine::fs::FileSystem;
+use garth_engine::model::FindQuery;
+use garth_engine::path::TreePath;
+use garth_engine::text::withheld::blanked;
+
+/// Returns the answers to the parts of a file without the messages that were withdrawn from it.
+pub(super) async fn without_withdrawn(
+    fs: &dyn FileSystem,
+    path: &TreePath,
+    found: &Found<'_>,
+    answers: Answers,
+) -> Result<Answers> {
+    let Some(dir) = path.parent().filter(|_| path.name() == Some("messages.jsonl")) else {
+        return Ok(answers);
+    };
+    let events = TreePath::from_row(dir.key(), "events.jsonl");
+    let has = async |key: &str| -> Result<bool> {
+        let query = FindQuery::new(SESSION_LINE).equal(key).within(events.clone()).limit(1);
+        Ok(!fs.find(&query).await?.items.is_empty())
+    };
+    if !has(WITHDRAWN).await? {
+        return Ok(answers);
+    }
+    let mut left = Vec::new();
+    for (place, answer) in answers.into_iter().enumerate() {
+        let Ok((entry, text)) = answer else {
+            left.push(answer);
+            continue;
+        };
+        // The second part is what is around the hit, whose first line is known.
+        let first = match found.first_hit().filter(|_| place == 1) {
+            Some(hit) => {
+                let from = Found::start_around(hit);
+                let before = usize::try_from(hit.bytes.start - from).unwrap_or(usize::MAX).min(text.len());
+                hit.lines.start.saturating_sub(line_feeds(&text[..before]))
+            }
+            None => 1,
+        };
+        let lines = first..=first + line_feeds(&text);
+        let mut withdrawn = HashSet::new();
+        let mut block = 0;
+        let mut is_touched = false;
+        for line in lines {
+            if line_key(line).1 != block {
+                block = line_key(line).1;
+                is_touched = has(&withdrawn_key(line)).await?;
+            }
+            if !is_touched {
+                continue;
+            }
+            for key in withdrawn_keys(line) {
+                if has(&key).await? {
+                    withdrawn.insert(line);
+                }
+            }
+        }
+        let text = match withdrawn.is_empty() {
+            true => text,
+            false => Bytes::from(blanked(text.to_vec(), first, |line| withdrawn.contains(&line))),
+        };
+        left.push(Ok((entry, text)));
+    }
+    Ok(Answers::from(left))
+}
+
+fn line_feeds(text: &[u8]) -> u64 {
+    text.iter().filter(|byte| **byte == b'\n').count() as u64
+}

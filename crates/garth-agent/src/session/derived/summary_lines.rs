@@ -1,0 +1,27 @@
+//! Lines of a summary that say of which messages it was made.
+
+/// Prefix of the line that says up to which message a summary goes.
+const COVERED: &str = "<!-- covers messages:1-";
+/// Note in an extractive summary, before its excerpts.
+pub(crate) const MARK: &str = "Excerpts, made without a model: first sentences as they were said.";
+
+/// Returns the line that says up to which message a summary goes.
+pub(crate) fn covers(last: u64) -> String {
+    format!("{COVERED}{last} -->\n")
+}
+
+/// Returns the last message that a summary covers; 0 if it says nothing of that.
+pub(crate) fn covered(text: &str) -> u64 {
+    let line = text.lines().next().unwrap_or_default();
+    let number = line.strip_prefix(COVERED).and_then(|rest| rest.strip_suffix(" -->"));
+    number.and_then(|number| number.parse().ok()).unwrap_or(0)
+}
+
+/// Returns a summary without the excerpts of some lines; `None` if it is not made of excerpts.
+pub(crate) fn without(text: &str, is_gone: impl Fn(u64) -> bool) -> Option<String> {
+    text.contains(MARK).then(|| {
+        let line = |excerpt: &str| excerpt.strip_prefix("- messages:")?.split_once(' ')?.0.parse().ok();
+        let left = text.split_inclusive('\n').filter(|excerpt| !line(excerpt).is_some_and(&is_gone));
+        left.collect()
+    })
+}

@@ -1,0 +1,130 @@
+//! Removes from derived files what was made of messages that are withdrawn. It is left out of packs, search
+//! and recall, at no cost to these, until it is derived again; the history of the files keeps it.
+
+use std::ops::RangeInclusive;
+
+use super::derive::DerivePlan;
+use super::entry::{Entry, EntryKind, MAX_DERIVED, lines_of, parse_entries};
+use super::summary_lines::{covered, without};
+use crate::registry::projections::sessions::withdrawn;
+use crate::session::handle::Sessions;
+use crate::session::log::draft::Draft;
+use crate::session::log::source::{Resolved, Source, What};
+use crate::session::store::files::{Log, SUMMARY, TODO};
+use crate::small_file::{File, as_read, read_all};
+use garth_engine::error::{ErrorKind, Result};
+use garth_engine::model::{At, Moment, Op};
+
+impl Sessions<'_> {
+    /// Returns what removes from derived files what was made of messages that events are about to withdraw.
+    pub(crate) async fn without_withdrawn(&self, session: &str, events: &[Draft]) -> Result<DerivePlan> {
+        let mut plan = DerivePlan { ops: Vec::new(), conditions: Vec::new(), files: Vec::new() };
+        let is_one = |event: &&Draft| event.text("type").as_deref() == Some("message.withdrawn");
+        let gone = events.iter().filter(is_one).filter_map(|event| withdrawn(event.line().as_bytes()));
+        let gone: Vec<RangeInclusive<u64>> = gone.collect();
+        let Some(first) = gone.iter().map(|lines| *lines.start()).min() else { return Ok(plan) };
+        let names = [SUMMARY, TODO].into_iter().chain(EntryKind::ALL.map(EntryKind::file));
+        let names: Vec<&'static str> = names.collect();
+        let paths = names.iter().map(|name| self.file(session, name)).collect::<Result<Vec<_>>>()?;
+        let read = read_all(self.fs, &paths, MAX_DERIVED).await?;
+        for ((name, path), file) in names.into_iter().zip(paths).zip(&read) {
+            // What is derived meanwhile may be made of these messages.
+            plan.conditions.push((At::from(&path), as_read(file.as_ref())));
+            let Some(file) = file.as_ref() else { continue };
+            let text = file.text().unwrap_or_default();
+            let kind = EntryKind::ALL.into_iter().find(|kind| kind.file() == name);
+            let left = match kind {
+                _ if text.trim().is_empty() => continue,
+                Some(kind) => self.entries_without(session, kind, text, &gone).await?,
+                None => self.text_without(session, file, text, (&gone, first)).await?,
+            };
+            if let Some(left) = left {
+                plan.ops.push(Op::write(path, left));
+                plan.files.push(name);
+            }
+        }
+        Ok(plan)
+    }
+
+    /// Returns the entries that have no source among withdrawn messages; `None` for all.
+    async fn entries_without(
+        &self,
+        session: &str,
+        kind: EntryKind,
+        text: &str,
+        gone: &[RangeInclusive<u64>],
+    ) -> Result<Option<String>> {
+        // Another program wrote what is no entry: nothing says what it was made of.
+        let Ok(entries) = parse_entries(kind, text) else { return Ok(None) };
+        let mut left: Vec<Entry> = Vec::with_capacity(entries.len());
+        let all = entries.len();
+        for entry in entries {
+            let mut is_gone = false;
+            for source in entry.fixed_sources() {
+                let lines = self.lines_of_source(session, source).await?;
+                is_gone |= lines.is_some_and(|lines| gone.iter().any(|gone| overlap(gone, &lines)));
+            }
+            if !is_gone {
+                left.push(entry);
+            }
+        }
+        Ok((left.len() < all).then(|| lines_of(&left)))
+    }
+
+    /// Returns the lines of messages of the session that a source leads to.
+    pub(crate) async fn lines_of_source(
+        &self,
+        session: &str,
+        source: &Source,
+    ) -> Result<Option<RangeInclusive<u64>>> {
+        if source.session.as_deref().is_some_and(|of| of != session) {
+            return Ok(None);
+        }
+        match &source.what {
+            What::Lines(Log::Messages, lines) => return Ok(Some(lines.clone())),
+            What::Lines(Log::Events, _) | What::Path(_) => return Ok(None),
+            _ => {}
+        }
+        match self.resolve(session, source).await {
+            Ok(Resolved::Lines { log: Log::Messages, lines, .. }) => Ok(Some(lines)),
+            Ok(_) => Ok(None),
+            Err(error) if error.is(ErrorKind::NotFound) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns what is left of a summary, or of open work; `None` for all.
+    async fn text_without(
+        &self,
+        session: &str,
+        file: &File,
+        text: &str,
+        (gone, first): (&[RangeInclusive<u64>], u64),
+    ) -> Result<Option<String>> {
+        let covered = covered(text);
+        if covered > 0 {
+            if first > covered {
+                return Ok(None);
+            }
+            // Excerpts say of which message each is.
+            let is_gone = |line: u64| gone.iter().any(|lines| lines.contains(&line));
+            return Ok(Some(without(text, is_gone).unwrap_or_default()));
+        }
+        // It says nothing of what it was made of: perhaps of all that was said before it was written.
+        let page = self.raw_lines(session, Log::Messages, first..=first, 1).await?;
+        let start = page.items.first().map_or(0, |line| line.bytes.start);
+        let messages = At::from(self.file(session, Log::Messages.file())?);
+        let then = match self.fs.as_of(&Moment::Seq(file.etag.seq)).await {
+            Ok(then) => then.stat(&messages).await.map(|entry| entry.size),
+            Err(error) => Err(error),
+        };
+        Ok(match then {
+            Ok(size) if size <= start => None,
+            _ => Some(String::new()),
+        })
+    }
+}
+
+fn overlap(one: &RangeInclusive<u64>, other: &RangeInclusive<u64>) -> bool {
+    one.start() <= other.end() && other.start() <= one.end()
+}

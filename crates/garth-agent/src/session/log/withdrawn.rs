@@ -1,0 +1,158 @@
+//! Finds withdrawn messages by the keys of the events that withdrew them. The cost grows with the lines that
+//! are asked for, not with what was withdrawn elsewhere, nor with how often, nor with the length of a run.
+
+use std::ops::RangeInclusive;
+
+use crate::registry::projections::sessions::{
+    STRIDE, WITHDRAWN, line_key, run_end_key, run_start_key, whole_key, withdrawn, withdrawn_key,
+    withdrawn_line_key, withdrawn_run,
+};
+use crate::session::handle::Sessions;
+use crate::session::store::files::Log;
+use garth_engine::error::Result;
+use garth_engine::model::FindLine;
+
+/// Limit on the events of [`STRIDE`] lines that are read. Each line is withdrawn once, unless other programs
+/// withdraw it again: then each line is looked up instead.
+const MAX_EVENTS: usize = 64;
+
+/// What an event of a run has to be found by.
+type RunKey = fn(u64) -> String;
+
+impl Sessions<'_> {
+    /// Returns true if a message of the session was ever withdrawn.
+    pub(crate) async fn has_withdrawn(&self, session: &str) -> Result<bool> {
+        Ok(!self.keyed(session, Log::Events, WITHDRAWN, 0, 1).await?.is_empty())
+    }
+
+    /// Returns the ranges of withdrawn messages among some lines, in their order. The last one may go on
+    /// behind them.
+    ///
+    /// # Errors
+    /// From the filesystem.
+    pub(crate) async fn withdrawn(
+        &self,
+        session: &str,
+        lines: RangeInclusive<u64>,
+    ) -> Result<Vec<RangeInclusive<u64>>> {
+        self.withdrawn_by(session, lines, u64::MAX).await
+    }
+
+    /// Returns the ranges that the first `events` events withdrew.
+    pub(crate) async fn withdrawn_by(
+        &self,
+        session: &str,
+        lines: RangeInclusive<u64>,
+        events: u64,
+    ) -> Result<Vec<RangeInclusive<u64>>> {
+        let mut gone: Vec<RangeInclusive<u64>> = Vec::new();
+        // most sessions have none
+        if lines.is_empty() || !self.has_withdrawn(session).await? {
+            return Ok(gone);
+        }
+        let mut line = (*lines.start()).max(1);
+        while line <= *lines.end() {
+            let block = line_key(line).1;
+            let last = (block + STRIDE - 1).min(*lines.end());
+            let is_gone = self.block(session, block, events).await?;
+            let mut tail = None;
+            for number in (line..=last).filter(|number| is_gone[(number - block) as usize]) {
+                match gone.last_mut().filter(|lines| *lines.end() + 1 == number) {
+                    Some(lines) => *lines = *lines.start()..=number,
+                    None => {
+                        gone.push(number..=number);
+                        tail = Some(number);
+                    }
+                }
+            }
+            line = last + 1;
+            // A run that goes on behind these lines is stepped over.
+            if let Some(start) = tail
+                && let Some(run) = gone.last_mut()
+                && *run.end() == last
+                && let Some(end) = self.run_of(session, run_start_key, start, events).await?
+                && *end.end() > last
+            {
+                *run = start..=*end.end();
+                line = end.end() + 1;
+            }
+        }
+        Ok(gone)
+    }
+
+    /// Returns the first line of the run of withdrawn messages that ends with a withdrawn one.
+    pub(crate) async fn run_start(&self, session: &str, line: u64, events: u64) -> Result<u64> {
+        let run = self.run_of(session, run_end_key, line, events).await?;
+        Ok(run.map_or(line, |run| *run.start()))
+    }
+
+    /// Returns the last line of the run of withdrawn messages that begins with a withdrawn one.
+    pub(crate) async fn run_end(&self, session: &str, line: u64) -> Result<u64> {
+        let run = self.run_of(session, run_start_key, line, u64::MAX).await?;
+        Ok(run.map_or(line, |run| *run.end()))
+    }
+
+    /// Returns which of the [`STRIDE`] lines from a line on the first `events` events withdrew.
+    async fn block(&self, session: &str, first: u64, events: u64) -> Result<[bool; STRIDE as usize]> {
+        let mut gone = [false; STRIDE as usize];
+        let found = self.keyed(session, Log::Events, &withdrawn_key(first), 0, MAX_EVENTS + 1).await?;
+        let places: Vec<FindLine> = found.into_iter().filter_map(|item| item.line).collect();
+        if places.len() > MAX_EVENTS {
+            return self.crowded_block(session, first, events).await;
+        }
+        let ranges: Vec<_> =
+            places.iter().filter(|place| place.number <= events).map(|place| place.bytes.clone()).collect();
+        let mut read = 0;
+        while read < ranges.len() {
+            let texts = self.first_texts(session, Log::Events, &ranges[read..]).await?;
+            read += texts.len().max(1);
+            for lines in texts.iter().filter_map(|text| withdrawn(text.as_bytes())) {
+                for (line, gone) in (first..).zip(&mut gone) {
+                    *gone |= lines.contains(&line);
+                }
+            }
+        }
+        Ok(gone)
+    }
+
+    /// Does the same where more events withdraw these lines than there are lines.
+    async fn crowded_block(&self, session: &str, first: u64, events: u64) -> Result<[bool; STRIDE as usize]> {
+        let is_by = async |key: String| -> Result<bool> {
+            let found = self.keyed(session, Log::Events, &key, 0, 1).await?;
+            Ok(found.iter().any(|item| item.line.as_ref().is_some_and(|line| line.number <= events)))
+        };
+        let whole = is_by(whole_key(first)).await?;
+        let mut gone = [whole; STRIDE as usize];
+        for (line, gone) in (first..).zip(&mut gone).filter(|_| !whole) {
+            *gone = is_by(withdrawn_line_key(line)).await?;
+        }
+        Ok(gone)
+    }
+
+    /// Returns the longest run that begins, or ends, with a line: that of the last of the first `events`
+    /// events of a key. Runs only grow.
+    async fn run_of(
+        &self,
+        session: &str,
+        key: RunKey,
+        line: u64,
+        events: u64,
+    ) -> Result<Option<RangeInclusive<u64>>> {
+        let key = key(line);
+        let first = async |from: u64| -> Result<Option<FindLine>> {
+            let found = self.keyed(session, Log::Events, &key, from, 1).await?;
+            Ok(found.into_iter().find_map(|item| item.line).filter(|line| line.number <= events))
+        };
+        let Some(mut last) = first(0).await? else { return Ok(None) };
+        let mut high = events.min(self.end(session, Log::Events).await?.lines);
+        while last.number < high {
+            let middle = last.number + (high - last.number).div_ceil(2);
+            match first(middle).await? {
+                Some(found) => last = found,
+                None => high = middle - 1,
+            }
+        }
+        let texts = self.first_texts(session, Log::Events, &[last.bytes]).await?;
+        Ok(texts.first().and_then(|text| withdrawn_run(text.as_bytes())))
+    }
+}

@@ -1,0 +1,243 @@
+//! Withdrawn messages are in nothing that a model gets, at no cost to reads.
+
+use std::sync::Arc;
+
+use garth::agent::recall::fence::Key;
+use garth::agent::recall::{Recall, Recaller};
+use garth::agent::session::{Append, Create, Derive, Draft, Select, Sessions, Source};
+use garth::model::SearchQuery;
+use garth::{Env, ErrorKind, FileSystem, FileSystemExt};
+use garth_testkit::fs::counting::Counting;
+use serde_json::json;
+
+use super::packs::{budget, check};
+use super::sessions::{account, engines, path, said, sessions};
+
+fn source(text: &str) -> Source {
+    text.parse().unwrap()
+}
+
+async fn say(sessions: &Sessions<'_>, session: &str, texts: impl IntoIterator<Item = String>) {
+    let drafts = texts.into_iter().enumerate().map(|(number, text)| match number % 2 {
+        0 => Draft::user(text),
+        _ => Draft::assistant(text),
+    });
+    let drafts: Vec<Draft> = drafts.collect();
+    for part in drafts.chunks(1000) {
+        sessions.append(session, &Append::messages(part.to_vec())).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_repeated_withdrawal_adds_nothing() {
+    for (fs, _kept) in engines().await {
+        let sessions = sessions(&*fs).await;
+        say(&sessions, "default", (0..200).map(|number| format!("m{number}"))).await;
+        sessions.withdraw("default", &source("messages:10-20"), None).await.unwrap();
+        let before = fs.head().await.unwrap().seq;
+        let again = sessions.withdraw("default", &source("messages:11-19"), None).await.unwrap();
+        assert_eq!((again.lines, again.events.len()), (11..=19, 0));
+        assert_eq!(fs.head().await.unwrap().seq, before);
+        // Of those that were not withdrawn before there are two runs.
+        let more = sessions.withdraw("default", &source("messages:5-30"), None).await.unwrap();
+        assert_eq!(more.events.len(), 2);
+        let events = fs.read_to_string(&path("events.jsonl")).await.unwrap();
+        let last = events.lines().next_back().unwrap();
+        assert!(last.contains(r#""source":"messages:21-30""#) && last.contains(r#""span":"messages:5-30""#));
+        assert_eq!(said(&sessions, "default").await.len(), 200 - 26);
+        // A rewind joins the run.
+        sessions.withdraw("default", &source("messages:31-40"), None).await.unwrap();
+        let events = fs.read_to_string(&path("events.jsonl")).await.unwrap();
+        assert!(events.lines().next_back().unwrap().contains(r#""span":"messages:5-40""#));
+    }
+}
+
+/// How messages are withdrawn.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    /// The last ones, again and again.
+    Back,
+    /// One after the other.
+    Forth,
+    /// Every second one.
+    Apart,
+    /// The same one, by events that another program writes.
+    Again,
+}
+
+/// Reads of a tail, the last message, lines and a pack in a session with so many withdrawals.
+async fn reads(fs: &Arc<dyn FileSystem>, way: Way, count: usize) -> (Vec<usize>, String) {
+    let counting = Counting::new(Arc::clone(fs));
+    let sessions =
+        Sessions::new(&counting, "default", &format!("a-{way:?}-{count}").to_lowercase(), Env::system());
+    let sessions = sessions.unwrap();
+    sessions.create(&Create::new("s")).await.unwrap();
+    let gone = |number: usize| match way {
+        Way::Back | Way::Forth => number >= 20,
+        Way::Apart => number >= 20 && number % 2 == 1,
+        Way::Again => number == 20,
+    };
+    let all = 20 + if matches!(way, Way::Apart) { 2 * count } else { count };
+    let texts = (0..all).map(|number| {
+        let word = if gone(number) { "zwithdrawn" } else { "kept" };
+        format!("{word} {number}")
+    });
+    say(&sessions, "s", texts).await;
+    let withdraw = async |lines: String| {
+        sessions.withdraw("s", &source(&lines), None).await.unwrap();
+    };
+    match way {
+        Way::Back => {
+            for _ in 0..count / 50 {
+                withdraw("tail:50".to_owned()).await;
+            }
+        }
+        Way::Forth => {
+            for number in 0..count / 50 {
+                withdraw(format!("messages:{}-{}", 21 + 50 * number, 70 + 50 * number)).await;
+            }
+        }
+        Way::Apart => {
+            for number in 0..count {
+                withdraw(format!("messages:{}", 22 + 2 * number)).await;
+            }
+        }
+        Way::Again => {
+            let event = || Draft::event("message.withdrawn").with("source", "messages:21-21");
+            for part in 0..count.div_ceil(1000) {
+                let events = (0..1000.min(count - part * 1000)).map(|_| event());
+                sessions.append("s", &Append::events(events)).await.unwrap();
+            }
+        }
+    }
+    say(&sessions, "s", (0..4).map(|number| format!("kept last {number}"))).await;
+    let mut reads = Vec::new();
+    counting.reads_since();
+    let tail = sessions.resolve("s", &source("tail:6")).await.unwrap();
+    reads.push(counting.reads_since());
+    assert_eq!(tail.fixed().rsplit('-').next(), Some(&*(all + 4).to_string()));
+    sessions.resolve("s", &source("user:latest")).await.unwrap();
+    reads.push(counting.reads_since());
+    let page = sessions.lines("s", &Select::messages(15..=u64::MAX)).await.unwrap();
+    if !matches!(way, Way::Apart | Way::Again) {
+        assert_eq!(page.items.len(), 6 + 4);
+        reads.push(counting.reads_since());
+    }
+    counting.reads_since();
+    let packed = sessions.pack("s", &budget(2000)).await.unwrap();
+    reads.push(counting.reads_since());
+    check(&packed);
+    assert!(packed.markdown.contains("kept last 3") && !packed.markdown.contains("zwithdrawn"));
+    (reads, packed.markdown)
+}
+
+#[tokio::test]
+async fn reads_take_as_much_beside_many_withdrawals_as_beside_few() {
+    let (account, _folder) = account().await;
+    let fs: Arc<dyn FileSystem> = account.clone();
+    for way in [Way::Back, Way::Forth, Way::Apart, Way::Again] {
+        // Runs longer than all that one look-up or part covers.
+        let sizes = if matches!(way, Way::Apart) { [20, 60] } else { [700, 1400] };
+        let (few, small) = reads(&fs, way, sizes[0]).await;
+        let (many, large) = reads(&fs, way, sizes[1]).await;
+        for (few, many) in few.iter().zip(&many) {
+            // A run among more events takes two more steps to find.
+            assert!(*many <= *few + 8, "{way:?}: {few} and {many}");
+        }
+        if !matches!(way, Way::Apart) {
+            assert_eq!(small.matches("kept").count(), large.matches("kept").count(), "{way:?}");
+        }
+        let hits = account.search(&SearchQuery::new("zwithdrawn").limit(100)).await.unwrap().hits;
+        assert!(hits.iter().all(|hit| !hit.snippet.contains("zwithdrawn")), "{way:?}: {hits:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_withdrawn_is_found_neither_by_search_nor_by_recall() {
+    let (account, _folder) = account().await;
+    let sessions = sessions(&*account).await;
+    let texts = ["The harbour is closed on Monday.", "The quokka lives on Rottnest island.", "Thank you."];
+    say(&sessions, "default", texts.map(str::to_owned)).await;
+    let found = async |text: &str| {
+        let query = SearchQuery::new(text).limit(20).context(3);
+        let hits = account.search(&query).await.unwrap().hits;
+        let recaller = Recaller::new(&*account, "default", Env::system());
+        let recalled = recaller.recall(&Recall::new(text), &Key::new([9; 32])).await.unwrap();
+        (hits, format!("{recalled:?}"))
+    };
+    let (hits, recalled) = found("quokka Rottnest").await;
+    assert!(!hits.is_empty() && recalled.contains("quokka"));
+    sessions.withdraw("default", &source("messages:2"), None).await.unwrap();
+    for question in ["quokka Rottnest", "quokka", "harbour closed Monday"] {
+        let (hits, recalled) = found(question).await;
+        let shown = format!("{hits:?}");
+        assert!(!shown.contains("quokka lives") && !recalled.contains("quokka lives"), "{shown} {recalled}");
+        assert_eq!(question.contains("harbour"), !hits.is_empty(), "{question}: {shown}");
+        assert_eq!(question.contains("harbour"), recalled.contains("harbour is closed"), "{recalled}");
+    }
+}
+
+#[tokio::test]
+async fn what_was_derived_of_withdrawn_messages_is_left_out_until_it_is_derived_again() {
+    for (fs, _kept) in engines().await {
+        let sessions = sessions(&*fs).await;
+        say(&sessions, "default", (0..20).map(|number| format!("Said {number}."))).await;
+        let fact = |id: &str, source: &str| json!({"id": id, "text": format!("fact {id}"), "source": source});
+        let mut derive = Derive::default();
+        derive.facts = Some(format!(
+            "{}\n{}\n{}\n",
+            fact("f1", "messages:1-2"),
+            fact("f2", "messages:17-18"),
+            fact("f3", "tail:2")
+        ));
+        let decision = json!({"id": "d1", "decision": "wait", "source": ["messages:1", "messages:20"]});
+        derive.decisions = Some(decision.to_string());
+        derive.refs = Some(
+            json!({"id": "r1", "path": "/a", "kind": "file", "summary": "s", "source": "messages:20"})
+                .to_string(),
+        );
+        derive.todo = Some("Ask again.".to_owned());
+        derive.summary = Some("All was said.".to_owned());
+        sessions.derive("default", &derive).await.unwrap();
+        say(&sessions, "default", ["Later.".to_owned()]).await;
+        let packed = sessions.pack("default", &budget(4000)).await.unwrap();
+        for shown in ["fact f3", "wait", "Ask again.", "All was said."] {
+            assert!(packed.markdown.contains(shown), "{shown}");
+        }
+        // What came later was no source.
+        sessions.withdraw("default", &source("messages:21"), None).await.unwrap();
+        let packed = sessions.pack("default", &budget(4000)).await.unwrap();
+        assert!(packed.markdown.contains("All was said.") && packed.markdown.contains("fact f3"));
+        sessions.withdraw("default", &source("messages:20"), None).await.unwrap();
+        let packed = sessions.pack("default", &budget(4000)).await.unwrap();
+        assert!(packed.markdown.contains("fact f1") && packed.markdown.contains("fact f2"));
+        for hidden in ["fact f3", "wait", "Ask again.", "All was said.", "Said 19."] {
+            assert!(!packed.markdown.contains(hidden), "{hidden}");
+        }
+        // The same again is refused, and what is derived of others is not.
+        let error = sessions.derive("default", &derive).await.unwrap_err();
+        assert!(error.is(ErrorKind::Conflict) && error.message().contains("withdrawn"), "{error}");
+        let mut again = Derive::default();
+        again.summary = Some("Most was said.".to_owned());
+        sessions.derive("default", &again).await.unwrap();
+        let mut options = budget(4000);
+        options.fresh = true;
+        let packed = sessions.pack("default", &options).await.unwrap();
+        assert!(packed.markdown.contains("Most was said."));
+    }
+}
+
+#[tokio::test]
+async fn a_summary_of_excerpts_loses_those_of_withdrawn_messages() {
+    for (fs, _kept) in engines().await {
+        let sessions = sessions(&*fs).await;
+        say(&sessions, "default", (0..30).map(|number| format!("Word{number} was said."))).await;
+        sessions.compact("default", &garth::agent::session::Compact::default()).await.unwrap();
+        let summary = async || fs.read_to_string(&path("context/summary.md")).await.unwrap();
+        assert!(summary().await.contains("Word3 was"));
+        sessions.withdraw("default", &source("messages:4-5"), None).await.unwrap();
+        let left = summary().await;
+        assert!(!left.contains("Word3 was") && !left.contains("Word4 was") && left.contains("Word5 was"));
+        assert!(left.starts_with("<!-- covers messages:1-"));
+    }
+}

@@ -1,0 +1,145 @@
+//! Many withdrawals in one session: packs and tails take as many reads as beside few, and nothing that was
+//! withdrawn is in them or found.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use garth::agent::session::{Append, Create, Draft, PackOptions, Sessions, Source};
+use garth_engine::model::SearchQuery;
+use garth_engine::{Env, FileSystem};
+use garth_testkit::fs::counting::Counting;
+use garth_testkit::proof::{About, Proof, Proven, Report, Setting, hold, run};
+
+use crate::support::account;
+
+/// Withdrawals that the others are compared with.
+const FEW: u64 = 50;
+/// Reads that a search among more events may take besides: halvings of each of its runs.
+const MORE: usize = 64;
+
+/// How messages are withdrawn.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    /// The last message, again and again.
+    Back,
+    /// Every answer, as a person asks for another one.
+    Regenerate,
+    /// Every second message.
+    Apart,
+    /// The same message.
+    Again,
+}
+
+const WAYS: [Way; 4] = [Way::Back, Way::Regenerate, Way::Apart, Way::Again];
+
+/// Many withdrawals in one session. The size is the withdrawals.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Withdrawals {
+    /// Plants the fault that nothing is withdrawn.
+    pub none: bool,
+}
+
+impl Proof for Withdrawals {
+    fn about(&self) -> About {
+        About {
+            name: "withdrawals",
+            claim: "Packs and tails cost the same beside many withdrawals as beside few, and show none.",
+            full: 50_000,
+            ci: 120,
+        }
+    }
+
+    fn run(&self, setting: &Setting<'_>) -> Proven<Report> {
+        compared(setting.folder, setting.size, self.none)
+    }
+}
+
+fn compared(folder: &Path, size: u64, none: bool) -> Proven<Report> {
+    run(async {
+        let fs: Arc<dyn FileSystem> = account(&folder.join("data"), Env::system())?;
+        let mut report = Report::of(["withdrawals"]);
+        for way in WAYS {
+            let few = reads(&fs, way, FEW, none).await?;
+            let many = reads(&fs, way, size, none).await?;
+            report.add("withdrawals", usize::try_from(size + FEW).unwrap_or(0));
+            for (what, few, many) in [("tail", few.0, many.0), ("pack", few.1, many.1)] {
+                report.add_in("reads", format!("{way:?}: {what}"), many as u64);
+                hold(many <= few + MORE, || {
+                    format!("{way:?}: a {what} takes {many} reads, and {few} beside {FEW} withdrawals")
+                })?;
+            }
+        }
+        let hits = fs.search(&SearchQuery::new("zwithdrawn").limit(100)).await?.hits;
+        hold(hits.iter().all(|hit| !hit.snippet.contains("zwithdrawn")), || {
+            "search finds withdrawn messages".to_owned()
+        })?;
+        Ok(report)
+    })
+}
+
+/// Reads of a tail and of a pack in a session with so many withdrawals.
+async fn reads(fs: &Arc<dyn FileSystem>, way: Way, count: u64, none: bool) -> Proven<(usize, usize)> {
+    let counting = Counting::new(Arc::clone(fs));
+    let agent = format!("{way:?}-{count}").to_lowercase();
+    let sessions = Sessions::new(&counting, "ann", &agent, Env::system())?;
+    sessions.create(&Create::new("s")).await?;
+    let say = async |text: String| -> Proven<()> {
+        sessions.append("s", &Append::messages([Draft::user(text)])).await?;
+        Ok(())
+    };
+    let withdraw = async |source: String| -> Proven<()> {
+        if !none {
+            let source: Source = source.parse()?;
+            sessions.withdraw("s", &source, None).await?;
+        }
+        Ok(())
+    };
+    many(&sessions, 200, |number| format!("kept {number}")).await?;
+    match way {
+        Way::Back => {
+            many(&sessions, count, |_| "zwithdrawn".to_owned()).await?;
+            for _ in 0..count {
+                withdraw("tail:1".to_owned()).await?;
+            }
+        }
+        Way::Regenerate => {
+            for _ in 0..count {
+                say("zwithdrawn".to_owned()).await?;
+                withdraw("tail:1".to_owned()).await?;
+            }
+        }
+        Way::Apart => {
+            let text = |at: u64| if at % 2 == 0 { "zwithdrawn" } else { "kept apart" };
+            many(&sessions, 2 * count, |at| text(at).to_owned()).await?;
+            for number in 0..count {
+                withdraw(format!("messages:{}", 201 + 2 * number)).await?;
+            }
+        }
+        Way::Again => {
+            many(&sessions, count, |at| if at == 0 { "zwithdrawn" } else { "kept" }.to_owned()).await?;
+            for _ in 0..count {
+                withdraw("messages:201".to_owned()).await?;
+            }
+        }
+    }
+    many(&sessions, 200, |number| format!("kept last {number}")).await?;
+    counting.reads_since();
+    let tail: Source = "tail:300".parse()?;
+    sessions.resolve("s", &tail).await?;
+    let of_tail = counting.reads_since();
+    let mut options = PackOptions::default();
+    options.budget = Some(8_000);
+    let packed = sessions.pack("s", &options).await?;
+    let of_pack = counting.reads_since();
+    hold(!packed.markdown.contains("zwithdrawn"), || format!("{way:?}: a pack has withdrawn messages"))?;
+    hold(packed.markdown.contains("kept last 0"), || format!("{way:?}: a pack lacks messages"))?;
+    Ok((of_tail, of_pack))
+}
+
+async fn many(sessions: &Sessions<'_>, count: u64, text: impl Fn(u64) -> String) -> Proven<()> {
+    for first in (0..count).step_by(1000) {
+        let drafts = (first..count.min(first + 1000)).map(|at| Draft::user(text(at)));
+        sessions.append("s", &Append::messages(drafts)).await?;
+    }
+    Ok(())
+}
