@@ -106,7 +106,9 @@ impl Play<'_> {
     }
 
     async fn step(&mut self, report: &mut Report, fault: Option<Fault>) -> Proven<()> {
-        let turns = 1 + self.random.below(60);
+        // Packs go on after a few turns, and move after many.
+        let most = if self.random.one_in(2) { 60 } else { 2 };
+        let turns = 1 + self.random.below(most);
         let mut drafts = Vec::new();
         for _ in 0..turns {
             drafts.extend(self.turn());

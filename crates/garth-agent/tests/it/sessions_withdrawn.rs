@@ -124,7 +124,7 @@ async fn reads(fs: &Arc<dyn FileSystem>, way: Way, count: usize) -> (Vec<usize>,
         reads.push(counting.reads_since());
     }
     counting.reads_since();
-    let packed = sessions.pack("s", &budget(2000)).await.unwrap();
+    let packed = sessions.pack("s", &budget(1000)).await.unwrap();
     reads.push(counting.reads_since());
     check(&packed);
     assert!(packed.markdown.contains("kept last 3") && !packed.markdown.contains("zwithdrawn"));
@@ -137,12 +137,12 @@ async fn reads_take_as_much_beside_many_withdrawals_as_beside_few() {
     let fs: Arc<dyn FileSystem> = account.clone();
     for way in [Way::Back, Way::Forth, Way::Apart, Way::Again] {
         // Runs longer than all that one look-up or part covers.
-        let sizes = if matches!(way, Way::Apart) { [20, 60] } else { [700, 1400] };
+        let sizes = if matches!(way, Way::Apart) { [80, 160] } else { [700, 1400] };
         let (few, small) = reads(&fs, way, sizes[0]).await;
         let (many, large) = reads(&fs, way, sizes[1]).await;
         for (few, many) in few.iter().zip(&many) {
-            // A run among more events takes two more steps to find.
-            assert!(*many <= *few + 8, "{way:?}: {few} and {many}");
+            // A run among more events takes two more steps to find, and lines may touch one more block of keys.
+            assert!(*many <= *few + 16, "{way:?}: {few} and {many}");
         }
         if !matches!(way, Way::Apart) {
             assert_eq!(small.matches("kept").count(), large.matches("kept").count(), "{way:?}");
