@@ -144,7 +144,7 @@ async fn reads_take_as_much_beside_many_withdrawals_as_beside_few() {
             // A run among more events takes two more steps to find, and lines may touch one more block of keys.
             assert!(*many <= *few + 16, "{way:?}: {few} and {many}");
         }
-        if !matches!(way, Way::Apart) {
+        if matches!(way, Way::Back | Way::Forth) {
             assert_eq!(small.matches("kept").count(), large.matches("kept").count(), "{way:?}");
         }
         let hits = account.search(&SearchQuery::new("zwithdrawn").limit(100)).await.unwrap().hits;
