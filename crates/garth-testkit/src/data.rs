@@ -2,5 +2,8 @@
 
 pub mod conversation;
 pub mod cranfield;
+pub mod credentials;
+pub mod harmless;
 pub mod random;
 pub mod secrets;
+mod template;

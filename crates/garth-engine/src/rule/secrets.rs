@@ -16,7 +16,7 @@ pub(super) struct Secrets {
     back_lines: u64,
     /// Bytes that are looked at next, and what is around them.
     held: Vec<u8>,
-    /// Secrets that end in so many of them were judged before.
+    /// Secrets that so many of them make were judged before.
     judged: usize,
     /// What was fed and is no longer held, in bytes and in line feeds.
     dropped: usize,
@@ -58,9 +58,9 @@ impl Secrets {
         Ok(Place { offset, line: self.line_at(self.held.len()) })
     }
 
-    /// Refuses secrets that end behind the bytes that were judged before, up to `until`.
+    /// Refuses secrets up to `until` that bytes behind those that were judged before have made.
     fn judge(&self, until: usize) -> Result<(), String> {
-        let is_new = |secret: &Secret| secret.bytes.end > self.judged && secret.bytes.end <= until;
+        let is_new = |secret: &Secret| secret.basis.end > self.judged && secret.bytes.end <= until;
         let Some(secret) = find(&self.held).into_iter().find(is_new) else { return Ok(()) };
         let line = self.line_at(secret.bytes.start);
         Err(format!(

@@ -2,13 +2,18 @@
 //! some of it, leaves them out. What is found and what is not: `docs/specs/secrets.md`.
 //!
 //! One pass over the words of a text, in time that is linear in it. Whether a span is one is judged by its
-//! own bytes and those of its line before it ([`Secret::basis`]), but for private keys, which have many
-//! lines. So what is appended to a text never makes a secret of a line that had an end, and a few KiB around
-//! a piece ([`CONTEXT`]) are enough to judge it.
+//! own bytes and those around it: of its line, and of a few lines before it ([`Secret::basis`]); a private
+//! key has many lines. So what is appended to a text never makes a secret of a line that had an end, but for
+//! a private key, and some KiB around a piece ([`CONTEXT`]) are enough to judge it like the whole.
 
 mod assigned;
+#[cfg(test)]
+mod corpus_tests;
+mod named;
+mod names;
 mod private_key;
 mod random;
+mod service_shape;
 mod service_token;
 mod span;
 #[cfg(test)]
@@ -16,22 +21,86 @@ mod tests;
 mod words;
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::ops::Range;
 
 pub use self::span::Secret;
 
-use self::words::next_word;
+use self::private_key::Blocks;
+use self::span::LONGEST;
+use self::words::{is_word, look_at, next_word};
 use super::json::escape;
 use crate::compute::working;
 
-/// Bytes on each side of a piece of text that are looked at to judge it, 4 KiB: more than a secret of one
-/// line has, and lines of a longer private key are secrets each by itself.
-pub const CONTEXT: usize = 4 << 10;
+/// Bytes on each side of a piece of text that decide about what is in it: the longest secret, its name and
+/// what is between them.
+pub const CONTEXT: usize = LONGEST + 512;
+
+/// Bytes that decide where no long secret goes on over the border of a piece.
+const NEAR: usize = 2 << 10;
+
+/// Bytes on each side of a piece that the first judgement looks at.
+const FIRST_CONTEXT: usize = 4 << 10;
+
+/// Version of what is taken for a secret. What was shown under one is built again under the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Judgement {
+    /// Long words in disorder are secrets wherever they stand.
+    First,
+    /// They are secrets beside a name that says so.
+    Second,
+}
+
+impl Judgement {
+    /// Judgement of what is written and shown now.
+    pub const CURRENT: Self = Self::Second;
+
+    /// Returns the number by which records name it.
+    pub const fn number(self) -> u32 {
+        match self {
+            Self::First => 1,
+            Self::Second => 2,
+        }
+    }
+
+    /// Returns the judgement that a record names; the first for those that name none.
+    pub fn numbered(number: Option<u32>) -> Option<Self> {
+        [Self::First, Self::Second].into_iter().find(|it| it.number() == number.unwrap_or(1))
+    }
+
+    /// Runs `work`, in which [`masked`] and [`masked_between`] mask under this judgement: what a record
+    /// describes is shown again as it was. Search and rules always have the current one.
+    pub fn during<T>(self, work: impl FnOnce() -> T) -> T {
+        /// Puts the judgement before back, also if `work` panics.
+        struct Before(Judgement);
+        impl Drop for Before {
+            fn drop(&mut self) {
+                SHOWN.set(self.0);
+            }
+        }
+        let _before = Before(SHOWN.replace(self));
+        work()
+    }
+}
+
+thread_local! {
+    /// Judgement under which text is masked on this thread.
+    static SHOWN: Cell<Judgement> = const { Cell::new(Judgement::CURRENT) };
+}
 
 /// What looks like a secret in a text, in order and without overlaps. Where it has escapes of JSON, what they
 /// stand for counts as well.
 pub fn find(text: &[u8]) -> Vec<Secret> {
+    find_as(Judgement::CURRENT, text)
+}
+
+/// [`find`] under a judgement.
+fn find_as(judgement: Judgement, text: &[u8]) -> Vec<Secret> {
     working(text.len());
+    let scan = match judgement {
+        Judgement::First => first_scan,
+        Judgement::Second => scan,
+    };
     let mut found = scan(text);
     if text.contains(&b'\\') {
         let decoded = Decoded::of(text);
@@ -54,7 +123,7 @@ pub fn find(text: &[u8]) -> Vec<Secret> {
 
 /// A text with a mark in place of each secret.
 pub fn masked(text: &str) -> Cow<'_, str> {
-    match masked_between(b"", text.as_bytes(), b"") {
+    match mask(&find_as(SHOWN.get(), text.as_bytes()), text.as_bytes(), 0) {
         Cow::Borrowed(_) => Cow::Borrowed(text),
         // spans begin and end at characters, so that nothing is lost
         Cow::Owned(masked) => Cow::Owned(String::from_utf8_lossy(&masked).into_owned()),
@@ -63,14 +132,31 @@ pub fn masked(text: &str) -> Cow<'_, str> {
 
 /// A piece of a text with a mark in place of each secret, judged with what is before it and behind.
 pub fn masked_between<'a>(before: &[u8], text: &'a [u8], behind: &[u8]) -> Cow<'a, [u8]> {
-    let found = match before.is_empty() && behind.is_empty() {
-        true => find(text),
-        false => find(&[before, text, behind].concat()),
+    let (found, from) = find_around(SHOWN.get(), before, text, behind);
+    mask(&found, text, from)
+}
+
+/// Finds secrets in a piece of a text and what of its surroundings decides about it. Also returns where the
+/// piece begins in what they were found in.
+fn find_around(judgement: Judgement, before: &[u8], text: &[u8], behind: &[u8]) -> (Vec<Secret>, usize) {
+    let (most_before, most_behind) = match judgement {
+        Judgement::First => (FIRST_CONTEXT, FIRST_CONTEXT),
+        Judgement::Second => (reach(text), reach_behind(text)),
     };
-    let inside = within(&found, before.len()..before.len() + text.len());
+    let before = &before[before.len().saturating_sub(most_before)..];
+    let behind = &behind[..behind.len().min(most_behind)];
+    let found = match before.is_empty() && behind.is_empty() {
+        true => find_as(judgement, text),
+        false => find_as(judgement, &[before, text, behind].concat()),
+    };
+    (found, before.len())
+}
+
+/// A text with a mark in place of each secret, which lies at `from` of what they were found in.
+fn mask<'a>(found: &[Secret], text: &'a [u8], from: usize) -> Cow<'a, [u8]> {
     let mut masked = Vec::new();
     let mut done = 0;
-    for (bytes, secret) in inside {
+    for (bytes, secret) in within(found, from..from + text.len()) {
         masked.extend_from_slice(&text[done..bytes.start]);
         masked.extend_from_slice(secret.mark().as_bytes());
         done = bytes.end;
@@ -105,19 +191,82 @@ pub fn blanked<'a>(piece: &'a [u8], secrets: &[Secret], place: Range<usize>) -> 
     blanked
 }
 
-/// Whether the line that a text begins with may be one of a private key: only these belong to lines before.
+/// Returns true if what is before a text, which begins a line, may decide about its first bytes: lines of a
+/// private key, or a value whose name is on a line before.
+pub fn may_go_on(text: &[u8]) -> bool {
+    may_be_of_key(text) || named::may_be_named_before(text)
+}
+
+/// Returns true if a text may begin with lines of a private key, or the end of one.
 pub fn may_be_of_key(text: &[u8]) -> bool {
     private_key::may_go_on(&text[..text.len().min(CONTEXT)])
 }
 
-/// One pass over the words of a text.
+/// Returns how many bytes before a text decide about it.
+pub fn reach(text: &[u8]) -> usize {
+    if is_dense(&text[..text.len().min(SEEN)]) || may_be_of_key(text) { CONTEXT } else { NEAR }
+}
+
+/// Returns how many bytes behind a text decide about it.
+fn reach_behind(text: &[u8]) -> usize {
+    let last = text[text.len().saturating_sub(SEEN)..].trim_ascii_end();
+    let line = last.iter().rposition(|byte| *byte == b'\n').map_or(last, |at| &last[at + 1..]);
+    if is_dense(last) || is_dense(line) { CONTEXT } else { NEAR }
+}
+
+/// Bytes at the border of a piece by which it is told whether a long secret goes on there.
+const SEEN: usize = 64;
+
+/// Returns true for bytes that may lie inside a long secret: no words with blanks between them.
+fn is_dense(bytes: &[u8]) -> bool {
+    let bytes = bytes.trim_ascii();
+    let mut runs = bytes.split(|byte| !is_word(*byte));
+    bytes.iter().all(|byte| is_word(*byte) || b"=.~%\\ \r\n\t\"'`>,|;*#".contains(byte))
+        && (!bytes.contains(&b' ') || runs.any(|run| run.len() >= 16))
+}
+
+/// Private keys of the current judgement.
+const BLOCKS: Blocks = Blocks { longest: LONGEST, body: private_key::is_body };
+
+/// One pass over the words of a text. Each is judged by itself, so that what was found before it decides
+/// nothing: a piece of a text with [`CONTEXT`] around it is judged like the whole.
 fn scan(text: &[u8]) -> Vec<Secret> {
+    let mut found = Vec::new();
+    let mut at = 0;
+    while let Some(word) = next_word(text, at) {
+        at = word.end;
+        look_at(word.len());
+        let bytes = &text[word.clone()];
+        // most words are short, and stand between blanks
+        let goes_on = matches!(text.get(word.end), Some(b'.' | b':' | b'~'));
+        if goes_on || word.len() >= service_token::SHORTEST {
+            found.extend(service_token::in_word(text, &word, service_token::CURRENT));
+            found.extend(service_shape::in_word(text, &word));
+        }
+        match bytes[0] {
+            b'-' if bytes.starts_with(b"-----") => found.extend(private_key::at(text, &word, 0, BLOCKS)),
+            b'-' => named::by_command(text, &word, &mut found),
+            b'/' => found.extend(assigned::in_url(text, &word)),
+            _ if bytes.ends_with(b"-----BEGIN") => found.extend(private_key::at(text, &word, 0, BLOCKS)),
+            _ => {}
+        }
+        named::by(text, &word, &mut found);
+        let is_prose = matches!(text[..word.start], [.., b'a'..=b'z', b' ']);
+        if !is_prose {
+            named::by_foreign(text, &word, &mut found);
+        }
+    }
+    found
+}
+
+/// The pass of the first judgement, which goes on behind each secret.
+fn first_scan(text: &[u8]) -> Vec<Secret> {
     let mut found: Vec<Secret> = Vec::new();
     let mut at = 0;
     while let Some(word) = next_word(text, at) {
         let done = found.last().map_or(0, |last| last.bytes.end);
         at = word.end;
-        if let Some(secret) = look(text, &word, done) {
+        if let Some(secret) = first_look(text, &word, done) {
             at = at.max(secret.bytes.end);
             found.push(secret);
         }
@@ -125,12 +274,13 @@ fn scan(text: &[u8]) -> Vec<Secret> {
     found
 }
 
-fn look(text: &[u8], word: &Range<usize>, done: usize) -> Option<Secret> {
+fn first_look(text: &[u8], word: &Range<usize>, done: usize) -> Option<Secret> {
+    const BLOCKS: Blocks = Blocks { longest: 32 << 10, body: |_| true };
     let bytes = &text[word.clone()];
     if bytes.starts_with(b"-----") || bytes.ends_with(b"-----BEGIN") {
-        return private_key::at(text, word, done);
+        return private_key::at(text, word, done, BLOCKS);
     }
-    service_token::in_word(text, word)
+    service_token::in_word(text, word, service_token::FIRST)
         .or_else(|| assigned::behind(text, word))
         .or_else(|| assigned::in_url(text, word))
         .or_else(|| random::in_word(text, word))

@@ -69,7 +69,7 @@ pub fn each(random: &mut Random) -> Vec<Planted> {
     let parts = [some(r, ALNUM, 33), some(r, ALNUM, 40), some(r, ALNUM, 43)];
     add("", format!("eyJ{}.eyJ{}.{}", parts[0], parts[1], parts[2]), "", "JSON Web Token");
     add("", format!("garth_{}.{}", some(r, HEX, 16), some(r, HEX, 64)), "", "garth key");
-    add("", some(r, BASE64, 63) + "z", "", "random word");
+    add("the token for staging is ", some(r, BASE64, 63) + "z", "", "token");
     add("password=", format!("{}!{}", some(r, ALNUM, 7), some(r, ALNUM, 4)), "", "password");
     add("DB_PASSWORD: ", some(r, ALNUM, 12), "", "password");
     add("api_key: ", some(r, HEX, 32), "", "token");

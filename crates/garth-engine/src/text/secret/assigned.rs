@@ -1,4 +1,5 @@
-//! Values behind a name that says that they are secret, and passwords in URLs.
+//! Values behind the sign of a name that says that they are secret, as the first judgement finds them, and
+//! passwords in URLs. What tells a value from a word or from code serves both judgements.
 
 use std::ops::Range;
 
@@ -9,7 +10,7 @@ use super::span::Secret;
 /// Bytes of a value by which it is judged, and of what may stand before it.
 const JUDGED: usize = 256;
 /// What names of keys begin with: `key` alone may be any.
-const KEYS: [&str; 13] = [
+pub(super) const KEYS: [&str; 13] = [
     "api",
     "access",
     "secret",
@@ -30,7 +31,7 @@ const PLACEHOLDERS: [&str; 9] =
 
 /// What a name says of the value behind it.
 #[derive(Clone, Copy, PartialEq)]
-enum Name {
+pub(super) enum Name {
     Password,
     /// A token or a key: a machine made it, so that no word is one.
     Token,
@@ -56,7 +57,7 @@ pub(super) fn behind(text: &[u8], word: &Range<usize>) -> Option<Secret> {
             Name::Token => "token",
             Name::Header | Name::Scheme => "authorization",
         };
-        if let Some(secret) = service_token::begins_at(text, start) {
+        if let Some(secret) = service_token::begins_at(text, start, service_token::FIRST) {
             return Some(Secret { basis: word.start..secret.bytes.end, ..secret });
         }
         if is_secret(value, name, quote, follows) {
@@ -100,7 +101,7 @@ pub(super) fn in_url(text: &[u8], word: &Range<usize>) -> Option<Secret> {
 }
 
 /// What the name says that ends with this word.
-fn name(text: &[u8], word: &Range<usize>) -> Option<Name> {
+pub(super) fn name(text: &[u8], word: &Range<usize>) -> Option<Name> {
     let bytes = &text[word.clone()];
     let ends = |end: &str| {
         let from = bytes.len().checked_sub(end.len());
@@ -156,7 +157,7 @@ fn after_sign(text: &[u8], word: &Range<usize>, name: Name) -> Option<usize> {
 }
 
 /// Where a value begins behind its quote and scheme, and the quote.
-fn begin(text: &[u8], at: usize) -> (usize, Option<u8>) {
+pub(super) fn begin(text: &[u8], at: usize) -> (usize, Option<u8>) {
     let quote = text.get(at).copied().filter(|byte| b"\"'`".contains(byte));
     let mut at = at + usize::from(quote.is_some());
     let schemes: [&[u8]; 5] = [b"bearer ", b"basic ", b"token ", b"apikey ", b"digest "];
@@ -169,7 +170,7 @@ fn begin(text: &[u8], at: usize) -> (usize, Option<u8>) {
 }
 
 /// How long a value is.
-fn length(rest: &[u8], quote: Option<u8>) -> usize {
+pub(super) fn length(rest: &[u8], quote: Option<u8>) -> usize {
     let ends = |at: usize, byte: u8| match (quote, byte) {
         (_, b'\n' | b'\r') => true,
         (Some(quote), byte) => byte == quote,
@@ -192,12 +193,12 @@ fn is_parameter(rest: &[u8]) -> bool {
     length > 0 && rest.get(length) == Some(&b'=')
 }
 
-fn run(text: &[u8], at: usize, of: &[u8], most: usize) -> usize {
+pub(super) fn run(text: &[u8], at: usize, of: &[u8], most: usize) -> usize {
     text[at..].iter().take(most).take_while(|byte| of.contains(byte)).count()
 }
 
 /// Whether a value behind such a name is one that somebody keeps secret, and no word of a text or a program.
-fn is_secret(value: &[u8], name: Name, quote: Option<u8>, follows: &[u8]) -> bool {
+pub(super) fn is_secret(value: &[u8], name: Name, quote: Option<u8>, follows: &[u8]) -> bool {
     let least = match name {
         Name::Password => 6,
         Name::Token | Name::Header => 8,
@@ -234,7 +235,7 @@ fn is_secret(value: &[u8], name: Name, quote: Option<u8>, follows: &[u8]) -> boo
 }
 
 /// Whether this stands for a value.
-fn is_placeholder(value: &[u8]) -> bool {
+pub(super) fn is_placeholder(value: &[u8]) -> bool {
     if b"<{%[(".contains(&value[0]) || value.windows(3).any(|window| window == b"...") {
         return true;
     }
@@ -249,14 +250,14 @@ fn is_placeholder(value: &[u8]) -> bool {
 }
 
 /// Whether this is a path or a URL.
-fn is_place(value: &[u8]) -> bool {
+pub(super) fn is_place(value: &[u8]) -> bool {
     value.starts_with(b"/")
         || value.starts_with(b"./")
         || value.starts_with(b"~/")
         || value.windows(3).any(|it| it == b"://")
 }
 
-fn is_call(follows: &[u8]) -> bool {
+pub(super) fn is_call(follows: &[u8]) -> bool {
     match follows {
         [b'(' | b'[' | b'{', ..] => true,
         // `Option<String>`, and no tag
@@ -266,7 +267,7 @@ fn is_call(follows: &[u8]) -> bool {
 }
 
 /// Whether this is a name or a call of a program.
-fn is_code(value: &[u8], follows: &[u8]) -> bool {
+pub(super) fn is_code(value: &[u8], follows: &[u8]) -> bool {
     if is_call(follows) || value.windows(2).any(|pair| pair == b"::") {
         return true;
     }

@@ -4,9 +4,8 @@
 use std::ops::Range;
 
 use super::span::Secret;
+use super::words::look_at;
 
-/// Longest block that is taken as one, 32 KiB: larger keys are not in use.
-const LONGEST: usize = 32 << 10;
 /// So much of a line is looked at at once.
 const LINE: usize = 1 << 10;
 /// A shorter run of base64 is no part of a key: text about keys has `MIIE...`.
@@ -14,18 +13,28 @@ const RUN: usize = 16;
 const DASHES: &[u8] = b"-----";
 const KIND: &str = "private key";
 
+/// What the judgements disagree about.
+#[derive(Clone, Copy)]
+pub(super) struct Blocks {
+    /// Most bytes that are taken as one. Of a longer block, the first or last ones.
+    pub(super) longest: usize,
+    /// What may stand between the lines that begin and end a block.
+    pub(super) body: fn(&[u8]) -> bool,
+}
+
 /// Returns a key that begins or ends with this word. What is before `done` was looked at before.
-pub(super) fn at(text: &[u8], word: &Range<usize>, done: usize) -> Option<Secret> {
+pub(super) fn at(text: &[u8], word: &Range<usize>, done: usize, blocks: Blocks) -> Option<Secret> {
+    let longest = blocks.longest;
     let bytes = &text[word.clone()];
     if bytes.ends_with(b"-----BEGIN") {
         let begin = word.end - b"-----BEGIN".len();
         let body = label(text, word.end)?;
-        let end = end_of(text, begin, body).or_else(|| open_until(text, body))?;
+        let end = end_of(text, begin, body, blocks).or_else(|| open_until(text, body, longest))?;
         return Some(Secret::new(begin..end, KIND));
     }
     if bytes.starts_with(b"-----END") {
         let end = label(text, word.end)?;
-        let start = back_from(text, word.start, done);
+        let start = back_from(text, word.start, done, longest);
         return has_run(&text[start..word.start]).then(|| Secret::new(start..end, KIND));
     }
     None
@@ -42,18 +51,20 @@ fn label(text: &[u8], at: usize) -> Option<usize> {
 }
 
 /// The end of a block that has one.
-fn end_of(text: &[u8], begin: usize, body: usize) -> Option<usize> {
-    let most = text.len().min(begin + LONGEST);
+fn end_of(text: &[u8], begin: usize, body: usize, blocks: Blocks) -> Option<usize> {
+    let most = text.len().min(begin + blocks.longest);
     let mut at = body;
     loop {
-        at += text[at..most].windows(DASHES.len()).position(|window| window == DASHES)?;
+        let length = text[at..most].windows(DASHES.len()).position(|window| window == DASHES);
+        look_at(length.unwrap_or(most - at));
+        at += length?;
         let marker = &text[at..];
         if marker.starts_with(b"-----BEGIN") {
             return None;
         }
         if marker.starts_with(b"-----END") {
             let end = label(text, at + b"-----END".len())?;
-            return has_run(&text[body..at]).then_some(end);
+            return (has_run(&text[body..at]) && (blocks.body)(&text[body..at])).then_some(end);
         }
         at += DASHES.len();
     }
@@ -64,13 +75,14 @@ fn has_run(body: &[u8]) -> bool {
 }
 
 /// The end of the lines of a block that has none yet.
-fn open_until(text: &[u8], body: usize) -> Option<usize> {
-    let most = text.len().min(body + LONGEST);
+fn open_until(text: &[u8], body: usize, longest: usize) -> Option<usize> {
+    let most = text.len().min(body + longest);
     let (mut at, mut end, mut run) = (body, body, false);
     while at < most {
         let line = &text[at..most.min(at + LINE)];
         let line = line.split_inclusive(|byte| *byte == b'\n').next().unwrap_or_default();
         let bare = bare(line);
+        look_at(line.len());
         if !bare.iter().all(|byte| is_base64(*byte)) && !is_header(bare) {
             break;
         }
@@ -84,14 +96,15 @@ fn open_until(text: &[u8], body: usize) -> Option<usize> {
 }
 
 /// The beginning of the lines of a block of which only the end is there.
-fn back_from(text: &[u8], end: usize, done: usize) -> usize {
-    let least = done.max(end.saturating_sub(LONGEST));
+fn back_from(text: &[u8], end: usize, done: usize, longest: usize) -> usize {
+    let least = done.max(end.saturating_sub(longest));
     let (mut start, mut at) = (end, end);
     while at > least {
         let break_before = text[least..at - 1].iter().rposition(|byte| *byte == b'\n');
         let from = break_before.map_or(least, |before| least + before + 1);
         let line = &text[from..at];
         let bare = bare(line);
+        look_at(line.len());
         // base64 comes in fours
         if !bare.iter().all(|byte| is_base64(*byte)) || !bare.len().is_multiple_of(4) {
             break;
@@ -104,14 +117,19 @@ fn back_from(text: &[u8], end: usize, done: usize) -> usize {
     start
 }
 
-/// Returns true if a text may begin with lines of a block: one of them is its end, or the first is one of
-/// base64, which comes in fours, or a header.
+/// Returns true for what lines of a key are made of, with what they are quoted with.
+pub(super) fn is_body(body: &[u8]) -> bool {
+    let is_part = |byte: &u8| is_base64(*byte) || b" \t\r\"'`>\\,|;*#".contains(byte);
+    body.split(|byte| *byte == b'\n').all(|line| line.iter().all(is_part) || is_header(bare(line)))
+}
+
+/// Returns true if a text may begin with lines of a block: one of the first is its end, or the first is of
+/// base64 or a header.
 pub(super) fn may_go_on(text: &[u8]) -> bool {
     let mut lines = text.split(|byte| *byte == b'\n').map(bare).filter(|line| !line.is_empty()).take(3);
     let first = lines.next().unwrap_or_default();
-    let full =
-        first.len() >= RUN && first.len().is_multiple_of(4) && first.iter().all(|byte| is_base64(*byte));
-    full || is_header(first) || first.starts_with(DASHES) || lines.any(|line| line.starts_with(DASHES))
+    let is_body = !first.is_empty() && first.iter().all(|byte| is_base64(*byte));
+    is_body || is_header(first) || first.starts_with(DASHES) || lines.any(|line| line.starts_with(DASHES))
 }
 
 /// A line without what it is quoted with, in code, in a mail or in a list.

@@ -57,7 +57,7 @@ pub(super) fn in_word(text: &[u8], word: &Range<usize>) -> Option<Secret> {
     let parts = || bytes.split(|byte| *byte == b'/');
     // digests in paths
     let digest = parts().any(|part| part.len() > 6 && part.len() < bytes.len() && is_hex(part));
-    if !digest && is_random(bytes) && !is_public(text, word.start) {
+    if !digest && is_random(bytes, LEAST) && !is_public(text, word.start) {
         // what base64 is filled up with
         let filled = text[word.end..].iter().take(2).take_while(|byte| **byte == b'=').count();
         return Some(Secret::new(word.start..word.end + filled, "random word"));
@@ -66,14 +66,14 @@ pub(super) fn in_word(text: &[u8], word: &Range<usize>) -> Option<Secret> {
     parts().find_map(|part| {
         let at = from;
         from += part.len() + 1;
-        (part.len() < bytes.len() && is_random(part) && !is_public(text, at))
+        (part.len() < bytes.len() && is_random(part, LEAST) && !is_public(text, at))
             .then(|| Secret::new(at..at + part.len(), "random word"))
     })
 }
 
 /// Whether a word is long, has letters of both cases and digits, and is like no word that people write.
-fn is_random(word: &[u8]) -> bool {
-    if word.len() < LEAST {
+pub(super) fn is_random(word: &[u8], least: usize) -> bool {
+    if word.len() < least {
         return false;
     }
     let judged = &word[..word.len().min(JUDGED)];
@@ -82,7 +82,7 @@ fn is_random(word: &[u8]) -> bool {
         && has(u8::is_ascii_lowercase)
         && has(u8::is_ascii_uppercase)
         && !is_hex(judged)
-        && disorder(judged) >= DISORDER + FIRMER * (judged.len() - LEAST).min(FIRM) as f64
+        && disorder(judged) >= DISORDER + FIRMER * judged.len().saturating_sub(LEAST).min(FIRM) as f64
         && bits(judged) >= BITS
 }
 
@@ -102,9 +102,19 @@ pub(super) fn is_hex(word: &[u8]) -> bool {
     word.strip_prefix(b"0x").unwrap_or(word).iter().all(|byte| byte.is_ascii_hexdigit() || *byte == b'-')
 }
 
+/// How often a letter is not one that follows the one before it in words: 0 to 1.
+pub(super) fn pairs(word: &[u8]) -> f64 {
+    disorders(word).1
+}
+
 /// How often a character is of another kind (small, capital, digit) than the one before it, but for a small
 /// one behind a capital, plus how often a letter is not one that follows the one before it in words: 0 to 2.
 pub(super) fn disorder(word: &[u8]) -> f64 {
+    let (changes, odd) = disorders(word);
+    changes + odd
+}
+
+fn disorders(word: &[u8]) -> (f64, f64) {
     let (mut beside, mut changes, mut letters, mut odd) = (0_u32, 0_u32, 0_u32, 0_u32);
     for pair in word.windows(2) {
         let [one, other] = [pair[0], pair[1]];
@@ -118,7 +128,7 @@ pub(super) fn disorder(word: &[u8]) -> f64 {
         }
     }
     let share = |part: u32, of: u32| if of == 0 { 0.0 } else { f64::from(part) / f64::from(of) };
-    share(changes, beside) + share(odd, letters)
+    (share(changes, beside), share(odd, letters))
 }
 
 const SMALL: u8 = 0;

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use super::span::Secret;
-use super::words::is_word;
+use super::span::{LONGEST, Secret};
+use super::words::{is_word, look_at};
 
 /// What a token has behind its mark.
 #[derive(Clone, Copy)]
@@ -16,6 +16,8 @@ enum Of {
     Alnum,
     /// `A-Za-z0-9_-`.
     Url,
+    /// `A-Za-z0-9+/`.
+    Base64,
     /// `A-Za-z0-9_-` in so many parts with dots between, or more.
     Parts(usize),
 }
@@ -90,34 +92,128 @@ const MARKS: &[(&str, Of, usize, &str)] = &[
     ("ya29.", Of::Url, 30, "Google access token"),
 ];
 
+/// Marks that the first judgement did not know.
+const MORE: &[(&str, Of, usize, &str)] = &[
+    ("AKCp", Of::Alnum, 60, "JFrog key"),
+    ("CFPAT-", Of::Url, 40, "Contentful token"),
+    ("CCIPAT_", Of::Url, 40, "CircleCI token"),
+    ("HRKU-", Of::Url, 32, "Heroku key"),
+    ("LS0tLS1CRUdJTiBFQyBQUklWQVRF", Of::Base64, 60, "private key"),
+    ("LS0tLS1CRUdJTiBPUEVOU1NIIFBSSVZBVEUg", Of::Base64, 60, "private key"),
+    ("LS0tLS1CRUdJTiBQUklWQVRFIEtFWS", Of::Base64, 60, "private key"),
+    ("LS0tLS1CRUdJTiBSU0EgUFJJVkFURSBLRVk", Of::Base64, 60, "private key"),
+    ("NRAK-", Of::Upper, 27, "New Relic key"),
+    ("PMAK-", Of::Url, 50, "Postman key"),
+    ("bkua_", Of::Hex, 40, "Buildkite token"),
+    ("dckr_oat_", Of::Url, 20, "Docker token"),
+    ("doo_v1_", Of::Hex, 64, "DigitalOcean token"),
+    ("dor_v1_", Of::Hex, 64, "DigitalOcean token"),
+    ("dp.ct.", Of::Alnum, 40, "Doppler token"),
+    ("dp.pt.", Of::Alnum, 40, "Doppler token"),
+    ("dp.st.", Of::Parts(1), 40, "Doppler token"),
+    ("fm2_", Of::Base64, 60, "Fly token"),
+    ("fo1_", Of::Url, 40, "Fly token"),
+    ("glc_", Of::Base64, 60, "Grafana token"),
+    ("key-", Of::Hex, 32, "Mailgun key"),
+    ("lin_oauth_", Of::Alnum, 32, "Linear key"),
+    ("lsv2_pt_", Of::Url, 40, "LangSmith key"),
+    ("lsv2_sk_", Of::Url, 40, "LangSmith key"),
+    ("nfp_", Of::Alnum, 36, "Netlify token"),
+    ("nvapi-", Of::Url, 60, "NVIDIA key"),
+    ("ops_eyJ", Of::Url, 100, "1Password token"),
+    ("pcsk_", Of::Url, 50, "Pinecone key"),
+    ("pnu_", Of::Alnum, 36, "Prefect key"),
+    ("pplx-", Of::Alnum, 40, "Perplexity key"),
+    ("pscale_pw_", Of::Url, 32, "PlanetScale password"),
+    ("pscale_tkn_", Of::Url, 32, "PlanetScale token"),
+    ("pul-", Of::Hex, 40, "Pulumi token"),
+    ("rdme_", Of::Alnum, 70, "ReadMe key"),
+    ("sbp_", Of::Hex, 40, "Supabase token"),
+    ("sgp_", Of::Url, 40, "Sourcegraph token"),
+    ("sk-lf-", Of::Hex, 8, "Langfuse key"),
+    ("sk_", Of::Hex, 48, "ElevenLabs key"),
+    ("sq0atp-", Of::Url, 22, "Square token"),
+    ("sq0csp-", Of::Url, 43, "Square secret"),
+    ("tfp_", Of::Url, 40, "Typeform token"),
+    ("tvly-", Of::Url, 24, "Tavily key"),
+    ("xkeysib-", Of::Url, 64, "Brevo key"),
+];
+
+/// Marks of one judgement, and the most bytes of a token that it takes.
+#[derive(Clone, Copy)]
+pub(super) struct Marks {
+    tables: &'static [&'static [(&'static str, Of, usize, &'static str)]],
+    longest: usize,
+}
+
+/// Those of the first judgement.
+pub(super) const FIRST: Marks = Marks { tables: &[MARKS], longest: usize::MAX };
+/// Those of the current one.
+pub(super) const CURRENT: Marks = Marks { tables: &[MARKS, MORE], longest: LONGEST };
+
+/// The first two bytes of all marks, a bit each: most words of a text begin with none of them.
+static BEGINNINGS: [u64; 1024] = {
+    let (mut set, mut table) = ([0; 1024], 0);
+    while table < CURRENT.tables.len() {
+        let (marks, mut at) = (CURRENT.tables[table], 0);
+        while at < marks.len() {
+            let mark = marks[at].0.as_bytes();
+            let pair = (mark[0] as usize) << 8 | mark[1] as usize;
+            set[pair >> 6] |= 1 << (pair & 63);
+            at += 1;
+        }
+        table += 1;
+    }
+    set
+};
+
 /// The shortest of them, mark included.
-const SHORTEST: usize = 20;
+pub(super) const SHORTEST: usize = 20;
 
 /// Bytes by which a token is judged. Of a longer one with claims in it each part is a random word.
 const JUDGED: usize = 768;
 
 /// Returns the first token in a word. It may go on behind the word, at a dot.
-pub(super) fn in_word(text: &[u8], word: &Range<usize>) -> Option<Secret> {
+pub(super) fn in_word(text: &[u8], word: &Range<usize>, marks: Marks) -> Option<Secret> {
     let dotted = text[word.end..].len() > 1 && text[word.end] == b'.' && is_word(text[word.end + 1]);
     if word.len() < SHORTEST && !dotted {
         return None;
     }
-    let begins = |at: &usize| *at == word.start || !text[at - 1].is_ascii_alphanumeric();
-    word.clone().filter(begins).find_map(|at| begins_at(text, at))
+    // the parts of a token with dots are no tokens by themselves
+    let is_part = marks.longest == LONGEST
+        && word.start > 1
+        && text[word.start - 1] == b'.'
+        && is_word(text[word.start - 2]);
+    let begins = |at: &usize| match *at == word.start {
+        true => !is_part,
+        false => !text[at - 1].is_ascii_alphanumeric(),
+    };
+    word.clone().filter(begins).find_map(|at| begins_at(text, at, marks))
 }
 
 /// Returns the token that begins at `at`.
-pub(super) fn begins_at(text: &[u8], at: usize) -> Option<Secret> {
+pub(super) fn begins_at(text: &[u8], at: usize, marks: Marks) -> Option<Secret> {
     let rest = &text[at..];
-    let first = *rest.first()?;
-    let marked = MARKS.iter().filter(|(mark, ..)| mark.as_bytes()[0] == first);
+    let [first, second] = *rest.first_chunk()?;
+    let pair = usize::from(u16::from_be_bytes([first, second]));
+    if BEGINNINGS[pair >> 6] >> (pair & 63) & 1 == 0 {
+        return None;
+    }
+    let marked = marks.tables.iter().flat_map(|table| table.iter());
+    let marked = marked.filter(|(mark, ..)| mark.as_bytes()[0] == first);
     let mut marked = marked.filter(|(mark, ..)| rest.starts_with(mark.as_bytes()));
     marked.find_map(|(mark, of, least, kind)| {
         let body = &rest[mark.len()..];
         // what decides lies in the first bytes: text full of marks would be read again for each
         let judged = &body[..of.length(&body[..body.len().min(JUDGED)])];
+        look_at(judged.len());
         let is_one = judged.len() >= *least && of.fits(judged, mark) && !is_placeholder(judged);
-        is_one.then(|| Secret::new(at..at + mark.len() + of.length(body), kind))
+        let most = &body[..body.len().min(marks.longest)];
+        is_one.then(|| {
+            let length = mark.len() + of.length(most);
+            look_at(length);
+            Secret::new(at..at + length, kind)
+        })
     })
 }
 
@@ -128,6 +224,7 @@ impl Of {
             Self::Hex => matches!(byte, b'0'..=b'9' | b'a'..=b'f'),
             Self::Alnum => byte.is_ascii_alphanumeric(),
             Self::Url => byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'),
+            Self::Base64 => byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/'),
             Self::Parts(_) => Self::Url.has(byte) || byte == b'.',
         }
     }

@@ -2,6 +2,10 @@
 
 use std::ops::Range;
 
+/// Most bytes of a secret, 8 KiB. Of a longer block with a private key, so much behind its beginning and so
+/// much before its end.
+pub(super) const LONGEST: usize = 8 << 10;
+
 /// A span that looks like a secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Secret {

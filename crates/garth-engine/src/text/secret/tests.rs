@@ -91,7 +91,8 @@ fn the_documents_and_the_code_of_this_repository_have_none() {
     let here = std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo says where the crate is");
     files(&Path::new(&here).join("../.."), &mut paths);
     assert!(paths.len() > 300, "{}", paths.len());
-    paths.retain(|path| !path.ends_with("text/secret/tests.rs"));
+    let has_examples = ["text/secret/tests.rs", "text/secret/corpus_tests.rs"];
+    paths.retain(|path| !has_examples.iter().any(|end| path.ends_with(end)));
     for path in paths {
         let text = std::fs::read(&path).unwrap();
         let found = find(&text);
@@ -156,42 +157,6 @@ fn a_piece_is_judged_with_what_is_around_it() {
             let both = [&front[..], b"|", &back[..]].concat();
             assert!(!shown(&planted, &String::from_utf8(both).unwrap()), "{cut} of {text}");
         }
-    }
-}
-
-#[test]
-fn the_time_is_linear() {
-    let size = 256 << 10;
-    for piece in [
-        "a",
-        "aB3",
-        "-----BEGIN PRIVATE KEY-----\n",
-        "-----BEGIN PRIVATE KEY-----\nAAAAAAAAAAAAAAAAAAAAAAAA\n",
-        "AAAA\n-----END PRIVATE KEY-----\n",
-        "-----BEGIN PRIVATE KEY-----",
-        "-----",
-        "password=",
-        "password=\"",
-        "password=a1b2c3d4",
-        "http://a:",
-        "http://a:b@",
-        "//",
-        "tskey-",
-        "eyJ.",
-        "sk-ant-",
-        "ghp_",
-        "/aB3",
-        "\\n",
-        "\\u0041",
-        "token: &str = ",
-        "api key",
-        "Bearer ",
-        "SG.",
-        "://a:b",
-    ] {
-        let text = piece.repeat(size / piece.len());
-        // hundredths of a second; the square of the length would take an hour, and the test be ended
-        find(text.as_bytes());
     }
 }
 

@@ -22,3 +22,17 @@ pub(super) fn is_word(byte: u8) -> bool {
     };
     WORD[usize::from(byte)]
 }
+
+#[cfg(test)]
+std::thread_local! {
+    /// Bytes that were looked at by this thread.
+    pub(super) static LOOKED_AT: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+/// Counts bytes that are looked at, for the test that holds that they are in proportion to the text.
+pub(super) fn look_at(bytes: usize) {
+    #[cfg(test)]
+    LOOKED_AT.with(|sum| sum.set(sum.get() + bytes));
+    #[cfg(not(test))]
+    let _ = bytes;
+}

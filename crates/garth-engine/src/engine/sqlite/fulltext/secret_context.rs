@@ -15,7 +15,7 @@ use crate::text::secret::{self, CONTEXT, Secret};
 pub(crate) type Read<'a> = dyn FnMut(Ino, Range<u64>) -> DbResult<Vec<u8>> + 'a;
 
 /// The bytes before a region that decide about what is in it, which begins with `first`. None where its line
-/// begins with it, but for the lines of a private key.
+/// begins with it, but for lines that go on with a private key or have a value named on a line before.
 pub(super) fn before(
     conn: &Connection,
     ino: Ino,
@@ -27,10 +27,10 @@ pub(super) fn before(
         return Ok(Vec::new());
     }
     let begins_line = last_before(conn, ino, off)?.is_some_and(|it| it.span.end() == off && it.span.newline);
-    if begins_line && !secret::may_be_of_key(first) {
+    if begins_line && !secret::may_go_on(first) {
         return Ok(Vec::new());
     }
-    read(ino, off.saturating_sub(CONTEXT as u64)..off)
+    read(ino, off.saturating_sub(secret::reach(first) as u64)..off)
 }
 
 /// Where a passage is to be made anew from, if text from `off` on is: one whose last line goes on there may
@@ -40,8 +40,8 @@ pub(super) fn line_from(conn: &Connection, ino: Ino, off: u64) -> DbResult<u64> 
     Ok(before.map_or(off, |it| it.span.off))
 }
 
-/// Takes in the passages beside a region into which a secret reaches that an edit may have made one. Only
-/// those of the same line: of a private key the lines before are secret already.
+/// Takes in the passages beside a region in which an edit may have made, or unmade, a secret. Before the
+/// region those of the same line, and those of a private key whose end an append brings.
 pub(super) fn widen(
     conn: &Connection,
     ino: Ino,
@@ -51,21 +51,33 @@ pub(super) fn widen(
     read: &mut Read<'_>,
 ) -> DbResult<()> {
     let (first, last, most) = (region.start, region.end, CONTEXT as u64);
-    // what an append goes on with was judged by itself, and may have been a secret already
     let appends = edit.start >= edit.old_size;
     while region.start > 0 && first - region.start < most {
         let border = region.start;
         let before = last_before(conn, ino, border)?.filter(|it| it.span.end() == border);
-        let Some(before) = before.filter(|it| !it.span.newline) else { break };
+        let Some(before) = before else { break };
         let from = border.saturating_sub(most);
+        if before.span.newline {
+            // the end of a key makes one of the lines before it, which may have been none
+            let behind = read(ino, border..border + most)?;
+            if !secret::may_be_of_key(&behind) {
+                break;
+            }
+        }
         let window = read(ino, from..border + most)?;
         let (border, known) = ((border - from) as usize, (edit.start - from) as usize);
-        let reaching = |secret: &Secret| secret.bytes.start < border && secret.basis.end > border;
-        let now = secret::find(&window).into_iter().find(reaching);
-        let Some(now) = now else { break };
-        let (start, end) = (now.bytes.start, now.bytes.end.min(border));
-        let is_old = |secret: &Secret| secret.bytes.start <= start && secret.bytes.end >= end;
-        if appends && secret::find(&window[..known.min(window.len())]).iter().any(is_old) {
+        let now = secret::find(&window);
+        let is_same = if appends {
+            // what was there was judged without what is appended
+            let then = secret::find(&window[..known.min(window.len())]);
+            let parts = |found: &[Secret]| -> Vec<_> {
+                secret::within(found, 0..border).map(|(bytes, _)| bytes).collect()
+            };
+            parts(&then) == parts(&now)
+        } else {
+            !now.iter().any(|it| it.bytes.start < border && it.basis.end > border)
+        };
+        if is_same {
             break;
         }
         region.start = before.span.off;
@@ -78,8 +90,9 @@ pub(super) fn widen(
         let window = read(ino, from..border + most)?;
         let border = (border - from) as usize;
         let begins_line = border > 0 && window.get(border - 1) == Some(&b'\n');
+        let stands_alone = begins_line && !secret::may_go_on(&window[border..]);
         let reaching = |secret: &Secret| secret.basis.start < border && secret.bytes.end > border;
-        if begins_line || !secret::find(&window).iter().any(reaching) {
+        if stands_alone || !secret::find(&window).iter().any(reaching) {
             break;
         }
         region.end = behind.span.end().min(edit.new_size);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use garth_testkit::data::credentials::mixed;
 use garth_testkit::data::random::Random;
 use garth_testkit::data::secrets::{Planted, each};
 
@@ -74,5 +75,28 @@ fn a_secret_that_a_later_edit_makes_one_is_taken_out_of_the_passages_beside_it()
             }
         }
         assert_eq!(parts(&index, &planted), BTreeSet::new(), "{}", planted.kind);
+    }
+}
+
+#[test]
+fn text_that_comes_in_pieces_is_indexed_like_text_that_comes_at_once() {
+    for seed in 0..4 {
+        let random = &mut Random::new(seed);
+        let text = mixed(random);
+        let (mut at_once, mut in_pieces) = (Index::new(), Index::new());
+        at_once.put(1, text.as_bytes());
+        let mut rest = text.as_str();
+        while !rest.is_empty() {
+            let length = random.pick(&[1, 20, 300, 2_000, 9_000]) + random.below(60) as usize;
+            let (piece, more) = rest.split_at(rest.ceil_char_boundary(length.min(rest.len())));
+            in_pieces.append(1, piece.as_bytes());
+            rest = more;
+        }
+        let whole = vocabulary(&at_once);
+        let pieces = vocabulary(&in_pieces);
+        let differs: Vec<_> = whole.symmetric_difference(&pieces).collect();
+        assert!(whole.len() > 1_000 && differs.is_empty(), "{seed}: {differs:?}");
+        in_pieces.put(1, text.as_bytes());
+        assert_eq!(vocabulary(&in_pieces), whole);
     }
 }

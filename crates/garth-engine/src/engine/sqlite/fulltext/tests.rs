@@ -58,7 +58,7 @@ impl Index {
         self.apply(&[change(Ino(ino), Edit::replace(old.len() as u64, content.len() as u64))]);
     }
 
-    fn append(&mut self, ino: u64, content: &[u8]) {
+    pub(super) fn append(&mut self, ino: u64, content: &[u8]) {
         let file = self.files.entry(Ino(ino)).or_default();
         let edit = Edit::write(file.len() as u64, content.len() as u64, file.len() as u64);
         file.extend_from_slice(content);

@@ -1,0 +1,130 @@
+//! The judgement on a corpus of harmless spans and of secrets, made from seeds: what is marked, alike however
+//! the text is cut, at a cost in proportion to it.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use garth_testkit::data::random::Random;
+use garth_testkit::data::{credentials, harmless};
+
+use super::words::LOOKED_AT;
+use super::*;
+
+/// Returns true if a text shows half of a secret, or half of a line of it.
+fn shows(text: &str, secret: &str) -> bool {
+    let decoded = crate::text::json::decode(text);
+    let lines = secret.split('\n').filter(|line| line.len() > 4 && !line.starts_with('-'));
+    let mut halves = lines.flat_map(|line| [&line[..line.len() / 2], &line[line.len() / 2..]]);
+    halves.any(|half| text.contains(half) || decoded.contains(half))
+}
+
+#[test]
+fn of_four_thousand_harmless_spans_none_is_marked() {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for seed in 0..22 {
+        for harmless in harmless::each(&mut Random::new(seed)) {
+            *counts.entry(harmless.kind).or_default() += 1;
+            assert_eq!(masked(&harmless.text), harmless.text, "{}", harmless.kind);
+        }
+    }
+    assert!(counts.values().sum::<usize>() > 4_000 && counts["link"] > 1_000, "{counts:?}");
+}
+
+#[test]
+fn ninety_nine_of_a_hundred_secrets_are_marked_in_each_form() {
+    let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+    let mut missed = Vec::new();
+    for seed in 0..4 {
+        let random = &mut Random::new(seed);
+        for credential in [credentials::each(random), credentials::keys(random)].concat() {
+            for written in credentials::written(&credential) {
+                let (all, unmarked) = counts.entry(written.form).or_default();
+                *all += 1;
+                if shows(&masked(&written.text), &credential.secret) {
+                    *unmarked += 1;
+                    missed.push(written.text);
+                }
+            }
+        }
+    }
+    assert!(counts.values().map(|(all, _)| all).sum::<usize>() > 5_000, "{counts:?}");
+    assert!(counts.values().all(|(all, unmarked)| unmarked * 100 <= *all), "{counts:?} {missed:#?}");
+}
+
+#[test]
+fn pieces_with_what_is_around_them_are_marked_like_the_whole() {
+    for seed in 0..12 {
+        let random = &mut Random::new(seed);
+        let text = credentials::mixed(random);
+        let bytes = text.as_bytes();
+        let parts = |found: &[Secret], range: Range<usize>| -> Vec<Range<usize>> {
+            within(found, range).map(|(bytes, _)| bytes).collect()
+        };
+        let whole = find(bytes);
+        let mut from = 0;
+        while from < bytes.len() {
+            let length = random.pick(&[1, 7, 40, 300, 2_000, 9_000]) + random.below(50) as usize;
+            let to = text.ceil_char_boundary((from + length).min(bytes.len()));
+            let (found, at) = find_around(Judgement::CURRENT, &bytes[..from], &bytes[from..to], &bytes[to..]);
+            let inside = parts(&found, at..at + (to - from));
+            assert_eq!(inside, parts(&whole, from..to), "seed {seed}: {from}..{to}: {}", &text[from..to]);
+            from = to;
+        }
+    }
+}
+
+#[test]
+fn the_bytes_looked_at_are_in_proportion_to_the_text() {
+    let looked_at = |text: &str| {
+        LOOKED_AT.with(|sum| sum.set(0));
+        find(text.as_bytes());
+        LOOKED_AT.with(std::cell::Cell::get)
+    };
+    let random = &mut Random::new(1);
+    let mut pieces: Vec<String> = TO_REPEAT.map(str::to_owned).to_vec();
+    pieces.push(credentials::mixed(random));
+    pieces.extend(harmless::each(random).into_iter().map(|it| it.text));
+    let credentials = [credentials::each(random), credentials::keys(random)].concat();
+    pieces.extend(credentials.iter().flat_map(credentials::written).step_by(5).map(|it| it.text));
+    for piece in pieces {
+        let times = (16 << 10) / piece.len() + 1;
+        let (once, twice) = (looked_at(&piece.repeat(times)), looked_at(&piece.repeat(2 * times)));
+        assert!(twice <= 2 * once + once / 50 + 4 * CONTEXT, "{once}, {twice}: {piece}");
+        // a name is looked around by itself, and most text has few
+        assert!(once <= 256 * piece.len() * times, "{once} for {}: {piece}", piece.len() * times);
+    }
+}
+
+/// Text that would be read again and again by a judgement that looks too far around.
+const TO_REPEAT: [&str; 30] = [
+    "a",
+    "aB3",
+    "-----BEGIN PRIVATE KEY-----\n",
+    "-----BEGIN PRIVATE KEY-----\nAAAAAAAAAAAAAAAAAAAAAAAA\n",
+    "AAAA\n-----END PRIVATE KEY-----\n",
+    "-----BEGIN PRIVATE KEY-----",
+    "-----",
+    "password=",
+    "password=\"",
+    "password=a1b2c3d4",
+    "password ",
+    "token, ",
+    "token\n",
+    "token:\n",
+    "tokens: [\n",
+    "the token is ",
+    " is the token",
+    "http://a:",
+    "http://a:b@",
+    "//",
+    "tskey-",
+    "eyJ.",
+    "sk-ant-",
+    "ghp_",
+    "/aB3",
+    "\\n",
+    "\\u0041",
+    "token: &str = ",
+    "Bearer ",
+    "\"name\": \"TOKEN\", \"value\": ",
+];

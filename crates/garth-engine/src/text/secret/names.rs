@@ -1,0 +1,280 @@
+//! Names that say that the value beside them is secret.
+
+use std::ops::Range;
+
+use super::assigned::{self, Name};
+
+/// Names of keys that open something, besides those of the first judgement.
+const KEYS: [&str; 18] = [
+    "subscription",
+    "functions",
+    "function",
+    "admin",
+    "application",
+    "app",
+    "client",
+    "consumer",
+    "webhook",
+    "encrypt",
+    "cipher",
+    "aes",
+    "hmac",
+    "jwt",
+    "bot",
+    "psk",
+    "recovery",
+    "wallet",
+];
+/// Services whose keys are called by their name alone.
+const SERVICES: [&str; 22] = [
+    "openai",
+    "anthropic",
+    "claude",
+    "gemini",
+    "google",
+    "maps",
+    "groq",
+    "mistral",
+    "cohere",
+    "stripe",
+    "sendgrid",
+    "mailgun",
+    "twilio",
+    "github",
+    "datadog",
+    "algolia",
+    "pinecone",
+    "azure",
+    "deepgram",
+    "elevenlabs",
+    "tavily",
+    "serper",
+];
+/// Tokens that open nothing: places in a list, parts of a design, promises that a call ends.
+const HARMLESS: [&str; 9] = [
+    "pagetoken",
+    "nexttoken",
+    "continuationtoken",
+    "synctoken",
+    "cancellationtoken",
+    "idempotencytoken",
+    "designtoken",
+    "publickey",
+    "publishablekey",
+];
+/// What keys in capitals are besides: `PRIMARY_KEY`, `CACHE_KEY`.
+const NOT_KEYS: [&str; 11] = [
+    "PUBLIC",
+    "PUB_",
+    "PUBLISHABLE",
+    "PRIMARY",
+    "FOREIGN",
+    "PARTITION",
+    "SORT",
+    "CACHE",
+    "SITE",
+    "ROW",
+    "OBJECT",
+];
+/// Words after a name that make it that of something else: a token's address is no token.
+const OTHER_THINGS: [&str; 78] = [
+    "id",
+    "ids",
+    "url",
+    "urls",
+    "uri",
+    "link",
+    "links",
+    "address",
+    "addresses",
+    "hash",
+    "hashes",
+    "digest",
+    "digests",
+    "checksum",
+    "sha",
+    "sha1",
+    "sha256",
+    "sha512",
+    "md5",
+    "name",
+    "names",
+    "path",
+    "paths",
+    "file",
+    "files",
+    "commit",
+    "commits",
+    "docs",
+    "doc",
+    "document",
+    "documents",
+    "documentation",
+    "page",
+    "pages",
+    "type",
+    "types",
+    "fingerprint",
+    "version",
+    "versions",
+    "count",
+    "counts",
+    "limit",
+    "limits",
+    "usage",
+    "contract",
+    "mint",
+    "holder",
+    "holders",
+    "supply",
+    "policy",
+    "field",
+    "column",
+    "schema",
+    "format",
+    "length",
+    "size",
+    "request",
+    "issue",
+    "ticket",
+    "transaction",
+    "tx",
+    "block",
+    "message",
+    "thread",
+    "order",
+    "build",
+    "run",
+    "job",
+    "channel",
+    "see",
+    "via",
+    "documented",
+    "described",
+    "explained",
+    "image",
+    "public",
+    "item",
+    "stored",
+];
+
+/// Returns what the name says that ends with this word.
+pub(super) fn name(text: &[u8], word: &Range<usize>) -> Option<Name> {
+    let bytes = &text[word.clone()];
+    let ends = |end: &str| ends_with(bytes, end);
+    let is = |whole: &str| bytes.eq_ignore_ascii_case(whole.as_bytes());
+    if is("pw") {
+        return Some(Name::Password);
+    }
+    // most words of a text are told from names by three letters
+    let name = match bytes.last_chunk()?.map(|byte: u8| byte.to_ascii_lowercase()) {
+        [b'o', b'r', b'd'] if ends("password") || ends("wachtwoord") => Name::Password,
+        [b's', b'w', b'd'] if ends("passwd") => Name::Password,
+        [b'p', b'w', b'd'] | [b'_', b'p', b'w'] => Name::Password,
+        [b'a', b's', b'e'] if ends("passphrase") => Name::Password,
+        [b'a', b's', b'e'] if ends("secret_key_base") => Name::Token,
+        [b'o', b'd', b'e'] if ends("passcode") => Name::Password,
+        [b'a', b's', b's'] if is("pass") || ends("_pass") => Name::Password,
+        [b'o', b'r', b't'] if ends("passwort") || ends("kennwort") => Name::Password,
+        [b'r', b'd', b's'] if ends("passwords") => Name::Password,
+        [b'n', b'h', b'a'] if is("senha") => Name::Password,
+        [b'r', b'e', b't'] if ends("secret") => Name::Token,
+        [b'e', b't', b's'] if ends("secrets") => Name::Token,
+        [b'k', b'e', b'n'] if ends("token") => Name::Token,
+        [b'e', b'n', b's'] if ends("tokens") => Name::Token,
+        [b'i', b'a', b'l'] if ends("credential") => Name::Token,
+        [b'a', b'l', b's'] if ends("credentials") => Name::Token,
+        [b'u', b't', b'h'] if is("auth") || ends("_auth") => Name::Token,
+        [b'k', b'i', b'e'] if is("cookie") || is("set-cookie") => Name::Token,
+        [b'u', b'r', b'e'] if is("x-amz-signature") => Name::Token,
+        [b's', b's', b'e'] if is("passe") && text[..word.start].ends_with(b"mot de ") => Name::Password,
+        [b's', b'i', b'g'] if is("sig") && word.start > 0 && b"?&".contains(&text[word.start - 1]) => {
+            Name::Token
+        }
+        [b'p', b'a', b't'] if ends("hub_pat") || ends("lab_pat") => Name::Token,
+        [b'k', b'e', b'y'] if is_key(text, word.end) => Name::Token,
+        [b'e', b'y', b's'] if ends("keys") && is_key(text, word.end - 1) => Name::Token,
+        [b'i', b'o', b'n'] if ends("authorization") => Name::Header,
+        [b'r', b'e', b'r'] if ends("bearer") => Name::Scheme,
+        _ => return None,
+    };
+    let is_harmless = name == Name::Token && Joined::before(text, word.end).ends_with_one_of(&HARMLESS);
+    (!is_harmless).then_some(name)
+}
+
+/// Returns true if the name that ends with `key` is that of a key that opens something.
+fn is_key(text: &[u8], end: usize) -> bool {
+    let before = Joined::before(text, end - "key".len());
+    if [&KEYS[..], &SERVICES, &assigned::KEYS].iter().any(|keys| before.ends_with_one_of(keys)) {
+        return true;
+    }
+    // a name of the environment
+    let start = text[..end].iter().rev().take(64).take_while(|byte| is_capital(**byte)).count();
+    let name = &text[end - start..end];
+    let is_other = |other: &&str| name.windows(other.len()).any(|window| window == other.as_bytes());
+    name.len() > "X_KEY".len() && name.ends_with(b"_KEY") && !NOT_KEYS.iter().any(is_other)
+}
+
+fn is_capital(byte: u8) -> bool {
+    byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_'
+}
+
+/// The end of a name in small letters, without what joins its parts: `API key` as `apikey`.
+struct Joined {
+    bytes: [u8; 24],
+    length: usize,
+}
+
+impl Joined {
+    fn before(text: &[u8], end: usize) -> Self {
+        let mut joined = Self { bytes: [0; 24], length: 0 };
+        for byte in text[end.saturating_sub(24)..end].iter().filter(|byte| !b"_- ".contains(byte)) {
+            joined.bytes[joined.length] = byte.to_ascii_lowercase();
+            joined.length += 1;
+        }
+        joined
+    }
+
+    fn ends_with_one_of(&self, ends: &[&str]) -> bool {
+        let bytes = &self.bytes[..self.length];
+        // the last letter tells most apart
+        ends.iter().any(|end| end.as_bytes().last() == bytes.last() && bytes.ends_with(end.as_bytes()))
+    }
+}
+
+fn ends_with(bytes: &[u8], end: &str) -> bool {
+    let from = bytes.len().checked_sub(end.len());
+    from.is_some_and(|from| bytes[from..].eq_ignore_ascii_case(end.as_bytes()))
+}
+
+/// Returns true for a word after a name that makes it that of something else.
+pub(super) fn is_other_thing(word: &[u8]) -> bool {
+    OTHER_THINGS.iter().any(|other| word.eq_ignore_ascii_case(other.as_bytes()))
+}
+
+/// Names in other scripts, and those with letters that words of tokens have not.
+const FOREIGN: [(&str, Name); 16] = [
+    ("パスワード", Name::Password),
+    ("暗証番号", Name::Password),
+    ("トークン", Name::Token),
+    ("APIキー", Name::Token),
+    ("密码", Name::Password),
+    ("密碼", Name::Password),
+    ("令牌", Name::Token),
+    ("密钥", Name::Token),
+    ("비밀번호", Name::Password),
+    ("토큰", Name::Token),
+    ("пароль", Name::Password),
+    ("Пароль", Name::Password),
+    ("токен", Name::Token),
+    ("Токен", Name::Token),
+    ("contraseña", Name::Password),
+    ("hasło", Name::Password),
+];
+
+/// Returns the name in another script that ends a text.
+pub(super) fn foreign(text: &[u8]) -> Option<(Name, usize)> {
+    let (name, said) =
+        FOREIGN.iter().find(|(name, _)| text.ends_with(name.as_bytes())).map(|it| (it.0, it.1))?;
+    Some((said, name.len()))
+}

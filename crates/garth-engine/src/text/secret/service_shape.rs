@@ -1,0 +1,144 @@
+//! Secrets of services that have no mark, but a shape that nothing else has.
+
+use std::ops::Range;
+
+use super::span::{LONGEST, Secret};
+use super::words::is_word;
+
+/// Bytes of a shape that are looked at.
+const JUDGED: usize = 768;
+
+/// Returns the secret that begins with, or in, this word.
+pub(super) fn in_word(text: &[u8], word: &Range<usize>) -> Option<Secret> {
+    let bytes = &text[word.clone()];
+    let follows = &text[word.end..];
+    match follows.first() {
+        Some(b'.') => web_token(text, word).or_else(|| bot_token(text, word)).or_else(|| dotted(text, word)),
+        Some(b':') => telegram(text, word),
+        Some(b'~') => azure(text, word),
+        _ => webhook(text, word).or_else(|| mailchimp(bytes, word)),
+    }
+}
+
+/// Returns the length of the word that begins at a place.
+fn length(text: &[u8], at: usize) -> usize {
+    let rest = text.get(at..).unwrap_or_default();
+    rest.iter().take(JUDGED).take_while(|byte| is_word(**byte)).count()
+}
+
+fn count(bytes: &[u8], is: fn(&u8) -> bool) -> usize {
+    bytes.iter().filter(|byte| is(byte)).count()
+}
+
+/// A JSON Web Token of which the header is long, or the signature is cut off.
+fn web_token(text: &[u8], word: &Range<usize>) -> Option<Secret> {
+    if !text[word.end + 1..].starts_with(b"eyJ") {
+        return None;
+    }
+    let bytes = &text[word.clone()];
+    let from = bytes.iter().rposition(|byte| *byte == b'/').map_or(word.start, |at| word.start + at + 1);
+    if !text[from..].starts_with(b"eyJ") || word.end - from > LONGEST / 2 {
+        return None;
+    }
+    let most = &text[..text.len().min(from + LONGEST)];
+    let mut end = word.end;
+    while most.get(end) == Some(&b'.') && most.get(end + 1).copied().is_some_and(is_word) {
+        end += 1 + most[end + 1..].iter().take_while(|byte| is_word(**byte)).count();
+    }
+    Some(Secret::new(from..end, "JSON Web Token"))
+}
+
+/// A token of a bot of Discord: its number in base64, a time, a signature.
+fn bot_token(text: &[u8], word: &Range<usize>) -> Option<Secret> {
+    let bytes = &text[word.clone()];
+    if !matches!(bytes[0], b'M' | b'N' | b'O') || !(23..=28).contains(&bytes.len()) {
+        return None;
+    }
+    let time = length(text, word.end + 1);
+    let place = word.end + 1 + time + 1;
+    let signature = length(text, place);
+    let dotted = text.get(place - 1) == Some(&b'.');
+    let is_one = dotted
+        && time == 6
+        && (27..=40).contains(&signature)
+        && count(&text[place..place + signature], u8::is_ascii_uppercase) > 2;
+    is_one.then(|| Secret::new(word.start..place + signature, "Discord token"))
+}
+
+/// Tokens of Terraform and of Airtable.
+fn dotted(text: &[u8], word: &Range<usize>) -> Option<Secret> {
+    if word.len() != 14 && word.len() != 17 {
+        return None;
+    }
+    let rest = &text[word.end + 1..];
+    let long = length(text, word.end + 1);
+    if word.len() == 14 && rest.starts_with(b"atlasv1.") {
+        let end = word.end + 1 + b"atlasv1.".len();
+        let body = length(text, end);
+        return (body >= 60).then(|| Secret::new(word.start..end + body, "Terraform token"));
+    }
+    let hex = rest[..long].iter().all(u8::is_ascii_hexdigit);
+    let airtable = word.len() == 17 && text[word.clone()].starts_with(b"pat") && long == 64 && hex;
+    airtable.then(|| Secret::new(word.start..word.end + 1 + long, "Airtable token"))
+}
+
+/// A token of a bot of Telegram: its number, a colon and 35 characters.
+fn telegram(text: &[u8], word: &Range<usize>) -> Option<Secret> {
+    if !text[word.end + 1..].starts_with(b"AA") {
+        return None;
+    }
+    let bytes = &text[word.clone()];
+    let digits = bytes.iter().rev().take(12).take_while(|byte| byte.is_ascii_digit()).count();
+    let body = length(text, word.end + 1);
+    let is_one =
+        (8..=11).contains(&digits) && text[word.end + 1..].starts_with(b"AA") && (33..=36).contains(&body);
+    is_one.then(|| Secret::new(word.end - digits..word.end + 1 + body, "Telegram token"))
+}
+
+/// A secret of an application in Azure: three characters, `8Q~` or the like, and some 31.
+fn azure(text: &[u8], word: &Range<usize>) -> Option<Secret> {
+    let bytes = &text[word.clone()];
+    let body = text[word.end + 1..]
+        .iter()
+        .take(64)
+        .take_while(|byte| is_word(**byte) || b".~".contains(byte))
+        .count();
+    let is_one = bytes.last() == Some(&b'Q')
+        && bytes.len() == 5
+        && bytes[3].is_ascii_digit()
+        && (28..=40).contains(&body);
+    is_one.then(|| Secret::new(word.start..word.end + 1 + body, "Azure secret"))
+}
+
+/// The secret end of the URL of a webhook of Slack, Discord or Teams.
+fn webhook(text: &[u8], word: &Range<usize>) -> Option<Secret> {
+    let bytes = &text[word.clone()];
+    if !bytes.starts_with(b"com/") {
+        return None;
+    }
+    let before = &text[word.start.saturating_sub(16)..word.start];
+    let hooks: [(&[u8], &[u8], &str); 5] = [
+        (b"hooks.slack.", b"com/services/", "Slack webhook"),
+        (b"hooks.slack.", b"com/workflows/", "Slack webhook"),
+        (b"hooks.slack.", b"com/triggers/", "Slack webhook"),
+        (b"discord.", b"com/api/webhooks/", "Discord webhook"),
+        (b"discordapp.", b"com/api/webhooks/", "Discord webhook"),
+    ];
+    let (_, path, kind) =
+        hooks.iter().find(|(host, path, _)| before.ends_with(host) && bytes.starts_with(path))?;
+    let end = word.end.min(word.start + JUDGED);
+    let place = word.start + path.len()..end;
+    let body = &text[place.clone()];
+    let random = count(body, u8::is_ascii_digit) > 2 && count(body, u8::is_ascii_lowercase) > 2;
+    (body.len() >= 30 && random).then(|| Secret::new(place, kind))
+}
+
+/// A key of Mailchimp: a number of 128 bits and its data centre.
+fn mailchimp(bytes: &[u8], word: &Range<usize>) -> Option<Secret> {
+    let (hex, centre) = bytes.split_at_checked(32)?;
+    let centre = centre.strip_prefix(b"-us")?;
+    let is_one = (1..=2).contains(&centre.len())
+        && centre.iter().all(u8::is_ascii_digit)
+        && hex.iter().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(byte));
+    is_one.then(|| Secret::new(word.clone(), "Mailchimp key"))
+}
