@@ -48,10 +48,10 @@ impl Workspace<'_> {
         match (&options.at, &options.inputs) {
             (Some(at), None) => self.replay(options, at).await,
             (Some(at), Some(inputs)) => {
-                self.build(options, Some(at), inputs.clone().naming(self.paths), None).await
+                self.build(options, Some(at), inputs.clone().naming(self.paths).judged_now(), None).await
             }
             (None, inputs) => {
-                let inputs = inputs.clone().unwrap_or_default().naming(self.paths);
+                let inputs = inputs.clone().unwrap_or_default().naming(self.paths).judged_now();
                 let build = self.build(options, None, inputs, None);
                 if options.dry {
                     return build.await;

@@ -17,6 +17,7 @@ use crate::session::store::files::{Log, MESSAGES};
 use crate::small_file::sha256;
 use garth_engine::error::Result;
 use garth_engine::fs::FileSystemExt as _;
+use garth_engine::text::secret::Judgement;
 
 /// Attempts to choose a window, until the tokens of all its messages are near enough.
 const CHOICES: usize = 4;
@@ -128,6 +129,7 @@ impl Sessions<'_> {
             forms: packed.forms(),
             form: FORM,
             images: IMAGES,
+            secrets: Some(Judgement::CURRENT.number()),
             built_at: self.env.now().to_rfc3339(),
         };
         Ok((packed, cuts))
@@ -161,6 +163,7 @@ impl Sessions<'_> {
             cuts: Vec::new(),
             swapped: files.swapped.clone(),
             events,
+            judgement: Judgement::CURRENT,
         };
         let user = user.map(|user| user.number);
         Ok(BuildContext {
@@ -183,6 +186,10 @@ impl Sessions<'_> {
         before: &Pack,
         pinned: &[Candidate],
     ) -> Result<Option<(Plan, Cuts)>> {
+        // its parts would be shown otherwise
+        if before.judgement() != Some(Judgement::CURRENT) {
+            return Ok(None);
+        }
         let Window { from, kept, cuts, to, .. } = &before.window;
         if !(context.first..=context.step).contains(from) || before.window.to > context.end.lines {
             return Ok(None);
@@ -205,7 +212,9 @@ impl Sessions<'_> {
         }
         for item in before.items.iter().filter(|item| is_layer(item)) {
             // what is beyond retention is taken as it is now
-            let Ok(part) = self.rebuilt(context.session, item).await else { return Ok(None) };
+            let Ok(part) = self.rebuilt(context.session, item, Judgement::CURRENT).await else {
+                return Ok(None);
+            };
             if part.item.tokens > left {
                 return Ok(None);
             }
@@ -455,8 +464,14 @@ impl Pack {
             forms: std::collections::BTreeMap::new(),
             form: FORM,
             images: IMAGES,
+            secrets: Some(Judgement::CURRENT.number()),
             built_at: String::new(),
         }
+    }
+
+    /// Returns the judgement of secrets under which it was built.
+    pub(super) fn judgement(&self) -> Option<Judgement> {
+        Judgement::numbered(self.secrets)
     }
 
     /// Returns true if both are equal except for the time at which they were built.

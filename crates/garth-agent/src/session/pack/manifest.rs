@@ -48,6 +48,9 @@ pub struct Pack {
     /// Version of the rules by which its lists take images, 1; 0 in packs from before there was a version.
     #[serde(default)]
     pub images: u32,
+    /// Version of what is taken for a secret; packs without it have the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secrets: Option<u32>,
     /// Time at which it was built; RFC 3339.
     pub built_at: String,
 }

@@ -8,6 +8,7 @@ use super::window::RenderedWindow;
 use crate::session::log::message::Message;
 use crate::session::provider::{Format, ImageRules, MediaImages, list_with};
 use crate::small_file::sha256;
+use garth_engine::text::secret::Judgement;
 
 /// A pack that was built.
 #[derive(Clone, Debug)]
@@ -30,7 +31,8 @@ impl Packed {
     /// Returns the pack as the JSON list of messages that a provider accepts.
     pub fn list(&self, format: Format) -> String {
         let images = (self.image_rules(), &self.media);
-        list_with(format, images, (&self.system, &self.messages, &self.after))
+        let judgement = self.pack.judgement().unwrap_or(Judgement::CURRENT);
+        judgement.during(|| list_with(format, images, (&self.system, &self.messages, &self.after)))
     }
 
     /// Returns the rules by which its lists take images. What a pack was built by stays, so that it can be

@@ -15,6 +15,7 @@ use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::FileSystemExt as _;
 use garth_engine::model::{At, HistoryPage, Moment, VersionId};
 use garth_engine::path::TreePath;
+use garth_engine::text::secret::Judgement;
 
 /// Advice for a damaged `pack.json`.
 const PACK_AGAIN: &str = "pack the session again";
@@ -93,10 +94,15 @@ impl Sessions<'_> {
             );
             return Err(Error::new(ErrorKind::Format, message));
         }
+        let judgement = pack.judgement().ok_or_else(|| {
+            let number = pack.secrets.unwrap_or_default();
+            let message = format!("{session}: its secrets were judged by version {number}, not known here");
+            Error::new(ErrorKind::Format, message)
+        })?;
         let (mut front, mut behind) = (Vec::new(), Vec::new());
         let is_message = |item: &Item| item.kind == "recent_messages";
         for item in pack.items.iter().filter(|item| !is_message(item)) {
-            let part = self.rebuilt(session, item).await?;
+            let part = self.rebuilt(session, item, judgement).await?;
             match item.kind.as_str() {
                 "child_result" | "expanded" => behind.push(part),
                 _ => front.push(part),
@@ -117,6 +123,7 @@ impl Sessions<'_> {
             cuts: window.cuts.clone(),
             swapped,
             events: window.events,
+            judgement,
         };
         let rendered = self.render_window(session, &spec, u64::MAX / 2, None).await?.unwrap_or_default();
         let (_, _, mut packed) = Packed::of(&front, rendered, &behind);
@@ -130,8 +137,8 @@ impl Sessions<'_> {
         Ok(packed)
     }
 
-    /// Builds a part other than messages again.
-    pub(super) async fn rebuilt(&self, session: &str, item: &Item) -> Result<Part> {
+    /// Builds a part other than messages again, with its secrets marked under a judgement.
+    pub(super) async fn rebuilt(&self, session: &str, item: &Item, judgement: Judgement) -> Result<Part> {
         let bytes = match (item.source.parse::<Source>().map(|source| source.what), item.version) {
             (Ok(What::Swap(id)), Some(version)) => {
                 let chunk = self.version_of(version, crate::session::content::swap::MAX_SWAPPED).await?;
@@ -154,7 +161,8 @@ impl Sessions<'_> {
             let message = format!("{}: is not what the pack was made of", item.source);
             return Err(Error::new(ErrorKind::Corrupt, message));
         }
-        Ok(Part { item: item.clone(), text: shown(&item.kind, &item.source, own) })
+        let text = judgement.during(|| shown(&item.kind, &item.source, own));
+        Ok(Part { item: item.clone(), text })
     }
 
     /// Returns the bytes of a version, about `most` of them.

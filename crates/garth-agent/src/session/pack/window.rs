@@ -13,6 +13,7 @@ use crate::session::render::{Counted, Cut, HiddenReason, RenderRules, Renderer, 
 use crate::session::store::files::{Log, MESSAGES};
 use crate::session::store::swap_index::Swapped;
 use garth_engine::error::Result;
+use garth_engine::text::secret::Judgement;
 
 /// Tokens counted without a pause: some milliseconds.
 const BREATH: u64 = 4000;
@@ -44,6 +45,8 @@ pub(super) struct WindowSpec {
     pub(super) swapped: Vec<Swapped>,
     /// Number of events that can withdraw messages; later ones do not.
     pub(super) events: u64,
+    /// Judgement under which secrets are marked.
+    pub(super) judgement: Judgement,
 }
 
 impl WindowSpec {
@@ -110,7 +113,7 @@ impl Sessions<'_> {
                 if long && spec.is_whole(line.number) && !show.is_short(line.number, &message) {
                     return Ok(false);
                 }
-                match show.next(line.number, message) {
+                match spec.judgement.during(|| show.next(line.number, message)) {
                     Ok(shown) => {
                         rendered.tokens += shown.tokens;
                         if spec.cuts.iter().any(|cut| cut.line == line.number) {

@@ -153,7 +153,8 @@ impl PromptText {
             Err(why) => why,
             Ok(text) => {
                 // what runtime has is said by garth and its caller
-                let text = if name == "runtime" { text.into() } else { masked(&text) };
+                let masked = || of.inputs.judgement().during(|| masked(&text));
+                let text = if name == "runtime" { text.as_str().into() } else { masked() };
                 if self.stable.is_none() && is_volatile(name) {
                     self.stable = Some(self.text.len());
                 }

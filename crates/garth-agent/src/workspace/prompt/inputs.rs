@@ -10,6 +10,7 @@ use crate::workspace::reading::Reading;
 use crate::workspace::skill_md::requires::{Host, check_hosts};
 use garth_engine::error::{Error, Result};
 use garth_engine::model::{Moment, Timestamp};
+use garth_engine::text::secret::Judgement;
 
 /// Limit on the hosts, and on the lines of runtime.
 const MAX_INPUTS: usize = 64;
@@ -75,12 +76,26 @@ pub struct Inputs {
     /// again with the texts of then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paths: Option<PathsOf>,
+    /// Version of what is taken for a secret. Garth fills it in. Prompts of before do not have it: they are
+    /// built again with the first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub secrets: Option<u32>,
     /// What time it is, RFC 3339; the clock's if it is not given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock: Option<String>,
 }
 
 impl Inputs {
+    /// Returns the inputs of a prompt that is built now: its secrets are judged as now.
+    pub(super) fn judged_now(self) -> Self {
+        Self { secrets: Some(Judgement::CURRENT.number()), ..self }
+    }
+
+    /// Returns the judgement of secrets under which the prompt is built.
+    pub(super) fn judgement(&self) -> Judgement {
+        Judgement::numbered(self.secrets).unwrap_or(Judgement::CURRENT)
+    }
+
     /// Checks the number and the size of the inputs, and that the time is one.
     pub(super) fn check(&self) -> Result<()> {
         check_hosts(&self.hosts)?;
