@@ -5,9 +5,11 @@ use garth::agent::session::{
 };
 use garth::model::{Moment, Op};
 use garth::{ErrorKind, FileSystemExt};
+use garth_engine::text::secret::{Judgement, masked};
 use garth_testkit::data::random::Random;
 use garth_testkit::data::secrets::each;
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
 use super::sessions::{engines, path, sessions};
 
@@ -367,5 +369,42 @@ async fn a_budget_that_has_grown_is_made_use_of_and_one_that_shrank_is_kept_to()
         // all of it fits
         assert_eq!(pack(0).await.pack.window.from, 1);
         assert!(pack(2_000).await.pack.tokens <= 2_000);
+    }
+}
+
+#[tokio::test]
+async fn a_pack_is_built_again_with_the_secrets_of_the_judgement_that_built_it() {
+    for (fs, _kept) in engines().await {
+        let sessions = sessions(&*fs).await;
+        let link = "https://docs.example.org/document/d/1aBcD3fGhIjKlMnOpQrStUvWxYz0123456789AbCdEf/edit";
+        fs.write(&path("context/pinned/style.md"), format!("As in {link} please.\n")).await.unwrap();
+        say(&sessions, turn(1, &format!("see {link}"))).await;
+        let packed = sessions.pack("default", &budget(4_000)).await.unwrap();
+        assert_eq!(packed.markdown.matches(link).count(), 2);
+        assert_eq!(sessions.replay("default", None).await.unwrap().markdown, packed.markdown);
+        // its description as it was before there was another judgement
+        let mut before = serde_json::to_value(&packed.pack).unwrap();
+        before.as_object_mut().unwrap().remove("secrets").unwrap();
+        let first = |text: &str| Judgement::First.during(|| masked(text).into_owned());
+        let forms = [
+            ("markdown", first(&packed.markdown)),
+            ("openai", first(&packed.list(Format::OpenAi))),
+            ("anthropic", first(&packed.list(Format::Anthropic))),
+        ];
+        for (form, text) in &forms {
+            assert_eq!(text.matches("[secret: random word]").count(), 2, "{text}");
+            let digest = Sha256::digest(text.as_bytes());
+            let sha256: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+            before["forms"][form] = json!({"bytes": text.len(), "sha256": sha256});
+        }
+        let json = serde_json::to_string(&before).unwrap();
+        fs.write(&path("context/pack.json"), json).await.unwrap();
+        let again = sessions.replay("default", None).await.unwrap();
+        assert_eq!(again.markdown, forms[0].1);
+        assert_eq!(again.list(Format::Anthropic), forms[2].1);
+        // the next one is judged anew
+        let next = sessions.pack("default", &budget(4_000)).await.unwrap();
+        assert_eq!(next.markdown, packed.markdown);
+        check(&next);
     }
 }

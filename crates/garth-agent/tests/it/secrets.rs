@@ -12,6 +12,8 @@ use garth::agent::recall::{Key, Recall, Recaller};
 use garth::model::{Batch, Op, SearchQuery};
 use garth::{AccountStore, Env, FileSystem, FileSystemExt};
 use garth_engine::engine::sqlite::SqliteFs;
+use garth_engine::text::Tokenizer;
+use garth_engine::text::secret::{Judgement, masked};
 use garth_testkit::data::random::Random;
 use garth_testkit::data::secrets::{Planted, each};
 use garth_testkit::tools::p as path;
@@ -266,4 +268,62 @@ async fn a_rule_is_not_set_where_a_file_has_a_secret() {
     assert!(!answer.breaches[0].reason.contains(&planted.secret));
     fs.remove("/safe/x").await.unwrap();
     assert!(fs.set_rule(asked, false).await.unwrap().set);
+}
+
+/// A link to a document, as people paste it.
+const LINK: &str = "https://docs.example.org/document/d/1aBcD3fGhIjKlMnOpQrStUvWxYz0123456789AbCdEf/edit";
+
+#[tokio::test]
+async fn a_name_that_makes_a_secret_of_what_was_written_is_refused() {
+    for tree in Tree::all() {
+        tree.set(rule("/safe/**", "secrets", r#"{"policy": "refuse"}"#)).await;
+        let word = each(&mut Random::new(4)).into_iter().find(|it| it.kind == "token").unwrap().secret;
+        tree.given([
+            Op::mkdir(at("/safe")),
+            Op::write(at("/safe/x"), format!("{LINK}\nUse {word}")),
+            Op::write(at("/safe/y"), "one\nthe token for staging:\n"),
+        ])
+        .await;
+        for (path, more) in [("/safe/x", " as the API key.\n".to_owned()), ("/safe/y", format!("{word}\n"))] {
+            let error = tree.refusal(vec![Op::append(at(path), more)]).await;
+            assert!(error.message().contains("looks like one: token"), "{error}");
+            assert!(
+                !error.message().contains(&word[..16]) && !error.message().contains(&word[16..]),
+                "{error}"
+            );
+        }
+        tree.given([Op::append(at("/safe/x"), " as the id of the document.\n")]).await;
+    }
+}
+
+#[tokio::test]
+async fn reindexing_finds_words_that_an_earlier_judgement_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let open = || SqliteFs::open(folder.path(), Env::system(), garth::agent::registry()).unwrap();
+    let fs = open();
+    let text = format!("Minutes of the harbour board: {LINK}\n");
+    fs.commit(Batch::new([Op::write(path("/notes.md"), text.clone())])).await.unwrap();
+    let asked = SearchQuery::new("1aBcD3fGhIjKlMnOpQrStUvWxYz0123456789AbCdEf");
+    assert_eq!(fs.search(&asked).await.unwrap().hits.len(), 1);
+    drop(fs);
+    // the index as the first judgement made it
+    let marked = Judgement::First.during(|| masked(&text).replace("[secret: random word]", ""));
+    assert!(marked.len() < text.len(), "{marked}");
+    let conn = rusqlite::Connection::open(folder.path().join("tree.db")).unwrap();
+    let id: i64 = conn.query_row("SELECT id FROM passage", [], |row| row.get(0)).unwrap();
+    conn.execute("DELETE FROM passage_word WHERE rowid = ?1", [id]).unwrap();
+    conn.execute(
+        "INSERT INTO passage_word (rowid, tokens) VALUES (?1, ?2)",
+        rusqlite::params![id, Tokenizer::default().tokens(&marked)],
+    )
+    .unwrap();
+    drop(conn);
+    let fs = open();
+    assert!(fs.search(&asked).await.unwrap().hits.is_empty());
+    // what it did not leave out is found and shown as now
+    let harbour = fs.search(&SearchQuery::new("harbour board")).await.unwrap();
+    assert!(harbour.hits[0].snippet.contains(LINK), "{harbour:?}");
+    fs.reindex().await.unwrap();
+    assert_eq!(fs.search(&asked).await.unwrap().hits[0].snippet, text.trim());
+    assert_eq!(fs.fsck().await.unwrap().findings, []);
 }
