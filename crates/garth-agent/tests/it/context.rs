@@ -48,9 +48,12 @@ async fn each_change_of_state_leaves_an_event_and_a_repeat_none() {
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
         // as another interface may leave it
-        fs.append(&path("events.jsonl"), r#"{"id":"ev-1","run":"r","type":"x","created_at":"t"}"#)
-            .await
-            .unwrap();
+        fs.append(
+            &path("events.jsonl"),
+            r#"{"id":"ev-1","run":"r","type":"x","created_at":"2026-01-27T09:30:00Z"}"#,
+        )
+        .await
+        .unwrap();
         sessions.set("default", &Change::state(State::Active)).await.unwrap();
         sessions.set("default", &Change::state(State::Active)).await.unwrap();
         sessions.set("default", &Change::title("Trip")).await.unwrap();
