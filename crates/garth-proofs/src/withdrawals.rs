@@ -109,7 +109,7 @@ async fn reads(fs: &Arc<dyn FileSystem>, way: Way, count: u64, none: bool) -> Pr
             }
         }
         Way::Apart => {
-            let text = |at: u64| if at % 2 == 0 { "zwithdrawn" } else { "kept apart" };
+            let text = |at: u64| if at.is_multiple_of(2) { "zwithdrawn" } else { "kept apart" };
             many(&sessions, 2 * count, |at| text(at).to_owned()).await?;
             for number in 0..count {
                 withdraw(format!("messages:{}", 201 + 2 * number)).await?;

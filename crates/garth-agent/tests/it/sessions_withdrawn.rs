@@ -141,7 +141,8 @@ async fn reads_take_as_much_beside_many_withdrawals_as_beside_few() {
         let (few, small) = reads(&fs, way, sizes[0]).await;
         let (many, large) = reads(&fs, way, sizes[1]).await;
         for (few, many) in few.iter().zip(&many) {
-            // A run among more events takes two more steps to find, and lines may touch one more block of keys.
+            // A run among more events takes two more steps to find, and lines may touch one more block of
+            // keys.
             assert!(*many <= *few + 16, "{way:?}: {few} and {many}");
         }
         if matches!(way, Way::Back | Way::Forth) {

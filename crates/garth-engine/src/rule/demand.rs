@@ -213,8 +213,8 @@ impl Demand {
         matches!(self, Self::AppendOnly | Self::OwnFields(_)) || self.keeps_names()
     }
 
-    /// Returns true if readers take the content of a file for what the demand says. Bounds and secrets are for
-    /// classes of any files, links between them included.
+    /// Returns true if readers take the content of a file for what the demand says. Bounds and secrets are
+    /// for classes of any files, links between them included.
     pub(super) fn is_about_content(&self) -> bool {
         matches!(self, Self::Json { .. } | Self::JsonLines { .. })
     }

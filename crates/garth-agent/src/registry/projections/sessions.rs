@@ -111,7 +111,7 @@ fn run_of(seen: &Seen) -> Option<RangeInclusive<u64>> {
 fn messages(source: &str) -> Option<RangeInclusive<u64>> {
     let (first, last) = source.strip_prefix("messages:")?.split_once('-')?;
     let (first, last): (u64, u64) = (first.parse().ok()?, last.parse().ok()?);
-    (1..=last).contains(&first).then(|| first..=last)
+    (1..=last).contains(&first).then_some(first..=last)
 }
 
 /// The projections of the files of sessions.
@@ -191,7 +191,7 @@ fn line(number: u64, text: &[u8]) -> Vec<String> {
             match lines.contains(&first) && lines.contains(&last) {
                 true => keys.push(whole_key(first)),
                 false => {
-                    keys.extend((first..=last).filter(|line| lines.contains(line)).map(withdrawn_line_key))
+                    keys.extend((first..=last).filter(|line| lines.contains(line)).map(withdrawn_line_key));
                 }
             }
         }

@@ -258,7 +258,7 @@ impl Sessions<'_> {
     async fn anew(&self, context: &BuildContext<'_>, pinned: &[Candidate]) -> Result<(Plan, Cuts)> {
         let (first, room) = (context.first, context.room);
         let mut walk = Walk::new(self, context.session, &context.spec, context.end, (first, room))?;
-        let due = walk.to_line(context.step).await?;
+        let due = walk.reach_line(context.step).await?;
         let (kept, kept_tokens) = self.kept_line(context).await?;
         let least = self.least(context, &walk.entries()[..due], kept_tokens).await?;
         let mut left = room - least;
@@ -393,7 +393,7 @@ impl Sessions<'_> {
         let most = context.room / 5 * 2;
         let first = (context.first, context.room);
         let mut walk = Walk::new(self, context.session, &spec, context.end, first)?;
-        let new = walk.to_line(since.max(spec.from).saturating_add(1)).await?;
+        let new = walk.reach_line(since.max(spec.from).saturating_add(1)).await?;
         let mut choice = shrink_all(self, &walk.entries()[..new], KEPT.min(most))?;
         if choice.shrunk.is_empty() {
             return Ok(None);

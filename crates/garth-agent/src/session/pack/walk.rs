@@ -94,7 +94,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Walks back to a line. Returns the number of entries from there on.
-    pub(super) async fn to_line(&mut self, line: u64) -> Result<usize> {
+    pub(super) async fn reach_line(&mut self, line: u64) -> Result<usize> {
         while self.entries.last().is_none_or(|entry| entry.number > line) {
             if self.back_one(false).await?.is_none() {
                 break;

@@ -76,7 +76,7 @@ pub(super) fn read(raw: &RawValue) -> Result<Vec<ParsedMessage>> {
             let content = blocks(line.content, |kind, raw| part(kind, raw, "tool"))?;
             let (field, call_id) = match role {
                 "tool" => ("tool_call_id", line.tool_call_id),
-                _ => ("name", line.name.and_then(|name| known(name))),
+                _ => ("name", line.name.and_then(known)),
             };
             let call_id = call_id.ok_or_else(|| Error::invalid(format!("a {role} message has a {field}")))?;
             (Role::Tool, vec![Block::ToolResult { call_id, name: None, error: false, content }])
