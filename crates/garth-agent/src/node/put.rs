@@ -160,11 +160,15 @@ impl Nodes<'_> {
     pub async fn put(&self, uri: &Uri, put: &Put) -> Result<Written> {
         self.check(uri)?;
         self.check_change(uri)?;
-        put.check(uri)?;
-        if let Some(replaced) = &put.replaces {
-            self.check(replaced)?;
-        }
-        self.once.run(retry(|| self.put_once(uri, put))).await
+        // A repeat is answered by the record, and what it would put may be gone.
+        let put_it = async {
+            put.check(uri)?;
+            if let Some(replaced) = &put.replaces {
+                self.check(replaced)?;
+            }
+            retry(|| self.put_once(uri, put)).await
+        };
+        self.once.run(put_it).await
     }
 
     async fn put_once(&self, uri: &Uri, put: &Put) -> Result<Written> {

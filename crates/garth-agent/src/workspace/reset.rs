@@ -108,9 +108,8 @@ impl Workspace<'_> {
     ///
     /// # Errors
     /// `NotFound`; `AccessDenied` for a session of another class than the author's; `InvalidArgument` for one
-    /// that is at its end; `AlreadyExists` for a name that is taken, and an archive of it that exists;
-    /// `Conflict` if messages keep coming; if the archive cannot be written, from the filesystem: then
-    /// nothing has changed.
+    /// that is at its end; `AlreadyExists` for a name that is taken; `Conflict` if messages keep coming; if
+    /// the archive cannot be written, from the filesystem: then nothing has changed.
     #[boxed]
     pub async fn reset(&self, user: &str, session: &str, reset: &Reset<'_>) -> Result<Option<WasReset>> {
         self.once.run(self.reset_as(user, session, reset, |reset| reset)).await
@@ -151,18 +150,12 @@ impl Workspace<'_> {
         refuse_ended(&closed)?;
         let (mut ops, mut conditions, mut messages) = (Vec::new(), Vec::new(), 0);
         let mut path = self.archive_file(&meta.id)?;
-        // A session that was copied has the id of the other one, whose archive stays.
+        // A session that was copied or restored has the id of one that was archived, whose archive stays.
         if self.fs.lookup(&path).await?.is_some() {
             path = self.archive_file(&uuid(&self.env)?)?;
         }
         let written = match closed.lines {
             0 => None,
-            // A session that was copied or restored has the id of one that was archived.
-            _ if self.fs.exists(&path).await? => {
-                let message =
-                    "is an archive of this session already, and no archive is overwritten; move it away";
-                return Err(Error::at(ErrorKind::AlreadyExists, &path, message));
-            }
             last => Some(archive::write(&sessions, session, 1..=last, self.fs, &path).await?),
         };
         if let Some(written) = &written {

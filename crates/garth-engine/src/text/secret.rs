@@ -202,6 +202,17 @@ pub fn may_be_of_key(text: &[u8]) -> bool {
     private_key::may_go_on(&text[..text.len().min(CONTEXT)])
 }
 
+/// Returns true if a text, which begins a line and may go on with something, does so only after a full line
+/// of a private key: most short lines are words or numbers, and need no look at more than the line before.
+pub fn needs_full_line(text: &[u8]) -> bool {
+    private_key::may_be_last_line(&text[..text.len().min(CONTEXT)]) && !named::may_be_named_before(text)
+}
+
+/// Returns true if a text ends with a full line of a private key.
+pub fn ends_full_line(text: &[u8]) -> bool {
+    private_key::ends_full_line(text)
+}
+
 /// Returns how many bytes before a text decide about it.
 pub fn reach(text: &[u8]) -> usize {
     if is_dense(&text[..text.len().min(SEEN)]) || may_be_of_key(text) { CONTEXT } else { NEAR }

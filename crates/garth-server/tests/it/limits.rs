@@ -83,27 +83,28 @@ fn who_asks_before_sending_is_told_before_sending() {
 
 /// A message of so many bytes, as an append has it.
 fn message(role: &str, length: usize) -> Vec<u8> {
-    let (start, end) = (format!(r#"{{"name":"work","messages":[{{"role":"{role}","content":""#), "\"}]}");
+    let (start, end) =
+        (format!(r#"{{"agent":"coder","name":"work","messages":[{{"role":"{role}","content":""#), "\"}]}");
     format!("{start}{}{end}", "word ".repeat(length / 5)).into_bytes()
 }
 
 #[test]
 fn message_of_nearly_16_mib_is_appended() {
     let server = Server::start();
-    server.ok("sessions/create", r#"{"name":"work"}"#);
+    server.ok("sessions/create", r#"{"agent":"coder","name":"work"}"#);
     let length = (16 << 20) - 4096;
     for (line, role) in [(1, "user"), (2, "assistant")] {
         let appended = server.ok("sessions/append", message(role, length));
         assert_eq!(appended["lines"], json!([line, line]), "{role}");
     }
-    let more = r#"{"name":"work","messages":[{"role":"user","content":"Go on."}]}"#;
+    let more = r#"{"agent":"coder","name":"work","messages":[{"role":"user","content":"Go on."}]}"#;
     assert_eq!(server.ok("sessions/append", more)["lines"], json!([3, 3]));
 }
 
 #[test]
 fn too_long_message_is_led_to_the_route_of_media() {
     let server = Server::start();
-    server.ok("sessions/create", r#"{"name":"work"}"#);
+    server.ok("sessions/create", r#"{"agent":"coder","name":"work"}"#);
     let said = server.post("sessions/append", message("user", 33 << 20)).refused(413, "PAYLOAD_TOO_LARGE");
     assert!(said.contains("POST /v1/agents/{agent}/media"), "{said}");
     let said = server.post("put", body(MAX_BODY + 1)).refused(413, "PAYLOAD_TOO_LARGE");

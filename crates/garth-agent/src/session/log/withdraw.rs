@@ -21,7 +21,7 @@ use garth_engine::model::{At, Commit, Op, Precondition, Seq};
 const MAX_AT_ONCE: u64 = 1_000_000;
 
 /// Limit on the events of one withdrawal that leave out what was withdrawn before.
-const MAX_EVENTS: usize = 1000;
+const MAX_EVENTS: usize = 500;
 
 /// Limit on the runs that are followed to find out how far withdrawn lines reach.
 const MAX_STEPS: usize = 64;

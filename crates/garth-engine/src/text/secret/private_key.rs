@@ -132,6 +132,21 @@ pub(super) fn may_go_on(text: &[u8]) -> bool {
     is_body || is_header(first) || first.starts_with(DASHES) || lines.any(|line| line.starts_with(DASHES))
 }
 
+/// Returns true if a text begins with a short line that may be the last of a block: one after a full line.
+pub(super) fn may_be_last_line(text: &[u8]) -> bool {
+    let mut lines = text.split(|byte| *byte == b'\n').map(bare).filter(|line| !line.is_empty()).take(3);
+    let first = lines.next().unwrap_or_default();
+    let is_short = first.len() < RUN && first.iter().all(|byte| is_base64(*byte));
+    is_short && !lines.any(|line| line.starts_with(DASHES))
+}
+
+/// Returns true if a text ends with a full line of a block, of which it has the end at least.
+pub(super) fn ends_full_line(text: &[u8]) -> bool {
+    let mut lines = text.rsplit(|byte| *byte == b'\n').map(bare).filter(|line| !line.is_empty());
+    let last = lines.next().unwrap_or_default();
+    last.len() >= RUN && last[last.len() - RUN..].iter().all(|byte| is_base64(*byte))
+}
+
 /// A line without what it is quoted with, in code, in a mail or in a list.
 fn bare(line: &[u8]) -> &[u8] {
     let is_around = |byte: &u8| byte.is_ascii_whitespace() || b"\"'`>\\,|;*#".contains(byte);

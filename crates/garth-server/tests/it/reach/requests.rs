@@ -72,7 +72,7 @@ fn nodes(call: &str, asker: Asker) -> Vec<Ask> {
     };
     match call {
         "put" => each(&with("edge", json!({"content": "x"}))),
-        "get" | "relations" => each(&uri("get")),
+        "get" | "log" | "relations" => each(&uri("get")),
         "exists" => each(&uri("get")),
         "tag" => each(&with("get", json!({"add": ["x"]}))),
         "relate" => {

@@ -11,6 +11,9 @@ use crate::sqlite::DbResult;
 use crate::text::passage::Edit;
 use crate::text::secret::{self, CONTEXT, Secret};
 
+/// Bytes at the end of a line by which it is told whether it is a full one of a private key.
+const LINE_END: u64 = 48;
+
 /// Reads bytes of a file; fewer than asked for only at its end.
 pub(crate) type Read<'a> = dyn FnMut(Ino, Range<u64>) -> DbResult<Vec<u8>> + 'a;
 
@@ -28,6 +31,13 @@ pub(super) fn before(
     }
     let begins_line = last_before(conn, ino, off)?.is_some_and(|it| it.span.end() == off && it.span.newline);
     if begins_line && !secret::may_go_on(first) {
+        return Ok(Vec::new());
+    }
+    // Short lines in a log of short lines would have thousands of them read before each.
+    if begins_line
+        && secret::needs_full_line(first)
+        && !secret::ends_full_line(&read(ino, off.saturating_sub(LINE_END)..off)?)
+    {
         return Ok(Vec::new());
     }
     read(ino, off.saturating_sub(secret::reach(first) as u64)..off)
@@ -60,7 +70,7 @@ pub(super) fn widen(
         if before.span.newline {
             // the end of a key makes one of the lines before it, which may have been none
             let behind = read(ino, border..border + most)?;
-            if !secret::may_be_of_key(&behind) {
+            if !secret::may_be_of_key(&behind) || secret::needs_full_line(&behind) {
                 break;
             }
         }
