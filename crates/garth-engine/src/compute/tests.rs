@@ -1,5 +1,6 @@
 //! Tests of work that computes. None of them depends on time: pieces wait for what the test sends.
 
+use std::cell::RefCell;
 use std::sync::Barrier;
 use std::sync::mpsc;
 use std::thread;
@@ -98,15 +99,22 @@ fn work_ends_when_nobody_waits() {
 #[test]
 fn bytes_are_bounded_for_a_piece_an_account_and_all() {
     let compute = Compute::new();
+    // A piece that nobody can wake is given up, sooner or later.
+    let wakers = RefCell::new(Vec::new());
+    let waits = || {
+        let (waker, woken) = oneshot::channel::<()>();
+        wakers.borrow_mut().push(waker);
+        async { drop(woken.await) }
+    };
     let kind = |account: &str, bytes| {
-        let piece = compute.run(account, bytes, std::future::pending::<()>());
+        let piece = compute.run(account, bytes, waits());
         piece.now_or_never().map(|outcome| outcome.unwrap_err().kind())
     };
     assert_eq!(kind("a", MAX_PIECE + 1), Some(ErrorKind::TooLarge));
     let mut held = Vec::new();
     for account in ["a", "b"] {
         for _ in 0..MAX_QUEUED / 2 / MAX_PIECE {
-            let mut piece = Box::pin(compute.run(account, MAX_PIECE, std::future::pending::<()>()));
+            let mut piece = Box::pin(compute.run(account, MAX_PIECE, waits()));
             assert!((&mut piece).now_or_never().is_none());
             held.push(piece);
         }
@@ -114,6 +122,7 @@ fn bytes_are_bounded_for_a_piece_an_account_and_all() {
     }
     assert_eq!(kind("c", 1), Some(ErrorKind::WouldBlock));
     held.clear();
+    wakers.borrow_mut().clear();
     while compute.0.queued() > 0 {
         thread::yield_now();
     }

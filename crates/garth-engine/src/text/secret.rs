@@ -197,6 +197,14 @@ pub fn may_go_on(text: &[u8]) -> bool {
     may_be_of_key(text) || named::may_be_named_before(text)
 }
 
+/// Bytes of the dashes around the ends of a private key.
+pub const MARKER: u64 = private_key::DASHES.len() as u64;
+
+/// Returns true if a text may have the end of a private key.
+pub fn may_end_key(text: &[u8]) -> bool {
+    text.windows(private_key::DASHES.len()).any(|window| window == private_key::DASHES)
+}
+
 /// Returns true if a text may begin with lines of a private key, or the end of one.
 pub fn may_be_of_key(text: &[u8]) -> bool {
     private_key::may_go_on(&text[..text.len().min(CONTEXT)])

@@ -448,8 +448,9 @@ pub(super) fn may_be_named_before(text: &[u8]) -> bool {
     let is_end = |byte: &u8| byte.is_ascii_whitespace() || b"\"'`,;<>()[]{}|\\".contains(byte);
     let value = &rest[..rest.iter().position(is_end).unwrap_or(rest.len())];
     let is_odd = |byte: &u8| !byte.is_ascii_lowercase();
-    // at the end of the text it may go on
-    value.len() >= APART.min(rest.len()) && (value.len() >= 16 || value.iter().skip(1).any(is_odd))
+    // At the end of the window it may go on. One at the end of the text is judged again once it does.
+    let is_long = value.len() >= APART || (text.len() > window.len() && value.len() == rest.len());
+    is_long && (value.len() >= 16 || value.iter().skip(1).any(is_odd))
 }
 
 /// Returns true for values without digits, or with signs, that nobody takes for words.

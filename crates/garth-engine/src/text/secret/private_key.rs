@@ -10,7 +10,7 @@ use super::words::look_at;
 const LINE: usize = 1 << 10;
 /// A shorter run of base64 is no part of a key: text about keys has `MIIE...`.
 const RUN: usize = 16;
-const DASHES: &[u8] = b"-----";
+pub(super) const DASHES: &[u8] = b"-----";
 const KIND: &str = "private key";
 
 /// What the judgements disagree about.

@@ -150,10 +150,12 @@ fn of_sessions(call: &str, asker: Asker, filled: &Filled) -> Vec<Ask> {
         "current" => vec![look(json!({"create": true}))],
         "set" => each(&same(json!({"title": "x"}))),
         "append" => each(&same(json!({"messages": [{"role": "user", "content": "x"}]}))),
-        "withdraw" => each(&same(json!({"source": "messages:1"}))),
+        // others of them are what entries are derived from, which would go with them
+        "withdraw" => each(&same(json!({"source": "tail:1"}))),
         "resolve" => from_own(&|source| json!({"source": source})),
         "import" => {
-            each(&same(json!({"format": "openai", "transcript": r#"{"role":"user","content":"x"}"#})))
+            let text = r#"{"role":"user","content":"x"}"#;
+            each(&same(json!({"format": "openai", "mode": "part", "transcript": text})))
         }
         "export" => each(&same(json!({"format": "openai"}))),
         "derive" => {

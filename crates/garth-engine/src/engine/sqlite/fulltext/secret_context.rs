@@ -68,9 +68,16 @@ pub(super) fn widen(
         let Some(before) = before else { break };
         let from = border.saturating_sub(most);
         if before.span.newline {
-            // the end of a key makes one of the lines before it, which may have been none
+            // The end of a key makes one of the lines before it, which may have been none. What is appended has
+            // it, or completes it.
+            if appends {
+                let new = read(ino, edit.start.saturating_sub(secret::MARKER)..edit.start + most)?;
+                if !secret::may_end_key(&new) {
+                    break;
+                }
+            }
             let behind = read(ino, border..border + most)?;
-            if !secret::may_be_of_key(&behind) || secret::needs_full_line(&behind) {
+            if !secret::may_be_of_key(&behind) {
                 break;
             }
         }
