@@ -68,8 +68,8 @@ pub(super) fn widen(
         let Some(before) = before else { break };
         let from = border.saturating_sub(most);
         if before.span.newline {
-            // The end of a key makes one of the lines before it, which may have been none. What is appended has
-            // it, or completes it.
+            // The end of a key makes one of the lines before it, which may have been none. What is appended
+            // has it, or completes it.
             if appends {
                 let new = read(ino, edit.start.saturating_sub(secret::MARKER)..edit.start + most)?;
                 if !secret::may_end_key(&new) {
