@@ -104,7 +104,9 @@ fn bytes_are_bounded_for_a_piece_an_account_and_all() {
     let waits = || {
         let (waker, woken) = oneshot::channel::<()>();
         wakers.borrow_mut().push(waker);
-        async { drop(woken.await) }
+        async {
+            let _ = woken.await;
+        }
     };
     let kind = |account: &str, bytes| {
         let piece = compute.run(account, bytes, waits());

@@ -187,7 +187,7 @@ impl Found {
         state.meta.is_none()
             && state.content.is_none()
             && self.own_content.is_none()
-            && !self.in_the_way.iter().any(|name| is_in_the_way(name))
+            && !self.in_the_way.iter().any(is_in_the_way)
     }
 
     /// When it will have been at rest for so long.
