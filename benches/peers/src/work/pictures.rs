@@ -9,7 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use garth::Env;
 use garth::agent::media::Hydrator;
-use garth::agent::session::{Append, Create, Draft, PackOptions, Role, SessionKey, Sessions};
+use garth::agent::session::{Append, Create, Draft, Format, PackOptions, Role, SessionKey, Sessions};
 use serde_json::json;
 
 use super::content::text;
@@ -47,7 +47,7 @@ pub(crate) async fn pictures(folder: &Path, size: Size) -> Result<Figures> {
     for n in 0..calls {
         sessions.append("work", &Append::messages([message(n)?])).await?;
         let packed = sessions.pack("work", &options).await?;
-        sessions.hydrated(&packed, &hydrator, "pictures").await?;
+        sessions.hydrated(&packed, Format::OpenAi, &hydrator, "pictures").await?;
         sessions.append("work", &Append::messages([Draft::assistant(format!("answer {n}"))])).await?;
     }
     let (hits, misses) = hydrator.counts();
@@ -58,7 +58,7 @@ pub(crate) async fn pictures(folder: &Path, size: Size) -> Result<Figures> {
     let cold = Hydrator::default();
     for (name, hydrator) in [("warm", &hydrator), ("cold", &cold)] {
         let start = Instant::now();
-        sessions.hydrated(&packed, hydrator, "pictures").await?;
+        sessions.hydrated(&packed, Format::OpenAi, hydrator, "pictures").await?;
         figures.time(name, start.elapsed(), 1);
     }
     Ok(figures)
