@@ -18,7 +18,7 @@ pub struct File {
     pub etag: VersionId,
     /// False for a directory or link in the place of a file, which has no bytes.
     pub is_file: bool,
-    /// How many names it has.
+    /// Number of its names.
     pub nlink: u64,
     /// Its bytes; none if it is longer than it may be.
     pub bytes: Option<Vec<u8>>,

@@ -1,4 +1,4 @@
-//! What a model says around its answer: thoughts, fences of Markdown, prose. Users of models take the answer
+//! Answers of models, among thoughts, fences of Markdown and prose. Users of models take the answer
 //! out of it here.
 
 use std::collections::HashSet;
@@ -98,7 +98,7 @@ struct Attempt<'a> {
     complete: Vec<(usize, usize)>,
 }
 
-/// What encloses the place of an attempt.
+/// Object or array that encloses the place of an attempt.
 enum Frame {
     Object(usize),
     Array,

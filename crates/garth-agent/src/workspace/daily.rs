@@ -1,6 +1,5 @@
 //! Daily memory: what sessions left for the days after, a file a day, and further ones where that is full.
-//! Whose class wrote which part is known from the commits and never from the text, so that no text can pass
-//! for another's.
+//! The commits say which class wrote each part. The text never does, so that no text can pass for another's.
 
 use std::ops::Range;
 
@@ -83,8 +82,8 @@ impl Outcome for Remembered {
     }
 }
 
-/// What is done where the first file of a day is none that garth writes to: a directory or link is in its
-/// place, or it has other names.
+/// Choice for a file of a day that garth does not write to, because a directory or link is in its place, or
+/// because it has other names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Blocked {
     /// Fail, and say how to set it right: for whoever asked to remember something.

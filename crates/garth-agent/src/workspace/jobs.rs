@@ -59,7 +59,7 @@ pub(super) struct Job {
     last_error: Option<String>,
 }
 
-/// What became of what is to be remembered.
+/// Outcome of remembering something at the end of a session, or in a compaction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

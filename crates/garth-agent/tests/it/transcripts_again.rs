@@ -321,6 +321,11 @@ async fn skip_bad_takes_the_rest_and_names_what_it_left() {
         let skipped: Vec<_> = done.skipped.iter().map(|bad| (bad.message, bad.line)).collect();
         assert_eq!((done.new, done.skipped_count, skipped), (2, 2, vec![(2, 2), (4, 4)]));
         assert_eq!(said(&sessions, "default").await, ["a", "b"]);
+        // a conflict counts the messages that were left out
+        let other = text.replace("\"b\"", "\"x\"");
+        let import = Import::new(OPENAI, &other).whole().skip_bad();
+        let error = sessions.import("default", &import).await.unwrap_err();
+        assert!(error.message().starts_with("message 3 "), "{error}");
     }
 }
 

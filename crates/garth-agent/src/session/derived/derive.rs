@@ -39,7 +39,7 @@ pub struct Derive {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MadeOf {
     pub(crate) lines: RangeInclusive<u64>,
-    /// Those that were withdrawn before they were read.
+    /// Lines among these that were withdrawn before they were read.
     pub(crate) withdrawn: Vec<RangeInclusive<u64>>,
 }
 

@@ -10,14 +10,11 @@ use super::lines::MAX_PAGE_BYTES;
 use super::message::Native;
 use crate::session::handle::Sessions;
 use garth_engine::error::{OptionalExt as _, Result};
-use garth_engine::model::{At, Body, Op, Precondition};
+use garth_engine::model::{At, Op, Precondition};
 use garth_engine::path::TreePath;
 
 /// Lines read ahead.
 const AHEAD: usize = 256;
-
-/// Bytes of native messages that one commit holds in memory, 4 MiB; more are staged.
-const HELD: usize = 4 << 20;
 
 /// Native messages to append.
 #[derive(Clone, Debug, Default)]
@@ -60,17 +57,9 @@ impl Sessions<'_> {
             body.push_str(line.get());
             body.push('\n');
         }
+        let cuts = super::draft::cuts(&body, 0);
         let at = At::from(&file);
-        let op = if body.len() <= HELD {
-            let cuts = super::draft::cuts(&body, 0);
-            Op::append(file, body).with_parents().cut_at(cuts)
-        } else {
-            // The messages made of them are as long, and a batch holds 16 MiB in memory.
-            let mut upload = self.fs.stage(&at).await?;
-            upload.write(body.into()).await?;
-            Op::append(file, Body::Staged(upload.finish().await?)).with_parents()
-        };
-        Ok((op, (at, condition)))
+        Ok((Op::append(file, body).with_parents().cut_at(cuts), (at, condition)))
     }
 }
 

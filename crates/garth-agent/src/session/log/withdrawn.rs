@@ -16,7 +16,7 @@ use garth_engine::model::FindLine;
 /// withdraw it again: then each line is looked up instead.
 const MAX_EVENTS: usize = 64;
 
-/// What an event of a run has to be found by.
+/// Key of the events of a run, by its first or its last line.
 type RunKey = fn(u64) -> String;
 
 impl Sessions<'_> {

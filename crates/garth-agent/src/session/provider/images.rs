@@ -247,7 +247,7 @@ impl Images<'_> {
 /// Reason of an image for which the newer ones leave no room.
 const FULL: &str = "newer images fill the list";
 
-/// What a list holds, from its end.
+/// Images and bytes that a list holds so far, filled from its end.
 struct Room<'a> {
     images: &'a Images<'a>,
     count: usize,

@@ -193,7 +193,7 @@ impl Sessions<'_> {
         };
         let message = format!(
             "message {} of the transcript is not what messages:{line} of {name} says; {how}",
-            message.unit + 1
+            message.number
         );
         Err(Error::new(ErrorKind::Conflict, message))
     }

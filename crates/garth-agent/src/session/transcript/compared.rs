@@ -1,4 +1,4 @@
-//! What of a message is compared when a transcript comes again: what was said, whatever its white space, the
+//! Comparison of messages when a transcript comes again: by what was said, whatever its white space, the
 //! order of its keys, or what an SDK noted beside it.
 
 use std::collections::BTreeMap;

@@ -44,7 +44,9 @@ struct Unit {
 
 /// A message of a session that the transcript has.
 pub(super) struct GivenMessage {
-    /// Index of the message of the transcript that it stands for, and which part of it this is.
+    /// Number of the message of the transcript that it stands for; the first is 1, skipped ones are counted.
+    pub(super) number: u64,
+    /// Index of that message among those that can be read, and which part of it this is.
     pub(super) unit: usize,
     pub(super) part: usize,
     pub(super) is_system: bool,
@@ -83,7 +85,7 @@ impl<'a> Given<'a> {
                 crate::retry::yield_now().await;
             }
             match placed.message.and_then(|raw| unit(format, &raw).map(|unit| (raw, unit))) {
-                Ok((raw, unit)) => given.take(raw, &unit),
+                Ok((raw, unit)) => given.take(number, raw, &unit),
                 Err(error) => {
                     given.skipped_count += 1;
                     if given.skipped.len() < MAX_NAMED {
@@ -99,12 +101,13 @@ impl<'a> Given<'a> {
         Ok(given)
     }
 
-    fn take(&mut self, raw: RawMessage<'a>, unit: &Unit) {
+    fn take(&mut self, number: u64, raw: RawMessage<'a>, unit: &Unit) {
         let index = self.raw.len();
         let mut came =
             unit.native.as_ref().and_then(|native| compared::as_it_came(self.format, native.get()));
         for (part, draft) in unit.drafts.iter().enumerate() {
             self.messages.push(GivenMessage {
+                number,
                 unit: index,
                 part,
                 is_system: draft.raw("role") == Some("\"system\""),

@@ -34,7 +34,7 @@ const SYSTEM_CHANGED: &str = "system.changed";
 /// Reason of a withdrawal by a transcript that went on in another way.
 const REWOUND: &str = "rewound by a transcript";
 
-/// How much of a conversation a transcript has.
+/// Part of a conversation that a transcript has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ImportMode {
@@ -52,7 +52,7 @@ pub struct Import<'t> {
     pub format: TranscriptFormat,
     /// Transcript.
     pub text: &'t str,
-    /// How much of the conversation it has. Default: the whole, for a session without messages; for another
+    /// Part of the conversation that it has. Default: the whole, for a session without messages; for another
     /// one it must be set.
     pub mode: Option<ImportMode>,
     /// Withdraws what the session has from the first message on that differs. Of a whole transcript.
@@ -281,7 +281,7 @@ impl Sessions<'_> {
         sessions.once.run(sessions.append_as(session, &append, outcome)).await
     }
 
-    /// Returns how much of the conversation a transcript has.
+    /// Returns the mode of an import.
     async fn mode_of(&self, session: &str, import: &Import<'_>, meta: Option<&Meta>) -> Result<ImportMode> {
         let implied = if import.after.is_some() { Some(ImportMode::Part) } else { None };
         let rewinds = import.rewind.then_some(ImportMode::Whole);

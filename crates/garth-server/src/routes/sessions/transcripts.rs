@@ -16,7 +16,7 @@ use crate::routes::respond::raw;
 /// Formats of transcripts.
 pub(in crate::routes) const FORMATS: Kind = words(&["garth", "pi", "openai", "anthropic", "markdown"]);
 
-/// How much of a conversation a transcript has.
+/// Modes of an import.
 const MODES: Kind = words(&["whole", "part"]);
 
 fields! {
