@@ -88,6 +88,7 @@ fn random(folder: &Path, (size, seed): (u64, u64), fault: Option<Fault>) -> Prov
                 format: FORMATS[(number % FORMATS.len() as u64) as usize],
                 random: Random::new(seed),
                 said: Vec::new(),
+                has_begun: false,
                 fault,
             };
             play.run(&mut report).await.map_err(|broken| {
@@ -110,6 +111,8 @@ struct Play<'a> {
     format: TranscriptFormat,
     random: Random,
     said: Vec<Said>,
+    /// Something of it was sent.
+    has_begun: bool,
     fault: Option<Fault>,
 }
 
@@ -159,13 +162,14 @@ impl Play<'_> {
 
     /// New messages come alone.
     async fn part(&mut self, report: &mut Report) -> Proven<()> {
-        let is_first = self.said.iter().all(|said| matches!(said, Said::System(_)));
+        let is_first = !self.has_begun;
         let new = self.go_on();
         let sent = if is_first { [self.said.clone(), new.clone()].concat() } else { new.clone() };
         let text = self.text(&sent, false);
         let done = self.sessions()?.import(&self.name, &Import::new(self.format, &text).part()).await?;
         hold(done.new == done.messages, || format!("a part lost messages: {done:?}"))?;
         self.said.extend(new);
+        self.has_begun = true;
         report.add("parts", 1);
         Ok(())
     }
@@ -183,6 +187,7 @@ impl Play<'_> {
         }
         let text = self.text(&sent, before > 0);
         self.sessions()?.import(&self.name, &Import::new(self.format, &text).whole()).await?;
+        self.has_begun = true;
         report.add("messages", (self.said.len() - before) as u64);
         self.check().await
     }

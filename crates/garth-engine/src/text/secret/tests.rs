@@ -218,9 +218,11 @@ proptest! {
     #[test]
     fn what_follows_a_line_makes_no_secret_of_it(text in text(), more in text()) {
         let before = format!("{text}\n");
-        let is_line = |secret: &&Secret| secret.kind != "private key";
+        let whole = format!("{before}{more}");
+        // a token may go over into a key, which goes on
+        let is_line = |secret: &&Secret| !whole[secret.bytes.clone()].contains("PRIVATE KEY");
         let alone = find(before.as_bytes());
-        for secret in find(format!("{before}{more}").as_bytes()).iter().filter(is_line) {
+        for secret in find(whole.as_bytes()).iter().filter(is_line) {
             let known = |own: &Secret| own.bytes.start <= secret.bytes.start && own.bytes.end >= secret.bytes.end;
             prop_assert!(secret.bytes.start >= before.len() || alone.iter().any(known), "{secret:?} of {before:?}");
         }
