@@ -219,12 +219,14 @@ async fn run(
     fs.commit(claim.require(path.clone(), as_read(Some(file)))).await?;
     let claimed = read_all(fs, std::slice::from_ref(path), MAX_JOB).await?.pop().flatten();
     let own = as_read(claimed.as_ref());
-    match workspace.remembered(&job, asking).await {
-        Ok(mut batch) => {
-            batch.ops.push(Op::remove(path.clone()));
-            fs.commit(batch.require(path.clone(), own)).await?;
-            Ok(JobOutcome::Done)
-        }
+    let done = async {
+        let mut batch = workspace.remembered(&job, asking).await?;
+        batch.ops.push(Op::remove(path.clone()));
+        fs.commit(batch.require(path.clone(), own.clone())).await
+    };
+    // also where the memory changed meanwhile: the job is given back, and not held until its lease ends
+    match done.await {
+        Ok(_) => Ok(JobOutcome::Done),
         Err(error) if job.attempts <= RETRIES && !is_final(&error) => {
             let at = env.now().plus_seconds(1 << (2 * (job.attempts - 1)));
             (job.status, job.lease_until) = ("PENDING".to_owned(), None);

@@ -1,9 +1,13 @@
 //! What archives say of tools, and what is remembered where a day has no room.
 
 use garth::agent::session::{Export, Import, TranscriptFormat};
+use std::sync::Arc;
+use std::time::Duration;
+
 use garth::agent::workspace::{Held, Reset, Trim, run_jobs};
 use garth::model::Op;
 use garth::{ErrorKind, FileSystem, FileSystemExt};
+use garth_testkit::fs::interfering::{Call, Interfering};
 use serde_json::Value;
 
 use super::reset::{
@@ -105,6 +109,27 @@ async fn where_no_file_of_a_day_has_room_a_job_remembers_later() {
     assert_eq!(run_jobs(&fs, &env, asking(&model).unwrap()).await.unwrap().done, 2);
     let text = fs.read_to_string("/agents/coder/memory/2026-01-27-3.md").await.unwrap();
     assert_eq!(text.matches("- Ann likes tea\n").count(), 2, "{text}");
+}
+
+#[tokio::test]
+async fn a_job_whose_day_changed_meanwhile_is_given_back_at_once() {
+    let (fs, env, clock) = tree();
+    let sessions = session(&fs, &env, "main").await;
+    talk(&sessions, "work", 1..=1).await;
+    let done = reset(&workspace(&fs, &env), "work", &Reset::default().asking(asking(&Says(None)))).await;
+    assert!(matches!(done.memory, Held::Later(_)), "{:?}", done.memory);
+    let day = path("/agents/coder/memory/2026-01-27.md");
+    let (model, other) =
+        (Says(Some("- Ann likes tea")), vec![Op::write(day.clone(), "- mine\n").with_parents()]);
+    let fs: Arc<dyn FileSystem> = Arc::new(fs);
+    // the first commit claims the job
+    let raced = Interfering::new(&fs, Call::Commit, 1, other);
+    let ran = run_jobs(&raced, &env, asking(&model).unwrap()).await.unwrap();
+    assert_eq!((ran.done, ran.failed, ran.next), (0, 0, Some(env.now().plus_seconds(1))));
+    clock.advance(Duration::from_secs(1));
+    assert_eq!(run_jobs(&*fs, &env, asking(&model).unwrap()).await.unwrap().done, 1);
+    let text = fs.read_to_string(&day).await.unwrap();
+    assert!(text.starts_with("- mine\n") && text.ends_with("- Ann likes tea\n"), "{text}");
 }
 
 #[tokio::test]

@@ -31,8 +31,8 @@ pub(crate) const MAX_DEPTH: usize = 16;
 const NAMESPACES: [&str; 6] = ["garth", "gsv", "openclaw", "clawdbot", "moltbot", "clawdis"];
 /// How many of them the first reading knows.
 const FIRST_NAMESPACES: usize = 4;
-/// Those that have `os` beside `requires`.
-const WITH_OS: [&str; 4] = ["openclaw", "clawdbot", "moltbot", "clawdis"];
+/// Those that have `os` and `always` beside `requires`.
+const OTHERS: [&str; 4] = ["openclaw", "clawdbot", "moltbot", "clawdis"];
 
 /// Fields that are read.
 const FIELDS: [&str; 5] = ["name", "description", "homepage", "always", "metadata"];
@@ -99,14 +99,11 @@ impl SkillText {
         skill.name = skill.text(&mut fields, "name").filter(|name| !name.trim().is_empty());
         let description = skill.text(&mut fields, "description");
         skill.homepage = skill.text(&mut fields, "homepage");
-        match fields.remove("always").map(|always| truth(&always, reading).ok_or(always)) {
-            None | Some(Err(Value::Null)) => {}
-            Some(Ok(always)) => skill.always = always,
-            Some(Err(_)) => skill.flaws.push("always: write true or false".to_owned()),
-        }
+        let always = fields.remove("always");
         if let Some(metadata) = fields.remove("metadata") {
             skill.metadata(metadata, reading);
         }
+        skill.always(always, "always", reading);
         let description = description.filter(|text| !text.trim().is_empty());
         skill.description = description.unwrap_or_else(|| first_paragraph(&skill.body));
         skill
@@ -182,6 +179,15 @@ impl SkillText {
         }
     }
 
+    /// Takes over what a field `always` says, if it is there.
+    fn always(&mut self, always: Option<Value>, name: &str, reading: Reading) {
+        match always.map(|always| truth(&always, reading).ok_or(always)) {
+            None | Some(Err(Value::Null)) => {}
+            Some(Ok(always)) => self.always = always,
+            Some(Err(_)) => self.flaws.push(format!("{name}: write true or false")),
+        }
+    }
+
     fn metadata(&mut self, metadata: Value, reading: Reading) {
         let metadata = match metadata {
             Value::Null => return,
@@ -216,7 +222,10 @@ impl SkillText {
             None | Some(Value::Null) => {}
             Some(_) => self.flaws.push(format!("metadata.{name}.emoji: write a text")),
         }
-        let os = own.remove("os").filter(|_| reading == Reading::Now && WITH_OS.contains(&name));
+        let is_theirs = reading == Reading::Now && OTHERS.contains(&name);
+        let always = own.remove("always").filter(|_| is_theirs);
+        self.always(always, &format!("metadata.{name}.always"), reading);
+        let os = own.remove("os").filter(|_| is_theirs);
         if let Some(requires) = with_os(own.remove("requires"), os) {
             self.requires = Requires::read(requires);
         }
@@ -443,6 +452,18 @@ mod tests {
     }
 
     #[test]
+    fn always_is_read_from_metadata_as_well_and_the_field_of_the_skill_goes_before() {
+        let always = |front: &str| with(front).always;
+        for name in OTHERS {
+            assert!(always(&format!("metadata: {{{name}: {{always: true}}}}")), "{name}");
+        }
+        assert!(!always("always: false\nmetadata: {openclaw: {always: true}}"));
+        assert!(!always("metadata: {garth: {always: true}}"));
+        let bad = with("metadata: {openclaw: {always: 7}}");
+        assert!(!bad.always && bad.flaws[0].starts_with("metadata.openclaw.always: "));
+    }
+
+    #[test]
     fn always_is_false_unless_it_says_true() {
         assert!(!with("name: a").always && with("always: true").always && !with("always: false").always);
         let bad = with("always: sometimes");
@@ -498,7 +519,7 @@ mod tests {
             let skill = with(&format!(r#"metadata: {{"{name}": {{"os": ["plan9"]}}}}"#));
             assert!(skill.requires.is_none() && skill.flaws.is_empty(), "{name}");
         }
-        for name in WITH_OS {
+        for name in OTHERS {
             for (own, due) in [
                 (r#""os": ["plan9"]"#, vec!["plan9"]),
                 (r#""os": ["plan9"], "requires": null"#, vec!["plan9"]),
