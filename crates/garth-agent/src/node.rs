@@ -131,13 +131,18 @@ impl<'a> Nodes<'a> {
     /// Refuses what is of another account, or of a category that there is not.
     fn check(&self, uri: &Uri) -> Result<()> {
         self.check_place(uri)?;
-        let category = uri.category();
+        self.check_category(uri.category())
+            .map_err(|error| Error::invalid(format!("{uri}: {}", error.message())))
+    }
+
+    /// Refuses an unknown category.
+    fn check_category(&self, category: &str) -> Result<()> {
         if CATEGORIES.contains(&category) || self.categories.iter().any(|known| known == category) {
             return Ok(());
         }
         let known: Vec<&str> =
             CATEGORIES.iter().copied().chain(self.categories.iter().map(String::as_str)).collect();
-        Err(Error::invalid(format!("{uri}: {category} is no category; there are {}", known.join(", "))))
+        Err(Error::invalid(format!("{category} is no category; there are {}", known.join(", "))))
     }
 
     /// Refuses what is of another account, and a tree in which the node would lie elsewhere.

@@ -132,6 +132,16 @@ impl Nodes<'_> {
         if let Some(error) = damaged(uri, meta.as_ref()) {
             return error;
         }
+        let is_active = |file: &super::state::File| {
+            file.bytes
+                .as_deref()
+                .is_some_and(|bytes| Meta::parse(bytes).is_ok_and(|meta| meta.status != Status::Pending))
+        };
+        if meta.as_ref().is_some_and(is_active) {
+            let message =
+                format!("{uri}: files of the node are missing; `garth repair` completes it, or says why not");
+            return Error::new(ErrorKind::NotFound, message);
+        }
         match self.moved(uri).await {
             Ok(Some(new)) => Error::new(ErrorKind::NotFound, format!("{uri}: MOVED, the node is {new} now")),
             Ok(None) => missing(uri),

@@ -141,6 +141,7 @@ impl Nodes<'_> {
         if !(1..=MAX_LISTED).contains(&list.limit) {
             return Err(Error::invalid(format!("the limit of a list of nodes is 1 to {MAX_LISTED}")));
         }
+        list.category.as_deref().map_or(Ok(()), |category| self.check_category(category))?;
         own_paths::check(self.fs, &list.prefix.dir(), "open it with AgentTree::nodes")?;
         let after = match &list.after {
             Some(text) => Some(TreePath::from_str(text).map_err(|_| {

@@ -56,6 +56,25 @@ impl Nodes<'_> {
         Ok(log)
     }
 
+    /// Returns the newest meta of a node that can be read, among its last [`MAX_LOGGED`] versions, if it is of
+    /// the same URI and the node was not deleted since.
+    pub(super) async fn newest_meta(&self, uri: &Uri) -> Result<Option<Meta>> {
+        if !self.fs.capabilities(&uri.dir()).log {
+            return Ok(None);
+        }
+        let page = HistoryPage::default().limit(MAX_LOGGED);
+        let versions = self.fs.history(&uri.file(META).into(), &page).await.optional()?;
+        for version in versions.unwrap_or_default().items {
+            if version.entry.is_none() {
+                return Ok(None);
+            }
+            if let Some(meta) = self.meta_of(version.id).await? {
+                return Ok(Some(meta).filter(|meta| meta.uri == uri.to_string()));
+            }
+        }
+        Ok(None)
+    }
+
     async fn meta_of(&self, version: VersionId) -> Result<Option<Meta>> {
         let read = async {
             let file = self.fs.open_version(version).await?;

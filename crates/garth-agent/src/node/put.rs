@@ -173,7 +173,12 @@ impl Nodes<'_> {
 
     async fn put_once(&self, uri: &Uri, put: &Put) -> Result<Written> {
         let state = State::read(self.fs, uri).await?;
-        let before = state.known();
+        let known = state.known();
+        // versions count on after those of a meta that cannot be read
+        let before = match known.is_none() && state.meta.is_some() {
+            true => self.newest_meta(uri).await?,
+            false => known.clone(),
+        };
         let there = before.as_ref().filter(|meta| meta.status == Status::Active);
         if let Some(due) = put.if_version
             && due != there.map_or(0, |meta| meta.version)
@@ -238,7 +243,7 @@ impl Nodes<'_> {
             }
         }
         let same_edges = edges.as_ref().is_none_or(|edges| state.edges().as_ref() == Some(edges));
-        if there.is_some() && before.as_ref() == Some(&meta) && same_text && same_edges {
+        if there.is_some() && known.as_ref() == Some(&meta) && same_text && same_edges {
             let unchanged = Written { meta, created: false, seq: None, near: None };
             return self.once.unchanged(self.fs, self.nothing(format!("put {uri}")), unchanged).await;
         }

@@ -17,6 +17,7 @@ use super::Nodes;
 use super::list::Prefix;
 use super::uri::Uri;
 use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::fs::FileSystemExt as _;
 
 /// Nodes that are read at a time.
 const READ: usize = 32;
@@ -92,9 +93,13 @@ impl<'a> Repair<'a> {
     /// Looks at one node, at once; one that is BROKEN is tried again.
     ///
     /// # Errors
-    /// `InvalidArgument`; `AccessDenied` for another account's; from the filesystem.
+    /// `InvalidArgument`; `AccessDenied` for another account's; `NotFound` for a URI without a directory; from
+    /// the filesystem.
     pub async fn retry(&self, uri: &Uri, mut told: impl FnMut(&Told<'_>) + Send) -> Result<Report> {
         self.nodes.check(uri)?;
+        if self.nodes.fs.lookup(&uri.dir()).await?.is_none() {
+            return Err(super::missing(uri));
+        }
         let mut report = Report::default();
         let asked = Asked { now: self.nodes.env.now(), at_once: true, retry: true };
         self.one(uri, &asked, &mut report, &mut told).await?;

@@ -14,7 +14,7 @@ use super::content::dedup::{Deduped, index_text};
 use super::expiry::policy::{History, Policy};
 use super::expiry::schedule::{MARKED, PAUSE, due_at, mark_of};
 use super::handle::Sessions;
-use super::log::source::{Resolved, Source};
+use super::log::source::{Resolved, Source, What};
 use super::store::files::{BLOBS, CHUNKS, DEDUPED, Log, META, PACK, PACK_TEXT, POLICY, SWAPPED};
 use super::store::swap_index::Swapped;
 use crate::boxed;
@@ -297,13 +297,21 @@ impl Sessions<'_> {
         for text in &entry.refs {
             let Ok(source) = text.parse::<Source>() else { continue };
             match self.resolve(session, &source).await {
-                Ok(Resolved::Lines { .. }) => live.push((text.clone(), None)),
+                // it leads to its lines as long as the chunk is there
+                Ok(Resolved::Lines { .. }) => live.push((text.clone(), self.chunk_of(session, &source)?)),
                 Ok(Resolved::File { path, .. }) => live.push((text.clone(), Some(path))),
                 Err(error) if error.is(ErrorKind::NotFound) => {}
                 Err(error) => return Err(error),
             }
         }
         Ok(live)
+    }
+
+    /// Returns the chunk that a source names.
+    fn chunk_of(&self, session: &str, source: &Source) -> Result<Option<TreePath>> {
+        let What::Swap(id) = &source.what else { return Ok(None) };
+        let of = source.session.as_deref().unwrap_or(session);
+        self.file(of, &format!("{CHUNKS}/{id}")).map(Some)
     }
 
     /// Archives or deletes messages and events of a finished session, if the policy says so.

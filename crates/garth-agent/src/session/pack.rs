@@ -36,6 +36,7 @@ use crate::once::Outcome;
 use crate::retry::retry;
 use crate::small_file::{File, as_read, pretty, read_all, sha256, unreadable};
 use garth_engine::error::{Error, Result};
+use garth_engine::fs::FileSystemExt as _;
 use garth_engine::model::{Op, Precondition};
 
 /// Outcome of a pack. Only its description is recorded: the text is built again from its sources.
@@ -94,10 +95,16 @@ impl Sessions<'_> {
         let attrs = self.marked(&pack_file, Some(due_at(self.env.now(), policy.pack_ttl)));
         let mut ops =
             vec![Op::write(pack_file.clone(), pretty(&packed.pack)?).with_parents().with_attrs(attrs)];
-        let mut conditions = vec![(pack_file, as_read(files.pack.as_ref()))];
+        let text_as_read =
+            files.text.as_ref().map_or(Precondition::Absent, |text| Precondition::Etag(text.etag));
+        let mut conditions =
+            vec![(pack_file, as_read(files.pack.as_ref())), (text_file.clone(), text_as_read)];
         // what goes on as it was is appended, and so not stored again
         let before = files.before.as_ref().and_then(|before| before.forms.get("markdown"));
-        let start = before.filter(|before| first && before.bytes > 0).and_then(|before| {
+        let is_there = |before: &&Digest| {
+            before.bytes > 0 && files.text.as_ref().is_some_and(|text| text.size == before.bytes)
+        };
+        let start = before.filter(|before| first && is_there(before)).and_then(|before| {
             let bytes = packed.markdown.as_bytes().get(..usize::try_from(before.bytes).ok()?)?;
             (sha256(bytes) == before.sha256).then(|| (bytes.len(), hash_of(bytes)))
         });
@@ -125,19 +132,20 @@ impl Sessions<'_> {
     }
 
     async fn pack_files(&self, session: &str, first: u64) -> Result<PackFiles> {
+        let text = self.fs.lookup(&self.file(session, PACK_TEXT)?).await?;
         let names = [PACK, BUDGET, SWAPPED];
         let paths = names.map(|name| self.file(session, name)).into_iter().collect::<Result<Vec<_>>>()?;
         let mut read = read_all(self.fs, &paths, MAX_PACK).await?.into_iter();
         let (pack, budget, swap_file) = (read.next().flatten(), read.next().flatten(), read.next().flatten());
-        let text = pack.as_ref().and_then(File::text).unwrap_or_default();
+        let json = pack.as_ref().and_then(File::text).unwrap_or_default();
         // what somebody else put there is built anew
-        let before = serde_json::from_str::<Pack>(text).ok();
+        let before = serde_json::from_str::<Pack>(json).ok();
         let before = before.filter(|pack| pack.form == FORM && pack.tokenizer == ENCODING);
         let budget = parse_budget(budget.as_ref().and_then(File::text).unwrap_or_default());
         let how = "write it again with the budget of the session";
         let budget = budget.map_err(|error| unreadable(&paths[1], error.message(), how))?;
         let swapped = parse_index(swap_file.as_ref().and_then(File::text).unwrap_or_default());
-        Ok(PackFiles { before, pack, budget, swap_file, swapped, first })
+        Ok(PackFiles { before, pack, text, budget, swap_file, swapped, first })
     }
 }
 

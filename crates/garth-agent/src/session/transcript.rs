@@ -17,6 +17,7 @@ mod openai;
 mod pi;
 mod read;
 mod split;
+mod system_prompt;
 
 pub(crate) use self::archive::{archived_in, archived_lines, archived_messages, archived_said};
 pub use self::export::{Document, Export, Exported};

@@ -121,7 +121,7 @@ async fn an_installation_is_one_commit_and_writes_what_differs() {
         assert_eq!((again.seq, again.same), (None, 2));
         let changed =
             workspace.install_skill("pdf", Origin::Global, &files("---\nalways: 7\n---\n")).await.unwrap();
-        assert_eq!((changed.written, changed.same, changed.flaws.len()), (vec!["SKILL.md".to_owned()], 1, 1));
+        assert_eq!((changed.written, changed.same, changed.flaws.len()), (vec!["SKILL.md".to_owned()], 1, 2));
         let none = vec![("readme.md".to_owned(), Bytes::from("x"))];
         assert_refused(
             workspace.install_skill("pdf", Origin::Agent, &none).await,

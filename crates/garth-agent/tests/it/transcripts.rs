@@ -19,7 +19,7 @@ const ALL: [TranscriptFormat; 5] = [
     TranscriptFormat::Markdown,
 ];
 
-async fn exported(sessions: &Sessions<'_>, session: &str, export: &Export) -> String {
+pub(super) async fn exported(sessions: &Sessions<'_>, session: &str, export: &Export) -> String {
     let (mut document, mut text, mut export) = (Document::new(export.format), String::new(), export.clone());
     loop {
         let page = sessions.export(session, &export).await.unwrap();
@@ -192,7 +192,7 @@ async fn system_prompts_are_messages_of_the_system() {
 #[tokio::test]
 async fn unreadable_messages_refuse_the_whole_transcript() {
     let bad = [
-        (TranscriptFormat::Pi, r#"{"role":"bash","content":"x"}"#, "role bash"),
+        (TranscriptFormat::Pi, r#"{"role":"bash","content":"x"}"#, "role `bash`"),
         (TranscriptFormat::Pi, r#"{"role":"toolResult","content":"x"}"#, "toolCallId"),
         (TranscriptFormat::Pi, r#"{"role":"user","content":"x","timestamp":"soon"}"#, "timestamp"),
         (TranscriptFormat::OpenAi, r#"["user"]"#, "JSON object"),

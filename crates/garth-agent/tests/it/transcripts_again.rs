@@ -1,13 +1,15 @@
 //! Transcripts that come again: whole ones, which grow, change or go back, and parts of them.
 
 use garth::agent::session::{
-    Append, Create, Draft, Import, ImportMode, Imported, Log, Role, Select, Sessions, TranscriptFormat,
+    Append, Create, Draft, Export, Format, Import, ImportMode, Imported, Log, PackOptions, Role, Select,
+    Sessions, TranscriptFormat,
 };
 use garth::agent::workspace::{Reset, Workspace};
 use garth::{Env, ErrorKind, FileSystem, FileSystemExt as _};
 use serde_json::{Value, json};
 
 use super::sessions::{engines, path, said, sessions};
+use super::transcripts::exported;
 
 const OPENAI: TranscriptFormat = TranscriptFormat::OpenAi;
 
@@ -227,7 +229,7 @@ async fn a_transcript_goes_on_across_resets() {
 }
 
 #[tokio::test]
-async fn another_system_prompt_is_an_event() {
+async fn another_system_prompt_is_an_event_and_begins_packs_and_exports() {
     let text = |system: &str| {
         json!({"model": "m", "max_tokens": 9, "tools": [], "system": system, "messages": [user("a")]})
             .to_string()
@@ -236,20 +238,58 @@ async fn another_system_prompt_is_an_event() {
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
         let first = whole(&sessions, "default", format, &text("be kind")).await;
-        assert_eq!((first.new, first.system_changed), (2, false));
-        for (system, changed) in
-            [("be kind", false), ("be brief", true), ("be brief", false), ("be kind", true)]
+        assert_eq!((first.new, first.present, first.system_changed), (2, 0, false));
+        for (system, changed, present) in
+            [("be kind", false, 2), ("be brief", true, 1), ("be brief", false, 2), ("be kind", true, 1)]
         {
             let done = whole(&sessions, "default", format, &text(system)).await;
-            assert_eq!((done.new, done.system_changed), (0, changed), "{system}");
+            assert_eq!((done.new, done.present, done.system_changed), (0, present, changed), "{system}");
+            let pack = sessions.pack("default", &PackOptions::default()).await.unwrap();
+            let list: Value = serde_json::from_str(&pack.list(Format::Anthropic)).unwrap();
+            let prompt = list["system"].as_str().unwrap();
+            let other = if system == "be kind" { "be brief" } else { "be kind" };
+            assert!(prompt.contains(system) && !list.to_string().contains(other), "{list}");
+            for format in [format, TranscriptFormat::Pi, TranscriptFormat::OpenAi, TranscriptFormat::Markdown]
+            {
+                let text = exported(&sessions, "default", &Export::new(format)).await;
+                assert!(text.contains(system) && !text.contains(other), "{format}: {text}");
+                let done = whole(&sessions, "default", format, &text).await;
+                assert_eq!((done.new, done.system_changed), (0, false), "{format}: {text}");
+            }
         }
         // a transcript without one says nothing of it
         let done = whole(&sessions, "default", format, &lines(&[user("a"), assistant("b")])).await;
         assert_eq!((done.new, done.system_changed), (1, false));
         let events = events(&sessions, "default").await;
         let changes: Vec<_> = events.iter().map(|event| (&event["type"], &event["content"])).collect();
-        let kind = json!("system.changed");
-        assert_eq!(changes, [(&kind, &json!(["be brief"])), (&kind, &json!(["be kind"]))]);
+        let [kind, gone] = [json!("system.changed"), json!("message.withdrawn")];
+        let (brief, kinder) = (json!(["be brief"]), json!(["be kind"]));
+        assert_eq!(changes, [(&kind, &brief), (&gone, &Value::Null), (&kind, &kinder)]);
+    }
+}
+
+#[tokio::test]
+async fn a_transcript_with_withdrawn_messages_is_told_of_them() {
+    for (fs, _kept) in engines().await {
+        let sessions = sessions(&*fs).await;
+        let text = lines(&[user("a"), assistant("b"), user("c"), assistant("d")]);
+        whole(&sessions, "default", OPENAI, &text).await;
+        sessions.withdraw("default", &"messages:1-2".parse().unwrap(), None).await.unwrap();
+        let error = sessions.import("default", &Import::new(OPENAI, &text).whole()).await.unwrap_err();
+        let said = error.message();
+        assert!(
+            error.is(ErrorKind::Conflict) && said.contains("messages:1-2 before it are withdrawn"),
+            "{said}"
+        );
+        let left = lines(&[user("c"), assistant("d")]);
+        assert_eq!(whole(&sessions, "default", OPENAI, &left).await.present, 2);
+        sessions.withdraw("default", &"tail:1".parse().unwrap(), None).await.unwrap();
+        let done = whole(&sessions, "default", OPENAI, &left).await;
+        assert_eq!((done.new, done.said_again), (1, Some(4)));
+        // a conversation that goes on in another way is no such case
+        sessions.withdraw("default", &"tail:1".parse().unwrap(), None).await.unwrap();
+        let done = whole(&sessions, "default", OPENAI, &lines(&[user("c"), assistant("e")])).await;
+        assert_eq!((done.new, done.said_again), (1, None));
     }
 }
 

@@ -13,6 +13,7 @@ use super::prompt::InputArgs;
 use crate::app::App;
 use crate::escape::{escaped, one_line};
 use crate::fail::{Failure, Result};
+use crate::out::counted;
 
 /// List, show, check, install and publish the skills of an agent
 ///
@@ -61,7 +62,7 @@ enum Action {
     /// With --json one object: what the front matter says, files, flaws.
     #[command(after_help = "Example:\n  garth skill check ./pdf")]
     Check {
-        /// The folder, or its SKILL.md
+        /// Folder of the skill, or its SKILL.md
         folder: PathBuf,
     },
     /// Install a folder of this machine as a skill of the agent, or of all
@@ -70,7 +71,7 @@ enum Action {
     /// with `garth skill check`. With --json one object: path, written, same, flaws, seq.
     #[command(after_help = "Example:\n  garth skill install ./pdf --global")]
     Install {
-        /// The folder
+        /// Folder of the skill, or its SKILL.md
         folder: PathBuf,
         /// The name of its directory; that of the folder without it
         #[arg(long = "as", value_name = "NAME")]
@@ -124,6 +125,7 @@ async fn list(app: &mut App, all: bool, inputs: &InputArgs) -> Result {
         let always = if skill.always { "  always" } else { "" };
         let (name, description) = (one_line(&skill.name), one_line(&skill.description));
         let flaws: String = skill.flaws.iter().map(|flaw| format!("  (wrong: {})", one_line(flaw))).collect();
+        let name = named(name, &skill.name, &skill.directory);
         let line = format!("{name:<20} {:<6}  {description}{always}{flaws}", skill.origin.as_str());
         app.out.item(&json!(skill), line)?;
     }
@@ -131,10 +133,21 @@ async fn list(app: &mut App, all: bool, inputs: &InputArgs) -> Result {
         let detail =
             if skill.detail.is_empty() { String::new() } else { format!(": {}", one_line(&skill.detail)) };
         let (name, origin) = (one_line(&skill.name), skill.origin.as_str());
+        let name = named(name, &skill.name, &skill.directory);
         let line = format!("{name:<20} {origin:<6}  left out, {}{detail}", skill.reason);
         app.out.item(&json!(skill), line)?;
     }
+    if !all && !listing.left_out.is_empty() && !app.out.is_json() {
+        let count = counted(listing.left_out.len() as u64, "skill does", "skills do");
+        app.out.flush()?;
+        app.out.warn(format_args!("{count} not apply; --all lists them with the reason"));
+    }
     Ok(())
+}
+
+/// Returns the name of a skill, with that of its directory, by which other verbs take it, if it is another.
+fn named(shown: String, name: &str, directory: &str) -> String {
+    if name == directory { shown } else { format!("{shown} ({})", one_line(directory)) }
 }
 
 async fn show(app: &mut App, directory: &str, inputs: &InputArgs) -> Result {
@@ -160,18 +173,23 @@ async fn show(app: &mut App, directory: &str, inputs: &InputArgs) -> Result {
         ("applies", applies),
     ];
     let lines = lines.map(|(name, value)| format!("{name:<12} {}", one_line(&value))).join("\n");
+    let requires = match text.requires.is_none() {
+        true => String::new(),
+        false => format!("\nrequires     {}", one_line(&json["requires"].to_string())),
+    };
     let flaws: String = text.all_flaws().map(|flaw| format!("\nwrong        {}", one_line(flaw))).collect();
-    app.out.item(&json, format_args!("{lines}{flaws}\n\n{}", text.body.trim_end()))
+    app.out.item(&json, format_args!("{lines}{requires}{flaws}\n\n{}", text.body.trim_end()))
 }
 
 fn check(app: &mut App, folder: &std::path::Path) -> Result {
+    let folder = &folder::of(folder)?;
     let files = folder::read(folder)?;
     let text = folder::skill_text(folder, &files)?;
     let flaws: Vec<&String> = text.all_flaws().collect();
     let mut json = said(&text);
     (json["files"], json["flaws"]) = (json!(files.len()), json!(flaws));
     let told = match flaws.len() {
-        0 => format!("nothing is wrong: {} files", files.len()),
+        0 => format!("no mistakes found in {}", counted(files.len() as u64, "file", "files")),
         _ => flaws.iter().map(|flaw| format!("wrong  {}", one_line(flaw))).collect::<Vec<_>>().join("\n"),
     };
     app.out.item(&json, told)?;
@@ -180,6 +198,7 @@ fn check(app: &mut App, folder: &std::path::Path) -> Result {
 }
 
 async fn install(app: &mut App, folder: &std::path::Path, name: Option<String>, global: bool) -> Result {
+    let folder = &folder::of(folder)?;
     let files = folder::read(folder)?;
     let name = match name {
         Some(name) => name,

@@ -87,7 +87,7 @@ fn a_transcript_comes_in_once_and_goes_out_as_it_came() {
     garth.fails(2, &["session", "import", "work", "/no/such/file", "--format", "pi"]);
     let refused = garth.run(&args, b"{\"role\":\"user\",\"content\":\"a\"}\n{\"role\":\"bash\"}");
     let told = self::text(&refused.stderr);
-    assert!(told.contains("message 2 (line 2)") && told.contains("role bash"), "{told}");
+    assert!(told.contains("message 2 (line 2)") && told.contains("role `bash`"), "{told}");
     // a line that is not text is one of the bad ones
     let bytes = b"{\"role\":\"user\",\"content\":\"a\"}\n{\"role\":\"user\",\"content\":\"\xff\"}\n";
     let import = ["session", "import", "bad", "--format", "openai", "--create"];

@@ -15,7 +15,7 @@ fn a_skill_is_checked_installed_listed_and_overridden() {
     std::fs::write(skill.join("SKILL.md"), FRONT).unwrap();
     std::fs::write(skill.join("scripts/run.sh"), "pdftotext $1\n").unwrap();
     let path = skill.to_str().unwrap();
-    assert!(garth.ok(&["skill", "check", path]).contains("nothing is wrong: 2 files"));
+    assert!(garth.ok(&["skill", "check", path]).contains("no mistakes found in 2 files"));
     let done = garth.json(&["skill", "install", path, "--global"]);
     assert_eq!(
         (&done["path"], &done["written"]),

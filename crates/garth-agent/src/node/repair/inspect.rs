@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::super::Nodes;
 use super::super::event::{Event, EventType};
 use super::super::file_names::{ABSTRACT, CONTENT, DLQ, META, OUTBOX, OVERVIEW, RELATIONS};
+use super::super::meta::Meta;
 use super::super::state::{File, MAX_CONTENT, State, read_all, text_of};
 use super::super::uri::Uri;
 use super::removed::Ended;
@@ -64,6 +65,8 @@ pub(super) struct Around {
     pub(super) elsewhere: Elsewhere,
     /// URIs that the node had and that edges of others still lead to.
     pub(super) dangling: Vec<String>,
+    /// Newest meta of the node that can be read, if the meta that is here cannot be.
+    pub(super) newest_meta: Option<Meta>,
     /// End of the node that was here, if nobody was told of it yet.
     pub(super) ended: Option<Ended>,
 }
@@ -275,6 +278,10 @@ impl Nodes<'_> {
             }
         }
         around.elsewhere = self.elsewhere(uri, elsewhere).await?;
+        let is_lost = found.state.meta.is_some() && found.state.known().is_none();
+        if is_lost || found.in_the_way.contains(&META) {
+            around.newest_meta = self.newest_meta(uri).await?;
+        }
         // The end of a node whose whole directory is gone is found in the log, by `Follow`.
         if around.names.is_some() && found.has_neither_meta_nor_text() {
             around.ended = self.ended(uri).await?;

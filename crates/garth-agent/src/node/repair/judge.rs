@@ -214,7 +214,7 @@ pub(super) fn judge(found: &Found, around: &Around, asked: &Asked) -> Verdict {
         // it.
         (Known::Absent | Known::Unreadable, true) => orphan(found, around, asked),
         (Known::Unreadable, false) => {
-            let meta = Meta::new(&state.uri, asked.now);
+            let meta = around.newest_meta.clone().unwrap_or_else(|| Meta::new(&state.uri, asked.now));
             Some(broken(found, &meta, asked))
         }
         (Known::Meta(meta, fields), has_text) => match meta.status {
@@ -280,7 +280,8 @@ fn broken(found: &Found, meta: &Meta, asked: &Asked) -> Mend {
     mend
 }
 
-/// Completes a node of which only the text can be read. Everything else is derived from the text.
+/// Completes a node of which only the text can be read. Everything else is derived from the text, or comes
+/// from the newest version of the meta that can be read.
 fn orphan(found: &Found, around: &Around, asked: &Asked) -> Option<Mend> {
     let state = &found.state;
     // A skill without any other file of a node is a plain skill, which has no meta.
@@ -291,12 +292,20 @@ fn orphan(found: &Found, around: &Around, asked: &Asked) -> Option<Mend> {
     if !is_node {
         return None;
     }
-    let new = Meta { tags: found.tags.clone(), ..Meta::new(&state.uri, asked.now) };
+    let new = Meta::new(&state.uri, asked.now);
+    let new = match &around.newest_meta {
+        Some(last) => {
+            let (status, version) = (new.status, last.version.saturating_add(1));
+            Meta { status, version, tags: found.tags.clone(), ..last.clone() }
+        }
+        None => Meta { tags: found.tags.clone(), ..new },
+    };
     if usable(effective_text(found)).is_none() {
         return Some(broken(found, &new, asked));
     }
     // A version up to `.done` counts as told, although nobody was told of this text.
-    let meta = Meta { version: found.done.map_or(1, |done| done.saturating_add(1)), ..new };
+    let next = found.done.map_or(1, |done| done.saturating_add(1));
+    let meta = Meta { version: new.version.max(next), ..new };
     // An unreadable meta is kept under another name.
     let fields = if state.meta.is_some() { Fields::Lost } else { Fields::All };
     let mut mend = whole(found, around, asked, &meta, fields)?;

@@ -240,6 +240,7 @@ impl Sessions<'_> {
     /// `NotFound`; `Corrupt` if it is not what was swapped out; `TooLarge`; from the filesystem.
     #[boxed]
     pub async fn swap_content(&self, session: &str, id: &str) -> Result<Vec<u8>> {
+        let id = bare_id(id);
         let chunk = self.file(session, &format!("{CHUNKS}/{id}"))?;
         let limit = usize::try_from(MAX_SWAPPED).unwrap_or(usize::MAX);
         let file = read_all(self.fs, &[chunk], limit).await?.pop().flatten();
@@ -299,6 +300,7 @@ impl Sessions<'_> {
     }
 
     async fn swap_in_once(&self, session: &str, id: &str) -> Result<usize> {
+        let id = bare_id(id);
         let bytes = self.swap_content(session, id).await?.len();
         let (file, mut index) = self.swap_index(session).await?;
         if !index.iter().any(|entry| entry.id == id) {
@@ -313,6 +315,11 @@ impl Sessions<'_> {
         let batch = batch.require(self.file(session, META)?, Precondition::Exists);
         self.once.commit(self.fs, batch, bytes).await
     }
+}
+
+/// Returns the id of an entry that a pack may have named as a source, `swap:{id}`.
+fn bare_id(id: &str) -> &str {
+    id.strip_prefix("swap:").unwrap_or(id)
 }
 
 fn too_large() -> Error {

@@ -10,7 +10,7 @@ use crate::registry::projections::sessions::withdrawn;
 use crate::session::handle::Sessions;
 use crate::session::log::draft::Draft;
 use crate::session::log::source::{Resolved, Source, What};
-use crate::session::store::files::{Log, SUMMARY, TODO};
+use crate::session::store::files::{Log, PACK_TEXT, SUMMARY, TODO};
 use crate::small_file::{File, as_read, read_all};
 use garth_engine::error::{ErrorKind, Result};
 use garth_engine::model::{At, Moment, Op};
@@ -23,6 +23,8 @@ impl Sessions<'_> {
         let gone = events.iter().filter(is_one).filter_map(|event| withdrawn(event.line().as_bytes()));
         let gone: Vec<RangeInclusive<u64>> = gone.collect();
         let Some(first) = gone.iter().map(|lines| *lines.start()).min() else { return Ok(plan) };
+        // The next pack writes it again. A pack that is built meanwhile finds that it has changed.
+        plan.ops.push(Op::write(self.file(session, PACK_TEXT)?, String::new()).with_parents());
         let names = [SUMMARY, TODO].into_iter().chain(EntryKind::ALL.map(EntryKind::file));
         let names: Vec<&'static str> = names.collect();
         let paths = names.iter().map(|name| self.file(session, name)).collect::<Result<Vec<_>>>()?;

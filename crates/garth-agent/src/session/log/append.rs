@@ -53,6 +53,8 @@ pub struct Append {
     noted: Option<(&'static str, Value)>,
     /// Lines that events of this append withdraw, so that they are not the latest of the session.
     pub(crate) withdrawn: Option<RangeInclusive<u64>>,
+    /// Files of the session to write in the same commit, with their text.
+    pub(crate) files: Vec<(&'static str, String)>,
     /// Further conditions of the commit.
     pub(crate) conditions: Vec<(At, Precondition)>,
     /// Creation of the session, in the same commit.
@@ -410,6 +412,9 @@ impl Sessions<'_> {
         }
         if meta != before {
             ops.push(self.meta_op(session, &meta)?);
+        }
+        for (name, text) in &append.files {
+            ops.push(Op::write(self.file(session, name)?, text.clone()).with_parents());
         }
         ops.push(Op::write(self.file(session, UPDATED_AT)?, format!("{now}\n")));
         // not behind a reset, whose archive would lack it

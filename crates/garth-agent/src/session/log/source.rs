@@ -8,7 +8,7 @@ use super::lines::Line;
 use crate::boxed;
 use crate::registry::projections::sessions::{STRIDE, USER, id_key, result_key};
 use crate::session::handle::{Sessions, missing};
-use crate::session::store::files::Log;
+use crate::session::store::files::{CHUNKS, Log};
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::FileSystemExt as _;
 use garth_engine::model::{Kind, VersionId};
@@ -232,7 +232,11 @@ impl Sessions<'_> {
                 Ok(found(of, Log::Messages, &line, &line))
             }
             What::Swap(id) => {
-                self.file_at(&self.file(of, &format!("context/swap/chunk/{id}"))?, source).await
+                let chunk = self.file(of, &format!("{CHUNKS}/{id}"))?;
+                match self.lines_of_chunk(of, &chunk).await? {
+                    Some(lines) => self.resolve(session, &lines.parse()?).await,
+                    None => self.file_at(&chunk, source).await,
+                }
             }
             What::Path(path) => {
                 let paths = match path.starts_with('/') {

@@ -104,6 +104,10 @@ pub(super) async fn choose(
             break;
         }
     }
+    // Where no further message fits, or there is none, the results have all that is left.
+    if let Some(choice) = best.as_mut().filter(|choice| choice.tokens < bounds.enough) {
+        grow(sessions, walk.entries(), choice, &Bounds { cuts: bounds.most, ..*bounds }, u64::MAX)?;
+    }
     Ok(best)
 }
 

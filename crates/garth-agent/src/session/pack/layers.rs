@@ -6,7 +6,7 @@ use crate::session::derived::entry::{EntryKind, MAX_DERIVED};
 use crate::session::handle::Sessions;
 use crate::session::log::source::{Resolved, Source};
 use crate::session::render::{fits, is_beyond, part};
-use crate::session::store::files::{CHUNKS, MAX_PINNED, PINNED, SUMMARY, TODO};
+use crate::session::store::files::{CHUNKS, MAX_PINNED, PINNED, SUMMARY, SYSTEM_PROMPT, TODO};
 use crate::small_file::{File, read_all, sha256};
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::model::{At, Ino, Kind, Page, Seq, VersionId};
@@ -129,14 +129,13 @@ pub(super) fn shown(kind: &str, source: &str, text: &str) -> String {
 }
 
 impl Sessions<'_> {
-    /// Returns the pinned files, `system.md` first, then by name. Those beyond [`MAX_PINNED`], which other
-    /// interfaces can write, are left out together.
+    /// Returns the files that every pack starts with: the system prompt of imported transcripts, pinned
+    /// files, `system.md` first, then by name. Those beyond [`MAX_PINNED`], which other interfaces can write,
+    /// are left out together.
     pub(super) async fn pinned_files(&self, session: &str) -> Result<Vec<Candidate>> {
         let dir = self.file(session, PINNED)?;
         let page = Page::default().limit(MAX_PINNED);
-        let Some(listing) = self.fs.list(&At::from(&dir), &page).await.optional()? else {
-            return Ok(Vec::new());
-        };
+        let listing = self.fs.list(&At::from(&dir), &page).await.optional()?.unwrap_or_default();
         let more = listing.more;
         let files = listing.items.into_iter().filter(|item| item.kind == Kind::File);
         let mut names: Vec<String> = files.map(|item| format!("{PINNED}/{}", item.name)).collect();
@@ -145,6 +144,7 @@ impl Sessions<'_> {
             names.push(system);
         }
         names.sort_by_key(|name| (!name.ends_with("/system.md"), name.clone()));
+        names.insert(0, SYSTEM_PROMPT.to_owned());
         let kind = |name: &str| if name.ends_with("/system.md") { "system" } else { "pinned" };
         let named = names.iter().map(|name| (kind(name), name.as_str())).collect::<Vec<_>>();
         let mut files = self.candidates(session, &named, MAX_SHOWN).await?;

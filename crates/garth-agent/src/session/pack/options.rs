@@ -4,6 +4,7 @@ use super::manifest::{Pack, Reserved};
 use crate::session::store::swap_index::Swapped;
 use crate::small_file::File;
 use garth_engine::error::{Error, ErrorKind};
+use garth_engine::model::Entry;
 
 /// Limit on the tokens of a pack without a budget.
 pub const MAX_TOKENS: u64 = 1_000_000;
@@ -37,6 +38,8 @@ pub(super) struct PackFiles {
     pub(super) before: Option<Pack>,
     /// `pack.json` as it was read.
     pub(super) pack: Option<File>,
+    /// `pack.md` before the messages were read: a withdrawal empties it.
+    pub(super) text: Option<Entry>,
     pub(super) budget: Option<u64>,
     pub(super) swap_file: Option<File>,
     pub(super) swapped: Vec<Swapped>,

@@ -38,6 +38,8 @@ pub(crate) const BLOBS: &str = "context/dedup/blob";
 pub(crate) const POLICY: &str = "context/gc.policy";
 /// Directory of children.
 pub(crate) const CHILDREN: &str = "context/child";
+/// System prompt that an imported transcript changed to. Every pack starts with it.
+pub(crate) const SYSTEM_PROMPT: &str = "context/system.md";
 /// Directory of files that every pack starts with.
 pub(crate) const PINNED: &str = "context/pinned";
 

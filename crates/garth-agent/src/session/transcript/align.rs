@@ -26,7 +26,7 @@ use garth_engine::fs::FileSystemExt as _;
 use garth_engine::model::{At, Precondition, hex};
 
 /// Field of `meta.json`: digest of the system prompt that a transcript had last.
-pub(super) const SYSTEM_PROMPT: &str = "system_prompt_sha256";
+pub(super) const SYSTEM_DIGEST: &str = "system_prompt_sha256";
 
 /// Sessions that a chain of resets has, at most.
 const MAX_CHAIN: usize = 10_000;
@@ -36,12 +36,23 @@ const MAX_CHAIN: usize = 10_000;
 pub(super) struct Alignment {
     /// Messages of the transcript that are there.
     pub(super) there: usize,
+    /// Line of a withdrawn message that is the next one of the transcript.
+    pub(super) said_again: Option<u64>,
     /// Lines to withdraw, since the transcript goes on in another way.
     pub(super) withdraw: Option<RangeInclusive<u64>>,
-    /// New system prompt: the content of each of its messages, and the digest.
-    pub(super) system: Option<(Vec<Box<RawValue>>, String)>,
+    /// New system prompt.
+    pub(super) system: Option<NewSystemPrompt>,
     /// Conditions under which this holds.
     pub(super) conditions: Vec<(At, Precondition)>,
+}
+
+/// System prompt that differs from that of the transcript before.
+pub(super) struct NewSystemPrompt {
+    /// Content of each of its messages.
+    pub(super) contents: Vec<Box<RawValue>>,
+    pub(super) digest: String,
+    /// Lines of the session that have the prompt before.
+    pub(super) before: Option<RangeInclusive<u64>>,
 }
 
 /// A message that the session, or one before it, has.
@@ -152,16 +163,22 @@ impl Sessions<'_> {
         };
         let mut aligned = Alignment { conditions, ..Alignment::default() };
         let Some(first) = stored.next().await? else { return Ok(aligned) };
-        let (mut current, mut system) = (Some(first), Vec::new());
+        let (mut current, mut system, mut before) = (Some(first), Vec::new(), None);
         while let Some(one) = current.take_if(|one| one.is_system(given.format)) {
             system.push(compared::as_said(&one.draft));
+            // a session that was reset stays as it is
+            if one.session + 1 == stored.chain.len() {
+                let first = before.map_or(one.number, |lines: RangeInclusive<u64>| *lines.start());
+                before = Some(first..=one.number);
+            }
             current = stored.next().await?;
         }
         let leading = given.messages.iter().take_while(|message| message.is_system).count();
         let said: Vec<Digest> = given.messages[..leading].iter().map(|message| message.said).collect();
         let is_known = known_system.map_or(said == system, |known| known == digest_of(&said));
         if leading > 0 && !is_known {
-            aligned.system = Some((contents(given, leading)?, digest_of(&said)));
+            let contents = contents(given, leading)?;
+            aligned.system = Some(NewSystemPrompt { contents, digest: digest_of(&said), before });
         }
         aligned.there = leading;
         let mut came_equal = false;
@@ -172,7 +189,10 @@ impl Sessions<'_> {
             aligned.there += 1;
             current = stored.next().await?;
         }
-        let Some(other) = current else { return Ok(aligned) };
+        let Some(other) = current else {
+            aligned.said_again = self.said_again(&stored, given, (aligned.there, last)).await?;
+            return Ok(aligned);
+        };
         let Some(message) = given.messages.get(aligned.there) else {
             // an older state of the transcript
             if rewind {
@@ -185,6 +205,16 @@ impl Sessions<'_> {
             return Ok(aligned);
         }
         let (name, line) = (&stored.chain[other.session], other.number);
+        if line > 1 && !self.withdrawn(name, line - 1..=line - 1).await?.is_empty() {
+            let first = self.run_start(name, line - 1, u64::MAX).await?;
+            let message = format!(
+                "message {} of the transcript is not what messages:{line} of {name} says; messages:{first}-{} \
+                 before it are withdrawn: leave them out of the transcript, or rewind to store it as it is",
+                message.number,
+                line - 1
+            );
+            return Err(Error::new(ErrorKind::Conflict, message));
+        }
         let how = match aligned.there == leading {
             true => "import it as a part if it begins later than the session, or rewind",
             false => {
@@ -196,6 +226,27 @@ impl Sessions<'_> {
             message.number
         );
         Err(Error::new(ErrorKind::Conflict, message))
+    }
+
+    /// Returns the line of the first withdrawn message at the end of the session, if the next message of the
+    /// transcript says the same.
+    async fn said_again(
+        &self,
+        stored: &StoredReader<'_>,
+        given: &Given<'_>,
+        (at, last): (usize, u64),
+    ) -> Result<Option<u64>> {
+        let Some(message) = given.messages.get(at).filter(|_| last > 0) else { return Ok(None) };
+        let Some(name) = stored.chain.last() else { return Ok(None) };
+        let gone = self.withdrawn(name, last..=last).await?;
+        if gone.is_empty() {
+            return Ok(None);
+        }
+        let first = self.run_start(name, last, u64::MAX).await?;
+        let page = self.raw_lines(name, Log::Messages, first..=first, 1).await?;
+        let Some(line) = page.items.into_iter().next() else { return Ok(None) };
+        let is_same = message.said == compared::as_said(&Draft::parse(&line.text)?);
+        Ok(is_same.then_some(first))
     }
 
     /// Returns the lines of the session from a message on.
@@ -219,7 +270,7 @@ impl Sessions<'_> {
     /// Returns the sessions that one goes on from, oldest first, and itself, with the digest of the last
     /// system prompt that a transcript had. One that this audience does not have begins elsewhere.
     async fn chain(&self, session: &str, meta: &Meta) -> Result<(Vec<String>, Option<String>)> {
-        let system = |meta: &Meta| Some(meta.other.get(SYSTEM_PROMPT)?.as_str()?.to_owned());
+        let system = |meta: &Meta| Some(meta.other.get(SYSTEM_DIGEST)?.as_str()?.to_owned());
         let (mut chain, mut known, mut previous) =
             (vec![session.to_owned()], system(meta), meta.previous.clone());
         let mut seen: BTreeSet<String> = chain.iter().cloned().collect();

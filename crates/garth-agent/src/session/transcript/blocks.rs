@@ -12,6 +12,9 @@ use garth_engine::error::{Error, Result};
 /// Longest type of a block that a placeholder names.
 const MAX_KIND: usize = 64;
 
+/// End of a placeholder.
+const NOT_SHOWN: &str = ": not shown]";
+
 /// A message parsed from a transcript.
 #[derive(Clone)]
 pub(super) struct ParsedMessage {
@@ -114,7 +117,13 @@ pub(super) fn text(value: &(impl Serialize + ?Sized)) -> String {
 
 /// Parses a value of a message.
 pub(super) fn field<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Result<T> {
-    serde_json::from_str(raw.get()).map_err(|error| Error::invalid(error.to_string()))
+    serde_json::from_str(raw.get()).map_err(|error| {
+        let said = error.to_string();
+        Error::invalid(match said.starts_with("missing field `role`") {
+            true => "has no `role`: it is not a message of this format".to_owned(),
+            false => said,
+        })
+    })
 }
 
 /// Parses content: text, or blocks, each by its type. No content gives no blocks. `block` returns `None` for
@@ -128,7 +137,7 @@ pub(super) fn blocks(
         return Ok(vec![Block::Text(field(content)?)]);
     }
     let items: Vec<&RawValue> =
-        field(content).map_err(|_| Error::invalid("its content is no text and no blocks"))?;
+        field(content).map_err(|_| Error::invalid("`content` is neither text nor a list of blocks"))?;
     let known = |item: &RawValue| block(&kind_of(item), item).unwrap_or_else(|| placeholder(item));
     Ok(items.into_iter().map(known).collect())
 }
@@ -153,7 +162,20 @@ pub(super) fn placeholder(block: &RawValue) -> Block {
         true => "block of an unknown type",
         false => &kind,
     };
-    Block::Text(format!("[{name}: not shown]"))
+    Block::Text(format!("[{name}{NOT_SHOWN}"))
+}
+
+/// Returns the number of placeholders in messages. A message that says such a text itself is not counted.
+pub(super) fn placeholders(said: &[ParsedMessage], raw: &RawValue) -> u64 {
+    fn count(blocks: &[Block]) -> u64 {
+        let of = |block: &Block| match block {
+            Block::Text(text) => u64::from(text.ends_with(NOT_SHOWN)),
+            Block::ToolResult { content, .. } => count(content),
+            _ => 0,
+        };
+        blocks.iter().map(of).sum()
+    }
+    if raw.get().contains(NOT_SHOWN) { 0 } else { said.iter().map(|said| count(&said.content)).sum() }
 }
 
 /// Parses a block of text.
@@ -172,7 +194,7 @@ pub(super) fn known<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Option<T> {
 
 /// Returns the error for an unknown role.
 pub(super) fn unknown_role(role: &str) -> Error {
-    Error::invalid(format!("role {role} is not taken"))
+    Error::invalid(format!("role `{role}` is unknown in this format"))
 }
 
 /// Returns a text as JSON if it is an object without repeated keys.

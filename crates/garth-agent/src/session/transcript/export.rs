@@ -68,7 +68,8 @@ pub struct Exported {
 
 impl Sessions<'_> {
     /// Returns a page of a transcript. A message that was imported in this format is returned as it came,
-    /// unless only a part of the messages derived from it is selected.
+    /// unless only a part of the messages derived from it is selected. The first page begins with the system
+    /// prompt, if an import has changed it.
     ///
     /// # Errors
     /// `NotFound` for a session that is not there; from the filesystem.
@@ -92,6 +93,11 @@ impl Sessions<'_> {
         let whole = if page.next.is_some() && groups.len() > 1 { groups.len() - 1 } else { groups.len() };
         let mut native = Reader::new(self, session, export.format.as_str())?;
         let mut bytes = 0;
+        if *export.lines.start() <= 1
+            && let Some(system) = self.system_message(session).await?
+        {
+            exported.items = anew(export.format, &[(1, system)]);
+        }
         for (at, group) in groups.iter().enumerate() {
             if at == whole || (at > 0 && bytes > export.page_bytes) {
                 exported.next = group.first().map(|(number, _)| *number);

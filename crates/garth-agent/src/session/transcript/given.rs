@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::blocks::ParsedMessage;
+use super::blocks::{ParsedMessage, placeholders};
 use super::compared::{self, Digest};
 use super::format::TranscriptFormat;
 use super::read::read;
@@ -40,6 +40,8 @@ struct Unit {
     drafts: Vec<Draft>,
     native: Option<Box<RawValue>>,
     bytes: usize,
+    /// Blocks for which placeholders stand.
+    unknown: u64,
 }
 
 /// A message of a session that the transcript has.
@@ -60,6 +62,8 @@ pub(super) struct GivenMessage {
 pub(super) struct Given<'a> {
     pub(super) format: TranscriptFormat,
     raw: Vec<RawMessage<'a>>,
+    /// Blocks of each message for which placeholders stand.
+    unknown: Vec<u64>,
     pub(super) messages: Vec<GivenMessage>,
     /// The first messages that were left out, and the number of all.
     pub(super) skipped: Vec<Skipped>,
@@ -78,8 +82,14 @@ impl<'a> Given<'a> {
     /// # Errors
     /// `InvalidArgument` that names the messages which cannot be read, unless these are left out; `TooLarge`.
     pub(super) async fn read(format: TranscriptFormat, text: &'a str, skip_bad: bool) -> Result<Self> {
-        let mut given =
-            Self { format, raw: Vec::new(), messages: Vec::new(), skipped: Vec::new(), skipped_count: 0 };
+        let mut given = Self {
+            format,
+            raw: Vec::new(),
+            unknown: Vec::new(),
+            messages: Vec::new(),
+            skipped: Vec::new(),
+            skipped_count: 0,
+        };
         for (number, placed) in (1_u64..).zip(split(format, text)?) {
             if number % 256 == 0 {
                 crate::retry::yield_now().await;
@@ -117,6 +127,12 @@ impl<'a> Given<'a> {
             });
         }
         self.raw.push(raw);
+        self.unknown.push(unit.unknown);
+    }
+
+    /// Returns the number of blocks that placeholders stand for, from a message on.
+    pub(super) fn unknown_blocks(&self, from: usize) -> u64 {
+        self.messages.get(from).map_or(0, |first| self.unknown[first.unit..].iter().sum())
     }
 
     fn refusal(&self) -> Error {
@@ -127,7 +143,10 @@ impl<'a> Given<'a> {
             .collect();
         let rest = self.skipped_count - named.len() as u64;
         let more = if rest > 0 { format!("; and {rest} more") } else { String::new() };
-        Error::invalid(format!("{}{more}; mend the transcript, or skip its bad messages", told.join("; ")))
+        Error::invalid(format!(
+            "{}{more}; correct the transcript, or skip such messages (`--skip-bad`, over HTTP `skip_bad`)",
+            told.join("; ")
+        ))
     }
 
     /// Returns one message.
@@ -169,7 +188,7 @@ fn unit(format: TranscriptFormat, given: &RawMessage<'_>) -> Result<Unit> {
             // what it was derived from stays in the session that it is from
             let draft = Draft::parse(raw.get())?.without("native");
             let bytes = check(&draft)?;
-            return Ok(Unit { bytes, drafts: vec![draft], native: None });
+            return Ok(Unit { bytes, drafts: vec![draft], native: None, unknown: 0 });
         }
         RawMessage::Native(raw) => {
             // a value with several lines would break the line that it becomes a part of
@@ -179,6 +198,7 @@ fn unit(format: TranscriptFormat, given: &RawMessage<'_>) -> Result<Unit> {
         RawMessage::Section(section) => (vec![section.said.clone()], None),
     };
     let alone = said.len() == 1;
+    let unknown = native.as_ref().map_or(0, |raw| placeholders(&said, raw));
     let mut bytes = native.as_ref().map_or(0, |native| native.get().len());
     if bytes > MAX_INLINE_BODY {
         return Err(too_long(bytes));
@@ -194,7 +214,7 @@ fn unit(format: TranscriptFormat, given: &RawMessage<'_>) -> Result<Unit> {
         let message = format!("has {} results; at most {MAX_APPENDED} are appended at once", drafts.len());
         return Err(Error::invalid(message));
     }
-    Ok(Unit { drafts, native, bytes })
+    Ok(Unit { drafts, native, bytes, unknown })
 }
 
 /// Checks a message against its schema, and returns its length. Its id and its time can still be missing.

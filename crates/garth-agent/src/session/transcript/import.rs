@@ -11,9 +11,10 @@ use std::ops::RangeInclusive;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::align::{Alignment, SYSTEM_PROMPT};
+use super::align::{Alignment, SYSTEM_DIGEST};
 use super::format::TranscriptFormat;
 use super::given::{Given, Skipped};
+use super::system_prompt;
 use crate::boxed;
 use crate::ids::uuid;
 use crate::once::Outcome;
@@ -23,7 +24,7 @@ use crate::session::lifecycle::create::Create;
 use crate::session::log::append::{Append, AppendedLines, Creation};
 use crate::session::log::draft::Draft;
 use crate::session::log::native::Natives;
-use crate::session::store::files::Log;
+use crate::session::store::files::{Log, SYSTEM_PROMPT};
 use crate::session::store::meta::Meta;
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::model::{Commit, Seq};
@@ -115,14 +116,21 @@ impl<'t> Import<'t> {
 pub struct Imported {
     /// Messages of a session that the transcript contains.
     pub messages: u64,
+    /// Number of these that the session had already.
+    pub present: u64,
     /// Number of these that were new.
     pub new: u64,
     /// Line numbers of the new ones.
     pub lines: Option<RangeInclusive<u64>>,
     /// Line numbers of the messages that were withdrawn.
     pub withdrawn: Option<RangeInclusive<u64>>,
-    /// True if the system prompt is another than before; an event has it.
+    /// True if the system prompt is another than before. `context/system.md` has it, and an event.
     pub system_changed: bool,
+    /// Blocks of the new messages that a session cannot hold: placeholders stand for them.
+    pub unknown_blocks: u64,
+    /// Line of a withdrawn message that the transcript has again after the last common one: it was appended
+    /// again.
+    pub said_again: Option<u64>,
     /// Messages of the transcript that were left out, the first 100 of them.
     pub skipped: Vec<Skipped>,
     /// Number of all that were left out.
@@ -146,8 +154,11 @@ struct Slice {
     there: u64,
     #[serde(default)]
     withdrawn: Option<(u64, u64)>,
+    /// Messages of the system prompt, if it has changed.
     #[serde(default)]
-    system_changed: bool,
+    new_system: u64,
+    #[serde(default)]
+    said_again: Option<u64>,
     /// New ids of messages whose own were taken.
     #[serde(default, skip_serializing_if = "NewIds::is_empty")]
     new_ids: NewIds,
@@ -180,20 +191,25 @@ impl Sessions<'_> {
         let mut done = Imported {
             messages: given.messages.len() as u64,
             withdrawn: first.withdrawn.map(|(from, to)| from..=to),
-            system_changed: first.system_changed,
+            system_changed: first.new_system > 0,
+            said_again: first.said_again,
             skipped: given.skipped.clone(),
             skipped_count: given.skipped_count,
             repeat_doubles: import.repeat_doubles(&given, is_whole) && !self.once.records(),
             ..Imported::default()
         };
+        done.present = first.there.saturating_sub(first.new_system);
         let mut at = usize::try_from(first.there).unwrap_or(usize::MAX);
+        done.unknown_blocks = given.unknown_blocks(at);
         let (mut slice, mut ids, mut number) = (first, NewIds::new(), 0_u64);
         loop {
             ids.append(&mut slice.new_ids);
             let appended = self.numbered(session, slice.lines).await?;
             at = at.saturating_add(appended.messages.len());
+            done.present += appended.messages.len() as u64;
             if let Some(lines) = appended.lines {
-                done.new += lines.end() - lines.start() + 1;
+                let new = lines.end() - lines.start() + 1;
+                (done.new, done.present) = (done.new + new, done.present.saturating_sub(new));
                 let start = done.lines.as_ref().map_or(*lines.start(), |done| *done.start());
                 done.lines = Some(start..=*lines.end());
             }
@@ -221,6 +237,9 @@ impl Sessions<'_> {
         let found = self.meta(session).await.optional()?;
         let creation = match &found {
             Some(_) => None,
+            None if import.create && given.messages.is_empty() => {
+                return Err(Error::invalid("the transcript has no messages; no session was created"));
+            }
             None if import.create => {
                 let (ops, conditions, created) = self.create_ops(&Create::new(session)).await?;
                 Some(Creation { ops, conditions, meta: created.meta })
@@ -238,9 +257,13 @@ impl Sessions<'_> {
         if mode == ImportMode::Whole {
             new_ids = self.free_ids((session, is_new), &mut append.messages, &new_ids).await?;
         }
-        if let Some((content, digest)) = &aligned.system {
-            append.events.push(Draft::event(SYSTEM_CHANGED).with("content", content));
-            append = append.noting(SYSTEM_PROMPT, Value::from(digest.clone()));
+        if let Some(system) = &aligned.system {
+            append.events.push(Draft::event(SYSTEM_CHANGED).with("content", &system.contents));
+            append.files.push((SYSTEM_PROMPT, system_prompt::text_of(&system.contents)));
+            append = append.noting(SYSTEM_DIGEST, Value::from(system.digest.clone()));
+            if let Some(lines) = &system.before {
+                append.events.extend(self.withdrawals(session, lines, Some(SYSTEM_CHANGED)).await?);
+            }
         }
         if let Some(lines) = &aligned.withdraw {
             append.events.extend(self.withdrawals(session, lines, Some(REWOUND)).await?);
@@ -254,7 +277,8 @@ impl Sessions<'_> {
             is_whole: mode == ImportMode::Whole,
             there: aligned.there as u64,
             withdrawn: aligned.withdraw.as_ref().map(|lines| (*lines.start(), *lines.end())),
-            system_changed: aligned.system.is_some(),
+            new_system: aligned.system.as_ref().map_or(0, |system| system.contents.len() as u64),
+            said_again: aligned.said_again,
             new_ids: new_ids.clone(),
         };
         self.append_once(session, &append, [&messages, &events], &outcome).await
@@ -275,8 +299,9 @@ impl Sessions<'_> {
         }
         append.after = Some(last.to_owned());
         let outcome = |lines| {
-            let (there, withdrawn, system_changed, new_ids) = (0, None, false, new_ids.clone());
-            Slice { lines, is_whole, there, withdrawn, system_changed, new_ids }
+            let (there, withdrawn, new_system, said_again) = (0, None, 0, None);
+            let new_ids = new_ids.clone();
+            Slice { lines, is_whole, there, withdrawn, new_system, said_again, new_ids }
         };
         sessions.once.run(sessions.append_as(session, &append, outcome)).await
     }
@@ -296,7 +321,8 @@ impl Sessions<'_> {
             return Ok(ImportMode::Whole);
         }
         let message = format!(
-            "{session} has messages already: say if the transcript is the whole conversation, or a part to append"
+            "{session} has messages: import the transcript as the whole conversation (`--whole`, over HTTP \
+             `mode`: `whole`), or as a part to append (`--part`, `part`)"
         );
         Err(Error::new(ErrorKind::Conflict, message))
     }

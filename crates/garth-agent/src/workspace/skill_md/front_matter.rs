@@ -92,8 +92,13 @@ impl SkillText {
         let text = line_feeds(text.strip_prefix('\u{feff}').unwrap_or(text));
         let (front, body) = split(&text);
         let mut skill = Self { body: body.to_owned(), ..Self::default() };
-        let mut fields = front.map_or_else(BTreeMap::new, |front| skill.fields(front, reading));
-        if let (Reading::Now, Some(front)) = (reading, front) {
+        let unclosed = unclosed(&text).filter(|_| reading == Reading::Now && front.is_none());
+        let mut fields = match (front, unclosed) {
+            (Some(front), _) => skill.fields(front, reading),
+            (None, Some(front)) => skill.unclosed_fields(front),
+            (None, None) => BTreeMap::new(),
+        };
+        if let (Reading::Now, Some(front)) = (reading, front.or(unclosed)) {
             as_written(&mut fields, front);
         }
         skill.name = skill.text(&mut fields, "name").filter(|name| !name.trim().is_empty());
@@ -105,7 +110,11 @@ impl SkillText {
         }
         skill.always(always, "always", reading);
         let description = description.filter(|text| !text.trim().is_empty());
-        skill.description = description.unwrap_or_else(|| first_paragraph(&skill.body));
+        let behind = unclosed.map_or(0, |front| OPENING.len() + front.len());
+        skill.description = description.unwrap_or_else(|| first_paragraph(&skill.body[behind..]));
+        if skill.description.is_empty() && skill.refused.is_none() && reading == Reading::Now {
+            skill.flaws.push("description: is missing; write what the skill is for".to_owned());
+        }
         skill
     }
 
@@ -129,6 +138,20 @@ impl SkillText {
             }
         }
         BTreeMap::new()
+    }
+
+    /// The fields of front matter that does not close. If its lines have no known field, it is no front matter.
+    fn unclosed_fields(&mut self, front: &str) -> BTreeMap<String, Value> {
+        if !blocks(front).iter().any(|block| FIELDS.contains(&block.key)) {
+            return BTreeMap::new();
+        }
+        self.flaws
+            .push("the front matter does not close; write `---` on a line of its own after it".to_owned());
+        if front.len() > MAX_FRONT {
+            self.refused = Some(format!("the front matter has more than {MAX_FRONT} bytes; shorten it"));
+            return BTreeMap::new();
+        }
+        self.fields_alone(front)
     }
 
     /// The fields of front matter that is no YAML, each read by itself, so that a colon in a description
@@ -348,18 +371,41 @@ fn yaml(front: &str, reading: Reading) -> Result<BTreeMap<String, Value>, Flaw> 
         _ => {
             let why = error.to_string();
             let why = why.lines().find(|line| !line.trim().is_empty()).unwrap_or("it is malformed");
-            Flaw::Malformed(why.trim().to_owned())
+            Flaw::Malformed(in_file(why.trim()))
         }
     })
+}
+
+/// Returns a message of the parser with the line that it names counted from the line that opens the front
+/// matter.
+fn in_file(why: &str) -> String {
+    let Some((before, rest)) = why.split_once("line ") else { return why.to_owned() };
+    let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    match rest[..digits].parse::<u64>() {
+        Ok(line) => format!("{before}line {}{}", line + 1, &rest[digits..]),
+        Err(_) => why.to_owned(),
+    }
 }
 
 fn line_feeds(text: &str) -> Cow<'_, str> {
     if text.contains('\r') { text.replace("\r\n", "\n").replace('\r', "\n").into() } else { text.into() }
 }
 
+/// Line that opens front matter.
+const OPENING: &str = "---\n";
+
+/// Returns the lines after an opening line, up to a blank line or a heading: front matter, if nothing closes
+/// it.
+fn unclosed(text: &str) -> Option<&str> {
+    let rest = text.strip_prefix(OPENING)?;
+    let is_end = |line: &&str| line.trim().is_empty() || line.starts_with('#');
+    let length = rest.split_inclusive('\n').take_while(|line| !is_end(line)).map(str::len).sum();
+    Some(&rest[..length])
+}
+
 /// The front matter, if there is one that closes, and the body.
 fn split(text: &str) -> (Option<&str>, &str) {
-    let Some(rest) = text.strip_prefix("---\n") else { return (None, text) };
+    let Some(rest) = text.strip_prefix(OPENING) else { return (None, text) };
     let mut start = 0;
     for line in rest.split_inclusive('\n') {
         if line.trim_end() == "---" {
@@ -417,17 +463,35 @@ mod tests {
 
     #[test]
     fn without_front_matter_that_closes_everything_is_body() {
-        for text in [
-            "# Title\n\nSays.\n",
-            "---\nname: x\nno end\n",
-            "",
-            " ---\nname: x\n---\n",
-            "----\nname: x\n---\n",
-        ] {
+        for text in
+            ["# Title\n\nSays.\n", "---\nno field\n", "", " ---\nname: x\n---\n", "----\nname: x\n---\n"]
+        {
             let skill = SkillText::parse(text);
-            assert_eq!((skill.body.as_str(), skill.name, skill.flaws.len()), (text, None, 0), "{text:?}");
+            assert_eq!((skill.body.as_str(), skill.name), (text, None), "{text:?}");
         }
+        assert_eq!(SkillText::parse("").flaws, ["description: is missing; write what the skill is for"]);
         assert_eq!(SkillText::parse("---\n---\nbody").body, "body");
+    }
+
+    #[test]
+    fn front_matter_that_does_not_close_is_read_up_to_a_blank_line() {
+        let text = "---\nname: x\ndescription: a: b\nmetadata: {openclaw: {requires: {bins: [rg]}}}\n\n# X\n\nBody.\n";
+        let skill = SkillText::parse(text);
+        assert_eq!((skill.name.as_deref(), skill.description.as_str()), (Some("x"), "a: b"));
+        assert_eq!(
+            (skill.requires.bins.as_slice(), skill.body.as_str()),
+            (["rg".to_owned()].as_slice(), text)
+        );
+        assert!(skill.flaws[0].contains("does not close"), "{:?}", skill.flaws);
+        // what was to be a requirement is not met
+        let skill = SkillText::parse("---\nname: x\nmetadata: {openclaw: {requires\n\nBody.\n");
+        assert!(!skill.requires.invalid.is_empty() && skill.description == "Body.");
+    }
+
+    #[test]
+    fn mistakes_name_the_line_of_the_file() {
+        let skill = with("name: x\ndescription: [a");
+        assert!(skill.flaws[0].contains("line 3") || skill.flaws[0].contains("line 4"), "{:?}", skill.flaws);
     }
 
     #[test]

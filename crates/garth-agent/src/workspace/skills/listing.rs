@@ -138,6 +138,13 @@ pub struct Listing {
 }
 
 impl Listing {
+    /// Returns the directory of the skill that has a name, if there is one.
+    pub(super) fn directory_of(&self, name: &str) -> Option<&str> {
+        let shown = self.shown.iter().map(|skill| (&skill.name, &skill.directory));
+        let left_out = self.left_out.iter().map(|skill| (&skill.name, &skill.directory));
+        shown.chain(left_out).find(|(own, _)| *own == name).map(|(_, directory)| directory.as_str())
+    }
+
     /// Those of the agent and of the account, each a directory and its `SKILL.md`.
     pub(crate) fn of(
         own: &[(String, SkillSource)],

@@ -155,8 +155,19 @@ impl Workspace<'_> {
                 return Err(Error::at(ErrorKind::InvalidArgument, &path, message));
             }
         }
-        let message = format!("{directory}: no such skill: neither the agent nor the account has it");
-        Err(Error::new(ErrorKind::NotFound, message))
+        Err(self.no_skill(directory).await)
+    }
+
+    /// Returns the error for a directory that is no skill. Names the skill that calls itself so.
+    pub(super) async fn no_skill(&self, directory: &str) -> Error {
+        let message = match self.skills(&[]).await {
+            Err(error) => return error,
+            Ok(listing) => listing.directory_of(directory).map_or_else(
+                || format!("{directory}: neither the agent nor the account has such a skill"),
+                |of| format!("{directory}: is the name that the skill in the directory {of} has; write {of}"),
+            ),
+        };
+        Error::new(ErrorKind::NotFound, message)
     }
 
     /// Where skills of an origin are.

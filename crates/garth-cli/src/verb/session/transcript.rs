@@ -27,7 +27,8 @@ const MAX_INPUT: u64 = 1 << 30;
 /// it is; messages whose id the session has are skipped. Without either option the transcript is taken as a
 /// whole if the session has no messages, and refused otherwise.
 ///
-/// With --json prints one object: session, messages, new, lines, withdrawn, system_changed, skipped, seq.
+/// With --json prints one object: session, messages, new, present, lines, withdrawn, said_again,
+/// system_changed, unknown_blocks, skipped, skipped_count, seq.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
         garth session import work chat.json --format openai --create\n  \
@@ -100,6 +101,18 @@ impl Import {
         for bad in &done.skipped {
             app.out.warn(format_args!("skipped message {} (line {}): {}", bad.message, bad.line, bad.why));
         }
+        if let Some(line) = done.said_again {
+            app.out.warn(format_args!(
+                "messages:{line} was withdrawn, and the transcript has it again: it was appended again; leave \
+                 withdrawn messages out of the transcript"
+            ));
+        }
+        if done.unknown_blocks > 0 {
+            app.out.warn(format_args!(
+                "{} blocks of unknown types are stored as they came, and shown as placeholders; check --format",
+                done.unknown_blocks
+            ));
+        }
         if done.repeat_doubles {
             app.out.warn("importing this part again would append it again; --after ID prevents that");
         }
@@ -107,11 +120,16 @@ impl Import {
             lines.as_ref().map(|lines| format!("messages:{}-{}", lines.start(), lines.end()))
         };
         let json = json!({
-            "session": self.name, "messages": done.messages, "new": done.new, "lines": source(&done.lines),
-            "withdrawn": source(&done.withdrawn), "system_changed": done.system_changed,
-            "skipped": done.skipped_count, "seq": done.seq.map(|seq| seq.0),
+            "session": self.name, "messages": done.messages, "new": done.new, "present": done.present,
+            "lines": source(&done.lines), "withdrawn": source(&done.withdrawn),
+            "said_again": done.said_again, "system_changed": done.system_changed,
+            "unknown_blocks": done.unknown_blocks, "skipped": done.skipped,
+            "skipped_count": done.skipped_count, "seq": done.seq.map(|seq| seq.0),
         });
-        let mut said = format!("imported  {}, {} were there already", done.new, done.messages - done.new);
+        let mut said = format!("imported  {} new, {} present", done.new, done.present);
+        if done.system_changed {
+            said.push_str(", system prompt changed");
+        }
         if let Some(lines) = source(&done.withdrawn) {
             said.push_str(&format!(", {lines} withdrawn"));
         }

@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use garth::agent::workspace::{MAX_SKILL_FILE, MAX_SKILL_FILES, SkillText};
@@ -12,14 +12,23 @@ use crate::fail::{Failure, Result};
 /// How deep folders are followed.
 const MAX_DEPTH: usize = 16;
 
-/// The files of a folder, each a path in it and its bytes; of a file, that alone.
-pub(super) fn read(folder: &Path) -> Result<Vec<(String, Bytes)>> {
-    let mut files = Vec::new();
-    if fs::metadata(folder).map_err(Failure::host(folder))?.is_file() {
-        files.push(("SKILL.md".to_owned(), bytes(folder)?));
-    } else {
-        walk(folder, "", 0, &mut files)?;
+/// Returns the folder that a `SKILL.md` lies in; another path as it is.
+pub(super) fn of(path: &Path) -> Result<PathBuf> {
+    let is_file = fs::metadata(path).map_err(Failure::host(path))?.is_file();
+    if is_file && path.file_name() == Some(OsStr::new("SKILL.md")) {
+        return Ok(path.parent().filter(|dir| *dir != Path::new("")).unwrap_or(Path::new(".")).to_owned());
     }
+    Ok(path.to_owned())
+}
+
+/// Returns the files of a folder, each with its path in it and its bytes.
+pub(super) fn read(folder: &Path) -> Result<Vec<(String, Bytes)>> {
+    if fs::metadata(folder).map_err(Failure::host(folder))?.is_file() {
+        let message = format!("{}: is not the folder of a skill, nor its SKILL.md", folder.display());
+        return Err(Failure::Usage(message));
+    }
+    let mut files = Vec::new();
+    walk(folder, "", 0, &mut files)?;
     files.sort();
     Ok(files)
 }
