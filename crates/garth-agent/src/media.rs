@@ -3,6 +3,7 @@
 
 mod attributes;
 mod cache;
+mod encoded;
 mod image_header;
 mod inline_images;
 mod key;
@@ -14,6 +15,7 @@ mod reset;
 
 pub(crate) use self::cache::MediaBytes;
 pub use self::cache::{BUDGET, Hydrator};
+pub(crate) use self::encoded::{data_url, from_base64, standard_base64};
 #[cfg(test)]
 pub(crate) use self::image_header::tests::{gif_of, png_of};
 pub use self::image_header::{ImageHeader, ImageType};

@@ -7,7 +7,7 @@ use garth::agent::session::{
     Block, Create, Document, Export, Import, Message, Select, Sessions, TranscriptFormat,
 };
 use garth::agent::workspace::{Reset, Workspace};
-use garth_engine::{DataDir, Env, ErrorKind, FileSystem};
+use garth_engine::{DataDir, Env, ErrorKind, FileSystem, FileSystemExt as _};
 use garth_testkit::data::random::Random;
 use garth_testkit::proof::{About, Broken, Proof, Proven, Report, Setting, hold, run};
 use serde_json::{Map, Value, json};
@@ -57,8 +57,8 @@ impl Proof for Transcripts {
     }
 }
 
-const COUNTS: [&str; 7] =
-    ["transcripts", "messages", "parts", "sent again", "rewinds", "withdrawals", "resets"];
+const COUNTS: [&str; 8] =
+    ["transcripts", "messages", "parts", "sent again", "rewinds", "withdrawals", "resets", "system prompts"];
 
 /// A message as a conversation has it, whatever its format.
 #[derive(Clone, Debug)]
@@ -89,6 +89,7 @@ fn random(folder: &Path, (size, seed): (u64, u64), fault: Option<Fault>) -> Prov
                 random: Random::new(seed),
                 said: Vec::new(),
                 has_begun: false,
+                has_system_file: false,
                 fault,
             };
             play.run(&mut report).await.map_err(|broken| {
@@ -113,6 +114,8 @@ struct Play<'a> {
     said: Vec<Said>,
     /// Something of it was sent.
     has_begun: bool,
+    /// The system prompt was changed: a file has it.
+    has_system_file: bool,
     fault: Option<Fault>,
 }
 
@@ -128,11 +131,12 @@ impl Play<'_> {
         }
         let steps = 2 + self.random.below(6);
         for step in 0..steps {
-            match self.random.below(8) {
+            match self.random.below(9) {
                 0..=2 => self.part(report).await?,
                 3 if step > 0 => self.withdraw(report).await?,
                 4 if step > 0 => self.rewind(report).await?,
                 5 if step > 0 => self.reset(report).await?,
+                6 if step > 0 => self.change_system(report).await?,
                 _ => self.whole(report).await?,
             }
         }
@@ -189,6 +193,24 @@ impl Play<'_> {
         self.sessions()?.import(&self.name, &Import::new(self.format, &text).whole()).await?;
         self.has_begun = true;
         report.add("messages", (self.said.len() - before) as u64);
+        self.check().await
+    }
+
+    /// The system prompt is another from now on.
+    async fn change_system(&mut self, report: &mut Report) -> Proven<()> {
+        // a session without messages takes a prompt as its first
+        if self.said.iter().all(|said| matches!(said, Said::System(_))) {
+            return self.whole(report).await;
+        }
+        let text = format!("be {}", self.random.below(3));
+        let is_new = self.said.first().is_none_or(|said| !matches!(said, Said::System(own) if *own == text));
+        let first = usize::from(matches!(self.said.first(), Some(Said::System(_))));
+        self.said.splice(..first, [Said::System(text)]);
+        let text = self.text(&self.said.clone(), true);
+        let done = self.sessions()?.import(&self.name, &Import::new(self.format, &text).whole()).await?;
+        hold(done.new == 0 && done.system_changed == is_new, || format!("the system prompt: {done:?}"))?;
+        self.has_system_file |= is_new;
+        report.add("system prompts", u64::from(is_new));
         self.check().await
     }
 
@@ -270,7 +292,21 @@ impl Play<'_> {
             }
         }
         let is_markdown = self.format == TranscriptFormat::Markdown;
-        let due: Vec<String> = self.said.iter().flat_map(|said| due(said, is_markdown)).collect();
+        let mut due: Vec<String> = self.said.iter().flat_map(|said| due(said, is_markdown)).collect();
+        if self.has_system_file {
+            // sessions that were reset still have the prompt that they began with
+            there.retain(|said| !said.starts_with("System "));
+            due.retain(|said| !said.starts_with("System "));
+            let mut prompt = None;
+            for name in &names {
+                let file = format!("{}/context/system.md", sessions.directory(name)?);
+                let text = self.fs.read_to_string(file.as_str()).await.ok();
+                prompt = prompt.or(text);
+            }
+            let is_last =
+                matches!(self.said.first(), Some(Said::System(text)) if prompt.as_ref() == Some(text));
+            hold(is_last, || format!("the system prompt is {prompt:?}"))?;
+        }
         hold(there == due, || format!("the session says\n{there:#?}\nand the transcript\n{due:#?}"))?;
         // and so does an export of the session
         let (mut document, mut text, mut next) = (Document::new(self.format), String::new(), Some(1));

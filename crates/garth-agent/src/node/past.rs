@@ -56,8 +56,8 @@ impl Nodes<'_> {
         Ok(log)
     }
 
-    /// Returns the newest meta of a node that can be read, among its last [`MAX_LOGGED`] versions, if it is of
-    /// the same URI and the node was not deleted since.
+    /// Returns the newest meta of a node that can be read, among its last [`MAX_LOGGED`] versions, if it is
+    /// of the same URI and the node was not deleted since.
     pub(super) async fn newest_meta(&self, uri: &Uri) -> Result<Option<Meta>> {
         if !self.fs.capabilities(&uri.dir()).log {
             return Ok(None);

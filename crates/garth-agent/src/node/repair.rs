@@ -93,8 +93,8 @@ impl<'a> Repair<'a> {
     /// Looks at one node, at once; one that is BROKEN is tried again.
     ///
     /// # Errors
-    /// `InvalidArgument`; `AccessDenied` for another account's; `NotFound` for a URI without a directory; from
-    /// the filesystem.
+    /// `InvalidArgument`; `AccessDenied` for another account's; `NotFound` for a URI without a directory;
+    /// from the filesystem.
     pub async fn retry(&self, uri: &Uri, mut told: impl FnMut(&Told<'_>) + Send) -> Result<Report> {
         self.nodes.check(uri)?;
         if self.nodes.fs.lookup(&uri.dir()).await?.is_none() {

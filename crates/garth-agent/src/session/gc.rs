@@ -16,6 +16,7 @@ use super::expiry::schedule::{MARKED, PAUSE, due_at, mark_of};
 use super::handle::Sessions;
 use super::log::source::{Resolved, Source, What};
 use super::store::files::{BLOBS, CHUNKS, DEDUPED, Log, META, PACK, PACK_TEXT, POLICY, SWAPPED};
+use super::store::meta::COLLECTED;
 use super::store::swap_index::Swapped;
 use crate::boxed;
 use crate::once::{Outcome, PENDING};
@@ -23,7 +24,7 @@ use crate::retry::{retry, yield_now};
 use crate::small_file::as_read;
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::fs::FileSystemExt as _;
-use garth_engine::model::{At, Commit, Item, Kind, Op, Page, Precondition, Seq, Timestamp};
+use garth_engine::model::{At, Commit, Item, Kind, Op, Page, Precondition, Seq, SetAttrs, Timestamp};
 use garth_engine::path::TreePath;
 
 /// Minimum time between two looks at a session whose policy gives up messages that the caller keeps.
@@ -88,6 +89,8 @@ struct Findings {
     conditions: Vec<(At, Precondition)>,
     /// True if messages or events are removed.
     history: bool,
+    /// True if messages are removed.
+    messages: bool,
     /// Time of the next look, for each of the files that stay.
     due: Vec<(&'static str, Timestamp)>,
 }
@@ -107,22 +110,22 @@ impl Sessions<'_> {
     }
 
     async fn collect_once(&self, session: &str, how: &Collect) -> Result<Collection> {
-        let (_, meta) = self.meta(session).await?;
+        let (meta_file, mut meta) = self.meta(session).await?;
         let (file, policy) = self.policy(session).await?;
         let now = self.env.now();
         let mut found = Findings::default();
         found.conditions.push((At::from(self.file(session, POLICY)?), as_read(file.as_ref())));
         self.due_pack(session, &policy, now, &mut found).await?;
         let pack_stays = !found.collection.removed.iter().any(|one| one.name == PACK);
-        let (roots, as_read) = self.roots(session, pack_stays).await?;
-        found.conditions.extend(as_read);
+        let (roots, unchanged) = self.roots(session, pack_stays).await?;
+        found.conditions.extend(unchanged);
         self.due_chunks(session, &policy, now, &roots, &mut found).await?;
         self.due_blobs(session, &policy, now, &roots, &mut found).await?;
         if let (Some(history), Some(since)) = (policy.history, &meta.finished_at) {
             self.due_history(session, &policy, history, (since, now), how, &mut found).await?;
         }
         let marks = if how.dry { Vec::new() } else { self.new_marks(session, &found).await? };
-        let Findings { mut collection, mut ops, conditions, history, .. } = found;
+        let Findings { mut collection, mut ops, mut conditions, history, messages, .. } = found;
         if how.dry {
             return Ok(collection);
         }
@@ -136,6 +139,11 @@ impl Sessions<'_> {
             let what = policy.history.filter(|_| history).map(|(what, _)| what.as_str());
             let mut fields = vec![("files", &*count)];
             fields.extend(what.map(|what| ("history", what)));
+            if let Some(what) = what.filter(|_| messages) {
+                meta.other.insert(COLLECTED.to_owned(), what.into());
+                ops.push(self.meta_op(session, &meta)?);
+                conditions.push((self.is_there(session)?, as_read(Some(&meta_file))));
+            }
             // events that go are gone before this one comes
             self.add_event(&mut ops, session, "context.collected", &fields).await?;
         }
@@ -334,7 +342,12 @@ impl Sessions<'_> {
             return Ok(());
         }
         let logs = [(Log::Messages, policy.keep_messages), (Log::Events, policy.keep_events)];
+        let has_withdrawn = self.has_withdrawn(session).await?;
         for (log, _) in logs.into_iter().filter(|(_, keep)| !keep) {
+            // without these events, messages that stay would no longer be withdrawn
+            if log == Log::Events && policy.keep_messages && has_withdrawn {
+                continue;
+            }
             let path = self.file(session, log.file())?;
             let Some(entry) = self.fs.lookup(&path).await?.filter(|entry| entry.size > 0) else { continue };
             found.conditions.push((At::from(&path), Precondition::Etag(entry.etag)));
@@ -343,6 +356,10 @@ impl Sessions<'_> {
                     let to = self.free_archive(session, log, now).await?;
                     found.ops.push(Op::mkdir_all(self.file(session, "archive")?));
                     found.ops.push(Op::copy(path.clone(), to.clone()));
+                    if has_withdrawn {
+                        // search leaves out withdrawn lines of a log, and does not know them here
+                        found.ops.push(Op::set_attrs(to.clone(), SetAttrs::new().searchable(false)));
+                    }
                     // An archive only grows: if another collection took the name, this one looks again.
                     found.conditions.push((At::from(to), Precondition::Absent));
                     "the policy archives it"
@@ -350,6 +367,7 @@ impl Sessions<'_> {
                 History::Delete => "the policy deletes it",
             };
             found.ops.push(Op::truncate(path, 0));
+            found.messages |= log == Log::Messages;
             let (name, bytes, reason) = (log.file().to_owned(), entry.size, reason.into());
             found.collection.removed.push(Collected { name, bytes, reason });
             found.history = true;

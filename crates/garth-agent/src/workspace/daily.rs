@@ -111,7 +111,8 @@ impl Workspace<'_> {
     /// filesystem.
     #[boxed]
     pub async fn remember(&self, day: Option<Day>, text: &str) -> Result<Remembered> {
-        self.once.run(retry(|| self.remember_once(day, text))).await
+        let done = self.once.run(retry(|| self.remember_once(day, text))).await?;
+        Ok(Remembered { path: self.paths.shown(&done.path), ..done })
     }
 
     async fn remember_once(&self, day: Option<Day>, text: &str) -> Result<Remembered> {

@@ -30,6 +30,10 @@ const MEMORY: &str = "memory";
 const LEASE: i64 = 600;
 /// How often a job is tried again: after 1, 4, 16, 64 and 256 seconds.
 const RETRIES: u32 = 5;
+/// Seconds between attempts while no file of the day has room: an hour.
+const WHILE_FULL: i64 = 3600;
+/// Seconds after which a job that finds no room is put aside: a week.
+const LONGEST_FULL: i64 = 7 * 24 * 3600;
 /// Files read at a time.
 const LOOKED_AT: usize = 256;
 /// Largest file of a job.
@@ -121,6 +125,12 @@ impl Job {
     fn path(&self) -> Result<TreePath> {
         check_id("job", &self.id)?;
         Ok(TreePath::from_row(directory()?.key(), &format!("{}.json", self.id)))
+    }
+
+    /// Returns true if a job that finds no room is tried again.
+    fn is_younger(&self, env: &Env) -> bool {
+        let created = Timestamp::parse_rfc3339(&self.created_at).unwrap_or_default();
+        env.now() < created.plus_seconds(LONGEST_FULL)
     }
 
     /// When it may be done: a lease that ended lets others have it.
@@ -227,8 +237,12 @@ async fn run(
     // also where the memory changed meanwhile: the job is given back, and not held until its lease ends
     match done.await {
         Ok(_) => Ok(JobOutcome::Done),
-        Err(error) if job.attempts <= RETRIES && !is_final(&error) => {
-            let at = env.now().plus_seconds(1 << (2 * (job.attempts - 1)));
+        Err(error)
+            if is_full(&error) && job.is_younger(env) || job.attempts <= RETRIES && !is_final(&error) =>
+        {
+            // A full day gets room only when somebody makes some.
+            let pause = if is_full(&error) { WHILE_FULL } else { 1 << (2 * (job.attempts - 1)) };
+            let at = env.now().plus_seconds(pause);
             (job.status, job.lease_until) = ("PENDING".to_owned(), None);
             (job.next_attempt_at, job.last_error) = (at.to_rfc3339(), Some(error.to_string()));
             let back = workspace.batch(vec![Op::write(path.clone(), pretty(&job)?)], "give a job back");
@@ -248,11 +262,20 @@ async fn run(
     }
 }
 
-/// Whether another try would end the same.
+/// Returns true if no file of the day has room.
+fn is_full(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::TooLarge | ErrorKind::AlreadyExists)
+}
+
+/// Returns true if another attempt would end the same.
 fn is_final(error: &Error) -> bool {
     matches!(
         error.kind(),
-        ErrorKind::NotFound | ErrorKind::Corrupt | ErrorKind::TooLarge | ErrorKind::InvalidArgument
+        ErrorKind::NotFound
+            | ErrorKind::Corrupt
+            | ErrorKind::InvalidArgument
+            | ErrorKind::TooLarge
+            | ErrorKind::AlreadyExists
     )
 }
 

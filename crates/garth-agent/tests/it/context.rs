@@ -361,15 +361,17 @@ async fn what_was_archived_stays_in_an_archive() {
     let sessions = sessions(&*fs).await;
     policy(&*fs, "keep_messages=0\nkeep_events=0\nhistory=archive\nhistory_ttl=0s\n").await;
     sessions.set("default", &Change::state(State::Done)).await.unwrap();
-    let (mut messages, mut events) = (Vec::new(), Vec::new());
-    for word in ["first", "second", "third"] {
-        say(&sessions, [Draft::user(word)]).await;
-        sessions.append("default", &Append::events([Draft::event("said")])).await.unwrap();
-        messages.push(text(&*fs, "messages.jsonl").await);
+    say(&sessions, [Draft::user("said")]).await;
+    let (messages, mut events) = (vec![text(&*fs, "messages.jsonl").await], Vec::new());
+    for (word, due) in [("first", 2), ("second", 1), ("third", 1)] {
+        sessions.append("default", &Append::events([Draft::event(word)])).await.unwrap();
         events.push(text(&*fs, "events.jsonl").await);
         let done = sessions.collect("default", &Collect::default()).await.unwrap();
-        assert_eq!(removed(&done), ["messages.jsonl", "events.jsonl"]);
+        assert_eq!(removed(&done), ["messages.jsonl", "events.jsonl"][2 - due..]);
     }
+    // line numbers would begin again, and what names the old lines would name the new ones
+    let error = sessions.append("default", &Append::messages([Draft::user("more")])).await.unwrap_err();
+    assert!(error.is(ErrorKind::Conflict) && error.message().contains("were collected"), "{error}");
     let items: Vec<_> = fs.read_dir(path("archive")).try_collect().await.unwrap();
     let names: Vec<String> =
         items.into_iter().map(|item: garth::model::Item| item.name.to_string()).collect();
@@ -383,6 +385,52 @@ async fn what_was_archived_stays_in_an_archive() {
         texts
     };
     assert_eq!((of("messages").await, of("events").await), (messages, events), "{names:?}");
+}
+
+#[tokio::test]
+async fn a_pack_whose_messages_were_collected_is_gone() {
+    let (account, _folder) = account().await;
+    let fs = account.overriding_rules();
+    let sessions = sessions(&*fs).await;
+    policy(&*fs, "keep_messages=0\nkeep_events=0\nhistory=delete\nhistory_ttl=0s\n").await;
+    say(&sessions, [Draft::user("a"), Draft::assistant("b")]).await;
+    sessions.pack("default", &PackOptions::default()).await.unwrap();
+    let then = fs.head().await.unwrap().seq;
+    sessions.set("default", &Change::state(State::Done)).await.unwrap();
+    sessions.collect("default", &Collect::default()).await.unwrap();
+    for at in [None, Some(Moment::Seq(then))] {
+        let error = sessions.replay("default", at.as_ref()).await.unwrap_err();
+        assert!(error.is(ErrorKind::Gone), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn the_least_budget_is_named_at_once() {
+    for (fs, _kept) in engines().await {
+        let sessions = sessions(&*fs).await;
+        say(&sessions, [Draft::user("hi ".repeat(100)), Draft::assistant("ok")]).await;
+        let error = sessions.pack("default", &budget(5)).await.unwrap_err();
+        let least = error.message().split("budget of ").nth(1).unwrap();
+        let least: u64 = least.split(' ').next().unwrap().parse().unwrap();
+        assert!(least > 100, "{error}");
+        assert!(sessions.pack("default", &budget(least - 1)).await.is_err());
+        assert!(sessions.pack("default", &budget(least)).await.is_ok(), "{least}");
+    }
+}
+
+#[tokio::test]
+async fn an_id_of_swapped_lines_is_a_source_of_these() {
+    for (fs, _kept) in engines().await {
+        let sessions = sessions(&*fs).await;
+        say(&sessions, [Draft::user("a"), Draft::assistant("b")]).await;
+        let id = sessions.swap_out("default", &"messages:1".parse().unwrap(), "s").await.unwrap().id;
+        let named = format!("swap:{id}");
+        let found = sessions.resolve("default", &named.parse().unwrap()).await.unwrap();
+        assert_eq!(found.fixed(), "default#messages:1-1");
+        let content = sessions.swap_content("default", &id).await.unwrap();
+        assert_eq!(sessions.swap_content("default", &named).await.unwrap(), content);
+        assert_eq!(sessions.swap_in("default", &named).await.unwrap(), content.len());
+    }
 }
 
 #[tokio::test]

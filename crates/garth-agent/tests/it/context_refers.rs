@@ -173,7 +173,8 @@ async fn a_blob_goes_with_what_it_was_found_in() {
         ttl_0(&*fs).await;
         // the content of the swapped line is in the log, so that it needs no blob
         assert_eq!(collect(&sessions).await.len(), 3, "the chunk, what lies there, and its blob");
-        assert_eq!(fs.read_to_string(&path("context/dedup/index.jsonl")).await.unwrap(), "");
+        let left = fs.read_to_string(&path("context/dedup/index.jsonl")).await.unwrap();
+        assert!(left.contains("\"default#messages:1-1\"") && left.lines().count() == 1, "{left}");
     }
 }
 

@@ -332,25 +332,28 @@ async fn a_message_with_a_picture_is_appended_once() {
 }
 
 #[tokio::test]
-async fn a_picture_that_is_no_base64_or_too_large_writes_nothing() {
+async fn a_picture_that_is_too_large_writes_nothing_and_one_that_is_no_base64_stays() {
     for (fs, _kept) in engines().await {
         let sessions = session(&*fs, "work", Some(KEY)).await;
         let head = fs.head().await.unwrap().seq;
-        let bad = json!({"type": "image", "mime_type": "image/png", "data": "no base64"});
-        let large = image(&vec![1; 26_214_401]);
-        for (wrong, kind) in [(bad, ErrorKind::InvalidArgument), (large, ErrorKind::TooLarge)] {
-            let messages = [
+        let messages = |image: Value| {
+            Append::messages([
                 Draft::user("fine"),
-                Draft::message(Role::User, &json!([image(b"fine")])),
-                Draft::message(Role::User, &json!([wrong])),
-            ];
-            let refused = sessions.append("work", &Append::messages(messages)).await.unwrap_err();
-            assert!(refused.is(kind) && refused.message().starts_with("message 3"), "{refused}");
-        }
+                Draft::message(Role::User, &json!([self::image(b"fine")])),
+                Draft::message(Role::User, &json!([image])),
+            ])
+        };
+        let large = image(&vec![1; 26_214_401]);
+        let refused = sessions.append("work", &messages(large)).await.unwrap_err();
+        assert!(refused.is(ErrorKind::TooLarge) && refused.message().starts_with("message 3"), "{refused}");
         assert_eq!(fs.head().await.unwrap().seq, head);
         let most = Draft::message(Role::User, &json!([image(&vec![1; 26_214_400])]));
         sessions.append("work", &Append::messages([most])).await.unwrap();
         assert_eq!(of_work(&sessions, &*fs).await[0].entry.size, 26_214_400);
+        let bad = json!({"type": "image", "mime_type": "image/png", "data": "@@@@"});
+        sessions.append("work", &messages(bad.clone())).await.unwrap();
+        assert_eq!(of_work(&sessions, &*fs).await.len(), 2);
+        assert_eq!(line(&sessions, 4).await["content"][0], bad);
     }
 }
 

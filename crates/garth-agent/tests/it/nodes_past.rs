@@ -118,6 +118,31 @@ async fn log_of_a_meta_that_cannot_be_read_goes_on() {
 }
 
 #[tokio::test]
+async fn versions_count_on_after_a_meta_that_cannot_be_read() {
+    for (fs, _kept) in engines().await {
+        if !has_history(&*fs) {
+            continue;
+        }
+        let nodes = nodes(&*fs);
+        let mut put = Put::new("Black.");
+        put.valid_from = Some(garth::model::Timestamp(1_700_000_000_000_000_000));
+        nodes.put(&coffee(), &put).await.unwrap();
+        let first = nodes.put(&coffee(), &Put::new("With milk.")).await.unwrap().meta;
+        let meta = coffee().file(".meta.json");
+        fs.write(&meta, "{").await.unwrap();
+        assert!(nodes.get(&coffee(), Level::Content).await.unwrap_err().message().contains("repair"));
+        let again = nodes.put(&coffee(), &Put::new("Decaf.")).await.unwrap().meta;
+        assert_eq!((again.version, &again.created_at), (3, &first.created_at));
+        assert_eq!(again.valid_from, first.valid_from);
+        fs.write(&meta, "no meta").await.unwrap();
+        Repair::new(nodes.clone()).at_once(true).scan(|_| {}).await.unwrap();
+        let mended = nodes.get(&coffee(), Level::Content).await.unwrap();
+        assert!(mended.meta.version > 3 && mended.meta.valid_from == first.valid_from, "{:?}", mended.meta);
+        assert_eq!(mended.meta.created_at, first.created_at);
+    }
+}
+
+#[tokio::test]
 async fn past_of_others_is_reached_by_no_identity() {
     let folder = tempfile::tempdir().unwrap();
     let data = garth::open(folder.path().join("data")).unwrap();

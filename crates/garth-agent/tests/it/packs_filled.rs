@@ -51,7 +51,9 @@ async fn check_shrunk(sessions: &Sessions<'_>, packed: &Packed) {
         assert!(rest[..end].contains(&format!("bytes are left out: {}", format_args!("swap:{}", cut.swap))));
         shown.push(tokens(&rest[..end]));
     }
-    assert!(shown.iter().sum::<u64>() * 5 <= budget * 2, "{shown:?} of {budget}");
+    let (all, of_results) = (packed.pack.tokens, shown.iter().sum::<u64>());
+    // more than two fifths where messages leave a part of the budget unused
+    assert!(of_results * 5 <= budget * 2 || all * 4 <= budget * 3, "{shown:?}, {all} of {budget}");
     if window.from > 1 {
         let page = sessions.lines("default", &Select::messages(1..=window.from - 1)).await.unwrap();
         if page.items.iter().any(|line| tokens(&line.text) < 400) {

@@ -91,7 +91,7 @@ async fn a_day_without_room_stops_neither_compaction_nor_reset() {
 
 #[tokio::test]
 async fn where_no_file_of_a_day_has_room_a_job_remembers_later() {
-    let (fs, env, _clock) = tree();
+    let (fs, env, clock) = tree();
     let sessions = session(&fs, &env, "main").await;
     settings(&fs, r#"{"compaction":{"keep":1}}"#).await;
     block(&fs, "full", 4).await;
@@ -105,7 +105,11 @@ async fn where_no_file_of_a_day_has_room_a_job_remembers_later() {
     // whoever asks for it is told
     let error = workspace.remember("2026-01-27".parse().ok(), "tea").await.unwrap_err();
     assert!(error.is(ErrorKind::TooLarge), "{error}");
+    // the jobs wait until somebody makes room
+    let ran = run_jobs(&fs, &env, asking(&model).unwrap()).await.unwrap();
+    assert_eq!((ran.done, ran.failed, ran.next), (0, 0, Some(env.now().plus_seconds(3600))));
     fs.write("/agents/coder/memory/2026-01-27-3.md", "- room\n").await.unwrap();
+    clock.advance(Duration::from_secs(3600));
     assert_eq!(run_jobs(&fs, &env, asking(&model).unwrap()).await.unwrap().done, 2);
     let text = fs.read_to_string("/agents/coder/memory/2026-01-27-3.md").await.unwrap();
     assert_eq!(text.matches("- Ann likes tea\n").count(), 2, "{text}");

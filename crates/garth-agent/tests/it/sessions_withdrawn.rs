@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use garth::agent::recall::fence::Key;
 use garth::agent::recall::{Recall, Recaller};
-use garth::agent::session::{Append, Create, Derive, Draft, Select, Sessions, Source};
+use garth::agent::session::{
+    Append, Change, Collect, Create, Derive, Draft, Select, Sessions, Source, State,
+};
 use garth::model::SearchQuery;
 use garth::{Env, ErrorKind, FileSystem, FileSystemExt};
 use garth_testkit::fs::counting::Counting;
@@ -241,4 +243,73 @@ async fn a_summary_of_excerpts_loses_those_of_withdrawn_messages() {
         assert!(!left.contains("Word3 was") && !left.contains("Word4 was") && left.contains("Word5 was"));
         assert!(left.starts_with("<!-- covers messages:1-"));
     }
+}
+
+#[tokio::test]
+async fn no_pack_has_a_withdrawn_message_in_any_part() {
+    for (fs, _kept) in engines().await {
+        let sessions = sessions(&*fs).await;
+        say(&sessions, "default", ["we keep quokkas", "noted", "and a dog", "fine"].map(str::to_owned)).await;
+        let swapped = sessions.swap_out("default", &source("messages:1-2"), "about quokkas").await.unwrap();
+        let of_log = path("messages.jsonl").to_string();
+        let refs = [("r1", "messages:1"), ("r2", &*of_log), ("r3", &*format!("swap:{}", swapped.id))];
+        let line = |(id, at): &(&str, &str)| {
+            json!({"id": id, "path": at, "kind": "k", "summary": "s"}).to_string() + "\n"
+        };
+        let mut derive = Derive::default();
+        derive.refs = Some(refs.iter().map(line).collect());
+        sessions.derive("default", &derive).await.unwrap();
+        let mut options = budget(4000);
+        options.expand = refs.map(|(id, _)| id.to_owned()).to_vec();
+        let packed = sessions.pack("default", &options).await.unwrap();
+        assert!(packed.markdown.matches("we keep quokkas").count() == 3, "{}", packed.markdown);
+        sessions.withdraw("default", &source("messages:1"), None).await.unwrap();
+        assert_eq!(fs.read_to_string(&path("context/pack.md")).await.unwrap(), "");
+        let index = fs.read_to_string(&path("context/swap/index.jsonl")).await.unwrap();
+        assert!(!index.contains("quokkas"), "{index}");
+        options.expand.clear();
+        let packed = sessions.pack("default", &options).await.unwrap();
+        assert!(!packed.markdown.contains("quokkas"), "{}", packed.markdown);
+        // a reference that names withdrawn messages can still be derived, and is not expanded
+        let mut derive = Derive::default();
+        derive.refs = Some(refs.iter().map(line).collect());
+        sessions.derive("default", &derive).await.unwrap();
+        options.expand = refs.map(|(id, _)| id.to_owned()).to_vec();
+        let packed = sessions.pack("default", &options).await.unwrap();
+        assert!(!packed.markdown.contains("quokkas"), "{}", packed.markdown);
+        let reasons =
+            packed.pack.omitted.iter().filter(|out| out.reason == "withdrawn" && out.kind == "expanded");
+        assert_eq!(reasons.count(), 3, "{:?}", packed.pack.omitted);
+    }
+}
+
+#[tokio::test]
+async fn an_archive_of_withdrawn_messages_is_not_found_by_search() {
+    let (account, _folder) = account().await;
+    let fs = account.overriding_rules();
+    let sessions = sessions(&*fs).await;
+    say(&sessions, "default", ["we keep quokkas", "and wombats"].map(str::to_owned)).await;
+    sessions.withdraw("default", &source("messages:1"), None).await.unwrap();
+    let policy = "keep_messages=0\nkeep_events=1\nhistory=archive\nhistory_ttl=0s\n";
+    fs.write(&path("context/gc.policy"), policy).await.unwrap();
+    sessions.set("default", &Change::state(State::Done)).await.unwrap();
+    let done = sessions.collect("default", &Collect::default()).await.unwrap();
+    assert!(done.removed.iter().any(|one| one.name == "messages.jsonl"), "{done:?}");
+    let archive = fs.read_to_string(&path("archive/messages.jsonl")).await.unwrap();
+    assert!(archive.contains("quokkas"));
+    assert!(fs.search(&SearchQuery::new("quokkas")).await.unwrap().hits.is_empty());
+}
+
+#[tokio::test]
+async fn events_that_withdraw_messages_stay_as_long_as_these() {
+    let (account, _folder) = account().await;
+    let fs = account.overriding_rules();
+    let sessions = sessions(&*fs).await;
+    say(&sessions, "default", ["we keep quokkas", "and wombats"].map(str::to_owned)).await;
+    sessions.withdraw("default", &source("messages:1"), None).await.unwrap();
+    let policy = "keep_messages=1\nkeep_events=0\nhistory=delete\nhistory_ttl=0s\n";
+    fs.write(&path("context/gc.policy"), policy).await.unwrap();
+    sessions.set("default", &Change::state(State::Done)).await.unwrap();
+    sessions.collect("default", &Collect::default()).await.unwrap();
+    assert_eq!(said(&sessions, "default").await, ["and wombats"]);
 }

@@ -103,6 +103,12 @@ impl Open {
     }
 
     /// Returns the account, or the overlay, that it is in.
+    /// Returns true if the options name no tree of an agent, so that paths are those of the account.
+    pub(crate) fn is_at_root(&self) -> bool {
+        self.paths == PathsOf::Account
+    }
+
+    /// Tree in which verbs work.
     pub(crate) fn fs(&self) -> &dyn FileSystem {
         &*self.fs
     }

@@ -70,7 +70,9 @@ impl Sessions<'_> {
         for source in sources {
             let (content, is_raw) = self.content_by(session, source).await?;
             let hash = format!("sha256-{}", sha256(&content));
-            let name = match source.moves() {
+            // a chunk may be collected; the lines that it leads to stay
+            let is_of_lines = is_raw && matches!(source.what, What::Swap(_));
+            let name = match source.moves() || is_of_lines {
                 true => self.resolve(session, source).await?.fixed(),
                 false => source.to_string(),
             };

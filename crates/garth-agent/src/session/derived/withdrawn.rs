@@ -10,7 +10,8 @@ use crate::registry::projections::sessions::withdrawn;
 use crate::session::handle::Sessions;
 use crate::session::log::draft::Draft;
 use crate::session::log::source::{Resolved, Source, What};
-use crate::session::store::files::{Log, PACK_TEXT, SUMMARY, TODO};
+use crate::session::store::files::{Log, PACK_TEXT, SUMMARY, SWAPPED, TODO};
+use crate::session::store::swap_index::Swapped;
 use crate::small_file::{File, as_read, read_all};
 use garth_engine::error::{ErrorKind, Result};
 use garth_engine::model::{At, Moment, Op};
@@ -25,6 +26,7 @@ impl Sessions<'_> {
         let Some(first) = gone.iter().map(|lines| *lines.start()).min() else { return Ok(plan) };
         // The next pack writes it again. A pack that is built meanwhile finds that it has changed.
         plan.ops.push(Op::write(self.file(session, PACK_TEXT)?, String::new()).with_parents());
+        self.blank_swapped(session, &gone, &mut plan).await?;
         let names = [SUMMARY, TODO].into_iter().chain(EntryKind::ALL.map(EntryKind::file));
         let names: Vec<&'static str> = names.collect();
         let paths = names.iter().map(|name| self.file(session, name)).collect::<Result<Vec<_>>>()?;
@@ -46,6 +48,31 @@ impl Sessions<'_> {
             }
         }
         Ok(plan)
+    }
+
+    /// Removes the summaries of swapped ranges that have withdrawn messages.
+    async fn blank_swapped(
+        &self,
+        session: &str,
+        gone: &[RangeInclusive<u64>],
+        plan: &mut DerivePlan,
+    ) -> Result<()> {
+        let (file, mut index) = self.swap_index(session).await?;
+        let has_gone = |entry: &Swapped| {
+            entry.lines().is_some_and(|lines| gone.iter().any(|gone| overlap(gone, &lines)))
+        };
+        let mut is_changed = false;
+        for entry in index.iter_mut().filter(|entry| has_gone(entry) && !entry.summary.is_empty()) {
+            entry.summary.clear();
+            is_changed = true;
+        }
+        let path = self.file(session, SWAPPED)?;
+        if is_changed {
+            let text = index.iter().map(Swapped::line).collect::<Result<String>>()?;
+            plan.ops.push(Op::write(path.clone(), text));
+        }
+        plan.conditions.push((At::from(path), as_read(file.as_ref())));
+        Ok(())
     }
 
     /// Returns the entries that have no source among withdrawn messages; `None` for all.

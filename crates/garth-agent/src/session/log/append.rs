@@ -22,7 +22,7 @@ use crate::registry::projections::sessions::id_key;
 use crate::retry::retry;
 use crate::session::handle::Sessions;
 use crate::session::store::files::{LATEST, Log, META, UPDATED_AT};
-use crate::session::store::meta::{Meta, State, Usage};
+use crate::session::store::meta::{COLLECTED, Meta, State, Usage};
 use crate::small_file::as_read;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{At, Batch, ByteRange, Commit, MAX_INLINE_BODY, Moment, Op, Precondition, Seq};
@@ -395,6 +395,13 @@ impl Sessions<'_> {
         ops.extend(more);
         if let Some(next) = &meta.next {
             let message = format!("{session}: was reset; append to {next}, which goes on in its place");
+            return Err(Error::new(ErrorKind::Conflict, message));
+        }
+        if !append.messages.is_empty() && meta.other.contains_key(COLLECTED) {
+            let message = format!(
+                "{session}: its messages were collected, and numbers of lines must not begin again; reset it, or \
+                 append to another session"
+            );
             return Err(Error::new(ErrorKind::Conflict, message));
         }
         let before = meta.clone();

@@ -73,7 +73,7 @@ impl<'a> Sessions<'a> {
     /// `meta.json` is read unless it is known.
     ///
     /// # Errors
-    /// `InvalidArgument` for invalid base64; `TooLarge` for an image above the limit; `NotFound`.
+    /// `TooLarge` for an image above the limit; `NotFound`.
     pub(crate) async fn extract_images(
         &self,
         (session, known): (&str, Option<&Meta>),

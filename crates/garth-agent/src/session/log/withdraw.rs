@@ -80,7 +80,7 @@ impl Sessions<'_> {
         let is_own = source.session.as_deref().is_none_or(|own| own == session);
         if !is_own || matches!(source.what, What::Path(_) | What::Swap(_)) {
             return Err(Error::invalid(format!(
-                "{source}: only messages of the session itself are withdrawn"
+                "{source}: name messages of the session itself, such as messages:3-5, msg-..., or tail:2"
             )));
         }
         self.once.run(retry(|| self.withdraw_once(session, source, reason))).await

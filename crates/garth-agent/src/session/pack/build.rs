@@ -298,7 +298,7 @@ impl Sessions<'_> {
         let spec = WindowSpec { from: user, to: user, ..context.spec.clone() };
         let rendered = self.render_window(context.session, &spec, context.room, None).await?;
         // beyond the room the exact number is in the error
-        Ok((Some(user), rendered.map_or(context.room, |rendered| rendered.tokens)))
+        Ok((Some(user), rendered.map_or(context.room.saturating_add(1), |rendered| rendered.tokens)))
     }
 
     /// Returns the tokens that are reserved for what every pack has to contain: its long results in part.

@@ -106,7 +106,8 @@ pub(super) async fn choose(
     }
     // Where no further message fits, or there is none, the results have all that is left.
     if let Some(choice) = best.as_mut().filter(|choice| choice.tokens < bounds.enough) {
-        grow(sessions, walk.entries(), choice, &Bounds { cuts: bounds.most, ..*bounds }, u64::MAX)?;
+        let limit = if walk.is_all(choice.taken) { u64::MAX } else { KEPT };
+        grow(sessions, walk.entries(), choice, &Bounds { cuts: bounds.most, ..*bounds }, limit)?;
     }
     Ok(best)
 }

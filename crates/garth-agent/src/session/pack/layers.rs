@@ -6,7 +6,7 @@ use crate::session::derived::entry::{EntryKind, MAX_DERIVED};
 use crate::session::handle::Sessions;
 use crate::session::log::source::{Resolved, Source};
 use crate::session::render::{fits, is_beyond, part};
-use crate::session::store::files::{CHUNKS, MAX_PINNED, PINNED, SUMMARY, SYSTEM_PROMPT, TODO};
+use crate::session::store::files::{CHUNKS, Log, MAX_PINNED, MESSAGES, PINNED, SUMMARY, SYSTEM_PROMPT, TODO};
 use crate::small_file::{File, read_all, sha256};
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::model::{At, Ino, Kind, Page, Seq, VersionId};
@@ -197,6 +197,7 @@ impl Sessions<'_> {
                 Error::new(ErrorKind::NotFound, format!("{id}: no reference of {session} has this id"))
             })?;
             let source: Source = path.parse()?;
+            let is_withdrawn = self.has_withdrawn_lines(session, &source).await?;
             let (source, file, read) = match swap_of(path) {
                 Some(swap) => {
                     let chunk = self.file(session, &format!("{CHUNKS}/{swap}"))?;
@@ -210,12 +211,37 @@ impl Sessions<'_> {
                 kind: "expanded".to_owned(),
                 source,
                 version: entry.etag,
-                text: text.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).ok_or("too_large"),
+                text: match text {
+                    _ if is_withdrawn => Err("withdrawn"),
+                    Some(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
+                    None => Err("too_large"),
+                },
                 has_lines: false,
                 entry: Some(id.clone()),
             });
         }
         Ok(found)
+    }
+
+    /// Returns true if a source leads to messages of which some are withdrawn, or to a whole log with such.
+    async fn has_withdrawn_lines(&self, session: &str, source: &Source) -> Result<bool> {
+        let (of, lines) = match self.resolve(session, source).await.optional()? {
+            Some(Resolved::Lines { session, log: Log::Messages, lines, .. }) => (session, lines),
+            Some(Resolved::File { path, .. }) if path.name() == Some(MESSAGES) => {
+                let Some(of) = path.parent().and_then(|dir| dir.name().map(str::to_owned)) else {
+                    return Ok(false);
+                };
+                match self.file(&of, MESSAGES)? == path {
+                    true => (of, 1..=u64::MAX),
+                    false => return Ok(false),
+                }
+            }
+            _ => return Ok(false),
+        };
+        match *lines.end() {
+            u64::MAX => self.has_withdrawn(&of).await,
+            _ => Ok(!self.withdrawn(&of, lines).await?.is_empty()),
+        }
     }
 
     /// Returns the target of a source: its lasting name, its file, and its bytes if they are not too many.

@@ -8,7 +8,7 @@ use crate::boxed;
 use crate::session::handle::Sessions;
 use crate::session::log::source::{Resolved, Source, What};
 use crate::session::pack::window::WindowSpec;
-use crate::session::store::files::PACK;
+use crate::session::store::files::{Log, PACK};
 use crate::session::store::swap_index::parse_index;
 use crate::small_file::{sha256, unreadable};
 use garth_engine::error::{Error, ErrorKind, Result};
@@ -72,7 +72,16 @@ impl Sessions<'_> {
     #[boxed]
     pub async fn replay(&self, session: &str, at: Option<&Moment>) -> Result<Packed> {
         let pack = self.packed(session, at).await?;
-        self.pack_again(session, pack).await
+        let lines = pack.window.to;
+        match self.pack_again(session, pack).await {
+            Err(error)
+                if error.is(ErrorKind::Corrupt) && self.end(session, Log::Messages).await?.lines < lines =>
+            {
+                let message = format!("{session}: the messages of this pack were collected");
+                Err(Error::new(ErrorKind::Gone, message))
+            }
+            packed => packed,
+        }
     }
 
     /// Builds a pack again from its description.

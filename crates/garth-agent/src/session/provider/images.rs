@@ -10,7 +10,9 @@ use bytes::Bytes;
 
 use super::image_limits::{ImageLimits, in_base64};
 use super::parts::{Image, Part, Source, StepPart, Turn};
-use crate::media::{ImageHeader, ImageType, MAX_MEDIA, MediaKey, bare};
+use crate::media::{
+    ImageHeader, ImageType, MAX_MEDIA, MediaKey, bare, data_url, from_base64, standard_base64,
+};
 use crate::session::log::message::ImageSource;
 use garth_engine::compute::working;
 use garth_engine::text::secret::masked;
@@ -135,8 +137,8 @@ impl Images<'_> {
             ImageSource::Data(data) => (mime_type, data.as_str()),
             ImageSource::Url(url) => match data_url(url) {
                 Some((mime_type, data)) => (mime_type, data),
-                None if is_plain(url) => return Part::Image(elsewhere(mime_type, url)),
-                None => return Part::Text(label(mime_type)),
+                None if is_web(url.trim()) => return Part::Image(elsewhere(mime_type, url.trim())),
+                None => return refused(mime_type, None, None, "is at no web address that can be shown"),
             },
             ImageSource::Path(path) => return self.media_file(path),
         };
@@ -145,9 +147,12 @@ impl Images<'_> {
             return refused(mime_type, None, Some(decoded_bytes(data)), &self.too_large());
         }
         working(data.len());
-        match STANDARD.decode(data) {
-            Ok(bytes) => self.of_content(mime_type, &bytes, Source::Base64(data.to_owned())),
-            Err(_) => refused(mime_type, None, Some(data.len()), "is no base64"),
+        match from_base64(data) {
+            Some(bytes) => {
+                let source = Source::Base64(standard_base64(data, &bytes).into_owned());
+                self.of_content(mime_type, &bytes, source)
+            }
+            None => refused(mime_type, None, Some(data.len()), "is no base64"),
         }
     }
 
@@ -197,11 +202,13 @@ impl Images<'_> {
         };
         let (of, data) = match source {
             ImageSource::Data(data) => (mime_type, data.as_str()),
-            ImageSource::Url(url) => match data_url(url) {
-                Some(found) => found,
-                None if is_plain(url) => return Part::Image(elsewhere(mime_type, url)),
-                None => return Part::Text(label(mime_type)),
-            },
+            ImageSource::Url(url) => {
+                match url.strip_prefix("data:").and_then(|url| url.split_once(";base64,")) {
+                    Some(found) => found,
+                    None if is_plain(url) => return Part::Image(elsewhere(mime_type, url)),
+                    None => return Part::Text(label(mime_type)),
+                }
+            }
             ImageSource::Path(path) => {
                 let key: Option<MediaKey> = path.parse().ok();
                 return match key.filter(|_| self.rules.reads(mime_type)).and_then(|key| self.media.get(&key))
@@ -320,9 +327,10 @@ fn decoded_bytes(base64: &str) -> usize {
     (base64.len() / 4 * 3).saturating_sub(padding)
 }
 
-/// Returns type and base64 of a data URL.
-fn data_url(url: &str) -> Option<(&str, &str)> {
-    url.strip_prefix("data:")?.split_once(";base64,")
+/// Returns true for a web address that holds no secret, whatever the case of its scheme.
+fn is_web(url: &str) -> bool {
+    let scheme = url.split_once(':').map(|(scheme, _)| scheme).unwrap_or_default();
+    is_plain(&format!("{}{}", scheme.to_ascii_lowercase(), &url[scheme.len()..]))
 }
 
 /// Returns true for the URL of a web page that holds no secret.

@@ -4,8 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::RangeInclusive;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
 
@@ -13,14 +11,14 @@ use super::compared::{self, Digest};
 use super::export::anew;
 use super::format::TranscriptFormat;
 use super::given::{Given, GivenMessage, in_format};
-use crate::media::MediaKey;
+use crate::media::{MediaKey, from_base64};
 use crate::session::handle::Sessions;
 use crate::session::log::draft::Draft;
 use crate::session::log::lines::Select;
 use crate::session::log::message::{Message, Native};
 use crate::session::log::native::Reader;
 use crate::session::store::files::Log;
-use crate::session::store::meta::Meta;
+use crate::session::store::meta::{COLLECTED, Meta};
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::fs::FileSystemExt as _;
 use garth_engine::model::{At, Precondition, hex};
@@ -162,8 +160,10 @@ impl Sessions<'_> {
             chain,
         };
         let mut aligned = Alignment { conditions, ..Alignment::default() };
-        let Some(first) = stored.next().await? else { return Ok(aligned) };
-        let (mut current, mut system, mut before) = (Some(first), Vec::new(), None);
+        let (mut current, mut system, mut before) = (stored.next().await?, Vec::new(), None);
+        if current.is_none() && known_system.is_none() {
+            return Ok(aligned);
+        }
         while let Some(one) = current.take_if(|one| one.is_system(given.format)) {
             system.push(compared::as_said(&one.draft));
             // a session that was reset stays as it is
@@ -215,7 +215,9 @@ impl Sessions<'_> {
             );
             return Err(Error::new(ErrorKind::Conflict, message));
         }
+        let is_closed = other.session + 1 < stored.chain.len();
         let how = match aligned.there == leading {
+            _ if is_closed => "import it as a part, or into another session: what was reset stays as it is",
             true => "import it as a part if it begins later than the session, or rewind",
             false => {
                 "import it into another session, or rewind to withdraw what the session has from there on"
@@ -280,7 +282,8 @@ impl Sessions<'_> {
                 let message = format!("{session}: goes on from more than {MAX_CHAIN} sessions");
                 return Err(Error::new(ErrorKind::TooLarge, message));
             }
-            if self.fs.lookup(&self.file(&name, Log::Messages.file())?).await?.is_none() {
+            let log = self.file(&name, Log::Messages.file())?;
+            if meta.other.contains_key(COLLECTED) || self.fs.lookup(&log).await?.is_none() {
                 let message = format!(
                     "{session}: the messages of {name}, which it goes on from, are only in an archive; import a \
                      part"
@@ -346,7 +349,7 @@ impl Sessions<'_> {
                 digests.insert(path, Sha256::digest(&bytes).into());
             }
         }
-        let of_data = |data: &str| STANDARD.decode(data).ok().map(|bytes| Sha256::digest(bytes).into());
+        let of_data = |data: &str| from_base64(data).map(|bytes| Sha256::digest(bytes).into());
         Ok(compared::as_said_with_images(draft, &digests, of_data))
     }
 }

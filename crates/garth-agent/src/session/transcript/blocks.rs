@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
+use crate::media::data_url;
 use crate::session::log::draft::{Draft, Role};
 use crate::session::log::message::{Block, ImageSource};
 use garth_engine::error::{Error, Result};
@@ -130,7 +131,7 @@ pub(super) fn field<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Result<T> {
 /// a block that has no counterpart in a session: a placeholder stands for it.
 pub(super) fn blocks(
     content: Option<&RawValue>,
-    mut block: impl FnMut(&str, &RawValue) -> Option<Block>,
+    block: impl Fn(&str, &RawValue) -> Option<Block>,
 ) -> Result<Vec<Block>> {
     let Some(content) = content.filter(|content| content.get() != "null") else { return Ok(Vec::new()) };
     if content.get().starts_with('"') {
@@ -138,8 +139,13 @@ pub(super) fn blocks(
     }
     let items: Vec<&RawValue> =
         field(content).map_err(|_| Error::invalid("`content` is neither text nor a list of blocks"))?;
-    let known = |item: &RawValue| block(&kind_of(item), item).unwrap_or_else(|| placeholder(item));
-    Ok(items.into_iter().map(known).collect())
+    let read = |item: &RawValue| match item.get().starts_with('"') {
+        // some programs give a list of texts
+        true => known(item).map(Block::Text),
+        false => block(&kind_of(item), item),
+    };
+    let read = |item: &RawValue| read(item).unwrap_or_else(|| placeholder(item));
+    Ok(items.into_iter().map(read).collect())
 }
 
 /// Returns the type of a block; empty for one without a type.
@@ -237,9 +243,4 @@ pub(super) fn data<'a>(mime_type: &'a str, source: &'a ImageSource) -> Option<(&
         ImageSource::Url(url) => data_url(url),
         ImageSource::Path(_) => None,
     }
-}
-
-/// Returns type and base64 of a data URL.
-pub(super) fn data_url(url: &str) -> Option<(&str, &str)> {
-    url.strip_prefix("data:")?.split_once(";base64,")
 }

@@ -6,9 +6,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::blocks::{
-    ParsedMessage, blocks, data, data_url, field, json, known, label, object, placeholder, text, text_block,
+    ParsedMessage, blocks, data, field, json, known, label, object, placeholder, text, text_block,
     unknown_role,
 };
+use crate::media::data_url;
 use crate::session::log::draft::{Role, compact};
 use crate::session::log::message::{Block, ImageSource, Message};
 use garth_engine::error::{Error, Result};
@@ -120,8 +121,10 @@ fn part(kind: &str, raw: &RawValue, role: &str) -> Option<Block> {
         image_url: Url,
     }
     #[derive(Deserialize)]
-    struct Url {
-        url: String,
+    #[serde(untagged)]
+    enum Url {
+        Object { url: String },
+        Text(String),
     }
     #[derive(Deserialize)]
     struct Refusal {
@@ -131,10 +134,10 @@ fn part(kind: &str, raw: &RawValue, role: &str) -> Option<Block> {
         ("text", _) => text_block(raw),
         ("refusal", "assistant") => Some(Block::Text(known::<Refusal>(raw)?.refusal)),
         ("image_url", "user" | "tool") => {
-            let url = known::<Image>(raw)?.image_url.url;
+            let (Url::Object { url } | Url::Text(url)) = known::<Image>(raw)?.image_url;
             Some(match data_url(&url) {
                 Some((mime_type, data)) => Block::Image {
-                    mime_type: mime_type.to_owned(),
+                    mime_type: (if mime_type.is_empty() { ANY_IMAGE } else { mime_type }).to_owned(),
                     source: ImageSource::Data(data.to_owned()),
                 },
                 None => Block::Image { mime_type: ANY_IMAGE.to_owned(), source: ImageSource::Url(url) },

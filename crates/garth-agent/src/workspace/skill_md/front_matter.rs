@@ -140,7 +140,8 @@ impl SkillText {
         BTreeMap::new()
     }
 
-    /// The fields of front matter that does not close. If its lines have no known field, it is no front matter.
+    /// The fields of front matter that does not close. If its lines have no known field, it is no front
+    /// matter.
     fn unclosed_fields(&mut self, front: &str) -> BTreeMap<String, Value> {
         if !blocks(front).iter().any(|block| FIELDS.contains(&block.key)) {
             return BTreeMap::new();

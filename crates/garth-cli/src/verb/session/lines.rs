@@ -171,7 +171,13 @@ impl Resolve {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         let open = open(app, false).await?;
         let found = open.sessions()?.resolve(&self.name, &self.source).await?;
-        let fixed = found.fixed();
+        let mut fixed = found.fixed();
+        // without options that name a tree, paths are those of the account
+        if let Resolved::File { path, .. } = &found
+            && open.is_at_root()
+        {
+            fixed = path.to_string();
+        }
         let (json, shown) = match found {
             Resolved::Lines { session, log, lines, bytes } => {
                 let json = json!({
@@ -180,9 +186,9 @@ impl Resolve {
                 });
                 (json, format!("{fixed}  bytes {}-{}", bytes.start, bytes.end))
             }
-            Resolved::File { shown: path, version, size, .. } => {
+            Resolved::File { version, size, .. } => {
                 let json = json!({
-                    "source": fixed, "path": path.as_str(), "version_id": version.to_string(), "size": size,
+                    "source": fixed, "path": fixed, "version_id": version.to_string(), "size": size,
                 });
                 (json, format!("{fixed}  {size} bytes"))
             }

@@ -1,0 +1,76 @@
+//! Base64 and data URLs as programs write them.
+
+use std::borrow::Cow;
+
+use base64::Engine as _;
+use base64::alphabet::STANDARD as ALPHABET;
+use base64::engine::general_purpose::STANDARD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+
+/// Decoder that takes base64 with and without padding.
+const LENIENT: GeneralPurpose = GeneralPurpose::new(
+    &ALPHABET,
+    GeneralPurposeConfig::new()
+        .with_decode_padding_mode(DecodePaddingMode::Indifferent)
+        .with_decode_allow_trailing_bits(true),
+);
+
+/// Decodes base64, also with white space, without padding, and in the alphabet for URLs. Returns `None` for
+/// other text.
+pub(crate) fn from_base64(text: &str) -> Option<Vec<u8>> {
+    if let Ok(bytes) = STANDARD.decode(text) {
+        return Some(bytes);
+    }
+    let plain = |byte: u8| match byte {
+        b'-' => b'+',
+        b'_' => b'/',
+        byte => byte,
+    };
+    let text: Vec<u8> = text.bytes().filter(|byte| !byte.is_ascii_whitespace()).map(plain).collect();
+    LENIENT.decode(text).ok()
+}
+
+/// Returns base64 in its standard form: as it is, or encoded again from what it stands for.
+pub(crate) fn standard_base64<'a>(text: &'a str, bytes: &[u8]) -> Cow<'a, str> {
+    let is_standard = text.len().is_multiple_of(4)
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte));
+    if is_standard { Cow::Borrowed(text) } else { Cow::Owned(STANDARD.encode(bytes)) }
+}
+
+/// Returns the MIME type, which may be empty, and the base64 of a data URL.
+pub(crate) fn data_url(url: &str) -> Option<(&str, &str)> {
+    let (head, data) = url.trim_start().split_once(',')?;
+    let head = head.get(..5).filter(|scheme| scheme.eq_ignore_ascii_case("data:")).map(|_| &head[5..])?;
+    let at = head.len().checked_sub(";base64".len()).filter(|at| head.is_char_boundary(*at))?;
+    let (mime_type, encoding) = head.split_at(at);
+    encoding.eq_ignore_ascii_case(";base64").then_some((mime_type, data))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base64_is_read_in_every_form() {
+        for text in ["+/8A", "-_8A", "+/8A\n", " +/\r\n8A ", "-/8A"] {
+            assert_eq!(from_base64(text).as_deref(), Some(&[0xfb, 0xff, 0][..]), "{text}");
+        }
+        for text in ["aGk=", "aGk", "aG\nk=", "aGl="] {
+            assert_eq!(from_base64(text).as_deref(), Some(&b"hi"[..]), "{text}");
+        }
+        for text in ["@@@@", "a", "aGk=aGk=", "ä"] {
+            assert_eq!(from_base64(text), None, "{text}");
+        }
+        assert_eq!((&*standard_base64("aGk=", b"hi"), &*standard_base64("aGk", b"hi")), ("aGk=", "aGk="));
+    }
+
+    #[test]
+    fn data_urls_are_read_whatever_their_case() {
+        assert_eq!(data_url("data:image/png;base64,aGk="), Some(("image/png", "aGk=")));
+        assert_eq!(data_url(" DATA:IMAGE/PNG;BASE64,aGk="), Some(("IMAGE/PNG", "aGk=")));
+        assert_eq!(data_url("data:;base64,aGk="), Some(("", "aGk=")));
+        for url in ["https://x/a;base64,aGk=", "data:image/svg+xml,%3Csvg", "data:ä,", "dat", "data:"] {
+            assert_eq!(data_url(url), None, "{url}");
+        }
+    }
+}
