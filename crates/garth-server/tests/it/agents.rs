@@ -74,7 +74,7 @@ fn a_prompt_is_built_in_each_form_and_again() {
 fn daily_memory_is_added_and_read_by_class() {
     let server = Server::start();
     let added = server.ok("agents/scout/memory/add", r#"{"text":"- likes tea"}"#);
-    assert_eq!(added["path"], json!("/agents/scout/memory/2026-01-27.md"));
+    assert_eq!(added["path"], json!("/.agent/memory/2026-01-27.md"));
     server.ok("agents/scout/memory/add", r#"{"text":"- a guest","class":"dm","day":"2026-01-26"}"#);
     let main = server.ok("agents/scout/memory/get", "{}");
     assert!(main["parts"][0]["text"].as_str().unwrap().contains("likes tea"));
