@@ -269,6 +269,34 @@ async fn another_system_prompt_is_an_event_and_begins_packs_and_exports() {
 }
 
 #[tokio::test]
+async fn a_system_prompt_that_comes_back_from_another_format_has_not_changed() {
+    let prompts = [
+        json!([{"type": "text", "text": "a"}, {"type": "image_url", "image_url": {"url": "https://x.y/z.png"}}]),
+        json!([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]),
+        json!("\n a \r\n## user\n\n"),
+        json!(""),
+    ];
+    for (fs, _kept) in engines().await {
+        let sessions = sessions(&*fs).await;
+        for (number, prompt) in prompts.iter().enumerate() {
+            let name = format!("s{number}");
+            sessions.create(&Create::new(&name)).await.unwrap();
+            // as the session began, and after a change
+            for first in [json!("first"), prompt.clone(), json!("other"), prompt.clone()] {
+                let system = json!({"role": "developer", "content": first});
+                whole(&sessions, &name, OPENAI, &lines(&[system, user("q")])).await;
+                for format in ["pi", "openai", "anthropic", "markdown"] {
+                    let format: TranscriptFormat = format.parse().unwrap();
+                    let text = exported(&sessions, &name, &Export::new(format)).await;
+                    let done = whole(&sessions, &name, format, &text).await;
+                    assert_eq!((done.new, done.system_changed), (0, false), "{format}: {text}");
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_transcript_with_withdrawn_messages_is_told_of_them() {
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;

@@ -11,6 +11,7 @@ use super::compared::{self, Digest};
 use super::export::anew;
 use super::format::TranscriptFormat;
 use super::given::{Given, GivenMessage, in_format};
+use super::system_prompt::{in_transcript, text_of};
 use crate::media::{MediaKey, from_base64};
 use crate::session::handle::Sessions;
 use crate::session::log::draft::Draft;
@@ -21,10 +22,7 @@ use crate::session::store::files::Log;
 use crate::session::store::meta::{COLLECTED, Meta};
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::fs::FileSystemExt as _;
-use garth_engine::model::{At, Precondition, hex};
-
-/// Field of `meta.json`: digest of the system prompt that a transcript had last.
-pub(super) const SYSTEM_DIGEST: &str = "system_prompt_sha256";
+use garth_engine::model::{At, Precondition};
 
 /// Sessions that a chain of resets has, at most.
 const MAX_CHAIN: usize = 10_000;
@@ -48,7 +46,7 @@ pub(super) struct Alignment {
 pub(super) struct NewSystemPrompt {
     /// Content of each of its messages.
     pub(super) contents: Vec<Box<RawValue>>,
-    pub(super) digest: String,
+    pub(super) text: String,
     /// Lines of the session that have the prompt before.
     pub(super) before: Option<RangeInclusive<u64>>,
 }
@@ -148,7 +146,8 @@ impl Sessions<'_> {
             conditions.push((at, Precondition::Etag(etag)));
         }
         let last = self.end(session, Log::Messages).await?.lines;
-        let (chain, known_system) = self.chain(session, meta).await?;
+        let chain = self.chain(session, meta).await?;
+        let known_system = self.known_system(&chain).await?;
         let mut stored = StoredReader {
             sessions: self,
             format: given.format,
@@ -165,7 +164,7 @@ impl Sessions<'_> {
             return Ok(aligned);
         }
         while let Some(one) = current.take_if(|one| one.is_system(given.format)) {
-            system.push(compared::as_said(&one.draft));
+            system.extend(one.draft.value("content").map(ToOwned::to_owned));
             // a session that was reset stays as it is
             if one.session + 1 == stored.chain.len() {
                 let first = before.map_or(one.number, |lines: RangeInclusive<u64>| *lines.start());
@@ -174,11 +173,12 @@ impl Sessions<'_> {
             current = stored.next().await?;
         }
         let leading = given.messages.iter().take_while(|message| message.is_system).count();
-        let said: Vec<Digest> = given.messages[..leading].iter().map(|message| message.said).collect();
-        let is_known = known_system.map_or(said == system, |known| known == digest_of(&said));
-        if leading > 0 && !is_known {
+        if leading > 0 {
             let contents = contents(given, leading)?;
-            aligned.system = Some(NewSystemPrompt { contents, digest: digest_of(&said), before });
+            let (text, known) = (text_of(&contents), known_system.unwrap_or_else(|| text_of(&system)));
+            if text != known && Some(&text) != in_transcript(given.format, &known)?.as_ref() {
+                aligned.system = Some(NewSystemPrompt { contents, text, before });
+            }
         }
         aligned.there = leading;
         let mut came_equal = false;
@@ -269,12 +269,10 @@ impl Sessions<'_> {
         Err(Error::new(ErrorKind::Conflict, message))
     }
 
-    /// Returns the sessions that one goes on from, oldest first, and itself, with the digest of the last
-    /// system prompt that a transcript had. One that this audience does not have begins elsewhere.
-    async fn chain(&self, session: &str, meta: &Meta) -> Result<(Vec<String>, Option<String>)> {
-        let system = |meta: &Meta| Some(meta.other.get(SYSTEM_DIGEST)?.as_str()?.to_owned());
-        let (mut chain, mut known, mut previous) =
-            (vec![session.to_owned()], system(meta), meta.previous.clone());
+    /// Returns the sessions that one goes on from, oldest first, and itself. One that this audience does not
+    /// have begins elsewhere.
+    async fn chain(&self, session: &str, meta: &Meta) -> Result<Vec<String>> {
+        let (mut chain, mut previous) = (vec![session.to_owned()], meta.previous.clone());
         let mut seen: BTreeSet<String> = chain.iter().cloned().collect();
         while let Some(name) = previous {
             let Some((_, meta)) = self.meta(&name).await.optional()? else { break };
@@ -290,12 +288,11 @@ impl Sessions<'_> {
                 );
                 return Err(Error::new(ErrorKind::Conflict, message));
             }
-            known = known.or_else(|| system(&meta));
             previous = meta.previous;
             chain.push(name);
         }
         chain.reverse();
-        Ok((chain, known))
+        Ok(chain)
     }
 
     /// Returns true if a message of the transcript is the one that is stored.
@@ -362,8 +359,4 @@ fn contents(given: &Given<'_>, leading: usize) -> Result<Vec<Box<RawValue>>> {
         contents.extend(draft.as_ref().and_then(|draft| draft.value("content")).map(ToOwned::to_owned));
     }
     Ok(contents)
-}
-
-fn digest_of(said: &[Digest]) -> String {
-    hex(&Sha256::digest(said.concat()))
 }

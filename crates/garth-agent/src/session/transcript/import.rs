@@ -9,12 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
-use super::align::{Alignment, SYSTEM_DIGEST};
+use super::align::Alignment;
 use super::format::TranscriptFormat;
 use super::given::{Given, Skipped};
-use super::system_prompt;
 use crate::boxed;
 use crate::ids::uuid;
 use crate::once::Outcome;
@@ -259,8 +257,7 @@ impl Sessions<'_> {
         }
         if let Some(system) = &aligned.system {
             append.events.push(Draft::event(SYSTEM_CHANGED).with("content", &system.contents));
-            append.files.push((SYSTEM_PROMPT, system_prompt::text_of(&system.contents)));
-            append = append.noting(SYSTEM_DIGEST, Value::from(system.digest.clone()));
+            append.files.push((SYSTEM_PROMPT, system.text.clone()));
             if let Some(lines) = &system.before {
                 append.events.extend(self.withdrawals(session, lines, Some(SYSTEM_CHANGED)).await?);
             }

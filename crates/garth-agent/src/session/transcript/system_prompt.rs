@@ -4,11 +4,15 @@
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use super::export::anew;
+use super::format::TranscriptFormat;
+use super::given::in_format;
 use crate::session::handle::Sessions;
 use crate::session::log::message::Message;
 use crate::session::store::files::SYSTEM_PROMPT;
 use garth_engine::error::{OptionalExt as _, Result};
 use garth_engine::fs::FileSystemExt as _;
+use garth_engine::model::Timestamp;
 
 /// Returns the text of a system prompt whose messages have these contents.
 pub(super) fn text_of(contents: &[Box<RawValue>]) -> String {
@@ -26,14 +30,37 @@ fn texts_in(content: Value) -> Vec<String> {
     }
 }
 
+/// Returns a system prompt as it comes back from a transcript in a format: what that has no place for, such as
+/// blank lines at the end, is gone.
+pub(super) fn in_transcript(format: TranscriptFormat, text: &str) -> Result<Option<String>> {
+    let written = anew(format, &[(1, message(text, Timestamp::default())?)]).pop();
+    let read = written.and_then(|written| in_format(format, &written));
+    Ok(read.and_then(|draft| draft.value("content").map(|content| text_of(&[content.to_owned()]))))
+}
+
+fn message(text: &str, created_at: Timestamp) -> Result<Message> {
+    let created_at = created_at.to_rfc3339();
+    let line = json!({"id": "msg-system", "role": "system", "created_at": created_at, "content": text});
+    Message::parse(&line.to_string())
+}
+
 impl Sessions<'_> {
+    /// Returns the system prompt that a session, or one that it goes on from, has in a file, the newest first.
+    pub(super) async fn known_system(&self, chain: &[String]) -> Result<Option<String>> {
+        for name in chain.iter().rev() {
+            let text = self.fs.read_to_string(&self.file(name, SYSTEM_PROMPT)?).await.optional()?;
+            if text.is_some() {
+                return Ok(text);
+            }
+        }
+        Ok(None)
+    }
+
     /// Returns the current system prompt as a message, if it is another than the one that the session began
     /// with.
     pub(super) async fn system_message(&self, session: &str) -> Result<Option<Message>> {
         let file = self.file(session, SYSTEM_PROMPT)?;
         let Some(text) = self.fs.read_to_string(&file).await.optional()? else { return Ok(None) };
-        let created_at = self.fs.stat(&(&file).into()).await?.mtime.to_rfc3339();
-        let line = json!({"id": "msg-system", "role": "system", "created_at": created_at, "content": text});
-        Message::parse(&line.to_string()).map(Some)
+        message(&text, self.fs.stat(&(&file).into()).await?.mtime).map(Some)
     }
 }
