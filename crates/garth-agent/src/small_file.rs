@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 use garth_engine::compute::working;
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::fs::FileSystem;
-use garth_engine::model::{At, ByteRange, Entry, Moment, Precondition, Seq, Timestamp, VersionId, hex};
+use garth_engine::model::{At, ByteRange, Entry, Kind, Moment, Precondition, Seq, Timestamp, VersionId, hex};
 use garth_engine::path::TreePath;
 
 /// A small file.
@@ -18,6 +18,10 @@ pub struct File {
     pub etag: VersionId,
     /// False for a directory or link in the place of a file, which has no bytes.
     pub is_file: bool,
+    /// File, directory or link.
+    pub kind: Kind,
+    /// Its size, however much of it was read.
+    pub size: u64,
     /// Number of its names.
     pub nlink: u64,
     /// Its bytes; none if it is longer than it may be.
@@ -34,6 +38,8 @@ impl File {
         Self {
             etag: entry.etag,
             is_file: entry.is_file(),
+            kind: entry.kind,
+            size: entry.size,
             nlink: entry.nlink,
             bytes,
             metadata: entry.attributes.metadata.clone(),

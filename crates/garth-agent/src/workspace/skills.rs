@@ -6,6 +6,7 @@ mod files;
 mod install;
 pub(super) mod listing;
 pub(super) mod lookup;
+mod missing;
 mod replace;
 
 pub use self::files::{MAX_SKILL_FILE, SkillFile};

@@ -49,6 +49,28 @@ const CORPUS: &[(&str, &str, Due)] = &[
         LeftOut(Reason::Invalid, "not known"),
     ),
     ("json-cut", "description: x\nmetadata: {\"openclaw\": {", LeftOut(Reason::Invalid, "not known")),
+    (
+        "list-of-one",
+        "description: x\nmetadata: [{\"openclaw\": {\"requires\": {\"bins\": [\"jq\"]}}}]",
+        LeftOut(Reason::Invalid, "metadata: write a JSON object"),
+    ),
+    (
+        "flow",
+        "{name: flow, description: a: b, metadata: {openclaw: {requires: {bins: [jq]}}}}",
+        LeftOut(Reason::Invalid, "not known"),
+    ),
+    (
+        "older-too",
+        "description: x\nmetadata: {openclaw: {emoji: x}, clawdbot: {requires: {bins: [jq]}}}",
+        LeftOut(Reason::Requirements, "lacks bins jq"),
+    ),
+    (
+        "case",
+        "description: x\nmetadata: {Clawdbot: {requires: {bins: [jq]}}}",
+        LeftOut(Reason::Requirements, "lacks bins jq"),
+    ),
+    ("capital", "Metadata: {clawdbot: {}}", LeftOut(Reason::Invalid, "Metadata: is not read")),
+    ("top", "requires: {bins: [jq]}", LeftOut(Reason::Invalid, "requires: is not read here")),
     ("json-text", "description: x\nmetadata: '{\"openclaw\": {'", LeftOut(Reason::Invalid, "no JSON")),
     ("bracket", "name: bracket\ndescription: [beta] Does it", Flawed("bracket", "[beta] Does it", "no YAML")),
     ("at", "name: at\ndescription: @someone asks", Flawed("at", "@someone asks", "no YAML")),

@@ -1,11 +1,14 @@
 //! Skills of a workspace: which there are, whose answers, and where changes land.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use garth::agent::node::{Level, Nodes, Uri};
 use garth::agent::workspace::{Host, Origin, PromptOptions, Reason, Workspace};
 use garth::agent::{Access, Caller, Request};
 use garth::model::{Author, Batch, Kind, Op, SetAttrs};
 use garth::{Env, Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
+use garth_testkit::fs::counting::Counting;
 
 use super::sessions::{account, engines};
 
@@ -59,6 +62,101 @@ async fn the_agents_skills_come_before_those_of_the_account_and_hide_them() {
         let prompt = workspace(&*fs).prompt(&PromptOptions::default()).await.unwrap().text;
         assert!(prompt.contains("- **git**: Commits. (`/agents/coder/skills/git/SKILL.md`)"), "{prompt}");
         assert!(prompt.contains("1 disabled by the settings") && !prompt.contains("Sends mail"), "{prompt}");
+    }
+}
+
+#[tokio::test]
+async fn a_directory_without_a_skill_file_is_named_with_what_it_has_instead() {
+    for (fs, _kept) in engines().await {
+        write(&*fs, "/skills/good/SKILL.md", "Good.").await;
+        write(&*fs, "/skills/pdf/SKILL.md", PDF).await;
+        // the agent's copy of a part of a skill of the account, and the other way round
+        write(&*fs, "/agents/coder/skills/good/scripts/run.sh", "x").await;
+        write(&*fs, "/agents/coder/skills/own/SKILL.md", "Own.").await;
+        write(&*fs, "/skills/own/more.md", "x").await;
+        for file in [
+            "lower/skill.md",
+            "title/Skill.md",
+            "deep/inner/SKILL.md",
+            "other/README.md",
+            "wide/x/y/SKILL.md",
+        ] {
+            write(&*fs, &format!("/agents/coder/skills/{file}"), "Text.").await;
+        }
+        write(&*fs, "/agents/coder/skills/hidden/.gitkeep", "").await;
+        fs.mkdir_all("/agents/coder/skills/empty").await.unwrap();
+        write(&*fs, "/agents/coder/skills/pdf/SKILL.md/x.md", "x").await;
+        let workspace = workspace(&*fs);
+        let listing = workspace.skills(&[host()]).await.unwrap();
+        let shown: Vec<_> = listing.shown.iter().map(|skill| (&*skill.directory, skill.origin)).collect();
+        assert_eq!(shown, [("own", Origin::Agent), ("good", Origin::Global), ("pdf", Origin::Global)]);
+        let left_out: Vec<_> =
+            listing.left_out.iter().map(|skill| (&*skill.directory, skill.reason, &*skill.detail)).collect();
+        let due = [
+            ("deep", "has no SKILL.md, but inner/SKILL.md; move that directory up, to the other skills"),
+            ("lower", "has no SKILL.md, but skill.md; rename it to SKILL.md"),
+            ("other", "has no SKILL.md"),
+            ("pdf", "its SKILL.md is a directory; put a file in its place"),
+            ("title", "has no SKILL.md, but Skill.md; rename it to SKILL.md"),
+            ("wide", "has no SKILL.md"),
+        ];
+        assert_eq!(left_out, due.map(|(directory, detail)| (directory, Reason::Missing, detail)));
+        let error = workspace.skill("lower", &[]).await.unwrap_err();
+        assert!(error.is(ErrorKind::NotFound) && error.message().contains("rename it"), "{error}");
+        // a directory hides nothing
+        assert_eq!(workspace.skill("pdf", &[]).await.unwrap().1, Origin::Global);
+        let prompt = workspace.prompt(&PromptOptions::default()).await.unwrap().text;
+        assert!(prompt.contains("Left out: 1 whose requirements no host meets."), "{prompt}");
+    }
+}
+
+#[tokio::test]
+async fn a_listing_looks_only_into_directories_without_a_skill_file_and_into_few() {
+    for (fs, _kept) in engines().await {
+        let counting = Counting::new(Arc::clone(&fs));
+        let mut reads = Vec::new();
+        for (healthy, broken) in [(1, 0), (40, 0), (40, 1), (40, 400)] {
+            for n in 0..healthy {
+                write(&*fs, &format!("/skills/s{n}/SKILL.md"), "Does it.").await;
+            }
+            for n in 0..broken {
+                write(&*fs, &format!("/skills/b{n}/in/more.md"), "x").await;
+            }
+            counting.reads_since();
+            let listing = workspace(&counting).skills(&[]).await.unwrap();
+            reads.push(counting.reads_since());
+            assert_eq!((listing.shown.len(), listing.left_out.len()), (healthy, broken));
+        }
+        assert_eq!(reads[0], reads[1], "healthy skills cost no look");
+        assert!(reads[2] > reads[1] && reads[3] <= reads[1] + 40, "{reads:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_skill_that_cannot_be_read_says_why() {
+    for (fs, _kept) in engines().await {
+        let path = |name: &str| TreePath::parse(&format!("/skills/{name}/SKILL.md")).unwrap();
+        let write = async |name: &str, bytes: Vec<u8>| {
+            fs.commit(Batch::new([Op::write(path(name), bytes).with_parents()])).await.unwrap();
+        };
+        write("latin", b"caf\xe9".to_vec()).await;
+        write("long", vec![b'x'; (1 << 20) + 1]).await;
+        for n in 0..33 {
+            write(&format!("m{n:02}"), vec![b'x'; 1 << 20]).await;
+        }
+        let listing = workspace(&*fs).skills(&[]).await.unwrap();
+        let why = |directory: &str| {
+            let left_out = listing.left_out.iter().find(|skill| skill.directory == directory).unwrap();
+            assert_eq!(left_out.reason, Reason::Unreadable);
+            left_out.detail.as_str()
+        };
+        assert_eq!(why("latin"), "is not UTF-8; store it as UTF-8 text");
+        assert_eq!(why("long"), "has more than 1 MiB; shorten it");
+        assert!(why("m32").contains("32 MiB together"), "{}", why("m32"));
+        for (name, due) in [("latin", "is not UTF-8"), ("long", "more than 1 MiB")] {
+            let error = workspace(&*fs).skill(name, &[]).await.unwrap_err();
+            assert!(error.message().contains(due), "{error}");
+        }
     }
 }
 

@@ -113,6 +113,39 @@ fn what_is_wrong_in_a_skill_is_told() {
 }
 
 #[test]
+fn check_finds_requirements_that_are_not_read() {
+    let garth = Garth::new();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    let nope = "{openclaw: {requires: {bins: [nope]}}}";
+    for said in [
+        format!("---\nname: x\ndescription: d\nmetadata: [{nope}]\n---\nb"),
+        format!("---\n{{name: x, description: a: b, metadata: {nope}}}\n---\nb"),
+        format!("---\nname: x\ndescription: d\nMetadata: {nope}\n---\nb"),
+        "---\nname: x\ndescription: d\nrequires: {bins: [nope]}\n---\nb".to_owned(),
+        format!("# X\n\n---\nname: x\ndescription: d\nmetadata: {nope}\n---\nb"),
+    ] {
+        std::fs::write(folder.path().join("SKILL.md"), &said).unwrap();
+        let wrong = garth.run(&["skill", "check", path], b"");
+        assert_eq!(wrong.status.code(), Some(1), "{said}");
+        assert!(text(&wrong.stdout).contains("wrong  "), "{said}");
+    }
+    // where they are read, they are no mistake
+    for said in [
+        format!("\n--- \nname: x\ndescription: d\nmetadata: {nope}\n...\nb"),
+        "---\nname: x\ndescription: d\nmetadata: {OpenClaw: {}, clawdbot: {requires: {bins: [nope]}}}\n---\nb"
+            .to_owned(),
+    ] {
+        std::fs::write(folder.path().join("SKILL.md"), &said).unwrap();
+        assert!(garth.ok(&["skill", "check", path]).contains("no mistakes found"), "{said}");
+        assert_eq!(garth.json(&["skill", "check", path])["requires"]["bins"], json!(["nope"]));
+    }
+    std::fs::rename(folder.path().join("SKILL.md"), folder.path().join("skill.md")).unwrap();
+    let none = garth.run(&["skill", "check", path], b"");
+    assert!(text(&none.stderr).contains("rename skill.md"), "{}", text(&none.stderr));
+}
+
+#[test]
 fn a_broken_skill_is_told_by_the_exit_code_and_lines_are_lines() {
     let garth = Garth::new();
     let (good, bad) = (garth.beside("good"), garth.beside("bad"));

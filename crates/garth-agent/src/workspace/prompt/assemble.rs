@@ -383,8 +383,9 @@ impl Assembly<'_> {
             let (name, description) = (one_line(&skill.name), one_line(&skill.description));
             lines.push(format!("- **{name}**: {description} (`{}`{always})", skill.read_path));
         }
-        // that the agent has its own is of no use to a model
-        let counts = listing.counts().into_iter().filter(|(reason, _)| *reason != Reason::Hidden);
+        // that the agent has its own, or a directory is no skill, is of no use to a model
+        let is_of_use = |reason: &Reason| !matches!(reason, Reason::Hidden | Reason::Missing);
+        let counts = listing.counts().into_iter().filter(|(reason, _)| is_of_use(reason));
         let left_out: Vec<String> = counts.map(|(reason, count)| format!("{count} {reason}")).collect();
         if !left_out.is_empty() {
             lines.extend([String::new(), format!("Left out: {}.", left_out.join(", "))]);

@@ -113,7 +113,8 @@ impl Files {
             paths.into_iter().zip(files).filter_map(|(path, file)| Some((path, file?))).collect();
         files.retain(|_, file| !is_gone(file));
         let settings = Settings::read(&settings, files.remove(&settings).as_ref())?;
-        let skills = skills.map(|some| sources(some, |path| files.remove(path)));
+        // a prompt says nothing of directories that are no skills
+        let skills = skills.map(|some| sources(some, |path| files.remove(path), |_| None));
         // neither directories nor links are files of a prompt
         files.retain(|_, file| file.is_file);
         let zone = settings.zone()?;

@@ -6,11 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use garth_engine::compute::working;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 use serde_saphyr::Error as YamlError;
 use serde_saphyr::budget::BudgetBreach;
 
+use super::astray;
 use super::blocks::blocks;
+use super::parts::Parts;
 use super::requires::{Install, Requires};
 use crate::workspace::reading::Reading;
 
@@ -25,14 +27,6 @@ pub(crate) const MAX_FRONT: usize = 16 << 10;
 pub(crate) const MAX_VALUES: usize = 2000;
 /// See [`MAX_VALUES`].
 pub(crate) const MAX_DEPTH: usize = 16;
-
-/// The namespaces of `metadata`, of which the first that is there counts. Those after `gsv` are the names
-/// that one program had, the current one first.
-const NAMESPACES: [&str; 6] = ["garth", "gsv", "openclaw", "clawdbot", "moltbot", "clawdis"];
-/// How many of them the first reading knows.
-const FIRST_NAMESPACES: usize = 4;
-/// Those that have `os` and `always` beside `requires`.
-const OTHERS: [&str; 4] = ["openclaw", "clawdbot", "moltbot", "clawdis"];
 
 /// Fields that are read.
 const FIELDS: [&str; 5] = ["name", "description", "homepage", "always", "metadata"];
@@ -73,7 +67,8 @@ pub struct SkillText {
 }
 
 impl SkillText {
-    /// Reads it. CRLF and CR count as LF; without front matter that closes everything is body.
+    /// Reads it. CRLF and CR count as LF; without front matter that closes everything is body. Requirements
+    /// that cannot be read, or stand where they are not read, are invalid requirements.
     ///
     /// ```
     /// use garth::agent::workspace::SkillText;
@@ -90,16 +85,18 @@ impl SkillText {
     pub(crate) fn parse_as(text: &str, reading: Reading) -> Self {
         working(text.len());
         let text = line_feeds(text.strip_prefix('\u{feff}').unwrap_or(text));
-        let (front, body) = split(&text);
-        let mut skill = Self { body: body.to_owned(), ..Self::default() };
-        let unclosed = unclosed(&text).filter(|_| reading == Reading::Now && front.is_none());
-        let mut fields = match (front, unclosed) {
-            (Some(front), _) => skill.fields(front, reading),
+        let parts = Parts::of(&text, reading);
+        let mut skill = Self { body: parts.body.to_owned(), ..Self::default() };
+        let mut fields = match (parts.front, parts.unclosed) {
+            (Some(front), _) => skill.fields(front, parts.opening_lines, reading),
             (None, Some(front)) => skill.unclosed_fields(front),
             (None, None) => BTreeMap::new(),
         };
-        if let (Reading::Now, Some(front)) = (reading, front.or(unclosed)) {
-            as_written(&mut fields, front);
+        if reading == Reading::Now {
+            if let Some(front) = parts.front.or(parts.unclosed) {
+                as_written(&mut fields, front);
+            }
+            skill.not_read(&fields, &parts, &text);
         }
         skill.name = skill.text(&mut fields, "name").filter(|name| !name.trim().is_empty());
         let description = skill.text(&mut fields, "description");
@@ -110,7 +107,7 @@ impl SkillText {
         }
         skill.always(always, "always", reading);
         let description = description.filter(|text| !text.trim().is_empty());
-        let behind = unclosed.map_or(0, |front| OPENING.len() + front.len());
+        let behind = parts.unclosed.map_or(0, |front| parts.opening + front.len());
         skill.description = description.unwrap_or_else(|| first_paragraph(&skill.body[behind..]));
         if skill.description.is_empty() && skill.refused.is_none() && reading == Reading::Now {
             skill.flaws.push("description: is missing; write what the skill is for".to_owned());
@@ -119,7 +116,7 @@ impl SkillText {
     }
 
     /// The fields of front matter; those that are not known are left alone.
-    fn fields(&mut self, front: &str, reading: Reading) -> BTreeMap<String, Value> {
+    fn fields(&mut self, front: &str, opening_lines: u64, reading: Reading) -> BTreeMap<String, Value> {
         if front.len() > MAX_FRONT {
             self.refused = Some(format!("the front matter has more than {MAX_FRONT} bytes; shorten it"));
             return BTreeMap::new();
@@ -131,6 +128,7 @@ impl SkillText {
             Ok(fields) => return fields,
             Err(Flaw::Refused(why)) => self.refused = Some(why),
             Err(Flaw::Malformed(why)) => {
+                let why = in_file(&why, opening_lines);
                 self.flaws.push(format!("the front matter is no YAML mapping: {why}"));
                 if reading == Reading::Now {
                     return self.fields_alone(front);
@@ -140,10 +138,10 @@ impl SkillText {
         BTreeMap::new()
     }
 
-    /// The fields of front matter that does not close. If its lines have no known field, it is no front
+    /// Returns the fields of front matter that does not close. Lines without a known field are no front
     /// matter.
     fn unclosed_fields(&mut self, front: &str) -> BTreeMap<String, Value> {
-        if !blocks(front).iter().any(|block| FIELDS.contains(&block.key)) {
+        if !has_field(front) {
             return BTreeMap::new();
         }
         self.flaws
@@ -160,13 +158,21 @@ impl SkillText {
     /// skill must not become eligible by a mistake beside them.
     fn fields_alone(&mut self, front: &str) -> BTreeMap<String, Value> {
         let (mut fields, mut seen, mut is_known) = (BTreeMap::new(), BTreeSet::new(), true);
-        for block in blocks(front).iter().filter(|block| FIELDS.contains(&block.key)) {
+        let blocks = blocks(front);
+        let before = front.len() - blocks.iter().map(|block| block.text.len()).sum::<usize>();
+        // the lines in which metadata may stand unread
+        let mut rest = front[..before].to_owned();
+        for block in &blocks {
             // of two, nobody can tell which one is meant
-            if !seen.insert(block.key) {
-                is_known &= block.key != "metadata";
+            if !FIELDS.contains(&block.key) || !seen.insert(block.key) {
+                rest.push_str(block.text);
                 continue;
             }
-            match yaml(block.text, Reading::Now) {
+            let read = yaml(block.text, Reading::Now);
+            if block.key != "metadata" {
+                rest.push_str(block.text);
+            }
+            match read {
                 Ok(read) => fields.extend(read),
                 Err(Flaw::Refused(why)) => {
                     self.refused = Some(why);
@@ -180,14 +186,32 @@ impl SkillText {
                 Err(Flaw::Malformed(_)) => is_known &= block.key != "metadata",
             }
         }
-        // it may stand where no field is told from its neighbours
-        is_known &= seen.contains("metadata") || !has_requirements(front);
-        if !is_known {
+        if !is_known || astray::may_be_in(&rest) {
             fields.remove("metadata");
             let flaw = "metadata: cannot be read, so that what the skill requires is not known";
             self.requires.invalid.push(flaw.to_owned());
         }
         fields
+    }
+
+    /// Adds an invalid requirement for each requirement that stands where it is not read.
+    fn not_read(&mut self, fields: &BTreeMap<String, Value>, parts: &Parts<'_>, text: &str) {
+        if self.refused.is_some() {
+            return;
+        }
+        self.requires.invalid.extend(astray::beside_metadata(fields, &TEXTS));
+        let (rest, is_top) = match (parts.front, parts.unclosed.filter(|front| has_field(front))) {
+            (Some(_), _) => (parts.after_front(), false),
+            (None, Some(front)) => (&text[parts.opening + front.len()..], false),
+            (None, None) => (text, true),
+        };
+        // lines that were to be front matter, of which no field is read
+        let is_lost = is_top && parts.unclosed.is_some_and(astray::may_be_in);
+        if is_lost || astray::are_in_body(rest, is_top) {
+            let flaw = "the requirements are not in the front matter; begin the file with it, between two \
+                        lines `---`";
+            self.requires.invalid.push(flaw.to_owned());
+        }
     }
 
     fn text(&mut self, fields: &mut BTreeMap<String, Value>, name: &str) -> Option<String> {
@@ -204,59 +228,11 @@ impl SkillText {
     }
 
     /// Takes over what a field `always` says, if it is there.
-    fn always(&mut self, always: Option<Value>, name: &str, reading: Reading) {
+    pub(super) fn always(&mut self, always: Option<Value>, name: &str, reading: Reading) {
         match always.map(|always| truth(&always, reading).ok_or(always)) {
             None | Some(Err(Value::Null)) => {}
             Some(Ok(always)) => self.always = always,
             Some(Err(_)) => self.flaws.push(format!("{name}: write true or false")),
-        }
-    }
-
-    fn metadata(&mut self, metadata: Value, reading: Reading) {
-        let metadata = match metadata {
-            Value::Null => return,
-            Value::String(text) => match serde_json::from_str(&without_trailing_commas(&text)) {
-                Ok(value) => value,
-                Err(error) => {
-                    let flaw = format!("metadata: is no JSON: {error}");
-                    // what was to be JSON may have had requirements
-                    let is_lost = reading == Reading::Now && text.trim_start().starts_with('{');
-                    let flaws = if is_lost { &mut self.requires.invalid } else { &mut self.flaws };
-                    return flaws.push(flaw);
-                }
-            },
-            value => value,
-        };
-        let Value::Object(mut metadata) = metadata else {
-            return self.flaws.push("metadata: write a JSON object".to_owned());
-        };
-        let known = match reading {
-            Reading::First => &NAMESPACES[..FIRST_NAMESPACES],
-            Reading::Now => &NAMESPACES[..],
-        };
-        let Some((name, own)) = known.iter().find_map(|name| Some((*name, metadata.remove(*name)?))) else {
-            return;
-        };
-        let Value::Object(mut own) = own else {
-            self.requires.invalid.push(format!("metadata.{name}: write an object"));
-            return;
-        };
-        match own.remove("emoji") {
-            Some(Value::String(emoji)) => self.emoji = Some(emoji),
-            None | Some(Value::Null) => {}
-            Some(_) => self.flaws.push(format!("metadata.{name}.emoji: write a text")),
-        }
-        let is_theirs = reading == Reading::Now && OTHERS.contains(&name);
-        let always = own.remove("always").filter(|_| is_theirs);
-        self.always(always, &format!("metadata.{name}.always"), reading);
-        let os = own.remove("os").filter(|_| is_theirs);
-        if let Some(requires) = with_os(own.remove("requires"), os) {
-            self.requires = Requires::read(requires);
-        }
-        match own.remove("install").map(serde_json::from_value) {
-            None => {}
-            Some(Ok(install)) => self.install = install,
-            Some(Err(error)) => self.flaws.push(format!("metadata.{name}.install: {error}")),
         }
     }
 
@@ -280,30 +256,9 @@ impl Flaw {
     }
 }
 
-/// Returns true if a line opens what may be requirements, or JSON has such a key. In the words of a
-/// description they are none.
-fn has_requirements(front: &str) -> bool {
-    let keys = ["metadata", "requires"];
-    let opens = |line: &str, key: &str| {
-        let rest = line.trim_start_matches(|c: char| !c.is_alphanumeric()).strip_prefix(key);
-        rest.is_some_and(|rest| rest.trim_start_matches(['"', '\'', ' ', '\t']).starts_with(':'))
-    };
-    let joined: String = front.split_whitespace().collect();
-    keys.iter()
-        .any(|key| front.lines().any(|line| opens(line, key)) || joined.contains(&format!("\"{key}\":")))
-}
-
-/// Returns requirements with an `os` that is written beside them, if they have none of their own.
-fn with_os(requires: Option<Value>, os: Option<Value>) -> Option<Value> {
-    let Some(os) = os.filter(|os| !os.is_null()) else { return requires };
-    match requires {
-        None | Some(Value::Null) => Some(json!({"os": os})),
-        Some(Value::Object(mut requires)) => {
-            requires.entry("os").or_insert(os);
-            Some(Value::Object(requires))
-        }
-        other => other,
-    }
+/// Returns true if lines have a field that is read.
+fn has_field(front: &str) -> bool {
+    blocks(front).iter().any(|block| FIELDS.contains(&block.key))
 }
 
 /// Returns the truth that a value is, or says in words.
@@ -372,49 +327,23 @@ fn yaml(front: &str, reading: Reading) -> Result<BTreeMap<String, Value>, Flaw> 
         _ => {
             let why = error.to_string();
             let why = why.lines().find(|line| !line.trim().is_empty()).unwrap_or("it is malformed");
-            Flaw::Malformed(in_file(why.trim()))
+            Flaw::Malformed(why.trim().to_owned())
         }
     })
 }
 
-/// Returns a message of the parser with the line that it names counted from the line that opens the front
-/// matter.
-fn in_file(why: &str) -> String {
+/// Returns a message of the parser with the line that it names counted from the first line of the file.
+fn in_file(why: &str, opening_lines: u64) -> String {
     let Some((before, rest)) = why.split_once("line ") else { return why.to_owned() };
     let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     match rest[..digits].parse::<u64>() {
-        Ok(line) => format!("{before}line {}{}", line + 1, &rest[digits..]),
+        Ok(line) => format!("{before}line {}{}", line + opening_lines, &rest[digits..]),
         Err(_) => why.to_owned(),
     }
 }
 
 fn line_feeds(text: &str) -> Cow<'_, str> {
     if text.contains('\r') { text.replace("\r\n", "\n").replace('\r', "\n").into() } else { text.into() }
-}
-
-/// Line that opens front matter.
-const OPENING: &str = "---\n";
-
-/// Returns the lines after an opening line, up to a blank line or a heading: front matter, if nothing closes
-/// it.
-fn unclosed(text: &str) -> Option<&str> {
-    let rest = text.strip_prefix(OPENING)?;
-    let is_end = |line: &&str| line.trim().is_empty() || line.starts_with('#');
-    let length = rest.split_inclusive('\n').take_while(|line| !is_end(line)).map(str::len).sum();
-    Some(&rest[..length])
-}
-
-/// The front matter, if there is one that closes, and the body.
-fn split(text: &str) -> (Option<&str>, &str) {
-    let Some(rest) = text.strip_prefix(OPENING) else { return (None, text) };
-    let mut start = 0;
-    for line in rest.split_inclusive('\n') {
-        if line.trim_end() == "---" {
-            return (Some(&rest[..start]), &rest[start + line.len()..]);
-        }
-        start += line.len();
-    }
-    (None, text)
 }
 
 /// The first paragraph that is no heading.
@@ -429,27 +358,6 @@ fn first_paragraph(body: &str) -> String {
         }
     }
     paragraph.join(" ").chars().take(MAX_DESCRIPTION).collect()
-}
-
-/// JSON without the commas behind which nothing comes.
-fn without_trailing_commas(json: &str) -> String {
-    let (mut text, mut in_string, mut escaped) = (String::with_capacity(json.len()), false, false);
-    for (at, character) in json.char_indices() {
-        if character == ',' && !in_string {
-            let behind = json[at + 1..].trim_start();
-            if behind.starts_with([']', '}']) {
-                continue;
-            }
-        }
-        text.push(character);
-        match character {
-            _ if escaped => escaped = false,
-            '\\' => escaped = in_string,
-            '"' => in_string = !in_string,
-            _ => {}
-        }
-    }
-    text
 }
 
 #[cfg(test)]
@@ -517,87 +425,10 @@ mod tests {
     }
 
     #[test]
-    fn always_is_read_from_metadata_as_well_and_the_field_of_the_skill_goes_before() {
-        let always = |front: &str| with(front).always;
-        for name in OTHERS {
-            assert!(always(&format!("metadata: {{{name}: {{always: true}}}}")), "{name}");
-        }
-        assert!(!always("always: false\nmetadata: {openclaw: {always: true}}"));
-        assert!(!always("metadata: {garth: {always: true}}"));
-        let bad = with("metadata: {openclaw: {always: 7}}");
-        assert!(!bad.always && bad.flaws[0].starts_with("metadata.openclaw.always: "));
-    }
-
-    #[test]
     fn always_is_false_unless_it_says_true() {
         assert!(!with("name: a").always && with("always: true").always && !with("always: false").always);
         let bad = with("always: sometimes");
         assert!(!bad.always && bad.flaws[0].contains("true or false"));
-    }
-
-    #[test]
-    fn metadata_is_json_or_text_with_json_in_which_trailing_commas_do_not_matter() {
-        for front in [
-            r#"metadata: {"gsv": {"emoji": "x", "requires": {"bins": ["a"]}}}"#,
-            "metadata: |\n  {\"gsv\": {\"emoji\": \"x\", \"requires\": {\"bins\": [\"a\",],},},}",
-            "metadata:\n  gsv:\n    emoji: x\n    requires:\n      bins: [a]",
-            r#"metadata: '{"gsv": {"emoji": "x", "requires": {"bins": ["a"]}}}'"#,
-        ] {
-            let skill = with(front);
-            assert_eq!(
-                (skill.emoji.as_deref(), skill.flaws.len()),
-                (Some("x"), 0),
-                "{front} {:?}",
-                skill.flaws
-            );
-            assert_eq!(skill.requires.bins, ["a"], "{front}");
-        }
-        assert_eq!(without_trailing_commas(r#"{"a": ",]", "b": [1 , ]}"#), r#"{"a": ",]", "b": [1  ]}"#);
-        for bad in ["metadata: '{'", "metadata: [1]", "metadata: 7", "metadata: words"] {
-            assert_eq!(with(bad).all_flaws().count(), 1, "{bad}");
-        }
-        // JSON that breaks off may have had requirements
-        assert!(!with("metadata: '{'").requires.is_none() && with("metadata: words").requires.is_none());
-    }
-
-    #[test]
-    fn of_the_namespaces_the_first_that_is_there_counts() {
-        let emoji = |names: &[&str]| {
-            let spaces: Vec<_> =
-                names.iter().map(|name| format!("\"{name}\": {{\"emoji\": \"{name}\"}}")).collect();
-            with(&format!("metadata: {{{}}}", spaces.join(", "))).emoji
-        };
-        for at in 0..NAMESPACES.len() {
-            let mut last_first = NAMESPACES[at..].to_vec();
-            last_first.reverse();
-            assert_eq!(emoji(&last_first).as_deref(), Some(NAMESPACES[at]));
-        }
-        assert_eq!(emoji(&["other"]), None);
-        // the one that counts may say nothing
-        let skill = with(r#"metadata: {"gsv": {}, "clawdbot": {"requires": {"bins": ["a"]}}}"#);
-        assert!(skill.requires.is_none());
-    }
-
-    #[test]
-    fn os_beside_requires_counts_where_openclaw_writes_it() {
-        for name in ["garth", "gsv"] {
-            let skill = with(&format!(r#"metadata: {{"{name}": {{"os": ["plan9"]}}}}"#));
-            assert!(skill.requires.is_none() && skill.flaws.is_empty(), "{name}");
-        }
-        for name in OTHERS {
-            for (own, due) in [
-                (r#""os": ["plan9"]"#, vec!["plan9"]),
-                (r#""os": ["plan9"], "requires": null"#, vec!["plan9"]),
-                (r#""os": ["plan9"], "requires": {"bins": []}"#, vec!["plan9"]),
-                (r#""os": ["plan9"], "requires": {"os": ["linux"]}"#, vec!["linux"]),
-                (r#""os": null"#, vec![]),
-            ] {
-                let skill = with(&format!(r#"metadata: {{"{name}": {{{own}}}}}"#));
-                assert_eq!(skill.requires.os, due, "{name} {own}");
-            }
-            let bad = with(&format!(r#"metadata: {{"{name}": {{"os": "plan9"}}}}"#));
-            assert!(bad.requires.invalid[0].contains("requires.os"), "{bad:?}");
-        }
     }
 
     #[test]
@@ -662,6 +493,26 @@ mod tests {
         }
     }
 
+    #[test]
+    fn an_opening_line_may_have_blanks_around_it_and_dots_close() {
+        for (before, after) in [
+            ("", "---"),
+            ("\n \n", "---"),
+            ("\u{feff}\n", "---"),
+            ("\n\u{feff}", "---  "),
+            ("", "..."),
+            ("", "...\t"),
+        ] {
+            let skill = SkillText::parse(&format!("{before}--- \nname: x\ndescription: d\n{after}\nbody"));
+            assert_eq!(
+                (skill.name.as_deref(), skill.body.as_str()),
+                (Some("x"), "body"),
+                "{before:?} {after:?}"
+            );
+            assert_eq!(skill.all_flaws().count(), 0, "{skill:?}");
+        }
+    }
+
     proptest! {
         #[test]
         fn whatever_is_written_is_read(
@@ -686,6 +537,20 @@ mod tests {
         assert_eq!((first("name: yes").name, first("always: yes").always), (None, true));
         assert!(!first("always: 'yes'").always);
         assert_eq!(first("name: 0x10").name.as_deref(), Some("16"));
+        let as_first = |text: &str| SkillText::parse_as(text, Reading::First);
+        for text in ["\n---\nname: x\n---\nb", "--- \nname: x\n---\nb", "---\nname: x\n...\nb"] {
+            assert_eq!((as_first(text).name, as_first(text).body.as_str()), (None, text));
+        }
+        for metadata in [
+            "[{openclaw: {requires: {bins: [a]}}}]",
+            "{OpenClaw: {requires: {bins: [a]}}}",
+            "{openclaw: {}, clawdbot: {requires: {bins: [a]}}}",
+            "words",
+            "{requires: {bins: [a]}}",
+        ] {
+            assert!(first(&format!("requires: {{bins: [a]}}\nmetadata: {metadata}")).requires.is_none());
+        }
+        assert!(!first("metadata: {gsv: null}").requires.is_none());
     }
 
     #[test]
@@ -731,15 +596,5 @@ mod tests {
         }
         let much = format!("name: a\nb: [{}]\nc: {}1{}", "1,".repeat(1900), "[".repeat(10), "]".repeat(10));
         assert_eq!(with(&much).name.as_deref(), Some("a"));
-    }
-
-    #[test]
-    fn installs_are_shown() {
-        let skill = with(
-            r#"metadata: {"gsv": {"install": [{"id": "b", "kind": "brew", "label": "Homebrew", "formula": "jq", "bins": ["jq"]}]}}"#,
-        );
-        assert_eq!((skill.install[0].id.as_str(), skill.install[0].formula.as_deref()), ("b", Some("jq")));
-        let bad = with(r#"metadata: {"gsv": {"install": [{"id": "b", "kind": "curl"}]}}"#);
-        assert!(bad.install.is_empty() && bad.flaws[0].contains("install"), "{:?}", bad.flaws);
     }
 }

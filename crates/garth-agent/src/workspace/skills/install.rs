@@ -4,8 +4,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use super::files::MAX_SKILL_FILE;
-use super::listing::Origin;
-use super::lookup::SKILL;
+use super::listing::{Origin, SKILL};
 use crate::boxed;
 use crate::node::{Nodes, Put, Uri, Written};
 use crate::once::{Outcome, PENDING};

@@ -13,6 +13,9 @@ use crate::workspace::skill_md::front_matter::SkillText;
 use crate::workspace::skill_md::requires::{Host, KnownHosts, Lack};
 use garth_engine::compute::go_on;
 
+/// The file that makes a directory a skill.
+pub(super) const SKILL: &str = "SKILL.md";
+
 /// What is said of a link.
 pub(super) const NOT_FOLLOWED: &str = "links are not followed; put the files in its place";
 
@@ -90,8 +93,10 @@ pub enum Reason {
     Requirements,
     /// It is no UTF-8, or too long, or its front matter is refused.
     Unreadable,
-    /// The directory, or its `SKILL.md`, is a link or no file.
+    /// The directory, or its `SKILL.md`, is a link.
     Linked,
+    /// The directory has no file `SKILL.md`, and is not empty.
+    Missing,
 }
 
 impl fmt::Display for Reason {
@@ -103,6 +108,7 @@ impl fmt::Display for Reason {
             Self::Requirements => "whose requirements no host meets",
             Self::Unreadable => "that cannot be read",
             Self::Linked => "that is a link or no file",
+            Self::Missing => "without a SKILL.md",
         })
     }
 }
@@ -112,10 +118,19 @@ impl fmt::Display for Reason {
 pub(crate) enum SkillSource {
     /// Its text.
     Text(String),
-    /// It is no UTF-8, or too long.
-    Unreadable,
-    /// The directory is a link, or the file a link or no file.
+    /// It is no UTF-8, or too long: the reason.
+    Unreadable(String),
+    /// The directory or the file is a link.
     Linked,
+    /// The directory has no such file: a sentence that says what it has in its place.
+    Missing(String),
+}
+
+impl SkillSource {
+    /// Returns true if it is a file of its own. A directory without one hides nothing.
+    fn is_file(&self) -> bool {
+        matches!(self, Self::Text(_) | Self::Unreadable(_))
+    }
 }
 
 /// How skills are read for a listing.
@@ -145,6 +160,12 @@ impl Listing {
         shown.chain(left_out).find(|(own, _)| *own == name).map(|(_, directory)| directory.as_str())
     }
 
+    /// Returns what a directory without a `SKILL.md` has in its place.
+    pub(super) fn missing(&self, directory: &str) -> Option<&str> {
+        let is_it = |skill: &&LeftOut| skill.reason == Reason::Missing && skill.directory == directory;
+        self.left_out.iter().find(is_it).map(|skill| skill.detail.as_str())
+    }
+
     /// Those of the agent and of the account, each a directory and its `SKILL.md`.
     pub(crate) fn of(
         own: &[(String, SkillSource)],
@@ -155,8 +176,8 @@ impl Listing {
     ) -> Self {
         let hosts = &KnownHosts::of(hosts);
         // a link is not followed, so that it hides nothing
-        let is_there = |(_, source): &&(String, SkillSource)| *source != SkillSource::Linked;
-        let names: BTreeSet<&str> = own.iter().filter(is_there).map(|(directory, _)| &**directory).collect();
+        let own_files = own.iter().filter(|(_, source)| source.is_file());
+        let names: BTreeSet<&str> = own_files.map(|(directory, _)| &**directory).collect();
         let own = own.iter().map(|(directory, source)| (Origin::Agent, directory, source));
         let global = global.iter().map(|(directory, source)| (Origin::Global, directory, source));
         let mut listing = Self::default();
@@ -167,17 +188,17 @@ impl Listing {
             }
             let skill = match source {
                 SkillSource::Text(text) => Some((read.parse)(text)),
-                SkillSource::Unreadable => None,
-                SkillSource::Linked if read.reading == Reading::First => continue,
-                SkillSource::Linked => None,
+                SkillSource::Linked | SkillSource::Missing(_) if read.reading == Reading::First => continue,
+                SkillSource::Unreadable(_) | SkillSource::Linked | SkillSource::Missing(_) => None,
             };
             let name = skill.as_ref().and_then(|skill| skill.name.as_ref()).unwrap_or(directory).clone();
             let is_hidden = origin == Origin::Global && names.contains(directory.as_str());
-            let judged = match skill.as_deref() {
+            let judged = match (skill.as_deref(), source) {
                 _ if is_hidden => Err((Reason::Hidden, String::new())),
-                None if *source == SkillSource::Linked => Err((Reason::Linked, NOT_FOLLOWED.to_owned())),
-                None => Err((Reason::Unreadable, String::new())),
-                Some(skill) => judge(directory, skill, hosts, settings),
+                (Some(skill), _) => judge(directory, skill, hosts, settings),
+                (None, SkillSource::Missing(why)) => Err((Reason::Missing, why.clone())),
+                (None, SkillSource::Unreadable(why)) => Err((Reason::Unreadable, why.clone())),
+                (None, _) => Err((Reason::Linked, NOT_FOLLOWED.to_owned())),
             };
             match (judged, skill) {
                 (Ok(always), Some(skill)) => listing.shown.push(ListedSkill {
@@ -239,8 +260,8 @@ pub(super) fn judge(
 /// Returns the path in the account of the text of a skill.
 pub(crate) fn skill_file(origin: Origin, agent: &str, directory: &str) -> String {
     match origin {
-        Origin::Agent => format!("/agents/{agent}/skills/{directory}/SKILL.md"),
-        Origin::Global => format!("/skills/{directory}/SKILL.md"),
+        Origin::Agent => format!("/agents/{agent}/skills/{directory}/{SKILL}"),
+        Origin::Global => format!("/skills/{directory}/{SKILL}"),
     }
 }
 
@@ -321,9 +342,10 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_is_left_out_and_counted() {
-        let own = vec![("a".to_owned(), SkillSource::Unreadable)];
+        let own = vec![("a".to_owned(), SkillSource::Unreadable("is not UTF-8".to_owned()))];
         let listing = list(&own, &skills(&[("b", "x")]), &none());
         assert_eq!((listing.shown.len(), listing.left_out[0].reason), (1, Reason::Unreadable));
+        assert_eq!(listing.left_out[0].detail, "is not UTF-8");
     }
 
     #[test]
@@ -338,13 +360,18 @@ mod tests {
 
     #[test]
     fn a_link_is_named_as_skipped_and_hides_nothing() {
-        let own = vec![("pdf".to_owned(), SkillSource::Linked)];
         let global = skills(&[("pdf", "global")]);
-        let listing = list(&own, &global, &none());
-        assert_eq!(listed(&listing), [("pdf", "/skills/pdf/SKILL.md")]);
-        assert_eq!((listing.left_out[0].reason, listing.left_out.len()), (Reason::Linked, 1));
-        let first = list_as(&own, &global, &none(), Reading::First);
-        assert_eq!((listed(&first), first.left_out.len()), (listed(&listing), 0));
+        for (source, reason) in [
+            (SkillSource::Linked, Reason::Linked),
+            (SkillSource::Missing("has no SKILL.md".to_owned()), Reason::Missing),
+        ] {
+            let own = vec![("pdf".to_owned(), source)];
+            let listing = list(&own, &global, &none());
+            assert_eq!(listed(&listing), [("pdf", "/skills/pdf/SKILL.md")]);
+            assert_eq!((listing.left_out[0].reason, listing.left_out.len()), (reason, 1));
+            let first = list_as(&own, &global, &none(), Reading::First);
+            assert_eq!((listed(&first), first.left_out.len()), (listed(&listing), 0));
+        }
     }
 
     #[test]

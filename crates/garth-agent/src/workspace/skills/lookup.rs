@@ -1,8 +1,9 @@
 //! Where skills are, and which there are.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use super::listing::{Listing, NOT_FOLLOWED, Origin, SkillReader, SkillSource, judge, skill_file};
+use super::listing::{Listing, NOT_FOLLOWED, Origin, SKILL, SkillReader, SkillSource, judge, skill_file};
+use super::missing::found_instead;
 use crate::boxed;
 use crate::settings::Settings;
 use crate::small_file::{File, read_all, read_with_seq};
@@ -16,9 +17,6 @@ use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::fs::FileSystem;
 use garth_engine::model::{At, Kind, MAX_PAGE, Page};
 use garth_engine::path::{Name, TreePath, check_id};
-
-/// The file that makes a directory a skill.
-pub(super) const SKILL: &str = "SKILL.md";
 
 /// A directory that may be a skill.
 #[derive(Clone, Debug)]
@@ -56,25 +54,55 @@ pub(crate) async fn in_directory(fs: &dyn FileSystem, dir: TreePath) -> Result<V
     }
 }
 
-/// Returns the skills among directories, of the files that were read of them. A directory without a
-/// `SKILL.md` is none.
+/// Returns the skills among directories, of the files that were read of them. Of a directory without a
+/// `SKILL.md`, `instead` returns what is there in its place; one of which it knows nothing is no skill.
 pub(crate) fn sources(
     directories: Vec<SkillDirectory>,
     mut read: impl FnMut(&TreePath) -> Option<File>,
+    mut instead: impl FnMut(&TreePath) -> Option<String>,
 ) -> Vec<(String, SkillSource)> {
-    let source = |SkillDirectory { name, file }: SkillDirectory| {
-        let Some(file) = file else { return Some((name, SkillSource::Linked)) };
-        let file = read(&file)?;
-        Some((
-            name,
-            match file.text() {
-                _ if !file.is_file => SkillSource::Linked,
-                Some(text) => SkillSource::Text(text.to_owned()),
-                None => SkillSource::Unreadable,
-            },
-        ))
+    let source = |SkillDirectory { name, file: path }: SkillDirectory| {
+        let Some(path) = path else { return Some((name, SkillSource::Linked)) };
+        let Some(file) = read(&path) else { return Some((name, SkillSource::Missing(instead(&path)?))) };
+        let source = match (file.text(), file.kind) {
+            (_, Kind::Symlink) => SkillSource::Linked,
+            (_, kind) if kind != Kind::File => SkillSource::Missing(format!("its {SKILL} {}", no_file(kind))),
+            (Some(text), _) => SkillSource::Text(text.to_owned()),
+            (None, _) => SkillSource::Unreadable(why_unreadable(&file)),
+        };
+        Some((name, source))
     };
     directories.into_iter().filter_map(source).collect()
+}
+
+/// Says what is in the place of a file.
+fn no_file(kind: Kind) -> String {
+    match kind {
+        Kind::Symlink => format!("is a link: {NOT_FOLLOWED}"),
+        Kind::Directory => "is a directory; put a file in its place".to_owned(),
+        _ => "is no file; put one in its place".to_owned(),
+    }
+}
+
+/// Returns the reason why a file has no text.
+fn why_unreadable(file: &File) -> String {
+    match file.bytes {
+        Some(_) => "is not UTF-8; store it as UTF-8 text".to_owned(),
+        None if file.size > MAX_FILE as u64 => "has more than 1 MiB; shorten it".to_owned(),
+        None => format!(
+            "is not read, since the files before it have {} MiB together; shorten or remove some",
+            MAX_READ >> 20
+        ),
+    }
+}
+
+/// Returns the paths of files that are absent and that no directory of the same name has in the other place:
+/// the agent's copy of a part of a skill needs no `SKILL.md` beside that of the account.
+fn absent(places: [&[SkillDirectory]; 2], files: &HashMap<TreePath, File>) -> Vec<TreePath> {
+    let all = || places.into_iter().flatten().filter_map(|one| Some((&one.name, one.file.as_ref()?)));
+    let there: HashSet<&String> =
+        all().filter(|(_, file)| files.contains_key(*file)).map(|(name, _)| name).collect();
+    all().filter(|(name, _)| !there.contains(name)).map(|(_, file)| file.clone()).collect()
 }
 
 /// A skill, and whether it applies.
@@ -99,8 +127,11 @@ impl Workspace<'_> {
         let paths: Vec<TreePath> =
             own.iter().chain(&global).filter_map(SkillDirectory::file).cloned().collect();
         let (_, files) = read_with_seq(&*moment, &paths, MAX_FILE, MAX_READ).await?;
-        let mut files: HashMap<TreePath, Option<File>> = paths.into_iter().zip(files).collect();
-        let [own, global] = [own, global].map(|found| sources(found, |path| files.remove(path).flatten()));
+        let files = paths.into_iter().zip(files).filter_map(|(path, file)| Some((path, file?)));
+        let mut files: HashMap<TreePath, File> = files.collect();
+        let instead = found_instead(&*moment, absent([&own, &global], &files)).await?;
+        let [own, global] = [own, global]
+            .map(|found| sources(found, |path| files.remove(path), |path| instead.get(path).cloned()));
         let settings = self.settings().await?;
         let parse = |text: &str| self.known.skill(text, Reading::Now);
         let read_path = |origin, directory: &str| {
@@ -138,15 +169,20 @@ impl Workspace<'_> {
         let paths = [own?, global?];
         let files = read_all(self.fs, &paths, MAX_FILE).await?;
         let links = paths.clone().map(|path| path.parent());
+        let mut no_file_error = None;
         for ((origin, path), file) in origins.into_iter().zip(paths).zip(files) {
             let Some(file) = file else { continue };
-            let why = match file.is_file {
-                true => "is no UTF-8, or has more than 1 MiB".to_owned(),
-                false => format!("is a link or no file: {NOT_FOLLOWED}"),
-            };
-            let unreadable = || Error::at(ErrorKind::InvalidArgument, &path, why);
+            if !file.is_file {
+                // it hides nothing, as in a listing
+                no_file_error.get_or_insert(Error::at(ErrorKind::InvalidArgument, &path, no_file(file.kind)));
+                continue;
+            }
+            let unreadable = || Error::at(ErrorKind::InvalidArgument, &path, why_unreadable(&file));
             let text = SkillText::parse(file.text().ok_or_else(unreadable)?);
             return Ok(LocatedSkill { origin, path, text });
+        }
+        if let Some(error) = no_file_error {
+            return Err(error);
         }
         for path in links.into_iter().flatten() {
             let there = self.fs.stat(&At::from(&path)).await.optional()?;
@@ -162,10 +198,13 @@ impl Workspace<'_> {
     pub(super) async fn no_skill(&self, directory: &str) -> Error {
         let message = match self.skills(&[]).await {
             Err(error) => return error,
-            Ok(listing) => listing.directory_of(directory).map_or_else(
-                || format!("{directory}: neither the agent nor the account has such a skill"),
-                |of| format!("{directory}: is the name that the skill in the directory {of} has; write {of}"),
-            ),
+            Ok(listing) => match (listing.missing(directory), listing.directory_of(directory)) {
+                (Some(why), _) => format!("{directory}: {why}"),
+                (None, Some(of)) => {
+                    format!("{directory}: is the name that the skill in the directory {of} has; write {of}")
+                }
+                (None, None) => format!("{directory}: neither the agent nor the account has such a skill"),
+            },
         };
         Error::new(ErrorKind::NotFound, message)
     }

@@ -10,38 +10,64 @@ use icu_normalizer::properties::CanonicalCombiningClassMapBorrowed;
 
 use garth_engine::compute::working;
 
-/// Returns a text with `new` in the place of `old`, which it has once.
+/// Returns a text with `new` in the place of `old`, which it has once. New lines end as the lines in their
+/// place.
 ///
 /// # Errors
 /// How often it has it.
 pub(super) fn replace_once(text: &str, old: &str, new: &str) -> Result<String, usize> {
     working(text.len());
-    // As it is stored first: this finds the one among texts that differ in nothing else.
-    let range = match text.match_indices(old).take(2).collect::<Vec<_>>()[..] {
-        [(start, old)] => start..start + old.len(),
-        [] => canonical_once(text, old)?,
-        _ => return Err(text.matches(old).count()),
-    };
-    let end = line_end(&text[range.clone()]).or_else(|| line_end(text));
+    let range = range_of(text, old)?;
+    let (before, after) = (&text[..range.start], &text[range.end..]);
+    let end =
+        line_end(&text[range.clone()]).or_else(|| first_line_end(after)).or_else(|| last_line_end(before));
     let new = end.map_or(Cow::Borrowed(new), |end| lines_with(new, end).into());
-    Ok([&text[..range.start], &new, &text[range.end..]].concat())
+    Ok([before, &new, after].concat())
 }
 
-/// Returns where a text has another once, both in canonical form.
-fn canonical_once(text: &str, old: &str) -> Result<Range<usize>, usize> {
+/// Returns where a text has another once: as it is stored, else but for line ends, else but for the forms of
+/// letters, too. The first that finds it decides, so that it finds the one among texts that differ in nothing
+/// else.
+fn range_of(text: &str, old: &str) -> Result<Range<usize>, usize> {
+    // CR and LF of one line end are not parted: the half that stays would be a line end of another kind
+    let is_whole = |at: usize| !(text[..at].ends_with('\r') && text[at..].starts_with('\n'));
+    let stored = text.match_indices(old).map(|(start, old)| start..start + old.len());
+    let mut stored = stored.filter(|range| is_whole(range.start) && is_whole(range.end));
+    match (stored.next(), stored.count()) {
+        (Some(range), 0) => return Ok(range),
+        (Some(_), more) => return Err(more + 1),
+        (None, _) => {}
+    }
+    match range_in(text, old, Form::Lines) {
+        Err(0) => range_in(text, old, Form::Canonical),
+        found => found,
+    }
+}
+
+/// Form in which texts are compared.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// Line ends are line feeds.
+    Lines,
+    /// The same, and letters are decomposed.
+    Canonical,
+}
+
+/// Returns where a text has another once, both in the same form.
+fn range_in(text: &str, old: &str, form: Form) -> Result<Range<usize>, usize> {
     working(4 * text.len());
-    let [old, all] = [old, text].map(|text| pieces(text).map(|(_, canonical)| canonical).collect::<String>());
+    let [old, all] = [old, text].map(|text| pieces(text, form).map(|(_, formed)| formed).collect::<String>());
     let found: Vec<usize> = all.match_indices(&old).map(|(at, _)| at).collect();
     // A match begins and ends between pieces: half of a letter cannot be replaced.
     let (mut at, mut stored, mut starts, mut ends) = (0, 0, Vec::new(), HashMap::new());
-    for (piece, canonical) in pieces(text).chain([("", Cow::Borrowed(""))]) {
+    for (piece, formed) in pieces(text, form).chain([("", Cow::Borrowed(""))]) {
         if found.binary_search(&at).is_ok() {
             starts.push((at, stored));
         }
         if let Some(start) = at.checked_sub(old.len()).filter(|start| found.binary_search(start).is_ok()) {
             ends.insert(start, stored);
         }
-        at += canonical.len();
+        at += formed.len();
         stored += piece.len();
     }
     let whole = starts.iter().filter_map(|(at, start)| Some(*start..*ends.get(at)?)).collect::<Vec<_>>();
@@ -51,9 +77,9 @@ fn canonical_once(text: &str, old: &str) -> Result<Range<usize>, usize> {
     }
 }
 
-/// Returns the pieces of a text that have a canonical form of their own: a line end, which becomes a line
-/// feed, or a letter with the marks behind it, which is decomposed.
-fn pieces(text: &str) -> impl Iterator<Item = (&str, Cow<'_, str>)> {
+/// Returns the pieces of a text that have a form of their own: a line end, which becomes a line feed, or a
+/// letter, in canonical form with the marks behind it and decomposed.
+fn pieces(text: &str, form: Form) -> impl Iterator<Item = (&str, Cow<'_, str>)> {
     let (classes, normalizer) =
         (CanonicalCombiningClassMapBorrowed::new(), DecomposingNormalizerBorrowed::new_nfd());
     let mut rest = text;
@@ -64,6 +90,10 @@ fn pieces(text: &str) -> impl Iterator<Item = (&str, Cow<'_, str>)> {
         }
         if first == '\r' {
             return Some((cut(&mut rest, 1), Cow::Borrowed("\n")));
+        }
+        if form == Form::Lines {
+            let piece = cut(&mut rest, first.len_utf8());
+            return Some((piece, Cow::Borrowed(piece)));
         }
         let marks = rest[first.len_utf8()..]
             .chars()
@@ -90,6 +120,18 @@ fn line_end(text: &str) -> Option<&'static str> {
     (most.0 > 0).then_some(most.1)
 }
 
+/// Returns the first line end of a text.
+fn first_line_end(text: &str) -> Option<&'static str> {
+    let rest = &text[text.find(['\r', '\n'])?..];
+    ["\r\n", "\n", "\r"].into_iter().find(|end| rest.starts_with(end))
+}
+
+/// Returns the last line end of a text.
+fn last_line_end(text: &str) -> Option<&'static str> {
+    let rest = &text[..=text.rfind(['\r', '\n'])?];
+    ["\r\n", "\n", "\r"].into_iter().find(|end| rest.ends_with(end))
+}
+
 /// Returns a text with this line end.
 fn lines_with(text: &str, end: &str) -> String {
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
@@ -98,7 +140,31 @@ fn lines_with(text: &str, end: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+    use proptest::sample::Index;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn an_edit_of_other_line_ends_is_the_same_edit_with_them(
+            text in "[abe\u{e9}\u{301}\n]{1,12}", cuts: (Index, Index), new in "[ab\u{e9}\n]{0,6}",
+            as_new in 0..3_usize,
+        ) {
+            let ends = ["\n", "\r\n", "\r"];
+            let places: Vec<usize> = (0..=text.len()).filter(|at| text.is_char_boundary(*at)).collect();
+            let mut cuts = [cuts.0, cuts.1].map(|cut| *cut.get(&places));
+            cuts.sort_unstable();
+            let old = &text[cuts[0]..cuts[1]];
+            prop_assume!(!old.is_empty() && text.contains('\n'));
+            let due = replace_once(&text, old, &new);
+            for end in ends {
+                let with = |text: &str| text.replace('\n', end);
+                let edited = replace_once(&with(&text), old, &new.replace('\n', ends[as_new]));
+                prop_assert_eq!(edited, due.clone().map(|due| with(&due)), "{:?} {:?}", end, old);
+            }
+        }
+    }
 
     #[test]
     fn line_ends_and_forms_of_letters_make_no_difference_and_stay() {
@@ -109,7 +175,14 @@ mod tests {
             ("a\rb\rc", "a\nb", "x\ny", "x\ry\rc"),
             // where a file has both, those of the place count
             ("a\nb\nc\r\nd\r\n", "c\nd\n", "x\ny\n", "a\nb\nx\r\ny\r\n"),
+            ("a\nb\nc\r\nd\n", "c", "x\ny", "a\nb\nx\r\ny\r\nd\n"),
+            ("a\nb\r\nc", "c", "x\ny", "a\nb\r\nx\r\ny"),
             ("one line", "line", "x\r\ny", "one x\r\ny"),
+            // a line end is not parted
+            ("One\r\nTwo", "\nTwo", "\nTwo\nThree", "One\r\nTwo\r\nThree"),
+            ("a\r\nb\r\nc\r\n", "\nb", "\nB\nBB", "a\r\nB\r\nBB\r\nc\r\n"),
+            ("x\r\n", "\n", "\n\n", "x\r\n\r\n"),
+            ("x\r\n", "x\r", "y\r", "y\r\n"),
             ("cafe\u{301} au lait", "caf\u{e9}", "th\u{e9}", "th\u{e9} au lait"),
             ("caf\u{e9} au lait", "cafe\u{301}", "tea", "tea au lait"),
             ("\u{1ec7}x", "e\u{323}\u{302}x", "y", "y"),

@@ -71,7 +71,11 @@ fn bytes(path: &Path) -> Result<Bytes> {
 pub(super) fn skill_text(folder: &Path, files: &[(String, Bytes)]) -> Result<SkillText> {
     let usage = |what: &str| Failure::Usage(format!("{}: {what}", folder.display()));
     let text = files.iter().find(|(name, _)| name == "SKILL.md");
-    let (_, text) = text.ok_or_else(|| usage("has no SKILL.md, so it is no skill"))?;
+    let (_, text) =
+        text.ok_or_else(|| match files.iter().find(|(name, _)| name.eq_ignore_ascii_case("SKILL.md")) {
+            Some((name, _)) => usage(&format!("has no SKILL.md; rename {name} to SKILL.md")),
+            None => usage("has no SKILL.md, so it is no skill"),
+        })?;
     Ok(SkillText::parse(std::str::from_utf8(text).map_err(|_| usage("its SKILL.md is not UTF-8"))?))
 }
 
