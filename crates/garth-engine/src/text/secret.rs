@@ -7,8 +7,11 @@
 //! a private key, and some KiB around a piece ([`CONTEXT`]) are enough to judge it like the whole.
 
 mod assigned;
+mod command;
 #[cfg(test)]
 mod corpus_tests;
+mod entry;
+mod harmless_shape;
 mod named;
 mod names;
 mod private_key;
@@ -16,8 +19,10 @@ mod random;
 mod service_shape;
 mod service_token;
 mod span;
+mod table;
 #[cfg(test)]
 mod tests;
+mod value;
 mod words;
 
 use std::borrow::Cow;
@@ -26,6 +31,7 @@ use std::ops::Range;
 
 pub use self::span::Secret;
 
+use self::named::NamedBefore;
 use self::private_key::Blocks;
 use self::span::LONGEST;
 use self::words::{is_word, look_at, next_word};
@@ -41,6 +47,9 @@ const NEAR: usize = 2 << 10;
 
 /// Bytes on each side of a piece that the first judgement looks at.
 const FIRST_CONTEXT: usize = 4 << 10;
+
+/// Strings of JSON in each other of which the escapes are decoded.
+const LEVELS: usize = 4;
 
 /// Version of what is taken for a secret. What was shown under one is built again under the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -97,14 +106,17 @@ pub fn find(text: &[u8]) -> Vec<Secret> {
 /// [`find`] under a judgement.
 fn find_as(judgement: Judgement, text: &[u8]) -> Vec<Secret> {
     working(text.len());
-    let scan = match judgement {
-        Judgement::First => first_scan,
-        Judgement::Second => scan,
+    let mut found = match judgement {
+        Judgement::First => first_scan(text),
+        Judgement::Second => scan(text),
     };
-    let mut found = scan(text);
-    if text.contains(&b'\\') {
-        let decoded = Decoded::of(text);
-        found.extend(scan(&decoded.text).into_iter().map(|secret| decoded.original(secret)));
+    match judgement {
+        Judgement::First if text.contains(&b'\\') => {
+            let decoded = Decoded::of(text);
+            found.extend(first_scan(&decoded.text).into_iter().map(|secret| decoded.original(secret)));
+        }
+        Judgement::First => {}
+        Judgement::Second => scan_escaped(text, LEVELS, &mut found),
     }
     found.sort_by_key(|secret| (secret.bytes.start, secret.bytes.end));
     let mut settled: Vec<Secret> = Vec::with_capacity(found.len());
@@ -119,6 +131,43 @@ fn find_as(judgement: Judgement, text: &[u8]) -> Vec<Secret> {
         }
     }
     settled
+}
+
+/// Finds the secrets of lines with escapes by what these stand for, also in JSON in strings of JSON.
+fn scan_escaped(text: &[u8], levels: usize, found: &mut Vec<Secret>) {
+    for lines in escaped_lines(text) {
+        let decoded = Decoded::of(&text[lines.clone()]);
+        let mut inner = scan(&decoded.text);
+        if levels > 1 {
+            scan_escaped(&decoded.text, levels - 1, &mut inner);
+        }
+        found.extend(inner.into_iter().map(|secret| decoded.original(secret).moved(lines.start)));
+    }
+}
+
+/// Returns the lines with escapes, and the line before each, which may name a value.
+fn escaped_lines(text: &[u8]) -> Vec<Range<usize>> {
+    let mut all: Vec<Range<usize>> = Vec::new();
+    let mut at = 0;
+    while let Some(length) = text[at..].iter().position(|byte| *byte == b'\\') {
+        let place = at + length;
+        if escape(&text[place..]).is_none() {
+            at = place + 1;
+            continue;
+        }
+        let done = all.last().map_or(0, |last| last.end);
+        let mut lines = text[done..place].rsplit(|byte| *byte == b'\n').take(2);
+        let before = lines.next().map_or(0, <[u8]>::len) + lines.next().map_or(0, |line| line.len() + 1);
+        let start = place - before;
+        let end =
+            text[place..].iter().position(|byte| *byte == b'\n').map_or(text.len(), |at| place + at + 1);
+        match all.last_mut().filter(|last| last.end >= start) {
+            Some(last) => last.end = end,
+            None => all.push(start..end),
+        }
+        at = end;
+    }
+    all
 }
 
 /// A text with a mark in place of each secret.
@@ -194,7 +243,7 @@ pub fn blanked<'a>(piece: &'a [u8], secrets: &[Secret], place: Range<usize>) -> 
 /// Returns true if what is before a text, which begins a line, may decide about its first bytes: lines of a
 /// private key, or a value whose name is on a line before.
 pub fn may_go_on(text: &[u8]) -> bool {
-    may_be_of_key(text) || named::may_be_named_before(text)
+    may_be_of_key(text) || named::named_before(text).is_some()
 }
 
 /// Bytes of the dashes around the ends of a private key.
@@ -210,15 +259,18 @@ pub fn may_be_of_key(text: &[u8]) -> bool {
     private_key::may_go_on(&text[..text.len().min(CONTEXT)])
 }
 
-/// Returns true if a text, which begins a line and may go on with something, does so only after a full line
-/// of a private key: most short lines are words or numbers, and need no look at more than the line before.
-pub fn needs_full_line(text: &[u8]) -> bool {
-    private_key::may_be_last_line(&text[..text.len().min(CONTEXT)]) && !named::may_be_named_before(text)
+/// Returns true if a text, which begins a line and may go on with something, does so only after a line that
+/// [may open one](may_open): most short lines are words or numbers, and need no look at more than the line
+/// before.
+pub fn needs_opening(text: &[u8]) -> bool {
+    let key = &text[..text.len().min(CONTEXT)];
+    let is_key = may_be_of_key(text) && !private_key::may_be_last_line(key);
+    !is_key && named::named_before(text) != Some(NamedBefore::Any)
 }
 
-/// Returns true if a text ends with a full line of a private key.
-pub fn ends_full_line(text: &[u8]) -> bool {
-    private_key::ends_full_line(text)
+/// Returns true if a text ends with a full line of a private key, or may end with the sign of a name.
+pub fn may_open(text: &[u8]) -> bool {
+    private_key::ends_full_line(text) || named::may_end_with_sign(text)
 }
 
 /// Returns how many bytes before a text decide about it.
@@ -264,7 +316,8 @@ fn scan(text: &[u8]) -> Vec<Secret> {
         }
         match bytes[0] {
             b'-' if bytes.starts_with(b"-----") => found.extend(private_key::at(text, &word, 0, BLOCKS)),
-            b'-' => named::by_command(text, &word, &mut found),
+            b'-' => command::by_command(text, &word, &mut found),
+            b'i' | b'I' => command::by_statement(text, &word, &mut found),
             b'/' => found.extend(assigned::in_url(text, &word)),
             _ if bytes.ends_with(b"-----BEGIN") => found.extend(private_key::at(text, &word, 0, BLOCKS)),
             _ => {}

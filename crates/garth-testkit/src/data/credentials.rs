@@ -85,6 +85,8 @@ const KINDS: &[(&str, &str, &[&str])] = &[
     ("db_password", "database password", &["{a7}!{a6}"]),
     ("admin_password", "admin password", &["{a14}"]),
     ("smtp_password", "SMTP password", &["{s16}"]),
+    ("wifi_password", "password of the wifi", &["{z6}{d1}{z3}"]),
+    ("user_password", "password", &["{z1}{d1}{a6}"]),
     ("session_secret", "session secret", &["{a32}"]),
     ("encryption_key", "encryption key", &["{B43}="]),
 ];
@@ -158,6 +160,11 @@ pub fn written(credential: &Credential) -> Vec<Written> {
     add("shell", format!("curl -H 'X-{flag}: {secret}' https://api.example.org/v1\n"));
     add(".env", format!("DEBUG=1\n{env}={secret}\nPORT=80\n"));
     add(".env", format!("{env}=\"{secret}\" # for staging\n"));
+    all.extend(apart(credential));
+    if name.ends_with("password") {
+        all.extend(commands(secret));
+    }
+    let mut add = |form, text: String| all.push(Written { form, text });
     if secret.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.~!".contains(&byte)) {
         add("URL", format!("DATABASE_URL=postgres://app:{secret}@db.example.org:5432/main\n"));
         add("URL", format!("git clone https://alice:{secret}@git.example.org/acme/app.git\n"));
@@ -169,6 +176,67 @@ pub fn written(credential: &Credential) -> Vec<Written> {
     add("code", format!("os.environ[\"{env}\"] = \"{secret}\"\n"));
     add("code", format!("const {camel} = '{secret}';\n"));
     all
+}
+
+/// Writes down a secret on another line than its name, or in another order, or in strings of strings.
+fn apart(credential: &Credential) -> Vec<Written> {
+    let Credential { name, said, secret } = credential;
+    let env = name.to_uppercase();
+    let json = serde_json::to_string(secret).unwrap_or_default();
+    let mut nested = format!("{{\"{name}\": {json}}}");
+    for key in ["arguments", "content", "body"] {
+        nested = serde_json::json!({ key: nested }).to_string();
+    }
+    let texts = [
+        ("next line", format!("{said}:\n{secret}\n")),
+        ("next line", format!("{name} =\n{secret}\nnext = 1\n")),
+        ("next line", format!("The {said} is:\n\n```\n{secret}\n```\n\nKeep it.\n")),
+        ("next line", format!("Here is the {said} for staging:\n```text\n{secret}\n```\n")),
+        ("next line", format!("{name}: |\n  {secret}\nnext: 1\n")),
+        ("next line", format!("{name}: >-\r\n  {secret}\r\nnext: 1\r\n")),
+        ("table", format!("| user | {said} |\n|---|---|\n| ann | {secret} |\n| bob | - |\n")),
+        (
+            "table",
+            format!(
+                "| user | {name} | since |\n|:--|:-:|---|\n| bob | | now |\n| ann | `{secret}` | 2026 |\n"
+            ),
+        ),
+        ("table", format!("user,{name},since\nann,{secret},2026\n")),
+        ("table", format!("{name}\tuser\n{secret}\tann\n")),
+        ("row", format!("PORT\t80\n{env}\t{secret}\nDEBUG\t1\n")),
+        (
+            "JSON",
+            format!("[{{\"value\":{json},\"name\":\"{env}\"}},{{\"value\":\"1\",\"name\":\"DEBUG\"}}]\n"),
+        ),
+        ("JSON", format!("{{\"Value\": {json}, \"Type\": \"String\", \"Key\": \"{env}\"}}\n")),
+        ("JSON", format!("{{\"name\": \"{env}\", \"type\": \"plain\", \"value\": {json}}}\n")),
+        ("JSON in JSON", nested + "\n"),
+        ("TOML", format!("{name} = '''{secret}'''\nport = 80\n")),
+        ("TOML", format!("{name} = \"\"\"{secret}\"\"\"\n")),
+        ("TOML", format!("{name} = \"\"\"\n{secret}\"\"\"\n")),
+    ];
+    texts.into_iter().map(|(form, text)| Written { form, text }).collect()
+}
+
+/// Writes down a password in commands and statements, where it has no name.
+fn commands(secret: &str) -> Vec<Written> {
+    let texts = [
+        ("command", format!("curl -u ann:{secret} https://api.example.org/v1\n")),
+        ("command", format!("curl -s --user 'ann:{secret}' https://api.example.org/v1\n")),
+        ("command", format!("curl -uann:{secret} -s https://api.example.org/v1\n")),
+        ("command", format!("/usr/bin/sshpass -p '{secret}' ssh ann@example.org\n")),
+        ("command", format!("sshpass -p{secret} ssh ann@example.org\n")),
+        ("command", format!("mysql -u ann -p{secret} main\n")),
+        ("command", format!("[\"sshpass\",\"-p\",\"{secret}\",\"ssh\",\"ann@example.org\"]\n")),
+        ("command", format!("{{\"argv\": [\"curl\", \"-u\", \"ann:{secret}\"]}}\n")),
+        ("command", format!("[\n  'docker',\n  'login',\n  '-p',\n  '{secret}',\n]\n")),
+        ("SQL", format!("ALTER USER ann WITH PASSWORD '{secret}';\n")),
+        ("SQL", format!("CREATE ROLE ann LOGIN ENCRYPTED PASSWORD '{secret}' VALID UNTIL 'infinity';\n")),
+        ("SQL", format!("CREATE USER 'ann'@'%' IDENTIFIED BY '{secret}';\n")),
+        ("SQL", format!("alter user ann identified with caching_sha2_password by '{secret}';\n")),
+        ("SQL", format!("GRANT ALL ON *.* TO ann IDENTIFIED BY \"{secret}\";\n")),
+    ];
+    texts.into_iter().map(|(form, text)| Written { form, text }).collect()
 }
 
 /// Returns a text of all harmless spans and secrets, in any order, on long lines and on short ones.

@@ -297,16 +297,107 @@ const AROUND_IDS: &[&str] = &[
     "{\"text\": \"Item \\\"{}\\\"\\nhas a token\"}\n",
 ];
 
+/// Values of logs, commits and configurations that are no secrets.
+const VALUES: &[&str] = &[
+    "req-{h8}",
+    "req_{a12}",
+    "PROJ-{d5}",
+    "issue-{d4}-fix",
+    "v2.{d1}.0-rc3",
+    "2.{d2}.{d1}-beta.4",
+    "HMAC-SHA256",
+    "x86_64-linux",
+    "gpt-4o-2024-08-{d2}",
+    "node{d2}-alpine3.18",
+    "{h8}-{h4}-4{h3}-a{h3}-{h12}",
+    "{h7}",
+    "{h12}",
+    "{h40}",
+    "{h64}",
+    "trace_id={h32}",
+    "Zone{d1}-{d1}",
+    "2026-01-{d2}",
+    "2026-01-27T09:30:{d2}Z",
+    "2026-01-27T09:30:{d2}.{d3}+02:00",
+    "20260127T0930{d2}Z",
+    "C:/Users/Ann{d1}",
+    "D:\\Data{d1}\\Run",
+    "/srv/auth{d1}/run",
+    "src/Auth{d1}/handler",
+    "cfg.Auth{d1}.Mode",
+    "user{d2}@example.org",
+    "#{H8}",
+    "#{h6}",
+    "10.0.0.{d2}:8080",
+    "sha256:{h64}",
+];
+
+/// Names of many things, and words behind names that make them those of others.
+const AROUND_VALUES: &[&str] = &[
+    "auth: {}\n",
+    "2026-01-27T09:30:00Z INFO auth: {} done\n",
+    "auth={}\n",
+    "pass: {}\n",
+    "ski pass: {}\n",
+    "pwd: {}\n",
+    "pw = {}\n",
+    "{\"auth\": \"{}\", \"n\": 1}\n",
+    "feat(auth): {}\n",
+    "fix(token): {}\n",
+    "fix(password)!: {}\n",
+    "token fix: {}\n",
+    "token refresh: {} by the job\n",
+    "Secret santa: {}\n",
+    "secret rotated: {}\n",
+    "the token expires: {}\n",
+    "API key rotation: {}\n",
+    "password reset: {}\n",
+    "| auth | state |\n|---|---|\n| {} | open |\n",
+    "auth:\n  {}\n",
+];
+
+/// Times, colours, versions and names in programs.
+const TIMES: &[&str] = &[
+    "2026-01-{d2}",
+    "2026-01-27T09:30:{d2}Z",
+    "2026-01-27t09:30:{d2}z",
+    "2026-01-27T09:30:{d2}.{d6}-05:30",
+    "20260127T0930{d2}Z",
+    "2026/01/{d2}",
+    "v2.{d1}.0-rc3",
+    "^1.{d2}.3-beta.4",
+    "C:/Users/Ann{d1}",
+    "cfg.Db{d1}.Password,",
+    "opts.Token{d1};",
+    "req.body.secret{d1},",
+    "user->pass{d2},",
+];
+
+/// Names of secrets that such a value stands beside.
+const AROUND_TIMES: &[&str] = &[
+    "token expires: {}\n",
+    "secret rotated: {}\n",
+    "token: {}\n",
+    "  Password: {}\n",
+    "api_key = {}\n",
+    "secret: {}\n",
+    "Passwd: {}\n",
+    "password:\n{}\n",
+    "The password for staging is: {}\n",
+];
+
 /// Returns one of each template in a text, each time in other ones.
 pub fn each(random: &mut Random) -> Vec<Harmless> {
     let mut all = Vec::new();
-    let sets: [(&'static str, &[&str], &[&str]); 6] = [
+    let sets: [(&'static str, &[&str], &[&str]); 8] = [
         ("link", LINKS, AROUND_PLACES),
         ("digest", DIGESTS, AROUND_IDS),
         ("id", IDS, AROUND_IDS),
         ("path", PATHS, AROUND_PLACES),
         ("address", ADDRESSES, AROUND_IDS),
         ("public key", PUBLIC, &["{}\n", "Trust this one:\n\n{}\n\nand no other.\n"]),
+        ("value of a weak name", VALUES, AROUND_VALUES),
+        ("time, version or name", TIMES, AROUND_TIMES),
     ];
     for (kind, templates, around) in sets {
         for template in templates {

@@ -19,7 +19,7 @@ fn shows(text: &str, secret: &str) -> bool {
 }
 
 #[test]
-fn of_four_thousand_harmless_spans_none_is_marked() {
+fn of_five_thousand_harmless_spans_none_is_marked() {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for seed in 0..22 {
         for harmless in harmless::each(&mut Random::new(seed)) {
@@ -27,7 +27,7 @@ fn of_four_thousand_harmless_spans_none_is_marked() {
             assert_eq!(masked(&harmless.text), harmless.text, "{}", harmless.kind);
         }
     }
-    assert!(counts.values().sum::<usize>() > 4_000 && counts["link"] > 1_000, "{counts:?}");
+    assert!(counts.values().sum::<usize>() > 5_000 && counts["link"] > 1_000, "{counts:?}");
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn ninety_nine_of_a_hundred_secrets_are_marked_in_each_form() {
             }
         }
     }
-    assert!(counts.values().map(|(all, _)| all).sum::<usize>() > 5_000, "{counts:?}");
+    assert!(counts.values().map(|(all, _)| all).sum::<usize>() > 10_000, "{counts:?}");
     assert!(counts.values().all(|(all, unmarked)| unmarked * 100 <= *all), "{counts:?} {missed:#?}");
 }
 
@@ -69,6 +69,29 @@ fn pieces_with_what_is_around_them_are_marked_like_the_whole() {
             let inside = parts(&found, at..at + (to - from));
             assert_eq!(inside, parts(&whole, from..to), "seed {seed}: {from}..{to}: {}", &text[from..to]);
             from = to;
+        }
+    }
+}
+
+#[test]
+fn lines_that_cannot_go_on_are_judged_alone() {
+    for seed in 0..40 {
+        let text = credentials::mixed(&mut Random::new(seed));
+        let found = find(text.as_bytes());
+        for (at, _) in text.match_indices('\n') {
+            let (before, first) = text.as_bytes().split_at(at + 1);
+            let may_open = may_open(&before[before.len().saturating_sub(96)..]);
+            if may_go_on(first) && (!needs_opening(first) || may_open) {
+                continue;
+            }
+            let end =
+                first.iter().position(|byte| *byte == b'\n').map_or(text.len(), |length| at + 1 + length);
+            // the end of a key makes one of the lines before it, also if it is in a later piece
+            let is_of_both = |it: &&Secret| {
+                it.kind != "private key" && it.basis.start <= at && (at + 1..end).contains(&it.bytes.start)
+            };
+            let secret = found.iter().find(is_of_both);
+            assert!(secret.is_none(), "seed {seed}: {secret:?} in {}", &text[at.saturating_sub(200)..end]);
         }
     }
 }
@@ -96,7 +119,7 @@ fn the_bytes_looked_at_are_in_proportion_to_the_text() {
 }
 
 /// Text that would be read again and again by a judgement that looks too far around.
-const TO_REPEAT: [&str; 30] = [
+const TO_REPEAT: [&str; 47] = [
     "a",
     "aB3",
     "-----BEGIN PRIVATE KEY-----\n",
@@ -127,4 +150,21 @@ const TO_REPEAT: [&str; 30] = [
     "token: &str = ",
     "Bearer ",
     "\"name\": \"TOKEN\", \"value\": ",
+    "token=",
+    "password:",
+    "auth=",
+    "token,\n",
+    "password,user\na1b2c3d4,ann\n",
+    "| password |\n",
+    "| a | token |\n|---|---|\n",
+    "password\t",
+    "{\"name\":\"token\",",
+    "{\"value\":\"a1b2c3d4\",\"name\":\"token\",",
+    "\"-p\",",
+    "curl -u a:",
+    "IDENTIFIED BY ",
+    "auth=('a','",
+    "password='''",
+    "\\\\\\\"",
+    "\\",
 ];

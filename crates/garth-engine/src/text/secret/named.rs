@@ -5,11 +5,13 @@
 
 use std::ops::Range;
 
-use super::assigned::{self, Name, is_code, is_place, is_placeholder, run};
+use super::assigned::{self, Name, run};
+use super::entry::begins_with_value_key;
+use super::harmless_shape::is_account;
 use super::names;
-use super::random::{bits, disorder, is_random, pairs};
-use super::service_token;
-use super::span::{LONGEST, Secret};
+use super::random::is_random;
+use super::span::Secret;
+use super::value::{APART, JUDGED, NAME, Named, Tie, begin, fills_line, is_quote};
 use super::words::{is_word, look_at};
 
 /// Bytes of a sentence between a name and its value, or the other way round.
@@ -21,79 +23,25 @@ const LINES: usize = 64;
 /// Bytes of a list of values, and values, that one name is good for.
 const LIST: usize = 1 << 10;
 const VALUES: usize = 32;
-/// Bytes of a value by which it is judged.
-const JUDGED: usize = 256;
-/// A value that stands apart from its name has so many bytes at least.
-const APART: usize = 12;
 /// A random word has so many bytes at least.
 const RANDOM: usize = 20;
-/// Bytes of a command before an argument.
-const COMMAND: usize = 200;
-/// Bytes of a name that are kept as the reason for a secret.
-const NAME: usize = 64;
-/// Keys of an entry whose other key has the name: `name: TOKEN`, `value: …`.
-const VALUE_KEYS: [&[u8]; 8] =
-    [b"value", b"val", b"data", b"content", b"default", b"secretstring", b"secret_string", b"stringvalue"];
-
-/// Endings of files.
-const ENDINGS: [&str; 52] = [
-    "png", "jpg", "jpeg", "gif", "webp", "svg", "ico", "pdf", "css", "js", "mjs", "ts", "tsx", "json",
-    "jsonl", "yaml", "yml", "toml", "lock", "md", "txt", "html", "htm", "xml", "csv", "parquet", "snappy",
-    "zip", "gz", "tar", "bin", "dll", "so", "exe", "rs", "py", "go", "java", "sh", "sql", "db", "log", "pem",
-    "key", "crt", "p12", "mp3", "mp4", "woff2", "wasm", "map", "docx",
-];
-
-/// Strength of what ties a value to its name.
-#[derive(Clone, Copy, PartialEq)]
-enum Tie {
-    /// A sign between them.
-    Sign,
-    /// Words or a line break between them.
-    Apart,
-}
-
 /// Finds the secrets that are named by this word.
 pub(super) fn by(text: &[u8], word: &Range<usize>, found: &mut Vec<Secret>) {
     let Some(name) = names::name(text, word) else { return };
     look_at(NAME + 2 * SENTENCE + LINES);
-    let name = Named { text, word: word.start.max(word.end.saturating_sub(NAME))..word.end, name };
+    let name = Named {
+        text,
+        word: word.start.max(word.end.saturating_sub(NAME))..word.end,
+        name,
+        weak: names::is_weak(text, word),
+    };
     if let Some(secret) = name.behind() {
         name.list_from(secret.bytes.end, found);
         found.push(secret);
     } else if let Some(secret) = name.before() {
         found.push(secret);
     }
-}
-
-/// Finds the password in an argument that has no name: `curl -u alice:…`, `sshpass -p …`, `mysql -p…`.
-pub(super) fn by_command(text: &[u8], word: &Range<usize>, found: &mut Vec<Secret>) {
-    let bytes = &text[word.clone()];
-    if !(bytes.starts_with(b"-u") || bytes.starts_with(b"-p") || bytes == b"-a") {
-        return;
-    }
-    look_at(COMMAND);
-    let line = &text[word.start.saturating_sub(COMMAND)..word.start];
-    let line = line.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
-    let has = |program: &str| line.windows(program.len()).any(|part| part == program.as_bytes());
-    let next = word.end + run(text, word.end, b" ", 4);
-    let place = match bytes {
-        b"-u" if has("curl ") => {
-            let user = text[next..]
-                .iter()
-                .take(NAME)
-                .take_while(|byte| **byte != b':' && !byte.is_ascii_whitespace());
-            let colon = next + user.count();
-            (text.get(colon) == Some(&b':')).then_some(colon + 1)
-        }
-        b"-p" if has("sshpass ") || has("docker login ") || has("podman login ") || has("helm registry ") => {
-            Some(next)
-        }
-        b"-a" if has("redis-cli ") => Some(next),
-        [b'-', b'p', _, ..] if has("mysql") || has("mariadb") => Some(word.start + 2),
-        _ => None,
-    };
-    let named = Named { text, word: word.start..word.end.min(word.start + 2), name: Name::Password };
-    found.extend(place.and_then(|place| named.value(place, Tie::Sign)));
+    name.column(found);
 }
 
 /// Finds the secret that begins with this word behind a name in another script.
@@ -110,14 +58,8 @@ pub(super) fn by_foreign(text: &[u8], word: &Range<usize>, found: &mut Vec<Secre
     let before = &before[..before.len() - end(before, b"\"'`* ").min(4)];
     let Some((name, length)) = names::foreign(before) else { return };
     let from = word.start.saturating_sub(NAME);
-    let name = Named { text, word: from + before.len() - length..from + before.len(), name };
+    let name = Named { text, word: from + before.len() - length..from + before.len(), name, weak: false };
     found.extend(name.value(word.start, Tie::Sign));
-}
-
-struct Named<'a> {
-    text: &'a [u8],
-    word: Range<usize>,
-    name: Name,
 }
 
 impl Named<'_> {
@@ -125,13 +67,45 @@ impl Named<'_> {
         if let Some(at) = self.linked() {
             return self.value(at, Tie::Sign);
         }
-        match self.after_sign() {
+        if let Some(secret) = self.linked_farther().and_then(|at| self.value(at, Tie::Sign)) {
+            return Some(secret);
+        }
+        if let Some(secret) = self.linked_before().and_then(|at| self.value(at, Tie::Sign)) {
+            return Some(secret);
+        }
+        let sign = self.after_sign();
+        if let Some(place) = sign.and_then(|at| self.second_of_pair(at)) {
+            return Self { name: Name::Password, weak: false, ..self.clone() }.value(place, Tie::Sign);
+        }
+        match sign {
             Some(at) if self.text[at..].first().is_none_or(|byte| b"\r\n|>[({\\".contains(byte)) => {
-                self.on_next_line(at).and_then(|at| self.value(at, Tie::Apart))
+                // the cell below is that of the column
+                let is_head =
+                    matches!(self.text[at - 1..], [b'|', b'\r' | b'\n', ..]) && self.head().is_some();
+                let place = self.on_next_line(at).filter(|_| !is_head);
+                place.and_then(|at| self.value(at, Tie::Line))
+            }
+            Some(at) if is_open_string(&self.text[at..]) => {
+                self.on_next_line(at + 3).and_then(|at| self.value(at, Tie::Line))
             }
             Some(at) => self.typed(at).or_else(|| self.sentence()),
             None => self.sentence(),
         }
+    }
+
+    /// Returns the place of the password in a pair with its user: `auth=("ann", "…")`.
+    fn second_of_pair(&self, at: usize) -> Option<usize> {
+        let text = self.text;
+        if !text[self.word.clone()].to_ascii_lowercase().ends_with(b"auth") {
+            return None;
+        }
+        let user = at + run(text, at, b"(", 1);
+        let quote = text.get(user).filter(|byte| is_quote(Some(byte)))?;
+        let window = &text[user + 1..text.len().min(user + NAME)];
+        let end = user + 1 + window.iter().position(|byte| byte == quote)? + 1;
+        let comma = run(text, end, b",", 1);
+        let place = end + comma + run(text, end + comma, b" ", 4);
+        (comma > 0 && is_quote(text.get(place))).then_some(place)
     }
 
     /// A value behind a sign, or behind a type and another sign: `let password: &str = "…"`.
@@ -140,6 +114,9 @@ impl Named<'_> {
             return Some(secret);
         }
         let (start, quote) = begin(self.text, at);
+        if self.begins_with_name(start) {
+            return None;
+        }
         let rest = &self.text[start..self.text.len().min(start + JUDGED)];
         let length = assigned::length(rest, quote);
         let next = start + length + run(self.text, start + length, b" ", 8);
@@ -189,6 +166,12 @@ impl Named<'_> {
             _ if blanks == 0 && word.len() > 4 && rest.first() == Some(&b'(') && is_quote(rest.get(1)) => {
                 at += 1;
             }
+            // `PASSWORD '…'`
+            _ if blanks > 0 && self.name == Name::Password && !self.weak && is_quote(rest.first()) => {}
+            // columns of names and values
+            _ if blanks > 0 && closing == 0 && self.is_constant_of_row(blanks) => {}
+            // a row of a name, a tab and its value
+            _ if text[at - blanks..at].contains(&b'\t') && closing == 0 && self.begins_row() => {}
             _ if closing > 0 && rest.first() == Some(&b',') => {
                 let gap = run(text, at + 1, b" \t", 8);
                 at += 1 + gap;
@@ -199,6 +182,26 @@ impl Named<'_> {
         }
         at += run(text, at, b"*", 2);
         Some(at + run(text, at, b" \t", 8))
+    }
+
+    /// Returns true for a name of the environment that begins its line, some blanks before its value, and for
+    /// one behind `ENV`, as of Dockerfiles.
+    fn is_constant_of_row(&self, blanks: usize) -> bool {
+        let is_capital = |byte: &u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || *byte == b'_';
+        let name = &self.text[self.word.clone()];
+        let is_constant = name.contains(&b'_') && name.iter().all(is_capital);
+        let before = &self.text[..self.word.start];
+        is_constant
+            && (before.ends_with(b"ENV ")
+                || before.ends_with(b"setenv ")
+                || (blanks > 1 && self.begins_row()))
+    }
+
+    /// Returns true if the name begins its line, and a tab and one word follow.
+    fn begins_row(&self) -> bool {
+        let before = &self.text[self.word.start.saturating_sub(8)..self.word.start];
+        let before = &before[..before.len() - before.iter().rev().take_while(|byte| **byte == b' ').count()];
+        !self.weak && (before.is_empty() || before.ends_with(b"\n"))
     }
 
     fn is_flag(&self) -> bool {
@@ -212,33 +215,23 @@ impl Named<'_> {
         self.name == Name::Password && (0..before.len()).any(is_login)
     }
 
-    /// Returns the place of the value of an entry whose name this is: `"name": "TOKEN", "value": …`.
-    fn linked(&self) -> Option<usize> {
-        let text = self.text;
-        let mut at = self.word.end + run(text, self.word.end, b"\"'`])", 2);
-        at += run(text, at, b",;:{ \t\r\n", 32);
-        at += run(text, at, b"\"'`", 1);
-        let rest = &text[at..];
-        let key = VALUE_KEYS.iter().rev().find(|key| {
-            rest.len() > key.len() && rest[..key.len()].eq_ignore_ascii_case(key) && !is_word(rest[key.len()])
-        })?;
-        at += key.len() + run(text, at + key.len(), b"\"'`", 1);
-        at += run(text, at, b" \t", 8);
-        let sign = run(text, at, b":=", 2);
-        (sign > 0).then(|| at + sign + run(text, at + sign, b" \t", 8))
-    }
-
     /// Returns the place of a value on one of the next lines: behind a fence, the rule of a table, a bullet.
     fn on_next_line(&self, at: usize) -> Option<usize> {
         let window = &self.text[at..self.text.len().min(at + LINES)];
-        let opens = run(window, 0, b"|>-+[({\\ \t", 8);
+        // a block of YAML may say how far it is indented
+        let block = if matches!(window.first(), Some(b'|' | b'>')) {
+            &b"|>-+[({\\ \t123456789"[..]
+        } else {
+            b"|>-+[({\\ \t"
+        };
+        let opens = run(window, 0, block, 8);
         let mut from = opens;
         if !matches!(window.get(from), Some(b'\r' | b'\n')) {
             return None;
         }
         while let Some(length) = window[from..].iter().position(|byte| *byte == b'\n') {
             let line = window[from..from + length].trim_ascii();
-            let is_fence = line.starts_with(b"```");
+            let is_fence = line.starts_with(b"```") || line.starts_with(b"~~~");
             if !line.is_empty() && !is_fence && !line.iter().all(|byte| b"|-: +".contains(byte)) {
                 break;
             }
@@ -253,7 +246,8 @@ impl Named<'_> {
         let from = self.word.end + run(self.text, self.word.end, b"*`)", 2);
         let window = &self.text[from..self.text.len().min(from + SENTENCE)];
         let mut at = 0;
-        for _ in 0..WORDS {
+        let mut is_linked = true;
+        for n in 0..WORDS {
             let blanks = run(window, at, b" ,(\"'`*", 4);
             let is_part = |byte: &u8| is_word(*byte) || b"'()#".contains(byte) || *byte >= 0x80;
             let length = window[at + blanks..].iter().take_while(|byte| is_part(byte)).count();
@@ -272,6 +266,7 @@ impl Named<'_> {
             if !has_letter || names::is_other_thing(word) || window[at..at + blanks].contains(&b',') {
                 return None;
             }
+            is_linked &= n > 0 || blanks > 1 || names::is_link(word);
             at += blanks + length;
             let is_verb = word == b"is" || word == b"was" || word == b"to";
             if is_verb
@@ -280,12 +275,15 @@ impl Named<'_> {
             {
                 return Some(secret);
             }
+            if is_verb && word != b"to" && matches!(window.get(at), Some(b'\r' | b'\n')) {
+                return self.apart(from + at);
+            }
             let signs = run(window, at, b"*)`\"' ", 3);
             match window.get(at + signs) {
                 Some(b':' | b'=' | b'|') => {
                     let value = from + at + signs + 1;
                     let value = value + run(self.text, value, b"*=> \t", 4);
-                    return self.apart(value);
+                    return if is_linked { self.apart(value) } else { self.as_weak().apart(value) };
                 }
                 Some(b'-') if window.get(at + signs + 1) == Some(&b'>') => {
                     let value = from + at + signs + 2;
@@ -300,7 +298,7 @@ impl Named<'_> {
     /// A value that stands apart from the name, there or on the next line.
     fn apart(&self, at: usize) -> Option<Secret> {
         match self.text.get(at) {
-            Some(b'\r' | b'\n') => self.on_next_line(at).and_then(|at| self.value(at, Tie::Apart)),
+            Some(b'\r' | b'\n') => self.on_next_line(at).and_then(|at| self.value(at, Tie::Line)),
             _ => self.value(at, Tie::Apart),
         }
     }
@@ -354,7 +352,10 @@ impl Named<'_> {
         if length > JUDGED {
             return None;
         }
-        let bytes = value_end - length..value_end;
+        // a character that ends what is before has more bytes
+        let value = &text[value_end - length..value_end];
+        let more = value.iter().take_while(|byte| **byte & 0xc0 == 0x80).count();
+        let bytes = value_end - length + more..value_end;
         let is_one = self.is_secret(&bytes, None, Tie::Apart);
         is_one.then(|| Secret { basis: bytes.start..self.word.end, bytes, kind: self.kind() })
     }
@@ -376,188 +377,64 @@ impl Named<'_> {
             found.push(secret);
         }
     }
-
-    /// The value at a place, if it is secret.
-    fn value(&self, at: usize, tie: Tie) -> Option<Secret> {
-        let (start, quote) = begin(self.text, at);
-        let (text, from) = (self.text, self.word.start);
-        look_at(JUDGED);
-        if let Some(secret) = service_token::begins_at(text, start, service_token::CURRENT) {
-            return Some(Secret { basis: from..secret.bytes.end, ..secret });
-        }
-        let window = &text[start..text.len().min(start + JUDGED)];
-        let judged = start..start + assigned::length(window, quote);
-        if !self.is_secret(&judged, quote, tie) {
-            return None;
-        }
-        let mut end = judged.end;
-        if judged.len() + 4 >= window.len() {
-            // a long one goes on, without a sign behind which another value would begin
-            let is_part = |byte: &u8| is_word(*byte) || b".~%".contains(byte);
-            let most = &text[end..text.len().min(start + LONGEST)];
-            end += most.iter().take_while(|byte| is_part(byte)).count();
-            end += run(text, end, b"=", 2);
-            look_at(end - judged.end);
-        }
-        while text.get(end).is_some_and(|byte| byte & 0xc0 == 0x80) {
-            end -= 1;
-        }
-        Some(Secret { bytes: start..end, basis: from..end, kind: self.kind() })
-    }
-
-    fn kind(&self) -> &'static str {
-        match self.name {
-            Name::Password => "password",
-            Name::Token => "token",
-            Name::Header | Name::Scheme => "authorization",
-        }
-    }
-
-    fn is_secret(&self, bytes: &Range<usize>, quote: Option<u8>, tie: Tie) -> bool {
-        let value = &self.text[bytes.clone()];
-        let follows = &self.text[bytes.end..];
-        if value.is_empty() || is_public(value) || is_path(value) {
-            return false;
-        }
-        // patterns, calls, and what repeats itself
-        if self.name != Name::Password
-            && (value.iter().any(|byte| b"()[]{}|\\".contains(byte)) || bits(value) < 2.2)
-        {
-            return false;
-        }
-        if tie == Tie::Apart && (value.len() < APART || assigned::is_call(follows)) {
-            return false;
-        }
-        assigned::is_secret(value, self.name, quote, follows) || is_odd(value, self.name, quote, follows)
-    }
 }
 
-/// Returns true if a text, which begins a line, may begin with a value whose name is on a line before.
-pub(super) fn may_be_named_before(text: &[u8]) -> bool {
+/// What ties the first value of a text, which begins a line, to a name on a line before.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum NamedBefore {
+    /// The sign at the end of the line before, as a short value needs it.
+    Sign,
+    /// A sign, words or the head of a column.
+    Any,
+}
+
+/// Returns what may tie the first value of a text, which begins a line, to a name on a line before.
+pub(super) fn named_before(text: &[u8]) -> Option<NamedBefore> {
     let window = &text[..text.len().min(2 * LINES)];
-    let mut at = run(window, 0, b" \t\r\n-*>|:+`\"',", 2 * LINES);
+    let mut at = run(window, 0, b" \t\r\n-*>|:+`~\"',[", 2 * LINES);
+    // a row of a table
+    let row = window.trim_ascii_start().split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let has_comma = row.iter().any(|byte| b",;".contains(byte)) && !row.trim_ascii_end().contains(&b' ');
+    if row.contains(&b'|') || row.contains(&b'\t') || has_comma {
+        return Some(NamedBefore::Any);
+    }
     // a fence with a language
-    if window[..at].ends_with(b"```") {
+    if window[..at].ends_with(b"```") || window[..at].ends_with(b"~~~") {
         at += window[at..].iter().position(|byte| *byte == b'\n').unwrap_or(0);
         at += run(window, at, b" \t\r\n-*>|\"'`", LINES);
     }
     let rest = &window[at..];
-    if VALUE_KEYS.iter().any(|key| rest.len() >= key.len() && rest[..key.len()].eq_ignore_ascii_case(key)) {
-        return true;
+    if begins_with_value_key(rest) {
+        return Some(NamedBefore::Any);
     }
     let is_end = |byte: &u8| byte.is_ascii_whitespace() || b"\"'`,;<>()[]{}|\\".contains(byte);
     let value = &rest[..rest.iter().position(is_end).unwrap_or(rest.len())];
     let is_odd = |byte: &u8| !byte.is_ascii_lowercase();
     // At the end of the window it may go on. One at the end of the text is judged again once it does.
-    let is_long = value.len() >= APART || (text.len() > window.len() && value.len() == rest.len());
-    is_long && (value.len() >= 16 || value.iter().skip(1).any(is_odd))
-}
-
-/// Returns true for values without digits, or with signs, that nobody takes for words.
-fn is_odd(value: &[u8], name: Name, quote: Option<u8>, follows: &[u8]) -> bool {
-    if value.contains(&b' ') || is_placeholder(value) || is_place(value) || value.len() < 8 {
-        return false;
-    }
-    if quote.is_none() && is_code(value, follows) {
-        return false;
+    let is_cut = text.len() > window.len() && value.len() == rest.len();
+    if (is_cut || value.len() >= APART) && (value.len() >= 16 || value.iter().skip(1).any(is_odd)) {
+        return Some(NamedBefore::Any);
     }
     let has = |is: fn(&u8) -> bool| value.iter().any(is);
-    let mixed = has(u8::is_ascii_lowercase) && has(u8::is_ascii_uppercase);
-    match name {
-        Name::Password => mixed && has(|byte| b"!@#$%^&~?".contains(byte)),
-        _ if value.len() < 16 || has(u8::is_ascii_digit) => false,
-        _ if mixed => disorder(value) >= 0.75,
-        _ => value.iter().all(u8::is_ascii_alphabetic) && pairs(value) >= 0.35,
-    }
+    let is_short = value.len() >= 6
+        && has(u8::is_ascii_digit)
+        && has(u8::is_ascii_alphabetic)
+        && fills_line(&text[at + value.len()..]);
+    is_short.then_some(NamedBefore::Sign)
 }
 
-/// Returns true for what is public by its looks: addresses, digests, public keys, ids of objects.
-fn is_public(value: &[u8]) -> bool {
-    const BEGINNINGS: [&str; 52] = [
-        "sha1-",
-        "sha256-",
-        "sha384-",
-        "sha512-",
-        "sha1:",
-        "sha256:",
-        "sha384:",
-        "sha512:",
-        "SHA256:",
-        "md5:",
-        "h1:",
-        "blake3",
-        "10c0/",
-        "ssh-",
-        "ecdsa-",
-        "AAAAB3NzaC1",
-        "AAAAC3NzaC1",
-        "AAAAE2VjZHNh",
-        "age1",
-        "arn:",
-        "data:",
-        "urn:",
-        "spotify:",
-        "projects/",
-        "price_1",
-        "prod_",
-        "cus_",
-        "sub_1",
-        "evt_",
-        "acct_",
-        "pm_1",
-        "txn_",
-        "msg_",
-        "chatcmpl-",
-        "call_",
-        "toolu_",
-        "req_",
-        "asst_",
-        "thread_",
-        "pk_live_",
-        "pk_test_",
-        "pk-lf-",
-        "bc1",
-        "addr1",
-        "tok_",
-        "card_",
-        "file-",
-        "org-",
-        "proj_",
-        "run_",
-        "cas_",
-        "secrets.",
-    ];
-    let is_hex = |rest: &[u8]| rest.iter().all(u8::is_ascii_hexdigit);
-    let is_address = value.len() == 42 && value.starts_with(b"0x") && is_hex(&value[2..]);
-    is_address || BEGINNINGS.iter().any(|beginning| value.starts_with(beginning.as_bytes()))
+/// Returns true if the last line of a text, of which this is the end, may end with a sign, behind which a
+/// short value may follow.
+pub(super) fn may_end_with_sign(text: &[u8]) -> bool {
+    let mut lines = text.rsplit(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
+    let last = lines.find(|line| !line.is_empty() && !line.starts_with(b"```") && !line.starts_with(b"~~~"));
+    last.is_none_or(|line| line.last().is_some_and(|byte| !byte.is_ascii_alphanumeric()))
 }
 
-/// Returns true for the address of an account of Solana, as its tokens are called by.
-fn is_account(value: &[u8]) -> bool {
-    let is_digit = |byte: &u8| byte.is_ascii_alphanumeric() && !b"0OIl".contains(byte);
-    (43..=44).contains(&value.len()) && value.iter().all(is_digit)
-}
-
-/// Returns true for a path, of which a part is a word, and for the name of a file.
-fn is_path(value: &[u8]) -> bool {
-    if value.starts_with(b"..") || value.get(1..3) == Some(b":\\") {
-        return true;
-    }
-    if let Some(dot) = value.iter().rposition(|byte| *byte == b'.')
-        && ENDINGS.iter().any(|ending| value[dot + 1..].eq_ignore_ascii_case(ending.as_bytes()))
-    {
-        return true;
-    }
-    let is_word = |part: &[u8]| {
-        part.len() >= 4
-            && part.iter().all(|byte| byte.is_ascii_lowercase() || b"-_".contains(byte))
-            && pairs(part) < 0.34
-    };
-    value.contains(&b'/') && value.split(|byte| *byte == b'/').any(is_word)
-}
-
-fn is_quote(byte: Option<&u8>) -> bool {
-    byte.is_some_and(|byte| b"\"'`".contains(byte))
+/// Returns true for a string in three quotes that begins on the next line.
+fn is_open_string(text: &[u8]) -> bool {
+    [b"\"\"\"", b"'''"].iter().any(|quotes| text.starts_with(*quotes))
+        && matches!(text.get(3), Some(b'\r' | b'\n'))
 }
 
 /// Returns true if a word of a sentence ends where nothing goes on with it, as a path or a host would.
@@ -568,19 +445,4 @@ fn is_apart(window: &[u8], at: usize, length: usize) -> bool {
         [b'@' | b':' | b'/' | b'=' | b'&' | b'?', ..] => false,
         _ => true,
     }
-}
-
-/// Where a value begins behind its quote and scheme, and the quote.
-fn begin(text: &[u8], at: usize) -> (usize, Option<u8>) {
-    let opened = ["“", "‘", "「", "『"].iter().any(|it| text[at..].starts_with(it.as_bytes()));
-    let at = at + if opened { "“".len() } else { 0 };
-    let prefix =
-        usize::from(text.get(at).is_some_and(|it| b"bBrRfFuU$@".contains(it)) && is_quote(text.get(at + 1)));
-    let (start, quote) = assigned::begin(text, at + prefix);
-    let schemes: [&[u8]; 4] = [b"bot ", b"ssws ", b"apikey ", b"base64:"];
-    let rest = &text[start..];
-    let scheme = schemes
-        .iter()
-        .find(|scheme| rest.len() > scheme.len() && rest[..scheme.len()].eq_ignore_ascii_case(scheme));
-    (start + scheme.map_or(0, |scheme| scheme.len()), quote)
 }

@@ -184,7 +184,7 @@ pub(super) fn name(text: &[u8], word: &Range<usize>) -> Option<Name> {
         [b'e', b'n', b's'] if ends("tokens") => Name::Token,
         [b'i', b'a', b'l'] if ends("credential") => Name::Token,
         [b'a', b'l', b's'] if ends("credentials") => Name::Token,
-        [b'u', b't', b'h'] if is("auth") || ends("_auth") => Name::Token,
+        [b'u', b't', b'h'] if is("auth") || ends("_auth") || ends("basicauth") => Name::Token,
         [b'k', b'i', b'e'] if is("cookie") || is("set-cookie") => Name::Token,
         [b'u', b'r', b'e'] if is("x-amz-signature") => Name::Token,
         [b's', b's', b'e'] if is("passe") && text[..word.start].ends_with(b"mot de ") => Name::Password,
@@ -200,6 +200,107 @@ pub(super) fn name(text: &[u8], word: &Range<usize>) -> Option<Name> {
     };
     let is_harmless = name == Name::Token && Joined::before(text, word.end).ends_with_one_of(&HARMLESS);
     (!is_harmless).then_some(name)
+}
+
+/// Returns true for a name of many other things: `auth`, `pass`, `pwd`, and any as the scope of a commit's
+/// first line, such as `fix(token): `.
+pub(super) fn is_weak(text: &[u8], word: &Range<usize>) -> bool {
+    let bytes = &text[word.clone()];
+    let weak: [&str; 7] = ["auth", "pass", "pwd", "pw", "cwd", "passe", "oldpwd"];
+    let is_constant = bytes.iter().all(|byte| is_capital(*byte)) && bytes.contains(&b'_');
+    if weak.iter().any(|name| bytes.eq_ignore_ascii_case(name.as_bytes()))
+        || (ends_with(bytes, "_auth") && !is_constant)
+    {
+        return true;
+    }
+    let [before @ .., b'('] = &text[..word.start] else { return false };
+    let follows = &text[word.end..];
+    before.last().is_some_and(u8::is_ascii_alphabetic)
+        && (follows.starts_with(b"): ") || follows.starts_with(b")!: "))
+}
+
+/// Words that may follow a name without making it that of something else: `the token for staging: …`. Behind
+/// any other the value before a sign is that word's: `token fix: …`, `secret rotated: …`.
+const LINKS: [&str; 74] = [
+    "for",
+    "of",
+    "to",
+    "in",
+    "on",
+    "at",
+    "from",
+    "with",
+    "by",
+    "is",
+    "are",
+    "was",
+    "were",
+    "will",
+    "be",
+    "has",
+    "you",
+    "i",
+    "we",
+    "they",
+    "he",
+    "she",
+    "it",
+    "that",
+    "which",
+    "this",
+    "the",
+    "as",
+    "and",
+    "or",
+    "here",
+    "there",
+    "below",
+    "above",
+    "now",
+    "still",
+    "itself",
+    "value",
+    "string",
+    "staging",
+    "stage",
+    "production",
+    "prod",
+    "dev",
+    "development",
+    "test",
+    "testing",
+    "live",
+    "local",
+    "new",
+    "old",
+    "again",
+    "today",
+    "then",
+    "should",
+    "must",
+    "fuer",
+    "lautet",
+    "ist",
+    "vom",
+    "von",
+    "der",
+    "des",
+    "pour",
+    "est",
+    "du",
+    "de",
+    "del",
+    "para",
+    "es",
+    "do",
+    "da",
+    "per",
+    "voor",
+];
+
+/// Returns true for a word that may follow a name without making it that of something else.
+pub(super) fn is_link(word: &[u8]) -> bool {
+    !word.is_ascii() || LINKS.iter().any(|link| word.eq_ignore_ascii_case(link.as_bytes()))
 }
 
 /// Returns true if the name that ends with `key` is that of a key that opens something.
@@ -253,7 +354,7 @@ pub(super) fn is_other_thing(word: &[u8]) -> bool {
 }
 
 /// Names in other scripts, and those with letters that words of tokens have not.
-const FOREIGN: [(&str, Name); 16] = [
+const FOREIGN: [(&str, Name); 18] = [
     ("パスワード", Name::Password),
     ("暗証番号", Name::Password),
     ("トークン", Name::Token),
@@ -269,7 +370,9 @@ const FOREIGN: [(&str, Name); 16] = [
     ("токен", Name::Token),
     ("Токен", Name::Token),
     ("contraseña", Name::Password),
+    ("Contraseña", Name::Password),
     ("hasło", Name::Password),
+    ("Hasło", Name::Password),
 ];
 
 /// Returns the name in another script that ends a text.

@@ -22,6 +22,12 @@ impl Secret {
         Self { basis: bytes.clone(), bytes, kind }
     }
 
+    /// Returns the same secret in a text with so many more bytes before it.
+    pub(super) fn moved(self, by: usize) -> Self {
+        let moved = |range: Range<usize>| range.start + by..range.end + by;
+        Self { bytes: moved(self.bytes), basis: moved(self.basis), kind: self.kind }
+    }
+
     /// Returns the text that is shown in its place.
     pub fn mark(&self) -> String {
         format!("[secret: {}]", self.kind)

@@ -11,8 +11,8 @@ use crate::sqlite::DbResult;
 use crate::text::passage::Edit;
 use crate::text::secret::{self, CONTEXT, Secret};
 
-/// Bytes at the end of a line by which it is told whether it is a full one of a private key.
-const LINE_END: u64 = 48;
+/// Bytes before a line by which it is told whether a private key or a name there may go on in it.
+const LINE_END: u64 = 96;
 
 /// Reads bytes of a file; fewer than asked for only at its end.
 pub(crate) type Read<'a> = dyn FnMut(Ino, Range<u64>) -> DbResult<Vec<u8>> + 'a;
@@ -35,8 +35,8 @@ pub(super) fn before(
     }
     // Short lines in a log of short lines would have thousands of them read before each.
     if begins_line
-        && secret::needs_full_line(first)
-        && !secret::ends_full_line(&read(ino, off.saturating_sub(LINE_END)..off)?)
+        && secret::needs_opening(first)
+        && !secret::may_open(&read(ino, off.saturating_sub(LINE_END)..off)?)
     {
         return Ok(Vec::new());
     }

@@ -1,0 +1,141 @@
+//! Passwords in arguments of commands, which have no name there, and in statements of SQL.
+
+use std::ops::Range;
+
+use super::assigned::{Name, run};
+use super::span::Secret;
+use super::value::{NAME, Named, Tie, is_quote};
+use super::words::{is_word, look_at};
+
+/// Bytes of a command before an argument.
+const COMMAND: usize = 200;
+
+/// Form of the argument behind a flag.
+#[derive(Clone, Copy, PartialEq)]
+enum Argument {
+    /// The password.
+    Password,
+    /// A user, a colon and the password.
+    User,
+    /// The password without a blank before it.
+    Joined,
+}
+
+/// Flags, the words of the command that has them, and what follows.
+const FLAGS: [(&str, &[&[u8]], Argument); 22] = [
+    ("-u", &[b"curl"], Argument::User),
+    ("-U", &[b"curl"], Argument::User),
+    ("--user", &[b"curl"], Argument::User),
+    ("--proxy-user", &[b"curl"], Argument::User),
+    ("-a", &[b"http"], Argument::User),
+    ("-a", &[b"https"], Argument::User),
+    ("-a", &[b"xh"], Argument::User),
+    ("-p", &[b"sshpass"], Argument::Password),
+    ("-p", &[b"sshpass"], Argument::Joined),
+    ("-p", &[b"docker", b"login"], Argument::Password),
+    ("-p", &[b"podman", b"login"], Argument::Password),
+    ("-p", &[b"oc", b"login"], Argument::Password),
+    ("-p", &[b"helm", b"registry"], Argument::Password),
+    ("-a", &[b"redis-cli"], Argument::Password),
+    ("-p", &[b"mysql"], Argument::Joined),
+    ("-p", &[b"mysqldump"], Argument::Joined),
+    ("-p", &[b"mysqladmin"], Argument::Joined),
+    ("-p", &[b"mariadb"], Argument::Joined),
+    ("-p", &[b"mariadb-dump"], Argument::Joined),
+    ("-p", &[b"mongosh"], Argument::Password),
+    ("-P", &[b"sqlcmd"], Argument::Password),
+    ("-w", &[b"ldapsearch"], Argument::Password),
+];
+
+/// Finds the password in an argument that has no name: `curl -u alice:…`, `["sshpass", "-p", "…"]`.
+pub(super) fn by_command(text: &[u8], word: &Range<usize>, found: &mut Vec<Secret>) {
+    let bytes = &text[word.clone()];
+    let fits = |(flag, _, argument): &&(&str, &[&[u8]], Argument)| match argument {
+        Argument::Joined => bytes.len() > flag.len() && bytes.starts_with(flag.as_bytes()),
+        Argument::User if flag.len() == 2 => bytes.starts_with(flag.as_bytes()) || is_bundle(bytes, flag),
+        _ => bytes == flag.as_bytes(),
+    };
+    let flags = || FLAGS.iter().filter(fits);
+    // the argument first: most are none, and a look at the command costs more
+    if !flags().any(|flag| argument(text, word, flag.0, flag.2).is_some()) {
+        return;
+    }
+    look_at(COMMAND);
+    // the arguments of a list may have a line each
+    let before = &text[word.start.saturating_sub(COMMAND)..word.start];
+    let end_of_line = before.iter().rposition(|byte| *byte == b'\n').filter(|_| !is_listed(text, word));
+    let command = end_of_line.map_or(before, |at| &before[at + 1..]);
+    let of_command = |words: &[&[u8]]| flags().find(|flag| words.ends_with(flag.1));
+    if let Some((flag, _, of)) = with_words(command, of_command) {
+        found.extend(argument(text, word, flag, *of));
+    }
+}
+
+/// Returns true for letters of several flags of which the last takes the argument: `-sSu`.
+fn is_bundle(word: &[u8], flag: &str) -> bool {
+    word.len() <= 6 && word[1..].iter().all(u8::is_ascii_alphabetic) && word.last() == flag.as_bytes().last()
+}
+
+/// Returns true for a word in quotes, as the arguments of a list are.
+fn is_listed(text: &[u8], word: &Range<usize>) -> bool {
+    word.start > 0 && is_quote(text.get(word.start - 1)) && is_quote(text.get(word.end))
+}
+
+/// Returns the password in the argument of a flag.
+fn argument(text: &[u8], word: &Range<usize>, flag: &str, of: Argument) -> Option<Secret> {
+    let is_bundled = is_bundle(&text[word.clone()], flag);
+    let is_joined = of == Argument::Joined || (word.len() > flag.len() && !is_bundled);
+    let mut place = if is_joined { word.start + flag.len() } else { word.end };
+    if !is_joined {
+        place += run(text, place, b"\"'", 1);
+        let blanks: &[u8] = if is_listed(text, word) { b", \t\r\n" } else { b" =" };
+        place += run(text, place, blanks, 40);
+    }
+    if of == Argument::User {
+        let user = text[place..].iter().take(NAME);
+        place += user.take_while(|byte| **byte != b':' && !byte.is_ascii_whitespace()).count();
+        if text.get(place) != Some(&b':') {
+            return None;
+        }
+        place += 1;
+    }
+    let named = Named { text, word: word.start..word.start + flag.len(), name: Name::Password, weak: false };
+    named.value(place, Tie::Sign)
+}
+
+/// Returns the first of something that fits the words of a command, of which it is shown two at a time.
+fn with_words<T>(command: &[u8], fits: impl Fn(&[&[u8]]) -> Option<T>) -> Option<T> {
+    let words = command.split(|byte| !is_word(*byte)).filter(|word| !word.is_empty());
+    let mut names = words.map(|word| word.rsplit(|byte| *byte == b'/').next().unwrap_or_default());
+    let mut before = names.next()?;
+    if let Some(first) = fits(&[before]) {
+        return Some(first);
+    }
+    names.find_map(|name| fits(&[std::mem::replace(&mut before, name), name]))
+}
+
+/// Finds the password of a statement of SQL: `IDENTIFIED BY '…'`.
+pub(super) fn by_statement(text: &[u8], word: &Range<usize>, found: &mut Vec<Secret>) {
+    let bytes = &text[word.clone()];
+    if !bytes.eq_ignore_ascii_case(b"identified") {
+        return;
+    }
+    look_at(COMMAND);
+    let before = &text[word.start.saturating_sub(COMMAND)..word.start];
+    let is_begin = |words: &[&[u8]]| {
+        let last = words.last()?;
+        let begins = [&b"user"[..], b"grant"].iter().any(|word| last.eq_ignore_ascii_case(word));
+        begins.then_some(())
+    };
+    let is_statement = with_words(before, is_begin).is_some();
+    let window = &text[word.end..text.len().min(word.end + NAME)];
+    let by = window.windows(4).position(|it| it.eq_ignore_ascii_case(b" by "));
+    let Some(by) = by.filter(|by| !window[..*by].contains(&b';')) else { return };
+    let mut place = word.end + by + b" by".len();
+    place += run(text, place, b" ", 4);
+    if !is_statement || !(is_quote(text.get(place)) || bytes == b"IDENTIFIED") {
+        return;
+    }
+    let named = Named { text, word: word.clone(), name: Name::Password, weak: false };
+    found.extend(named.value(place, Tie::Sign));
+}

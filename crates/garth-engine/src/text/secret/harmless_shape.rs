@@ -1,0 +1,202 @@
+//! Shapes of values that are no secrets although they have letters and digits: times, versions, colours,
+//! paths, names in programs, digests and ids; and the looks of what was drawn at random.
+
+use super::assigned::Name;
+use super::random::{disorder, is_hex, pairs};
+
+/// Endings of files.
+const ENDINGS: [&str; 52] = [
+    "png", "jpg", "jpeg", "gif", "webp", "svg", "ico", "pdf", "css", "js", "mjs", "ts", "tsx", "json",
+    "jsonl", "yaml", "yml", "toml", "lock", "md", "txt", "html", "htm", "xml", "csv", "parquet", "snappy",
+    "zip", "gz", "tar", "bin", "dll", "so", "exe", "rs", "py", "go", "java", "sh", "sql", "db", "log", "pem",
+    "key", "crt", "p12", "mp3", "mp4", "woff2", "wasm", "map", "docx",
+];
+
+/// Returns true for what is public by its looks: addresses, digests, public keys, ids of objects.
+pub(super) fn is_public(value: &[u8]) -> bool {
+    const BEGINNINGS: [&str; 52] = [
+        "sha1-",
+        "sha256-",
+        "sha384-",
+        "sha512-",
+        "sha1:",
+        "sha256:",
+        "sha384:",
+        "sha512:",
+        "SHA256:",
+        "md5:",
+        "h1:",
+        "blake3",
+        "10c0/",
+        "ssh-",
+        "ecdsa-",
+        "AAAAB3NzaC1",
+        "AAAAC3NzaC1",
+        "AAAAE2VjZHNh",
+        "age1",
+        "arn:",
+        "data:",
+        "urn:",
+        "spotify:",
+        "projects/",
+        "price_1",
+        "prod_",
+        "cus_",
+        "sub_1",
+        "evt_",
+        "acct_",
+        "pm_1",
+        "txn_",
+        "msg_",
+        "chatcmpl-",
+        "call_",
+        "toolu_",
+        "req_",
+        "asst_",
+        "thread_",
+        "pk_live_",
+        "pk_test_",
+        "pk-lf-",
+        "bc1",
+        "addr1",
+        "tok_",
+        "card_",
+        "file-",
+        "org-",
+        "proj_",
+        "run_",
+        "cas_",
+        "secrets.",
+    ];
+    let is_hex = |rest: &[u8]| rest.iter().all(u8::is_ascii_hexdigit);
+    let is_address = value.len() == 42 && value.starts_with(b"0x") && is_hex(&value[2..]);
+    is_address || BEGINNINGS.iter().any(|beginning| value.starts_with(beginning.as_bytes()))
+}
+
+/// Returns true for the address of an account of Solana, as its tokens are called by.
+pub(super) fn is_account(value: &[u8]) -> bool {
+    let is_digit = |byte: &u8| byte.is_ascii_alphanumeric() && !b"0OIl".contains(byte);
+    (43..=44).contains(&value.len()) && value.iter().all(is_digit)
+}
+
+/// Returns true for a path, of which a part is a word, and for the name of a file.
+pub(super) fn is_path(value: &[u8]) -> bool {
+    let has_drive = value[0].is_ascii_alphabetic() && matches!(value.get(1..3), Some(b":\\" | b":/"));
+    if value.starts_with(b"..") || has_drive {
+        return true;
+    }
+    if let Some(dot) = value.iter().rposition(|byte| *byte == b'.')
+        && ENDINGS.iter().any(|ending| value[dot + 1..].eq_ignore_ascii_case(ending.as_bytes()))
+    {
+        return true;
+    }
+    let is_word = |part: &[u8]| {
+        part.len() >= 4
+            && part.iter().all(|byte| byte.is_ascii_lowercase() || b"-_".contains(byte))
+            && pairs(part) < 0.34
+    };
+    value.contains(&b'/') && value.split(|byte| *byte == b'/').any(is_word)
+}
+
+/// Returns true for a date, and for a time that begins with one, as RFC 3339 and ISO 8601 write them.
+pub(super) fn is_dated(value: &[u8]) -> bool {
+    let digits = |part: &[u8]| part.iter().all(u8::is_ascii_digit);
+    let rest = match value {
+        [y1, y2, y3, y4, a @ (b'-' | b'/' | b'.'), m1, m2, b, d1, d2, rest @ ..]
+            if a == b && digits(&[*y1, *y2, *y3, *y4, *m1, *m2, *d1, *d2]) =>
+        {
+            rest
+        }
+        // without signs between: `20260127T093000Z`
+        [day @ .., _] if day.len() >= 8 && digits(&day[..8]) && b"Tt".contains(&value[8]) => &value[8..],
+        _ => return false,
+    };
+    rest.iter().all(|byte| byte.is_ascii_digit() || b"Tt_:.,+-Zz".contains(byte))
+}
+
+/// Returns true for the version of something: `2.1.0`, `v2.1.0-rc3`, `^1.4.0-beta.2`.
+pub(super) fn is_version(value: &[u8]) -> bool {
+    let start = value.iter().take(2).take_while(|byte| b"vV^~=".contains(byte)).count();
+    let core = value[start..].iter().take_while(|byte| byte.is_ascii_digit() || **byte == b'.').count();
+    let (core, rest) = value[start..].split_at(core);
+    let parts = core.split(|byte| *byte == b'.');
+    let is_core = (3..=4).contains(&parts.clone().count())
+        && parts.into_iter().all(|part| (1..=4).contains(&part.len()));
+    let is_label = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b".-+_".contains(byte);
+    is_core
+        && rest.first().is_none_or(|byte| byte.is_ascii_lowercase() || b"-+".contains(byte))
+        && rest.iter().all(is_label)
+}
+
+/// Returns true for what a machine makes no token of: a colour, a number, the name of an issue, and a pair of
+/// a name and its value, which stands beside a name of its own.
+pub(super) fn is_no_token(value: &[u8]) -> bool {
+    let hex = |rest: &[u8]| rest.iter().all(u8::is_ascii_hexdigit);
+    if let Some(colour) = value.strip_prefix(b"#") {
+        return matches!(colour.len(), 3 | 4 | 6 | 8) && hex(colour);
+    }
+    if let Some(number) = value.strip_prefix(b"0x") {
+        return number.len() <= 8 && hex(number);
+    }
+    let letters = value.iter().take_while(|byte| byte.is_ascii_uppercase()).count();
+    let is_issue = (2..=10).contains(&letters)
+        && value.len() > letters + 1
+        && value.len() <= letters + 7
+        && value[letters] == b'-'
+        && value[letters + 1..].iter().all(u8::is_ascii_digit);
+    let ends = [&b"_id="[..], b"_id:", b"_ref="];
+    is_issue
+        || ends.iter().any(|end| value.windows(end.len()).take(32).any(|it| it.eq_ignore_ascii_case(end)))
+}
+
+/// Returns true for a name of a program with dots or arrows between its parts: `cfg.Db2.Password`.
+pub(super) fn is_field(value: &[u8]) -> bool {
+    if value.windows(2).any(|pair| pair == b"->") {
+        return true;
+    }
+    let is_plain = |part: &[u8]| {
+        let letters = part.iter().take_while(|byte| byte.is_ascii_alphabetic() || **byte == b'_').count();
+        let (name, rest) = part.split_at(letters);
+        letters > 0
+            && rest.len() <= 3
+            && rest.iter().all(|byte| byte.is_ascii_digit())
+            && (letters < 4 || pairs(name) < 0.45)
+    };
+    value.contains(&b'.') && value.split(|byte| *byte == b'.').all(is_plain)
+}
+
+/// Returns true for what looks drawn at random: letters and digits of several kinds in no order, but no
+/// digest, and nothing that begins with a word and a sign, as names, versions and ids of things do.
+pub(super) fn is_drawn(value: &[u8], name: Name) -> bool {
+    if let Some(sign) = value.iter().take(32).position(|byte| *byte == b':') {
+        return sign > 0 && value.len() > sign + 1 && is_drawn(&value[sign + 1..], name);
+    }
+    let has = |is: fn(&u8) -> bool| value.iter().any(is);
+    if is_hex(value) || is_no_token(value) || begins_with_word(value) || !has(u8::is_ascii_digit) {
+        return false;
+    }
+    let classes = [u8::is_ascii_lowercase, u8::is_ascii_uppercase, u8::is_ascii_punctuation];
+    let classes = classes.into_iter().filter(|is| has(*is)).count();
+    let least = if classes >= 2 || name == Name::Password { 8 } else { APART };
+    classes >= 1 && value.len() >= least && disorder(value) >= 0.5
+}
+
+/// A value of small letters and digits alone has so many bytes at least.
+const APART: usize = 12;
+
+/// Returns true for a word, or a letter with a number, before a sign: `req-8f3a`, `x86_64`, `Zone1-3`.
+fn begins_with_word(value: &[u8]) -> bool {
+    let letters = value.iter().take_while(|byte| byte.is_ascii_alphabetic()).count();
+    let digits = value[letters..].iter().take(5).take_while(|byte| byte.is_ascii_digit()).count();
+    let ends = value.get(letters + digits).is_some_and(|byte| b"-_.=#@/".contains(byte));
+    let word = &value[..letters];
+    let is_word = match letters {
+        0 => false,
+        1 => digits > 0,
+        _ => {
+            let small = |bytes: &[u8]| bytes.iter().all(u8::is_ascii_lowercase);
+            small(&word[1..]) || word.iter().all(u8::is_ascii_uppercase)
+        }
+    };
+    ends && is_word
+}

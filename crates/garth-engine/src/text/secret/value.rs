@@ -1,0 +1,194 @@
+//! The judgement on a value beside a name: it is secret if it looks like one that somebody keeps so, by what
+//! the name promises and by what ties the two together.
+
+use std::ops::Range;
+
+use super::assigned::{self, Name, is_code, is_place, is_placeholder};
+use super::harmless_shape::{self, is_path, is_public};
+use super::names;
+use super::random::{bits, disorder, pairs};
+use super::service_token;
+use super::span::{LONGEST, Secret};
+use super::words::{is_word, look_at};
+
+/// Bytes of a value by which it is judged.
+pub(super) const JUDGED: usize = 256;
+/// A value that stands apart from its name, in other text, has so many bytes at least.
+pub(super) const APART: usize = 12;
+/// Bytes of a name that are kept as the reason for a secret.
+pub(super) const NAME: usize = 64;
+
+/// Strength of what ties a value to its name.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Tie {
+    /// A sign between them.
+    Sign,
+    /// A line break between them. A short value fills its line.
+    Line,
+    /// Words between them.
+    Apart,
+}
+
+/// A name that makes a secret of what stands beside it.
+#[derive(Clone)]
+pub(super) struct Named<'a> {
+    pub(super) text: &'a [u8],
+    pub(super) word: Range<usize>,
+    pub(super) name: Name,
+    /// True for names of many other things, such as `auth` and `pass`. They make a secret only of what looks
+    /// drawn at random.
+    pub(super) weak: bool,
+}
+
+impl Named<'_> {
+    /// The value at a place, if it is secret.
+    pub(super) fn value(&self, at: usize, tie: Tie) -> Option<Secret> {
+        let (start, quote) = begin(self.text, at);
+        let (text, from) = (self.text, self.word.start);
+        if let Some(secret) = service_token::begins_at(text, start, service_token::CURRENT) {
+            return Some(Secret { basis: from..secret.bytes.end, ..secret });
+        }
+        if self.begins_with_name(start) {
+            return None;
+        }
+        let window = &text[start..text.len().min(start + JUDGED)];
+        let judged = start..start + assigned::length(window, quote);
+        look_at(judged.len() + 16);
+        if !self.is_secret(&judged, quote, tie) {
+            return None;
+        }
+        let mut end = judged.end;
+        if judged.len() + 4 >= window.len() {
+            // a long one goes on, without a sign behind which another value would begin
+            let is_part = |byte: &u8| is_word(*byte) || b".~%".contains(byte);
+            let most = &text[end..text.len().min(start + LONGEST)];
+            end += most.iter().take_while(|byte| is_part(byte)).count();
+            end += assigned::run(text, end, b"=", 2);
+            look_at(end - judged.end);
+        }
+        while text.get(end).is_some_and(|byte| byte & 0xc0 == 0x80) {
+            end -= 1;
+        }
+        Some(Secret { bytes: start..end, basis: from.min(start)..end.max(self.word.end), kind: self.kind() })
+    }
+
+    /// Returns the name as one that makes a secret only of what looks drawn at random.
+    pub(super) fn as_weak(&self) -> Self {
+        Self { weak: true, ..self.clone() }
+    }
+
+    pub(super) fn kind(&self) -> &'static str {
+        match self.name {
+            Name::Password => "password",
+            Name::Token => "token",
+            Name::Header | Name::Scheme => "authorization",
+        }
+    }
+
+    /// Returns true if the bytes are a secret by their looks.
+    pub(super) fn is_secret(&self, bytes: &Range<usize>, quote: Option<u8>, tie: Tie) -> bool {
+        let value = &self.text[bytes.clone()];
+        let follows = &self.text[bytes.end..];
+        // most values are words, which need no closer look
+        if value.len() < 6 || (value.len() < 16 && value.iter().all(u8::is_ascii_lowercase)) {
+            return false;
+        }
+        if is_public(value) || is_path(value) {
+            return false;
+        }
+        // patterns, calls, and what repeats itself
+        if self.name != Name::Password
+            && (value.iter().any(|byte| b"()[]{}|\\".contains(byte)) || bits(value) < 2.2)
+        {
+            return false;
+        }
+        let far = match tie {
+            Tie::Sign => false,
+            Tie::Line => value.len() < APART && !self.fills_line(bytes),
+            Tie::Apart if self.name == Name::Password => {
+                value.len() < APART && !harmless_shape::is_drawn(value, self.name)
+            }
+            Tie::Apart => value.len() < APART,
+        };
+        if far || (tie != Tie::Sign && assigned::is_call(follows)) {
+            return false;
+        }
+        if harmless_shape::is_dated(value)
+            || harmless_shape::is_version(value)
+            || (self.name == Name::Token && harmless_shape::is_no_token(value))
+            || (quote.is_none() && harmless_shape::is_field(value))
+            || (self.weak && !harmless_shape::is_drawn(value, self.name))
+        {
+            return false;
+        }
+        assigned::is_secret(value, self.name, quote, follows) || is_odd(value, self.name, quote, follows)
+    }
+
+    /// Returns true for what has a sign after a name of its own: the value behind it is judged beside that
+    /// name. A row of names and signs would be read again for each of them otherwise.
+    pub(super) fn begins_with_name(&self, at: usize) -> bool {
+        let rest = &self.text[at..];
+        let length = rest.iter().take(NAME).take_while(|byte| is_word(**byte)).count();
+        let word = at..at + length;
+        length > 0
+            && matches!(rest.get(length), Some(b'=' | b':'))
+            && rest.get(length + 1).is_some_and(|byte| is_word(*byte) || is_quote(Some(byte)))
+            && names::name(self.text, &word).is_some()
+            && !names::is_weak(self.text, &word)
+    }
+
+    /// Returns true for a short value with letters and digits that is all that its line has.
+    fn fills_line(&self, bytes: &Range<usize>) -> bool {
+        let value = &self.text[bytes.clone()];
+        let has = |is: fn(&u8) -> bool| value.iter().any(is);
+        fills_line(&self.text[bytes.end..]) && has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic)
+    }
+}
+
+/// Returns true if a line ends here, but for what closes a value.
+pub(super) fn fills_line(follows: &[u8]) -> bool {
+    let closing = assigned::run(follows, 0, b"\"'`*, \t\r|])};", 16);
+    matches!(follows.get(closing), None | Some(b'\n'))
+}
+
+/// Returns true for values without digits, or with signs, that nobody takes for words.
+fn is_odd(value: &[u8], name: Name, quote: Option<u8>, follows: &[u8]) -> bool {
+    if value.contains(&b' ') || is_placeholder(value) || is_place(value) || value.len() < 8 {
+        return false;
+    }
+    if quote.is_none() && is_code(value, follows) {
+        return false;
+    }
+    let has = |is: fn(&u8) -> bool| value.iter().any(is);
+    let mixed = has(u8::is_ascii_lowercase) && has(u8::is_ascii_uppercase);
+    match name {
+        Name::Password => mixed && has(|byte| b"!@#$%^&~?".contains(byte)),
+        _ if value.len() < 16 || has(u8::is_ascii_digit) => false,
+        _ if mixed => disorder(value) >= 0.75,
+        _ => value.iter().all(u8::is_ascii_alphabetic) && pairs(value) >= 0.35,
+    }
+}
+
+pub(super) fn is_quote(byte: Option<&u8>) -> bool {
+    byte.is_some_and(|byte| b"\"'`".contains(byte))
+}
+
+/// Where a value begins behind its quote and scheme, and the quote.
+pub(super) fn begin(text: &[u8], at: usize) -> (usize, Option<u8>) {
+    let opened = ["“", "‘", "「", "『"].iter().any(|it| text[at..].starts_with(it.as_bytes()));
+    let at = at + if opened { "“".len() } else { 0 };
+    let prefix =
+        usize::from(text.get(at).is_some_and(|it| b"bBrRfFuU$@".contains(it)) && is_quote(text.get(at + 1)));
+    let (mut start, quote) = assigned::begin(text, at + prefix);
+    // strings in three quotes, as of TOML and Python
+    if let Some(quote) = quote.filter(|quote| text[start..].starts_with(&[*quote, *quote])) {
+        start = assigned::begin(text, start + 1).0;
+        return (start, Some(quote));
+    }
+    let schemes: [&[u8]; 4] = [b"bot ", b"ssws ", b"apikey ", b"base64:"];
+    let rest = &text[start..];
+    let scheme = schemes
+        .iter()
+        .find(|scheme| rest.len() > scheme.len() && rest[..scheme.len()].eq_ignore_ascii_case(scheme));
+    (start + scheme.map_or(0, |scheme| scheme.len()), quote)
+}
