@@ -30,8 +30,8 @@ fn texts_in(content: Value) -> Vec<String> {
     }
 }
 
-/// Returns a system prompt as it comes back from a transcript in a format: what that has no place for, such as
-/// blank lines at the end, is gone.
+/// Returns a system prompt as it comes back from a transcript in a format: what that has no place for, such
+/// as blank lines at the end, is gone.
 pub(super) fn in_transcript(format: TranscriptFormat, text: &str) -> Result<Option<String>> {
     let written = anew(format, &[(1, message(text, Timestamp::default())?)]).pop();
     let read = written.and_then(|written| in_format(format, &written));
@@ -45,7 +45,8 @@ fn message(text: &str, created_at: Timestamp) -> Result<Message> {
 }
 
 impl Sessions<'_> {
-    /// Returns the system prompt that a session, or one that it goes on from, has in a file, the newest first.
+    /// Returns the system prompt that a session, or one that it goes on from, has in a file, the newest
+    /// first.
     pub(super) async fn known_system(&self, chain: &[String]) -> Result<Option<String>> {
         for name in chain.iter().rev() {
             let text = self.fs.read_to_string(&self.file(name, SYSTEM_PROMPT)?).await.optional()?;
