@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 pub use self::budget::{Budget, MAX_STEPS};
 pub use self::check::Wrong;
+pub use self::format::is_date_time;
 
 use self::keyword::Keyword;
 use super::json::{self, Value};

@@ -5,7 +5,7 @@ use super::blocks::{ParsedMessage, label};
 use crate::session::log::draft::Role;
 use crate::session::log::message::{Block, Message};
 use garth_engine::error::{Error, Result};
-use garth_engine::model::Timestamp;
+use garth_engine::rule::schema::is_date_time;
 
 /// A message parsed from a transcript.
 pub(super) struct Section {
@@ -37,7 +37,8 @@ fn heading(line: &str) -> Option<Heading<'_>> {
     };
     let mut words = rest.splitn(3, ' ').filter(|word| !word.is_empty());
     let created_at = words.next();
-    if created_at.is_some_and(|time| Timestamp::parse_rfc3339(time).is_err()) {
+    // as the schema of messages has it: of years, too, that no timestamp has
+    if created_at.is_some_and(|time| !is_date_time(time)) {
         return None;
     }
     let (id, call) = (words.next(), words.next());
@@ -143,6 +144,14 @@ fn block(block: &Block) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_of_any_year_makes_a_heading() {
+        for time in ["4052-01-27T09:30:00Z", "0000-01-01T00:00:00Z", "2024-12-31t23:59:60.5-01:00"] {
+            assert!(heading(&format!("## user {time} msg-1")).is_some(), "{time}");
+        }
+        assert!(heading("## user soon").is_none());
+    }
 
     #[test]
     fn what_follows_the_call_in_a_line_makes_it_no_heading() {

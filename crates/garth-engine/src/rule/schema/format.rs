@@ -64,8 +64,8 @@ fn is_date(text: &str) -> bool {
     has_shape(text.as_bytes(), b"0000-00-00") && text.parse::<jiff::civil::Date>().is_ok()
 }
 
-/// A date and time of RFC 3339, as `2026-01-27T09:30:00.5+01:00`.
-fn is_date_time(text: &str) -> bool {
+/// Returns true for a date and time of RFC 3339, such as `2026-01-27T09:30:00.5+01:00`, of any year.
+pub fn is_date_time(text: &str) -> bool {
     let bytes = text.as_bytes();
     let Some((date, time)) = text.split_at_checked(10) else { return false };
     let Some((clock, rest)) = bytes[10..].split_at_checked(9) else { return false };
