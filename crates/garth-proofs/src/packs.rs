@@ -42,6 +42,7 @@ struct Play<'a> {
     calls: u64,
     kept: Vec<Kept>,
     facts: String,
+    next_fact: u64,
 }
 
 const WORDS: [&str; 12] = [
@@ -108,6 +109,7 @@ fn random(folder: &Path, count: u64, seed: u64) -> Proven<Report> {
                 calls: 0,
                 kept: Vec::new(),
                 facts: String::new(),
+                next_fact: 0,
             };
             for _ in 0..60 {
                 play.step(&mut report).await.map_err(|broken| {
@@ -295,16 +297,21 @@ impl Play<'_> {
         if self.said.is_empty() {
             return Ok(());
         }
+        // a withdrawal may have taken entries away
+        self.facts = self.fs.read_to_string(&self.path(EntryKind::Fact.file())?).await?;
         let line = 1 + self.random.below(self.said.len() as u64);
         let source = self.random.pick(&[format!("messages:{line}"), "tail:1".to_owned()]);
-        let id = self.facts.lines().count();
+        let id = self.next_fact;
+        self.next_fact += 1;
         let fact = json!({"id": format!("f{id}"), "text": self.text(20) + ".", "source": source});
         self.facts.push_str(&format!("{fact}\n"));
         let mut derive = Derive::default();
         derive.facts = Some(self.facts.clone());
         derive.summary = Some(self.text(80));
         match self.sessions.derive(&self.name, &derive).await {
-            Err(error) if error.message().contains("has no messages") => {
+            Err(error)
+                if ["has no messages", "was withdrawn"].iter().any(|why| error.message().contains(why)) =>
+            {
                 let end = self.facts.trim_end().rfind('\n').map_or(0, |at| at + 1);
                 self.facts.truncate(end);
             }
@@ -383,6 +390,7 @@ impl Play<'_> {
         for at in 0..self.kept.len() {
             self.replay(self.fs, at).await?;
         }
+        self.facts = self.fs.read_to_string(&self.path(EntryKind::Fact.file())?).await?;
         for line in self.facts.lines() {
             let fact: serde_json::Value =
                 serde_json::from_str(line).map_err(|error| Broken::because(error.to_string()))?;

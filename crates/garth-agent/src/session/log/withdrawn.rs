@@ -145,6 +145,19 @@ impl Sessions<'_> {
         };
         let Some(mut last) = first(0).await? else { return Ok(None) };
         let mut high = events.min(self.end(session, Log::Events).await?.lines);
+        // The run that is asked for is mostly that of a late event: steps from the end get longer, and the
+        // last one is halved.
+        let mut step = 1;
+        while last.number < high {
+            let from = (high + 1).saturating_sub(step).max(last.number + 1);
+            match first(from).await? {
+                Some(found) => {
+                    last = found;
+                    break;
+                }
+                None => (high, step) = (from - 1, step * 2),
+            }
+        }
         while last.number < high {
             let middle = last.number + (high - last.number).div_ceil(2);
             match first(middle).await? {
