@@ -102,13 +102,12 @@ impl Open {
         Self { access, fs, user, agent, session, account, env, author, paths }
     }
 
-    /// Returns the account, or the overlay, that it is in.
     /// Returns true if the options name no tree of an agent, so that paths are those of the account.
     pub(crate) fn is_at_root(&self) -> bool {
         self.paths == PathsOf::Account
     }
 
-    /// Tree in which verbs work.
+    /// Returns the account, or the overlay, that it is in.
     pub(crate) fn fs(&self) -> &dyn FileSystem {
         &*self.fs
     }
