@@ -145,8 +145,14 @@ impl Sessions<'_> {
         };
         let Some(mut last) = first(0).await? else { return Ok(None) };
         let mut high = events.min(self.end(session, Log::Events).await?.lines);
-        // The run that is asked for is mostly that of a late event: steps from the end get longer, and the
-        // last one is halved.
+        // Most lines begin, or end, one run alone. Of a run that has grown, the last event is mostly a late
+        // one: steps from the end get longer, and the last step is halved.
+        if last.number < high {
+            match first(last.number + 1).await? {
+                Some(found) => last = found,
+                None => high = last.number,
+            }
+        }
         let mut step = 1;
         while last.number < high {
             let from = (high + 1).saturating_sub(step).max(last.number + 1);
