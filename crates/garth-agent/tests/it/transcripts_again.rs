@@ -284,7 +284,8 @@ async fn a_system_prompt_that_comes_back_from_another_format_has_not_changed() {
             // as the session began, and after a change
             for first in [json!("first"), prompt.clone(), json!("other"), prompt.clone()] {
                 let system = json!({"role": "developer", "content": first});
-                whole(&sessions, &name, OPENAI, &lines(&[system, user("q")])).await;
+                let blank = json!({"role": "system"});
+                whole(&sessions, &name, OPENAI, &lines(&[blank, system, user("q")])).await;
                 for format in ["pi", "openai", "anthropic", "markdown"] {
                     let format: TranscriptFormat = format.parse().unwrap();
                     let text = exported(&sessions, &name, &Export::new(format)).await;

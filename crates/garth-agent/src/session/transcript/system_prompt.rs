@@ -14,10 +14,11 @@ use garth_engine::error::{OptionalExt as _, Result};
 use garth_engine::fs::FileSystemExt as _;
 use garth_engine::model::Timestamp;
 
-/// Returns the text of a system prompt whose messages have these contents.
+/// Returns the text of a system prompt whose messages have these contents. Blank parts say nothing.
 pub(super) fn text_of(contents: &[Box<RawValue>]) -> String {
     let texts = contents.iter().filter_map(|content| serde_json::from_str(content.get()).ok());
-    texts.flat_map(texts_in).collect::<Vec<_>>().join("\n\n")
+    let texts = texts.flat_map(texts_in).filter(|text| !text.trim().is_empty());
+    texts.collect::<Vec<_>>().join("\n\n")
 }
 
 fn texts_in(content: Value) -> Vec<String> {
