@@ -14,7 +14,7 @@ use garth_engine::rule::{Demand, Registry, Rule};
 
 /// Version of the set. Count it up with each change of a rule, or of what a projection derives from anything:
 /// an older garth then no longer writes to the account, and a newer one derives its keys again.
-const VERSION: u64 = 8;
+const VERSION: u64 = 9;
 
 /// Largest value of the key-value interface, in bytes of its text: the largest request of the HTTP interface.
 pub const MAX_VALUE: usize = 1 << 20;

@@ -11,10 +11,11 @@ pub const EVENTS: &str = "/users/*/agents/*/session/*/events.jsonl";
 /// Of messages as an SDK stored them.
 pub const NATIVE: &str = "/users/*/agents/*/session/*/native/*.jsonl";
 
-/// Of metadata, below a session.
+/// Metadata of a session.
 pub const META: &str = "/users/*/agents/*/session/*/meta.json";
-/// Fields of metadata that decide whose a session is, who listens in it, and what it belongs to.
-pub const DECIDING: [&str; 11] = [
+/// Fields of metadata that decide whose a session is, who listens in it, what it belongs to, and if it takes
+/// messages.
+pub const DECIDING: [&str; 12] = [
     "id",
     "class",
     "agent",
@@ -26,7 +27,11 @@ pub const DECIDING: [&str; 11] = [
     "next",
     "archive",
     "finished_at",
+    COLLECTED,
 ];
+
+/// Field of `meta.json` of a session whose messages were collected, `archive` or `delete`: it takes no more.
+pub const COLLECTED: &str = "history_collected";
 
 /// Field of `meta.json`: `true` for a session whose key alone leads to another audience, since a request
 /// named a user or a class as well.

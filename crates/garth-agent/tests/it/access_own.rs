@@ -105,6 +105,8 @@ async fn each_deciding_field_is_kept_and_every_other_may_be_written() {
         "next",
         "archive",
         "finished_at",
+        "named",
+        "history_collected",
     ] {
         for value in [Value::from("x"), Value::Null] {
             let text = forged(&before, field, value.clone());

@@ -41,9 +41,6 @@ pub(crate) fn check_tokens(what: &str, tokens: u64) -> Result<()> {
 /// Field of `meta.json` in which the session of a child names its parent: `{agent}/{session}#{child}`.
 pub(crate) const PARENT: &str = "parent";
 
-/// Field of `meta.json` of a session whose messages were collected: `archive` or `delete`.
-pub(crate) const COLLECTED: &str = "history_collected";
-
 /// State of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

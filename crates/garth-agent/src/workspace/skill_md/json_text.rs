@@ -1,23 +1,21 @@
 //! JSON in a text, as people write it into front matter.
 
-use std::fmt;
-
-use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::workspace::reading::Reading;
+use garth_engine::rule::json;
 
 /// Reads JSON in which commas may stand at the ends of lists and objects. A key that is there twice is an
 /// error: of two, nobody can tell which one is meant.
-pub(super) fn parse(text: &str, reading: Reading) -> serde_json::Result<Value> {
+pub(super) fn parse(text: &str, reading: Reading) -> Result<Value, String> {
     let text = without_trailing_commas(text);
-    match reading {
-        Reading::First => serde_json::from_str(&text),
-        Reading::Now => serde_json::from_str(&text).map(|Unique(value)| value),
+    if reading == Reading::Now {
+        json::read(text.as_bytes()).map_err(|flaw| flaw.to_string())?;
     }
+    serde_json::from_str(&text).map_err(|error| error.to_string())
 }
 
-/// JSON without the commas behind which nothing comes.
+/// Returns JSON without the commas that nothing follows.
 fn without_trailing_commas(json: &str) -> String {
     let (mut text, mut in_string, mut escaped) = (String::with_capacity(json.len()), false, false);
     for (at, character) in json.char_indices() {
@@ -38,68 +36,6 @@ fn without_trailing_commas(json: &str) -> String {
     text
 }
 
-/// A value whose objects have each key once.
-struct Unique(Value);
-
-impl<'de> Deserialize<'de> for Unique {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(UniqueVisitor).map(Self)
-    }
-}
-
-struct UniqueVisitor;
-
-impl<'de> Visitor<'de> for UniqueVisitor {
-    type Value = Value;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("JSON")
-    }
-
-    fn visit_unit<E>(self) -> Result<Value, E> {
-        Ok(Value::Null)
-    }
-
-    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
-        let mut list = Vec::new();
-        while let Some(Unique(item)) = items.next_element()? {
-            list.push(item);
-        }
-        Ok(list.into())
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Value, A::Error> {
-        let mut object = Map::new();
-        while let Some((key, Unique(value))) = fields.next_entry::<String, _>()? {
-            if object.contains_key(&key) {
-                return Err(A::Error::custom(format!("`{key}` is there twice")));
-            }
-            object.insert(key, value);
-        }
-        Ok(object.into())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -117,7 +53,7 @@ mod tests {
         assert_eq!(parse(good, Reading::Now).unwrap(), parse(good, Reading::First).unwrap());
         for bad in [r#"{"a": 1, "a": 2}"#, r#"{"a": [{"b": {}, "b": 1}]}"#, r#"{"a": 1, "\u0061": 2}"#] {
             let error = parse(bad, Reading::Now).unwrap_err();
-            assert!(error.to_string().contains("is there twice"), "{error}");
+            assert!(error.contains("twice"), "{error}");
         }
         assert_eq!(parse(r#"{"a": 1, "a": 2}"#, Reading::First).unwrap(), json!({"a": 2}));
     }

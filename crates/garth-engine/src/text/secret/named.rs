@@ -379,7 +379,7 @@ impl Named<'_> {
     }
 }
 
-/// What ties the first value of a text, which begins a line, to a name on a line before.
+/// Tie between the first value of a text, which begins a line, and a name on a line before.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum NamedBefore {
     /// The sign at the end of the line before, as a short value needs it.

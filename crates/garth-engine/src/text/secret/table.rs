@@ -100,8 +100,9 @@ impl Named<'_> {
 
 /// Place of a column in its table.
 pub(super) struct Column {
-    /// What is between cells.
+    /// Separator of cells.
     sign: u8,
+    /// Number of cells before it.
     at: usize,
     /// Cells of a row.
     of: usize,
