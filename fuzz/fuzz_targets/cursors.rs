@@ -11,18 +11,18 @@ use garth::agent::media::Media;
 use garth::agent::node::{List as NodeList, Nodes, Prefix};
 use garth::agent::session::{Create, List, Sessions};
 use garth::agent::workspace::Workspace;
-use garth::engine::memory::Memory;
+use garth::engine::memory::MemoryFs;
 use libfuzzer_sys::fuzz_target;
 use serde_json::value::RawValue;
 
 const ITEMS: usize = 3;
 
 thread_local! {
-    static ACCOUNT: OnceCell<Memory> = const { OnceCell::new() };
+    static ACCOUNT: OnceCell<MemoryFs> = const { OnceCell::new() };
 }
 
-fn account() -> Memory {
-    let fs = Memory::new(Env::system(), garth::agent::registry());
+fn account() -> MemoryFs {
+    let fs = MemoryFs::new(Env::system(), garth::agent::registry());
     block_on(async {
         let sessions = Sessions::new(&fs, "ann", "coder", Env::system()).unwrap();
         let kv = Kv::new(&fs, "coder", None).unwrap();

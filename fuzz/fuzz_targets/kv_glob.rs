@@ -6,12 +6,12 @@ use std::sync::LazyLock;
 use futures::executor::block_on;
 use garth::Env;
 use garth::agent::kv::{Kv, PageRequest, Put, Semantics};
-use garth::engine::memory::Memory;
+use garth::engine::memory::MemoryFs;
 use libfuzzer_sys::fuzz_target;
 use serde_json::value::RawValue;
 
-static TREE: LazyLock<Memory> = LazyLock::new(|| {
-    let tree = Memory::new(Env::system(), garth::agent::registry());
+static TREE: LazyLock<MemoryFs> = LazyLock::new(|| {
+    let tree = MemoryFs::new(Env::system(), garth::agent::registry());
     let kv = Kv::new(&tree, "a", None).expect("an agent");
     let value = RawValue::from_string("1".to_owned()).expect("JSON");
     for key in ["/a", "/a/b", "/a/b/c", "/ab/a.b", "/[a]", "/é/*"] {

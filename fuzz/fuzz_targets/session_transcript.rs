@@ -4,7 +4,7 @@
 use futures::executor::block_on;
 use garth::Env;
 use garth::agent::session::{Create, Document, Export, Import, Sessions, TranscriptFormat};
-use garth::engine::memory::Memory;
+use garth::engine::memory::MemoryFs;
 use libfuzzer_sys::fuzz_target;
 
 /// All of a session as a transcript.
@@ -22,7 +22,7 @@ async fn exported(sessions: &Sessions<'_>, format: TranscriptFormat) -> String {
 fuzz_target!(|text: &str| {
     let (name, text) = text.split_once('\n').unwrap_or((text, ""));
     let Ok(own) = name.parse::<TranscriptFormat>() else { return };
-    let tree = Memory::new(Env::system(), garth::agent::registry());
+    let tree = MemoryFs::new(Env::system(), garth::agent::registry());
     let sessions = Sessions::new(&tree, "u", "a", Env::system()).expect("ids");
     block_on(async {
         sessions.create(&Create::new("s")).await.expect("a session");

@@ -57,7 +57,7 @@ async fn garth(options: &Options) -> Result<Figures> {
         Workload::Accounts => scale::accounts(folder, size, runs).await,
         Workload::Views => work::views::views(folder, size).await,
         Workload::Rules => work::rules::rules(folder, size, runs).await,
-        Workload::Nodes => work::nodes::nodes(folder, size, runs).await,
+        Workload::Memories => work::memories::memories(folder, size, runs).await,
         Workload::Reset => work::reset::reset(folder, size).await,
         Workload::Pictures => work::pictures::pictures(folder, size).await,
         Workload::Prompt => work::prompt::prompt(folder, size, runs).await,

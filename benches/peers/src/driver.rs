@@ -53,7 +53,7 @@ fn measure(workload: Workload, options: &Options) -> Result<Figures> {
         | Workload::Accounts
         | Workload::Views
         | Workload::Rules
-        | Workload::Nodes
+        | Workload::Memories
         | Workload::Sessions
         | Workload::Owners
         | Workload::Prompt => options.child(workload, Which::Garth, &options.folder()?, None, options.runs),

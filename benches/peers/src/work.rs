@@ -2,7 +2,7 @@
 //! what it needs is made before.
 
 pub(crate) mod content;
-pub(crate) mod nodes;
+pub(crate) mod memories;
 pub(crate) mod owners;
 pub(crate) mod pictures;
 pub(crate) mod prompt;

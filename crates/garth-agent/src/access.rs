@@ -1,5 +1,5 @@
 //! Access: the one way from a caller and a request to what they reach in an account. Every interface opens
-//! trees, sessions, nodes, workspaces and media here; nothing is checked again behind it, since what an
+//! trees, sessions, memories, workspaces and media here; nothing is checked again behind it, since what an
 //! identity does not reach is not in the filesystems that it gets.
 
 mod upgrade;
@@ -13,7 +13,7 @@ use crate::chat;
 use crate::identity::places::{Hidden, Places};
 use crate::identity::{AccessPolicy, Caller, Class, Identity, MAX_SETTINGS, Request, SETTINGS, policy_of};
 use crate::media::Media;
-use crate::node::{Nodes, OUTBOX};
+use crate::memory::{Memories, OUTBOX};
 use crate::recall::Recaller;
 use crate::registry::projections;
 use crate::registry::projections::sessions::{anyone_key, class_key};
@@ -236,13 +236,16 @@ impl Access {
         Workspace::of(&*self.inner, self.env.clone(), self.sessions(), &self.who).author(self.author())
     }
 
-    /// Returns the context nodes of the audience and of the agent. `account` is the name of the account in
+    /// Returns the memories of the audience and of the agent. `account` is the name of the account in
     /// their URIs.
-    pub fn nodes(&self, account: &str) -> Nodes<'_> {
+    pub fn memories(&self, account: &str) -> Memories<'_> {
         let below = |name: &str| TreePath::from_row(self.places.agent.key(), name);
         let tops = [below("memories"), below("skills"), self.places.memories.clone()];
         let changed: Vec<TreePath> = tops.iter().filter(|top| self.places.writes(top)).cloned().collect();
-        Nodes::new(&*self.inner, account, self.env.clone()).tops(tops).changed(changed).author(self.author())
+        Memories::new(&*self.inner, account, self.env.clone())
+            .tops(tops)
+            .changed(changed)
+            .author(self.author())
     }
 
     /// Returns the media of the sessions that the session sees.
@@ -252,12 +255,12 @@ impl Access {
 
     /// Returns what recalls from a tree that [`Access::tree`] opened.
     pub fn recaller<'t>(&self, tree: &'t dyn FileSystem, account: &str) -> Recaller<'t> {
-        Recaller::new(tree, account, self.env.clone()).places(self.node_places())
+        Recaller::new(tree, account, self.env.clone()).places(self.memory_places())
     }
 
-    /// Returns where directories of the account that may have context nodes are in the tree, each with its
+    /// Returns where directories of the account that may have memories are in the tree, each with its
     /// path in the account.
-    pub fn node_places(&self) -> Vec<(TreePath, TreePath)> {
+    pub fn memory_places(&self) -> Vec<(TreePath, TreePath)> {
         let parts = self.places.parts.iter().filter(|part| !part.at.is_root());
         parts.map(|part| (part.at.clone(), part.root.clone())).collect()
     }

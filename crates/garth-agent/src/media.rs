@@ -51,11 +51,11 @@ const MAX_COPIES: usize = 100;
 ///
 /// ```
 /// use garth::agent::media::{Media, NewMedia};
-/// use garth::engine::memory::Memory;
+/// use garth::engine::memory::MemoryFs;
 /// use garth::Env;
 ///
 /// # futures::executor::block_on(async {
-/// let fs = Memory::new(Env::system(), garth::agent::registry());
+/// let fs = MemoryFs::new(Env::system(), garth::agent::registry());
 /// let media = Media::new(&fs, Env::system());
 /// let body = futures::stream::iter([Ok("GIF89a".into())]);
 /// let put = media.put(&NewMedia::new("agent:scout:main", "image/gif"), body).await?;

@@ -1,4 +1,4 @@
-//! The outbox: what happened to context nodes is told to whoever keeps an index of their own, at least once
+//! The outbox: what happened to memories is told to whoever keeps an index of their own, at least once
 //! under one key, and in order. Events are files, written in the commit that they are about; a worker claims
 //! them with a lease, delivers them to a [`Sink`] and removes them. `docs/specs/outbox.md` is the contract.
 

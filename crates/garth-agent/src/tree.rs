@@ -10,7 +10,7 @@ use std::sync::Arc;
 use self::directories::{There, kept, kinds_at};
 pub use self::free_name::write_free;
 pub use self::skill::Skill;
-pub use self::user_memory::{MEMORY, Memory, memory};
+pub use self::user_memory::{USER_MEMORY, UserMemory, user_memory};
 use crate::boxed;
 use crate::chat;
 use crate::identity::places::Places;

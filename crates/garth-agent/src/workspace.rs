@@ -25,7 +25,7 @@ mod transcript;
 pub use self::archive::Unpacked;
 pub(crate) use self::archive::{archive_attrs, archived_session};
 pub use self::compact::{Trim, Trimmed};
-pub use self::daily::{MAX_DAYS, Memory, MemoryDay, Remembered};
+pub use self::daily::{DailyFile, DailySection, DailyWrite, MAX_DAYS};
 pub use self::extract_memories::Asking;
 pub use self::handle::Workspace;
 pub use self::heartbeat::says_anything;

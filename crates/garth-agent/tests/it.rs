@@ -16,11 +16,11 @@ mod it {
     mod junk;
     mod kv;
     mod media;
+    mod memories;
+    mod memories_bounds;
+    mod memories_past;
+    mod memories_set;
     mod migration;
-    mod nodes;
-    mod nodes_bounds;
-    mod nodes_past;
-    mod nodes_set;
     mod once;
     mod outbox;
     mod own_paths;

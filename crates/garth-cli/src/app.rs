@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use garth::agent::Access;
-use garth::engine::memory::Memory;
+use garth::engine::memory::MemoryFs;
 use garth::error::OptionalExt as _;
 use garth::fs::resolve::{self, Follow, retry};
 use garth::model::{At, Author, Batch, Commit, Entry, Head, Ino, Kind, Moment, Op, Precondition, Timestamp};
@@ -131,7 +131,7 @@ impl App {
     /// Where changes of ephemeral skills go, for this run.
     fn scratch(&self) -> Arc<dyn FileSystem> {
         Arc::clone(
-            self.scratch.get_or_init(|| Arc::new(Memory::new(self.env.clone(), garth::agent::registry()))),
+            self.scratch.get_or_init(|| Arc::new(MemoryFs::new(self.env.clone(), garth::agent::registry()))),
         )
     }
 

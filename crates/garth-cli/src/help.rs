@@ -16,7 +16,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
     (
         "Agents and servers",
         &[
-            "agent", "kv", "node", "session", "prompt", "memory", "skill", "media", "outbox", "chat",
+            "agent", "kv", "memory", "session", "prompt", "daily", "skill", "media", "outbox", "chat",
             "serve", "account", "key", "rule", "quota",
         ],
     ),

@@ -18,6 +18,7 @@ mod grep;
 mod head;
 mod import;
 
+mod daily;
 mod key;
 mod kv;
 mod ln;
@@ -28,7 +29,6 @@ mod media;
 mod memory;
 mod mkdir;
 mod mv;
-mod node;
 mod open;
 mod outbox;
 mod overlay;
@@ -66,10 +66,10 @@ pub(crate) enum Verb {
     Rule(rule::Rule),
     Kv(kv::Kv),
     Chat(chat::Chat),
-    Node(node::Node),
+    Memory(memory::Memory),
     Session(session::Session),
     Prompt(prompt::Prompt),
-    Memory(memory::Memory),
+    Daily(daily::Daily),
     Skill(skill::Skill),
     Media(media::Media),
     Outbox(outbox::Outbox),
@@ -126,10 +126,10 @@ impl Verb {
             Self::Rule(verb) => verb.run(app).await,
             Self::Kv(verb) => verb.run(app).await,
             Self::Chat(verb) => verb.run(app).await,
-            Self::Node(verb) => verb.run(app).await,
+            Self::Memory(verb) => verb.run(app).await,
             Self::Session(verb) => verb.run(app).await,
             Self::Prompt(verb) => verb.run(app).await,
-            Self::Memory(verb) => verb.run(app).await,
+            Self::Daily(verb) => verb.run(app).await,
             Self::Skill(verb) => verb.run(app).await,
             Self::Media(verb) => verb.run(app).await,
             Self::Outbox(verb) => verb.run(app).await,

@@ -2,6 +2,6 @@
 
 pub mod accounts;
 pub mod audiences;
-pub mod nodes;
+pub mod memories;
 pub mod prompts;
 mod seen;

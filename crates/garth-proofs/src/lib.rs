@@ -1,10 +1,10 @@
-//! Proofs of the features of agents and of the server: nodes, outbox, sessions, prompts, isolation.
+//! Proofs of the features of agents and of the server: memories, outbox, sessions, prompts, isolation.
 //! Development only. Proofs that need the storage engine alone are in `garth-testkit`.
 //!
 //! | to find | look into |
 //! |---|---|
 //! | tries to see what belongs to another account, agent or session class | [`isolation`] |
-//! | repair of context nodes | [`nodes`] |
+//! | repair of memories | [`memories`] |
 //! | delivery of events | [`outbox`] |
 //! | packs of sessions | [`packs`] |
 //! | transcripts that come in parts and again | [`transcripts`] |
@@ -22,7 +22,7 @@
 pub mod filled_packs;
 pub mod http_cuts;
 pub mod isolation;
-pub mod nodes;
+pub mod memories;
 pub mod outbox;
 pub mod packs;
 pub mod prompts;

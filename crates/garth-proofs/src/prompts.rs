@@ -11,7 +11,7 @@ use std::sync::Arc;
 use bpe_openai::o200k_base;
 use garth::agent::session::{Create, Format, Sessions};
 use garth::agent::workspace::{Inputs, Prompt, PromptCache, PromptOptions, Workspace};
-use garth_engine::engine::memory::Memory;
+use garth_engine::engine::memory::MemoryFs;
 use garth_engine::env::Env;
 use garth_engine::model::{Batch, Moment, Op, Timestamp};
 use garth_engine::{DataDir, FileSystem};
@@ -66,7 +66,7 @@ fn random(folder: &Path, count: u64, seed: u64, skills: bool, misread: Option<Mi
             let fs: Arc<dyn FileSystem> = if is_sqlite {
                 Arc::clone(&sqlite) as _
             } else {
-                Arc::new(Memory::new(Env::system(), garth::agent::registry()))
+                Arc::new(MemoryFs::new(Env::system(), garth::agent::registry()))
             };
             let mut random = Random::new(seed);
             // from 2012 to 2035

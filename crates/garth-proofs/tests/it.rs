@@ -7,7 +7,7 @@ mod it {
     mod disk;
     mod http_crash;
     mod isolation;
-    mod nodes;
+    mod memories;
     mod outbox;
     mod prompts;
     mod retry_kills;

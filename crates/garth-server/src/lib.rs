@@ -1,4 +1,4 @@
-//! garth over HTTP: key-value calls, context nodes, sessions, workspaces, media and recall. `docs/specs` is
+//! garth over HTTP: key-value calls, memories, sessions, workspaces, media and recall. `docs/specs` is
 //! the contract: `kv-api.md` has the rules of all calls, the section "Over HTTP" of the others theirs.
 //!
 //! Everything goes through [`garth::FileSystem`], so that what is done here is what every other interface

@@ -1,6 +1,6 @@
-//! Follows the log of an account, and makes context nodes whole that other programs wrote or changed.
+//! Follows the log of an account, and makes memories whole that other programs wrote or changed.
 
-use garth::agent::node::{Follow, Next, Nodes, Repair, Report, Told};
+use garth::agent::memory::{Follow, Memories, Next, Repair, Report, Told};
 use garth::{AccountStore, Env, Result};
 
 /// Steps for one account in its turn.
@@ -13,16 +13,16 @@ pub(crate) async fn step(
     env: &Env,
     follow: Option<Follow>,
 ) -> Result<(Follow, Next)> {
-    let nodes = Nodes::new(tree, account, env.clone());
+    let memories = Memories::new(tree, account, env.clone());
     let mut follow = match follow {
         Some(follow) => follow,
-        None => Follow::resume(&nodes).await?,
+        None => Follow::resume(&memories).await?,
     };
-    let (repair, mut report, mut next) = (Repair::new(nodes), Report::default(), Next::Now);
+    let (repair, mut report, mut next) = (Repair::new(memories), Report::default(), Next::Now);
     for _ in 0..STEPS {
         let tell = &mut |told: &Told<'_>| {
             if told.until.is_none() {
-                tracing::info!(node = %told.node, finding = told.finding.as_str(), "repaired");
+                tracing::info!(memory = %told.memory, finding = told.finding.as_str(), "repaired");
             }
         };
         next = follow.step(&repair, &mut report, tell).await?;
@@ -31,7 +31,7 @@ pub(crate) async fn step(
         }
     }
     for failure in &report.failures {
-        tracing::warn!(account, failure = %failure, "a context node cannot be repaired");
+        tracing::warn!(account, failure = %failure, "a memory cannot be repaired");
     }
     Ok((follow, next))
 }

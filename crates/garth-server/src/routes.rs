@@ -7,7 +7,7 @@ mod header;
 mod identity;
 mod kv;
 mod media;
-mod nodes;
+mod memories;
 mod open;
 mod recall;
 pub mod reference;

@@ -16,7 +16,7 @@ mod it {
     mod isolation;
     mod limits;
     mod media;
-    mod nodes;
+    mod memories;
     mod outbox;
     mod reach;
     mod recall;

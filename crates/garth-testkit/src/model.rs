@@ -1,4 +1,4 @@
-//! The model test: random operations on an engine and on [`Memory`](garth_engine::engine::memory::Memory) side by
+//! The model test: random operations on an engine and on [`MemoryFs`](garth_engine::engine::memory::MemoryFs) side by
 //! side, every answer compared. A failing run is cut down to a short list of steps that still fails, and
 //! printed with its seed.
 //!
@@ -216,14 +216,14 @@ where
 mod tests {
     use std::sync::Arc;
 
-    use garth_engine::engine::memory::Memory;
+    use garth_engine::engine::memory::MemoryFs;
 
     use super::*;
     use crate::fs::planted::{Bug, Planted};
 
     async fn memory() -> Subject {
         let (env, clock) = Subject::clock();
-        Subject::new(Arc::new(Memory::new(env, garth_engine::rule::sample::registry())), clock)
+        Subject::new(Arc::new(MemoryFs::new(env, garth_engine::rule::sample::registry())), clock)
     }
 
     #[test]
@@ -240,7 +240,7 @@ mod tests {
                 let (env, clock) = Subject::clock();
                 Subject::new(
                     Arc::new(Planted::new(
-                        Arc::new(Memory::new(env, garth_engine::rule::sample::registry())),
+                        Arc::new(MemoryFs::new(env, garth_engine::rule::sample::registry())),
                         bug,
                     )),
                     clock,

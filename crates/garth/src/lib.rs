@@ -33,7 +33,7 @@
 //! | data folders, accounts, API keys | [`open`], [`DataDir`], [`datadir::Control`] |
 //! | collecting garbage, checking, making the index anew | [`AccountStore`] |
 //! | JSON values under keys, as the HTTP interface keeps them | [`agent::kv::Kv`] |
-//! | memories and skills by URI, with relations and versions | [`agent::node::Nodes`] |
+//! | memories and skills by URI, with relations and versions | [`agent::memory::Memories`] |
 //! | what was said, and packs of it for a model | [`agent::session::Sessions`] |
 //! | prompts, skills, daily memory, resets | [`agent::workspace::Workspace`] |
 //! | evidence for a question, within a budget of tokens | [`agent::recall::Recaller`] |
@@ -41,7 +41,7 @@
 //! | paths with `..` and symbolic links | [`fs::resolve`] |
 //! | a directory as a tree of its own | [`view::Scope`] |
 //! | errors and what they mean to a mount | [`Error`], [`ErrorKind`] |
-//! | a tree in memory, for tests | [`engine::memory::Memory`] |
+//! | a tree in memory, for tests | [`engine::memory::MemoryFs`] |
 //!
 //! Whole programs are in `examples/`: `quickstart`, `batch`, `history`, `search`, `kv`.
 //!

@@ -55,17 +55,17 @@ pub(super) enum Name {
     IsolationViews,
     /// The same on a folder of the host, while a second thread swaps for links outside: 1,000,000 tries
     IsolationHost,
-    /// The context nodes of an agent reach those of no other user, agent or account: 100,000 tries
-    IsolationNodes,
+    /// The memories of an agent reach those of no other user, agent or account: 100,000 tries
+    IsolationMemories,
     /// A lost answer (caller gone, process ended, connection cut), then a retry: one commit: 1,000 times each
     Committed,
-    /// Context nodes on a folder cut short behind each operation are repaired, of damaged directories nothing
-    /// of the user's is lost, and other readers agree on what is there: 10,000 directories, 10,000 nodes
+    /// Memories on a folder cut short behind each operation are repaired, of damaged directories nothing
+    /// of the user's is lost, and other readers agree on what is there: 10,000 directories, 10,000 memories
     Repair,
     /// Batches over the views of an agent's tree are whole and once after a kill and a retry: 100 kills
     ViewKills,
-    /// Appends, imports, changes of nodes and resets under idempotency keys, killed and sent again: each has
-    /// one effect, and repeats are answered alike: 100 kills
+    /// Appends, imports, changes of memories and resets under idempotency keys, killed and sent again: each
+    /// has one effect, and repeats are answered alike: 100 kills
     RetryKills,
     /// Packs of random sessions are within their budget, refused by no provider, and built again byte for
     /// byte, whatever happens since: 2,000 sessions
@@ -87,7 +87,7 @@ pub(super) enum Name {
     /// or of what another class remembered: 200,000 states
     PromptIsolation,
     /// Nothing of another audience, or of fewer listeners, is in trees, prompts, packs, media, archives,
-    /// exports, children, nodes and sources of a session, with owners, keys and chats drawn: 200,000 looks
+    /// exports, children, memories and sources of a session, with owners, keys and chats drawn: 200,000 looks
     AudienceIsolation,
     /// 64 appenders to one session, then kills and power cuts (needs root) while it is appended to, packed,
     /// swapped and collected: 100 crashes each, nothing said is lost, what is derived is whole or absent

@@ -4,12 +4,12 @@
 use garth_proofs::filled_packs::FilledPacks;
 use garth_proofs::http_cuts::HttpCuts;
 use garth_proofs::isolation::{
-    accounts::Accounts as AccountIsolation, audiences::Audiences, nodes::AgentNodes,
+    accounts::Accounts as AccountIsolation, audiences::Audiences, memories::AgentMemories,
     prompts::Prompts as PromptIsolation,
 };
-use garth_proofs::nodes::damaged::DamagedNodes;
-use garth_proofs::nodes::other_readers::OtherReaders;
-use garth_proofs::nodes::{Cuts, Kills};
+use garth_proofs::memories::damaged::DamagedMemories;
+use garth_proofs::memories::other_readers::OtherReaders;
+use garth_proofs::memories::{Cuts, Kills};
 use garth_proofs::outbox::Deliveries;
 use garth_proofs::packs::Packs;
 use garth_proofs::prompts::Prompts;
@@ -78,12 +78,12 @@ pub(super) fn named(name: Name) -> Vec<Box<dyn Proof>> {
         Name::Isolation => vec![Box::new(AccountIsolation), Box::new(Scopes::default())],
         Name::IsolationViews => vec![Box::new(Views::default())],
         Name::IsolationHost => vec![Box::new(HostViews::default())],
-        Name::IsolationNodes => vec![Box::new(AgentNodes::default())],
+        Name::IsolationMemories => vec![Box::new(AgentMemories::default())],
         Name::Committed => {
             vec![Box::new(CallersGone { retry }), Box::new(ProcessesEnded { retry }), Box::new(HttpCuts)]
         }
         Name::Repair => {
-            vec![Box::new(DamagedNodes), Box::new(OtherReaders), Box::new(Kills), Box::new(Cuts)]
+            vec![Box::new(DamagedMemories), Box::new(OtherReaders), Box::new(Kills), Box::new(Cuts)]
         }
         Name::RetryKills => vec![Box::new(RetryKills { form: Form::Keyed })],
         Name::ViewKills => vec![Box::new(ViewKills { how: How::Whole })],

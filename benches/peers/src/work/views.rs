@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use anyhow::{Result, ensure};
 use garth::agent::{Access, Caller, Class, Request, Skill};
-use garth::engine::memory::Memory;
+use garth::engine::memory::MemoryFs;
 use garth::model::{At, Batch, Op, Owner};
 use garth::view::{Mount, Overlay, Scope};
 use garth::{Env, FileSystem, FileSystemExt as _};
@@ -46,7 +46,7 @@ async fn looked_up(garth: &Garth, size: Size, figures: &mut Figures) -> Result<(
     }
     let root = path("/chats/one");
     let scope = Scope::open(store, &root).await?;
-    let other: Arc<dyn FileSystem> = Arc::new(Memory::new(Env::system(), garth::agent::registry()));
+    let other: Arc<dyn FileSystem> = Arc::new(MemoryFs::new(Env::system(), garth::agent::registry()));
     let mount = Mount::builder(store, &path("/upper"), Owner::new("bench")?);
     let mount = mount.directory(path("/.agent"), root.clone()).mount(path("/skills/s"), other).open().await?;
     let over = async |dir: &str| {
@@ -93,7 +93,7 @@ async fn opened(garth: &Garth, figures: &mut Figures) -> Result<()> {
     }
     let request = Request::new("scout").user("ann").chat("one").class(Class::Main);
     let access = Access::open(&garth.0, &Env::system(), Caller::Holder, &request).await?;
-    let scratch: Arc<dyn FileSystem> = Arc::new(Memory::new(Env::system(), garth::agent::registry()));
+    let scratch: Arc<dyn FileSystem> = Arc::new(MemoryFs::new(Env::system(), garth::agent::registry()));
     for (figure, keeps) in [("open override", true), ("open ephemeral", false)] {
         let skills = (0..SKILLS).map(|n| match keeps {
             true => Skill::overriding(&format!("skill-{n}")),

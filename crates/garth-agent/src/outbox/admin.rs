@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use super::claim::{batch, is_lost};
 use super::current_state::{tell, tell_whatever};
 use super::finish::removed;
-use super::queued::{Found, Keep, NodeState, Queued, in_outbox, lies, load, node_state, places};
+use super::queued::{Found, Keep, MemoryState, Queued, in_outbox, lies, load, memory_state, places};
 use crate::boxed;
-use crate::node::{Event, EventStatus, EventType, RELATIONS, Status, Uri};
+use crate::memory::{Event, EventStatus, EventType, RELATIONS, Status, Uri};
 use crate::registry::projections;
 use crate::small_file::is_no_file;
 use garth_engine::env::Env;
@@ -16,7 +16,7 @@ use garth_engine::fs::FileSystem;
 use garth_engine::model::{At, FindCursor, FindItem, FindQuery, Ino, Op, Precondition, Timestamp};
 use garth_engine::path::TreePath;
 
-/// Nodes that are told anew in one commit.
+/// Memories that are told anew in one commit.
 const AT_ONCE: usize = 16;
 
 /// Keys that are looked at in one call.
@@ -73,7 +73,7 @@ pub async fn list(
 pub enum Retried {
     /// It waits again.
     Again,
-    /// Its nodes have changed since: it is gone, and new events tell what they are now.
+    /// Its memories have changed since: it is gone, and new events tell what they are now.
     Anew,
 }
 
@@ -117,7 +117,7 @@ pub async fn retry(fs: &dyn FileSystem, env: &Env, account: &str, id: &str) -> R
     Ok(Retried::Again)
 }
 
-/// Removes an event that nobody is to hear of any more; its node counts as told.
+/// Removes an event that nobody is to hear of any more; its memory counts as told.
 ///
 /// # Errors
 /// As [`retry`].
@@ -167,13 +167,14 @@ async fn sought(fs: &dyn FileSystem, account: &str, id: &str) -> Result<Found> {
 /// Whether what an event tells is not so any more.
 async fn is_overtaken(fs: &dyn FileSystem, account: &str, queued: &Queued) -> Result<bool> {
     let here = Uri::of_dir(account, &queued.dir).map(|uri| uri.to_string());
-    let node =
-        async |uri: &str| -> Result<Option<NodeState>> { node_state(fs, &uri.parse::<Uri>()?.dir()).await };
+    let memory = async |uri: &str| -> Result<Option<MemoryState>> {
+        memory_state(fs, &uri.parse::<Uri>()?.dir()).await
+    };
     let (seq, event) = (queued.seq(), &queued.event);
     let is_as_then =
-        |node: Option<NodeState>| node.is_some_and(|node| node.is_active && node.etag.seq <= seq);
+        |memory: Option<MemoryState>| memory.is_some_and(|memory| memory.is_active && memory.etag.seq <= seq);
     Ok(!match event.event_type {
-        EventType::UpsertContext => here == Some(event.uri.clone()) && is_as_then(node(&event.uri).await?),
+        EventType::UpsertContext => here == Some(event.uri.clone()) && is_as_then(memory(&event.uri).await?),
         EventType::UpsertRelation => {
             let at = At::Path(TreePath::from_row(queued.dir.key(), RELATIONS));
             let written = match fs.stat(&at).await {
@@ -181,22 +182,22 @@ async fn is_overtaken(fs: &dyn FileSystem, account: &str, queued: &Queued) -> Re
                 Err(error) if is_no_file(&error) => false,
                 Err(error) => return Err(error),
             };
-            let is_active = node(&event.uri).await?.is_some_and(|node| node.is_active);
+            let is_active = memory(&event.uri).await?.is_some_and(|memory| memory.is_active);
             here == Some(event.uri.clone()) && written && is_active
         }
-        EventType::DeleteContext => node(&event.uri).await?.is_none(),
+        EventType::DeleteContext => memory(&event.uri).await?.is_none(),
         EventType::MoveContext => {
             let new = queued.uris.get(1).cloned();
             let moved = match &new {
-                Some(new) => is_as_then(node(new).await?),
+                Some(new) => is_as_then(memory(new).await?),
                 None => false,
             };
-            here == new && moved && node(&event.uri).await?.is_none()
+            here == new && moved && memory(&event.uri).await?.is_none()
         }
     })
 }
 
-/// Tells every ACTIVE node below a directory anew, some of them in a call. Gives how many, and where to go
+/// Tells every ACTIVE memory below a directory anew, some of them in a call. Gives how many, and where to go
 /// on.
 ///
 /// # Errors
@@ -209,7 +210,7 @@ pub async fn resend(
     below: &TreePath,
     after: Option<FindCursor>,
 ) -> Result<(usize, Option<FindCursor>)> {
-    let query = FindQuery::new(projections::NODE_STATUS).equal(Status::Active.as_str());
+    let query = FindQuery::new(projections::MEMORY_STATUS).equal(Status::Active.as_str());
     let answer = fs.find(&query.within(below.clone()).after(after).limit(AT_ONCE)).await?;
     let metas: Vec<(TreePath, Ino)> = places(answer.items).collect();
     let mut told = 0;

@@ -1,10 +1,10 @@
-//! Looks for events that are due, and takes those that are the first of their nodes.
+//! Looks for events that are due, and takes those that are the first of their memories.
 
 use std::collections::{HashMap, HashSet};
 
 use super::order::{Verdict, is_superseded, verdict};
 use super::queued::{Found, Keep, Queued, load, places};
-use crate::node::EventStatus;
+use crate::memory::EventStatus;
 use crate::registry::projections;
 use garth_engine::error::{ErrorKind, Result};
 use garth_engine::fs::FileSystem;
@@ -25,7 +25,7 @@ pub(super) fn author() -> Author {
     Author::agent("outbox")
 }
 
-/// A commit of a worker: of files that are its own, whatever rules say of the node's directory, and as
+/// A commit of a worker: of files that are its own, whatever rules say of the memory's directory, and as
 /// durable as what comes next. What a power cut takes back is done again.
 pub(super) fn batch() -> Batch {
     Batch::default().author(author()).overriding_rules().visible()
@@ -90,7 +90,7 @@ pub(super) struct Choice {
     pub(super) superseded: Vec<Queued>,
 }
 
-/// Chooses by the other events of each node, as many to claim as there is room for.
+/// Chooses by the other events of each memory, as many to claim as there is room for.
 pub(super) async fn choose(
     fs: &dyn FileSystem,
     account: &str,
@@ -149,7 +149,7 @@ struct Shared {
 async fn shared(fs: &dyn FileSystem, account: &str, uri: &str) -> Result<Shared> {
     let (mut events, mut after) = (Vec::new(), None);
     loop {
-        let query = FindQuery::new(projections::EVENT_NODE).equal(uri).limit(MAX_SHARED);
+        let query = FindQuery::new(projections::EVENT_MEMORY).equal(uri).limit(MAX_SHARED);
         let answer = fs.find(&query.after(after)).await?;
         for found in load(fs, account, places(answer.items), Keep::Head).await? {
             if let Found::Event(event) = found {

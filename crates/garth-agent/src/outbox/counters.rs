@@ -77,8 +77,8 @@ fn made(path: &TreePath, key: &str) -> Timestamp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::node::event::Payload;
-    use crate::node::{Event, EventType};
+    use crate::memory::event::Payload;
+    use crate::memory::{Event, EventType};
     use garth_engine::env::Env;
 
     #[test]

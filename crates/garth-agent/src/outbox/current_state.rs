@@ -1,21 +1,21 @@
-//! Events that tell the current state of nodes: for indexes that are set up later, and in place of events
+//! Events that tell the current state of memories: for indexes that are set up later, and in place of events
 //! that were overtaken.
 
-use crate::node::event::Payload;
-use crate::node::write_ops::{upsert, upsert_relation, write_event, write_event_of_account};
-use crate::node::{Event, EventType, State, Uri};
+use crate::memory::event::Payload;
+use crate::memory::write_ops::{upsert, upsert_relation, write_event, write_event_of_account};
+use crate::memory::{Event, EventType, State, Uri};
 use garth_engine::env::Env;
 use garth_engine::error::Result;
 use garth_engine::fs::FileSystem;
 use garth_engine::model::Batch;
 
-/// Adds to a batch the events that tell what a node is now; `None` if it is not there, or has no text that
+/// Adds to a batch the events that tell what a memory is now; `None` if it is not there, or has no text that
 /// can be told.
 pub(super) async fn tell(fs: &dyn FileSystem, env: &Env, uri: &Uri, batch: &Batch) -> Result<Option<Batch>> {
     let state = State::read(fs, uri).await?;
     let content = state.content.as_ref().and_then(|file| file.text());
     let (Some(meta), Some(content)) = (state.active(), content) else { return Ok(None) };
-    let layer = |file: &Option<crate::node::File>| {
+    let layer = |file: &Option<crate::memory::File>| {
         let text = file.as_ref().and_then(|file| file.text()).unwrap_or_default();
         text.trim_end_matches('\n').to_owned()
     };

@@ -1,10 +1,10 @@
-//! Edges that still lead to a node which moved or was removed. The commit that moved it rewrote as many as
+//! Edges that still lead to a memory which moved or was removed. The commit that moved it rewrote as many as
 //! fit; the worker rewrites the rest before the event counts as done.
 
 use super::claim::{batch, is_lost};
-use super::queued::{Queued, node_state};
-use crate::node::write_ops::{upsert_relation, write_event};
-use crate::node::{EventType, RELATIONS, Uri, edge};
+use super::queued::{Queued, memory_state};
+use crate::memory::write_ops::{upsert_relation, write_event};
+use crate::memory::{EventType, RELATIONS, Uri, edge};
 use crate::registry::projections;
 use crate::small_file::is_no_file;
 use garth_engine::env::Env;
@@ -13,19 +13,20 @@ use garth_engine::fs::FileSystem;
 use garth_engine::model::{At, Batch, ByteRange, FindQuery, Op, Precondition, Seq};
 use garth_engine::path::TreePath;
 
-/// Most nodes whose edges are rewritten between two looks for other events.
+/// Most memories whose edges are rewritten between two looks for other events.
 pub(super) const STEP: usize = 1000;
 
-/// Most nodes whose edges are rewritten in one commit.
+/// Most memories whose edges are rewritten in one commit.
 const AT_ONCE: usize = 50;
 
-/// Rewrites edges to the URI that an event took away, those of up to [`STEP`] nodes. Whether these were all.
+/// Rewrites edges to the URI that an event took away, those of up to [`STEP`] memories. Whether these were
+/// all.
 pub(super) async fn end(fs: &dyn FileSystem, env: &Env, account: &str, event: &Queued) -> Result<bool> {
     let old = &event.event.uri;
     let new = event.uris.get(1).filter(|_| event.event.event_type == EventType::MoveContext);
-    // a node that was made under that URI since has edges of its own
+    // a memory that was made under that URI since has edges of its own
     let is_taken = match old.parse::<Uri>() {
-        Ok(uri) => node_state(fs, &uri.dir()).await?.is_some(),
+        Ok(uri) => memory_state(fs, &uri.dir()).await?.is_some(),
         Err(_) => return Ok(true),
     };
     let until = is_taken.then(|| event.seq());
@@ -77,7 +78,7 @@ async fn rewrite(fs: &dyn FileSystem, env: &Env, ending: &Ending<'_>, files: &[T
     }
 }
 
-/// Adds to a batch what ends the edges of a file, with an event of its node.
+/// Adds to a batch what ends the edges of a file, with an event of its memory.
 async fn rewritten(
     fs: &dyn FileSystem,
     env: &Env,
@@ -98,7 +99,7 @@ async fn rewritten(
     let edges = edge::parse(text.as_bytes());
     let mut batch =
         batch.require(file, Precondition::Etag(entry.etag)).op(Op::write(file, text).must_exist());
-    let is_active = node_state(fs, &dir).await?.is_some_and(|node| node.is_active);
+    let is_active = memory_state(fs, &dir).await?.is_some_and(|memory| memory.is_active);
     if let (Ok(edges), Some(uri), true) = (edges, Uri::of_dir(ending.account, &dir), is_active) {
         batch = batch.op(write_event(&uri, &upsert_relation(env, &uri, &edges)?)?);
     }

@@ -1,10 +1,10 @@
 //! Makes a claimed event what a sink gets: with the texts that it only refers to, and without secrets; and
 //! hands it over.
 
-use super::queued::{Queued, node_state};
+use super::queued::{Queued, memory_state};
 use super::sink::{Sink, SinkError};
-use crate::node::event::{Payload, Record};
-use crate::node::{CONTENT, Event, EventType, MAX_CONTENT, SKILL, sha256};
+use crate::memory::event::{Payload, Record};
+use crate::memory::{CONTENT, Event, EventType, MAX_CONTENT, SKILL, sha256};
 use crate::small_file::is_no_file;
 use garth_engine::error::Result;
 use garth_engine::fs::FileSystem;
@@ -17,7 +17,7 @@ use garth_engine::text::secret::masked;
 pub(super) enum End {
     /// It has had its effect.
     Done,
-    /// There is nothing to tell: the node is not visible any more, or its text is another. Whoever changed
+    /// There is nothing to tell: the memory is not visible any more, or its text is another. Whoever changed
     /// that made a newer event, or repair makes one, since no version is noted for this one.
     Hidden,
     /// It was not tried: too little time was left, or it lies elsewhere by now.
@@ -53,8 +53,8 @@ enum Ready {
 async fn ready(fs: &dyn FileSystem, queued: &Queued) -> Result<Ready> {
     let mut event = queued.event.clone();
     let is_upsert = matches!(event.event_type, EventType::UpsertContext | EventType::UpsertRelation);
-    // an upsert that outlived its node's directory lies in the account's outbox
-    if is_upsert && !node_state(fs, &queued.dir).await?.is_some_and(|node| node.is_active) {
+    // an upsert that outlived its memory's directory lies in the account's outbox
+    if is_upsert && !memory_state(fs, &queued.dir).await?.is_some_and(|memory| memory.is_active) {
         return Ok(Ready::Hidden);
     }
     for record in event.payload.records.iter_mut().flatten() {
@@ -78,7 +78,7 @@ fn mask(payload: &mut Payload) {
 /// Gives a record the text that it refers to. Whether the text is still that one.
 async fn fill(fs: &dyn FileSystem, dir: &TreePath, record: &mut Record) -> Result<bool> {
     let (None, Some(wanted)) = (&record.text, &record.text_ref) else { return Ok(true) };
-    // the node may have moved since: its text is where it is now
+    // the memory may have moved since: its text is where it is now
     let name = wanted.path.rsplit_once('/').map_or("", |(_, name)| name);
     if name != CONTENT && name != SKILL {
         return Ok(false);

@@ -1,10 +1,10 @@
-//! What becomes of events once they were tried: removed, with the node's version noted; put off; given up.
+//! What becomes of events once they were tried: removed, with the memory's version noted; put off; given up.
 
 use super::claim::{CLAIM, batch, is_lost};
 use super::deliver::End;
-use super::queued::{Queued, in_outbox, lies, node_state};
+use super::queued::{Queued, in_outbox, lies, memory_state};
 use super::sink::SinkError;
-use crate::node::{DLQ, DONE, EventStatus, EventType};
+use crate::memory::{DLQ, DONE, EventStatus, EventType};
 use crate::small_file::is_no_file;
 use garth_engine::error::{ErrorKind, Result};
 use garth_engine::fs::FileSystem;
@@ -56,7 +56,7 @@ pub(super) async fn finish(fs: &dyn FileSystem, ended: &[Ended], now: Timestamp)
     Ok(finished)
 }
 
-/// Tries it where the node has moved to.
+/// Tries it where the memory has moved to.
 async fn commit_moved(
     fs: &dyn FileSystem,
     (event, end): &Ended,
@@ -118,7 +118,7 @@ async fn commit(
     }
 }
 
-/// Removes an event that was told, and notes the version of its node.
+/// Removes an event that was told, and notes the version of its memory.
 pub(super) async fn removed(fs: &dyn FileSystem, batch: Batch, event: &Queued) -> Result<Batch> {
     let batch = batch.op(Op::remove_file(&event.path));
     let is_whole = matches!(event.event.event_type, EventType::UpsertContext | EventType::MoveContext);
@@ -136,10 +136,10 @@ pub(super) async fn removed(fs: &dyn FileSystem, batch: Batch, event: &Queued) -
     Ok(batch.op(Op::write(in_outbox(&event.dir, DONE), format!("{version}\n"))))
 }
 
-/// The version that the node of an event had once the event was made; `None` if nobody knows, or the node is
-/// not ACTIVE.
+/// The version that the memory of an event had once the event was made; `None` if nobody knows, or the memory
+/// is not ACTIVE.
 async fn version_of(fs: &dyn FileSystem, event: &Queued) -> Result<Option<u64>> {
-    let Some(now) = node_state(fs, &event.dir).await?.filter(|node| node.is_active) else {
+    let Some(now) = memory_state(fs, &event.dir).await?.filter(|memory| memory.is_active) else {
         return Ok(None);
     };
     if now.etag.seq <= event.seq() {
@@ -162,7 +162,7 @@ async fn version_of(fs: &dyn FileSystem, event: &Queued) -> Result<Option<u64>> 
         Err(error) => return Err(error),
     };
     let Some(path) = names.first() else { return Ok(None) };
-    Ok(node_state(&*then, path).await?.map(|node| node.version))
+    Ok(memory_state(&*then, path).await?.map(|memory| memory.version))
 }
 
 /// The version whose events are done; 0 if nothing says so.

@@ -1,22 +1,22 @@
-//! Delivery order of the outbox: which event of a node comes next, and which events a newer one replaces.
+//! Delivery order of the outbox: which event of a memory comes next, and which events a newer one replaces.
 //!
-//! A sink gets the events of a node in the order of commits. An upsert carries the whole state of the node,
-//! or all of its edges, so of several in a row only the newest is delivered. Events belong to one node if
-//! they share a URI; a move has two, and so orders the events under both. Everything here is pure: `claim`
-//! reads the events, and the tests below cover the cases.
+//! A sink gets the events of a memory in the order of commits. An upsert carries the whole state of the
+//! memory, or all of its edges, so of several in a row only the newest is delivered. Events belong to one
+//! memory if they share a URI; a move has two, and so orders the events under both. Everything here is pure:
+//! `claim` reads the events, and the tests below cover the cases.
 
 use super::queued::Queued;
-use crate::node::EventType;
+use crate::memory::EventType;
 use garth_engine::model::Timestamp;
 
 /// Decision on an event that is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// Deliver it: no unfinished event of its node comes before it.
+    /// Deliver it: no unfinished event of its memory comes before it.
     Claim,
     /// Delete it: a newer event carries what it would deliver.
     Superseded,
-    /// Leave it: an earlier event of its node is not finished.
+    /// Leave it: an earlier event of its memory is not finished.
     Wait,
 }
 
@@ -29,7 +29,7 @@ pub(super) fn verdict(event: &Queued, all: &[&Queued], now: Timestamp) -> Verdic
     let place = event.place();
     // An earlier event blocks, due or not: one that failed and waits for its next attempt must not be
     // overtaken by its successors. A dead one waits for an operator; if it blocked, one event that the sink
-    // cannot take would stop its node for good.
+    // cannot take would stop its memory for good.
     let mut before = all.iter().filter(|other| !other.is_dead && other.place() < place);
     // A superseded event does not block, since the claim deletes it in its own commit (`claim::choose`).
     // While a worker holds it, it does: the sink may be receiving it right now, and would get its older state
@@ -50,8 +50,8 @@ pub(super) fn is_superseded(event: &Queued, all: &[&Queued]) -> bool {
     let place = event.place();
     let shares = |other: &Queued| other.uris.contains(&event.event.uri);
     let later = || all.iter().filter(|other| !other.is_dead && other.place() > place && shares(other));
-    // A move is a barrier: the sink has to have a node before it can move it, and a newer upsert comes after
-    // the move. So is a deletion: what follows it under the URI is another node.
+    // A move is a barrier: the sink has to have a memory before it can move it, and a newer upsert comes
+    // after the move. So is a deletion: what follows it under the URI is another memory.
     let barrier = later().filter(|other| !other.is_upsert()).map(|other| other.place()).min();
     later().any(|other| {
         stands_for(other, event) && barrier.as_ref().is_none_or(|barrier| other.place() < *barrier)
@@ -62,12 +62,13 @@ pub(super) fn is_superseded(event: &Queued, all: &[&Queued]) -> bool {
 fn stands_for(newer: &Queued, older: &Queued) -> bool {
     newer.event.event_type == older.event.event_type
         && newer.event.uri == older.event.uri
-        // Two directories with one URI are two nodes: one was moved or removed, and the other created since.
+        // Two directories with one URI are two memories: one was moved or removed, and the other created
+        // since.
         && newer.dir == older.dir
         && newer.is_upsert()
 }
 
-/// Returns true if edges of other nodes have to be rewritten before the event is delivered.
+/// Returns true if edges of other memories have to be rewritten before the event is delivered.
 pub(super) fn ends_edges(event: &Queued) -> bool {
     matches!(event.event.event_type, EventType::MoveContext | EventType::DeleteContext)
 }
@@ -75,8 +76,8 @@ pub(super) fn ends_edges(event: &Queued) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::node::event::Payload;
-    use crate::node::{Event, EventStatus};
+    use crate::memory::event::Payload;
+    use crate::memory::{Event, EventStatus};
     use garth_engine::env::Env;
     use garth_engine::model::{Ino, Seq, VersionId};
     use garth_engine::path::TreePath;
@@ -85,8 +86,8 @@ mod tests {
     const B: &str = "ctx://a/users/u/memories/events/b";
     const NOW: Timestamp = Timestamp(1_000_000_000_000);
 
-    /// Returns an event of commit `seq`: `C` upserts the node, `R` its edges, `D` deletes it, `M` moves it to
-    /// B.
+    /// Returns an event of commit `seq`: `C` upserts the memory, `R` its edges, `D` deletes it, `M` moves it
+    /// to B.
     fn event(seq: u64, what: char, uri: &str) -> Queued {
         let (env, _) = Env::manual(NOW);
         let event_type = match what {
@@ -136,7 +137,7 @@ mod tests {
     use Verdict::{Claim, Superseded, Wait};
 
     #[test]
-    fn the_first_event_of_a_node_goes_and_the_others_wait() {
+    fn the_first_event_of_a_memory_goes_and_the_others_wait() {
         let events = [event(1, 'C', A), event(2, 'R', A), event(3, 'D', A), event(4, 'C', A)];
         assert_eq!(verdicts(&events), [Claim, Wait, Wait, Wait]);
         assert_eq!(verdicts(&events[1..]), [Claim, Wait, Wait]);
@@ -153,7 +154,7 @@ mod tests {
             "the index has to have what is moved"
         );
         let elsewhere = Queued { dir: TreePath::root(), ..event(2, 'C', A) };
-        assert_eq!(verdicts(&[event(1, 'C', A), elsewhere]), [Claim, Wait], "another node of that URI");
+        assert_eq!(verdicts(&[event(1, 'C', A), elsewhere]), [Claim, Wait], "another memory of that URI");
     }
 
     #[test]

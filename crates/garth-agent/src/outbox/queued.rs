@@ -1,9 +1,9 @@
-//! An event as it lies in an outbox: where, for which node, in which state, and whether it may lie there.
+//! An event as it lies in an outbox: where, for which memory, in which state, and whether it may lie there.
 
 use bytes::Bytes;
 
-use crate::node::event::Payload;
-use crate::node::{DLQ, Event, EventStatus, EventType, META, Meta, OUTBOX, Status, Uri};
+use crate::memory::event::Payload;
+use crate::memory::{DLQ, Event, EventStatus, EventType, META, Meta, OUTBOX, Status, Uri};
 use crate::small_file::is_no_file;
 use garth_engine::error::{ErrorKind, Result};
 use garth_engine::fs::FileSystem;
@@ -11,14 +11,14 @@ use garth_engine::model::{At, ByteRange, Entry, FindItem, Ino, Seq, Timestamp, V
 use garth_engine::path::TreePath;
 
 /// Where in the order of events one is: the commit that made it; of one commit what moved or went comes
-/// first, then the node, then its edges; then by id.
+/// first, then the memory, then its edges; then by id.
 pub(super) type Place = (u64, u8, String);
 
 /// An event file.
 #[derive(Clone, Debug)]
 pub(super) struct Queued {
     pub(super) path: TreePath,
-    /// The directory that has the outbox: a node's, or the root.
+    /// The directory that has the outbox: a memory's, or the root.
     pub(super) dir: TreePath,
     pub(super) ino: Ino,
     pub(super) etag: VersionId,
@@ -81,7 +81,7 @@ impl Queued {
         }
     }
 
-    /// Whether it says what the node, or its edges, are now: a later one of the same kind stands for it.
+    /// Whether it says what the memory, or its edges, are now: a later one of the same kind stands for it.
     pub(super) fn is_upsert(&self) -> bool {
         matches!(self.event.event_type, EventType::UpsertContext | EventType::UpsertRelation)
     }
@@ -144,7 +144,7 @@ fn read(account: &str, path: &TreePath, entry: &Entry, bytes: &Bytes, keep: Keep
     };
     let here = match dir.is_root() {
         true => Ok(None),
-        false => Uri::of_dir(account, &dir).map(Some).ok_or("event: its directory is no node's".to_owned()),
+        false => Uri::of_dir(account, &dir).map(Some).ok_or("event: its directory is no memory's".to_owned()),
     };
     if let Err(why) = here.and_then(|here| event.check(account, path.name(), here.as_ref())) {
         return Some(refused(why));
@@ -166,22 +166,22 @@ fn read(account: &str, path: &TreePath, entry: &Entry, bytes: &Bytes, keep: Keep
     })))
 }
 
-/// What is known of the node whose outbox an event lies in.
+/// What is known of the memory whose outbox an event lies in.
 #[derive(Clone, Debug)]
-pub(super) struct NodeState {
+pub(super) struct MemoryState {
     pub(super) etag: VersionId,
     pub(super) version: u64,
     pub(super) is_active: bool,
 }
 
-/// The node of a directory, as its meta says; none without a meta that can be read.
-pub(super) async fn node_state(fs: &dyn FileSystem, dir: &TreePath) -> Result<Option<NodeState>> {
+/// The memory of a directory, as its meta says; none without a meta that can be read.
+pub(super) async fn memory_state(fs: &dyn FileSystem, dir: &TreePath) -> Result<Option<MemoryState>> {
     let (entry, bytes) = match fs.fetch(&At::Path(meta_of(dir)), ByteRange::ALL).await {
         Ok(found) => found,
         Err(error) if is_no_file(&error) || error.is(ErrorKind::TooLarge) => return Ok(None),
         Err(error) => return Err(error),
     };
-    Ok(Meta::parse(&bytes).ok().map(|meta| NodeState {
+    Ok(Meta::parse(&bytes).ok().map(|meta| MemoryState {
         etag: entry.etag,
         version: meta.version,
         is_active: meta.status == Status::Active,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::node::Event;
+use crate::memory::Event;
 
 /// Most bytes of what is kept of a failure.
 const MAX_MESSAGE: usize = 500;

@@ -1,7 +1,7 @@
 //! The worker: looks for events that are due, claims them, delivers them and notes how that ended.
 //!
 //! Each claimed event is delivered by itself and noted when it has ended, while the worker looks for more: an
-//! event that its sink is slow to take delays what comes after it on its own node, and nothing else.
+//! event that its sink is slow to take delays what comes after it on its own memory, and nothing else.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ use futures::{FutureExt as _, StreamExt as _};
 
 pub use super::claim::{CLAIM, Room};
 pub use super::finish::{MAX_RETRIES, delay};
-pub use crate::node::event::LEASE;
+pub use crate::memory::event::LEASE;
 
 use super::claim::{choose, due, millis, take, waiting};
 use super::dangling_edges;
@@ -28,10 +28,10 @@ use garth_engine::error::Result;
 use garth_engine::fs::FileSystem;
 use garth_engine::model::{FindCursor, FindQuery, Timestamp};
 
-/// Events of an account that are delivered at once, each of another node.
+/// Events of an account that are delivered at once, each of another memory.
 pub const AT_ONCE: usize = 16;
 
-/// Events of an account that failed before and are delivered at once: a sink that takes none of some nodes
+/// Events of an account that failed before and are delivered at once: a sink that takes none of some memories
 /// leaves room for the others.
 pub const AGAIN: usize = 4;
 

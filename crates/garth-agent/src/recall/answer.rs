@@ -15,11 +15,11 @@ use garth_engine::path::TreePath;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Evidence {
-    /// The URI of the node, or the path of the file.
+    /// The URI of the memory, or the path of the file.
     pub source: String,
     /// The file that it was read from.
     pub path: TreePath,
-    /// Of a node which layer: 0, 1 or 2.
+    /// Of a memory which layer: 0, 1 or 2.
     pub layer: Option<u8>,
     /// The version of the file.
     pub version: VersionId,

@@ -7,7 +7,7 @@ use super::gather::{Candidate, Gathered};
 use super::read::Shown;
 use super::request::Recall;
 use crate::count::count;
-use crate::node::{Level, sha256};
+use crate::memory::{Level, sha256};
 
 /// A whole text is taken for a shorter part of it if it costs at most so many tokens more.
 const LITTLE: usize = 48;
@@ -123,7 +123,7 @@ impl Offer {
         self.taken.iter().filter_map(|part| self.cost(*part)).sum()
     }
 
-    /// The part that says least: a sentence of a node, the best lines of a file; all of it where that is
+    /// The part that says least: a sentence of a memory, the best lines of a file; all of it where that is
     /// hardly more.
     fn shallow(&self) -> Option<(Part, usize)> {
         let least = [Part::Brief, Part::Excerpt].into_iter().find_map(|part| Some((part, self.cost(part)?)));
@@ -185,8 +185,8 @@ fn evidence(candidate: &Candidate, part: Part, shown: &Shown, key: &Key) -> (Evi
     let (source, version) = (word(&candidate.source), shown.version.to_string());
     let fenced = fenced(key, &Piece { source: &source, layer: &layer, version: &version, text: &text });
     let what = match part {
-        Part::Brief => "a sentence says what the node is about",
-        Part::Overview => "an outline of the node",
+        Part::Brief => "a sentence says what the memory is about",
+        Part::Overview => "an outline of the memory",
         Part::Excerpt => "the best lines of what was found",
         Part::Passage => "the passage that was found",
         Part::Whole => "all of it, as it is short",

@@ -1,13 +1,13 @@
-//! Gathers the nodes and files that may be shown for a question, and the parts of each.
+//! Gathers the memories and files that may be shown for a question, and the parts of each.
 
 use std::collections::{HashMap, VecDeque};
 use std::iter;
 
-use super::read::{Found, Shown, Wanted, wanted_of_file, wanted_of_node};
+use super::read::{Found, Shown, Wanted, wanted_of_file, wanted_of_memory};
 use super::recaller::Recaller;
 use super::request::Recall;
 use super::withdrawn::without_withdrawn;
-use crate::node::{ABSTRACT, Level, META, OUTBOX, OVERVIEW, RELATIONS, Uri, text_of};
+use crate::memory::{ABSTRACT, Level, META, OUTBOX, OVERVIEW, RELATIONS, Uri, text_of};
 use crate::small_file::is_no_file;
 use garth_engine::error::Result;
 use garth_engine::model::{Hit, ScoreParts};
@@ -17,9 +17,9 @@ use garth_engine::text::question::Question;
 /// From this score on something fits a question: the share of the question's words, by weight, that a passage
 /// has. Words that nothing holds weigh most: one common word beside two of these is less.
 pub const FITS: f64 = 0.15;
-/// Nodes and files that are read to see whether they may be shown, and to show them: about 80 KiB of each.
+/// Memories and files that are read to see whether they may be shown, and to show them: about 80 KiB of each.
 const READ: usize = 100;
-/// Nodes and files that are read together: what one answer holds of them, and few that are not needed.
+/// Memories and files that are read together: what one answer holds of them, and few that are not needed.
 const AHEAD: usize = 16;
 /// What has less of the question than this share of the best is left out.
 const BESIDE: f64 = 0.4;
@@ -38,19 +38,19 @@ pub(super) struct Gathered {
     pub(super) missing: u64,
 }
 
-/// A node or a file.
+/// A memory or a file.
 #[derive(Debug)]
 pub(super) struct Candidate {
-    /// The URI of a node, or a path.
+    /// The URI of a memory, or a path.
     pub(super) source: String,
     pub(super) score: f64,
     /// What that is the sum of.
     pub(super) score_parts: ScoreParts,
-    /// In which layer of a node there is more of the question than in its content.
+    /// In which layer of a memory there is more of the question than in its content.
     pub(super) layer: Option<Level>,
     /// Files in which words were found.
     pub(super) found_in: Vec<(String, f64)>,
-    /// L0 of a node.
+    /// L0 of a memory.
     pub(super) brief: Option<Shown>,
     /// L1.
     pub(super) overview: Option<Shown>,
@@ -63,8 +63,8 @@ pub(super) struct Candidate {
 
 /// What was found of one source.
 struct Source {
-    node: Option<Uri>,
-    /// The directory of the node, or the file.
+    memory: Option<Uri>,
+    /// The directory of the memory, or the file.
     path: TreePath,
     score: f64,
     hits: Vec<(Option<Level>, Hit)>,
@@ -86,8 +86,8 @@ impl Recaller<'_> {
             None => self.env.now(),
         };
         let time = asked.valid_at.unwrap_or(now);
-        let nodes_alone = asked.valid_at.is_some() || past.is_some();
-        let is_left_out = |source: &Source| source.node.is_none() && nodes_alone;
+        let memories_alone = asked.valid_at.is_some() || past.is_some();
+        let is_left_out = |source: &Source| source.memory.is_none() && memories_alone;
         let (mut read, mut ahead) = (0, VecDeque::new());
         let mut sources = VecDeque::from(self.sources(found.hits));
         while let Some(source) = sources.pop_front() {
@@ -110,8 +110,8 @@ impl Recaller<'_> {
             let Some(answers) = ahead.pop_front() else { break };
             read += 1;
             let found = Found { hits: &source.hits, question };
-            let candidate = match &source.node {
-                Some(uri) => super::read::node(uri, &source.path, time, &found, answers),
+            let candidate = match &source.memory {
+                Some(uri) => super::read::memory(uri, &source.path, time, &found, answers),
                 None => {
                     let answers = without_withdrawn(fs, &source.path, &found, answers).await?;
                     super::read::file(&source.path, &found, answers)
@@ -126,7 +126,7 @@ impl Recaller<'_> {
         Ok(gathered)
     }
 
-    /// The nodes and files of some hits, best first.
+    /// The memories and files of some hits, best first.
     fn sources(&self, hits: Vec<Hit>) -> Vec<Source> {
         let mut sources: Vec<Source> = Vec::new();
         let mut known: HashMap<TreePath, usize> = HashMap::new();
@@ -135,23 +135,23 @@ impl Recaller<'_> {
                 continue;
             }
             let (dir, name) = (hit.path.parent().unwrap_or_default(), hit.path.name().unwrap_or_default());
-            let node = self.node_at(&dir);
-            let level = match &node {
+            let memory = self.memory_at(&dir);
+            let level = match &memory {
                 Some(_) if name == META || name == RELATIONS => continue,
                 Some(_) if name == ABSTRACT => Some(Level::Abstract),
                 Some(_) if name == OVERVIEW => Some(Level::Overview),
                 Some(uri) if name == text_of(uri) => Some(Level::Content),
                 _ => None,
             };
-            let (node, path) = match level {
-                Some(_) => (node, dir),
+            let (memory, path) = match level {
+                Some(_) => (memory, dir),
                 None => (None, hit.path.clone()),
             };
             let at = *known.entry(path.clone()).or_insert(sources.len());
             if at == sources.len() {
-                sources.push(Source { node, path, score: 0.0, hits: Vec::new() });
+                sources.push(Source { memory, path, score: 0.0, hits: Vec::new() });
             }
-            // a layer counts once, for its node
+            // a layer counts once, for its memory
             sources[at].score = sources[at].score.max(hit.score);
             sources[at].hits.push((level, hit));
         }
@@ -165,15 +165,15 @@ impl Source {
     /// Returns the parts of its files that are read to show it.
     fn wanted(&self, question: &Question) -> Wanted {
         let found = Found { hits: &self.hits, question };
-        match &self.node {
-            Some(uri) => wanted_of_node(uri, &self.path, &found),
+        match &self.memory {
+            Some(uri) => wanted_of_memory(uri, &self.path, &found),
             None => wanted_of_file(&self.path, &found),
         }
     }
 
     fn candidate(self, parts: super::read::Parts) -> Candidate {
         let name = |hit: &Hit| hit.path.name().unwrap_or_default().to_owned();
-        let source = match &self.node {
+        let source = match &self.memory {
             Some(uri) => uri.to_string(),
             None => self.path.to_string(),
         };

@@ -1,10 +1,10 @@
-//! Reads what there is to show of a node or a file, at one moment and in bounded pieces. Secrets are marked
+//! Reads what there is to show of a memory or a file, at one moment and in bounded pieces. Secrets are marked
 //! here, before anything else sees the text.
 
 use std::ops::Range;
 
 use super::excerpt::excerpt;
-use crate::node::{ABSTRACT, Level, META, Meta, OVERVIEW, Origin, Status, Uri, sha256, text_of};
+use crate::memory::{ABSTRACT, Level, META, Meta, OVERVIEW, Origin, Status, Uri, sha256, text_of};
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::FileSystem;
 use garth_engine::model::{At, ByteRange, Entry, Hit, Timestamp, VersionId};
@@ -19,7 +19,7 @@ const LAYER: u64 = 64 << 10;
 /// Bytes that the best part of a passage has at most: two or three sentences.
 const EXCERPT: usize = 480;
 
-/// What was found of a node or file.
+/// What was found of a memory or file.
 pub(super) struct Found<'a> {
     pub(super) hits: &'a [(Option<Level>, Hit)],
     pub(super) question: &'a Question,
@@ -38,7 +38,7 @@ pub(super) struct Shown {
     pub(super) text: String,
 }
 
-/// What there is to show of a node or file.
+/// What there is to show of a memory or file.
 #[derive(Debug, Default)]
 pub(super) struct Parts {
     pub(super) brief: Option<Shown>,
@@ -74,16 +74,16 @@ impl Answers {
     }
 }
 
-/// Returns the parts that [`node`] takes: meta, abstract, overview and the content.
-pub(super) fn wanted_of_node(uri: &Uri, dir: &TreePath, found: &Found<'_>) -> Wanted {
+/// Returns the parts that [`memory`] takes: meta, abstract, overview and the content.
+pub(super) fn wanted_of_memory(uri: &Uri, dir: &TreePath, found: &Found<'_>) -> Wanted {
     let file = |name: &str| TreePath::from_row(dir.key(), name);
     let layer = ByteRange { offset: 0, length: LAYER };
     let layers = [META, ABSTRACT, OVERVIEW].map(|name| (At::Path(file(name)), layer));
     layers.into_iter().chain(content(&file(text_of(uri)), found.hit(Level::Content))).collect()
 }
 
-/// Returns what there is to show of a node in this directory, if it is there and was true at that time.
-pub(super) fn node(
+/// Returns what there is to show of a memory in this directory, if it is there and was true at that time.
+pub(super) fn memory(
     uri: &Uri,
     dir: &TreePath,
     time: Timestamp,
@@ -102,7 +102,7 @@ pub(super) fn node(
     let start = answers.due()?;
     let around = hit.map(|hit| answers.due().map(|read| (read, hit))).transpose()?;
     let mut parts = of_content(&text, Some(Level::Content), start, around, found.question);
-    let holds = |of: fn(&crate::node::Layers) -> &crate::node::Layer| {
+    let holds = |of: fn(&crate::memory::Layers) -> &crate::memory::Layer| {
         let Some(layers) = &meta.layers else { return true };
         let describes = |whole: &Unmarked| of(layers).content_sha256 == whole.sha256;
         of(layers).origin != Origin::Stale && parts.unmarked.as_ref().is_none_or(describes)
@@ -123,7 +123,7 @@ pub(super) fn wanted_of_file(path: &TreePath, found: &Found<'_>) -> Wanted {
     content(path, found.hits.first().map(|(_, hit)| hit))
 }
 
-/// Returns what there is to show of a file that is no node's.
+/// Returns what there is to show of a file that is no memory's.
 pub(super) fn file(path: &TreePath, found: &Found<'_>, mut answers: Answers) -> Result<Option<Parts>> {
     let hit = found.hits.first().map(|(_, hit)| hit);
     let start = answers.due()?;
@@ -132,7 +132,7 @@ pub(super) fn file(path: &TreePath, found: &Found<'_>, mut answers: Answers) -> 
 }
 
 impl<'a> Found<'a> {
-    /// The best hit in a file that is no node's.
+    /// The best hit in a file that is no memory's.
     pub(super) fn first_hit(&self) -> Option<&'a Hit> {
         self.hits.first().map(|(_, hit)| hit)
     }

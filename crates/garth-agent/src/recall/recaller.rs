@@ -1,6 +1,6 @@
-//! Account to recall from: a tree, and where in it the directories of nodes are.
+//! Account to recall from: a tree, and where in it the directories of memories are.
 
-use crate::node::Uri;
+use crate::memory::Uri;
 use garth_engine::env::Env;
 use garth_engine::fs::FileSystem;
 use garth_engine::path::TreePath;
@@ -8,7 +8,7 @@ use garth_engine::path::TreePath;
 /// Recalls from one account.
 ///
 /// ```
-/// use garth::agent::node::{Nodes, Put};
+/// use garth::agent::memory::{Memories, Put};
 /// use garth::agent::recall::{Key, Recall, Recaller};
 /// use garth::{DataDir, Env};
 ///
@@ -18,8 +18,8 @@ use garth_engine::path::TreePath;
 /// data.create_account("default").await?;
 /// let account = data.account("default").await?;
 /// let coffee = "ctx://default/users/alice/memories/preferences/coffee".parse()?;
-/// let nodes = Nodes::new(&*account, "default", Env::system());
-/// nodes.put(&coffee, &Put::new("Alice likes her coffee black. She has two a day.\n")).await?;
+/// let memories = Memories::new(&*account, "default", Env::system());
+/// memories.put(&coffee, &Put::new("Alice likes her coffee black. She has two a day.\n")).await?;
 ///
 /// let recaller = Recaller::new(&*account, "default", Env::system());
 /// let key = Key::random(&Env::system())?;
@@ -51,8 +51,8 @@ impl<'a> Recaller<'a> {
         Self { places: Some(places), ..self }
     }
 
-    /// Returns the node that has a directory.
-    pub(super) fn node_at(&self, dir: &TreePath) -> Option<Uri> {
+    /// Returns the memory that has a directory.
+    pub(super) fn memory_at(&self, dir: &TreePath) -> Option<Uri> {
         let Some(places) = &self.places else { return Uri::of_dir(&self.account, dir) };
         let dir = places.iter().find_map(|(shown, own)| dir.rebase(shown, own))?.ok()?;
         Uri::of_dir(&self.account, &dir)

@@ -27,7 +27,7 @@ pub struct Recall {
     pub question: String,
     /// Only these paths and what is below them; empty: everywhere.
     pub within: Vec<TreePath>,
-    /// Only nodes and files with one of these tags; empty: any.
+    /// Only memories and files with one of these tags; empty: any.
     pub tags_any: Vec<String>,
     /// Only what has each of these values in its custom metadata.
     pub metadata: BTreeMap<String, String>,
@@ -41,10 +41,10 @@ pub struct Recall {
     pub budget: usize,
     /// Most sources, 1 to [`MAX_SOURCES`].
     pub limit: usize,
-    /// Recalls what was true at this time, instead of now. Restricts the answer to nodes.
+    /// Recalls what was true at this time, instead of now. Restricts the answer to memories.
     pub valid_at: Option<Timestamp>,
-    /// Recalls what was known at this moment: nodes that are found now, as they were then. Restricts the
-    /// answer to nodes.
+    /// Recalls what was known at this moment: memories that are found now, as they were then. Restricts the
+    /// answer to memories.
     pub as_of: Option<Moment>,
 }
 

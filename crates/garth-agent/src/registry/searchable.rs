@@ -1,5 +1,5 @@
 //! Search exclusions: text files that search does not find. These are the files beside the text of context
-//! nodes and sessions, and archives. The set is closed and in every tree. A file of these classes that has
+//! memories and sessions, and archives. The set is closed and in every tree. A file of these classes that has
 //! another name, too, is found by that.
 
 use std::sync::LazyLock;
@@ -7,17 +7,17 @@ use std::sync::LazyLock;
 use garth_engine::TreePath;
 use garth_engine::rule::{Class, Searchable, WithheldLines};
 
-use super::projections::nodes::{NODE_STATUS, NODES};
+use super::projections::memories::{MEMORIES, MEMORY_STATUS};
 use super::projections::sessions::{SESSION_LINE, WITHDRAWN, withdrawn_keys};
 use super::session_lines;
 
-/// What lies in a node besides its text.
-const OF_NODES: [&str; 3] = [".meta.json", ".relations.json", ".outbox/**"];
-/// The layers of a node's text.
+/// What lies in a memory besides its text.
+const OF_MEMORIES: [&str; 3] = [".meta.json", ".relations.json", ".outbox/**"];
+/// The layers of a memory's text.
 const LAYERS: [&str; 2] = [".abstract.md", ".overview.md"];
-/// A node's text. (`SKILL.md` is a skill without a node, too.)
+/// A memory's text. (`SKILL.md` is a skill without a memory, too.)
 const TEXT: &str = "content.md";
-/// What tells that a node is there.
+/// What tells that a memory is there.
 const META: &str = ".meta.json";
 /// What of a session is made of its messages and events.
 const OF_SESSIONS: [&str; 7] = [
@@ -32,35 +32,36 @@ const OF_SESSIONS: [&str; 7] = [
 /// Other places.
 const ELSEWHERE: [&str; 2] = ["/.outbox/**", "/agents/*/sessions/**"];
 
-/// The status of a node that is there.
+/// The status of a memory that is there.
 const ACTIVE: &str = "ACTIVE";
 
 struct Classes {
-    nodes: Vec<Class>,
+    memories: Vec<Class>,
     never: Vec<Class>,
 }
 
 impl Classes {
     fn new() -> Self {
         let class = |text: String| Class::built_in(&text);
-        let of_nodes = NODES.iter().flat_map(|dir| OF_NODES.map(|file| class(format!("{dir}/{file}"))));
+        let of_memories =
+            MEMORIES.iter().flat_map(|dir| OF_MEMORIES.map(|file| class(format!("{dir}/{file}"))));
         let of_sessions = OF_SESSIONS.map(|file| class(format!("/users/*/agents/*/session/*/{file}")));
-        let never = of_nodes.chain(of_sessions).chain(ELSEWHERE.map(Class::built_in)).collect();
-        Self { nodes: NODES.map(Class::built_in).into(), never }
+        let never = of_memories.chain(of_sessions).chain(ELSEWHERE.map(Class::built_in)).collect();
+        Self { memories: MEMORIES.map(Class::built_in).into(), never }
     }
 }
 
-/// Returns whether search finds the file at a path: the text of a context node while the node is active.
+/// Returns whether search finds the file at a path: the text of a memory while the memory is active.
 pub(super) fn searchable(path: &TreePath) -> Searchable {
     static CLASSES: LazyLock<Classes> = LazyLock::new(Classes::new);
     let name = path.name().unwrap_or_default();
     let layer = LAYERS.contains(&name);
     if (layer || name == TEXT)
         && let Some(dir) = path.parent()
-        && CLASSES.nodes.iter().any(|class| class.has(&dir))
+        && CLASSES.memories.iter().any(|class| class.has(&dir))
     {
         let file = TreePath::from_row(dir.key(), META);
-        return Searchable::While { file, projection: NODE_STATUS, key: ACTIVE, layer };
+        return Searchable::While { file, projection: MEMORY_STATUS, key: ACTIVE, layer };
     }
     match CLASSES.never.iter().any(|class| class.has(path)) {
         true => Searchable::No,
@@ -106,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_found_and_that_of_a_node_while_it_is_active() {
+    fn text_is_found_and_that_of_a_memory_while_it_is_active() {
         for text in [
             "/notes/.meta.json",
             "/notes/.abstract.md",
@@ -129,7 +130,7 @@ mod tests {
                 let file = TreePath::parse(&format!("{dir}/.meta.json")).unwrap();
                 assert_eq!(
                     of(&format!("{dir}/{path}")),
-                    Searchable::While { file, projection: NODE_STATUS, key: ACTIVE, layer },
+                    Searchable::While { file, projection: MEMORY_STATUS, key: ACTIVE, layer },
                     "{dir}/{path}"
                 );
             }

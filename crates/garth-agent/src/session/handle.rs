@@ -19,11 +19,11 @@ use garth_engine::path::{TreePath, check_id};
 ///
 /// ```
 /// use garth::agent::session::{Append, Create, Draft, Select, Sessions};
-/// use garth::engine::memory::Memory;
+/// use garth::engine::memory::MemoryFs;
 /// use garth::Env;
 ///
 /// # futures::executor::block_on(async {
-/// let fs = Memory::new(Env::system(), garth::agent::registry());
+/// let fs = MemoryFs::new(Env::system(), garth::agent::registry());
 /// let sessions = Sessions::new(&fs, "ann", "coder", Env::system())?;
 /// sessions.create(&Create::new("default")).await?;
 /// let said = [Draft::user("Where is the parser?"), Draft::assistant("In `src/parse.rs`.")];

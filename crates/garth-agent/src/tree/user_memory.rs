@@ -5,15 +5,15 @@ use garth_engine::error::{ErrorKind, Result};
 use garth_engine::fs::{FileSystem, FileSystemExt};
 
 /// Where it is in the agent's tree.
-pub const MEMORY: &str = "/.user/memory/MEMORY.md";
+pub const USER_MEMORY: &str = "/.user/memory/MEMORY.md";
 
 /// What to begin with.
 const TEMPLATE: &str = "# Memory\n\nWhat to remember about this user, one fact a line.\n\n\
                         ## Preferences\n\n## People\n\n## Projects\n";
 
-/// The text of [`MEMORY`].
+/// The text of [`USER_MEMORY`].
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct Memory {
+pub struct UserMemory {
     /// The text.
     pub content: String,
     /// Whether it is a template: no such file is there.
@@ -26,11 +26,11 @@ pub struct Memory {
 /// # Errors
 /// From reading the file; `InvalidData` if it is not UTF-8.
 #[boxed]
-pub async fn memory(tree: &dyn FileSystem) -> Result<Memory> {
-    match tree.read_to_string(MEMORY).await {
+pub async fn user_memory(tree: &dyn FileSystem) -> Result<UserMemory> {
+    match tree.read_to_string(USER_MEMORY).await {
         Err(error) if error.is(ErrorKind::NotFound) => {
-            Ok(Memory { content: TEMPLATE.to_owned(), synthetic: true })
+            Ok(UserMemory { content: TEMPLATE.to_owned(), synthetic: true })
         }
-        content => Ok(Memory { content: content?, synthetic: false }),
+        content => Ok(UserMemory { content: content?, synthetic: false }),
     }
 }

@@ -46,7 +46,7 @@ const RUNS: usize = 1000;
 /// A part of a day's memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Memory {
+pub struct DailySection {
     /// The class of the sessions that wrote it, `main` for what people wrote outside of sessions; `None` if
     /// the commit is no longer known.
     pub class: Option<Class>,
@@ -59,7 +59,7 @@ pub struct Memory {
 /// A day of which there is memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct MemoryDay {
+pub struct DailyFile {
     /// The day.
     pub day: Day,
     /// How many bytes it has for the author.
@@ -69,14 +69,14 @@ pub struct MemoryDay {
 /// What was remembered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Remembered {
+pub struct DailyWrite {
     /// The file.
     pub path: TreePath,
     /// The commit.
     pub seq: Seq,
 }
 
-impl Outcome for Remembered {
+impl Outcome for DailyWrite {
     fn committed(self, commit: &Commit) -> Self {
         Self { seq: commit.seq, ..self }
     }
@@ -110,19 +110,19 @@ impl Workspace<'_> {
     /// room; `AlreadyExists` for a file that has other names, and for what is no file in its place; from the
     /// filesystem.
     #[boxed]
-    pub async fn remember(&self, day: Option<Day>, text: &str) -> Result<Remembered> {
-        let done = self.once.run(retry(|| self.remember_once(day, text))).await?;
-        Ok(Remembered { path: self.paths.shown(&done.path), ..done })
+    pub async fn add_daily(&self, day: Option<Day>, text: &str) -> Result<DailyWrite> {
+        let done = self.once.run(retry(|| self.add_daily_once(day, text))).await?;
+        Ok(DailyWrite { path: self.paths.shown(&done.path), ..done })
     }
 
-    async fn remember_once(&self, day: Option<Day>, text: &str) -> Result<Remembered> {
+    async fn add_daily_once(&self, day: Option<Day>, text: &str) -> Result<DailyWrite> {
         let (zone, now) = (self.settings().await?.zone()?, self.env.now());
         let day = day.unwrap_or_else(|| zone.day(now));
         let keeper = self.keeper(None)?;
         let (ops, (path, condition)) =
             self.added_ops((day, &zone), (BY_HAND, text), &keeper, Blocked::Refuse).await?;
         let batch = self.batch(ops, "remember").require(path.clone(), condition);
-        self.once.commit(self.fs, batch, Remembered { path, seq: PENDING }).await
+        self.once.commit(self.fs, batch, DailyWrite { path, seq: PENDING }).await
     }
 
     /// Returns what adds a section of what was extracted to a day's memory.
@@ -198,15 +198,15 @@ impl Workspace<'_> {
     /// # Errors
     /// `TooLarge`; from the filesystem.
     #[boxed]
-    pub async fn memory(&self, day: Day) -> Result<Option<Vec<Memory>>> {
+    pub async fn daily(&self, day: Day) -> Result<Option<Vec<DailySection>>> {
         self.memory_at(&*self.moment(None).await?, day).await
     }
 
-    async fn memory_at(&self, moment: &dyn FileSystem, day: Day) -> Result<Option<Vec<Memory>>> {
+    async fn memory_at(&self, moment: &dyn FileSystem, day: Day) -> Result<Option<Vec<DailySection>>> {
         let keeper = self.keeper(None)?;
         let paths = self.day_files(&keeper, day)?;
         let files = read_all(moment, &paths, MAX_FILE).await?;
-        let mut found: Option<Vec<Memory>> = None;
+        let mut found: Option<Vec<DailySection>> = None;
         for (path, file) in paths.iter().zip(files) {
             let Some(file) = file.filter(|file| file.is_file) else { continue };
             found.get_or_insert_default().extend(parts(moment, path, &file, &keeper).await?);
@@ -220,7 +220,11 @@ impl Workspace<'_> {
     /// # Errors
     /// `InvalidArgument` for another limit; `TooLarge` for a day that is; from the filesystem.
     #[boxed]
-    pub async fn days(&self, after: Option<Day>, limit: usize) -> Result<(Vec<MemoryDay>, Option<Day>)> {
+    pub async fn list_daily(
+        &self,
+        after: Option<Day>,
+        limit: usize,
+    ) -> Result<(Vec<DailyFile>, Option<Day>)> {
         if !(1..=MAX_DAYS).contains(&limit) {
             return Err(Error::invalid(format!("1 to {MAX_DAYS} days at once")));
         }
@@ -244,9 +248,9 @@ impl Workspace<'_> {
                     (looked, seen) = (looked + 1, Some(day));
                 }
                 let bytes = item.entry.map_or(0, |entry| entry.size);
-                match days.last_mut().filter(|last: &&mut MemoryDay| last.day == day) {
+                match days.last_mut().filter(|last: &&mut DailyFile| last.day == day) {
                     Some(last) => last.bytes += bytes,
-                    None => days.extend((bytes > 0).then_some(MemoryDay { day, bytes })),
+                    None => days.extend((bytes > 0).then_some(DailyFile { day, bytes })),
                 }
             }
             match last {
@@ -342,11 +346,11 @@ pub(super) async fn parts(
     path: &TreePath,
     file: &File,
     keeper: &Keeper,
-) -> Result<Vec<Memory>> {
+) -> Result<Vec<DailySection>> {
     let text = text_of(path, file)?;
     let is_known = file.metadata.get(OF_MAIN).is_some_and(|known| *known == known_as(path, text.as_bytes()));
     if text.is_empty() || is_known || !fs.capabilities(path).history {
-        return Ok(vec![Memory { class: Some(Class::Main), own: true, text: text.to_owned() }]);
+        return Ok(vec![DailySection { class: Some(Class::Main), own: true, text: text.to_owned() }]);
     }
     let mut parts: Vec<(Writer, Range<usize>)> = Vec::new();
     let mut offset = 0;
@@ -368,7 +372,7 @@ pub(super) async fn parts(
     let bytes = text.as_bytes();
     let text =
         |range: Range<usize>| String::from_utf8_lossy(bytes.get(range).unwrap_or_default()).into_owned();
-    let part = |((class, own), range)| Memory { class, own, text: text(range) };
+    let part = |((class, own), range)| DailySection { class, own, text: text(range) };
     Ok(parts.into_iter().map(part).collect())
 }
 

@@ -9,7 +9,7 @@ use super::handle::{Keeper, Workspace};
 use crate::boxed;
 use crate::identity::{Class, is_reserved};
 use crate::ids::uuid;
-use crate::node::OUTBOX;
+use crate::memory::OUTBOX;
 use crate::session::{Export, Meta, TranscriptFormat, archived_said};
 use crate::small_file::{File, as_read, pretty, read_all};
 use crate::time_zone::{Day, Zone};

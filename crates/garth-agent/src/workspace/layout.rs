@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::node::{ABSTRACT, CONTENT, META, OUTBOX, OVERVIEW, RELATIONS, SKILL};
+use crate::memory::{ABSTRACT, CONTENT, META, OUTBOX, OVERVIEW, RELATIONS, SKILL};
 use crate::settings::SETTINGS;
 use crate::small_file::pretty;
 use garth_engine::error::{Error, ErrorKind, Result};
@@ -16,7 +16,7 @@ use garth_engine::path::{Name, TreePath};
 /// What the name of a sidecar ends in, behind the name of its file.
 pub const SIDECAR: &str = ".metadata.json";
 
-/// Largest sidecar, 1 MiB: more than the attributes of a node in any JSON form that a person would write.
+/// Largest sidecar, 1 MiB: more than the attributes of a memory in any JSON form that a person would write.
 pub const MAX_SIDECAR: usize = 1 << 20;
 
 /// Custom metadata whose names begin like this are garth's own: they are not in sidecars.
@@ -31,23 +31,23 @@ const SESSION_KEY: &str = "sessionKey";
 /// Directories at the top of an account that the layout does not have: what users and chats keep, and events.
 const OWN_TOPS: [&str; 4] = ["users", "chats", OUTBOX, ".garth"];
 
-/// What an agent has that the layout does not: values of the key-value API, and context nodes.
+/// What an agent has that the layout does not: values of the key-value API, and memories.
 const OWN_OF_AGENTS: [&str; 3] = [SETTINGS, "kv", "memories"];
 
-/// Files of a skill that is published as a context node.
-const OF_NODES: [&str; 5] = [META, RELATIONS, ABSTRACT, OVERVIEW, OUTBOX];
+/// Files of a skill that is published as a memory.
+const OF_MEMORIES: [&str; 5] = [META, RELATIONS, ABSTRACT, OVERVIEW, OUTBOX];
 
 /// Whether what is at a path, or above it, is garth's own, and no part of the layout. `target` is where it
 /// points if it is a symbolic link. All other paths are, whatever lies there.
 pub fn is_own(path: &TreePath, target: Option<&str>) -> bool {
-    let of_node = |file: &str, is_last: bool| {
-        OF_NODES.contains(&file) || file == CONTENT && is_last && target == Some(SKILL)
+    let of_memory = |file: &str, is_last: bool| {
+        OF_MEMORIES.contains(&file) || file == CONTENT && is_last && target == Some(SKILL)
     };
     match path.segments().collect::<Vec<_>>()[..] {
         [top, ..] if OWN_TOPS.contains(&top) => true,
         ["agents", _, name, ..] if OWN_OF_AGENTS.contains(&name) => true,
         ["agents", _, "skills", _, file, ref below @ ..] | ["skills", _, file, ref below @ ..] => {
-            of_node(file, below.is_empty())
+            of_memory(file, below.is_empty())
         }
         _ => false,
     }

@@ -187,8 +187,8 @@ async fn media_are_found_listed_and_removed_by_the_sessions_that_see_theirs() {
     assert!(stranger.media().open(&key).await.err().unwrap().is(ErrorKind::NotFound));
     // no tree of an agent reaches them by a path, and none makes a file theirs
     for tree in [access.tree().open().await.unwrap(), stranger.tree().open().await.unwrap()] {
-        let node = account.store.entry(&key.path()).await.unwrap().ino;
-        assert!(tree.stat(&garth::model::At::Node(node)).await.is_err());
+        let ino = account.store.entry(&key.path()).await.unwrap().ino;
+        assert!(tree.stat(&garth::model::At::Node(ino)).await.is_err());
     }
     // behind a reset it is found beside its archive by the same key
     access.workspace().reset(":slack:channel:C1", "g", &Reset::default()).await.unwrap().unwrap();

@@ -177,7 +177,7 @@ async fn an_overlay_that_is_applied_changes_no_deciding_field() {
     assert!(error.is(ErrorKind::RuleViolation), "{error}");
     // of two stores too
     let scratch: Arc<dyn FileSystem> =
-        Arc::new(garth::engine::memory::Memory::new(Env::system(), garth::agent::registry()));
+        Arc::new(garth::engine::memory::MemoryFs::new(Env::system(), garth::agent::registry()));
     let whole: Arc<dyn FileSystem> = Arc::<dyn garth::AccountStore>::clone(&account.store);
     let overlay = Overlay::of_layers(whole, scratch).await.unwrap();
     overlay.write(&format!("{dir}/meta.json"), forged).await.unwrap();
@@ -252,7 +252,7 @@ async fn a_copy_or_a_restored_file_has_none_of_garths_attributes_that_garth_did_
     tree.write("/other", "two").await.unwrap();
     tree.commit(Op::copy(p("/other"), p("/f")).replace().into()).await.unwrap();
     assert_eq!(notes("f").await, 2);
-    // what is gone comes back as garth had marked it, but for what a view noted on the node
+    // what is gone comes back as garth had marked it, but for what a view noted on the memory
     tree.remove("/f").await.unwrap();
     restore(&*tree, &p("/f"), &Moment::Seq(then), Env::system().now(), &Batch::default()).await.unwrap();
     assert_eq!(notes("f").await, 1);

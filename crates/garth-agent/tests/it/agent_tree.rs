@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use futures::TryStreamExt;
 use garth::agent::session::{Append, Create, Draft};
-use garth::agent::tree::{MEMORY, memory, write_free};
+use garth::agent::tree::{USER_MEMORY, user_memory, write_free};
 use garth::agent::workspace::{PromptOptions, Workspace};
 use garth::agent::{Access, AccessPolicy, Caller, Class, Identity, Request, Skill, chat};
 use garth::engine::host::{HostFs, Mode};
-use garth::engine::memory::Memory;
+use garth::engine::memory::MemoryFs;
 use garth::model::{
     At, Author, Batch, ChangesQuery, Commit, CommitId, Confinement, HistoryPage, Moment, Op, Owner,
     Precondition, SearchQuery, SetAttrs, Timestamp, Within,
@@ -324,7 +324,7 @@ async fn changes_of_an_ephemeral_skill_end_with_it() {
     std::fs::write(host.join("SKILL.md"), "of the host").unwrap();
     let of_host: Arc<dyn FileSystem> = HostFs::open(&host, Mode::ReadOnly, Env::system()).unwrap();
     let skills = || {
-        let scratch: Arc<dyn FileSystem> = Arc::new(Memory::new(Env::system(), garth::agent::registry()));
+        let scratch: Arc<dyn FileSystem> = Arc::new(MemoryFs::new(Env::system(), garth::agent::registry()));
         let cook = Skill::ephemeral("cook", Arc::clone(&scratch)).unwrap();
         vec![cook, Skill::ephemeral("weave", scratch).unwrap().from(Arc::clone(&of_host))]
     };
@@ -391,12 +391,12 @@ async fn a_chats_files_die_with_it() {
 async fn a_memory_that_is_not_there_is_a_template_only_where_asked() {
     let account = Account::new().await;
     let tree = account.main().await;
-    assert!(tree.stat(&At::Path(p(MEMORY))).await.unwrap_err().is(ErrorKind::NotFound));
-    let template = memory(&*tree).await.unwrap();
+    assert!(tree.stat(&At::Path(p(USER_MEMORY))).await.unwrap_err().is(ErrorKind::NotFound));
+    let template = user_memory(&*tree).await.unwrap();
     assert!(template.synthetic && !template.content.is_empty());
-    assert!(!tree.exists(MEMORY).await.unwrap());
+    assert!(!tree.exists(USER_MEMORY).await.unwrap());
     account.put("/users/ann/agents/scout/memory/MEMORY.md", "coffee").await;
-    let found = memory(&*tree).await.unwrap();
+    let found = user_memory(&*tree).await.unwrap();
     assert_eq!((found.content.as_str(), found.synthetic), ("coffee", false));
 }
 

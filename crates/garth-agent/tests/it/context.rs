@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use futures::TryStreamExt as _;
-use garth::agent::node::{Level, Nodes, Put, Uri};
+use garth::agent::memory::{Level, Memories, Put, Uri};
 use garth::agent::session::{
     Append, Change, ChildChange, ChildStatus, Collect, Collection, Create, Derive, Draft, Due, PackOptions,
     Sessions, Spawn, State,
 };
-use garth::engine::memory::Memory;
+use garth::engine::memory::MemoryFs;
 use garth::model::{Author, Batch, LogPosition, Moment, Op, SetAttrs, Timestamp, VersionId};
 use garth::{Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
 use serde_json::{Value, json};
@@ -560,7 +560,7 @@ async fn messages_are_kept_where_whoever_collects_keeps_them() {
 }
 
 #[tokio::test]
-async fn a_fact_is_published_as_a_node_that_names_its_messages() {
+async fn a_fact_is_published_as_a_memory_that_names_its_messages() {
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
         say(&sessions, [Draft::user("I like tea."), Draft::user("No: coffee.")]).await;
@@ -571,11 +571,11 @@ async fn a_fact_is_published_as_a_node_that_names_its_messages() {
         );
         derive.refs = Some(json!({"id": "r1", "path": "/x", "kind": "file", "summary": "s"}).to_string());
         sessions.derive("default", &derive).await.unwrap();
-        let nodes = Nodes::new(&*fs, "default", Env::system());
+        let memories = Memories::new(&*fs, "default", Env::system());
         let uri: Uri = "ctx://default/users/default/memories/preferences/coffee".parse().unwrap();
         let put = sessions.to_publish("default", "f1").await.unwrap();
-        let written = nodes.put(&uri, &put).await.unwrap();
-        let meta = nodes.get(&uri, Level::Content).await.unwrap().meta;
+        let written = memories.put(&uri, &put).await.unwrap();
+        let meta = memories.get(&uri, Level::Content).await.unwrap().meta;
         assert_eq!(meta, written.meta);
         let from = meta.provenance.unwrap();
         assert_eq!(
@@ -586,11 +586,11 @@ async fn a_fact_is_published_as_a_node_that_names_its_messages() {
         for source in &from.sources {
             sessions.resolve(&from.session, &source.parse().unwrap()).await.unwrap();
         }
-        assert_eq!(nodes.put(&uri, &put).await.unwrap().seq, None, "it is there");
+        assert_eq!(memories.put(&uri, &put).await.unwrap().seq, None, "it is there");
         // a text of another origin does not name these messages
-        let same = nodes.put(&uri, &Put::new("Ann likes coffee.\n")).await.unwrap();
+        let same = memories.put(&uri, &Put::new("Ann likes coffee.\n")).await.unwrap();
         assert_eq!((same.seq, same.meta.provenance), (None, Some(from)));
-        assert_eq!(nodes.put(&uri, &Put::new("Ann likes cocoa.")).await.unwrap().meta.provenance, None);
+        assert_eq!(memories.put(&uri, &Put::new("Ann likes cocoa.")).await.unwrap().meta.provenance, None);
         let out = sessions.swap_out("default", &"messages:1".parse().unwrap(), "tea").await.unwrap();
         let mut derive = Derive::default();
         let source = format!("swap:{}", out.id);
@@ -606,7 +606,7 @@ async fn a_fact_is_published_as_a_node_that_names_its_messages() {
 #[tokio::test]
 async fn what_one_run_leaves_is_collected_by_a_later_one() {
     let (env, clock) = Env::manual(Timestamp(1_769_472_000_000_000_000));
-    let fs = Memory::new(env.clone(), garth::agent::registry());
+    let fs = MemoryFs::new(env.clone(), garth::agent::registry());
     let sessions = Sessions::new(&fs, "default", "coder", env.clone()).unwrap();
     sessions.create(&Create::new("default")).await.unwrap();
     say(&sessions, [Draft::user("one")]).await;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use garth::agent::Class;
-use garth::agent::workspace::{Day, Memory as Remembered, PromptOptions, Workspace};
-use garth::engine::memory::Memory;
+use garth::agent::workspace::{DailySection, Day, PromptOptions, Workspace};
+use garth::engine::memory::MemoryFs;
 use garth::env::ManualClock;
 use garth::model::{At, Author, Batch, Op, SetAttrs, Timestamp};
 use garth::{Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
@@ -22,7 +22,7 @@ const OF_CHANNEL: &str = "/users/:slack:channel:c/agents/coder/memory/2026-01-27
 /// A tree on each engine, with its clock.
 async fn trees() -> Vec<(Arc<dyn FileSystem>, Env, ManualClock, Option<TempDir>)> {
     let (env, clock) = Env::manual(START);
-    let memory: Arc<dyn FileSystem> = Arc::new(Memory::new(env.clone(), garth::agent::registry()));
+    let memory: Arc<dyn FileSystem> = Arc::new(MemoryFs::new(env.clone(), garth::agent::registry()));
     let (sqlite_env, sqlite_clock) = Env::manual(START);
     let folder = tempfile::tempdir().unwrap();
     let data = garth::builder().env(sqlite_env.clone()).open(&folder.path().join("data")).unwrap();
@@ -56,8 +56,8 @@ async fn commit(fs: &dyn FileSystem, class: &str, op: Op) {
 /// Class, whether it is the keeper's own, and text of each part of today's memory, for a class.
 async fn today(fs: &dyn FileSystem, env: &Env, class: &str) -> Vec<(Class, bool, String)> {
     let day: Day = "2026-01-27".parse().unwrap();
-    let parts = of_class(fs, env, class).memory(day).await.unwrap().unwrap_or_default();
-    parts.into_iter().map(|part: Remembered| (part.class.unwrap(), part.own, part.text)).collect()
+    let parts = of_class(fs, env, class).daily(day).await.unwrap().unwrap_or_default();
+    parts.into_iter().map(|part: DailySection| (part.class.unwrap(), part.own, part.text)).collect()
 }
 
 fn parts(of: &[(&str, bool, &str)]) -> Vec<(Class, bool, String)> {
@@ -94,7 +94,7 @@ async fn an_audience_keeps_days_of_its_own_that_no_other_reads() {
     for (fs, env, ..) in trees().await {
         let fs = &*fs;
         for (class, at) in [("main", TODAY), ("dm", OF_ANN), ("group", OF_CHANNEL)] {
-            let done = of_class(fs, &env, class).remember(None, &format!("said in {class}")).await.unwrap();
+            let done = of_class(fs, &env, class).add_daily(None, &format!("said in {class}")).await.unwrap();
             assert_eq!(done.path.as_str(), at);
         }
         for class in ["main", "dm", "group"] {
@@ -111,8 +111,8 @@ async fn an_audience_keeps_days_of_its_own_that_no_other_reads() {
         // a class without an audience has no memory to look at
         let nobody = Workspace::new(fs, "coder", env.clone()).unwrap();
         let nobody = nobody.author(Author::agent("coder").with_class("dm"));
-        assert!(nobody.days(None, 1).await.unwrap_err().is(ErrorKind::InvalidArgument));
-        assert!(nobody.remember(None, "x").await.unwrap_err().is(ErrorKind::InvalidArgument));
+        assert!(nobody.list_daily(None, 1).await.unwrap_err().is(ErrorKind::InvalidArgument));
+        assert!(nobody.add_daily(None, "x").await.unwrap_err().is(ErrorKind::InvalidArgument));
     }
 }
 
@@ -121,7 +121,7 @@ async fn no_metadata_makes_the_words_of_others_mains_own() {
     for (fs, env, ..) in trees().await {
         let fs = &*fs;
         let main = of_class(fs, &env, "main");
-        main.remember(None, "tea").await.unwrap();
+        main.add_daily(None, "tea").await.unwrap();
         let entry = fs.stat(&At::Path(p(TODAY))).await.unwrap();
         assert!(entry.attributes.metadata.contains_key("garth.of_main"));
         commit(fs, "dm", Op::append(p(TODAY), "obey")).await;
@@ -142,17 +142,17 @@ async fn no_metadata_makes_the_words_of_others_mains_own() {
             }
         }
         // nor is a copy by others theirs to give
-        main.remember("2026-01-20".parse().ok(), "tea").await.unwrap();
+        main.add_daily("2026-01-20".parse().ok(), "tea").await.unwrap();
         commit(
             fs,
             "group",
             Op::copy(p("/agents/coder/memory/2026-01-20.md"), p("/agents/coder/memory/2026-01-21.md")),
         )
         .await;
-        let copied = main.memory("2026-01-21".parse().unwrap()).await.unwrap().unwrap();
+        let copied = main.daily("2026-01-21".parse().unwrap()).await.unwrap().unwrap();
         assert_eq!((copied[0].class, copied[0].own), (Some(Class::Group), false));
         // what main adds does not vouch for what was there
-        main.remember(None, "cake").await.unwrap();
+        main.add_daily(None, "cake").await.unwrap();
         let known = today(fs, &env, "main").await;
         assert_eq!(known.iter().map(|part| part.0.as_str()).collect::<Vec<_>>(), ["main", "dm", "main"]);
     }
@@ -164,8 +164,8 @@ async fn behind_what_is_no_text_is_remembered_all_the_same() {
         let fs = &*fs;
         commit(fs, "main", Op::write(p(TODAY), vec![b'a', 0xff]).with_parents()).await;
         let main = of_class(fs, &env, "main");
-        main.remember(None, "tea").await.unwrap();
-        let error = main.memory("2026-01-27".parse().unwrap()).await.unwrap_err();
+        main.add_daily(None, "tea").await.unwrap();
+        let error = main.daily("2026-01-27".parse().unwrap()).await.unwrap_err();
         assert!(error.is(ErrorKind::Corrupt) && error.message().contains("UTF-8"), "{error}");
         let bytes = fs.read(&At::Path(p(TODAY)), garth::model::ByteRange::ALL).await.unwrap();
         assert!(bytes.starts_with(b"a\xff\n\n### Remembered") && bytes.ends_with(b"\n\ntea\n"));
@@ -177,18 +177,18 @@ async fn days_are_listed_in_pages_and_others_see_those_of_their_audience_alone()
     for (fs, env, ..) in trees().await {
         let fs = &*fs;
         let [main, dm] = ["main", "dm"].map(|class| of_class(fs, &env, class));
-        assert_eq!(main.days(None, 10).await.unwrap(), (Vec::new(), None));
+        assert_eq!(main.list_daily(None, 10).await.unwrap(), (Vec::new(), None));
         let day = |text: &str| text.parse::<Day>().unwrap();
         for name in ["2026-01-25", "2026-01-26", "2026-01-27"] {
-            main.remember(Some(day(name)), "tea").await.unwrap();
+            main.add_daily(Some(day(name)), "tea").await.unwrap();
         }
-        dm.remember(Some(day("2026-01-26")), "ant").await.unwrap();
+        dm.add_daily(Some(day("2026-01-26")), "ant").await.unwrap();
         for name in ["README.md", "2026-01-26.txt", "2026-1-1.md", "2026-02-30.md"] {
             fs.write(&format!("/agents/coder/memory/{name}"), "x").await.unwrap();
         }
         fs.mkdir_all("/agents/coder/memory/2026-01-28.md").await.unwrap();
         fs.write("/agents/coder/memory/2026-01-29.md", "").await.unwrap();
-        let (all, next) = main.days(None, 100).await.unwrap();
+        let (all, next) = main.list_daily(None, 100).await.unwrap();
         let names: Vec<_> = all.iter().map(|found| found.day.to_string()).collect();
         assert_eq!(
             (names, next),
@@ -198,7 +198,7 @@ async fn days_are_listed_in_pages_and_others_see_those_of_their_audience_alone()
         assert_eq!(all[0].bytes, size);
         let (mut paged, mut after) = (Vec::new(), None);
         loop {
-            let (days, next) = main.days(after, 1).await.unwrap();
+            let (days, next) = main.list_daily(after, 1).await.unwrap();
             paged.extend(days);
             after = next;
             if after.is_none() {
@@ -206,12 +206,12 @@ async fn days_are_listed_in_pages_and_others_see_those_of_their_audience_alone()
             }
         }
         assert_eq!(paged, all);
-        let (own, _) = dm.days(None, 100).await.unwrap();
+        let (own, _) = dm.list_daily(None, 100).await.unwrap();
         assert_eq!(own.iter().map(|found| found.day).collect::<Vec<_>>(), [day("2026-01-26")]);
         let size = fs.read_to_string("/users/ann/agents/coder/memory/2026-01-26.md").await.unwrap().len();
         assert_eq!(own[0].bytes, size as u64);
-        assert!(main.days(None, 0).await.unwrap_err().is(ErrorKind::InvalidArgument));
-        assert!(main.days(None, 101).await.unwrap_err().is(ErrorKind::InvalidArgument));
+        assert!(main.list_daily(None, 0).await.unwrap_err().is(ErrorKind::InvalidArgument));
+        assert!(main.list_daily(None, 101).await.unwrap_err().is(ErrorKind::InvalidArgument));
     }
 }
 
@@ -222,7 +222,7 @@ async fn what_many_remember_at_once_is_all_there_under_one_header_each() {
         let workspaces: Vec<_> =
             (0..20).map(|n| of_class(fs, &env, if n % 2 == 0 { "main" } else { "dm" })).collect();
         let texts: Vec<_> = (0..20).map(|n| format!("fact {n}.")).collect();
-        let all = workspaces.iter().zip(&texts).map(|(workspace, text)| workspace.remember(None, text));
+        let all = workspaces.iter().zip(&texts).map(|(workspace, text)| workspace.add_daily(None, text));
         futures::future::try_join_all(all).await.unwrap();
         for (at, first) in [(TODAY, 0), (OF_ANN, 1)] {
             let text = fs.read_to_string(at).await.unwrap();
@@ -247,8 +247,8 @@ async fn a_prompt_takes_three_reads_of_one_moment_and_a_main_one_as_many_for_wha
         }
         let [main, dm] = ["main", "dm"].map(|class| of_class(&*fs, &env, class));
         let yesterday = "2026-01-26".parse().ok();
-        main.remember(yesterday, "rain").await.unwrap();
-        main.remember(None, "tea").await.unwrap();
+        main.add_daily(yesterday, "rain").await.unwrap();
+        main.add_daily(None, "tea").await.unwrap();
         let prompt = async |class: &str| {
             let workspace = of_class(&counting, &env, class);
             counting.reads_since();
@@ -263,12 +263,12 @@ async fn a_prompt_takes_three_reads_of_one_moment_and_a_main_one_as_many_for_wha
         for n in 0..5 {
             let author = Author::agent("coder").with_class("dm").with_audience(format!("user{n}"));
             let of_user = Workspace::new(&*fs, "coder", env.clone()).unwrap().author(author);
-            of_user.remember(None, "ants").await.unwrap();
+            of_user.add_daily(None, "ants").await.unwrap();
         }
         let (text, reads) = prompt("main").await;
         assert!(text.matches("> ants").count() == 5 && reads == 7, "{reads}: {text}");
         // and one for a day of its own that others wrote
-        dm.remember(None, "bees").await.unwrap();
+        dm.add_daily(None, "bees").await.unwrap();
         commit(&*fs, "group", Op::append(p(OF_ANN), "wasps")).await;
         let (text, reads) = prompt("dm").await;
         assert!(text.contains("> wasps") && reads == 4, "{reads}: {text}");
@@ -281,7 +281,7 @@ async fn a_link_in_the_place_of_a_day_is_told_at_once() {
         let main = of_class(&*fs, &env, "main");
         let link = Op::symlink(p("/agents/coder/memory/2026-01-27.md"), "/agents/coder/MEMORY.md");
         fs.commit(link.with_parents().into()).await.unwrap();
-        let error = main.remember("2026-01-27".parse().ok(), "tea").await.unwrap_err();
+        let error = main.add_daily("2026-01-27".parse().ok(), "tea").await.unwrap_err();
         assert!(error.is(ErrorKind::AlreadyExists), "{error}");
     }
 }
@@ -297,13 +297,13 @@ async fn nothing_is_remembered_in_a_file_that_has_other_names() {
         fs.commit(Op::mkdir_all(p("/agents/coder/memory")).into()).await.unwrap();
         fs.commit(Op::link(elsewhere.clone(), day.clone()).into()).await.unwrap();
 
-        let error = main.remember("2026-01-27".parse().ok(), "tea").await.unwrap_err();
+        let error = main.add_daily("2026-01-27".parse().ok(), "tea").await.unwrap_err();
         assert!(error.is(ErrorKind::AlreadyExists) && error.path() == Some(&day), "{error}");
         assert_eq!(fs.read_to_string("/users/ann/notes.md").await.unwrap(), "notes");
 
         // what the message asks for
         fs.commit(Op::remove(elsewhere).into()).await.unwrap();
-        main.remember("2026-01-27".parse().ok(), "tea").await.unwrap();
+        main.add_daily("2026-01-27".parse().ok(), "tea").await.unwrap();
     }
 }
 
@@ -315,15 +315,15 @@ async fn the_further_files_of_a_day_are_its_memory_too() {
         let (today_is, before) = (day("2026-01-27"), day("2026-01-26"));
         for (class, at) in [("main", TODAY), ("dm", OF_ANN)] {
             let workspace = of_class(fs, &env, class);
-            workspace.remember(Some(before), "rain").await.unwrap();
+            workspace.add_daily(Some(before), "rain").await.unwrap();
             let full = format!("first\n{}", "\n".repeat((1 << 20) - 100));
             commit(fs, class, Op::write(p(at), full).with_parents()).await;
             let next = p(&at.replace(".md", "-2.md"));
             let added = format!("{class} likes {}", "tea ".repeat(40));
             // what is short still has room in the first
-            assert_eq!(workspace.remember(None, "x").await.unwrap().path, p(at));
-            assert_eq!(workspace.remember(None, &added).await.unwrap().path, next);
-            let memory = workspace.memory(today_is).await.unwrap().unwrap();
+            assert_eq!(workspace.add_daily(None, "x").await.unwrap().path, p(at));
+            assert_eq!(workspace.add_daily(None, &added).await.unwrap().path, next);
+            let memory = workspace.daily(today_is).await.unwrap().unwrap();
             let texts: Vec<_> = memory.iter().map(|part| part.text.trim()).collect();
             assert!(texts[0].starts_with("first") && texts.last().unwrap().ends_with(added.trim()));
             assert!(memory.iter().all(|part| part.own && part.class == Some(Class::named(class))));
@@ -332,7 +332,7 @@ async fn the_further_files_of_a_day_are_its_memory_too() {
             for limit in [1, 100] {
                 let (mut found, mut after) = (Vec::new(), None);
                 loop {
-                    let (days, next) = workspace.days(after, limit).await.unwrap();
+                    let (days, next) = workspace.list_daily(after, limit).await.unwrap();
                     found.extend(days);
                     after = next;
                     if after.is_none() {

@@ -6,18 +6,18 @@ use std::future::Future;
 use std::pin::Pin;
 
 use garth::agent::media::Media;
-use garth::agent::node::{Around, Direction, Level, List as NodeList, Nodes, Prefix, Put};
+use garth::agent::memory::{Around, Direction, Level, List as MemoryList, Memories, Prefix, Put};
 use garth::agent::outbox;
 use garth::agent::session::{
     Append, Change, ChildChange, Collect, Compact, Create, Damaged, Derive, Draft, Due, Export, List, Log,
     PackOptions, Select, SessionKey, Sessions, Spawn, State, TranscriptFormat, mend_all,
 };
 use garth::agent::workspace::{Init, PromptOptions, Reset, Trim, Workspace, due_resets, next_job};
-use garth::engine::memory::Memory;
+use garth::engine::memory::MemoryFs;
 use garth::model::{At, Author, Batch, Moment, Op, WalkPage};
 use garth::{Env, Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
 
-use super::nodes_set::{coffee, edge, uri};
+use super::memories_set::{coffee, edge, uri};
 use super::packs::{call, result};
 use super::sessions::{account, path};
 
@@ -41,11 +41,11 @@ fn workspace(fs: &dyn FileSystem) -> Workspace<'_> {
 }
 
 /// An account in which everything is used once.
-async fn scene() -> Memory {
-    let fs = Memory::new(Env::system(), garth::agent::registry());
+async fn scene() -> MemoryFs {
+    let fs = MemoryFs::new(Env::system(), garth::agent::registry());
     let own = sessions(&fs);
     workspace(&fs).init(&Init::default()).await.unwrap();
-    workspace(&fs).remember(None, "Ann likes tea.").await.unwrap();
+    workspace(&fs).add_daily(None, "Ann likes tea.").await.unwrap();
     let skill = Op::write(
         TreePath::parse("/agents/coder/skills/pdf/SKILL.md").unwrap(),
         "---\nname: pdf\ndescription: d\n---\n",
@@ -67,14 +67,14 @@ async fn scene() -> Memory {
     own.pin(SESSION, "rules.md", Some("always")).await.unwrap();
     fs.write(&path("context/gc.policy"), "pack_ttl=1d\n").await.unwrap();
     own.pack(SESSION, &PackOptions::default()).await.unwrap();
-    let nodes = Nodes::new(&fs, "default", Env::system());
-    nodes.put(&coffee(), &Put::new("Black.")).await.unwrap();
-    nodes.put(&tea(), &Put::new("Green.")).await.unwrap();
-    nodes.relate(&edge(&coffee(), &tea())).await.unwrap();
+    let memories = Memories::new(&fs, "default", Env::system());
+    memories.put(&coffee(), &Put::new("Black.")).await.unwrap();
+    memories.put(&tea(), &Put::new("Green.")).await.unwrap();
+    memories.relate(&edge(&coffee(), &tea())).await.unwrap();
     fs
 }
 
-fn tea() -> garth::agent::node::Uri {
+fn tea() -> garth::agent::memory::Uri {
     uri("users/alice/memories/preferences/tea")
 }
 
@@ -93,7 +93,7 @@ fn named<'a, T: Debug>(name: &'static str, call: impl Future<Output = Result<T, 
 /// Calls that read what may be damaged, then those that write.
 async fn failures(fs: &dyn FileSystem) -> Vec<(&'static str, Error)> {
     let (own, work) = (sessions(fs), workspace(fs));
-    let nodes = Nodes::new(fs, "default", Env::system());
+    let memories = Memories::new(fs, "default", Env::system());
     let (env, now) = (Env::system(), Env::system().now());
     let (key, coffee, tea, chunk) =
         (KEY.parse::<SessionKey>().unwrap(), coffee(), tea(), "messages:1-1".parse().unwrap());
@@ -105,7 +105,7 @@ async fn failures(fs: &dyn FileSystem) -> Vec<(&'static str, Error)> {
     let (done, idle, around) =
         (ChildChange::done("ok"), Change::state(State::Idle), Around::new(Direction::Both));
     let append = Append::messages([Draft::user("more")]);
-    let (nodes_list, text, add) = (NodeList::new(Prefix::Account), Put::new("Milk."), ["x".to_owned()]);
+    let (memories_list, text, add) = (MemoryList::new(Prefix::Account), Put::new("Milk."), ["x".to_owned()]);
     let (outbox_top, spawn, media) =
         (TreePath::root(), Spawn::new("other", "h"), Media::new(fs, env.clone()));
     let (trim, moment) = (Trim::default(), Moment::Time(now));
@@ -129,11 +129,11 @@ async fn failures(fs: &dyn FileSystem) -> Vec<(&'static str, Error)> {
         named("prompt", work.prompt(&prompt)),
         named("settings", work.settings()),
         named("skills", work.skills(&[])),
-        named("days", work.days(None, 10)),
+        named("days", work.list_daily(None, 10)),
         named("archives", work.archives(None, 10)),
-        named("node", nodes.get(&coffee, Level::Content)),
-        named("nodes", nodes.list(&nodes_list)),
-        named("around", nodes.around(&coffee, &around)),
+        named("memory", memories.get(&coffee, Level::Content)),
+        named("memories", memories.list(&memories_list)),
+        named("around", memories.around(&coffee, &around)),
         named("outbox", outbox::list(fs, "default", false, None)),
         named("failed", outbox::list(fs, "default", true, None)),
         named("counters", outbox::counters(fs)),
@@ -148,11 +148,11 @@ async fn failures(fs: &dyn FileSystem) -> Vec<(&'static str, Error)> {
         named("pin", own.pin(SESSION, "more.md", Some("text"))),
         named("compact", own.compact(SESSION, &compact)),
         named("trim", work.compact("default", SESSION, &trim)),
-        named("remember", work.remember(None, "More.")),
-        named("tag", nodes.tag(&coffee, &add, &[])),
-        named("put", nodes.put(&coffee, &text)),
-        named("unrelate", nodes.unrelate(&coffee, &tea, None)),
-        named("delete", nodes.delete(&tea)),
+        named("remember", work.add_daily(None, "More.")),
+        named("tag", memories.tag(&coffee, &add, &[])),
+        named("put", memories.put(&coffee, &text)),
+        named("unrelate", memories.unrelate(&coffee, &tea, None)),
+        named("delete", memories.delete(&tea)),
         named("resend", outbox::resend(fs, &env, "default", &outbox_top, None)),
         named("pack", own.pack(SESSION, &pack)),
     ];

@@ -9,7 +9,7 @@ use garth::agent::kv::{
     Condition, Found, KeyKind, Kv, KvCode, KvError, KvResult, MAX_GETS, MAX_LISTED, MAX_PAGE_VALUES,
     MAX_VALUE, PageRequest, Paged, Past, Put, Search, Semantics, Written,
 };
-use garth::engine::memory::Memory;
+use garth::engine::memory::MemoryFs;
 use garth::env::ManualClock;
 use garth::model::{
     At, Author, Batch, ByteRange, ChangesQuery, Idempotency, Kind, Op, Seq, Timestamp, WalkPage,
@@ -31,7 +31,7 @@ macro_rules! on_each_engine {
             $(#[tokio::test(flavor = "multi_thread")]
             async fn $name() {
                 let (env, clock) = super::Env::manual(super::START);
-                super::$name(super::Arc::new(super::Memory::new(env, garth::agent::registry())), clock).await;
+                super::$name(super::Arc::new(super::MemoryFs::new(env, garth::agent::registry())), clock).await;
             })*
         }
 
@@ -486,7 +486,7 @@ async fn an_idempotent_retry_answers_the_first_write_again(fs: Fs, clock: Manual
 
 #[tokio::test]
 async fn a_filesystem_without_search_says_so() {
-    let fs: Fs = Arc::new(Memory::new(Env::system(), garth::agent::registry()));
+    let fs: Fs = Arc::new(MemoryFs::new(Env::system(), garth::agent::registry()));
     let kv = kv(&fs);
     let search = async |query: &'static str, limit| {
         let search = Search { query, path_prefix: None, tags_any: vec![] };

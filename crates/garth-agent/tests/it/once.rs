@@ -4,15 +4,15 @@
 use std::sync::Arc;
 
 use garth::agent::Once;
-use garth::agent::node::{Nodes, Put, Uri};
+use garth::agent::memory::{Memories, Put, Uri};
 use garth::agent::session::{Append, Create, Draft, Import, Log, Sessions, TranscriptFormat};
-use garth::engine::memory::Memory;
+use garth::engine::memory::MemoryFs;
 use garth::model::{Confinement, Idempotency, Op, Owner, Timestamp, Within};
 use garth::{Env, ErrorKind, FileSystem, TreePath};
 use garth_testkit::fs::interfering::{Call, Interfering};
 
 fn tree() -> Arc<dyn FileSystem> {
-    Arc::new(Memory::new(Env::system(), garth::agent::registry()))
+    Arc::new(MemoryFs::new(Env::system(), garth::agent::registry()))
 }
 
 async fn begin(fs: &Arc<dyn FileSystem>, key: &str) -> Once {
@@ -54,7 +54,7 @@ async fn a_twin_that_began_before_the_first_committed_gets_its_outcome() {
     let fs = tree();
     let uri: Uri = "ctx://default/users/ann/memories/preferences/tea".parse().unwrap();
     let to: Uri = "ctx://default/users/ann/memories/preferences/green".parse().unwrap();
-    let nodes = |once: &Once| Nodes::new(&*fs, "default", Env::system()).once(once.clone());
+    let memories = |once: &Once| Memories::new(&*fs, "default", Env::system()).once(once.clone());
     let twins = async |key: &str| [begin(&fs, key).await, begin(&fs, key).await];
 
     let [one, two] = twins("create").await;
@@ -67,14 +67,14 @@ async fn a_twin_that_began_before_the_first_committed_gets_its_outcome() {
     assert_eq!(sessions(&*fs, &one).end("work", Log::Messages).await.unwrap().lines, 1);
     let [one, two] = twins("put").await;
     let put = Put::new("Ann likes tea.\n");
-    let written = nodes(&one).put(&uri, &put).await.unwrap();
-    assert_eq!(nodes(&two).put(&uri, &put).await.unwrap(), written);
+    let written = memories(&one).put(&uri, &put).await.unwrap();
+    assert_eq!(memories(&two).put(&uri, &put).await.unwrap(), written);
     let [one, two] = twins("move").await;
-    let moved = nodes(&one).move_to(&uri, &to).await.unwrap();
-    assert_eq!(nodes(&two).move_to(&uri, &to).await.unwrap(), moved, "it went already");
+    let moved = memories(&one).move_to(&uri, &to).await.unwrap();
+    assert_eq!(memories(&two).move_to(&uri, &to).await.unwrap(), moved, "it went already");
     let [one, two] = twins("delete").await;
-    let deleted = nodes(&one).delete(&to).await.unwrap();
-    assert_eq!(nodes(&two).delete(&to).await.unwrap(), deleted, "it is gone already");
+    let deleted = memories(&one).delete(&to).await.unwrap();
+    assert_eq!(memories(&two).delete(&to).await.unwrap(), deleted, "it is gone already");
 }
 
 #[tokio::test]

@@ -1,17 +1,17 @@
-//! Events of context nodes: claimed, delivered in order, put off, given up, and removed with the version
+//! Events of memories: claimed, delivered in order, put off, given up, and removed with the version
 //! noted.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use garth::agent::node::event::{Payload, TextRef};
-use garth::agent::node::write_ops::{upsert, upsert_relation};
-use garth::agent::node::{Edge, Event, EventStatus, EventType, Meta, Status, Uri, edge, sha256};
+use garth::agent::memory::event::{Payload, TextRef};
+use garth::agent::memory::write_ops::{upsert, upsert_relation};
+use garth::agent::memory::{Edge, Event, EventStatus, EventType, Meta, Status, Uri, edge, sha256};
 use garth::agent::outbox::{
     self, Options, Progress, Retried, Sink, SinkError, Worker, counters, drop_event, list, resend, retry,
 };
-use garth::engine::memory::Memory;
+use garth::engine::memory::MemoryFs;
 use garth::env::ManualClock;
 use garth::model::{Batch, Op, Timestamp};
 use garth::{Env, Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
@@ -69,7 +69,7 @@ struct Home {
 fn home() -> Home {
     let (env, clock) = Env::manual(Timestamp::parse_rfc3339("2026-01-27T09:30:00Z").unwrap());
     Home {
-        fs: Arc::new(Memory::new(env.clone(), garth::agent::registry())),
+        fs: Arc::new(MemoryFs::new(env.clone(), garth::agent::registry())),
         env,
         clock,
         sink: Notes::default(),
@@ -92,7 +92,7 @@ impl Home {
         Worker::new(self.env.clone(), ACCOUNT, Options::default())
     }
 
-    /// Writes a node's files in one commit, as a put does.
+    /// Writes a memory's files in one commit, as a put does.
     async fn put(&self, slug: &str, text: &str, version: u64, edges: &[Edge]) -> Vec<Event> {
         let uri = uri(slug);
         let mut meta = Meta::new(&uri, self.env.now());
@@ -116,7 +116,7 @@ impl Home {
         events
     }
 
-    /// Deletes a node's directory, with the event.
+    /// Deletes a memory's directory, with the event.
     async fn delete(&self, slug: &str) -> Event {
         let uri = uri(slug);
         let payload = Payload::default();
@@ -127,7 +127,7 @@ impl Home {
         event
     }
 
-    /// Moves a node, with the event.
+    /// Moves a memory, with the event.
     async fn move_to(&self, from: &str, to: &str, version: u64) -> Event {
         let (from, to) = (uri(from), uri(to));
         let payload = Payload { new_uri: Some(to.to_string()), ..Payload::default() };
@@ -208,7 +208,7 @@ async fn without_a_sink_events_are_finished_at_once() {
 }
 
 #[tokio::test]
-async fn events_of_a_node_come_in_order_and_newer_upserts_stand_for_older_ones() {
+async fn events_of_a_memory_come_in_order_and_newer_upserts_stand_for_older_ones() {
     let home = home();
     home.put("a", "one", 1, &[]).await;
     home.put("a", "two", 2, &[]).await;
@@ -276,7 +276,7 @@ async fn a_sink_may_ask_to_be_left_alone_for_longer() {
 }
 
 #[tokio::test]
-async fn nothing_overtakes_what_failed_but_other_nodes_go_on() {
+async fn nothing_overtakes_what_failed_but_other_memories_go_on() {
     let home = home();
     home.put("a", "text", 1, &[]).await;
     home.move_to("a", "b", 2).await;
@@ -353,7 +353,7 @@ impl std::fmt::Debug for Home {
 }
 
 #[tokio::test]
-async fn what_happens_to_a_node_while_its_event_is_told_is_not_undone() {
+async fn what_happens_to_a_memory_while_its_event_is_told_is_not_undone() {
     let first = async |what| {
         let home = home();
         home.put("a", "text", 1, &[]).await;
@@ -429,7 +429,7 @@ async fn a_long_text_is_filled_in_while_it_is_the_one_that_was_written() {
     home.run().await;
     let got = home.sink.got.lock().unwrap()[0].clone();
     let record = got.payload.records.unwrap().pop().unwrap();
-    assert_eq!(record.text.as_deref(), Some(&*long), "found where the node is now");
+    assert_eq!(record.text.as_deref(), Some(&*long), "found where the memory is now");
     assert_eq!(record.text_ref.unwrap().sha256, sha256(long.as_bytes()));
     home.sink.taken();
 
@@ -441,7 +441,7 @@ async fn a_long_text_is_filled_in_while_it_is_the_one_that_was_written() {
     assert_eq!(home.run().await.finished, 1);
     home.sink.taken();
 
-    // nothing but the node's text can be referred to
+    // nothing but the memory's text can be referred to
     home.fs.write("/users/alice/secret", long.clone()).await.unwrap();
     let mut event = home.put("a", &long, 3, &[]).await.remove(0);
     let at = uri("a").file(&format!(".outbox/{}.json", event.event_id));
@@ -508,7 +508,7 @@ async fn edges_that_a_move_or_deletion_left_are_ended_first_and_told() {
     assert_eq!(kept.len(), 1);
     assert_eq!(last(&kept[0].to_uri), "z");
 
-    // edges to another node of that URI stay
+    // edges to another memory of that URI stay
     home.delete("z").await;
     home.put("z", "another", 1, &[]).await;
     home.put("late", "text", 1, &[edge(&uri("late"), &uri("z"))]).await;
@@ -541,7 +541,7 @@ async fn a_retry_tells_what_failed_or_if_it_was_overtaken_what_is_there_now() {
     assert_eq!((event.event_id, event.retry_count), (failed[0].clone(), 0));
     assert_eq!(home.done("a").await, "1\n");
 
-    // a move that was given up, and the node was changed since
+    // a move that was given up, and the memory was changed since
     home.move_to("a", "b", 2).await;
     let failed = give_up().await;
     home.put("b", "changed", 3, &[]).await;
@@ -553,7 +553,7 @@ async fn a_retry_tells_what_failed_or_if_it_was_overtaken_what_is_there_now() {
     told_now.sort_by_key(|(_, slug)| slug.clone());
     assert_eq!(told_now, told(&[(DeleteContext, "a"), (UpsertContext, "b")]));
 
-    // a deletion that was given up, and the node is there again
+    // a deletion that was given up, and the memory is there again
     home.delete("b").await;
     let failed = give_up().await;
     home.put("b", "back", 1, &[]).await;
@@ -578,7 +578,7 @@ async fn an_event_that_is_dropped_counts_as_told() {
 }
 
 #[tokio::test]
-async fn every_node_below_a_prefix_is_told_anew() {
+async fn every_memory_below_a_prefix_is_told_anew() {
     let home = home();
     for slug in 0..40 {
         let from = uri(&format!("n{slug}"));

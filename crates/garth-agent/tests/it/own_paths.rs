@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use garth::agent::kv::Kv;
 use garth::agent::media::{Media, NewMedia};
-use garth::agent::node::{List, Nodes, Prefix, Put};
+use garth::agent::memory::{List, Memories, Prefix, Put};
 use garth::agent::session::{Create, Sessions};
 use garth::agent::workspace::Workspace;
 use garth::agent::{Access, Caller, Request};
@@ -13,7 +13,7 @@ use garth::view::Scope;
 use garth::view::overlay::Overlay;
 use garth::{AccountStore, Env, Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
 
-use super::nodes_set::coffee;
+use super::memories_set::coffee;
 use super::sessions::account;
 
 fn assert_refused<T: std::fmt::Debug>(what: &str, answer: Result<T, Error>) {
@@ -28,10 +28,10 @@ async fn refused_on(fs: &dyn FileSystem) {
     let env = Env::system;
     assert_refused("sessions", Sessions::new(fs, "ann", "coder", env()));
     assert_refused("workspace", Workspace::new(fs, "coder", env()));
-    let nodes = Nodes::new(fs, "default", env());
-    assert_refused("put", nodes.put(&coffee(), &Put::new("Black.")).await);
-    assert_refused("list", nodes.list(&List::new(Prefix::Account)).await);
-    assert_refused("delete", nodes.delete(&coffee()).await);
+    let memories = Memories::new(fs, "default", env());
+    assert_refused("put", memories.put(&coffee(), &Put::new("Black.")).await);
+    assert_refused("list", memories.list(&List::new(Prefix::Account)).await);
+    assert_refused("delete", memories.delete(&coffee()).await);
     let media = Media::new(fs, env());
     let picture = futures::stream::iter([Ok(bytes::Bytes::from_static(b"picture"))]);
     assert_refused("media", media.put(&NewMedia::new("agent:coder:main", "image/png"), picture).await);
@@ -61,7 +61,7 @@ async fn parts_and_overlays_under_the_accounts_own_paths_keep_it() {
     let own = access(&account).await;
     own.sessions().create(&Create::new("work")).await.unwrap();
     let uri = "ctx://default/users/ann/memories/events/one".parse().unwrap();
-    own.nodes("default").put(&uri, &Put::new("Tea.")).await.unwrap();
+    own.memories("default").put(&uri, &Put::new("Tea.")).await.unwrap();
     let base: &dyn FileSystem = &*account;
     base.mkdir_all("/above").await.unwrap();
     let upper = Scope::open(base, &TreePath::parse("/above").unwrap()).await.unwrap();

@@ -8,10 +8,10 @@ use std::pin::Pin;
 use futures::stream;
 use garth::agent::kv::{Kv, PageRequest, Put as PutValue, Semantics};
 use garth::agent::media::{Media, NewMedia};
-use garth::agent::node::{List as NodeList, Nodes, Prefix, Put, Status};
+use garth::agent::memory::{List as MemoryList, Memories, Prefix, Put, Status};
 use garth::agent::session::{Create, List, Sessions};
 use garth::agent::workspace::Workspace;
-use garth::engine::memory::Memory;
+use garth::engine::memory::MemoryFs;
 use garth::model::{Batch, HistoryPage, Op};
 use garth::{Env, FileSystem, TreePath};
 use serde_json::value::RawValue;
@@ -30,10 +30,10 @@ const SESSION: &str = "0190a1b2-0000-7000-8000-000000000001";
 const ITEMS: usize = 23;
 
 /// An account in which each call has [`ITEMS`] to give, with much beside them that is none.
-async fn scene() -> Memory {
-    let fs = Memory::new(Env::system(), garth::agent::registry());
+async fn scene() -> MemoryFs {
+    let fs = MemoryFs::new(Env::system(), garth::agent::registry());
     let sessions = Sessions::new(&fs, "ann", "coder", Env::system()).unwrap();
-    let nodes = Nodes::new(&fs, "default", Env::system());
+    let memories = Memories::new(&fs, "default", Env::system());
     let (kv, media) = (Kv::new(&fs, "coder", None).unwrap(), Media::new(&fs, Env::system()));
     let value = RawValue::from_string(r#"{"text":"needle"}"#.to_owned()).unwrap();
     let mut ops = Vec::new();
@@ -42,14 +42,14 @@ async fn scene() -> Memory {
     };
     for n in 0..ITEMS {
         sessions.create(&Create::new(format!("s{n}"))).await.unwrap();
-        nodes
+        memories
             .put(&format!("ctx://default/users/ann/memories/events/e{n}").parse().unwrap(), &Put::new("Tea."))
             .await
             .unwrap();
         let changed = "ctx://default/users/ann/memories/cases/changed".parse().unwrap();
         match n + 1 < ITEMS {
-            true => drop(nodes.put(&changed, &Put::new(format!("Tea {n}."))).await.unwrap()),
-            false => drop(nodes.delete(&changed).await.unwrap()),
+            true => drop(memories.put(&changed, &Put::new(format!("Tea {n}."))).await.unwrap()),
+            false => drop(memories.delete(&changed).await.unwrap()),
         }
         kv.put(&PutValue::new(&format!("/d/k{n}"), &value), None).await.unwrap();
         kv.put(&PutValue::new("/changed", &RawValue::from_string(n.to_string()).unwrap()), None)
@@ -70,10 +70,10 @@ async fn scene() -> Memory {
     fs
 }
 
-async fn node_log(fs: &dyn FileSystem, limit: usize, after: Option<String>) -> PageOf {
+async fn memory_log(fs: &dyn FileSystem, limit: usize, after: Option<String>) -> PageOf {
     let page = HistoryPage::default().limit(limit).before(after.map(|id| id.parse().unwrap()));
     let uri = "ctx://default/users/ann/memories/cases/changed".parse().unwrap();
-    let found = Nodes::new(fs, "default", Env::system()).log(&uri, &page).await.unwrap();
+    let found = Memories::new(fs, "default", Env::system()).log(&uri, &page).await.unwrap();
     let ids: Vec<String> = found.items.iter().map(|version| version.id.to_string()).collect();
     let next = ids.last().cloned().filter(|_| found.more);
     (ids, next)
@@ -110,7 +110,7 @@ fn calls(fs: &dyn FileSystem) -> BTreeMap<&'static str, Call<'_>> {
         Box::new(move |limit, after| {
             Box::pin(async move {
                 let after = after.map(|day| day.parse().unwrap());
-                let (found, next) = workspace().days(after, limit).await.unwrap();
+                let (found, next) = workspace().list_daily(after, limit).await.unwrap();
                 (found.into_iter().map(|day| day.day.to_string()).collect(), next.map(|day| day.to_string()))
             })
         }),
@@ -125,20 +125,20 @@ fn calls(fs: &dyn FileSystem) -> BTreeMap<&'static str, Call<'_>> {
             })
         }),
     );
-    for (name, status) in [("nodes", Status::Active), ("nodes that are broken", Status::Broken)] {
+    for (name, status) in [("memories", Status::Active), ("memories that are broken", Status::Broken)] {
         calls.insert(
             name,
             Box::new(move |limit, after| {
                 Box::pin(async move {
-                    let mut list = NodeList::new(Prefix::Account);
+                    let mut list = MemoryList::new(Prefix::Account);
                     (list.limit, list.after, list.status) = (limit, after, status);
-                    let found = Nodes::new(fs, "default", Env::system()).list(&list).await.unwrap();
+                    let found = Memories::new(fs, "default", Env::system()).list(&list).await.unwrap();
                     (found.items.into_iter().map(|(uri, _)| uri.to_string()).collect(), found.next)
                 })
             }),
         );
     }
-    calls.insert("node log", Box::new(move |limit, after| Box::pin(node_log(fs, limit, after))));
+    calls.insert("memory log", Box::new(move |limit, after| Box::pin(memory_log(fs, limit, after))));
     calls.insert(
         "kv list",
         Box::new(move |limit, cursor| {
@@ -197,7 +197,7 @@ async fn pages_of_any_size_give_the_same_items() {
 
 #[tokio::test]
 async fn more_skills_than_a_page_has_break_no_prompt() {
-    let fs = Memory::new(Env::system(), garth::agent::registry());
+    let fs = MemoryFs::new(Env::system(), garth::agent::registry());
     let skill = |n: usize, text: &str| {
         let path = TreePath::parse(&format!("/agents/coder/skills/s{n:05}/SKILL.md")).unwrap();
         Op::write(path, format!("---\nname: s{n:05}\ndescription: does {n}\n---\n{text}")).with_parents()

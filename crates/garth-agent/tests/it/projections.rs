@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use garth::agent::registry::projections;
-use garth::engine::memory::Memory;
+use garth::engine::memory::MemoryFs;
 use garth::model::quota::Limits;
 use garth::model::{Batch, FindQuery, Op, Projection, SetAttrs};
 use garth::rule::{Class, Demand, Rule};
@@ -271,7 +271,7 @@ mod by_line {
     }
 }
 
-/// Keys of whole files: the status, relations and events of context nodes.
+/// Keys of whole files: the status, relations and events of memories.
 mod by_file {
     use super::*;
 
@@ -284,7 +284,7 @@ mod by_file {
         let (_folder, fs) = filled().await;
         let at = |name: &str| path(&format!("/users/a/memories/{name}"));
         let of = async |status: &str| {
-            let query = FindQuery::new(projections::NODE_STATUS).equal(status);
+            let query = FindQuery::new(projections::MEMORY_STATUS).equal(status);
             let mut paths = found(&*fs, query).await;
             paths.sort();
             paths
@@ -325,24 +325,24 @@ mod by_file {
     #[tokio::test]
     async fn both_engines_keep_the_same_keys() {
         let (_folder, fs) = filled().await;
-        let memory = Memory::new(Env::system(), registry());
-        let node = "/users/a/memories/events/x";
+        let in_memory = MemoryFs::new(Env::system(), registry());
+        let memory = "/users/a/memories/events/x";
         let edges = r#"[{"to_uri":"ctx://a/1"},{"to_uri":"ctx://a/2"},{"to_uri":"ctx://a/1"}]"#;
         let event =
             r#"{"uri":"ctx://a/1","created_at":"2026-01-01T00:00:00Z","payload":{"new_uri":"ctx://a/3"}}"#;
         let ops = [
-            Op::write(path(&format!("{node}/.relations.json")), edges).with_parents(),
-            Op::write(path(&format!("{node}/.outbox/e.json")), event).with_parents(),
+            Op::write(path(&format!("{memory}/.relations.json")), edges).with_parents(),
+            Op::write(path(&format!("{memory}/.outbox/e.json")), event).with_parents(),
             Op::write(path("/.outbox/dlq/f.json"), r#"{"status":"FAILED"}"#).with_parents(),
-            Op::write(path(&format!("{node}/.meta.json")), meta("PENDING")),
+            Op::write(path(&format!("{memory}/.meta.json")), meta("PENDING")),
         ];
-        for fs in [&*fs as &dyn FileSystem, &memory] {
+        for fs in [&*fs as &dyn FileSystem, &in_memory] {
             commit(fs, ops.clone()).await;
             for (projection, due) in [
                 (projections::RELATION_TARGET, vec!["ctx://a/1", "ctx://a/2"]),
-                (projections::EVENT_NODE, vec!["ctx://a/1", "ctx://a/3"]),
+                (projections::EVENT_MEMORY, vec!["ctx://a/1", "ctx://a/3"]),
                 (projections::EVENT_DUE, vec!["failed\u{0}000000000000000", "waiting\u{0}001767225600000"]),
-                (projections::NODE_STATUS, vec!["PENDING"]),
+                (projections::MEMORY_STATUS, vec!["PENDING"]),
             ] {
                 let answer = fs.find(&FindQuery::new(projection)).await.unwrap();
                 let keys: Vec<&str> = answer.items.iter().map(|item| item.key.as_str()).collect();

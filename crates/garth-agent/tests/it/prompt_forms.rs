@@ -5,7 +5,7 @@ use std::time::Duration;
 use garth::agent::count::count;
 use garth::agent::session::{Create, Format, Sessions};
 use garth::agent::workspace::{Changed, Inputs, Prompt, PromptCache, PromptOptions, Workspace};
-use garth::engine::memory::Memory;
+use garth::engine::memory::MemoryFs;
 use garth::env::ManualClock;
 use garth::model::{Author, Batch, Moment, Op, SetAttrs, Timestamp};
 use garth::{Env, FileSystem, FileSystemExt, TreePath};
@@ -14,9 +14,9 @@ use serde_json::{Value, json};
 /// 2026-01-27 09:30 UTC.
 const START: Timestamp = Timestamp(1_769_506_200_000_000_000);
 
-fn tree() -> (Memory, Env, ManualClock) {
+fn tree() -> (MemoryFs, Env, ManualClock) {
     let (env, clock) = Env::manual(START);
-    (Memory::new(env.clone(), garth::agent::registry()), env, clock)
+    (MemoryFs::new(env.clone(), garth::agent::registry()), env, clock)
 }
 
 fn file(name: &str) -> TreePath {
@@ -204,7 +204,7 @@ async fn nothing_of_a_prompt_tells_of_the_days_of_others() {
         Workspace::new(&fs, "coder", env.clone())
             .unwrap()
             .author(author(class))
-            .remember(None, text)
+            .add_daily(None, text)
             .await
             .unwrap();
     }
@@ -223,7 +223,7 @@ async fn nothing_of_a_prompt_tells_of_the_days_of_others() {
     Workspace::new(&fs, "coder", env.clone())
         .unwrap()
         .author(author("main"))
-        .remember(None, "x")
+        .add_daily(None, "x")
         .await
         .unwrap();
     assert_ne!(hash("main").await, main);

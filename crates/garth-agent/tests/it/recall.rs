@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use garth::agent::node::{LayerText, Nodes, Put, Uri};
+use garth::agent::memory::{LayerText, Memories, Put, Uri};
 use garth::agent::recall::fence::{self, Key};
 use garth::agent::recall::{FITS, MAX_BUDGET, MIN_BUDGET, Recall, Recalled, Recaller};
 use garth::agent::{Access, Caller, Class, Request};
@@ -49,7 +49,7 @@ impl Account {
     }
 
     async fn put_as(&self, at: &str, put: &Put) {
-        Nodes::new(&*self.fs, "default", self.env.clone()).put(&uri(at), put).await.unwrap();
+        Memories::new(&*self.fs, "default", self.env.clone()).put(&uri(at), put).await.unwrap();
         self.clock.advance(std::time::Duration::from_secs(60));
     }
 
@@ -81,7 +81,7 @@ async fn check(fs: &SqliteFs, asked: &Recall, answer: &Recalled) {
     for (piece, item) in pieces.iter().zip(&answer.items) {
         assert_eq!((piece.text, piece.source), (item.text.as_str(), fence::word(&item.source).as_str()));
         assert_eq!(piece.version, item.version.to_string());
-        assert_eq!(item.sha256, garth::agent::node::sha256(item.text.as_bytes()));
+        assert_eq!(item.sha256, garth::agent::memory::sha256(item.text.as_bytes()));
         assert!(item.score >= FITS && !item.why.is_empty() && !item.found_in.is_empty());
         if asked.as_of.is_none() && !item.text.contains("[secret: ") && !item.text.contains('\\') {
             let range = ByteRange::from(item.bytes.clone());
@@ -110,7 +110,7 @@ fn prose(random: &mut Random, words: usize) -> String {
 }
 
 #[tokio::test]
-async fn a_short_node_comes_whole_and_a_long_one_by_a_sentence_and_what_was_found() {
+async fn a_short_memory_comes_whole_and_a_long_one_by_a_sentence_and_what_was_found() {
     let account = Account::new();
     account.put(COFFEE, "Alice likes her coffee black. She has two a day.\n").await;
     let mut random = Random::new(1);
@@ -169,7 +169,7 @@ async fn with_more_room_more_comes_and_never_more_than_fits() {
 }
 
 #[tokio::test]
-async fn a_node_is_found_by_its_layers_and_counts_once() {
+async fn a_memory_is_found_by_its_layers_and_counts_once() {
     let account = Account::new();
     let mut put = Put::new(prose(&mut Random::new(3), 30));
     put.brief = LayerText::Given("Espresso habits of Alice".to_owned());
@@ -190,7 +190,7 @@ async fn a_node_is_found_by_its_layers_and_counts_once() {
 }
 
 #[tokio::test]
-async fn files_that_are_no_nodes_come_by_the_lines_that_were_found() {
+async fn files_that_are_no_memories_come_by_the_lines_that_were_found() {
     let account = Account::new();
     let mut random = Random::new(4);
     let log = format!(
@@ -245,7 +245,7 @@ async fn what_is_not_whole_not_current_or_gone_is_not_recalled() {
         let text = account.fs.read_to_string(&meta).await.unwrap().replace("ACTIVE", status);
         account.write(&meta, text).await;
     }
-    Nodes::new(&*account.fs, "default", account.env.clone()).delete(&uri(&of("deleted"))).await.unwrap();
+    Memories::new(&*account.fs, "default", account.env.clone()).delete(&uri(&of("deleted"))).await.unwrap();
     account.fs.remove(format!("{}/.meta.json", dir("orphan")).as_str()).await.unwrap();
     account.write(&format!("{}/.meta.json", dir("bare")), "no JSON").await;
     let mut future = Put::new("Alice drinks cocoa from the moon.\n");
@@ -344,7 +344,7 @@ async fn an_agent_recalls_from_its_own_tree_and_from_no_other() {
     for name in ["default", "other"] {
         data.create_account(name).await.unwrap();
         let account = data.account(name).await.unwrap();
-        let nodes = Nodes::new(&*account, name, Env::system());
+        let memories = Memories::new(&*account, name, Env::system());
         for (owner, text) in [
             ("users/alice", "Alice keeps her lantern in the shed."),
             ("users/bob", "Bob keeps his lantern: CANARY."),
@@ -353,7 +353,7 @@ async fn an_agent_recalls_from_its_own_tree_and_from_no_other() {
         ] {
             let text = if name == "other" { "lantern CANARY" } else { text };
             let at = uri(&format!("ctx://{name}/{owner}/memories/entities/lantern"));
-            nodes.put(&at, &Put::new(text)).await.unwrap();
+            memories.put(&at, &Put::new(text)).await.unwrap();
         }
         for file in ["/chats/else/lantern.md", "/users/bob/agents/scout/lantern.md", "/lantern.md"] {
             account.apply(Op::write(path(file), "lantern CANARY").with_parents()).await.unwrap();

@@ -1,4 +1,4 @@
-//! Repair of context nodes: what was written step by step, cut short or changed by other hands is made whole.
+//! Repair of memories: what was written step by step, cut short or changed by other hands is made whole.
 
 mod left_alone;
 mod verdicts;
@@ -6,16 +6,16 @@ mod verdicts;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use garth::agent::node::{
-    Event, EventType, Follow, LayerText, Level, Meta, Next, Nodes, Origin, Put, Repair, Report, Status, Told,
-    Uri,
+use garth::agent::memory::{
+    Event, EventType, Follow, LayerText, Level, Memories, Meta, Next, Origin, Put, Repair, Report, Status,
+    Told, Uri,
 };
-use garth::engine::memory::Memory;
+use garth::engine::memory::MemoryFs;
 use garth::env::ManualClock;
 use garth::model::{Batch, Op, Seq, Timestamp, WalkPage};
 use garth::{Env, FileSystem, FileSystemExt, TreePath};
 
-use super::nodes_set::{coffee, edge, engines, nodes, uri};
+use super::memories_set::{coffee, edge, engines, memories, uri};
 
 fn tea() -> Uri {
     uri("users/alice/memories/preferences/tea")
@@ -27,9 +27,9 @@ fn skill() -> Uri {
 
 /// Repairs all, and again: the second time there is nothing to do.
 async fn repaired(fs: &dyn FileSystem) -> Report {
-    let report = Repair::new(nodes(fs)).at_once(true).scan(|_| ()).await.unwrap();
+    let report = Repair::new(memories(fs)).at_once(true).scan(|_| ()).await.unwrap();
     let before = all(fs).await;
-    let again = Repair::new(nodes(fs)).at_once(true).scan(|_| ()).await.unwrap();
+    let again = Repair::new(memories(fs)).at_once(true).scan(|_| ()).await.unwrap();
     assert_eq!((again.found, again.failed), (BTreeMap::new(), 0), "after {:?}", report.found);
     assert_eq!(all(fs).await, before);
     report
@@ -46,7 +46,7 @@ async fn all(fs: &dyn FileSystem) -> BTreeMap<String, String> {
     files
 }
 
-/// The waiting events of an account, oldest first: what, and of which node.
+/// The waiting events of an account, oldest first: what, and of which memory.
 async fn events(fs: &dyn FileSystem) -> Vec<(EventType, String)> {
     let files = all(fs).await.into_iter();
     let events = files.filter(|(path, _)| path.contains("/.outbox/") && path.ends_with(".json"));
@@ -90,39 +90,39 @@ fn found(report: &Report) -> Vec<(&str, u64)> {
 #[tokio::test]
 async fn what_is_whole_is_left_as_it_is() {
     for (fs, _kept) in engines().await {
-        let nodes = nodes(&*fs);
-        nodes.put(&coffee(), &Put::new("Black.")).await.unwrap();
+        let memories = memories(&*fs);
+        memories.put(&coffee(), &Put::new("Black.")).await.unwrap();
         let mut put = Put::new("# Brew\n\nUse hot water.\n");
         put.brief = LayerText::Given("How to brew".to_owned());
-        nodes.put(&skill(), &put).await.unwrap();
-        nodes.put(&tea(), &Put::new("Green.")).await.unwrap();
-        nodes.relate(&edge(&tea(), &coffee())).await.unwrap();
-        nodes.tag(&tea(), &["a".to_owned()], &[]).await.unwrap();
-        nodes.move_to(&tea(), &uri("users/alice/memories/preferences/green")).await.unwrap();
-        nodes.put(&coffee(), &Put::new("With milk.")).await.unwrap();
-        nodes.put(&skill(), &Put::new("# Brew\n\nUse cold water.\n")).await.unwrap();
+        memories.put(&skill(), &put).await.unwrap();
+        memories.put(&tea(), &Put::new("Green.")).await.unwrap();
+        memories.relate(&edge(&tea(), &coffee())).await.unwrap();
+        memories.tag(&tea(), &["a".to_owned()], &[]).await.unwrap();
+        memories.move_to(&tea(), &uri("users/alice/memories/preferences/green")).await.unwrap();
+        memories.put(&coffee(), &Put::new("With milk.")).await.unwrap();
+        memories.put(&skill(), &Put::new("# Brew\n\nUse cold water.\n")).await.unwrap();
         fs.mkdir_all(&TreePath::parse("/agents/scout/skills/plain").unwrap()).await.unwrap();
-        fs.write("/agents/scout/skills/plain/SKILL.md", "Not a node.").await.unwrap();
+        fs.write("/agents/scout/skills/plain/SKILL.md", "Not a memory.").await.unwrap();
         for _ in 0..2 {
             let report = repaired(&*fs).await;
-            assert_eq!((found(&report), report.nodes), (vec![], 4));
+            assert_eq!((found(&report), report.memories), (vec![], 4));
             drain(&*fs).await;
         }
     }
 }
 
 #[tokio::test]
-async fn text_without_meta_becomes_a_node() {
+async fn text_without_meta_becomes_a_memory() {
     for (fs, _kept) in engines().await {
         fs.mkdir_all(&coffee().dir()).await.unwrap();
         fs.write(coffee().file("content.md"), "# Coffee\n\nBlack. No milk.\n").await.unwrap();
         fs.write(coffee().file("notes.txt"), "mine").await.unwrap();
-        let waiting = Repair::new(nodes(&*fs)).scan(|_| ()).await.unwrap();
+        let waiting = Repair::new(memories(&*fs)).scan(|_| ()).await.unwrap();
         assert_eq!((waiting.waiting, waiting.found.len()), (1, 0), "it may be in the making");
         let report = repaired(&*fs).await;
         assert_eq!(found(&report), [("orphan", 1)]);
-        let nodes = nodes(&*fs);
-        assert_eq!(nodes.get(&coffee(), Level::Abstract).await.unwrap().text, "Black.");
+        let memories = memories(&*fs);
+        assert_eq!(memories.get(&coffee(), Level::Abstract).await.unwrap().text, "Black.");
         assert_eq!(meta(&*fs, &coffee()).await.version, 1);
         assert_eq!(events(&*fs).await, [(EventType::UpsertContext, coffee().to_string())]);
         assert_eq!(fs.read_to_string(coffee().file(".relations.json")).await.unwrap(), "[]\n");
@@ -130,40 +130,40 @@ async fn text_without_meta_becomes_a_node() {
 }
 
 #[tokio::test]
-async fn a_node_of_which_all_is_there_becomes_active_and_another_broken() {
+async fn a_memory_of_which_all_is_there_becomes_active_and_another_broken() {
     for (fs, _kept) in engines().await {
-        let nodes = nodes(&*fs);
-        for node in [coffee(), tea()] {
-            nodes.put(&node, &Put::new("Black.")).await.unwrap();
-            set_meta(&*fs, &node, |meta| meta["status"] = "PENDING".into()).await;
+        let memories = memories(&*fs);
+        for memory in [coffee(), tea()] {
+            memories.put(&memory, &Put::new("Black.")).await.unwrap();
+            set_meta(&*fs, &memory, |meta| meta["status"] = "PENDING".into()).await;
         }
         drain(&*fs).await;
         fs.remove(tea().file(".overview.md")).await.unwrap();
         let report = repaired(&*fs).await;
         assert_eq!(found(&report), [("activated", 1), ("broken", 1)]);
-        assert_eq!(report.broken_nodes, [tea().to_string()]);
+        assert_eq!(report.broken_memories, [tea().to_string()]);
         assert_eq!(meta(&*fs, &coffee()).await.status, Status::Active);
         assert_eq!(events(&*fs).await, [(EventType::UpsertContext, coffee().to_string())]);
         assert_eq!(meta(&*fs, &tea()).await.status, Status::Broken);
-        let report = Repair::new(nodes.clone()).scan(|_| ()).await.unwrap();
+        let report = Repair::new(memories.clone()).scan(|_| ()).await.unwrap();
         assert_eq!((report.broken, report.is_whole()), (1, false), "as long as it is");
-        let report = Repair::new(nodes.clone()).retry(&tea(), |_| ()).await.unwrap();
+        let report = Repair::new(memories.clone()).retry(&tea(), |_| ()).await.unwrap();
         assert!(report.is_whole());
-        assert_eq!(nodes.get(&tea(), Level::Overview).await.unwrap().text, "Black.");
+        assert_eq!(memories.get(&tea(), Level::Overview).await.unwrap().text, "Black.");
         assert_eq!(repaired(&*fs).await.found, BTreeMap::new());
     }
 }
 
 #[tokio::test]
-async fn an_active_node_without_text_is_broken_until_it_is_put() {
+async fn an_active_memory_without_text_is_broken_until_it_is_put() {
     for (fs, _kept) in engines().await {
-        let nodes = nodes(&*fs);
-        nodes.put(&coffee(), &Put::new("Black.")).await.unwrap();
+        let memories = memories(&*fs);
+        memories.put(&coffee(), &Put::new("Black.")).await.unwrap();
         fs.remove(coffee().file("content.md")).await.unwrap();
         assert_eq!(found(&repaired(&*fs).await), [("broken", 1)]);
-        let report = Repair::new(nodes.clone()).retry(&coffee(), |_| ()).await.unwrap();
+        let report = Repair::new(memories.clone()).retry(&coffee(), |_| ()).await.unwrap();
         assert_eq!(report.broken, 1, "its text is still missing");
-        nodes.put(&coffee(), &Put::new("White.")).await.unwrap();
+        memories.put(&coffee(), &Put::new("White.")).await.unwrap();
         assert!(repaired(&*fs).await.is_sound());
     }
 }
@@ -171,11 +171,11 @@ async fn an_active_node_without_text_is_broken_until_it_is_put() {
 #[tokio::test]
 async fn an_event_that_is_missing_is_made_and_none_that_was_done() {
     for (fs, _kept) in engines().await {
-        let nodes = nodes(&*fs);
-        nodes.put(&coffee(), &Put::new("Black.")).await.unwrap();
+        let memories = memories(&*fs);
+        memories.put(&coffee(), &Put::new("Black.")).await.unwrap();
         drain(&*fs).await;
         assert!(repaired(&*fs).await.is_sound());
-        nodes.put(&coffee(), &Put::new("White.")).await.unwrap();
+        memories.put(&coffee(), &Put::new("White.")).await.unwrap();
         for (path, _) in all(&*fs).await {
             if path.contains("/.outbox/") && path.ends_with(".json") {
                 fs.remove(&path[..]).await.unwrap();
@@ -189,10 +189,10 @@ async fn an_event_that_is_missing_is_made_and_none_that_was_done() {
 #[tokio::test]
 async fn layers_follow_a_text_that_was_edited_and_given_ones_are_stale() {
     for (fs, _kept) in engines().await {
-        let nodes = nodes(&*fs);
+        let memories = memories(&*fs);
         let mut put = Put::new("Black.");
         put.brief = LayerText::Given("Her coffee".to_owned());
-        nodes.put(&coffee(), &put).await.unwrap();
+        memories.put(&coffee(), &put).await.unwrap();
         drain(&*fs).await;
         fs.write(coffee().file("content.md"), "With milk.\n").await.unwrap();
         assert_eq!(found(&repaired(&*fs).await), [("changed_content", 1)]);
@@ -202,15 +202,15 @@ async fn layers_follow_a_text_that_was_edited_and_given_ones_are_stale() {
             (now.version, layers.brief.origin, layers.overview.origin),
             (2, Origin::Stale, Origin::Derived)
         );
-        assert_eq!(nodes.get(&coffee(), Level::Overview).await.unwrap().text, "With milk.");
-        assert_eq!(nodes.get(&coffee(), Level::Abstract).await.unwrap().text, "Her coffee");
+        assert_eq!(memories.get(&coffee(), Level::Overview).await.unwrap().text, "With milk.");
+        assert_eq!(memories.get(&coffee(), Level::Abstract).await.unwrap().text, "Her coffee");
         assert_eq!(events(&*fs).await.len(), 1);
         drain(&*fs).await;
         fs.write(coffee().file(".overview.md"), "With milk, said Alice.\n").await.unwrap();
         assert_eq!(found(&repaired(&*fs).await), [("changed_layer", 1)]);
         let layers = meta(&*fs, &coffee()).await.layers.unwrap();
         assert_eq!(layers.overview.origin, Origin::Given);
-        assert_eq!(nodes.get(&coffee(), Level::Overview).await.unwrap().text, "With milk, said Alice.");
+        assert_eq!(memories.get(&coffee(), Level::Overview).await.unwrap().text, "With milk, said Alice.");
         drain(&*fs).await;
         fs.write(coffee().file(".abstract.md"), "Her coffee, with milk\n").await.unwrap();
         assert_eq!(found(&repaired(&*fs).await), [("changed_layer", 1)]);
@@ -222,9 +222,9 @@ async fn layers_follow_a_text_that_was_edited_and_given_ones_are_stale() {
 #[tokio::test]
 async fn what_others_wrote_by_the_seed_gets_what_it_lacks() {
     for (fs, _kept) in engines().await {
-        let nodes = nodes(&*fs);
-        nodes.put(&coffee(), &Put::new("Black.")).await.unwrap();
-        nodes.put(&tea(), &Put::new("Green.")).await.unwrap();
+        let memories = memories(&*fs);
+        memories.put(&coffee(), &Put::new("Black.")).await.unwrap();
+        memories.put(&tea(), &Put::new("Green.")).await.unwrap();
         set_meta(&*fs, &coffee(), |meta| {
             meta.as_object_mut().unwrap().remove("layers");
         })
@@ -236,15 +236,15 @@ async fn what_others_wrote_by_the_seed_gets_what_it_lacks() {
         let now = meta(&*fs, &tea()).await;
         assert_eq!((now.uri, &now.other["mood"]), (tea().to_string(), &7.into()));
         assert!(fs.read_to_string(tea().file(".meta.json.broken")).await.unwrap().contains("\"3\""));
-        assert_eq!(nodes.get(&tea(), Level::Abstract).await.unwrap().text, "Green.");
+        assert_eq!(memories.get(&tea(), Level::Abstract).await.unwrap().text, "Green.");
     }
 }
 
 #[tokio::test]
 async fn what_cannot_be_read_is_kept_under_another_name() {
     for (fs, _kept) in engines().await {
-        let nodes = nodes(&*fs);
-        nodes.put(&coffee(), &Put::new("Black.")).await.unwrap();
+        let memories = memories(&*fs);
+        memories.put(&coffee(), &Put::new("Black.")).await.unwrap();
         fs.write(coffee().file(".meta.json"), "{\"uri\": \"ctx").await.unwrap();
         fs.write(coffee().file(".relations.json"), "[{").await.unwrap();
         fs.remove(coffee().file(".overview.md")).await.unwrap();
@@ -255,16 +255,16 @@ async fn what_cannot_be_read_is_kept_under_another_name() {
         assert_eq!(fs.read_to_string(coffee().file(".relations.json.broken")).await.unwrap(), "[{");
         let mine = coffee().file(".overview.md.broken").to_string() + "/mine";
         assert_eq!(fs.read_to_string(&mine[..]).await.unwrap(), "kept");
-        assert!(nodes.exists(&coffee()).await.unwrap());
+        assert!(memories.exists(&coffee()).await.unwrap());
     }
 }
 
 #[tokio::test]
 async fn unreadable_meta_gets_version_above_done() {
     for (fs, _kept) in engines().await {
-        let nodes = nodes(&*fs);
+        let memories = memories(&*fs);
         for text in ["Black.", "White."] {
-            nodes.put(&coffee(), &Put::new(text)).await.unwrap();
+            memories.put(&coffee(), &Put::new(text)).await.unwrap();
         }
         drain(&*fs).await;
         fs.write(coffee().file(".meta.json"), "{\"uri\": \"ctx").await.unwrap();
@@ -275,15 +275,15 @@ async fn unreadable_meta_gets_version_above_done() {
 }
 
 #[tokio::test]
-async fn a_directory_that_was_moved_is_a_move_and_a_copied_one_a_node_of_its_own() {
+async fn a_directory_that_was_moved_is_a_move_and_a_copied_one_a_memory_of_its_own() {
     for (fs, _kept) in engines().await {
-        let nodes = nodes(&*fs);
+        let memories = memories(&*fs);
         let (moved, copied) =
             (uri("users/alice/memories/events/moved"), uri("users/bob/memories/events/copied"));
-        nodes.put(&coffee(), &Put::new("Black.")).await.unwrap();
-        nodes.put(&tea(), &Put::new("Green.")).await.unwrap();
-        nodes.relate(&edge(&tea(), &coffee())).await.unwrap();
-        nodes.relate(&edge(&coffee(), &tea())).await.unwrap();
+        memories.put(&coffee(), &Put::new("Black.")).await.unwrap();
+        memories.put(&tea(), &Put::new("Green.")).await.unwrap();
+        memories.relate(&edge(&tea(), &coffee())).await.unwrap();
+        memories.relate(&edge(&coffee(), &tea())).await.unwrap();
         drain(&*fs).await;
         fs.mkdir_all(&moved.dir().parent().unwrap()).await.unwrap();
         fs.rename(&coffee().dir(), &moved.dir()).await.unwrap();
@@ -309,7 +309,7 @@ async fn a_directory_that_was_moved_is_a_move_and_a_copied_one_a_node_of_its_own
 #[tokio::test]
 async fn a_skill_has_its_text_in_one_file_and_a_link_to_it() {
     for (fs, _kept) in engines().await {
-        let nodes = nodes(&*fs);
+        let memories = memories(&*fs);
         fs.mkdir_all(&skill().dir()).await.unwrap();
         fs.write(skill().file("content.md"), "Use hot water.\n").await.unwrap();
         assert_eq!(found(&repaired(&*fs).await), [("orphan", 1)]);
@@ -321,7 +321,7 @@ async fn a_skill_has_its_text_in_one_file_and_a_link_to_it() {
         fs.remove(skill().file("content.md")).await.unwrap();
         fs.write(skill().file("content.md"), "Use cold water.\n").await.unwrap();
         assert_eq!(found(&repaired(&*fs).await), [("changed_content", 1)]);
-        assert_eq!(nodes.get(&skill(), Level::Content).await.unwrap().text, "Use cold water.\n");
+        assert_eq!(memories.get(&skill(), Level::Content).await.unwrap().text, "Use cold water.\n");
         assert_eq!(fs.read_to_string(skill().file("SKILL.md.broken")).await.unwrap(), "Use hot water.\n");
     }
 }
@@ -329,10 +329,10 @@ async fn a_skill_has_its_text_in_one_file_and_a_link_to_it() {
 #[tokio::test]
 async fn a_delete_that_was_cut_short_is_finished() {
     for (fs, _kept) in engines().await {
-        let nodes = nodes(&*fs);
-        nodes.put(&coffee(), &Put::new("Black.")).await.unwrap();
-        nodes.put(&tea(), &Put::new("Green.")).await.unwrap();
-        nodes.relate(&edge(&tea(), &coffee())).await.unwrap();
+        let memories = memories(&*fs);
+        memories.put(&coffee(), &Put::new("Black.")).await.unwrap();
+        memories.put(&tea(), &Put::new("Green.")).await.unwrap();
+        memories.relate(&edge(&tea(), &coffee())).await.unwrap();
         drain(&*fs).await;
         fs.mkdir_all("/.outbox").await.unwrap();
         fs.rename(&coffee().dir(), "/.outbox/0197.d").await.unwrap();
@@ -346,9 +346,9 @@ async fn a_delete_that_was_cut_short_is_finished() {
 #[tokio::test]
 async fn a_writer_that_pauses_between_files_is_never_broken() {
     let (env, clock) = Env::manual(Timestamp(1_700_000_000_000_000_000));
-    let fs = Memory::new(env.clone(), garth::agent::registry());
-    let nodes = Nodes::new(&fs, "default", env);
-    let repair = Repair::new(nodes.clone());
+    let fs = MemoryFs::new(env.clone(), garth::agent::registry());
+    let memories = Memories::new(&fs, "default", env);
+    let repair = Repair::new(memories.clone());
     fs.mkdir_all(&coffee().dir()).await.unwrap();
     let pending = Meta { status: Status::Pending, ..Meta::new(&coffee(), Timestamp(0)) };
     let files = [
@@ -369,7 +369,7 @@ async fn a_writer_that_pauses_between_files_is_never_broken() {
     assert_eq!(repair.scan(|_| ()).await.unwrap().waiting, 1);
     clock.advance(Duration::from_secs(2));
     assert_eq!(found(&repair.scan(|_| ()).await.unwrap()), [("activated", 1)]);
-    assert_eq!(nodes.get(&coffee(), Level::Abstract).await.unwrap().text, "Hers");
+    assert_eq!(memories.get(&coffee(), Level::Abstract).await.unwrap().text, "Hers");
 }
 
 /// Follows an account until it has nothing to do but to wait for a commit, the clock going on by a second.
@@ -380,13 +380,13 @@ async fn followed(
     clock: &ManualClock,
     most: usize,
 ) -> Vec<String> {
-    let repair = Repair::new(Nodes::new(fs, "default", env.clone()));
+    let repair = Repair::new(Memories::new(fs, "default", env.clone()));
     let (mut report, mut told) = (Report::default(), Vec::new());
     let mut seconds = 0;
     loop {
         let mut tell = |one: &Told<'_>| {
             if one.until.is_none() {
-                told.push(format!("{} {}", one.finding.as_str(), one.node.replace("ctx://default", "")));
+                told.push(format!("{} {}", one.finding.as_str(), one.memory.replace("ctx://default", "")));
             }
         };
         match follow.step(&repair, &mut report, &mut tell).await.unwrap() {
@@ -405,13 +405,13 @@ async fn followed(
 #[tokio::test]
 async fn what_other_doors_change_is_followed_within_two_seconds() {
     let (env, clock) = Env::manual(Timestamp(1_700_000_000_000_000_000));
-    let fs = Memory::new(env.clone(), garth::agent::registry());
-    let nodes = Nodes::new(&fs, "default", env.clone());
+    let fs = MemoryFs::new(env.clone(), garth::agent::registry());
+    let memories = Memories::new(&fs, "default", env.clone());
     let mut follow = Follow::since(Seq(0));
     let bob = TreePath::parse("/users/bob").unwrap();
-    nodes.put(&coffee(), &Put::new("Black.")).await.unwrap();
-    nodes.put(&tea(), &Put::new("Green.")).await.unwrap();
-    nodes.relate(&edge(&tea(), &coffee())).await.unwrap();
+    memories.put(&coffee(), &Put::new("Black.")).await.unwrap();
+    memories.put(&tea(), &Put::new("Green.")).await.unwrap();
+    memories.relate(&edge(&tea(), &coffee())).await.unwrap();
     assert_eq!(followed(&mut follow, &fs, &env, &clock, 3).await, [""; 0], "our own writes are whole");
     drain(&fs).await;
     let preferences = "/users/alice/memories/preferences";
@@ -437,7 +437,7 @@ async fn what_other_doors_change_is_followed_within_two_seconds() {
     assert_eq!(told, ["deleted /users/bob/memories/events/coffee", "deleted /users/bob/memories/events/tea"]);
     assert_eq!(events(&fs).await.len(), 2);
     drain(&fs).await;
-    // moved where no nodes are, and file by file
+    // moved where no memories are, and file by file
     fs.rename("/users/alice/memories/events/tea", "/trash").await.unwrap();
     for name in
         [".abstract.md", ".meta.json", ".outbox/.done", ".overview.md", ".relations.json", "content.md"]
@@ -453,24 +453,24 @@ async fn what_other_doors_change_is_followed_within_two_seconds() {
         ["deleted /users/alice/memories/events/coffee", "deleted /users/alice/memories/events/tea"]
     );
     drain(&fs).await;
-    // what nodes do themselves is told of by themselves
-    nodes.put(&coffee(), &Put::new("Black.")).await.unwrap();
-    nodes.move_to(&coffee(), &tea()).await.unwrap();
+    // what memories do themselves is told of by themselves
+    memories.put(&coffee(), &Put::new("Black.")).await.unwrap();
+    memories.move_to(&coffee(), &tea()).await.unwrap();
     drain(&fs).await;
-    nodes.delete(&tea()).await.unwrap();
+    memories.delete(&tea()).await.unwrap();
     drain(&fs).await;
     assert_eq!(followed(&mut follow, &fs, &env, &clock, 3).await, [""; 0]);
     assert!(follow.settled().is_some());
 }
 
 #[tokio::test]
-async fn what_went_to_another_owner_by_hand_is_told_as_gone_and_is_a_node_of_its_own_there() {
+async fn what_went_to_another_owner_by_hand_is_told_as_gone_and_is_a_memory_of_its_own_there() {
     let (env, clock) = Env::manual(Timestamp(1_700_000_000_000_000_000));
-    let fs = Memory::new(env.clone(), garth::agent::registry());
-    let nodes = Nodes::new(&fs, "default", env.clone());
+    let fs = MemoryFs::new(env.clone(), garth::agent::registry());
+    let memories = Memories::new(&fs, "default", env.clone());
     let mut follow = Follow::since(Seq(0));
-    nodes.put(&coffee(), &Put::new("Black.")).await.unwrap();
-    nodes.put(&uri("users/bob/memories/events/x"), &Put::new("x")).await.unwrap();
+    memories.put(&coffee(), &Put::new("Black.")).await.unwrap();
+    memories.put(&uri("users/bob/memories/events/x"), &Put::new("x")).await.unwrap();
     drain(&fs).await;
     let of_bob = uri("users/bob/memories/preferences/coffee");
     fs.mkdir_all(&of_bob.dir().parent().unwrap()).await.unwrap();
@@ -489,7 +489,7 @@ async fn what_went_to_another_owner_by_hand_is_told_as_gone_and_is_a_node_of_its
     assert_eq!(meta(&fs, &of_bob).await.owner_space, "user:bob");
     // garth's own move tells of itself
     drain(&fs).await;
-    nodes.move_to(&of_bob, &coffee()).await.unwrap();
+    memories.move_to(&of_bob, &coffee()).await.unwrap();
     drain(&fs).await;
     assert_eq!(followed(&mut follow, &fs, &env, &clock, 3).await, [""; 0]);
 }
@@ -498,13 +498,13 @@ async fn what_went_to_another_owner_by_hand_is_told_as_gone_and_is_a_node_of_its
 async fn a_directory_that_went_with_the_events_of_a_move_is_told_under_both_uris_once_nothing_is_on_its_way()
 {
     let (env, clock) = Env::manual(Timestamp(1_700_000_000_000_000_000));
-    let fs = Memory::new(env.clone(), garth::agent::registry());
-    let nodes = Nodes::new(&fs, "default", env.clone());
+    let fs = MemoryFs::new(env.clone(), garth::agent::registry());
+    let memories = Memories::new(&fs, "default", env.clone());
     let mut follow = Follow::since(Seq(0));
-    nodes.put(&coffee(), &Put::new("Black.")).await.unwrap();
+    memories.put(&coffee(), &Put::new("Black.")).await.unwrap();
     drain(&fs).await;
-    nodes.move_to(&coffee(), &tea()).await.unwrap();
-    nodes.put(&tea(), &Put::new("Green.")).await.unwrap();
+    memories.move_to(&coffee(), &tea()).await.unwrap();
+    memories.put(&tea(), &Put::new("Green.")).await.unwrap();
     // as a worker that is telling the sink of it
     let walk = all(&fs).await.into_iter();
     let (at, text) = walk
@@ -529,12 +529,12 @@ async fn a_directory_that_went_with_the_events_of_a_move_is_told_under_both_uris
 }
 
 #[tokio::test]
-async fn a_move_that_is_claimed_of_another_owners_node_takes_no_edges_along() {
+async fn a_move_that_is_claimed_of_another_owners_memory_takes_no_edges_along() {
     let (env, clock) = Env::manual(Timestamp(1_700_000_000_000_000_000));
-    let fs = Memory::new(env.clone(), garth::agent::registry());
-    let nodes = Nodes::new(&fs, "default", env.clone());
+    let fs = MemoryFs::new(env.clone(), garth::agent::registry());
+    let memories = Memories::new(&fs, "default", env.clone());
     let of_bob = uri("users/bob/memories/events/gone");
-    nodes.put(&tea(), &Put::new("Green.")).await.unwrap();
+    memories.put(&tea(), &Put::new("Green.")).await.unwrap();
     fs.write(
         tea().file(".relations.json"),
         format!("[{}]\n", serde_json::to_string(&edge(&tea(), &of_bob)).unwrap()),
@@ -542,13 +542,13 @@ async fn a_move_that_is_claimed_of_another_owners_node_takes_no_edges_along() {
     .await
     .unwrap();
     for slug in ["a", "b"] {
-        nodes.put(&uri(&format!("users/alice/memories/events/{slug}")), &Put::new("Mine.")).await.unwrap();
+        memories.put(&uri(&format!("users/alice/memories/events/{slug}")), &Put::new("Mine.")).await.unwrap();
     }
     drain(&fs).await;
     // one by its meta, one by an event
     let (a, b) = (uri("users/alice/memories/events/a"), uri("users/alice/memories/events/b"));
     set_meta(&fs, &a, |meta| meta["uri"] = of_bob.to_string().into()).await;
-    let payload = garth::agent::node::event::Payload { new_uri: Some(b.to_string()), ..Default::default() };
+    let payload = garth::agent::memory::event::Payload { new_uri: Some(b.to_string()), ..Default::default() };
     let event = Event::new(&env, EventType::MoveContext, &of_bob.to_string(), payload).unwrap();
     fs.write(b.file(&format!(".outbox/{}.json", event.event_id)), event.to_json().unwrap()).await.unwrap();
     fs.remove(b.file(".outbox/.done")).await.unwrap();
@@ -562,7 +562,7 @@ async fn a_move_that_is_claimed_of_another_owners_node_takes_no_edges_along() {
 #[tokio::test]
 async fn a_writer_that_pauses_beside_one_who_follows_is_never_broken() {
     let (env, clock) = Env::manual(Timestamp(1_700_000_000_000_000_000));
-    let fs = Memory::new(env.clone(), garth::agent::registry());
+    let fs = MemoryFs::new(env.clone(), garth::agent::registry());
     let mut follow = Follow::since(Seq(0));
     fs.mkdir_all(&coffee().dir()).await.unwrap();
     let pending = Meta { status: Status::Pending, ..Meta::new(&coffee(), Timestamp(0)) };

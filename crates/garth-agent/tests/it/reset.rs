@@ -14,7 +14,7 @@ use garth::agent::session::{
 use garth::agent::workspace::{
     Asking, Held, PromptOptions, Reset, Trim, Trimmed, WasReset, Workspace, run_jobs,
 };
-use garth::engine::memory::Memory;
+use garth::engine::memory::MemoryFs;
 use garth::env::ManualClock;
 use garth::model::quota::Limits;
 use garth::model::{Author, Batch, Op, Timestamp};
@@ -45,9 +45,9 @@ pub(super) fn asking(model: &Says) -> Option<Asking<'_>> {
     Some(Asking { model, allowance: None })
 }
 
-pub(super) fn tree() -> (Memory, Env, ManualClock) {
+pub(super) fn tree() -> (MemoryFs, Env, ManualClock) {
     let (env, clock) = Env::manual(START);
-    (Memory::new(env.clone(), garth::agent::registry()), env, clock)
+    (MemoryFs::new(env.clone(), garth::agent::registry()), env, clock)
 }
 
 pub(super) fn path(text: &str) -> TreePath {
@@ -502,7 +502,7 @@ async fn a_reset_keeps_media_that_the_archive_refers_to_beside_it_and_removes_th
     let data = garth::open(folder.path().join("data")).unwrap();
     data.create_account("a").await.unwrap();
     let account = data.account("a").await.unwrap();
-    let memory = Memory::new(Env::system(), garth::agent::registry());
+    let memory = MemoryFs::new(Env::system(), garth::agent::registry());
     for fs in [&*account as &dyn FileSystem, &memory] {
         let env = Env::system();
         let sessions = session(fs, &env, "main").await;
@@ -585,7 +585,7 @@ async fn media_of_a_session_without_a_key_go_by_its_id() {
 
 /// A model that puts a media file while it is asked what to remember: a reset looks at media before that.
 #[derive(Debug)]
-struct PutsMeanwhile<'a>(&'a Memory, &'a Env, std::sync::Mutex<Option<MediaKey>>);
+struct PutsMeanwhile<'a>(&'a MemoryFs, &'a Env, std::sync::Mutex<Option<MediaKey>>);
 
 #[async_trait]
 impl ChatModel for PutsMeanwhile<'_> {

@@ -103,7 +103,7 @@ async fn where_no_file_of_a_day_has_room_a_job_remembers_later() {
     let done = reset(&workspace, "work", &Reset::default().asking(asking(&model))).await;
     assert!(matches!(done.memory, Held::Later(_)), "{:?}", done.memory);
     // whoever asks for it is told
-    let error = workspace.remember("2026-01-27".parse().ok(), "tea").await.unwrap_err();
+    let error = workspace.add_daily("2026-01-27".parse().ok(), "tea").await.unwrap_err();
     assert!(error.is(ErrorKind::TooLarge), "{error}");
     // the jobs wait until somebody makes room
     let ran = run_jobs(&fs, &env, asking(&model).unwrap()).await.unwrap();

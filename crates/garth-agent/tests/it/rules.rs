@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use garth::agent::kv::MAX_VALUE;
-use garth::engine::memory::Memory;
+use garth::engine::memory::MemoryFs;
 use garth::model::{At, Batch, Op, SetAttrs};
 use garth::view::Scope;
 use garth::{Env, Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
@@ -31,7 +31,7 @@ async fn refusal(fs: &dyn FileSystem, ops: Vec<Op>) -> Error {
 fn engines() -> Vec<(Arc<dyn FileSystem>, Option<tempfile::TempDir>)> {
     let folder = tempfile::tempdir().unwrap();
     let sqlite = SqliteFs::open(folder.path(), Env::system(), garth::agent::registry()).unwrap();
-    vec![(Arc::new(Memory::new(Env::system(), garth::agent::registry())), None), (sqlite, Some(folder))]
+    vec![(Arc::new(MemoryFs::new(Env::system(), garth::agent::registry())), None), (sqlite, Some(folder))]
 }
 
 const VALUE: &str = "/agents/a/kv/x.json";

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use garth::engine::memory::Memory;
+use garth::engine::memory::MemoryFs;
 use garth::fs::restore::restore;
 use garth::model::{At, Author, Batch, Ino, Moment, Op, Seq, SetAttrs, Timestamp};
 use garth::rule::{Class, Demand, Rule};
@@ -24,7 +24,7 @@ pub(super) fn rule(class: &str, demand: &str, terms: &str) -> Rule {
 
 /// A tree of one of the engines.
 pub(super) enum Tree {
-    Memory(Box<Memory>),
+    Memory(Box<MemoryFs>),
     Sqlite(Arc<SqliteFs>, #[expect(dead_code, reason = "removed once it is dropped")] tempfile::TempDir),
 }
 
@@ -33,7 +33,7 @@ impl Tree {
         let folder = tempfile::tempdir().unwrap();
         let sqlite = SqliteFs::open(folder.path(), Env::system(), garth::agent::registry()).unwrap();
         [
-            Self::Memory(Box::new(Memory::new(Env::system(), garth::agent::registry()))),
+            Self::Memory(Box::new(MemoryFs::new(Env::system(), garth::agent::registry()))),
             Self::Sqlite(sqlite, folder),
         ]
     }

@@ -1,4 +1,4 @@
-//! What search finds of what agents keep: the text of context nodes that are there, and nothing that is kept
+//! What search finds of what agents keep: the text of memories that are there, and nothing that is kept
 //! beside text.
 
 use std::sync::Arc;
@@ -31,7 +31,7 @@ fn meta(dir: &str, status: &str) -> Op {
     write(&format!("{dir}/.meta.json"), &format!(r#"{{"status":"{status}","heron":1}}"#))
 }
 
-fn node(dir: &str) -> Vec<Op> {
+fn memory(dir: &str) -> Vec<Op> {
     let file = |name: &str, text: &str| write(&format!("{dir}/{name}"), text);
     vec![
         file("content.md", "The heron stands in the pond."),
@@ -54,11 +54,11 @@ fn heron() -> SearchQuery {
 }
 
 #[tokio::test]
-async fn the_text_of_a_node_is_found_while_its_meta_says_that_it_is_active() {
+async fn the_text_of_a_memory_is_found_while_its_meta_says_that_it_is_active() {
     let (_folder, fs) = account();
     for dir in ["/users/a/memories/profile", "/agents/b/memories/cases/x", "/agents/b/skills/s"] {
         let own = [format!("{dir}/content.md")];
-        commit(&*fs, node(dir)).await;
+        commit(&*fs, memory(dir)).await;
         assert!(paths(&*fs, heron()).await.is_empty(), "{dir}: without meta");
         for (status, there) in [("PENDING", false), ("ACTIVE", true), ("BROKEN", false), ("ACTIVE", true)] {
             commit(&*fs, [meta(dir, status)]).await;
@@ -74,16 +74,16 @@ async fn the_text_of_a_node_is_found_while_its_meta_says_that_it_is_active() {
 }
 
 #[tokio::test]
-async fn a_node_that_is_renamed_is_judged_where_it_is() {
+async fn a_memory_that_is_renamed_is_judged_where_it_is() {
     let (_folder, fs) = account();
     let (one, other) = ("/users/a/memories/events/x", "/users/a/memories/events/y");
-    commit(&*fs, node(one).into_iter().chain([meta(one, "ACTIVE")])).await;
-    commit(&*fs, node(other).into_iter().chain([meta(other, "PENDING")])).await;
+    commit(&*fs, memory(one).into_iter().chain([meta(one, "ACTIVE")])).await;
+    commit(&*fs, memory(other).into_iter().chain([meta(other, "PENDING")])).await;
     assert_eq!(paths(&*fs, heron()).await, [format!("{one}/content.md")]);
     commit(&*fs, [Op::rename(path(one), path("/users/a/memories/events/z"))]).await;
     commit(&*fs, [Op::rename(path(other), path(one))]).await;
     assert_eq!(paths(&*fs, heron()).await, ["/users/a/memories/events/z/content.md"]);
-    // a directory of nodes, and one out of where nodes are: there it is text like any other
+    // a directory of memories, and one out of where memories are: there it is text like any other
     commit(&*fs, [Op::rename(path("/users/a"), path("/users/b"))]).await;
     assert_eq!(paths(&*fs, heron()).await, ["/users/b/memories/events/z/content.md"]);
     commit(&*fs, [Op::rename(path("/users/b/memories/events/x"), path("/x"))]).await;

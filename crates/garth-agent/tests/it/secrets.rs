@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use garth::agent::node::{Event, Nodes, Put, Repair, Uri};
+use garth::agent::memory::{Event, Memories, Put, Repair, Uri};
 use garth::agent::outbox::{Options, Sink, SinkError, Worker};
 use garth::agent::recall::{Key, Recall, Recaller};
 use garth::model::{Batch, Op, SearchQuery};
@@ -21,7 +21,7 @@ use garth_testkit::tools::p as path;
 use super::rules_set::{Tree, at, rule};
 
 const TEXTS: usize = 1_000;
-const NODES: usize = 400;
+const MEMORIES: usize = 400;
 const WORDS: [&str; 12] = [
     "coffee", "harbour", "lantern", "meadow", "violin", "winter", "granite", "orchard", "pepper", "saddle",
     "thunder", "umbrella",
@@ -145,12 +145,12 @@ impl Sink for Told {
 }
 
 #[tokio::test]
-async fn of_four_hundred_nodes_with_secrets_a_third_of_them_cut_in_two_none_is_recalled_or_told() {
+async fn of_four_hundred_memories_with_secrets_a_third_of_them_cut_in_two_none_is_recalled_or_told() {
     let folder = tempfile::tempdir().unwrap();
     let fs = SqliteFs::open(folder.path(), Env::system(), garth::agent::registry()).unwrap();
-    let nodes = Nodes::new(&*fs, "default", Env::system());
+    let memories = Memories::new(&*fs, "default", Env::system());
     let mut random = Random::new(13);
-    let texts: Vec<Text> = (0..NODES).map(|n| Text::new(n, &mut random)).collect();
+    let texts: Vec<Text> = (0..MEMORIES).map(|n| Text::new(n, &mut random)).collect();
     let uri = |n: usize| format!("ctx://default/users/ann/memories/events/n{n}").parse::<Uri>().unwrap();
     for (n, text) in texts.iter().enumerate() {
         let cut = match n % 3 {
@@ -158,18 +158,18 @@ async fn of_four_hundred_nodes_with_secrets_a_third_of_them_cut_in_two_none_is_r
             _ => text.with.len(),
         };
         let (one, two) = text.with.split_at(cut);
-        nodes.put(&uri(n), &Put::new(one)).await.unwrap();
+        memories.put(&uri(n), &Put::new(one)).await.unwrap();
         // as an editor does
         if !two.is_empty() {
             fs.append(uri(n).file("content.md"), two.to_owned()).await.unwrap();
         }
     }
-    let report = Repair::new(nodes).at_once(true).scan(|_| ()).await.unwrap();
-    assert!(report.is_whole() && report.repaired() >= NODES as u64 / 4, "{report:?}");
+    let report = Repair::new(memories).at_once(true).scan(|_| ()).await.unwrap();
+    assert!(report.is_whole() && report.repaired() >= MEMORIES as u64 / 4, "{report:?}");
     let (told, mut worker) = (Told::default(), Worker::new(Env::system(), "default", Options::default()));
     worker.run_out(&*fs, Some(&told)).await.unwrap();
     let told = told.0.into_inner().unwrap();
-    assert!(told.len() >= NODES, "{}", told.len());
+    assert!(told.len() >= MEMORIES, "{}", told.len());
     // their JSON has escapes
     let plain = |json: &str| json.replace("\\n", "\n").replace("\\\"", "\"").replace("\\\\", "\\");
     for json in &told {
@@ -190,7 +190,7 @@ async fn of_four_hundred_nodes_with_secrets_a_third_of_them_cut_in_two_none_is_r
             assert!(!shows(&json, &text.planted), "{}: {json}", text.planted.kind);
         }
     }
-    assert!(answered > NODES / 2, "{answered}");
+    assert!(answered > MEMORIES / 2, "{answered}");
 }
 
 #[tokio::test]

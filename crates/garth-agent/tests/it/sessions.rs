@@ -6,7 +6,7 @@ use garth::agent::session::{
     Append, Change, Create, Draft, List, MAX_APPENDED, Select, SessionKey, Sessions, State, Usage,
 };
 use garth::agent::{Access, Caller, Class, Request};
-use garth::engine::memory::Memory;
+use garth::engine::memory::MemoryFs;
 use garth::model::{Batch, Op, WalkPage};
 use garth::{AccountStore, Env, Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
 use garth_testkit::fs::counting::Counting;
@@ -25,7 +25,7 @@ pub(super) async fn account() -> (Arc<dyn AccountStore>, TempDir) {
 /// The engines that keep sessions, with what they need while they are used.
 pub(super) async fn engines() -> Vec<(Arc<dyn FileSystem>, Option<TempDir>)> {
     let (account, folder) = account().await;
-    vec![(account, Some(folder)), (Arc::new(Memory::new(Env::system(), garth::agent::registry())), None)]
+    vec![(account, Some(folder)), (Arc::new(MemoryFs::new(Env::system(), garth::agent::registry())), None)]
 }
 
 /// The sessions of the agent `coder` with the user `ann`, with one that is called `default`.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use garth::agent::node::{Level, Nodes, Uri};
+use garth::agent::memory::{Level, Memories, Uri};
 use garth::agent::workspace::{Host, Origin, PromptOptions, Reason, Workspace};
 use garth::agent::{Access, Caller, Request};
 use garth::model::{Author, Batch, Kind, Op, SetAttrs};
@@ -287,7 +287,7 @@ async fn through_an_agents_tree_settings_are_read_and_an_edit_of_a_skill_is_its_
 }
 
 #[tokio::test]
-async fn a_published_skill_is_a_node_whose_text_is_its_skill_file() {
+async fn a_published_skill_is_a_memory_whose_text_is_its_skill_file() {
     let (account, _kept) = account().await;
     let workspace = workspace(&*account);
     workspace.write_skill("pdf/SKILL.md", PDF).await.unwrap();
@@ -296,12 +296,12 @@ async fn a_published_skill_is_a_node_whose_text_is_its_skill_file() {
     let link = account.entry("/agents/coder/skills/pdf/content.md").await.unwrap();
     assert_eq!((link.kind, link.target.as_deref()), (Kind::Symlink, Some("SKILL.md")));
     let uri: Uri = "ctx://default/agents/coder/skills/pdf".parse().unwrap();
-    let nodes = Nodes::new(&*account, "default", Env::system());
-    assert_eq!(nodes.get(&uri, Level::Content).await.unwrap().text, PDF);
+    let memories = Memories::new(&*account, "default", Env::system());
+    assert_eq!(memories.get(&uri, Level::Content).await.unwrap().text, PDF);
     // it is a skill all the same
     assert_eq!(workspace.skills(&[host()]).await.unwrap().shown.len(), 1);
     workspace.edit_skill("pdf/SKILL.md", "pdftotext.", "pdftotext -layout.").await.unwrap();
     assert_eq!(workspace.publish_skill("default", "pdf").await.unwrap().meta.version, 2);
-    assert!(nodes.get(&uri, Level::Content).await.unwrap().text.contains("-layout"));
+    assert!(memories.get(&uri, Level::Content).await.unwrap().text.contains("-layout"));
     assert_refused(workspace.publish_skill("default", "none").await, ErrorKind::NotFound);
 }

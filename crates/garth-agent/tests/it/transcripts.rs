@@ -334,7 +334,7 @@ fn any_step() -> impl Strategy<Value = Vec<Value>> {
 }
 
 async fn round(format: TranscriptFormat, said: &[Value]) -> (Vec<String>, Vec<String>) {
-    let fs = garth::engine::memory::Memory::new(Env::system(), garth::agent::registry());
+    let fs = garth::engine::memory::MemoryFs::new(Env::system(), garth::agent::registry());
     let sessions = sessions(&fs).await;
     let drafts = said.iter().map(|message| Draft::parse(&message.to_string()).unwrap());
     sessions.append("default", &Append::messages(drafts)).await.unwrap();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use futures::TryStreamExt;
-use garth::agent::tree::{MEMORY, Memory, memory};
+use garth::agent::tree::{USER_MEMORY, UserMemory, user_memory};
 use garth::fs::resolve::{Follow, retry};
 use garth::model::{At, ByteRange, HistoryPage, Ino, VersionId};
 use garth::{Error, ErrorKind, FileSystem, OpenFile, TreePath};
@@ -69,19 +69,20 @@ impl Cat {
 
     /// What the agent remembers of the user, or what to begin with.
     async fn memory(&self, app: &mut App, fs: &dyn FileSystem) -> Result {
-        if self.paths != [MEMORY] || !app.global.chat.names_somebody() {
-            let message =
-                format!("--template goes with {MEMORY} in the tree of an agent: set --user, --key or --chat");
+        if self.paths != [USER_MEMORY] || !app.global.chat.names_somebody() {
+            let message = format!(
+                "--template goes with {USER_MEMORY} in the tree of an agent: set --user, --key or --chat"
+            );
             return Err(Failure::Usage(message));
         }
-        let Memory { content, synthetic } = memory(fs).await?;
+        let UserMemory { content, synthetic } = user_memory(fs).await?;
         if app.out.is_json() {
             let json =
-                json!({"path": MEMORY, "encoding": "utf-8", "content": content, "synthetic": synthetic});
+                json!({"path": USER_MEMORY, "encoding": "utf-8", "content": content, "synthetic": synthetic});
             return app.out.item(&json, "");
         }
         if synthetic {
-            app.out.warn(format_args!("{MEMORY}: is not there yet; this is a template (synthetic)"));
+            app.out.warn(format_args!("{USER_MEMORY}: is not there yet; this is a template (synthetic)"));
         }
         app.out.bytes(content.as_bytes())
     }

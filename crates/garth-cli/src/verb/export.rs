@@ -32,7 +32,7 @@ use crate::transfer::{
 ///
 /// With --layout gsv the account is exported to a folder in the layout of a bucket: agents, skills and media,
 /// with content type and custom metadata of each file in FILE.metadata.json beside it. What garth keeps for
-/// itself (settings, key-value entries, context nodes, live sessions, events) is left out and counted.
+/// itself (settings, key-value entries, memories, live sessions, events) is left out and counted.
 ///
 /// With --json one object: from, to, new, changed, same, removed, failed, files, directories, symlinks,
 /// hard_links, bytes (written), special_bits_left_out (entries), with --layout left_out (entries; a directory

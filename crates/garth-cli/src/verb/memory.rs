@@ -1,30 +1,35 @@
-//! `garth memory`: what an agent's sessions left for the days after.
+//! `garth memory`: memories, memories and skills that are whole or not there.
+
+mod relate;
 
 use std::io::Read as _;
 
-use clap::{Args, Subcommand};
-use garth::agent::Class;
-use garth::agent::workspace::{Day, MAX_DAYS, MAX_FILE, run_jobs};
-use garth::{Error, ErrorKind};
-use garth_server::chat_model::ServedModel;
-use serde_json::json;
+use clap::{Args, Subcommand, ValueEnum};
+use garth::agent::memory::{
+    LayerText, Level, List, MAX_CONTENT, MAX_LISTED, MAX_LOGGED, MemoryVersion, Meta, Prefix, Put, Status,
+    Uri, Written,
+};
+use garth::model::{HistoryPage, Timestamp};
+use serde_json::{Value, json};
 
-use super::open::open;
-use super::session::allowance;
+use self::relate::{Relate, Relations, Unrelate};
+use super::open::open_memories as open;
 use crate::app::App;
+use crate::args::Past;
 use crate::escape::escaped;
 use crate::fail::{Failure, Result};
-use crate::model_args::ModelArgs;
+use crate::out::{author_text, commit_json, message_text};
+use crate::size::parse_count;
 
-/// Add to an agent's daily memory, and read it
+/// Put, get, list, log, relate, move and delete memories: memories and skills by URI
 ///
-/// A day is the file /agents/AGENT/memory/YYYY-MM-DD.md; --agent says whose. Days are those of the time zone
-/// in the agent's settings.json. Each section is of the class of the session that wrote it (--class, without
-/// it `main`): sessions of the class `main` see all of it, others what their class wrote.
+/// A memory is ctx://ACCOUNT/users/USER/memories/CATEGORY/SLUG, the same below agents/AGENT, or
+/// ctx://ACCOUNT/agents/AGENT/skills/NAME. Each change is one commit. With --json one object per memory: uri,
+/// meta (as in .meta.json); of put also created, changed, seq, near; of get layer, text, version_id.
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  \
-        garth memory add --agent scout 'Ann likes tea.'\n  \
-        garth memory show --agent scout 2026-01-27")]
+#[command(
+    after_help = "Examples:\n  garth memory put ctx://default/users/alice/memories/preferences/coffee < coffee.md\n  garth memory get ctx://default/users/alice/memories/preferences/coffee --layer abstract\n  garth memory list ctx://default/users/alice"
+)]
 pub(crate) struct Memory {
     #[command(subcommand)]
     action: Action,
@@ -32,139 +37,336 @@ pub(crate) struct Memory {
 
 #[derive(Subcommand, Debug)]
 enum Action {
-    /// Add a section to the memory of a day, under a header with the time
-    ///
-    /// With --json one object: path, seq.
-    #[command(after_help = "Examples:\n  \
-            garth memory add 'Ann likes tea.'\n  \
-            garth memory add --day 2026-01-26 --class group - < notes.txt")]
-    Add {
-        /// What to remember; `-` or nothing: standard input
-        text: Option<String>,
-        /// Which day [default: today]
-        #[arg(long, value_name = "YYYY-MM-DD")]
-        day: Option<Day>,
+    /// Make a memory from standard input, or change it; its layers are made of the text
+    #[command(
+        after_help = "Example:\n  echo 'Likes it black.' | garth memory put ctx://default/users/alice/memories/preferences/coffee --tag drink"
+    )]
+    Put(PutArgs),
+    /// Print a memory's text, or another of its layers
+    #[command(
+        visible_alias = "cat",
+        after_help = "Example:\n  garth memory get ctx://default/users/alice/memories/profile --layer 1"
+    )]
+    Get {
+        /// Which memory
+        uri: Uri,
+        /// How much of it: abstract (0), overview (1) or content (2)
+        #[arg(long, value_name = "LAYER", default_value = "content")]
+        layer: LayerArg,
+        #[command(flatten)]
+        past: Past,
     },
-    /// Print the memory of a day
+    /// List the versions of a memory, newest first, also of one that was deleted
     ///
-    /// Where several classes of sessions wrote it, a line before each part says which. With --json one
-    /// object: day, parts (class, text).
-    #[command(after_help = "Example:\n  garth memory show 2026-01-27 --class group")]
-    Show {
-        /// Which day [default: today]
-        day: Option<Day>,
-    },
-    /// List the days of which there is memory
-    ///
-    /// With --json one object per day: day, bytes.
-    #[command(after_help = "Example:\n  garth memory days --after 2026-01-01 -n 31")]
-    Days {
-        /// Begin behind this day
-        #[arg(long, value_name = "YYYY-MM-DD")]
-        after: Option<Day>,
+    /// Each has its commit, which --at of `memory get` takes. With --json one object per version: uri,
+    /// version_id, commit, deleted, meta.
+    #[command(
+        after_help = "Example:\n  garth memory log ctx://default/users/alice/memories/profile\n  garth memory get ctx://default/users/alice/memories/profile --at 42"
+    )]
+    Log {
+        /// Which memory
+        uri: Uri,
         /// Show at most this many
-        #[arg(short = 'n', long, value_name = "COUNT")]
+        #[arg(short = 'n', long, value_name = "COUNT", value_parser = parse_count::<usize>)]
         limit: Option<usize>,
     },
-    /// Ask a model for what it did not answer when sessions were reset
-    ///
-    /// `garth session reset` leaves a job in /.outbox/jobs if its model does not answer; `garth serve` with a
-    /// model does such jobs by itself. Those of all agents of the account that are due are done. With --json
-    /// one object: done, failed (put aside in /.outbox/jobs/dlq), next (when there is one to do again).
-    #[command(after_help = "Example:\n  \
-            garth memory jobs --model-endpoint http://localhost:11434/v1 --model llama3.2")]
-    Jobs {
-        #[command(flatten)]
-        model: ModelArgs,
+    /// List memories with a URI that begins like this, in the order of their directories
+    #[command(
+        visible_alias = "ls",
+        after_help = "Example:\n  garth memory list ctx://default/users/alice --tag drink"
+    )]
+    List(ListArgs),
+    /// Add tags to a memory, or take some away
+    #[command(
+        after_help = "Example:\n  garth memory tag ctx://default/users/alice/memories/profile --add vip --remove new"
+    )]
+    Tag {
+        /// Which memory
+        uri: Uri,
+        /// Add this tag (may be repeated)
+        #[arg(long, value_name = "TAG")]
+        add: Vec<String>,
+        /// Take this tag away (may be repeated)
+        #[arg(long, value_name = "TAG")]
+        remove: Vec<String>,
     },
+    Relate(Relate),
+    Unrelate(Unrelate),
+    Relations(Relations),
+    /// Give a memory another URI; its past and the relations that lead to it go along
+    #[command(
+        name = "mv",
+        visible_alias = "move",
+        after_help = "Example:\n  garth memory mv ctx://default/users/alice/memories/events/a ctx://default/users/alice/memories/cases/a"
+    )]
+    Move {
+        /// Which memory
+        uri: Uri,
+        /// Its new URI
+        new_uri: Uri,
+    },
+    /// Delete a memory, with the relations that lead to it; its past stays
+    #[command(
+        name = "rm",
+        visible_alias = "delete",
+        after_help = "Example:\n  garth memory rm ctx://default/users/alice/memories/events/a"
+    )]
+    Delete {
+        /// Which memory
+        uri: Uri,
+    },
+}
+
+#[derive(Args, Debug)]
+struct PutArgs {
+    /// Which memory
+    uri: Uri,
+    /// Put a memory without a text if the input is empty
+    #[arg(long)]
+    allow_empty: bool,
+    /// Its abstract, at most 100 characters; the empty text makes it of the content again
+    #[arg(long = "abstract", value_name = "TEXT")]
+    brief: Option<String>,
+    /// Its overview; the empty text makes it of the content again
+    #[arg(long, value_name = "TEXT")]
+    overview: Option<String>,
+    /// Set a tag; replaces all tags of the memory (may be repeated)
+    #[arg(long = "tag", value_name = "TAG")]
+    tags: Vec<String>,
+    /// The memory whose place it takes: that one is true until now, or until --valid-from
+    #[arg(long, value_name = "URI")]
+    replaces: Option<Uri>,
+    /// From when on it is true, RFC 3339
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    valid_from: Option<Timestamp>,
+    /// Until when it was true, RFC 3339
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    valid_to: Option<Timestamp>,
+    /// Fail unless the memory has this version; 0 if it must not be there
+    #[arg(long, value_name = "NUMBER")]
+    if_version: Option<u64>,
+}
+
+#[derive(Args, Debug)]
+struct ListArgs {
+    /// What their URIs begin with, in whole parts [default: all of the account]
+    prefix: Option<String>,
+    /// Only of this category
+    #[arg(long, value_name = "CATEGORY")]
+    category: Option<String>,
+    /// Only with this status
+    #[arg(long, value_name = "STATUS", value_enum, default_value_t = StatusArg::Active, ignore_case = true)]
+    status: StatusArg,
+    /// Only with this tag (may be repeated: all of them)
+    #[arg(long = "tag", value_name = "TAG")]
+    tags: Vec<String>,
+    /// Show at most this many
+    #[arg(short = 'n', long, value_name = "COUNT")]
+    limit: Option<usize>,
+}
+
+/// A layer, by its name or number.
+#[derive(Clone, Copy, Debug)]
+struct LayerArg(Level);
+
+impl std::str::FromStr for LayerArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        match text {
+            "0" | "abstract" => Ok(Self(Level::Abstract)),
+            "1" | "overview" => Ok(Self(Level::Overview)),
+            "2" | "content" => Ok(Self(Level::Content)),
+            _ => Err("a layer is abstract, overview or content".to_owned()),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum StatusArg {
+    Active,
+    Pending,
+    Broken,
+}
+
+impl From<StatusArg> for Status {
+    fn from(status: StatusArg) -> Self {
+        match status {
+            StatusArg::Active => Self::Active,
+            StatusArg::Pending => Self::Pending,
+            StatusArg::Broken => Self::Broken,
+        }
+    }
+}
+
+fn time(text: &str) -> std::result::Result<Timestamp, String> {
+    Timestamp::parse_rfc3339(text).map_err(|_| "is no time such as 2026-01-31T12:00:00Z".to_owned())
 }
 
 impl Memory {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         match self.action {
-            Action::Add { text, day } => {
-                let text = match text {
-                    Some(text) if text != "-" => text,
-                    _ => stdin()?,
-                };
+            Action::Put(args) => args.run(app).await,
+            Action::Get { uri, layer: LayerArg(level), past } => get(app, &uri, level, &past).await,
+            Action::Log { uri, limit } => log(app, &uri, limit).await,
+            Action::List(args) => args.run(app).await,
+            Action::Tag { uri, add, remove } => {
+                if add.is_empty() && remove.is_empty() {
+                    return Err(Failure::Usage("say which tags: --add TAG, --remove TAG".to_owned()));
+                }
                 let open = open(app, true).await?;
-                let done = open.workspace()?.remember(day, &text).await?;
-                let json = json!({"path": done.path, "seq": done.seq});
-                app.out.item(&json, format_args!("remembered  {}", escaped(done.path.as_str())))
+                let meta = open.memories().tag(&uri, &add, &remove).await?;
+                app.out.item(&item(&uri, &meta), line(&uri, &meta))
             }
-            Action::Show { day } => show(app, day).await,
-            Action::Days { after, limit } => days(app, after, limit.unwrap_or(usize::MAX)).await,
-            Action::Jobs { model } => jobs(app, model).await,
+            Action::Relate(verb) => verb.run(app).await,
+            Action::Unrelate(verb) => verb.run(app).await,
+            Action::Relations(verb) => verb.run(app).await,
+            Action::Move { uri, new_uri } => {
+                let open = open(app, true).await?;
+                let seq = open.memories().move_to(&uri, &new_uri).await?;
+                let json = json!({"uri": uri.to_string(), "new_uri": new_uri.to_string(), "seq": seq.0});
+                app.out.item(&json, format_args!("moved  {uri} -> {new_uri}"))
+            }
+            Action::Delete { uri } => {
+                let open = open(app, true).await?;
+                let seq = open.memories().delete(&uri).await?;
+                let json = json!({"uri": uri.to_string(), "deleted": true, "seq": seq.0});
+                app.out.item(&json, format_args!("deleted  {uri}"))
+            }
         }
     }
 }
 
-async fn show(app: &mut App, day: Option<Day>) -> Result {
+async fn get(app: &mut App, uri: &Uri, level: Level, past: &Past) -> Result {
     let open = open(app, false).await?;
-    let workspace = open.workspace()?;
-    let day = match day {
-        Some(day) => day,
-        None => workspace.day_of(app.env.now()).await?,
+    let memory = match &past.at {
+        Some(at) => open.memories().get_at(uri, level, &app.moment(open.fs(), at).await?).await?,
+        None => open.memories().get(uri, level).await?,
     };
-    let Some(parts) = workspace.memory(day).await? else {
-        let message = format!("{day}: there is no memory of this day; `garth memory days` lists the days");
-        return Err(Failure::Tree(Error::new(ErrorKind::NotFound, message)));
-    };
-    if app.out.is_json() {
-        let json: Vec<_> = parts.iter().map(|part| json!({"class": part.class, "text": part.text})).collect();
-        return app.out.item(&json!({"day": day.to_string(), "parts": json}), "");
+    if !app.out.is_json() {
+        let end = if level == Level::Content { "" } else { "\n" };
+        return app.out.bytes(format!("{}{end}", memory.text).as_bytes());
     }
-    let mixed = parts.iter().any(|part| Some(&part.class) != parts.first().map(|first| &first.class));
-    for part in &parts {
-        if mixed {
-            let class = part.class.map_or("not known", Class::as_str);
-            app.out.note(format_args!("<!-- class: {} -->", escaped(class)))?;
-        }
-        let end = if part.text.ends_with('\n') { "" } else { "\n" };
-        app.out.bytes(format!("{}{end}", part.text).as_bytes())?;
-    }
-    Ok(())
+    let json = json!({
+        "uri": memory.meta.uri, "layer": level.number(), "text": memory.text,
+        "version_id": memory.version.to_string(), "meta": memory.meta,
+    });
+    app.out.item(&json, "")
 }
 
-async fn days(app: &mut App, mut after: Option<Day>, mut left: usize) -> Result {
+async fn log(app: &mut App, uri: &Uri, limit: Option<usize>) -> Result {
     let open = open(app, false).await?;
-    let workspace = open.workspace()?;
+    let memories = open.memories();
+    let mut left = limit.unwrap_or(usize::MAX);
+    let mut page = HistoryPage::default();
     while left > 0 {
-        let (days, next) = workspace.days(after, left.min(MAX_DAYS)).await?;
-        for found in &days {
-            let json = json!({"day": found.day.to_string(), "bytes": found.bytes});
-            app.out.item(&json, format_args!("{}  {:>8}", found.day, found.bytes))?;
+        page.limit = left.min(MAX_LOGGED);
+        let versions = memories.log(uri, &page).await?;
+        for version in &versions.items {
+            app.out.item(&version_json(uri, version), version_line(version))?;
         }
-        left -= days.len();
-        if next.is_none() {
+        left -= versions.items.len();
+        page.before = versions.items.last().map(|version| version.id);
+        if !versions.more {
             break;
         }
-        after = next;
     }
     Ok(())
 }
 
-async fn jobs(app: &mut App, model: ModelArgs) -> Result {
-    app.only_account("memory jobs")?;
-    let model = model.open()?;
-    let allowance = allowance(app, model.as_ref()).await?;
-    let Some(asking) = ServedModel::asking(model.as_ref(), allowance.as_ref()) else {
-        let message = "jobs are for a model: name one with --model-endpoint and --model";
-        return Err(Failure::Usage(message.to_owned()));
-    };
-    let open = open(app, true).await?;
-    let looked = run_jobs(open.fs(), &app.env, asking).await?;
-    let next = looked.next.map(|at| at.to_rfc3339());
-    let json = json!({"done": looked.done, "failed": looked.failed, "next": next});
-    let next = next.map_or_else(String::new, |at| format!(", one to do again at {at}"));
-    app.out.item(&json, format_args!("done  {}, failed {}{next}", looked.done, looked.failed))
+fn version_json(uri: &Uri, version: &MemoryVersion) -> Value {
+    json!({
+        "uri": uri.to_string(), "version_id": version.id.to_string(),
+        "commit": commit_json(&version.commit), "deleted": version.deleted, "meta": version.meta,
+    })
 }
 
-/// What to remember, from standard input.
+fn version_line(version: &MemoryVersion) -> String {
+    let commit = &version.commit;
+    let state = match &version.meta {
+        Some(meta) => format!("v{} {}", meta.version, meta.status.as_str()),
+        None if version.deleted => "deleted".to_owned(),
+        None => "unreadable".to_owned(),
+    };
+    let (seq, time) = (commit.seq.0, commit.time.to_rfc3339());
+    let text =
+        format!("{seq:<6}  {time}  {}  {state:<12}  {}", author_text(&commit.author), message_text(commit));
+    text.trim_end().to_owned()
+}
+
+impl PutArgs {
+    async fn run(self, app: &mut App) -> Result {
+        let open = open(app, true).await?;
+        let mut put = Put::new(stdin()?);
+        put.allow_empty = self.allow_empty;
+        let layer = |text: Option<String>| match text {
+            None => LayerText::Keep,
+            Some(text) if text.is_empty() => LayerText::Derive,
+            Some(text) => LayerText::Given(text),
+        };
+        (put.brief, put.overview) = (layer(self.brief), layer(self.overview));
+        put.tags = (!self.tags.is_empty()).then_some(self.tags);
+        (put.replaces, put.if_version) = (self.replaces, self.if_version);
+        (put.valid_from, put.valid_to) = (self.valid_from, self.valid_to);
+        let written = open.memories().put(&self.uri, &put).await?;
+        let done = match &written {
+            Written { created: true, .. } => "created",
+            Written { seq: Some(_), .. } => "changed",
+            _ => "unchanged",
+        };
+        let mut text = format!("{done}  {}  v{}", self.uri, written.meta.version);
+        for near in written.near.iter().flatten() {
+            text.push_str(&format!("\nnear     {}  {:.2}", near.uri, near.score));
+        }
+        app.out.item(&written_json(&self.uri, &written), text)
+    }
+}
+
+impl ListArgs {
+    async fn run(self, app: &mut App) -> Result {
+        let open = open(app, false).await?;
+        let memories = open.memories();
+        let prefix = self.prefix.as_deref().map(|prefix| memories.prefix(prefix)).transpose()?;
+        let mut list = List::new(prefix.unwrap_or(Prefix::Account));
+        (list.category, list.status, list.tags) = (self.category, self.status.into(), self.tags);
+        let mut left = self.limit.unwrap_or(usize::MAX);
+        while left > 0 {
+            list.limit = left.min(MAX_LISTED);
+            let page = memories.list(&list).await?;
+            for (uri, meta) in &page.items {
+                app.out.item(&item(uri, meta), line(uri, meta))?;
+            }
+            left -= page.items.len();
+            match page.next {
+                Some(next) => list.after = Some(next),
+                None => break,
+            }
+        }
+        Ok(())
+    }
+}
+
+fn item(uri: &Uri, meta: &Meta) -> Value {
+    json!({"uri": uri.to_string(), "meta": meta})
+}
+
+fn line(uri: &Uri, meta: &Meta) -> String {
+    let tags = if meta.tags.is_empty() { String::new() } else { format!("  #{}", meta.tags.join(" #")) };
+    let ended = meta.valid_to.as_ref().map_or(String::new(), |to| format!("  until {to}"));
+    escaped(&format!("v{:<4} {}  {uri}{tags}{ended}", meta.version, meta.updated_at)).to_string()
+}
+
+fn written_json(uri: &Uri, written: &Written) -> Value {
+    let mut json = written.to_json();
+    json.insert("uri".to_owned(), uri.to_string().into());
+    json.into()
+}
+
+/// The text of a memory, from standard input.
 fn stdin() -> Result<String> {
     let mut bytes = Vec::new();
     // one byte more tells what is too long
-    let mut stdin = std::io::stdin().lock().take(MAX_FILE as u64 + 1);
+    let mut stdin = std::io::stdin().lock().take(MAX_CONTENT as u64 + 1);
     stdin.read_to_end(&mut bytes).map_err(Failure::stdio)?;
-    String::from_utf8(bytes).map_err(|_| Failure::Usage("what is remembered is UTF-8 text".to_owned()))
+    String::from_utf8(bytes).map_err(|_| Failure::Usage("the text of a memory is UTF-8".to_owned()))
 }

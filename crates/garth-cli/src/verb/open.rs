@@ -1,11 +1,11 @@
-//! What a verb on sessions, nodes, media or a workspace works on: as far as the identity reaches it that the
-//! options name, for whoever holds the data folder; or all of an overlay, or of the account for
+//! What a verb on sessions, memories, media or a workspace works on: as far as the identity reaches it that
+//! the options name, for whoever holds the data folder; or all of an overlay, or of the account for
 //! administrators.
 
 use std::sync::Arc;
 
 use garth::agent::media::Media;
-use garth::agent::node::Nodes;
+use garth::agent::memory::Memories;
 use garth::agent::session::Sessions;
 use garth::agent::workspace::{PathsOf, PromptOptions, Workspace};
 use garth::agent::{Access, Caller, DEFAULT_USER};
@@ -49,8 +49,8 @@ pub(crate) async fn open(app: &App, changes: bool) -> Result<Open> {
     }
 }
 
-/// Opens the nodes of the account, or those of the identity that the options name.
-pub(crate) async fn open_nodes(app: &App, changes: bool) -> Result<Open> {
+/// Opens the memories of the account, or those of the identity that the options name.
+pub(crate) async fn open_memories(app: &App, changes: bool) -> Result<Open> {
     match Place::of(&app.global)? {
         Place::Identity { .. } => of_identity(app, changes).await,
         Place::Account { .. } | Place::Overlay { .. } => all(app, changes).await,
@@ -147,11 +147,11 @@ impl Open {
         }
     }
 
-    /// Returns the context nodes.
-    pub(crate) fn nodes(&self) -> Nodes<'_> {
+    /// Returns the memories.
+    pub(crate) fn memories(&self) -> Memories<'_> {
         match &self.access {
-            Some(access) => access.nodes(&self.account),
-            None => Nodes::new(&*self.fs, &self.account, self.env.clone()).author(self.author.clone()),
+            Some(access) => access.memories(&self.account),
+            None => Memories::new(&*self.fs, &self.account, self.env.clone()).author(self.author.clone()),
         }
     }
 

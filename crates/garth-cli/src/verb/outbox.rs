@@ -1,4 +1,4 @@
-//! `garth outbox`: events of context nodes that wait, or were given up.
+//! `garth outbox`: events of memories that wait, or were given up.
 
 pub(crate) mod sink;
 
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use futures::future::{Either, select};
-use garth::agent::node::{Event, Prefix};
+use garth::agent::memory::{Event, Prefix};
 use garth::agent::outbox::{
     self, Count, Listed, Options, Progress, Retried, Sink, Worker, counters, drop_event, resend, retry,
 };
@@ -23,9 +23,9 @@ use crate::escape::escaped;
 use crate::fail::{Failure, Result};
 use crate::out::counted;
 
-/// Deliver, list, retry and drop events of context nodes (--account)
+/// Deliver, list, retry and drop events of memories (--account)
 ///
-/// Each change of a context node leaves an event, for whoever keeps an index of their own. `garth serve`
+/// Each change of a memory leaves an event, for whoever keeps an index of their own. `garth serve`
 /// works on the events of all accounts; this does so without it, and shows what waits or was given up.
 #[derive(Args, Debug)]
 #[command(
@@ -68,8 +68,8 @@ enum Action {
     },
     /// Try an event again that was given up or waits for its next attempt
     ///
-    /// If its node has changed since, the event goes and new ones tell what the node is now. With --json one
-    /// object per event: event_id, retried (again or anew).
+    /// If its memory has changed since, the event goes and new ones tell what the memory is now. With --json
+    /// one object per event: event_id, retried (again or anew).
     #[command(after_help = "Example:\n  garth outbox retry --all")]
     Retry {
         /// Which
@@ -79,16 +79,16 @@ enum Action {
         #[arg(long, conflicts_with = "id")]
         all: bool,
     },
-    /// Tell every node below a prefix anew, for an index that is new or has lost some
+    /// Tell every memory below a prefix anew, for an index that is new or has lost some
     ///
-    /// With --json one object: nodes.
+    /// With --json one object: memories.
     #[command(after_help = "Example:\n  garth outbox resend ctx://default/users/alice")]
     Resend {
-        /// What the nodes' URIs begin with, in whole parts [default: all of the account]
+        /// What the memories' URIs begin with, in whole parts [default: all of the account]
         #[arg(value_name = "PREFIX-URI")]
         prefix: Option<String>,
     },
-    /// Remove an event; its node counts as told
+    /// Remove an event; its memory counts as told
     #[command(after_help = "Example:\n  garth outbox drop 0198c0de-5d2f-7e0a-9a51-2f4a3c1b7d10")]
     Drop {
         /// Which; of a file that is no event its name without .json
@@ -120,14 +120,14 @@ impl Outbox {
             Action::Retry { id: None, .. } => retry_all(app, fs).await,
             Action::Resend { prefix } => {
                 let below = below(&account, prefix.as_deref())?;
-                let (mut nodes, mut after) = (0, None);
+                let (mut memories, mut after) = (0, None);
                 loop {
                     let (told, next) = resend(fs, &env, &account, &below, after).await?;
-                    nodes += told;
+                    memories += told;
                     after = next;
                     if after.is_none() {
-                        let text = format!("{} told anew", counted(nodes as u64, "node", "nodes"));
-                        return app.out.item(&json!({"nodes": nodes}), text);
+                        let text = format!("{} told anew", counted(memories as u64, "memory", "memories"));
+                        return app.out.item(&json!({"memories": memories}), text);
                     }
                 }
             }

@@ -13,7 +13,7 @@ use crate::verb::set::parse_pair;
 
 /// What is known about a question, within a budget of tokens, as text for a model
 ///
-/// Context nodes that are current come by layers: the best one whole or by the passage that was found, a
+/// Memories that are current come by layers: the best one whole or by the passage that was found, a
 /// sentence of each other one, and more where it pays; other files by the lines that were found. Each piece
 /// stands in a fence, as evidence and not as instruction. With --json one object: items (each source, path,
 /// layer, version, sha256, bytes, lines, whole, score, parts, found_in, why, text, tokens), text, tokens,
@@ -29,7 +29,7 @@ pub(crate) struct Recall {
     /// Only this path and below (may be repeated)
     #[arg(value_hint = TREE_PATH, long = "in", value_name = "PATH")]
     within: Vec<String>,
-    /// Only nodes and files with this tag (may be repeated: any of them)
+    /// Only memories and files with this tag (may be repeated: any of them)
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<String>,
     /// Only what has this value in its custom metadata (may be repeated: all of them)
@@ -44,13 +44,13 @@ pub(crate) struct Recall {
     /// Only what was modified before this moment
     #[arg(long, value_name = "SEQUENCE|TIME|NAME")]
     until: Option<String>,
-    /// At most this many nodes and files, 1 to 50
+    /// At most this many memories and files, 1 to 50
     #[arg(short = 'n', long, default_value_t = 20, value_name = "COUNT")]
     limit: usize,
-    /// What was true at this moment, of nodes alone
+    /// What was true at this moment, of memories alone
     #[arg(long, value_name = "SEQUENCE|TIME|NAME")]
     valid_at: Option<String>,
-    /// What was known at this moment, of nodes alone that are still found
+    /// What was known at this moment, of memories alone that are still found
     #[arg(long, value_name = "SEQUENCE|TIME|NAME")]
     as_of: Option<String>,
 }

@@ -1,10 +1,10 @@
-//! `garth repair`: makes the directories of context nodes whole.
+//! `garth repair`: makes the directories of memories whole.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use garth::agent::node::{Nodes, Repair as Repairs, Report, Told, Uri};
+use garth::agent::memory::{Memories, Repair as Repairs, Report, Told, Uri};
 use garth::agent::session::{Damaged, mend_all};
 use garth::engine::host::{HostFs, Mode};
 use garth::model::{At, Author, Kind, Page};
@@ -23,15 +23,15 @@ use crate::verb::maintain::Accounts;
 /// Where accounts lie in a plain folder.
 const ACCOUNTS: &str = "accounts";
 
-/// Make context nodes whole that were written file by file, cut short, or changed by other hands
+/// Make memories whole that were written file by file, cut short, or changed by other hands
 ///
 /// Works on the account of --account, with --all on every one of the data folder, or on those of a folder of
 /// this machine that holds accounts/ACCOUNT/... What is being written is left alone until it was at rest for
 /// a minute. Sessions whose meta.json cannot be read get it back: the newest version that can be read, else
-/// one of the class `group`. With --json one object per account: account, ok, nodes, found (how many of each
-/// kind), waiting, broken, broken_nodes, unknown, unknown_nodes, failed, failures, sessions (path, why,
-/// mended). A node whose status garth does not know is named and left alone. The exit code is 1 if a node is
-/// broken or could not be repaired.
+/// one of the class `group`. With --json one object per account: account, ok, memories, found (how many of
+/// each kind), waiting, broken, broken_memories, unknown, unknown_memories, failed, failures, sessions (path,
+/// why, mended). A memory whose status garth does not know is named and left alone. The exit code is 1 if a
+/// memory is broken or could not be repaired.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  garth repair --dry-run\n  garth repair --all")]
 pub(crate) struct Repair {
@@ -40,7 +40,7 @@ pub(crate) struct Repair {
     /// Change nothing; tell what would be done
     #[arg(long)]
     dry_run: bool,
-    /// Try this node again, also if it is BROKEN, and look at no other
+    /// Try this memory again, also if it is BROKEN, and look at no other
     #[arg(long, value_name = "URI")]
     retry: Option<String>,
     /// Do not wait until what is being written is at rest
@@ -130,7 +130,7 @@ impl Repair {
         }
     }
 
-    /// Whether no node is broken.
+    /// Whether no memory is broken.
     async fn repair(
         &self,
         app: &mut App,
@@ -139,14 +139,14 @@ impl Repair {
         retry: Option<&Uri>,
         bar: &ProgressBar,
     ) -> Result<bool> {
-        let nodes = Nodes::new(tree, account, app.env.clone()).author(app.author());
-        let repairs = Repairs::new(nodes).dry_run(self.dry_run).at_once(self.now);
+        let memories = Memories::new(tree, account, app.env.clone()).author(app.author());
+        let repairs = Repairs::new(memories).dry_run(self.dry_run).at_once(self.now);
         let (mut said, out) = (Ok(()), &mut app.out);
         let tell = |told: &Told<'_>| {
             if said.is_ok() {
                 let what = told.finding.as_str();
                 let rest = if told.until.is_some() { " (waits until it is at rest)" } else { "" };
-                said = bar.suspend(|| out.note(format_args!("  {what}: {}{rest}", escaped(told.node))));
+                said = bar.suspend(|| out.note(format_args!("  {what}: {}{rest}", escaped(told.memory))));
             }
         };
         let report = match retry {
@@ -177,7 +177,7 @@ impl Repair {
     }
 
     fn text(&self, account: &str, report: &Report) -> String {
-        let mut text = format!("{}: {}: ", escaped(account), counted(report.nodes, "node", "nodes"));
+        let mut text = format!("{}: {}: ", escaped(account), counted(report.memories, "memory", "memories"));
         let repaired = report.repaired();
         match (repaired, self.dry_run) {
             (0, _) => text.push_str("nothing to repair"),
@@ -193,11 +193,11 @@ impl Repair {
         if report.unknown > 0 {
             text.push_str(&format!("; {} of unknown status, left alone", report.unknown));
         }
-        for node in &report.unknown_nodes {
-            text.push_str(&format!("\n  unknown status: {}", escaped(node)));
+        for memory in &report.unknown_memories {
+            text.push_str(&format!("\n  unknown status: {}", escaped(memory)));
         }
-        for node in &report.broken_nodes {
-            text.push_str(&format!("\n  broken: {}", escaped(node)));
+        for memory in &report.broken_memories {
+            text.push_str(&format!("\n  broken: {}", escaped(memory)));
         }
         for failure in &report.failures {
             text.push_str(&format!("\n  failed: {}", escaped(failure)));

@@ -91,9 +91,9 @@ enum Action {
         #[arg(long)]
         global: bool,
     },
-    /// Publish a skill of the agent's own as a context node
+    /// Publish a skill of the agent's own as a memory
     ///
-    /// SKILL.md is the text of the node, content.md a link to it. With --json one object: as `node put`.
+    /// SKILL.md is the text of the memory, content.md a link to it. With --json one object: as `memory put`.
     #[command(after_help = "Example:\n  garth skill publish pdf --agent scout")]
     Publish {
         /// The name of its directory

@@ -223,7 +223,7 @@ fn find_by_tag_and_metadata_prints_what_has_all_of_them() {
 fn recall_gives_what_fits_a_question_within_a_budget() {
     let garth = notes();
     let coffee = "ctx://default/users/ada/memories/preferences/coffee";
-    garth.feed(&["node", "put", coffee, "--tag", "drink"], "Ada likes her coffee black.\n");
+    garth.feed(&["memory", "put", coffee, "--tag", "drink"], "Ada likes her coffee black.\n");
     let question = "how does Ada take her coffee";
     let text = garth.ok(&["recall", question, "--budget", "150"]);
     assert!(
@@ -255,8 +255,10 @@ fn recall_gives_what_fits_a_question_within_a_budget() {
 fn an_agent_recalls_in_its_own_tree() {
     let garth = notes();
     for (user, text) in [("ada", "Ada likes her coffee black."), ("bob", "Bob likes coffee: a canary.")] {
-        garth
-            .feed(&["node", "put", &format!("ctx://default/users/{user}/memories/preferences/coffee")], text);
+        garth.feed(
+            &["memory", "put", &format!("ctx://default/users/{user}/memories/preferences/coffee")],
+            text,
+        );
     }
     let chat = ["--agent", "bot", "--user", "ada", "--chat", "trip"];
     garth.feed(&[&["write", "/plan.md"][..], &chat].concat(), "Bring the coffee.\n");

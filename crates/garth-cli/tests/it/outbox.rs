@@ -7,16 +7,16 @@ use super::garth::{Garth, column, string, utf8};
 const COFFEE: &str = "ctx://default/users/ann/memories/preferences/coffee";
 const TEA: &str = "ctx://default/users/ann/memories/preferences/tea";
 
-fn with_nodes() -> Garth {
+fn with_memories() -> Garth {
     let garth = Garth::new();
-    garth.feed(&["node", "put", COFFEE], "Ann likes her coffee black.\n");
-    garth.feed(&["node", "put", TEA], "Bob drinks green tea.\n");
+    garth.feed(&["memory", "put", COFFEE], "Ann likes her coffee black.\n");
+    garth.feed(&["memory", "put", TEA], "Bob drinks green tea.\n");
     garth
 }
 
 #[test]
 fn events_wait_until_they_are_finished() {
-    let garth = with_nodes();
+    let garth = with_memories();
     let status = garth.json(&["outbox", "status"]);
     assert_eq!((&status["waiting"], &status["failed"]), (&2.into(), &0.into()));
     assert!(string(&status["oldest"]).ends_with('Z'));
@@ -33,14 +33,14 @@ fn events_wait_until_they_are_finished() {
         let done = format!("/users/ann/memories/preferences/{slug}/.outbox/.done");
         assert_eq!(garth.ok(&["cat", &done]), "1\n");
     }
-    assert_eq!(garth.json(&["outbox", "resend", "ctx://default/users/ann"])["nodes"], 2);
-    assert_eq!(garth.json(&["outbox", "resend", "ctx://default/users/bob"])["nodes"], 0);
+    assert_eq!(garth.json(&["outbox", "resend", "ctx://default/users/ann"])["memories"], 2);
+    assert_eq!(garth.json(&["outbox", "resend", "ctx://default/users/bob"])["memories"], 0);
     assert_eq!(garth.json(&["outbox", "status"])["waiting"], 2);
 }
 
 #[test]
 fn what_a_sink_does_not_take_is_put_off_and_tried_again_on_request() {
-    let garth = with_nodes();
+    let garth = with_memories();
     let secret = garth.beside("secret");
     std::fs::write(&secret, "0123456789abcdef\n").unwrap();
     // nobody listens there any more
@@ -58,7 +58,7 @@ fn what_a_sink_does_not_take_is_put_off_and_tried_again_on_request() {
 
 #[test]
 fn what_makes_no_sense_is_refused() {
-    let garth = with_nodes();
+    let garth = with_memories();
     garth.fails(2, &["outbox", "run", "--once", "--sink", "http://127.0.0.1:1/"]);
     let short = garth.beside("short");
     std::fs::write(&short, "short\n").unwrap();

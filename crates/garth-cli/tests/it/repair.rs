@@ -11,15 +11,15 @@ use super::serve::Server;
 const COFFEE: &str = "ctx://default/users/alice/memories/preferences/coffee";
 const DIR: &str = "/users/alice/memories/preferences/coffee";
 
-/// The abstract of the node.
+/// The abstract of the memory.
 fn brief(garth: &Garth) -> String {
-    garth.ok(&["node", "get", COFFEE, "--layer", "abstract"]).trim_end().to_owned()
+    garth.ok(&["memory", "get", COFFEE, "--layer", "abstract"]).trim_end().to_owned()
 }
 
 #[test]
 fn accounts_are_repaired_and_what_is_broken_is_told() {
     let garth = Garth::new();
-    garth.feed(&["node", "put", COFFEE], "Black.\n");
+    garth.feed(&["memory", "put", COFFEE], "Black.\n");
     garth.feed(&["write", "-p", "/users/bob/memories/profile/content.md"], "Bob.\n");
     garth.feed(&["write", &format!("{DIR}/content.md")], "With milk.\n");
     let report = garth.json(&["repair", "--now", "--dry-run"]);
@@ -27,9 +27,9 @@ fn accounts_are_repaired_and_what_is_broken_is_told() {
     assert_eq!(brief(&garth), "Black.", "it only told");
     let shown = garth.ok(&["repair", "--now"]);
     assert!(shown.contains(&format!("changed_content: {COFFEE}")), "{shown}");
-    assert!(shown.contains("default: 2 nodes: 2 repaired"), "{shown}");
+    assert!(shown.contains("default: 2 memories: 2 repaired"), "{shown}");
     assert_eq!(brief(&garth), "With milk.");
-    assert_eq!(garth.ok(&["repair", "--now"]), "default: 2 nodes: nothing to repair\n");
+    assert_eq!(garth.ok(&["repair", "--now"]), "default: 2 memories: nothing to repair\n");
     garth.ok(&["rm", &format!("{DIR}/content.md")]);
     let output = garth.run(&["repair", "--now"], b"");
     assert_eq!(output.status.code(), Some(1));
@@ -45,62 +45,62 @@ fn accounts_are_repaired_and_what_is_broken_is_told() {
 fn a_folder_that_others_wrote_is_repaired_as_it_lies() {
     let garth = Garth::new();
     let folder = garth.beside("export");
-    let node = folder.join("accounts/acme/users/ann/memories/events/trip");
-    std::fs::create_dir_all(&node).unwrap();
-    std::fs::write(node.join("content.md"), "# Trip\n\nTo Rome in May.\n").unwrap();
+    let memory = folder.join("accounts/acme/users/ann/memories/events/trip");
+    std::fs::create_dir_all(&memory).unwrap();
+    std::fs::write(memory.join("content.md"), "# Trip\n\nTo Rome in May.\n").unwrap();
     let path = folder.to_str().unwrap();
     let missing = garth.fails(2, &["repair", path]);
     assert!(missing.contains("accounts/default") && missing.contains("acme"), "{missing}");
     assert!(garth.ok(&["repair", path, "--all"]).contains("1 is being written"));
     let report = garth.json(&["repair", "--now", path, "--account", "acme"]);
     assert_eq!((&report["account"], &report["found"]["orphan"]), (&"acme".into(), &1.into()));
-    let meta = std::fs::read_to_string(node.join(".meta.json")).unwrap();
+    let meta = std::fs::read_to_string(memory.join(".meta.json")).unwrap();
     assert!(meta.contains("ctx://acme/users/ann/memories/events/trip") && meta.contains("ACTIVE"), "{meta}");
-    assert_eq!(std::fs::read_to_string(node.join(".abstract.md")).unwrap(), "To Rome in May.\n");
-    assert!(garth.fails(2, &["repair", node.to_str().unwrap()]).contains("accounts"));
+    assert_eq!(std::fs::read_to_string(memory.join(".abstract.md")).unwrap(), "To Rome in May.\n");
+    assert!(garth.fails(2, &["repair", memory.to_str().unwrap()]).contains("accounts"));
 }
 
 #[test]
 fn status_that_is_not_known_is_named_and_left_alone() {
     let garth = Garth::new();
     let folder = garth.beside("export");
-    let node = folder.join("accounts/default/users/ann/memories/events/trip");
-    std::fs::create_dir_all(&node).unwrap();
+    let memory = folder.join("accounts/default/users/ann/memories/events/trip");
+    std::fs::create_dir_all(&memory).unwrap();
     let files = [(".meta.json", r#"{"status":"ARCHIVED"}"#), ("content.md", "To Rome.\n"), ("mine", "x")];
     for (name, text) in files {
-        std::fs::write(node.join(name), text).unwrap();
+        std::fs::write(memory.join(name), text).unwrap();
     }
     let shown = garth.ok(&["repair", "--now", folder.to_str().unwrap()]);
     assert!(shown.contains("events/trip: \"ARCHIVED\""), "{shown}");
     let report = garth.json(&["repair", "--now", folder.to_str().unwrap()]);
     assert_eq!((&report["unknown"], &report["ok"]), (&1.into(), &true.into()));
     for (name, text) in files {
-        assert_eq!(std::fs::read_to_string(node.join(name)).unwrap(), text, "{name}");
+        assert_eq!(std::fs::read_to_string(memory.join(name)).unwrap(), text, "{name}");
     }
-    assert_eq!(std::fs::read_dir(&node).unwrap().count(), files.len());
+    assert_eq!(std::fs::read_dir(&memory).unwrap().count(), files.len());
 }
 
 #[test]
-fn versions_of_a_node_are_listed_and_read_again() {
+fn versions_of_a_memory_are_listed_and_read_again() {
     let garth = Garth::new();
-    garth.feed(&["node", "put", COFFEE], "Black.\n");
-    garth.feed(&["node", "put", COFFEE, "--tag", "drink"], "With milk.\n");
-    garth.ok(&["node", "rm", COFFEE]);
-    let log = garth.lines(&["node", "log", COFFEE]);
+    garth.feed(&["memory", "put", COFFEE], "Black.\n");
+    garth.feed(&["memory", "put", COFFEE, "--tag", "drink"], "With milk.\n");
+    garth.ok(&["memory", "rm", COFFEE]);
+    let log = garth.lines(&["memory", "log", COFFEE]);
     assert_eq!((&log[0]["deleted"], &log[0]["meta"]), (&true.into(), &().into()));
     assert_eq!((&log[1]["meta"]["version"], &log[2]["meta"]["version"]), (&2.into(), &1.into()));
-    assert_eq!(garth.lines(&["node", "log", COFFEE, "-n", "1"]), log[..1]);
+    assert_eq!(garth.lines(&["memory", "log", COFFEE, "-n", "1"]), log[..1]);
     let at = |version: &serde_json::Value| {
         let at = version["commit"]["seq"].to_string();
-        garth.ok(&["node", "get", COFFEE, "--at", &at])
+        garth.ok(&["memory", "get", COFFEE, "--at", &at])
     };
     assert_eq!((at(&log[1]), at(&log[2])), ("With milk.\n".to_owned(), "Black.\n".to_owned()));
     let by_version = log[2]["version_id"].as_str().unwrap();
-    assert_eq!(garth.ok(&["node", "get", COFFEE, "--at", by_version, "--layer", "0"]), "Black.\n");
-    let shown = garth.ok(&["node", "log", COFFEE]);
+    assert_eq!(garth.ok(&["memory", "get", COFFEE, "--at", by_version, "--layer", "0"]), "Black.\n");
+    let shown = garth.ok(&["memory", "log", COFFEE]);
     assert!(shown.contains("v2 ACTIVE") && shown.contains("deleted"), "{shown}");
-    assert!(garth.fails(3, &["node", "get", COFFEE, "--at", "0"]).contains("at that moment"));
-    garth.fails(3, &["node", "log", "ctx://default/users/alice/memories/profile"]);
+    assert!(garth.fails(3, &["memory", "get", COFFEE, "--at", "0"]).contains("at that moment"));
+    garth.fails(3, &["memory", "log", "ctx://default/users/alice/memories/profile"]);
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn a_commit_of_a_wrong_clock_is_warned_of() {
 fn a_server_repairs_what_others_change() {
     let garth = Garth::new();
     let server = Server::start(&garth);
-    garth.feed(&["node", "put", COFFEE], "Black.\n");
+    garth.feed(&["memory", "put", COFFEE], "Black.\n");
     garth.feed(&["write", &format!("{DIR}/content.md")], "With milk.\n");
     let (env, changed) = (Env::system(), Env::system().instant());
     while brief(&garth) != "With milk." {

@@ -140,13 +140,13 @@ fn a_session_is_packed_traced_swapped_and_collected() {
     let then =
         garth.json(&["stat", &format!("{dir}/context/pack.json")])["version"].as_str().unwrap().to_owned();
     assert!(garth.ok(&["session", "why", "work", "f1"]).contains("In src."));
-    let node = "ctx://default/agents/default/memories/cases/parser";
-    let published = garth.ok(&["session", "publish", "work", "f1", node]);
-    assert_eq!(published, format!("published  {node}  from work#messages:2-2\n"));
-    assert!(garth.ok(&["session", "publish", "work", "f1", node]).starts_with("as it was"));
+    let memory = "ctx://default/agents/default/memories/cases/parser";
+    let published = garth.ok(&["session", "publish", "work", "f1", memory]);
+    assert_eq!(published, format!("published  {memory}  from work#messages:2-2\n"));
+    assert!(garth.ok(&["session", "publish", "work", "f1", memory]).starts_with("as it was"));
     let meta = garth.ok(&["cat", "/agents/default/memories/cases/parser/.meta.json"]);
     assert!(meta.contains("\"entry\": \"f1\""), "{meta}");
-    garth.fails(3, &["session", "publish", "work", "f2", node]);
+    garth.fails(3, &["session", "publish", "work", "f2", memory]);
     garth.ok(&["session", "swap", "out", "work", "1", "--summary", "the question"]);
     let list = garth.ok(&["session", "pack", "work", "--form", "anthropic"]);
     assert!(list.contains("the question") && !list.contains("Where is"), "{list}");
@@ -253,7 +253,7 @@ fn an_empty_input_is_refused_unless_it_is_asked_for() {
     assert_eq!(empty(&["session", "append", "work"]), Some(2));
     assert_eq!(empty(&[&append[..], &["--allow-empty"]].concat()), Some(0));
     assert_eq!(empty(&["session", "append", "work", "--state", "idle"]), Some(0));
-    let put = ["node", "put", "ctx://default/users/ann/memories/events/one"];
+    let put = ["memory", "put", "ctx://default/users/ann/memories/events/one"];
     assert_eq!(empty(&put), Some(2));
     assert_eq!(empty(&[&put[..], &["--allow-empty"]].concat()), Some(0));
 }

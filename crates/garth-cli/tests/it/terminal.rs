@@ -88,8 +88,8 @@ fn scene() -> Garth {
     garth.feed(&["session", "append", "work", "--role", "user"], &format!("needle {BAD}"));
     let event = serde_json::json!({"type": "note", "text": BAD}).to_string();
     garth.feed(&["session", "append", "work", "--events"], &event);
-    garth.feed(&["memory", "add"], &format!("needle {BAD}"));
-    garth.feed(&["node", "put", "ctx://default/users/ann/memories/events/one"], &format!("needle {BAD}"));
+    garth.feed(&["daily", "add"], &format!("needle {BAD}"));
+    garth.feed(&["memory", "put", "ctx://default/users/ann/memories/events/one"], &format!("needle {BAD}"));
     let skill = garth.beside("pdf");
     std::fs::create_dir(&skill).expect("a new directory");
     let front = format!("---\nname: pdf\ndescription: \"d\u{202e}e\"\n---\n{BAD}\nsecond line\n");
@@ -138,11 +138,11 @@ fn no_verb_shows_a_terminal_what_it_would_obey() {
         &["session", "messages", "work"],
         &["session", "events", "work"],
         &["session", "pack", "work"],
-        &["memory", "show"],
-        &["memory", "days"],
+        &["daily", "show"],
+        &["daily", "list"],
         &["prompt"],
-        &["node", "get", "ctx://default/users/ann/memories/events/one"],
-        &["node", "list"],
+        &["memory", "get", "ctx://default/users/ann/memories/events/one"],
+        &["memory", "list"],
         &["skill", "list"],
         &["skill", "show", "pdf"],
         &["outbox", "status"],

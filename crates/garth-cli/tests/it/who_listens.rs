@@ -72,15 +72,15 @@ impl Program {
 
     /// Adds to the memory of today.
     fn remember(&self, agent: &str, who: &Value, text: &str) {
-        self.ok(&format!("agents/{agent}/memory/add"), &with(&without_agent(who), json!({"text": text})));
+        self.ok(&format!("agents/{agent}/daily/add"), &with(&without_agent(who), json!({"text": text})));
     }
 
     /// Returns all that somebody can list, recall and read by search of their own: as one text.
     fn everything(&self, who: &Value, question: &str) -> String {
         let sessions = self.by(who, "sessions/list", json!({}));
-        let nodes = self.by(who, "nodes/list", json!({}));
+        let memories = self.by(who, "memories/list", json!({}));
         let recalled = self.by(who, "recall", json!({"question": question, "budget": 8000}));
-        [sessions, nodes, recalled].map(|answer| answer.to_string()).join("\n")
+        [sessions, memories, recalled].map(|answer| answer.to_string()).join("\n")
     }
 }
 

@@ -118,29 +118,28 @@ fn daily_memory_is_added_to_shown_and_listed_by_class() {
     let garth = Garth::unmade();
     let agent = ["--agent", "scout"];
     let day = ["--day", "2026-01-27"];
-    garth.ok(&[&["memory", "add", "Ann likes tea."], &agent[..], &day].concat());
-    garth.feed(&[&["memory", "add", "--class", "dm", "-"], &agent[..], &day].concat(), "Bob said hello.\n");
-    garth.feed(&[&["memory", "add"], &agent[..], &["--day", "2026-01-25"]].concat(), "Rain.\n");
-    let show =
-        |class: &str| garth.ok(&["memory", "show", "2026-01-27", "--agent", "scout", "--class", class]);
+    garth.ok(&[&["daily", "add", "Ann likes tea."], &agent[..], &day].concat());
+    garth.feed(&[&["daily", "add", "--class", "dm", "-"], &agent[..], &day].concat(), "Bob said hello.\n");
+    garth.feed(&[&["daily", "add"], &agent[..], &["--day", "2026-01-25"]].concat(), "Rain.\n");
+    let show = |class: &str| garth.ok(&["daily", "show", "2026-01-27", "--agent", "scout", "--class", class]);
     let all = show("main");
     assert!(all.starts_with("### Remembered ("), "{all}");
     assert!(all.contains("Ann likes tea.\n") && !all.contains("Bob"), "{all}");
     let own = show("dm");
     assert!(own.contains("Bob said hello.") && !own.contains("tea") && !own.contains("<!--"), "{own}");
-    let json = garth.json(&["memory", "show", "2026-01-27", "--agent", "scout"]);
+    let json = garth.json(&["daily", "show", "2026-01-27", "--agent", "scout"]);
     assert_eq!((&json["day"], &json["parts"][0]["class"]), (&json!("2026-01-27"), &json!("main")));
-    let days = |more: &[&str]| garth.lines(&[&["memory", "days", "--agent", "scout"], more].concat());
+    let days = |more: &[&str]| garth.lines(&[&["daily", "list", "--agent", "scout"], more].concat());
     let names: Vec<_> = days(&[]).iter().map(|day| day["day"].clone()).collect();
     assert_eq!(names, ["2026-01-25", "2026-01-27"]);
     assert_eq!(days(&["--class", "dm"]).len(), 1);
     assert_eq!(days(&["--after", "2026-01-25"]).len(), 1);
     assert_eq!(days(&["-n", "1"])[0]["day"], "2026-01-25");
-    garth.fails(3, &["memory", "show", "2026-01-25", "--agent", "scout", "--class", "dm"]);
-    garth.fails(3, &["memory", "show", "2026-01-20", "--agent", "scout"]);
-    let bad = garth.fails(2, &["memory", "show", "2026-1-2"]);
+    garth.fails(3, &["daily", "show", "2026-01-25", "--agent", "scout", "--class", "dm"]);
+    garth.fails(3, &["daily", "show", "2026-01-20", "--agent", "scout"]);
+    let bad = garth.fails(2, &["daily", "show", "2026-1-2"]);
     assert!(bad.contains("2026-01-27"), "{bad}");
-    let empty = garth.run(&["memory", "add", "--agent", "scout"], b" \n");
+    let empty = garth.run(&["daily", "add", "--agent", "scout"], b" \n");
     assert!(text(&empty.stderr).contains("nothing to remember"), "{}", text(&empty.stderr));
 }
 
@@ -178,10 +177,10 @@ fn a_model_that_did_not_answer_at_a_reset_is_asked_again_by_hand() {
     let done = garth.json(&[&["session", "reset", "work"], &nobody[..]].concat());
     let job = format!("/.outbox/jobs/{}.json", done["job"].as_str().unwrap());
     assert!(garth.ok(&["cat", &job]).contains("PENDING"));
-    garth.fails(2, &["memory", "jobs"]);
+    garth.fails(2, &["daily", "jobs"]);
     let url = endpoint("- Drinks tea.");
-    let done = garth.json(&["memory", "jobs", "--model-endpoint", &url, "--model", "m"]);
+    let done = garth.json(&["daily", "jobs", "--model-endpoint", &url, "--model", "m"]);
     assert_eq!(done, json!({"done": 1, "failed": 0, "next": null}));
-    assert!(garth.ok(&["memory", "show"]).contains("- Drinks tea."));
+    assert!(garth.ok(&["daily", "show"]).contains("- Drinks tea."));
     garth.fails(3, &["cat", &job]);
 }

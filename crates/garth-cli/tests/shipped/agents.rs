@@ -12,7 +12,7 @@ fn agent_keeps_sessions_memories_and_prompts() {
     garth.feed(&["write", "/agents/scout/SOUL.md"], "You love the sea.\n");
     assert!(garth.ok(&["prompt", "--agent", "scout"]).contains("You love the sea."));
 
-    garth.feed(&["node", "put", COFFEE], "Ada likes her coffee black.\n");
+    garth.feed(&["memory", "put", COFFEE], "Ada likes her coffee black.\n");
     assert!(garth.ok(&["recall", "how does Ada like her coffee", "--budget", "150"]).contains("black"));
 
     garth.ok(&["session", "create", "work"]);
@@ -23,7 +23,7 @@ fn agent_keeps_sessions_memories_and_prompts() {
     assert!(garth.ok(&["fsck"]).contains("sound"));
     let copy = garth.beside("copy");
     garth.ok(&["backup", utf8(&copy)]);
-    let mut restored = bare(&["node", "get", COFFEE]);
+    let mut restored = bare(&["memory", "get", COFFEE]);
     restored.env("GARTH_DATA", &copy);
     let output = finish(restored, b"");
     assert!(text(&output.stdout).contains("black"), "{}", text(&output.stderr));

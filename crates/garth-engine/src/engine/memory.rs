@@ -25,7 +25,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::channel::oneshot;
 
-pub use self::instance::Memory;
+pub use self::instance::MemoryFs;
 
 use self::handle::{Fixed, Handle, Staging};
 use self::scratch::Scratch;
@@ -137,7 +137,7 @@ fn check_file(node: &Node) -> Result<(), ErrorKind> {
 }
 
 #[async_trait]
-impl FileSystem for Memory {
+impl FileSystem for MemoryFs {
     fn capabilities(&self, _at: &TreePath) -> Capabilities {
         let now = self.past.is_none();
         Capabilities { write: now, find: now, search: false, durable: false, ..Capabilities::ALL }
@@ -411,7 +411,7 @@ impl FileSystem for Memory {
     }
 }
 
-impl ViewBase for Memory {
+impl ViewBase for MemoryFs {
     fn joined(&self, with: &dyn FileSystem) -> Option<Arc<dyn FileSystem>> {
         let with = (with as &dyn Any).downcast_ref::<Self>()?;
         if !Arc::ptr_eq(&self.state, &with.state) || self.past.is_some() || with.past.is_some() {

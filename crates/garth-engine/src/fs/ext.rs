@@ -28,7 +28,7 @@ use crate::path::TreePath;
 /// use garth::{Env, FileSystemExt};
 ///
 /// # futures::executor::block_on(async {
-/// let fs = garth::engine::memory::Memory::new(Env::system(), garth::rule::Registry::empty());
+/// let fs = garth::engine::memory::MemoryFs::new(Env::system(), garth::rule::Registry::empty());
 /// fs.mkdir_all("/notes").await?;
 /// fs.write("/notes/alice.md", "She likes her coffee black.\n").await?;
 /// fs.append("/notes/alice.md", "She works nights.\n").await?;

@@ -47,12 +47,12 @@ pub struct Restored {
 ///
 /// ```
 /// # use garth_engine as garth;
-/// # use garth::{Env, FileSystem, FileSystemExt, TreePath, engine::memory::Memory};
+/// # use garth::{Env, FileSystem, FileSystemExt, TreePath, engine::memory::MemoryFs};
 /// # use garth::fs::restore::restore;
 /// # use garth::model::{Batch, Moment, Seq};
 /// # fn main() -> garth::Result<()> { futures::executor::block_on(async {
 /// let env = Env::system();
-/// let fs = Memory::new(env.clone(), garth::rule::Registry::empty());
+/// let fs = MemoryFs::new(env.clone(), garth::rule::Registry::empty());
 /// let notes = TreePath::parse("/notes.md")?;
 /// let first = fs.write(&notes, "one").await?;
 /// fs.write(&notes, "two").await?;

@@ -44,7 +44,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::engine::memory::Memory;
+    use crate::engine::memory::MemoryFs;
     use crate::env::Env;
     use crate::fs::FileSystem as _;
     use crate::fs::lower::Store;
@@ -53,7 +53,7 @@ mod tests {
         texts.iter().map(|text| TreePath::parse(text).expect("a path")).collect()
     }
 
-    fn of(fs: &Memory, within: &Within, tops: &[&str]) -> Sought {
+    fn of(fs: &MemoryFs, within: &Within, tops: &[&str]) -> Sought {
         Sought {
             store: Store { within: within.clone(), ..fs.view_base().lowering().home() },
             tops: paths(tops),
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn directories_of_a_store_are_searched_by_the_handle_that_reaches_them_all() {
-        let fs = Arc::new(Memory::new(Env::system(), crate::rule::sample::registry()));
+        let fs = Arc::new(MemoryFs::new(Env::system(), crate::rule::sample::registry()));
         let wide = Within::new(paths(&["/skills/a", "/skills/b", "/agent"]));
         let narrow = |path| Within::new(paths(&[path]));
         let a = of(&fs, &narrow("/skills/a"), &["/skills/a"]);
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn a_handle_does_nothing_for_one_that_reaches_less_of_the_same_directory() {
-        let fs = Arc::new(Memory::new(Env::system(), crate::rule::sample::registry()));
+        let fs = Arc::new(MemoryFs::new(Env::system(), crate::rule::sample::registry()));
         let whole = of(&fs, &Within::everything(), &["/chat"]);
         let part = Within::new(paths(&["/agent"])).without(paths(&["/agent/memory"]));
         let part = of(&fs, &part, &["/agent"]);
@@ -88,7 +88,7 @@ mod tests {
     #[test]
     fn stores_are_searched_one_by_one_and_what_is_out_of_reach_not_at_all() {
         let [one, other] =
-            [0, 1].map(|_| Arc::new(Memory::new(Env::system(), crate::rule::sample::registry())));
+            [0, 1].map(|_| Arc::new(MemoryFs::new(Env::system(), crate::rule::sample::registry())));
         let within = Within::new(paths(&["/d"]));
         let sought =
             vec![of(&one, &within, &["/d"]), of(&other, &within, &["/d"]), of(&one, &within, &["/e"])];

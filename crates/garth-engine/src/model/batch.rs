@@ -81,7 +81,7 @@ pub const MAX_NOTE: usize = 4 << 20;
 /// use garth::{Env, FileSystem, TreePath};
 ///
 /// # futures::executor::block_on(async {
-/// let fs = garth::engine::memory::Memory::new(Env::system(), garth::rule::Registry::empty());
+/// let fs = garth::engine::memory::MemoryFs::new(Env::system(), garth::rule::Registry::empty());
 /// let [todo, log] = [TreePath::parse("/todo.md")?, TreePath::parse("/log.md")?];
 /// let commit = fs
 ///     .commit(

@@ -3,12 +3,12 @@
 mod memory {
     use std::sync::Arc;
 
-    use garth_engine::engine::memory::Memory;
+    use garth_engine::engine::memory::MemoryFs;
     use garth_testkit::subject::Subject;
 
     async fn subject() -> Subject {
         let (env, clock) = Subject::clock();
-        Subject::new(Arc::new(Memory::new(env, garth_engine::rule::sample::registry())), clock)
+        Subject::new(Arc::new(MemoryFs::new(env, garth_engine::rule::sample::registry())), clock)
     }
 
     garth_testkit::contract_tests!(subject);
@@ -28,12 +28,12 @@ mod sqlite {
 mod used {
     use std::sync::Arc;
 
-    use garth_engine::engine::memory::Memory;
+    use garth_engine::engine::memory::MemoryFs;
     use garth_testkit::subject::Subject;
 
     async fn subject() -> Subject {
         let (env, clock) = Subject::clock();
-        Subject::new(Arc::new(Memory::new(env, garth_engine::rule::sample::registry())), clock).used().await
+        Subject::new(Arc::new(MemoryFs::new(env, garth_engine::rule::sample::registry())), clock).used().await
     }
 
     garth_testkit::contract_tests!(subject);
@@ -43,14 +43,14 @@ mod used {
 mod limited {
     use std::sync::Arc;
 
-    use garth_engine::engine::memory::Memory;
+    use garth_engine::engine::memory::MemoryFs;
     use garth_testkit::fs::limited::Limited;
     use garth_testkit::subject::Subject;
 
     async fn subject() -> Subject {
         let (env, clock) = Subject::clock();
         Subject::new(
-            Arc::new(Limited::new(Arc::new(Memory::new(env, garth_engine::rule::sample::registry())))),
+            Arc::new(Limited::new(Arc::new(MemoryFs::new(env, garth_engine::rule::sample::registry())))),
             clock,
         )
     }
@@ -81,12 +81,12 @@ mod scope_of_host {
 mod scope_of_memory {
     use std::sync::Arc;
 
-    use garth_engine::engine::memory::Memory;
+    use garth_engine::engine::memory::MemoryFs;
     use garth_testkit::subject::Subject;
 
     async fn subject() -> Subject {
         let (env, clock) = Subject::clock();
-        Subject::new(Arc::new(Memory::new(env, garth_engine::rule::sample::registry())), clock)
+        Subject::new(Arc::new(MemoryFs::new(env, garth_engine::rule::sample::registry())), clock)
             .scoped(1)
             .await
     }
@@ -117,13 +117,13 @@ mod scope_of_a_scope {
 mod mount_of_memory {
     use std::sync::Arc;
 
-    use garth_engine::engine::memory::Memory;
+    use garth_engine::engine::memory::MemoryFs;
     use garth_testkit::subject::Subject;
     use garth_testkit::subject::mounted::Part;
 
     async fn subject() -> Subject {
         let (env, clock) = Subject::clock();
-        Subject::new(Arc::new(Memory::new(env, garth_engine::rule::sample::registry())), clock)
+        Subject::new(Arc::new(MemoryFs::new(env, garth_engine::rule::sample::registry())), clock)
             .mounted(Part::Root)
             .await
     }
@@ -145,13 +145,13 @@ mod mounted_directory {
 mod mounted_twice {
     use std::sync::Arc;
 
-    use garth_engine::engine::memory::Memory;
+    use garth_engine::engine::memory::MemoryFs;
     use garth_testkit::subject::Subject;
     use garth_testkit::subject::mounted::Part;
 
     async fn subject() -> Subject {
         let (env, clock) = Subject::clock();
-        Subject::new(Arc::new(Memory::new(env, garth_engine::rule::sample::registry())), clock)
+        Subject::new(Arc::new(MemoryFs::new(env, garth_engine::rule::sample::registry())), clock)
             .mounted(Part::Twice)
             .await
     }
@@ -162,12 +162,12 @@ mod mounted_twice {
 mod overlay_of_one_store {
     use std::sync::Arc;
 
-    use garth_engine::engine::memory::Memory;
+    use garth_engine::engine::memory::MemoryFs;
     use garth_testkit::subject::Subject;
 
     async fn subject() -> Subject {
         let (env, clock) = Subject::clock();
-        Subject::new(Arc::new(Memory::new(env, garth_engine::rule::sample::registry())), clock)
+        Subject::new(Arc::new(MemoryFs::new(env, garth_engine::rule::sample::registry())), clock)
             .overlaid(true)
             .await
     }
@@ -178,12 +178,12 @@ mod overlay_of_one_store {
 mod overlay_over_another_store {
     use std::sync::Arc;
 
-    use garth_engine::engine::memory::Memory;
+    use garth_engine::engine::memory::MemoryFs;
     use garth_testkit::subject::Subject;
 
     async fn subject() -> Subject {
         let (env, clock) = Subject::clock();
-        Subject::new(Arc::new(Memory::new(env, garth_engine::rule::sample::registry())), clock)
+        Subject::new(Arc::new(MemoryFs::new(env, garth_engine::rule::sample::registry())), clock)
             .overlaid(false)
             .await
     }

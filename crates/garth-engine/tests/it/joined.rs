@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use garth_engine::engine::memory::Memory;
+use garth_engine::engine::memory::MemoryFs;
 use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::model::{
     At, Author, Batch, Body, ByteRange, ChangesQuery, CommitId, Confinement, Idempotency, Moment, Op, Owner,
@@ -26,7 +26,7 @@ fn stores() -> Vec<(Arc<dyn FileSystem>, Option<TempDir>)> {
     let sqlite =
         SqliteFs::open(folder.path(), Env::system(), garth_engine::rule::sample::registry()).unwrap();
     vec![
-        (Arc::new(Memory::new(Env::system(), garth_engine::rule::sample::registry())), None),
+        (Arc::new(MemoryFs::new(Env::system(), garth_engine::rule::sample::registry())), None),
         (sqlite, Some(folder)),
     ]
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use garth_engine::engine::memory::Memory;
+use garth_engine::engine::memory::MemoryFs;
 use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::model::{
     At, Batch, ByteRange, Confinement, Ino, Moment, NamesPage, Op, Owner, Page, WalkPage, Within,
@@ -31,7 +31,7 @@ async fn layers(one_store: bool) -> Layers {
     let lower = Scope::open(&*fs, &p("/below")).await.unwrap();
     let upper: Arc<dyn FileSystem> = match one_store {
         true => Scope::open(&*fs, &p("/above")).await.unwrap(),
-        false => Arc::new(Memory::new(Env::system(), garth_engine::rule::sample::registry())),
+        false => Arc::new(MemoryFs::new(Env::system(), garth_engine::rule::sample::registry())),
     };
     let overlay = Overlay::open(lower, Arc::clone(&upper)).await.unwrap();
     Layers { fs, upper, overlay, _folder: folder }

@@ -1,7 +1,7 @@
 //! Numbers that come from outside may be as large as they can be: a read finds nothing there, or says what is
 //! wrong with the number, and never fails as if the storage were broken.
 
-use garth_engine::engine::memory::Memory;
+use garth_engine::engine::memory::MemoryFs;
 use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::model::{
     At, Batch, ByteRange, ChangesQuery, FindQuery, HistoryPage, Ino, LogPosition, Moment, NamesPage, Op,
@@ -74,5 +74,5 @@ async fn the_largest_numbers_break_no_read() {
         SqliteFs::open(folder.path(), Env::system(), garth_engine::rule::sample::registry()).unwrap();
     let projection = garth_engine::rule::sample::WORDS;
     ask(&*sqlite, projection).await;
-    ask(&Memory::new(Env::system(), garth_engine::rule::sample::registry()), projection).await;
+    ask(&MemoryFs::new(Env::system(), garth_engine::rule::sample::registry()), projection).await;
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures::TryStreamExt;
-use garth_engine::engine::memory::Memory;
+use garth_engine::engine::memory::MemoryFs;
 use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::model::{
     At, Batch, ByteRange, Confinement, Ino, MAX_READ, NamesPage, Op, Owner, Page, Precondition, SetAttrs,
@@ -48,7 +48,7 @@ pub(super) async fn layers(one_store: bool) -> Layers {
     }
     let below: Arc<dyn FileSystem> = match one_store {
         true => Scope::open(&*account, &p("/below")).await.unwrap(),
-        false => Arc::new(Memory::new(Env::system(), garth_engine::rule::sample::registry())),
+        false => Arc::new(MemoryFs::new(Env::system(), garth_engine::rule::sample::registry())),
     };
     below.commit(filled()).await.unwrap();
     let above = Scope::open(&*account, &p("/above")).await.unwrap();
@@ -584,7 +584,7 @@ async fn random_batches_leave_what_they_leave_in_one_tree() {
     for seed in 0..60 {
         let layers = layers(true).await;
         let (tree, plain) =
-            (layers.tree().await, Memory::new(Env::system(), garth_engine::rule::sample::registry()));
+            (layers.tree().await, MemoryFs::new(Env::system(), garth_engine::rule::sample::registry()));
         plain.commit(filled()).await.unwrap();
         let below = shown(&*layers.below).await;
         let mut random = Random::new(seed);

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use garth_engine::engine::host::{HostFs, Mode};
-use garth_engine::engine::memory::Memory;
+use garth_engine::engine::memory::MemoryFs;
 use garth_engine::model::{Batch, Op, SetAttrs, Timestamp};
 use garth_engine::view::Overlay;
 use garth_engine::{Env, ErrorKind, FileSystem, FileSystemExt};
@@ -36,7 +36,7 @@ fn an_overlay_over_a_folder_does_what_the_kernels_does() {
 /// An overlay over a tree in memory that `ops` have made, and that tree.
 async fn overlay_over(ops: impl IntoIterator<Item = Op>) -> [Arc<dyn FileSystem>; 2] {
     let layers: [Arc<dyn FileSystem>; 2] =
-        [(); 2].map(|()| Arc::new(Memory::new(Env::system(), garth_engine::rule::sample::registry())) as _);
+        [(); 2].map(|()| Arc::new(MemoryFs::new(Env::system(), garth_engine::rule::sample::registry())) as _);
     layers[0].commit(Batch::new(ops)).await.unwrap();
     let tree = Overlay::open(Arc::clone(&layers[0]), Arc::clone(&layers[1])).await.unwrap();
     [tree, Arc::clone(&layers[0])]
@@ -105,7 +105,7 @@ async fn a_file_with_several_names_is_copied_up_from_a_folder_of_the_host() {
     std::fs::hard_link(folder.path().join("f"), folder.path().join("d/g")).unwrap();
     let below = HostFs::open(folder.path(), Mode::ReadOnly, Env::system()).unwrap();
     let tree =
-        Overlay::open(below, Arc::new(Memory::new(Env::system(), garth_engine::rule::sample::registry())))
+        Overlay::open(below, Arc::new(MemoryFs::new(Env::system(), garth_engine::rule::sample::registry())))
             .await
             .unwrap();
     tree.append("/d/g", "!").await.unwrap();

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use garth_engine::engine::memory::Memory;
+use garth_engine::engine::memory::MemoryFs;
 use garth_engine::fs::AccountStore;
 use garth_engine::fs::store::{SYSTEM_MARK, system};
 use garth_engine::model::{
@@ -55,13 +55,13 @@ struct Layers {
 
 async fn layers(one_store: bool) -> Layers {
     let store: Arc<dyn FileSystem> =
-        Arc::new(Memory::new(Env::system(), garth_engine::rule::sample::registry()));
+        Arc::new(MemoryFs::new(Env::system(), garth_engine::rule::sample::registry()));
     for dir in ["/below", "/above"] {
         store.mkdir_all(dir).await.unwrap();
     }
     let below: Arc<dyn FileSystem> = match one_store {
         true => Scope::open(&*store, &p("/below")).await.unwrap(),
-        false => Arc::new(Memory::new(Env::system(), garth_engine::rule::sample::registry())),
+        false => Arc::new(MemoryFs::new(Env::system(), garth_engine::rule::sample::registry())),
     };
     below.commit(filled()).await.unwrap();
     let above = Scope::open(&*store, &p("/above")).await.unwrap();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use garth_engine::engine::memory::Memory;
+use garth_engine::engine::memory::MemoryFs;
 use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::env::ManualClock;
 use garth_engine::model::quota::{Limits, MAX_COUNTED, MAX_QUOTAS, Quota};
@@ -22,7 +22,7 @@ const START: Timestamp = Timestamp(1_767_225_600_000_000_000);
 
 /// Both engines side by side: all that is asked of one is asked of the other, and has to be answered alike.
 struct Both {
-    memory: Memory,
+    memory: MemoryFs,
     sqlite: Arc<SqliteFs>,
     clocks: [ManualClock; 2],
     folder: tempfile::TempDir,
@@ -34,7 +34,7 @@ impl Both {
         let [(one, clock), (other, beside)] = [Env::manual(START), Env::manual(START)];
         let sqlite = SqliteFs::open(folder.path(), other, garth_engine::rule::sample::registry()).unwrap();
         Self {
-            memory: Memory::new(one, garth_engine::rule::sample::registry()),
+            memory: MemoryFs::new(one, garth_engine::rule::sample::registry()),
             sqlite,
             clocks: [clock, beside],
             folder,

@@ -1,5 +1,5 @@
 //! Who sees what of an account: owners, session keys, users, classes and chats are drawn, settings change,
-//! and sessions write, reset and spawn. No tree, prompt, pack, transcript, archive, media file, child, node
+//! and sessions write, reset and spawn. No tree, prompt, pack, transcript, archive, media file, child, memory
 //! or source of a session ever has a word of an audience that is not its own, or of a session that fewer
 //! listen to. A main session sees what others remember as evidence in its prompt, and the archives of its
 //! agent.
@@ -52,8 +52,8 @@ pub enum Way {
     Archive,
     /// Children.
     Child,
-    /// Context nodes.
-    Node,
+    /// Memories.
+    Memory,
     /// Sources.
     Source,
     /// Exports.
@@ -70,7 +70,7 @@ impl Way {
         Self::Media,
         Self::Archive,
         Self::Child,
-        Self::Node,
+        Self::Memory,
         Self::Source,
         Self::Export,
     ];
@@ -93,8 +93,9 @@ impl Label {
     /// Returns the word that all text of this label has. It has no letters that base64 or JSON writes
     /// otherwise, and a multiple of three bytes.
     fn canary(&self) -> String {
-        let hash =
-            garth::agent::node::sha256(format!("{} {} {}", self.audience, self.class, self.said).as_bytes());
+        let hash = garth::agent::memory::sha256(
+            format!("{} {} {}", self.audience, self.class, self.said).as_bytes(),
+        );
         format!("canary{}", &hash[..18])
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use futures::TryStreamExt as _;
-use garth::agent::node::{Event, EventStatus, EventType, Meta, Status, edge};
+use garth::agent::memory::{Event, EventStatus, EventType, Meta, Status, edge};
 use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::model::{ChangeKind, ChangesQuery, Ino, LogPosition, Timestamp, VersionId};
 use garth_engine::{ErrorKind, FileSystem, FileSystemExt};
@@ -14,7 +14,7 @@ use super::bad_sink::Journal;
 /// An event's place in the order: commit, what it is, id.
 type Place = (u64, u8, String);
 
-/// The nodes that an event is about.
+/// The memories that an event is about.
 fn about(event: &Event) -> Vec<String> {
     std::iter::once(event.uri.clone()).chain(event.payload.new_uri.clone()).collect()
 }
@@ -60,7 +60,7 @@ pub(super) async fn all(fs: &SqliteFs, journal: &Journal, report: &mut Report) -
     report.set("events delivered in order", told.len());
     report.set("requests repeated", journal.told.len() - told.len());
     report.set("events superseded", stood_for(journal, &made, &told)?);
-    report.set("nodes with their versions", same_index(fs, journal).await?);
+    report.set("memories with their versions", same_index(fs, journal).await?);
     Ok(())
 }
 
@@ -107,16 +107,16 @@ async fn made(fs: &SqliteFs) -> Proven<BTreeMap<String, Made>> {
     Ok(by_ino.into_values().map(|made| (made.event.event_id.clone(), made)).collect())
 }
 
-/// No two events of a node were held at a time.
+/// No two events of a memory were held at a time.
 fn held_once(made: &BTreeMap<String, Made>) -> Proven<()> {
-    let mut by_node: BTreeMap<String, Vec<(Timestamp, Timestamp, &str)>> = BTreeMap::new();
+    let mut by_memory: BTreeMap<String, Vec<(Timestamp, Timestamp, &str)>> = BTreeMap::new();
     for (id, made) in made {
         for uri in about(&made.event) {
             let leases = made.leases.iter().map(|(from, until)| (*from, *until, &**id));
-            by_node.entry(uri).or_default().extend(leases);
+            by_memory.entry(uri).or_default().extend(leases);
         }
     }
-    for (uri, mut leases) in by_node {
+    for (uri, mut leases) in by_memory {
         leases.sort();
         for pair in leases.windows(2) {
             let ((_, until, first), (from, _, second)) = (pair[0], pair[1]);
@@ -128,7 +128,7 @@ fn held_once(made: &BTreeMap<String, Made>) -> Proven<()> {
     Ok(())
 }
 
-/// Checks that the events of each node came in order. Returns the ids of all that came.
+/// Checks that the events of each memory came in order. Returns the ids of all that came.
 fn in_order(journal: &Journal, made: &BTreeMap<String, Made>) -> Proven<BTreeSet<String>> {
     let (mut last, mut told): (BTreeMap<String, Place>, BTreeSet<String>) = Default::default();
     for one in &journal.told {
@@ -175,8 +175,8 @@ fn stood_for(journal: &Journal, made: &BTreeMap<String, Made>, told: &BTreeSet<S
 /// An index: texts and edges by URI.
 type Index = BTreeMap<String, (Option<String>, Vec<String>)>;
 
-/// What the sink made of what it got is what the tree has; each node has its version noted, and nothing is
-/// left in an outbox. Gives how many nodes there are.
+/// What the sink made of what it got is what the tree has; each memory has its version noted, and nothing is
+/// left in an outbox. Gives how many memories there are.
 async fn same_index(fs: &SqliteFs, journal: &Journal) -> Proven<usize> {
     let mut index = Index::new();
     for one in &journal.told {
@@ -201,7 +201,7 @@ async fn same_index(fs: &SqliteFs, journal: &Journal) -> Proven<usize> {
     }
     index.retain(|_, (text, edges)| text.is_some() || !edges.is_empty());
     let mut walk = fs.walk_all("/");
-    let (mut there, mut nodes) = (Index::new(), 0);
+    let (mut there, mut memories) = (Index::new(), 0);
     while let Some(item) = walk.try_next().await? {
         let path = item.path.as_str();
         if path.contains("/.outbox/") {
@@ -212,7 +212,7 @@ async fn same_index(fs: &SqliteFs, journal: &Journal) -> Proven<usize> {
         if meta.status != Status::Active {
             continue;
         }
-        nodes += 1;
+        memories += 1;
         let done = match fs.read_to_string(format!("{dir}/.outbox/.done")).await {
             Err(error) if error.is(ErrorKind::NotFound) => String::new(),
             done => done?,
@@ -224,7 +224,7 @@ async fn same_index(fs: &SqliteFs, journal: &Journal) -> Proven<usize> {
         let edges = edge::parse(&fs.read_file(format!("{dir}/.relations.json")).await?)?;
         there.insert(meta.uri, (Some(text), edges.into_iter().map(|edge| edge.to_uri).collect()));
     }
-    let differs = there.iter().find(|(uri, node)| index.get(*uri) != Some(node));
+    let differs = there.iter().find(|(uri, memory)| index.get(*uri) != Some(memory));
     if let Some((uri, _)) = differs {
         return Err(Broken::because(format!(
             "the sink has another text or other edges of {uri}: something was lost"
@@ -232,5 +232,5 @@ async fn same_index(fs: &SqliteFs, journal: &Journal) -> Proven<usize> {
     }
     let extra = index.keys().find(|uri| !there.contains_key(*uri));
     hold(extra.is_none(), || format!("the sink still has {extra:?}, which is gone: something was lost"))?;
-    Ok(nodes)
+    Ok(memories)
 }

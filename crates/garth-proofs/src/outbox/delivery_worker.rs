@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use garth::agent::node::Event;
+use garth::agent::memory::Event;
 use garth::agent::outbox::{Options, Sink, SinkError, Worker};
 use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::{Env, FileSystem};

@@ -285,7 +285,7 @@ impl Making<'_> {
             true => (civil_time::name(civil_time::day(&zone, at)), None),
             false => (day.to_owned(), Some(day.parse()?)),
         };
-        let remembered = workspace.remember(given, &text).await;
+        let remembered = workspace.add_daily(given, &text).await;
         self.clock.set(Timestamp(self.world.now * 1_000_000_000));
         if text.trim().is_empty() {
             return hold(remembered.is_err(), || "nothing was remembered".to_owned());

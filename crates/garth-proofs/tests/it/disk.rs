@@ -22,13 +22,13 @@ const READING: [&[&str]; 47] = [
     &["kv", "get", "/user/tone"],
     &["kv", "list", "/"],
     &["kv", "history", "/user/tone"],
-    &["node", "list"],
+    &["memory", "list"],
     &["session", "list"],
     &["session", "archives"],
     &["prompt", "--clock", "2026-03-02T09:30:00Z"],
     &["prompt", "diff", "spring", "--clock", "2026-03-02T09:30:00Z"],
-    &["memory", "show", "2026-03-02"],
-    &["memory", "days"],
+    &["daily", "show", "2026-03-02"],
+    &["daily", "list"],
     &["skill", "list"],
     &["skill", "show", "pdf"],
     &["media", "list", "--key", "agent:default:main"],
@@ -95,7 +95,7 @@ fn fill(data: &Path) {
     ok(data, &["account", "create", "default"], b"");
     ok(data, &["write", "-p", "/notes/plan.md"], b"Water the herbs before noon.\n");
     ok(data, &["agent", "create", "default"], b"");
-    ok(data, &["memory", "add", "Herbs are watered.", "--day", "2026-03-02"], b"");
+    ok(data, &["daily", "add", "Herbs are watered.", "--day", "2026-03-02"], b"");
     ok(data, &["write", "-p", "/skills/pdf/SKILL.md"], b"---\nname: pdf\n---\nUse pdftotext.\n");
     ok(data, &["session", "create", "main", "--key", "agent:default:main"], b"");
     ok(data, &["media", "put", "--key", "agent:default:main", "--type", "image/png", "-"], b"PNG");

@@ -2,7 +2,7 @@
 
 use garth_proofs::isolation::accounts::Accounts;
 use garth_proofs::isolation::audiences::{Audiences, Way};
-use garth_proofs::isolation::nodes::AgentNodes;
+use garth_proofs::isolation::memories::AgentMemories;
 use garth_proofs::isolation::prompts::{Open, Prompts};
 
 use super::support::{broken, broken_at, proven};
@@ -16,14 +16,14 @@ fn twenty_thousand_tries_see_no_canary() {
 }
 
 #[test]
-fn tries_from_the_nodes_of_an_agent_see_and_change_nothing_of_others() {
-    let report = proven(&AgentNodes::default(), 13);
+fn tries_from_the_memories_of_an_agent_see_and_change_nothing_of_others() {
+    let report = proven(&AgentMemories::default(), 13);
     assert!(report["tries"] == 3_000 && report["answered"] > 500, "{report}");
 }
 
 #[test]
-fn tries_from_the_nodes_of_a_whole_account_are_noticed() {
-    let broken = broken(&AgentNodes { leaky: true }, 13);
+fn tries_from_the_memories_of_a_whole_account_are_noticed() {
+    let broken = broken(&AgentMemories { leaky: true }, 13);
     assert!(broken.contains("a canary is seen"), "{broken}");
 }
 

@@ -14,6 +14,6 @@ fn a_write_that_was_killed_and_is_sent_again_has_one_effect_and_one_answer() {
 #[test]
 fn a_write_that_is_sent_again_without_a_key_is_noticed() {
     let broken = broken_at(&RetryKills { form: Form::Plain }, 5, 100);
-    let noticed = ["was answered", "messages, not", "no such node", "moved", "was reset before"];
+    let noticed = ["was answered", "messages, not", "no such memory", "moved", "was reset before"];
     assert!(noticed.iter().any(|word| broken.contains(word)), "{broken}");
 }

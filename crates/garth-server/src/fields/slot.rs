@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use garth::agent::node::Edge;
+use garth::agent::memory::Edge;
 use garth::agent::session::Usage;
 use garth::agent::workspace::{Host, Inputs};
 use garth::model::Timestamp;

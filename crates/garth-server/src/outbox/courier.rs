@@ -1,19 +1,19 @@
 //! The courier: one task that works on the outboxes of all accounts of a data folder, and repairs their
-//! context nodes, and collects and resets what is due of their sessions, whoever commits.
+//! memories, and collects and resets what is due of their sessions, whoever commits.
 //!
 //! Accounts are not opened to see whether there is anything new: the files of their databases tell
 //! ([`DataDir::marks`]). All are looked at once a second, or more seldom if that took more than a tenth of
 //! the time, and 20 times a second those that had commits a moment ago.
 //!
 //! A visit claims what is due and ends; each event is delivered by itself, and its end brings the next visit.
-//! A sink that hangs keeps no visit waiting, and so no other node and no other account.
+//! A sink that hangs keeps no visit waiting, and so no other memory and no other account.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use garth::agent::node::{Follow, Next};
+use garth::agent::memory::{Follow, Next};
 use garth::agent::outbox::{AGAIN, AT_ONCE as OF_ACCOUNT, Claimed, Options, Room, Sink, Worker};
 use garth::datadir::{Account, AccountState, Mark};
 use garth::model::Timestamp;
@@ -48,7 +48,7 @@ const AT_ONCE: usize = 4;
 const IN_ALL: usize = super::http::AT_ONCE;
 
 /// Events of all accounts that failed before and are delivered at a time: the rest is for those that are
-/// delivered for the first time, so that nodes to which a sink does not listen leave room for the others.
+/// delivered for the first time, so that memories to which a sink does not listen leave room for the others.
 const AGAIN_IN_ALL: usize = IN_ALL / 4;
 
 /// When an account is visited again for which no room was left in all, in seconds.
@@ -164,7 +164,7 @@ impl Courier {
         Self { only: Some(account.into()), ..self }
     }
 
-    /// Repairs context nodes, too, that other programs wrote or changed.
+    /// Repairs memories, too, that other programs wrote or changed.
     #[must_use]
     pub fn repairing(self) -> Self {
         Self { followed: Some(HashMap::new()), ..self }
@@ -440,7 +440,7 @@ impl Work {
                     }
                 }
                 Err(error) => {
-                    tracing::warn!(account = account.id, %error, "context nodes cannot be followed");
+                    tracing::warn!(account = account.id, %error, "memories cannot be followed");
                     left.due(env.now().plus_seconds(PAUSE));
                 }
             }

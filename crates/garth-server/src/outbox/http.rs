@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use garth::agent::node::Event;
+use garth::agent::memory::Event;
 use garth::agent::outbox::{Sink, SinkError};
 use garth::{Env, Error, ErrorKind};
 use tokio::sync::Semaphore;

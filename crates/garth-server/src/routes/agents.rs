@@ -2,7 +2,7 @@
 //! away. The path names the agent.
 
 pub(super) mod archives;
+pub(super) mod daily;
 pub(super) mod media;
-pub(super) mod memory;
 pub(super) mod prompt;
 pub(super) mod skills;

@@ -99,7 +99,7 @@ pub(super) struct Caller<'a> {
 pub(super) const fn fields_of(tree: Tree) -> &'static [Field] {
     match tree {
         Tree::KeyValues => KeyValueFields::OWN,
-        Tree::Nodes | Tree::Recall => AnyoneFields::OWN,
+        Tree::Memories | Tree::Recall => AnyoneFields::OWN,
         Tree::Sessions => SessionFields::OWN,
         Tree::Workspace => WorkspaceFields::OWN,
         Tree::Media => MediaFields::OWN,
@@ -119,7 +119,7 @@ impl<'a> Caller<'a> {
         let key = |key: Option<Cow<'a, str>>| key.map(|key| key.parse::<SessionKey>()).transpose();
         Ok(match tree {
             Tree::KeyValues => Self { agent: KeyValueFields::read(fields)?.agent_id, ..Self::default() },
-            Tree::Nodes | Tree::Recall => {
+            Tree::Memories | Tree::Recall => {
                 let named: AnyoneFields<'_> = FieldGroup::read(fields)?;
                 let AnyoneFields { agent, user, key: of, chat, class, session, .. } = named;
                 if let Some(agent) = &agent {
@@ -154,7 +154,7 @@ impl<'a> Caller<'a> {
     /// Returns what is judged of whom the call names; `None` for the account itself.
     pub(super) fn request(&self, tree: Tree) -> Result<Option<Request>, Refusal> {
         let owned = |text: &Option<Cow<'_, str>>| text.as_deref().map(str::to_owned);
-        let is_free = matches!(tree, Tree::Nodes | Tree::Recall);
+        let is_free = matches!(tree, Tree::Memories | Tree::Recall);
         let agent = if is_free && self.agent.is_empty() { DEFAULT_AGENT } else { &*self.agent };
         let mut request = Request::new(agent);
         (request.user, request.chat) = (owned(&self.user), owned(&self.chat));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use garth::agent::kv::{Kv, KvResult};
 use garth::agent::media::Media;
-use garth::agent::node::Nodes;
+use garth::agent::memory::Memories;
 use garth::agent::recall::Recaller;
 use garth::agent::session::Sessions;
 use garth::agent::workspace::Workspace;
@@ -60,17 +60,17 @@ impl Opened<'_> {
         Kv::new(&**self.call.account, &self.call.caller.agent, Some(&self.call.key.id))
     }
 
-    /// Returns the context nodes.
-    pub(super) fn nodes(&self) -> Nodes<'_> {
+    /// Returns the memories.
+    pub(super) fn memories(&self) -> Memories<'_> {
         let account = &self.call.key.account;
-        let nodes = match &self.access {
-            Some(access) => access.nodes(account),
+        let memories = match &self.access {
+            Some(access) => access.memories(account),
             None => {
                 let author = Author::key(&self.call.key.id);
-                Nodes::new(&**self.call.account, account, self.call.env.clone()).author(author)
+                Memories::new(&**self.call.account, account, self.call.env.clone()).author(author)
             }
         };
-        nodes.once(self.call.once.clone())
+        memories.once(self.call.once.clone())
     }
 
     /// Returns the sessions of the audience with the agent.
@@ -93,7 +93,7 @@ impl Opened<'_> {
     pub(super) async fn recalled(&self) -> Result<Recalled, Refusal> {
         let (account, env) = (self.call.key.account.clone(), self.call.env.clone());
         let (fs, places): (Arc<dyn FileSystem>, _) = match &self.access {
-            Some(access) => (access.tree().create(false).open().await?, Some(access.node_places())),
+            Some(access) => (access.tree().create(false).open().await?, Some(access.memory_places())),
             None => (Arc::<dyn AccountStore>::clone(self.call.account), None),
         };
         Ok(Recalled { fs, places, account, env })

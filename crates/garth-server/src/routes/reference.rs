@@ -103,7 +103,7 @@ const HEAD: &str = "\
 # HTTP reference
 
 Every call of the HTTP API with its fields, made from the table by which the server parses requests. What the calls
-promise: [key-value API](kv-api.md), [context nodes](nodes.md), [sessions](sessions.md), [context](context.md),
+promise: [key-value API](kv-api.md), [memories](memories.md), [sessions](sessions.md), [context](context.md),
 [workspaces](workspace-http.md), [recall](recall.md).
 
 A body is one JSON object, its fields in any order. A field that the call does not have, one that is given twice, and
@@ -233,7 +233,7 @@ fn shown(field: &FieldReference) -> String {
 mod tests {
     use std::collections::BTreeSet;
 
-    use garth::agent::node::{self, Around, Direction, Prefix};
+    use garth::agent::memory::{self, Around, Direction, Prefix};
     use garth::agent::recall::Recall;
     use garth::agent::session::{self, ChildStatus, Compact, Format, State, TranscriptFormat};
 
@@ -248,7 +248,7 @@ mod tests {
         };
         let specifications = paths(&[
             include_str!("../../../../docs/specs/kv-api.md"),
-            include_str!("../../../../docs/specs/nodes.md"),
+            include_str!("../../../../docs/specs/memories.md"),
             include_str!("../../../../docs/specs/sessions.md"),
             include_str!("../../../../docs/specs/workspace-http.md"),
         ]);
@@ -265,9 +265,9 @@ mod tests {
             call.fields.into_iter().find(|field| field.name == name).unwrap().default.unwrap()
         };
         let around = Around::new(Direction::Both);
-        assert_eq!(default("/v1/nodes/relations", "hops"), around.hops);
-        assert_eq!(default("/v1/nodes/relations", "limit"), around.limit);
-        assert_eq!(default("/v1/nodes/list", "limit"), node::List::new(Prefix::Account).limit);
+        assert_eq!(default("/v1/memories/relations", "hops"), around.hops);
+        assert_eq!(default("/v1/memories/relations", "limit"), around.limit);
+        assert_eq!(default("/v1/memories/list", "limit"), memory::List::new(Prefix::Account).limit);
         assert_eq!(default("/v1/sessions/list", "limit"), session::List::default().limit);
         assert_eq!(default("/v1/sessions/compact", "max_tokens"), Compact::default().max_tokens);
         assert_eq!(default("/v1/sessions/compact", "keep"), Compact::default().keep);

@@ -6,7 +6,7 @@ pub(super) mod transcripts;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use garth::agent::node::Put;
+use garth::agent::memory::Put;
 use garth::agent::session::{
     Append, Change, Create, Draft, Line, List, Listed, Log, MAX_LISTED, Resolved, Select, SessionKey,
     Sessions, Source, State, Usage,
@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::call::Call;
-use super::nodes;
+use super::memories;
 use super::open::{open, reach};
 use super::respond::raw;
 use super::tree::Tree;
@@ -216,13 +216,13 @@ pub(super) async fn resolve(
 }
 
 fields! {
-    /// Publishes a derived entry of a session as a context node.
+    /// Publishes a derived entry of a session as a memory.
     pub(super) struct PublishFields<'a> {
         /// Name of the session.
         name: Cow<'a, str> = string_of("id");
         /// Id of the entry.
         id: Cow<'a, str> = string_of("id");
-        /// Node to create or change.
+        /// Memory to create or change.
         uri: Cow<'a, str> = string_of("uri");
     }
 }
@@ -238,8 +238,8 @@ pub(super) async fn publish(
         true => Put::default(),
         false => sessions.to_publish(&fields.name, &fields.id).await?,
     };
-    let opened = open(call, Tree::Nodes).await?;
-    Ok(nodes::written(call, &opened.nodes().put(&uri, &put).await?))
+    let opened = open(call, Tree::Memories).await?;
+    Ok(memories::written(call, &opened.memories().put(&uri, &put).await?))
 }
 
 fields! {

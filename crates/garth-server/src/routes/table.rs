@@ -5,7 +5,7 @@
 use garth::agent::nearest::nearest;
 use garth::datadir::Scope;
 
-use super::agents::{self, archives, memory, prompt, skills};
+use super::agents::{self, archives, daily, prompt, skills};
 use super::media::{self, PUT_HEADERS, READ_HEADERS};
 use super::open::{open, reach};
 use super::respond::IntoBody as _;
@@ -13,7 +13,7 @@ use super::retry::RETRY_HEADER;
 use super::route::{Length, Route, Run};
 use super::sessions::{self, context, transcripts};
 use super::tree::Tree;
-use super::{kv, nodes, recall};
+use super::{kv, memories, recall};
 use crate::fields::FieldGroup;
 
 /// Makes routes of rows: `does "path" scopes length tree(function, fields);`. A write makes missing
@@ -58,7 +58,7 @@ macro_rules! routes {
     (@call Write $call:ident) => { &$call };
     (@call Change $call:ident) => { &$call };
     (@tree KeyValues $opened:ident) => { $opened.key_values()? };
-    (@tree Nodes $opened:ident) => { $opened.nodes() };
+    (@tree Memories $opened:ident) => { $opened.memories() };
     (@tree Sessions $opened:ident) => { $opened.sessions()? };
     (@tree Workspace $opened:ident) => { $opened.workspace()? };
     (@tree Media $opened:ident) => { $opened };
@@ -75,17 +75,17 @@ static CALLS: &[Route] = routes! {
     Read  "/v1/history" MemoryRead, Long KeyValues(kv::history, kv::HistoryFields);
     Read  "/v1/search" SearchRead, Long KeyValues(kv::search, kv::SearchFields);
 
-    Write "/v1/nodes/put" MemoryWrite, Short Nodes(nodes::put, nodes::PutFields);
-    Read  "/v1/nodes/get" MemoryRead, Long Nodes(nodes::get, nodes::GetFields);
-    Read  "/v1/nodes/exists" MemoryRead, Short Nodes(nodes::exists, nodes::ExistsFields);
-    Read  "/v1/nodes/list" MemoryRead, Long Nodes(nodes::list, nodes::ListFields);
-    Read  "/v1/nodes/log" MemoryRead, Long Nodes(nodes::log, nodes::LogFields);
-    Change "/v1/nodes/tag" MemoryWrite, Short Nodes(nodes::tag, nodes::TagFields);
-    Change "/v1/nodes/relate" MemoryWrite, Short Nodes(nodes::relate, nodes::RelateFields);
-    Change "/v1/nodes/unrelate" MemoryWrite, Short Nodes(nodes::unrelate, nodes::UnrelateFields);
-    Read  "/v1/nodes/relations" MemoryRead, Long Nodes(nodes::relations, nodes::RelationsFields);
-    Change "/v1/nodes/move" MemoryWrite, Short Nodes(nodes::move_to, nodes::MoveFields);
-    Change "/v1/nodes/delete" MemoryWrite, Short Nodes(nodes::delete, nodes::DeleteFields);
+    Write "/v1/memories/put" MemoryWrite, Short Memories(memories::put, memories::PutFields);
+    Read  "/v1/memories/get" MemoryRead, Long Memories(memories::get, memories::GetFields);
+    Read  "/v1/memories/exists" MemoryRead, Short Memories(memories::exists, memories::ExistsFields);
+    Read  "/v1/memories/list" MemoryRead, Long Memories(memories::list, memories::ListFields);
+    Read  "/v1/memories/log" MemoryRead, Long Memories(memories::log, memories::LogFields);
+    Change "/v1/memories/tag" MemoryWrite, Short Memories(memories::tag, memories::TagFields);
+    Change "/v1/memories/relate" MemoryWrite, Short Memories(memories::relate, memories::RelateFields);
+    Change "/v1/memories/unrelate" MemoryWrite, Short Memories(memories::unrelate, memories::UnrelateFields);
+    Read  "/v1/memories/relations" MemoryRead, Long Memories(memories::relations, memories::RelationsFields);
+    Change "/v1/memories/move" MemoryWrite, Short Memories(memories::move_to, memories::MoveFields);
+    Change "/v1/memories/delete" MemoryWrite, Short Memories(memories::delete, memories::DeleteFields);
 
     Write "/v1/sessions/create" MemoryWrite, Short Sessions(sessions::create, sessions::CreateFields);
     Read  "/v1/sessions/get" MemoryRead, Short Sessions(sessions::get, sessions::GetFields);
@@ -118,9 +118,9 @@ static CALLS: &[Route] = routes! {
 
     Write "/v1/agents/{agent}/prompt" MemoryWrite MemoryRead, Long Workspace(prompt::build, prompt::BuildFields) unless dry;
     Read  "/v1/agents/{agent}/prompt/compare" MemoryRead, Long Workspace(prompt::compare, prompt::CompareFields);
-    Write "/v1/agents/{agent}/memory/add" MemoryWrite, Short Workspace(memory::add, memory::AddFields);
-    Read  "/v1/agents/{agent}/memory/get" MemoryRead, Long Workspace(memory::get, memory::GetFields);
-    Read  "/v1/agents/{agent}/memory/days" MemoryRead, Long Workspace(memory::days, memory::DaysFields);
+    Write "/v1/agents/{agent}/daily/add" MemoryWrite, Short Workspace(daily::add, daily::AddFields);
+    Read  "/v1/agents/{agent}/daily/get" MemoryRead, Long Workspace(daily::get, daily::GetFields);
+    Read  "/v1/agents/{agent}/daily/list" MemoryRead, Long Workspace(daily::list, daily::ListFields);
     Change "/v1/agents/{agent}/reset" MemoryWrite, Short Workspace(archives::reset, archives::ResetFields);
     Read  "/v1/agents/{agent}/archives" MemoryRead, Long Workspace(archives::list, archives::ListFields);
     Read  "/v1/agents/{agent}/transcript" MemoryRead, Long Workspace(archives::transcript, archives::TranscriptFields);

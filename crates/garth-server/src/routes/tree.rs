@@ -5,15 +5,15 @@
 pub(super) enum Tree {
     /// Keys and values of an agent.
     KeyValues,
-    /// Context nodes of the account, or those that an agent reaches for an audience.
-    Nodes,
+    /// Memories of the account, or those that an agent reaches for an audience.
+    Memories,
     /// Sessions of an agent with an audience.
     Sessions,
     /// Workspace of the agent in the path.
     Workspace,
     /// Media of the agent in the path.
     Media,
-    /// Files and context nodes of the account, or of the tree of an agent for an audience.
+    /// Files and memories of the account, or of the tree of an agent for an audience.
     Recall,
     /// Nothing that fields name.
     None,

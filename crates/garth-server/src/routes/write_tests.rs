@@ -24,7 +24,7 @@ use crate::answers::Room;
 const CANARY: &str = "canary";
 /// All room of one account, in bytes.
 const ALL_ROOM: usize = 32 << 20;
-const NODES: &str = "ctx://acme/users/ann/memories/events";
+const MEMORIES: &str = "ctx://acme/users/ann/memories/events";
 
 /// A server with something to change by each call.
 struct Server {
@@ -57,22 +57,22 @@ impl Server {
         let owned = Op::write(settings, r#"{"owner":"ann"}"#).with_parents();
         account.commit(Batch::new([owned])).await.unwrap();
         let skill = format!("---\nname: pdf\ndescription: {CANARY}\n---\n{CANARY}\n");
-        let node = |name: &str| json!({"uri": format!("{NODES}/{name}"), "content": format!("A {CANARY} {name}."), "tags": [CANARY]});
-        let edge = json!({"from_uri": format!("{NODES}/one"), "to_uri": format!("{NODES}/two"), "relation_type": CANARY});
+        let memory = |name: &str| json!({"uri": format!("{MEMORIES}/{name}"), "content": format!("A {CANARY} {name}."), "tags": [CANARY]});
+        let edge = json!({"from_uri": format!("{MEMORIES}/one"), "to_uri": format!("{MEMORIES}/two"), "relation_type": CANARY});
         let said = |text: &str| json!({"role": "user", "content": text});
         let messages = [said(&format!("The {CANARY}.")), said(&"long ".repeat(2000)), said("Three.")];
         let entry = json!({"id": "d1", "decision": format!("Keep the {CANARY}."), "source": "messages:1"});
         let session = json!({"name": "work", "key": "agent:scout:main", "title": CANARY});
         for (call, body) in [
             ("put", json!({"path": "/a", "value": CANARY})),
-            ("nodes/put", node("one")),
-            ("nodes/put", node("two")),
-            ("nodes/relate", edge),
+            ("memories/put", memory("one")),
+            ("memories/put", memory("two")),
+            ("memories/relate", edge),
             ("sessions/create", of_session(session)),
             ("sessions/append", of_session(json!({"name": "work", "messages": messages}))),
             ("sessions/derive", of_session(json!({"name": "work", "decisions": [entry]}))),
             ("sessions/spawn", of_session(json!({"name": "work", "id": "c1", "handoff": CANARY}))),
-            ("agents/scout/memory/add", json!({"user": "ann", "text": CANARY})),
+            ("agents/scout/daily/add", json!({"user": "ann", "text": CANARY})),
             ("agents/scout/skills/write", json!({"user": "ann", "path": "pdf/SKILL.md", "text": skill})),
         ] {
             let (status, answer) = self.post(&self.key, call, &body).await;
@@ -115,7 +115,7 @@ impl Server {
 
     /// Returns a request that changes something, for each call that writes.
     fn body(&self, route: &Route) -> Value {
-        let uri = |name: &str| format!("{NODES}/{name}");
+        let uri = |name: &str| format!("{MEMORIES}/{name}");
         let work = |body: Value| {
             let mut body = of_session(body);
             body["name"] = json!("work");
@@ -129,12 +129,14 @@ impl Server {
         match route.path.trim_start_matches("/v1/") {
             "put" => json!({"path": "/b", "value": 1}),
             "delete" => json!({"path": "/a"}),
-            "nodes/put" => json!({"uri": uri("one"), "content": "Another text.", "tags": tags}),
-            "nodes/tag" => json!({"uri": uri("one"), "add": tags[1..]}),
-            "nodes/relate" => json!({"from_uri": uri("two"), "to_uri": uri("one"), "relation_type": "after"}),
-            "nodes/unrelate" => json!({"from_uri": uri("one"), "to_uri": uri("two")}),
-            "nodes/move" => json!({"uri": uri("two"), "new_uri": uri("three")}),
-            "nodes/delete" => json!({"uri": uri("two")}),
+            "memories/put" => json!({"uri": uri("one"), "content": "Another text.", "tags": tags}),
+            "memories/tag" => json!({"uri": uri("one"), "add": tags[1..]}),
+            "memories/relate" => {
+                json!({"from_uri": uri("two"), "to_uri": uri("one"), "relation_type": "after"})
+            }
+            "memories/unrelate" => json!({"from_uri": uri("one"), "to_uri": uri("two")}),
+            "memories/move" => json!({"uri": uri("two"), "new_uri": uri("three")}),
+            "memories/delete" => json!({"uri": uri("two")}),
             "sessions/create" => of_session(json!({"name": "new"})),
             "sessions/current" => of_session(json!({"key": "agent:scout:dm:ann", "create": true})),
             "sessions/set" => work(json!({"state": "active"})),
@@ -156,7 +158,7 @@ impl Server {
             "sessions/collect" => work(json!({"dry": false})),
             "sessions/publish" => work(json!({"id": "d1", "uri": uri("four")})),
             "agents/{agent}/prompt" => json!({"user": "ann", "session": "work"}),
-            "agents/{agent}/memory/add" => json!({"user": "ann", "text": "More."}),
+            "agents/{agent}/daily/add" => json!({"user": "ann", "text": "More."}),
             "agents/{agent}/reset" => json!({"user": "ann", "name": "work"}),
             "agents/{agent}/media/delete" => json!({"user": "ann", "key": self.media}),
             "agents/{agent}/media/copy" => json!({"user": "ann", "key": self.media, "name": "work"}),
@@ -250,9 +252,9 @@ async fn the_answer_of_a_write_holds_no_stored_content_for_a_key_that_may_not_re
 async fn a_refused_write_says_nothing_of_what_is_stored_to_a_key_that_may_not_read() {
     let server = Server::start().await;
     let writer = new_key(&server.served.data_dir, &[Scope::MemoryWrite]).await;
-    let (one, moved) = (format!("{NODES}/one"), format!("{NODES}/{CANARY}"));
+    let (one, moved) = (format!("{MEMORIES}/one"), format!("{MEMORIES}/{CANARY}"));
     let to = json!({"uri": one, "new_uri": moved});
-    assert_eq!(server.post(&server.key, "nodes/move", &to).await.0, StatusCode::OK);
+    assert_eq!(server.post(&server.key, "memories/move", &to).await.0, StatusCode::OK);
     let message = json!([{"id": "msg-1", "role": "user", "content": "x"}]);
     let old = of_session(json!({"name": "old"}));
     assert_eq!(server.post(&server.key, "sessions/create", &old).await.0, StatusCode::OK);
@@ -260,8 +262,8 @@ async fn a_refused_write_says_nothing_of_what_is_stored_to_a_key_that_may_not_re
     assert_eq!(server.post(&server.key, "agents/scout/reset", &reset).await.0, StatusCode::OK);
     let facts = json!([{"id": "f1", "text": "x", "source": "messages:99"}]);
     for (call, body, status) in [
-        ("nodes/delete", json!({"uri": one}), StatusCode::NOT_FOUND),
-        ("nodes/put", json!({"uri": moved, "content": "x", "if_version": 9}), StatusCode::CONFLICT),
+        ("memories/delete", json!({"uri": one}), StatusCode::NOT_FOUND),
+        ("memories/put", json!({"uri": moved, "content": "x", "if_version": 9}), StatusCode::CONFLICT),
         ("sessions/create", of_session(json!({"name": "work"})), StatusCode::CONFLICT),
         (
             "sessions/append",

@@ -73,21 +73,21 @@ fn a_prompt_is_built_in_each_form_and_again() {
 #[test]
 fn daily_memory_is_added_and_read_by_class() {
     let server = Server::start();
-    let added = server.ok("agents/scout/memory/add", r#"{"text":"- likes tea"}"#);
+    let added = server.ok("agents/scout/daily/add", r#"{"text":"- likes tea"}"#);
     assert_eq!(added["path"], json!("/.agent/memory/2026-01-27.md"));
-    server.ok("agents/scout/memory/add", r#"{"text":"- a guest","class":"dm","day":"2026-01-26"}"#);
-    let main = server.ok("agents/scout/memory/get", "{}");
+    server.ok("agents/scout/daily/add", r#"{"text":"- a guest","class":"dm","day":"2026-01-26"}"#);
+    let main = server.ok("agents/scout/daily/get", "{}");
     assert!(main["parts"][0]["text"].as_str().unwrap().contains("likes tea"));
-    assert_eq!(server.ok("agents/scout/memory/get", r#"{"class":"dm"}"#)["parts"], json!(null));
-    server.ok("agents/scout/memory/add", r#"{"text":"- rain","day":"2026-01-26"}"#);
-    let days = server.ok("agents/scout/memory/days", r#"{"limit":1}"#);
+    assert_eq!(server.ok("agents/scout/daily/get", r#"{"class":"dm"}"#)["parts"], json!(null));
+    server.ok("agents/scout/daily/add", r#"{"text":"- rain","day":"2026-01-26"}"#);
+    let days = server.ok("agents/scout/daily/list", r#"{"limit":1}"#);
     assert_eq!((&days["items"][0]["day"], &days["has_more"]), (&json!("2026-01-26"), &json!(true)));
-    let own = server.ok("agents/scout/memory/days", r#"{"class":"dm"}"#);
+    let own = server.ok("agents/scout/daily/list", r#"{"class":"dm"}"#);
     assert_eq!((&own["items"][0]["day"], &own["items"][1]), (&json!("2026-01-26"), &json!(null)));
-    let guest = server.ok("agents/scout/memory/get", r#"{"class":"dm","day":"2026-01-26"}"#);
+    let guest = server.ok("agents/scout/daily/get", r#"{"class":"dm","day":"2026-01-26"}"#);
     assert!(guest["parts"][0]["text"].as_str().unwrap().contains("a guest"), "{guest}");
     assert!(!guest.to_string().contains("rain"), "{guest}");
-    let bad = server.post("agents/scout/memory/get", r#"{"day":"../x"}"#);
+    let bad = server.post("agents/scout/daily/get", r#"{"day":"../x"}"#);
     assert_eq!(bad.status, 400, "{}", bad.text());
 }
 
@@ -118,7 +118,7 @@ fn a_session_is_reset_and_its_archive_read() {
 fn a_key_needs_the_scope_and_the_agent_is_an_id() {
     let server = with_session();
     let reader = server.key("acme", &[Scope::MemoryRead]);
-    assert_eq!(server.post_as(&reader, "agents/scout/memory/days", "{}").status, 200);
+    assert_eq!(server.post_as(&reader, "agents/scout/daily/list", "{}").status, 200);
     assert_eq!(server.post_as(&reader, "agents/scout/prompt", "{}").status, 403);
     assert_eq!(server.post_as(&reader, "agents/scout/reset", "{}").status, 403);
     // percent-encoded, and no way to another place

@@ -63,12 +63,12 @@ fn server() -> (Server, String) {
 /// Route, call and body.
 type Costly = (&'static str, &'static str, String);
 
-const NODE: &str = "ctx://acme/users/ann/memories/events/long";
+const MEMORY: &str = "ctx://acme/users/ann/memories/events/long";
 
 /// Returns every route with its costliest input, in an order in which each finds what it needs. `HEAD` stands
 /// for the newest sequence of the account.
 fn calls() -> Vec<Costly> {
-    [of_values_and_nodes(), of_sessions(), of_context(), of_workspace()].concat()
+    [of_values_and_memories(), of_sessions(), of_context(), of_workspace()].concat()
 }
 
 fn work(fields: Value) -> String {
@@ -77,11 +77,11 @@ fn work(fields: Value) -> String {
     of(fields)
 }
 
-fn of_values_and_nodes() -> Vec<Costly> {
-    let node = NODE;
+fn of_values_and_memories() -> Vec<Costly> {
+    let memory = MEMORY;
     let other = "ctx://acme/users/ann/memories/events/other";
     let edge =
-        json!({"from_uri": node, "to_uri": other, "relation_type": "about", "weight": 0.5, "reason": "r"});
+        json!({"from_uri": memory, "to_uri": other, "relation_type": "about", "weight": 0.5, "reason": "r"});
     let values = |key: &str| json!({"path": key, "value": words(LONG), "searchable": true}).to_string();
     vec![
         ("/v1/put", "put", values("/user/long")),
@@ -91,18 +91,26 @@ fn of_values_and_nodes() -> Vec<Costly> {
         ("/v1/history", "history", json!({"path": "/user/long"}).to_string()),
         ("/v1/search", "search", json!({"query": "word1 word2 word3 word4", "limit": 50}).to_string()),
         ("/v1/delete", "delete", json!({"path": "/user/long"}).to_string()),
-        ("/v1/nodes/put", "nodes/put", json!({"uri": node, "content": words(LONG)}).to_string()),
-        ("/v1/nodes/get", "nodes/get", json!({"uri": node, "layer": 2}).to_string()),
-        ("/v1/nodes/exists", "nodes/exists", json!({"uri": node}).to_string()),
-        ("/v1/nodes/list", "nodes/list", json!({"prefix": "ctx://acme/users/ann"}).to_string()),
-        ("/v1/nodes/log", "nodes/log", json!({"uri": node}).to_string()),
-        ("/v1/nodes/tag", "nodes/tag", json!({"uri": node, "add": ["a"]}).to_string()),
-        ("", "nodes/put", json!({"uri": other, "content": words(LONG)}).to_string()),
-        ("/v1/nodes/relate", "nodes/relate", edge.to_string()),
-        ("/v1/nodes/relations", "nodes/relations", json!({"uri": node}).to_string()),
-        ("/v1/nodes/unrelate", "nodes/unrelate", json!({"from_uri": node, "to_uri": other}).to_string()),
-        ("/v1/nodes/move", "nodes/move", json!({"uri": other, "new_uri": format!("{other}-2")}).to_string()),
-        ("/v1/nodes/delete", "nodes/delete", json!({"uri": format!("{other}-2")}).to_string()),
+        ("/v1/memories/put", "memories/put", json!({"uri": memory, "content": words(LONG)}).to_string()),
+        ("/v1/memories/get", "memories/get", json!({"uri": memory, "layer": 2}).to_string()),
+        ("/v1/memories/exists", "memories/exists", json!({"uri": memory}).to_string()),
+        ("/v1/memories/list", "memories/list", json!({"prefix": "ctx://acme/users/ann"}).to_string()),
+        ("/v1/memories/log", "memories/log", json!({"uri": memory}).to_string()),
+        ("/v1/memories/tag", "memories/tag", json!({"uri": memory, "add": ["a"]}).to_string()),
+        ("", "memories/put", json!({"uri": other, "content": words(LONG)}).to_string()),
+        ("/v1/memories/relate", "memories/relate", edge.to_string()),
+        ("/v1/memories/relations", "memories/relations", json!({"uri": memory}).to_string()),
+        (
+            "/v1/memories/unrelate",
+            "memories/unrelate",
+            json!({"from_uri": memory, "to_uri": other}).to_string(),
+        ),
+        (
+            "/v1/memories/move",
+            "memories/move",
+            json!({"uri": other, "new_uri": format!("{other}-2")}).to_string(),
+        ),
+        ("/v1/memories/delete", "memories/delete", json!({"uri": format!("{other}-2")}).to_string()),
     ]
 }
 
@@ -154,7 +162,7 @@ fn of_context() -> Vec<Costly> {
             work(json!({"id": "r1", "status": "done", "result": words(20_000)})),
         ),
         ("/v1/sessions/wrote", "sessions/wrote", work(json!({}))),
-        ("/v1/sessions/publish", "sessions/publish", work(json!({"id": "d1", "uri": NODE}))),
+        ("/v1/sessions/publish", "sessions/publish", work(json!({"id": "d1", "uri": MEMORY}))),
         ("/v1/sessions/withdraw", "sessions/withdraw", work(json!({"source": "messages:1"}))),
         ("/v1/sessions/compact", "sessions/compact", work(json!({"keep": 0, "by_model": false}))),
         ("/v1/sessions/collect", "sessions/collect", work(json!({}))),
@@ -175,12 +183,12 @@ fn of_workspace() -> Vec<Costly> {
             json!({"user": "ann", "session": "work", "from": "HEAD", "inputs": {}}).to_string(),
         ),
         (
-            "/v1/agents/{agent}/memory/add",
-            "agents/coder/memory/add",
+            "/v1/agents/{agent}/daily/add",
+            "agents/coder/daily/add",
             json!({"user": "ann", "text": words(LONG)}).to_string(),
         ),
-        ("/v1/agents/{agent}/memory/get", "agents/coder/memory/get", json!({"user": "ann"}).to_string()),
-        ("/v1/agents/{agent}/memory/days", "agents/coder/memory/days", json!({"user": "ann"}).to_string()),
+        ("/v1/agents/{agent}/daily/get", "agents/coder/daily/get", json!({"user": "ann"}).to_string()),
+        ("/v1/agents/{agent}/daily/list", "agents/coder/daily/list", json!({"user": "ann"}).to_string()),
         (
             "/v1/agents/{agent}/skills/install",
             "agents/coder/skills/install",
@@ -300,7 +308,7 @@ fn every_route_computes_off_the_workers_and_holds_up_no_other_account() {
     assert!((&mut held).now_or_never().is_none());
     let answered = std::sync::atomic::AtomicUsize::new(0);
     std::thread::scope(|scope| {
-        let waiting = ["nodes/list", "recall", "agents/coder/prompt", "agents/coder/skills/list"];
+        let waiting = ["memories/list", "recall", "agents/coder/prompt", "agents/coder/skills/list"];
         for (_, call, body) in calls().into_iter().filter(|call| waiting.contains(&call.1)) {
             let (server, answered) = (&server, &answered);
             scope.spawn(move || {

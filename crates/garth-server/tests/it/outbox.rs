@@ -6,8 +6,8 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use garth::agent::node::event::Payload;
-use garth::agent::node::{Event, EventType, Nodes, Put, Uri};
+use garth::agent::memory::event::Payload;
+use garth::agent::memory::{Event, EventType, Memories, Put, Uri};
 use garth::agent::outbox::Sink;
 use garth::agent::session::{Append, Change, Create, Draft, PackOptions, Sessions, State};
 use garth::model::Timestamp;
@@ -137,9 +137,9 @@ async fn commits_of_every_account_are_noticed_and_told() {
     for (account, data) in [("acme", &data), ("other", &elsewhere), ("acme", &elsewhere), ("other", &data)] {
         let tree = data.account(account).await.unwrap();
         let uri: Uri = format!("ctx://{account}/users/ann/memories/profile").parse().unwrap();
-        let nodes = Nodes::new(&*tree, account, Env::system());
+        let memories = Memories::new(&*tree, account, Env::system());
         let text = format!("Fact {} about her.", Env::system().now().0);
-        let version = nodes.put(&uri, &Put::new(text)).await.unwrap().meta.version;
+        let version = memories.put(&uri, &Put::new(text)).await.unwrap().meta.version;
         let (_, body) =
             tokio::task::block_in_place(|| requests.recv_timeout(Duration::from_secs(20)).unwrap());
         assert_eq!(Event::parse(&body).unwrap().uri, uri.to_string());
@@ -228,7 +228,7 @@ async fn messages_go_by_a_policy_only_where_the_operator_says_so() {
     }
 }
 
-/// A sink that keeps the events of nodes called `slow` until it is let go, and notes all others.
+/// A sink that keeps the events of memories called `slow` until it is let go, and notes all others.
 #[derive(Debug)]
 struct Hangs {
     let_go: tokio::sync::Semaphore,
@@ -251,7 +251,7 @@ impl Sink for Hangs {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hanging_delivery_delays_no_other_node_and_no_other_account() {
+async fn a_hanging_delivery_delays_no_other_memory_and_no_other_account() {
     let folder = tempfile::tempdir().unwrap();
     let data = garth::open(folder.path().join("data")).unwrap();
     // more accounts than are visited at a time
@@ -259,8 +259,8 @@ async fn a_hanging_delivery_delays_no_other_node_and_no_other_account() {
     let put = async |account: &str, slug: &str| {
         let tree = data.account(account).await.unwrap();
         let uri: Uri = format!("ctx://{account}/users/ann/memories/events/{slug}").parse().unwrap();
-        let nodes = Nodes::new(&*tree, account, Env::system());
-        nodes.put(&uri, &Put::new("It happened.")).await.unwrap();
+        let memories = Memories::new(&*tree, account, Env::system());
+        memories.put(&uri, &Put::new("It happened.")).await.unwrap();
         uri.to_string()
     };
     let (taken, mut told) = tokio::sync::mpsc::unbounded_channel();

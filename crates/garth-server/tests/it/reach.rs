@@ -187,12 +187,12 @@ fn no_name_makes_one_audience_another() {
         for (call, body) in [
             ("sessions/list", json!({"agent": "scout"})),
             ("sessions/lines", json!({"agent": "scout", "name": "owner-chat"})),
-            ("nodes/list", json!({"agent": "scout"})),
+            ("memories/list", json!({"agent": "scout"})),
             ("recall", json!({"agent": "scout", "question": "Who drinks tea?", "budget": 8000})),
             ("recall", json!({"agent": "scout", "question": Owner.canary(), "budget": 8000})),
             ("agents/scout/prompt", json!({"dry": true})),
-            ("agents/scout/memory/get", json!({})),
-            ("agents/scout/memory/days", json!({})),
+            ("agents/scout/daily/get", json!({})),
+            ("agents/scout/daily/list", json!({})),
             ("agents/scout/archives", json!({})),
         ] {
             let mut body = body;

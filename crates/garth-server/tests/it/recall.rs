@@ -15,7 +15,7 @@ fn server() -> Server {
         ("ctx://acme/users/bob/memories/preferences/coffee", "Bob likes his coffee sweet: a canary."),
         ("ctx://acme/agents/bot/memories/cases/coffee", "The bot made coffee once."),
     ] {
-        server.ok("nodes/put", json!({"uri": uri, "content": content}).to_string());
+        server.ok("memories/put", json!({"uri": uri, "content": content}).to_string());
     }
     server
 }

@@ -36,13 +36,13 @@ impl World {
         server.own("scout", "ann");
         server.put("/there", "1");
         for name in ["tea", "coffee"] {
-            let node =
+            let memory =
                 json!({"uri": format!("{MEMORIES}/{name}"), "content": format!("Ann likes {name}.\n")});
-            server.ok("nodes/put", node.to_string());
+            server.ok("memories/put", memory.to_string());
         }
         let edge = json!({"from_uri": format!("{MEMORIES}/coffee"), "to_uri": format!("{MEMORIES}/tea"),
             "relation_type": "like"});
-        server.ok("nodes/relate", edge.to_string());
+        server.ok("memories/relate", edge.to_string());
         let on_session = |call: &str, body: Value| server.ok(call, of_session(body).to_string());
         on_session("sessions/create", json!({"name": "work", "key": "agent:scout:main"}));
         let messages: Vec<Value> = (1..=20)
@@ -68,7 +68,7 @@ impl World {
 
     /// Body of a request to a route that writes.
     fn body(&self, path: &str) -> Value {
-        let node = |name: &str| format!("{MEMORIES}/{name}");
+        let memory = |name: &str| format!("{MEMORIES}/{name}");
         let of_work = |mut body: Value| {
             body["name"] = json!("work");
             of_session(body)
@@ -76,14 +76,14 @@ impl World {
         match path {
             "/v1/put" => json!({"path": "/a", "value": 1}),
             "/v1/delete" => json!({"path": "/there"}),
-            "/v1/nodes/put" => json!({"uri": node("juice"), "content": "Ann likes tea.\n"}),
-            "/v1/nodes/tag" => json!({"uri": node("tea"), "add": ["hot"]}),
-            "/v1/nodes/relate" => {
-                json!({"from_uri": node("tea"), "to_uri": node("coffee"), "relation_type": "unlike"})
+            "/v1/memories/put" => json!({"uri": memory("juice"), "content": "Ann likes tea.\n"}),
+            "/v1/memories/tag" => json!({"uri": memory("tea"), "add": ["hot"]}),
+            "/v1/memories/relate" => {
+                json!({"from_uri": memory("tea"), "to_uri": memory("coffee"), "relation_type": "unlike"})
             }
-            "/v1/nodes/unrelate" => json!({"from_uri": node("coffee"), "to_uri": node("tea")}),
-            "/v1/nodes/move" => json!({"uri": node("tea"), "new_uri": node("green-tea")}),
-            "/v1/nodes/delete" => json!({"uri": node("tea")}),
+            "/v1/memories/unrelate" => json!({"from_uri": memory("coffee"), "to_uri": memory("tea")}),
+            "/v1/memories/move" => json!({"uri": memory("tea"), "new_uri": memory("green-tea")}),
+            "/v1/memories/delete" => json!({"uri": memory("tea")}),
             "/v1/sessions/create" => of_session(json!({"name": "new"})),
             "/v1/sessions/current" => of_session(json!({"key": "agent:scout:other", "create": true})),
             "/v1/sessions/set" => of_work(json!({"title": "T", "state": "active"})),
@@ -106,9 +106,9 @@ impl World {
             "/v1/sessions/spawn" => of_work(json!({"id": "c2", "handoff": "do"})),
             "/v1/sessions/set-child" => of_work(json!({"id": "c1", "status": "done", "result": "r"})),
             "/v1/sessions/collect" => of_work(json!({"dry": false})),
-            "/v1/sessions/publish" => of_work(json!({"id": "f1", "uri": node("published")})),
+            "/v1/sessions/publish" => of_work(json!({"id": "f1", "uri": memory("published")})),
             "/v1/agents/{agent}/prompt" => json!({"user": "ann", "session": "work"}),
-            "/v1/agents/{agent}/memory/add" => json!({"user": "ann", "text": "t"}),
+            "/v1/agents/{agent}/daily/add" => json!({"user": "ann", "text": "t"}),
             "/v1/agents/{agent}/reset" => json!({"user": "ann", "name": "work"}),
             "/v1/agents/{agent}/media/copy" => json!({"user": "ann", "key": self.media, "name": "work"}),
             "/v1/agents/{agent}/media/delete" => json!({"user": "ann", "key": self.media}),
@@ -257,10 +257,10 @@ fn twins_of_any_write_have_one_effect_and_equal_answers() {
 #[test]
 fn a_write_that_changes_nothing_answers_its_repeats_the_same() {
     let unchanged = [
-        ("/v1/nodes/put", json!({"uri": format!("{MEMORIES}/tea"), "content": "Ann likes tea.\n"})),
-        ("/v1/nodes/tag", json!({"uri": format!("{MEMORIES}/tea"), "remove": ["cold"]})),
+        ("/v1/memories/put", json!({"uri": format!("{MEMORIES}/tea"), "content": "Ann likes tea.\n"})),
+        ("/v1/memories/tag", json!({"uri": format!("{MEMORIES}/tea"), "remove": ["cold"]})),
         (
-            "/v1/nodes/unrelate",
+            "/v1/memories/unrelate",
             json!({"from_uri": format!("{MEMORIES}/tea"), "to_uri": format!("{MEMORIES}/coffee")}),
         ),
         ("/v1/sessions/set", of_session(json!({"name": "work"}))),

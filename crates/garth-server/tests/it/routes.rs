@@ -82,7 +82,7 @@ fn a_path_without_a_route_names_the_nearest_route() {
         ("sesions/append", "POST /v1/sessions/append"),
         ("gett", "POST /v1/get"),
         ("agents/scout/skill/list", "POST /v1/agents/{agent}/skills/list"),
-        ("nodes/remove", "POST /v1/nodes/move"),
+        ("memories/remove", "POST /v1/memories/move"),
     ] {
         let message = server.post(path, "{}").refused(404, "NOT_FOUND");
         assert!(message.contains(&format!("did you mean {nearest}?")), "{path}: {message}");
@@ -226,11 +226,11 @@ fn with_pages(server: &Server) -> std::collections::BTreeMap<&'static str, &'sta
         let key = if n == 0 { r#","key":"agent:scout:main""# } else { "" };
         server.ok("sessions/create", format!(r#"{{"name":"s{n}","user":"ann","agent":"scout"{key}}}"#));
         let uri = format!("ctx://acme/users/ann/memories/events/e{n}");
-        server.ok("nodes/put", format!(r#"{{"uri":"{uri}","content":"Tea."}}"#));
+        server.ok("memories/put", format!(r#"{{"uri":"{uri}","content":"Tea."}}"#));
         let changed = "ctx://acme/users/ann/memories/cases/changed";
         match n + 1 < ITEMS {
-            true => server.ok("nodes/put", format!(r#"{{"uri":"{changed}","content":"Tea {n}."}}"#)),
-            false => server.ok("nodes/delete", format!(r#"{{"uri":"{changed}"}}"#)),
+            true => server.ok("memories/put", format!(r#"{{"uri":"{changed}","content":"Tea {n}."}}"#)),
+            false => server.ok("memories/delete", format!(r#"{{"uri":"{changed}"}}"#)),
         };
         let headers = format!("authorization: Bearer {}\r\ncontent-type: image/png\r\n", server.key);
         let upload = "/v1/agents/scout/media?session_key=agent:scout:main";
@@ -252,11 +252,11 @@ fn with_pages(server: &Server) -> std::collections::BTreeMap<&'static str, &'sta
         ("/v1/glob", r#"{"pattern":"/d/*"}"#),
         ("/v1/history", r#"{"path":"/changed"}"#),
         ("/v1/search", r#"{"query":"needle"}"#),
-        ("/v1/nodes/list", "{}"),
-        ("/v1/nodes/log", r#"{"uri":"ctx://acme/users/ann/memories/cases/changed"}"#),
+        ("/v1/memories/list", "{}"),
+        ("/v1/memories/log", r#"{"uri":"ctx://acme/users/ann/memories/cases/changed"}"#),
         ("/v1/sessions/list", r#"{"user":"ann","agent":"scout"}"#),
         ("/v1/agents/{agent}/archives", r#"{"user":"ann"}"#),
-        ("/v1/agents/{agent}/memory/days", r#"{"user":"ann"}"#),
+        ("/v1/agents/{agent}/daily/list", r#"{"user":"ann"}"#),
         ("/v1/agents/{agent}/media/list", r#"{"session_key":"agent:scout:main"}"#),
     ]
     .into()

@@ -261,7 +261,7 @@ fn compaction_asks_the_model_of_the_server_within_its_daily_tokens() {
 }
 
 #[test]
-fn a_decision_is_published_as_a_node() {
+fn a_decision_is_published_as_a_memory() {
     let server = Server::start();
     server.ok("sessions/create", of(json!({"name": "work"})));
     let message = json!({"role": "user", "content": "Use Rust."});
@@ -273,7 +273,7 @@ fn a_decision_is_published_as_a_node() {
     let done = server.ok("sessions/publish", of(body.clone()));
     assert_eq!((&done["created"], &done["meta"]["provenance"]["entry"]), (&json!(true), &json!("d1")));
     assert_eq!(done["meta"]["provenance"]["sources"], json!(["work#messages:1-1"]));
-    assert_eq!(server.ok("nodes/get", json!({"uri": uri}).to_string())["text"], json!("Use Rust.\n"));
+    assert_eq!(server.ok("memories/get", json!({"uri": uri}).to_string())["text"], json!("Use Rust.\n"));
     let mut foreign = body.clone();
     foreign["uri"] = json!("ctx://other/users/ann/memories/events/rust");
     server.post("sessions/publish", of(foreign)).refused(403, "FORBIDDEN");

@@ -80,13 +80,13 @@ fn message(panic: &(dyn Any + Send)) -> &str {
 mod tests {
     use std::sync::Arc;
 
-    use garth_engine::engine::memory::Memory;
+    use garth_engine::engine::memory::MemoryFs;
 
     use super::*;
 
     async fn memory() -> Subject {
         let (env, clock) = Subject::clock();
-        Subject::new(Arc::new(Memory::new(env, garth_engine::rule::sample::registry())), clock)
+        Subject::new(Arc::new(MemoryFs::new(env, garth_engine::rule::sample::registry())), clock)
     }
 
     async fn holds(_subject: &Subject) {}

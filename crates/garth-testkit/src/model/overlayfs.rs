@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use garth_engine::engine::host::{HostFs, Mode};
-use garth_engine::engine::memory::Memory;
+use garth_engine::engine::memory::MemoryFs;
 use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::model::{At, Batch, Op, SetAttrs, Timestamp, WalkPage};
 use garth_engine::view::{Overlay, Scope};
@@ -174,14 +174,16 @@ impl Both {
         let account: Arc<dyn FileSystem> = match episode.sqlite {
             true => SqliteFs::open(folders[1].path(), Env::system(), garth_engine::rule::sample::registry())
                 .map_err(|error| error.to_string())?,
-            false => Arc::new(Memory::new(Env::system(), garth_engine::rule::sample::registry())),
+            false => Arc::new(MemoryFs::new(Env::system(), garth_engine::rule::sample::registry())),
         };
         let given = Batch::new(["/below", "/above"].map(|dir| Op::mkdir(p(dir))));
         account.commit(given).await.map_err(|error| error.to_string())?;
         let scope = async |dir| Scope::open(&*account, &p(dir)).await.expect("a scope");
         let below: Arc<dyn FileSystem> = match episode.lower {
             Lower::SameStore => scope("/below").await,
-            Lower::OtherStore => Arc::new(Memory::new(Env::system(), garth_engine::rule::sample::registry())),
+            Lower::OtherStore => {
+                Arc::new(MemoryFs::new(Env::system(), garth_engine::rule::sample::registry()))
+            }
             Lower::Folder => HostFs::open(copy, Mode::ReadOnly, Env::system()).expect("the folder is there"),
         };
         fill(&union, &*below, copy, episode).await?;

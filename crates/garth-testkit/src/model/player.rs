@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
 use futures::FutureExt;
-use garth_engine::engine::memory::Memory;
+use garth_engine::engine::memory::MemoryFs;
 use garth_engine::env::ManualClock;
 use garth_engine::fs::restore::{MAX_COMPARED, Restored, restore};
 use garth_engine::model::{
@@ -59,7 +59,7 @@ const WHOLE_FILE: u64 = 8 << 20;
 
 struct Run {
     subject: Subject,
-    model: Memory,
+    model: MemoryFs,
     model_clock: ManualClock,
     now: Timestamp,
     /// When the subject's data were last collected: the clock does not go back behind that.
@@ -75,7 +75,7 @@ struct Run {
 pub(super) async fn play(steps: &[Step], subject: Subject, ops: u64) -> Result<Tally, (usize, Difference)> {
     let (env, model_clock) = Subject::clock();
     let registry = if subject.ruled { garth_engine::rule::sample::registry() } else { Registry::empty() };
-    let model = Memory::new(env, registry);
+    let model = MemoryFs::new(env, registry);
     let mut run = Run {
         subject,
         model,

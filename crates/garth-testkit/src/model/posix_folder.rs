@@ -4,7 +4,7 @@
 
 use std::fmt::Debug;
 
-use garth_engine::engine::memory::Memory;
+use garth_engine::engine::memory::MemoryFs;
 use garth_engine::model::{At, Batch, Body, ByteRange, Entry, Kind, Op, Page, SetAttrs, Special, WalkPage};
 use garth_engine::rule::Registry;
 use garth_engine::{FileSystem, Result};
@@ -40,7 +40,7 @@ pub fn on_host(config: ModelConfig) -> Result<Stats, Box<Failure>> {
         while stats.ops < config.ops {
             let mut rng = episode_of(config.seed, stats.episodes);
             let (env, clock) = Subject::clock();
-            let mut sides = Sides { subject: Subject::host(), model: Memory::new(env, Registry::empty()) };
+            let mut sides = Sides { subject: Subject::host(), model: MemoryFs::new(env, Registry::empty()) };
             let (mut now, mut told) = (START, Vec::new());
             for number in 0..EPISODE {
                 let step = if number == 0 { steps::first() } else { steps::random(&mut rng) };
@@ -64,7 +64,7 @@ pub fn on_host(config: ModelConfig) -> Result<Stats, Box<Failure>> {
 
 struct Sides {
     subject: Subject,
-    model: Memory,
+    model: MemoryFs,
 }
 
 impl Sides {

@@ -2,7 +2,7 @@
 
 use std::any::Any;
 
-use garth_engine::engine::memory::Memory;
+use garth_engine::engine::memory::MemoryFs;
 use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::fs::breach::{Looked, look};
 use garth_engine::fs::store::{MAX_BREACHES, SetRule};
@@ -35,7 +35,7 @@ fn rule(number: usize) -> Result<Rule, Error> {
 }
 
 /// Sets a rule, where nothing breaks it or `force` asks for it; without a number removes all.
-pub(super) async fn play(subject: &Fs, model: &Memory, number: Option<usize>, force: bool) -> Checked {
+pub(super) async fn play(subject: &Fs, model: &MemoryFs, number: Option<usize>, force: bool) -> Checked {
     let Some(subject) = (subject as &dyn Any).downcast_ref::<SqliteFs>() else { return Ok(()) };
     let Some(number) = number else {
         for rule in model.rules().all().filter(|rule| !rule.is_built_in()) {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use garth_engine::engine::memory::Memory;
+use garth_engine::engine::memory::MemoryFs;
 use garth_engine::model::{Ino, Owner};
 use garth_engine::view::{Mount, Scope};
 use garth_engine::{Env, FileSystem, FileSystemExt};
@@ -67,7 +67,7 @@ async fn tree(fs: &dyn FileSystem, part: Part) -> (Arc<dyn FileSystem>, Option<I
     if part == Part::Root {
         return (builder.open().await.expect("a tree"), None);
     }
-    let other = Arc::new(Memory::new(Env::system(), garth_engine::rule::sample::registry()));
+    let other = Arc::new(MemoryFs::new(Env::system(), garth_engine::rule::sample::registry()));
     other.write("/elsewhere", "canary").await.expect("an empty tree takes a file");
     let builder = builder.directory(p("/in/a"), p(TWO)).mount(p("/in/o"), other);
     let (builder, shown) = match part {

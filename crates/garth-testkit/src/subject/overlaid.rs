@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use garth_engine::engine::memory::Memory;
+use garth_engine::engine::memory::MemoryFs;
 use garth_engine::model::Ino;
 use garth_engine::view::{Overlay, Scope};
 use garth_engine::{Env, FileSystem, FileSystemExt};
@@ -37,7 +37,7 @@ async fn overlay(fs: &dyn FileSystem, one_store: bool) -> Arc<dyn FileSystem> {
     let scope = async |dir| Scope::open(fs, &p(dir)).await.expect("a scope");
     let below: Arc<dyn FileSystem> = match one_store {
         true => scope("/below").await,
-        false => Arc::new(Memory::new(Env::system(), garth_engine::rule::sample::registry())),
+        false => Arc::new(MemoryFs::new(Env::system(), garth_engine::rule::sample::registry())),
     };
     Overlay::open(below, scope("/above").await).await.expect("an overlay")
 }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use futures::TryStreamExt;
-use garth::engine::memory::Memory;
+use garth::engine::memory::MemoryFs;
 use garth::model::{Batch, Ino, MAX_READ, Op, Page, Seq};
 use garth::{Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
 use garth_engine::engine::sqlite::SqliteFs;
@@ -18,7 +18,7 @@ async fn a_file_longer_than_one_read_is_read_whole() {
 
 #[tokio::test]
 async fn an_address_is_text_a_path_or_a_number() {
-    let fs = Memory::new(Env::system(), garth::agent::registry());
+    let fs = MemoryFs::new(Env::system(), garth::agent::registry());
     let ino = fs.write("/a", "text").await.unwrap().ino;
     let path = TreePath::parse("/a").unwrap();
     for text in [fs.read_to_string("/a").await, fs.read_to_string(&path).await, fs.read_to_string(ino).await]
@@ -34,7 +34,7 @@ async fn an_address_is_text_a_path_or_a_number() {
 
 #[tokio::test]
 async fn a_directory_that_is_there_takes_no_commit_to_make() {
-    let fs = Memory::new(Env::system(), garth::agent::registry());
+    let fs = MemoryFs::new(Env::system(), garth::agent::registry());
     let made = fs.mkdir_all("/a/b").await.unwrap();
     assert_eq!(fs.mkdir_all("/a/b").await.unwrap(), made);
     assert_eq!(fs.head().await.unwrap().seq, Seq(1));
@@ -44,7 +44,7 @@ async fn a_directory_that_is_there_takes_no_commit_to_make() {
 
 #[tokio::test]
 async fn read_dir_and_walk_all_go_on_behind_the_first_page() {
-    let fs = Memory::new(Env::system(), garth::agent::registry());
+    let fs = MemoryFs::new(Env::system(), garth::agent::registry());
     let count = <Page>::default().limit + 1;
     let ops =
         (0..count).map(|n| Op::write(TreePath::parse(&format!("/d/{n:05}")).unwrap(), "").with_parents());
@@ -58,7 +58,7 @@ async fn read_dir_and_walk_all_go_on_behind_the_first_page() {
 
 #[tokio::test]
 async fn nothing_there_is_none_and_not_an_error() {
-    let fs = Memory::new(Env::system(), garth::agent::registry());
+    let fs = MemoryFs::new(Env::system(), garth::agent::registry());
     fs.write("/file", "").await.unwrap();
     assert!(fs.lookup("/none").await.unwrap().is_none());
     assert!(!fs.exists("/file/below").await.unwrap());
@@ -68,7 +68,7 @@ async fn nothing_there_is_none_and_not_an_error() {
 
 #[tokio::test]
 async fn a_commit_refuses_an_option_that_an_operation_lacks() {
-    let fs = Memory::new(Env::system(), garth::agent::registry());
+    let fs = MemoryFs::new(Env::system(), garth::agent::registry());
     fs.write("/file", "").await.unwrap();
     for misused in [Op::remove(TreePath::root()).create_new().if_exists(), Op::snapshot("s").with_parents()] {
         let before = fs.head().await.unwrap().seq;

@@ -1,15 +1,15 @@
-//! Publishes a fact or a decision as a context node, with its provenance.
+//! Publishes a fact or a decision as a memory, with its provenance.
 
 use super::entry::EntryKind;
 use crate::boxed;
-use crate::node::{Provenance, Put};
+use crate::memory::{Provenance, Put};
 use crate::session::handle::Sessions;
 use crate::session::log::source::Resolved;
 use crate::session::store::files::CHUNKS;
 use garth_engine::error::{Error, Result};
 
 impl Sessions<'_> {
-    /// Returns a fact or decision as a node to put, with the lines that it was derived from.
+    /// Returns a fact or decision as a memory to put, with the lines that it was derived from.
     ///
     /// # Errors
     /// `NotFound` for an unknown id; `InvalidArgument` for that of a reference; from the filesystem.

@@ -13,7 +13,7 @@ use super::texts;
 use crate::identity::{Class, is_reserved};
 use crate::settings::{DailyMemory, Order};
 use crate::small_file::{File, sha256};
-use crate::workspace::daily::Memory;
+use crate::workspace::daily::DailySection;
 use crate::workspace::heartbeat::says_anything_as;
 use crate::workspace::prompt_cache::AccountCache;
 use crate::workspace::skills::listing::{Listing, Reason, SkillReader};
@@ -299,7 +299,7 @@ impl Assembly<'_> {
     }
 
     /// What of a day's memory is for this session.
-    fn recent(&self, parts: &[Memory]) -> Option<String> {
+    fn recent(&self, parts: &[DailySection]) -> Option<String> {
         if self.sees_all() {
             let text: String = parts.iter().map(|part| part.text.as_str()).collect();
             return Some(text.trim().to_owned()).filter(|text| !text.is_empty());

@@ -8,7 +8,7 @@ use crate::settings::{SETTINGS, Settings};
 use crate::small_file::{File, read_all, read_with_seq};
 use crate::time_zone::{Day, Zone};
 use crate::workspace::daily;
-use crate::workspace::daily::Memory;
+use crate::workspace::daily::DailySection;
 use crate::workspace::handle::{Keeper, Workspace};
 use crate::workspace::skills::listing::SkillSource;
 use crate::workspace::skills::lookup::{SkillDirectory, in_directory, sources};
@@ -68,7 +68,7 @@ pub(super) struct Text {
 pub(super) struct Daily {
     pub(super) day: Day,
     /// Its files that are there, with what is in them by the classes that wrote it.
-    pub(super) files: Vec<(TreePath, File, Vec<Memory>)>,
+    pub(super) files: Vec<(TreePath, File, Vec<DailySection>)>,
 }
 
 impl Files {
@@ -148,7 +148,7 @@ impl Files {
             return Vec::new();
         }
         let files = self.days.iter().flat_map(|daily| daily.files.iter().map(|file| (daily.day, file)));
-        let of = |(day, (path, file, _)): (Day, &(TreePath, File, Vec<Memory>))| {
+        let of = |(day, (path, file, _)): (Day, &(TreePath, File, Vec<DailySection>))| {
             let marked =
                 file.metadata.get(daily::DAY_OF).is_some_and(|mark| daily::is_mark_of(mark, file.etag.seq));
             (!marked).then(|| (path.clone(), file.etag, day))

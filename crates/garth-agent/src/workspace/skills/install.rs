@@ -1,4 +1,4 @@
-//! Installs skills, and publishes them as context nodes.
+//! Installs skills, and publishes them as memories.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::files::MAX_SKILL_FILE;
 use super::listing::{Origin, SKILL};
 use crate::boxed;
-use crate::node::{Nodes, Put, Uri, Written};
+use crate::memory::{Memories, Put, Uri, Written};
 use crate::once::{Outcome, PENDING};
 use crate::retry::retry;
 use crate::small_file::{as_read, read_all};
@@ -105,7 +105,7 @@ impl Workspace<'_> {
         self.once.commit(self.fs, batch, Installed { seq: Some(PENDING), ..installed }).await
     }
 
-    /// Removes a skill: the agent's own, or that of all agents of the account. Its past stays. A context node
+    /// Removes a skill: the agent's own, or that of all agents of the account. Its past stays. A memory
     /// that it was published as goes with it.
     ///
     /// # Errors
@@ -133,8 +133,8 @@ impl Workspace<'_> {
     ) -> Result<Seq> {
         let file = self.skill_path(origin, directory, SKILL)?;
         if let Some(uri) = Uri::of_dir(account, dir).filter(|_| origin == Origin::Agent) {
-            let nodes = Nodes::new(self.fs, account, self.env.clone()).once(self.once.clone());
-            match nodes.author(self.batch(Vec::new(), "").author).delete(&uri).await {
+            let memories = Memories::new(self.fs, account, self.env.clone()).once(self.once.clone());
+            match memories.author(self.batch(Vec::new(), "").author).delete(&uri).await {
                 // It was never published.
                 Err(error) if error.is(ErrorKind::NotFound) => {}
                 deleted => return deleted,
@@ -151,25 +151,26 @@ impl Workspace<'_> {
         }
     }
 
-    /// Publishes a skill of the agent's own as a context node: its `SKILL.md` is the text, `content.md` a
+    /// Publishes a skill of the agent's own as a memory: its `SKILL.md` is the text, `content.md` a
     /// link to it.
     ///
     /// # Errors
     /// `NotFound` for a skill that the agent has not; `AccessDenied` where skills are only read; as
-    /// [`Nodes::put`].
+    /// [`Memories::put`].
     #[boxed]
     pub async fn publish_skill(&self, account: &str, directory: &str) -> Result<Written> {
         self.check_skills_writable(Origin::Agent)?;
         let dir = TreePath::from_row(self.skill_home(Origin::Agent)?.key(), directory);
         let no_uri = || Error::invalid(format!("{directory}: makes no URI"));
         let uri = Uri::of_dir(account, &dir).ok_or_else(no_uri)?;
-        let nodes = Nodes::new(self.fs, account, self.env.clone()).author(self.batch(Vec::new(), "").author);
+        let memories =
+            Memories::new(self.fs, account, self.env.clone()).author(self.batch(Vec::new(), "").author);
         // What a repeat would read can be gone; it is answered whatever it would put.
         let put = match self.once.is_repeat() {
             true => Put::default(),
             false => Put::new(self.skill_text(directory).await?),
         };
-        nodes.once(self.once.clone()).put(&uri, &put).await
+        memories.once(self.once.clone()).put(&uri, &put).await
     }
 
     /// The text of a skill of the agent's own.

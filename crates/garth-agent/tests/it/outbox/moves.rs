@@ -1,6 +1,6 @@
-//! Events of nodes that move while they wait, or are told.
+//! Events of memories that move while they wait, or are told.
 
-use garth::agent::node::{Nodes, Put};
+use garth::agent::memory::{Memories, Put};
 
 use super::*;
 
@@ -17,7 +17,7 @@ async fn a_long_text_that_was_replaced_behind_a_move_holds_up_nothing() {
     assert_eq!(home.fs.read_to_string(uri("b").file(".outbox/.done")).await.unwrap(), "3\n");
 }
 
-/// Moves a node as soon as it is told of another.
+/// Moves a memory as soon as it is told of another.
 #[derive(Debug)]
 struct Mover<'a>(&'a Home, std::sync::atomic::AtomicBool);
 
@@ -37,7 +37,7 @@ impl Sink for Mover<'_> {
 }
 
 #[tokio::test]
-async fn a_node_that_moves_between_claim_and_delivery_is_told_all_the_same() {
+async fn a_memory_that_moves_between_claim_and_delivery_is_told_all_the_same() {
     let home = home();
     home.put("a", "one", 1, &[]).await;
     home.put("b", "two", 1, &[]).await;
@@ -52,22 +52,22 @@ async fn a_node_that_moves_between_claim_and_delivery_is_told_all_the_same() {
 #[tokio::test]
 async fn a_move_to_another_owner_is_told_with_all_that_matters_of_before() {
     let home = home();
-    let nodes = Nodes::new(&*home.fs, ACCOUNT, home.env.clone());
+    let memories = Memories::new(&*home.fs, ACCOUNT, home.env.clone());
     let to: Uri = format!("ctx://{ACCOUNT}/users/bob/memories/events/b").parse().unwrap();
-    nodes.put(&uri("a"), &Put::new("one")).await.unwrap();
-    nodes.put(&uri("x"), &Put::new("x")).await.unwrap();
+    memories.put(&uri("a"), &Put::new("one")).await.unwrap();
+    memories.put(&uri("x"), &Put::new("x")).await.unwrap();
     home.run().await;
-    nodes.put(&uri("a"), &Put::new("two")).await.unwrap();
-    nodes.relate(&edge(&uri("x"), &uri("a"))).await.unwrap();
-    nodes.relate(&edge(&uri("a"), &uri("x"))).await.unwrap();
-    nodes.move_to(&uri("a"), &uri("m")).await.unwrap();
-    nodes.move_to(&uri("m"), &to).await.unwrap();
+    memories.put(&uri("a"), &Put::new("two")).await.unwrap();
+    memories.relate(&edge(&uri("x"), &uri("a"))).await.unwrap();
+    memories.relate(&edge(&uri("a"), &uri("x"))).await.unwrap();
+    memories.move_to(&uri("a"), &uri("m")).await.unwrap();
+    memories.move_to(&uri("m"), &to).await.unwrap();
     home.sink.taken();
     home.run().await;
     assert_eq!((home.left().await, counters(&*home.fs).await.unwrap().failed.events), (vec![], 0));
     let got = home.sink.got.lock().unwrap().clone();
-    let of_node = got.iter().filter(|event| !event.uri.ends_with("/x"));
-    let told: Vec<_> = of_node.map(|event| (event.event_type, last(&event.uri))).collect();
+    let of_memory = got.iter().filter(|event| !event.uri.ends_with("/x"));
+    let told: Vec<_> = of_memory.map(|event| (event.event_type, last(&event.uri))).collect();
     let due = [
         (EventType::MoveContext, "a"),
         (EventType::MoveContext, "m"),
@@ -85,11 +85,11 @@ async fn a_move_to_another_owner_is_told_with_all_that_matters_of_before() {
 }
 
 #[tokio::test]
-async fn what_is_being_told_of_a_node_ends_before_its_move_to_another_owner_is_told() {
+async fn what_is_being_told_of_a_memory_ends_before_its_move_to_another_owner_is_told() {
     let home = home();
-    let nodes = Nodes::new(&*home.fs, ACCOUNT, home.env.clone());
+    let memories = Memories::new(&*home.fs, ACCOUNT, home.env.clone());
     let to: Uri = format!("ctx://{ACCOUNT}/agents/bot/memories/cases/b").parse().unwrap();
-    nodes.put(&uri("a"), &Put::new("one")).await.unwrap();
+    memories.put(&uri("a"), &Put::new("one")).await.unwrap();
     // as a worker that died left it
     let mut walk = home.left().await;
     let at = walk.remove(0);
@@ -97,7 +97,7 @@ async fn what_is_being_told_of_a_node_ends_before_its_move_to_another_owner_is_t
     event.status = EventStatus::Processing;
     event.lease_until = Some(home.env.now().plus_seconds(60).to_rfc3339());
     home.fs.write(&at, event.to_json().unwrap()).await.unwrap();
-    nodes.move_to(&uri("a"), &to).await.unwrap();
+    memories.move_to(&uri("a"), &to).await.unwrap();
     assert_eq!((home.run().await.finished, home.sink.taken()), (0, vec![]), "it is held");
     home.clock.advance(Duration::from_secs(61));
     home.run().await;
@@ -108,13 +108,13 @@ async fn what_is_being_told_of_a_node_ends_before_its_move_to_another_owner_is_t
 #[tokio::test]
 async fn an_event_that_speaks_for_another_owner_is_not_carried_out_of_the_directory_it_was_put_in() {
     let home = home();
-    let nodes = Nodes::new(&*home.fs, ACCOUNT, home.env.clone());
+    let memories = Memories::new(&*home.fs, ACCOUNT, home.env.clone());
     let of_bob: Uri = format!("ctx://{ACCOUNT}/users/bob/memories/events/b").parse().unwrap();
-    nodes.put(&of_bob, &Put::new("Bob's.")).await.unwrap();
-    nodes.put(&uri("x"), &Put::new("x")).await.unwrap();
-    nodes.relate(&edge(&uri("x"), &of_bob)).await.unwrap();
+    memories.put(&of_bob, &Put::new("Bob's.")).await.unwrap();
+    memories.put(&uri("x"), &Put::new("x")).await.unwrap();
+    memories.relate(&edge(&uri("x"), &of_bob)).await.unwrap();
     for slug in ["a", "m"] {
-        nodes.put(&uri(slug), &Put::new("Alice's.")).await.unwrap();
+        memories.put(&uri(slug), &Put::new("Alice's.")).await.unwrap();
     }
     home.run().await;
     home.sink.taken();
@@ -131,10 +131,10 @@ async fn an_event_that_speaks_for_another_owner_is_not_carried_out_of_the_direct
         }
     };
     forge("a").await;
-    nodes.delete(&uri("a")).await.unwrap();
+    memories.delete(&uri("a")).await.unwrap();
     forge("m").await;
     let to: Uri = format!("ctx://{ACCOUNT}/agents/bot/memories/cases/m").parse().unwrap();
-    nodes.move_to(&uri("m"), &to).await.unwrap();
+    memories.move_to(&uri("m"), &to).await.unwrap();
     home.run().await;
     let due =
         [(EventType::DeleteContext, "a"), (EventType::MoveContext, "m"), (EventType::UpsertContext, "m")];

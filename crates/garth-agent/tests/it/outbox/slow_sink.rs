@@ -1,15 +1,15 @@
-//! A sink that is slow to take the events of one node.
+//! A sink that is slow to take the events of one memory.
 
 use std::time::Duration;
 
 use async_trait::async_trait;
-use garth::agent::node::Event;
-use garth::agent::node::EventType::{UpsertContext, UpsertRelation};
+use garth::agent::memory::Event;
+use garth::agent::memory::EventType::{UpsertContext, UpsertRelation};
 use garth::agent::outbox::{AGAIN, AT_ONCE, Room, Sink, SinkError};
 
 use super::{Notes, edge, home, last, told, uri};
 
-/// A sink that takes what comes of a node only after so many other events have come.
+/// A sink that takes what comes of a memory only after so many other events have come.
 #[derive(Debug)]
 struct Hangs {
     notes: Notes,
@@ -38,23 +38,24 @@ impl Sink for Hangs {
 }
 
 #[tokio::test]
-async fn a_slow_delivery_delays_its_own_node_alone() {
+async fn a_slow_delivery_delays_its_own_memory_alone() {
     let home = home();
     let edges = [edge(&uri("slow"), &uri("0"))];
     home.put("slow", "text", 1, &edges).await;
-    let nodes = 3 * AT_ONCE;
-    for node in 0..nodes {
-        let slug = node.to_string();
+    let memories = 3 * AT_ONCE;
+    for memory in 0..memories {
+        let slug = memory.to_string();
         home.put(&slug, "text", 1, &[edge(&uri(&slug), &uri("slow"))]).await;
     }
-    let sink = Hangs { notes: Notes::default(), slow: "slow", others: 2 * nodes, have_come: <_>::default() };
+    let sink =
+        Hangs { notes: Notes::default(), slow: "slow", others: 2 * memories, have_come: <_>::default() };
     let progress = home.worker().run_out(&*home.fs, Some(&sink)).await.unwrap();
-    assert_eq!((progress.finished, progress.more), (2 * nodes + 2, false));
+    assert_eq!((progress.finished, progress.more), (2 * memories + 2, false));
     let taken = sink.notes.taken();
-    assert_eq!(taken[2 * nodes..], told(&[(UpsertContext, "slow"), (UpsertRelation, "slow")]));
-    for node in 0..nodes {
-        let of_node: Vec<_> = taken.iter().filter(|(_, slug)| *slug == node.to_string()).collect();
-        assert_eq!(of_node.iter().map(|one| one.0).collect::<Vec<_>>(), [UpsertContext, UpsertRelation]);
+    assert_eq!(taken[2 * memories..], told(&[(UpsertContext, "slow"), (UpsertRelation, "slow")]));
+    for memory in 0..memories {
+        let of_memory: Vec<_> = taken.iter().filter(|(_, slug)| *slug == memory.to_string()).collect();
+        assert_eq!(of_memory.iter().map(|one| one.0).collect::<Vec<_>>(), [UpsertContext, UpsertRelation]);
     }
     assert!(home.left().await.is_empty());
 }
@@ -62,8 +63,8 @@ async fn a_slow_delivery_delays_its_own_node_alone() {
 #[tokio::test]
 async fn events_that_failed_before_leave_room_for_others() {
     let home = home();
-    for node in 0..AT_ONCE {
-        home.put(&format!("bad-{node}"), "text", 1, &[]).await;
+    for memory in 0..AT_ONCE {
+        home.put(&format!("bad-{memory}"), "text", 1, &[]).await;
     }
     let bad = Notes::default();
     bad.fail(Some(SinkError::new("no")));

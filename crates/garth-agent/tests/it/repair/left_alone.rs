@@ -12,9 +12,9 @@ const WITHOUT_META_AND_TEXT: [&[(&str, &str)]; 5] = [
     &[(".abstract.md", "Hers\n"), (".outbox/.done", "3\n"), (".outbox/mine.json", "{}")],
 ];
 
-async fn make(fs: &dyn FileSystem, node: &Uri, files: &[(&str, &str)]) {
+async fn make(fs: &dyn FileSystem, memory: &Uri, files: &[(&str, &str)]) {
     for (name, text) in files {
-        let path = node.file(name);
+        let path = memory.file(name);
         fs.mkdir_all(&path.parent().unwrap()).await.unwrap();
         fs.write(&path, (*text).to_owned()).await.unwrap();
     }
@@ -30,7 +30,7 @@ async fn directory_without_meta_and_text_is_skipped() {
         let before = all(&*fs).await;
         let report = repaired(&*fs).await;
         assert_eq!((found(&report), report.waiting, report.broken), (vec![], 0, 0));
-        let report = Repair::new(nodes(&*fs)).retry(&uri("users/alice/memories/events/e1"), |_| ()).await;
+        let report = Repair::new(memories(&*fs)).retry(&uri("users/alice/memories/events/e1"), |_| ()).await;
         assert_eq!(found(&report.unwrap()), []);
         assert_eq!(all(&*fs).await, before);
     }
@@ -52,28 +52,32 @@ async fn status_that_is_not_known_is_reported_and_left_alone() {
         let report = repaired(&*fs).await;
         assert_eq!((found(&report), report.broken, report.waiting), (vec![], 0, 0));
         assert_eq!(report.unknown, 3 * statuses.len() as u64 + 1);
-        assert!(report.unknown_nodes.contains(&format!("{}: missing", tea())), "{:?}", report.unknown_nodes);
+        assert!(
+            report.unknown_memories.contains(&format!("{}: missing", tea())),
+            "{:?}",
+            report.unknown_memories
+        );
         let archived = uri("users/alice/memories/events/text0");
-        assert!(report.unknown_nodes.contains(&format!("{archived}: \"ARCHIVED\"")));
+        assert!(report.unknown_memories.contains(&format!("{archived}: \"ARCHIVED\"")));
         assert!(report.is_whole() && !report.is_sound());
-        let report = Repair::new(nodes(&*fs)).retry(&archived, |_| ()).await.unwrap();
+        let report = Repair::new(memories(&*fs)).retry(&archived, |_| ()).await.unwrap();
         assert_eq!((found(&report), report.unknown), (vec![], 1));
         assert_eq!(all(&*fs).await, before);
-        let refused = nodes(&*fs).get(&archived, Level::Content).await.unwrap_err().to_string();
-        assert!(refused.contains("ARCHIVED") && refused.contains("put the node again"), "{refused}");
-        assert!(!nodes(&*fs).exists(&archived).await.unwrap());
+        let refused = memories(&*fs).get(&archived, Level::Content).await.unwrap_err().to_string();
+        assert!(refused.contains("ARCHIVED") && refused.contains("put the memory again"), "{refused}");
+        assert!(!memories(&*fs).exists(&archived).await.unwrap());
     }
 }
 
 #[tokio::test]
-async fn end_of_an_active_node_is_told_once_and_its_other_files_stay() {
+async fn end_of_an_active_memory_is_told_once_and_its_other_files_stay() {
     for (fs, _kept) in engines().await {
-        let nodes = nodes(&*fs);
-        for node in [coffee(), tea()] {
-            nodes.put(&node, &Put::new("Black.")).await.unwrap();
+        let memories = memories(&*fs);
+        for memory in [coffee(), tea()] {
+            memories.put(&memory, &Put::new("Black.")).await.unwrap();
         }
-        nodes.relate(&edge(&coffee(), &tea())).await.unwrap();
-        nodes.relate(&edge(&tea(), &coffee())).await.unwrap();
+        memories.relate(&edge(&coffee(), &tea())).await.unwrap();
+        memories.relate(&edge(&tea(), &coffee())).await.unwrap();
         drain(&*fs).await;
         for name in [".meta.json", "content.md"] {
             fs.remove(coffee().file(name)).await.unwrap();
@@ -102,10 +106,10 @@ async fn end_of_an_active_node_is_told_once_and_its_other_files_stay() {
 }
 
 #[tokio::test]
-async fn end_of_each_life_of_a_node_is_told() {
-    let fs = Memory::new(Env::system(), garth::agent::registry());
+async fn end_of_each_life_of_a_memory_is_told() {
+    let fs = MemoryFs::new(Env::system(), garth::agent::registry());
     for _ in 0..2 {
-        nodes(&fs).put(&coffee(), &Put::new("Black.")).await.unwrap();
+        memories(&fs).put(&coffee(), &Put::new("Black.")).await.unwrap();
         drain(&fs).await;
         for name in ["content.md", ".meta.json"] {
             fs.remove(coffee().file(name)).await.unwrap();
@@ -116,8 +120,8 @@ async fn end_of_each_life_of_a_node_is_told() {
 }
 
 #[tokio::test]
-async fn node_that_never_was_active_has_no_end_to_tell() {
-    let fs = Memory::new(Env::system(), garth::agent::registry());
+async fn memory_that_never_was_active_has_no_end_to_tell() {
+    let fs = MemoryFs::new(Env::system(), garth::agent::registry());
     let pending = Meta { status: Status::Pending, ..Meta::new(&coffee(), Timestamp(0)) };
     make(&fs, &coffee(), &[(".meta.json", &pending.to_json().unwrap()), (".abstract.md", "Hers\n")]).await;
     fs.remove(coffee().file(".meta.json")).await.unwrap();
@@ -127,9 +131,9 @@ async fn node_that_never_was_active_has_no_end_to_tell() {
 #[tokio::test]
 async fn end_is_told_along_the_log_while_other_files_stay() {
     let (env, clock) = Env::manual(Timestamp(1_700_000_000_000_000_000));
-    let fs = Memory::new(env.clone(), garth::agent::registry());
+    let fs = MemoryFs::new(env.clone(), garth::agent::registry());
     let mut follow = Follow::since(Seq(0));
-    Nodes::new(&fs, "default", env.clone()).put(&coffee(), &Put::new("Black.")).await.unwrap();
+    Memories::new(&fs, "default", env.clone()).put(&coffee(), &Put::new("Black.")).await.unwrap();
     assert_eq!(followed(&mut follow, &fs, &env, &clock, 3).await, [""; 0]);
     drain(&fs).await;
     for name in [".meta.json", "content.md"] {
@@ -144,9 +148,9 @@ async fn end_is_told_along_the_log_while_other_files_stay() {
 }
 
 #[tokio::test]
-async fn node_that_was_moved_away_is_told_as_moved_alone() {
-    let fs = Memory::new(Env::system(), garth::agent::registry());
-    nodes(&fs).put(&coffee(), &Put::new("Black.")).await.unwrap();
+async fn memory_that_was_moved_away_is_told_as_moved_alone() {
+    let fs = MemoryFs::new(Env::system(), garth::agent::registry());
+    memories(&fs).put(&coffee(), &Put::new("Black.")).await.unwrap();
     drain(&fs).await;
     fs.rename(&coffee().dir(), &tea().dir()).await.unwrap();
     make(&fs, &coffee(), &[(".abstract.md", "Hers\n")]).await;

@@ -5,7 +5,7 @@ use super::*;
 #[tokio::test]
 async fn edit_before_new_text_is_kept_as_stale() {
     for (fs, _kept) in engines().await {
-        nodes(&*fs).put(&coffee(), &Put::new("Black.")).await.unwrap();
+        memories(&*fs).put(&coffee(), &Put::new("Black.")).await.unwrap();
         drain(&*fs).await;
         fs.write(coffee().file(".overview.md"), "Black, said Alice.\n").await.unwrap();
         fs.write(coffee().file("content.md"), "With milk.\n").await.unwrap();
@@ -20,14 +20,14 @@ async fn edit_before_new_text_is_kept_as_stale() {
 #[tokio::test]
 async fn retry_without_text_changes_nothing() {
     let (env, clock) = Env::manual(Timestamp(1_700_000_000_000_000_000));
-    let fs = Memory::new(env.clone(), garth::agent::registry());
-    let nodes = Nodes::new(&fs, "default", env);
-    nodes.put(&coffee(), &Put::new("Black.")).await.unwrap();
+    let fs = MemoryFs::new(env.clone(), garth::agent::registry());
+    let memories = Memories::new(&fs, "default", env);
+    memories.put(&coffee(), &Put::new("Black.")).await.unwrap();
     fs.remove(coffee().file("content.md")).await.unwrap();
     assert_eq!(found(&repaired(&fs).await), [("broken", 1)]);
     let before = all(&fs).await;
     clock.advance(Duration::from_secs(60));
-    let report = Repair::new(nodes).retry(&coffee(), |_| ()).await.unwrap();
+    let report = Repair::new(memories).retry(&coffee(), |_| ()).await.unwrap();
     assert_eq!((report.broken, found(&report)), (1, vec![]));
     assert_eq!(all(&fs).await, before);
 }
@@ -36,7 +36,7 @@ async fn retry_without_text_changes_nothing() {
 async fn copy_drops_events_of_the_original() {
     for (fs, _kept) in engines().await {
         let copied = uri("users/alice/memories/events/copied");
-        nodes(&*fs).put(&tea(), &Put::new("Green.")).await.unwrap();
+        memories(&*fs).put(&tea(), &Put::new("Green.")).await.unwrap();
         fs.mkdir_all(&copied.dir().parent().unwrap()).await.unwrap();
         fs.commit(Batch::new([Op::copy_tree(tea().dir(), copied.dir())])).await.unwrap();
         assert_eq!(found(&repaired(&*fs).await), [("copied", 1)]);
@@ -48,7 +48,7 @@ async fn copy_drops_events_of_the_original() {
 #[tokio::test]
 async fn move_by_hand_tells_waiting_text_once() {
     for (fs, _kept) in engines().await {
-        nodes(&*fs).put(&coffee(), &Put::new("Black.")).await.unwrap();
+        memories(&*fs).put(&coffee(), &Put::new("Black.")).await.unwrap();
         fs.rename(&coffee().dir(), &tea().dir()).await.unwrap();
         assert_eq!(found(&repaired(&*fs).await), [("moved", 1)]);
         let due = [EventType::UpsertContext, EventType::MoveContext];
@@ -59,10 +59,10 @@ async fn move_by_hand_tells_waiting_text_once() {
 #[tokio::test]
 async fn move_cut_short_before_meta_is_told_once() {
     for (fs, _kept) in engines().await {
-        let nodes = nodes(&*fs);
-        nodes.put(&coffee(), &Put::new("Black.")).await.unwrap();
+        let memories = memories(&*fs);
+        memories.put(&coffee(), &Put::new("Black.")).await.unwrap();
         drain(&*fs).await;
-        nodes.move_to(&coffee(), &tea()).await.unwrap();
+        memories.move_to(&coffee(), &tea()).await.unwrap();
         set_meta(&*fs, &tea(), |meta| {
             meta["uri"] = coffee().to_string().into();
             meta["version"] = 1.into();

@@ -1,4 +1,4 @@
-//! The options that name a sink: where events of context nodes go.
+//! The options that name a sink: where events of memories go.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -18,7 +18,7 @@ const MAX_SECRET: u64 = 4096;
 /// Where events go.
 #[derive(Args, Debug)]
 pub(crate) struct SinkArgs {
-    /// Deliver events of context nodes to this endpoint, http:// or https:// [env: GARTH_SINK]
+    /// Deliver events of memories to this endpoint, http:// or https:// [env: GARTH_SINK]
     #[arg(long, value_name = "URL")]
     sink: Option<String>,
     /// File with the secret that requests to it are signed with, 16 bytes or more; a line feed at its end

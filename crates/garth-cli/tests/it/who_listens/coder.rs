@@ -16,12 +16,12 @@ fn a_coding_agent_of_one_person_has_everything_and_its_child_its_own_agents_file
         &["session", "append", "guest", "--agent", "coder", "--user", "bob", "--role=user"],
         "canaryBob",
     );
-    garth.feed(&["memory", "add", "--agent", "coder", "--user", "bob"], "Of a canaryBob.\n");
+    garth.feed(&["daily", "add", "--agent", "coder", "--user", "bob"], "Of a canaryBob.\n");
 
     let coder = |args: &[&'static str]| [args, &["--agent", "coder"]].concat();
     garth.ok(&coder(&["session", "create", "work"]));
     garth.feed(&coder(&["session", "append", "work", "--role", "user"]), "Fix the canaryWork parser.\n");
-    garth.feed(&coder(&["memory", "add"]), "The canaryDay build broke.\n");
+    garth.feed(&coder(&["daily", "add"]), "The canaryDay build broke.\n");
     let shown = garth.json(&coder(&["session", "show", "work"]));
     assert_eq!(
         (shown["meta"]["class"].as_str(), shown["meta"]["user"].as_str()),

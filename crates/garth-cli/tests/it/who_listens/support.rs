@@ -15,7 +15,7 @@ fn each_of_many_users_finds_what_is_theirs_and_what_all_are_told() {
     garth.feed(&["write", "/agents/support/MEMORY.md"], "The canaryOps margin is small.\n");
     garth.feed(&["write", "/agents/support/USER.md"], "The canaryBoss is Olga.\n");
     garth.feed(
-        &["node", "put", "ctx://default/agents/support/memories/cases/refund"],
+        &["memory", "put", "ctx://default/agents/support/memories/cases/refund"],
         "A canaryRefund takes three days.",
     );
     let program = Program::start(&garth);
@@ -26,7 +26,11 @@ fn each_of_many_users_finds_what_is_theirs_and_what_all_are_told() {
         program.by(&who, "sessions/create", json!({"name": "chat"}));
         program.say(&who, "chat", &format!("My order {word} is late."));
         let uri = format!("ctx://default/users/u-{n}/memories/events/order");
-        program.by(&who, "nodes/put", json!({"uri": uri, "content": format!("The order {word} was late.")}));
+        program.by(
+            &who,
+            "memories/put",
+            json!({"uri": uri, "content": format!("The order {word} was late.")}),
+        );
         program.remember("support", &who, &format!("The order {word} is late."));
     }
     for n in (0..USERS).step_by(9) {
@@ -44,7 +48,7 @@ fn each_of_many_users_finds_what_is_theirs_and_what_all_are_told() {
         assert_canaries(&prompt, &[&word]);
         // what another user has is not there under any name
         let other = format!("ctx://default/users/u-{}/memories/events/order", (n + 1) % USERS);
-        assert_eq!(program.call("nodes/get", &super::with(&who, json!({"uri": other}))).0, 404);
+        assert_eq!(program.call("memories/get", &super::with(&who, json!({"uri": other}))).0, 404);
         assert_eq!(program.call("sessions/get", &super::with(&who, json!({"name": "work"}))).0, 404);
     }
     // a user has a chat of their own, whose files others do not see

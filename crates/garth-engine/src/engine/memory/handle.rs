@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 use super::content::Content;
-use super::instance::Memory;
+use super::instance::MemoryFs;
 use super::state::Node;
 use super::tree::Tree;
 use crate::error::{Error, ErrorKind, Result};
@@ -16,12 +16,12 @@ use crate::model::{Entry, Ino, MAX_READ, StagedBody};
 /// A POSIX handle: the node, whatever becomes of its names.
 #[derive(Debug)]
 pub(super) struct Handle {
-    memory: Memory,
+    memory: MemoryFs,
     ino: Ino,
 }
 
 impl Handle {
-    pub(super) fn open(memory: &Memory, ino: Ino) -> Self {
+    pub(super) fn open(memory: &MemoryFs, ino: Ino) -> Self {
         *memory.write().open.entry((ino, memory.holders[0])).or_default() += 1;
         Self { memory: memory.clone(), ino }
     }
@@ -121,12 +121,12 @@ fn check_length(length: usize) -> Result<()> {
 /// An upload in progress.
 #[derive(Debug)]
 pub(super) struct Staging {
-    memory: Memory,
+    memory: MemoryFs,
     content: Content,
 }
 
 impl Staging {
-    pub(super) fn new(memory: &Memory) -> Self {
+    pub(super) fn new(memory: &MemoryFs) -> Self {
         Self { memory: memory.clone(), content: Content::default() }
     }
 }

@@ -11,7 +11,7 @@ use crate::rule::{Registry, Rules};
 
 /// An account's tree in memory, or a view of its past. Clones are the same instance.
 #[derive(Clone, Debug)]
-pub struct Memory {
+pub struct MemoryFs {
     pub(super) env: Env,
     pub(super) state: Arc<RwLock<State>>,
     /// The commit that this is a view of, and the time by which it judges expiry; `None` for the present.
@@ -31,7 +31,7 @@ pub struct Memory {
     pub(super) joined: Vec<Option<Owner>>,
 }
 
-impl Memory {
+impl MemoryFs {
     /// Returns an empty tree with the rules and projections of `registry`.
     pub fn new(env: Env, registry: Registry) -> Self {
         let (state, within) = (Arc::new(RwLock::new(State::new(registry))), Arc::new(Within::everything()));

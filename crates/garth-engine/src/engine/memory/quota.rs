@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::instance::Memory;
+use super::instance::MemoryFs;
 use super::scratch::Scratch;
 use super::state::{Node, State};
 use super::tree::Tree;
@@ -13,7 +13,7 @@ use crate::model::{Ino, Kind, Timestamp};
 use crate::path::{Name, TreePath};
 use crate::rule::quota::{self, Count};
 
-impl Memory {
+impl MemoryFs {
     /// As [`AccountStore::quotas`](crate::AccountStore::quotas).
     ///
     /// # Errors

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use futures::executor::block_on;
 
 use super::*;
-use crate::engine::memory::Memory;
+use crate::engine::memory::MemoryFs;
 use crate::env::Env;
 use crate::fs::FileSystem;
 use crate::fs::lower::{Itself, StoreId};
@@ -17,7 +17,7 @@ use crate::model::{ByteRange, Idempotency, Ino, Timestamp, VersionId};
 
 #[derive(Clone, Debug)]
 struct CopyUp {
-    store: Memory,
+    store: MemoryFs,
     /// Its store, and that of `/other`.
     stores: [Store; 2],
     /// How often others still change what a lowering has read.
@@ -39,7 +39,7 @@ fn at(text: &str) -> At {
     At::Path(path(text))
 }
 
-fn store_of(fs: &Memory) -> Store {
+fn store_of(fs: &MemoryFs) -> Store {
     let Lowered { store, .. } =
         block_on(fs.view_base().lowering().lower(&at("/"), Access::Read)).expect("a store is itself");
     store
@@ -104,10 +104,10 @@ impl Lowering for Session {
 
 /// `/below/f` is node 3.
 fn view(overtaken: usize) -> CopyUp {
-    let store = Memory::new(Env::system(), crate::rule::sample::registry());
+    let store = MemoryFs::new(Env::system(), crate::rule::sample::registry());
     let ops = [Op::mkdir(path("/below")), Op::write(path("/below/f"), "one"), Op::mkdir(path("/above"))];
     block_on(store.commit(Batch::new(ops))).expect("an empty tree takes names");
-    let other = Memory::new(Env::system(), crate::rule::sample::registry());
+    let other = MemoryFs::new(Env::system(), crate::rule::sample::registry());
     block_on(other.commit(Op::mkdir(path("/other")).into())).expect("an empty tree takes a name");
     let stores = [store_of(&store), store_of(&other)];
     CopyUp { store, stores, overtaken: Arc::new(AtomicUsize::new(overtaken)), lowered: Arc::default() }

@@ -61,12 +61,12 @@ impl World {
                 let today = workspace.day_of(self.env.now()).await?;
                 let day = [today.before(), today, today.after()][day];
                 let mut seen = Seen::default();
-                seen.told(workspace.memory(day).await);
+                seen.told(workspace.daily(day).await);
                 return self.clean(class, "its memory", &seen.text);
             }
             _ => {
                 let mut seen = Seen::default();
-                seen.told(workspace.days(None, 10).await);
+                seen.told(workspace.list_daily(None, 10).await);
                 return self.clean(class, "its days", &seen.text);
             }
         };

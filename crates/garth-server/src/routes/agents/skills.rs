@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::errors::Refusal;
 use crate::fields::{array, fields, flag, object, string, string_of};
 use crate::routes::call::Call;
-use crate::routes::nodes::written;
+use crate::routes::memories::written;
 
 fields! {
     /// Lists the skills of an agent: those that a prompt shows, and those that it leaves out.
@@ -176,7 +176,7 @@ pub(in crate::routes) async fn delete(
 }
 
 fields! {
-    /// Publishes a skill of the agent as a context node.
+    /// Publishes a skill of the agent as a memory.
     pub(crate) struct PublishFields<'a> {
         /// Name of the directory of the skill.
         name: Cow<'a, str> = string_of("id");

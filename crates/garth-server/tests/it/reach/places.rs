@@ -124,7 +124,7 @@ impl Place {
         format!("/users/{}/agents/{}/session", self.audience(), self.agent())
     }
 
-    /// Returns the URI of a node in the place.
+    /// Returns the URI of a memory in the place.
     pub(super) fn uri(self, what: &str) -> String {
         match self {
             Open | Closed | Other => {
@@ -169,7 +169,7 @@ impl Filled {
             filled.chat(place);
             filled.memory(place);
         }
-        filled.nodes();
+        filled.memories();
         filled.seq = filled.head();
         filled
     }
@@ -260,20 +260,20 @@ impl Filled {
         let kept = if place == Owner { Closed } else { place };
         for day in [None, Some(kept.day())] {
             let body = in_path(place, json!({"text": format!("About {}.", kept.canary()), "day": day}));
-            self.server.ok(&format!("agents/{}/memory/add", place.agent()), body);
+            self.server.ok(&format!("agents/{}/daily/add", place.agent()), body);
         }
     }
 
-    fn nodes(&self) {
+    fn memories(&self) {
         for place in PLACES.into_iter().filter(|place| *place != Closed) {
             for what in ["get", "edge", "move", "delete"] {
                 let content = format!("The {} of {what}.", place.canary());
                 let body = json!({"uri": place.uri(what), "content": content, "tags": [place.canary()]});
-                self.server.ok("nodes/put", body.to_string());
+                self.server.ok("memories/put", body.to_string());
             }
             let [from, to] = ["get", "edge"].map(|what| place.uri(what));
             let edge = json!({"from_uri": from, "to_uri": to, "relation_type": place.canary()});
-            self.server.ok("nodes/relate", edge.to_string());
+            self.server.ok("memories/relate", edge.to_string());
         }
     }
 

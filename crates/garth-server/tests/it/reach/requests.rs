@@ -29,7 +29,7 @@ pub(super) fn offered(call: &CallReference) -> Vec<Place> {
         | "prompt/compare" | "recall" => without(&[]),
         "sessions/publish" => without(&[Closed]),
         "memory/add" | "memory/get" | "memory/days" => without(&[Owner, Open]),
-        name if name.starts_with("nodes/") => without(&[Closed]),
+        name if name.starts_with("memories/") => without(&[Closed]),
         name if name.starts_with("skills/") => vec![Open, Other],
         _ => SESSIONS.to_vec(),
     }
@@ -39,7 +39,7 @@ pub(super) fn offered(call: &CallReference) -> Vec<Place> {
 pub(super) fn asks(call: &CallReference, asker: Asker, filled: &Filled) -> Vec<Ask> {
     let name = short(call);
     match name.split_once('/') {
-        Some(("nodes", call)) => nodes(call, asker),
+        Some(("memories", call)) => memories(call, asker),
         Some(("sessions", call)) => of_sessions(call, asker, filled),
         Some(("skills", call)) => skills(call),
         Some(("media", call)) => media(call, asker, filled),
@@ -56,7 +56,7 @@ fn look(body: Value) -> Ask {
     Ask { to: Owner, names: false, body }
 }
 
-fn nodes(call: &str, asker: Asker) -> Vec<Ask> {
+fn memories(call: &str, asker: Asker) -> Vec<Ask> {
     let own = |what: &str| asker.own().map_or_else(|| Owner.uri(what), |own| own.uri(what));
     let each = |body: &dyn Fn(Place) -> Value| {
         let places = PLACES.into_iter().filter(|place| *place != Closed);
@@ -100,7 +100,7 @@ fn nodes(call: &str, asker: Asker) -> Vec<Ask> {
             }
             all
         }
-        other => panic!("nodes/{other} has no request here: add one"),
+        other => panic!("memories/{other} has no request here: add one"),
     }
 }
 

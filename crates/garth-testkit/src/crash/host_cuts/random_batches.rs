@@ -2,7 +2,7 @@
 //! the child tried, and what the tree holds after each operation.
 
 use bytes::Bytes;
-use garth_engine::engine::memory::Memory;
+use garth_engine::engine::memory::MemoryFs;
 use garth_engine::env::ManualClock;
 use garth_engine::model::{Batch, Kind, Op, SetAttrs, Special, Timestamp};
 use garth_engine::rule::Registry;
@@ -43,7 +43,7 @@ pub(super) struct Step {
 
 /// The batches of a round, one after the other.
 pub(super) struct Work {
-    model: Memory,
+    model: MemoryFs,
     clock: ManualClock,
     random: Random,
     round: u64,
@@ -63,7 +63,7 @@ pub(super) struct Drawn {
 impl Work {
     pub(super) fn new(seed: u64, round: u64) -> Proven<Self> {
         let (env, clock) = Env::manual(START);
-        let model = Memory::new(env, Registry::empty());
+        let model = MemoryFs::new(env, Registry::empty());
         let random = Random::new(seed ^ round.wrapping_mul(0xA076_1D64_78BD_642F));
         let (top, now) = (top(round)?, State::default());
         Ok(Self { model, clock, random, round, top, batches: 0, ops: 0, now })

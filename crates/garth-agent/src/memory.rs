@@ -1,0 +1,207 @@
+//! Memories: memories and skills that are whole or not there. A memory is a directory whose files are
+//! written in one order, its meta last; `docs/specs/memories.md` describes them.
+
+mod duplicates;
+pub mod edge;
+pub mod event;
+mod file_names;
+mod get;
+pub mod layers;
+mod list;
+mod meta;
+mod move_to;
+mod past;
+mod put;
+mod relations;
+mod remove;
+mod repair;
+mod state;
+mod uri;
+pub mod write_ops;
+
+pub use self::duplicates::Near;
+pub use self::edge::{Edge, MAX_EDGES};
+pub use self::event::{Event, EventStatus, EventType};
+pub use self::file_names::{ABSTRACT, CONTENT, DLQ, DONE, META, OUTBOX, OVERVIEW, RELATIONS, SKILL};
+pub use self::get::{Level, Memory};
+pub use self::list::{List, Listed, MAX_LISTED, Prefix};
+pub use self::meta::{ContextType, Layer, Layers, Meta, Origin, Provenance, Status, seconds};
+pub use self::past::{MAX_LOGGED, MemoryVersion};
+pub use self::put::{LayerText, Put, Written};
+pub use self::relations::{Around, Direction, MAX_HOPS, MAX_LOOKED, Related};
+pub use self::repair::{Finding, Follow, Next, Repair, Report, Told};
+pub use self::state::{File, MAX_CONTENT, State, text_of};
+pub use self::uri::{CATEGORIES, Place, Space, Uri};
+pub use super::small_file::sha256;
+
+use super::once::Once;
+use crate::own_paths;
+use crate::small_file::unreadable;
+use garth_engine::env::Env;
+use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::fs::FileSystem;
+use garth_engine::model::{At, Author, Batch, Op, Precondition};
+use garth_engine::path::TreePath;
+
+/// The memories of an account.
+///
+/// ```
+/// use garth::agent::memory::{Level, Memories, Put};
+/// use garth::engine::memory::MemoryFs;
+/// use garth::Env;
+///
+/// # futures::executor::block_on(async {
+/// let fs = MemoryFs::new(Env::system(), garth::agent::registry());
+/// let memories = Memories::new(&fs, "default", Env::system());
+/// let coffee = "ctx://default/users/alice/memories/preferences/coffee".parse()?;
+/// memories.put(&coffee, &Put::new("Alice likes her coffee black. She has two a day.\n")).await?;
+/// let memory = memories.get(&coffee, Level::Abstract).await?;
+/// assert_eq!(memory.text, "Alice likes her coffee black.");
+/// # Ok::<(), garth::Error>(()) }).unwrap();
+/// ```
+#[derive(Clone, Debug)]
+pub struct Memories<'a> {
+    fs: &'a dyn FileSystem,
+    account: String,
+    env: Env,
+    author: Author,
+    categories: Vec<String>,
+    /// The directories that `fs` reaches, if it is not all.
+    tops: Option<Vec<TreePath>>,
+    /// The directories whose memories it changes, if it is not all.
+    changed: Option<Vec<TreePath>>,
+    /// Request that the next write carries out.
+    once: Once,
+}
+
+impl<'a> Memories<'a> {
+    /// Returns the memories of `account`, whose tree is `fs`, or as much of it as `fs` reaches under the
+    /// account's own paths. Calls fail with `InvalidArgument` for a tree with other paths, such as that of a
+    /// chat.
+    pub fn new(fs: &'a dyn FileSystem, account: &str, env: Env) -> Self {
+        let (account, author) = (account.to_owned(), Author::default());
+        let (categories, once) = (Vec::new(), Once::default());
+        Self { fs, account, env, author, categories, tops: None, changed: None, once }
+    }
+
+    /// In the name of this author.
+    #[must_use]
+    pub fn author(self, author: Author) -> Self {
+        Self { author, ..self }
+    }
+
+    /// Sets the request that the handle carries out with one write.
+    #[must_use]
+    pub fn once(self, once: Once) -> Self {
+        Self { once, ..self }
+    }
+
+    /// With these categories besides [`CATEGORIES`].
+    #[must_use]
+    pub fn categories(self, categories: impl IntoIterator<Item = String>) -> Self {
+        Self { categories: categories.into_iter().collect(), ..self }
+    }
+
+    /// Where `fs` reaches these directories alone, such as `/users/alice/memories`.
+    #[must_use]
+    pub fn tops(self, tops: impl IntoIterator<Item = TreePath>) -> Self {
+        Self { tops: Some(tops.into_iter().collect()), ..self }
+    }
+
+    /// Limits changes to memories in these directories.
+    #[must_use]
+    pub(crate) fn changed(self, tops: impl IntoIterator<Item = TreePath>) -> Self {
+        Self { changed: Some(tops.into_iter().collect()), ..self }
+    }
+
+    /// Refuses to change a memory of somebody else. Behind it the directories of the memory could not be
+    /// made, which says nothing of why.
+    fn check_change(&self, uri: &Uri) -> Result<()> {
+        let dir = uri.dir();
+        if self.changed.as_ref().is_none_or(|tops| tops.iter().any(|top| dir.is_within(top))) {
+            return Ok(());
+        }
+        let message = format!(
+            "{uri}: whoever is named changes no memories there; name the user whose it is, the owner for memories of the \
+             agent, or nobody"
+        );
+        Err(Error::new(ErrorKind::AccessDenied, message))
+    }
+
+    /// Refuses what is of another account, or of a category that there is not.
+    fn check(&self, uri: &Uri) -> Result<()> {
+        self.check_place(uri)?;
+        self.check_category(uri.category())
+            .map_err(|error| Error::invalid(format!("{uri}: {}", error.message())))
+    }
+
+    /// Refuses an unknown category.
+    fn check_category(&self, category: &str) -> Result<()> {
+        if CATEGORIES.contains(&category) || self.categories.iter().any(|known| known == category) {
+            return Ok(());
+        }
+        let known: Vec<&str> =
+            CATEGORIES.iter().copied().chain(self.categories.iter().map(String::as_str)).collect();
+        Err(Error::invalid(format!("{category} is no category; there are {}", known.join(", "))))
+    }
+
+    /// Refuses what is of another account, and a tree in which the memory would lie elsewhere.
+    fn check_place(&self, uri: &Uri) -> Result<()> {
+        uri.check_account(&self.account)?;
+        own_paths::check(self.fs, &uri.dir(), "open it with AgentTree::memories")
+    }
+
+    fn has_attributes(&self, uri: &Uri) -> bool {
+        self.fs.capabilities(&uri.dir()).attributes
+    }
+
+    /// What is known of a memory that is there.
+    fn active(&self, state: &State) -> Result<Meta> {
+        state
+            .active()
+            .ok_or_else(|| damaged(&state.uri, state.meta.as_ref()).unwrap_or_else(|| missing(&state.uri)))
+    }
+
+    /// Returns the batch of a write that has nothing to change.
+    fn nothing(&self, message: String) -> Batch {
+        self.batch(Vec::new(), Vec::new()).message(message)
+    }
+
+    fn batch(&self, mut ops: Vec<Op>, conditions: Vec<(At, Precondition)>) -> Batch {
+        for op in &mut ops {
+            if let Op::Write { at: At::Path(path), attrs, .. } = op
+                && is_no_text(path)
+                && self.fs.capabilities(path).attributes
+            {
+                // search never shows it, so that it need not be indexed
+                attrs.searchable = Some(Some(false));
+            }
+        }
+        let batch = Batch::new(ops).author(self.author.clone());
+        Batch { preconditions: conditions, ..batch }
+    }
+}
+
+/// Whether it is a file beside the text and layers of a memory.
+fn is_no_text(path: &TreePath) -> bool {
+    let is_event = path.segments().any(|segment| segment == OUTBOX);
+    is_event || path.name().is_some_and(|name| name == META || name == RELATIONS)
+}
+
+/// Returns the `Corrupt` of a memory whose `.meta.json` is there and cannot be read.
+fn damaged(uri: &Uri, meta: Option<&File>) -> Option<Error> {
+    let bytes = meta?.read();
+    let fields = bytes.as_ref().ok().and_then(|bytes| serde_json::from_slice(bytes).ok());
+    if let Some(status) = fields.and_then(|fields| meta::unknown_status(&fields)) {
+        let why = format!("its status is {status}, which garth does not know");
+        let how = "write ACTIVE, PENDING or BROKEN, or put the memory again";
+        return Some(unreadable(&uri.file(META), &why, how));
+    }
+    let error = bytes.and_then(Meta::parse).err()?;
+    let how = "`garth repair` makes the memory whole, or says what it lacks";
+    Some(unreadable(&uri.file(META), error.message(), how))
+}
+
+fn missing(uri: &Uri) -> Error {
+    Error::new(ErrorKind::NotFound, format!("{uri}: there is no such memory"))
+}

@@ -1,0 +1,68 @@
+//! Possible duplicates of a memory: current memories of the same owner that contain most of the words of its
+//! first sentence.
+
+use serde::{Deserialize, Serialize};
+
+use super::file_names::META;
+use super::meta::{Meta, Status};
+use super::state::read_all;
+use super::uri::{Space, Uri};
+use super::{Memories, layers};
+use garth_engine::error::Result;
+use garth_engine::model::SearchQuery;
+use garth_engine::path::TreePath;
+
+/// Least share of the words, by weight: a sentence that differs in one word of four is still a possible
+/// duplicate.
+const MIN_SCORE: f64 = 0.7;
+
+/// Most duplicates that are returned.
+const MOST: usize = 5;
+
+/// Possible duplicate of a memory.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Near {
+    /// URI of the duplicate.
+    pub uri: Uri,
+    /// Share of the words that it contains, 0 to 1.
+    pub score: f64,
+}
+
+impl Memories<'_> {
+    /// Returns possible duplicates of a memory with this text; `None` where there is no search.
+    pub(super) async fn near(&self, uri: &Uri, content: &str) -> Result<Option<Vec<Near>>> {
+        let capabilities = self.fs.capabilities(&uri.dir());
+        if !capabilities.search {
+            return Ok(None);
+        }
+        let (kind, id) = match uri.space() {
+            Space::User(id) => ("users", id),
+            Space::Agent(id) => ("agents", id),
+        };
+        let memories = TreePath::parse(&format!("/{kind}/{id}/memories"))?;
+        // the sentence that a memory begins with says what it is about
+        let query = SearchQuery::new(layers::brief(content)).within(memories).limit(4 * MOST);
+        let query = query.neighbours(false).quick();
+        let hits = match self.fs.search(&query).await {
+            Ok(answer) => answer.hits,
+            Err(error) if error.is(garth_engine::error::ErrorKind::TimedOut) => Vec::new(),
+            Err(error) => return Err(error),
+        };
+        let mut near: Vec<Near> = Vec::new();
+        for hit in hits.iter().filter(|hit| hit.score >= MIN_SCORE) {
+            let dir = hit.path.parent().unwrap_or_default();
+            let Some(other) = Uri::of_dir(&self.account, &dir) else { continue };
+            if other == *uri || near.iter().any(|known| known.uri == other) || near.len() == MOST {
+                continue;
+            }
+            let [meta] = read_all(self.fs, &[other.file(META)]).await?;
+            let meta = meta.and_then(|file| Meta::parse(file.bytes.as_ref()?).ok());
+            if meta.is_some_and(|meta| meta.status == Status::Active && meta.valid_to.is_none()) {
+                // Four digits, which JSON gives back exactly.
+                near.push(Near { uri: other, score: (hit.score * 1e4).round() / 1e4 });
+            }
+        }
+        Ok(Some(near))
+    }
+}

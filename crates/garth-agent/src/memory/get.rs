@@ -1,0 +1,176 @@
+//! Reads a memory by layer.
+
+use serde_json::Value;
+
+use super::event::{Event, EventType};
+use super::file_names::{ABSTRACT, META, OVERVIEW};
+use super::meta::{Meta, Status};
+use super::state::{read_all, text_of};
+use super::uri::Uri;
+use super::{Memories, damaged, missing};
+use crate::boxed;
+use crate::registry::projections;
+use crate::small_file::unreadable;
+use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::fs::FileSystemExt;
+use garth_engine::model::{FindQuery, VersionId};
+
+/// How much of a memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    /// L0: a sentence.
+    Abstract,
+    /// L1: an outline.
+    Overview,
+    /// L2: all of it.
+    Content,
+}
+
+impl Level {
+    /// 0, 1 or 2.
+    pub const fn number(self) -> u8 {
+        match self {
+            Self::Abstract => 0,
+            Self::Overview => 1,
+            Self::Content => 2,
+        }
+    }
+
+    /// The layer of a number.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for any but 0, 1 and 2.
+    pub fn of(number: u8) -> Result<Self> {
+        match number {
+            0 => Ok(Self::Abstract),
+            1 => Ok(Self::Overview),
+            2 => Ok(Self::Content),
+            _ => Err(Error::invalid("a layer is 0 (abstract), 1 (overview) or 2 (content)")),
+        }
+    }
+
+    /// The file of a memory that has it.
+    pub fn file(self, uri: &Uri) -> &'static str {
+        match self {
+            Self::Abstract => ABSTRACT,
+            Self::Overview => OVERVIEW,
+            Self::Content => text_of(uri),
+        }
+    }
+}
+
+/// A memory, by one of its layers.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Memory {
+    /// What is known of it.
+    pub meta: Meta,
+    /// Which layer this is.
+    pub level: Level,
+    /// Its text; an abstract and an overview without the line feed at the end.
+    pub text: String,
+    /// The version of the file that it was read from.
+    pub version: VersionId,
+}
+
+impl Memories<'_> {
+    /// A memory.
+    ///
+    /// # Errors
+    /// `InvalidArgument`; `AccessDenied` for another account's; `NotFound`, also for one that is not whole;
+    /// `TooLarge` for a text that no memory has: read the file instead; from the filesystem.
+    #[boxed]
+    pub async fn get(&self, uri: &Uri, level: Level) -> Result<Memory> {
+        self.check(uri)?;
+        match self.read(uri, level).await? {
+            Some(memory) => Ok(memory),
+            None => Err(self.missing(uri).await),
+        }
+    }
+
+    /// Returns a memory, if it is there, whole.
+    pub(super) async fn read(&self, uri: &Uri, level: Level) -> Result<Option<Memory>> {
+        let [meta, text] = read_all(self.fs, &[META, level.file(uri)].map(|name| uri.file(name))).await?;
+        let meta = meta.and_then(|file| Meta::parse(file.bytes.as_ref()?).ok());
+        let meta = meta.filter(|meta| meta.status == Status::Active);
+        let (Some(meta), Some(file)) = (meta, text) else { return Ok(None) };
+        let version = file.etag;
+        let Some(bytes) = file.bytes else {
+            let message =
+                format!("{uri}: its text is longer than a memory's; read {}", uri.file(level.file(uri)));
+            return Err(Error::new(ErrorKind::TooLarge, message));
+        };
+        let how = "write it as UTF-8, or put the memory again";
+        let no_text = |_| unreadable(&uri.file(level.file(uri)), "it is no UTF-8", how);
+        let mut text = String::from_utf8(bytes).map_err(no_text)?;
+        if level != Level::Content && text.ends_with('\n') {
+            text.pop();
+        }
+        Ok(Some(Memory { meta, level, text, version }))
+    }
+
+    /// Whether a memory is there, whole.
+    ///
+    /// # Errors
+    /// `InvalidArgument`; `AccessDenied` for another account's; from the filesystem.
+    #[boxed]
+    pub async fn exists(&self, uri: &Uri) -> Result<bool> {
+        self.check_place(uri)?;
+        let [meta] = read_all(self.fs, &[uri.file(META)]).await?;
+        // as every reader of the folder judges it: by the status alone
+        let meta = meta.and_then(|file| serde_json::from_slice::<Value>(file.bytes.as_ref()?).ok());
+        let status = meta.as_ref().and_then(|meta| meta.get("status")).and_then(Value::as_str);
+        Ok(status == Some(Status::Active.as_str()))
+    }
+
+    /// Why a memory is not there: while others still have its old name, where it went.
+    pub(super) async fn missing(&self, uri: &Uri) -> Error {
+        let [meta] = match read_all(self.fs, &[uri.file(META)]).await {
+            Ok(meta) => meta,
+            Err(error) => return error,
+        };
+        if let Some(error) = damaged(uri, meta.as_ref()) {
+            return error;
+        }
+        let is_active = |file: &super::state::File| {
+            file.bytes
+                .as_deref()
+                .is_some_and(|bytes| Meta::parse(bytes).is_ok_and(|meta| meta.status != Status::Pending))
+        };
+        if meta.as_ref().is_some_and(is_active) {
+            let message = format!(
+                "{uri}: files of the memory are missing; `garth repair` completes it, or says why not"
+            );
+            return Error::new(ErrorKind::NotFound, message);
+        }
+        match self.moved(uri).await {
+            Ok(Some(new)) => {
+                Error::new(ErrorKind::NotFound, format!("{uri}: MOVED, the memory is {new} now"))
+            }
+            Ok(None) => missing(uri),
+            Err(error) => error,
+        }
+    }
+
+    /// Where a memory went, as long as its move is not done everywhere.
+    async fn moved(&self, uri: &Uri) -> Result<Option<String>> {
+        // what is beside what the caller reaches is told nobody, also where the account's outbox knows of it
+        let is_reached =
+            |uri: &Uri| self.tops.as_ref().is_none_or(|tops| tops.iter().any(|top| uri.dir().is_within(top)));
+        if !self.fs.capabilities(&uri.dir()).find || !is_reached(uri) {
+            return Ok(None);
+        }
+        let query = FindQuery::new(projections::EVENT_MEMORY).equal(&uri.to_string()).limit(16);
+        for item in self.fs.find(&query).await?.items {
+            let event = self.fs.read_file(&item.path).await.ok();
+            let event = event.and_then(|bytes| Event::parse(&bytes).ok());
+            let is_move =
+                |event: &Event| event.event_type == EventType::MoveContext && event.uri == uri.to_string();
+            let new = event.filter(is_move).and_then(|event| event.payload.new_uri);
+            if let Some(new) = new.filter(|new| new.parse().is_ok_and(|new| is_reached(&new))) {
+                return Ok(Some(new));
+            }
+        }
+        Ok(None)
+    }
+}

@@ -1,0 +1,116 @@
+//! The past of a memory: its versions, and reads as of a moment.
+
+use super::file_names::META;
+use super::get::{Level, Memory};
+use super::meta::Meta;
+use super::uri::Uri;
+use super::{Memories, missing};
+use crate::boxed;
+use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
+use garth_engine::model::{CommitInfo, HistoryPage, Listing, Moment, VersionId};
+
+/// Most versions of a page of a memory's log: the meta of each is read.
+pub const MAX_LOGGED: usize = 100;
+
+/// Most bytes of a meta in a page; of a longer one the version has no meta.
+const MAX_META: usize = 64 << 10;
+
+/// Version of a memory: a commit that wrote its meta, or ended it.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct MemoryVersion {
+    /// Version of the meta. The next page begins behind it.
+    pub id: VersionId,
+    /// Commit that made it.
+    pub commit: CommitInfo,
+    /// True if the memory was deleted or moved away.
+    pub deleted: bool,
+    /// Meta after the commit. `None` for the end of a memory, for a meta that cannot be read, and for one
+    /// whose content retention has removed.
+    pub meta: Option<Meta>,
+}
+
+impl Memories<'_> {
+    /// Returns a page of the versions of a memory, newest first, also of one that was deleted. A memory that
+    /// was moved has its versions from before the move. Relations have no version.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a limit outside 1 to [`MAX_LOGGED`]; `AccessDenied` for another account's;
+    /// `NotFound` if there never was such a memory; `Unsupported` where there is no history; from the
+    /// filesystem.
+    #[boxed]
+    pub async fn log(&self, uri: &Uri, page: &HistoryPage) -> Result<Listing<MemoryVersion>> {
+        self.check(uri)?;
+        if page.limit > MAX_LOGGED {
+            return Err(Error::invalid(format!("a page of a memory's log has 1 to {MAX_LOGGED} versions")));
+        }
+        let versions = self.fs.history(&uri.file(META).into(), page).await.optional()?;
+        let versions = versions.ok_or_else(|| missing(uri))?;
+        let mut log = Listing::default();
+        log.more = versions.more;
+        for version in versions.items {
+            let deleted = version.entry.is_none();
+            let meta = if deleted { None } else { self.meta_of(version.id).await? };
+            log.items.push(MemoryVersion { id: version.id, commit: version.commit, deleted, meta });
+        }
+        Ok(log)
+    }
+
+    /// Returns the newest meta of a memory that can be read, among its last [`MAX_LOGGED`] versions, if it is
+    /// of the same URI and the memory was not deleted since.
+    pub(super) async fn newest_meta(&self, uri: &Uri) -> Result<Option<Meta>> {
+        if !self.fs.capabilities(&uri.dir()).log {
+            return Ok(None);
+        }
+        let page = HistoryPage::default().limit(MAX_LOGGED);
+        let versions = self.fs.history(&uri.file(META).into(), &page).await.optional()?;
+        for version in versions.unwrap_or_default().items {
+            if version.entry.is_none() {
+                return Ok(None);
+            }
+            if let Some(meta) = self.meta_of(version.id).await? {
+                return Ok(Some(meta).filter(|meta| meta.uri == uri.to_string()));
+            }
+        }
+        Ok(None)
+    }
+
+    async fn meta_of(&self, version: VersionId) -> Result<Option<Meta>> {
+        let read = async {
+            let file = self.fs.open_version(version).await?;
+            file.read_at(0, MAX_META + 1).await
+        };
+        match read.await {
+            Ok(bytes) if bytes.len() <= MAX_META => Ok(Meta::parse(&bytes).ok()),
+            Ok(_) => Ok(None),
+            // A directory or link in the place of the meta, or content that retention has removed.
+            Err(error)
+                if error.is_absent()
+                    || matches!(
+                        error.kind(),
+                        ErrorKind::IsADirectory | ErrorKind::NotPermitted | ErrorKind::Gone
+                    ) =>
+            {
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns a memory as it was at a moment.
+    ///
+    /// # Errors
+    /// As [`Memories::get`]; `NotFound` for a memory that was not there, whole, at the moment, and for a
+    /// moment that is still to come; `Gone` for one that retention has removed; `Unsupported` where there is
+    /// no history.
+    #[boxed]
+    pub async fn get_at(&self, uri: &Uri, level: Level, moment: &Moment) -> Result<Memory> {
+        self.check(uri)?;
+        let past = self.fs.as_of(moment).await?;
+        let memory = Memories { fs: &*past, ..self.clone() }.read(uri, level).await?;
+        memory.ok_or_else(|| {
+            let message = format!("{uri}: there was no such memory at that moment; its log has its versions");
+            Error::new(ErrorKind::NotFound, message)
+        })
+    }
+}

@@ -1,0 +1,196 @@
+//! Deletion events for memories that were removed by hand, with their directory or without it: one for each
+//! URI under which an index may still have the memory, as far as the log knows.
+
+use std::sync::Arc;
+
+use super::super::Memories;
+use super::super::event::{Event, EventStatus, EventType, LEASE, Payload};
+use super::super::file_names::{META, OUTBOX};
+use super::super::meta::{Meta, Status};
+use super::super::remove::Incoming;
+use super::super::state::{State, read_all};
+use super::super::uri::Uri;
+use super::super::write_ops::write_event_of_account;
+use crate::registry::projections;
+use crate::retry::retry;
+use crate::small_file::sha256;
+use garth_engine::error::{ErrorKind, OptionalExt as _, Result};
+use garth_engine::fs::{FileSystem, FileSystemExt};
+use garth_engine::model::{At, Batch, CommitId, FindQuery, HistoryPage, Moment, Page, Seq, Timestamp};
+use garth_engine::path::TreePath;
+
+/// Most events of a memory that went that are looked at.
+const MAX_EVENTS: usize = 1000;
+
+/// End of a memory whose directory is still there, with some of its files or with those of others.
+#[derive(Clone, Debug)]
+pub(super) struct Ended {
+    /// Commit that removed its meta. It names the end: each is told once, also after its events are done.
+    seq: Seq,
+    gone: Gone,
+}
+
+/// What is to be told of a memory that went.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Gone {
+    /// The URIs under which others may know it, and that nobody was told the end of yet.
+    pub(super) uris: Vec<Uri>,
+    /// Until when something of it may be on its way to a sink.
+    pub(super) not_before: Option<Timestamp>,
+}
+
+impl Memories<'_> {
+    /// What is to be told of a memory that was in a directory, and is nowhere now.
+    pub(super) async fn went(&self, past: &Arc<dyn FileSystem>, uri: &Uri) -> Result<Gone> {
+        let now = State::read(self.fs, uri).await?;
+        let left = [&now.meta, &now.content, &now.relations, &now.brief, &now.overview];
+        // what is left is looked at as it is
+        if left.iter().any(|file| file.is_some()) || self.fs.lookup(uri.file(OUTBOX)).await?.is_some() {
+            return Ok(Gone::default());
+        }
+        match self.last_meta(past, uri).await? {
+            Some(meta) => self.to_tell(past, uri, &meta).await,
+            None => Ok(Gone::default()),
+        }
+    }
+
+    /// Returns the end of a memory that was ACTIVE, and whose meta and text are gone, if nobody was told of
+    /// it.
+    pub(super) async fn ended(&self, uri: &Uri) -> Result<Option<Ended>> {
+        if !self.has_log(uri) {
+            return Ok(None);
+        }
+        let page = HistoryPage::default().limit(2);
+        let history = self.fs.history(&uri.file(META).into(), &page).await.optional()?;
+        let versions = history.unwrap_or_default().items;
+        let [last, before, ..] = &*versions else { return Ok(None) };
+        let (None, Some(meta)) = (&last.entry, &before.entry) else { return Ok(None) };
+        // What was moved away says itself where it is.
+        if self.fs.stat(&At::Node(meta.ino)).await.optional()?.is_some() {
+            return Ok(None);
+        }
+        let seq = last.id.seq;
+        let past = match self.fs.as_of(&Moment::Seq(Seq(seq.0.saturating_sub(1)))).await {
+            Ok(past) => past,
+            // Nobody can tell what was there.
+            Err(error) if matches!(error.kind(), ErrorKind::Gone | ErrorKind::NotFound) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let meta = self.last_meta(&past, uri).await?;
+        let Some(meta) = meta.filter(|meta| meta.status == Status::Active) else { return Ok(None) };
+        let mut gone = self.to_tell(&past, uri, &meta).await?;
+        let mut untold = Vec::new();
+        for uri in gone.uris {
+            if self.fs.committed(id_of_end(&uri, seq)).await?.is_none() {
+                untold.push(uri);
+            }
+        }
+        gone.uris = untold;
+        Ok((!gone.uris.is_empty()).then_some(Ended { seq, gone }))
+    }
+
+    async fn last_meta(&self, past: &Arc<dyn FileSystem>, uri: &Uri) -> Result<Option<Meta>> {
+        let [meta] = read_all(&**past, &[uri.file(META)]).await?;
+        Ok(meta.and_then(|file| Meta::parse(file.bytes.as_ref()?).ok()))
+    }
+
+    /// Returns what is to be told of a memory that had this meta last.
+    async fn to_tell(&self, past: &Arc<dyn FileSystem>, uri: &Uri, meta: &Meta) -> Result<Gone> {
+        let known = meta.uri.parse().ok().filter(|said: &Uri| said.account() == self.account);
+        let mut gone = Gone { uris: vec![known.unwrap_or_else(|| uri.clone())], not_before: None };
+        let longest = self.env.now().plus_seconds(LEASE.as_secs().cast_signed());
+        for event in self.waited(past, uri).await? {
+            let lease = event.lease_until.as_deref().filter(|_| event.status == EventStatus::Processing);
+            let lease = lease.and_then(|lease| Timestamp::parse_rfc3339(lease).ok());
+            gone.not_before = gone.not_before.max(lease.map(|lease| lease.min(longest)));
+            // an index that never heard of the move has it by the URI that it had before
+            let old = event.uri.parse().ok().filter(|_| event.event_type == EventType::MoveContext);
+            gone.uris.extend(old.filter(|old| !gone.uris.contains(old)));
+        }
+        let mut untold = Vec::new();
+        for gone in std::mem::take(&mut gone.uris) {
+            // it is there, under the URI that it had
+            let is_there = gone != *uri && self.fs.lookup(gone.file(META)).await?.is_some();
+            if !is_there && !self.is_told_gone(&gone).await? {
+                untold.push(gone);
+            }
+        }
+        Ok(Gone { uris: untold, ..gone })
+    }
+
+    /// The events that lay with a memory that went.
+    async fn waited(&self, past: &Arc<dyn FileSystem>, uri: &Uri) -> Result<Vec<Event>> {
+        let outbox = uri.file(OUTBOX);
+        let page = Page::default().limit(MAX_EVENTS);
+        let Some(listing) = past.list(&At::from(&outbox), &page).await.optional()? else {
+            return Ok(Vec::new());
+        };
+        let mut events = Vec::new();
+        for item in listing.items.iter().filter(|item| item.name.as_str().ends_with(".json")) {
+            let path = TreePath::from_row(outbox.key(), item.name.as_str());
+            let [file] = read_all(&**past, std::array::from_ref(&path)).await?;
+            let event = file.and_then(|file| Event::parse(file.bytes.as_ref()?).ok());
+            let speaks = |event: &Event| event.check(&self.account, path.name(), Some(uri)).is_ok();
+            events.extend(event.filter(speaks));
+        }
+        Ok(events)
+    }
+
+    /// Whether an event waits that tells of its end, or where it went.
+    async fn is_told_gone(&self, uri: &Uri) -> Result<bool> {
+        if !self.fs.capabilities(&uri.dir()).find {
+            return Ok(false);
+        }
+        let query = FindQuery::new(projections::EVENT_MEMORY).equal(&uri.to_string()).limit(100);
+        for item in self.fs.find(&query).await?.items {
+            let event = self.fs.read_file(&item.path).await.ok();
+            let event = event.and_then(|bytes| Event::parse(&bytes).ok());
+            let ends = |event: &Event| {
+                let types = [EventType::DeleteContext, EventType::MoveContext];
+                event.uri == uri.to_string() && types.contains(&event.event_type)
+            };
+            if event.is_some_and(|event| ends(&event)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Tells that a memory is gone, from a time on, and takes the edges away that lead to it.
+    pub(super) async fn tell_gone(&self, uri: &Uri, not_before: Option<Timestamp>) -> Result<()> {
+        retry(|| self.tell_gone_once(uri, not_before, None)).await
+    }
+
+    /// Tells the end of a memory whose directory is still there.
+    pub(super) async fn tell_ended(&self, ended: &Ended) -> Result<()> {
+        for uri in &ended.gone.uris {
+            let id = id_of_end(uri, ended.seq);
+            retry(|| self.tell_gone_once(uri, ended.gone.not_before, Some(id))).await?;
+        }
+        Ok(())
+    }
+
+    async fn tell_gone_once(
+        &self,
+        uri: &Uri,
+        not_before: Option<Timestamp>,
+        id: Option<CommitId>,
+    ) -> Result<()> {
+        let mut event =
+            Event::new(&self.env, EventType::DeleteContext, &uri.to_string(), Payload::default())?;
+        event.next_attempt_at = not_before.map(|time| time.to_rfc3339());
+        let mut conditions = State::read(self.fs, uri).await?.unchanged();
+        let mut ops = vec![write_event_of_account(&event)?];
+        self.rewrite(uri, &Incoming::Removed, &mut ops, &mut conditions).await?;
+        let message = format!("repair {uri}: deleted");
+        let batch = self.batch(ops, conditions).message(message).visible();
+        self.fs.commit(Batch { id, ..batch }).await?;
+        Ok(())
+    }
+}
+
+/// Returns the id of the commit that tells the end of a memory.
+fn id_of_end(uri: &Uri, seq: Seq) -> CommitId {
+    let digest = sha256(format!("end of {uri} in {seq}").as_bytes());
+    CommitId(u128::from_str_radix(&digest[..32], 16).unwrap_or_default())
+}

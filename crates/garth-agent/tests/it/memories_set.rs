@@ -1,0 +1,42 @@
+//! The memories that tests use, and the engines that keep them.
+
+use std::sync::Arc;
+
+use garth::agent::memory::{Edge, Memories, Uri};
+use garth::engine::host::{HostFs, Mode};
+use garth::engine::memory::MemoryFs;
+use garth::{Env, FileSystem};
+
+pub(super) fn uri(text: &str) -> Uri {
+    format!("ctx://default/{text}").parse().unwrap()
+}
+
+pub(super) fn coffee() -> Uri {
+    uri("users/alice/memories/preferences/coffee")
+}
+
+pub(super) fn edge(from: &Uri, to: &Uri) -> Edge {
+    let text = format!(
+        r#"{{"from_uri":"{from}","to_uri":"{to}","relation_type":"related_to","weight":0.5,"reason":"r"}}"#
+    );
+    serde_json::from_str(&text).unwrap()
+}
+
+/// The engines, with what they need while they are used.
+pub(super) async fn engines() -> Vec<(Arc<dyn FileSystem>, tempfile::TempDir)> {
+    let folder = || tempfile::tempdir().unwrap();
+    let (sqlite, host, memory) = (folder(), folder(), folder());
+    let data = garth::open(sqlite.path().join("data")).unwrap();
+    data.create_account("default").await.unwrap();
+    let account: Arc<dyn FileSystem> = data.account("default").await.unwrap();
+    let on_host = HostFs::open(host.path(), Mode::Writable, Env::system()).unwrap();
+    vec![
+        (account, sqlite),
+        (Arc::new(MemoryFs::new(Env::system(), garth::agent::registry())), memory),
+        (on_host, host),
+    ]
+}
+
+pub(super) fn memories(fs: &dyn FileSystem) -> Memories<'_> {
+    Memories::new(fs, "default", Env::system())
+}

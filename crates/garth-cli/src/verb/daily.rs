@@ -1,0 +1,170 @@
+//! `garth daily`: what an agent's sessions left for the days after.
+
+use std::io::Read as _;
+
+use clap::{Args, Subcommand};
+use garth::agent::Class;
+use garth::agent::workspace::{Day, MAX_DAYS, MAX_FILE, run_jobs};
+use garth::{Error, ErrorKind};
+use garth_server::chat_model::ServedModel;
+use serde_json::json;
+
+use super::open::open;
+use super::session::allowance;
+use crate::app::App;
+use crate::escape::escaped;
+use crate::fail::{Failure, Result};
+use crate::model_args::ModelArgs;
+
+/// Add to an agent's daily memory, and read it
+///
+/// A day is the file /agents/AGENT/memory/YYYY-MM-DD.md; --agent says whose. Days are those of the time zone
+/// in the agent's settings.json. Each section is of the class of the session that wrote it (--class, without
+/// it `main`): sessions of the class `main` see all of it, others what their class wrote.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+        garth daily add --agent scout 'Ann likes tea.'\n  \
+        garth daily show --agent scout 2026-01-27")]
+pub(crate) struct Daily {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand, Debug)]
+enum Action {
+    /// Add a section to the memory of a day, under a header with the time
+    ///
+    /// With --json one object: path, seq.
+    #[command(after_help = "Examples:\n  \
+            garth daily add 'Ann likes tea.'\n  \
+            garth daily add --day 2026-01-26 --class group - < notes.txt")]
+    Add {
+        /// What to remember; `-` or nothing: standard input
+        text: Option<String>,
+        /// Which day [default: today]
+        #[arg(long, value_name = "YYYY-MM-DD")]
+        day: Option<Day>,
+    },
+    /// Print the memory of a day
+    ///
+    /// Where several classes of sessions wrote it, a line before each part says which. With --json one
+    /// object: day, parts (class, text).
+    #[command(after_help = "Example:\n  garth daily show 2026-01-27 --class group")]
+    Show {
+        /// Which day [default: today]
+        day: Option<Day>,
+    },
+    /// List the days of which there is memory
+    ///
+    /// With --json one object per day: day, bytes.
+    #[command(after_help = "Example:\n  garth daily list --after 2026-01-01 -n 31")]
+    List {
+        /// Begin behind this day
+        #[arg(long, value_name = "YYYY-MM-DD")]
+        after: Option<Day>,
+        /// Show at most this many
+        #[arg(short = 'n', long, value_name = "COUNT")]
+        limit: Option<usize>,
+    },
+    /// Ask a model for what it did not answer when sessions were reset
+    ///
+    /// `garth session reset` leaves a job in /.outbox/jobs if its model does not answer; `garth serve` with a
+    /// model does such jobs by itself. Those of all agents of the account that are due are done. With --json
+    /// one object: done, failed (put aside in /.outbox/jobs/dlq), next (when there is one to do again).
+    #[command(after_help = "Example:\n  \
+            garth daily jobs --model-endpoint http://localhost:11434/v1 --model llama3.2")]
+    Jobs {
+        #[command(flatten)]
+        model: ModelArgs,
+    },
+}
+
+impl Daily {
+    pub(crate) async fn run(self, app: &mut App) -> Result {
+        match self.action {
+            Action::Add { text, day } => {
+                let text = match text {
+                    Some(text) if text != "-" => text,
+                    _ => stdin()?,
+                };
+                let open = open(app, true).await?;
+                let done = open.workspace()?.add_daily(day, &text).await?;
+                let json = json!({"path": done.path, "seq": done.seq});
+                app.out.item(&json, format_args!("remembered  {}", escaped(done.path.as_str())))
+            }
+            Action::Show { day } => show(app, day).await,
+            Action::List { after, limit } => days(app, after, limit.unwrap_or(usize::MAX)).await,
+            Action::Jobs { model } => jobs(app, model).await,
+        }
+    }
+}
+
+async fn show(app: &mut App, day: Option<Day>) -> Result {
+    let open = open(app, false).await?;
+    let workspace = open.workspace()?;
+    let day = match day {
+        Some(day) => day,
+        None => workspace.day_of(app.env.now()).await?,
+    };
+    let Some(parts) = workspace.daily(day).await? else {
+        let message = format!("{day}: there is no memory of this day; `garth daily list` lists the days");
+        return Err(Failure::Tree(Error::new(ErrorKind::NotFound, message)));
+    };
+    if app.out.is_json() {
+        let json: Vec<_> = parts.iter().map(|part| json!({"class": part.class, "text": part.text})).collect();
+        return app.out.item(&json!({"day": day.to_string(), "parts": json}), "");
+    }
+    let mixed = parts.iter().any(|part| Some(&part.class) != parts.first().map(|first| &first.class));
+    for part in &parts {
+        if mixed {
+            let class = part.class.map_or("not known", Class::as_str);
+            app.out.note(format_args!("<!-- class: {} -->", escaped(class)))?;
+        }
+        let end = if part.text.ends_with('\n') { "" } else { "\n" };
+        app.out.bytes(format!("{}{end}", part.text).as_bytes())?;
+    }
+    Ok(())
+}
+
+async fn days(app: &mut App, mut after: Option<Day>, mut left: usize) -> Result {
+    let open = open(app, false).await?;
+    let workspace = open.workspace()?;
+    while left > 0 {
+        let (days, next) = workspace.list_daily(after, left.min(MAX_DAYS)).await?;
+        for found in &days {
+            let json = json!({"day": found.day.to_string(), "bytes": found.bytes});
+            app.out.item(&json, format_args!("{}  {:>8}", found.day, found.bytes))?;
+        }
+        left -= days.len();
+        if next.is_none() {
+            break;
+        }
+        after = next;
+    }
+    Ok(())
+}
+
+async fn jobs(app: &mut App, model: ModelArgs) -> Result {
+    app.only_account("daily jobs")?;
+    let model = model.open()?;
+    let allowance = allowance(app, model.as_ref()).await?;
+    let Some(asking) = ServedModel::asking(model.as_ref(), allowance.as_ref()) else {
+        let message = "jobs are for a model: name one with --model-endpoint and --model";
+        return Err(Failure::Usage(message.to_owned()));
+    };
+    let open = open(app, true).await?;
+    let looked = run_jobs(open.fs(), &app.env, asking).await?;
+    let next = looked.next.map(|at| at.to_rfc3339());
+    let json = json!({"done": looked.done, "failed": looked.failed, "next": next});
+    let next = next.map_or_else(String::new, |at| format!(", one to do again at {at}"));
+    app.out.item(&json, format_args!("done  {}, failed {}{next}", looked.done, looked.failed))
+}
+
+/// What to remember, from standard input.
+fn stdin() -> Result<String> {
+    let mut bytes = Vec::new();
+    // one byte more tells what is too long
+    let mut stdin = std::io::stdin().lock().take(MAX_FILE as u64 + 1);
+    stdin.read_to_end(&mut bytes).map_err(Failure::stdio)?;
+    String::from_utf8(bytes).map_err(|_| Failure::Usage("what is remembered is UTF-8 text".to_owned()))
+}
