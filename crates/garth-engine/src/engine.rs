@@ -1,4 +1,4 @@
-//! Implementations that store: each a [`crate::FileSystem`] held to the one contract suite.
+//! Engines: implementations of [`crate::FileSystem`] that store data. One contract suite tests all of them.
 
 pub mod host;
 pub mod memory;

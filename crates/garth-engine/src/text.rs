@@ -1,5 +1,5 @@
-//! Text as search sees it: passages, tokens, questions and snippets. Pure: it knows no storage, so
-//! that every engine can share it.
+//! Text processing for search: passages, tokens, questions and snippets. It does no I/O, so that every
+//! engine can share it.
 
 pub mod context;
 pub mod json;

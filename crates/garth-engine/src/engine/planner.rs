@@ -1,18 +1,20 @@
-//! Turns a batch into row changes, for every engine that keeps rows (SQLite, Postgres): one meaning, one
-//! order of errors, whatever the database. It does no I/O of its own: it reads through [`Rows`], keeps what
-//! the batch would change in a [`Delta`] that later operations of the batch see, and writes nothing. A batch
-//! that fails is dropped with its delta.
+//! Turns a batch into row changes, for every engine that stores rows (SQLite, Postgres).
 //!
-//! Public, and hidden from the documentation, for databases that crates of their own bring. Those see:
+//! Operations mean the same and fail in the same order on each of these databases. The planner does no I/O
+//! of its own: it reads through [`Rows`], collects changes in a [`Delta`] that later operations of the
+//! batch see, and writes nothing. The delta of a batch that fails is dropped.
 //!
-//! - [`Rows`], what a database is asked, and [`plan`], for one that is at hand;
-//! - [`Fetch`] and [`plan_with`], for one that is a round trip away;
+//! The module is public, and hidden from the documentation, for databases that live in other crates. They
+//! use:
+//!
+//! - [`Rows`], the queries of the planner to a database, and [`plan`], for a local database;
+//! - [`Fetch`] and [`plan_with`], for a database that is a round trip away;
 //! - [`Planned`], with the [`Delta`] to write and the next [`HeadRow`].
 //!
-//! It is no part of what this crate promises to its users: rows are what `docs/format.md` says of this
-//! version.
+//! It is not part of the stable interface of this crate: rows are as `docs/format.md` describes them for
+//! this version.
 //!
-//! `memory` shares none of this, or comparing the engines would prove nothing. Why:
+//! `memory` shares none of this code, or comparing the engines would prove nothing. Why:
 //! `docs/decisions/planner-without-io.md`.
 
 mod attrs;
@@ -54,36 +56,39 @@ use crate::model::{
     VersionId,
 };
 
-/// What planning a batch gives.
+/// Result of planning a batch.
 pub enum Planned {
-    /// Rows to change, and the answer once they are kept.
+    /// Changes to write, and the commit to return once they are written.
     Apply {
-        /// The rows.
+        /// Row changes.
         delta: Box<Delta>,
-        /// The head row with this commit.
+        /// Head row after this commit.
         head: HeadRow,
-        /// The answer; whether it is durable is for the database to say.
+        /// The commit. Its `durable` is false: only the database knows.
         commit: Commit,
     },
-    /// The batch was committed before: its answer.
+    /// The batch was committed before. Holds that commit.
     Replay(Commit),
 }
 
-/// Plans `batch` on the state that `rows` shows at `head`. A batch that fails has changed nothing.
+/// Plans `batch` on the state that `rows` have at `head`. A batch that fails changes nothing.
 ///
 /// # Errors
-/// Those that [`Batch`](crate::model::batch) promises, in its order; and any error of `rows`, as it is.
+/// As [`Batch`](crate::model::batch) documents, in its order. Errors of `rows` are passed on unchanged.
 pub fn plan<R: Rows>(rows: &R, head: HeadRow, now: Timestamp, batch: &Batch) -> Result<Planned> {
     let reaches = batch.reaches();
     let mut planner = Planner::on(rows, head, now, &reaches.own);
     (planner.owner, planner.stagers) = (batch.owner_key(), batch.stagers());
     planner.restores = batch.own_attributes;
     let time = planner.time;
+    // Its error waits until after `committed`: a retry returns its commit, whatever has become of the rows
+    // that its addresses lead to.
     let foreseen = planner.foresee_batch(batch);
     if let Some(first) = planner.committed(batch)? {
         return Ok(Planned::Replay(Commit { replayed: true, ..first }));
     }
     foreseen?;
+    // Assumptions are of what views have read, which may lie outside the paths that the caller reaches.
     planner.within = &reaches.added;
     for (at, that) in &batch.assumptions {
         planner.check(at, that).map_err(stale)?;
@@ -93,15 +98,17 @@ pub fn plan<R: Rows>(rows: &R, head: HeadRow, now: Timestamp, batch: &Batch) -> 
         planner.check(at, that)?;
     }
     let outcomes = batch.told(planner.ops(&batch.ops, &reaches)?);
+    // Before `count` and `judge`, which read the link counts of changed nodes from the delta.
     planner.settle_nodes()?;
     let counted = planner.count(head.control);
-    // what one misses is no reason not to tell what the other does
+    // Where rows are fetched, both run even if `count` fails: each then names the rows that it misses.
     let judged = if counted.is_ok() || R::FORESEES { planner.judge(batch) } else { Ok(()) };
     counted.and(judged)?;
+    // Last: quotas and rules compare with the names before the batch, of which `finish` drops some.
     planner.delta.finish(planner.first_ino, planner.seq);
     let (next_ino, next_chunk) = (planner.next_ino, planner.next_chunk);
     let head = HeadRow { seq: planner.seq, time, next_ino, next_chunk, ..head };
-    // whether it is durable is for the database to say, once it has kept it
+    // The database sets `durable` once it has written the commit.
     let commit = Commit {
         seq: Seq(head.seq),
         time: Timestamp(time),
@@ -114,7 +121,7 @@ pub fn plan<R: Rows>(rows: &R, head: HeadRow, now: Timestamp, batch: &Batch) -> 
 }
 
 impl<'a, R: Rows> Planner<'a, R> {
-    /// The commit that a batch is a retry of.
+    /// Returns the commit that this batch repeats: by its idempotency key first, then by its id.
     fn committed(&self, batch: &Batch) -> Result<Option<Commit>> {
         if let Some(record) = &batch.idempotency
             && let Some(known) = self.rows.idempotency(batch.record_owner_key(), &record.key)?
@@ -141,7 +148,8 @@ impl<'a, R: Rows> Planner<'a, R> {
             self.within = reaches.of(place);
             match self.foresee_moved(op).and_then(|()| self.op(op)) {
                 Ok(outcome) => outcomes.push(outcome),
-                // a row that one misses keeps the others from telling what they miss
+                // A miss does not end the loop: the others have to name the rows that they miss, or each
+                // takes a round.
                 Err(error) if R::FORESEES => refused = refused.and(Err(error)),
                 Err(error) => return Err(error),
             }
@@ -151,6 +159,7 @@ impl<'a, R: Rows> Planner<'a, R> {
     }
 
     fn op(&mut self, op: &Op) -> Result<Outcome> {
+        // `perform` leaves the size of a changed node at 0. It is known only now.
         let outcome = self.perform(op)?;
         match self.delta.nodes.get(&outcome.ino.0) {
             Some(node) => Ok(Outcome { size: node.size, ..outcome }),
@@ -158,7 +167,7 @@ impl<'a, R: Rows> Planner<'a, R> {
         }
     }
 
-    /// The outcome has the size of a node that the batch has changed only once it is done.
+    /// Performs an operation. The size in its outcome is valid only for a node that is not in the delta.
     fn perform(&mut self, op: &Op) -> Result<Outcome> {
         match op {
             Op::Write { at, body, create, parents, attrs } => self.write(at, body, *create, *parents, attrs),
@@ -222,6 +231,7 @@ impl<'a, R: Rows> Planner<'a, R> {
     }
 
     fn sha256(&mut self, at: &At, node: &NodeRow) -> Result<[u8; 32]> {
+        // Counted before any byte is read: hashing holds up all other commits of the account.
         self.hashed = self.hashed.saturating_add(node.size);
         if self.hashed > MAX_HASHED {
             let message = format!("a commit hashes at most {MAX_HASHED} bytes; ask for the etag instead");
@@ -229,6 +239,7 @@ impl<'a, R: Rows> Planner<'a, R> {
         }
         let mut hasher = Sha256::new();
         let mut from = 0;
+        // Piece by piece, so that memory does not grow with the file.
         while from < node.size {
             let length = (node.size - from).min(1 << 20);
             hasher.update(self.read(node.ino, from, length)?);
@@ -264,8 +275,8 @@ impl<'a, R: Rows> Planner<'a, R> {
         self.snapshot_outcome()
     }
 
-    /// A snapshot is not of the root's version: it changes something, but not the root. Who does not reach
-    /// the root is told of the first top that is there.
+    /// Returns the outcome of a snapshot operation: something has changed, but not the node that the
+    /// outcome names, the root. A batch that does not reach the root gets the first top that exists.
     fn snapshot_outcome(&mut self) -> Result<Outcome> {
         let mut told = self.nothing();
         for top in self.within.tops() {
@@ -278,12 +289,13 @@ impl<'a, R: Rows> Planner<'a, R> {
     }
 }
 
-/// The version that last changed a node's content.
+/// Returns the version that last changed the content of a node.
 fn etag(node: &NodeRow) -> VersionId {
     VersionId { seq: Seq(node.content_seq), ino: Ino(node.ino) }
 }
 
-/// What a view had read no longer holds.
+/// Turns the conflict of a failed assumption into `Stale`, so that the view that read it lowers the batch
+/// again.
 fn stale(error: Error) -> Error {
     if error.is(ErrorKind::Conflict) { Error::new(ErrorKind::Stale, error.message()) } else { error }
 }

@@ -1,4 +1,4 @@
-//! Attributes: kept as rows of their own beside the node, so that changing content copies none of them.
+//! Attributes of nodes. They are rows of their own, so that a change of content copies none of them.
 
 use super::rows::{NodeRow, Rows};
 use super::state::Planner;
@@ -10,6 +10,7 @@ use crate::text::passage::Edit;
 impl<R: Rows> Planner<'_, R> {
     pub(super) fn set_attrs(&mut self, at: &At, attrs: &SetAttrs) -> Result<Outcome> {
         let mut node = self.node_at(at)?;
+        // Rules judge by path. The name that was used here spares them a lookup.
         if let At::Path(path) = at {
             self.addressed.extend(key_of(path).map(|key| (node.ino, key)));
         }
@@ -23,12 +24,12 @@ impl<R: Rows> Planner<'_, R> {
         Ok(self.outcome(ino, false))
     }
 
-    /// The path goes with what is wrong about the node, not with what is wrong about the values.
+    /// Adds the path to an error about the node (`NotPermitted`). Errors about the given values carry none.
     pub(super) fn about_expiry(&mut self, error: Error, at: &At) -> Error {
         if error.is(ErrorKind::NotPermitted) { self.about(error, at) } else { error }
     }
 
-    /// The attributes a node has now.
+    /// Returns the attributes of a node as the batch sees them.
     pub(super) fn attributes(&self, node: &NodeRow) -> Result<Attributes> {
         if node.attrs_seq == 0 {
             return Ok(Attributes::default());
@@ -39,10 +40,12 @@ impl<R: Rows> Planner<'_, R> {
         }
     }
 
-    /// Gives a node attributes.
+    /// Replaces the attributes of a node.
     pub(super) fn put_attributes(&mut self, node: &mut NodeRow, attributes: Attributes) -> Result<()> {
         let before = self.attributes(node)?;
         let looked_at = |attributes: &Attributes| (attributes.searchable, attributes.content_type.clone());
+        // Both decide whether the file is indexed. The edit spans all of it, so that it is indexed or
+        // dropped as one.
         if node.kind == Kind::File && looked_at(&attributes) != looked_at(&before) {
             self.delta.touch(node.ino, Edit::replace(node.size, node.size));
         }
@@ -57,12 +60,13 @@ impl<R: Rows> Planner<'_, R> {
         Ok(())
     }
 
-    /// Changes the row as asked; the caller puts it.
+    /// Applies the requested changes to the row. The caller puts it.
     pub(super) fn apply_attrs(&mut self, node: &mut NodeRow, attrs: &SetAttrs) -> Result<()> {
         if *attrs == SetAttrs::default() {
             return Ok(());
         }
         if let Some(expires_at) = attrs.expires_at {
+            // Its entries would disappear with it, though they have not expired.
             if node.kind == Kind::Directory {
                 return Err(Error::new(ErrorKind::NotPermitted, "a directory does not expire"));
             }
@@ -82,7 +86,7 @@ impl<R: Rows> Planner<'_, R> {
         Ok(())
     }
 
-    /// Sets when a node expires.
+    /// Sets the expiry of a node.
     pub(super) fn put_expiry(&mut self, node: &mut NodeRow, expires_at: Option<i64>) {
         if node.expires_at != expires_at {
             node.expires_at = expires_at;

@@ -1,5 +1,5 @@
-//! Operations on content: each stores its new bytes and ends the extents that they cover; nothing else is
-//! written. Why: `docs/decisions/extents-and-chunks.md`.
+//! Operations on content. Each stores its new bytes and ends the extents that they cover; it rewrites
+//! nothing else. Why: `docs/decisions/extents-and-chunks.md`.
 
 use std::ops::Range;
 
@@ -12,17 +12,18 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::model::{At, Body, ChangeKind, Create, Kind, MAX_FILE, Outcome, SetAttrs};
 use crate::text::passage::Edit;
 
-/// Largest extent, in bytes: what one read has to fetch and check at most.
+/// Size limit of an extent in bytes. It bounds what reading a single byte has to fetch and check.
 pub const MAX_EXTENT: usize = 1 << 20;
 
-/// The checksum stored with a chunk: its whole BLAKE3 if it is deduplicated by that, else 8 bytes.
+/// Returns the checksum to store with a chunk: its full BLAKE3 hash if it is deduplicated by that,
+/// otherwise the first 8 bytes.
 pub fn sum_of(data: &[u8], dedup: bool) -> Vec<u8> {
     let length = if dedup { 32 } else { SHORT_SUM };
     blake3::hash(data).as_bytes()[..length].to_vec()
 }
 
-/// The stretches of a body that are stored apart: each piece of [`DEDUP_FROM`] bytes and more between two
-/// cuts, and what lies between those.
+/// Splits a body into ranges that are stored separately: each piece of at least [`DEDUP_FROM`] bytes
+/// between two cuts, and the bytes between those pieces.
 fn stretches(size: usize, cuts: &[u64]) -> Vec<Range<usize>> {
     let (mut found, mut stored, mut begin) = (Vec::new(), 0, 0);
     for end in cuts.iter().map(|cut| usize::try_from(*cut).map_or(size, |cut| cut.min(size))).chain([size]) {
@@ -37,15 +38,16 @@ fn stretches(size: usize, cuts: &[u64]) -> Vec<Range<usize>> {
     found
 }
 
-/// The chunks that a body is stored as, and whether each is found by its hash.
+/// Splits a body into the chunks that store it. The flag is true for chunks that are deduplicated by hash.
 pub(super) fn chunks(bytes: &Bytes, cuts: &[u64]) -> impl Iterator<Item = (Bytes, bool)> {
     stretches(bytes.len(), cuts).into_iter().flat_map(move |stretch| {
+        // By the length of the range: its last chunk is found by hash as well, however short it is.
         let (dedup, end) = (stretch.len() >= DEDUP_FROM, stretch.end);
         stretch.step_by(MAX_EXTENT).map(move |at| (bytes.slice(at..end.min(at + MAX_EXTENT)), dedup))
     })
 }
 
-/// A stretch of stored bytes on its way into a file: chunk and length.
+/// Stored bytes that go into a file: chunk and length.
 type Piece = (u64, u64);
 
 impl<R: Rows> Planner<'_, R> {
@@ -64,6 +66,7 @@ impl<R: Rows> Planner<'_, R> {
         self.add_pieces(node.ino, 0, &pieces);
         let edit = Edit::replace(node.size, body.size());
         self.changed(&mut node, created, edit);
+        // After `changed`, so that a given `mtime` wins.
         if let Err(error) = self.apply_attrs(&mut node, attrs) {
             return Err(self.about_expiry(error, at));
         }
@@ -93,6 +96,7 @@ impl<R: Rows> Planner<'_, R> {
 
     pub(super) fn patch(&mut self, at: &At, offset: u64, body: &Body) -> Result<Outcome> {
         let (mut node, _) = self.file(at, Create::Never, false)?;
+        // As POSIX has it: writing no bytes neither extends the file nor changes its times.
         if body.size() == 0 {
             return self.unchanged(&node);
         }
@@ -109,6 +113,7 @@ impl<R: Rows> Planner<'_, R> {
     pub(super) fn truncate(&mut self, at: &At, size: u64) -> Result<Outcome> {
         let (mut node, _) = self.file(at, Create::Never, false)?;
         self.check_size(at, size)?;
+        // Only shrinking changes extents: bytes of a file without an extent are zeros.
         if size < node.size {
             self.clear(node.ino, size, u64::MAX)?;
         }
@@ -120,6 +125,7 @@ impl<R: Rows> Planner<'_, R> {
     pub(super) fn punch(&mut self, at: &At, offset: u64, length: u64) -> Result<Outcome> {
         let (mut node, _) = self.file(at, Create::Never, false)?;
         let end = offset.saturating_add(length).min(node.size);
+        // A hole already.
         if offset >= end || self.extents(node.ino, offset, end)?.is_empty() {
             return self.unchanged(&node);
         }
@@ -147,6 +153,7 @@ impl<R: Rows> Planner<'_, R> {
             return Err(self.about(Error::new(ErrorKind::InvalidArgument, message), to));
         }
         self.check_size(to, end)?;
+        // Before `clear`: source and target may be one file, and one extent may hold bytes of both ranges.
         let extents = self.extents(source.ino, from_offset, from_end)?;
         if let Err(error) = self.copied.pieces(extents.len()) {
             return Err(self.about(error, to));
@@ -162,7 +169,7 @@ impl<R: Rows> Planner<'_, R> {
         self.finish_content(node, false)
     }
 
-    /// Finds the file to write to, or makes it.
+    /// Returns the file at an address and false, or creates it and returns true.
     fn file(&mut self, at: &At, create: Create, parents: bool) -> Result<(NodeRow, bool)> {
         let (node, path) = match at {
             At::Node(_) => (Some(self.node_at(at)?), None),
@@ -180,6 +187,7 @@ impl<R: Rows> Planner<'_, R> {
             (Some(_), _) | (None, _) => {
                 return match (node, path) {
                     (Some(node), path) => {
+                        // Spares rules and quotas a lookup of its names.
                         let key = path.as_ref().and_then(key_of);
                         self.addressed.extend(key.map(|key| (node.ino, key)));
                         Ok((node, false))
@@ -198,7 +206,7 @@ impl<R: Rows> Planner<'_, R> {
         Err(self.about(Error::new(kind, message), at))
     }
 
-    /// Marks that a file's content changed.
+    /// Records a change of content: size, times, version, and the edit for search.
     pub(super) fn changed(&mut self, node: &mut NodeRow, created: bool, edit: Edit) {
         node.size = edit.new_size;
         node.mtime = self.time;
@@ -206,6 +214,7 @@ impl<R: Rows> Planner<'_, R> {
         node.content_seq = self.seq;
         self.delta.touch(node.ino, edit);
         self.delta.edit(node.ino, edit.start);
+        // For a new file, the log has `Created`.
         if !created {
             self.delta.log(ChangeKind::Modified, node.ino, None);
         }
@@ -217,7 +226,8 @@ impl<R: Rows> Planner<'_, R> {
         Ok(outcome)
     }
 
-    /// Keeps new bytes; content that is there already under its name is not kept twice.
+    /// Stores a body and returns its pieces. Content that is already stored under its hash is not stored
+    /// again.
     fn store(&mut self, body: &Body, cuts: &[u64]) -> Result<Vec<Piece>> {
         match body {
             Body::Bytes(bytes) => chunks(bytes, cuts).map(|(data, dedup)| self.chunk(data, dedup)).collect(),
@@ -227,11 +237,15 @@ impl<R: Rows> Planner<'_, R> {
                         "no such staged body: it was used before (copy the file instead), or collected";
                     Error::new(ErrorKind::NotFound, message)
                 };
+                // A body gives its references to chunks to the file that uses it. A second use would need
+                // more.
                 if !self.staged.insert(staged.id) {
                     return Err(unknown());
                 }
+                // A body of another owner is reported as if it did not exist.
                 let body = self.rows.staged(staged.id)?.filter(|body| self.stagers.contains(&&*body.owner));
                 let body = body.ok_or_else(unknown)?.pieces;
+                // The new size of the file comes from the handle, which the caller could have changed.
                 if body.0.iter().map(|(_, length)| length).sum::<u64>() != staged.size {
                     return Err(unknown());
                 }
@@ -241,12 +255,14 @@ impl<R: Rows> Planner<'_, R> {
         }
     }
 
-    /// Keeps at most [`MAX_EXTENT`] bytes.
+    /// Stores at most [`MAX_EXTENT`] bytes.
     fn chunk(&mut self, data: Bytes, dedup: bool) -> Result<Piece> {
         let (mut sum, length) = (sum_of(&data, dedup), data.len() as u64);
         if let Some(id) = self.delta.dedup.get(sum.as_slice()) {
             return Ok((*id, length));
         }
+        // `share` shortens the sum if the stored chunk is damaged: hashes are unique, so a new chunk with
+        // the full one could not be written.
         if sum.len() > SHORT_SUM
             && let Some(id) = self.rows.stored(&sum)?.share(&mut sum)
         {
@@ -261,11 +277,13 @@ impl<R: Rows> Planner<'_, R> {
         Ok((id, length))
     }
 
-    /// Ends all extents within `from..to`; what sticks out of one is kept as a new extent of the same bytes.
+    /// Ends all extents within `from..to`. The part of an extent outside of it becomes a new extent of the
+    /// same chunk.
     pub(super) fn clear(&mut self, ino: u64, from: u64, to: u64) -> Result<()> {
         for extent in self.extents(ino, from, to)? {
             let seq = self.seq;
             let change = self.delta.extents.entry(ino).or_default();
+            // An extent of this batch is just dropped: the database has no row of it to end.
             if change.added.remove(&extent.off).is_none() {
                 change.closed.insert(extent.off, extent);
             }

@@ -1,4 +1,4 @@
-//! Copies, from now or from the past: rows that point at the same stored bytes.
+//! Copies, of the present or the past. They add rows that refer to the stored bytes of the source.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use crate::model::{At, Attributes, Ino, Kind, MAX_COPIED_NAMES, Outcome, Seq};
 use crate::path::TreePath;
 use crate::text::passage::Edit;
 
-/// How to copy.
+/// Options of a copy.
 #[derive(Clone, Copy)]
 pub(super) struct Flags {
     pub(super) recursive: bool,
@@ -20,17 +20,17 @@ pub(super) struct Flags {
     pub(super) parents: bool,
 }
 
-/// What is copied.
+/// Node to copy.
 struct Source {
-    /// `None` for what is no directory and was addressed by number.
+    /// `None` for a node that is not a directory and was addressed by inode.
     path: Option<TreePath>,
     node: NodeRow,
-    /// The commit after which it is read, and its time; `None` for now.
+    /// Commit after which the source is read, and its time; `None` for the present.
     as_of: Option<(u64, i64)>,
 }
 
 impl Source {
-    /// The path of a directory or of what is listed below one: they always have one.
+    /// Returns the path of a directory, or of a node listed below one. Both always have a path.
     fn listed_path(&self) -> Result<TreePath> {
         self.path.clone().ok_or_else(Error::no_node)
     }
@@ -52,6 +52,8 @@ impl<R: Rows> Planner<'_, R> {
             self.refuse_exclusions(&source.listed_path()?)?;
         }
         let to = self.new_path_at(to)?;
+        // The past of a directory can be copied into it: that listing does not change. A copy onto the
+        // directory itself fails further down, as the target exists.
         if directory
             && source.as_of.is_none()
             && source.path.as_ref().is_some_and(|path| to != *path && to.is_within(path))
@@ -69,6 +71,7 @@ impl<R: Rows> Planner<'_, R> {
                 Ok(self.outcome(ino, true))
             }
             Some(node) if flags.replace && node.kind == Kind::File && source.node.kind == Kind::File => {
+                // A file copied onto itself stays as it is, but not if an earlier version of it is copied.
                 if node.ino == source.node.ino && source.as_of.is_none() {
                     return self.unchanged(&node);
                 }
@@ -85,6 +88,7 @@ impl<R: Rows> Planner<'_, R> {
         match from {
             At::Node(ino) => {
                 let node = self.node_at(from)?;
+                // Only listing a directory takes a path. A file that is held open may have none.
                 let path = if node.kind == Kind::Directory { Some(self.path_of(ino.0)?) } else { None };
                 Ok(Source { path, node, as_of: None })
             }
@@ -103,6 +107,7 @@ impl<R: Rows> Planner<'_, R> {
             At::Path(path) if self.within.contains(path) => path.clone(),
             At::Path(path) => return Err(Error::not_found(path)),
             At::Node(ino) => {
+                // Expiry is judged by the time of that commit, as in a view of the past.
                 let node =
                     self.rows.node_at_seq(ino.0, seq)?.filter(|node| node.nlink > 0 && !node.expired(time));
                 let node = node.ok_or_else(Error::no_node)?;
@@ -128,6 +133,8 @@ impl<R: Rows> Planner<'_, R> {
         match self.lookup_at(&path, seq, time)? {
             Some(node) => Ok(Source { path: Some(path), node, as_of }),
             None => {
+                // The first thing above that is not a directory is the reason, as in a lookup of the
+                // present.
                 for above in self.ways_to(&path) {
                     match self.lookup_at(&above, seq, time)? {
                         Some(node) if node.kind != Kind::Directory => {
@@ -142,7 +149,7 @@ impl<R: Rows> Planner<'_, R> {
         }
     }
 
-    /// Whether the batch reaches a name that a node had then.
+    /// Returns true if the batch reaches a name that the node had after commit `seq`.
     fn was_named(&self, node: &NodeRow, seq: u64) -> Result<bool> {
         if node.ino == Ino::ROOT.0 {
             return Ok(self.within.contains(&TreePath::root()));
@@ -150,6 +157,7 @@ impl<R: Rows> Planner<'_, R> {
         Ok(self.within.is_everything() || !self.rows.names_of_at(node.ino, seq, self.within)?.is_empty())
     }
 
+    /// Returns the first path, in the order of a walk, that a node had after commit `seq`.
     fn path_of_at(&self, ino: u64, seq: u64) -> Result<TreePath> {
         if ino == Ino::ROOT.0 && self.within.contains(&TreePath::root()) {
             return Ok(TreePath::root());
@@ -169,9 +177,10 @@ impl<R: Rows> Planner<'_, R> {
         Ok(self.rows.node_at_seq(ino, seq)?.filter(|node| !node.expired(time)))
     }
 
-    /// Copies to a free name, with all below it.
+    /// Copies a node to a free name, with everything below it.
     fn copy_new(&mut self, source: &Source, to: &TreePath) -> Result<u64> {
-        // listed before anything is made, so that the copy does not meet itself
+        // Listed first, so that the copy does not list itself, and fails its limits before anything is
+        // created.
         let below = self.sources_below(source, to)?;
         let ino = self.copy_node(source, to, to)?;
         if source.node.kind == Kind::Directory {
@@ -180,7 +189,8 @@ impl<R: Rows> Planner<'_, R> {
         Ok(ino)
     }
 
-    /// All that is below what is copied to `to`, if the batch may copy so much.
+    /// Returns everything below the source of a copy to `to`. Fails with `TooLarge` if the batch would copy
+    /// too many names.
     fn sources_below(&mut self, source: &Source, to: &TreePath) -> Result<Vec<Source>> {
         let mut limit = FIRST_NAMES;
         loop {
@@ -198,12 +208,12 @@ impl<R: Rows> Planner<'_, R> {
             if all || names > MAX_COPIED_NAMES {
                 return self.copied.names(names).map(|()| sources).map_err(|error| error.about(to));
             }
-            // names that have expired are among the first: more are looked at
+            // Expired names count for `limit`, but not for the copy: list more.
             limit *= 2;
         }
     }
 
-    /// Those of some names that have not expired.
+    /// Returns the sources for some names, without those that have expired.
     fn sources(&mut self, below: Vec<Below>, as_of: Option<(u64, i64)>) -> Result<Vec<Source>> {
         let then = as_of.map(|(seq, _)| seq);
         self.foresee(below.iter().flat_map(|(_, _, row)| source_keys(row.ino, then)));
@@ -217,7 +227,7 @@ impl<R: Rows> Planner<'_, R> {
                 Some((seq, _)) => self.rows.node_at_seq(row.ino, seq)?.ok_or_else(Error::no_node)?,
             };
             let absent = match as_of {
-                // one that expires under its first name has lost the others
+                // A node that expires under its first name loses all others at once.
                 None => node.nlink == 0 || self.expire_if_due(&node)?,
                 Some((_, time)) => node.expired(time),
             };
@@ -229,17 +239,19 @@ impl<R: Rows> Planner<'_, R> {
         Ok(sources)
     }
 
-    /// Copies what is below a directory to below its copy.
+    /// Copies everything below a directory into its copy.
     fn fill(&mut self, source: &Source, below: Vec<Source>, to: &TreePath) -> Result<()> {
         let top = source.listed_path()?;
-        // one change for the whole copy, of its top
+        // The log gets one change for the complete copy, that of its top.
         let logged = self.delta.log.len();
         if let Some(made) = self.delta.log.last_mut() {
             made.whole = true;
         }
-        // copies of nodes with several names: those that are copied with them become names of the one copy
+        // Copies of nodes with several names, by source. The names that are copied become names of one
+        // copy.
         let mut linked: HashMap<u64, u64> = HashMap::new();
         let mut dirs = vec![(top.clone(), to.clone())];
+        // In the order of a walk: a directory is created before its entries.
         for below in below {
             let path = below.listed_path()?;
             let new = moved(&path, &top, to)?;
@@ -256,7 +268,7 @@ impl<R: Rows> Planner<'_, R> {
             }
         }
         self.delta.log.truncate(logged);
-        // the times of a copied directory are those of its source, not of its filling
+        // Filling a directory changes its times. They are set back to those of the source.
         self.settle(source, &dirs)
     }
 
@@ -278,7 +290,7 @@ impl<R: Rows> Planner<'_, R> {
         Ok(ino)
     }
 
-    /// Replaces a file's content and all that a copy carries.
+    /// Replaces the content of a file and everything else that a copy carries.
     fn copy_onto(&mut self, source: &Source, mut node: NodeRow, to: &TreePath) -> Result<()> {
         let extents = self.source_extents(source, to)?;
         let attributes = self.source_attributes(source)?;
@@ -293,12 +305,13 @@ impl<R: Rows> Planner<'_, R> {
         Ok(())
     }
 
-    /// The extents of a file, for the copy to `top`.
+    /// Returns the extents of a source, for the copy to `top`. Fails with `TooLarge` if the batch would
+    /// copy too many.
     fn source_extents(&mut self, source: &Source, top: &TreePath) -> Result<Vec<ExtentRow>> {
         let size = source.node.size;
         let extents = match (source.node.kind, source.as_of) {
             (Kind::File, None) => self.extents(source.node.ino, 0, size)?,
-            // one that was merged since reaches beyond what was then the end
+            // An extent that was merged later may reach beyond the end of the file at that time.
             (Kind::File, Some((seq, _))) => {
                 let found = self.rows.extents_at(source.node.ino, seq, 0, size)?;
                 found.into_iter().map(|extent| extent.cut(0, size)).collect()
@@ -326,17 +339,18 @@ impl<R: Rows> Planner<'_, R> {
         node.rdev = from.rdev;
         node.mtime = from.mtime;
         node.target.clone_from(&from.target);
-        // an expiry that has passed is of the past: with it the copy would vanish at once
+        // An expiry in the past is dropped, or the copy would be absent at once.
         self.put_expiry(&mut node, from.expires_at.filter(|_| !from.expired(self.time)));
         let own = self.attributes(&node)?;
+        // Only a restore brings back the attributes that garth writes.
         let attributes =
             if self.restores { attributes.restored_over(&own) } else { attributes.copied_over(&own) };
         self.put_attributes(&mut node, attributes)?;
         Ok(node)
     }
 
-    /// Sets `mtime` of the directories of a copy back to that of their sources, which filling them has moved.
-    /// `dirs` are those: each source and its copy.
+    /// Sets `mtime` of the directories of a copy back to that of their sources, which filling them has
+    /// changed. `dirs` holds pairs of source and copy.
     fn settle(&mut self, source: &Source, dirs: &[(TreePath, TreePath)]) -> Result<()> {
         for (original, copy) in dirs {
             let mtime = match source.as_of {

@@ -1,5 +1,5 @@
-//! What a batch would change, row by row: read by its later operations, written by
-//! the database once it has passed.
+//! Row changes of a batch. Later operations of the batch read them; the database writes them once the batch
+//! has passed.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -11,16 +11,17 @@ use crate::path::TreePath;
 use crate::rule::Digest;
 use crate::text::passage::Edit;
 
-/// A name before and after. What the database has in a directory whose content has left ends with that.
+/// Row of a name before and after the batch. In a directory whose content was moved or removed, `before` is
+/// `None`: that row ends with its range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NameChange {
-    /// The row that ends.
+    /// Row that ends.
     pub before: Option<NameRow>,
-    /// The row that begins.
+    /// Row that begins.
     pub after: Option<NameRow>,
 }
 
-/// The extents of one file before and after.
+/// Changes to the extents of one file.
 #[derive(Clone, Debug, Default)]
 pub struct ExtentChange {
     /// Rows of the database that end with this commit, by offset.
@@ -32,72 +33,73 @@ pub struct ExtentChange {
 /// All row changes of a batch.
 #[derive(Debug, Default)]
 pub struct Delta {
-    /// Names given and ended.
+    /// Names that begin and end.
     pub names: BTreeMap<Key, NameChange>,
-    /// Subtrees that were moved or removed, without the names in them that the batch did not change.
+    /// Subtrees that were moved or removed. Names in them that the batch did not touch are not in `names`.
     pub subtrees: Subtrees,
-    /// Names that this batch gave, by node; some may have lost it again.
+    /// Keys that this batch gave to each node, also those that it has taken away again.
     given: HashMap<u64, BTreeSet<Key>>,
-    /// New versions of nodes, by number.
+    /// New versions of nodes, by inode.
     pub nodes: BTreeMap<u64, NodeRow>,
-    /// Attributes of the new versions that have others than before.
+    /// Attributes of the new versions whose attributes changed, by inode.
     pub attributes: BTreeMap<u64, Attributes>,
-    /// Extents of files, by number.
+    /// Changes to extents, by the inode of their file.
     pub extents: BTreeMap<u64, ExtentChange>,
-    /// New stored bytes, by number.
+    /// New chunks, by number.
     pub chunks: BTreeMap<u64, Chunk>,
-    /// New chunks of this batch that are shared by content, by BLAKE3.
+    /// New chunks that are shared by content, by BLAKE3 hash.
     pub(super) dedup: HashMap<Vec<u8>, u64>,
-    /// Nodes whose moment of expiry changed; `None` for never or removed.
+    /// New expiry of nodes, by inode; `None` if they never expire or were removed.
     pub expiry: BTreeMap<u64, Option<i64>>,
-    /// `true`: made, `false`: dropped.
+    /// Snapshots by name: true if created, false if dropped.
     pub snapshots: BTreeMap<String, bool>,
-    /// Staged bodies that are used up.
+    /// Staged bodies that the batch has used.
     pub staged: Vec<(u128, Staged)>,
-    /// What search has to look at again: files whose bytes, type or searchability
-    /// changed, and files that were removed.
+    /// Files that search has to index again: bytes, type or searchability changed, or the file was removed.
     pub index: BTreeMap<u64, Edit>,
-    /// The first byte that may differ of each file whose content changed.
+    /// First byte that may differ, for each file whose content changed.
     pub(super) edited: HashMap<u64, u64>,
-    /// How far files were found to be as a demand asks.
+    /// Progress of checks: how far each file satisfies a constraint.
     pub judged: BTreeMap<(u64, Digest), JudgedRow>,
-    /// Nodes whose attributes changed, and nodes with attributes that have ended: the keys that are derived
-    /// from them may be others.
+    /// Nodes whose attributes changed, and nodes with attributes that have ended: keys that are derived
+    /// from attributes may have changed.
     pub keyed: BTreeSet<u64>,
-    /// What the log says of this commit, in order.
+    /// Entries of the log for this commit, in order.
     pub log: Vec<LogChange>,
-    /// Nodes without a name that were changed through an open handle, which needs a lease.
+    /// Nodes without a name that were changed through an open handle. Each needs a lease.
     pub unnamed: BTreeSet<u64>,
-    /// What is used of quotas of which that has changed, by the keys of their paths.
+    /// New usage of the quotas whose usage changed, by the keys of their paths.
     pub quotas: BTreeMap<String, Usage>,
 }
 
 impl Delta {
-    /// Sets a name. `before` is the row that the database has.
+    /// Sets a name. `before` is the row of the database.
     pub(super) fn set_name(&mut self, key: Key, before: Option<NameRow>, after: Option<NameRow>) {
         if let Some(row) = after {
             self.given.entry(row.ino).or_default().insert(key.clone());
         }
+        // A later change of a name keeps the `before` of the first: the row of the database.
         self.names.entry(key).or_insert(NameChange { before, after: None }).after = after;
     }
 
-    /// The names in and below a directory that this batch changed, and what is there now.
+    /// Returns the names in and below a directory that this batch changed, with their present row.
     pub(crate) fn names_in(&self, dir: &str) -> Vec<(Key, Option<NameRow>)> {
         let inside = self.names.range((dir.to_owned(), String::new())..);
         let inside = inside.take_while(|((at, _), _)| at == dir);
+        // `0` is the byte after `/`: between the two are the keys of all directories below.
         let (from, to) = ((format!("{dir}/"), String::new()), (format!("{dir}0"), String::new()));
         let below = self.names.range(from..to);
         inside.chain(below).map(|(key, change)| (key.clone(), change.after)).collect()
     }
 
-    /// Forgets what this batch did to names in and below a directory.
+    /// Forgets the changes of this batch to names in and below a directory.
     pub(crate) fn forget_names_in(&mut self, dir: &str) {
         for (key, _) in self.names_in(dir) {
             self.names.remove(&key);
         }
     }
 
-    /// Names that this batch gave to a node and that it still has.
+    /// Returns the names that this batch gave to a node and that it still has.
     pub(super) fn given(&self, ino: u64) -> impl Iterator<Item = &Key> {
         let has = move |key: &&Key| {
             self.names.get(*key).and_then(|change| change.after).is_some_and(|row| row.ino == ino)
@@ -105,14 +107,14 @@ impl Delta {
         self.given.get(&ino).into_iter().flatten().filter(has)
     }
 
-    /// Names that this batch gave and that still are given, each with its node.
+    /// Returns the names that this batch gave and that still exist, each with its node.
     pub(super) fn all_given(&self) -> impl Iterator<Item = (u64, &Key, NameRow)> {
         self.given.keys().flat_map(move |ino| {
             self.given(*ino).filter_map(move |key| Some((*ino, key, self.names.get(key)?.after?)))
         })
     }
 
-    /// The names in a directory that this batch changed, and what is there now.
+    /// Returns the names in a directory that this batch changed, with their present row.
     pub(super) fn changed_in(&self, dir: &str) -> impl Iterator<Item = (&Key, Option<NameRow>)> {
         let from = (dir.to_owned(), String::new());
         let inside = self.names.range(from..).take_while(move |((at, _), _)| at == dir);
@@ -123,25 +125,26 @@ impl Delta {
         self.log.push(LogChange { kind, ino, path, whole: false });
     }
 
-    /// Tells search what was done to a file.
+    /// Records an edit of a file for search.
     pub(super) fn touch(&mut self, ino: u64, edit: Edit) {
         self.index.entry(ino).and_modify(|known| *known = known.then(edit)).or_insert(edit);
     }
 
-    /// Notes the first byte of a file that an edit may have changed.
+    /// Records the first byte of a file that an edit may have changed.
     pub(super) fn edit(&mut self, ino: u64, first: u64) {
         self.edited.entry(ino).and_modify(|known| *known = first.min(*known)).or_insert(first);
     }
 
-    /// By how much the references to each chunk change, without those that stay as many. Extents, ended ones
-    /// too, and staged bodies refer to chunks; a new chunk is written as one that has one reference, so that
-    /// the common case costs nothing.
+    /// Returns by how much the number of references to each chunk changes; chunks for which it stays the
+    /// same are left out. Extents (ended ones too) and staged bodies refer to chunks. A new chunk is
+    /// written with one reference, so that the common case writes no count.
     pub fn references(&self) -> BTreeMap<u64, i64> {
         let mut by: BTreeMap<u64, i64> = BTreeMap::new();
         for row in self.extents.values().flat_map(|change| change.added.values()) {
             *by.entry(row.chunk).or_default() += 1;
         }
         let staged = self.staged.iter().flat_map(|(_, body)| &body.0).map(|(chunk, _)| chunk);
+        // A staged body that is used gives up its references; a new chunk has been counted once.
         for chunk in staged.chain(self.chunks.keys()) {
             *by.entry(*chunk).or_default() -= 1;
         }
@@ -149,23 +152,23 @@ impl Delta {
         by
     }
 
-    /// Drops what this batch made and unmade itself. `first` is the first inode number that it could give.
+    /// Drops what this batch both created and removed. `first` is the first inode that it could assign.
     pub(super) fn finish(&mut self, first: u64, seq: u64) {
         let subtrees = &self.subtrees;
         self.names.retain(|(dir, _), change| {
             if subtrees.has_left(dir) {
                 change.before = None;
-                // one that is not there hides what was moved here
+                // Kept even without a row: it hides a name that came here with its directory.
                 return true;
             }
             match (&change.before, &mut change.after) {
-                // moved away and back: the name never changed hands
+                // Moved away and back: the name still leads to the same node.
                 (Some(before), Some(after)) => before.ino != after.ino,
                 (None, None) => false,
                 _ => true,
             }
         });
-        // a node that was made and lost its last name within the batch was never there for anybody
+        // Nobody has seen a node that was created and lost its last name within the batch.
         for ino in self
             .nodes
             .range(first..)
@@ -180,6 +183,7 @@ impl Delta {
             self.index.remove(&ino);
             self.keyed.remove(&ino);
         }
+        // Bytes that the batch itself has replaced are never read.
         let live: BTreeSet<u64> = self
             .extents
             .values()

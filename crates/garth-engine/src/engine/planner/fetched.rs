@@ -1,5 +1,5 @@
-//! Rows as a database a round trip away has them: only those that were foreseen or missed before. For tests
-//! of planning in rounds, which an engine on rows at hand can be put to as well.
+//! Rows of a simulated database that is a round trip away: only what was prefetched or missed before can be
+//! read. For tests of planning in rounds. An engine with local rows can be run on it as well.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
@@ -26,7 +26,7 @@ use crate::rule::{Digest, Rules};
 #[cfg(debug_assertions)]
 static ASKED_FOR: AtomicBool = AtomicBool::new(false);
 
-/// From now on the engines of this process plan every batch from the rows that are fetched for it alone.
+/// Makes the engines of this process plan every batch only from the rows that are fetched for it.
 #[cfg(debug_assertions)]
 pub fn ask_for() {
     ASKED_FOR.store(true, Ordering::Relaxed);
@@ -37,7 +37,7 @@ pub(crate) fn is_asked_for() -> bool {
     ASKED_FOR.load(Ordering::Relaxed)
 }
 
-/// Plans a batch from the rows that are fetched for it alone, and tells in how many rounds.
+/// Plans a batch only from the rows that are fetched for it. Returns the number of rounds as well.
 pub(crate) fn plan_fetched<R: Rows>(
     rows: &R,
     head: HeadRow,
@@ -50,7 +50,7 @@ pub(crate) fn plan_fetched<R: Rows>(
     (planned.unwrap_or_else(never), fetched.rounds)
 }
 
-/// Rows that have been fetched from others.
+/// Rows that have been fetched from a store.
 struct Fetched<'a, R> {
     store: &'a R,
     head: HeadRow,
@@ -59,7 +59,7 @@ struct Fetched<'a, R> {
     ranges: HashMap<u64, Vec<(u64, u64)>>,
     wanted: RefCell<HashSet<RowKey>>,
     missed: Cell<bool>,
-    /// How many rounds were made.
+    /// Number of rounds so far.
     rounds: usize,
 }
 
@@ -76,7 +76,7 @@ impl<'a, R: Rows> Fetched<'a, R> {
         }
     }
 
-    /// Answers from the store what has been fetched.
+    /// Reads from the store if the key has been fetched; otherwise notes the miss and fails.
     fn get<T>(&self, key: RowKey, read: impl FnOnce(&R) -> Result<T>) -> Result<T> {
         if self.has(&key) {
             return read(self.store);
@@ -86,7 +86,7 @@ impl<'a, R: Rows> Fetched<'a, R> {
         Err(Error::new(ErrorKind::Unavailable, "this row has not been fetched"))
     }
 
-    /// Whether what was fetched answers this, too.
+    /// Returns true if a fetched row answers the key.
     fn has(&self, key: &RowKey) -> bool {
         let below = |dir: &str, range: &dyn Fn(String) -> RowKey| {
             let path = TreePath::from_key(dir.to_owned());
@@ -96,7 +96,7 @@ impl<'a, R: Rows> Fetched<'a, R> {
         if self.fetched.contains(key) {
             return true;
         }
-        // no tree of these tests has so many names
+        // The trees of these tests have fewer names, so that a range with this limit is complete.
         let all = |dir| RowKey::NamesBelow(Region { dir, ..Region::default() }, FIRST_NAMES);
         match key {
             RowKey::Name(dir, _) | RowKey::NamesIn(dir, _) => below(dir, &all),
@@ -106,6 +106,7 @@ impl<'a, R: Rows> Fetched<'a, R> {
                 self.fetched.contains(&RowKey::NamesOf(*ino, within.clone(), usize::MAX))
             }
             RowKey::Attributes(ino, seq) => {
+                // The newest attributes are the ones asked for only if the node has no others by now.
                 let newest = RowKey::Attributes(*ino, u64::MAX);
                 let set = || self.store.node(*ino).ok().flatten().map(|node| node.attrs_seq);
                 self.fetched.contains(&newest) && set() == Some(*seq)

@@ -1,17 +1,18 @@
-//! Says ahead which rows a batch will need, for databases that are a round trip away: all that its addresses
-//! lead to is asked for level by level, for all of its operations at once. Databases at hand pay nothing.
+//! Prefetch for databases that are a round trip away: names the rows that a batch will need. It asks for
+//! everything that the addresses of the batch lead to, level by level, for all operations at once. A local
+//! database pays nothing for it.
 //!
-//! It only ever asks: what it foresees in vain costs a row, and what it does not foresee is missed later and
-//! costs a round. It looks at rows as the database has them, not at what the batch has made of them.
+//! It only asks: a row that is prefetched in vain costs that row, and one that is not prefetched is missed
+//! later and costs a round. It looks at rows as the database has them, not as the batch has changed them.
 //!
-//! A level is what can be asked for without the answer to another question. Names are kept by the path of
-//! their directory, so a path is one level, however deep it is. The next one has what hangs on the inode:
-//! node, attributes, extents. What those say leads to chunks, and to the names of what has expired. So each
-//! function here first foresees all that it can and then reads: the read fails where its row has not been
+//! A level is everything that can be asked for without the answer to another query. Names are stored by the
+//! path of their directory, so a path is one level, however deep it is. The next level depends on the
+//! inode: node, attributes, extents. Those lead to chunks, and to the names of expired nodes. So each
+//! function here first asks for all that it can and then reads: the read fails if its row has not been
 //! fetched, and goes on from there in the next round.
 //!
-//! An operation that misses a row ends there. What it asks for one by one, such as the names of a copy, has
-//! to be foreseen as a whole, or each takes a round and the batch fails after
+//! An operation that misses a row ends there. Rows that it reads one by one, such as the names of a copy,
+//! have to be prefetched together, or each takes a round and the batch fails after
 //! [`MAX_ROUNDS`](super::MAX_ROUNDS).
 //!
 //! A key is the one that the operation asks with, or one that answers more (see [`Fetch`](super::Fetch)):
@@ -28,7 +29,7 @@ use crate::model::{
 };
 use crate::path::TreePath;
 
-/// Number of entries that usually tell whether a directory is empty: one would do, but may have expired.
+/// Number of entries that usually tell whether a directory is empty. One would do, but it may have expired.
 pub(super) const FIRST_ENTRIES: usize = 64;
 
 /// Number of names that tell whether a copy of a directory is within its limit, unless some have expired.
@@ -155,15 +156,15 @@ impl Need {
 }
 
 impl<R: Rows> Planner<'_, R> {
-    /// Foresees rows. Where rows are at hand, `keys` is dropped and makes no key.
+    /// Prefetches rows. With a local database, `keys` is dropped without making a key.
     pub(super) fn foresee(&self, keys: impl IntoIterator<Item = RowKey>) {
         if R::FORESEES {
             self.rows.foresee(keys.into_iter().collect());
         }
     }
 
-    /// Foresees what a batch needs. Fails with the first row that could not be read, after it has looked at
-    /// all.
+    /// Prefetches the rows that a batch needs. Fails with the first error of a read, after all addresses
+    /// have been looked at.
     pub(super) fn foresee_batch(&self, batch: &Batch) -> Result<()> {
         if !R::FORESEES {
             return Ok(());
@@ -193,7 +194,8 @@ impl<R: Rows> Planner<'_, R> {
         read
     }
 
-    /// Foresees what an operation needs of what the batch has moved before, where the database has it.
+    /// Prefetches rows of directories that the batch has moved, under the paths that the database has for
+    /// them.
     pub(super) fn foresee_moved(&self, op: &Op) -> Result<()> {
         if !R::FORESEES || self.delta.subtrees.is_empty() {
             return Ok(());
@@ -213,7 +215,7 @@ impl<R: Rows> Planner<'_, R> {
         read
     }
 
-    /// Foresees rows whose keys stand in the batch itself.
+    /// Prefetches rows whose keys are in the batch itself.
     fn foresee_records(&self, batch: &Batch) {
         let owner = || self.owner.to_owned();
         // `count` always asks for them: the first run has no head row to tell that nobody has set one.
@@ -243,7 +245,7 @@ impl<R: Rows> Planner<'_, R> {
         }
     }
 
-    /// Foresees what an address leads to, as far as the rows that it leads over are known.
+    /// Prefetches the rows that an address leads to, as far as the rows on the way are known.
     fn walk(&self, at: &At, need: Need, hashed: &mut u64) -> Result<()> {
         let (ino, kind) = match at {
             At::Node(ino) => {
@@ -272,23 +274,23 @@ impl<R: Rows> Planner<'_, R> {
                 (row.ino, Some(row.kind))
             }
         };
-        // All of this is one level: it hangs on the inode alone. Of a node that is addressed by number the
-        // kind is not known, so a directory is asked for extents in vain.
+        // All of this is one level: it depends on the inode alone. The kind of a node that is addressed by
+        // inode is not known, so a directory is asked for extents in vain.
         self.foresee([RowKey::Node(ino)]);
-        // `is_named` reads one, of what is addressed by number and of what gets another name. Where
-        // everything is in reach, the node itself tells whether it has names.
+        // `is_named` reads one, of a node that is addressed by inode or gets another name. Where everything
+        // is in reach, the node itself tells whether it has names.
         let named = (need.name || kind.is_none()) && !self.within.is_everything();
         self.foresee(named.then(|| RowKey::NamesOf(ino, self.within.clone(), 1)));
         // A file that is addressed by name usually has no other, and the planner remembers that one
         // (`addressed`).
         let judged = need.rules && kind.is_none();
         self.foresee(judged.then(|| RowKey::NamesOf(ino, self.rules.places().clone(), usize::MAX)));
-        // The newest: since when it has them stands in the node.
+        // The newest: which commit set them is known only from the node.
         self.foresee(need.attributes.then_some(RowKey::Attributes(ino, u64::MAX)));
         let content = need.content.filter(|_| kind.is_none_or(|kind| kind == Kind::File));
         self.foresee(content.map(|(from, to)| RowKey::Extents(ino, from, to)));
         let Some(node) = self.rows.node(ino)? else { return Ok(()) };
-        // To lose its last name is no change of a node: `last_change` looks at the version before.
+        // Losing its last name is no change of a node: `last_change` looks at the version before.
         if node.nlink == 0 {
             self.foresee([RowKey::NodeAt(ino, node.seq.saturating_sub(1))]);
         }
@@ -338,7 +340,7 @@ impl<R: Rows> Planner<'_, R> {
         Ok(first.map(|(dir, name)| TreePath::from_row(&dir, &name)))
     }
 
-    /// Foresees a name, the names on the way to it and the directories that those lead to.
+    /// Prefetches a name, the names on the way to it and the directories that those lead to.
     fn walk_names(&self, path: &TreePath) -> Result<Option<NameRow>> {
         // A change of names in `/` sets the times of the root, to which no name leads.
         self.foresee([RowKey::Node(Ino::ROOT.0)]);
@@ -356,7 +358,7 @@ impl<R: Rows> Planner<'_, R> {
         Ok(last)
     }
 
-    /// Foresees what an address led to after commit `seq`, for a copy.
+    /// Prefetches the rows that an address led to after commit `seq`, for a copy.
     fn walk_past(&self, at: &At, seq: u64, recursive: bool) -> Result<()> {
         self.foresee([RowKey::TimeOf(seq)]);
         let named = |ino: u64| RowKey::NamesOfAt(ino, seq, self.within.clone());
@@ -402,7 +404,7 @@ impl<R: Rows> Planner<'_, R> {
         Ok(())
     }
 
-    /// Foresees nodes of the database, and what goes with those that have expired.
+    /// Prefetches nodes of the database, and the rows that ending the expired ones takes.
     pub(super) fn foresee_nodes(&self, inos: impl Iterator<Item = u64> + Clone) -> Result<()> {
         if !R::FORESEES {
             return Ok(());
@@ -418,8 +420,8 @@ impl<R: Rows> Planner<'_, R> {
         read.and(self.foresee_expired(&nodes))
     }
 
-    /// Foresees the names of those of these nodes that have expired, which end with this commit, and the
-    /// directories of those names.
+    /// Prefetches the names of expired nodes, which end with this commit, and the directories of those
+    /// names.
     pub(super) fn foresee_expired(&self, nodes: &[NodeRow]) -> Result<()> {
         if !R::FORESEES {
             return Ok(());

@@ -1,4 +1,4 @@
-//! What rules are shown of a batch: what it touched, and the state that it would leave.
+//! Input of the rules for a batch: what the batch touched, and the state that it would leave.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,8 +11,8 @@ use crate::path::{Name, TreePath};
 use crate::rule::{self, Caller, Digest, Entries, File, Left, Place, Touched};
 
 impl<R: Rows> Planner<'_, R> {
-    /// Refuses a batch that breaks a rule. Asked once its operations are done: what rules judge is the state
-    /// that it would leave, and all of it.
+    /// Refuses a batch that violates a rule. Runs after all operations, because rules judge the complete
+    /// state that the batch would leave.
     pub(super) fn judge(&mut self, batch: &Batch) -> Result<()> {
         let (caller, touched) = (Caller::of(batch), self.touched()?);
         let mut after = After { planner: self, judged: BTreeMap::new() };
@@ -36,7 +36,8 @@ impl<R: Rows> Planner<'_, R> {
         let mut moved = Vec::new();
         for (ino, key, row) in delta.all_given() {
             let now = TreePath::from_row(&key.0, &key.1);
-            // what is in a directory that the batch made has got its own name in it
+            // Everything in a directory that the batch created has a new name of its own, and is judged by
+            // that.
             if row.kind == Kind::Directory && ino < self.first_ino && self.rules.may_have(&now) {
                 moved.push((ino, now.clone()));
             }
@@ -59,14 +60,14 @@ impl<R: Rows> Planner<'_, R> {
         Ok(touched)
     }
 
-    /// Where a directory was before the batch.
+    /// Returns the path of a directory before the batch.
     fn place(&self, ino: u64) -> Result<Option<TreePath>> {
         let names = self.rows.names_of(ino, &Within::everything(), usize::MAX)?;
         Ok(names.first().map(|(dir, name)| TreePath::from_row(dir, name)))
     }
 
-    /// Names of a node within some subtrees, or all of them; without a question to the database where the
-    /// batch itself knows the only one.
+    /// Returns the names of a node within some subtrees, or all of them. Reads nothing if the batch knows
+    /// the only one.
     pub(super) fn names_after(&self, ino: u64, within: &Within) -> Result<Vec<Key>> {
         if self.node(ino)?.nlink == 1 {
             if let Some(key) = self.delta.given(ino).next() {
@@ -81,7 +82,7 @@ impl<R: Rows> Planner<'_, R> {
         self.names_within(ino, within)
     }
 
-    /// Whether a name that led to a node in the middle of the batch still does.
+    /// Returns true if a name that led to a node in the middle of the batch still does.
     fn still_names(&self, key: &Key, ino: u64) -> Result<bool> {
         let row = match self.delta.names.get(key) {
             Some(change) => change.after,
@@ -91,7 +92,7 @@ impl<R: Rows> Planner<'_, R> {
         Ok(row.is_some_and(|row| row.ino == ino))
     }
 
-    /// Names in a directory as the batch leaves them, up to about `limit`.
+    /// Returns the names in a directory as the batch leaves them. About `limit` of them are read.
     fn entries_after(&self, dir: &str, limit: usize) -> Result<BTreeMap<String, NameRow>> {
         let source = self.delta.subtrees.source(dir);
         let rows = source.map_or(Ok(Vec::new()), |source| self.rows.names_in(&source, limit))?;
@@ -106,11 +107,11 @@ impl<R: Rows> Planner<'_, R> {
     }
 }
 
-/// Judges the state at `head` by the rules of `rows`, as far as [`rule::judge_state`] is asked. Gives how far
-/// files were found to be as demands ask.
+/// Judges the state at `head` by the rules of `rows`, see [`rule::judge_state`]. Returns how far each file
+/// satisfies its constraints.
 ///
 /// # Errors
-/// Those of [`rule::judge_state`]; and any error of `rows`, as it is.
+/// As [`rule::judge_state`]. Errors of `rows` are passed on unchanged.
 pub fn judge_state<R: Rows>(
     rows: &R,
     (head, now): (HeadRow, Timestamp),
@@ -125,25 +126,26 @@ pub fn judge_state<R: Rows>(
     Ok(after.judged)
 }
 
-/// The state that a batch would leave, and what was found out about it.
+/// State that a batch would leave, and the results of checks on it.
 struct After<'p, 'a, R> {
     planner: &'p Planner<'a, R>,
     judged: BTreeMap<(u64, Digest), JudgedRow>,
 }
 
 impl<R: Rows> After<'_, '_, R> {
-    /// What a name leads to, unless that has expired: `node` tells.
+    /// Returns the node that a name leads to, unless it has expired, which `node` tells.
     fn unless_expired(
         &self,
         row: Option<NameRow>,
         node: impl FnOnce(u64) -> Result<NodeRow>,
     ) -> Result<Option<(Ino, Kind)>> {
+        // Directories do not expire: their nodes need not be read.
         let Some(row) = row else { return Ok(None) };
         let expired = row.kind != Kind::Directory && node(row.ino)?.expired(self.planner.time);
         Ok((!expired).then_some((Ino(row.ino), row.kind)))
     }
 
-    /// A node before the batch.
+    /// Returns a node as it was before the batch.
     fn node_before(&self, ino: u64) -> Result<NodeRow> {
         self.planner.rows.node(ino)?.ok_or_else(Error::no_node)
     }
@@ -173,6 +175,7 @@ impl<R: Rows> Left for After<'_, '_, R> {
     }
 
     fn read(&mut self, ino: Ino, from: u64, length: u64) -> Result<Vec<u8>> {
+        // All chunks in one round instead of one round for each.
         if R::FORESEES {
             let stored = |chunk: &u64| !self.planner.delta.chunks.contains_key(chunk);
             let extents = self.planner.extents(ino.0, from, from + length)?;
@@ -213,12 +216,15 @@ impl<R: Rows> Left for After<'_, '_, R> {
 
     fn known(&mut self, ino: Ino, demand: &Digest) -> Result<Place> {
         let planner = self.planner;
+        // The database knows nothing about a file that the batch created.
         if ino.0 >= planner.first_ino {
             return Ok(Place::START);
         }
         let Some(row) = planner.rows.judged(ino.0, demand)? else { return Ok(Place::START) };
         let changed = planner.delta.edited.get(&ino.0);
-        // what was written while the rule was not in force has another etag
+        // The check goes on from the recorded place only if the file has the content that was checked,
+        // which is another one if it was written while the rule was not in force, and if the batch changes
+        // nothing before that place.
         let counts = row.etag == self.node_before(ino.0)?.content_seq
             && changed.is_none_or(|first| row.until.offset <= *first);
         Ok(if counts { row.until } else { Place::START })

@@ -1,5 +1,5 @@
-//! Finding names and nodes in the state that the batch has reached, with the errors of a lookup; and expiry,
-//! which a batch records when it meets it. Why: `docs/decisions/expiry-is-absence.md`.
+//! Lookup of names and nodes in the state that the batch has reached, with its errors; and expiry, which a
+//! batch records when it meets an expired node. Why: `docs/decisions/expiry-is-absence.md`.
 
 use super::rows::{ExtentRow, NameRow, NodeRow, RowKey, Rows};
 use super::state::Planner;
@@ -9,8 +9,9 @@ use crate::model::{At, ChangeKind, Ino, Kind, Within};
 use crate::path::TreePath;
 
 impl<R: Rows> Planner<'_, R> {
-    /// A name row as the batch sees it.
+    /// Returns a name row as the batch sees it.
     pub(super) fn name(&self, dir: &str, name: &str) -> Result<Option<NameRow>> {
+        // Most batches look up before they change a name: no key has to be made for them.
         if !self.delta.names.is_empty()
             && let Some(change) = self.delta.names.get(&(dir.to_owned(), name.to_owned()))
         {
@@ -19,7 +20,7 @@ impl<R: Rows> Planner<'_, R> {
         self.kept_name(dir, name)
     }
 
-    /// A name of the database, as the batch has moved it.
+    /// Returns a name row of the database, as the batch has moved it.
     fn kept_name(&self, dir: &str, name: &str) -> Result<Option<NameRow>> {
         if !self.delta.subtrees.has_left(dir) {
             return self.rows.name(dir, name);
@@ -28,7 +29,7 @@ impl<R: Rows> Planner<'_, R> {
         Ok(self.rows.name(&source, name)?.map(|row| NameRow { since: self.seq, ..row }))
     }
 
-    /// Changes a name row, remembering what the database had.
+    /// Changes a name row. The delta keeps the row of the database next to it.
     pub(super) fn set_name(&mut self, key: Key, after: Option<NameRow>) -> Result<()> {
         let before = match self.delta.names.get(&key) {
             Some(change) => change.before,
@@ -38,7 +39,7 @@ impl<R: Rows> Planner<'_, R> {
         Ok(())
     }
 
-    /// A node as the batch sees it.
+    /// Returns a node as the batch sees it.
     pub(super) fn node(&self, ino: u64) -> Result<NodeRow> {
         if let Some(node) = self.delta.nodes.get(&ino) {
             let (mut node, known) = (node.clone(), self.settled.get(&ino).copied());
@@ -50,10 +51,11 @@ impl<R: Rows> Planner<'_, R> {
         Ok(node)
     }
 
-    /// Takes from a node the names that it has in regions that the batch has removed, from one on; whether
+    /// Takes from a node the names that it has in removed regions, from region `from` on. Returns true if
     /// it had any.
     fn lose_lost(&self, node: &mut NodeRow, from: usize) -> Result<bool> {
         let lost = &self.delta.subtrees.lost()[from..];
+        // A region holds names of the database, and a node of this batch has none there.
         if lost.is_empty() || node.ino >= self.first_ino || node.nlink == 0 {
             return Ok(false);
         }
@@ -65,10 +67,12 @@ impl<R: Rows> Planner<'_, R> {
         Ok(!losses.is_empty())
     }
 
-    /// Where to look for names that a node has in regions that the batch has removed, from one on. All its
-    /// names are looked at if these are fewer: a batch may remove thousands of subtrees.
+    /// Returns where to look for names that a node has in removed regions, from region `from` on. That is
+    /// everywhere if the node has fewer names than there are regions: a batch may remove thousands of
+    /// subtrees.
     fn lost_from(&self, node: &NodeRow, from: usize) -> Within {
         let lost = &self.delta.subtrees.lost()[from..];
+        // The links of a directory are not its names: it has one name.
         let names = if node.kind == Kind::Directory { 1 } else { node.nlink };
         match names <= lost.len() as u64 {
             true => Within::everything(),
@@ -76,7 +80,7 @@ impl<R: Rows> Planner<'_, R> {
         }
     }
 
-    /// Brings the rows of changed nodes up to date with the regions that were removed after they were put.
+    /// Brings the rows of changed nodes up to date with regions that were removed after the rows were put.
     pub(super) fn settle_nodes(&mut self) -> Result<()> {
         let regions = self.delta.subtrees.lost().len();
         if regions == 0 {
@@ -93,24 +97,27 @@ impl<R: Rows> Planner<'_, R> {
             if node.nlink == 0 && self.delta.nodes[&ino].nlink > 0 {
                 self.end(&node);
             }
-            // from here on it is as the batch leaves it
+            // `node` has subtracted the regions. Putting it records that, so that no later read does it
+            // again.
             self.put(node);
         }
         Ok(())
     }
 
-    /// The commit that last changed a node.
+    /// Returns the commit that last changed a node.
     pub(super) fn last_change(&self, node: &NodeRow) -> Result<u64> {
         if node.nlink > 0 {
             return Ok(node.seq);
         }
+        // Losing its last name is no change of the node to those who hold it open.
         let before = self.rows.node_at_seq(node.ino, node.seq.saturating_sub(1))?;
         Ok(before.map_or(node.seq, |before| node.last_change(&before)))
     }
 
-    /// Puts a node's new version.
+    /// Puts a new version of a node.
     pub(super) fn put(&mut self, mut node: NodeRow) {
         node.seq = self.seq;
+        // The caller got the node from `node`, which has subtracted the names in these regions.
         let regions = self.delta.subtrees.lost().len();
         if regions > 0 {
             self.settled.insert(node.ino, regions);
@@ -118,7 +125,7 @@ impl<R: Rows> Planner<'_, R> {
         self.delta.nodes.insert(node.ino, node);
     }
 
-    /// Puts a new version of a node that perhaps only open handles lead to: it then needs a lease.
+    /// Puts a new version of a node that may be reached by open handles only: it then needs a lease.
     pub(super) fn put_held(&mut self, node: NodeRow) {
         if node.nlink == 0 {
             self.delta.unnamed.insert(node.ino);
@@ -126,7 +133,7 @@ impl<R: Rows> Planner<'_, R> {
         self.put(node);
     }
 
-    /// The live extents that overlap `from..to`, as the batch sees them.
+    /// Returns the live extents that overlap `from..to`, as the batch sees them.
     pub(super) fn extents(&self, ino: u64, from: u64, to: u64) -> Result<Vec<ExtentRow>> {
         let mut found = if ino < self.first_ino { self.rows.extents(ino, from, to)? } else { Vec::new() };
         if let Some(change) = self.delta.extents.get(&ino) {
@@ -137,7 +144,8 @@ impl<R: Rows> Planner<'_, R> {
         Ok(found)
     }
 
-    /// Bytes of a file as the batch sees them; holes are zeros. `from + length` lies within the file.
+    /// Reads bytes of a file as the batch sees them; holes are zeros. `from + length` must lie within the
+    /// file.
     pub(super) fn read(&self, ino: u64, from: u64, length: u64) -> Result<Vec<u8>> {
         let mut bytes = vec![0; usize::try_from(length).unwrap_or(usize::MAX)];
         for extent in self.extents(ino, from, from + length)? {
@@ -155,14 +163,15 @@ impl<R: Rows> Planner<'_, R> {
         Ok(bytes)
     }
 
-    /// The path that an address stands for; it need not exist, but the batch reaches it. `At::Node` has none
-    /// of its own.
+    /// Returns the path of an address. It need not exist, but the batch must reach it. `At::Node` has no
+    /// path of its own.
     pub(super) fn path_at(&mut self, at: &At) -> Result<TreePath> {
         let path = self.named_path(at)?;
         if self.within.contains(&path) { Ok(path) } else { Err(Error::not_found(&path)) }
     }
 
-    /// The same where a name may be made, which is refused in what is left out.
+    /// Returns the path of an address at which a name may be created. Fails with `AccessDenied` for an
+    /// excluded path.
     pub(super) fn new_path_at(&mut self, at: &At) -> Result<TreePath> {
         let path = self.named_path(at)?;
         if self.within.contains(&path) {
@@ -175,7 +184,7 @@ impl<R: Rows> Planner<'_, R> {
         Err(Error::not_found(&path))
     }
 
-    /// The path of an address, which the batch need not reach.
+    /// Returns the path of an address, which the batch need not reach.
     fn named_path(&mut self, at: &At) -> Result<TreePath> {
         match at {
             At::Path(path) => Ok(path.clone()),
@@ -191,8 +200,8 @@ impl<R: Rows> Planner<'_, R> {
         }
     }
 
-    /// The same error, about the path that `at` stands for: of a node the first of its names, if it has one.
-    /// Another error if the database cannot tell.
+    /// Adds the path of `at` to an error; for an inode, its first name if it has one. Returns the error of
+    /// the database instead if that cannot be read.
     pub(super) fn about(&mut self, error: Error, at: &At) -> Error {
         let path = match at {
             At::Path(path) => Ok(path.clone()),
@@ -206,7 +215,7 @@ impl<R: Rows> Planner<'_, R> {
         }
     }
 
-    /// Refuses an address that is no name.
+    /// Refuses an address that is not a name.
     pub(super) fn require_name(at: &At) -> Result<()> {
         match at {
             At::Path(_) | At::Child(..) => Ok(()),
@@ -214,7 +223,7 @@ impl<R: Rows> Planner<'_, R> {
         }
     }
 
-    /// The first path, in the order of a walk, of a node that has one which the batch reaches.
+    /// Returns the first path of a node, in the order of a walk, among those that the batch reaches.
     pub(super) fn path_of(&mut self, ino: u64) -> Result<TreePath> {
         let node = self.node(ino)?;
         if !self.is_named(&node)? || self.expire_if_due(&node)? {
@@ -227,23 +236,25 @@ impl<R: Rows> Planner<'_, R> {
         first.map(|(dir, name)| TreePath::from_row(&dir, &name)).ok_or_else(Error::no_node)
     }
 
-    /// Whether a node has a name that the batch reaches, expired or not. Reads one of them, not all.
+    /// Returns true if a node has a name that the batch reaches, expired or not. Reads one of its names,
+    /// not all.
     pub(super) fn is_named(&self, node: &NodeRow) -> Result<bool> {
         if node.nlink == 0 || self.within.is_everything() {
             return Ok(node.nlink > 0);
         }
         if node.ino == Ino::ROOT.0 {
-            // it has no name, but a path
+            // The root has no name, but a path.
             return Ok(self.within.contains(&TreePath::root()));
         }
         let inside = |(dir, name): &Key| self.within.contains(&TreePath::from_row(dir, name));
         if self.delta.given(node.ino).any(inside) {
             return Ok(true);
         }
+        // A name of the database may have moved into reach or out of it.
         if !self.delta.subtrees.is_empty() {
             return Ok(!self.names_within(node.ino, self.within)?.is_empty());
         }
-        // one that the batch has taken away does not count: then the others have to be looked at
+        // A name that the batch has taken away does not count: then the others have to be read.
         let some = self.rows.names_of(node.ino, self.within, 1)?;
         match some.iter().any(|key| self.delta.names.contains_key(key)) {
             true => Ok(!self.names_within(node.ino, self.within)?.is_empty()),
@@ -251,11 +262,13 @@ impl<R: Rows> Planner<'_, R> {
         }
     }
 
-    /// Names of a node within some subtrees as the batch sees them, in the order of a walk.
+    /// Returns the names of a node within some subtrees as the batch sees them, in the order of a walk.
     pub(super) fn names_within(&self, ino: u64, within: &Within) -> Result<Vec<Key>> {
         let mut keys = match ino < self.first_ino {
             true if self.delta.subtrees.is_empty() => self.rows.names_of(ino, within, usize::MAX)?,
             true => {
+                // `within` is about where a name is now, so the names of the database are filtered after
+                // they are moved.
                 let all = self.rows.names_of(ino, &Within::everything(), usize::MAX)?;
                 let now = |(dir, name): Key| Some((self.delta.subtrees.now(&dir)?, name));
                 let all = all.into_iter().filter_map(now);
@@ -273,14 +286,16 @@ impl<R: Rows> Planner<'_, R> {
         Ok(keys)
     }
 
-    /// The node that an address leads to.
+    /// Returns the node at an address.
     pub(super) fn node_at(&mut self, at: &At) -> Result<NodeRow> {
         match at {
             At::Node(ino) => {
                 let node = self.node(ino.0)?;
+                // A node without a name in reach still exists for those who hold it open.
                 if (!self.is_named(&node)? || self.expire_if_due(&node)?) && !self.rows.is_open(ino.0)? {
                     return Err(Error::no_node());
                 }
+                // Again: the expiry of its names has changed the node.
                 self.node(ino.0)
             }
             At::Path(_) | At::Child(..) => {
@@ -290,7 +305,7 @@ impl<R: Rows> Planner<'_, R> {
         }
     }
 
-    /// What a path leads to.
+    /// Returns the node at a path.
     pub(super) fn find(&mut self, path: &TreePath) -> Result<NodeRow> {
         match self.lookup(path)? {
             Some(node) => Ok(node),
@@ -298,7 +313,7 @@ impl<R: Rows> Planner<'_, R> {
         }
     }
 
-    /// What a path leads to, `None` if nothing of that name is there (or its directory is not).
+    /// Returns the node at a path; `None` if nothing exists there, or its directory does not exist.
     pub(super) fn lookup(&mut self, path: &TreePath) -> Result<Option<NodeRow>> {
         let Some((dir, name)) = key_of(path) else { return self.node(Ino::ROOT.0).map(Some) };
         let Some(row) = self.name(&dir, &name)? else { return Ok(None) };
@@ -306,8 +321,8 @@ impl<R: Rows> Planner<'_, R> {
         Ok((!self.expire_if_due(&node)?).then_some(node))
     }
 
-    /// Why nothing was found at `path`: the error of the lookup. What lies above the subtree that the batch
-    /// reaches is no reason.
+    /// Returns the error of a failed lookup of `path`. Directories above the subtree that the batch reaches
+    /// are not looked at: the error must not reveal them.
     pub(super) fn lookup_error(&mut self, path: &TreePath) -> Result<Error> {
         for above in self.ways_to(path) {
             match self.lookup(&above)? {
@@ -319,14 +334,16 @@ impl<R: Rows> Planner<'_, R> {
         Ok(Error::not_found(path))
     }
 
-    /// The directories on the way to a path that the batch reaches, from the first of them down; not `/`.
+    /// Returns the directories on the way to a path, from the top of the subtree that the batch reaches;
+    /// without `/`.
     pub(super) fn ways_to(&self, path: &TreePath) -> impl Iterator<Item = TreePath> + use<R> {
         let top = self.within.top_of(path).cloned();
         let ways: Vec<TreePath> = path.ancestors().skip(1).collect();
         ways.into_iter().filter(move |way| top.as_ref().is_some_and(|top| way.is_within(top)))
     }
 
-    /// Refuses the top of a subtree, whose name is out of reach: `Busy`, or the error of its lookup.
+    /// Refuses the top of a subtree, whose name is out of reach: fails with `Busy`, or the error of its
+    /// lookup.
     pub(super) fn refuse_top(&mut self, path: &TreePath) -> Result<()> {
         if !self.within.is_top(path) {
             return Ok(());
@@ -337,7 +354,8 @@ impl<R: Rows> Planner<'_, R> {
         Err(Error::at(ErrorKind::Busy, path, message))
     }
 
-    /// Refuses to move, remove, replace or copy as one what has something left out below: `Busy`.
+    /// Refuses to move, remove, replace or copy a directory with excluded paths below it: fails with
+    /// `Busy`.
     pub(super) fn refuse_exclusions(&self, path: &TreePath) -> Result<()> {
         if self.within.exclusions_below(path).next().is_none() {
             return Ok(());
@@ -346,12 +364,13 @@ impl<R: Rows> Planner<'_, R> {
         Err(Error::at(ErrorKind::Busy, path, message))
     }
 
-    /// Whether a node has expired; if so, its removal is recorded.
+    /// Returns true if a node has expired, and records its removal.
     pub(super) fn expire_if_due(&mut self, node: &NodeRow) -> Result<bool> {
         if node.nlink == 0 || !node.expired(self.time) {
             return Ok(false);
         }
         self.foresee_expired(std::slice::from_ref(node))?;
+        // Under all of its names, also those that the batch does not reach: expiry is of the node.
         for (dir, name) in self.names_within(node.ino, &Within::everything())? {
             self.delta.log(ChangeKind::Expired, node.ino, Some(TreePath::from_row(&dir, &name)));
             self.set_name((dir.clone(), name), None)?;
@@ -363,7 +382,8 @@ impl<R: Rows> Planner<'_, R> {
         Ok(true)
     }
 
-    /// Sets the times of a directory whose names change, and its count of links if a directory came or went.
+    /// Sets the times of a directory whose names change. `links` is the change of its link count: 1 or -1
+    /// if a directory was added or removed.
     pub(super) fn touch_dir(&mut self, dir: &str, links: i64) -> Result<()> {
         let ino = match self.dirs.get(dir) {
             Some(ino) => *ino,

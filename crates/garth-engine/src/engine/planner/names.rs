@@ -1,4 +1,4 @@
-//! Operations on names: make, link, remove, rename.
+//! Operations on names: create, link, remove, rename.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,23 +11,23 @@ use crate::model::{At, ChangeKind, Kind, MAX_LINKS, Outcome, Remove, RenameMode,
 use crate::path::{MAX_STORED_PATH, PathError, TreePath};
 use crate::text::passage::Edit;
 
-/// A name below some directory, with its row.
+/// Name below some directory: its directory, its name, and its row.
 pub(super) type Below = (String, String, NameRow);
 
-/// What was below a name that is on its way to another place.
+/// Everything below a name that is being moved.
 #[derive(Debug, Default)]
 struct Taken {
-    /// The names that the batch has changed.
+    /// Names that the batch has changed.
     names: Vec<(Key, Option<NameRow>)>,
-    /// All others.
+    /// All other names, as ranges of the database.
     content: Option<Content>,
 }
 
 impl<R: Rows> Planner<'_, R> {
-    /// Finds the directory that a new name goes into, or makes it.
+    /// Checks that the directory of a new name exists, or creates it if `parents` is true.
     pub(super) fn ready_parent(&mut self, path: &TreePath, parents: bool) -> Result<()> {
         if self.within.is_top(path) {
-            // there, or out of reach
+            // Its directory is out of reach. The top itself exists, or is not found.
             return self.find(path).map(drop);
         }
         let Some(parent) = path.parent() else { return Ok(()) };
@@ -47,6 +47,7 @@ impl<R: Rows> Planner<'_, R> {
             match self.lookup(&above)? {
                 Some(node) if node.kind == Kind::Directory => {}
                 Some(_) => return Err(Error::not_a_directory(&above)),
+                // A top cannot be created: its name is out of reach.
                 None if self.within.is_top(&above) => return Err(Error::not_found(path)),
                 None => {
                     self.make(&above, Kind::Directory, 0o755)?;
@@ -56,7 +57,7 @@ impl<R: Rows> Planner<'_, R> {
         Ok(())
     }
 
-    /// Makes a node and its name; the directory is there, the name is free.
+    /// Creates a node and its name. The directory must exist, and the name must be free.
     pub(super) fn make(&mut self, path: &TreePath, kind: Kind, mode: u32) -> Result<NodeRow> {
         let Some(key) = key_of(path) else { return Err(Error::already_exists(path)) };
         let (directory, time) = (kind == Kind::Directory, self.time);
@@ -87,7 +88,7 @@ impl<R: Rows> Planner<'_, R> {
         Ok(node)
     }
 
-    /// Finds a free name for a new node.
+    /// Returns the path for a new node, which must be free.
     fn free(&mut self, at: &At, parents: bool) -> Result<TreePath> {
         let path = self.new_path_at(at)?;
         self.ready_parent(&path, parents)?;
@@ -156,7 +157,7 @@ impl<R: Rows> Planner<'_, R> {
         Self::require_name(to)?;
         let node = self.node_at(from)?;
         if !self.is_named(&node)? {
-            // as on Linux, what has lost its last name gets no new one
+            // As on Linux: a node that has lost its last name gets no new one.
             return Err(Error::no_node());
         }
         if node.kind == Kind::Directory {
@@ -174,7 +175,7 @@ impl<R: Rows> Planner<'_, R> {
         Ok(self.outcome(ino, false))
     }
 
-    /// Gives a node that is no directory one more name, which is free.
+    /// Gives a node that is not a directory one more name, which must be free.
     pub(super) fn add_name(&mut self, mut node: NodeRow, path: &TreePath) -> Result<()> {
         let Some(key) = key_of(path) else { return Err(Error::already_exists(path)) };
         self.touch_dir(&key.0, 0)?;
@@ -214,7 +215,8 @@ impl<R: Rows> Planner<'_, R> {
             _ => {}
         }
         if what == Remove::Tree && node.kind == Kind::Directory {
-            // what has expired ends as that, under all of its names
+            // Expired nodes below end first, under all of their names, and are logged as expired, not as
+            // removed.
             let expired = self.expired_below(&path)?;
             self.foresee_nodes(expired.iter().copied())?;
             for ino in expired {
@@ -222,7 +224,7 @@ impl<R: Rows> Planner<'_, R> {
                 self.expire_if_due(&below)?;
             }
         }
-        // read again: it has changed where something in it has expired
+        // Again: the end of an expired entry has changed the directory.
         let node = self.node(node.ino)?;
         let outcome = self.outcome(node.ino, false);
         self.delta.log(ChangeKind::Removed, node.ino, Some(path.clone()));
@@ -233,20 +235,23 @@ impl<R: Rows> Planner<'_, R> {
         Ok(outcome)
     }
 
-    /// Nodes below a directory that may have expired.
+    /// Returns nodes below a directory that may have expired.
     fn expired_below(&self, dir: &TreePath) -> Result<Vec<u64>> {
         let mut inos = Vec::new();
         for (_, region) in self.delta.subtrees.parts(dir.key()) {
             inos.extend(self.rows.expired_in(&region, self.time)?);
         }
+        // The ranges of the database do not have the names that the batch gave.
         let changed = self.delta.names_in(dir.key());
         inos.extend(changed.into_iter().filter_map(|(_, row)| Some(row?.ino)));
         Ok(inos)
     }
 
-    /// Takes a name away, and all below it.
+    /// Removes a name and everything below it.
     fn drop_tree(&mut self, path: &TreePath, node: NodeRow) -> Result<()> {
         if node.kind == Kind::Directory {
+            // Names that the batch changed are removed one by one. `ended` keeps the removed range from
+            // counting the rows of the database that they replaced.
             let mut lost: BTreeMap<u64, u64> = BTreeMap::new();
             let mut ended = BTreeSet::new();
             for ((dir, name), row) in self.delta.names_in(path.key()) {
@@ -265,11 +270,12 @@ impl<R: Rows> Planner<'_, R> {
         self.drop_name(path, node)
     }
 
-    /// Takes a name away; of a directory that is empty.
+    /// Removes a name. If it is that of a directory, nothing may be left in it.
     pub(super) fn drop_name(&mut self, path: &TreePath, node: NodeRow) -> Result<()> {
         let Some(key) = key_of(path) else { return Ok(()) };
         let directory = node.kind == Kind::Directory;
         if directory {
+            // `dirs` holds inodes by path, and these paths lead nowhere now.
             self.dirs.clear();
         }
         self.touch_dir(&key.0, -i64::from(directory))?;
@@ -278,7 +284,7 @@ impl<R: Rows> Planner<'_, R> {
         Ok(())
     }
 
-    /// Counts so many names less.
+    /// Takes `names` names from a node.
     fn lose_names(&mut self, mut node: NodeRow, names: u64) {
         node.lose_names(names, (self.seq, self.time));
         if node.nlink == 0 {
@@ -287,7 +293,7 @@ impl<R: Rows> Planner<'_, R> {
         self.put(node);
     }
 
-    /// Notes what follows from the loss of a node's last name.
+    /// Records what follows from the loss of the last name of a node.
     pub(super) fn end(&mut self, node: &NodeRow) {
         if node.expires_at.is_some() {
             self.delta.expiry.insert(node.ino, None);
@@ -300,8 +306,9 @@ impl<R: Rows> Planner<'_, R> {
         }
     }
 
-    /// Whether a directory has no entries; expired ones are recorded and do not count.
+    /// Returns true if a directory has no entries. Expired ones do not count, and their end is recorded.
     fn is_empty(&mut self, dir: &TreePath) -> Result<bool> {
+        // The first entries tell, unless all of them have expired. Only then are all entries read.
         for limit in [FIRST_ENTRIES, usize::MAX] {
             let source = self.delta.subtrees.source(dir.key());
             let rows = source.map_or(Ok(Vec::new()), |source| self.rows.names_in(&source, limit))?;
@@ -316,6 +323,7 @@ impl<R: Rows> Planner<'_, R> {
                 break;
             }
         }
+        // The entries that the batch has added are not in the database.
         let from = (dir.key().to_owned(), String::new());
         let given: Vec<u64> = self
             .delta
@@ -333,8 +341,8 @@ impl<R: Rows> Planner<'_, R> {
         Ok(true)
     }
 
-    /// Names below a directory as the batch sees them, ordered by directory, then name; and whether these are
-    /// all: of those that it has not changed about `limit` are read.
+    /// Returns the names below a directory as the batch sees them, ordered by directory, then name. The
+    /// flag is true if these are all: of those that the batch has not changed, about `limit` are read.
     pub(super) fn names_below(&self, dir: &TreePath, limit: usize) -> Result<(Vec<Below>, bool)> {
         let mut all: BTreeMap<Key, NameRow> = BTreeMap::new();
         let mut whole = true;
@@ -360,6 +368,7 @@ impl<R: Rows> Planner<'_, R> {
     pub(super) fn rename(&mut self, from: &At, to: &At, mode: RenameMode, parents: bool) -> Result<Outcome> {
         Self::require_name(from)?;
         Self::require_name(to)?;
+        // Before anything is looked up: the name of a top is out of reach, whatever the other address is.
         for at in [from, to] {
             if let At::Path(path) = at {
                 self.refuse_top(path)?;
@@ -373,6 +382,7 @@ impl<R: Rows> Planner<'_, R> {
         }
         let to = self.new_path_at(to)?;
         let outcome = self.outcome(node.ino, false);
+        // Onto itself is not into itself: that rename does nothing, see below.
         if directory && to != from && to.is_within(&from) {
             let message = "a directory cannot be moved into itself";
             return Err(Error::at(ErrorKind::InvalidArgument, &to, message));
@@ -391,6 +401,8 @@ impl<R: Rows> Planner<'_, R> {
         match (&there, mode) {
             (Some(_), RenameMode::NoReplace) => return Err(Error::already_exists(&to)),
             (None, RenameMode::Exchange) => return Err(Error::not_found(&to)),
+            // As POSIX has it: a rename onto another name of the same node does nothing, and both names
+            // stay.
             (Some(other), _) if other.ino == node.ino => return self.unchanged(&node),
             _ => {}
         }
@@ -417,7 +429,8 @@ impl<R: Rows> Planner<'_, R> {
         }
         self.check_lengths((&from, &node), &to)?;
         let taken = self.take(&from, &node)?;
-        // read again: what was replaced may have been another name of a node in the subtree
+        // Again: an expired node at `to` may have had a name in this directory as well, whose end changed
+        // it.
         let mut node = self.node(node.ino)?;
         node.ctime = self.time;
         self.give(&from, &to, &node, taken)?;
@@ -429,6 +442,7 @@ impl<R: Rows> Planner<'_, R> {
     fn exchange(&mut self, one: (&TreePath, &NodeRow), two: (&TreePath, &NodeRow)) -> Result<()> {
         self.check_lengths(one, two.0)?;
         self.check_lengths(two, one.0)?;
+        // Both are taken out before one is put: each goes where the other was.
         let first = self.take(one.0, one.1)?;
         let second = self.take(two.0, two.1)?;
         self.give(one.0, two.0, one.1, first)?;
@@ -442,7 +456,7 @@ impl<R: Rows> Planner<'_, R> {
         Ok(())
     }
 
-    /// Refuses to move what would have paths that are too long to be kept.
+    /// Refuses a move that would give paths that are too long to store.
     fn check_lengths(&self, (from, node): (&TreePath, &NodeRow), to: &TreePath) -> Result<()> {
         let (from, to) = (from.key(), to.key());
         if node.kind != Kind::Directory || to.len() <= from.len() {
@@ -462,7 +476,8 @@ impl<R: Rows> Planner<'_, R> {
             if !is_long(&region)? {
                 continue;
             }
-            // it may be by names that the batch has taken away: only now it is worth to leave them out
+            // The longest may be a name that the batch has taken away. Only now is it worth leaving those
+            // out.
             let kept = changed.iter().filter_map(|((dir, name), _)| {
                 let key = (self.delta.subtrees.source(dir)?, name.clone());
                 region.contains(&key.0, &key.1).then_some(key)
@@ -475,7 +490,7 @@ impl<R: Rows> Planner<'_, R> {
         Ok(())
     }
 
-    /// Takes a name, and all below it, out of the tree; the nodes stay.
+    /// Takes a name, and everything below it, out of the tree. The nodes stay.
     fn take(&mut self, path: &TreePath, node: &NodeRow) -> Result<Taken> {
         let mut taken = Taken::default();
         let Some(key) = key_of(path) else { return Ok(taken) };
@@ -486,6 +501,7 @@ impl<R: Rows> Planner<'_, R> {
                 self.set_name(key.clone(), None)?;
             }
             taken.content = Some(self.delta.subtrees.take(path.key()));
+            // `dirs` holds inodes by path, and these paths change.
             self.dirs.clear();
         }
         self.touch_dir(&key.0, -i64::from(directory))?;
@@ -493,18 +509,19 @@ impl<R: Rows> Planner<'_, R> {
         Ok(taken)
     }
 
-    /// Puts a name that was taken at `from` at `to`, with what was below it.
+    /// Puts a name that was taken at `from` to `to`, with everything that was below it.
     fn give(&mut self, from: &TreePath, to: &TreePath, node: &NodeRow, taken: Taken) -> Result<()> {
         let Some(key) = key_of(to) else { return Ok(()) };
         self.touch_dir(&key.0, i64::from(node.kind == Kind::Directory))?;
         self.set_name(key, Some(NameRow { ino: node.ino, since: self.seq, kind: node.kind }))?;
         if let Some(content) = taken.content {
-            // nothing is there; what said so must not hide what comes
+            // Nothing is left there. The record of names that the batch removed there must not hide the
+            // ones that arrive.
             self.delta.forget_names_in(to.key());
             self.delta.subtrees.give(to.key(), content);
         }
         for ((dir, name), row) in taken.names {
-            // no path is made of it: a name that is gone may have had one too long to come here
+            // No `TreePath` is built: a name that was removed may be too long for this place.
             let dir = format!("{}{}", to.key(), &dir[from.key().len()..]);
             self.set_name((dir, name), row.map(|row| NameRow { since: self.seq, ..row }))?;
         }

@@ -1,6 +1,6 @@
-//! What a batch does to what quotas count: worked out from its changes once they are all known, in proportion
-//! to what changed. A directory that moves costs questions about what is in it only where it crosses the
-//! border of a quota. Why counters: `docs/decisions/quotas-are-counted-in-the-commit.md`.
+//! Effect of a batch on the usage of quotas. It is worked out from the changes of the batch once they are
+//! all known, in proportion to what changed. A moved directory costs queries about its content only if it
+//! crosses the border of a quota. Why counters: `docs/decisions/quotas-are-counted-in-the-commit.md`.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -13,30 +13,30 @@ use crate::model::quota::Quota;
 use crate::model::{Kind, Within};
 use crate::rule::quota::{self, Count, Quotas};
 
-/// So many due entries are asked for first, then twice as many each time: a database far away is asked few
-/// times, however many there are.
+/// Due entries to ask for at first. The number doubles each time, so that a distant database is asked only
+/// a few times, however many are due.
 const FIRST_DUE: usize = 64;
 
-/// Ranges of directories, each up to but without its end; none overlap.
+/// Ranges of directories, each without its end; none overlap.
 type Ranges = Vec<(String, String)>;
 
-/// What a batch would leave below the paths of quotas.
+/// Changes to the usage of quotas.
 struct Counting {
     quotas: Arc<Quotas>,
-    /// What changes, by the key of the path.
+    /// Changes, by the key of the path of the quota.
     changes: BTreeMap<String, Count>,
-    /// Files that need a look of their own, with the names of theirs that the database has as far as the
-    /// batch met them.
+    /// Files whose bytes are counted one by one, with those of their names in the database that the batch
+    /// has met.
     files: BTreeMap<u64, BTreeSet<Key>>,
-    /// Directories of the database that a quota lost or got as a whole, by its key.
+    /// Ranges of directories of the database that a quota lost and got as a whole, by its key.
     moved: HashMap<String, (Ranges, Ranges)>,
 }
 
 impl<R: Rows> Planner<'_, R> {
-    /// Counts what the batch would leave below the paths of quotas, and refuses it if that is too much. What
-    /// has expired there is met first, until the rest fits.
+    /// Counts what the batch would leave below the paths of quotas, and refuses the batch if a limit is
+    /// exceeded. Expired nodes there are ended first, until the rest fits.
     pub(super) fn count(&mut self, control: u64) -> Result<()> {
-        // nobody has set one
+        // No quota has ever been set. Where rows are fetched, the first run does not know the head row.
         if control == 0 && !R::FORESEES {
             return Ok(());
         }
@@ -73,6 +73,7 @@ impl<R: Rows> Planner<'_, R> {
         let quotas = Arc::clone(&counting.quotas);
         let (mut last, mut over): (Option<&str>, Vec<&str>) = (None, Vec::new());
         for (key, change) in &self.delta.names {
+            // Names are ordered by directory, so the quotas of one are looked up once.
             if last != Some(key.0.as_str()) {
                 (last, over) = (Some(key.0.as_str()), quotas.over(&key.0).collect());
             }
@@ -80,13 +81,13 @@ impl<R: Rows> Planner<'_, R> {
                 continue;
             }
             let left = subtrees.has_left(&key.0);
-            // a name that came with its directory, and that the batch has ended or replaced there
+            // A name that came here with its directory, and that the batch has ended or replaced since.
             let source = if left { subtrees.source(&key.0) } else { None };
             let source = source.map(|source| (source, key.1.clone()));
             let hidden = source.as_ref().map(|(dir, name)| self.rows.name(dir, name)).transpose()?.flatten();
             let mut entries = i128::from(change.after.is_some()) - i128::from(hidden.is_some());
             if let Some(before) = &change.before {
-                // the names of a directory that has left are counted as a whole
+                // Names in a directory that has left are counted with its range.
                 entries -= i128::from(!left);
                 counting.look_at(before, Some(key));
             }
@@ -103,8 +104,8 @@ impl<R: Rows> Planner<'_, R> {
         Ok(())
     }
 
-    /// Finds the files whose size has changed. Most are known by the one name that they were written to:
-    /// where no quota is above it, nothing is read.
+    /// Finds the files whose size has changed. Most are known by the one name that they were written to: if
+    /// no quota is above it, nothing is read.
     fn count_sizes(&self, counting: &mut Counting) -> Result<()> {
         let is_written = |node: &&NodeRow| {
             node.kind == Kind::File && node.ino < self.first_ino && node.content_seq == self.seq
@@ -128,7 +129,7 @@ impl<R: Rows> Planner<'_, R> {
         Ok(())
     }
 
-    /// The quotas above and below the directories that have left or come, by their keys.
+    /// Returns the keys of the quotas above and below directories that have left or arrived.
     fn met_by_moves(&self, quotas: &Quotas) -> BTreeSet<String> {
         let subtrees = &self.delta.subtrees;
         let parts = subtrees.parts("").into_iter().filter(|(at, region)| *at != region.dir);
@@ -156,6 +157,7 @@ impl<R: Rows> Planner<'_, R> {
             let after =
                 parts.filter(|(at, region)| *at != region.dir).flat_map(|(_, region)| region.ranges());
             let after: Ranges = after.collect();
+            // What stays below the path of the quota is in both, and is not asked about.
             let (lost, got) = (minus(&before, &after), minus(&after, &before));
             if !lost.is_empty() || !got.is_empty() {
                 counting.moved.insert(key.to_owned(), (lost, got));
@@ -167,6 +169,8 @@ impl<R: Rows> Planner<'_, R> {
         let mut tallies = HashMap::new();
         for ranges in asked {
             let tally = self.rows.tally(&ranges)?;
+            // The bytes of a file with several names count once below a path, so a sum over names is wrong
+            // for it.
             for ino in &tally.shared {
                 counting.files.entry(*ino).or_default();
             }
@@ -186,12 +190,12 @@ impl<R: Rows> Planner<'_, R> {
         Ok(())
     }
 
-    /// Counts the bytes of files that have a look of their own: below each path where they had a name, and
-    /// below each where they have one.
+    /// Counts the bytes of files that are looked at one by one: takes them off below each path where the
+    /// file had a name, and adds them below each where it has one.
     fn count_files(&self, counting: &mut Counting) -> Result<()> {
         let files = std::mem::take(&mut counting.files);
         let quotas = Arc::clone(&counting.quotas);
-        // what came with a directory was elsewhere before
+        // A file that came with a moved directory had its names outside of the places of the quotas.
         let everything = Within::everything();
         let around = if counting.moved.is_empty() { quotas.places() } else { &everything };
         self.foresee(files.keys().filter(|ino| **ino < self.first_ino).map(|ino| RowKey::Node(*ino)));
@@ -203,6 +207,7 @@ impl<R: Rows> Planner<'_, R> {
             let before = if ino < self.first_ino { self.rows.node(ino)? } else { None };
             if let Some(before) = before {
                 let names = self.names_before(&before, met, around)?;
+                // `count_moved` has counted its bytes with the range of its directory.
                 if before.nlink == 1 {
                     counting.leave_out(&names, before.size);
                 }
@@ -220,7 +225,7 @@ impl<R: Rows> Planner<'_, R> {
         Ok(())
     }
 
-    /// Foresees the names of files of which the batch does not know all.
+    /// Prefetches the names of files of which the batch does not know all names.
     fn foresee_names(&self, files: &BTreeMap<u64, BTreeSet<Key>>, places: &Within) -> Result<()> {
         let mut read = Ok(());
         for (ino, met) in files.iter().filter(|(ino, _)| **ino < self.first_ino) {
@@ -231,15 +236,15 @@ impl<R: Rows> Planner<'_, R> {
                 Ok(_) => {}
                 Err(error) => read = read.and(Err(error)),
             }
-            // after the batch they are looked for everywhere where directories have moved
+            // Where directories have moved, `names_after` looks for names everywhere.
             let all = (!self.delta.subtrees.is_empty()).then(Within::everything);
             self.foresee(all.map(|all| RowKey::NamesOf(*ino, all, usize::MAX)));
         }
         read
     }
 
-    /// Names of the database that a file has within some subtrees; without a question where the batch knows
-    /// all that it has.
+    /// Returns the names that a file has in the database within some subtrees. Reads nothing if the batch
+    /// knows all of them.
     fn names_before(&self, node: &NodeRow, met: BTreeSet<Key>, places: &Within) -> Result<Vec<Key>> {
         if met.len() as u64 == node.nlink {
             return Ok(met.into_iter().collect());
@@ -251,12 +256,15 @@ impl<R: Rows> Planner<'_, R> {
         }
     }
 
-    /// Records the end of what has expired below the paths of quotas that the batch would exceed, in the
-    /// order of expiry, until it does not: below the inner ones first, since that counts for those above.
+    /// Ends expired nodes below the paths of quotas that the batch would exceed, in the order of expiry,
+    /// until it does not. Inner quotas come first, because what ends there counts for the outer ones as
+    /// well.
     fn meet_due(&mut self, counting: &mut Counting) -> Result<()> {
         let quotas = Arc::clone(&counting.quotas);
+        // In reverse order, a path comes after all paths below it.
         let changed: Vec<String> = counting.changes.keys().rev().cloned().collect();
         for quota in changed.iter().filter_map(|key| quotas.get(key)) {
+            // A node that was moved below the path is elsewhere in the database.
             let within = match self.delta.subtrees.is_empty() {
                 true => Within::new([quota.path.clone()]),
                 false => Within::everything(),
@@ -280,7 +288,8 @@ impl<R: Rows> Planner<'_, R> {
         Ok(())
     }
 
-    /// A page of what is due with what is by this batch itself, which the database does not know as yet.
+    /// Returns a page of due nodes together with those that the batch itself makes due, of which the
+    /// database does not know.
     fn with_own(
         &self,
         page: Vec<(i64, u64)>,
@@ -288,6 +297,7 @@ impl<R: Rows> Planner<'_, R> {
         last: Option<(i64, u64)>,
     ) -> BTreeSet<(i64, u64)> {
         let mut due: BTreeSet<_> = page.into_iter().collect();
+        // The batch has given these another expiry, or none.
         due.retain(|(_, ino)| !self.delta.expiry.contains_key(ino));
         let own = self.delta.expiry.iter().filter_map(|(ino, at)| Some(((*at)?, *ino)));
         let own = own.filter(|(at, ino)| {
@@ -297,7 +307,7 @@ impl<R: Rows> Planner<'_, R> {
         due
     }
 
-    /// Records the end of a node that is due, if it has a name below a path.
+    /// Ends a due node if it has a name below a path.
     fn meet(&mut self, ino: u64, top: &str, counting: &mut Counting) -> Result<()> {
         let node = self.node(ino)?;
         if node.nlink == 0 || !node.expired(self.time) {
@@ -325,14 +335,14 @@ impl Counting {
         self.changes.entry(key.to_owned()).or_default()
     }
 
-    /// Notes that a file has a name, or had it in the database, that counts for some quota.
+    /// Notes a file that has a name, or had one in the database, below a path that counts for a quota.
     fn look_at(&mut self, row: &NameRow, kept: Option<&Key>) {
         if row.kind == Kind::File {
             self.files.entry(row.ino).or_default().extend(kept.cloned());
         }
     }
 
-    /// Leaves a file out of the directories that were counted as a whole.
+    /// Takes a file out of the sums of directories that were counted as a whole.
     fn leave_out(&mut self, names: &[Key], size: u64) {
         let Some((dir, _)) = names.first() else { return };
         let has = |ranges: &Ranges| ranges.iter().any(|(from, to)| from <= dir && dir < to);
@@ -354,14 +364,14 @@ fn added(used: Count, change: Count) -> Count {
     Count { bytes: used.bytes + change.bytes, entries: used.entries + change.entries }
 }
 
-/// The quotas that count the bytes of a file with these names, each once. All names that are not below the
-/// root's alone are among them.
+/// Returns the quotas that count the bytes of a file with these names, each once. `names` may lack names
+/// that only the quota of the root counts.
 fn places<'a>(quotas: &'a Quotas, nlink: u64, names: &'a [Key]) -> BTreeSet<&'a str> {
     let root = quotas.get("").filter(|_| nlink > 0).map(|_| "");
     names.iter().flat_map(|(dir, _)| quotas.over(dir)).chain(root).collect()
 }
 
-/// The directories of the database below a path whose names all end where they are.
+/// Returns the directories of the database below a path whose names all end where they are.
 fn left_in(left: &BTreeMap<String, Region>, top: &str) -> Ranges {
     let mut ranges = Vec::new();
     let above = up(top).skip(1).find_map(|above| left.get(above));
@@ -374,7 +384,7 @@ fn left_in(left: &BTreeMap<String, Region>, top: &str) -> Ranges {
     ranges
 }
 
-/// What some ranges hold that others do not.
+/// Returns the parts of some ranges that are not in others.
 fn minus(these: &[(String, String)], others: &[(String, String)]) -> Ranges {
     let mut others: Vec<&(String, String)> = others.iter().collect();
     others.sort_unstable();

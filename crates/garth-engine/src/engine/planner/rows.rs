@@ -1,4 +1,4 @@
-//! The rows that planner and databases agree on, and what the planner asks of a database.
+//! Rows that the planner and databases exchange, and the queries of the planner to a database.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,83 +13,85 @@ use crate::path::TreePath;
 use crate::rule::quota::Quotas;
 use crate::rule::{Digest, Place, Rules};
 
-/// Content of this many bytes and more is found by the BLAKE3 of its chunks and stored once per account.
+/// Minimum size of content, in bytes, that is found by the BLAKE3 hash of its chunks and stored once per
+/// account.
 pub const DEDUP_FROM: usize = 64 << 10;
 
-/// Bytes of the checksum of a chunk that is not deduplicated: enough to detect damage, and chunks may
-/// be many.
+/// Length, in bytes, of the checksum of a chunk that is not deduplicated: enough to detect damage, and
+/// short, because chunks may be many.
 pub const SHORT_SUM: usize = 8;
 
 /// Head row: the state that a batch is planned on.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HeadRow {
-    /// Last sequence.
+    /// Sequence number of the last commit.
     pub seq: u64,
-    /// Time of the last commit.
+    /// Time of the last commit, in nanoseconds since 1970.
     pub time: i64,
-    /// Next inode number to give.
+    /// Next inode to assign.
     pub next_ino: u64,
-    /// Next chunk number to give.
+    /// Next chunk number to assign.
     pub next_chunk: u64,
-    /// Version of what operators have set: rules and quotas.
+    /// Version of the rules and quotas that operators have set.
     pub control: u64,
-    /// Version of the set of projections that are kept.
+    /// Version of the set of projections that are maintained.
     pub projections: u64,
 }
 
-/// A live name. Its key, `(directory, name)`, is kept beside it.
+/// Live name. Its key, `(directory, name)`, is passed next to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NameRow {
-    /// The node.
+    /// Inode of the node.
     pub ino: u64,
-    /// The commit that gave the node this name.
+    /// Commit that gave the node this name.
     pub since: u64,
-    /// Kind of the node, which never changes: a listing of names needs no node.
+    /// Kind of the node, which never changes: listing names needs no node.
     pub kind: Kind,
 }
 
-/// One version of a node.
+/// Version of a node. Times are in nanoseconds since 1970.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeRow {
-    /// Its number.
+    /// Inode.
     pub ino: u64,
-    /// The commit that made this version.
+    /// Commit that created this version.
     pub seq: u64,
-    /// What it is; never changes.
+    /// Kind, which never changes.
     pub kind: Kind,
     /// Permission bits.
     pub mode: u32,
-    /// Owner.
+    /// User id of the owner.
     pub uid: u32,
-    /// Group.
+    /// Group id.
     pub gid: u32,
-    /// Device number of a device; otherwise 0.
+    /// Device number of a device, otherwise 0.
     pub rdev: u64,
-    /// Names; of a directory 2 and one for each directory in it. 0: reached by open handles alone.
+    /// Number of names; for a directory 2, and one for each directory in it. 0 if only open handles reach
+    /// the node.
     pub nlink: u64,
-    /// Bytes of content, or of the target.
+    /// Size in bytes of the content, or of the target of a symbolic link.
     pub size: u64,
-    /// As it was set: reads do not change it. Times are in nanoseconds since 1970.
+    /// Access time, as it was set: reads do not change it.
     pub atime: i64,
-    /// Last change of the content, or as it was set.
+    /// Time of the last change of the content, or as it was set.
     pub mtime: i64,
-    /// Last change of any kind.
+    /// Time of the last change of any kind.
     pub ctime: i64,
-    /// When it was made.
+    /// Creation time.
     pub birthtime: i64,
-    /// What a symbolic link says.
+    /// Target of a symbolic link.
     pub target: Option<String>,
-    /// The commit whose attributes the node has; 0 for none. They are rows of their own,
-    /// so that an append copies none.
+    /// Commit whose attributes the node has; 0 for none. They are rows of their own, so that an append
+    /// copies none.
     pub attrs_seq: u64,
-    /// From when on it is absent.
+    /// Time from which on the node is absent.
     pub expires_at: Option<i64>,
-    /// The commit that last changed the content.
+    /// Commit that last changed the content.
     pub content_seq: u64,
 }
 
 impl NodeRow {
-    /// Gives a directory the times of a commit that changed the names in it.
+    /// Sets the times of a directory to those of a commit that changed names in it.
     pub fn touch(&mut self, (seq, time): (u64, i64)) {
         self.seq = seq;
         self.content_seq = seq;
@@ -97,8 +99,8 @@ impl NodeRow {
         self.ctime = time;
     }
 
-    /// Takes so many names from it in a commit. What keeps one has changed; what loses its last has ended as
-    /// it was.
+    /// Takes `names` names from the node in a commit. A node that keeps a name has changed; one that loses
+    /// the last ends as it was.
     pub fn lose_names(&mut self, names: u64, (seq, time): (u64, i64)) {
         self.nlink = if self.kind == Kind::Directory { 0 } else { self.nlink.saturating_sub(names) };
         self.seq = seq;
@@ -107,44 +109,44 @@ impl NodeRow {
         }
     }
 
-    /// The commit that last changed this node, which has no name left, as its open handles see it: to
-    /// lose the last name alone is no change. `before` is the version before this one. (Any change sets
-    /// `ctime` to the commit's time.)
+    /// Returns the commit that last changed this node, which has no name left, as its open handles see it:
+    /// losing the last name alone is no change. `before` is the version before this one.
     pub fn last_change(&self, before: &Self) -> u64 {
+        // Any change sets `ctime` to the time of its commit, and losing the last name does not.
         if before.nlink > 0 && before.ctime == self.ctime { before.seq } else { self.seq }
     }
 
-    /// Whether the entry is absent at `time`.
+    /// Returns true if the entry is absent at `time`.
     pub fn expired(&self, time: i64) -> bool {
         self.expires_at.is_some_and(|at| at <= time)
     }
 }
 
-/// A run of a file's bytes: `len` bytes of a chunk from `skip`, at `off` of the file.
+/// Range of the bytes of a file: `len` bytes of a chunk, from `skip` on, at offset `off` of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExtentRow {
-    /// Where in the file.
+    /// Offset in the file.
     pub off: u64,
-    /// How many bytes.
+    /// Length in bytes.
     pub len: u64,
-    /// The commit that put it there.
+    /// Commit that put the extent there.
     pub since: u64,
-    /// The chunk that has them.
+    /// Number of the chunk that holds the bytes.
     pub chunk: u64,
-    /// Where in the chunk.
+    /// Offset in the chunk.
     pub skip: u64,
-    /// The commit that wrote these bytes into this file: of what is left beside a patch the one before. 0 for
-    /// several, which the database keeps with the chunk.
+    /// Commit that wrote these bytes into this file; for the rest of an extent next to a patch, the earlier
+    /// one. 0 for several commits, which the database stores with the chunk.
     pub written: u64,
 }
 
 impl ExtentRow {
-    /// Where in the file it ends.
+    /// Returns the offset in the file at which the extent ends.
     pub fn end(&self) -> u64 {
         self.off + self.len
     }
 
-    /// The part of this extent within `from..to` of the file, which must overlap it.
+    /// Returns the part of this extent within `from..to` of the file, which must overlap it.
     pub fn cut(&self, from: u64, to: u64) -> Self {
         let off = self.off.max(from);
         Self { off, len: self.end().min(to) - off, skip: self.skip + (off - self.off), ..*self }
@@ -154,29 +156,29 @@ impl ExtentRow {
 /// New stored bytes.
 #[derive(Clone, Debug)]
 pub struct Chunk {
-    /// Its number.
+    /// Chunk number.
     pub id: u64,
-    /// At most [`MAX_EXTENT`](super::MAX_EXTENT) bytes.
+    /// Bytes, at most [`MAX_EXTENT`](super::MAX_EXTENT).
     pub data: Bytes,
-    /// The whole BLAKE3 if it is of content of [`DEDUP_FROM`] bytes and more; its first 8 bytes below.
+    /// Full BLAKE3 hash for content of at least [`DEDUP_FROM`] bytes, otherwise the first 8 bytes of it.
     pub sum: Vec<u8>,
 }
 
-/// What a database has under a hash, for the same bytes that are written again.
+/// Answer of a database to the lookup of a hash, when bytes with that hash are written again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stored {
-    /// Nothing.
+    /// No chunk has the hash.
     Nothing,
-    /// This chunk, to refer to. How the database knows that it is intact is its own affair: one that would
-    /// have to fetch it from far away may rely on what found damage before.
+    /// Chunk to refer to. How the database knows that it is intact is up to the database: one that would
+    /// have to fetch it from far away may rely on earlier checks.
     Sound(u64),
-    /// A damaged chunk, which new bytes must not refer to. Its hash is taken.
+    /// Damaged chunk, which new bytes must not refer to. Its hash is taken.
     Damaged,
 }
 
 impl Stored {
-    /// The chunk that bytes of this checksum are to refer to. Those that may not are stored again, under a
-    /// checksum cut short: hashes are unique.
+    /// Returns the chunk that bytes with this checksum are to refer to. Next to a damaged chunk, the bytes
+    /// are stored again under a shortened checksum, because hashes are unique.
     pub fn share(self, sum: &mut Vec<u8>) -> Option<u64> {
         match self {
             Self::Nothing => None,
@@ -189,54 +191,54 @@ impl Stored {
     }
 }
 
-/// A staged body: its chunks in order, with their lengths.
+/// Staged body: its chunks in order, with their lengths.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Staged(pub Vec<(u64, u64)>);
 
-/// A staged body that waits for its commit.
+/// Staged body that waits for its commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StagedRow {
-    /// The key of the view that staged it.
+    /// Key of the view that staged it.
     pub owner: String,
-    /// The body.
+    /// Body.
     pub pieces: Staged,
 }
 
-/// The record of an idempotency key, with the commit that it stands for as that was answered.
+/// Record of an idempotency key, with the commit as it was returned.
 #[derive(Clone, Debug)]
 pub struct IdempotencyRow {
-    /// Of the request that the key was used for.
+    /// Hash of the request that the key was used for.
     pub request_hash: [u8; 32],
-    /// The record counts before this time only.
+    /// Time until which the record counts.
     pub keep_until: i64,
-    /// The commit as it was answered, with the note of the record.
+    /// Commit as it was returned, with the note of the record.
     pub commit: Commit,
 }
 
-/// How far a file was found to be as a demand asks.
+/// Progress of a check: how far a file satisfies a constraint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JudgedRow {
-    /// The commit of the content that it was found of.
+    /// Commit of the content that was checked.
     pub etag: u64,
-    /// Where the check goes on.
+    /// Place where the check goes on.
     pub until: Place,
 }
 
-/// A change as the log keeps it. `path` only where a name is made or removed: the names
-/// of a node at a commit are known.
+/// Entry of the log. It has a `path` only if a name was created or removed: the names of a node at a commit
+/// are known.
 #[derive(Clone, Debug)]
 pub struct LogChange {
-    /// What happened.
+    /// Kind of the change.
     pub kind: ChangeKind,
-    /// To which node.
+    /// Inode of the node.
     pub ino: u64,
-    /// The name that was made or removed.
+    /// Name that was created or removed.
     pub path: Option<TreePath>,
-    /// Of a node that was made: whether all that is below it was made with it, in a copy.
+    /// True for the top of a copy: everything below it was created with it.
     pub whole: bool,
 }
 
-/// A question to [`Rows`]: a method and what it is asked with.
+/// Key of a query to [`Rows`]: its method and arguments.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum RowKey {
     /// [`Rows::idempotency`]: owner and key.
@@ -257,18 +259,18 @@ pub enum RowKey {
     LongestPath(Region),
     /// [`Rows::expired_in`]: region and time.
     ExpiredIn(Region, i64),
-    /// [`Rows::names_of`]: node, subtrees and limit.
+    /// [`Rows::names_of`]: inode, subtrees and limit.
     NamesOf(u64, Within, usize),
     /// [`Rows::node`].
     Node(u64),
     /// [`Rows::is_open`].
     IsOpen(u64),
-    /// [`Rows::attributes`]: node, and a commit. Those that it had after that commit, set by it or before:
-    /// whoever foresees them does not know since when a node has them.
+    /// [`Rows::attributes`]: inode and commit. Holds the attributes that the node had after that commit,
+    /// set by it or before: the prefetch does not know which commit set them.
     Attributes(u64, u64),
-    /// [`Rows::extents`]: node and range.
+    /// [`Rows::extents`]: inode and range.
     Extents(u64, u64, u64),
-    /// [`Rows::judged`]: node and demand.
+    /// [`Rows::judged`]: inode and constraint.
     Judged(u64, Digest),
     /// [`Rows::stored`]: hash.
     Stored(Vec<u8>),
@@ -280,102 +282,103 @@ pub enum RowKey {
     NameAt(String, String, u64),
     /// [`Rows::names_below_at`]: directory, commit and limit.
     NamesBelowAt(String, u64, usize),
-    /// [`Rows::names_of_at`]: node, commit and subtrees.
+    /// [`Rows::names_of_at`]: inode, commit and subtrees.
     NamesOfAt(u64, u64, Within),
-    /// [`Rows::node_at_seq`]: node and commit.
+    /// [`Rows::node_at_seq`]: inode and commit.
     NodeAt(u64, u64),
-    /// [`Rows::extents_at`]: node, commit and range.
+    /// [`Rows::extents_at`]: inode, commit and range.
     ExtentsAt(u64, u64, u64, u64),
     /// [`Rows::quotas`].
     Quotas,
     /// [`Rows::tally`]: ranges of directories.
     Tally(Vec<(String, String)>),
-    /// [`Rows::due`]: time, subtrees, behind which moment and node, and limit.
+    /// [`Rows::due`]: time, subtrees, time and inode to start after, and limit.
     Due(i64, Within, (i64, u64), usize),
 }
 
-/// What lies in ranges of directories, as quotas count it.
+/// Sums over ranges of directories, as quotas count.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Names.
+    /// Number of names.
     pub entries: u64,
-    /// Bytes of the files that have one name, and that there.
+    /// Bytes of the files whose only name is there.
     pub bytes: u128,
-    /// The files that have more names, some of them there.
+    /// Files with several names, at least one of them there.
     pub shared: BTreeSet<u64>,
 }
 
-/// What the planner reads: the newest state (the commits before, also those of the same
-/// group), and the past for copies.
+/// Queries of the planner: the newest state (of the commits before this one, also of the same group), and
+/// the past for copies. A method returns `None`, or an empty list, if there is no such row.
 ///
 /// Where a row costs a round trip, see [`Fetch`](super::Fetch).
 pub trait Rows {
-    /// Whether to tell [`foresee`](Self::foresee) anything; to plan all operations of a batch, the others too
-    /// once one is refused; and all that only to learn of more rows at once. `false` where rows are at hand:
-    /// then no key is made.
+    /// True if the database is a round trip away. The planner then calls [`foresee`](Self::foresee), and
+    /// plans all operations of a batch even after one was refused, to learn of more rows at once. With a
+    /// local database, no key is made.
     const FORESEES: bool = false;
-    /// These rows are likely to be asked for.
+    /// Announces rows that are likely to be read.
     fn foresee(&self, keys: Vec<RowKey>) {
         drop(keys);
     }
-    /// The rules that are in force at the head row.
+    /// Returns the rules in force at the head row.
     fn rules(&self) -> &Rules;
-    /// A live name.
+    /// Returns a live name.
     fn name(&self, dir: &str, name: &str) -> Result<Option<NameRow>>;
-    /// Live names of a directory, up to `limit`, in byte order.
+    /// Returns the live names of a directory, up to `limit`, in byte order.
     fn names_in(&self, dir: &str, limit: usize) -> Result<Vec<(String, NameRow)>>;
-    /// Live names in a region of directories, ordered by directory, then name; any `limit` of them if there
-    /// are more.
+    /// Returns the live names in a region of directories, ordered by directory, then name; any `limit` of
+    /// them if there are more.
     fn names_below(&self, region: &Region, limit: usize) -> Result<Vec<(String, String, NameRow)>>;
-    /// Bytes of the longest path of a live name in a region of directories, without the names that it is
-    /// without; 0 if there is none.
+    /// Returns the length in bytes of the longest path of a live name in a region, which leaves out
+    /// [`Region::names`]; 0 if there is none.
     fn longest_path(&self, region: &Region) -> Result<usize>;
-    /// Nodes that have expired at `time` and have a live name in a region of directories.
+    /// Returns the nodes that have expired at `time` and have a live name in a region of directories.
     fn expired_in(&self, region: &Region, time: i64) -> Result<Vec<u64>>;
-    /// Live names of a node within some subtrees, up to `limit`, in any order. Costs as much as what it
-    /// gives.
+    /// Returns the live names of a node within some subtrees, up to `limit`, in any order. The cost is in
+    /// proportion to the result.
     fn names_of(&self, ino: u64, within: &Within, limit: usize) -> Result<Vec<(String, String)>>;
-    /// The newest version of a node.
+    /// Returns the newest version of a node.
     fn node(&self, ino: u64) -> Result<Option<NodeRow>>;
-    /// Attributes that a node got in commit `seq`.
+    /// Returns the attributes that a node got in commit `seq`.
     fn attributes(&self, ino: u64, seq: u64) -> Result<Attributes>;
-    /// Live extents that overlap `from..to`, by offset.
+    /// Returns the live extents that overlap `from..to`, by offset.
     fn extents(&self, ino: u64, from: u64, to: u64) -> Result<Vec<ExtentRow>>;
-    /// Whether the database lets what has lost its names be reached by this number: who asks holds it open.
+    /// Returns true if the caller holds open a node that has lost its names, and so reaches it by inode.
     fn is_open(&self, ino: u64) -> Result<bool>;
-    /// How far a file was found to be as a demand asks.
+    /// Returns how far a file was found to satisfy a constraint.
     fn judged(&self, ino: u64, demand: &Digest) -> Result<Option<JudgedRow>>;
-    /// What is stored under this BLAKE3 (only content of at least [`DEDUP_FROM`] bytes is).
+    /// Returns the chunk that is stored under a BLAKE3 hash. Only content of at least [`DEDUP_FROM`] bytes
+    /// is.
     fn stored(&self, hash: &[u8]) -> Result<Stored>;
-    /// The bytes of a chunk, checked against their sum.
+    /// Returns the bytes of a chunk, checked against their sum.
     fn chunk(&self, id: u64) -> Result<Bytes>;
-    /// A staged body of this owner; `None` if it is unknown or collected.
+    /// Returns a staged body; `None` if it is unknown or was collected.
     fn staged(&self, id: u128) -> Result<Option<StagedRow>>;
-    /// The commit of this owner and id, as it was answered.
+    /// Returns the commit of an owner with an id, as it was returned first.
     fn committed(&self, owner: &str, id: CommitId) -> Result<Option<Commit>>;
-    /// Whether this owner has a snapshot of this name.
+    /// Returns true if an owner has a snapshot of this name.
     fn has_snapshot(&self, owner: &str, name: &str) -> Result<bool>;
-    /// An idempotency record of this owner.
+    /// Returns an idempotency record of an owner.
     fn idempotency(&self, owner: &str, key: &str) -> Result<Option<IdempotencyRow>>;
-    /// Time of a commit; the error says `NotFound` or `Gone`.
+    /// Returns the time of a commit. Fails with `NotFound` or `Gone`.
     fn time_of(&self, seq: u64) -> Result<Timestamp>;
-    /// A name as it was after commit `seq`.
+    /// Returns a name as it was after commit `seq`.
     fn name_at(&self, dir: &str, name: &str, seq: u64) -> Result<Option<NameRow>>;
-    /// Names below a directory after commit `seq`, ordered by directory, then name; any `limit` of them if
-    /// there are more.
+    /// Returns the names below a directory after commit `seq`, ordered by directory, then name; any `limit`
+    /// of them if there are more.
     fn names_below_at(&self, dir: &str, seq: u64, limit: usize) -> Result<Vec<(String, String, NameRow)>>;
-    /// Names of a node after commit `seq` within some subtrees.
+    /// Returns the names of a node after commit `seq` within some subtrees.
     fn names_of_at(&self, ino: u64, seq: u64, within: &Within) -> Result<Vec<(String, String)>>;
-    /// A node after commit `seq`.
+    /// Returns a node as it was after commit `seq`.
     fn node_at_seq(&self, ino: u64, seq: u64) -> Result<Option<NodeRow>>;
-    /// Extents of a node after commit `seq` that overlap `from..to`, by offset. The last may
-    /// reach beyond the size of that time.
+    /// Returns the extents of a node after commit `seq` that overlap `from..to`, by offset. The last one
+    /// may reach beyond the size that the file had.
     fn extents_at(&self, ino: u64, seq: u64, from: u64, to: u64) -> Result<Vec<ExtentRow>>;
-    /// The quotas of the tree, as the commits before have left them.
+    /// Returns the quotas of the tree, as the commits before this one have left them.
     fn quotas(&self) -> Result<Arc<Quotas>>;
-    /// What the database has in ranges of directories, each up to but without its end.
+    /// Returns the sums over ranges of directories, each without its end.
     fn tally(&self, ranges: &[(String, String)]) -> Result<Tally>;
-    /// Nodes that have expired at `time` and have a live name within some subtrees, behind a moment and a
-    /// node, in the order of their moments and then of their numbers, up to `limit`.
+    /// Returns the nodes that have expired at `time` and have a live name within some subtrees, up to
+    /// `limit`, ordered by expiry, then inode. The list starts after the pair `after`.
     fn due(&self, time: i64, within: &Within, after: (i64, u64), limit: usize) -> Result<Vec<(i64, u64)>>;
 }

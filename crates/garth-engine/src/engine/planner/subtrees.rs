@@ -1,6 +1,6 @@
-//! Subtrees that a batch moves or removes, without their names: a million of them are one range. What is in
-//! such a directory is found in the database by where it was before the batch, and rewritten range by range
-//! once the batch has passed. Why: `docs/decisions/subtrees-as-ranges.md`.
+//! Subtrees that a batch moves or removes, without their names: a million names are one range. The planner
+//! finds the content of such a directory where the database had it before the batch; the database rewrites
+//! it range by range once the batch has passed. Why: `docs/decisions/subtrees-as-ranges.md`.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -15,43 +15,45 @@ pub(super) fn key_of(path: &TreePath) -> Option<Key> {
     Some((dir.to_owned(), name.to_owned()))
 }
 
-/// Where the content of directories lies in the database. Directories are keys of paths.
+/// Map from directories to where their content is in the database. Directories are keys of paths.
 #[derive(Debug, Default)]
 pub struct Subtrees {
-    /// Directories whose names lie in another directory of the database, or in none. It holds for all that
-    /// is below, up to the next such directory. One may lie in itself, below one that does not.
+    /// Directories whose names are in another directory of the database, or in none. An entry applies to
+    /// everything below it, up to the next entry. A directory may be mapped to itself if one above it is
+    /// not.
     places: BTreeMap<String, Option<String>>,
-    /// The same the other way round: by the directory of the database.
+    /// Reverse of `places`: from the directory of the database.
     seen: HashMap<String, String>,
-    /// What of the database was removed.
+    /// Removed parts of the database.
     lost: Vec<Region>,
-    /// The first region of each operation that removed some.
+    /// First region of each operation that removed some.
     removals: Vec<usize>,
-    /// Which of that begins at a directory: no directory is removed twice.
+    /// Index into `lost`, by the directory at which the region begins. No directory is removed twice.
     lost_at: HashMap<String, usize>,
 }
 
-/// The names in and below a directory of the database, without some.
+/// Names in and below a directory of the database, with exceptions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Region {
-    /// The directory.
+    /// Top directory.
     pub dir: String,
-    /// Directories in it, without which.
+    /// Directories in it that are left out, with everything below them.
     pub without: BTreeSet<String>,
-    /// Names in it, without which.
+    /// Names in it that are left out.
     pub names: BTreeSet<Key>,
 }
 
 impl Region {
-    /// The ranges of keys of its directories, each up to but without its end.
+    /// Returns the ranges of the keys of its directories, each without its end.
     pub fn ranges(&self) -> Vec<(String, String)> {
+        // The directory itself and what is below it are two ranges: keys such as `dir-` are between them.
         let both = |dir: &str| [(dir.to_owned(), format!("{dir}\0")), (format!("{dir}/"), format!("{dir}0"))];
         let mut cuts: Vec<(String, String)> = self.without.iter().flat_map(|dir| both(dir)).collect();
         cuts.sort_unstable();
         let mut ranges = Vec::new();
         let mut cuts = cuts.into_iter().peekable();
         for (mut from, to) in both(&self.dir) {
-            // of two that overlap, one lies within the other
+            // Two cuts that overlap are one within the other.
             while let Some((start, end)) = cuts.next_if(|(start, _)| *start < to) {
                 if from < start {
                     ranges.push((from.clone(), start));
@@ -65,7 +67,7 @@ impl Region {
         ranges
     }
 
-    /// Whether it holds a name.
+    /// Returns true if the region contains a name.
     pub fn contains(&self, dir: &str, name: &str) -> bool {
         let left = || up(dir).take_while(|above| above.len() > self.dir.len());
         is_in(dir, &self.dir)
@@ -74,51 +76,53 @@ impl Region {
     }
 }
 
-/// What was in a directory that is on its way to another place.
+/// Content of a directory that is being moved.
 #[derive(Debug)]
 pub(super) struct Content {
-    /// Where it lies in the database.
+    /// Directory of the database that holds it.
     base: Option<String>,
-    /// Directories below it that lie elsewhere, by the rest of their path.
+    /// Directories below it that are elsewhere in the database, by the rest of their path.
     below: Vec<(String, Option<String>)>,
 }
 
 impl Subtrees {
-    /// Whether nothing was moved or removed.
+    /// Returns true if no directory was moved or removed.
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
     }
 
-    /// Where the names of a directory lie in the database.
+    /// Returns the directory of the database that holds the names of `dir`.
     pub fn source(&self, dir: &str) -> Option<String> {
         if self.places.is_empty() {
             return Some(dir.to_owned());
         }
+        // The nearest entry decides; below it, the rest of the path is the same on both sides.
         match up(dir).find_map(|above| Some((above, self.places.get(above)?))) {
             Some((above, place)) => place.as_ref().map(|place| format!("{place}{}", &dir[above.len()..])),
             None => Some(dir.to_owned()),
         }
     }
 
-    /// Whether the names that the database has in a directory are no longer there.
+    /// Returns true if the names that the database has in a directory are no longer there.
     pub fn has_left(&self, dir: &str) -> bool {
         !self.places.is_empty() && self.source(dir).as_deref() != Some(dir)
     }
 
-    /// The directory in which the names are that the database has in one.
+    /// Returns the directory where the names are now that the database has in `dir`.
     pub fn now(&self, dir: &str) -> Option<String> {
         if !self.has_left(dir) {
             return Some(dir.to_owned());
         }
         let lies = |above: &str| {
+            // `seen` may name a directory from which the content has been moved on.
             let now = format!("{}{}", self.seen.get(above)?, &dir[above.len()..]);
             (self.source(&now).as_deref() == Some(dir)).then_some(now)
         };
         up(dir).find_map(lies)
     }
 
-    /// The parts of a subtree, each with the directory from which on it is seen. What the batch has done to
-    /// single names is not taken into account.
+    /// Returns the parts of a subtree, each with the directory where it is seen. Does not account for
+    /// changes of the batch to single names.
     pub fn parts(&self, dir: &str) -> Vec<(String, Region)> {
         let mut parts = Vec::new();
         let roots = std::iter::once((dir.to_owned(), self.source(dir)));
@@ -131,7 +135,7 @@ impl Subtrees {
         parts
     }
 
-    /// Ranges of the database whose names all end where they are: none in two of them.
+    /// Returns the ranges of the database whose names all end where they are. They do not overlap.
     pub fn left(&self) -> Vec<Region> {
         let left = self.places.keys().filter(|dir| self.has_left(dir));
         left.map(|dir| Region {
@@ -142,13 +146,13 @@ impl Subtrees {
         .collect()
     }
 
-    /// What of the database was removed: none in two of them.
+    /// Returns the removed parts of the database. They do not overlap.
     pub fn lost(&self) -> &[Region] {
         &self.lost
     }
 
-    /// How many of a node's names in the database were in what was removed, from one region on: for each
-    /// operation that removed some, in their order.
+    /// Returns how many of a node's names in the database were removed with regions, from region `from` on:
+    /// one number for each operation that removed some, in their order.
     pub fn losses(&self, names: &[Key], from: usize) -> Vec<u64> {
         let mut losses: BTreeMap<usize, u64> = BTreeMap::new();
         for (dir, name) in names {
@@ -161,7 +165,7 @@ impl Subtrees {
         losses.into_values().collect()
     }
 
-    /// Takes out what is in a directory.
+    /// Takes out the content of a directory.
     pub(super) fn take(&mut self, dir: &str) -> Content {
         let base = self.source(dir);
         let below: Vec<_> = self.below(dir).map(|(at, place)| (at[dir.len()..].to_owned(), place)).collect();
@@ -172,8 +176,9 @@ impl Subtrees {
         Content { base, below }
     }
 
-    /// Puts it into a directory that has nothing.
+    /// Puts content into a directory that is empty.
     pub(super) fn give(&mut self, dir: &str, content: Content) {
+        // Entries below may be left from content that was there before.
         let gone: Vec<String> = self.below(dir).map(|(at, _)| at).collect();
         for at in gone {
             self.unset(&at);
@@ -184,8 +189,8 @@ impl Subtrees {
         }
     }
 
-    /// Removes what is in a directory. `ended` are the names of the database whose end there was recorded
-    /// before, one by one.
+    /// Removes the content of a directory. `ended` are names of the database in it whose end was recorded
+    /// one by one before.
     pub(super) fn remove(&mut self, dir: &str, ended: &BTreeSet<Key>) {
         let first = self.lost.len();
         self.removals.push(first);
@@ -193,6 +198,8 @@ impl Subtrees {
             self.lost_at.insert(region.dir.clone(), self.lost.len());
             self.lost.push(region);
         }
+        // Of several removals above a name, only this operation's counts: `ended` is about names that were
+        // still there.
         for key in ended {
             let removals = up(&key.0).filter_map(|above| self.lost_at.get(above));
             let mut own = removals.filter(|removal| **removal >= first);
@@ -203,13 +210,14 @@ impl Subtrees {
         self.take(dir);
     }
 
-    /// The directories below one that lie elsewhere, in order: what is below another follows it.
+    /// Returns the directories below `dir` that are elsewhere in the database. A directory follows the one
+    /// above it.
     fn below(&self, dir: &str) -> impl Iterator<Item = (String, Option<String>)> {
         let range = format!("{dir}/")..format!("{dir}0");
         self.places.range(range).map(|(at, place)| (at.clone(), place.clone()))
     }
 
-    /// Sets a place, unless what is above says the same.
+    /// Sets a place, unless the entry above implies it.
     fn set(&mut self, dir: &str, place: Option<String>) {
         self.unset(dir);
         if self.source(dir) != place {
@@ -220,6 +228,7 @@ impl Subtrees {
 
     fn unset(&mut self, dir: &str) {
         if let Some(Some(place)) = self.places.remove(dir)
+            // The reverse entry may belong to another directory by now.
             && self.seen.get(&place).is_some_and(|at| at == dir)
         {
             self.seen.remove(&place);
@@ -227,12 +236,12 @@ impl Subtrees {
     }
 }
 
-/// A directory and those above it, by their keys.
+/// Returns a directory and those above it, by their keys.
 pub(super) fn up(dir: &str) -> impl Iterator<Item = &str> {
     std::iter::successors(Some(dir), |dir| dir.rsplit_once('/').map(|(above, _)| above))
 }
 
-/// Whether a directory is another or below it, by their keys.
+/// Returns true if a directory is `top` or below it, by their keys.
 pub(super) fn is_in(dir: &str, top: &str) -> bool {
     dir.strip_prefix(top).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
@@ -243,7 +252,7 @@ mod tests {
 
     use super::*;
 
-    /// A step, on directories by number.
+    /// Step of a test, on indexes into `DIRS`.
     #[derive(Clone, Copy, Debug)]
     enum Step {
         Move(usize, usize),
@@ -251,7 +260,7 @@ mod tests {
         Remove(usize),
     }
 
-    /// Directories, each with one name, by what the database has there.
+    /// Plain model: each directory has one name, labelled by where the database has it.
     type Naive = BTreeMap<String, Option<String>>;
 
     const DIRS: [&str; 12] =
@@ -307,7 +316,7 @@ mod tests {
                     Step::Move(from, to) | Step::Exchange(from, to)
                         if is_in(DIRS[from], DIRS[to]) || is_in(DIRS[to], DIRS[from]) => {}
                     Step::Move(from, to) => {
-                        // a directory has nothing in it when another takes its place
+                        // The planner puts content only into an empty directory.
                         if !tree.contains_key(DIRS[from]) || tree.keys().any(|at| is_in(at, DIRS[to])) {
                             continue;
                         }

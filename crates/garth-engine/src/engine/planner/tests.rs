@@ -1,5 +1,5 @@
-//! The planner over rows kept in maps: what each operation changes, row by row, and what it refuses. The
-//! contract suite shows the same from outside, where a row too many is not seen.
+//! Tests of the planner on rows in maps: the rows that each operation changes, and the operations that it
+//! refuses. The contract suite tests the same from outside, where an extra row goes unnoticed.
 
 mod content;
 mod copy;
@@ -13,12 +13,12 @@ use super::*;
 use crate::model::{SetAttrs, Within};
 use crate::path::TreePath;
 
-/// A path of the tree.
+/// Parses a path.
 fn at(path: &str) -> TreePath {
     TreePath::parse(path).unwrap()
 }
 
-/// A tree in which these operations were committed, each on its own.
+/// Returns a store in which these operations were committed, one commit each.
 fn tree(ops: impl IntoIterator<Item = Op>) -> Store {
     let mut store = Store::new();
     for op in ops {
@@ -27,12 +27,12 @@ fn tree(ops: impl IntoIterator<Item = Op>) -> Store {
     store
 }
 
-/// Attributes that let an entry expire at `time`. Commit `n` of a [`Store`] has the time `10 n`.
+/// Returns attributes with an expiry at `time`. Commit `n` of a [`Store`] has the time `10 n`.
 fn expires(time: i64) -> SetAttrs {
     SetAttrs::new().expires_at(Timestamp(time))
 }
 
-/// Extents that a batch ended (offset and length) and added (offset, length, chunk, skip).
+/// Extents that a batch ended (offset, length) and added (offset, length, chunk, skip).
 type Extents = (Vec<(u64, u64)>, Vec<(u64, u64, u64, u64)>);
 
 fn extents(delta: &Delta, ino: u64) -> Extents {
@@ -42,7 +42,7 @@ fn extents(delta: &Delta, ino: u64) -> Extents {
     (closed.collect(), added.collect())
 }
 
-/// Kinds of the changes that the log keeps, with their paths.
+/// Returns the kinds of the logged changes, with their paths.
 fn logged(delta: &Delta) -> Vec<(ChangeKind, Option<String>)> {
     let path = |change: &LogChange| change.path.as_ref().map(|path| path.as_str().to_owned());
     delta.log.iter().map(|change| (change.kind.clone(), path(change))).collect()

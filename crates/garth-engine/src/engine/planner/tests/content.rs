@@ -1,4 +1,4 @@
-//! Which extents end, which are added, which bytes are kept.
+//! Extents that content operations end and add, and bytes that they store.
 
 use super::*;
 use crate::model::{Body, MAX_FILE, SetAttrs, Special, StagedBody};
@@ -57,7 +57,7 @@ fn a_patch_cuts_the_extent_that_it_lies_in() {
     assert_eq!(extents(&delta, 2), (vec![(0, 10)], vec![(0, 3, 1, 0), (3, 2, 2, 0), (5, 5, 1, 5)]));
     assert_eq!(store.content("/f"), b"012xy56789");
 
-    // now within three extents at once: cut at both ends, the one between is covered
+    // Now within three extents: cut at both ends, and the one between is covered.
     let Applied { delta, .. } = store.run([Op::patch(at("/f"), 2, "ABCD")]);
     let ends = vec![(0, 3), (3, 2), (5, 5)];
     assert_eq!(extents(&delta, 2), (ends, vec![(0, 2, 1, 0), (2, 4, 3, 0), (6, 4, 1, 6)]));
@@ -206,7 +206,7 @@ fn a_large_body_is_cut_into_extents_of_one_mib() {
 #[test]
 fn a_piece_of_64_kib_between_cuts_is_an_extent_of_its_own() {
     let (mib, from) = (MAX_EXTENT as u64, DEDUP_FROM as u64);
-    // lengths of the pieces, and offset and length of the extents
+    // Lengths of the pieces, and offset and length of the extents.
     let stored = |lengths: &[u64]| {
         let mut store = file("head");
         let body: Vec<u8> =
@@ -229,7 +229,8 @@ fn a_piece_of_64_kib_between_cuts_is_an_extent_of_its_own() {
     assert_eq!(stored(&[3, from, 4]), [(0, 3, false), (3, from, true), (3 + from, 4, false)]);
     assert_eq!(stored(&[3, from - 1, 4]), [(0, from + 6, true)], "as one append without cuts");
     assert_eq!(stored(&[from, from]), [(0, from, true), (from, from, true)]);
-    // the next piece begins where the last one ends, not at the next MiB; its end is found by its hash, too
+    // The next piece begins where the last one ends, not at the next MiB. Its end is found by its hash as
+    // well.
     let expected = [
         (0, mib, true),
         (mib, 5, true),

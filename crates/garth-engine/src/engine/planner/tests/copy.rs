@@ -110,7 +110,7 @@ fn names_that_have_expired_do_not_count_in_a_copy() {
         Op::write(at("/d/late"), "x").with_attrs(expires(35)),
     ]);
     let [kept, late] = ["/d/kept", "/d/late"].map(|path| store.node_of(path).ino);
-    // more than are listed at first, some of the first have expired by then
+    // More names than are listed at first, of which some have expired by then.
     store.name_often(late, "/d", 0..9);
     store.name_often(kept, "/d", 10..names + 8);
     let copied = |op: Op| match plan(&store, store.head, Timestamp(40), &Batch::new([op])) {

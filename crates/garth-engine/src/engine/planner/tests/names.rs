@@ -1,4 +1,4 @@
-//! Which names end and are given, and what becomes of their nodes.
+//! Names that operations end and give, and the effect on their nodes.
 
 use super::*;
 use crate::model::MAX_LINKS;
@@ -7,7 +7,7 @@ fn paths<const N: usize>(paths: [&str; N]) -> Vec<String> {
     paths.map(str::to_owned).to_vec()
 }
 
-/// `/d/a`, `/d/sub/b` and an empty `/e`.
+/// Creates `/d/a`, `/d/sub/b` and an empty `/e`.
 fn nested() -> Store {
     tree([
         Op::write(at("/d/a"), "a").with_parents(),
@@ -186,7 +186,7 @@ fn renaming_one_name_of_a_node_onto_another_does_nothing() {
     assert!(delta.names.is_empty() && delta.log.is_empty() && !commit.outcomes[0].changed);
 }
 
-/// Moves, removals and writes of one batch in and around a subtree, and what is there in the end.
+/// Moves, removals and writes of one batch in and around a subtree, and the state at its end.
 #[test]
 fn later_operations_see_what_earlier_ones_did_to_a_subtree() {
     let mut store = nested();
@@ -255,7 +255,7 @@ fn the_work_of_a_batch_that_moves_or_removes_many_trees_grows_as_they_do() {
     ];
     let stores = [20, 40].map(|many| {
         let mut store = tree([Op::mkdir(at("/e"))]);
-        // each has a file that has a name outside, and is written to before
+        // Each has a file with a name outside, which the batch writes to first.
         store.run((0..many).flat_map(|number| {
             let [file, kept] = [format!("/d/{number}/f"), format!("/kept-{number}")].map(|path| at(&path));
             [Op::write(file.clone(), "x").with_parents(), Op::link(file, kept)]

@@ -1,4 +1,4 @@
-//! What is judged before the operations, and in which order; and what a commit records besides them.
+//! Checks before the operations and their order, and what a commit records besides its operations.
 
 use super::*;
 use crate::model::{CommitId, Idempotency};
@@ -8,7 +8,7 @@ fn idempotent(batch: Batch, hash: u8, keep_until: i64) -> Batch {
     batch.idempotency(Idempotency::new("key", [hash; 32], keep_until))
 }
 
-/// The refusal of a batch.
+/// Returns the kind of the error that refuses a batch.
 fn kind(store: &Store, batch: &Batch) -> Option<ErrorKind> {
     store.plan(batch).err().map(|error| error.kind())
 }

@@ -1,5 +1,5 @@
-//! In how many rounds a database that is a round trip away plans a batch. That it means the same there is
-//! checked wherever a [`Store`] plans anything.
+//! Number of rounds in which a batch is planned on a database that is a round trip away. [`Store`] checks
+//! whenever it plans that the result is the same there.
 
 use garth_testkit::data::random::Random;
 
@@ -11,7 +11,7 @@ fn rounds(store: &Store, batch: &Batch) -> usize {
     store.plan_in_rounds(batch).1
 }
 
-/// Rounds of operations that are not refused.
+/// Returns the rounds of operations that are not refused.
 fn rounds_of(store: &Store, ops: impl IntoIterator<Item = Op>) -> usize {
     let batch = Batch::new(ops);
     let (planned, rounds) = store.plan_in_rounds(&batch);
@@ -23,8 +23,8 @@ fn child(store: &Store, dir: &str, name: &str) -> At {
     At::Child(Ino(store.node_of(dir).ino), Name::parse(name).unwrap())
 }
 
-/// `/d` with files `a` and `b` and a directory `sub` with a file and a link, `/e` empty, `/f` with attributes
-/// and several extents, `/g` a second name of it, `/h` like it with one name.
+/// Creates `/d` with files `a` and `b` and a directory `sub` with a file and a link, an empty `/e`, `/f`
+/// with attributes and several extents, `/g` as a second name of it, and `/h` like it with one name.
 fn filled() -> Store {
     tree([
         Op::write(at("/d/a"), "a").with_parents(),
@@ -184,7 +184,7 @@ fn operations_share_their_rounds_unless_each_depends_on_the_one_before() {
     assert_eq!((planned.err().map(|error| error.kind()), rounds), (Some(ErrorKind::TooLarge), MAX_ROUNDS));
 }
 
-/// Random operations on a few names.
+/// Generator of random operations on a few names.
 struct Operations {
     random: Random,
 }
@@ -289,7 +289,7 @@ fn what_comes_to_a_place_with_rules_is_judged_level_by_level() {
     let deep = deep.chain((0..10).map(|n| Op::append(at(&format!("/t/0{}/f", "/d".repeat(n))), "]")));
     let mut store = tree(files.chain(deep));
     store.run([Op::mkdir_all(at("/agents/a"))]);
-    // where it was, each of the levels, then nodes, extents and chunks
+    // The place where it was, each level, then nodes, extents and chunks.
     let rounds = rounds_of(&store, [Op::rename(at("/t"), at("/agents/a/kv"))]);
     assert!(rounds <= 2 + 1 + 11 + 3, "{rounds} rounds");
     store.run([Op::rename(at("/t"), at("/agents/a/kv"))]);

@@ -1,4 +1,4 @@
-//! Rows in maps, all versions of them, to which deltas are applied as a database would.
+//! Database in maps, with all versions of its rows. It applies deltas as a real one does.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -12,16 +12,16 @@ use crate::model::{Attributes, CommitId};
 use crate::rule::quota::Quotas;
 use crate::rule::{Digest, Rules};
 
-/// Not ended.
+/// End of a row that has not ended.
 const NEVER: u64 = u64::MAX;
 
-/// A row and the commit that ended it.
+/// Row with the commit that ended it.
 struct Spanned<T> {
     row: T,
     till: u64,
 }
 
-/// All that a plan says.
+/// Describes everything in a plan, to compare two of them.
 fn described(planned: &Result<Planned>) -> String {
     match planned {
         Err(error) => format!("{:?} {:?} {}", error.kind(), error.path(), error.message()),
@@ -37,7 +37,7 @@ fn described(planned: &Result<Planned>) -> String {
     }
 }
 
-/// An account's rows.
+/// Rows of an account.
 pub(super) struct Store {
     rules: Rules,
     pub(super) head: HeadRow,
@@ -47,7 +47,7 @@ pub(super) struct Store {
     attributes: BTreeMap<(u64, u64), Attributes>,
     extents: BTreeMap<u64, Vec<Spanned<ExtentRow>>>,
     pub(super) chunks: BTreeMap<u64, Chunk>,
-    /// References to each chunk, as the deltas say.
+    /// References to each chunk, according to the deltas.
     references: BTreeMap<u64, i64>,
     times: BTreeMap<u64, i64>,
     snapshots: BTreeSet<String>,
@@ -55,17 +55,18 @@ pub(super) struct Store {
     idempotency: BTreeMap<String, IdempotencyRow>,
     staged: BTreeMap<u128, Staged>,
     pub(super) quotas: Arc<Quotas>,
-    /// Nodes held open.
+    /// Nodes that are held open.
     pub(super) open: BTreeSet<u64>,
-    /// How often rows of names and nodes were asked for, in how many places, and how many were given.
+    /// Number of queries for names and nodes, of the ranges that they name, and of the rows that they
+    /// return.
     pub(super) asked: AtomicUsize,
-    /// What reading any chunk fails with.
+    /// Error for every read of a chunk.
     pub(super) unreadable: Option<ErrorKind>,
-    /// What asking for the names of a node fails with.
+    /// Error for every read of the names of a node.
     pub(super) unnamed: Option<ErrorKind>,
 }
 
-/// A commit that was applied.
+/// Commit that was applied.
 pub(super) struct Applied {
     pub(super) delta: Delta,
     pub(super) commit: Commit,
@@ -115,13 +116,13 @@ impl Store {
         }
     }
 
-    /// Plans a batch on these rows, which stay as they are: from the rows themselves, and from as many of
-    /// them as are fetched for it, which is to mean the same.
+    /// Plans a batch on these rows, without changing them: once on the rows themselves and once only on
+    /// those that are fetched for it. Both must give the same.
     pub(super) fn plan(&self, batch: &Batch) -> Result<Planned> {
         self.plan_in_rounds(batch).0
     }
 
-    /// The same, and in how many rounds its rows are fetched.
+    /// Plans a batch as [`Self::plan`] does. Returns the number of rounds as well.
     pub(super) fn plan_in_rounds(&self, batch: &Batch) -> (Result<Planned>, usize) {
         let planned = plan(self, self.head, self.now(), batch);
         let (again, rounds) = self.plan_fetched(batch);
@@ -129,7 +130,7 @@ impl Store {
         (planned, rounds)
     }
 
-    /// Plans a batch from what is fetched for it alone.
+    /// Plans a batch only on the rows that are fetched for it.
     pub(super) fn plan_fetched(&self, batch: &Batch) -> (Result<Planned>, usize) {
         super::super::fetched::plan_fetched(self, self.head, self.now(), batch)
     }
@@ -163,7 +164,7 @@ impl Store {
         self.commit(&Batch::new(ops))
     }
 
-    /// The error of operations that are refused.
+    /// Returns the error of operations that are refused.
     pub(super) fn refusal(&self, ops: impl IntoIterator<Item = Op>) -> Error {
         match self.plan(&Batch::new(ops)) {
             Err(error) => error,
@@ -171,7 +172,7 @@ impl Store {
         }
     }
 
-    /// Moves and ends what the delta holds as ranges.
+    /// Moves and ends the rows that the delta has as ranges.
     fn apply_subtrees(&mut self, delta: &Delta, head: HeadRow) {
         let mut lost: BTreeMap<u64, u64> = BTreeMap::new();
         let mut moved = Vec::new();
@@ -190,6 +191,7 @@ impl Store {
                 moved.push((now, Spanned { row: NameRow { since: head.seq, ..at.row }, till: NEVER }));
             }
         }
+        // After the loop: a moved name may take the key of one that has not been looked at yet.
         for (key, name) in moved {
             self.names.entry(key).or_default().push(name);
         }
@@ -253,7 +255,7 @@ impl Store {
         assert_eq!(self.references, self.counted(), "the counts that deltas carry are those of the rows");
     }
 
-    /// References to each chunk, counted.
+    /// Counts the references to each chunk.
     fn counted(&self) -> BTreeMap<u64, i64> {
         let mut counted: BTreeMap<u64, i64> = self.chunks.keys().map(|id| (*id, 0)).collect();
         let extents = self.extents.values().flatten().map(|extent| extent.row.chunk);
@@ -264,7 +266,8 @@ impl Store {
         counted
     }
 
-    /// Names that the last commit ended, and names that it gave, as paths in the order of their keys.
+    /// Returns the names that the last commit ended and those that it gave, as paths in the order of their
+    /// keys.
     pub(super) fn renamed(&self) -> (Vec<String>, Vec<String>) {
         let paths = |of: &dyn Fn(&Spanned<NameRow>) -> bool| {
             let keys = self.names.iter().filter(|(_, lives)| lives.iter().any(of)).map(|(key, _)| key);
@@ -282,7 +285,7 @@ impl Store {
         self.names.extend(keys.map(|key| (key, vec![Spanned { row, till: NEVER }])));
     }
 
-    /// Stages a body of chunks that are there.
+    /// Stages a body of existing chunks.
     pub(super) fn stage(&mut self, id: u128, body: Staged) {
         for (chunk, _) in &body.0 {
             *self.references.get_mut(chunk).expect("a chunk that is there") += 1;
@@ -290,7 +293,7 @@ impl Store {
         self.staged.insert(id, body);
     }
 
-    /// The newest version of what a path names.
+    /// Returns the newest version of the node at a path.
     pub(super) fn node_of(&self, path: &str) -> NodeRow {
         let ino = match key_of(&at(path)) {
             None => Ino::ROOT.0,
@@ -299,18 +302,18 @@ impl Store {
         self.node(ino).unwrap().expect("the node is there")
     }
 
-    /// The newest version of a node, to be changed behind the planner's back.
+    /// Returns the newest version of a node, to change it without the planner.
     pub(super) fn node_mut(&mut self, ino: u64) -> &mut NodeRow {
         self.nodes.get_mut(&ino).unwrap().last_entry().unwrap().into_mut()
     }
 
-    /// All paths, in the order of a walk.
+    /// Returns all paths, in the order of a walk.
     pub(super) fn paths(&self) -> Vec<String> {
         let names = self.names(NOW).into_keys();
         names.map(|(dir, name)| TreePath::from_row(&dir, &name).to_string()).collect()
     }
 
-    /// Content of a file.
+    /// Returns the content of a file.
     pub(super) fn content(&self, path: &str) -> Vec<u8> {
         let node = self.node_of(path);
         let mut bytes = vec![0; node.size as usize];
@@ -322,20 +325,20 @@ impl Store {
         bytes
     }
 
-    /// Counts what is given.
+    /// Counts the rows that a query returns.
     fn gives<T>(&self, rows: Vec<T>) -> Result<Vec<T>> {
         self.asked.fetch_add(1 + rows.len(), Relaxed);
         Ok(rows)
     }
 
-    /// What planning a batch asks of these rows.
+    /// Returns the number of queries and rows that planning a batch takes.
     pub(super) fn work(&self, batch: &Batch) -> usize {
         self.asked.store(0, Relaxed);
         plan(self, self.head, self.now(), batch).unwrap();
         self.asked.load(Relaxed)
     }
 
-    /// Names after commit `seq`, by key.
+    /// Returns the names after commit `seq`, by key.
     fn names(&self, seq: u64) -> BTreeMap<Key, NameRow> {
         let live = self.names.iter().filter_map(|(key, lives)| Some((key, Self::live(lives, seq)?)));
         live.map(|(key, row)| (key.clone(), row)).collect()
@@ -346,7 +349,7 @@ impl Store {
     }
 }
 
-/// The newest state: before no row's end.
+/// Newest state: before the end of any row.
 const NOW: u64 = NEVER - 1;
 
 impl Rows for Store {
