@@ -1,9 +1,9 @@
-//! The executable specification: everything that the contract promises, on ordered maps in memory, written to
+//! Executable specification: everything that the contract promises, on ordered maps in memory, written to
 //! be read. Other engines are compared with it, so it shares no code with them.
 //!
-//! Names are kept by the number of their directory, nodes by their own; each keeps all its values by sequence
-//! number ([`state`]). A reader sees them through a view of one sequence and time ([`tree`]); a commit lays
-//! what it changes over them first ([`scratch`], [`ops`]).
+//! Names are stored by the inode of their directory, nodes by their own; each has all of its values by
+//! sequence number ([`state`]). A reader sees them through a view of one sequence number and time
+//! ([`tree`]). A commit first collects its changes on top of them ([`scratch`], [`ops`]).
 
 mod content;
 mod find;
@@ -44,10 +44,10 @@ use crate::model::{
 };
 use crate::path::{MAX_PATH, Name, TreePath};
 
-/// The first page of what is left to give.
+/// Returns the first page of the remaining items.
 fn fill<T: Weigh>(limit: usize, items: impl IntoIterator<Item = T>) -> Listing<T> {
     let mut filling = Filling::new(limit);
-    // the first that does not fit ends it
+    // The first item that does not fit ends the page, even if a later one would fit.
     items.into_iter().all(|item| filling.push(item));
     filling.done()
 }
@@ -60,14 +60,14 @@ fn check_limit(limit: usize) -> Result<()> {
 }
 
 impl View<'_> {
-    /// A node as it shows; one that lives only through open handles has no names.
+    /// Returns a node as it shows. A node that only open handles reach has no names.
     fn entry(&mut self, ino: Ino) -> Option<Entry> {
         let named = self.is_named(ino);
         let entry = self.node(ino)?.entry();
         Some(if named { entry } else { Entry { nlink: 0, ..entry } })
     }
 
-    /// A file, by name or number.
+    /// Returns a file, by name or inode.
     fn file(&mut self, at: &At) -> Result<Ino> {
         let ino = self.find(at)?;
         match check_file(self.get(ino)) {
@@ -91,12 +91,12 @@ impl View<'_> {
         Ok((entry, bytes))
     }
 
-    /// The first path of a node that has a name.
+    /// Returns the first path of a node that has a name.
     fn name_of(&mut self, ino: Ino) -> Option<TreePath> {
         self.is_named(ino).then(|| self.path_of(ino)).flatten()
     }
 
-    /// An error about what was asked for: the path, or of a node the first of its names.
+    /// Returns an error about the requested path, or about the first name of a requested node.
     fn about(&mut self, at: &At, ino: Ino, kind: ErrorKind, message: &str) -> Error {
         let path = match at {
             At::Path(path) => Some(path.clone()),
@@ -109,7 +109,7 @@ impl View<'_> {
         }
     }
 
-    /// A directory and its path; none for one that was removed while it is held.
+    /// Returns a directory and its path; `None` as path if it was removed while it is held open.
     fn directory(&mut self, at: &At) -> Result<(Option<TreePath>, Ino)> {
         let ino = self.find(at)?;
         let path = match at {
@@ -125,7 +125,7 @@ impl View<'_> {
     }
 }
 
-/// What is wrong with reading a node as a file.
+/// Fails with the error kind for reading the content of a node that is not a file.
 fn check_file(node: &Node) -> Result<(), ErrorKind> {
     match node.kind {
         Kind::File => Ok(()),
@@ -168,6 +168,7 @@ impl FileSystem for MemoryFs {
         check_limit(page.limit)?;
         self.read_view(|view| {
             let (path, dir) = view.directory(dir)?;
+            // A directory that was removed while it is held open has no path and no entries.
             let Some(path) = path else { return Ok(Listing { items: Vec::new(), more: false }) };
             let mut children = view.children(dir);
             let there = |name: &Name| self.within.contains(&TreePath::from_row(path.key(), name.as_str()));
@@ -213,6 +214,7 @@ impl FileSystem for MemoryFs {
             for (at, range) in items {
                 let answer = view.fetch(at, *range);
                 let size = answer.as_ref().map_or(0, |(entry, bytes)| bytes.len() + entry.attributes.bytes());
+                // The first answer is given whatever its size, or a caller could never get past it.
                 if size > left && !answers.is_empty() {
                     break;
                 }
@@ -248,6 +250,7 @@ impl FileSystem for MemoryFs {
     async fn open_version(&self, version: VersionId) -> Result<Arc<dyn OpenFile>> {
         self.read_view(|view| {
             let node = view.state.nodes.get(&version.ino).and_then(|versions| versions.exactly(version.seq));
+            // The version must have been visible to this view when it was current: the caller gives its id.
             let shown = version.seq <= view.seq && view.is_shown(version.ino, version.seq);
             let Some(node) = node.filter(|node| shown && !node.end) else {
                 return Err(Error::new(ErrorKind::NotFound, "no such version"));
@@ -255,7 +258,7 @@ impl FileSystem for MemoryFs {
             check_file(node).map_err(|kind| Error::new(kind, "the version is not of a file"))?;
             let mut node = node.clone();
             if node.is_expired(view.state.time_of(version.seq)) {
-                // the commit itself made it absent
+                // The expiry took effect with this very commit, so the node has no names in it.
                 node.names = Arc::default();
             }
             Ok(Arc::new(Fixed(Arc::new(node))) as Arc<dyn OpenFile>)
@@ -280,6 +283,7 @@ impl FileSystem for MemoryFs {
             });
             blame.with_commits(limit, |seq| {
                 let commit = view.own_id(view.state.info(seq).ok_or_else(Error::no_node)?);
+                // The file was out of reach at that commit, so its author is not disclosed.
                 let outside = !view.within.is_everything() && !view.was_within(ino, seq);
                 Ok(if outside { commit.unsigned() } else { commit })
             })
@@ -307,7 +311,7 @@ impl FileSystem for MemoryFs {
                     state.waiting.push(told);
                 }
             }
-            // an error means that there was a commit in between
+            // An error means that a commit came in between.
             let _ = hear.await;
         }
     }
@@ -316,7 +320,8 @@ impl FileSystem for MemoryFs {
         let past = self.read_view(|view| {
             let seq = view.state.seq_of(moment, view.seq, self.owner_key())?;
             let commit = view.state.time_of(seq);
-            // A time names itself; what has not come yet from here is the last moment that there is.
+            // A view by time judges expiry by that time. One of a time to come judges by the present:
+            // nothing later is known.
             Ok((seq, if let Moment::Time(time) = moment { view.now.min(*time) } else { commit }))
         })?;
         Ok(Arc::new(Self { past: Some(past), ..self.clone() }))
@@ -327,8 +332,10 @@ impl FileSystem for MemoryFs {
             return Err(Error::new(ErrorKind::NameTooLong, "a view begins with a path that is too long"));
         }
         let owner = Some(to.owner.inside(self.owner.as_ref())?);
+        // Only ever narrower: a view of a view reaches what both allow.
         let within = Arc::new(self.within.intersect(&to.within));
         let mut state = self.write();
+        // A holder of its own: nodes that others hold open are out of its reach.
         state.next_holder += 1;
         let holders = Arc::from([state.next_holder]);
         let author = self.author.clone().or(&to.author);
@@ -341,6 +348,7 @@ impl FileSystem for MemoryFs {
         self.read_view(|view| {
             let all = view.state.snapshots.values().filter(|snapshot| snapshot.seq <= view.seq);
             let mut shown: Vec<Snapshot> = match &self.owner {
+                // To its owner, a snapshot has no owner; the account sees those of all owners.
                 None => all.cloned().collect(),
                 own => all
                     .filter(|snapshot| snapshot.owner == *own)
@@ -414,6 +422,7 @@ impl FileSystem for MemoryFs {
 impl ViewBase for MemoryFs {
     fn joined(&self, with: &dyn FileSystem) -> Option<Arc<dyn FileSystem>> {
         let with = (with as &dyn Any).downcast_ref::<Self>()?;
+        // Only views of the same present can be combined in one commit.
         if !Arc::ptr_eq(&self.state, &with.state) || self.past.is_some() || with.past.is_some() {
             return None;
         }
@@ -436,7 +445,7 @@ impl ViewBase for MemoryFs {
 }
 
 impl State {
-    /// Steps 2 to 5 of the order of a commit.
+    /// Runs steps 2 to 5 of a commit, in the order that [`crate::model::batch`] gives.
     fn commit(&mut self, env: &Env, batch: Batch, holders: &[u64]) -> Result<Commit> {
         let reaches = batch.reaches();
         let mut scratch = Scratch::new(self, env.now(), &reaches.added, holders, &batch);
@@ -460,6 +469,7 @@ impl State {
             outcomes.push(scratch.apply(op)?);
         }
         scratch.within = &reaches.own;
+        // Before rules: expired nodes may end here to make room, and rules judge what is left.
         scratch.count()?;
         scratch.judge(&batch)?;
         let outcomes = batch.told(outcomes);
@@ -472,6 +482,7 @@ impl State {
         let Batch { id, author, message, overrides_rules, .. } = batch;
         let info = CommitInfo { seq, time, id, author, message, overrides_rules };
         self.log.push((info, changes));
+        // Only these can be asked for again.
         if batch.id.is_some() || batch.idempotency.is_some() {
             self.answers.insert(seq, commit.clone());
         }
@@ -481,7 +492,7 @@ impl State {
         let keyed = |asked: Idempotency| ((keeper, asked.key.clone()), (asked, seq));
         self.idempotency.extend(batch.idempotency.map(keyed));
         for told in self.waiting.drain(..) {
-            // who no longer waits does not listen
+            // A waiter that gave up has dropped its end.
             let _ = told.send(());
         }
         Ok(commit)

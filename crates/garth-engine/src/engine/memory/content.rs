@@ -1,5 +1,5 @@
-//! The bytes of one version of a file: a balanced rope whose pieces versions share, so that keeping every
-//! version of a file that grows by small appends costs each append once.
+//! Content of one version of a file: a balanced rope whose pieces are shared between versions, so that
+//! storing every version of a file that grows by small appends costs each append once.
 
 use std::sync::Arc;
 
@@ -7,22 +7,22 @@ use bytes::{Bytes, BytesMut};
 
 use crate::model::Seq;
 
-/// Content that never changes; every edit gives a new one.
+/// Content, which never changes: each edit returns new content.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Content(Option<Arc<Piece>>);
 
 #[derive(Debug)]
 enum Piece {
-    /// And the commit that wrote them, once one has.
+    /// Bytes, and the commit that wrote them, once it is known.
     Bytes(Bytes, Option<Seq>),
-    /// A hole.
+    /// Hole of this length.
     Zeros(u64),
-    /// `size` bytes in two halves whose heights differ by one at most (an AVL tree
-    /// with its data in the leaves, `pieces` of them without the holes).
+    /// `size` bytes in two halves whose heights differ by at most one (an AVL tree with its data in the
+    /// leaves). `pieces` counts the leaves that are not holes.
     Pair { left: Content, right: Content, size: u64, height: u32, pieces: usize },
 }
 
-/// What is written at once lies in pieces of this size, by which copies are limited.
+/// Size of the pieces that a long write is divided into, by which copies are limited.
 const LARGEST_PIECE: usize = 1 << 20;
 
 impl From<Bytes> for Content {
@@ -38,7 +38,7 @@ impl Content {
         if bytes.is_empty() { Self::default() } else { Self(Some(Arc::new(Piece::Bytes(bytes, by)))) }
     }
 
-    /// The same bytes, all of them written by this commit.
+    /// Returns the same bytes, all of them written by commit `by`.
     pub(super) fn written(&self, by: Seq) -> Self {
         match self.0.as_deref() {
             Some(Piece::Bytes(bytes, _)) => Self::bytes(bytes.clone(), Some(by)),
@@ -47,7 +47,8 @@ impl Content {
         }
     }
 
-    /// Hands over who wrote the bytes, in order: a length, and the commit or none for a hole.
+    /// Calls `take` for each piece in order, with its length and the commit that wrote it; `None` for a
+    /// hole.
     pub(super) fn each_writer(&self, take: &mut impl FnMut(u64, Option<Seq>)) {
         match self.0.as_deref() {
             None => {}
@@ -73,7 +74,7 @@ impl Content {
         }
     }
 
-    /// In how many pieces it lies; holes are none.
+    /// Returns the number of pieces without holes.
     pub(super) fn pieces(&self) -> usize {
         match self.0.as_deref() {
             None | Some(Piece::Zeros(_)) => 0,
@@ -82,7 +83,7 @@ impl Content {
         }
     }
 
-    /// These bytes, then those of `other`.
+    /// Returns these bytes, followed by those of `other`.
     pub(super) fn append(&self, other: &Self) -> Self {
         if self.0.is_none() {
             return other.clone();
@@ -91,6 +92,8 @@ impl Content {
             return self.clone();
         }
         match (self.halves(), other.halves()) {
+            // Descends into the higher side until the heights fit, so that each rebalancing is one
+            // rotation.
             (Some((left, right)), _) if self.height() > other.height() + 1 => {
                 Self::balanced(left, &right.append(other))
             }
@@ -101,7 +104,7 @@ impl Content {
         }
     }
 
-    /// The first `at` bytes, and the rest. Behind the end, the rest is empty.
+    /// Returns the first `at` bytes and the rest, which is empty if `at` is beyond the end.
     pub(super) fn split(&self, at: u64) -> (Self, Self) {
         if at == 0 {
             return (Self::default(), self.clone());
@@ -128,7 +131,7 @@ impl Content {
         }
     }
 
-    /// Cut to `size`, or grown to it with zeros.
+    /// Returns the content cut to `size`, or extended to it with zeros.
     pub(super) fn resize(&self, size: u64) -> Self {
         match size.checked_sub(self.size()) {
             Some(gap) => self.append(&Self::zeros(gap)),
@@ -136,24 +139,24 @@ impl Content {
         }
     }
 
-    /// With `bytes` in place of what is at `offset`; a gap before it becomes zeros.
+    /// Returns the content with `bytes` at `offset`. A gap before them is filled with zeros.
     pub(super) fn patch(&self, offset: u64, bytes: &Self) -> Self {
         let end = offset + bytes.size();
         let before = self.split(offset).0.resize(offset);
         before.append(bytes).append(&self.split(end).1)
     }
 
-    /// At most `length` bytes from `offset` on, as content of their own; fewer only at the end.
+    /// Returns at most `length` bytes from `offset` on as content; fewer only at the end.
     pub(super) fn slice(&self, offset: u64, length: u64) -> Self {
         self.split(offset).1.split(length).0
     }
 
-    /// Where the first byte at or behind `offset` is that lies in no hole.
+    /// Returns the offset of the first byte at or after `offset` that is not in a hole.
     pub(super) fn next_data(&self, offset: u64) -> Option<u64> {
         self.next(offset, true)
     }
 
-    /// Where the first hole at or behind `offset` begins; the end of the content counts as one.
+    /// Returns the start of the first hole at or after `offset`. The end of the content counts as a hole.
     pub(super) fn next_hole(&self, offset: u64) -> u64 {
         self.next(offset, false).unwrap_or(self.size())
     }
@@ -172,9 +175,10 @@ impl Content {
         }
     }
 
-    /// At most `length` bytes from `offset`; fewer only at the end.
+    /// Returns at most `length` bytes from `offset` on; fewer only at the end.
     pub(super) fn read(&self, offset: u64, length: usize) -> Bytes {
         let wanted = self.slice(offset, length as u64);
+        // One piece is shared; only several are copied.
         if let Some(Piece::Bytes(bytes, _)) = wanted.0.as_deref() {
             return bytes.clone();
         }
@@ -183,13 +187,14 @@ impl Content {
         all.freeze()
     }
 
-    /// Hands over every byte, in order, piece by piece.
+    /// Calls `take` for all bytes in order, piece by piece.
     pub(super) fn each(&self, take: &mut impl FnMut(&[u8])) {
         const ZEROS: [u8; 4096] = [0; 4096];
         match self.0.as_deref() {
             None => {}
             Some(Piece::Bytes(bytes, _)) => take(bytes),
             Some(Piece::Zeros(length)) => {
+                // In steps: a hole may be longer than memory.
                 let mut left = *length;
                 while left > 0 {
                     let step = left.min(ZEROS.len() as u64);
@@ -228,7 +233,7 @@ impl Content {
         })))
     }
 
-    /// A pair of two whose heights differ by two at most: one AVL rotation.
+    /// Returns the pair of two whose heights differ by at most two, balanced by one AVL rotation.
     fn balanced(left: &Self, right: &Self) -> Self {
         if left.height() > right.height() + 1
             && let Some((outer, inner)) = left.halves()

@@ -1,4 +1,4 @@
-//! Finding by key: every node is looked at each time.
+//! Finding nodes by key. Looks at every node each time.
 
 use std::convert::Infallible;
 
@@ -52,7 +52,7 @@ impl View<'_> {
     }
 }
 
-/// The keys of a node, whoever looks.
+/// Returns the keys of a node, for any caller.
 fn keys(
     query: &FindQuery,
     of_content: Option<&ContentProjection>,
@@ -73,6 +73,7 @@ fn keys(
             if query.is_of_ends() { vec![(String::new(), Some(end))] } else { keys }
         }
         Keys::OfFile(_) if content.size() > MAX_FILE => Vec::new(),
+        // A file has the keys of its content if any of its names matches the pattern, in reach or not.
         Keys::OfFile(keys) => {
             let length = usize::try_from(content.size()).unwrap_or(usize::MAX);
             kept_keys(keys(&content.read(0, length))).into_iter().map(|key| (key, None)).collect()
@@ -80,7 +81,8 @@ fn keys(
     }
 }
 
-/// The keys of the lines of a file, and the line that is not at its end, or would begin.
+/// Returns the keys of the lines of a file, and the line at its end that is incomplete, or has yet to
+/// begin.
 fn of_lines(content: &Content, of: LineKeys) -> (Vec<(String, Option<FindLine>)>, FindLine) {
     let (mut lines, mut keys, mut at) = (Lines::at(1, 0), Vec::new(), 0);
     let mut keyed = |line: &Line, text: &[u8]| {
@@ -90,6 +92,7 @@ fn of_lines(content: &Content, of: LineKeys) -> (Vec<(String, Option<FindLine>)>
         Ok::<(), Infallible>(())
     };
     while at < content.size() {
+        // Holes are skipped: a sparse file may be longer than memory.
         let data = content.next_data(at).unwrap_or(content.size());
         lines.hole(data - at);
         at = content.next_hole(data);

@@ -13,7 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{OpenFile, OpenNode, Upload};
 use crate::model::{Entry, Ino, MAX_READ, StagedBody};
 
-/// A POSIX handle: the node, whatever becomes of its names.
+/// POSIX handle: it reaches the node whatever becomes of its names.
 #[derive(Debug)]
 pub(super) struct Handle {
     memory: MemoryFs,
@@ -69,7 +69,7 @@ impl OpenFile for Handle {
     }
 }
 
-/// A handle to one version.
+/// Handle to one version.
 #[derive(Debug)]
 pub(super) struct Fixed(pub(super) Arc<Node>);
 
@@ -118,7 +118,7 @@ fn check_length(length: usize) -> Result<()> {
     Err(Error::new(ErrorKind::TooLarge, format!("one read takes at most {MAX_READ} bytes")))
 }
 
-/// An upload in progress.
+/// Upload in progress.
 #[derive(Debug)]
 pub(super) struct Staging {
     memory: MemoryFs,

@@ -1,4 +1,4 @@
-//! What the past shows: the versions of a node, and of all that a path ever named.
+//! History: versions of a node, and of all nodes that a path has led to.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::model::{At, HistoryPage, Ino, Listing, Seq, Version, VersionId};
 use crate::path::TreePath;
 
-/// One node's stay at a path: from commit `since` up to but excluding commit `till`.
+/// Period in which a path led to a node: from commit `since` on, up to but without commit `till`.
 #[derive(Clone, Copy, Debug)]
 struct Stay {
     ino: Ino,
@@ -17,7 +17,7 @@ struct Stay {
     till: Seq,
 }
 
-/// Still there.
+/// End of a period that has not ended.
 const NEVER: Seq = Seq(u64::MAX);
 
 impl View<'_> {
@@ -45,6 +45,7 @@ impl View<'_> {
             .retain(|(seq, ino), _| page.before.is_none_or(|before| (*seq, *ino) < (before.seq, before.ino)));
         let newest_first = versions.into_iter().rev().filter_map(|((seq, ino), node)| {
             let commit = self.own_id(self.state.info(seq)?);
+            // The author of a version outside of the view is not disclosed.
             let outside = node.is_some_and(Node::has_name) && !self.was_within(ino, seq);
             let commit = if outside { commit.unsigned() } else { commit };
             let entry = node.map(|node| Box::new(node.entry()));
@@ -53,7 +54,8 @@ impl View<'_> {
         Ok(fill(page.limit, newest_first))
     }
 
-    /// The versions of a node before commit `till`; none of the commit 0, which nobody made.
+    /// Returns the versions of a node before commit `till`. The root's version 0 is left out: no commit
+    /// created it.
     fn node_history(&self, ino: Ino, till: Seq) -> BTreeMap<(Seq, Ino), Option<&Node>> {
         let versions = self.state.nodes.get(&ino).into_iter().flat_map(|versions| versions.iter());
         versions
@@ -69,6 +71,7 @@ impl View<'_> {
             return Err(Error::not_found(path));
         }
         let mut left: BTreeMap<Ino, Seq> = BTreeMap::new();
+        // A node that came back to the path is shown up to the end of its last stay.
         for stay in &stays {
             left.insert(stay.ino, stay.till);
         }
@@ -79,16 +82,16 @@ impl View<'_> {
         for (index, stay) in stays.iter().enumerate() {
             let replaced = stays.get(index + 1).is_some_and(|next| next.since == stay.till);
             if stay.till <= self.seq && !replaced {
-                // Also if the node has a version in this commit, because it came back
-                // later: here it was gone.
+                // This holds even if the node has a version in this commit, because it came back to the
+                // path later: at this commit the path led nowhere.
                 versions.insert((stay.till, stay.ino), None);
             }
         }
         Ok(versions)
     }
 
-    /// The stays at a path, oldest first: those of each name on the way, while the
-    /// directory that it is in stayed.
+    /// Returns the periods of a path, oldest first. A name on the way counts only while its directory was
+    /// at its place.
     fn stays(&self, path: &TreePath) -> Vec<Stay> {
         let mut stays = vec![Stay { ino: Ino::ROOT, since: Seq(0), till: NEVER }];
         for segment in path.segments() {
@@ -110,7 +113,7 @@ impl View<'_> {
     }
 }
 
-/// The stays of nodes at one name of a directory, up to commit `head`.
+/// Returns the periods of a name in a directory, up to commit `head`.
 fn name_stays(state: &State, dir: Ino, name: &str, head: Seq) -> Vec<Stay> {
     let mut stays: Vec<Stay> = Vec::new();
     let nodes = state.names.get(&dir).and_then(|names| names.get(name));

@@ -1,4 +1,4 @@
-//! The tree that clones and open handles share, and reading it through a view.
+//! Tree that clones and open handles share, and reading it through a view.
 
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -9,25 +9,25 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Author, Owner, Seq, Timestamp, Within};
 use crate::rule::{Registry, Rules};
 
-/// An account's tree in memory, or a view of its past. Clones are the same instance.
+/// Tree of an account in memory, or a view of its past. Clones share one tree.
 #[derive(Clone, Debug)]
 pub struct MemoryFs {
     pub(super) env: Env,
     pub(super) state: Arc<RwLock<State>>,
-    /// The commit that this is a view of, and the time by which it judges expiry; `None` for the present.
+    /// Commit that this is a view of, and the time by which it judges expiry; `None` for the present.
     pub(super) past: Option<(Seq, Timestamp)>,
     /// Paths that the view reaches.
     pub(super) within: Arc<Within>,
-    /// Those of them that its commits do not change.
+    /// Paths in `within` that its commits cannot change.
     pub(super) read_only: Within,
     /// Owner of the view; `None` for the account itself.
     pub(super) owner: Option<Owner>,
-    /// Author of its commits, over that of their batches.
+    /// Author of its commits; takes precedence over that of a batch.
     pub(super) author: Author,
-    /// By which its open handles are told from those of others, behind its own those of views that it was
-    /// joined with; 0 for who reaches all of them.
+    /// Ids of the holders whose open handles it reaches: its own first, then those of the views it was
+    /// joined with. 0 reaches all of them.
     pub(super) holders: Arc<[u64]>,
-    /// The owners of those views.
+    /// Owners of the views that it was joined with.
     pub(super) joined: Vec<Option<Owner>>,
 }
 
@@ -39,7 +39,7 @@ impl MemoryFs {
         Self { env, state, past: None, within, read_only, owner: None, author, holders, joined: Vec::new() }
     }
 
-    /// Sets rules in place of those that there were.
+    /// Replaces the rules.
     pub fn set_rules(&self, rules: Rules) {
         self.write().rules = rules;
     }
@@ -53,7 +53,8 @@ impl MemoryFs {
         self.owner.as_ref().map_or("", Owner::key)
     }
 
-    // A panic in the middle of a commit leaves the state as it was, since a commit is laid down as a whole.
+    // A lock that a panic has poisoned is used all the same: a commit is applied in one step at its end, so
+    // a panic before that leaves the state as it was.
     pub(super) fn read(&self) -> RwLockReadGuard<'_, State> {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -65,6 +66,7 @@ impl MemoryFs {
     pub(super) fn read_view<T>(&self, read: impl FnOnce(&mut View<'_>) -> Result<T>) -> Result<T> {
         let state = self.read();
         let (seq, now) = self.past.unwrap_or_else(|| (state.head(), self.env.now()));
+        // The past has no open handles: a node without a name was out of reach then.
         let holders: &[u64] = if self.past.is_none() { &self.holders } else { &[] };
         let owner = self.owner.as_ref();
         read(&mut View { state: &state, seq, now, holders, within: &self.within, owner })

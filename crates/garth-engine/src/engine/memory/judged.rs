@@ -1,4 +1,4 @@
-//! What rules are shown of a commit: what differs from the state before it, and the state that it would
+//! Input of the rules for a commit: its differences from the state before, and the state that it would
 //! leave.
 
 use std::collections::BTreeSet;
@@ -12,13 +12,13 @@ use crate::path::{Name, TreePath};
 use crate::rule::{self, Caller, Digest, Entries, File, Left, Place, Touched};
 
 impl Scratch<'_> {
-    /// Refuses a commit that breaks a rule.
+    /// Refuses a commit that violates a rule.
     pub(super) fn judge(&self, batch: &Batch) -> Result<()> {
         let touched = self.touched();
         rule::judge(&self.state.rules, Caller::of(batch), self.within, &touched, &mut Both(self))
     }
 
-    /// The tree as it was.
+    /// Returns the tree before the commit.
     fn before(&self) -> View<'_> {
         static ALL: std::sync::LazyLock<Within> = std::sync::LazyLock::new(Within::everything);
         let (state, seq) = (self.state, self.state.head());
@@ -42,6 +42,7 @@ impl Scratch<'_> {
             if node.kind == Kind::File && node.etag.seq == self.seq {
                 touched.written.insert(*ino, self.laid.edited.get(ino).copied().unwrap_or_default());
             }
+            // A new directory is not moved: what is in it has got a name of its own.
             if node.kind == Kind::Directory && !before.is_empty() && *node.names != before {
                 let place = self.state.paths_before(*ino).into_iter().next();
                 touched.left.extend(place.clone());
@@ -55,10 +56,10 @@ impl Scratch<'_> {
     }
 }
 
-/// The state before a commit, and the one that it would leave.
+/// State before a commit, and the state that it would leave.
 struct Both<'s, 'a>(&'s Scratch<'a>);
 
-/// What a directory has, whether or not it has expired.
+/// Returns the entries of a directory, expired or not.
 fn entries(tree: &impl Tree, dir: &TreePath) -> Vec<(Name, Ino, Kind)> {
     let step = |dir: Ino, name| tree.all_names(dir).into_iter().find(|(known, _)| known.as_str() == name);
     let dir = dir.segments().try_fold(Ino::ROOT, |dir, name| Some(step(dir, name)?.1));
@@ -66,7 +67,7 @@ fn entries(tree: &impl Tree, dir: &TreePath) -> Vec<(Name, Ino, Kind)> {
     names.into_iter().map(|(name, ino)| (name, ino, tree.get(ino).kind)).collect()
 }
 
-/// What has a path and has not expired.
+/// Returns the node at a path, unless it has expired.
 fn entry(tree: &impl Tree, path: &TreePath, both: &Both<'_, '_>) -> Option<(Ino, Kind)> {
     let (dir, name) = path.split()?;
     let (_, ino, kind) = entries(tree, &dir).into_iter().find(|(known, ..)| *known == name)?;
@@ -115,7 +116,7 @@ impl Left for Both<'_, '_> {
         Ok(self.0.before().get(ino).content.read(0, length).to_vec())
     }
 
-    /// Everything is looked at each time.
+    /// Nothing is remembered: each commit checks files from their start, to compare other engines with.
     fn known(&mut self, _ino: Ino, _demand: &Digest) -> Result<Place> {
         Ok(Place::START)
     }

@@ -1,5 +1,5 @@
-//! What the log tells of commits: their changes, as one who asks for some subtrees sees them, and their
-//! answers.
+//! Reading the log: changes of commits, as seen by a caller who asks for some subtrees, and the results of
+//! commits.
 
 use super::state::{Noted, State};
 use super::tree::{Tree, View};
@@ -11,7 +11,8 @@ use crate::model::{
 use crate::path::TreePath;
 
 impl State {
-    /// The commit of which a batch is a retry.
+    /// Returns the commit that a batch repeats. Fails with `IdempotencyMismatch` if its key was used with
+    /// another request.
     pub(super) fn first_try(&self, batch: &Batch, time: Timestamp) -> Result<Option<Commit>> {
         let by_key = batch.idempotency.as_ref().and_then(|asked| {
             let known = self.recorded(batch.record_owner_key(), &asked.key, time)?;
@@ -28,12 +29,12 @@ impl State {
         }
     }
 
-    /// The commit of an owner and id.
+    /// Returns the commit of an owner with this id.
     pub(super) fn committed(&self, owner: &str, id: CommitId) -> Option<Commit> {
         self.answer(*self.commit_ids.get(&(owner.to_owned(), id))?)
     }
 
-    /// The record of an owner and idempotency key that counts at a time.
+    /// Returns the record of an owner and idempotency key, if it counts at `time`.
     pub(super) fn recorded(&self, owner: &str, key: &str, time: Timestamp) -> Option<KeyRecord> {
         let (known, seq) = self.idempotency.get(&(owner.to_owned(), key.to_owned()))?;
         let commit = self.answer(*seq).filter(|_| time < known.keep_until)?;
@@ -46,10 +47,10 @@ impl State {
     }
 }
 
-/// What is gathered for one answer.
+/// Changes collected for one answer.
 struct Gathered {
     commits: Vec<CommitChanges>,
-    /// How many changes of the log it shows; a commit without any counts as one.
+    /// Number of log entries shown. A commit without any counts as one.
     items: usize,
     bytes: usize,
     scanned: usize,
@@ -60,6 +61,7 @@ impl View<'_> {
         let within = query.check()?.intersect(self.within);
         let mut gathered = Gathered { commits: Vec::new(), items: 0, bytes: 0, scanned: 0 };
         let mut until = query.since;
+        // The log begins with commit 1, so a position is also the number of entries to skip.
         let first = usize::try_from(until.seq.0).unwrap_or(usize::MAX);
         let last = usize::try_from(self.seq.0).unwrap_or(usize::MAX);
         for (commit, notes) in self.state.log.iter().take(last).skip(first) {
@@ -70,7 +72,8 @@ impl View<'_> {
                 continue;
             }
             if notes.is_empty() && behind == 0 {
-                // one that changed nothing is shown to all who see everything, and to whom it is from
+                // A commit without changes is shown to those who see everything that the view reaches, if
+                // it is their own.
                 let told = within == *self.within && self.is_own(commit.seq);
                 let shown = told.then(Vec::new);
                 if !gathered.take(query.limit, &self.own_id(commit), 1, shown) {
@@ -90,20 +93,20 @@ impl View<'_> {
         Ok(Changes { commits: gathered.commits, until, head: self.seq })
     }
 
-    /// Whether a commit is of who looks; to the account all are.
+    /// Returns true if the commit is the viewer's own. The account owns all commits.
     fn is_own(&self, seq: Seq) -> bool {
         let index = usize::try_from(seq.0).unwrap_or(usize::MAX).wrapping_sub(1);
         let whose = self.state.owners.get(index);
         self.owner.is_none_or(|own| whose.is_some_and(|whose| whose == own.key()))
     }
 
-    /// A commit with its id only if it is of who looks.
+    /// Returns a commit, with its id only if it is the viewer's own.
     pub(super) fn own_id(&self, commit: &CommitInfo) -> CommitInfo {
         let id = commit.id.filter(|_| self.is_own(commit.seq));
         CommitInfo { id, ..commit.clone() }
     }
 
-    /// What a change shows as, and what looking at it costs.
+    /// Returns the changes that a log entry shows as, and the cost of looking at it.
     fn shown(&self, commit: &CommitInfo, note: &Noted, within: &Within) -> (Vec<Change>, usize) {
         let inside = |path: &&TreePath| within.contains(path);
         let change = |kind: &ChangeKind, path: &TreePath| Change::new(kind.clone(), note.ino, [path.clone()]);
@@ -113,7 +116,7 @@ impl View<'_> {
             kind @ (ChangeKind::Modified | ChangeKind::Attributes) => {
                 let seen = note.paths.iter().filter(inside).take(MAX_CHANGE_PATHS).cloned();
                 let change = Change::new(kind.clone(), note.ino, seen);
-                // what had no name at all is where its last name was
+                // A node that had no name is treated as being where its last name was.
                 let reached = self.is_own(commit.seq) || self.is_shown(note.ino, commit.seq);
                 let unnamed = note.paths.is_empty() && reached;
                 let hidden = change.paths.is_empty() && !(unnamed && within == self.within);
@@ -129,6 +132,7 @@ impl View<'_> {
                 let left = self.tops(within, &ChangeKind::Removed, from, before, commit.time);
                 let arrived = self.tops(within, &ChangeKind::Created, to, commit.seq, commit.time);
                 let mut crossed = (Vec::new(), Vec::new(), 0);
+                // A rename across the border of the subtrees shows as a creation or a removal.
                 let itself = match (inside(&from), inside(&to)) {
                     (true, true) => {
                         crossed = self.crossed(within, (from, to), commit);
@@ -158,8 +162,9 @@ impl View<'_> {
         }
     }
 
-    /// What a rename that is inside on both sides took into what is left out below `to`, what it brought out
-    /// of what is left out below `from`, and how many paths were looked up.
+    /// Returns, for a rename with both sides inside: removals of paths that it moved into excluded paths
+    /// below `to`, creations of paths that it moved out of excluded paths below `from`, and the number of
+    /// paths looked up.
     fn crossed(
         &self,
         within: &Within,
@@ -180,8 +185,8 @@ impl View<'_> {
         (gone, come, before + after)
     }
 
-    /// A change of this kind for each subtree whose top lies below a path and was there after commit `seq`,
-    /// judged at `now`; and how many tops were looked up.
+    /// Returns a change of this kind for each subtree whose top is below a path and existed after commit
+    /// `seq`, judged at `now`; and the number of tops looked up.
     fn tops(
         &self,
         within: &Within,
@@ -199,11 +204,13 @@ impl View<'_> {
 }
 
 impl Gathered {
-    /// Takes what was looked at for `cost`, and what it shows, if anything; `false` if the answer is full.
+    /// Adds a log entry that cost `cost` to look at, and the changes that it shows, if any. Returns false
+    /// if the answer is full.
     fn take(&mut self, limit: usize, commit: &CommitInfo, cost: usize, shown: Option<Vec<Change>>) -> bool {
         if self.items == limit || self.scanned >= MAX_SCANNED {
             return false;
         }
+        // Entries that show nothing count as well, so that the work for one answer is bounded.
         let Some(changes) = shown else {
             self.scanned += cost;
             return true;
@@ -211,6 +218,7 @@ impl Gathered {
         let is_new = self.commits.last().is_none_or(|last| last.commit.seq != commit.seq);
         let head = if is_new { commit.bytes() } else { 0 };
         let bytes = head + changes.iter().map(Change::bytes).sum::<usize>();
+        // The first one is given whatever its size, or the caller could never get past it.
         if self.items > 0 && self.bytes + bytes > MAX_CHANGES_BYTES {
             return false;
         }

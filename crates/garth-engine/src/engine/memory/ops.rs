@@ -1,5 +1,4 @@
-//! What each operation of a batch does. Reads like the list in
-//! [`crate::model::batch`], in the same order of errors.
+//! Operations of a batch. Reads like the list in [`crate::model::batch`], with errors in the same order.
 
 mod copy;
 mod names;
@@ -30,7 +29,7 @@ fn busy(path: &TreePath) -> Error {
     Error::at(ErrorKind::Busy, path, "the top cannot be removed or renamed")
 }
 
-/// Refuses to treat as one what has something left out below.
+/// Refuses to treat a directory with excluded paths below it as one.
 fn refuse_exclusions(within: &Within, path: &TreePath) -> Result<()> {
     match within.exclusions_below(path).next() {
         Some(_) => Err(Error::at(ErrorKind::Busy, path, "some of what is below is kept for something else")),
@@ -44,11 +43,11 @@ impl Scratch<'_> {
         Ok(Outcome { size: self.node(outcome.ino).map_or(0, Node::size), ..outcome })
     }
 
-    /// Its outcome, but for the size.
+    /// Performs an operation. Its outcome lacks the size.
     fn perform(&mut self, op: &Op) -> Result<Outcome> {
         match op {
             Op::Write { at, body, create, parents, attrs } => self.write(at, body, *create, *parents, attrs),
-            // how content is stored in pieces is no part of what it means
+            // How content is divided into pieces is not part of the contract.
             Op::Append { at, body, create, parents, cuts: _ } => self.append(at, body, *create, *parents),
             Op::Patch { at, offset, body } => self.patch(at, *offset, body),
             Op::Truncate { at, size } => self.truncate(at, *size),
@@ -97,13 +96,13 @@ impl Scratch<'_> {
         }
     }
 
-    /// The path of what must be there.
+    /// Returns the path of a name that must exist.
     pub(super) fn path_from(&mut self, at: &At) -> Result<TreePath> {
         let path = self.named(at)?;
         if self.within.contains(&path) { Ok(path) } else { Err(Error::not_found(&path)) }
     }
 
-    /// The path of a name that may be made.
+    /// Returns the path of a name that may be created.
     pub(super) fn path_to(&mut self, at: &At) -> Result<TreePath> {
         let path = self.named(at)?;
         if self.within.is_excluded(&path) {
@@ -121,7 +120,7 @@ impl Scratch<'_> {
         }
     }
 
-    /// An error about a node that was found.
+    /// Returns an error about a node that was found.
     pub(super) fn about(&self, kind: ErrorKind, ino: Ino, message: &str) -> Error {
         match self.path_of(ino) {
             Some(path) => Error::at(kind, &path, message),
@@ -129,7 +128,7 @@ impl Scratch<'_> {
         }
     }
 
-    /// What an operation asked for, for an error about it.
+    /// Returns an error about the address of an operation.
     pub(super) fn about_at(&mut self, kind: ErrorKind, at: &At, message: &str) -> Error {
         let path = match at {
             At::Node(ino) => self.path_of(*ino),
@@ -159,7 +158,7 @@ impl Scratch<'_> {
         }
     }
 
-    /// The file whose content an operation changes; it must be there.
+    /// Returns the file whose content an operation changes. It must exist.
     fn file(&mut self, at: &At) -> Result<Ino> {
         let ino = self.find(at)?;
         self.require_file(at, ino)?;
@@ -179,8 +178,8 @@ impl Scratch<'_> {
         }
     }
 
-    /// The file whose content an operation changes, made where that is asked for; as
-    /// the outcome of changing it.
+    /// Returns the file whose content an operation changes, as the outcome of changing it. Creates it if
+    /// `create` allows.
     fn file_or_new(&mut self, at: &At, create: Create, parents: bool) -> Result<Outcome> {
         let slot = match at {
             At::Node(_) => None,
@@ -217,7 +216,7 @@ impl Scratch<'_> {
         }
     }
 
-    /// Gives a file content that differs from byte `first` on.
+    /// Sets the content of a file, which differs from byte `first` on.
     fn set_content(&mut self, file: Outcome, first: u64, content: Content) {
         self.edited(file.ino, first);
         self.modify(file.ino).content = content;
@@ -235,6 +234,7 @@ impl Scratch<'_> {
         attrs: &SetAttrs,
     ) -> Result<Outcome> {
         let file = self.file_or_new(at, create, parents)?;
+        // After the file was found or created: a missing directory is reported before a size.
         self.check_size(at, Some(body.size()))?;
         let content = self.take_body(body)?.written(self.seq);
         self.set_content(file, 0, content);
@@ -258,6 +258,7 @@ impl Scratch<'_> {
 
     fn patch(&mut self, at: &At, offset: u64, body: &Body) -> Result<Outcome> {
         let ino = self.file(at)?;
+        // Even beyond the end: no bytes are written, so the file is not extended.
         if body.size() == 0 {
             return Ok(self.unchanged(ino));
         }
@@ -284,6 +285,7 @@ impl Scratch<'_> {
         let ino = self.file(at)?;
         let content = self.get(ino).content.clone();
         let length = length.min(content.size().saturating_sub(offset));
+        // Only a hole already.
         if content.slice(offset, length).next_data(0).is_none() {
             return Ok(self.unchanged(ino));
         }
@@ -336,7 +338,7 @@ impl Scratch<'_> {
         Ok(())
     }
 
-    /// The node that a condition is about, if the condition holds.
+    /// Returns the node that a condition is about, if the condition holds.
     pub(super) fn check(&mut self, at: &At, that: &Precondition) -> Result<Ino> {
         let found = self.find(at).optional()?;
         if self.holds(at, that, found)? {
@@ -388,7 +390,7 @@ impl Scratch<'_> {
         Ok(self.snapshot_outcome())
     }
 
-    /// Of the first top that is there.
+    /// Returns the outcome for the first top that exists.
     fn snapshot_outcome(&mut self) -> Outcome {
         let tops = self.within.tops();
         let told = tops.iter().find_map(|top| self.find_path(top).ok()).unwrap_or(Ino::NONE);
@@ -423,7 +425,7 @@ impl Scratch<'_> {
         }
     }
 
-    /// What is kept under a name by the owner of the batch.
+    /// Returns the key of a snapshot: the owner of the batch and its name.
     fn own(&self, name: String) -> (String, String) {
         (self.owner.as_ref().map_or("", Owner::key).to_owned(), name)
     }

@@ -1,5 +1,5 @@
-//! Quotas, in the most naive way: nothing is kept of what is used. A commit counts what lay below each path
-//! before, and what it would leave there, name by name.
+//! Quotas, in the simplest way: no usage is stored. A commit counts what was below each path before it, and
+//! what it would leave there, name by name.
 
 use std::collections::BTreeSet;
 
@@ -14,19 +14,19 @@ use crate::path::{Name, TreePath};
 use crate::rule::quota::{self, Count};
 
 impl MemoryFs {
-    /// As [`AccountStore::quotas`](crate::AccountStore::quotas).
+    /// Returns the quotas, as [`AccountStore::quotas`](crate::AccountStore::quotas) does.
     ///
     /// # Errors
-    /// As it says.
+    /// As that method.
     pub fn quotas(&self) -> Result<Vec<Quota>> {
         let state = self.read();
         state.quotas.iter().map(|(path, limits)| state.quota(path, *limits)).collect()
     }
 
-    /// As [`AccountStore::set_quota`](crate::AccountStore::set_quota).
+    /// Sets a quota, as [`AccountStore::set_quota`](crate::AccountStore::set_quota) does.
     ///
     /// # Errors
-    /// As it says.
+    /// As that method.
     pub fn set_quota(&self, path: &TreePath, limits: Limits) -> Result<Quota> {
         limits.check()?;
         let mut state = self.write();
@@ -38,10 +38,10 @@ impl MemoryFs {
         Ok(quota)
     }
 
-    /// As [`AccountStore::remove_quota`](crate::AccountStore::remove_quota).
+    /// Removes a quota, as [`AccountStore::remove_quota`](crate::AccountStore::remove_quota) does.
     ///
     /// # Errors
-    /// As it says.
+    /// As that method.
     pub fn remove_quota(&self, path: &TreePath) -> Result<()> {
         let removed = self.write().quotas.remove(path);
         removed.map(drop).ok_or_else(|| Error::at(ErrorKind::NotFound, path, "has no quota"))
@@ -54,7 +54,7 @@ impl State {
         names.filter_map(|(name, nodes)| Some((name.clone(), (*nodes.at(self.head())?)?))).collect()
     }
 
-    /// The quota of a path, with what lies below it.
+    /// Returns the quota of a path with its usage.
     fn quota(&self, path: &TreePath, limits: Limits) -> Result<Quota> {
         let below = nodes_below(path, &|dir| self.names_at_head(dir));
         let used = count(&below, &|ino| self.nodes.get(&ino)?.at(self.head())).usage()?;
@@ -66,11 +66,12 @@ impl State {
 }
 
 impl Scratch<'_> {
-    /// Refuses a commit that would leave more below a path than it may. What has expired there is met first,
-    /// in the order of expiry, until the rest fits: below the last path in order first.
+    /// Refuses a commit that would leave more below a path than its quota allows. Expired nodes are ended
+    /// first, in the order of expiry, until the rest fits; the last path in order comes first.
     pub(super) fn count(&mut self) -> Result<()> {
         let quotas = self.state.quotas.iter().map(|(path, limits)| self.state.quota(path, *limits));
         let quotas: Vec<Quota> = quotas.collect::<Result<_>>()?;
+        // In reverse order, inner paths come before outer ones: what ends there counts for both.
         for quota in quotas.iter().rev() {
             while !quota::allows(quota, self.left_below(&quota.path))
                 && let Some(due) = self.first_due(&quota.path)
@@ -90,7 +91,7 @@ impl Scratch<'_> {
         count(&self.nodes_below(path), &|ino| self.node(ino))
     }
 
-    /// What below a path expired first.
+    /// Returns the node below a path that expired first.
     fn first_due(&self, path: &TreePath) -> Option<Ino> {
         let due = |ino: Ino| -> Option<(Timestamp, Ino)> {
             let node = self.node(ino).filter(|node| node.is_expired(self.time))?;
@@ -100,7 +101,7 @@ impl Scratch<'_> {
     }
 }
 
-/// The node of each name below a path, expired or not.
+/// Returns the node of each name below a path, expired or not.
 fn nodes_below(path: &TreePath, names: &dyn Fn(Ino) -> Vec<(Name, Ino)>) -> Vec<Ino> {
     let top = path.segments().try_fold(Ino::ROOT, |dir, segment| {
         names(dir).into_iter().find(|(name, _)| name.as_str() == segment).map(|(_, ino)| ino)
@@ -116,8 +117,9 @@ fn nodes_below(path: &TreePath, names: &dyn Fn(Ino) -> Vec<(Name, Ino)>) -> Vec<
     found
 }
 
-/// What quotas count of the nodes of some names.
+/// Returns the usage that quotas count for the nodes of some names.
 fn count<'a>(names: &[Ino], node: &dyn Fn(Ino) -> Option<&'a Node>) -> Count {
+    // A file with several names has its bytes once, and an entry for each name.
     let once: BTreeSet<Ino> = names.iter().copied().collect();
     let files = once.into_iter().filter_map(node).filter(|node| node.kind == Kind::File);
     Count {

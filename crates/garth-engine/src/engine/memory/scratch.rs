@@ -1,5 +1,5 @@
-//! A commit in the making: what it would change, laid over the state. Dropped on error,
-//! so that nothing is left of it.
+//! Changes of a commit in progress, on top of the state. They are dropped on error, so that nothing of the
+//! commit remains.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,26 +10,26 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Batch, ChangeKind, Ino, Kind, Owner, Seq, Snapshot, Timestamp, VersionId, Within};
 use crate::path::{Name, TreePath};
 
-/// Where an operation makes or removes a name; never the root.
+/// Place where an operation creates or removes a name; never the root.
 #[derive(Clone, Debug)]
 pub(super) struct Slot {
     pub(super) path: TreePath,
     pub(super) dir: Ino,
     pub(super) name: Name,
-    /// The node that has the name now.
+    /// Node that has the name now.
     pub(super) taken: Option<Ino>,
 }
 
 pub(super) struct Scratch<'a> {
     pub(super) state: &'a State,
-    /// The commit's number and time, if it succeeds.
+    /// Sequence number and time of the commit, if it succeeds.
     pub(super) seq: Seq,
     pub(super) time: Timestamp,
-    /// The paths that the batch reaches.
+    /// Paths that the batch reaches.
     pub(super) within: &'a Within,
-    /// Whose open handles it reaches.
+    /// Holders whose open handles the batch reaches.
     holders: &'a [u64],
-    /// Whose snapshots and staged bodies it uses.
+    /// Owner of the snapshots and staged bodies that the batch uses.
     pub(super) owner: Option<Owner>,
     pub(super) stagers: Vec<String>,
     /// True if copies bring back what nodes were, with garth's own attributes.
@@ -37,22 +37,22 @@ pub(super) struct Scratch<'a> {
     pub(super) laid: Laid,
     /// Bytes that conditions have hashed.
     pub(super) hashed: u64,
-    /// Names that copies have made, and pieces of content that they took.
+    /// Names and pieces of content that copies have created.
     pub(super) copied: (usize, usize),
 }
 
-/// What lies over the state.
+/// Changes on top of the state.
 #[derive(Default)]
 pub(super) struct Laid {
     pub(super) names: BTreeMap<Ino, BTreeMap<Name, Option<Ino>>>,
     pub(super) nodes: BTreeMap<Ino, Node>,
-    /// By owner and name.
+    /// Snapshots by owner and name; `None` if dropped.
     pub(super) snapshots: BTreeMap<(String, String), Option<Snapshot>>,
-    /// The first byte that may differ of each file whose content changed.
+    /// First byte that may differ, for each file whose content changed.
     pub(super) edited: BTreeMap<Ino, u64>,
     /// Staged bodies that were used.
     pub(super) used: BTreeSet<u128>,
-    /// A change of a node itself has no paths until the end of the commit.
+    /// Log entries. A change of a node itself gets its paths at the end of the commit.
     pub(super) changes: Vec<Noted>,
     pub(super) next_ino: u64,
 }
@@ -86,7 +86,7 @@ impl Tree for Scratch<'_> {
         children.into_iter().collect()
     }
 
-    /// A node that is met past its expiry loses its names first.
+    /// Returns true if the node has a name. An expired node loses its names first.
     fn is_named(&mut self, ino: Ino) -> bool {
         let Some(node) = self.node(ino) else { return false };
         if node.has_name() && node.is_expired(self.time) {
@@ -114,6 +114,8 @@ impl<'a> Scratch<'a> {
         batch: &Batch,
     ) -> Self {
         let seq = Seq(state.head().0 + 1);
+        // Time moves forward with each commit, even if the clock does not: expiry and views by time depend
+        // on it.
         let time = now.max(Timestamp(state.time_of(state.head()).0 + 1));
         let laid = Laid { next_ino: state.next_ino, ..Laid::default() };
         let stagers = batch.stagers().into_iter().map(str::to_owned).collect();
@@ -121,14 +123,14 @@ impl<'a> Scratch<'a> {
         Self { state, seq, time, within, holders, owner, stagers, restores, laid, hashed: 0, copied: (0, 0) }
     }
 
-    /// A node, to be changed.
+    /// Returns a node, to change it.
     pub(super) fn edit(&mut self, ino: Ino) -> &mut Node {
         let before = || self.state.nodes.get(&ino).and_then(|versions| versions.at(self.state.head()));
         let laid = self.laid.nodes.entry(ino);
         laid.or_insert_with(|| before().expect("only nodes that were found are changed").clone())
     }
 
-    /// A node, to be changed in any way.
+    /// Returns a node, to change any of its properties.
     pub(super) fn touch(&mut self, ino: Ino) -> &mut Node {
         let (time, version) = (self.time, VersionId { seq: self.seq, ino });
         let node = self.edit(ino);
@@ -137,7 +139,7 @@ impl<'a> Scratch<'a> {
         node
     }
 
-    /// A node whose content (of a directory: whose names) is to be changed.
+    /// Returns a node, to change its content, or the names in it if it is a directory.
     pub(super) fn modify(&mut self, ino: Ino) -> &mut Node {
         let node = self.touch(ino);
         node.mtime = node.ctime;
@@ -145,13 +147,13 @@ impl<'a> Scratch<'a> {
         node
     }
 
-    /// Notes the first byte of a file that may differ.
+    /// Records the first byte of a file that may differ.
     pub(super) fn edited(&mut self, ino: Ino, first: u64) {
         let known = self.laid.edited.entry(ino).or_insert(first);
         *known = first.min(*known);
     }
 
-    /// Makes a node under a free name.
+    /// Creates a node under a free name.
     pub(super) fn make(&mut self, slot: &Slot, kind: Kind, mode: u32) -> Ino {
         let ino = Ino(self.laid.next_ino);
         self.laid.next_ino += 1;
@@ -173,13 +175,13 @@ impl<'a> Scratch<'a> {
         self.modify(dir).subdirectories -= directories;
     }
 
-    /// Takes a name away from a node, where the directory ends with it.
+    /// Removes a name from a node, where the directory ends as well.
     pub(super) fn take_with_directory(&mut self, dir: Ino, name: &Name, ino: Ino) {
         Arc::make_mut(&mut self.edit(ino).names).remove(&(dir, name.clone()));
         self.laid.names.entry(dir).or_default().insert(name.clone(), None);
     }
 
-    /// Removes one name for good: a node that keeps another one has changed.
+    /// Removes one name for good: a node that keeps another has changed.
     pub(super) fn remove_name(&mut self, dir: Ino, name: &Name, ino: Ino) {
         self.take_name(dir, name, ino);
         if self.get(ino).has_name() {
@@ -187,19 +189,20 @@ impl<'a> Scratch<'a> {
         }
     }
 
-    /// Takes all names from what has expired.
+    /// Removes all names of an expired node.
     pub(super) fn expire(&mut self, ino: Ino) {
         for path in self.every_path(ino) {
             self.note(ChangeKind::Expired, ino, &path);
         }
+        // A copy: taking names changes the set.
         let names = self.get(ino).names.clone();
         for (dir, name) in names.iter() {
             self.take_name(*dir, name, ino);
         }
     }
 
-    /// Where a name is made or removed: its directory, which must be there or is made. `None` for the top of
-    /// what the batch reaches, which is there already.
+    /// Returns the place where a name is created or removed. Its directory must exist, or is created with
+    /// `parents`. `None` for the top of what the batch reaches, which exists.
     pub(super) fn slot(&mut self, path: &TreePath, parents: bool) -> Result<Option<Slot>> {
         let top = self.within.top_of(path).cloned().ok_or_else(|| Error::not_found(path))?;
         if top == *path {
@@ -207,6 +210,7 @@ impl<'a> Scratch<'a> {
         }
         let Some((parent, name)) = path.split() else { return Ok(None) };
         if parents {
+            // The top must exist: nothing above it, nor itself, can be created by this batch.
             self.find_path(&top).map_err(|_| Error::not_found(path))?;
             self.make_directories(&parent)?;
         }
@@ -239,26 +243,27 @@ impl<'a> Scratch<'a> {
         Ok(())
     }
 
-    /// Notes a change of a name.
+    /// Logs a change of a name.
     pub(super) fn note(&mut self, kind: ChangeKind, ino: Ino, path: &TreePath) {
         self.laid.changes.push(Noted { kind, ino, paths: vec![path.clone()], filled: false });
     }
 
-    /// Notes that a node was made as the copy of one, with all that is below that.
+    /// Logs that a node was created as a copy, with everything below it.
     pub(super) fn note_copy(&mut self, ino: Ino, path: &TreePath) {
         let filled = self.is_directory(ino);
         self.laid.changes.push(Noted { kind: ChangeKind::Created, ino, paths: vec![path.clone()], filled });
     }
 
-    /// Notes a change of a node itself.
+    /// Logs a change of a node itself.
     pub(super) fn note_node(&mut self, kind: ChangeKind, ino: Ino) {
         self.laid.changes.push(Noted { kind, ino, paths: Vec::new(), filled: false });
     }
 
-    /// Ends the making: what is left is to lay it down.
+    /// Completes the changes, so that they can be applied to the state.
     pub(super) fn finish(mut self) -> Laid {
         for index in 0..self.laid.changes.len() {
             let Noted { kind, ino, .. } = &self.laid.changes[index];
+            // Only now: a later operation may have changed the names of the node.
             if matches!(kind, ChangeKind::Modified | ChangeKind::Attributes) {
                 self.laid.changes[index].paths = self.every_path(*ino);
             }
@@ -273,13 +278,13 @@ impl<'a> Scratch<'a> {
 }
 
 impl State {
-    /// Lays a commit down as the newest one.
+    /// Applies the changes of a commit to the state, as its newest commit.
     pub(super) fn lay_down(&mut self, seq: Seq, laid: Laid) {
         let before = self.head();
         for (dir, names) in laid.names {
             let known = self.names.entry(dir).or_default();
             for (name, node) in names {
-                // Seen from outside, a name that is given and taken in one commit never was.
+                // A name that is given and taken within one commit is never visible.
                 let timeline = known.entry(name).or_default();
                 if timeline.at(before).copied().flatten() != node {
                     timeline.push(seq, node);
@@ -287,6 +292,7 @@ impl State {
             }
         }
         for (ino, node) in laid.nodes {
+            // Nor is a node that was created and lost its last name.
             if self.nodes.contains_key(&ino) || !node.end {
                 self.nodes.entry(ino).or_default().push(seq, node);
             }

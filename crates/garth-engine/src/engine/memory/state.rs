@@ -1,4 +1,4 @@
-//! All that the memory engine keeps: names and nodes, each with its values by sequence number.
+//! State of the memory engine: names and nodes, each with its values by sequence number.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
@@ -16,7 +16,7 @@ use crate::model::{
 use crate::path::{Name, TreePath};
 use crate::rule::{Registry, Rules};
 
-/// The values that something had, each from one commit on.
+/// Values over time, each valid from one commit on.
 #[derive(Clone, Debug)]
 pub(super) struct Timeline<T>(Vec<(Seq, T)>);
 
@@ -27,19 +27,19 @@ impl<T> Default for Timeline<T> {
 }
 
 impl<T> Timeline<T> {
-    /// The value after commit `seq`.
+    /// Returns the value after commit `seq`.
     pub(super) fn at(&self, seq: Seq) -> Option<&T> {
         let after = self.0.partition_point(|(since, _)| *since <= seq);
         Some(&self.0[after.checked_sub(1)?].1)
     }
 
-    /// The value that commit `seq` itself gave.
+    /// Returns the value that commit `seq` itself set.
     pub(super) fn exactly(&self, seq: Seq) -> Option<&T> {
         let index = self.0.binary_search_by_key(&seq, |(since, _)| *since).ok()?;
         Some(&self.0[index].1)
     }
 
-    /// Every value, oldest first.
+    /// Returns all values, oldest first.
     pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = &(Seq, T)> {
         self.0.iter()
     }
@@ -49,7 +49,7 @@ impl<T> Timeline<T> {
     }
 }
 
-/// A node in one version.
+/// One version of a node.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
     pub(super) ino: Ino,
@@ -68,16 +68,16 @@ pub(super) struct Node {
     pub(super) version: VersionId,
     pub(super) etag: VersionId,
     pub(super) content: Content,
-    /// Its names: directory and name. The root has none.
+    /// Names: directory and name. The root has none.
     pub(super) names: Arc<BTreeSet<(Ino, Name)>>,
-    /// Of a directory: the directories in it.
+    /// Number of directories in a directory.
     pub(super) subdirectories: u64,
-    /// This version is the removal of the last name.
+    /// True if this version is the removal of the last name.
     pub(super) end: bool,
 }
 
 impl Node {
-    /// A node that commit `seq` makes, still without a name.
+    /// Returns a node that commit `seq` creates, without a name.
     pub(super) fn new(ino: Ino, kind: Kind, mode: u32, seq: Seq, time: Timestamp) -> Self {
         let version = VersionId { seq, ino };
         Self {
@@ -115,7 +115,7 @@ impl Node {
         self.expires_at.is_some_and(|end| end <= now)
     }
 
-    /// Bytes of its content or target.
+    /// Returns the size in bytes of its content or target.
     pub(super) fn size(&self) -> u64 {
         self.target.as_ref().map_or(self.content.size(), |target| target.len() as u64)
     }
@@ -149,47 +149,48 @@ impl Node {
     }
 }
 
-/// A change as a commit notes it.
+/// Entry of the log.
 #[derive(Clone, Debug)]
 pub(super) struct Noted {
     pub(super) kind: ChangeKind,
     pub(super) ino: Ino,
-    /// The name made, removed or moved to; of a change of the node itself all its names after the commit.
+    /// Name that was created, removed or moved to; for a change of the node itself, all of its names after
+    /// the commit.
     pub(super) paths: Vec<TreePath>,
-    /// A directory that was made with all that is in it.
+    /// True for a directory that was created with everything in it.
     pub(super) filled: bool,
 }
 
-/// The tree with all its past.
+/// Tree with its complete past.
 pub(super) struct State {
-    /// What may lie where.
+    /// Rules and projections that were registered.
     pub(super) registry: Registry,
     pub(super) rules: Rules,
-    /// How much may lie below which paths.
+    /// Limits of quotas, by path.
     pub(super) quotas: BTreeMap<TreePath, Limits>,
-    /// By directory and name: the node named, `None` while there is none.
+    /// Node of each name, by directory and name; `None` while there is none.
     pub(super) names: BTreeMap<Ino, BTreeMap<Name, Timeline<Option<Ino>>>>,
     pub(super) nodes: BTreeMap<Ino, Timeline<Node>>,
     pub(super) next_ino: u64,
-    /// Commit `s` is at index `s - 1`.
+    /// Log. Commit `s` is at index `s - 1`.
     pub(super) log: Vec<(CommitInfo, Vec<Noted>)>,
-    /// Whose each commit is, in the order of the log; empty for the account.
+    /// Owner of each commit, in the order of the log; empty for the account.
     pub(super) owners: Vec<String>,
-    /// The answers of commits that have an id or an idempotency key.
+    /// Results of commits that have an id or an idempotency key.
     pub(super) answers: HashMap<Seq, Commit>,
-    /// By owner and id.
+    /// Commits by owner and id.
     pub(super) commit_ids: HashMap<(String, CommitId), Seq>,
-    /// By owner and key.
+    /// Idempotency records by owner and key.
     pub(super) idempotency: HashMap<(String, String), (Idempotency, Seq)>,
-    /// By owner and name.
+    /// Snapshots by owner and name.
     pub(super) snapshots: BTreeMap<(String, String), Snapshot>,
-    /// Each with its owner.
+    /// Staged bodies, each with its owner.
     pub(super) staged: HashMap<u128, (String, Content)>,
     pub(super) next_staged: u128,
-    /// How many handles of each holder hold each node open.
+    /// Number of open handles, by node and holder.
     pub(super) open: BTreeMap<(Ino, u64), usize>,
     pub(super) next_holder: u64,
-    /// Told of the next commit; some no longer listen.
+    /// Channels to notify of the next commit. Some receivers have been dropped.
     pub(super) waiting: Vec<oneshot::Sender<()>>,
 }
 
@@ -219,7 +220,7 @@ impl State {
         }
     }
 
-    /// Whether one of some holders holds a node open; 0 stands for all that there are.
+    /// Returns true if one of the holders holds a node open. Holder 0 stands for all holders.
     pub(super) fn is_held(&self, ino: Ino, holders: &[u64]) -> bool {
         let mut open = self.open.range((ino, 0)..=(ino, u64::MAX)).map(|((_, one), _)| *one);
         open.any(|one| holders.iter().any(|holder| *holder == 0 || one == *holder))
@@ -229,7 +230,7 @@ impl State {
         Seq(self.log.len() as u64)
     }
 
-    /// The time of a commit; of the empty tree before the first, 0.
+    /// Returns the time of a commit; 0 for the empty tree before the first.
     pub(super) fn time_of(&self, seq: Seq) -> Timestamp {
         self.info(seq).map_or(Timestamp(0), |info| info.time)
     }
@@ -239,7 +240,7 @@ impl State {
         Some(&self.log.get(index)?.0)
     }
 
-    /// The sequence that a moment means to one who sees up to `head`.
+    /// Returns the sequence number of a moment, for a viewer who sees up to `head`.
     pub(super) fn seq_of(&self, moment: &Moment, head: Seq, owner: &str) -> Result<Seq> {
         let not_there = |what: String| Error::new(ErrorKind::NotFound, what);
         match moment {

@@ -1,4 +1,4 @@
-//! Looking names and nodes up, said once for readers ([`View`]) and for commits
+//! Lookup of names and nodes, written once for readers ([`View`]) and commits
 //! ([`Scratch`](super::scratch::Scratch)).
 
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::model::{At, Ino, Owner, Seq, Timestamp, Within};
 use crate::path::{Name, TreePath};
 
-/// One name of a subtree.
+/// Name in a subtree.
 #[derive(Clone, Debug)]
 pub(super) struct Found {
     pub(super) path: TreePath,
@@ -17,33 +17,33 @@ pub(super) struct Found {
     pub(super) ino: Ino,
 }
 
-/// A tree in which expired entries are absent. Looking takes `&mut self` because a commit records the
-/// deletion of an expired entry that it meets.
+/// Tree in which expired entries are absent. Lookups take `&mut self` because a commit records the removal
+/// of an expired entry that it meets.
 pub(super) trait Tree {
-    /// A node as it is kept: named or not, expired or not.
+    /// Returns a node as it is stored: named or not, expired or not.
     fn node(&self, ino: Ino) -> Option<&Node>;
 
-    /// What a name in a directory names.
+    /// Returns the node of a name in a directory.
     fn child(&mut self, dir: Ino, name: &str) -> Option<Ino>;
 
-    /// The names in a directory, in byte order, those of expired entries too.
+    /// Returns the names in a directory, in byte order, including those of expired entries.
     fn all_names(&self, dir: Ino) -> Vec<(Name, Ino)>;
 
-    /// Whether the node has a name now.
+    /// Returns true if the node has a name now.
     fn is_named(&mut self, ino: Ino) -> bool;
 
-    /// Whether the node is held open by who looks.
+    /// Returns true if the viewer holds the node open.
     fn is_open(&self, ino: Ino) -> bool;
 
-    /// The paths that are there for who looks.
+    /// Returns the paths that the viewer reaches.
     fn within(&self) -> &Within;
 
-    /// A node that was found.
+    /// Returns a node that was found before.
     fn get(&self, ino: Ino) -> &Node {
         self.node(ino).expect("what was found has a node")
     }
 
-    /// The names in a directory, in byte order.
+    /// Returns the names in a directory, in byte order.
     fn children(&mut self, dir: Ino) -> Vec<(Name, Ino)> {
         let mut children = self.all_names(dir);
         children.retain(|(_, ino)| self.is_named(*ino));
@@ -54,19 +54,19 @@ pub(super) trait Tree {
         self.node(ino).is_some_and(Node::is_directory)
     }
 
-    /// Every path of a node that is there for who looks, in the order of a walk.
+    /// Returns the paths of a node that the viewer reaches, in the order of a walk.
     fn paths(&self, ino: Ino) -> Vec<TreePath> {
         let mut paths = all_paths(ino, &|ino| self.node(ino));
         paths.retain(|path| self.within().contains(path));
         paths
     }
 
-    /// Every path of a node, in the order of a walk, whoever looks: for the log.
+    /// Returns all paths of a node, in the order of a walk, reached or not: for the log.
     fn every_path(&self, ino: Ino) -> Vec<TreePath> {
         all_paths(ino, &|ino| self.node(ino))
     }
 
-    /// Whether a node has a name that is there for who looks.
+    /// Returns true if the viewer reaches a name of the node.
     fn is_reached(&mut self, ino: Ino) -> bool {
         let inside = |(dir, name): &(Ino, Name)| {
             let dir = all_paths(*dir, &|ino| self.node(ino)).into_iter().next();
@@ -74,7 +74,7 @@ pub(super) trait Tree {
         };
         let reached = match self.node(ino) {
             _ if self.within().is_everything() => true,
-            // it has no name, but a path
+            // The root has no name, but a path.
             _ if ino == Ino::ROOT => self.within().contains(&TreePath::root()),
             Some(node) => node.names.iter().any(inside),
             None => false,
@@ -82,7 +82,7 @@ pub(super) trait Tree {
         reached && self.is_named(ino)
     }
 
-    /// The first path of a node, for an error about it.
+    /// Returns the first path of a node, for an error about it.
     fn path_of(&self, ino: Ino) -> Option<TreePath> {
         self.paths(ino).into_iter().next()
     }
@@ -105,7 +105,7 @@ pub(super) trait Tree {
         // The ancestors run one ahead: each names the directory that the next segment is looked up in.
         for (ancestor, segment) in path.ancestors().zip(path.segments()) {
             if !self.is_directory(here) {
-                // what is above the top is no reason
+                // Anything above the top is not disclosed.
                 return Err(match ancestor.is_within(&top) {
                     true => Error::not_a_directory(&ancestor),
                     false => Error::not_found(path),
@@ -116,7 +116,7 @@ pub(super) trait Tree {
         Ok(here)
     }
 
-    /// The path of a name in a directory known by number; it may be left out of what is there.
+    /// Returns the path of a name in a directory that is given by inode. It may be an excluded path.
     fn child_path(&mut self, dir: Ino, name: &Name) -> Result<TreePath> {
         let path = self.path_of(dir).ok_or_else(Error::no_node)?;
         if !self.is_named(dir) {
@@ -128,11 +128,12 @@ pub(super) trait Tree {
         Ok(path.join(name)?)
     }
 
-    /// Everything below a directory that is there for who looks, in the order of a walk. Nothing leads over
-    /// what is left out to the islands in it.
+    /// Returns everything below a directory that the viewer reaches, in the order of a walk. Subtrees
+    /// within an excluded path are not entered.
     fn below(&mut self, path: &TreePath, dir: Ino) -> Vec<Found> {
         let mut found = Vec::new();
-        // Directories still to list, by path: a directory's path comes before those of the directories in it.
+        // Directories that have yet to be listed, by path: the path of a directory comes before those of
+        // the directories in it.
         let mut todo = BTreeMap::from([(path.clone(), dir)]);
         while let Some((path, dir)) = todo.pop_first() {
             for (name, ino) in self.children(dir) {
@@ -150,7 +151,7 @@ pub(super) trait Tree {
     }
 }
 
-/// Every path of a node, in the order of a walk, in a tree where nodes are as `node` tells.
+/// Returns all paths of a node, in the order of a walk, in a tree whose nodes `node` returns.
 fn all_paths<'a>(ino: Ino, node: &dyn Fn(Ino) -> Option<&'a Node>) -> Vec<TreePath> {
     if ino == Ino::ROOT {
         return vec![TreePath::root()];
@@ -166,29 +167,30 @@ fn all_paths<'a>(ino: Ino, node: &dyn Fn(Ino) -> Option<&'a Node>) -> Vec<TreePa
 }
 
 impl State {
-    /// Every path that a node has at the head.
+    /// Returns all paths that a node has at the head.
     pub(super) fn paths_before(&self, ino: Ino) -> Vec<TreePath> {
         all_paths(ino, &|ino| self.nodes.get(&ino)?.at(self.head()))
     }
 }
 
-/// The tree after one commit, as a reader sees it at a time.
+/// Tree after one commit, as a reader sees it at some time.
 #[derive(Clone, Copy)]
 pub(super) struct View<'a> {
     pub(super) state: &'a State,
     pub(super) seq: Seq,
-    /// What expiry is judged by.
+    /// Time by which expiry is judged.
     pub(super) now: Timestamp,
-    /// Whose open handles are in reach: nobody's in the past.
+    /// Holders whose open handles are in reach; none in the past.
     pub(super) holders: &'a [u64],
     pub(super) within: &'a Within,
-    /// Who looks; `None` for the account, which sees the ids of all commits.
+    /// Viewer; `None` for the account, which sees the ids of all commits.
     pub(super) owner: Option<&'a Owner>,
 }
 
 impl View<'_> {
-    /// Whether a version of a node is there for who looks: the node had a name within the paths after one of
-    /// the commits that left it at this version, or had no name at all and the last it had were there.
+    /// Returns true if a version of a node is visible to the viewer: the node had a name in reach after one
+    /// of the commits that left it at this version, or it had no name at all and its last names were in
+    /// reach.
     pub(super) fn is_shown(&self, ino: Ino, since: Seq) -> bool {
         if self.within.is_everything() {
             return true;
@@ -203,7 +205,7 @@ impl View<'_> {
         (since.0..=until).any(|seq| self.was_within(ino, Seq(seq)))
     }
 
-    /// Whether a node had a name within the paths after a commit.
+    /// Returns true if a node had a name in reach after a commit.
     pub(super) fn was_within(&self, ino: Ino, seq: Seq) -> bool {
         let paths = all_paths(ino, &|ino| self.state.nodes.get(&ino)?.at(seq));
         paths.iter().any(|path| self.within.contains(path))

@@ -114,7 +114,7 @@ impl Subtrees {
             return Some(dir.to_owned());
         }
         let lies = |above: &str| {
-            // `seen` may name a directory from which the content has been moved on.
+            // `dir` may have been moved on from there, or removed.
             let now = format!("{}{}", self.seen.get(above)?, &dir[above.len()..]);
             (self.source(&now).as_deref() == Some(dir)).then_some(now)
         };
