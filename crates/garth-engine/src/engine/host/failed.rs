@@ -1,15 +1,16 @@
-//! What a failure of the host means to a caller. No path of the host is in any message.
+//! Errors of the host, as errors of garth. No message contains a path of the host.
 
 use rustix::io::Errno;
 
 use crate::error::{Error, ErrorKind};
 use crate::path::TreePath;
 
-/// A failed system call, about a path of the tree.
+/// Converts the error of a system call about a path of the tree.
 pub(super) fn failed(errno: Errno, path: &TreePath) -> Error {
     match errno {
         Errno::NOENT => Error::not_found(path),
         Errno::EXIST => Error::already_exists(path),
+        // `LOOP` is a symbolic link on the way: lookups follow none.
         Errno::NOTDIR | Errno::LOOP => Error::not_a_directory(path),
         Errno::ISDIR => Error::is_a_directory(path),
         Errno::NOTEMPTY => Error::not_empty(path),
@@ -17,7 +18,7 @@ pub(super) fn failed(errno: Errno, path: &TreePath) -> Error {
     }
 }
 
-/// A failed system call, about no path.
+/// Converts the error of a system call about no path.
 pub(super) fn outright(errno: Errno) -> Error {
     let (kind, message) = match errno {
         Errno::NOENT => (ErrorKind::NotFound, "the folder, or something in it, has gone"),
@@ -50,7 +51,7 @@ pub(super) fn outright(errno: Errno) -> Error {
     Error::new(kind, message).with_source(std::io::Error::from(errno))
 }
 
-/// The same for what the standard library answers.
+/// Converts an error of the standard library.
 pub(super) fn errno(error: &std::io::Error) -> Errno {
     Errno::from_io_error(error).unwrap_or(Errno::IO)
 }

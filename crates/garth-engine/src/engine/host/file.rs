@@ -1,4 +1,4 @@
-//! Reads files, at once and through handles.
+//! Reading files, at once and through handles.
 
 use std::fmt;
 use std::fs::File;
@@ -18,13 +18,14 @@ use crate::model::{ByteRange, Entry, Ino, MAX_READ};
 use crate::path::TreePath;
 use crate::threads::executor::Executor;
 
-/// Bytes that are read on the caller's thread: a hop to another costs about as much.
+/// Maximum length, in bytes, of a read on the caller's thread: a switch to another thread costs about as
+/// much.
 pub(super) const SHORT: usize = 64 << 10;
-/// How often a file is read again that changed while it was read.
+/// Attempts to read a file that changes while it is read.
 const TRIES: usize = 4;
 
 impl Tree<'_> {
-    /// How many bytes of a file a range has, of at most `MAX_READ`.
+    /// Returns the length of a range within a file. Fails with `TooLarge` if it exceeds `MAX_READ`.
     pub(super) fn length(node: &Node, path: &TreePath, range: ByteRange) -> Result<usize> {
         let length = node.size().saturating_sub(range.offset).min(range.length);
         match usize::try_from(length) {
@@ -33,19 +34,21 @@ impl Tree<'_> {
         }
     }
 
-    /// The entry of a file that was found, and bytes of it. Both are of one moment, unless somebody who is
-    /// not garth keeps writing in place.
+    /// Returns the entry of a file that was found, and bytes of it. Both are of the same time, unless other
+    /// processes keep writing to the file in place.
     pub(super) fn fetch(mut node: Node, path: &TreePath, range: ByteRange) -> Result<(Entry, Bytes)> {
         let of_path = |errno| failed(errno, path);
         let file = node.open().map_err(of_path)?;
         for _ in 0..TRIES {
             let bytes = read(&file, range.offset, Self::length(&node, path, range)?).map_err(of_path)?;
             let (entry, version) = (node.entry().map_err(of_path)?, node.version());
+            // The same times and size: no write came in between.
             node = node.again().map_err(of_path)?;
             if node.version() == version {
                 return Ok((entry, bytes));
             }
         }
+        // The file keeps changing. Bytes that may not fit the entry are better than no answer.
         let entry = node.entry().map_err(of_path)?;
         let bytes = read(&file, range.offset, Self::length(&node, path, range)?).map_err(of_path)?;
         Ok((entry, bytes))
@@ -56,7 +59,7 @@ fn too_much() -> String {
     format!("one read takes at most {MAX_READ} bytes; read ranges, or stream")
 }
 
-/// At most `length` bytes from `offset`; fewer only at the end.
+/// Reads at most `length` bytes from `offset` on; fewer only at the end.
 fn read(file: &File, offset: u64, length: usize) -> Result<Bytes, Errno> {
     let mut bytes = vec![0; length];
     let mut filled = 0;
@@ -72,8 +75,8 @@ fn read(file: &File, offset: u64, length: usize) -> Result<Bytes, Errno> {
     Ok(bytes.into())
 }
 
-/// A file held open. It sees what is written in place; a write that puts another node in the place of this
-/// one leaves it as it was.
+/// File that is held open. It sees writes in place. A write that replaces the file by another one leaves it
+/// unchanged.
 pub(super) struct HostFile {
     opened: Arc<Opened>,
     readers: Arc<Executor>,
@@ -104,6 +107,7 @@ impl Opened {
     }
 
     fn read_at(&self, offset: u64, length: usize) -> Result<Bytes> {
+        // Clipped to the size first, so that no more memory is taken than there are bytes.
         let left = self.now()?.size().saturating_sub(offset);
         let length = usize::try_from(left).map_or(length, |left| left.min(length));
         read(&self.file, offset, length).map_err(outright)

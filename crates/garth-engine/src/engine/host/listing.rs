@@ -1,5 +1,5 @@
-//! Pages of a directory and of all below one. The host keeps names in no order, so that a page reads all
-//! names of its directory; it holds no more of them in memory than it gives.
+//! Pages of a directory and of everything below one. The host returns names in no order, so a page reads
+//! all names of its directory. It holds no more of them in memory than it returns.
 
 use std::collections::{BTreeMap, BinaryHeap};
 use std::os::fd::AsFd;
@@ -15,11 +15,12 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Filling, Item, Listing, NamesPage, Page, Walk, WalkItem, WalkPage};
 use crate::path::{MAX_NAME, Name, TreePath};
 
-/// No name comes behind one that consists of it.
+/// Greatest character: no name follows one that consists of it alone.
 const LAST: &str = "\u{10ffff}";
 
-/// The first names of a directory behind one, in byte order, at most `limit`, and whether there are more.
-/// Names that are no text are left out. Hands over every directory, or what may be one.
+/// Returns the first names of a directory after `after`, in byte order, at most `limit`, and true if there
+/// are more. Names that are not UTF-8 are left out. Calls `each_dir` for each name that is or may be a
+/// directory.
 fn scan(
     dir: &Node,
     after: Option<&str>,
@@ -27,6 +28,7 @@ fn scan(
     each_dir: &mut dyn FnMut(&str),
 ) -> io::Result<(Vec<String>, bool)> {
     let (mut first, mut more) = (BinaryHeap::new(), false);
+    // A heap of the smallest names so far: the greatest of them gives way to a smaller one.
     each_entry(dir, &mut |name, may_be_dir, _| {
         if may_be_dir {
             each_dir(name);
@@ -47,8 +49,8 @@ fn scan(
     Ok((first.into_sorted_vec(), more))
 }
 
-/// What a directory shows by a name; `None` for what is gone by now, is another file system's, or is the
-/// engine's own.
+/// Returns the node that a directory shows under a name; `None` if it was removed meanwhile, is on another
+/// filesystem, or is the engine's own.
 fn shown(dir: &Node, is_root: bool, name: &str) -> Option<(Name, Node)> {
     if is_root && name == SCRATCH {
         return None;
@@ -71,7 +73,7 @@ impl Tree<'_> {
         Ok(filling.done())
     }
 
-    /// Adds what is in a directory behind a name. False if the page is full.
+    /// Adds the entries of a directory after a name to a page. Returns false if the page is full.
     fn fill<T: crate::model::Weigh>(
         &self,
         dir: &Node,
@@ -89,7 +91,7 @@ impl Tree<'_> {
                     continue;
                 }
                 let Some((shown, node)) = shown(dir, path.is_root(), name) else { continue };
-                // a link may go between its look-up and the reading of its target
+                // A symbolic link may be removed between its lookup and the reading of its target.
                 let Ok(item) = make(shown, &node) else { continue };
                 if !filling.push(item) {
                     return Ok(false);
@@ -98,6 +100,7 @@ impl Tree<'_> {
             if !more {
                 return Ok(true);
             }
+            // Hidden names took up the room of others: go on after the last one.
             after = names.pop().or(after);
             (names, more) = scan(dir, after.as_deref(), filling.room() + 1, &mut |_| ())?;
         }
@@ -120,23 +123,23 @@ impl Tree<'_> {
         Ok(filling.done())
     }
 
-    /// Goes through the directories from `top` down in the order of a walk, from the one on that may hold
-    /// something behind `after`, until `look` says that it has enough. It hands the directories that it sees
-    /// back.
+    /// Visits the directories from `top` down in the order of a walk, beginning with the first that may
+    /// hold something after `after`, until `look` returns false. `look` reports the directories that it
+    /// sees.
     fn each_below(&self, top: &TreePath, after: Option<&TreePath>, look: &mut Look<'_>) -> Result<()> {
         let after = after.and_then(TreePath::split);
         let mut todo = BTreeMap::from([(top.clone(), ())]);
         while let Some((path, ())) = todo.pop_first() {
             let dir = match self.directory(&path) {
                 Ok(dir) => dir,
-                // what has gone, or was put in the place of a directory, meanwhile
+                // Removed, or replaced by something that is not a directory, since it was seen.
                 Err(error) if path != *top && is_gone(&error) => continue,
                 Err(error) => return Err(error),
             };
             let mut found = Vec::new();
             let mut each_dir = |name: &str| {
                 let below = TreePath::from_row(path.key(), name);
-                // else all in it comes before, too
+                // Otherwise everything in it comes before `after` as well.
                 let may_hold =
                     after.as_ref().is_none_or(|(dir, _)| below >= *dir || dir.key().starts_with(below.key()));
                 let own = path.is_root() && name == SCRATCH;
@@ -145,6 +148,8 @@ impl Tree<'_> {
                 }
             };
             let behind = match &after {
+                // A directory before that of `after` is visited only for the directories in it: all of its
+                // own names come before.
                 Some((dir, _)) if path < *dir => Some(LAST.repeat(MAX_NAME / LAST.len() + 1)),
                 Some((dir, name)) if path == *dir => Some(name.as_str().to_owned()),
                 _ => None,
@@ -158,8 +163,8 @@ impl Tree<'_> {
         Ok(())
     }
 
-    /// The paths of what is at a path, in the order of a walk. Several names are found by going through all
-    /// that can be reached.
+    /// Returns the paths of the node at a path, in the order of a walk. A node with several names is
+    /// searched for in everything that can be reached.
     pub(super) fn names(&self, path: &TreePath, page: &NamesPage) -> Result<Listing<TreePath>> {
         let node = self.find(path)?;
         let mut paths = vec![path.clone()];
@@ -190,6 +195,7 @@ impl Tree<'_> {
                 }
                 let is_it = || shown(dir, path.is_root(), name).is_some_and(|(_, found)| found.is(node));
                 let below = TreePath::from_row(path.key(), name);
+                // The inode in the listing spares the lookup of all other names.
                 if number == node.host_number() && self.within.contains(&below) && is_it() {
                     paths.push(below);
                 }
@@ -198,7 +204,8 @@ impl Tree<'_> {
         })
     }
 
-    /// Hands over the names of a directory, and whether each may be one of a directory. None if it is gone.
+    /// Calls `look` for each name of a directory, with true if it may be that of a directory. A directory
+    /// that was removed has no names.
     pub(super) fn each_name(&self, path: &TreePath, look: &mut dyn FnMut(&str, bool)) -> Result<()> {
         match self.directory(path) {
             Ok(dir) => each_entry(&dir, &mut |name, may_be_dir, _| look(name, may_be_dir))
@@ -209,13 +216,14 @@ impl Tree<'_> {
     }
 }
 
-/// Hands over every name of a directory that is text, whether it may be a directory's, and its number.
+/// Calls `look` for each UTF-8 name of a directory, with true if it may be that of a directory, and with
+/// its inode.
 fn each_entry(dir: &Node, look: &mut dyn FnMut(&str, bool, u64)) -> io::Result<()> {
     let names = Dir::new(open_dir(dir.as_fd(), "")?)?;
     for entry in names {
         let entry = entry?;
         let Ok(name) = entry.file_name().to_str() else { continue };
-        // `.` and `..`
+        // Leaves out `.` and `..`.
         if Name::parse(name).is_ok() {
             let may_be_dir = matches!(entry.file_type(), FileType::Directory | FileType::Unknown);
             look(name, may_be_dir, entry.ino());
@@ -224,10 +232,10 @@ fn each_entry(dir: &Node, look: &mut dyn FnMut(&str, bool, u64)) -> io::Result<(
     Ok(())
 }
 
-/// Looks at one directory, from behind a name on; false to end.
+/// Callback for one directory: looks at its names after one of them. Returns false to stop.
 type Look<'a> = dyn FnMut(&Node, &TreePath, Option<&str>, &mut dyn FnMut(&str)) -> io::Result<bool> + 'a;
 
-/// Returns true if there is no such directory any more, or none that belongs to the tree.
+/// Returns true if the directory no longer exists, or does not belong to the tree.
 pub(super) fn is_gone(error: &Error) -> bool {
     error.is_absent() || error.is(ErrorKind::CrossesMounts)
 }

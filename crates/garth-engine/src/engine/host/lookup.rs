@@ -1,4 +1,4 @@
-//! Finds nodes by path, from the folder's descriptor each time, and says why where there is none.
+//! Lookup of nodes by path, each time from the descriptor of the folder, and the errors of a failed lookup.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -12,14 +12,15 @@ use crate::fs::ATTEMPTS;
 use crate::model::{At, Kind, Within};
 use crate::path::TreePath;
 
-/// The folder, as far as somebody reaches.
+/// Folder, as far as a view reaches.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tree<'a> {
     pub(super) root: &'a OwnedFd,
     pub(super) within: &'a Within,
 }
 
-/// The path that is addressed: numbers of the host cannot be opened again.
+/// Returns the path of an address. Inodes of the host cannot be opened again, so other addresses are
+/// refused.
 pub(super) fn path_of(at: &At) -> Result<&TreePath> {
     match at {
         At::Path(path) => Ok(path),
@@ -27,12 +28,12 @@ pub(super) fn path_of(at: &At) -> Result<&TreePath> {
     }
 }
 
-/// Whether a path is where the engine keeps what is not finished.
+/// Returns true if a path is in the directory where the engine stores unfinished files.
 pub(super) fn is_reserved(path: &TreePath) -> bool {
     path.segments().next() == Some(SCRATCH)
 }
 
-/// The path as the host takes it, from the folder down.
+/// Returns a path in the host's form, relative to the folder.
 pub(super) fn relative(path: &TreePath) -> &str {
     path.key().strip_prefix('/').unwrap_or_default()
 }
@@ -42,11 +43,13 @@ impl<'a> Tree<'a> {
         self.root.as_fd()
     }
 
-    /// What is at a path.
+    /// Returns the node at a path.
     pub(super) fn find(&self, path: &TreePath) -> Result<Node> {
         if !self.within.contains(path) || is_reserved(path) {
             return Err(Error::not_found(path));
         }
+        // The reason is found by a second lookup. If that succeeds, another process has changed the tree:
+        // try again.
         for _ in 0..ATTEMPTS {
             let reason = match Node::below(self.root_fd(), relative(path)) {
                 Ok(node) if path.is_root() => return Ok(node.into_root()),
@@ -61,16 +64,16 @@ impl<'a> Tree<'a> {
         Err(failed(Errno::AGAIN, path))
     }
 
-    /// Why there is nothing at a path; `None` if there is by now.
+    /// Returns the error of a failed lookup; `None` if the path exists by now.
     fn reason(&self, path: &TreePath) -> Option<Error> {
         let mut here = match Node::below(self.root_fd(), "") {
             Ok(root) => root,
             Err(errno) => return Some(failed(errno, path)),
         };
-        // the ancestors run one ahead: each names the directory that the next segment is looked up in
+        // The ancestors run one ahead: each names the directory in which the next segment is looked up.
         for (ancestor, segment) in path.ancestors().zip(path.segments()) {
             if !here.is_dir() {
-                // what is above the top of the subtree, or of an island, is no reason
+                // Anything above the top of the subtree, or of an island, is not disclosed.
                 let told = self.within.top_of(path).is_some_and(|top| ancestor.is_within(top));
                 return Some(if told { Error::not_a_directory(&ancestor) } else { Error::not_found(path) });
             }
@@ -82,7 +85,7 @@ impl<'a> Tree<'a> {
         None
     }
 
-    /// Refuses to make a name where nothing is there.
+    /// Checks that a name may be created at a path.
     pub(super) fn check_to(&self, path: &TreePath) -> Result<()> {
         if self.within.is_excluded(path) {
             let message = "the name is kept for something else";
@@ -91,7 +94,7 @@ impl<'a> Tree<'a> {
         if self.within.contains(path) { Ok(()) } else { Err(Error::not_found(path)) }
     }
 
-    /// Refuses to treat as one what has something left out below.
+    /// Refuses to treat a directory with excluded paths below it as one.
     pub(super) fn check_whole(&self, node: &Node, path: &TreePath) -> Result<()> {
         if node.is_dir() && self.within.exclusions_below(path).next().is_some() {
             let message = "some of what is below is kept for something else";
@@ -100,7 +103,7 @@ impl<'a> Tree<'a> {
         Ok(())
     }
 
-    /// What a name in a directory names. `path` is the name's.
+    /// Returns the node of a name in a directory. `path` is that of the name.
     pub(super) fn child(&self, dir: &Node, name: &str, path: &TreePath) -> Result<Option<Node>> {
         match Node::below(dir.as_fd(), name) {
             Ok(node) => Ok(Some(node)),
@@ -121,7 +124,7 @@ impl<'a> Tree<'a> {
     }
 }
 
-/// Refuses what has no content.
+/// Refuses a node that has no content.
 pub(super) fn require_file(node: &Node, path: &TreePath) -> Result<()> {
     match node.kind() {
         Kind::File => Ok(()),

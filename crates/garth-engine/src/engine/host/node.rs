@@ -1,5 +1,5 @@
-//! A node of the host, held by a descriptor that can neither read nor write it: its kind is known before
-//! anything is opened, so that no fifo blocks and no device wakes up.
+//! Node of the host, held by a descriptor that can neither read nor write it. So its kind is known before
+//! anything is opened: no fifo blocks, and no device wakes up.
 
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -13,15 +13,17 @@ use rustix::io::{Errno, Result};
 
 use crate::model::{Attributes, Entry, Ino, Kind, Seq, Timestamp, VersionId};
 
-/// Longest path that one system call takes, in bytes: `PATH_MAX` without its NUL.
+/// Limit on a path in one system call, in bytes: `PATH_MAX` without its NUL.
 const LONGEST: usize = 4095;
-/// How often a look-up that the kernel gave up (`EAGAIN`: something was renamed meanwhile) is tried.
+/// Attempts of a lookup that the kernel gives up (`EAGAIN`) because of a concurrent rename.
 const TRIES: usize = 32;
 
-/// Opens what is below a directory by its path (empty for the directory itself). The kernel refuses every
-/// link on the way, `..`, and mounts, so that nothing leads outside, whoever changes the folder meanwhile.
+/// Opens a path below a directory; an empty path is the directory itself. The kernel refuses every symbolic
+/// link on the way, `..`, and mounts, so that nothing leads outside, even while other processes change the
+/// folder.
 pub(super) fn open_below(base: BorrowedFd<'_>, path: &str, flags: OFlags) -> Result<OwnedFd> {
     let (mut rest, mut dir) = (path, None::<OwnedFd>);
+    // Step by step: a path of the tree may be longer than a system call takes.
     while rest.len() > LONGEST {
         let cut = rest.as_bytes()[..LONGEST].iter().rposition(|byte| *byte == b'/');
         let (first, behind) = rest.split_at(cut.ok_or(Errno::NAMETOOLONG)?);
@@ -43,20 +45,22 @@ fn open_step(base: BorrowedFd<'_>, path: &str, flags: OFlags) -> Result<OwnedFd>
     tries.find(given_up).unwrap_or(Err(Errno::AGAIN))
 }
 
-/// Opens a directory below another to read its names, if the host allows without a trace.
+/// Opens a directory below another to read its names, without changing its access time if the host allows
+/// that.
 pub(super) fn open_dir(base: BorrowedFd<'_>, path: &str) -> Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY;
     match open_below(base, path, flags | OFlags::NOATIME) {
+        // Only the owner of a file may use `NOATIME`.
         Err(Errno::PERM) => open_below(base, path, flags),
         opened => opened,
     }
 }
 
-/// A node that was found.
+/// Node that was found.
 #[derive(Debug)]
 pub(super) struct Node {
     fd: OwnedFd,
-    /// It is large.
+    /// Boxed, because it is large.
     stat: Box<Statx>,
     is_root: bool,
 }
@@ -68,24 +72,24 @@ impl AsFd for Node {
 }
 
 impl Node {
-    /// What is at a path below a directory.
+    /// Returns the node at a path below a directory.
     pub(super) fn below(base: BorrowedFd<'_>, path: &str) -> Result<Self> {
         let fd = open_below(base, path, OFlags::PATH)?;
         let stat = stat(fd.as_fd())?;
         Ok(Self { fd, stat, is_root: false })
     }
 
-    /// The same, shown as the root.
+    /// Returns the node, shown as the root.
     pub(super) fn into_root(self) -> Self {
         Self { is_root: true, ..self }
     }
 
-    /// The same, as it is now.
+    /// Returns the node with its present state.
     pub(super) fn again(self) -> Result<Self> {
         Ok(Self { stat: stat(self.fd.as_fd())?, ..self })
     }
 
-    /// As it is now, by a descriptor of its own.
+    /// Returns the present state of the node, with a descriptor of its own.
     pub(super) fn now(&self) -> Result<Self> {
         let fd = self.fd.try_clone().map_err(|_| Errno::MFILE)?;
         Self { fd, stat: self.stat.clone(), is_root: self.is_root }.again()
@@ -98,7 +102,7 @@ impl Node {
             FileType::Symlink => Kind::Symlink,
             FileType::Fifo => Kind::Fifo,
             FileType::Socket => Kind::Socket,
-            // by which the overlays of Linux hide a name
+            // Form in which overlayfs of Linux hides a name.
             FileType::CharacterDevice if self.rdev() == 0 => Kind::Whiteout,
             FileType::CharacterDevice => Kind::CharDevice,
             _ => Kind::BlockDevice,
@@ -141,7 +145,7 @@ impl Node {
         time(&self.stat.stx_mtime)
     }
 
-    /// Bytes of a file or of a link's target; 0 for anything else.
+    /// Size in bytes of a file or of the target of a link; 0 for anything else.
     pub(super) fn size(&self) -> u64 {
         if matches!(self.kind(), Kind::File | Kind::Symlink) { self.stat.stx_size } else { 0 }
     }
@@ -154,14 +158,14 @@ impl Node {
         self.kind() == Kind::Symlink
     }
 
-    /// Whether both are one node.
+    /// Returns true if both are the same node.
     pub(super) fn is(&self, other: &Self) -> bool {
         let id = |stat: &Statx| (stat.stx_dev_major, stat.stx_dev_minor, stat.stx_ino);
         id(&self.stat) == id(&other.stat)
     }
 
-    /// Stands for the node with all that is shown of it. It is the etag, too: what changes nothing but the
-    /// content cannot be told apart.
+    /// Returns a version that stands for the visible state of the node. It serves as etag as well: changes
+    /// of the content alone cannot be told from others.
     pub(super) fn version(&self) -> VersionId {
         let (uid, gid) = self.owner();
         let parts: [&[u8]; 7] = [
@@ -179,11 +183,11 @@ impl Node {
         }
         let mut number = [0; 8];
         number.copy_from_slice(&hash.finalize().as_bytes()[..8]);
-        // one bit less, for stores that count with signs
+        // 63 bits, because some stores use signed integers.
         VersionId { seq: Seq(u64::from_le_bytes(number) >> 1), ino: self.ino() }
     }
 
-    /// What is shown of it.
+    /// Returns the entry of the node.
     pub(super) fn entry(&self) -> Result<Entry> {
         let kind = self.kind();
         let target = match kind {
@@ -221,7 +225,7 @@ impl Node {
         Ok(openat(CWD, self.proc_path(), flags, Mode::empty())?.into())
     }
 
-    /// Opens it for reading, if the host allows without a trace.
+    /// Opens the node for reading, without changing its access time if the host allows that.
     pub(super) fn open(&self) -> Result<File> {
         match self.reopen(OFlags::RDONLY | OFlags::NOATIME) {
             Err(Errno::PERM) => self.reopen(OFlags::RDONLY),
@@ -229,7 +233,7 @@ impl Node {
         }
     }
 
-    /// Its name in the process's own table of descriptors, for calls that take no descriptor of this kind.
+    /// Returns the path of the descriptor in `/proc`, for calls that do not take a descriptor of this kind.
     pub(super) fn proc_path(&self) -> String {
         format!("/proc/self/fd/{}", self.fd.as_raw_fd())
     }

@@ -1,4 +1,4 @@
-//! What each operation of a batch does, in the order of errors of [`crate::model::op`].
+//! Operations of a batch, with errors in the order of [`crate::model::op`].
 
 mod content;
 mod copy;
@@ -18,7 +18,7 @@ use crate::model::batch::Reaches;
 use crate::model::{At, Batch, MAX_HASHED, Op, Outcome, Precondition, SetAttrs};
 use crate::path::TreePath;
 
-/// Refuses what no folder can do, before anything is done.
+/// Refuses what a folder cannot do, before anything is done.
 pub(super) fn check_supported(batch: &Batch) -> Result<()> {
     if batch.id.is_some() || batch.idempotency.is_some() {
         return Err(unsupported("has no log that finds a retry; commit without id and idempotency key"));
@@ -62,7 +62,7 @@ fn check_attrs(attrs: &SetAttrs) -> Result<()> {
     if posix != *attrs {
         return Err(unsupported("keeps mode, owner and times only"));
     }
-    // which the host takes for "as it is"
+    // The host takes this value for "unchanged".
     if [uid, gid].contains(&Some(u32::MAX)) {
         return Err(Error::invalid(format!("{} is no number of a user or group", u32::MAX)));
     }
@@ -70,7 +70,7 @@ fn check_attrs(attrs: &SetAttrs) -> Result<()> {
 }
 
 impl<'a> Writer<'a> {
-    /// What must hold, then the operations.
+    /// Checks assumptions and preconditions, then performs the operations.
     pub(super) fn run(
         &mut self,
         batch: &Batch,
@@ -89,7 +89,7 @@ impl<'a> Writer<'a> {
             self.check(at, precondition)?;
         }
         if unsynced {
-            // what is durable is so with all that it builds on
+            // A durable commit includes everything that it builds on.
             self.sync_all().map_err(outright)?;
         }
         let mut outcomes = Vec::with_capacity(batch.ops.len());
@@ -106,7 +106,7 @@ impl<'a> Writer<'a> {
             Op::Write { at, body, create, parents, attrs } => {
                 self.write(path_of(at)?, body, *create, *parents, Dress::of(attrs))
             }
-            // how content is stored in pieces is no part of what it means
+            // How content is divided into pieces is not part of the contract.
             Op::Append { at, body, create, parents, cuts: _ } => {
                 self.append(path_of(at)?, body, *create, *parents)
             }
@@ -149,7 +149,7 @@ impl<'a> Writer<'a> {
         Self::changed(node)
     }
 
-    /// What a condition is about, if the condition holds.
+    /// Returns the node that a condition is about, if the condition holds.
     pub(super) fn check(&mut self, at: &At, that: &Precondition) -> Result<Option<Node>> {
         let path = path_of(at)?;
         let found = match self.tree.find(path) {
@@ -196,7 +196,7 @@ impl<'a> Writer<'a> {
         let file = node.open().map_err(|errno| failed(errno, path))?;
         let mut hash = Sha256::new();
         let (mut from, mut bytes) = (0, vec![0; 64 << 10]);
-        // no more than was counted, however it grows
+        // No more than was counted, even if the file grows meanwhile.
         while from < node.size() {
             let read = file.read_at(&mut bytes, from).map_err(|error| failed(errno(&error), path))?;
             let read = read.min(usize::try_from(node.size() - from).unwrap_or(read));

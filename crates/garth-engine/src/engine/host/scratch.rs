@@ -1,6 +1,6 @@
-//! Where the engine keeps what is not finished: a directory in the folder, that no view shows. What becomes
-//! a file, directory or copy is made here and moved into place whole; what is removed with all below it is
-//! moved here first. So nothing is ever there in part, and what a crash left is known for what it is.
+//! Directory for unfinished files, in the folder but shown by no view. New files, directories and copies
+//! are made here and then moved to their place; a tree that is removed is moved here first. So nothing is
+//! ever visible in part, and leftovers of a crash are recognised.
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -17,31 +17,31 @@ use super::node::{Node, open_below};
 use crate::env::Env;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Its name in the folder.
+/// Name of the directory in the folder.
 pub(super) const SCRATCH: &str = ".garth-tmp";
-/// The file in it that is locked for each commit, so that several processes of garth take turns.
+/// File in it that is locked for each commit, so that several processes of garth take turns.
 const LOCK: &str = "lock";
-/// What the names of uploads begin with.
+/// Prefix of the names of uploads.
 const STAGED: &str = "staged-";
-/// How long an upload is kept after its last piece.
+/// Time for which an upload is kept after its last write.
 const KEEP: Duration = Duration::from_secs(24 * 3600);
-/// How long a commit waits for that of another process.
+/// Time for which a commit waits for that of another process.
 const PATIENCE: Duration = Duration::from_secs(10);
 const STEP: Duration = Duration::from_millis(2);
 
-/// The directory, opened.
+/// Open scratch directory.
 #[derive(Debug)]
 pub(super) struct Scratch {
     dir: OwnedFd,
     env: Env,
 }
 
-/// Held for as long as a commit of this process runs.
+/// Lock of a commit, held while it runs.
 #[derive(Debug)]
 pub(super) struct Turn(#[allow(dead_code, reason = "closing it unlocks")] OwnedFd);
 
 impl Scratch {
-    /// Opens it; makes it if it is missing.
+    /// Opens the directory, and creates it if it is missing.
     pub(super) fn open(root: BorrowedFd<'_>, env: &Env) -> Result<Self> {
         match mkdirat(root, SCRATCH, Mode::RWXU) {
             Ok(()) | Err(Errno::EXIST) => {}
@@ -50,7 +50,7 @@ impl Scratch {
         Self::existing(root, env)
     }
 
-    /// Opens it if it is there.
+    /// Opens the directory if it exists.
     pub(super) fn existing(root: BorrowedFd<'_>, env: &Env) -> Result<Self> {
         let taken = |_| {
             let message = format!("`{SCRATCH}` in the folder is not a directory that garth made; remove it");
@@ -67,17 +67,17 @@ impl Scratch {
         self.dir.as_fd()
     }
 
-    /// A name that nothing has.
+    /// Returns a name that nothing has.
     pub(super) fn name(&self) -> Result<String> {
         Ok(format!("{:032x}", u128::from_le_bytes(self.env.random()?)))
     }
 
-    /// The name of an upload.
+    /// Returns the name of an upload.
     pub(super) fn staged(id: u128) -> String {
         format!("{STAGED}{id:032x}")
     }
 
-    /// Makes an empty file that nobody else can open.
+    /// Creates an empty file that only its owner can open.
     pub(super) fn file(&self, name: &str) -> HostResult<File> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         Ok(openat(&self.dir, name, flags, Mode::RUSR | Mode::WUSR)?.into())
@@ -89,6 +89,7 @@ impl Scratch {
         let lock = openat(&self.dir, LOCK, flags, Mode::RUSR | Mode::WUSR).map_err(outright)?;
         let since = self.env.instant();
         loop {
+            // Polled: a blocking lock could not give up after `PATIENCE`.
             match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => return Ok(Turn(lock)),
                 Err(Errno::AGAIN | Errno::INTR) if since.elapsed() < PATIENCE => self.env.sleep(STEP),
@@ -101,7 +102,7 @@ impl Scratch {
         }
     }
 
-    /// Removes what crashes have left, at its turn.
+    /// Removes leftovers of crashes. The caller holds the lock.
     pub(super) fn clean(&self, _turn: &Turn) -> Result<()> {
         let now = self.env.now();
         let kept = |name: &str| {
@@ -118,8 +119,8 @@ impl Scratch {
         Ok(())
     }
 
-    /// Removes something in it with all below it. It takes no more memory or descriptors for what is deep:
-    /// each directory is moved up before it is emptied.
+    /// Removes something in the directory, with everything below it. A deep tree takes no more memory or
+    /// descriptors than a flat one: each directory is moved up before it is emptied.
     pub(super) fn discard<P: rustix::path::Arg + Copy>(&self, name: P, is_dir: bool) -> HostResult<()> {
         if !is_dir {
             return gone(unlinkat(&self.dir, name, AtFlags::empty()));
@@ -148,12 +149,12 @@ impl Scratch {
     }
 }
 
-/// What is missing need not be removed.
+/// Accepts that the file is missing already.
 fn gone(removed: HostResult<()>) -> HostResult<()> {
     if removed == Err(Errno::NOENT) { Ok(()) } else { removed }
 }
 
-/// What a directory holds, names that are no text too, and which of it are directories.
+/// Returns the names in a directory, also those that are not UTF-8, with true for directories.
 fn entries(dir: BorrowedFd<'_>) -> HostResult<Vec<(std::ffi::CString, bool)>> {
     let mut found = Vec::new();
     for entry in Dir::read_from(dir)? {
@@ -163,6 +164,7 @@ fn entries(dir: BorrowedFd<'_>) -> HostResult<Vec<(std::ffi::CString, bool)>> {
             continue;
         }
         let is_dir = match entry.file_type() {
+            // Some filesystems do not return types with names.
             FileType::Unknown => rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)
                 .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory),
             known => known == FileType::Directory,

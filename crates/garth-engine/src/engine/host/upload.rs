@@ -26,7 +26,7 @@ pub(super) struct HostUpload {
     size: u64,
 }
 
-/// Dropped before it is kept, it leaves nothing.
+/// File of an upload. It is removed on drop, unless `kept` is set.
 struct Staging {
     id: u128,
     file: File,
@@ -57,7 +57,7 @@ impl fmt::Debug for HostUpload {
 impl Drop for Staging {
     fn drop(&mut self) {
         if !*lock(&self.kept) {
-            // else it goes when the folder is opened again
+            // On failure it is removed when the folder is opened again.
             let _ = self.scratch.discard(Scratch::staged(self.id).as_str(), false);
         }
     }
@@ -80,6 +80,7 @@ impl Upload for HostUpload {
     async fn finish(self: Box<Self>) -> Result<StagedBody> {
         let (file, body) = (Arc::clone(&self.file), StagedBody { id: self.file.id, size: self.size });
         let sync = move || {
+            // Content first, then its name: an upload that survives a crash is complete.
             rustix::fs::fsync(&file.file).map_err(outright)?;
             rustix::fs::fsync(file.scratch.fd().as_fd()).map_err(outright)?;
             *lock(&file.kept) = true;

@@ -1,6 +1,6 @@
-//! A commit while it runs: its operations are done one after the other, each whole and, if asked for, safe
-//! on disk before the next begins. What they share is here: where a name is made, how something is put in
-//! place.
+//! Commit in progress. Its operations are performed one after the other, each completely and, if asked for,
+//! safe on disk before the next one begins. This file has what they share: finding the place of a name, and
+//! moving something to it.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -23,14 +23,14 @@ use crate::path::{Name, TreePath};
 use crate::runtime::fault_injection::Fault;
 use crate::threads::lock::lock;
 
-/// Uploads that wait for their commit: whose each is, and its size.
+/// Uploads that wait for their commit, with owner and size.
 pub(super) type Uploads = HashMap<u128, (String, u64)>;
 
 pub(super) struct Writer<'a> {
     pub(super) tree: Tree<'a>,
     pub(super) scratch: &'a Scratch,
     pub(super) uploads: &'a Mutex<Uploads>,
-    /// Whose uploads it uses.
+    /// Owners of the uploads that it may use.
     pub(super) stagers: Vec<&'a str>,
     pub(super) seq: Seq,
     pub(super) time: Timestamp,
@@ -38,22 +38,22 @@ pub(super) struct Writer<'a> {
     pub(super) fault: Fault,
     /// Bytes that conditions have hashed.
     pub(super) hashed: u64,
-    /// Names that copies have made.
+    /// Names that copies have created.
     pub(super) copied: usize,
 }
 
-/// Where a name is made or replaced; never the top of what the batch reaches.
+/// Place where a name is created or replaced; never the top of what the batch reaches.
 pub(super) struct Slot {
     pub(super) path: TreePath,
     pub(super) name: Name,
-    /// The last directory on the way that is there, and the names of those to make, from the last up.
+    /// Last existing directory on the way, and the paths of the directories to create, deepest first.
     dir: Node,
     missing: Vec<TreePath>,
-    /// What has the name now.
+    /// Node that has the name now.
     pub(super) taken: Option<Node>,
 }
 
-/// What nodes get that an operation makes or changes. `None` leaves it as it is.
+/// Attributes for a node that an operation creates or changes. `None` leaves a value as it is.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Dress {
     pub(super) mode: Option<u32>,
@@ -69,7 +69,7 @@ impl Dress {
         Self { mode, uid, gid, atime, mtime }
     }
 
-    /// What the other says, where this says nothing.
+    /// Returns these attributes, and those of `other` where these have none.
     pub(super) fn or(self, other: Self) -> Self {
         Self {
             mode: self.mode.or(other.mode),
@@ -80,18 +80,18 @@ impl Dress {
         }
     }
 
-    /// As a copy has it, or a file that takes the place of this one.
+    /// Returns the attributes for a copy of a node, or a file that replaces it.
     pub(super) fn like(node: &Node) -> Self {
         let (uid, gid) = node.owner();
-        // links have no mode of their own
+        // Symbolic links have no mode of their own.
         let mode = (!node.is_link()).then(|| node.mode());
         Self { mode, uid: Some(uid), gid: Some(gid), mtime: Some(node.mtime()), atime: None }
     }
 }
 
 impl Writer<'_> {
-    /// Where a name is made, its directory being there or to be made. `None` for the top of what the batch
-    /// reaches, which is there already.
+    /// Returns the place for a name. Its directory must exist, or is created later with `parents`. `None`
+    /// for the top of what the batch reaches, which exists.
     pub(super) fn slot(&self, path: &TreePath, parents: bool) -> Result<Option<Slot>> {
         self.tree.check_to(path)?;
         let top = self.tree.within.top_of(path).ok_or_else(|| Error::not_found(path))?;
@@ -124,7 +124,7 @@ impl Writer<'_> {
         Ok(Some(Slot { path: path.clone(), name, dir, missing, taken }))
     }
 
-    /// A free name.
+    /// Returns a free place for a new name.
     pub(super) fn free_slot(&self, path: &TreePath, parents: bool) -> Result<Slot> {
         match self.slot(path, parents)? {
             Some(slot) if slot.taken.is_none() => Ok(slot),
@@ -132,7 +132,7 @@ impl Writer<'_> {
         }
     }
 
-    /// The directory of a name, made if it is missing.
+    /// Returns the directory of a place, and creates it if it is missing.
     pub(super) fn dir<'s>(&self, slot: &'s mut Slot) -> Result<&'s Node> {
         while let Some(path) = slot.missing.pop() {
             let name = path.name().unwrap_or_default();
@@ -146,17 +146,18 @@ impl Writer<'_> {
         let made = mkdirat(above, name, Mode::from_raw_mode(0o755));
         let dir = Node::below(above.as_fd(), name)?;
         match made {
-            // another process was faster
+            // Another process was faster.
             Err(Errno::EXIST) if dir.is_dir() => return Ok(dir),
             made => made?,
         }
+        // The umask of the process has reduced the mode given to `mkdirat`.
         self.dress(&dir, Dress { mode: Some(0o755), ..Dress::default() })?;
         self.sync_dir(above)?;
         Ok(dir)
     }
 
-    /// Moves what was made in the scratch directory to its place, where nothing is (else what is there is
-    /// replaced), and tells what is there now.
+    /// Moves something from the scratch directory to its place, and returns the node that is there
+    /// afterwards. Fails if the name is taken, unless `replace` is true.
     pub(super) fn place(&self, name: &str, slot: &mut Slot, replace: bool) -> Result<Node> {
         let flags = if replace { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
         self.dir(slot)?;
@@ -167,7 +168,8 @@ impl Writer<'_> {
         placed.map_err(|errno| failed(errno, &slot.path))
     }
 
-    /// Makes something in the scratch directory and moves it to its place. What fails leaves nothing.
+    /// Makes something in the scratch directory and moves it to its place. Leaves nothing behind on
+    /// failure.
     pub(super) fn make(
         &self,
         slot: &mut Slot,
@@ -183,22 +185,24 @@ impl Writer<'_> {
         done
     }
 
-    /// Removes something in the scratch directory. What cannot be removed is when the folder is opened again.
+    /// Removes something in the scratch directory. If that fails, it is removed when the folder is opened
+    /// again.
     pub(super) fn clear(&self, name: &str, is_dir: bool) {
         if let Err(errno) = self.scratch.discard(name, is_dir) {
             tracing::debug!(%errno, "something that was removed still takes space");
         }
     }
 
-    /// Sets mode, owner and times.
+    /// Sets owner, mode and times.
     pub(super) fn dress(&self, node: &Node, dress: Dress) -> HostResult<()> {
         let own = node.owner();
+        // Only if they differ: even a change to the same owner may be forbidden.
         let (uid, gid) = (dress.uid.filter(|uid| *uid != own.0), dress.gid.filter(|gid| *gid != own.1));
         if uid.is_some() || gid.is_some() {
             let (uid, gid) = (uid.map(Uid::from_raw), gid.map(Gid::from_raw));
             chownat(node, "", uid, gid, AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW)?;
         }
-        // behind the owner, whose change takes set-user-ID away
+        // After the owner, whose change clears set-user-ID.
         if let Some(mode) = dress.mode {
             chmodat(CWD, node.proc_path(), Mode::from_raw_mode(mode), AtFlags::empty())?;
         }
@@ -218,19 +222,20 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Makes what a file holds survive loss of power, with its attributes.
+    /// Makes the content and attributes of a file survive loss of power.
     pub(super) fn sync_file(&self, file: &File) -> HostResult<()> {
         if self.durable { self.sync_new(file) } else { Ok(()) }
     }
 
-    /// The same for a file that has no name in the folder yet, durable or not: the host may bring a name to
-    /// disk before the content, which would leave an empty file, and of the one that it replaces nothing.
+    /// Makes the content of a file survive that has no name in the folder yet, even for a commit that is
+    /// not durable: the host may write the name to disk before the content, which would leave an empty
+    /// file, and nothing of the file that it replaces.
     pub(super) fn sync_new(&self, file: &File) -> HostResult<()> {
         if self.fault.skips_content_sync() { Ok(()) } else { fsync(file) }
     }
 
-    /// Makes a node of any kind survive loss of power. Of what cannot be opened safely the whole file system
-    /// is written.
+    /// Makes a node of any kind survive loss of power. Nodes that cannot be opened safely are written with
+    /// the complete filesystem.
     pub(super) fn sync_node(&self, node: &Node) -> HostResult<()> {
         match node.is_dir() || node.is_file() {
             true if self.durable => self.sync_file(&node.open()?),
@@ -244,7 +249,7 @@ impl Writer<'_> {
         if self.durable { rustix::fs::syncfs(root) } else { Ok(()) }
     }
 
-    /// The name of an upload in the scratch directory.
+    /// Returns the name of an upload in the scratch directory.
     pub(super) fn staged(&self, body: &StagedBody) -> Result<String> {
         match lock(self.uploads).get(&body.id) {
             Some((owner, size)) if self.stagers.contains(&&**owner) && *size == body.size => {
@@ -254,7 +259,7 @@ impl Writer<'_> {
         }
     }
 
-    /// An upload that was used.
+    /// Forgets and removes an upload that was used.
     pub(super) fn used(&self, body: &StagedBody) {
         lock(self.uploads).remove(&body.id);
         self.clear(&Scratch::staged(body.id), false);

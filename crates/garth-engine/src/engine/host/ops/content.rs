@@ -1,5 +1,5 @@
-//! Operations that change what files hold. A new content takes the place of the old one whole, as a file of
-//! its own that is renamed over it; only what would lose something by that is written in place.
+//! Operations on content. New content replaces the old file as a new file that is renamed over it. Only a
+//! file that would lose something by that is written in place.
 
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
@@ -17,7 +17,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Body, Create, MAX_FILE, Outcome};
 use crate::path::TreePath;
 
-/// A file to be written.
+/// File to write to.
 enum Found {
     There(Node, Option<Slot>),
     Missing(Slot),
@@ -26,7 +26,7 @@ enum Found {
 impl Writer<'_> {
     fn file_or_new(&self, path: &TreePath, create: Create, parents: bool) -> Result<Found> {
         if create == Create::Never && !self.tree.within.contains(path) {
-            // it makes no name, so that none is kept from it
+            // It creates no name, so a name that is excluded is just missing.
             return Err(Error::not_found(path));
         }
         let mut slot = self.slot(path, parents)?;
@@ -62,6 +62,7 @@ impl Writer<'_> {
                 Self::created(&self.put(&mut slot, false, body, attrs.or(new))?)
             }
             Found::There(old, Some(mut slot)) if is_replaceable(&old) => {
+                // A new file takes over owner, mode and access time of the one that it replaces.
                 let kept = Dress { atime: Some(old.atime()), mtime: now, ..Dress::like(&old) };
                 let new = self.put(&mut slot, true, body, attrs.or(kept))?;
                 Outcome::changed(new.version(), new.size())
@@ -69,6 +70,7 @@ impl Writer<'_> {
             Found::There(old, _) => {
                 let attrs = attrs.or(Dress { mtime: now, ..Dress::default() });
                 self.in_place(&old, path, attrs, |writer, mut file| {
+                    // Opened first: if the upload is gone, the file must not be emptied.
                     let mut body = writer.open_body(body)?;
                     ftruncate(file, 0).map_err(|errno| failed(errno, path))?;
                     body.pour(&mut file).map_err(|errno| failed(errno, path))
@@ -80,10 +82,10 @@ impl Writer<'_> {
         Ok(outcome)
     }
 
-    /// Makes a file of this content in the place of what has the name.
+    /// Creates a file with this content in the place of what has the name.
     fn put(&mut self, slot: &mut Slot, replace: bool, body: &Body, dress: Dress) -> Result<Node> {
         if let Body::Staged(staged) = body {
-            // it is there already, and on disk
+            // The upload is a file in the scratch directory already, and on disk.
             let name = self.staged(staged)?;
             let ready = Node::below(self.scratch.fd(), &name)
                 .and_then(|node| self.dress(&node, dress).and_then(|()| self.sync_node(&node)));
@@ -102,7 +104,7 @@ impl Writer<'_> {
         })
     }
 
-    /// Changes the file itself, for who has it under other names or open.
+    /// Changes the file itself, because others have it under another name, or open.
     pub(super) fn in_place(
         &self,
         node: &Node,
@@ -114,7 +116,7 @@ impl Writer<'_> {
         let file = node.reopen(OFlags::WRONLY).map_err(of_path)?;
         change(self, &file)?;
         match self.dress(node, attrs) {
-            // of a file of somebody else the host sets its own time
+            // The host lets only the owner set a given time. For others it has set its own.
             Err(Errno::PERM) if attrs.mode.is_none() && attrs.uid.is_none() && attrs.gid.is_none() => {}
             dressed => dressed.map_err(of_path)?,
         }
@@ -149,7 +151,7 @@ impl Writer<'_> {
         self.in_place(&node, path, attrs, |_, mut file| {
             let end = file.seek(SeekFrom::End(0)).map_err(|error| failed(errno(&error), path))?;
             bytes.pour(&mut file).map_err(|errno| {
-                // as if it had not begun
+                // Removes the part that was written, as if the append had not begun.
                 let _ = ftruncate(file, end);
                 failed(errno, path)
             })
@@ -202,7 +204,7 @@ impl Writer<'_> {
     }
 }
 
-/// Content on its way into a file.
+/// Content to write to a file.
 enum Open<'b> {
     Bytes(&'b [u8]),
     Staged(File),
@@ -225,8 +227,8 @@ fn check_size(path: &TreePath, size: Option<u64>) -> Result<()> {
     }
 }
 
-/// Whether another file can take the place of this one: no other name leads to it, its owner is this process,
-/// and it has nothing that would be lost, such as access lists.
+/// Returns true if another file can replace this one: it has no other name, its owner is this process, and
+/// it has nothing that would be lost, such as access lists.
 pub(super) fn is_replaceable(node: &Node) -> bool {
     let own = (geteuid().as_raw(), getegid().as_raw());
     let is_own = geteuid().is_root() || own == node.owner();
@@ -237,7 +239,7 @@ fn has_no_attributes(node: &Node) -> bool {
     let Ok(file) = node.open() else { return false };
     let mut names = vec![0; 64 << 10];
     match rustix::fs::flistxattr(file, &mut names[..]) {
-        // labels of the system come with every file
+        // Security labels come with every file.
         Ok(length) => names[..length]
             .split(|byte| *byte == 0)
             .all(|name| name.is_empty() || name.starts_with(b"security.")),

@@ -1,4 +1,4 @@
-//! Copies. A copy is made in the scratch directory, with all below it, and then moved to its place whole.
+//! Copies. A copy is made in the scratch directory, with everything below it, and then moved to its place.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -45,6 +45,7 @@ impl Writer<'_> {
             Some(slot) => slot.taken.take(),
         };
         match (old, slot) {
+            // Copying onto something is only for files, and replaces content.
             (Some(old), _) if !replace || !source.is_file() || !old.is_file() => {
                 Err(Error::already_exists(to))
             }
@@ -84,7 +85,8 @@ impl Writer<'_> {
         Self::changed(old)
     }
 
-    /// The paths of all below a directory, in the order of a walk; counted towards what copies may make.
+    /// Returns the paths of everything below a directory, in the order of a walk. Counts them against the
+    /// limit on copies.
     fn below(&mut self, source: &Node, from: &TreePath, to: &TreePath) -> Result<Vec<TreePath>> {
         let mut below = Vec::new();
         let room = MAX_COPIED_NAMES.saturating_sub(self.copied);
@@ -104,6 +106,7 @@ impl Writer<'_> {
         if room == 0 {
             return Err(too_many());
         }
+        // Otherwise the copy would have paths that cannot be addressed.
         let longest = below.iter().map(|path| path.key().len() - from.key().len()).max().unwrap_or(0);
         if to.key().len() + longest > MAX_STORED_PATH {
             return Err(PathError::StoredPathTooLong.into());
@@ -112,7 +115,7 @@ impl Writer<'_> {
         Ok(below)
     }
 
-    /// Copies a node, with all below it, to a name in the scratch directory.
+    /// Copies a node, with everything below it, to a name in the scratch directory.
     fn copy_new(
         &self,
         source: &Node,
@@ -135,6 +138,7 @@ impl Writer<'_> {
             let place = path.key()[from.key().len()..].trim_start_matches('/').to_owned();
             let (above, name) = place.rsplit_once('/').unwrap_or(("", &place));
             let Ok(dir) = Node::below(top.as_fd(), above) else { continue };
+            // Names of one node become names of one copy.
             if let Some(first) = several.get(&node.host_number()) {
                 let first = Node::below(top.as_fd(), first)?;
                 linkat(CWD, first.proc_path(), &dir, name, AtFlags::SYMLINK_FOLLOW)?;
@@ -147,7 +151,7 @@ impl Writer<'_> {
                 several.insert(node.host_number(), place);
             }
         }
-        // from below, since filling a directory changes its time
+        // From below, because filling a directory changes its times.
         for (place, dress) in directories.iter().rev() {
             let dir = Node::below(top.as_fd(), place)?;
             self.dress(&dir, *dress)?;
@@ -183,8 +187,9 @@ impl Writer<'_> {
     }
 }
 
-/// Makes a file hold the first `size` bytes of another; what is a hole there is one here.
+/// Makes a file contain the first `size` bytes of another. Holes stay holes.
 fn copy_bytes(from: &File, to: &File, size: u64) -> HostResult<()> {
+    // Emptied first: what is skipped as a hole would keep old bytes.
     ftruncate(to, 0)?;
     ftruncate(to, size)?;
     let mut end = 0;

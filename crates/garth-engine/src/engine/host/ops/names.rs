@@ -1,4 +1,4 @@
-//! Operations that make, remove and move names.
+//! Operations that create, remove and move names.
 
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
@@ -21,7 +21,7 @@ pub(super) fn is_strictly_within(path: &TreePath, top: &TreePath) -> bool {
 }
 
 impl Writer<'_> {
-    /// What a new node is dressed in.
+    /// Returns the attributes of a new node.
     fn dress_new(&self, mode: Option<u32>, attrs: Dress) -> Dress {
         let now = Some(self.time);
         attrs.or(Dress { mode, atime: now, mtime: now, ..Dress::default() })
@@ -114,6 +114,7 @@ impl Writer<'_> {
         }
         let dir = self.dir(&mut slot)?;
         let linked =
+            // By `/proc`: linking by name could pick up another node that took the name.
             linkat(CWD, node.proc_path(), dir, to.name().unwrap_or_default(), AtFlags::SYMLINK_FOLLOW);
         linked.and_then(|()| self.sync_dir(dir)).map_err(|errno| match errno {
             Errno::MLINK => failed(errno, from),
@@ -140,6 +141,7 @@ impl Writer<'_> {
         let dir = self.tree.directory(&parent)?;
         let removed = match (what, node.is_dir()) {
             (Remove::Tree, true) => {
+                // Moved away in one step: nobody sees the tree while it is being emptied.
                 let aside = self.scratch.name()?;
                 renameat_with(&dir, name.as_str(), self.scratch.fd(), &aside, RenameFlags::NOREPLACE)
                     .and_then(|()| self.sync_dir(&dir))
@@ -180,6 +182,8 @@ impl Writer<'_> {
         match &new.taken {
             Some(_) if mode == RenameMode::NoReplace => return Err(Error::already_exists(to)),
             None if exchange => return Err(Error::not_found(to)),
+            // As POSIX has it: a rename onto another name of the same node does nothing, and both names
+            // stay.
             Some(other) if other.is(&node) => return Ok(Self::unchanged(&node)),
             _ => {}
         }
@@ -205,13 +209,14 @@ impl Writer<'_> {
         let target = new.name.clone();
         let dir = self.dir(&mut new)?;
         renameat_with(&old, name.as_str(), dir, target.as_str(), flags)
+            // The new name first: a crash in between may show both names, but never neither.
             .and_then(|()| self.sync_dir(dir))
             .and_then(|()| if old.is(dir) { Ok(()) } else { self.sync_dir(&old) })
             .map_err(|errno| failed(errno, to))?;
         Self::changed(node)
     }
 
-    /// Whether a node may take the name of another.
+    /// Checks that a node may take the name of another.
     fn check_replace(&self, node: &Node, other: &Node, to: &TreePath) -> Result<()> {
         match (node.is_dir(), other.is_dir()) {
             (true, false) => Err(Error::not_a_directory(to)),
@@ -220,7 +225,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Whether the paths below a directory stay short enough when it moves.
+    /// Checks that the paths below a directory stay short enough when it moves.
     fn check_depth(&self, node: &Node, from: &TreePath, to: &TreePath) -> Result<()> {
         if to.key().len() <= from.key().len() || !node.is_dir() {
             return Ok(());
@@ -233,7 +238,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Bytes that the longest path below a directory adds to the directory's own.
+    /// Returns the number of bytes that the longest path below a directory adds to its own.
     fn longest_below(&self, top: &TreePath) -> Result<usize> {
         let mut longest = 0;
         let mut todo = BTreeMap::from([(top.clone(), ())]);

@@ -11,12 +11,12 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::model::{At, ChangeKind, Ino, Kind, MAX_COPIED_NAMES, MAX_COPIED_PIECES, Outcome, Seq};
 use crate::path::TreePath;
 
-/// What a copy takes.
+/// Node to copy.
 struct Source {
     node: Node,
-    /// `None` if it lives only through an open handle.
+    /// `None` for a node that only an open handle reaches.
     path: Option<TreePath>,
-    /// All below it, in the order of a walk.
+    /// Everything below it, in the order of a walk.
     below: Vec<(Found, Node)>,
 }
 
@@ -35,6 +35,7 @@ impl<'a> Scratch<'a> {
             Some(mut past) => source(&mut past, from, recursive)?,
             None => source(self, from, recursive)?,
         };
+        // The source is looked up first: of two errors, that of the source is reported.
         let to = self.path_to(to)?;
         let into_itself = source.path.as_ref().is_some_and(|from| is_strictly_within(&to, from));
         if source.node.is_directory() && as_of.is_none() && into_itself {
@@ -69,7 +70,7 @@ impl<'a> Scratch<'a> {
         Ok(self.changed(old))
     }
 
-    /// The past that a copy takes from; `None` for the present.
+    /// Returns the view of the past that a copy reads from; `None` for the present.
     fn past(&self, as_of: Option<Seq>) -> Result<Option<View<'a>>> {
         let Some(seq) = as_of else { return Ok(None) };
         if seq > self.state.head() {
@@ -78,6 +79,7 @@ impl<'a> Scratch<'a> {
         Ok(Some(View {
             state: self.state,
             seq,
+            // Expiry is judged by the time of that commit.
             now: self.state.time_of(seq),
             holders: &[],
             within: self.within,
@@ -85,7 +87,7 @@ impl<'a> Scratch<'a> {
         }))
     }
 
-    /// Counts what a copy is about to make towards what those of a batch may.
+    /// Counts what a copy is about to create against the limits of a batch.
     pub(super) fn count_copied(&mut self, names: usize, content: &Content) -> Result<()> {
         let (names, pieces) = (self.copied.0 + names, self.copied.1 + content.pieces());
         if names > MAX_COPIED_NAMES || pieces > MAX_COPIED_PIECES {
@@ -99,13 +101,14 @@ impl<'a> Scratch<'a> {
         let names = 1 + source.below.len();
         self.count_copied(names, &Content::default()).map_err(|error| error.about(&slot.path))?;
         let copy = self.copy_node(&source.node, slot, &slot.path)?;
-        // Of directories: which copy, and the time that filling it changes.
+        // Copy of each directory, and the `mtime` of its source: filling it changes the time.
         let mut directories = BTreeMap::from([(source.node.ino, (copy, source.node.mtime))]);
         let mut files: BTreeMap<Ino, Ino> = BTreeMap::new();
         for (found, node) in &source.below {
             let from = source.path.as_ref().expect("a directory has a path");
             let path = found.path.rebase(from, &slot.path).expect("found below it")?;
             let (dir, _) = directories[&found.dir];
+            // Names of one node become names of one copy.
             if let Some(copy) = files.get(&node.ino) {
                 self.give_name(dir, &found.name, *copy);
                 continue;
@@ -138,7 +141,7 @@ impl<'a> Scratch<'a> {
         Ok(ino)
     }
 
-    /// What a copy carries besides content.
+    /// Copies everything but content to a node.
     fn copy_attributes(&mut self, node: &Node, to: Ino) {
         let (time, restores) = (self.time, self.restores);
         let copy = self.edit(to);
@@ -151,6 +154,7 @@ impl<'a> Scratch<'a> {
             true => attributes.restored_over(&copy.attributes).into(),
             false => attributes.copied_over(&copy.attributes).into(),
         };
+        // An expiry in the past is dropped, or the copy would be absent at once.
         copy.expires_at = node.expires_at.filter(|end| *end > time);
     }
 }
@@ -165,7 +169,7 @@ fn source(tree: &mut impl Tree, from: &At, recursive: bool) -> Result<Source> {
     };
     let mut below = Vec::new();
     if is_directory {
-        // one that is held without a name has nothing to copy
+        // A directory that is held open without a name has nothing to copy.
         let path = path.as_ref().ok_or_else(Error::no_node)?;
         if !recursive {
             return Err(Error::at(ErrorKind::IsADirectory, path, "is a directory; copy it recursively"));
@@ -174,6 +178,6 @@ fn source(tree: &mut impl Tree, from: &At, recursive: bool) -> Result<Source> {
         let found = tree.below(path, ino);
         below = found.into_iter().map(|found| (found.clone(), tree.get(found.ino).clone())).collect();
     }
-    // read last: it has changed if something in it has expired
+    // Read last: the listing may have recorded expired entries, which changes the directory.
     Ok(Source { node: tree.get(ino).clone(), path, below })
 }

@@ -1,4 +1,4 @@
-//! Operations that make, remove and move names.
+//! Operations that create, remove and move names.
 
 use super::{busy, is_strictly_within, refuse_exclusions, refuse_node};
 use crate::engine::memory::scratch::{Scratch, Slot};
@@ -8,7 +8,7 @@ use crate::model::{At, ChangeKind, Ino, Kind, MAX_LINKS, Outcome, Remove, Rename
 use crate::path::{MAX_STORED_PATH, TreePath};
 
 impl Scratch<'_> {
-    /// A free name.
+    /// Returns a free place for a new name.
     fn free_slot(&mut self, at: &At, parents: bool) -> Result<Slot> {
         refuse_node(at)?;
         let path = self.path_to(at)?;
@@ -126,13 +126,14 @@ impl Scratch<'_> {
         self.slot(path, false)?.ok_or_else(|| busy(path))
     }
 
-    /// Removes all that is below a directory. Only what keeps a name elsewhere has changed: directories end
-    /// as they were.
+    /// Removes everything below a directory. Only nodes that keep a name elsewhere have changed;
+    /// directories end as they were.
     fn clear(&mut self, path: &TreePath, dir: Ino) {
         let below = self.below(path, dir);
         for found in &below {
             self.take_with_directory(found.dir, &found.name, found.ino);
         }
+        // After all names are taken: a node with several names below may lose all of them.
         for found in &below {
             if self.get(found.ino).has_name() {
                 self.touch(found.ino);
@@ -165,6 +166,8 @@ impl Scratch<'_> {
         match new.taken {
             Some(_) if mode == RenameMode::NoReplace => return Err(Error::already_exists(&to)),
             None if exchange => return Err(Error::not_found(&to)),
+            // As POSIX has it: a rename onto another name of the same node does nothing, and both names
+            // stay.
             Some(other) if other == ino => return Ok(self.unchanged(ino)),
             _ => {}
         }
@@ -203,7 +206,7 @@ impl Scratch<'_> {
         Ok(self.changed(ino))
     }
 
-    /// Whether `ino` may take the name of `other`.
+    /// Checks that `ino` may take the name of `other`.
     fn check_replace(&mut self, ino: Ino, other: Ino, to: &TreePath) -> Result<()> {
         match (self.is_directory(ino), self.is_directory(other)) {
             (true, false) => Err(Error::not_a_directory(to)),
@@ -213,7 +216,7 @@ impl Scratch<'_> {
         }
     }
 
-    /// Whether the paths below a directory stay short enough when it moves.
+    /// Checks that the paths below a directory stay short enough when it moves.
     fn check_depth(&mut self, ino: Ino, from: &TreePath, to: &TreePath) -> Result<()> {
         if to.key().len() <= from.key().len() || !self.is_directory(ino) {
             return Ok(());
@@ -228,7 +231,7 @@ impl Scratch<'_> {
         Ok(())
     }
 
-    /// Bytes that the longest path below a directory adds to the directory's own.
+    /// Returns the number of bytes that the longest path below a directory adds to its own.
     fn longest_below(&mut self, dir: Ino) -> usize {
         let mut longest = 0;
         let mut todo = vec![(dir, 0)];
