@@ -1,8 +1,9 @@
-//! A folder of the host as a filesystem: what is on disk already (a skill's folder, a checkout) without being
-//! imported. The kernel confines every look-up to the folder (`openat2`), whoever changes it meanwhile.
+//! Folder of the host as a filesystem, without an import: the folder of a skill, a checkout. The kernel
+//! confines every lookup to the folder (`openat2`), even while other processes change it.
 //!
-//! It is no database: others write in the folder, too, there is no log, and a batch is done operation by
-//! operation. `docs/specs/host.md` says what it keeps of the contract; [`Capabilities`] say what it lacks.
+//! A folder is no database: other processes write to it, it has no log, and a batch is performed operation
+//! by operation. `docs/specs/host.md` says how far it fulfils the contract; [`Capabilities`] say what is
+//! missing.
 
 mod failed;
 mod file;
@@ -48,51 +49,51 @@ use crate::runtime::fault_injection::Fault;
 use crate::threads::executor::Executor;
 use crate::threads::lock::lock;
 
-/// Threads that list, and that read and upload at length.
+/// Threads for listings, long reads and uploads.
 const THREADS: usize = 4;
 
-/// Whether a folder may be changed through [`HostFs`].
+/// Mode in which [`HostFs`] opens a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Nothing in the folder is changed, nor added to it.
+    /// Nothing in the folder is changed, and nothing is added to it.
     ReadOnly,
-    /// What is not finished lies in a directory `.garth-tmp` of the folder.
+    /// The folder can be changed. Unfinished files are stored in its directory `.garth-tmp`.
     Writable,
 }
 
-/// A folder of the host. Clones are the same instance.
+/// Folder of the host. Clones share one instance.
 #[derive(Clone)]
 pub struct HostFs {
     folder: Arc<Folder>,
-    /// The paths that are there.
+    /// Paths that the view reaches.
     within: Arc<Within>,
-    /// Whose this view is; `None` for the folder's.
+    /// Owner of the view; `None` for the folder itself.
     owner: Option<Owner>,
-    /// The owners of the views that it was joined with.
+    /// Owners of the views that it was joined with.
     joined: Vec<Option<Owner>>,
 }
 
-/// The open folder.
+/// Open folder.
 struct Folder {
     root: OwnedFd,
     mode: Mode,
     env: Env,
-    /// What tests break.
+    /// Fault that tests inject.
     fault: Fault,
     state: Mutex<State>,
     uploads: Arc<Mutex<Uploads>>,
-    /// For what takes long, but for commits.
+    /// Threads for everything that takes long, except commits.
     threads: Arc<Executor>,
-    /// One thread: commits of this instance are serial.
+    /// A single thread, so that the commits of an instance are serial.
     writer: Executor,
 }
 
-/// What an instance remembers.
+/// State that an instance remembers.
 #[derive(Clone, Copy)]
 struct State {
-    /// Its own commits are counted; those of others are not known.
+    /// Head. Only commits of this instance count; those of others are not known.
     head: Head,
-    /// Whether something was acknowledged that is not known to survive loss of power.
+    /// True if an acknowledged commit may not survive loss of power.
     unsynced: bool,
 }
 
@@ -106,12 +107,11 @@ impl fmt::Debug for HostFs {
 }
 
 impl HostFs {
-    /// Opens a folder, which must be there. What a crash has left in its `.garth-tmp` is removed, if it is
-    /// writable.
+    /// Opens an existing folder. If it is writable, removes from its `.garth-tmp` what a crash has left.
     ///
     /// # Errors
-    /// `NotFound`, `NotADirectory`, `AccessDenied` for the folder; `Unsupported` on a kernel older than Linux
-    /// 5.8, or without `/proc`.
+    /// - `NotFound`, `NotADirectory`, `AccessDenied`: the folder cannot be opened.
+    /// - `Unsupported`: the kernel is older than Linux 5.8, or `/proc` is missing.
     pub fn open(folder: &Path, mode: Mode, env: Env) -> Result<Arc<Self>> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = openat(CWD, folder, flags, Permissions::empty()).map_err(|errno| match errno {
@@ -119,6 +119,8 @@ impl HostFs {
             Errno::NOTDIR => Error::new(ErrorKind::NotADirectory, "not a folder"),
             errno => outright(errno),
         })?;
+        // Tries both system calls that everything else needs: `openat2`, and opening a descriptor again by
+        // `/proc`.
         let works =
             Node::below(root.as_fd(), "").and_then(|node| node.reopen(OFlags::RDONLY | OFlags::DIRECTORY));
         works.map_err(|errno| match errno {
@@ -126,6 +128,7 @@ impl HostFs {
             errno => outright(errno),
         })?;
         if mode == Mode::Writable {
+            // Without a turn, this would remove files of a commit that another process is running.
             match Scratch::existing(root.as_fd(), &env) {
                 Ok(scratch) => scratch.clean(&scratch.turn()?)?,
                 Err(error) if error.is(ErrorKind::NotFound) => {}
@@ -155,7 +158,7 @@ impl HostFs {
         Tree { root: &self.folder.root, within: &self.within }
     }
 
-    /// Runs what may take long where nobody waits for the thread.
+    /// Runs a long read on a thread of its own, so that it does not hold up the caller's.
     async fn long<T: Send + 'static>(
         &self,
         read: impl FnOnce(Tree<'_>) -> Result<T> + Send + 'static,
@@ -164,7 +167,7 @@ impl HostFs {
         self.folder.threads.run(move || read(fs.tree())).await
     }
 
-    /// The root's entry counts the directories that are shown.
+    /// Returns the entry at a path. The root counts only the directories that are shown.
     fn stat_path(&self, path: &TreePath) -> Result<Entry> {
         let mut entry = self.tree().find(path)?.entry().map_err(|errno| failed(errno, path))?;
         let hidden = || Node::below(self.folder.root.as_fd(), SCRATCH).is_ok_and(|node| node.is_dir());
@@ -185,7 +188,8 @@ impl HostFs {
 }
 
 impl Folder {
-    /// Steps 2 to 4 of the order of a commit. There are no records and no rules.
+    /// Runs steps 2 to 4 of a commit, in the order that [`crate::model::batch`] gives. There are no records
+    /// and no rules.
     fn commit(&self, batch: &Batch) -> Result<Commit> {
         let scratch = Scratch::open(self.root.as_fd(), &self.env)?;
         let _turn = scratch.turn()?;
@@ -200,7 +204,7 @@ impl Folder {
             Writer { tree, scratch, uploads, stagers, seq, time, durable, fault, hashed: 0, copied: 0 };
         let done = writer.run(batch, &reaches, unsynced);
         let mut state = lock(&self.state);
-        // what was done of a batch that failed stays
+        // Operations before the one that failed stay done, durable or not.
         state.unsynced = !durable || (unsynced && done.is_err());
         let outcomes = batch.told(done?);
         state.head = Head { seq, time };
@@ -208,7 +212,7 @@ impl Folder {
     }
 }
 
-/// What only a log could tell.
+/// Fails a call that needs a log.
 fn no_past<T>() -> Result<T> {
     Err(unsupported("has no past, and no log of what changed"))
 }
@@ -257,6 +261,7 @@ impl FileSystem for HostFs {
     async fn fetch(&self, at: &At, range: ByteRange) -> Result<(Entry, Bytes)> {
         let path = path_of(at)?;
         let node = self.tree().file(path)?;
+        // Short reads stay on the caller's thread, see `SHORT`.
         if Tree::length(&node, path, range)? <= SHORT {
             return Tree::fetch(node, path, range);
         }
@@ -371,6 +376,7 @@ impl FileSystem for HostFs {
         self.check_writable()?;
         let folder = Arc::clone(&self.folder);
         let sync = move || {
+            // On the writer's thread: no commit runs between the sync and the change of `unsynced`.
             let root = open_dir(folder.root.as_fd(), "");
             root.and_then(rustix::fs::syncfs).map_err(outright)?;
             let mut state = lock(&folder.state);

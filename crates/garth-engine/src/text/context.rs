@@ -1,39 +1,40 @@
-//! What stands around a passage that was found: its best line, and the lines beside it.
+//! Context of a passage that was found: its best line, and the lines around that.
 
 use std::ops::Range;
 
 use super::question::Question;
 use super::token::{of_word, words};
 
-/// Which part of a text are the lines around its best one.
+/// Part of a text: the lines around its best one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Around {
-    /// Their bytes in the text.
+    /// Range of bytes in the text.
     pub bytes: Range<usize>,
-    /// How many of them are before the best one.
+    /// Number of lines before the best one.
     pub before: usize,
-    /// How many of them there are.
+    /// Number of lines.
     pub lines: usize,
 }
 
-/// A piece of a file.
+/// Piece of a file.
 #[derive(Clone, Copy, Debug)]
 pub struct Piece<'a> {
-    /// Its bytes.
+    /// Bytes of the piece.
     pub bytes: &'a [u8],
-    /// Whether nothing of the file is before it.
+    /// True if the piece begins the file.
     pub starts: bool,
-    /// Whether nothing of the file is behind it.
+    /// True if the piece ends the file.
     pub ends: bool,
 }
 
-/// Which of some lines has the most different words of a question: the first of them, from 0. `lines` are as
-/// a reader sees them.
+/// Returns the index of the line with the most different words of a question; the first of several. `lines`
+/// are as a reader sees them.
 pub fn best_line(lines: impl Iterator<Item = String>, question: &Question) -> usize {
     let mut best = (0, 0);
     for (place, line) in lines.enumerate() {
         let tokens: Vec<String> = words(&line).flat_map(|(_, word)| of_word(word)).collect();
-        // what begins like a term was found as such, if nothing else was
+        // Only if no word is a term itself does the index look for words that begin with it, so both count
+        // here.
         let has = |token: &str| tokens.iter().any(|own| own.starts_with(token));
         let found = question.terms().iter().filter(|term| has(&term.token)).count();
         if found > best.0 {
@@ -43,8 +44,8 @@ pub fn best_line(lines: impl Iterator<Item = String>, question: &Question) -> us
     best.1
 }
 
-/// The line that `best` is in, or a part of it where an end is not in the piece, and up to `most` whole lines
-/// before it and behind it.
+/// Returns the line that contains `best`, or as much of it as the piece has, with up to `most` complete
+/// lines before and after it.
 pub fn around(piece: Piece<'_>, best: Range<usize>, most: usize) -> Around {
     let text = piece.bytes;
     let (mut start, first) = line_start(piece, best.start);
@@ -57,7 +58,7 @@ pub fn around(piece: Piece<'_>, best: Range<usize>, most: usize) -> Around {
         start = above;
         before += 1;
     }
-    // `best` may have its line feed
+    // `best` may include its line feed.
     let (mut end, mut last) = line_end(piece, best.end.saturating_sub(1).max(best.start));
     let mut behind = 0;
     while last && behind < most && end < text.len() {
@@ -71,7 +72,8 @@ pub fn around(piece: Piece<'_>, best: Range<usize>, most: usize) -> Around {
     Around { bytes: start..end, before, lines: before + 1 + behind }
 }
 
-/// Where the line begins that a byte is in, and whether that is in the piece; else the byte.
+/// Returns the start of the line of a byte and true, or the byte itself and false if the line begins before
+/// the piece.
 fn line_start(piece: Piece<'_>, at: usize) -> (usize, bool) {
     match piece.bytes[..at].iter().rposition(|byte| *byte == b'\n') {
         Some(feed) => (feed + 1, true),
@@ -80,7 +82,8 @@ fn line_start(piece: Piece<'_>, at: usize) -> (usize, bool) {
     }
 }
 
-/// Behind the end of the line that a byte is in, and whether that is in the piece; else behind the byte.
+/// Returns the end of the line of a byte and true, or the end of that byte and false if the line ends after
+/// the piece.
 fn line_end(piece: Piece<'_>, at: usize) -> (usize, bool) {
     match piece.bytes[at..].iter().position(|byte| *byte == b'\n') {
         Some(feed) => (at + feed + 1, true),

@@ -1,26 +1,26 @@
-//! JSON as search sees it: the words of keys and values as they are meant, not as they are escaped.
+//! JSON for search: the words of keys and values as they are meant, without escapes.
 //!
-//! In valid JSON a backslash is in a string, and no line break is. So what an escape means can be told from
-//! the escape alone, wherever a passage begins, as long as no cut falls inside one.
+//! In valid JSON, a backslash is inside a string, and a line break is not. So the meaning of an escape can
+//! be told from the escape alone, wherever a passage begins, as long as no cut falls inside one.
 
 use serde::de::IgnoredAny;
 
-/// Whether content that starts with `prefix` (its first [`super::passage::SNIFF`] bytes, or all of it) is
-/// JSON or JSON Lines, as far as that can be seen there.
+/// Returns true if content that starts with `prefix` (its first [`super::passage::SNIFF`] bytes, or all of
+/// it) is JSON or JSON Lines, as far as the prefix shows.
 pub fn is_json(prefix: &[u8]) -> bool {
     let first = prefix.iter().find(|byte| !byte.is_ascii_whitespace());
     if !matches!(first, Some(b'{' | b'[' | b'"')) {
         return false;
     }
     let values = serde_json::Deserializer::from_slice(prefix).into_iter::<IgnoredAny>();
-    // an end in the midst of a value: the rest may follow
+    // The prefix may end within a value: the rest may follow.
     values
         .take_while(|value| !value.as_ref().is_err_and(serde_json::Error::is_eof))
         .all(|value| value.is_ok())
 }
 
-/// `text` with each escape as the character that it stands for. Half a surrogate pair is U+FFFD; what is no
-/// escape stays.
+/// Replaces each escape in `text` by the character that it means. Half a surrogate pair becomes U+FFFD;
+/// invalid escapes stay.
 pub fn decode(text: &str) -> String {
     let mut decoded = String::with_capacity(text.len());
     let mut rest = text;
@@ -34,8 +34,8 @@ pub fn decode(text: &str) -> String {
     decoded
 }
 
-/// The character that the escape at the start of `bytes` stands for, and the length of the escape; `None` if
-/// there is none, or if it is cut off.
+/// Returns the character that the escape at the start of `bytes` means, and the length of the escape;
+/// `None` if it is incomplete, or there is none.
 pub(super) fn escape(bytes: &[u8]) -> Option<(char, usize)> {
     let meant = match (bytes.first()?, bytes.get(1)?) {
         (b'\\', b'n') => '\n',
@@ -50,7 +50,7 @@ pub(super) fn escape(bytes: &[u8]) -> Option<(char, usize)> {
     Some((meant, 2))
 }
 
-/// `\uXXXX`, or two of them for a character beyond U+FFFF.
+/// Reads `\uXXXX`, or two of them for a character beyond U+FFFF.
 fn unicode(bytes: &[u8]) -> Option<(char, usize)> {
     let unit = |at: usize| {
         let hex = bytes.get(at..at + 6)?.strip_prefix(b"\\u")?;

@@ -1,33 +1,36 @@
-//! The units of search. A file of megabytes cannot be one document of the index: a hit in it would say
-//! nothing about where, and an append would index the whole again. So text is cut into passages of about 2
-//! KiB, and an edit cuts only what it touches.
+//! Passages: the units of search. A file of megabytes cannot be one document of the index: a hit would not
+//! say where in the file it is, and an append would index all of it again. So text is cut into passages of
+//! about 2 KiB, and an edit cuts only passages that it touches.
 //!
-//! The passages of a file lie one behind the other, without gap or overlap, from byte 0 to its end (at most
-//! [`MAX_TEXT`]). Any such cover is right: which one a file has depends on how it was written.
+//! The passages of a file follow each other without gap or overlap, from byte 0 to its end (at most
+//! [`MAX_TEXT`]). Any such cover is valid: which one a file has depends on how it was written.
 
 use std::ops::Range;
 
 use super::json;
 
-/// Length in bytes that passages aim at: a few paragraphs, so that a hit says where,
-/// and still enough text to rank by.
+/// Target length of a passage in bytes: a few paragraphs, so that a hit says where, and there is enough
+/// text to rank by.
 pub const TARGET: usize = 2048;
-/// No passage is longer, in bytes.
+/// Limit on the length of a passage, in bytes.
 pub const MAX: usize = 2 * TARGET;
-/// A rest up to this length stays in one piece: two halves would both be short.
+/// Length of a rest up to which it is not cut: two halves would both be short.
 const LAST: usize = TARGET + TARGET / 2;
-/// Search sees this much of the start of a file, 64 MiB. It bounds what one commit may have to index.
+/// Number of bytes at the start of a file that search reads, 64 MiB. It bounds what one commit may have to
+/// index.
 pub const MAX_TEXT: u64 = 64 << 20;
-/// Whether content is text is judged by this many first bytes, as `git` and `grep` do; 8 KiB.
+/// Number of bytes at the start of a file that tell whether it is text, 8 KiB; `git` and `grep` do the
+/// same.
 pub const SNIFF: u64 = 8192;
 
-/// Whether content that starts with `prefix` (its first [`SNIFF`] bytes, or part of them) is text that search
-/// can read: UTF-8, where the last character may be cut off, without NUL. The content type only rules media
-/// out, since what callers say of text is often wrong.
+/// Returns true if content that starts with `prefix` (its first [`SNIFF`] bytes, or part of them) is text
+/// that search can read: UTF-8 without NUL, of which the last character may be incomplete. The content type
+/// only excludes media, because callers often give a wrong one for text.
 pub fn is_text(prefix: &[u8], content_type: Option<&str>) -> bool {
     let kind = content_type.unwrap_or_default().trim().to_ascii_lowercase();
     let kind = kind.split(';').next().unwrap_or_default().trim_end();
     let media = ["image/", "audio/", "video/", "font/"].iter().any(|media| kind.starts_with(media));
+    // SVG is text.
     if media && !kind.ends_with("+xml") {
         return false;
     }
@@ -39,13 +42,13 @@ pub fn is_text(prefix: &[u8], content_type: Option<&str>) -> bool {
     utf8 && !prefix.contains(&0)
 }
 
-/// Cuts `bytes` into passages and gives their lengths. With `last`, the lengths cover `bytes`
-/// to the end; otherwise more bytes follow, and what is not covered (at most [`MAX`]) is to be
-/// put before them in the next call.
+/// Cuts `bytes` into passages and returns their lengths. With `last`, the lengths cover `bytes` to the end.
+/// Otherwise more bytes follow, and the caller puts the bytes that are not covered (at most [`MAX`]) before
+/// them in the next call.
 ///
-/// A cut lies before a Markdown heading, else behind a blank line, else behind a line (so between records of
-/// JSON Lines), else behind a sentence or word, and never inside a UTF-8 character; in JSON (`is_json`) also
-/// not inside an escape.
+/// A cut is before a Markdown heading, or else after a blank line, or else after a line (so between records
+/// of JSON Lines), or else after a sentence or word. It is never inside a UTF-8 character, nor in JSON
+/// (`is_json`) inside an escape.
 pub fn cut(bytes: &[u8], last: bool, is_json: bool) -> Vec<usize> {
     let mut lengths = Vec::new();
     let mut rest = bytes;
@@ -60,7 +63,7 @@ pub fn cut(bytes: &[u8], last: bool, is_json: bool) -> Vec<usize> {
     lengths
 }
 
-/// The length of the first passage of `rest`, which is longer than [`LAST`].
+/// Returns the length of the first passage of `rest`, which is longer than [`LAST`].
 fn first(rest: &[u8], is_json: bool) -> usize {
     let window = &rest[..rest.len().min(MAX)];
     let (mut heading, mut blank, mut line, mut later) = (0, 0, 0, 0);
@@ -72,6 +75,7 @@ fn first(rest: &[u8], is_json: bool) -> usize {
             break;
         }
         line = end;
+        // Not near the start: two headings in a row would make a passage of a few words.
         if end >= TARGET / 4 && is_heading(&rest[end..]) {
             heading = end;
         }
@@ -84,6 +88,7 @@ fn first(rest: &[u8], is_json: bool) -> usize {
         return heading;
     }
     for end in [blank, line] {
+        // A passage of less than half the target is worse than one that is cut at a lesser place.
         if end >= TARGET / 2 {
             return end;
         }
@@ -104,7 +109,7 @@ fn is_heading(line: &[u8]) -> bool {
     (1..=6).contains(&level) && line.get(level) == Some(&b' ')
 }
 
-/// A cut in a line longer than `window`, which is [`MAX`] bytes.
+/// Returns the length up to a cut in a line that is longer than `window`, which is [`MAX`] bytes.
 fn within_line(window: &[u8], is_json: bool) -> usize {
     let (mut sentence, mut word, mut any, mut at) = (0, 0, 0, 0);
     let mut before = ' ';
@@ -112,6 +117,7 @@ fn within_line(window: &[u8], is_json: bool) -> usize {
         at += length;
         let separates = separates(now);
         if at > TARGET {
+            // Beyond the target only if nothing before it will do.
             if any == 0 || (separates && word < TARGET / 2) {
                 return at;
             }
@@ -130,12 +136,12 @@ fn within_line(window: &[u8], is_json: bool) -> usize {
     if sentence >= TARGET / 2 {
         return sentence;
     }
-    // without a word's end: one endless word
+    // Without the end of a word, the text is one endless word.
     if word >= TARGET / 2 { word } else { any }
 }
 
-/// The first character of `bytes` and its length, in JSON that of an escape as a whole. What is no UTF-8
-/// counts as U+FFFD.
+/// Returns the first character of `bytes` and its length; in JSON, an escape counts as one character.
+/// Invalid UTF-8 counts as U+FFFD.
 fn unit(bytes: &[u8], is_json: bool) -> Option<(char, usize)> {
     let first = *bytes.first()?;
     if is_json && let Some(escape) = json::escape(bytes) {
@@ -158,7 +164,7 @@ fn unit(bytes: &[u8], is_json: bool) -> Option<(char, usize)> {
     }
 }
 
-/// Whether the index ends a word at this character. Errs on the side of no.
+/// Returns true if the index ends a word at this character. False in doubtful cases.
 fn separates(c: char) -> bool {
     match c {
         '\0'..='\u{7f}' => !c.is_ascii_alphanumeric(),
@@ -167,41 +173,41 @@ fn separates(c: char) -> bool {
     }
 }
 
-/// What happened to a file's bytes, as far as search needs to know. Edits never move bytes: they write a
-/// range, append, truncate or replace the whole.
+/// Change of the bytes of a file, for search. Edits never move bytes: they write a range, append, truncate,
+/// or replace everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Edit {
-    /// The first byte that may differ.
+    /// First byte that may differ.
     pub start: u64,
-    /// The end of the bytes that may differ, in the new content.
+    /// End of the bytes that may differ, in the new content.
     pub end: u64,
-    /// The size before.
+    /// Size before the edit.
     pub old_size: u64,
-    /// The size after.
+    /// Size after the edit.
     pub new_size: u64,
 }
 
 impl Edit {
-    /// `length` bytes were written at `offset` (an append: at `old_size`). Bytes between the old
-    /// end and `offset` became zeros.
+    /// Returns the edit that writes `length` bytes at `offset` (for an append, `old_size`). Bytes between
+    /// the old end and `offset` become zeros.
     pub fn write(offset: u64, length: u64, old_size: u64) -> Self {
         let end = offset.saturating_add(length);
         let new_size = if length == 0 { old_size } else { old_size.max(end) };
         Self { start: offset.min(old_size), end: end.min(new_size), old_size, new_size }
     }
 
-    /// The file was made shorter, or longer with zeros.
+    /// Returns the edit that makes a file shorter, or longer with zeros.
     pub fn truncate(old_size: u64, new_size: u64) -> Self {
         Self { start: old_size.min(new_size), end: new_size, old_size, new_size }
     }
 
-    /// The whole content is new. Also says that a file is to be looked at afresh: its type, or
-    /// whether search may see it, changed.
+    /// Returns the edit that replaces all content. Also stands for a change of what search may see of a
+    /// file: its type, or whether it is searchable.
     pub fn replace(old_size: u64, new_size: u64) -> Self {
         Self { start: 0, end: new_size, old_size, new_size }
     }
 
-    /// This edit and then `later`, as one.
+    /// Returns this edit followed by `later`, as one edit.
     #[must_use]
     pub fn then(self, later: Self) -> Self {
         let new_size = later.new_size;
@@ -213,7 +219,7 @@ impl Edit {
         }
     }
 
-    /// The part of it that search sees.
+    /// Returns the part of the edit that search sees.
     pub(crate) fn visible(self) -> Self {
         Self {
             start: self.start.min(MAX_TEXT),
@@ -224,38 +230,39 @@ impl Edit {
     }
 }
 
-/// Where a passage lies in its file.
+/// Place of a passage in its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// Its first byte.
+    /// Offset of its first byte.
     pub off: u64,
-    /// Its length in bytes.
+    /// Length in bytes.
     pub len: u64,
-    /// Whether its last byte is a line feed.
+    /// True if its last byte is a line feed.
     pub newline: bool,
 }
 
 impl Span {
-    /// Behind its last byte.
+    /// Returns the offset after its last byte.
     pub fn end(self) -> u64 {
         self.off + self.len
     }
 }
 
-/// What an edit asks of the passages.
+/// Change of the passages that an edit requires.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recut {
-    /// Which of the given passages go.
+    /// Indices of the passages to drop.
     pub drop: Range<usize>,
-    /// The bytes of the new content to be cut into passages.
+    /// Range of the new content to cut into passages.
     pub region: Range<u64>,
 }
 
-/// What to cut again after `edit`. `old` are the passages before it, in order; those that neither overlap nor
-/// touch the bytes behind `edit.start` may be left out.
+/// Returns the passages to cut again after `edit`. `old` are the passages before it, in order. Those that
+/// neither overlap nor touch the bytes from `edit.start` on may be left out.
 ///
-/// A passage that only touches the edited bytes goes too, since a word may now cross the border; but not one
-/// in front that ends with its line: so an append to a file of whole lines costs its own bytes only.
+/// A passage that only touches the edited bytes is cut again as well, because a word may now cross the
+/// border, except a passage before them that ends with its line: so an append to a file of complete lines
+/// costs only its own bytes.
 pub fn recut(old: &[Span], edit: &Edit) -> Recut {
     let shrinks = edit.new_size < edit.old_size;
     if !shrinks && edit.start >= edit.end {
@@ -265,6 +272,8 @@ pub fn recut(old: &[Span], edit: &Edit) -> Recut {
         span.end() > edit.start || (span.end() == edit.start && !span.newline && edit.new_size > edit.start)
     };
     let from = old.iter().position(touches).unwrap_or(old.len());
+    // Of a file that shrinks, all passages from there on are dropped: the new end may lie within any of
+    // them.
     let to = if shrinks { old.len() } else { old.partition_point(|span| span.off <= edit.end).max(from) };
     let dropped = &old[from..to];
     let start = dropped.first().map_or(edit.start, |span| span.off.min(edit.start));
@@ -273,8 +282,8 @@ pub fn recut(old: &[Span], edit: &Edit) -> Recut {
     Recut { drop: from..to, region: start.min(end)..end }
 }
 
-/// The lines of a passage: the first line of a file is 1, the end is excluded. `before` are the line feeds
-/// before the passage, `inside` those in it, and `newline` says whether it ends with one.
+/// Returns the lines of a passage, counted from 1, without the end. `before` is the number of line feeds
+/// before the passage, `inside` the number in it, and `newline` is true if it ends with one.
 pub fn lines(before: u64, inside: u64, newline: bool) -> Range<u64> {
     let first = before + 1;
     first..first + inside + u64::from(!newline)

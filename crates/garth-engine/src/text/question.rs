@@ -1,15 +1,15 @@
-//! From a question in plain words to the tokens to look for. Nothing a user types may reach the syntax of an
-//! index: words are taken out, everything else is dropped.
+//! Questions in plain words, as tokens to look for. Nothing that a user types may reach the syntax of an
+//! index: words are extracted, everything else is dropped.
 
 use std::collections::HashSet;
 
 use super::token::{of_word, words};
 
-/// Of a longer question the first so many tokens count: it bounds what one search looks at.
+/// Limit on the tokens of a question; the first ones count. It bounds the work of one search.
 pub const MAX_TERMS: usize = 128;
 
-/// English words that questions are made of and that say nothing about the subject: function words, what an
-/// apostrophe leaves behind ("what's", "don't"), and phrases such as "is it possible", "are any known". Verbs
+/// English words that occur in questions and say nothing about their subject: function words, what an
+/// apostrophe leaves over ("what's", "don't"), and phrases such as "is it possible", "are any known". Verbs
 /// that may be the subject ("make", "find") are not among them.
 pub(super) const STOP_WORDS: &str = "
     a about above after again against all also although always am among an and any anybody anyone anything
@@ -25,24 +25,24 @@ pub(super) const STOP_WORDS: &str = "
     wouldn yet you your yours yourself yourselves
 ";
 
-/// A token to look for.
+/// Token to look for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Term {
-    /// The token, as the index has it.
+    /// Token, as the index has it.
     pub token: String,
-    /// The word that it is of, as typed: letters, digits and marks only.
+    /// Word of the token, as typed: letters, digits and marks only.
     pub word: String,
 }
 
-/// The words of a question that are worth looking for.
+/// Words of a question that are worth looking for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
     terms: Vec<Term>,
 }
 
 impl Question {
-    /// Takes the words out of `text`, which may be anything. Stop words go, unless nothing else is there.
-    /// `None` if there is no letter or digit: nothing can match.
+    /// Extracts the words of `text`, which may be anything. Stop words are dropped, unless there are no
+    /// others. Returns `None` if there is no letter or digit, so that nothing can match.
     pub fn parse(text: &str) -> Option<Self> {
         let stop_words: HashSet<&str> = STOP_WORDS.split_whitespace().collect();
         let is_stop = |word: &str| stop_words.contains(word.to_lowercase().as_str());
@@ -60,7 +60,7 @@ impl Question {
         (!terms.is_empty()).then_some(Self { terms })
     }
 
-    /// What to look for: each token once, in the order of the words.
+    /// Returns the terms: each token once, in the order of the words.
     pub fn terms(&self) -> &[Term] {
         &self.terms
     }

@@ -1,10 +1,10 @@
-//! Spans of text that look like secrets: keys, tokens, passwords. Whoever keeps words of a text, or shows
-//! some of it, leaves them out. What is found and what is not: `docs/specs/secrets.md`.
+//! Spans of text that look like secrets: keys, tokens, passwords. Code that stores words of a text, or
+//! shows parts of it, leaves them out. `docs/specs/secrets.md` says what is found and what is not.
 //!
-//! One pass over the words of a text, in time that is linear in it. Whether a span is one is judged by its
-//! own bytes and those around it: of its line, and of a few lines before it ([`Secret::basis`]); a private
-//! key has many lines. So what is appended to a text never makes a secret of a line that had an end, but for
-//! a private key, and some KiB around a piece ([`CONTEXT`]) are enough to judge it like the whole.
+//! One pass over the words of a text, in linear time. A span is judged by its own bytes and those around
+//! it: of its line, and of a few lines before it ([`Secret::basis`]); a private key has many lines. So an
+//! append never makes a secret of a line that had ended, except for private keys, and a few KiB around a
+//! piece ([`CONTEXT`]) suffice to judge it like the complete text.
 
 mod assigned;
 mod command;
@@ -38,33 +38,34 @@ use self::words::{is_word, look_at, next_word};
 use super::json::escape;
 use crate::compute::working;
 
-/// Bytes on each side of a piece of text that decide about what is in it: the longest secret, its name and
-/// what is between them.
+/// Number of bytes on each side of a piece of text that decide about secrets in it: the longest secret, its
+/// name and what is between them.
 pub const CONTEXT: usize = LONGEST + 512;
 
-/// Bytes that decide where no long secret goes on over the border of a piece.
+/// Number of bytes that decide if no long secret crosses the border of a piece.
 const NEAR: usize = 2 << 10;
 
-/// Bytes on each side of a piece that the first judgement looks at.
+/// Number of bytes on each side of a piece that [`Judgement::First`] looks at.
 const FIRST_CONTEXT: usize = 4 << 10;
 
-/// Strings of JSON in each other of which the escapes are decoded.
+/// Limit on strings of JSON within each other whose escapes are decoded.
 const LEVELS: usize = 4;
 
-/// Version of what is taken for a secret. What was shown under one is built again under the same.
+/// Version of the rules by which a span is a secret. Text that was shown under one version is rebuilt under
+/// the same one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Judgement {
-    /// Long words in disorder are secrets wherever they stand.
+    /// Long words of random characters are secrets everywhere.
     First,
-    /// They are secrets beside a name that says so.
+    /// They are secrets only next to a name that says so.
     Second,
 }
 
 impl Judgement {
-    /// Judgement of what is written and shown now.
+    /// Judgement for text that is written and shown now.
     pub const CURRENT: Self = Self::Second;
 
-    /// Returns the number by which records name it.
+    /// Returns the number under which records store it.
     pub const fn number(self) -> u32 {
         match self {
             Self::First => 1,
@@ -72,15 +73,16 @@ impl Judgement {
         }
     }
 
-    /// Returns the judgement that a record names; the first for those that name none.
+    /// Returns the judgement of a record; the first for records without a number, and `None` for an unknown
+    /// number.
     pub fn numbered(number: Option<u32>) -> Option<Self> {
         [Self::First, Self::Second].into_iter().find(|it| it.number() == number.unwrap_or(1))
     }
 
-    /// Runs `work`, in which [`masked`] and [`masked_between`] mask under this judgement: what a record
-    /// describes is shown again as it was. Search and rules always have the current one.
+    /// Runs `work`. In it, [`masked`] and [`masked_between`] mask under this judgement, so that a recorded
+    /// text is rebuilt as it was. Search and rules always use the current one.
     pub fn during<T>(self, work: impl FnOnce() -> T) -> T {
-        /// Puts the judgement before back, also if `work` panics.
+        /// Restores the previous judgement, even if `work` panics.
         struct Before(Judgement);
         impl Drop for Before {
             fn drop(&mut self) {
@@ -97,13 +99,13 @@ thread_local! {
     static SHOWN: Cell<Judgement> = const { Cell::new(Judgement::CURRENT) };
 }
 
-/// What looks like a secret in a text, in order and without overlaps. Where it has escapes of JSON, what they
-/// stand for counts as well.
+/// Finds spans that look like secrets, in order and without overlaps. JSON escapes are also read as the
+/// characters that they mean.
 pub fn find(text: &[u8]) -> Vec<Secret> {
     find_as(Judgement::CURRENT, text)
 }
 
-/// [`find`] under a judgement.
+/// Finds secrets as [`find`] does, under a judgement.
 fn find_as(judgement: Judgement, text: &[u8]) -> Vec<Secret> {
     working(text.len());
     let mut found = match judgement {
@@ -118,6 +120,7 @@ fn find_as(judgement: Judgement, text: &[u8]) -> Vec<Secret> {
         Judgement::First => {}
         Judgement::Second => scan_escaped(text, LEVELS, &mut found),
     }
+    // A span may be found several times: by more than one name, or with and without escapes.
     found.sort_by_key(|secret| (secret.bytes.start, secret.bytes.end));
     let mut settled: Vec<Secret> = Vec::with_capacity(found.len());
     for secret in found {
@@ -133,7 +136,7 @@ fn find_as(judgement: Judgement, text: &[u8]) -> Vec<Secret> {
     settled
 }
 
-/// Finds the secrets of lines with escapes by what these stand for, also in JSON in strings of JSON.
+/// Finds the secrets of lines with escapes by the meaning of these, also in JSON in strings of JSON.
 fn scan_escaped(text: &[u8], levels: usize, found: &mut Vec<Secret>) {
     for lines in escaped_lines(text) {
         let decoded = Decoded::of(&text[lines.clone()]);
@@ -145,7 +148,7 @@ fn scan_escaped(text: &[u8], levels: usize, found: &mut Vec<Secret>) {
     }
 }
 
-/// Returns the lines with escapes, and the line before each, which may name a value.
+/// Returns the lines with escapes, each with the line before it, which may name a value.
 fn escaped_lines(text: &[u8]) -> Vec<Range<usize>> {
     let mut all: Vec<Range<usize>> = Vec::new();
     let mut at = 0;
@@ -155,6 +158,7 @@ fn escaped_lines(text: &[u8]) -> Vec<Range<usize>> {
             at = place + 1;
             continue;
         }
+        // Two ranges that meet become one, or a secret across their border would be cut.
         let done = all.last().map_or(0, |last| last.end);
         let mut lines = text[done..place].rsplit(|byte| *byte == b'\n').take(2);
         let before = lines.next().map_or(0, <[u8]>::len) + lines.next().map_or(0, |line| line.len() + 1);
@@ -170,23 +174,24 @@ fn escaped_lines(text: &[u8]) -> Vec<Range<usize>> {
     all
 }
 
-/// A text with a mark in place of each secret.
+/// Returns a text with a mark in place of each secret.
 pub fn masked(text: &str) -> Cow<'_, str> {
     match mask(&find_as(SHOWN.get(), text.as_bytes()), text.as_bytes(), 0) {
         Cow::Borrowed(_) => Cow::Borrowed(text),
-        // spans begin and end at characters, so that nothing is lost
+        // Spans begin and end at characters, so nothing is lost.
         Cow::Owned(masked) => Cow::Owned(String::from_utf8_lossy(&masked).into_owned()),
     }
 }
 
-/// A piece of a text with a mark in place of each secret, judged with what is before it and behind.
+/// Returns a piece of a text with a mark in place of each secret, judged together with what is before and
+/// after it.
 pub fn masked_between<'a>(before: &[u8], text: &'a [u8], behind: &[u8]) -> Cow<'a, [u8]> {
     let (found, from) = find_around(SHOWN.get(), before, text, behind);
     mask(&found, text, from)
 }
 
-/// Finds secrets in a piece of a text and what of its surroundings decides about it. Also returns where the
-/// piece begins in what they were found in.
+/// Finds secrets in a piece of a text together with those of its surroundings that decide about it. Also
+/// returns where the piece begins in the searched bytes.
 fn find_around(judgement: Judgement, before: &[u8], text: &[u8], behind: &[u8]) -> (Vec<Secret>, usize) {
     let (most_before, most_behind) = match judgement {
         Judgement::First => (FIRST_CONTEXT, FIRST_CONTEXT),
@@ -201,7 +206,8 @@ fn find_around(judgement: Judgement, before: &[u8], text: &[u8], behind: &[u8]) 
     (found, before.len())
 }
 
-/// A text with a mark in place of each secret, which lies at `from` of what they were found in.
+/// Returns a text with a mark in place of each secret. The text begins at `from` of the bytes that `found`
+/// is about.
 fn mask<'a>(found: &[Secret], text: &'a [u8], from: usize) -> Cow<'a, [u8]> {
     let mut masked = Vec::new();
     let mut done = 0;
@@ -217,7 +223,7 @@ fn mask<'a>(found: &[Secret], text: &'a [u8], from: usize) -> Cow<'a, [u8]> {
     Cow::Owned(masked)
 }
 
-/// The parts of secrets that lie in a range, by their place in it.
+/// Returns the parts of secrets within a range, by their place in it.
 pub fn within(
     found: &[Secret],
     range: Range<usize>,
@@ -231,7 +237,8 @@ pub fn within(
     })
 }
 
-/// A piece of a text with blanks in place of secrets, by their bytes in what it lies at `place` of.
+/// Returns a piece of a text with blanks in place of secrets. `place` is the range of the piece in the
+/// bytes that `secrets` are about.
 pub fn blanked<'a>(piece: &'a [u8], secrets: &[Secret], place: Range<usize>) -> Cow<'a, [u8]> {
     let mut blanked = Cow::Borrowed(piece);
     for (bytes, _) in within(secrets, place) {
@@ -240,55 +247,55 @@ pub fn blanked<'a>(piece: &'a [u8], secrets: &[Secret], place: Range<usize>) -> 
     blanked
 }
 
-/// Returns true if what is before a text, which begins a line, may decide about its first bytes: lines of a
-/// private key, or a value whose name is on a line before.
+/// Returns true if bytes before a text, which begins a line, may decide about its first bytes: they may be
+/// lines of a private key, or the name of a value.
 pub fn may_go_on(text: &[u8]) -> bool {
     may_be_of_key(text) || named::named_before(text).is_some()
 }
 
-/// Bytes of the dashes around the ends of a private key.
+/// Length of the dashes around the ends of a private key, in bytes.
 pub const MARKER: u64 = private_key::DASHES.len() as u64;
 
-/// Returns true if a text may have the end of a private key.
+/// Returns true if a text may contain the end of a private key.
 pub fn may_end_key(text: &[u8]) -> bool {
     text.windows(private_key::DASHES.len()).any(|window| window == private_key::DASHES)
 }
 
-/// Returns true if a text may begin with lines of a private key, or the end of one.
+/// Returns true if a text may begin with lines of a private key, or with the end of one.
 pub fn may_be_of_key(text: &[u8]) -> bool {
     private_key::may_go_on(&text[..text.len().min(CONTEXT)])
 }
 
-/// Returns true if a text, which begins a line and may go on with something, does so only after a line that
-/// [may open one](may_open): most short lines are words or numbers, and need no look at more than the line
-/// before.
+/// Returns true if a text, which begins a line and may continue something, does so only after a line that
+/// [may open it](may_open). Most short lines are words or numbers, so no more than the line before has to
+/// be read.
 pub fn needs_opening(text: &[u8]) -> bool {
     let key = &text[..text.len().min(CONTEXT)];
     let is_key = may_be_of_key(text) && !private_key::may_be_last_line(key);
     !is_key && named::named_before(text) != Some(NamedBefore::Any)
 }
 
-/// Returns true if a text ends with a full line of a private key, or may end with the sign of a name.
+/// Returns true if a text ends with a full line of a private key, or may end with the sign after a name.
 pub fn may_open(text: &[u8]) -> bool {
     private_key::ends_full_line(text) || named::may_end_with_sign(text)
 }
 
-/// Returns how many bytes before a text decide about it.
+/// Returns the number of bytes before a text that decide about it.
 pub fn reach(text: &[u8]) -> usize {
     if is_dense(&text[..text.len().min(SEEN)]) || may_be_of_key(text) { CONTEXT } else { NEAR }
 }
 
-/// Returns how many bytes behind a text decide about it.
+/// Returns the number of bytes after a text that decide about it.
 fn reach_behind(text: &[u8]) -> usize {
     let last = text[text.len().saturating_sub(SEEN)..].trim_ascii_end();
     let line = last.iter().rposition(|byte| *byte == b'\n').map_or(last, |at| &last[at + 1..]);
     if is_dense(last) || is_dense(line) { CONTEXT } else { NEAR }
 }
 
-/// Bytes at the border of a piece by which it is told whether a long secret goes on there.
+/// Number of bytes at the border of a piece that tell whether a long secret crosses it.
 const SEEN: usize = 64;
 
-/// Returns true for bytes that may lie inside a long secret: no words with blanks between them.
+/// Returns true for bytes that may be inside a long secret: no words separated by blanks.
 fn is_dense(bytes: &[u8]) -> bool {
     let bytes = bytes.trim_ascii();
     let mut runs = bytes.split(|byte| !is_word(*byte));
@@ -296,11 +303,11 @@ fn is_dense(bytes: &[u8]) -> bool {
         && (!bytes.contains(&b' ') || runs.any(|run| run.len() >= 16))
 }
 
-/// Private keys of the current judgement.
+/// Limits of private keys under the current judgement.
 const BLOCKS: Blocks = Blocks { longest: LONGEST, body: private_key::is_body };
 
-/// One pass over the words of a text. Each is judged by itself, so that what was found before it decides
-/// nothing: a piece of a text with [`CONTEXT`] around it is judged like the whole.
+/// Searches the words of a text in one pass. Each word is judged by itself, whatever was found before it,
+/// so that a piece of a text with [`CONTEXT`] around it is judged like the complete text.
 fn scan(text: &[u8]) -> Vec<Secret> {
     let mut found = Vec::new();
     let mut at = 0;
@@ -308,7 +315,7 @@ fn scan(text: &[u8]) -> Vec<Secret> {
         at = word.end;
         look_at(word.len());
         let bytes = &text[word.clone()];
-        // most words are short, and stand between blanks
+        // Most words are short, and are followed by a blank.
         let goes_on = matches!(text.get(word.end), Some(b'.' | b':' | b'~'));
         if goes_on || word.len() >= service_token::SHORTEST {
             found.extend(service_token::in_word(text, &word, service_token::CURRENT));
@@ -331,7 +338,7 @@ fn scan(text: &[u8]) -> Vec<Secret> {
     found
 }
 
-/// The pass of the first judgement, which goes on behind each secret.
+/// Searches a text under the first judgement, which continues after each secret.
 fn first_scan(text: &[u8]) -> Vec<Secret> {
     let mut found: Vec<Secret> = Vec::new();
     let mut at = 0;
@@ -358,10 +365,10 @@ fn first_look(text: &[u8], word: &Range<usize>, done: usize) -> Option<Secret> {
         .or_else(|| random::in_word(text, word))
 }
 
-/// A text with each escape of JSON as what it stands for.
+/// Text with each JSON escape replaced by the character that it means.
 struct Decoded {
     text: Vec<u8>,
-    /// Ends of escapes: behind its character in `text`, and behind itself in the original.
+    /// End of each escape: in `text` and in the original.
     ends: Vec<(usize, usize)>,
 }
 
@@ -381,7 +388,8 @@ impl Decoded {
         Self { text, ends }
     }
 
-    /// A secret in `text` as one of the original.
+    /// Returns the place in the original of a secret in `text`.
+    // Escapes that end before a place shift it; the distance to the last of them is the same on both sides.
     fn original(&self, secret: Secret) -> Secret {
         let place = |at: usize| {
             let behind = self.ends.partition_point(|(end, _)| *end <= at);

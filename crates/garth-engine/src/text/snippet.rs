@@ -1,17 +1,17 @@
-//! The few words of a passage that show why it was found. The index keeps no text, so the passage
-//! is read again and searched here.
+//! Snippets: the few words of a passage that show why it was found. The index stores no text, so the
+//! passage is read again and searched here.
 
 use super::question::Question;
 use super::token::{of_word, words};
 
-/// Length in bytes that a snippet aims at: two or three lines of a terminal.
+/// Target length of a snippet in bytes: two or three lines of a terminal.
 const LENGTH: usize = 240;
-/// Text kept before the first word found, in bytes.
+/// Length of the text before the first found word, in bytes.
 const LEAD: usize = 60;
 
-/// A short piece of `passage` around the place with the most different words of the question,
-/// cut at words, white space and control characters folded, `…` where it was cut. At most 240
-/// bytes of text, besides the marks.
+/// Returns a short piece of `passage` around the place with the most different words of the question. It is
+/// cut at words and marked with `…` where it is cut; white space and control characters are folded. It has
+/// at most 240 bytes besides the marks.
 pub fn snippet(passage: &str, question: &Question) -> String {
     let words = passage.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
     let passage = words.collect::<Vec<_>>().join(" ");
@@ -26,12 +26,13 @@ pub fn snippet(passage: &str, question: &Question) -> String {
     format!("{before}{}{after}", passage[start..end].trim())
 }
 
-/// Where the piece with the most different terms begins; any byte.
+/// Returns the start of the piece with the most different terms; it may be inside a character.
 fn best_start(passage: &str, question: &Question) -> usize {
     let mut found = Vec::new();
     for (at, word) in words(passage) {
         for token in of_word(word) {
-            // what begins like a term was found as such, if nothing else was
+            // Only if no word is a term itself does the index look for words that begin with it, so both
+            // count here.
             let term = question.terms().iter().position(|term| token.starts_with(&term.token));
             found.extend(term.map(|term| (at, term)));
         }
@@ -51,7 +52,7 @@ fn best_start(passage: &str, question: &Question) -> usize {
     best.2.saturating_sub(LEAD).min(passage.len() - LENGTH)
 }
 
-/// The first start of a word at or behind `at`; `at` moved to a character where there is none near.
+/// Returns the first start of a word at or after `at`; if none is near, `at` moved to a character.
 fn word_start(passage: &str, at: usize) -> usize {
     let at = passage.ceil_char_boundary(at);
     if at == 0 || passage[..at].ends_with(' ') {
@@ -61,7 +62,7 @@ fn word_start(passage: &str, at: usize) -> usize {
     passage[at..near].find(' ').map_or(at, |space| at + space + 1)
 }
 
-/// The last end of a word so that at most [`LENGTH`] bytes lie behind `start`.
+/// Returns the last end of a word with at most [`LENGTH`] bytes after `start`.
 fn word_end(passage: &str, start: usize) -> usize {
     let end = passage.floor_char_boundary((start + LENGTH).min(passage.len()));
     if end == passage.len() || passage[end..].starts_with(' ') {

@@ -1,8 +1,8 @@
-//! English words reduced to their stem: Porter's algorithm (M. F. Porter, "An algorithm for suffix
-//! stripping", 1980, with his two later changes: `bli` and `logi`).
+//! Stems of English words: Porter's algorithm (M. F. Porter, "An algorithm for suffix stripping", 1980,
+//! with his two later changes: `bli` and `logi`).
 
-/// The stem of a word of lower-case ASCII letters; anything else stays as it is, and so do words of one or
-/// two letters.
+/// Returns the stem of a word of lower-case ASCII letters. Other words, and words of one or two letters,
+/// are returned unchanged.
 pub(super) fn stem(word: &str) -> String {
     let mut b = word.as_bytes().to_vec();
     if b.len() > 2 && b.iter().all(u8::is_ascii_lowercase) {
@@ -12,12 +12,12 @@ pub(super) fn stem(word: &str) -> String {
         }
         step_5(&mut b);
     }
-    // ASCII in, ASCII out
+    // ASCII in, ASCII out: this does not fail.
     String::from_utf8(b).unwrap_or_else(|_| word.to_owned())
 }
 
-/// Endings, and what takes their place if the rest is long enough. Of endings that both fit, the longer comes
-/// first.
+/// Endings and their replacements, which apply if the rest is long enough. Of two endings that fit, the
+/// longer one comes first.
 type Rules = &'static [(&'static str, &'static str)];
 
 const STEP_2: Rules = &[
@@ -77,11 +77,11 @@ const STEP_4: Rules = &[
     ("ize", ""),
 ];
 
-/// Replaces the first ending of `rules` that fits, if more than `least` measures are before it.
+/// Replaces the first ending of `rules` that fits, if its rest has more than `least` measures.
 fn replace(b: &mut Vec<u8>, rules: Rules, least: usize) {
     let Some((ending, by)) = rules.iter().find(|(ending, _)| b.ends_with(ending.as_bytes())) else { return };
     let rest = b.len() - ending.len();
-    // the `s` or `t` before `ion` belongs to what is measured
+    // The `s` or `t` before `ion` counts as part of the rest.
     let kept = if ending.ends_with("ion") && by.len() == 1 { 1 } else { 0 };
     if measure(&b[..rest + kept]) > least {
         b.truncate(rest);
@@ -89,13 +89,14 @@ fn replace(b: &mut Vec<u8>, rules: Rules, least: usize) {
     }
 }
 
-/// Plurals, past tenses, and a final `y`.
+/// Removes plurals and past tenses, and replaces a final `y`.
 fn step_1(b: &mut Vec<u8>) {
     if b.ends_with(b"sses") || b.ends_with(b"ies") {
         b.truncate(b.len() - 2);
     } else if b.ends_with(b"s") && !b.ends_with(b"ss") {
         b.pop();
     }
+    // `feed` is not `fe` with an ending: this case is tested first.
     let past = ["ed", "ing"].into_iter().find(|ending| b.ends_with(ending.as_bytes()));
     if b.ends_with(b"eed") {
         if measure(&b[..b.len() - 3]) > 0 {
@@ -120,7 +121,7 @@ fn step_1(b: &mut Vec<u8>) {
     }
 }
 
-/// A final `e`, and a doubled `l`.
+/// Removes a final `e`, and half of a doubled `l`.
 fn step_5(b: &mut Vec<u8>) {
     if let [rest @ .., b'e'] = &b[..] {
         let measure = measure(rest);
@@ -141,7 +142,7 @@ fn is_consonant(b: &[u8], at: usize) -> bool {
     }
 }
 
-/// How often a consonant follows a vowel.
+/// Returns the number of times that a consonant follows a vowel.
 fn measure(b: &[u8]) -> usize {
     let mut vowel = false;
     let mut count = 0;
@@ -163,13 +164,13 @@ fn has_vowel(b: &[u8]) -> bool {
     (0..b.len()).any(|at| !is_consonant(b, at))
 }
 
-/// Whether it ends with the same consonant twice.
+/// Returns true if the word ends with the same consonant twice.
 fn is_doubled(b: &[u8]) -> bool {
     b.len() > 1 && b[b.len() - 1] == b[b.len() - 2] && is_consonant(b, b.len() - 1)
 }
 
-/// Whether it ends with consonant, vowel, consonant, where the last is not `w`, `x` or `y`: as `hop`, which
-/// then had an `e`.
+/// Returns true if the word ends with consonant, vowel, consonant, and the last is not `w`, `x` or `y`: as
+/// `hop`, which may have lost an `e`.
 fn is_short(b: &[u8]) -> bool {
     let n = b.len();
     n > 2

@@ -16,8 +16,8 @@ fn span(off: u64, len: u64, newline: bool) -> Span {
     Span { off, len, newline }
 }
 
-/// Text with all that cutting looks for: headings, blank lines, lines, sentences,
-/// words, wide characters, none of it.
+/// Text with everything that cutting looks for: headings, blank lines, lines, sentences, words and wide
+/// characters, and text without any of it.
 fn prose() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         4 => "[a-zäß]{1,12} ",
@@ -188,12 +188,12 @@ fn a_question_keeps_what_says_something() {
     assert_eq!(asked(&many).len(), MAX_TERMS);
 }
 
-/// The tokens of a question.
+/// Returns the tokens of a question.
 fn asked(question: &str) -> Vec<String> {
     Question::parse(question).unwrap().terms().iter().map(|term| term.token.clone()).collect()
 }
 
-/// The tokens of a passage.
+/// Returns the tokens of a passage.
 fn tokens(passage: &str) -> Vec<String> {
     Tokenizer::default()
         .tokens(passage)
@@ -221,7 +221,7 @@ fn words_are_found_whatever_their_case_and_diacritics() {
             assert!(tokens.contains(&token), "{token} of {question} in {tokens:?}");
         }
     }
-    // the marks of other scripts are letters
+    // Marks of other scripts are letters.
     assert_ne!(tokens("हिन्दी"), tokens("हनद"));
     assert_eq!(tokens("हिन्दी").len(), 1);
 }

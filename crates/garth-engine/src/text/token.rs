@@ -1,6 +1,6 @@
-//! From text to the tokens that the index holds. Questions go the same way, so whatever is done to a word
-//! here, it is found by the word as written: English words become their stem, runs of Chinese, Japanese and
-//! Korean letters pairs of letters, and all else stays as it is but for case and diacritics.
+//! Tokens: text as the index stores it. Questions are treated in the same way, so a word is always found by
+//! the word as it is written. English words become their stem; runs of Chinese, Japanese and Korean letters
+//! become pairs of letters; all others lose only case and diacritics.
 
 use std::collections::HashMap;
 
@@ -9,47 +9,49 @@ use icu_normalizer::{ComposingNormalizerBorrowed, DecomposingNormalizerBorrowed}
 
 use super::stem::stem;
 
-/// No token is longer, in bytes: of a longer word the beginning counts.
+/// Limit on the length of a token, in bytes. Longer words are cut off.
 pub const MAX_TOKEN: usize = 128;
-/// Words of which the token is remembered, in all.
+/// Limit on the words whose token is remembered.
 const REMEMBERED: usize = 16 << 10;
-/// In a passage that has a token at least so often, the index has the token marked with that number, too: it
-/// knows which passages have a token, and this is how it also knows which are full of it. With what such a
-/// passage has on average up to the next level, chosen on the Cranfield collection: ranks are as good as with
-/// exact numbers.
+/// Levels of a token in a passage, with the average number of occurrences up to the next level. If a
+/// passage has a token at least `level` times, the index also stores the token marked with that level: it
+/// knows only which passages have a token, not how often. The levels are chosen on the Cranfield
+/// collection: ranking is as good as with exact numbers.
 pub const LEVELS: [(u32, f64); 3] = [(2, 2.0), (3, 3.5), (5, 7.0)];
-/// Joins a token and its level. Never in a token, as it is no letter.
+/// Separates a token from its level. It is not a letter, so it never occurs in a token.
 const LEVEL_MARK: char = '^';
 
-/// The token of a passage that has `token` at least `level` times.
+/// Returns the token for passages that have `token` at least `level` times.
 pub fn at_level(token: &str, level: u32) -> String {
     format!("{token}{LEVEL_MARK}{level}")
 }
 
-/// Whether the index made this of a token and a level.
+/// Returns true if a token is marked with a level.
 pub fn is_level(token: &str) -> bool {
     token.contains(LEVEL_MARK)
 }
 
-/// Makes tokens, and remembers those of the words it has met.
+/// Makes tokens, and remembers those of the words that it has met.
 #[derive(Debug, Default)]
 pub struct Tokenizer {
-    /// The number of the token that a word becomes.
+    /// Number of the token of each word.
     words: HashMap<Box<str>, usize>,
     numbers: HashMap<String, usize>,
     tokens: Vec<String>,
-    /// How often each token is in the present passage.
+    /// Number of occurrences of each token in the present passage.
     counts: Vec<u32>,
 }
 
 impl Tokenizer {
-    /// The tokens of a passage, each once, with spaces between; those that it has more often also with their
-    /// level.
+    /// Returns the tokens of a passage, each once, separated by spaces; tokens that occur more often also
+    /// with their levels.
     pub fn tokens(&mut self, passage: &str) -> String {
+        // Everything is forgotten: that is rare, and needs no record of what was used last.
         if self.words.len() > REMEMBERED {
             *self = Self::default();
         }
-        // Cut before it is folded, as questions are: `Linux™` is the word `Linux`, and no `linuxtm`.
+        // Words are separated before they are folded, as in questions: `Linux™` is the word `Linux`, not
+        // `linuxtm`.
         let folded = if passage.is_ascii() {
             fold(passage)
         } else {
@@ -90,8 +92,8 @@ impl Tokenizer {
     }
 }
 
-/// The tokens by which a word of a question is looked for: of a run of two and more Chinese, Japanese or
-/// Korean letters its pairs.
+/// Returns the tokens to look for a word of a question by. A run of two or more Chinese, Japanese or Korean
+/// letters becomes its pairs.
 #[doc(hidden)]
 pub fn of_word(word: &str) -> Vec<String> {
     let mut tokens = Vec::new();
@@ -101,7 +103,7 @@ pub fn of_word(word: &str) -> Vec<String> {
     tokens
 }
 
-/// The words of `text` with the offset of their first byte.
+/// Returns the words of `text`, each with the offset of its first byte.
 #[doc(hidden)]
 pub fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut at = 0;
@@ -113,7 +115,7 @@ pub fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// Whether `c` belongs to a word: letters, digits, and marks on them.
+/// Returns true if `c` belongs to a word: letters, digits, and marks on them.
 fn is_word(c: char) -> bool {
     if c.is_ascii() {
         return c.is_ascii_alphanumeric();
@@ -125,19 +127,19 @@ fn combining_class(c: char) -> u8 {
     CanonicalCombiningClassMapBorrowed::new().get_u8(c)
 }
 
-/// Soft hyphen, and what forbids or asks for joined letters: part of a word, and of no account.
+/// Returns true for the soft hyphen and for joiners, which are part of a word and do not matter.
 fn is_ignored(c: char) -> bool {
     matches!(c, '\u{ad}' | '\u{200c}' | '\u{200d}' | '\u{2060}')
 }
 
-/// Whether `c` is a diacritic: not the marks that are letters of their own in Indic scripts, Thai or
-/// Japanese. The classes are those of the Unicode standard, section 4.3: overlays, Hebrew, Arabic and Syriac
-/// points, marks above and below.
+/// Returns true if `c` is a diacritic. Marks that are letters of their own in Indic scripts, Thai or
+/// Japanese are not. The classes are from the Unicode standard, section 4.3: overlays, Hebrew, Arabic and
+/// Syriac points, marks above and below.
 fn is_diacritic(c: char) -> bool {
     matches!(combining_class(c), 1 | 10..=36 | 200..=240)
 }
 
-/// `text` without case, diacritics and variants of form (wide letters, ligatures).
+/// Returns `text` without case, diacritics and variants of form (wide letters, ligatures).
 fn fold(text: &str) -> String {
     if text.is_ascii() {
         return text.to_ascii_lowercase();
@@ -155,12 +157,13 @@ fn fold(text: &str) -> String {
             }
         }
     }
-    // puts Korean syllables and voiced kana together again
+    // Composes Korean syllables and voiced kana again.
     ComposingNormalizerBorrowed::new_nfc().normalize(&folded).into_owned()
 }
 
-/// Splits a folded word where Chinese, Japanese or Korean begins or ends, and such a run into its pairs. The
-/// index also has `singles`, so that a question of one letter finds it anywhere.
+/// Splits a folded word where Chinese, Japanese or Korean begins or ends, and splits such a run into its
+/// pairs. With `singles`, it also gives single letters: the index has them, so that a question of one
+/// letter finds it anywhere.
 fn split(word: &str, singles: bool, each: &mut impl FnMut(&str)) {
     if word.is_ascii() {
         return each(cut_off(word));
@@ -191,8 +194,8 @@ fn cut_off(word: &str) -> &str {
     &word[..word.floor_char_boundary(MAX_TOKEN)]
 }
 
-/// Whether `c` is of a script that is written without spaces between words: Han, kana, bopomofo; Hangul too,
-/// whose words carry endings.
+/// Returns true if `c` is of a script that is written without spaces between words: Han, kana, bopomofo.
+/// Also true for Hangul, whose words carry endings.
 fn is_cjk(c: char) -> bool {
     matches!(c,
         '\u{1100}'..='\u{11ff}'

@@ -1,7 +1,7 @@
-//! Blanks lines of a text that must not be shown, so that all others keep their places.
+//! Blanks lines of a text that must not be shown. All others keep their places.
 
-/// Returns a text with spaces in place of what some of its lines say. `first` is the number of its first
-/// line, of which the beginning may be missing.
+/// Returns a text with spaces in place of withheld lines. `first` is the number of its first line, whose
+/// beginning may be missing.
 pub fn blanked(mut text: Vec<u8>, first: u64, is_withheld: impl Fn(u64) -> bool) -> Vec<u8> {
     for (number, line) in (first..).zip(text.split_mut(|byte| *byte == b'\n')) {
         if is_withheld(number) {

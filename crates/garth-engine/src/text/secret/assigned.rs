@@ -1,5 +1,5 @@
-//! Values behind the sign of a name that says that they are secret, as the first judgement finds them, and
-//! passwords in URLs. What tells a value from a word or from code serves both judgements.
+//! Values after the sign of a name that says that they are secret, under the first judgement, and passwords
+//! in URLs. Both judgements share the functions that tell a value from a word or from code.
 
 use std::ops::Range;
 
@@ -7,9 +7,9 @@ use super::random::{bits, disorder, is_hex};
 use super::service_token;
 use super::span::Secret;
 
-/// Bytes of a value by which it is judged, and of what may stand before it.
+/// Number of bytes by which a value is judged, and of what may stand before it.
 const JUDGED: usize = 256;
-/// What names of keys begin with: `key` alone may be any.
+/// Words before `key` in the names of secret keys: `key` alone may be anything.
 pub(super) const KEYS: [&str; 13] = [
     "api",
     "access",
@@ -25,27 +25,27 @@ pub(super) const KEYS: [&str; 13] = [
     "shared",
     "license",
 ];
-/// What stands for a value in text about values.
+/// Placeholders for a value, in text about values.
 const PLACEHOLDERS: [&str; 9] =
     ["example", "placeholder", "changeme", "change-me", "your", "redacted", "xxxx", "****", "dummy"];
 
-/// What a name says of the value behind it.
+/// Kind of a name, by the value that follows it.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Name {
     Password,
-    /// A token or a key: a machine made it, so that no word is one.
+    /// Token or key: a machine made it, so it is not a word.
     Token,
-    /// `Authorization`, of which the value has a scheme before it.
+    /// `Authorization`, whose value begins with a scheme.
     Header,
     /// Such a scheme.
     Scheme,
 }
 
-/// The value behind a name that ends with this word.
+/// Returns the value after a name that ends with this word.
 pub(super) fn behind(text: &[u8], word: &Range<usize>) -> Option<Secret> {
     let name = name(text, word)?;
     let mut at = after_sign(text, word, name)?;
-    // a type, and then the value: `let password: &str = "…"`
+    // A type may come before the value: `let password: &str = "…"`.
     for _ in 0..2 {
         let (start, quote) = begin(text, at);
         let window = &text[start..text.len().min(start + JUDGED)];
@@ -73,7 +73,7 @@ pub(super) fn behind(text: &[u8], word: &Range<usize>) -> Option<Secret> {
     None
 }
 
-/// The password of a URL with this word at the beginning of its authority.
+/// Returns the password of a URL whose authority begins with this word.
 pub(super) fn in_url(text: &[u8], word: &Range<usize>) -> Option<Secret> {
     let before = &text[word.start.saturating_sub(2)..word.start];
     if !text[word.clone()].starts_with(b"//")
@@ -100,7 +100,7 @@ pub(super) fn in_url(text: &[u8], word: &Range<usize>) -> Option<Secret> {
     Some(Secret { bytes: from..to, basis: word.start..to + 1, kind: "password in a URL" })
 }
 
-/// What the name says that ends with this word.
+/// Returns the kind of the name that ends with this word.
 pub(super) fn name(text: &[u8], word: &Range<usize>) -> Option<Name> {
     let bytes = &text[word.clone()];
     let ends = |end: &str| {
@@ -124,8 +124,7 @@ pub(super) fn name(text: &[u8], word: &Range<usize>) -> Option<Name> {
     }
 }
 
-/// Whether the name that ends with `key` is that of a key that opens something: `apiKey`, `X-Api-Key`,
-/// `API key`.
+/// Returns true if the name that ends with `key` is that of a secret key: `apiKey`, `X-Api-Key`, `API key`.
 fn is_secret_key(text: &[u8], word: &Range<usize>) -> bool {
     let end = word.end - b"key".len();
     let mut before = &text[word.start.saturating_sub(12)..end];
@@ -138,7 +137,7 @@ fn is_secret_key(text: &[u8], word: &Range<usize>) -> bool {
     })
 }
 
-/// Behind the sign between a name and its value, and the blanks there.
+/// Returns the place after the sign between a name and its value, and after blanks.
 fn after_sign(text: &[u8], word: &Range<usize>, name: Name) -> Option<usize> {
     let mut at = word.end + run(text, word.end, b"\"'`])*", 4);
     let blanks = run(text, at, b" \t", 8);
@@ -156,7 +155,7 @@ fn after_sign(text: &[u8], word: &Range<usize>, name: Name) -> Option<usize> {
     Some(at + run(text, at, b" \t", 8))
 }
 
-/// Where a value begins behind its quote and scheme, and the quote.
+/// Returns the start of a value, after its quote and scheme, and the quote.
 pub(super) fn begin(text: &[u8], at: usize) -> (usize, Option<u8>) {
     let quote = text.get(at).copied().filter(|byte| b"\"'`".contains(byte));
     let mut at = at + usize::from(quote.is_some());
@@ -169,7 +168,7 @@ pub(super) fn begin(text: &[u8], at: usize) -> (usize, Option<u8>) {
     (at, quote)
 }
 
-/// How long a value is.
+/// Returns the length of a value.
 pub(super) fn length(rest: &[u8], quote: Option<u8>) -> usize {
     let ends = |at: usize, byte: u8| match (quote, byte) {
         (_, b'\n' | b'\r') => true,
@@ -181,12 +180,12 @@ pub(super) fn length(rest: &[u8], quote: Option<u8>) -> usize {
     if quote.is_some() {
         return length;
     }
-    // the end of a sentence, and a character that begins another one
+    // Without the end of a sentence, and without the first byte of a character that is not ASCII.
     let last = rest[..length].iter().rposition(|byte| !b".:*_".contains(byte) && *byte != 0xc2);
     last.map_or(0, |last| last + 1)
 }
 
-/// Whether `name=` follows, as behind the `&` of a query.
+/// Returns true if `name=` follows, as after the `&` of a query.
 fn is_parameter(rest: &[u8]) -> bool {
     let name = rest.iter().take(64).take_while(|byte| byte.is_ascii_alphanumeric() || b"_-[]".contains(byte));
     let length = name.count();
@@ -197,7 +196,7 @@ pub(super) fn run(text: &[u8], at: usize, of: &[u8], most: usize) -> usize {
     text[at..].iter().take(most).take_while(|byte| of.contains(byte)).count()
 }
 
-/// Whether a value behind such a name is one that somebody keeps secret, and no word of a text or a program.
+/// Returns true if the value after such a name looks secret, and not like a word of a text or a program.
 pub(super) fn is_secret(value: &[u8], name: Name, quote: Option<u8>, follows: &[u8]) -> bool {
     let least = match name {
         Name::Password => 6,
@@ -234,7 +233,7 @@ pub(super) fn is_secret(value: &[u8], name: Name, quote: Option<u8>, follows: &[
     letters && digits > 0 && random
 }
 
-/// Whether this stands for a value.
+/// Returns true for a placeholder.
 pub(super) fn is_placeholder(value: &[u8]) -> bool {
     if b"<{%[(".contains(&value[0]) || value.windows(3).any(|window| window == b"...") {
         return true;
@@ -249,7 +248,7 @@ pub(super) fn is_placeholder(value: &[u8]) -> bool {
     PLACEHOLDERS.iter().any(has) || value.iter().all(|byte| *byte == value[0])
 }
 
-/// Whether this is a path or a URL.
+/// Returns true for a path or a URL.
 pub(super) fn is_place(value: &[u8]) -> bool {
     value.starts_with(b"/")
         || value.starts_with(b"./")
@@ -260,13 +259,13 @@ pub(super) fn is_place(value: &[u8]) -> bool {
 pub(super) fn is_call(follows: &[u8]) -> bool {
     match follows {
         [b'(' | b'[' | b'{', ..] => true,
-        // `Option<String>`, and no tag
+        // `Option<String>`, but not a tag.
         [b'<', next, ..] => next.is_ascii_alphabetic(),
         _ => false,
     }
 }
 
-/// Whether this is a name or a call of a program.
+/// Returns true for a name or a call in a program.
 pub(super) fn is_code(value: &[u8], follows: &[u8]) -> bool {
     if is_call(follows) || value.windows(2).any(|pair| pair == b"::") {
         return true;

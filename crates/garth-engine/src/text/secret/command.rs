@@ -7,21 +7,21 @@ use super::span::Secret;
 use super::value::{NAME, Named, Tie, is_quote};
 use super::words::{is_word, look_at};
 
-/// Bytes of a command before an argument.
+/// Number of bytes of a command before an argument that are searched.
 const COMMAND: usize = 200;
 
-/// Form of the argument behind a flag.
+/// Form of the argument of a flag.
 #[derive(Clone, Copy, PartialEq)]
 enum Argument {
-    /// The password.
+    /// Password.
     Password,
-    /// A user, a colon and the password.
+    /// User, colon and password.
     User,
-    /// The password without a blank before it.
+    /// Password without a blank before it.
     Joined,
 }
 
-/// Flags, the words of the command that has them, and what follows.
+/// Flags, the words of their command, and the form of their argument.
 const FLAGS: [(&str, &[&[u8]], Argument); 22] = [
     ("-u", &[b"curl"], Argument::User),
     ("-U", &[b"curl"], Argument::User),
@@ -56,12 +56,12 @@ pub(super) fn by_command(text: &[u8], word: &Range<usize>, found: &mut Vec<Secre
         _ => bytes == flag.as_bytes(),
     };
     let flags = || FLAGS.iter().filter(fits);
-    // the argument first: most are none, and a look at the command costs more
+    // The argument first: most words have none, and searching the command costs more.
     if !flags().any(|flag| argument(text, word, flag.0, flag.2).is_some()) {
         return;
     }
     look_at(COMMAND);
-    // the arguments of a list may have a line each
+    // In a list, each argument may have a line of its own.
     let before = &text[word.start.saturating_sub(COMMAND)..word.start];
     let end_of_line = before.iter().rposition(|byte| *byte == b'\n').filter(|_| !is_listed(text, word));
     let command = end_of_line.map_or(before, |at| &before[at + 1..]);
@@ -103,7 +103,7 @@ fn argument(text: &[u8], word: &Range<usize>, flag: &str, of: Argument) -> Optio
     named.value(place, Tie::Sign)
 }
 
-/// Returns the first of something that fits the words of a command, of which it is shown two at a time.
+/// Calls `fits` with the words of a command, two at a time, and returns its first result.
 fn with_words<T>(command: &[u8], fits: impl Fn(&[&[u8]]) -> Option<T>) -> Option<T> {
     let words = command.split(|byte| !is_word(*byte)).filter(|word| !word.is_empty());
     let mut names = words.map(|word| word.rsplit(|byte| *byte == b'/').next().unwrap_or_default());
@@ -132,6 +132,7 @@ pub(super) fn by_statement(text: &[u8], word: &Range<usize>, found: &mut Vec<Sec
     let by = window.windows(4).position(|it| it.eq_ignore_ascii_case(b" by "));
     let Some(by) = by.filter(|by| !window[..*by].contains(&b';')) else { return };
     let mut place = word.end + by + b" by".len();
+    // Without quotes, only in capitals: otherwise a sentence could have these words.
     place += run(text, place, b" ", 4);
     if !is_statement || !(is_quote(text.get(place)) || bytes == b"IDENTIFIED") {
         return;

@@ -1,5 +1,5 @@
-//! The judgement on a corpus of harmless spans and of secrets, made from seeds: what is marked, alike however
-//! the text is cut, at a cost in proportion to it.
+//! Tests on a corpus of harmless spans and of secrets, made from seeds: which are marked, that they are
+//! marked in the same way however the text is cut, and that the cost is in proportion to the text.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -86,7 +86,7 @@ fn lines_that_cannot_go_on_are_judged_alone() {
             }
             let end =
                 first.iter().position(|byte| *byte == b'\n').map_or(text.len(), |length| at + 1 + length);
-            // the end of a key makes one of the lines before it, also if it is in a later piece
+            // The end of a key makes secrets of the lines before it, even if it comes in a later piece.
             let is_of_both = |it: &&Secret| {
                 it.kind != "private key" && it.basis.start <= at && (at + 1..end).contains(&it.bytes.start)
             };
@@ -113,12 +113,12 @@ fn the_bytes_looked_at_are_in_proportion_to_the_text() {
         let times = (16 << 10) / piece.len() + 1;
         let (once, twice) = (looked_at(&piece.repeat(times)), looked_at(&piece.repeat(2 * times)));
         assert!(twice <= 2 * once + once / 50 + 4 * CONTEXT, "{once}, {twice}: {piece}");
-        // a name is looked around by itself, and most text has few
+        // Each name is searched around by itself, and most text has few.
         assert!(once <= 256 * piece.len() * times, "{once} for {}: {piece}", piece.len() * times);
     }
 }
 
-/// Text that would be read again and again by a judgement that looks too far around.
+/// Texts that a judgement would read again and again if it looked too far around.
 const TO_REPEAT: [&str; 47] = [
     "a",
     "aB3",

@@ -1,16 +1,16 @@
-//! Values of an entry of which another key has the name: `{"name": "TOKEN", "value": …}`, in either order.
+//! Values of an entry whose name is in another key: `{"name": "TOKEN", "value": …}`, in either order.
 
 use super::assigned::run;
 use super::value::{Named, is_quote};
 use super::words::{is_word, look_at};
 
-/// Keys of an entry whose other key has the name.
+/// Keys of the value in an entry whose name is in another key.
 const VALUE_KEYS: [&[u8]; 8] =
     [b"value", b"val", b"data", b"content", b"default", b"secretstring", b"secret_string", b"stringvalue"];
 /// Keys of the name of an entry.
 const NAME_KEYS: [&[u8]; 10] =
     [b"name", b"key", b"label", b"field", b"variable", b"var", b"env", b"title", b"id", b"parameter"];
-/// Bytes of an entry between its value and its name.
+/// Limit on the bytes between the value and the name of an entry.
 const ENTRY: usize = 320;
 
 /// Returns true if a text begins with the key of a value.
@@ -29,7 +29,7 @@ impl Named<'_> {
         behind_key(text, at + key)
     }
 
-    /// Returns the place of the value behind other keys of the entry whose name this is.
+    /// Returns the place of the value after other keys of the entry whose name this is.
     pub(super) fn linked_farther(&self) -> Option<usize> {
         let text = self.text;
         if !self.is_entry_name() {
@@ -77,7 +77,7 @@ fn value_key(text: &[u8]) -> Option<usize> {
     VALUE_KEYS.iter().rev().find(is).map(|key| key.len())
 }
 
-/// Returns the place behind the sign of a key that ends here.
+/// Returns the place after the sign of a key that ends here.
 fn behind_key(text: &[u8], end: usize) -> Option<usize> {
     let mut at = end + run(text, end, b"\"'`", 1);
     at += run(text, at, b" \t", 8);
@@ -85,7 +85,7 @@ fn behind_key(text: &[u8], end: usize) -> Option<usize> {
     (sign > 0).then(|| at + sign + run(text, at + sign, b" \t", 8))
 }
 
-/// Returns true for `"name": `, `key=` and the like at the end of a text.
+/// Returns true if a text ends with `"name": `, `key=` or the like.
 fn ends_with_name_key(text: &[u8]) -> bool {
     let text = text.trim_ascii_end();
     let Some(text) = text.strip_suffix(b":").or_else(|| text.strip_suffix(b"=")) else { return false };

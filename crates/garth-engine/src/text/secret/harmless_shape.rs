@@ -1,10 +1,10 @@
-//! Shapes of values that are no secrets although they have letters and digits: times, versions, colours,
-//! paths, names in programs, digests and ids; and the looks of what was drawn at random.
+//! Shapes of values that are not secret although they have letters and digits: times, versions, colours,
+//! paths, names in programs, digests and ids. Also tells values that look drawn at random.
 
 use super::assigned::Name;
 use super::random::{disorder, is_hex, pairs};
 
-/// Endings of files.
+/// Extensions of file names.
 const ENDINGS: [&str; 52] = [
     "png", "jpg", "jpeg", "gif", "webp", "svg", "ico", "pdf", "css", "js", "mjs", "ts", "tsx", "json",
     "jsonl", "yaml", "yml", "toml", "lock", "md", "txt", "html", "htm", "xml", "csv", "parquet", "snappy",
@@ -12,7 +12,7 @@ const ENDINGS: [&str; 52] = [
     "key", "crt", "p12", "mp3", "mp4", "woff2", "wasm", "map", "docx",
 ];
 
-/// Returns true for what is public by its looks: addresses, digests, public keys, ids of objects.
+/// Returns true for values that are public by their looks: addresses, digests, public keys, ids of objects.
 pub(super) fn is_public(value: &[u8]) -> bool {
     const BEGINNINGS: [&str; 52] = [
         "sha1-",
@@ -73,13 +73,13 @@ pub(super) fn is_public(value: &[u8]) -> bool {
     is_address || BEGINNINGS.iter().any(|beginning| value.starts_with(beginning.as_bytes()))
 }
 
-/// Returns true for the address of an account of Solana, as its tokens are called by.
+/// Returns true for an address of a Solana account, which tokens there are called by.
 pub(super) fn is_account(value: &[u8]) -> bool {
     let is_digit = |byte: &u8| byte.is_ascii_alphanumeric() && !b"0OIl".contains(byte);
     (43..=44).contains(&value.len()) && value.iter().all(is_digit)
 }
 
-/// Returns true for a path, of which a part is a word, and for the name of a file.
+/// Returns true for a path with a word in it, and for the name of a file.
 pub(super) fn is_path(value: &[u8]) -> bool {
     let has_drive = value[0].is_ascii_alphabetic() && matches!(value.get(1..3), Some(b":\\" | b":/"));
     if value.starts_with(b"..") || has_drive {
@@ -107,7 +107,7 @@ pub(super) fn is_dated(value: &[u8]) -> bool {
         {
             rest
         }
-        // without signs between: `20260127T093000Z`
+        // Without signs in between: `20260127T093000Z`.
         [day @ .., _] if day.len() >= 8 && digits(&day[..8]) && b"Tt".contains(&value[8]) => &value[8..],
         _ => return false,
     };
@@ -128,8 +128,8 @@ pub(super) fn is_version(value: &[u8]) -> bool {
         && rest.iter().all(is_label)
 }
 
-/// Returns true for what a machine makes no token of: a colour, a number, the name of an issue, and a pair of
-/// a name and its value, which stands beside a name of its own.
+/// Returns true for values that no machine makes as a token: a colour, a number, the name of an issue, and
+/// a pair of a name and its value, which is judged by that name.
 pub(super) fn is_no_token(value: &[u8]) -> bool {
     let hex = |rest: &[u8]| rest.iter().all(u8::is_ascii_hexdigit);
     if let Some(colour) = value.strip_prefix(b"#") {
@@ -165,8 +165,8 @@ pub(super) fn is_field(value: &[u8]) -> bool {
     value.contains(&b'.') && value.split(|byte| *byte == b'.').all(is_plain)
 }
 
-/// Returns true for what looks drawn at random: letters and digits of several kinds in no order, but no
-/// digest, and nothing that begins with a word and a sign, as names, versions and ids of things do.
+/// Returns true for values that look drawn at random: letters and digits of several kinds in no order.
+/// False for digests, and for values that begin with a word and a sign, as names, versions and ids do.
 pub(super) fn is_drawn(value: &[u8], name: Name) -> bool {
     if let Some(sign) = value.iter().take(32).position(|byte| *byte == b':') {
         return sign > 0 && value.len() > sign + 1 && is_drawn(&value[sign + 1..], name);
@@ -181,7 +181,7 @@ pub(super) fn is_drawn(value: &[u8], name: Name) -> bool {
     classes >= 1 && value.len() >= least && disorder(value) >= 0.5
 }
 
-/// A value of small letters and digits alone has so many bytes at least.
+/// Minimum length of a value of small letters and digits alone.
 const APART: usize = 12;
 
 /// Returns true for a word, or a letter with a number, before a sign: `req-8f3a`, `x86_64`, `Zone1-3`.

@@ -1,7 +1,7 @@
-//! Values beside a name that says that they are secret: behind its sign, as the value of the same entry, on
-//! the next line, behind some words of a sentence, or before "is the password".
+//! Values next to a name that says that they are secret: after its sign, as the value of the same entry, on
+//! the next line, after some words of a sentence, or before "is the password".
 //!
-//! Each name is judged by itself, by a bounded number of bytes around it.
+//! Each name is judged by itself, by a limited number of bytes around it.
 
 use std::ops::Range;
 
@@ -14,16 +14,16 @@ use super::span::Secret;
 use super::value::{APART, JUDGED, NAME, Named, Tie, begin, fills_line, is_quote};
 use super::words::{is_word, look_at};
 
-/// Bytes of a sentence between a name and its value, or the other way round.
+/// Limit on the bytes of a sentence between a name and its value, in either order.
 const SENTENCE: usize = 72;
-/// Words of such a sentence.
+/// Limit on the words of such a sentence.
 const WORDS: usize = 8;
-/// Bytes between a name and a value on another line.
+/// Limit on the bytes between a name and a value on another line.
 const LINES: usize = 64;
-/// Bytes of a list of values, and values, that one name is good for.
+/// Limits of a list of values after one name: its bytes, and its values.
 const LIST: usize = 1 << 10;
 const VALUES: usize = 32;
-/// A random word has so many bytes at least.
+/// Minimum length of a random word.
 const RANDOM: usize = 20;
 /// Finds the secrets that are named by this word.
 pub(super) fn by(text: &[u8], word: &Range<usize>, found: &mut Vec<Secret>) {
@@ -79,7 +79,7 @@ impl Named<'_> {
         }
         match sign {
             Some(at) if self.text[at..].first().is_none_or(|byte| b"\r\n|>[({\\".contains(byte)) => {
-                // the cell below is that of the column
+                // The cell below belongs to the column.
                 let is_head =
                     matches!(self.text[at - 1..], [b'|', b'\r' | b'\n', ..]) && self.head().is_some();
                 let place = self.on_next_line(at).filter(|_| !is_head);
@@ -108,7 +108,7 @@ impl Named<'_> {
         (comma > 0 && is_quote(text.get(place))).then_some(place)
     }
 
-    /// A value behind a sign, or behind a type and another sign: `let password: &str = "…"`.
+    /// Returns the value after a sign, or after a type and another sign: `let password: &str = "…"`.
     fn typed(&self, at: usize) -> Option<Secret> {
         if let Some(secret) = self.value(at, Tie::Sign) {
             return Some(secret);
@@ -124,12 +124,12 @@ impl Named<'_> {
             return None;
         }
         let secret = self.value(next + 1 + run(self.text, next + 1, b" \t", 8), Tie::Sign)?;
-        // a number with a type is a constant of a program
+        // A number with a type is a constant of a program.
         let is_number = self.text[secret.bytes.clone()].iter().all(u8::is_ascii_digit);
         (!is_number).then_some(secret)
     }
 
-    /// Returns the place behind the sign between the name and its value.
+    /// Returns the place after the sign between the name and its value.
     fn after_sign(&self) -> Option<usize> {
         let (text, word) = (self.text, &self.word);
         let closing = run(text, word.end, b"\"'`])*", 4);
@@ -162,15 +162,15 @@ impl Named<'_> {
         let needs_blank = |sign: &[u8]| sign.ends_with(b" ") || sign == b"|";
         match signs.iter().find(|sign| rest.starts_with(sign)) {
             Some(sign) if blanks > 0 || !needs_blank(sign) => at += sign.len(),
-            // `pass("…")` may pass anything
+            // A call of `pass` may pass anything, so the name has to be longer.
             _ if blanks == 0 && word.len() > 4 && rest.first() == Some(&b'(') && is_quote(rest.get(1)) => {
                 at += 1;
             }
             // `PASSWORD '…'`
             _ if blanks > 0 && self.name == Name::Password && !self.weak && is_quote(rest.first()) => {}
-            // columns of names and values
+            // Columns of names and values.
             _ if blanks > 0 && closing == 0 && self.is_constant_of_row(blanks) => {}
-            // a row of a name, a tab and its value
+            // A row of a name, a tab and its value.
             _ if text[at - blanks..at].contains(&b'\t') && closing == 0 && self.begins_row() => {}
             _ if closing > 0 && rest.first() == Some(&b',') => {
                 let gap = run(text, at + 1, b" \t", 8);
@@ -184,8 +184,8 @@ impl Named<'_> {
         Some(at + run(text, at, b" \t", 8))
     }
 
-    /// Returns true for a name of the environment that begins its line, some blanks before its value, and for
-    /// one behind `ENV`, as of Dockerfiles.
+    /// Returns true for a name of an environment variable that begins its line, some blanks before its
+    /// value, and for one after `ENV`, as in Dockerfiles.
     fn is_constant_of_row(&self, blanks: usize) -> bool {
         let is_capital = |byte: &u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || *byte == b'_';
         let name = &self.text[self.word.clone()];
@@ -215,10 +215,11 @@ impl Named<'_> {
         self.name == Name::Password && (0..before.len()).any(is_login)
     }
 
-    /// Returns the place of a value on one of the next lines: behind a fence, the rule of a table, a bullet.
+    /// Returns the place of a value on one of the next lines: after a fence, the rule of a table, or a
+    /// bullet.
     fn on_next_line(&self, at: usize) -> Option<usize> {
         let window = &self.text[at..self.text.len().min(at + LINES)];
-        // a block of YAML may say how far it is indented
+        // A block of YAML may give its indentation.
         let block = if matches!(window.first(), Some(b'|' | b'>')) {
             &b"|>-+[({\\ \t123456789"[..]
         } else {
@@ -241,7 +242,7 @@ impl Named<'_> {
         (place < window.len()).then_some(at + place)
     }
 
-    /// A value behind words of a sentence: `the API key for staging: …`, `use the token …`.
+    /// Returns the value after some words of a sentence: `the API key for staging: …`, `use the token …`.
     fn sentence(&self) -> Option<Secret> {
         let from = self.word.end + run(self.text, self.word.end, b"*`)", 2);
         let window = &self.text[from..self.text.len().min(from + SENTENCE)];
@@ -263,6 +264,8 @@ impl Named<'_> {
             }
             let word = &window[at + blanks..at + blanks + length];
             let has_letter = word.iter().any(|byte| byte.is_ascii_alphabetic() || *byte >= 0x80);
+            // A word such as `address` makes the name that of something else; after a comma, the value may
+            // belong to something else.
             if !has_letter || names::is_other_thing(word) || window[at..at + blanks].contains(&b',') {
                 return None;
             }
@@ -283,6 +286,8 @@ impl Named<'_> {
                 Some(b':' | b'=' | b'|') => {
                     let value = from + at + signs + 1;
                     let value = value + run(self.text, value, b"*=> \t", 4);
+                    // After a word that says nothing of a value, the value before the sign is that word's,
+                    // unless it looks drawn at random.
                     return if is_linked { self.apart(value) } else { self.as_weak().apart(value) };
                 }
                 Some(b'-') if window.get(at + signs + 1) == Some(&b'>') => {
@@ -295,7 +300,7 @@ impl Named<'_> {
         None
     }
 
-    /// A value that stands apart from the name, there or on the next line.
+    /// Returns a value that is apart from the name, here or on the next line.
     fn apart(&self, at: usize) -> Option<Secret> {
         match self.text.get(at) {
             Some(b'\r' | b'\n') => self.on_next_line(at).and_then(|at| self.value(at, Tie::Line)),
@@ -303,7 +308,7 @@ impl Named<'_> {
         }
     }
 
-    /// A value before the name: `… is the password`, `use … as the token`.
+    /// Returns the value before the name: `… is the password`, `use … as the token`.
     fn before(&self) -> Option<Secret> {
         let (text, end) = (self.text, self.word.start);
         let window = &text[end.saturating_sub(SENTENCE)..end];
@@ -321,7 +326,7 @@ impl Named<'_> {
             }
             at = at.saturating_sub(1);
         }
-        // ", the password" and "(our password"
+        // Also ", the password" and "(our password".
         let opens = [&b"the "[..], b" the ", b"my ", b" my ", b"our ", b" our "]
             .iter()
             .any(|it| words.starts_with(it));
@@ -335,7 +340,7 @@ impl Named<'_> {
         if words.split(|byte| *byte == b' ').any(names::is_other_thing) {
             return None;
         }
-        // "is no token", "as a token of", "is the token's address"
+        // Not "is no token", "as a token of", "is the token's address".
         let follows = &text[self.word.end..text.len().min(self.word.end + 16)];
         let next = follows.strip_prefix(b" ").unwrap_or_default();
         let next = next.split(|byte| !is_word(*byte)).next().unwrap_or_default();
@@ -352,7 +357,7 @@ impl Named<'_> {
         if length > JUDGED {
             return None;
         }
-        // a character that ends what is before has more bytes
+        // The first bytes may be the rest of a character that ends what is before.
         let value = &text[value_end - length..value_end];
         let more = value.iter().take_while(|byte| **byte & 0xc0 == 0x80).count();
         let bytes = value_end - length + more..value_end;
@@ -360,7 +365,7 @@ impl Named<'_> {
         is_one.then(|| Secret { basis: bytes.start..self.word.end, bytes, kind: self.kind() })
     }
 
-    /// The other values of a list that begins with one.
+    /// Finds the other values of a list that begins with one.
     fn list_from(&self, first: usize, found: &mut Vec<Secret>) {
         let mut at = first;
         for _ in 0..VALUES {
@@ -382,9 +387,9 @@ impl Named<'_> {
 /// Tie between the first value of a text, which begins a line, and a name on a line before.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum NamedBefore {
-    /// The sign at the end of the line before, as a short value needs it.
+    /// Sign at the end of the line before, which a short value needs.
     Sign,
-    /// A sign, words or the head of a column.
+    /// Sign, words, or the head of a column.
     Any,
 }
 
@@ -392,13 +397,13 @@ pub(super) enum NamedBefore {
 pub(super) fn named_before(text: &[u8]) -> Option<NamedBefore> {
     let window = &text[..text.len().min(2 * LINES)];
     let mut at = run(window, 0, b" \t\r\n-*>|:+`~\"',[", 2 * LINES);
-    // a row of a table
+    // A row of a table.
     let row = window.trim_ascii_start().split(|byte| *byte == b'\n').next().unwrap_or_default();
     let has_comma = row.iter().any(|byte| b",;".contains(byte)) && !row.trim_ascii_end().contains(&b' ');
     if row.contains(&b'|') || row.contains(&b'\t') || has_comma {
         return Some(NamedBefore::Any);
     }
-    // a fence with a language
+    // A fence with a language.
     if window[..at].ends_with(b"```") || window[..at].ends_with(b"~~~") {
         at += window[at..].iter().position(|byte| *byte == b'\n').unwrap_or(0);
         at += run(window, at, b" \t\r\n-*>|\"'`", LINES);
@@ -410,7 +415,8 @@ pub(super) fn named_before(text: &[u8]) -> Option<NamedBefore> {
     let is_end = |byte: &u8| byte.is_ascii_whitespace() || b"\"'`,;<>()[]{}|\\".contains(byte);
     let value = &rest[..rest.iter().position(is_end).unwrap_or(rest.len())];
     let is_odd = |byte: &u8| !byte.is_ascii_lowercase();
-    // At the end of the window it may go on. One at the end of the text is judged again once it does.
+    // At the end of the window the value may continue. At the end of the text it is judged again once it
+    // does.
     let is_cut = text.len() > window.len() && value.len() == rest.len();
     if (is_cut || value.len() >= APART) && (value.len() >= 16 || value.iter().skip(1).any(is_odd)) {
         return Some(NamedBefore::Any);
@@ -423,8 +429,8 @@ pub(super) fn named_before(text: &[u8]) -> Option<NamedBefore> {
     is_short.then_some(NamedBefore::Sign)
 }
 
-/// Returns true if the last line of a text, of which this is the end, may end with a sign, behind which a
-/// short value may follow.
+/// Returns true if the last line of a text may end with a sign, after which a short value may follow.
+/// `text` is the end of it.
 pub(super) fn may_end_with_sign(text: &[u8]) -> bool {
     let mut lines = text.rsplit(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
     let last = lines.find(|line| !line.is_empty() && !line.starts_with(b"```") && !line.starts_with(b"~~~"));
@@ -437,7 +443,7 @@ fn is_open_string(text: &[u8]) -> bool {
         && matches!(text.get(3), Some(b'\r' | b'\n'))
 }
 
-/// Returns true if a word of a sentence ends where nothing goes on with it, as a path or a host would.
+/// Returns true if a word of a sentence ends here, and does not continue as a path or a host would.
 fn is_apart(window: &[u8], at: usize, length: usize) -> bool {
     let follows = &window[at + length..];
     match follows {

@@ -1,10 +1,10 @@
-//! Names that say that the value beside them is secret.
+//! Names that say that the value next to them is secret.
 
 use std::ops::Range;
 
 use super::assigned::{self, Name};
 
-/// Names of keys that open something, besides those of the first judgement.
+/// Words before `key` in the names of secret keys, besides those of the first judgement.
 const KEYS: [&str; 18] = [
     "subscription",
     "functions",
@@ -25,7 +25,7 @@ const KEYS: [&str; 18] = [
     "recovery",
     "wallet",
 ];
-/// Services whose keys are called by their name alone.
+/// Services whose keys are named after them.
 const SERVICES: [&str; 22] = [
     "openai",
     "anthropic",
@@ -50,7 +50,7 @@ const SERVICES: [&str; 22] = [
     "tavily",
     "serper",
 ];
-/// Tokens that open nothing: places in a list, parts of a design, promises that a call ends.
+/// Tokens that give no access: places in a list, parts of a design, means to cancel a call.
 const HARMLESS: [&str; 9] = [
     "pagetoken",
     "nexttoken",
@@ -62,7 +62,7 @@ const HARMLESS: [&str; 9] = [
     "publickey",
     "publishablekey",
 ];
-/// What keys in capitals are besides: `PRIMARY_KEY`, `CACHE_KEY`.
+/// Words in names in capitals that end with `KEY` and are not secret: `PRIMARY_KEY`, `CACHE_KEY`.
 const NOT_KEYS: [&str; 11] = [
     "PUBLIC",
     "PUB_",
@@ -76,7 +76,7 @@ const NOT_KEYS: [&str; 11] = [
     "ROW",
     "OBJECT",
 ];
-/// Words after a name that make it that of something else: a token's address is no token.
+/// Words after a name that make it that of something else: the address of a token is not a token.
 const OTHER_THINGS: [&str; 78] = [
     "id",
     "ids",
@@ -158,7 +158,7 @@ const OTHER_THINGS: [&str; 78] = [
     "stored",
 ];
 
-/// Returns what the name says that ends with this word.
+/// Returns the kind of the name that ends with this word.
 pub(super) fn name(text: &[u8], word: &Range<usize>) -> Option<Name> {
     let bytes = &text[word.clone()];
     let ends = |end: &str| ends_with(bytes, end);
@@ -166,7 +166,7 @@ pub(super) fn name(text: &[u8], word: &Range<usize>) -> Option<Name> {
     if is("pw") {
         return Some(Name::Password);
     }
-    // most words of a text are told from names by three letters
+    // Three letters tell most words of a text from names.
     let name = match bytes.last_chunk()?.map(|byte: u8| byte.to_ascii_lowercase()) {
         [b'o', b'r', b'd'] if ends("password") || ends("wachtwoord") => Name::Password,
         [b's', b'w', b'd'] if ends("passwd") => Name::Password,
@@ -202,8 +202,8 @@ pub(super) fn name(text: &[u8], word: &Range<usize>) -> Option<Name> {
     (!is_harmless).then_some(name)
 }
 
-/// Returns true for a name of many other things: `auth`, `pass`, `pwd`, and any as the scope of a commit's
-/// first line, such as `fix(token): `.
+/// Returns true for a name of many other things: `auth`, `pass`, `pwd`, and any name as the scope in the
+/// first line of a commit, such as `fix(token): `.
 pub(super) fn is_weak(text: &[u8], word: &Range<usize>) -> bool {
     let bytes = &text[word.clone()];
     let weak: [&str; 7] = ["auth", "pass", "pwd", "pw", "cwd", "passe", "oldpwd"];
@@ -219,8 +219,8 @@ pub(super) fn is_weak(text: &[u8], word: &Range<usize>) -> bool {
         && (follows.starts_with(b"): ") || follows.starts_with(b")!: "))
 }
 
-/// Words that may follow a name without making it that of something else: `the token for staging: …`. Behind
-/// any other the value before a sign is that word's: `token fix: …`, `secret rotated: …`.
+/// Words that may follow a name without making it that of something else: `the token for staging: …`. After
+/// any other word, a value after a sign belongs to that word: `token fix: …`, `secret rotated: …`.
 const LINKS: [&str; 74] = [
     "for",
     "of",
@@ -303,13 +303,13 @@ pub(super) fn is_link(word: &[u8]) -> bool {
     !word.is_ascii() || LINKS.iter().any(|link| word.eq_ignore_ascii_case(link.as_bytes()))
 }
 
-/// Returns true if the name that ends with `key` is that of a key that opens something.
+/// Returns true if the name that ends with `key` is that of a secret key.
 fn is_key(text: &[u8], end: usize) -> bool {
     let before = Joined::before(text, end - "key".len());
     if [&KEYS[..], &SERVICES, &assigned::KEYS].iter().any(|keys| before.ends_with_one_of(keys)) {
         return true;
     }
-    // a name of the environment
+    // The name of an environment variable.
     let start = text[..end].iter().rev().take(64).take_while(|byte| is_capital(**byte)).count();
     let name = &text[end - start..end];
     let is_other = |other: &&str| name.windows(other.len()).any(|window| window == other.as_bytes());
@@ -320,7 +320,7 @@ fn is_capital(byte: u8) -> bool {
     byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_'
 }
 
-/// The end of a name in small letters, without what joins its parts: `API key` as `apikey`.
+/// End of a name in small letters, without the signs that join its parts: `API key` as `apikey`.
 struct Joined {
     bytes: [u8; 24],
     length: usize,
@@ -338,7 +338,7 @@ impl Joined {
 
     fn ends_with_one_of(&self, ends: &[&str]) -> bool {
         let bytes = &self.bytes[..self.length];
-        // the last letter tells most apart
+        // The last letter rules most of them out.
         ends.iter().any(|end| end.as_bytes().last() == bytes.last() && bytes.ends_with(end.as_bytes()))
     }
 }
@@ -353,7 +353,7 @@ pub(super) fn is_other_thing(word: &[u8]) -> bool {
     OTHER_THINGS.iter().any(|other| word.eq_ignore_ascii_case(other.as_bytes()))
 }
 
-/// Names in other scripts, and those with letters that words of tokens have not.
+/// Names in other scripts, and names with letters that do not occur in words of tokens.
 const FOREIGN: [(&str, Name); 18] = [
     ("パスワード", Name::Password),
     ("暗証番号", Name::Password),
@@ -375,7 +375,7 @@ const FOREIGN: [(&str, Name); 18] = [
     ("Hasło", Name::Password),
 ];
 
-/// Returns the name in another script that ends a text.
+/// Returns the kind and the length of the name in another script that ends a text.
 pub(super) fn foreign(text: &[u8]) -> Option<(Name, usize)> {
     let (name, said) =
         FOREIGN.iter().find(|(name, _)| text.ends_with(name.as_bytes())).map(|it| (it.0, it.1))?;

@@ -6,23 +6,23 @@ use std::ops::Range;
 use super::span::Secret;
 use super::words::look_at;
 
-/// So much of a line is looked at at once.
+/// Number of bytes of a line that are looked at in one step.
 const LINE: usize = 1 << 10;
-/// A shorter run of base64 is no part of a key: text about keys has `MIIE...`.
+/// Minimum length of a run of base64 in a key: text about keys has `MIIE...`.
 const RUN: usize = 16;
 pub(super) const DASHES: &[u8] = b"-----";
 const KIND: &str = "private key";
 
-/// What the judgements disagree about.
+/// Limits in which the judgements differ.
 #[derive(Clone, Copy)]
 pub(super) struct Blocks {
-    /// Most bytes that are taken as one. Of a longer block, the first or last ones.
+    /// Limit on the bytes of one secret. Of a longer block, the first or the last ones are taken.
     pub(super) longest: usize,
-    /// What may stand between the lines that begin and end a block.
+    /// Returns true for bytes that may be between the lines that begin and end a block.
     pub(super) body: fn(&[u8]) -> bool,
 }
 
-/// Returns a key that begins or ends with this word. What is before `done` was looked at before.
+/// Returns the key that begins or ends with this word. Bytes before `done` have been searched.
 pub(super) fn at(text: &[u8], word: &Range<usize>, done: usize, blocks: Blocks) -> Option<Secret> {
     let longest = blocks.longest;
     let bytes = &text[word.clone()];
@@ -40,7 +40,7 @@ pub(super) fn at(text: &[u8], word: &Range<usize>, done: usize, blocks: Blocks) 
     None
 }
 
-/// Behind the label of a private key and its dashes; `None` for another label.
+/// Returns the place after the label of a private key and its dashes; `None` for other labels.
 fn label(text: &[u8], at: usize) -> Option<usize> {
     let window = &text[at..text.len().min(at + 64)];
     let length = window.iter().position(|byte| !matches!(byte, b'A'..=b'Z' | b'0'..=b'9' | b' '))?;
@@ -50,7 +50,7 @@ fn label(text: &[u8], at: usize) -> Option<usize> {
     (private && rest.starts_with(DASHES)).then_some(at + length + DASHES.len())
 }
 
-/// The end of a block that has one.
+/// Returns the end of a complete block.
 fn end_of(text: &[u8], begin: usize, body: usize, blocks: Blocks) -> Option<usize> {
     let most = text.len().min(begin + blocks.longest);
     let mut at = body;
@@ -59,6 +59,7 @@ fn end_of(text: &[u8], begin: usize, body: usize, blocks: Blocks) -> Option<usiz
         look_at(length.unwrap_or(most - at));
         at += length?;
         let marker = &text[at..];
+        // A block within a block: the outer one has no end.
         if marker.starts_with(b"-----BEGIN") {
             return None;
         }
@@ -74,7 +75,7 @@ fn has_run(body: &[u8]) -> bool {
     body.split(|byte| !is_base64(*byte)).any(|run| run.len() >= RUN)
 }
 
-/// The end of the lines of a block that has none yet.
+/// Returns the end of the lines of a block whose end is missing.
 fn open_until(text: &[u8], body: usize, longest: usize) -> Option<usize> {
     let most = text.len().min(body + longest);
     let (mut at, mut end, mut run) = (body, body, false);
@@ -95,7 +96,7 @@ fn open_until(text: &[u8], body: usize, longest: usize) -> Option<usize> {
     run.then_some(end)
 }
 
-/// The beginning of the lines of a block of which only the end is there.
+/// Returns the start of the lines of a block whose beginning is missing.
 fn back_from(text: &[u8], end: usize, done: usize, longest: usize) -> usize {
     let least = done.max(end.saturating_sub(longest));
     let (mut start, mut at) = (end, end);
@@ -105,7 +106,7 @@ fn back_from(text: &[u8], end: usize, done: usize, longest: usize) -> usize {
         let line = &text[from..at];
         let bare = bare(line);
         look_at(line.len());
-        // base64 comes in fours
+        // Lines of base64 have a multiple of four characters.
         if !bare.iter().all(|byte| is_base64(*byte)) || !bare.len().is_multiple_of(4) {
             break;
         }
@@ -117,14 +118,14 @@ fn back_from(text: &[u8], end: usize, done: usize, longest: usize) -> usize {
     start
 }
 
-/// Returns true for what lines of a key are made of, with what they are quoted with.
+/// Returns true for the lines of a key, with the signs that they are quoted with.
 pub(super) fn is_body(body: &[u8]) -> bool {
     let is_part = |byte: &u8| is_base64(*byte) || b" \t\r\"'`>\\,|;*#".contains(byte);
     body.split(|byte| *byte == b'\n').all(|line| line.iter().all(is_part) || is_header(bare(line)))
 }
 
-/// Returns true if a text may begin with lines of a block: one of the first is its end, or the first is of
-/// base64 or a header.
+/// Returns true if a text may begin with lines of a block: one of its first lines ends a block, or the
+/// first is base64 or a header.
 pub(super) fn may_go_on(text: &[u8]) -> bool {
     let mut lines = text.split(|byte| *byte == b'\n').map(bare).filter(|line| !line.is_empty()).take(3);
     let first = lines.next().unwrap_or_default();
@@ -132,7 +133,7 @@ pub(super) fn may_go_on(text: &[u8]) -> bool {
     is_body || is_header(first) || first.starts_with(DASHES) || lines.any(|line| line.starts_with(DASHES))
 }
 
-/// Returns true if a text begins with a short line that may be the last of a block: one after a full line.
+/// Returns true if a text begins with a short line that may be the last of a block, after a full line.
 pub(super) fn may_be_last_line(text: &[u8]) -> bool {
     let mut lines = text.split(|byte| *byte == b'\n').map(bare).filter(|line| !line.is_empty()).take(3);
     let first = lines.next().unwrap_or_default();
@@ -140,20 +141,20 @@ pub(super) fn may_be_last_line(text: &[u8]) -> bool {
     is_short && !lines.any(|line| line.starts_with(DASHES))
 }
 
-/// Returns true if a text ends with a full line of a block, of which it has the end at least.
+/// Returns true if a text ends with a full line of a block. The text may be just the end of that line.
 pub(super) fn ends_full_line(text: &[u8]) -> bool {
     let mut lines = text.rsplit(|byte| *byte == b'\n').map(bare).filter(|line| !line.is_empty());
     let last = lines.next().unwrap_or_default();
     last.len() >= RUN && last[last.len() - RUN..].iter().all(|byte| is_base64(*byte))
 }
 
-/// A line without what it is quoted with, in code, in a mail or in a list.
+/// Returns a line without the signs that it is quoted with, in code, in a mail or in a list.
 fn bare(line: &[u8]) -> &[u8] {
     let is_around = |byte: &u8| byte.is_ascii_whitespace() || b"\"'`>\\,|;*#".contains(byte);
     let start = line.iter().position(|byte| !is_around(byte)).unwrap_or(line.len());
     let end = line.iter().rposition(|byte| !is_around(byte)).map_or(start, |last| last + 1);
     let bare = &line[start..end];
-    // strings of code that are joined
+    // Strings of code that are joined.
     bare.strip_suffix(b"\" +").or_else(|| bare.strip_suffix(b"' +")).unwrap_or(bare)
 }
 
@@ -161,7 +162,7 @@ fn is_base64(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=')
 }
 
-/// `Proc-Type: 4,ENCRYPTED` and the like.
+/// Returns true for `Proc-Type: 4,ENCRYPTED` and similar headers.
 fn is_header(line: &[u8]) -> bool {
     let names: [&[u8]; 5] = [b"Proc-Type:", b"DEK-Info:", b"Comment:", b"Version:", b"Hash:"];
     names.iter().any(|name| line.starts_with(name))

@@ -1,24 +1,24 @@
-//! Long words that nobody made up: letters of both cases and digits in no order.
+//! Long words of random characters: letters of both cases and digits in no order.
 
 use std::ops::Range;
 
 use super::span::Secret;
 
-/// Shorter ones are no secrets by their looks alone: 24 characters of base64 are 144 bits.
+/// Minimum length of a word that is secret by its looks alone: 24 characters of base64 are 144 bits.
 const LEAST: usize = 24;
-/// From this disorder on a word of [`LEAST`] characters is random, and for each one more so much above it,
-/// up to [`FIRM`] more. Chosen so that 5 of 1,000 random words are missed, and of 4,200 words with both cases
-/// and digits in the source of some hundred libraries 50 are taken that are none.
+/// Minimum disorder of a random word of [`LEAST`] characters. Each further character, up to [`FIRM`], adds
+/// [`FIRMER`]. The values miss 5 of 1,000 random words, and take 50 of 4,200 harmless words with both cases
+/// and digits in the source of some hundred libraries.
 const DISORDER: f64 = 0.737;
 const FIRMER: f64 = 0.0075;
 const FIRM: usize = 8;
-/// Bits a character has at least: what repeats itself is no secret.
+/// Minimum number of bits per character: repetitions are not secret.
 const BITS: f64 = 3.3;
-/// Bytes of a word by which it is judged.
+/// Number of bytes by which a word is judged.
 const JUDGED: usize = 512;
 
-/// The pairs of letters that English prose and code are made of: for each first letter those that follow it,
-/// of which 95 in 100 pairs are, counted in this repository.
+/// Pairs of letters in English prose and code: for each first letter, those that follow it in 95 of 100
+/// pairs, counted in this repository.
 const PAIRS: [&str; 26] = [
     "bcdgiklmnprstuwy",
     "aelouy",
@@ -48,17 +48,17 @@ const PAIRS: [&str; 26] = [
     "e",
 ];
 
-/// A word, or a part of it between slashes, that is random.
+/// Returns a random word, or a random part of one between slashes.
 pub(super) fn in_word(text: &[u8], word: &Range<usize>) -> Option<Secret> {
     if word.len() < LEAST {
         return None;
     }
     let bytes = &text[word.clone()];
     let parts = || bytes.split(|byte| *byte == b'/');
-    // digests in paths
+    // Digests in paths.
     let digest = parts().any(|part| part.len() > 6 && part.len() < bytes.len() && is_hex(part));
     if !digest && is_random(bytes, LEAST) && !is_public(text, word.start) {
-        // what base64 is filled up with
+        // Padding of base64.
         let filled = text[word.end..].iter().take(2).take_while(|byte| **byte == b'=').count();
         return Some(Secret::new(word.start..word.end + filled, "random word"));
     }
@@ -71,7 +71,8 @@ pub(super) fn in_word(text: &[u8], word: &Range<usize>) -> Option<Secret> {
     })
 }
 
-/// Whether a word is long, has letters of both cases and digits, and is like no word that people write.
+/// Returns true if a word is long, has letters of both cases and digits, and is unlike words that people
+/// write.
 pub(super) fn is_random(word: &[u8], least: usize) -> bool {
     if word.len() < least {
         return false;
@@ -86,7 +87,7 @@ pub(super) fn is_random(word: &[u8], least: usize) -> bool {
         && bits(judged) >= BITS
 }
 
-/// Checksums of packages (`sha512-…`, `h1:…`) and public keys of SSH.
+/// Returns true for checksums of packages (`sha512-…`, `h1:…`) and public keys of SSH.
 fn is_public(text: &[u8], at: usize) -> bool {
     let rest = &text[at..];
     let before = &text[at.saturating_sub(8)..at];
@@ -97,18 +98,19 @@ fn is_public(text: &[u8], at: usize) -> bool {
         || before.ends_with(b"SHA256:")
 }
 
-/// Digits of a digest or a UUID, whatever their case.
+/// Returns true for the digits of a digest or a UUID, in either case.
 pub(super) fn is_hex(word: &[u8]) -> bool {
     word.strip_prefix(b"0x").unwrap_or(word).iter().all(|byte| byte.is_ascii_hexdigit() || *byte == b'-')
 }
 
-/// How often a letter is not one that follows the one before it in words: 0 to 1.
+/// Returns the share of pairs of letters that do not occur in words, from 0 to 1.
 pub(super) fn pairs(word: &[u8]) -> f64 {
     disorders(word).1
 }
 
-/// How often a character is of another kind (small, capital, digit) than the one before it, but for a small
-/// one behind a capital, plus how often a letter is not one that follows the one before it in words: 0 to 2.
+/// Returns the share of characters of another kind (small, capital, digit) than the one before, except a
+/// small letter after a capital, plus the share of pairs of letters that do not occur in words: from 0 to
+/// 2.
 pub(super) fn disorder(word: &[u8]) -> f64 {
     let (changes, odd) = disorders(word);
     changes + odd
@@ -143,7 +145,7 @@ fn class(byte: u8) -> Option<u8> {
     }
 }
 
-/// Bits of a character by how often each is there (Shannon).
+/// Returns the bits per character by the frequency of each (Shannon entropy).
 pub(super) fn bits(word: &[u8]) -> f64 {
     let mut counts = [0_u32; 256];
     for byte in word {

@@ -5,10 +5,10 @@ use std::ops::Range;
 use super::span::{LONGEST, Secret};
 use super::words::is_word;
 
-/// Bytes of a shape that are looked at.
+/// Number of bytes by which a shape is judged.
 const JUDGED: usize = 768;
 
-/// Returns the secret that begins with, or in, this word.
+/// Returns the secret that begins with this word, or is in it.
 pub(super) fn in_word(text: &[u8], word: &Range<usize>) -> Option<Secret> {
     let bytes = &text[word.clone()];
     let follows = &text[word.end..];
@@ -30,7 +30,7 @@ fn count(bytes: &[u8], is: fn(&u8) -> bool) -> usize {
     bytes.iter().filter(|byte| is(byte)).count()
 }
 
-/// A JSON Web Token of which the header is long, or the signature is cut off.
+/// Returns a JSON Web Token whose header is long, or whose signature is cut off.
 fn web_token(text: &[u8], word: &Range<usize>) -> Option<Secret> {
     if !text[word.end + 1..].starts_with(b"eyJ") {
         return None;
@@ -48,7 +48,7 @@ fn web_token(text: &[u8], word: &Range<usize>) -> Option<Secret> {
     Some(Secret::new(from..end, "JSON Web Token"))
 }
 
-/// A token of a bot of Discord: its number in base64, a time, a signature.
+/// Returns the token of a Discord bot: its number in base64, a time, and a signature.
 fn bot_token(text: &[u8], word: &Range<usize>) -> Option<Secret> {
     let bytes = &text[word.clone()];
     if !matches!(bytes[0], b'M' | b'N' | b'O') || !(23..=28).contains(&bytes.len()) {
@@ -65,7 +65,7 @@ fn bot_token(text: &[u8], word: &Range<usize>) -> Option<Secret> {
     is_one.then(|| Secret::new(word.start..place + signature, "Discord token"))
 }
 
-/// Tokens of Terraform and of Airtable.
+/// Returns a token of Terraform or Airtable.
 fn dotted(text: &[u8], word: &Range<usize>) -> Option<Secret> {
     if word.len() != 14 && word.len() != 17 {
         return None;
@@ -82,7 +82,7 @@ fn dotted(text: &[u8], word: &Range<usize>) -> Option<Secret> {
     airtable.then(|| Secret::new(word.start..word.end + 1 + long, "Airtable token"))
 }
 
-/// A token of a bot of Telegram: its number, a colon and 35 characters.
+/// Returns the token of a Telegram bot: its number, a colon and 35 characters.
 fn telegram(text: &[u8], word: &Range<usize>) -> Option<Secret> {
     if !text[word.end + 1..].starts_with(b"AA") {
         return None;
@@ -95,7 +95,7 @@ fn telegram(text: &[u8], word: &Range<usize>) -> Option<Secret> {
     is_one.then(|| Secret::new(word.end - digits..word.end + 1 + body, "Telegram token"))
 }
 
-/// A secret of an application in Azure: three characters, `8Q~` or the like, and some 31.
+/// Returns a secret of an Azure application: three characters, `8Q~` or similar, and about 31 more.
 fn azure(text: &[u8], word: &Range<usize>) -> Option<Secret> {
     let bytes = &text[word.clone()];
     let body = text[word.end + 1..]
@@ -110,7 +110,7 @@ fn azure(text: &[u8], word: &Range<usize>) -> Option<Secret> {
     is_one.then(|| Secret::new(word.start..word.end + 1 + body, "Azure secret"))
 }
 
-/// The secret end of the URL of a webhook of Slack, Discord or Teams.
+/// Returns the secret end of the URL of a Slack or Discord webhook.
 fn webhook(text: &[u8], word: &Range<usize>) -> Option<Secret> {
     let bytes = &text[word.clone()];
     if !bytes.starts_with(b"com/") {
@@ -133,7 +133,7 @@ fn webhook(text: &[u8], word: &Range<usize>) -> Option<Secret> {
     (body.len() >= 30 && random).then(|| Secret::new(place, kind))
 }
 
-/// A key of Mailchimp: a number of 128 bits and its data centre.
+/// Returns a Mailchimp key: a number of 128 bits, and its data centre.
 fn mailchimp(bytes: &[u8], word: &Range<usize>) -> Option<Secret> {
     let (hex, centre) = bytes.split_at_checked(32)?;
     let centre = centre.strip_prefix(b"-us")?;

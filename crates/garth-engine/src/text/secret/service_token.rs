@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::span::{LONGEST, Secret};
 use super::words::{is_word, look_at};
 
-/// What a token has behind its mark.
+/// Characters of a token after its mark.
 #[derive(Clone, Copy)]
 enum Of {
     /// `A-Z0-9`.
@@ -18,11 +18,12 @@ enum Of {
     Url,
     /// `A-Za-z0-9+/`.
     Base64,
-    /// `A-Za-z0-9_-` in so many parts with dots between, or more.
+    /// `A-Za-z0-9_-` in this number of parts, or more, separated by dots.
     Parts(usize),
 }
 
-/// Marks, what is behind them, at least how many bytes, and what it is. As the services document them.
+/// Marks, the characters after them, their minimum number, and the kind of secret, as documented by the
+/// services.
 const MARKS: &[(&str, Of, usize, &str)] = &[
     ("AKIA", Of::Upper, 16, "AWS access key"),
     ("ASIA", Of::Upper, 16, "AWS access key"),
@@ -92,7 +93,7 @@ const MARKS: &[(&str, Of, usize, &str)] = &[
     ("ya29.", Of::Url, 30, "Google access token"),
 ];
 
-/// Marks that the first judgement did not know.
+/// Marks that were added after the first judgement.
 const MORE: &[(&str, Of, usize, &str)] = &[
     ("AKCp", Of::Alnum, 60, "JFrog key"),
     ("CFPAT-", Of::Url, 40, "Contentful token"),
@@ -139,19 +140,19 @@ const MORE: &[(&str, Of, usize, &str)] = &[
     ("xkeysib-", Of::Url, 64, "Brevo key"),
 ];
 
-/// Marks of one judgement, and the most bytes of a token that it takes.
+/// Marks of a judgement, and its limit on the length of a token.
 #[derive(Clone, Copy)]
 pub(super) struct Marks {
     tables: &'static [&'static [(&'static str, Of, usize, &'static str)]],
     longest: usize,
 }
 
-/// Those of the first judgement.
+/// Marks of the first judgement.
 pub(super) const FIRST: Marks = Marks { tables: &[MARKS], longest: usize::MAX };
-/// Those of the current one.
+/// Marks of the current judgement.
 pub(super) const CURRENT: Marks = Marks { tables: &[MARKS, MORE], longest: LONGEST };
 
-/// The first two bytes of all marks, a bit each: most words of a text begin with none of them.
+/// First two bytes of all marks, one bit each: most words of a text begin with none of them.
 static BEGINNINGS: [u64; 1024] = {
     let (mut set, mut table) = ([0; 1024], 0);
     while table < CURRENT.tables.len() {
@@ -167,19 +168,19 @@ static BEGINNINGS: [u64; 1024] = {
     set
 };
 
-/// The shortest of them, mark included.
+/// Length of the shortest token, mark included.
 pub(super) const SHORTEST: usize = 20;
 
-/// Bytes by which a token is judged. Of a longer one with claims in it each part is a random word.
+/// Number of bytes by which a token is judged. Of a longer token with claims, each part is a random word.
 const JUDGED: usize = 768;
 
-/// Returns the first token in a word. It may go on behind the word, at a dot.
+/// Returns the first token in a word. It may continue after the word, at a dot.
 pub(super) fn in_word(text: &[u8], word: &Range<usize>, marks: Marks) -> Option<Secret> {
     let dotted = text[word.end..].len() > 1 && text[word.end] == b'.' && is_word(text[word.end + 1]);
     if word.len() < SHORTEST && !dotted {
         return None;
     }
-    // the parts of a token with dots are no tokens by themselves
+    // Parts of a token with dots are not tokens themselves.
     let is_part = marks.longest == LONGEST
         && word.start > 1
         && text[word.start - 1] == b'.'
@@ -204,7 +205,7 @@ pub(super) fn begins_at(text: &[u8], at: usize, marks: Marks) -> Option<Secret> 
     let mut marked = marked.filter(|(mark, ..)| rest.starts_with(mark.as_bytes()));
     marked.find_map(|(mark, of, least, kind)| {
         let body = &rest[mark.len()..];
-        // what decides lies in the first bytes: text full of marks would be read again for each
+        // The first bytes decide: otherwise, text full of marks would be read again for each of them.
         let judged = &body[..of.length(&body[..body.len().min(JUDGED)])];
         look_at(judged.len());
         let is_one = judged.len() >= *least && of.fits(judged, mark) && !is_placeholder(judged);
@@ -231,7 +232,7 @@ impl Of {
 
     fn length(self, body: &[u8]) -> usize {
         let length = body.iter().position(|byte| !self.has(*byte)).unwrap_or(body.len());
-        // the end of a sentence
+        // Without the end of a sentence.
         body[..length].iter().rposition(|byte| *byte != b'.').map_or(0, |last| last + 1)
     }
 
@@ -243,7 +244,7 @@ impl Of {
     }
 }
 
-/// What stands for a token in text about tokens has neither digits nor both cases.
+/// Returns true for a placeholder, in text about tokens: it has neither digits nor letters of both cases.
 fn is_placeholder(body: &[u8]) -> bool {
     let has = |is: fn(&u8) -> bool| body.iter().any(is);
     let both_cases = has(u8::is_ascii_lowercase) && has(u8::is_ascii_uppercase);

@@ -1,17 +1,17 @@
-//! A span of text that looks like a secret, as each way to find one returns it.
+//! Span of text that looks like a secret, as every search returns it.
 
 use std::ops::Range;
 
-/// Most bytes of a secret, 8 KiB. Of a longer block with a private key, so much behind its beginning and so
-/// much before its end.
+/// Limit on the length of a secret, 8 KiB. Of a longer block with a private key, this much after its
+/// beginning and this much before its end is taken.
 pub(super) const LONGEST: usize = 8 << 10;
 
-/// A span that looks like a secret.
+/// Span that looks like a secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Secret {
     /// Place in bytes. Never begins or ends inside a character.
     pub bytes: Range<usize>,
-    /// The bytes that it was judged by: its own, and those before them in its line.
+    /// Range of bytes that decided: the secret, and bytes before it in its line or in lines before.
     pub basis: Range<usize>,
     /// Description, in a few words.
     pub kind: &'static str,
@@ -22,7 +22,7 @@ impl Secret {
         Self { basis: bytes.clone(), bytes, kind }
     }
 
-    /// Returns the same secret in a text with so many more bytes before it.
+    /// Returns the secret in a text that has `by` more bytes before it.
     pub(super) fn moved(self, by: usize) -> Self {
         let moved = |range: Range<usize>| range.start + by..range.end + by;
         Self { bytes: moved(self.bytes), basis: moved(self.basis), kind: self.kind }

@@ -1,5 +1,5 @@
-//! Values of a column whose head says that they are secret, in tables of Markdown and in rows of values with
-//! tabs, commas or semicolons between them.
+//! Values of a column whose head says that they are secret, in tables of Markdown and in rows of values
+//! separated by tabs, commas or semicolons.
 
 use super::assigned::run;
 use super::names;
@@ -7,16 +7,16 @@ use super::span::Secret;
 use super::value::{Named, Tie};
 use super::words::{is_word, look_at};
 
-/// Bytes of a table below a name, and rows.
+/// Limits of a table below a name: its bytes, and its rows.
 const TABLE: usize = 1 << 10;
 const ROWS: usize = 24;
-/// Rows without a secret after which a table is taken for one of something else.
+/// Number of rows without a secret after which a table is about something else.
 const MISSES: usize = 4;
-/// Bytes of a row that tell that it is one.
+/// Number of bytes of a row that tell whether it is one.
 const BEGINNING: usize = 96;
-/// Bytes of the head of a column behind its name.
+/// Limit on the bytes of a head after its name.
 const CELL: usize = 40;
-/// Bytes of a head before a name and behind it.
+/// Limit on the bytes of the heads before a name, and of those after it.
 const HEAD: usize = 160;
 
 impl Named<'_> {
@@ -46,11 +46,11 @@ impl Named<'_> {
             let Some(cell) = cells.next() else { return };
             let place = self.word.end + from + before + run(cell, 0, b" *", cell.len());
             let end = self.word.end + from + before + cell.len();
-            // a head below a head would have the same rows read again for each
+            // A head below a head: the same rows would be read again for each of them.
             if cell.trim_ascii() == &text[self.word.clone()] {
                 return;
             }
-            // a blank in a cell is of a sentence
+            // A cell with blanks is a sentence.
             let is_value = !cell.trim_ascii().contains(&b' ');
             let secret = self.value(place, Tie::Sign).filter(|it| is_value && it.bytes.end <= end);
             misses = if secret.is_some() { 0 } else { misses + 1 };
@@ -70,7 +70,7 @@ impl Named<'_> {
         let text = self.text;
         let cell = &text[self.word.end..text.len().min(self.word.end + CELL)];
         let cell = &cell[..cell.iter().position(|byte| b"|,;\t\r\n".contains(byte)).unwrap_or(cell.len())];
-        // "password of the database" is the head of passwords, and "password policy" is not
+        // "password of the database" is the head of passwords, "password policy" is not.
         let mut more = cell.split(|byte| b"\"'`*) ".contains(byte)).filter(|word| !word.is_empty());
         if !more.next().is_none_or(names::is_link) || cell.len() == CELL {
             return None;
@@ -87,7 +87,7 @@ impl Named<'_> {
         let sign = b"|\t;,".iter().copied().find(|sign| has(*sign))?;
         let cells = |part: &[u8]| part.split(|byte| *byte == sign).count() - 1;
         let own = line.rsplit(|byte| *byte == sign).next().unwrap_or_default();
-        // in prose there are blanks around signs
+        // Prose has blanks around signs.
         let is_prose = |part: &[u8]| sign != b'|' && part.contains(&b' ');
         let is_cell = own.iter().all(|byte| is_word(*byte) || b" *`\"'".contains(byte));
         let words = own.trim_ascii().split(|byte| *byte == b' ').count();
@@ -104,6 +104,6 @@ pub(super) struct Column {
     sign: u8,
     /// Number of cells before it.
     at: usize,
-    /// Cells of a row.
+    /// Number of cells of a row.
     of: usize,
 }

@@ -1,4 +1,4 @@
-//! What is taken for a secret, and what is not.
+//! Spans that are found as secrets, and spans that are not.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// The ways in which people write something down.
+/// Returns a text in the ways in which people write something down.
 fn ways(planted: &Planted) -> Vec<String> {
     let text = planted.text();
     let json = serde_json::to_string(&text).unwrap();
@@ -32,7 +32,7 @@ fn ways(planted: &Planted) -> Vec<String> {
     ]
 }
 
-/// The secret in the forms that [`ways`] gives it: at least half of it must not be shown in any.
+/// Returns true if a text shows half of a secret in one of the forms that [`ways`] gives it.
 fn shown(planted: &Planted, text: &str) -> bool {
     let decoded = crate::text::json::decode(&crate::text::json::decode(text));
     let parts = planted.secret.split('\n').filter(|line| line.len() > 4 && !line.starts_with('-'));
@@ -67,7 +67,7 @@ fn words_around_a_secret_stay() {
     }
 }
 
-/// Files of the repository with an ending.
+/// Collects the files of the repository with certain extensions.
 fn files(dir: &Path, found: &mut Vec<std::path::PathBuf>) {
     for entry in std::fs::read_dir(dir).unwrap().map(Result::unwrap) {
         let (path, name) = (entry.path(), entry.file_name());
@@ -133,7 +133,7 @@ fn what_only_looks_long_or_odd_is_no_secret() {
     }
 }
 
-/// Texts in which values stand apart from their names.
+/// Texts with values apart from their names.
 const APART: &[&str] = &[
     "password:\nhunter2xyz",
     "password =\nZx9kd82q",
@@ -227,7 +227,7 @@ fn marks_values_apart_from_their_names() {
     }
 }
 
-/// Values of weak names, and of words behind a name.
+/// Values of weak names, and of words after a name.
 const HARMLESS: &[&str] = &[
     "token expires: 2026-01-27T09:30:00Z",
     "secret rotated: 2026-01-27T09:30:00.123+02:00",
@@ -386,7 +386,7 @@ fn a_piece_is_judged_with_what_is_around_it() {
     }
 }
 
-/// Text of pieces that are secrets, or nearly, or of which some become one together.
+/// Texts of pieces that are secrets, or nearly, or become one together.
 fn text() -> impl Strategy<Value = String> {
     let planted: Vec<String> =
         (0..3).flat_map(|seed| each(&mut Random::new(seed))).map(|it| it.text()).collect();
@@ -463,7 +463,7 @@ proptest! {
     fn what_follows_a_line_makes_no_secret_of_it(text in text(), more in text()) {
         let before = format!("{text}\n");
         let whole = format!("{before}{more}");
-        // a token may go over into a key, which goes on
+        // A token may run into a key, which continues.
         let is_line = |secret: &&Secret| !whole[secret.bytes.clone()].contains("PRIVATE KEY");
         let alone = find(before.as_bytes());
         for secret in find(whole.as_bytes()).iter().filter(is_line) {

@@ -1,5 +1,5 @@
-//! The judgement on a value beside a name: it is secret if it looks like one that somebody keeps so, by what
-//! the name promises and by what ties the two together.
+//! Judgement of a value next to a name. It is secret if it looks like one, by what the name promises and by
+//! how closely the two are tied.
 
 use std::ops::Range;
 
@@ -11,37 +11,37 @@ use super::service_token;
 use super::span::{LONGEST, Secret};
 use super::words::{is_word, look_at};
 
-/// Bytes of a value by which it is judged.
+/// Number of bytes by which a value is judged.
 pub(super) const JUDGED: usize = 256;
-/// A value that stands apart from its name, in other text, has so many bytes at least.
+/// Minimum length of a value that is apart from its name, in other text.
 pub(super) const APART: usize = 12;
-/// Bytes of a name that are kept as the reason for a secret.
+/// Limit on the bytes of a name that are part of the basis of a secret.
 pub(super) const NAME: usize = 64;
 
-/// Strength of what ties a value to its name.
+/// Strength of the tie between a value and its name.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Tie {
-    /// A sign between them.
+    /// Sign between them.
     Sign,
-    /// A line break between them. A short value fills its line.
+    /// Line break between them. A short value fills its line.
     Line,
     /// Words between them.
     Apart,
 }
 
-/// A name that makes a secret of what stands beside it.
+/// Name that makes a secret of a value next to it.
 #[derive(Clone)]
 pub(super) struct Named<'a> {
     pub(super) text: &'a [u8],
     pub(super) word: Range<usize>,
     pub(super) name: Name,
-    /// True for names of many other things, such as `auth` and `pass`. They make a secret only of what looks
-    /// drawn at random.
+    /// True for names of many other things, such as `auth` and `pass`. They make a secret only of values
+    /// that look drawn at random.
     pub(super) weak: bool,
 }
 
 impl Named<'_> {
-    /// The value at a place, if it is secret.
+    /// Returns the value at a place, if it is secret.
     pub(super) fn value(&self, at: usize, tie: Tie) -> Option<Secret> {
         let (start, quote) = begin(self.text, at);
         let (text, from) = (self.text, self.word.start);
@@ -59,20 +59,21 @@ impl Named<'_> {
         }
         let mut end = judged.end;
         if judged.len() + 4 >= window.len() {
-            // a long one goes on, without a sign behind which another value would begin
+            // A long value continues up to a sign, after which another value could begin.
             let is_part = |byte: &u8| is_word(*byte) || b".~%".contains(byte);
             let most = &text[end..text.len().min(start + LONGEST)];
             end += most.iter().take_while(|byte| is_part(byte)).count();
             end += assigned::run(text, end, b"=", 2);
             look_at(end - judged.end);
         }
+        // A secret never ends inside a character.
         while text.get(end).is_some_and(|byte| byte & 0xc0 == 0x80) {
             end -= 1;
         }
         Some(Secret { bytes: start..end, basis: from.min(start)..end.max(self.word.end), kind: self.kind() })
     }
 
-    /// Returns the name as one that makes a secret only of what looks drawn at random.
+    /// Returns the name as one that makes a secret only of values that look drawn at random.
     pub(super) fn as_weak(&self) -> Self {
         Self { weak: true, ..self.clone() }
     }
@@ -89,14 +90,14 @@ impl Named<'_> {
     pub(super) fn is_secret(&self, bytes: &Range<usize>, quote: Option<u8>, tie: Tie) -> bool {
         let value = &self.text[bytes.clone()];
         let follows = &self.text[bytes.end..];
-        // most values are words, which need no closer look
+        // Most values are words, which need no closer look.
         if value.len() < 6 || (value.len() < 16 && value.iter().all(u8::is_ascii_lowercase)) {
             return false;
         }
         if is_public(value) || is_path(value) {
             return false;
         }
-        // patterns, calls, and what repeats itself
+        // Patterns, calls and repetitions.
         if self.name != Name::Password
             && (value.iter().any(|byte| b"()[]{}|\\".contains(byte)) || bits(value) < 2.2)
         {
@@ -124,8 +125,8 @@ impl Named<'_> {
         assigned::is_secret(value, self.name, quote, follows) || is_odd(value, self.name, quote, follows)
     }
 
-    /// Returns true for what has a sign after a name of its own: the value behind it is judged beside that
-    /// name. A row of names and signs would be read again for each of them otherwise.
+    /// Returns true if a value is a name of its own with a sign after it: the value after that is judged by
+    /// that name. Otherwise, a row of names and signs would be read again for each of them.
     pub(super) fn begins_with_name(&self, at: usize) -> bool {
         let rest = &self.text[at..];
         let length = rest.iter().take(NAME).take_while(|byte| is_word(**byte)).count();
@@ -137,7 +138,7 @@ impl Named<'_> {
             && !names::is_weak(self.text, &word)
     }
 
-    /// Returns true for a short value with letters and digits that is all that its line has.
+    /// Returns true for a short value with letters and digits that fills its line.
     fn fills_line(&self, bytes: &Range<usize>) -> bool {
         let value = &self.text[bytes.clone()];
         let has = |is: fn(&u8) -> bool| value.iter().any(is);
@@ -145,13 +146,13 @@ impl Named<'_> {
     }
 }
 
-/// Returns true if a line ends here, but for what closes a value.
+/// Returns true if the line ends here, after signs that close a value.
 pub(super) fn fills_line(follows: &[u8]) -> bool {
     let closing = assigned::run(follows, 0, b"\"'`*, \t\r|])};", 16);
     matches!(follows.get(closing), None | Some(b'\n'))
 }
 
-/// Returns true for values without digits, or with signs, that nobody takes for words.
+/// Returns true for values without digits, or with signs, that nobody would take for words.
 fn is_odd(value: &[u8], name: Name, quote: Option<u8>, follows: &[u8]) -> bool {
     if value.contains(&b' ') || is_placeholder(value) || is_place(value) || value.len() < 8 {
         return false;
@@ -173,14 +174,14 @@ pub(super) fn is_quote(byte: Option<&u8>) -> bool {
     byte.is_some_and(|byte| b"\"'`".contains(byte))
 }
 
-/// Where a value begins behind its quote and scheme, and the quote.
+/// Returns the start of a value, after its quote and scheme, and the quote.
 pub(super) fn begin(text: &[u8], at: usize) -> (usize, Option<u8>) {
     let opened = ["“", "‘", "「", "『"].iter().any(|it| text[at..].starts_with(it.as_bytes()));
     let at = at + if opened { "“".len() } else { 0 };
     let prefix =
         usize::from(text.get(at).is_some_and(|it| b"bBrRfFuU$@".contains(it)) && is_quote(text.get(at + 1)));
     let (mut start, quote) = assigned::begin(text, at + prefix);
-    // strings in three quotes, as of TOML and Python
+    // Strings in three quotes, as in TOML and Python.
     if let Some(quote) = quote.filter(|quote| text[start..].starts_with(&[*quote, *quote])) {
         start = assigned::begin(text, start + 1).0;
         return (start, Some(quote));

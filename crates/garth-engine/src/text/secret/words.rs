@@ -9,7 +9,7 @@ pub(super) fn next_word(text: &[u8], at: usize) -> Option<Range<usize>> {
     Some(start..start + length)
 }
 
-/// Returns true for letters, digits, and what base64 has besides, in both of its alphabets.
+/// Returns true for letters, digits, and the other characters of both alphabets of base64.
 pub(super) fn is_word(byte: u8) -> bool {
     const WORD: [bool; 256] = {
         let (mut word, mut byte) = ([false; 256], 0);
@@ -25,11 +25,11 @@ pub(super) fn is_word(byte: u8) -> bool {
 
 #[cfg(test)]
 std::thread_local! {
-    /// Bytes that were looked at by this thread.
+    /// Number of bytes that this thread has looked at.
     pub(super) static LOOKED_AT: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
-/// Counts bytes that are looked at, for the test that holds that they are in proportion to the text.
+/// Counts bytes that are looked at, for the test that their number is in proportion to the text.
 pub(super) fn look_at(bytes: usize) {
     #[cfg(test)]
     LOOKED_AT.with(|sum| sum.set(sum.get() + bytes));
