@@ -171,6 +171,7 @@ impl HostFs {
     fn stat_path(&self, path: &TreePath) -> Result<Entry> {
         let mut entry = self.tree().find(path)?.entry().map_err(|errno| failed(errno, path))?;
         let hidden = || Node::below(self.folder.root.as_fd(), SCRATCH).is_ok_and(|node| node.is_dir());
+        // Filesystems that do not count directories as links report fewer than 3.
         if path.is_root() && entry.nlink > 2 && hidden() {
             entry.nlink -= 1;
         }

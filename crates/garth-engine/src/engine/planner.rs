@@ -123,6 +123,7 @@ pub fn plan<R: Rows>(rows: &R, head: HeadRow, now: Timestamp, batch: &Batch) -> 
 impl<'a, R: Rows> Planner<'a, R> {
     /// Returns the commit that this batch repeats: by its idempotency key first, then by its id.
     fn committed(&self, batch: &Batch) -> Result<Option<Commit>> {
+        // An expired record counts as none: its key may be used again, even if the row still exists.
         if let Some(record) = &batch.idempotency
             && let Some(known) = self.rows.idempotency(batch.record_owner_key(), &record.key)?
             && known.keep_until > self.time
@@ -197,6 +198,7 @@ impl<'a, R: Rows> Planner<'a, R> {
     }
 
     fn check(&mut self, at: &At, that: &Precondition) -> Result<Outcome> {
+        // A condition may be about a missing node, but errors of the database are passed on.
         let found = self.node_at(at).optional()?;
         if self.holds(at, that, found.as_ref())? {
             return found.map_or(Ok(self.nothing()), |node| self.unchanged(&node));
@@ -249,6 +251,7 @@ impl<'a, R: Rows> Planner<'a, R> {
     }
 
     fn snapshot(&mut self, name: &str) -> Result<Outcome> {
+        // An earlier operation of the batch may have created or dropped it.
         let taken = match self.delta.snapshots.get(name) {
             Some(now) => *now,
             None => self.rows.has_snapshot(self.owner, name)?,

@@ -37,6 +37,7 @@ pub fn best_line(lines: impl Iterator<Item = String>, question: &Question) -> us
         // here.
         let has = |token: &str| tokens.iter().any(|own| own.starts_with(token));
         let found = question.terms().iter().filter(|term| has(&term.token)).count();
+        // The first of several lines that are equally good.
         if found > best.0 {
             best = (found, place);
         }
@@ -51,6 +52,7 @@ pub fn around(piece: Piece<'_>, best: Range<usize>, most: usize) -> Around {
     let (mut start, first) = line_start(piece, best.start);
     let mut before = 0;
     while first && before < most && start > 0 {
+        // `start - 1` is the line feed of the line above.
         let (above, whole) = line_start(piece, start - 1);
         if !whole {
             break;

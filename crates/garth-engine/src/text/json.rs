@@ -9,6 +9,7 @@ use serde::de::IgnoredAny;
 /// it) is JSON or JSON Lines, as far as the prefix shows.
 pub fn is_json(prefix: &[u8]) -> bool {
     let first = prefix.iter().find(|byte| !byte.is_ascii_whitespace());
+    // Numbers and literals are JSON as well, but a text of them has no escapes.
     if !matches!(first, Some(b'{' | b'[' | b'"')) {
         return false;
     }

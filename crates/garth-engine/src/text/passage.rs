@@ -39,6 +39,7 @@ pub fn is_text(prefix: &[u8], content_type: Option<&str>) -> bool {
         Ok(_) => true,
         Err(error) => error.error_len().is_none(),
     };
+    // A NUL is valid UTF-8, but text has none.
     utf8 && !prefix.contains(&0)
 }
 
@@ -52,6 +53,8 @@ pub fn is_text(prefix: &[u8], content_type: Option<&str>) -> bool {
 pub fn cut(bytes: &[u8], last: bool, is_json: bool) -> Vec<usize> {
     let mut lengths = Vec::new();
     let mut rest = bytes;
+    // More bytes may follow: cutting a shorter rest could give other passages than cutting the complete
+    // text.
     while rest.len() > MAX || (last && rest.len() > LAST) {
         let length = first(rest, is_json);
         lengths.push(length);
@@ -150,6 +153,7 @@ fn unit(bytes: &[u8], is_json: bool) -> Option<(char, usize)> {
     if first.is_ascii() {
         return Some((char::from(first), 1));
     }
+    // A character has at most 4 bytes.
     let most = &bytes[..bytes.len().min(4)];
     let valid = match std::str::from_utf8(most) {
         Ok(valid) => valid,
@@ -193,6 +197,7 @@ impl Edit {
     pub fn write(offset: u64, length: u64, old_size: u64) -> Self {
         let end = offset.saturating_add(length);
         let new_size = if length == 0 { old_size } else { old_size.max(end) };
+        // A gap before `offset` becomes zeros, which are a change from the old end on.
         Self { start: offset.min(old_size), end: end.min(new_size), old_size, new_size }
     }
 
@@ -276,6 +281,7 @@ pub fn recut(old: &[Span], edit: &Edit) -> Recut {
     // them.
     let to = if shrinks { old.len() } else { old.partition_point(|span| span.off <= edit.end).max(from) };
     let dropped = &old[from..to];
+    // From the border of a passage, so that the new passages join the remaining ones without a gap.
     let start = dropped.first().map_or(edit.start, |span| span.off.min(edit.start));
     let end = dropped.last().map_or(edit.end, |span| span.end().max(edit.end));
     let end = if shrinks { edit.new_size } else { end.min(edit.new_size) };

@@ -47,11 +47,13 @@ impl Question {
         let stop_words: HashSet<&str> = STOP_WORDS.split_whitespace().collect();
         let is_stop = |word: &str| stop_words.contains(word.to_lowercase().as_str());
         let words: Vec<&str> = words(text).map(|(_, word)| word).collect();
+        // "To be or not to be" is a question as well.
         let only_stop_words = words.iter().all(|word| is_stop(word));
         let mut seen = HashSet::new();
         let mut terms = Vec::new();
         for word in words.into_iter().filter(|word| only_stop_words || !is_stop(word)) {
             for token in of_word(word) {
+                // Several words may have one token: `run`, `running`.
                 if terms.len() < MAX_TERMS && seen.insert(token.clone()) {
                     terms.push(Term { token, word: word.to_owned() });
                 }

@@ -113,6 +113,7 @@ fn find_as(judgement: Judgement, text: &[u8]) -> Vec<Secret> {
         Judgement::Second => scan(text),
     };
     match judgement {
+        // The first judgement decodes the complete text once; packs built under it depend on that.
         Judgement::First if text.contains(&b'\\') => {
             let decoded = Decoded::of(text);
             found.extend(first_scan(&decoded.text).into_iter().map(|secret| decoded.original(secret)));
@@ -128,6 +129,7 @@ fn find_as(judgement: Judgement, text: &[u8]) -> Vec<Secret> {
             Some(last) => {
                 last.bytes.end = last.bytes.end.max(secret.bytes.end);
                 let (from, to) = (last.basis.start, last.basis.end);
+                // Whatever decided about either of them.
                 last.basis = from.min(secret.basis.start)..to.max(secret.basis.end);
             }
             None => settled.push(secret),
@@ -158,13 +160,13 @@ fn escaped_lines(text: &[u8]) -> Vec<Range<usize>> {
             at = place + 1;
             continue;
         }
-        // Two ranges that meet become one, or a secret across their border would be cut.
         let done = all.last().map_or(0, |last| last.end);
         let mut lines = text[done..place].rsplit(|byte| *byte == b'\n').take(2);
         let before = lines.next().map_or(0, <[u8]>::len) + lines.next().map_or(0, |line| line.len() + 1);
         let start = place - before;
         let end =
             text[place..].iter().position(|byte| *byte == b'\n').map_or(text.len(), |at| place + at + 1);
+        // Two ranges that meet become one, or a secret across their border would be cut.
         match all.last_mut().filter(|last| last.end >= start) {
             Some(last) => last.end = end,
             None => all.push(start..end),
@@ -270,6 +272,7 @@ pub fn may_be_of_key(text: &[u8]) -> bool {
 /// [may open it](may_open). Most short lines are words or numbers, so no more than the line before has to
 /// be read.
 pub fn needs_opening(text: &[u8]) -> bool {
+    // Enough for the longest key: more of the text decides nothing.
     let key = &text[..text.len().min(CONTEXT)];
     let is_key = may_be_of_key(text) && !private_key::may_be_last_line(key);
     !is_key && named::named_before(text) != Some(NamedBefore::Any)
@@ -330,6 +333,7 @@ fn scan(text: &[u8]) -> Vec<Secret> {
             _ => {}
         }
         named::by(text, &word, &mut found);
+        // After a small Latin letter and a blank there is no name in another script to look for.
         let is_prose = matches!(text[..word.start], [.., b'a'..=b'z', b' ']);
         if !is_prose {
             named::by_foreign(text, &word, &mut found);
@@ -389,8 +393,8 @@ impl Decoded {
     }
 
     /// Returns the place in the original of a secret in `text`.
-    // Escapes that end before a place shift it; the distance to the last of them is the same on both sides.
     fn original(&self, secret: Secret) -> Secret {
+        // The distance to the end of the last escape before a place is the same on both sides.
         let place = |at: usize| {
             let behind = self.ends.partition_point(|(end, _)| *end <= at);
             let (end, original) = behind.checked_sub(1).map_or((0, 0), |last| self.ends[last]);

@@ -39,11 +39,13 @@ fn best_start(passage: &str, question: &Question) -> usize {
     }
     let mut best = (0, 0, 0);
     for (first, (at, _)) in found.iter().enumerate() {
+        // Without the text before the first word, which is shown as well.
         let inside = found[first..].iter().take_while(|(next, _)| next - at < LENGTH - LEAD);
         let mut seen: Vec<usize> = inside.map(|(_, term)| *term).collect();
         let all = seen.len();
         seen.sort_unstable();
         seen.dedup();
+        // Different words first, then how many.
         if (seen.len(), all) > (best.0, best.1) {
             best = (seen.len(), all, *at);
         }

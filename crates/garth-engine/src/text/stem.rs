@@ -7,6 +7,7 @@ pub(super) fn stem(word: &str) -> String {
     let mut b = word.as_bytes().to_vec();
     if b.len() > 2 && b.iter().all(u8::is_ascii_lowercase) {
         step_1(&mut b);
+        // Step 4 removes endings that could be part of a short stem, so it asks for more before them.
         for (rules, least) in [(STEP_2, 0), (STEP_3, 0), (STEP_4, 1)] {
             replace(&mut b, rules, least);
         }
@@ -96,8 +97,8 @@ fn step_1(b: &mut Vec<u8>) {
     } else if b.ends_with(b"s") && !b.ends_with(b"ss") {
         b.pop();
     }
-    // `feed` is not `fe` with an ending: this case is tested first.
     let past = ["ed", "ing"].into_iter().find(|ending| b.ends_with(ending.as_bytes()));
+    // Before `ed`, or `feed` would become `fe`.
     if b.ends_with(b"eed") {
         if measure(&b[..b.len() - 3]) > 0 {
             b.pop();
@@ -149,6 +150,7 @@ fn measure(b: &[u8]) -> usize {
     for (at, letter) in b.iter().enumerate() {
         let consonant = match letter {
             b'a' | b'e' | b'i' | b'o' | b'u' => false,
+            // `y` is a vowel after a consonant, as in `syzygy`.
             b'y' => at == 0 || vowel,
             _ => true,
         };

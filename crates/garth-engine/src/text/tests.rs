@@ -262,6 +262,7 @@ fn english_words_have_the_stems_that_sqlite_gives_them() {
         words.extend(endings.split_whitespace().map(|ending| format!("{stem}{ending}")));
     }
     let words: Vec<String> = words.into_iter().collect();
+    // SQLite has the same algorithm: an independent implementation to compare with.
     let conn = Connection::open_in_memory().unwrap();
     conn.execute_batch(
         "CREATE VIRTUAL TABLE t USING fts5 (word, tokenize='porter ascii');

@@ -46,7 +46,7 @@ impl Tokenizer {
     /// Returns the tokens of a passage, each once, separated by spaces; tokens that occur more often also
     /// with their levels.
     pub fn tokens(&mut self, passage: &str) -> String {
-        // Everything is forgotten: that is rare, and needs no record of what was used last.
+        // Bounds the memory: all words are forgotten at once.
         if self.words.len() > REMEMBERED {
             *self = Self::default();
         }
@@ -151,6 +151,7 @@ fn fold(text: &str) -> String {
                 c if c.is_ascii() => folded.push(c),
                 'ß' => folded.push_str("ss"),
                 'ı' => folded.push('i'),
+                // The final sigma is the same letter.
                 'ς' => folded.push('σ'),
                 c if is_diacritic(c) || is_ignored(c) => {}
                 c => folded.push(c),
@@ -171,6 +172,7 @@ fn split(word: &str, singles: bool, each: &mut impl FnMut(&str)) {
     let mut rest = word;
     while let Some(first) = rest.chars().next() {
         let cjk = is_cjk(first);
+        // A run of one kind: words in other scripts have no pairs.
         let end = rest.find(|c| is_cjk(c) != cjk).unwrap_or(rest.len());
         let (run, after) = rest.split_at(end);
         rest = after;
@@ -182,6 +184,7 @@ fn split(word: &str, singles: bool, each: &mut impl FnMut(&str)) {
         for at in starts.windows(3) {
             each(&run[at[0]..at[2]]);
         }
+        // A question of one letter has no pair to look for.
         if singles || starts.len() == 2 {
             for at in starts.windows(2) {
                 each(&run[at[0]..at[1]]);

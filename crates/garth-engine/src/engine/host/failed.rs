@@ -48,6 +48,7 @@ pub(super) fn outright(errno: Errno) -> Error {
         Errno::INVAL => (ErrorKind::InvalidArgument, "the folder's file system refuses the value"),
         _ => (ErrorKind::Io, "the folder's file system failed"),
     };
+    // The source says which error it was. It has no path, since only the number is passed on.
     Error::new(kind, message).with_source(std::io::Error::from(errno))
 }
 

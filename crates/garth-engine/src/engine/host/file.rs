@@ -71,6 +71,7 @@ fn read(file: &File, offset: u64, length: usize) -> Result<Bytes, Errno> {
             Err(error) => return Err(errno(&error)),
         }
     }
+    // The file may have become shorter since its size was read.
     bytes.truncate(filled);
     Ok(bytes.into())
 }

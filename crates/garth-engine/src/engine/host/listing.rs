@@ -84,6 +84,7 @@ impl Tree<'_> {
         each_dir: &mut dyn FnMut(&str),
     ) -> io::Result<bool> {
         let mut after = after.map(str::to_owned);
+        // One more than fits, to know whether there are more.
         let (mut names, mut more) = scan(dir, after.as_deref(), filling.room() + 1, each_dir)?;
         loop {
             for name in &names {
@@ -168,6 +169,7 @@ impl Tree<'_> {
     pub(super) fn names(&self, path: &TreePath, page: &NamesPage) -> Result<Listing<TreePath>> {
         let node = self.find(path)?;
         let mut paths = vec![path.clone()];
+        // A directory has links for the directories in it, but only one name.
         if node.names() > 1 && !node.is_dir() {
             paths.clear();
             for top in self.within.tops() {
@@ -225,6 +227,7 @@ fn each_entry(dir: &Node, look: &mut dyn FnMut(&str, bool, u64)) -> io::Result<(
         let Ok(name) = entry.file_name().to_str() else { continue };
         // Leaves out `.` and `..`.
         if Name::parse(name).is_ok() {
+            // Some filesystems do not return types with names: such an entry is looked up as a directory.
             let may_be_dir = matches!(entry.file_type(), FileType::Directory | FileType::Unknown);
             look(name, may_be_dir, entry.ino());
         }

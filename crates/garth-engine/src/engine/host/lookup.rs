@@ -52,6 +52,7 @@ impl<'a> Tree<'a> {
         // try again.
         for _ in 0..ATTEMPTS {
             let reason = match Node::below(self.root_fd(), relative(path)) {
+                // The root has inode 1 in every tree, whatever the host's inode of the folder.
                 Ok(node) if path.is_root() => return Ok(node.into_root()),
                 Ok(node) => return Ok(node),
                 Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => self.reason(path),

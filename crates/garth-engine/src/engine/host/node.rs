@@ -35,12 +35,14 @@ pub(super) fn open_below(base: BorrowedFd<'_>, path: &str, flags: OFlags) -> Res
 }
 
 fn open_step(base: BorrowedFd<'_>, path: &str, flags: OFlags) -> Result<OwnedFd> {
+    // `NOFOLLOW` with `PATH` opens a symbolic link itself, so that links are shown as such.
     let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let resolve = ResolveFlags::BENEATH
         | ResolveFlags::NO_SYMLINKS
         | ResolveFlags::NO_MAGICLINKS
         | ResolveFlags::NO_XDEV;
     let mut tries = (0..TRIES).map(|_| openat2(base, path, flags, Mode::empty(), resolve));
+    // `openat2` fails with `AGAIN` if it cannot rule out that a concurrent rename led outside.
     let given_up = |opened: &Result<_>| !matches!(opened, Err(Errno::AGAIN | Errno::INTR));
     tries.find(given_up).unwrap_or(Err(Errno::AGAIN))
 }
@@ -160,6 +162,7 @@ impl Node {
 
     /// Returns true if both are the same node.
     pub(super) fn is(&self, other: &Self) -> bool {
+        // Inodes are unique only within one device.
         let id = |stat: &Statx| (stat.stx_dev_major, stat.stx_dev_minor, stat.stx_ino);
         id(&self.stat) == id(&other.stat)
     }
@@ -191,6 +194,7 @@ impl Node {
     pub(super) fn entry(&self) -> Result<Entry> {
         let kind = self.kind();
         let target = match kind {
+            // A target that is not UTF-8 is not shown.
             Kind::Symlink => readlinkat(&self.fd, "", Vec::new())?.into_string().ok(),
             _ => None,
         };
@@ -208,7 +212,7 @@ impl Node {
             mtime: self.mtime(),
             ctime: time(&self.stat.stx_ctime),
             birthtime: match time(&self.stat.stx_btime) {
-                Timestamp(0) => self.mtime(), // the file system keeps none
+                Timestamp(0) => self.mtime(), // The filesystem stores none.
                 known => known,
             },
             target,
@@ -221,6 +225,7 @@ impl Node {
 
     /// Opens this very node, whatever has its name by now. Only for files and directories.
     pub(super) fn reopen(&self, flags: OFlags) -> Result<File> {
+        // The kind was checked when the node was found. Should it be wrong, opening must not wait.
         let flags = flags | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         Ok(openat(CWD, self.proc_path(), flags, Mode::empty())?.into())
     }

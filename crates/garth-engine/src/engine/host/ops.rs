@@ -59,6 +59,7 @@ fn check_op(op: &Op) -> Result<()> {
 fn check_attrs(attrs: &SetAttrs) -> Result<()> {
     let SetAttrs { mode, uid, gid, atime, mtime, .. } = *attrs;
     let posix = SetAttrs { mode, uid, gid, atime, mtime, ..SetAttrs::default() };
+    // Anything else would be lost silently.
     if posix != *attrs {
         return Err(unsupported("keeps mode, owner and times only"));
     }
@@ -95,6 +96,7 @@ impl<'a> Writer<'a> {
         let mut outcomes = Vec::with_capacity(batch.ops.len());
         for (place, op) in batch.ops.iter().enumerate() {
             self.tree.within = reaches.of(place);
+            // A folder cannot undo operations. The error says how many are done.
             let outcome = self.apply(op).map_err(|error| error.after(outcomes.len(), batch.ops.len()))?;
             outcomes.push(outcome);
         }

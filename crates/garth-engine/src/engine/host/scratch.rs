@@ -58,6 +58,7 @@ impl Scratch {
         };
         match open_below(root, SCRATCH, OFlags::RDONLY | OFlags::DIRECTORY) {
             Ok(dir) => Ok(Self { dir, env: env.clone() }),
+            // Not replaced: it may be somebody else's file.
             Err(errno @ (Errno::NOTDIR | Errno::LOOP)) => Err(taken(errno)),
             Err(errno) => Err(outright(errno)),
         }
@@ -86,6 +87,7 @@ impl Scratch {
     /// Waits until no other process commits.
     pub(super) fn turn(&self) -> Result<Turn> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        // Opened for each commit: closing it unlocks.
         let lock = openat(&self.dir, LOCK, flags, Mode::RUSR | Mode::WUSR).map_err(outright)?;
         let since = self.env.instant();
         loop {
@@ -107,6 +109,7 @@ impl Scratch {
         let now = self.env.now();
         let kept = |name: &str| {
             let fresh = |node: Node| node.mtime().plus_seconds(KEEP.as_secs().cast_signed()) > now;
+            // Another process may be about to commit a fresh upload.
             name.starts_with(STAGED) && Node::below(self.fd(), name).is_ok_and(fresh)
         };
         let names = entries(self.fd()).map_err(outright)?;
@@ -127,6 +130,7 @@ impl Scratch {
         }
         let aside = |dir: &OwnedFd, inner: &std::ffi::CStr| {
             let free = self.name().map_err(|_| Errno::IO)?;
+            // Never onto something: names are random, but another process may share the directory.
             renameat_with(dir, inner, &self.dir, &free, RenameFlags::NOREPLACE)?;
             Ok::<_, Errno>(free)
         };

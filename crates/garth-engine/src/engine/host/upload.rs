@@ -83,10 +83,12 @@ impl Upload for HostUpload {
             // Content first, then its name: an upload that survives a crash is complete.
             rustix::fs::fsync(&file.file).map_err(outright)?;
             rustix::fs::fsync(file.scratch.fd().as_fd()).map_err(outright)?;
+            // Only once both are on disk: a failed sync drops the file.
             *lock(&file.kept) = true;
             Ok(())
         };
         self.threads.run(sync).await?;
+        // Only in memory: an upload can be used by the instance that took it.
         lock(&self.uploads).insert(body.id, (self.owner.clone(), body.size));
         Ok(body)
     }

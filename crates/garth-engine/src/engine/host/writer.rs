@@ -103,6 +103,7 @@ impl Writer<'_> {
             return Err(Error::at(ErrorKind::InvalidArgument, path, message));
         }
         if parents {
+            // The top itself is never created: its name is out of reach.
             self.tree.find(top).map_err(|_| Error::not_found(path))?;
         }
         let (mut here, mut missing) = (parent, Vec::new());
@@ -111,6 +112,7 @@ impl Writer<'_> {
                 Ok(dir) => break dir,
                 Err(error) if error.is(ErrorKind::NotFound) && parents => {
                     let above = here.parent().ok_or_else(|| Error::not_found(path))?;
+                    // Only noted here. They are created by `dir`, after everything has been checked.
                     missing.push(std::mem::replace(&mut here, above));
                 }
                 Err(error) if error.is(ErrorKind::NotFound) => return Err(Error::not_found(path)),
@@ -118,6 +120,7 @@ impl Writer<'_> {
             }
         };
         let taken = match missing.is_empty() {
+            // In a directory that does not exist, every name is free.
             true => self.tree.child(&dir, name.as_str(), path)?,
             false => None,
         };
@@ -159,6 +162,7 @@ impl Writer<'_> {
     /// Moves something from the scratch directory to its place, and returns the node that is there
     /// afterwards. Fails if the name is taken, unless `replace` is true.
     pub(super) fn place(&self, name: &str, slot: &mut Slot, replace: bool) -> Result<Node> {
+        // Another process may have taken the name since it was looked up.
         let flags = if replace { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
         self.dir(slot)?;
         let (dir, to) = (&slot.dir, slot.name.as_str());

@@ -28,6 +28,7 @@ const LARGEST_PIECE: usize = 1 << 20;
 impl From<Bytes> for Content {
     fn from(bytes: Bytes) -> Self {
         let pieces = (0..bytes.len()).step_by(LARGEST_PIECE);
+        // Slices share the buffer: nothing is copied.
         let pieces = pieces.map(|at| bytes.slice(at..bytes.len().min(at + LARGEST_PIECE)));
         pieces.fold(Self::default(), |all, piece| all.append(&Self::bytes(piece, None)))
     }
@@ -106,6 +107,7 @@ impl Content {
 
     /// Returns the first `at` bytes and the rest, which is empty if `at` is beyond the end.
     pub(super) fn split(&self, at: u64) -> (Self, Self) {
+        // Both ends return the content itself, so that versions share it.
         if at == 0 {
             return (Self::default(), self.clone());
         }
@@ -142,6 +144,7 @@ impl Content {
     /// Returns the content with `bytes` at `offset`. A gap before them is filled with zeros.
     pub(super) fn patch(&self, offset: u64, bytes: &Self) -> Self {
         let end = offset + bytes.size();
+        // Only a patch beyond the end needs the resize, which fills the gap.
         let before = self.split(offset).0.resize(offset);
         before.append(bytes).append(&self.split(end).1)
     }

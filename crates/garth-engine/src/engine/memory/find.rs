@@ -19,6 +19,7 @@ impl View<'_> {
         let after = query.after.as_ref().map(FindCursor::place).transpose()?.flatten();
         let mut found = Vec::new();
         for ino in self.state.nodes.keys().copied().collect::<Vec<_>>() {
+            // Also leaves out expired nodes.
             if !self.is_named(ino) {
                 continue;
             }
@@ -37,6 +38,7 @@ impl View<'_> {
             }
         }
         found.sort_by_key(FindItem::place);
+        // After sorting: a page begins after a place in the order of keys, not of nodes.
         found.retain(|item| after.is_none_or(|after| item.place() > *after));
         let page = fill(query.limit, found);
         let next = page.items.last().filter(|_| page.more).map(|item| FindCursor::behind(item.place()));
@@ -63,6 +65,7 @@ fn keys(
         let keys = of_attributes(&node.attributes).into_iter();
         return keys.filter(|(of, _)| *of == query.projection).map(|(_, key)| (key, None)).collect();
     };
+    // One name that matches the pattern is enough, whether the caller reaches it or not.
     if node.kind != Kind::File || !paths.iter().any(|path| of_content.has(path)) {
         return Vec::new();
     }
@@ -73,7 +76,6 @@ fn keys(
             if query.is_of_ends() { vec![(String::new(), Some(end))] } else { keys }
         }
         Keys::OfFile(_) if content.size() > MAX_FILE => Vec::new(),
-        // A file has the keys of its content if any of its names matches the pattern, in reach or not.
         Keys::OfFile(keys) => {
             let length = usize::try_from(content.size()).unwrap_or(usize::MAX);
             kept_keys(keys(&content.read(0, length))).into_iter().map(|key| (key, None)).collect()

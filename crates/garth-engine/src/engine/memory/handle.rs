@@ -22,6 +22,7 @@ pub(super) struct Handle {
 
 impl Handle {
     pub(super) fn open(memory: &MemoryFs, ino: Ino) -> Self {
+        // Counted by holder: a view must not reach nodes by the handles of another.
         *memory.write().open.entry((ino, memory.holders[0])).or_default() += 1;
         Self { memory: memory.clone(), ino }
     }
@@ -32,6 +33,7 @@ impl Drop for Handle {
         let (mut state, key) = (self.memory.write(), (self.ino, self.memory.holders[0]));
         if let Some(count) = state.open.get_mut(&key) {
             *count -= 1;
+            // Only nodes that are held open are in the map, see `is_held`.
             if *count == 0 {
                 state.open.remove(&key);
             }
@@ -46,6 +48,7 @@ impl OpenNode for Handle {
     }
 
     async fn stat(&self) -> Result<Entry> {
+        // Not by `find`: the handle stays valid if the view loses the node, or the node its names.
         self.memory.read_view(|view| view.entry(self.ino).ok_or_else(Error::no_node))
     }
 }
@@ -140,6 +143,7 @@ impl Upload for Staging {
 
     async fn finish(self: Box<Self>) -> Result<StagedBody> {
         let mut state = self.memory.write();
+        // Under the lock, so that two uploads that finish at once get two ids.
         state.next_staged += 1;
         let id = state.next_staged;
         let size = self.content.size();

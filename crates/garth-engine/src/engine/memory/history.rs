@@ -104,6 +104,7 @@ impl View<'_> {
                         till: stay.till.min(dir.till),
                         ..stay
                     })
+                    // The name and its directory were never there together.
                     .filter(|stay| stay.since < stay.till)
                     .for_each(|stay| next.push(stay));
             }

@@ -32,6 +32,7 @@ impl Scratch<'_> {
             let path = |place: Option<TreePath>, name: &Name| {
                 place.map(|dir| TreePath::from_row(dir.key(), name.as_str()))
             };
+            // By comparison of the two states: names that are given and taken again do not show.
             for (dir, name) in node.names.difference(&before) {
                 let given = path(self.every_path(*dir).into_iter().next(), name);
                 touched.named.extend(given.map(|given| (given, *ino, node.kind)));

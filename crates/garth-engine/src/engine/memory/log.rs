@@ -19,6 +19,7 @@ impl State {
             Some((known.request_hash == asked.request_hash, known.commit))
         });
         match (by_key, batch.id) {
+            // The record of the key comes before that of the id, whatever the batch has as id.
             (Some((true, commit)), _) => Ok(Some(commit)),
             (Some((false, _)), _) => Err(Error::new(
                 ErrorKind::IdempotencyMismatch,
@@ -37,7 +38,9 @@ impl State {
     /// Returns the record of an owner and idempotency key, if it counts at `time`.
     pub(super) fn recorded(&self, owner: &str, key: &str, time: Timestamp) -> Option<KeyRecord> {
         let (known, seq) = self.idempotency.get(&(owner.to_owned(), key.to_owned()))?;
+        // An expired record counts as none: the key may be used again.
         let commit = self.answer(*seq).filter(|_| time < known.keep_until)?;
+        // The note belongs to the key, not to the commit.
         let commit = Commit { note: known.note.clone(), ..commit };
         Some(KeyRecord { request_hash: known.request_hash, commit })
     }
@@ -129,6 +132,8 @@ impl View<'_> {
             }
             ChangeKind::Renamed { from } => {
                 let Some(to) = first else { return (Vec::new(), 1) };
+                // Subtrees below a moved directory, whose tops the viewer sees without the directory
+                // itself.
                 let left = self.tops(within, &ChangeKind::Removed, from, before, commit.time);
                 let arrived = self.tops(within, &ChangeKind::Created, to, commit.seq, commit.time);
                 let mut crossed = (Vec::new(), Vec::new(), 0);
@@ -152,6 +157,7 @@ impl View<'_> {
                 let (mut left, mut arrived) = ((Vec::new(), 0), (Vec::new(), 0));
                 match kind {
                     ChangeKind::Removed => left = self.tops(within, kind, path, before, commit.time),
+                    // A copy is one entry of the log, but it brings everything below its top.
                     ChangeKind::Created if note.filled => {
                         arrived = self.tops(within, kind, path, commit.seq, commit.time);
                     }

@@ -149,6 +149,7 @@ impl Scratch<'_> {
                 let kept = kept.filter(|(owner, _)| self.stagers.contains(owner));
                 let content = kept.map(|(_, content)| content).filter(|it| it.size() == staged.size);
                 match content {
+                    // `insert` is false for a body that an earlier operation of the batch has used.
                     Some(content) if self.laid.used.insert(staged.id) => Ok(content.clone()),
                     _ => {
                         Err(Error::new(ErrorKind::NotFound, "no such staged content, or it was used before"))
@@ -301,6 +302,7 @@ impl Scratch<'_> {
         if bytes.size() == 0 {
             return Ok(self.unchanged(ino));
         }
+        // Both ranges have this length, so they overlap if they start closer than that.
         if source == ino && start.abs_diff(place) < bytes.size() {
             return Err(self.about_at(ErrorKind::InvalidArgument, to, "the ranges overlap"));
         }
@@ -368,6 +370,7 @@ impl Scratch<'_> {
             Precondition::Version(asked) => version == *asked,
             Precondition::Etag(asked) => etag == *asked,
             Precondition::EtagIn(asked) => asked.contains(&etag),
+            // Nothing else has content. Without this, the hash of nothing would match a directory.
             Precondition::Sha256(_) if node.kind != Kind::File => false,
             Precondition::Sha256(hash) => {
                 self.hashed += content.size();

@@ -57,6 +57,7 @@ impl State {
     /// Returns the quota of a path with its usage.
     fn quota(&self, path: &TreePath, limits: Limits) -> Result<Quota> {
         let below = nodes_below(path, &|dir| self.names_at_head(dir));
+        // Expired nodes count until a commit ends them, as in `count`.
         let used = count(&below, &|ino| self.nodes.get(&ino)?.at(self.head())).usage()?;
         if used.bytes > MAX_COUNTED {
             return Err(Error::at(ErrorKind::TooLarge, path, "there are more bytes than are counted"));

@@ -114,8 +114,7 @@ impl<'a> Scratch<'a> {
         batch: &Batch,
     ) -> Self {
         let seq = Seq(state.head().0 + 1);
-        // Time moves forward with each commit, even if the clock does not: expiry and views by time depend
-        // on it.
+        // Later than the last commit even if the clock is not: `seq_of` searches the log by time.
         let time = now.max(Timestamp(state.time_of(state.head()).0 + 1));
         let laid = Laid { next_ino: state.next_ino, ..Laid::default() };
         let stagers = batch.stagers().into_iter().map(str::to_owned).collect();
@@ -127,6 +126,7 @@ impl<'a> Scratch<'a> {
     pub(super) fn edit(&mut self, ino: Ino) -> &mut Node {
         let before = || self.state.nodes.get(&ino).and_then(|versions| versions.at(self.state.head()));
         let laid = self.laid.nodes.entry(ino);
+        // A copy of the newest version: readers see the old one until the commit is applied.
         laid.or_insert_with(|| before().expect("only nodes that were found are changed").clone())
     }
 
@@ -163,6 +163,7 @@ impl<'a> Scratch<'a> {
     }
 
     pub(super) fn give_name(&mut self, dir: Ino, name: &Name, ino: Ino) {
+        // Not a change of the node yet: a new node has it from the start, and others call `touch`.
         Arc::make_mut(&mut self.edit(ino).names).insert((dir, name.clone()));
         self.laid.names.entry(dir).or_default().insert(name.clone(), Some(ino));
         let directories = u64::from(self.is_directory(ino));
@@ -271,6 +272,7 @@ impl<'a> Scratch<'a> {
         let state = self.state;
         for (ino, node) in &mut self.laid.nodes {
             let before = state.nodes.get(ino).and_then(|versions| versions.at(state.head()));
+            // Only the version that loses the last name is an end, not later writes through a handle.
             node.end = !node.has_name() && before.is_none_or(Node::has_name);
         }
         self.laid

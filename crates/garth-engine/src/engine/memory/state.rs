@@ -29,6 +29,7 @@ impl<T> Default for Timeline<T> {
 impl<T> Timeline<T> {
     /// Returns the value after commit `seq`.
     pub(super) fn at(&self, seq: Seq) -> Option<&T> {
+        // Commits are pushed in order, so a binary search finds the last one up to `seq`.
         let after = self.0.partition_point(|(since, _)| *since <= seq);
         Some(&self.0[after.checked_sub(1)?].1)
     }
@@ -128,6 +129,8 @@ impl Node {
             uid: self.uid,
             gid: self.gid,
             rdev: self.rdev,
+            // As on Linux: 2 for a directory (`.` and its name), and one for the `..` of each directory in
+            // it.
             nlink: if !self.has_name() {
                 0
             } else if self.is_directory() {
@@ -222,6 +225,7 @@ impl State {
 
     /// Returns true if one of the holders holds a node open. Holder 0 stands for all holders.
     pub(super) fn is_held(&self, ino: Ino, holders: &[u64]) -> bool {
+        // Keyed by node first: all of its holders are one range.
         let mut open = self.open.range((ino, 0)..=(ino, u64::MAX)).map(|((_, one), _)| *one);
         open.any(|one| holders.iter().any(|holder| *holder == 0 || one == *holder))
     }
@@ -244,6 +248,7 @@ impl State {
     pub(super) fn seq_of(&self, moment: &Moment, head: Seq, owner: &str) -> Result<Seq> {
         let not_there = |what: String| Error::new(ErrorKind::NotFound, what);
         match moment {
+            // A view of the past knows nothing of later commits, also if they exist by now.
             Moment::Seq(seq) if *seq <= head => Ok(*seq),
             Moment::Seq(seq) => Err(not_there(format!("there is no commit {seq}; the last is {head}"))),
             Moment::Time(time) => {

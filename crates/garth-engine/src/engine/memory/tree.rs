@@ -94,12 +94,14 @@ pub(super) trait Tree {
                 let path = self.child_path(*dir, name)?;
                 self.find_path(&path)
             }
+            // An open handle reaches a node that has no name, or none within reach.
             At::Node(ino) if self.is_reached(*ino) || self.is_open(*ino) => Ok(*ino),
             At::Node(_) => Err(Error::no_node()),
         }
     }
 
     fn find_path(&mut self, path: &TreePath) -> Result<Ino> {
+        // A path out of reach looks like one that does not exist.
         let top = self.within().top_of(path).cloned().ok_or_else(|| Error::not_found(path))?;
         let mut here = Ino::ROOT;
         // The ancestors run one ahead: each names the directory that the next segment is looked up in.
@@ -198,6 +200,7 @@ impl View<'_> {
         let Some(versions) = self.state.nodes.get(&ino) else { return false };
         let had_name = |seq: &u64| versions.at(Seq(*seq)).is_some_and(Node::has_name);
         if !had_name(&since.0) {
+            // A write through an open handle, or the loss of the last name: the names before decide.
             return (0..since.0).rev().find(had_name).is_some_and(|seq| self.was_within(ino, Seq(seq)));
         }
         let next = versions.iter().map(|(seq, _)| *seq).find(|seq| *seq > since && *seq <= self.seq);

@@ -75,6 +75,7 @@ impl<R: Rows> Planner<'_, R> {
         let before = self.attributes(node)?;
         let mut after = before.clone();
         attrs.apply(&mut after)?;
+        // Unchanged attributes write no row.
         if after != before {
             self.put_attributes(node, after)?;
         }
@@ -90,6 +91,7 @@ impl<R: Rows> Planner<'_, R> {
     pub(super) fn put_expiry(&mut self, node: &mut NodeRow, expires_at: Option<i64>) {
         if node.expires_at != expires_at {
             node.expires_at = expires_at;
+            // A node without a name is not due for anything: only its handles keep it.
             self.delta.expiry.insert(node.ino, if node.nlink == 0 { None } else { expires_at });
         }
     }

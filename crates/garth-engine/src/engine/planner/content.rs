@@ -82,6 +82,7 @@ impl<R: Rows> Planner<'_, R> {
         cuts: &[u64],
     ) -> Result<Outcome> {
         let (mut node, created) = self.file(at, create, parents)?;
+        // Nothing to write. A file that this operation created is a change all the same.
         if body.size() == 0 && !created {
             return self.unchanged(&node);
         }

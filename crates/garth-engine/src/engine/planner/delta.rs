@@ -76,6 +76,7 @@ impl Delta {
     /// Sets a name. `before` is the row of the database.
     pub(super) fn set_name(&mut self, key: Key, before: Option<NameRow>, after: Option<NameRow>) {
         if let Some(row) = after {
+            // Keys are not removed from `given`: its readers compare with `names`.
             self.given.entry(row.ino).or_default().insert(key.clone());
         }
         // A later change of a name keeps the `before` of the first: the row of the database.
@@ -104,6 +105,7 @@ impl Delta {
         let has = move |key: &&Key| {
             self.names.get(*key).and_then(|change| change.after).is_some_and(|row| row.ino == ino)
         };
+        // `given` also has keys that were taken away again, or went to another node.
         self.given.get(&ino).into_iter().flatten().filter(has)
     }
 
@@ -127,6 +129,7 @@ impl Delta {
 
     /// Records an edit of a file for search.
     pub(super) fn touch(&mut self, ino: u64, edit: Edit) {
+        // Search gets one edit for each file, from its state before the batch to the one after.
         self.index.entry(ino).and_modify(|known| *known = known.then(edit)).or_insert(edit);
     }
 

@@ -45,6 +45,7 @@ pub(crate) fn plan_fetched<R: Rows>(
     batch: &Batch,
 ) -> (Result<Planned>, usize) {
     let mut fetched = Fetched::new(rows, head);
+    // Local rows are fetched without waiting, so the future is done at the first poll.
     let planned = plan_with(&mut fetched, now, batch).now_or_never();
     let never = || Err(Error::new(ErrorKind::Unavailable, "rows at hand do not keep waiting"));
     (planned.unwrap_or_else(never), fetched.rounds)
@@ -83,6 +84,7 @@ impl<'a, R: Rows> Fetched<'a, R> {
         }
         self.missed.set(true);
         self.wanted.borrow_mut().insert(key);
+        // Any kind but `NotFound` and `NotADirectory`, which would mean that there is no such row.
         Err(Error::new(ErrorKind::Unavailable, "this row has not been fetched"))
     }
 

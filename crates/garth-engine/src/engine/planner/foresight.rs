@@ -365,7 +365,7 @@ impl<R: Rows> Planner<'_, R> {
         let path = match at {
             At::Path(path) => path.clone(),
             At::Node(ino) => {
-                // Of a directory, path and names are missed later: only its node tells that it is one.
+                // Of a directory, path and names are missed later: only its node says that it is one.
                 self.foresee((!self.within.is_everything()).then(|| named(ino.0)));
                 self.foresee(source_keys(ino.0, Some(seq)));
                 return Ok(());
@@ -409,7 +409,7 @@ impl<R: Rows> Planner<'_, R> {
         if !R::FORESEES {
             return Ok(());
         }
-        // The database has no rows of nodes that the batch made.
+        // The database has no rows of nodes that the batch created.
         let inos = inos.filter(|ino| *ino < self.first_ino);
         self.foresee(inos.clone().map(RowKey::Node));
         let mut nodes = Vec::new();

@@ -62,6 +62,7 @@ impl<R: Rows> Planner<'_, R> {
 
     /// Returns the path of a directory before the batch.
     fn place(&self, ino: u64) -> Result<Option<TreePath>> {
+        // A directory has one name.
         let names = self.rows.names_of(ino, &Within::everything(), usize::MAX)?;
         Ok(names.first().map(|(dir, name)| TreePath::from_row(dir, name)))
     }
@@ -69,6 +70,7 @@ impl<R: Rows> Planner<'_, R> {
     /// Returns the names of a node within some subtrees, or all of them. Reads nothing if the batch knows
     /// the only one.
     pub(super) fn names_after(&self, ino: u64, within: &Within) -> Result<Vec<Key>> {
+        // Of several names, the batch may have met only one.
         if self.node(ino)?.nlink == 1 {
             if let Some(key) = self.delta.given(ino).next() {
                 return Ok(vec![key.clone()]);
@@ -97,6 +99,7 @@ impl<R: Rows> Planner<'_, R> {
         let source = self.delta.subtrees.source(dir);
         let rows = source.map_or(Ok(Vec::new()), |source| self.rows.names_in(&source, limit))?;
         let mut entries: BTreeMap<String, NameRow> = rows.into_iter().collect();
+        // The batch's own changes come last: they replace rows of the database.
         for ((_, name), after) in self.delta.changed_in(dir) {
             match after {
                 Some(row) => entries.insert(name.clone(), row),
@@ -205,6 +208,7 @@ impl<R: Rows> Left for After<'_, '_, R> {
         self.planner.foresee(extents.iter().map(|extent| RowKey::Chunk(extent.chunk)));
         for extent in extents {
             let part = extent.cut(0, length);
+            // A hole before this extent.
             bytes.resize(part.off as usize, 0);
             let chunk = rows.chunk(part.chunk)?;
             let piece = chunk.get(part.skip as usize..).and_then(|rest| rest.get(..part.len as usize));

@@ -25,6 +25,7 @@ impl<R: Rows> Planner<'_, R> {
         if !self.delta.subtrees.has_left(dir) {
             return self.rows.name(dir, name);
         }
+        // The directory was removed or replaced by the batch: the database has nothing there.
         let Some(source) = self.delta.subtrees.source(dir) else { return Ok(None) };
         Ok(self.rows.name(&source, name)?.map(|row| NameRow { since: self.seq, ..row }))
     }
@@ -147,6 +148,7 @@ impl<R: Rows> Planner<'_, R> {
     /// Reads bytes of a file as the batch sees them; holes are zeros. `from + length` must lie within the
     /// file.
     pub(super) fn read(&self, ino: u64, from: u64, length: u64) -> Result<Vec<u8>> {
+        // Zeros first: holes have no extent.
         let mut bytes = vec![0; usize::try_from(length).unwrap_or(usize::MAX)];
         for extent in self.extents(ino, from, from + length)? {
             let part = extent.cut(from, from + length);
@@ -318,6 +320,7 @@ impl<R: Rows> Planner<'_, R> {
         let Some((dir, name)) = key_of(path) else { return self.node(Ino::ROOT.0).map(Some) };
         let Some(row) = self.name(&dir, &name)? else { return Ok(None) };
         let node = self.node(row.ino)?;
+        // An expired node is absent for every operation, which is why the lookup records its end.
         Ok((!self.expire_if_due(&node)?).then_some(node))
     }
 
@@ -337,6 +340,7 @@ impl<R: Rows> Planner<'_, R> {
     /// Returns the directories on the way to a path, from the top of the subtree that the batch reaches;
     /// without `/`.
     pub(super) fn ways_to(&self, path: &TreePath) -> impl Iterator<Item = TreePath> + use<R> {
+        // Nothing above the top may be looked at, or its kind would show in errors.
         let top = self.within.top_of(path).cloned();
         let ways: Vec<TreePath> = path.ancestors().skip(1).collect();
         ways.into_iter().filter(move |way| top.as_ref().is_some_and(|top| way.is_within(top)))
@@ -385,6 +389,7 @@ impl<R: Rows> Planner<'_, R> {
     /// Sets the times of a directory whose names change. `links` is the change of its link count: 1 or -1
     /// if a directory was added or removed.
     pub(super) fn touch_dir(&mut self, dir: &str, links: i64) -> Result<()> {
+        // Most batches write many files in few directories.
         let ino = match self.dirs.get(dir) {
             Some(ino) => *ino,
             None => self.dir_ino(dir)?,

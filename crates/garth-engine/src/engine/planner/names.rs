@@ -31,6 +31,7 @@ impl<R: Rows> Planner<'_, R> {
             return self.find(path).map(drop);
         }
         let Some(parent) = path.parent() else { return Ok(()) };
+        // Found before in this batch. Cleared whenever a directory moves or is removed.
         if self.dirs.contains_key(parent.key()) {
             return Ok(());
         }
@@ -102,6 +103,7 @@ impl<R: Rows> Planner<'_, R> {
         let path = self.new_path_at(at)?;
         self.ready_parent(&path, parents)?;
         match self.lookup(&path)? {
+            // As `mkdir -p`: a directory that exists is no error.
             Some(node) if parents && node.kind == Kind::Directory => self.unchanged(&node),
             Some(_) => Err(Error::already_exists(&path)),
             None => {
@@ -255,6 +257,7 @@ impl<R: Rows> Planner<'_, R> {
             let mut lost: BTreeMap<u64, u64> = BTreeMap::new();
             let mut ended = BTreeSet::new();
             for ((dir, name), row) in self.delta.names_in(path.key()) {
+                // By the path in the database, which `remove` works on.
                 ended.extend(self.delta.subtrees.source(&dir).map(|source| (source, name.clone())));
                 if let Some(row) = row {
                     *lost.entry(row.ino).or_default() += 1;
@@ -312,6 +315,7 @@ impl<R: Rows> Planner<'_, R> {
         for limit in [FIRST_ENTRIES, usize::MAX] {
             let source = self.delta.subtrees.source(dir.key());
             let rows = source.map_or(Ok(Vec::new()), |source| self.rows.names_in(&source, limit))?;
+            // Fewer rows than asked for: there are no more.
             let last = rows.len() < limit;
             self.foresee_nodes(rows.iter().map(|(_, row)| row.ino))?;
             for (name, _) in rows {
@@ -462,6 +466,7 @@ impl<R: Rows> Planner<'_, R> {
         if node.kind != Kind::Directory || to.len() <= from.len() {
             return Ok(());
         }
+        // All paths below grow by the same number of bytes.
         let too_long = |bytes: usize| bytes + (to.len() - from.len()) > MAX_STORED_PATH;
         let changed = self.delta.names_in(from);
         let mut given = changed.iter().filter(|(_, row)| row.is_some());
@@ -497,6 +502,7 @@ impl<R: Rows> Planner<'_, R> {
         let directory = node.kind == Kind::Directory;
         if directory {
             taken.names = self.delta.names_in(path.key());
+            // Taken one by one: the ranges only hold names of the database.
             for (key, _) in &taken.names {
                 self.set_name(key.clone(), None)?;
             }

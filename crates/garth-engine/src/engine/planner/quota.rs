@@ -54,6 +54,7 @@ impl<R: Rows> Planner<'_, R> {
         let Counting { quotas, changes, .. } = &counting;
         let after = |quota: &Quota| Some(added(quota.used.into(), *changes.get(quota.path.key())?));
         let counted: Vec<_> = quotas.iter().filter_map(|quota| Some((quota, after(quota)?))).collect();
+        // Quotas that the batch does not change are left alone: a limit may lie below what is used.
         quota::refuse(self.within, counted.iter().copied())?;
         for (quota, after) in counted.into_iter().filter(|(quota, after)| *after != quota.used.into()) {
             self.delta.quotas.insert(quota.path.key().to_owned(), after.usage()?);
@@ -249,6 +250,8 @@ impl<R: Rows> Planner<'_, R> {
         if met.len() as u64 == node.nlink {
             return Ok(met.into_iter().collect());
         }
+        // The name by which it was written to is its only one in the database, if the batch has not moved
+        // it.
         let untouched = node.nlink == 1 && self.delta.subtrees.is_empty();
         match self.addressed.get(&node.ino) {
             Some(key) if untouched && !self.delta.names.contains_key(key) => Ok(vec![key.clone()]),
@@ -300,6 +303,7 @@ impl<R: Rows> Planner<'_, R> {
         // The batch has given these another expiry, or none.
         due.retain(|(_, ino)| !self.delta.expiry.contains_key(ino));
         let own = self.delta.expiry.iter().filter_map(|(ino, at)| Some(((*at)?, *ino)));
+        // Within the same bounds as the page, so that each due node comes once and in order.
         let own = own.filter(|(at, ino)| {
             *at <= self.time && (*at, *ino) > behind && last.is_none_or(|last| (*at, *ino) <= last)
         });
@@ -314,6 +318,8 @@ impl<R: Rows> Planner<'_, R> {
             return Ok(());
         }
         let names = self.names_within(ino, &Within::everything())?;
+        // With moved subtrees, the page is of the complete tree: nodes elsewhere must not end for this
+        // quota.
         if !names.iter().any(|(dir, _)| is_in(dir, top)) || !self.expire_if_due(&node)? {
             return Ok(());
         }

@@ -102,6 +102,7 @@ impl NodeRow {
     /// Takes `names` names from the node in a commit. A node that keeps a name has changed; one that loses
     /// the last ends as it was.
     pub fn lose_names(&mut self, names: u64, (seq, time): (u64, i64)) {
+        // A directory has one name; its other links are of the directories in it, which end with it.
         self.nlink = if self.kind == Kind::Directory { 0 } else { self.nlink.saturating_sub(names) };
         self.seq = seq;
         if self.nlink > 0 {
@@ -149,6 +150,7 @@ impl ExtentRow {
     /// Returns the part of this extent within `from..to` of the file, which must overlap it.
     pub fn cut(&self, from: u64, to: u64) -> Self {
         let off = self.off.max(from);
+        // `written` stays: the bytes are those that the commit wrote.
         Self { off, len: self.end().min(to) - off, skip: self.skip + (off - self.off), ..*self }
     }
 }

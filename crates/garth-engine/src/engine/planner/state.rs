@@ -18,7 +18,7 @@ pub(super) struct Planner<'a, R> {
     pub(super) rules: &'a Rules,
     /// Paths that the operation or condition being planned reaches.
     pub(super) within: &'a Within,
-    /// Owner of the commit, its idempotency record, and the snapshots that it makes and drops.
+    /// Owner of the commit, its idempotency record, and the snapshots that it creates and drops.
     pub(super) owner: &'a str,
     /// Owners of the staged bodies that the batch may use.
     pub(super) stagers: Vec<&'a str>,
@@ -37,7 +37,7 @@ pub(super) struct Planner<'a, R> {
     pub(super) staged: HashSet<u128>,
     /// Bytes that conditions have hashed.
     pub(super) hashed: u64,
-    /// Names and extents that copies have made.
+    /// Names and extents that copies have created.
     pub(super) copied: CopyTotals,
     /// Directories found on the way, by key: spares a batch in one directory the same reads over and over.
     pub(super) dirs: HashMap<String, u64>,
@@ -72,7 +72,7 @@ impl<'a, R: Rows> Planner<'a, R> {
         }
     }
 
-    /// Returns the outcome of an operation that changed or made a node.
+    /// Returns the outcome of an operation that changed or created a node.
     pub(super) fn outcome(&self, ino: u64, created: bool) -> Outcome {
         let version = VersionId { seq: Seq(self.seq), ino: Ino(ino) };
         if created { Outcome::created(version, 0) } else { Outcome::changed(version, 0) }

@@ -172,6 +172,7 @@ impl Subtrees {
         for (rest, _) in &below {
             self.unset(&format!("{dir}{rest}"));
         }
+        // Nothing is there any more, until `give` says otherwise.
         self.set(dir, None);
         Content { base, below }
     }
@@ -207,6 +208,7 @@ impl Subtrees {
                 self.lost[*removal].names.insert(key.clone());
             }
         }
+        // The content is dropped: `take` leaves the directory mapped to nothing.
         self.take(dir);
     }
 

@@ -88,11 +88,13 @@ pub(super) fn in_url(text: &[u8], word: &Range<usize>) -> Option<Secret> {
     let ends =
         |byte: &u8| byte.is_ascii_whitespace() || b"/?#\"'`<>\\()[]{}|".contains(byte) || *byte >= 0xe0;
     let authority = &window[..window.iter().position(ends).unwrap_or(window.len())];
+    // The last `@`: a password may contain one.
     let host = authority.iter().rposition(|byte| *byte == b'@')?;
     let user = authority[..host].iter().position(|byte| *byte == b':')?;
     let password = &authority[user + 1..host];
     let obvious: [&[u8]; 6] = [b"password", b"passwd", b"pass", b"pw", b"secret", b"pwd"];
     let is_word = obvious.iter().any(|word| password.eq_ignore_ascii_case(word));
+    // Documentation has URLs like this.
     if password.is_empty() || is_word || password[0] == b'$' || is_placeholder(password) {
         return None;
     }
@@ -148,6 +150,7 @@ fn after_sign(text: &[u8], word: &Range<usize>, name: Name) -> Option<usize> {
     let is_flag = text[word.clone()].starts_with(b"--");
     match sign {
         Some(sign) if blanks > 0 || !sign.ends_with(b" ") => at += sign.len(),
+        // `--token VALUE` and `Bearer VALUE` need no sign.
         _ if blanks > 0 && (is_flag || name == Name::Scheme) => {}
         _ => return None,
     }
@@ -216,6 +219,7 @@ pub(super) fn is_secret(value: &[u8], name: Name, quote: Option<u8>, follows: &[
     let has = |is: fn(&u8) -> bool| value.iter().any(is);
     let (digits, letters) =
         (value.iter().filter(|byte| byte.is_ascii_digit()).count(), has(u8::is_ascii_alphabetic));
+    // So little information is a repetition, whatever its characters.
     if bits(value) * (value.len() as f64) < 15.0 {
         return false;
     }

@@ -132,8 +132,8 @@ pub(super) fn by_statement(text: &[u8], word: &Range<usize>, found: &mut Vec<Sec
     let by = window.windows(4).position(|it| it.eq_ignore_ascii_case(b" by "));
     let Some(by) = by.filter(|by| !window[..*by].contains(&b';')) else { return };
     let mut place = word.end + by + b" by".len();
-    // Without quotes, only in capitals: otherwise a sentence could have these words.
     place += run(text, place, b" ", 4);
+    // Without quotes, only in capitals: otherwise a sentence could have these words.
     if !is_statement || !(is_quote(text.get(place)) || bytes == b"IDENTIFIED") {
         return;
     }

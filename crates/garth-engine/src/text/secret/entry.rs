@@ -36,6 +36,7 @@ impl Named<'_> {
             return None;
         }
         let window = &text[self.word.end..text.len().min(self.word.end + ENTRY)];
+        // Within the entry and its line. A window that ends before that is too long for an entry.
         let window = &window[..window.iter().position(|byte| b"\n{}<>".contains(byte))?];
         look_at(window.len());
         let begins = |at: &usize| !is_word(window[at - 1]) && value_key(&window[*at..]).is_some();
@@ -59,6 +60,7 @@ impl Named<'_> {
         let (from, end) = (self.word.start.saturating_sub(ENTRY), self.word.start);
         let window = &text[from..end];
         look_at(window.len());
+        // The entry must begin on this line: a value on a line before its name is not found.
         let opens = window.iter().rposition(|byte| b"\n{}<>".contains(byte))?;
         if !matches!(window[opens], b'{' | b'<') {
             return None;

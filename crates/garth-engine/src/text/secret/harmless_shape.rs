@@ -73,8 +73,9 @@ pub(super) fn is_public(value: &[u8]) -> bool {
     is_address || BEGINNINGS.iter().any(|beginning| value.starts_with(beginning.as_bytes()))
 }
 
-/// Returns true for an address of a Solana account, which tokens there are called by.
+/// Returns true for an address of a Solana account: tokens there are identified by one.
 pub(super) fn is_account(value: &[u8]) -> bool {
+    // The alphabet of base58, which leaves out characters that look alike.
     let is_digit = |byte: &u8| byte.is_ascii_alphanumeric() && !b"0OIl".contains(byte);
     (43..=44).contains(&value.len()) && value.iter().all(is_digit)
 }
@@ -128,7 +129,7 @@ pub(super) fn is_version(value: &[u8]) -> bool {
         && rest.iter().all(is_label)
 }
 
-/// Returns true for values that no machine makes as a token: a colour, a number, the name of an issue, and
+/// Returns true for values that are no generated token: a colour, a number, the name of an issue, and
 /// a pair of a name and its value, which is judged by that name.
 pub(super) fn is_no_token(value: &[u8]) -> bool {
     let hex = |rest: &[u8]| rest.iter().all(u8::is_ascii_hexdigit);
@@ -168,6 +169,7 @@ pub(super) fn is_field(value: &[u8]) -> bool {
 /// Returns true for values that look drawn at random: letters and digits of several kinds in no order.
 /// False for digests, and for values that begin with a word and a sign, as names, versions and ids do.
 pub(super) fn is_drawn(value: &[u8], name: Name) -> bool {
+    // Of a pair with a colon, the second part decides.
     if let Some(sign) = value.iter().take(32).position(|byte| *byte == b':') {
         return sign > 0 && value.len() > sign + 1 && is_drawn(&value[sign + 1..], name);
     }
@@ -177,6 +179,7 @@ pub(super) fn is_drawn(value: &[u8], name: Name) -> bool {
     }
     let classes = [u8::is_ascii_lowercase, u8::is_ascii_uppercase, u8::is_ascii_punctuation];
     let classes = classes.into_iter().filter(|is| has(*is)).count();
+    // Of one kind of letters, short values are too often words with a number.
     let least = if classes >= 2 || name == Name::Password { 8 } else { APART };
     classes >= 1 && value.len() >= least && disorder(value) >= 0.5
 }

@@ -28,6 +28,7 @@ const RANDOM: usize = 20;
 /// Finds the secrets that are named by this word.
 pub(super) fn by(text: &[u8], word: &Range<usize>, found: &mut Vec<Secret>) {
     let Some(name) = names::name(text, word) else { return };
+    // The most that the searches around one name read.
     look_at(NAME + 2 * SENTENCE + LINES);
     let name = Named {
         text,
@@ -44,8 +45,9 @@ pub(super) fn by(text: &[u8], word: &Range<usize>, found: &mut Vec<Secret>) {
     name.column(found);
 }
 
-/// Finds the secret that begins with this word behind a name in another script.
+/// Finds the secret that begins with this word, after a name in another script.
 pub(super) fn by_foreign(text: &[u8], word: &Range<usize>, found: &mut Vec<Secret>) {
+    // Most words: a name in another script has bytes that are not ASCII right before its value.
     if text[word.start.saturating_sub(12)..word.start].is_ascii() {
         return;
     }
@@ -114,6 +116,7 @@ impl Named<'_> {
             return Some(secret);
         }
         let (start, quote) = begin(self.text, at);
+        // `password: token: …`: the value is judged by the second name.
         if self.begins_with_name(start) {
             return None;
         }
@@ -252,10 +255,12 @@ impl Named<'_> {
             let blanks = run(window, at, b" ,(\"'`*", 4);
             let is_part = |byte: &u8| is_word(*byte) || b"'()#".contains(byte) || *byte >= 0x80;
             let length = window[at + blanks..].iter().take_while(|byte| is_part(byte)).count();
+            // The sentence has ended.
             if blanks == 0 || length == 0 {
                 return None;
             }
             let place = from + at + blanks;
+            // Without a sign, only a word that looks random can be the value.
             if length >= RANDOM && is_apart(window, at + blanks, length) {
                 let (start, _) = begin(self.text, place);
                 let secret = self.value(start, Tie::Apart)?;
@@ -354,6 +359,7 @@ impl Named<'_> {
         let is_end =
             |byte: &u8| byte.is_ascii_whitespace() || b"\"'`<>()[]{}|\\".contains(byte) || *byte >= 0xe0;
         let length = text[..value_end].iter().rev().take(JUDGED + 1).take_while(|byte| !is_end(byte)).count();
+        // Longer than any value that is judged.
         if length > JUDGED {
             return None;
         }
@@ -374,6 +380,7 @@ impl Named<'_> {
             let mut value = next + comma + run(self.text, next + comma, b" \t\r\n", 40);
             let bullet = run(self.text, value, b"-*", 1);
             value += bullet + run(self.text, value + bullet, b" ", 2);
+            // Neither a comma nor a bullet: the list has ended.
             if comma + bullet == 0 || value > self.word.end + LIST {
                 return;
             }

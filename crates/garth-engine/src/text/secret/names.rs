@@ -188,6 +188,7 @@ pub(super) fn name(text: &[u8], word: &Range<usize>) -> Option<Name> {
         [b'k', b'i', b'e'] if is("cookie") || is("set-cookie") => Name::Token,
         [b'u', b'r', b'e'] if is("x-amz-signature") => Name::Token,
         [b's', b's', b'e'] if is("passe") && text[..word.start].ends_with(b"mot de ") => Name::Password,
+        // Only as the parameter of a URL: signed URLs of Azure have it.
         [b's', b'i', b'g'] if is("sig") && word.start > 0 && b"?&".contains(&text[word.start - 1]) => {
             Name::Token
         }
@@ -199,6 +200,7 @@ pub(super) fn name(text: &[u8], word: &Range<usize>) -> Option<Name> {
         _ => return None,
     };
     let is_harmless = name == Name::Token && Joined::before(text, word.end).ends_with_one_of(&HARMLESS);
+    // Passwords have no such names.
     (!is_harmless).then_some(name)
 }
 
@@ -313,6 +315,7 @@ fn is_key(text: &[u8], end: usize) -> bool {
     let start = text[..end].iter().rev().take(64).take_while(|byte| is_capital(**byte)).count();
     let name = &text[end - start..end];
     let is_other = |other: &&str| name.windows(other.len()).any(|window| window == other.as_bytes());
+    // One letter before `_KEY` says too little.
     name.len() > "X_KEY".len() && name.ends_with(b"_KEY") && !NOT_KEYS.iter().any(is_other)
 }
 

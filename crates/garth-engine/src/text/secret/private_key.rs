@@ -29,6 +29,7 @@ pub(super) fn at(text: &[u8], word: &Range<usize>, done: usize, blocks: Blocks) 
     if bytes.ends_with(b"-----BEGIN") {
         let begin = word.end - b"-----BEGIN".len();
         let body = label(text, word.end)?;
+        // A block without its end is a secret as well: a piece of text may be cut in the middle of a key.
         let end = end_of(text, begin, body, blocks).or_else(|| open_until(text, body, longest))?;
         return Some(Secret::new(begin..end, KIND));
     }
@@ -46,6 +47,7 @@ fn label(text: &[u8], at: usize) -> Option<usize> {
     let length = window.iter().position(|byte| !matches!(byte, b'A'..=b'Z' | b'0'..=b'9' | b' '))?;
     let (label, rest) = window.split_at(length);
     let label = label.trim_ascii();
+    // Certificates and public keys have the same form.
     let private = label.ends_with(b"PRIVATE KEY") || label.ends_with(b"PRIVATE KEY BLOCK");
     (private && rest.starts_with(DASHES)).then_some(at + length + DASHES.len())
 }
@@ -89,6 +91,7 @@ fn open_until(text: &[u8], body: usize, longest: usize) -> Option<usize> {
         }
         at += line.len();
         if !bare.is_empty() {
+            // Headers and short lines alone are no key.
             run |= has_run(bare);
             end = at - (line.len() - line.trim_ascii_end().len());
         }

@@ -82,6 +82,7 @@ pub(super) fn is_random(word: &[u8], least: usize) -> bool {
     has(u8::is_ascii_digit)
         && has(u8::is_ascii_lowercase)
         && has(u8::is_ascii_uppercase)
+        // Digests and ids outnumber secrets in this form.
         && !is_hex(judged)
         && disorder(judged) >= DISORDER + FIRMER * judged.len().saturating_sub(LEAST).min(FIRM) as f64
         && bits(judged) >= BITS

@@ -37,6 +37,7 @@ fn web_token(text: &[u8], word: &Range<usize>) -> Option<Secret> {
     }
     let bytes = &text[word.clone()];
     let from = bytes.iter().rposition(|byte| *byte == b'/').map_or(word.start, |at| word.start + at + 1);
+    // `eyJ` is `{"` with the start of a key, in base64.
     if !text[from..].starts_with(b"eyJ") || word.end - from > LONGEST / 2 {
         return None;
     }
@@ -84,6 +85,7 @@ fn dotted(text: &[u8], word: &Range<usize>) -> Option<Secret> {
 
 /// Returns the token of a Telegram bot: its number, a colon and 35 characters.
 fn telegram(text: &[u8], word: &Range<usize>) -> Option<Secret> {
+    // First the cheap test: most words before a colon are followed by something else.
     if !text[word.end + 1..].starts_with(b"AA") {
         return None;
     }
@@ -129,6 +131,7 @@ fn webhook(text: &[u8], word: &Range<usize>) -> Option<Secret> {
     let end = word.end.min(word.start + JUDGED);
     let place = word.start + path.len()..end;
     let body = &text[place.clone()];
+    // Placeholders in documentation have no small letters, or no digits.
     let random = count(body, u8::is_ascii_digit) > 2 && count(body, u8::is_ascii_lowercase) > 2;
     (body.len() >= 30 && random).then(|| Secret::new(place, kind))
 }

@@ -176,6 +176,7 @@ const JUDGED: usize = 768;
 
 /// Returns the first token in a word. It may continue after the word, at a dot.
 pub(super) fn in_word(text: &[u8], word: &Range<usize>, marks: Marks) -> Option<Secret> {
+    // A short word may be the mark of a token that goes on after a dot: `SG.`, `hvs.`.
     let dotted = text[word.end..].len() > 1 && text[word.end] == b'.' && is_word(text[word.end + 1]);
     if word.len() < SHORTEST && !dotted {
         return None;
@@ -195,6 +196,7 @@ pub(super) fn in_word(text: &[u8], word: &Range<usize>, marks: Marks) -> Option<
 /// Returns the token that begins at `at`.
 pub(super) fn begins_at(text: &[u8], at: usize, marks: Marks) -> Option<Secret> {
     let rest = &text[at..];
+    // One lookup in a table of bits instead of a comparison with more than a hundred marks.
     let [first, second] = *rest.first_chunk()?;
     let pair = usize::from(u16::from_be_bytes([first, second]));
     if BEGINNINGS[pair >> 6] >> (pair & 63) & 1 == 0 {
@@ -238,6 +240,7 @@ impl Of {
 
     fn fits(self, body: &[u8], mark: &str) -> bool {
         let Self::Parts(parts) = self else { return true };
+        // The mark may contain the first dot.
         let here = mark.bytes().filter(|byte| *byte == b'.').count();
         let dots = here + body.iter().filter(|byte| **byte == b'.').count();
         dots + 1 >= parts

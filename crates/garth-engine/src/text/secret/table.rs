@@ -36,7 +36,7 @@ impl Named<'_> {
             let row = &rest[from..from + length];
             look_at(length);
             let mut cells = row.split(|byte| *byte == column.sign);
-            // other rows are judged without what is before them
+            // Other lines are judged without the lines before them (`named_before`), so none is a row here.
             let is_row = row.iter().take(BEGINNING).any(|byte| *byte == column.sign)
                 && (!b",;".contains(&column.sign) || !row.trim_ascii().contains(&b' '));
             if !is_row || cells.clone().take(column.of + 1).count() != column.of {

@@ -13,6 +13,7 @@ fn ways(planted: &Planted) -> Vec<String> {
     let text = planted.text();
     let json = serde_json::to_string(&text).unwrap();
     let twice = serde_json::to_string(&json).unwrap();
+    // Nothing of the text is left as it is.
     let every: String = text.encode_utf16().map(|unit| format!("\\u{unit:04x}")).collect();
     vec![
         text.clone(),
@@ -91,6 +92,7 @@ fn the_documents_and_the_code_of_this_repository_have_none() {
     let here = std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo says where the crate is");
     files(&Path::new(&here).join("../.."), &mut paths);
     assert!(paths.len() > 300, "{}", paths.len());
+    // These have texts with secrets on purpose.
     let has_examples = ["text/secret/tests.rs", "text/secret/corpus_tests.rs"];
     paths.retain(|path| !has_examples.iter().any(|end| path.ends_with(end)));
     for path in paths {

@@ -45,6 +45,7 @@ impl Named<'_> {
     pub(super) fn value(&self, at: usize, tie: Tie) -> Option<Secret> {
         let (start, quote) = begin(self.text, at);
         let (text, from) = (self.text, self.word.start);
+        // A token with a mark is known by service, whatever the name says.
         if let Some(secret) = service_token::begins_at(text, start, service_token::CURRENT) {
             return Some(Secret { basis: from..secret.bytes.end, ..secret });
         }
@@ -103,6 +104,7 @@ impl Named<'_> {
         {
             return false;
         }
+        // The weaker the tie, the longer a value has to be.
         let far = match tie {
             Tie::Sign => false,
             Tie::Line => value.len() < APART && !self.fills_line(bytes),

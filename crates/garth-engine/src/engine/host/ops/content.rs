@@ -61,6 +61,7 @@ impl Writer<'_> {
                 let new = Dress { mode: Some(0o644), atime: now, mtime: now, ..Dress::default() };
                 Self::created(&self.put(&mut slot, false, body, attrs.or(new))?)
             }
+            // Readers see the old file or the new one, and never a part of it.
             Found::There(old, Some(mut slot)) if is_replaceable(&old) => {
                 // A new file takes over owner, mode and access time of the one that it replaces.
                 let kept = Dress { atime: Some(old.atime()), mtime: now, ..Dress::like(&old) };

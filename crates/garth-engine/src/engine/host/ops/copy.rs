@@ -134,9 +134,10 @@ impl Writer<'_> {
         let mut directories = vec![(String::new(), like(source))];
         let mut several: HashMap<u64, String> = HashMap::new();
         for path in below {
-            let Ok(node) = self.tree.find(path) else { continue }; // gone meanwhile
+            let Ok(node) = self.tree.find(path) else { continue }; // Removed meanwhile.
             let place = path.key()[from.key().len()..].trim_start_matches('/').to_owned();
             let (above, name) = place.rsplit_once('/').unwrap_or(("", &place));
+            // Its directory was gone before it could be copied.
             let Ok(dir) = Node::below(top.as_fd(), above) else { continue };
             // Names of one node become names of one copy.
             if let Some(first) = several.get(&node.host_number()) {
@@ -173,6 +174,7 @@ impl Writer<'_> {
                 self.dress(&Node::below(dir, name)?, dress)?;
                 return self.sync_new(&file);
             }
+            // Its attributes come last, or filling it would need rights that it may not grant.
             Kind::Directory => return mkdirat(dir, name, Mode::RWXU),
             Kind::Symlink => {
                 let target = rustix::fs::readlinkat(node, "", Vec::new())?;
@@ -197,7 +199,7 @@ fn copy_bytes(from: &File, to: &File, size: u64) -> HostResult<()> {
         let start = match seek(from, SeekFrom::Data(end)) {
             Ok(start) => start,
             Err(Errno::NXIO) => break,
-            Err(Errno::INVAL) => end, // it knows no holes
+            Err(Errno::INVAL) => end, // The filesystem does not know holes.
             Err(errno) => return Err(errno),
         };
         end = match seek(from, SeekFrom::Hole(start)) {
@@ -209,6 +211,7 @@ fn copy_bytes(from: &File, to: &File, size: u64) -> HostResult<()> {
         seek(to, SeekFrom::Start(start))?;
         let mut to = to;
         std::io::copy(&mut from.take(end.saturating_sub(start)), &mut to).map_err(|error| errno(&error))?;
+        // The file has become shorter meanwhile: without this the loop would not end.
         if end <= start {
             break;
         }

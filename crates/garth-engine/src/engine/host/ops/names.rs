@@ -32,6 +32,7 @@ impl Writer<'_> {
             Some(mut slot) if slot.taken.is_none() => {
                 let dress = self.dress_new(Some(0o755), attrs);
                 let made =
+                    // In the scratch directory first, so that nobody sees it before it has its attributes.
                     self.make_node(&mut slot, dress, |scratch, name| mkdirat(scratch, name, Mode::RWXU))?;
                 return Ok(Self::created(&made));
             }
@@ -39,6 +40,7 @@ impl Writer<'_> {
             None => Some(self.tree.find(path)?),
         };
         match taken {
+            // As `mkdir -p`: a directory that exists is no error.
             Some(node) if parents && node.is_dir() => Ok(Self::unchanged(&node)),
             _ => Err(Error::already_exists(path)),
         }
@@ -75,6 +77,7 @@ impl Writer<'_> {
             Special::BlockDevice(rdev) => (FileType::BlockDevice, rdev),
             Special::Whiteout => (FileType::CharacterDevice, 0),
         };
+        // Linux would cut the number off, and make another device.
         if u32::try_from(rdev).is_err() {
             let message = "the host's device numbers have 32 bits";
             return Err(Error::at(ErrorKind::InvalidArgument, path, message));
@@ -221,7 +224,7 @@ impl Writer<'_> {
         match (node.is_dir(), other.is_dir()) {
             (true, false) => Err(Error::not_a_directory(to)),
             (false, true) => Err(Error::is_a_directory(to)),
-            _ => Ok(()), // whether it is empty the host says
+            _ => Ok(()), // The host checks that it is empty.
         }
     }
 

@@ -56,6 +56,7 @@ impl<'a> Scratch<'a> {
             }
         };
         let both_files = source.node.kind == Kind::File && self.get(old).kind == Kind::File;
+        // Only content can be replaced, and only on request.
         if !replace || !both_files {
             return Err(Error::already_exists(&to));
         }
@@ -99,6 +100,7 @@ impl<'a> Scratch<'a> {
 
     fn copy_new(&mut self, source: &Source, slot: &Slot) -> Result<Outcome> {
         let names = 1 + source.below.len();
+        // All names before the first one is created, as the contract orders errors.
         self.count_copied(names, &Content::default()).map_err(|error| error.about(&slot.path))?;
         let copy = self.copy_node(&source.node, slot, &slot.path)?;
         // Copy of each directory, and the `mtime` of its source: filling it changes the time.
@@ -107,6 +109,7 @@ impl<'a> Scratch<'a> {
         for (found, node) in &source.below {
             let from = source.path.as_ref().expect("a directory has a path");
             let path = found.path.rebase(from, &slot.path).expect("found below it")?;
+            // In the order of a walk, so the copy of the directory exists.
             let (dir, _) = directories[&found.dir];
             // Names of one node become names of one copy.
             if let Some(copy) = files.get(&node.ino) {

@@ -32,6 +32,7 @@ impl Scratch<'_> {
             None => Some(self.find_path(&path)?),
         };
         match taken {
+            // As `mkdir -p`: a directory that exists is no error.
             Some(ino) if parents && self.is_directory(ino) => Ok(self.unchanged(ino)),
             _ => Err(Error::already_exists(&path)),
         }
@@ -78,7 +79,8 @@ impl Scratch<'_> {
         refuse_node(to)?;
         let ino = self.find(from)?;
         if !self.is_reached(ino) {
-            return Err(Error::no_node()); // as on Linux, what has lost its last name gets no new one
+            // As on Linux: a node that has lost its last name gets no new one.
+            return Err(Error::no_node());
         }
         if self.is_directory(ino) {
             return Err(self.about_at(ErrorKind::NotPermitted, from, "a directory has one name only"));
@@ -236,6 +238,7 @@ impl Scratch<'_> {
         let mut longest = 0;
         let mut todo = vec![(dir, 0)];
         while let Some((dir, above)) = todo.pop() {
+            // Expired entries count: their names are stored until a commit ends them.
             for (name, ino) in self.all_names(dir) {
                 let length = above + 1 + name.as_str().len();
                 longest = longest.max(length);

@@ -196,6 +196,7 @@ fn equal_bytes_are_stored_once_from_64_kib() {
 #[test]
 fn a_large_body_is_cut_into_extents_of_one_mib() {
     let mut store = Store::new();
+    // Not one byte repeated: equal pieces would be stored once.
     let body: Vec<u8> = (0..2 * MAX_EXTENT + 3).map(|at| (at / 1000) as u8).collect();
     let Applied { delta, .. } = store.run([Op::write(at("/f"), body.clone())]);
     let mib = MAX_EXTENT as u64;
@@ -246,6 +247,7 @@ fn a_piece_of_64_kib_between_cuts_is_an_extent_of_its_own() {
 fn a_damaged_stored_chunk_is_not_shared_and_new_ones_like_it_are_not_found() {
     let body = vec![7; DEDUP_FROM];
     let mut store = tree([Op::write(at("/a"), body.clone())]);
+    // The stored chunk is damaged from here on.
     store.unreadable = Some(ErrorKind::Corrupt);
     let Applied { delta, .. } = store.run([Op::write(at("/b"), body.clone())]);
     let chunk = delta.chunks.values().next().expect("the bytes are stored again");

@@ -193,6 +193,8 @@ fn later_operations_see_what_earlier_ones_did_to_a_subtree() {
     store.run([Op::link(at("/d/a"), at("/kept"))]);
     let [a, b] = ["/d/a", "/d/sub/b"].map(|path| store.node_of(path).ino);
     store.run([
+        // Moved twice, written to, partly removed and replaced: each step has to find what those before
+        // left.
         Op::rename(at("/d"), at("/m")),
         Op::write(at("/m/new"), "new"),
         Op::remove(at("/m/a")),
@@ -267,6 +269,7 @@ fn the_work_of_a_batch_that_moves_or_removes_many_trees_grows_as_they_do() {
             let written = (0..*many).map(|number| Op::append(at(&format!("/kept-{number}")), "y"));
             store.work(&Batch::new(written.chain(ops(*many))))
         });
+        // Linear, with a margin for what does not depend on the number of trees.
         assert!(twice < 2 * one + one / 10, "{what}: {one}, of twice as many {twice}");
     }
 }

@@ -98,6 +98,7 @@ fn the_idempotency_record_is_judged_first_then_the_id_then_preconditions_then_op
     let ops = [Op::write(at("/f"), "x").create_new()];
     store.commit(&idempotent(Batch::new(ops.clone()).id(id), 1, 1000));
 
+    // Fails each check; one after the other is then taken away.
     let all_wrong = Batch::new(ops).id(id).require(at("/f"), Precondition::Absent);
     let reused = idempotent(all_wrong.clone(), 2, 1000);
     assert_eq!(kind(&store, &reused), Some(ErrorKind::IdempotencyMismatch));

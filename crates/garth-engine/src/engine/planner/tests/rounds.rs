@@ -170,6 +170,7 @@ fn operations_share_their_rounds_unless_each_depends_on_the_one_before() {
         let [from, to] = ["a", "b"].map(|name| at(&format!("/{name}{n}")));
         [Op::rename(from, &to), Op::append(at(&format!("/b{n}/x/f")), "more")]
     });
+    // Each append depends on the rename before it, but not on the others: two rounds more for all of them.
     assert!(rounds_of(&store, moved) <= 4);
 
     let deep = |levels: usize| {
@@ -278,6 +279,7 @@ fn random_batches_mean_the_same_in_few_rounds() {
             }
         }
     }
+    // Most random operations are refused. Enough of them must pass for the tree to fill.
     assert!(planned > 150, "{planned}");
     assert!(most.iter().all(|rounds| *rounds <= 6), "{most:?}");
 }
