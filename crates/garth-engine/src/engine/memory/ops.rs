@@ -286,7 +286,7 @@ impl Scratch<'_> {
         let ino = self.file(at)?;
         let content = self.get(ino).content.clone();
         let length = length.min(content.size().saturating_sub(offset));
-        // Only a hole already.
+        // The range is a hole already: nothing changes.
         if content.slice(offset, length).next_data(0).is_none() {
             return Ok(self.unchanged(ino));
         }

@@ -91,7 +91,7 @@ impl<R: Rows> Planner<'_, R> {
     pub(super) fn put_expiry(&mut self, node: &mut NodeRow, expires_at: Option<i64>) {
         if node.expires_at != expires_at {
             node.expires_at = expires_at;
-            // A node without a name is not due for anything: only its handles keep it.
+            // A node without a name has nothing left that could expire.
             self.delta.expiry.insert(node.ino, if node.nlink == 0 { None } else { expires_at });
         }
     }

@@ -126,7 +126,7 @@ impl<R: Rows> Planner<'_, R> {
     pub(super) fn punch(&mut self, at: &At, offset: u64, length: u64) -> Result<Outcome> {
         let (mut node, _) = self.file(at, Create::Never, false)?;
         let end = offset.saturating_add(length).min(node.size);
-        // A hole already.
+        // The range is a hole already: nothing changes.
         if offset >= end || self.extents(node.ino, offset, end)?.is_empty() {
             return self.unchanged(&node);
         }

@@ -196,7 +196,7 @@ impl<R: Rows> Planner<'_, R> {
     fn count_files(&self, counting: &mut Counting) -> Result<()> {
         let files = std::mem::take(&mut counting.files);
         let quotas = Arc::clone(&counting.quotas);
-        // A file that came with a moved directory had its names outside of the places of the quotas.
+        // A file that came with a moved directory may have had its names outside of all quotas.
         let everything = Within::everything();
         let around = if counting.moved.is_empty() { quotas.places() } else { &everything };
         self.foresee(files.keys().filter(|ino| **ino < self.first_ino).map(|ino| RowKey::Node(*ino)));

@@ -268,7 +268,7 @@ pub enum RowKey {
     /// [`Rows::is_open`].
     IsOpen(u64),
     /// [`Rows::attributes`]: inode and commit. Holds the attributes that the node had after that commit,
-    /// set by it or before: the prefetch does not know which commit set them.
+    /// set by it or before: which commit set them is not known beforehand.
     Attributes(u64, u64),
     /// [`Rows::extents`]: inode and range.
     Extents(u64, u64, u64),

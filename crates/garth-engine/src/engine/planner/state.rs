@@ -41,7 +41,7 @@ pub(super) struct Planner<'a, R> {
     pub(super) copied: CopyTotals,
     /// Directories found on the way, by key: spares a batch in one directory the same reads over and over.
     pub(super) dirs: HashMap<String, u64>,
-    /// The name by which each file that was there was written to: often its only one.
+    /// Name by which each existing file was written to: often its only one.
     pub(super) addressed: HashMap<u64, Key>,
     /// Number of lost regions that the row of a changed node takes into account, where there are any.
     pub(super) settled: HashMap<u64, usize>,

@@ -200,7 +200,6 @@ pub(super) fn name(text: &[u8], word: &Range<usize>) -> Option<Name> {
         _ => return None,
     };
     let is_harmless = name == Name::Token && Joined::before(text, word.end).ends_with_one_of(&HARMLESS);
-    // Passwords have no such names.
     (!is_harmless).then_some(name)
 }
 
