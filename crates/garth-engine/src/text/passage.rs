@@ -277,8 +277,7 @@ pub fn recut(old: &[Span], edit: &Edit) -> Recut {
         span.end() > edit.start || (span.end() == edit.start && !span.newline && edit.new_size > edit.start)
     };
     let from = old.iter().position(touches).unwrap_or(old.len());
-    // Of a file that shrinks, all passages from there on are dropped: the new end may lie within any of
-    // them.
+    // If the file shrinks, all passages from there on are dropped: the new end may lie within any of them.
     let to = if shrinks { old.len() } else { old.partition_point(|span| span.off <= edit.end).max(from) };
     let dropped = &old[from..to];
     // From the border of a passage, so that the new passages join the remaining ones without a gap.

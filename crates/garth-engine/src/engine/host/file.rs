@@ -42,7 +42,7 @@ impl Tree<'_> {
         for _ in 0..TRIES {
             let bytes = read(&file, range.offset, Self::length(&node, path, range)?).map_err(of_path)?;
             let (entry, version) = (node.entry().map_err(of_path)?, node.version());
-            // The same times and size: no write came in between.
+            // No write came in between: times and size are unchanged.
             node = node.again().map_err(of_path)?;
             if node.version() == version {
                 return Ok((entry, bytes));

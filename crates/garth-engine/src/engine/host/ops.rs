@@ -108,7 +108,7 @@ impl<'a> Writer<'a> {
             Op::Write { at, body, create, parents, attrs } => {
                 self.write(path_of(at)?, body, *create, *parents, Dress::of(attrs))
             }
-            // How content is divided into pieces is not part of the contract.
+            // The division of content into pieces is not part of the contract.
             Op::Append { at, body, create, parents, cuts: _ } => {
                 self.append(path_of(at)?, body, *create, *parents)
             }

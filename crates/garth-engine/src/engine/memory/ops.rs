@@ -47,7 +47,7 @@ impl Scratch<'_> {
     fn perform(&mut self, op: &Op) -> Result<Outcome> {
         match op {
             Op::Write { at, body, create, parents, attrs } => self.write(at, body, *create, *parents, attrs),
-            // How content is divided into pieces is not part of the contract.
+            // The division of content into pieces is not part of the contract.
             Op::Append { at, body, create, parents, cuts: _ } => self.append(at, body, *create, *parents),
             Op::Patch { at, offset, body } => self.patch(at, *offset, body),
             Op::Truncate { at, size } => self.truncate(at, *size),

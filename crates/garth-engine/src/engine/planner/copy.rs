@@ -226,7 +226,7 @@ impl<R: Rows> Planner<'_, R> {
                 None => self.node(row.ino)?,
                 Some((seq, _)) => self.rows.node_at_seq(row.ino, seq)?.ok_or_else(Error::no_node)?,
             };
-            // Of the past, expiry is judged by the time of that commit, and nothing is recorded.
+            // In the past, expiry is judged by the time of that commit, and nothing is recorded.
             let absent = match as_of {
                 // A node that expires under its first name loses all others at once.
                 None => node.nlink == 0 || self.expire_if_due(&node)?,

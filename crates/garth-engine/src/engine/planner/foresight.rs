@@ -365,7 +365,7 @@ impl<R: Rows> Planner<'_, R> {
         let path = match at {
             At::Path(path) => path.clone(),
             At::Node(ino) => {
-                // Of a directory, path and names are missed later: only its node says that it is one.
+                // Path and names of a directory are missed later: only its node says that it is one.
                 self.foresee((!self.within.is_everything()).then(|| named(ino.0)));
                 self.foresee(source_keys(ino.0, Some(seq)));
                 return Ok(());

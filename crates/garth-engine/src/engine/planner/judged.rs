@@ -70,7 +70,7 @@ impl<R: Rows> Planner<'_, R> {
     /// Returns the names of a node within some subtrees, or all of them. Reads nothing if the batch knows
     /// the only one.
     pub(super) fn names_after(&self, ino: u64, within: &Within) -> Result<Vec<Key>> {
-        // Of several names, the batch may have met only one.
+        // The batch may have met only one of several names.
         if self.node(ino)?.nlink == 1 {
             if let Some(key) = self.delta.given(ino).next() {
                 return Ok(vec![key.clone()]);

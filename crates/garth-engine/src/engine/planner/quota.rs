@@ -158,7 +158,7 @@ impl<R: Rows> Planner<'_, R> {
             let after =
                 parts.filter(|(at, region)| *at != region.dir).flat_map(|(_, region)| region.ranges());
             let after: Ranges = after.collect();
-            // What stays below the path of the quota is in both, and is not asked about.
+            // Names that stay below the path of the quota are in both, so no query counts them.
             let (lost, got) = (minus(&before, &after), minus(&after, &before));
             if !lost.is_empty() || !got.is_empty() {
                 counting.moved.insert(key.to_owned(), (lost, got));

@@ -199,8 +199,7 @@ impl Subtrees {
             self.lost_at.insert(region.dir.clone(), self.lost.len());
             self.lost.push(region);
         }
-        // Of several removals above a name, only this operation's counts: `ended` is about names that were
-        // still there.
+        // Only removals of this operation: `ended` holds names that were still there.
         for key in ended {
             let removals = up(&key.0).filter_map(|above| self.lost_at.get(above));
             let mut own = removals.filter(|removal| **removal >= first);

@@ -169,7 +169,7 @@ pub(super) fn is_field(value: &[u8]) -> bool {
 /// Returns true for values that look drawn at random: letters and digits of several kinds in no order.
 /// False for digests, and for values that begin with a word and a sign, as names, versions and ids do.
 pub(super) fn is_drawn(value: &[u8], name: Name) -> bool {
-    // Of a pair with a colon, the second part decides.
+    // In a pair with a colon, the second part decides.
     if let Some(sign) = value.iter().take(32).position(|byte| *byte == b':') {
         return sign > 0 && value.len() > sign + 1 && is_drawn(&value[sign + 1..], name);
     }
