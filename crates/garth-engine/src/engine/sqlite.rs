@@ -1,27 +1,28 @@
 //! The embedded engine: one SQLite database for each account, in a folder of its own.
 //!
-//! [`SqliteFs`] is the handle. Writes go through one writer per process, which groups them (`commit/`); reads
-//! take a connection from a pool and run on the caller's thread, long ones on threads of their own
-//! (`query/`). Statements on the tree's tables are in `tables/`, which says what is elsewhere and why.
-//! `docs/format.md` draws the tables, `docs/durability.md` says what survives what.
+//! [`SqliteFs`] is the handle. Writes go through one writer per process, which groups them (`commit/`). Reads
+//! take a connection from a pool and run on the caller's thread; long ones run on threads of their own
+//! (`query/`). The statements on the tables of the tree are in `tables/`, which lists the exceptions.
+//! `docs/format.md` describes the tables, `docs/durability.md` what survives which accident.
 //!
-//! A room uses those of the groups above it, and some of its own group: `maintain` uses `filesystem`, which
-//! uses `commit` and `query`; `control` uses `projections`. No two use each other. `costs` has tests only.
+//! A module may use the modules of the groups above its own. Within a group, `maintain` uses `filesystem`,
+//! which uses `commit` and `query`, and `control` uses `projections`; no two modules use each other. `costs`
+//! has only tests.
 
 pub(crate) mod writer_lock;
-// the database and its statements
+// The database and its statements.
 pub(crate) mod schema;
 pub(crate) mod tables;
-// stored bytes, and what a handle may see
+// Stored bytes, and the parts of the tree that a handle reaches.
 pub(crate) mod chunk_store;
 pub(crate) mod confinement;
 pub(crate) mod open_nodes;
 pub(crate) mod planner_rows;
-// what is derived from files, in the commit that changes them
+// Data derived from files, in the commit that changes them.
 pub(crate) mod control;
 pub(crate) mod fulltext;
 pub(crate) mod projections;
-// reads, writes, and the handle that offers both
+// Reads, writes, and the handle that offers both.
 pub(crate) mod commit;
 pub(crate) mod filesystem;
 pub(crate) mod maintain;

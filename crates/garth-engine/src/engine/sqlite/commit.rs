@@ -1,4 +1,5 @@
-//! Writes: group commit by one writer, uploads, checkpoints. Everything is inside a write transaction.
+//! Writes: group commit by one writer, uploads and checkpoints. Everything here runs inside a write
+//! transaction.
 
 pub(crate) mod checkpoint;
 pub(crate) mod group;

@@ -1,6 +1,8 @@
-//! Checkpoints, kept off the commit path: PASSIVE on a reader's connection, beside the commits, once enough
-//! pages are new; RESTART on the writer once the WAL is long. PASSIVE alone never lets the WAL begin anew
-//! under a steady load, so it would grow without bound. Why: `docs/decisions/wal-and-checkpoints.md`.
+//! Checkpoints of the WAL, kept off the commit path.
+//!
+//! A PASSIVE checkpoint runs on a reader's connection, concurrently with the commits, once enough pages are
+//! new. A RESTART runs on the writer once the WAL is long: under a steady load PASSIVE alone never lets the
+//! WAL start over, so it would grow without bound. Why: `docs/decisions/wal-and-checkpoints.md`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -15,29 +17,30 @@ use crate::sqlite::connect::reset_busy_timeout;
 use crate::sqlite::{ConnPool, DbError, DbResult};
 use crate::threads::executor::Work;
 
-/// WAL thresholds in pages: PASSIVE from the first number of pages not copied yet, RESTART from the second in
-/// all. 2 and 8 MiB: large enough that a page changed by many commits is copied once for all of them.
+/// Pages in the WAL, not yet copied, from which a PASSIVE checkpoint runs: 2 MiB. Large enough that a page
+/// changed by many commits is copied once for all of them.
 const PASSIVE_ABOVE: i64 = 512;
+/// Pages in the WAL from which a RESTART runs: 8 MiB.
 const RESTART_ABOVE: i64 = 2048;
-/// How long a RESTART waits for readers of old pages. Commits wait behind it.
+/// Time that a RESTART waits for readers of old pages. Commits wait for it.
 const RESTART_WAIT: Duration = Duration::from_millis(200);
 
-/// The checkpoints of one database.
+/// Checkpoints of one database.
 pub(crate) struct Checkpoints {
     runtime: Runtime,
     pool: Arc<ConnPool>,
-    /// Whether a PASSIVE checkpoint is queued or runs.
+    /// True while a PASSIVE checkpoint is queued or runs.
     running: AtomicBool,
-    /// Whether [`Self::before_first`] was called.
+    /// True once [`Self::before_first`] was called.
     begun: AtomicBool,
-    /// Pages in the WAL when a RESTART failed, else 0. The next one waits for another `RESTART_ABOVE` pages:
-    /// a long read would else cost every commit `RESTART_WAIT`.
+    /// Pages in the WAL when a RESTART failed, else 0. The next attempt waits for another `RESTART_ABOVE`
+    /// pages: otherwise a long read would cost every commit `RESTART_WAIT`.
     failed_at: AtomicI64,
 }
 
-/// What `PRAGMA wal_checkpoint` answers. Pages are -1 if another checkpoint was running.
+/// Row that `PRAGMA wal_checkpoint` returns. Pages are -1 if another checkpoint was running.
 struct Progress {
-    /// Whether a reader, a writer or another checkpoint was in the way.
+    /// True if a reader, a writer or another checkpoint was in the way.
     blocked: bool,
     pages: i64,
     copied: i64,
@@ -54,10 +57,11 @@ impl Checkpoints {
         })
     }
 
-    /// Empties what is in the WAL before the first commit of this instance: a process or an instance before
-    /// it may have ended because a sync failed. What the kernel has not written then it may hold for written,
-    /// and no later sync of the WAL would bring it to the disk. In the database it is synced anew. Waits for
-    /// nobody: if another process is at it, that one looks after its own syncs.
+    /// Copies the WAL into the database before the first commit of this instance. An earlier process or
+    /// instance may have ended because a sync failed. The kernel may then take pages for written that are
+    /// not, and no later sync of the WAL would bring them to the disk; in the database they are written and
+    /// synced again. Does not wait: if another process is running a checkpoint, that process is responsible
+    /// for its syncs.
     pub(crate) fn before_first(&self, conn: &Connection) -> DbResult<()> {
         if self.begun.swap(true, Ordering::AcqRel) {
             return Ok(());
@@ -68,14 +72,16 @@ impl Checkpoints {
         outcome.map(drop)
     }
 
-    /// Makes the checkpoint that is due after a group of commits, if any.
+    /// Runs the checkpoint that is due after a group of commits, if any.
     pub(crate) fn after_group(self: &Arc<Self>, conn: &Connection) -> DbResult<()> {
+        // NOOP only reports how long the WAL is and how much of it is copied.
         let Progress { pages, copied, .. } = checkpoint(conn, "PRAGMA wal_checkpoint(NOOP)")?;
         let mut failed_at = self.failed_at.load(Ordering::Relaxed);
         if pages < failed_at {
-            // the WAL has begun anew by itself
+            // Another connection's checkpoint let the WAL start over.
             failed_at = 0;
         }
+        // Once all pages are copied, the next commit starts the WAL over by itself.
         let restart = pages > copied && pages - failed_at >= RESTART_ABOVE;
         if restart {
             conn.busy_timeout(RESTART_WAIT)?;
@@ -86,6 +92,7 @@ impl Checkpoints {
             return outcome.map(drop);
         }
         self.failed_at.store(failed_at, Ordering::Relaxed);
+        // The permit comes before `running`: only the work that is submitted clears that flag again.
         if pages - copied >= PASSIVE_ABOVE
             && let Some(permit) = self.runtime.maintenance().try_acquire()
             && !self.running.swap(true, Ordering::AcqRel)
@@ -97,9 +104,9 @@ impl Checkpoints {
         Ok(())
     }
 
-    /// Makes a checkpoint. Frames count as copied before they are synced in the database, so a sync that
-    /// fails may be the only one that tells of a page that was lost, and the last: then nothing is written
-    /// any more, and the WAL is kept.
+    /// Runs a checkpoint. SQLite counts frames as copied before they are synced in the database, so a failed
+    /// sync may be the first and last sign of a lost page. In that case the pool is poisoned: nothing is
+    /// written any more, and the WAL stays.
     fn checkpoint(&self, conn: &Connection, sql: &str) -> DbResult<Progress> {
         let outcome = checkpoint(conn, sql).and_then(|progress| {
             self.runtime.failpoints().pass("checkpoint")?;
@@ -119,7 +126,7 @@ fn checkpoint(conn: &Connection, sql: &str) -> DbResult<Progress> {
     Ok(conn.prepare_cached(sql)?.query_row([], row)?)
 }
 
-/// A PASSIVE checkpoint on a reader's connection: it blocks nobody.
+/// A PASSIVE checkpoint on a reader's connection. It blocks no one.
 struct Passive {
     checkpoints: Arc<Checkpoints>,
     _permit: Permit,
@@ -140,6 +147,7 @@ impl Work for Passive {
     }
 }
 
+/// Clears `running`, whether the work has run or not.
 impl Drop for Passive {
     fn drop(&mut self) {
         self.checkpoints.running.store(false, Ordering::Release);

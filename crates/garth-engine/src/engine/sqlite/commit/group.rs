@@ -1,5 +1,5 @@
-//! One write transaction: a group of commits, or one task. Has the limits of a group, and decides whether a
-//! failure concerns one member, the whole group, or leaves the disk's state unknown.
+//! One write transaction: a group of commits, or one task. Limits the size of a group, and decides whether a
+//! failure concerns one member, the whole group, or leaves the state of the disk unknown.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,32 +28,32 @@ use crate::runtime::budget::Opened;
 use crate::sqlite::{Conn, DbError, DbResult};
 use crate::text::{Edit, Tokenizer};
 
-/// Largest group, in commits: bounds how long its first member waits for its last.
+/// Most commits of a group. Bounds the time that its first member waits for its last.
 pub(super) const GROUP_COMMITS: usize = 512;
-/// Largest group, in bytes of inline content, for the same reason.
+/// Most bytes of inline content of a group, for the same reason.
 const GROUP_BYTES: u64 = 16 << 20;
-/// Time that a group waits to become as large as the last one, whose callers were answered together and often
-/// write again together. Less than the fsync that a second group would cost.
+/// Time that a group waits to become as large as the last one, whose callers got their results together and
+/// often write again together. Less than the fsync that a second group would cost.
 pub(super) const GATHER: Duration = Duration::from_micros(100);
 
 /// Work inside a write transaction of its own.
 pub(crate) type Task = Box<dyn FnOnce(&Connection) -> DbResult<()> + Send>;
 
-/// A batch, and what the handle reaches that it was asked of.
+/// A batch, with the reach of the handle that it was committed through.
 pub(crate) struct Asked {
     pub(crate) batch: Batch,
     pub(crate) reach: Arc<Reach>,
 }
 
-/// The connection that writes.
+/// The connection that writes, with its caches.
 pub(crate) struct WriteConn {
     pub(crate) conn: Conn,
-    /// Whether its commits are durable; `None` before the first transaction, and if setting it failed.
+    /// True if its commits are durable; `None` before the first transaction, and if the setting failed.
     durable: Option<bool>,
     row_cache: RowCache,
     tokenizer: Tokenizer,
     chores: Chores,
-    /// Whether the index may have changed since somebody looked for chores.
+    /// True if the index may have changed after the last look for chores.
     index_changed: bool,
     _opened: Opened,
 }
@@ -80,13 +80,15 @@ impl WriteConn {
     ) -> DbResult<T> {
         let Self { conn, row_cache, tokenizer, .. } = self;
         let conn: &Connection = conn;
+        // Taken out, so that a setting that fails leaves `None` and is made again.
         if self.durable.take() != Some(durable) {
             schema::set_synchronous(conn, durable, runtime.fault())?;
         }
         self.durable = Some(durable);
-        // IMMEDIATE: another process may have written since, and a read transaction could not be upgraded
-        // then
+        // IMMEDIATE: another process may have written, and SQLite does not let a read transaction on an older
+        // state become a write transaction.
         conn.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+        // The cache is validated inside the transaction: from here on no other connection can commit.
         let outcome =
             row_cache.begin(conn).and_then(|()| work(conn, row_cache, tokenizer)).and_then(|value| {
                 runtime.failpoints().pass("before-commit")?;
@@ -98,16 +100,17 @@ impl WriteConn {
             });
         row_cache.end();
         if outcome.is_err() {
+            // It may hold rows that the failed transaction wrote.
             row_cache.forget();
             if !conn.is_autocommit() {
-                // the error that led here is the one to report
+                // Report the error that led here, not one of the rollback.
                 let _ = conn.execute_batch("ROLLBACK");
             }
         }
         outcome
     }
 
-    /// Runs a task. It may write any row, past the row cache.
+    /// Runs a task in a transaction of its own. The task may write any row, past the row cache.
     pub(crate) fn run_task(&mut self, durable: bool, runtime: &Runtime, task: Task) -> DbResult<()> {
         let outcome = self.transaction(durable, runtime, |conn, _, _| task(conn));
         self.row_cache.forget();
@@ -115,7 +118,7 @@ impl WriteConn {
         outcome
     }
 
-    /// Whether work on the index waits that no commit waits for; `None` if nothing has changed since the last
+    /// Returns true if background work on the index is due; `None` if nothing has changed after the last
     /// look.
     pub(crate) fn look_for_chores(&mut self) -> DbResult<Option<bool>> {
         match std::mem::take(&mut self.index_changed) {
@@ -124,7 +127,7 @@ impl WriteConn {
         }
     }
 
-    /// Does one step of the work on the index.
+    /// Runs one step of background work on the index.
     pub(crate) fn run_chore(
         &mut self,
         runtime: &Runtime,
@@ -132,7 +135,10 @@ impl WriteConn {
         registry: &Registry,
     ) -> DbResult<()> {
         let mut chores = std::mem::take(&mut self.chores);
+        // Not durable: a power cut undoes the whole step, which is then due again.
         let outcome = self.transaction(false, runtime, |conn, _, tokenizer| {
+            // Another process may have registered a newer set of projections, whose keys this one cannot
+            // derive.
             check_version(head::get(conn)?.projections, registry)?;
             chores.step(conn, packs, tokenizer)
         });
@@ -162,6 +168,7 @@ impl WriteConn {
         })?;
         self.index_changed |= indexed;
         runtime.failpoints().pass("answer")?;
+        // One sync covers the group: a member that asked for `Visible` is durable as well.
         for commit in results.iter_mut().flatten() {
             commit.durable = durable;
         }
@@ -169,10 +176,10 @@ impl WriteConn {
     }
 }
 
-/// Edits of the index that are kept until the end of a group. Only the removal of subtrees tells of more.
+/// Edits of the index that are collected before they are applied. Only removed subtrees yield more.
 const MOST_EDITS: usize = 4096;
 
-/// What planning a group needs besides the connection.
+/// Everything but the connection that planning a group needs.
 pub(crate) struct GroupContext<'a> {
     pub(crate) runtime: &'a Runtime,
     pub(crate) packs: &'a Packs,
@@ -181,7 +188,7 @@ pub(crate) struct GroupContext<'a> {
 }
 
 impl GroupContext<'_> {
-    /// Plans the batches and writes their rows. Says besides whether the index changed.
+    /// Plans the batches and writes their rows. Returns the results, and true if the index changed.
     fn plan_group(
         &self,
         state: &PlannerRows<'_>,
@@ -197,6 +204,7 @@ impl GroupContext<'_> {
         let mut results = Vec::with_capacity(batches.len());
         let (mut replayed, mut indexed) = (false, false);
         for Asked { batch, reach } in batches {
+            // Each batch is judged by the reach of its own handle.
             let rows = PlannerRows { reach, ..*state };
             failpoints.pass("plan")?;
             match planned(&rows, head, env.now(), batch) {
@@ -206,7 +214,9 @@ impl GroupContext<'_> {
                 }
                 Ok(Planned::Apply { delta, head: next, commit }) => {
                     if !delta.subtrees.is_empty() {
-                        // files that end are forgotten by search on the way, by their rows as they are then
+                        // The ranges are written past the row cache, which the index reads nodes through.
+                        // Files that end are taken out of the index piece by piece, so that memory stays
+                        // bounded.
                         state.row_cache.clear();
                         let mut ended = |ino, edit| {
                             judged_prefixes::remove(conn, ino)?;
@@ -223,6 +233,8 @@ impl GroupContext<'_> {
                     changed.by(&delta);
                     state.row_cache.apply(&delta, next.seq);
                     failpoints.pass("apply")?;
+                    // In the transaction of the write: `gc` must never see an unnamed node without the lease
+                    // of its writer.
                     self.open.written(conn, delta.unnamed.iter().copied(), env.now())?;
                     for (ino, edit) in &delta.index {
                         add(&mut edits, *ino, *edit);
@@ -230,18 +242,21 @@ impl GroupContext<'_> {
                     head = next;
                     results.push(Ok(commit));
                 }
+                // The disk failed, not the batch: the rows read so far cannot be trusted, so the group is
+                // rolled back.
                 Err(error) if error.is(ErrorKind::Io) => return Err(error.into()),
                 Err(error) => results.push(Err(error)),
             }
         }
         if replayed {
-            // The first answer may have been `Visible`, and this batch may ask for `Durable`: without a write
-            // nothing would be synced.
+            // The first attempt may have been `Visible`, and this batch may ask for `Durable`: without a
+            // write nothing would be synced.
             head::touch(conn)?;
         }
         if head.seq > first {
             head::put(conn, &head)?;
         }
+        // Once a group, on its final state: a file that many batches append to is read and indexed once.
         failpoints.pass("index")?;
         changed.write(state)?;
         changed_files::apply(state, &edits, tokenizer)?;
@@ -249,7 +264,8 @@ impl GroupContext<'_> {
     }
 }
 
-/// Plans a batch on rows that are at hand; as if they were a round trip away where a test asked for that.
+/// Plans a batch on local rows. A test may ask for the way that fetches rows in rounds, as a remote database
+/// needs.
 fn planned(rows: &PlannerRows<'_>, head: HeadRow, now: Timestamp, batch: &Batch) -> Result<Planned> {
     #[cfg(debug_assertions)]
     if crate::engine::planner::fetched::is_asked_for() {
@@ -262,13 +278,13 @@ fn add(edits: &mut Edits, ino: u64, edit: Edit) {
     edits.entry(ino).and_modify(|before| *before = before.then(edit)).or_insert(edit);
 }
 
-/// Returns true if a batch joins a group that has `count` commits of so many `bytes` already.
+/// Returns true if a batch joins a group that has `count` commits with `bytes` bytes of content.
 pub(super) fn fits(batch: &Batch, count: usize, bytes: u64) -> bool {
     count < GROUP_COMMITS && bytes + weight(batch) <= GROUP_BYTES
 }
 
-/// Returns the bytes that a batch counts towards its group: its content. One that hashes stored content has a
-/// group of its own, since hashing alone may take as long as a whole group.
+/// Returns the bytes that a batch counts towards its group: its content. A batch that hashes stored content
+/// has a group of its own, because hashing alone may take as long as a whole group.
 pub(super) fn weight(batch: &Batch) -> u64 {
     if batch.hashes() {
         return GROUP_BYTES + 1;
@@ -276,7 +292,7 @@ pub(super) fn weight(batch: &Batch) -> u64 {
     batch.ops.iter().filter_map(Op::body).map(Body::size).sum()
 }
 
-/// Returns true if a failure of a group may concern one member only, so that each is tried alone.
+/// Returns true if a failure of a group may be caused by one member, so that each is tried alone.
 pub(crate) fn may_be_of_one_member(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::Corrupt | ErrorKind::NoSpace)
 }

@@ -1,6 +1,6 @@
-//! Uploads: content goes to a pack file beside the database before its commit, so that a slow upload holds no
-//! lock and memory does not grow with it. One fsync an upload. Content of up to one chunk stays in memory and
-//! goes into the database. Why: `docs/decisions/packs-beside-the-database.md`.
+//! Uploads. Content goes to a pack file next to the database before its commit, so that a slow upload holds
+//! no lock and memory does not grow with its size. An upload costs one fsync of its file. Content of up to
+//! one chunk stays in memory and goes into the database. Why: `docs/decisions/packs-beside-the-database.md`.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -24,13 +24,13 @@ use crate::runtime::Runtime;
 use crate::runtime::disk;
 use crate::sqlite::DbResult;
 
-/// Size of a stored chunk: one extent refers to one chunk.
+/// Bytes of a stored chunk: one extent refers to one chunk.
 const CHUNK: usize = MAX_EXTENT;
-/// How long the lease of an upload lasts, in seconds: until its next chunk, or until its commit. A process
-/// that died cannot say so; after this its upload is garbage.
+/// Lease of an upload in seconds, until its next chunk or its commit. A process that dies cannot give up its
+/// uploads; after this time they are garbage.
 const STAGED: i64 = 24 * 3600;
 
-/// A chunk of the upload that is in the pack: sum, position, length.
+/// A chunk of the upload that is in the pack.
 struct Placed {
     sum: Vec<u8>,
     pos: u64,
@@ -41,23 +41,23 @@ struct Placed {
 pub(crate) struct SqliteUpload {
     writer: Arc<Writer>,
     id: u128,
-    /// Whose it is: nobody else can use it.
+    /// Key of the owner. No other owner can use the upload.
     owner: String,
     held: BytesMut,
     pack: Option<Pack>,
     placed: Vec<Placed>,
-    /// A step failed or its future was dropped: what the pack holds is unknown.
+    /// True if a step failed or its future was dropped: the content of the pack is unknown.
     broken: bool,
-    /// It is kept, or may be: there is nothing to tidy up.
+    /// True if the upload is stored, or may be: dropping it removes nothing.
     finished: bool,
 }
 
-/// The upload's pack file, once it needs one.
+/// Pack file of an upload that is larger than one chunk.
 struct Pack {
     name: String,
     file: File,
     size: u64,
-    /// When its lease ends.
+    /// End of the lease.
     lease: Timestamp,
 }
 
@@ -90,15 +90,16 @@ impl SqliteUpload {
         self.writer.runtime()
     }
 
-    /// A lease that begins now.
+    /// Returns the end of a lease that begins now.
     fn lease(&self) -> Timestamp {
         self.runtime().env().now().plus_seconds(STAGED)
     }
 
-    /// Opens the pack, with a lease that keeps `gc` from it.
+    /// Creates the pack, with a lease that keeps `gc` from it.
     async fn begin_pack(&mut self) -> Result<&mut Pack> {
         if self.pack.is_none() {
             let (id, owner, lease) = (self.id, self.owner.clone(), self.lease());
+            // The row comes before the file: `gc` takes a pack file without a row for an orphan.
             self.writer.transact(false, move |conn| staged::begin(conn, id, &owner, lease)).await?;
             let name = pack_name(id);
             self.writer.packs().make_folder().map_err(failed)?;
@@ -109,7 +110,7 @@ impl SqliteUpload {
         self.pack.as_mut().ok_or_else(|| Error::new(ErrorKind::Io, "the upload has no file"))
     }
 
-    /// Renews the lease once half of it is over: a write transaction a chunk would cost too much.
+    /// Renews the lease once half of it is over: a write transaction for each chunk would cost too much.
     async fn renew(&mut self) -> Result<()> {
         let (id, lease) = (self.id, self.lease());
         let Some(pack) = &mut self.pack else { return Ok(()) };
@@ -135,12 +136,13 @@ impl SqliteUpload {
     /// Moves one chunk from memory to the pack.
     async fn flush_chunk(&mut self, length: usize) -> Result<()> {
         let data = self.held.split_to(length).freeze();
+        // Before the write: content of an upload that `gc` has collected would go to a deleted file.
         self.renew().await?;
         self.begin_pack().await?;
         self.runtime().failpoints().pass("stage-write")?;
         let pack = self.begin_pack().await?;
         pack.file.write_all(&data).map_err(failed)?;
-        // what needs a file is large in all: its last chunk is shared, too, however short
+        // Content that needs a file is large, so its last chunk is shared as well, however short.
         let placed = Placed { sum: sum_of(&data, true), pos: pack.size, len: length as u64 };
         pack.size += length as u64;
         self.placed.push(placed);
@@ -155,13 +157,14 @@ impl SqliteUpload {
 #[async_trait]
 impl Upload for SqliteUpload {
     async fn write(&mut self, bytes: Bytes) -> Result<()> {
+        // Before `step`: a refused write leaves the upload usable.
         if self.size() + bytes.len() as u64 > MAX_FILE {
             return Err(Error::new(ErrorKind::TooLarge, format!("a file has at most {MAX_FILE} bytes")));
         }
         self.step()?;
         for part in bytes.chunks(CHUNK) {
             self.held.extend_from_slice(part);
-            // the last chunk stays in memory: what is short in all needs no file
+            // The last chunk stays in memory: content that fits into it needs no file.
             while self.held.len() > CHUNK {
                 self.flush_chunk(CHUNK).await?;
             }
@@ -182,6 +185,7 @@ impl Upload for SqliteUpload {
             Some(pack) => {
                 self.runtime().failpoints().pass("stage-sync")?;
                 if !self.runtime().fault().skips_every_sync() {
+                    // The file and its name are on disk before the database refers to them.
                     pack.file.sync_all().map_err(failed)?;
                     disk::sync_dir(self.writer.packs().folder()).map_err(failed)?;
                 }
@@ -196,7 +200,8 @@ impl Upload for SqliteUpload {
             placed: std::mem::take(&mut self.placed),
             short: std::mem::take(&mut self.held).freeze(),
         };
-        // while it is not known, not even to somebody who stops waiting, the file may be needed
+        // From here on the outcome can be unknown, also to a caller that drops the future: the rows may be
+        // committed, so the file has to stay.
         self.finished = true;
         let (packs, runtime) = (Arc::clone(self.writer.packs()), self.runtime().clone());
         let keep = move |conn: &Connection| {
@@ -204,6 +209,8 @@ impl Upload for SqliteUpload {
             Ok(runtime.failpoints().pass("stage-keep")?)
         };
         let kept = self.writer.transact(true, keep).await;
+        // Any other error means that the transaction was rolled back: no row refers to the file, and Drop
+        // removes it.
         if kept.as_ref().is_err_and(|error| !matches!(error.kind(), ErrorKind::Io | ErrorKind::Poisoned)) {
             self.finished = false;
         }
@@ -217,7 +224,7 @@ impl Drop for SqliteUpload {
             return;
         }
         let Some(pack) = &self.pack else { return };
-        // what cannot be removed now is left to `gc`, which knows of it by its row
+        // If the file cannot be removed now, `gc` does so later: it knows the file by its row.
         if fs::remove_file(self.writer.packs().folder().join(&pack.name)).is_ok() {
             let id = self.id;
             self.writer.transact_later(move |conn| staged::forget(conn, id));
@@ -225,7 +232,7 @@ impl Drop for SqliteUpload {
     }
 }
 
-/// An upload whose bytes are safe, on its way into the database.
+/// A finished upload whose bytes are synced, to be recorded in the database.
 struct Finished {
     id: u128,
     owner: String,
@@ -244,6 +251,8 @@ impl Finished {
         };
         let mut holes: Vec<Range<u64>> = Vec::new();
         for chunk in &self.placed {
+            // A chunk that is stored already is not needed in this pack: its range becomes a hole, and
+            // neighbours are one hole.
             let mut shared = true;
             let id = store.store(conn, &chunk.sum, |id, sum| {
                 shared = false;
@@ -265,7 +274,7 @@ impl Finished {
         if !self.short.is_empty() {
             pieces.0.push((store.store_bytes(conn, &self.short)?, self.short.len() as u64));
         }
-        // a pack whose lease ran out is gone, or about to be
+        // A pack whose lease ran out is deleted or about to be; the row is missing then.
         let lease = self.now.plus_seconds(STAGED);
         match staged::finish(conn, self.id, &self.owner, &pieces, lease, self.pack.is_some())? {
             true => Ok(()),
@@ -298,7 +307,7 @@ mod tests {
         fs.runtime().failpoints().arm("stage-sync", Failure::Io, 0);
         assert!(block_on(upload.finish()).unwrap_err().is(ErrorKind::Io));
         assert_eq!(fs.pack_files().unwrap(), [""; 0]);
-        // tasks are done in their order
+        // Tasks run in the order in which they were queued.
         block_on(fs.sync()).unwrap();
         let rows = fs
             .inner
@@ -313,7 +322,7 @@ mod tests {
         let fs = SqliteFs::open(folder.path(), Env::system(), crate::rule::sample::registry()).unwrap();
         let mut upload = block_on(fs.stage(&At::Node(Ino::ROOT))).unwrap();
         block_on(upload.write(vec![7; 2 * CHUNK].into())).unwrap();
-        // as if it had stood still for too long
+        // As after a lease that ran out.
         block_on(fs.inner.writer.transact(false, |conn| Ok(conn.execute("DELETE FROM staged", [])?)))
             .unwrap();
         assert!(block_on(upload.finish()).unwrap_err().is(ErrorKind::NotFound));

@@ -1,5 +1,5 @@
-//! Callers that wait for the next commit of an account. A commit of this process wakes them. Commits of other
-//! processes do not, so the head row is read many times a second, but only while there are waiters.
+//! Callers that wait for the next commit of an account. A commit of this process wakes them. For commits of
+//! other processes the head row is read many times a second, but only while there are waiters.
 
 use std::sync::{Arc, Mutex};
 
@@ -21,7 +21,7 @@ pub(crate) struct CommitWaiters {
 
 #[derive(Default)]
 struct State {
-    /// Last commit that each has seen, and its signal. Some have gone away.
+    /// Waiters: the last commit that each has seen, and its signal. Some have gone away.
     waiting: Vec<(Seq, oneshot::Sender<()>)>,
     /// True while the head row is read at each tick.
     watched: bool,
@@ -32,7 +32,7 @@ impl CommitWaiters {
         Arc::new(Self { pool: Arc::clone(pool), state: Mutex::default() })
     }
 
-    /// Waits, from this call on, until there may be a commit after `since`.
+    /// Waits until there may be a commit after `since`. Registers the waiter before it returns the future.
     pub(crate) fn join(
         self: &Arc<Self>,
         since: Seq,
@@ -40,6 +40,8 @@ impl CommitWaiters {
     ) -> impl Future<Output = ()> + Send + use<> {
         let (wake, woken) = oneshot::channel();
         let mut state = lock(&self.state);
+        // Waiters that went away are removed before the list grows, which keeps it short without a scan for
+        // each call.
         if state.waiting.len() == state.waiting.capacity() {
             state.waiting.retain(|(_, wake)| !wake.is_canceled());
         }
@@ -47,19 +49,19 @@ impl CommitWaiters {
         let watch = !std::mem::replace(&mut state.watched, true);
         drop(state);
         if watch && !runtime.watch().add(self) {
-            // the next who waits tries again
+            // Without a thread for the ticker, the next waiter tries again.
             lock(&self.state).watched = false;
         }
-        // it is dropped only with the account
+        // The sender is dropped only with the account.
         woken.map(drop)
     }
 
     /// Wakes all waiters: there may be a commit.
     pub(crate) fn wake(&self) {
-        // they wake outside of the lock: one may wait again at once
+        // Outside of the lock, because a woken waiter may register again at once.
         let waiting = std::mem::take(&mut lock(&self.state).waiting);
         for (_, wake) in waiting {
-            // who has gone does not listen
+            // A waiter that went away has dropped its receiver.
             let _ = wake.send(());
         }
     }
@@ -68,6 +70,8 @@ impl CommitWaiters {
 impl Tick for CommitWaiters {
     fn tick(self: Arc<Self>) -> bool {
         {
+            // Decided under the lock: a waiter that registers afterwards finds `watched` false and starts the
+            // ticker again.
             let mut state = lock(&self.state);
             state.waiting.retain(|(_, wake)| !wake.is_canceled());
             state.watched = !state.waiting.is_empty();
@@ -75,7 +79,7 @@ impl Tick for CommitWaiters {
                 return false;
             }
         }
-        // who waits is told of a failure by looking for himself
+        // On a failed read all are woken: their own reads report the error.
         let head = self.pool.with(head::get).map_or(u64::MAX, |head| head.seq);
         if lock(&self.state).waiting.iter().any(|(since, _)| since.0 < head) {
             self.wake();

@@ -10,8 +10,8 @@ use crate::engine::sqlite::tables::{
 use crate::model::{Batch, Commit, Kind};
 use crate::sqlite::DbResult;
 
-/// Writes the rows of one batch, but for what its subtrees have become, which is written before. The head row
-/// is written once a group, by `tables/head.rs`.
+/// Writes the rows of one batch. The ranges of its subtrees must be written before. The head row is written
+/// once for a group, by `tables/head.rs`.
 pub(crate) fn delta(
     conn: &Connection,
     delta: &Delta,
@@ -31,6 +31,8 @@ pub(crate) fn delta(
         chunks::insert_bytes(conn, chunk.id, &chunk.sum, &chunk.data)?;
     }
     for (ino, change) in &delta.extents {
+        // Ended before new ones are written: both may begin at one offset, and the key of a live extent is
+        // its offset.
         for off in change.closed.keys() {
             extents::close(conn, *ino, *off, seq)?;
         }
@@ -53,12 +55,14 @@ pub(crate) fn delta(
             false => snapshots::remove(conn, batch.owner_key(), name)?,
         }
     }
+    // Their references were moved to the new extents by `references` above.
     for (id, _) in &delta.staged {
         staged::forget(conn, *id)?;
     }
     for (key, row) in &delta.judged {
         judged_prefixes::put(conn, key, row)?;
     }
+    // A file without a name is under no rule, so what is known of its content is no longer used.
     for node in delta.nodes.values().filter(|node| node.kind == Kind::File && node.nlink == 0) {
         judged_prefixes::remove(conn, node.ino)?;
     }
@@ -73,6 +77,7 @@ pub(crate) fn delta(
 }
 
 fn names(conn: &Connection, delta: &Delta, seq: u64) -> DbResult<()> {
+    // Before the live row is replaced or removed, from which the past row takes over.
     for ((dir, name), change) in &delta.names {
         if let Some(row) = &change.before {
             past_names::end(conn, (dir, name), row, seq)?;

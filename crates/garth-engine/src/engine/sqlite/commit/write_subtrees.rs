@@ -1,5 +1,5 @@
-//! Writes what a batch has done to whole subtrees: range by range, a bounded number of rows at a time, so
-//! that memory does not grow with the names in them.
+//! Writes the changes of whole subtrees, range by range and a bounded number of rows at a time, so that
+//! memory does not grow with the names in them.
 
 use std::collections::BTreeSet;
 
@@ -14,13 +14,13 @@ use crate::model::{Kind, Within};
 use crate::sqlite::DbResult;
 use crate::text::Edit;
 
-/// Names read at a time.
+/// Names read at a time. Small in tests, so that they cross the border of a piece.
 const PIECE: usize = if cfg!(test) { 3 } else { 1000 };
 
-/// Told of each file that has lost its last name.
+/// Callback for each file that has lost its last name.
 pub(crate) type Ended<'a> = dyn FnMut(u64, Edit) -> DbResult<()> + 'a;
 
-/// Writes the ranges of a delta, before its single rows.
+/// Writes the ranges of a delta. Its single rows are written afterwards.
 pub(crate) fn write(
     conn: &Connection,
     delta: &Delta,
@@ -28,6 +28,7 @@ pub(crate) fn write(
     changed: &mut Changed<'_>,
     ended: &mut Ended<'_>,
 ) -> DbResult<()> {
+    // While all names are still where they were: a node looks its other names up to count the lost ones.
     for region in delta.subtrees.lost() {
         each_piece(conn, region, &mut |names| lose(conn, delta, region, head, &names, ended))?;
     }
@@ -62,7 +63,8 @@ fn each_piece(
     Ok(())
 }
 
-/// Takes names from their nodes. Those that the batch changed besides know of it.
+/// Takes names from their nodes, except from nodes that the batch changed in other ways: their rows have the
+/// new counts.
 fn lose(
     conn: &Connection,
     delta: &Delta,
@@ -76,11 +78,13 @@ fn lose(
     for ino in lost.into_iter().filter(|ino| !delta.nodes.contains_key(ino)) {
         let Some(mut node) = nodes::version(conn, ino, MAX)? else { continue };
         if node.seq == head.seq {
-            // with another of its names, in an earlier piece
+            // Another name of the node was in an earlier piece, which has counted all of its losses.
             continue;
         }
         if node.kind == Kind::Directory || node.nlink == 1 {
             node.lose_names(1, (head.seq, head.time));
+            // It may keep names elsewhere. Its losses are counted for each operation that removed some, in
+            // their order.
         } else {
             let names =
                 names_of_node::in_span(conn, ino, CommitSpan::NOW, &Within::everything(), usize::MAX)?;
@@ -104,8 +108,8 @@ fn lose(
     Ok(())
 }
 
-/// Ends names where they are, and gives them where they are from now on. What is moved may be moved to where
-/// names are that have not left yet: then it waits beside them.
+/// Ends names where they are and writes them at their new places. A name whose new place is still occupied by
+/// one that has not left waits in a temporary table.
 fn leave(
     conn: &Connection,
     delta: &Delta,
@@ -116,12 +120,14 @@ fn leave(
     let mut mover = live_names::Mover::new(conn)?;
     let mut now: (String, Option<String>, bool) = (String::new(), None, false);
     for (dir, name, row) in names {
+        // The names of a piece are in order of directories: the new place is looked up once for each.
         if now.0 != dir {
             let to = delta.subtrees.now(&dir);
             let waits = to.as_ref().is_some_and(|to| delta.subtrees.has_left(to));
             now = (dir.clone(), to, waits);
         }
         past_names::end(conn, (&dir, &name), &row, seq)?;
+        // A place that the batch also wrote by name is left to the delta, which comes later and wins.
         let kept = now.1.as_ref().filter(|to| !delta.names.contains_key(&((*to).clone(), name.clone())));
         changed.moved(&row, &name, &dir, kept.map(String::as_str));
         match (kept, now.2) {

@@ -1,5 +1,5 @@
-//! Group commit: the one writer of an account in this process puts all waiting commits into one transaction,
-//! since an fsync costs far more than planning them. How many: `group.rs`. Why:
+//! Group commit. The one writer of an account in this process puts all waiting commits into one transaction,
+//! because an fsync costs far more than planning them. Limits of a group: `group.rs`. Why:
 //! `docs/decisions/single-writer-group-commit.md`.
 
 use std::collections::VecDeque;
@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, Weak};
 
-// not tokio's, whose receivers stop being ready within a task that waits for many of them on its thread
+// Not tokio's: its receivers stop being ready within a task that awaits many of them on one thread.
 use futures::channel::oneshot;
 use rusqlite::Connection;
 
@@ -34,8 +34,9 @@ use crate::sqlite::{ConnPool, Database, DbError, DbResult};
 use crate::threads::executor::Work;
 use crate::threads::lock::lock;
 
-/// Work on the search index that no commit waits for is done when nobody commits, and at the latest after so
-/// many groups: the index is then in some 32 more pieces, which a search still hardly feels.
+/// Groups of commits after which background work on the search index goes before further commits; otherwise
+/// it waits until no commit does. The index is then in some 32 more pieces, which slows a search down only
+/// slightly.
 const GROUPS_A_CHORE: u32 = 16;
 
 type Answer<T> = oneshot::Sender<Result<T>>;
@@ -45,7 +46,7 @@ enum Job {
     Task { durable: bool, task: Task, answer: Answer<()> },
 }
 
-/// What one transaction does.
+/// Work of one transaction.
 enum Group {
     Commits(Vec<(Asked, Answer<Commit>)>),
     Task {
@@ -53,29 +54,29 @@ enum Group {
         task: Task,
         answer: Answer<()>,
     },
-    /// A step of the work on the search index.
+    /// A step of background work on the search index.
     Chore,
 }
 
 #[derive(Default)]
 struct Queue {
     jobs: VecDeque<Job>,
-    /// Whether this writer runs on the executor or is queued there: it must not be submitted twice.
+    /// True while this writer runs on the executor or is queued there: it must not be submitted twice.
     busy: bool,
-    /// Commits of the last group.
+    /// Number of commits of the last group.
     last: usize,
-    /// Whether a thread waits for the next group to become as large.
+    /// True while a thread waits for the next group to become as large.
     gathering: bool,
-    /// Whether there is work on the search index.
+    /// True if there is background work on the search index.
     chores: bool,
-    /// Groups since the last step of it.
+    /// Groups committed after the last step of it.
     since_chore: u32,
-    /// Nobody holds the account open any more, or a step failed.
+    /// True once the last handle was dropped or a step failed.
     no_chores: bool,
 }
 
 impl Queue {
-    /// Whether a step of the work on the search index is next, where it waits for `groups` groups of commits.
+    /// Returns true if a step of index work is next. It waits for `groups` groups of commits.
     fn takes_chore(&mut self, groups: u32) -> bool {
         let takes = self.chores && !self.no_chores && self.since_chore >= groups;
         if takes {
@@ -85,7 +86,7 @@ impl Queue {
     }
 }
 
-/// The writer of one account.
+/// The writer of one account in this process.
 pub(crate) struct Writer {
     database: Database,
     runtime: Runtime,
@@ -95,10 +96,10 @@ pub(crate) struct Writer {
     lock: WriterLock,
     queue: Mutex<Queue>,
     gathered: Condvar,
-    /// `None` before the first group, after a panic in one, and once it was closed to make room for others.
+    /// `None` before the first group, after a panic in one, and after it was closed to make room for others.
     conn: Mutex<Option<WriteConn>>,
     pool: Arc<ConnPool>,
-    /// The tick of the budget at which it was last used.
+    /// Tick of the budget at which the connection was last used.
     used: AtomicU64,
     checkpoints: Arc<Checkpoints>,
     waiters: Arc<CommitWaiters>,
@@ -115,7 +116,7 @@ fn poisoned() -> Error {
     Error::new(ErrorKind::Poisoned, message)
 }
 
-/// For callers whose answer a panic has taken.
+/// Returns the error for callers whose result was lost to a panic.
 fn interrupted() -> Error {
     let message =
         "a fault inside garth interrupted the write; check whether it was committed, then try again";
@@ -147,7 +148,7 @@ impl Writer {
             checkpoints: Checkpoints::new(runtime, pool),
             waiters: CommitWaiters::new(pool),
         });
-        // without a thread now, the next account that is opened tries again
+        // Without a thread for the timer, the next account that is opened tries again.
         runtime.timer().add(&writer);
         let owner: Weak<dyn IdleOwner> = Arc::downgrade(&writer) as _;
         runtime.conns().register(owner);
@@ -158,7 +159,7 @@ impl Writer {
         &self.runtime
     }
 
-    /// Leaves the work on the search index to those who open the account next.
+    /// Leaves background work on the search index to the next process that opens the account.
     pub(crate) fn stop_chores(&self) {
         lock(&self.queue).no_chores = true;
     }
@@ -171,7 +172,7 @@ impl Writer {
         &self.waiters
     }
 
-    /// Commits a batch, together with whatever else waits.
+    /// Commits a batch, in one transaction with the other waiting batches.
     pub(crate) async fn commit(self: &Arc<Self>, batch: Batch, reach: &Arc<Reach>) -> Result<Commit> {
         let (answer, wait) = oneshot::channel();
         let asked = Asked { batch, reach: Arc::clone(reach) };
@@ -179,7 +180,7 @@ impl Writer {
         wait.await.unwrap_or_else(|_| Err(interrupted()))
     }
 
-    /// Runs `task` in a write transaction of its own; returns once that is committed.
+    /// Runs `task` in a write transaction of its own. Returns once that is committed.
     pub(crate) async fn transact<T: Send + 'static>(
         self: &Arc<Self>,
         durable: bool,
@@ -187,8 +188,8 @@ impl Writer {
     ) -> Result<T> {
         let (value, mut given) = oneshot::channel();
         let task: Task = Box::new(move |conn| {
-            // The receiver reads it only after the answer below, hence after the commit. A caller that has
-            // gone needs no value, and the task is done all the same.
+            // The receiver reads the value only after the result below, hence after the commit. The task is
+            // done even if the caller has gone and needs no value.
             let _ = value.send(task(conn)?);
             Ok(())
         });
@@ -198,7 +199,7 @@ impl Writer {
         given.try_recv().ok().flatten().ok_or_else(interrupted)
     }
 
-    /// Queues `task` without waiting for it: for work that may be lost, since leases end and `gc` comes
+    /// Queues `task` without waiting for it. For work that may be lost, because leases end and `gc` runs
     /// again.
     pub(crate) fn transact_later(
         self: &Arc<Self>,
@@ -210,18 +211,20 @@ impl Writer {
         }
     }
 
-    /// Whether the storage has failed: nothing is written until the account is opened again.
+    /// Returns true if the storage has failed. Nothing is written until the account is opened again.
     pub(crate) fn is_poisoned(&self) -> bool {
         self.pool.is_poisoned()
     }
 
     fn enqueue(self: &Arc<Self>, job: Job) -> Result<()> {
+        // Checked again in `run_group`: the storage may fail while the job waits.
         if self.is_poisoned() {
             return Err(poisoned());
         }
         let mut queue = lock(&self.queue);
         queue.jobs.push_back(job);
         if queue.busy {
+            // Wakes the thread only for a full group; `GATHER` ends its wait otherwise.
             if queue.gathering && queue.jobs.len() >= queue.last {
                 self.gathered.notify_one();
             }
@@ -232,7 +235,7 @@ impl Writer {
         if self.runtime.executor().submit(Arc::clone(self) as Arc<dyn Work>) {
             return Ok(());
         }
-        // others may have queued meanwhile
+        // Other callers may have queued jobs meanwhile. They rely on the submission that failed.
         let jobs = {
             let mut queue = lock(&self.queue);
             queue.busy = false;
@@ -248,14 +251,14 @@ impl Writer {
         Err(error)
     }
 
-    /// Takes the next group from the queue: commits in the order of their arrival, or one task; where there
-    /// is none a step of the work on the search index.
+    /// Takes the next group from the queue: commits in the order of their arrival, one task, or a step of
+    /// index work that is due.
     fn next_group(&self) -> Option<Group> {
         let mut queue = lock(&self.queue);
         if queue.takes_chore(GROUPS_A_CHORE) {
             return Some(Group::Chore);
         }
-        // only while no other account could use this thread
+        // Waiting pays only while no other account could use this thread.
         if queue.last > 1 && queue.jobs.len() < queue.last && self.runtime.executor().is_free() {
             queue.gathering = true;
             let few = |queue: &mut Queue| queue.jobs.len() < queue.last;
@@ -266,12 +269,15 @@ impl Writer {
             queue.gathering = false;
         }
         let (mut commits, mut bytes) = (Vec::new(), 0);
+        // A task counts as a group of one: the next group does not wait to become larger.
         queue.last = 1;
         while let Some(job) = queue.jobs.pop_front() {
             match job {
+                // A task has its own transaction, so commits before it end their group, and order is kept.
                 Job::Task { durable, task, answer } if commits.is_empty() => {
                     return Some(Group::Task { durable, task, answer });
                 }
+                // The first commit always fits, however large; otherwise the queue would never move on.
                 Job::Commit(asked, answer)
                     if commits.is_empty() || fits(&asked.batch, commits.len(), bytes) =>
                 {
@@ -286,6 +292,7 @@ impl Writer {
         }
         queue.last = commits.len();
         if commits.is_empty() {
+            // The queue is empty: index work delays no one.
             if queue.takes_chore(0) {
                 return Some(Group::Chore);
             }
@@ -296,13 +303,14 @@ impl Writer {
         Some(Group::Commits(commits))
     }
 
-    /// Runs a group on the writer's connection and answers its members.
+    /// Runs a group on the writer's connection and completes its members.
     fn run_group(self: &Arc<Self>, group: Group) {
+        // Held for the whole group: a connection whose slot is locked counts as in use.
         let mut slot = lock(&self.conn);
         if self.is_poisoned() {
             return group.refuse(&poisoned());
         }
-        // taken, not borrowed: after a panic or a failed group the connection's state is not to be trusted
+        // Taken, not borrowed: a panic leaves the slot empty, and the next group opens a new connection.
         let kept = slot.take().inspect(|_| self.runtime.conns().remove(1));
         let mut conn = match kept.map_or_else(|| self.connect(), Ok) {
             Ok(conn) => conn,
@@ -313,9 +321,12 @@ impl Writer {
             Group::Task { durable, task, answer } => self.run_task(&mut conn, durable, task, answer),
             Group::Chore => self.run_chore(&mut conn),
         }
+        // The connection is dropped here: its Drop keeps SQLite from copying the WAL, whose synced part is
+        // unknown.
         if self.is_poisoned() {
             return;
         }
+        // Before the checkpoint, which may wait for readers.
         self.waiters.wake();
         if let Err(error) = self.checkpoints.after_group(&conn.conn) {
             let error = error.describe(self.database.subject);
@@ -329,6 +340,7 @@ impl Writer {
         self.used.store(self.runtime.conns().add(), Ordering::Relaxed);
         *slot = Some(conn);
         drop(slot);
+        // Only after the slot is free: the budget may choose to close this connection.
         self.runtime.conns().enforce();
     }
 
@@ -343,7 +355,7 @@ impl Writer {
         }
     }
 
-    /// What fails once would fail again and again.
+    /// Ends index work for this instance: a step that failed once would fail again and again.
     fn give_up_chores(&self, error: &Error) {
         tracing::warn!(%error, "the search index was not brought up to date; run `garth fsck`");
         self.stop_chores();
@@ -352,7 +364,7 @@ impl Writer {
     /// Waits until no other process writes.
     fn acquire(&self) -> Result<WriterGuard> {
         match self.lock.acquire() {
-            // out of file descriptors: close idle connections and try again
+            // Out of file descriptors: close idle connections and try again.
             Err(_) if is_short_of_descriptors() => {
                 self.runtime.conns().shrink(0);
                 self.lock.acquire()
@@ -364,7 +376,7 @@ impl Writer {
     fn connect(&self) -> Result<WriteConn> {
         let opened = self.runtime.conns().open();
         let connected = match self.database.connect() {
-            // out of file descriptors: close idle readers and try again
+            // Out of file descriptors: close idle readers and try again.
             Err(error) if error.is(ErrorKind::Unavailable) && is_short_of_descriptors() => {
                 self.runtime.conns().shrink(0);
                 self.database.connect()
@@ -375,6 +387,7 @@ impl Writer {
         if let Err(error) = self.checkpoints.before_first(&conn) {
             let error = error.describe(self.database.subject);
             tracing::warn!(%error, "what was left in the write-ahead log could not be copied");
+            // Any other failure is left to later checkpoints: the WAL is intact and read as before.
             if self.is_poisoned() {
                 return Err(error);
             }
@@ -382,8 +395,9 @@ impl Writer {
         Ok(WriteConn::new(conn, opened))
     }
 
-    /// What is told of a failure. If it leaves the disk's state unknown nothing is written any more, and that
-    /// before anybody is told: who opens the account again then gets another instance.
+    /// Returns the error to report for a failure. If the failure leaves the state of the disk unknown, the
+    /// pool is poisoned first, so that a caller who opens the account again after the report gets another
+    /// instance.
     fn judge(&self, error: DbError) -> Error {
         if error.leaves_disk_unknown() {
             self.pool.poison();
@@ -391,7 +405,7 @@ impl Writer {
         error.describe(self.database.subject)
     }
 
-    /// Runs a task and answers it.
+    /// Runs a task and sends its result.
     fn run_task(&self, conn: &mut WriteConn, durable: bool, task: Task, answer: Answer<()>) {
         let outcome = self.acquire().and_then(|_guard| {
             let outcome = conn.run_task(durable, &self.runtime, task);
@@ -402,7 +416,7 @@ impl Writer {
         }
     }
 
-    /// Runs a group of commits and answers each.
+    /// Runs a group of commits and sends each result.
     fn run_commits(&self, conn: &mut WriteConn, commits: Vec<(Asked, Answer<Commit>)>) {
         let (batches, answers): (Vec<Asked>, Vec<Answer<Commit>>) = commits.into_iter().unzip();
         let mut answers: Vec<_> = answers.into_iter().map(Some).collect();
@@ -412,6 +426,7 @@ impl Writer {
                 return answer_all(answers, &error);
             }
         };
+        // One durable member makes the group durable: the WAL is one file.
         let durable = batches.iter().any(|asked| asked.batch.durability == Durability::Durable);
         let Self { runtime, packs, open, control, .. } = self;
         let context = GroupContext { runtime, packs, open, control };
@@ -420,22 +435,24 @@ impl Writer {
                 acknowledge_early(&mut answers, results);
             }
         });
+        // Released before the results are sent, and before members run alone, which acquire it again.
         drop(guard);
         match outcome {
             Ok(results) => {
                 let mut told: Vec<_> = answers.into_iter().zip(results).collect();
-                // Who lost hears of it first: callers that compare and swap in a loop would come back in the
-                // order of this group otherwise, and the first of them would win each time.
+                // Losers first: otherwise callers that compare and swap in a loop come back in the order of
+                // this group, and the first of them wins each time.
                 told.sort_by_key(|(_, result)| result.is_ok());
                 for (answer, result) in told {
-                    // a caller that has gone away does not want to know
+                    // A caller that has gone away needs no result.
                     answer.map(|answer| answer.send(result));
                 }
             }
-            // Damage or lack of space may concern one member only: run each alone, so that the others
+            // Damage or lack of space may be caused by one member: run each alone, so that the others
             // succeed.
             Err(error) if batches.len() > 1 && may_be_of_one_member(error.kind()) => {
                 let alone = batches.into_iter().zip(answers);
+                // The fault `ack-early` has taken some of the senders.
                 for (batch, answer) in alone.filter_map(|(batch, answer)| Some((batch, answer?))) {
                     match self.is_poisoned() {
                         true => answer_all(vec![Some(answer)], &poisoned()),
@@ -452,20 +469,20 @@ impl Writer {
     }
 }
 
-/// The fault `ack-early`, by which the crash tests prove that they notice.
+/// Injects the fault `ack-early`, by which the crash tests prove that they notice.
 fn acknowledge_early(answers: &mut [Option<Answer<Commit>>], results: &[Result<Commit>]) {
     for (answer, result) in answers.iter_mut().zip(results) {
         if let (Some(answer), Ok(commit)) = (answer.take(), result) {
-            // a caller that has gone needs no answer
+            // A caller that has gone away needs no result.
             let _ = answer.send(Ok(commit.clone()));
         }
     }
 }
 
-/// Answers all with one error.
+/// Sends one error to all.
 fn answer_all(answers: Vec<Option<Answer<Commit>>>, error: &Error) {
     for answer in answers.into_iter().flatten() {
-        // a caller that has gone needs no answer
+        // A caller that has gone away needs no result.
         let _ = answer.send(Err(error.clone()));
     }
 }
@@ -485,8 +502,8 @@ impl Group {
 impl Work for Writer {
     fn run(self: Arc<Self>) -> Option<Arc<dyn Work>> {
         let group = self.next_group()?;
-        // The group's callers notice a panic by losing their answers. Its connection went with it, which
-        // rolls back what was not committed.
+        // Callers of the group notice a panic because their senders are dropped. The connection is dropped
+        // too, which rolls back the transaction.
         if catch_unwind(AssertUnwindSafe(|| self.run_group(group))).is_err() {
             tracing::error!("a panic while commits were written");
         }
@@ -494,10 +511,10 @@ impl Work for Writer {
     }
 }
 
-/// Closes its connection and lock files where others need the room.
+/// Closes the connection and the lock files when others need the descriptors.
 impl IdleOwner for Writer {
     fn idle_since(&self) -> Option<u64> {
-        // held, it is in use
+        // A locked slot is in use.
         let idle = self.conn.try_lock().is_ok_and(|conn| conn.is_some());
         idle.then(|| self.used.load(Ordering::Relaxed))
     }
