@@ -1,15 +1,15 @@
 //! All statements on the tables of the tree, in one file for each table or for a pair that is used together.
 //!
-//! A statement is in the file of the table that it writes, or whose rows it returns. The other rooms call the
-//! functions of these files, and no other file names a table in a statement, tests apart, except:
+//! A statement is in the file of the table that it writes, or whose rows it returns. Other modules call the
+//! functions of these files. Apart from tests, no other file names a table in a statement, except:
 //!
-//! - `schema.rs`: the scripts that create the tables and bring them forward;
+//! - `schema.rs`: the scripts that create the tables and upgrade them;
 //! - `maintain/fsck/`: reads each table row by row to compare it with the others;
-//! - `maintain/gc.rs`: the figure of what waits for the grace, from several tables;
-//! - `fulltext/`: has the tables of its index (`passage` and those that begin with it, `unindexed`,
+//! - `maintain/gc.rs`: the count of what waits for the grace period, from several tables;
+//! - `fulltext/`: the tables of its index (`passage` and those whose names begin with it, `unindexed`,
 //!   `old_index`);
-//! - `projections/`, `query/find_by_key.rs`, `query/text_search.rs`: table `projected`, its
-//!   version in `head`, and the walk over the nodes that it is made from;
+//! - `projections/`, `query/find_by_key.rs`, `query/text_search.rs`: table `projected`, its version in
+//!   `head`, and the walk over the nodes that it is derived from;
 //! - `control.rs`: table `rule`.
 //!
 //! | file | tables |
@@ -52,5 +52,5 @@ pub(crate) mod quotas;
 pub(crate) mod snapshots;
 pub(crate) mod staged;
 
-/// The largest integer that SQLite stores; as a sequence it means now.
+/// Largest integer that SQLite stores. As a sequence number it stands for the newest state.
 pub(crate) const MAX: u64 = i64::MAX as u64;

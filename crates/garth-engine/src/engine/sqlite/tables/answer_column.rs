@@ -1,5 +1,5 @@
-//! The `answer` column of the `log` table: what each operation of a commit did, for a retry and for
-//! `committed`. A JSON array of one array an operation.
+//! The `answer` column of the `log` table: the outcome of each operation of a commit, for retries and for
+//! `committed`. A JSON array with one array for each operation.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,13 +7,13 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Ino, Outcome, Seq, VersionId};
 use crate::sqlite::DbResult;
 
-/// An outcome.
+/// Outcome of an operation as stored.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum Row {
-    /// Node, whether it was created, whether it was changed, the commit of its version, its size.
+    /// Inode, created, changed, commit of its version, size.
     Full(u64, bool, bool, u64, u64),
-    /// Without the size, and without what comes before it: the shapes of older records.
+    /// Older records: without the size, and without the commit and `changed`.
     Unsized(u64, bool, bool, u64),
     Brief(u64, bool),
 }
@@ -39,21 +39,21 @@ impl Row {
     }
 }
 
-/// The text of the column.
+/// Returns the text of the column.
 ///
 /// # Errors
-/// `Io` if it cannot be written as JSON: a commit without its answer could not be told to a retry.
+/// `Io` if it cannot be written as JSON: a retry of the commit could not be answered.
 pub(crate) fn to_json(outcomes: &[Outcome]) -> Result<String> {
     let rows: Vec<Row> = outcomes.iter().map(Row::new).collect();
     serde_json::to_string(&rows)
         .map_err(|e| Error::new(ErrorKind::Io, "the answer of a commit cannot be recorded").with_source(e))
 }
 
-/// The outcomes in the column of commit `seq`. `size_of` looks up the size of a node after a commit, for a
-/// record that lacks it.
+/// Parses the column of commit `seq`. `size_of` returns the size of a node after a commit, for records that
+/// lack it.
 ///
 /// # Errors
-/// `Corrupt` for text that garth does not write; those of `size_of`.
+/// `Corrupt` for text that garth does not write; errors of `size_of`.
 pub(crate) fn from_json(
     json: &str,
     seq: u64,

@@ -1,4 +1,4 @@
-//! The `changes` column of the tables `log` and `log_more`: a JSON array of one array a change.
+//! The `changes` column of the tables `log` and `log_more`: a JSON array with one array for each change.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,26 +7,28 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::model::ChangeKind;
 use crate::path::TreePath;
 
-/// One change: a letter for what happened, the node, its path, and a name or an old path.
+/// A change: a letter for its kind, the inode, the path, and a name or an old path.
 #[derive(Serialize, Deserialize)]
 struct Row(char, u64, #[serde(default)] Option<String>, #[serde(default)] Option<String>);
 
-/// Most bytes of the column, unless a single change has more. What comes after lies in `log_more`, in rows of
-/// the same form: a page of the changes of a large commit reads the pieces that it shows. A few hundred
-/// changes.
+/// Most bytes of the column, unless a single change has more: a few hundred changes. Further changes are in
+/// rows of `log_more` of the same form, so that a page of the changes of a large commit reads only the pieces
+/// that it returns.
 const PIECE: usize = 16 << 10;
-/// Mark at the beginning of a piece that others follow.
+/// First character of a piece that others follow.
 const MORE: char = '+';
 
-/// The texts of the columns, each with the number of its first change. The first is that of the `log`.
+/// Returns the texts of the columns, each with the index of its first change. The first text is that of
+/// `log`.
 ///
 /// # Errors
-/// `Io` if they cannot be written as JSON: a commit without its changes must not be made.
+/// `Io` if they cannot be written as JSON: no commit may be written without its changes.
 pub(crate) fn to_json(changes: &[LogChange]) -> Result<Vec<(usize, String)>> {
     let failed = |e| Error::new(ErrorKind::Io, "the changes of a commit cannot be recorded").with_source(e);
     let (mut pieces, mut first, mut piece) = (Vec::new(), 0, String::new());
     for (number, change) in changes.iter().enumerate() {
         let row = serde_json::to_string(&row(change)).map_err(failed)?;
+        // A piece has at least one change, however long.
         if number > first && piece.len() + row.len() > PIECE {
             pieces.push((first, format!("{MORE}[{piece}]")));
             (first, piece) = (number, String::new());
@@ -56,7 +58,7 @@ fn row(change: &LogChange) -> Row {
     Row(letter, change.ino, change.path.as_ref().map(|path| path.as_str().to_owned()), text)
 }
 
-/// The changes in the column, and whether there are more in another row.
+/// Returns the changes in the column, and true if more follow in another row.
 ///
 /// # Errors
 /// `Corrupt` for text that [`to_json`] does not write.
@@ -101,7 +103,7 @@ mod tests {
         }
     }
 
-    /// Every change of the pieces: number, node, and whether the rest came with it.
+    /// Returns every change of the pieces: index, inode, and the flag `whole`.
     fn read(pieces: &[(usize, String)]) -> Vec<(usize, u64, bool)> {
         let numbered = |(first, json): &(usize, String)| {
             let changes = from_json(json).unwrap().0.into_iter().enumerate();

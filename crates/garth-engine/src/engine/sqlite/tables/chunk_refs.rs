@@ -1,5 +1,5 @@
-//! The table `chunk_refs`: how many extents and staged bodies refer to each chunk. A chunk without a row has
-//! one reference, so that an append writes none; those with 0 are what `gc` collects. Why:
+//! Table `chunk_refs`: the number of extents and staged bodies that refer to each chunk. A chunk without a
+//! row has one reference, so that an append writes no row. `gc` collects chunks with 0. Why:
 //! `docs/decisions/counted-references.md`.
 
 use rusqlite::{Connection, params};
@@ -7,8 +7,9 @@ use rusqlite::{Connection, params};
 use crate::error::{Error, ErrorKind};
 use crate::sqlite::{DbResult, one};
 
-/// Changes the count of references to a chunk.
+/// Adds `by` to the count of references to a chunk.
 pub(crate) fn change(conn: &Connection, chunk: u64, by: i64) -> DbResult<()> {
+    // Without a row the count is 1. A count that is 1 again loses its row.
     let sql = "INSERT INTO chunk_refs (chunk, count) VALUES (?1, 1 + ?2)
                ON CONFLICT (chunk) DO UPDATE SET count = count + ?2 RETURNING count";
     match conn.prepare_cached(sql)?.query_row(params![chunk, by], |row| row.get::<_, i64>(0))? {
@@ -32,7 +33,7 @@ pub(crate) fn any_unused(conn: &Connection) -> DbResult<Option<u64>> {
     one(conn, "SELECT chunk FROM chunk_refs WHERE count = 0 LIMIT 1", [], |row| row.get(0))
 }
 
-/// Removes the count of a chunk that is removed.
+/// Removes the count of a chunk that is being removed.
 pub(crate) fn remove(conn: &Connection, chunk: u64) -> DbResult<()> {
     conn.prepare_cached("DELETE FROM chunk_refs WHERE chunk = ?1")?.execute([chunk])?;
     Ok(())

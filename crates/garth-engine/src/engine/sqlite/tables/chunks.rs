@@ -1,5 +1,4 @@
-//! Table `chunk`: stored bytes by number, in the row itself or at a place in a pack file, with their
-//! checksum.
+//! Table `chunk`: stored bytes by id, in the row itself or at a place in a pack file, with their checksum.
 
 use rusqlite::{Connection, Row, params};
 
@@ -38,14 +37,14 @@ impl<'a> StoredChunk<'a> {
     }
 }
 
-/// Place and checksum of a chunk, as [`StoredChunk::of`] reads them.
+/// Columns of a chunk, in the order that [`StoredChunk::of`] reads.
 macro_rules! chunk_columns {
     () => {
         "chunk.sum, chunk.data, pack.file, chunk.pos, chunk.len"
     };
 }
 
-/// The statement of [`each_in_range`]: extents with their chunks. In any order, since each has its place.
+/// The statement of [`each_in_range`]: extents with their chunks, in any order, because each has its offset.
 macro_rules! content_sql {
     ($when:ident) => {
         concat!(
@@ -100,7 +99,7 @@ pub(crate) fn each_in_range(
     Ok(())
 }
 
-/// Returns the chunk with this hash. Only whole hashes are unique; short chunks have a checksum of 8 bytes.
+/// Returns the chunk with this hash. Only full hashes are unique; short chunks have a checksum of 8 bytes.
 pub(crate) fn by_hash(conn: &Connection, sum: &[u8]) -> DbResult<Option<u64>> {
     one(conn, "SELECT id FROM chunk WHERE sum = ?1 AND length(sum) = 32", [sum], |row| row.get(0))
 }
@@ -111,7 +110,7 @@ pub(crate) fn is_found_by_hash(conn: &Connection, id: u64, len: u64) -> DbResult
     Ok(one(conn, sql, params![id, len], |_| Ok(()))?.is_some())
 }
 
-/// Returns where the chunks of a pack file are in it: offset and length, in order.
+/// Returns the offset and length of each chunk in a pack file, in order of offsets.
 pub(crate) fn places_in(conn: &Connection, pack: i64) -> DbResult<Vec<(u64, u64)>> {
     let sql = "SELECT pos, len FROM chunk WHERE pack = ?1 ORDER BY pos";
     all(conn, sql, [pack], |row| Ok((row.get(0)?, row.get(1)?)))
@@ -142,7 +141,7 @@ pub(crate) fn insert_in_pack(
 /// A chunk that was removed.
 pub(crate) struct RemovedChunk {
     pub(crate) len: u64,
-    /// The pack file that had it, and where.
+    /// Pack file that held it, and its offset there.
     pub(crate) place: Option<(i64, u64)>,
 }
 
@@ -155,7 +154,7 @@ pub(crate) fn remove(conn: &Connection, id: u64) -> DbResult<Option<RemovedChunk
     })
 }
 
-/// Returns the error for damaged content.
+/// Returns the error for damaged content. `what` completes the sentence "stored content …".
 pub(crate) fn damaged(what: &str) -> Error {
     Error::new(ErrorKind::Corrupt, format!("stored content {what}; run `garth fsck`"))
 }

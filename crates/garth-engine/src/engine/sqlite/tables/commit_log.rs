@@ -1,5 +1,5 @@
-//! Tables `log` and `log_more`: what each commit changed, who made it, and what it answered to a caller who
-//! named it. The changes of a commit that are many are in pieces, the first of them in `log`.
+//! Tables `log` and `log_more`: the changes of each commit, its author, and its outcomes if the caller named
+//! it. Many changes are stored in pieces, the first of them in `log`.
 
 use rusqlite::{Connection, Row, params};
 
@@ -24,10 +24,10 @@ fn commit_info(row: &Row<'_>) -> rusqlite::Result<CommitInfo> {
     })
 }
 
-/// Sequence, time and stored answer of a commit.
+/// Sequence number, time and stored outcomes of a commit.
 pub(super) type Answered = (u64, i64, Option<String>);
 
-/// Returns the commit as it was answered.
+/// Returns the commit as its caller got it.
 pub(super) fn answered(conn: &Connection, (seq, time, answer): Answered) -> DbResult<Commit> {
     let size_of =
         |ino: u64, seq: u64| Ok(nodes::version(conn, ino.min(MAX), seq)?.map_or(0, |node| node.size));
@@ -76,7 +76,7 @@ pub(crate) fn info(conn: &Connection, seq: u64) -> DbResult<Option<(CommitInfo, 
     one(conn, sql, [seq], |row| Ok((commit_info(row)?, row.get(6)?)))
 }
 
-/// A commit with the first piece of its changes, as a walk through the log reads it.
+/// A commit with the first piece of its changes, as read in a walk through the log.
 pub(crate) struct LoggedCommit<'a> {
     pub(crate) info: CommitInfo,
     pub(crate) changes: &'a str,
@@ -86,7 +86,8 @@ pub(crate) struct LoggedCommit<'a> {
 const ALL_COMMITS: &str = "SELECT seq, time, id, author, message, overrides, changes, owner FROM log
     WHERE seq > ?1 AND seq <= ?2 ORDER BY seq";
 
-/// By the index of sessions, whose expressions it repeats.
+/// Returns the statement for the commits of a session. It repeats the expressions of the index of sessions,
+/// or SQLite would not use it.
 fn commits_of_session() -> String {
     format!(
         "SELECT seq, time, id, author, message, overrides, changes, owner FROM log
@@ -94,7 +95,8 @@ fn commits_of_session() -> String {
     )
 }
 
-/// Calls `take` for each commit after `since` up to `head`, or each of one session, until it returns false.
+/// Calls `take` for each commit after `since` up to `head`, or for those of one session, until it returns
+/// false.
 pub(crate) fn each(
     conn: &Connection,
     (since, head): (u64, u64),
@@ -121,15 +123,15 @@ pub(crate) fn each(
     Ok(())
 }
 
-/// Returns the last piece of the later changes of a commit that begins at or before a change, with the number
-/// of its first change.
+/// Returns the last piece of further changes of a commit that begins at or before a change, with the index of
+/// its first change.
 pub(crate) fn piece_before(conn: &Connection, seq: u64, change: u64) -> DbResult<Option<(u64, String)>> {
     let sql = "SELECT first, changes FROM log_more WHERE seq = ?1 AND first <= ?2
          ORDER BY first DESC LIMIT 1";
     one(conn, sql, params![seq, change.min(MAX)], |row| Ok((row.get(0)?, row.get(1)?)))
 }
 
-/// Returns the piece of the later changes of a commit that begins with a change.
+/// Returns the piece of further changes of a commit that begins with this change.
 pub(crate) fn piece_at(conn: &Connection, seq: u64, change: u64) -> DbResult<Option<String>> {
     let sql = "SELECT changes FROM log_more WHERE seq = ?1 AND first = ?2";
     one(conn, sql, params![seq, change.min(MAX)], |row| row.get(0))
@@ -141,7 +143,7 @@ pub(crate) fn last_of_next(conn: &Connection, after: u64, limit: usize) -> DbRes
     Ok(conn.prepare_cached(sql)?.query_row(params![after, limit], |row| row.get(0))?)
 }
 
-/// Returns the changes of the commits after `after` up to `last`, piece by piece, in the form of
+/// Returns the changes of the commits after `after` up to `last`, piece by piece, in the format of
 /// [`changes_column`].
 pub(crate) fn changes_between(conn: &Connection, after: u64, last: u64) -> DbResult<Vec<String>> {
     let sql = "SELECT changes FROM log WHERE seq > ?1 AND seq <= ?2
@@ -157,6 +159,7 @@ pub(crate) fn append(
     batch: &Batch,
     commit: &Commit,
 ) -> DbResult<()> {
+    // Most commits have the default author, which takes no space.
     let author = match batch.author == Author::default() {
         true => None,
         false => Some(serde_json::to_string(&batch.author).map_err(|e| {
@@ -166,7 +169,7 @@ pub(crate) fn append(
     let message = (!batch.message.is_empty()).then_some(&batch.message);
     let mut pieces = changes_column::to_json(changes)?.into_iter();
     let first = pieces.next().map(|(_, json)| json);
-    // only who named the commit can ask for its answer again
+    // Only a caller that named the commit can ask for its outcomes again.
     let named = batch.id.is_some() || batch.idempotency.is_some();
     let answer = named.then(|| answer_column::to_json(&commit.outcomes)).transpose()?;
     conn.prepare_cached(

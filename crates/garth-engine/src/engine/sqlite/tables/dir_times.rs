@@ -1,21 +1,22 @@
-//! Tables `dir_time` and `dir_time_past`: when the names in a directory changed. What only gives a directory
-//! the times of a commit is no row of its node but a few bytes in a small table, so that a commit in one of
-//! many directories writes few pages; what was before is found by its fork, as past names are.
+//! Tables `dir_time` and `dir_time_past`: the times at which names in a directory changed. A commit that
+//! changes only the times of a directory writes no row of `node` but a few bytes in a small table, so that
+//! commits in many directories write few pages. The rows that are replaced are found by their fork, as past
+//! names are.
 
 use rusqlite::{Connection, params};
 
 use crate::engine::planner::NodeRow;
 use crate::sqlite::{DbResult, one};
 
-/// A version of a directory that another followed, one of the two made by its times alone.
+/// A version of a directory that another one followed. At least one of the two differs only in its times.
 struct Ended {
     since: u64,
     till: u64,
     time: i64,
 }
 
-/// Returns the version after commit `seq` of a directory whose row is the last until then; `forks` are of
-/// that commit.
+/// Returns the version of a directory after commit `seq`. `node` is its last row of `node` until then,
+/// `forks` are those of `seq`.
 pub(crate) fn with_times(
     conn: &Connection,
     mut node: NodeRow,
@@ -26,12 +27,13 @@ pub(crate) fn with_times(
         Some(newest) => Some(newest),
         None => ended(conn, node.ino, seq, forks)?.map(|it| (it.since, it.time)),
     };
+    // A row of `node` that is newer has its own times.
     times.filter(|(since, _)| *since > node.seq).into_iter().for_each(|times| node.touch(times));
     Ok(node)
 }
 
-/// Returns the commit that ended a version of a directory, unless both it and what followed are rows of the
-/// node; `forks` are of the version's commit, of the first for the tree before it.
+/// Returns the commit that ended a version of a directory; `None` if this version and the next are both rows
+/// of `node`. `forks` are those of the commit of the version, or of commit 1 for a version of the empty tree.
 pub(crate) fn end_of(
     conn: &Connection,
     version: &NodeRow,
@@ -41,7 +43,7 @@ pub(crate) fn end_of(
     Ok(ended.filter(|it| it.since == version.seq).map(|it| it.till))
 }
 
-/// Returns the times that a directory got since the newest row of its node: commit and time.
+/// Returns the commit and time of the times that a directory got after its newest row of `node`.
 pub(crate) fn newest(conn: &Connection, ino: u64) -> DbResult<Option<(u64, i64)>> {
     one(conn, "SELECT seq, time FROM dir_time WHERE ino = ?1", [ino], |row| Ok((row.get(0)?, row.get(1)?)))
 }
@@ -60,20 +62,20 @@ fn ended(conn: &Connection, ino: u64, seq: u64, forks: impl Iterator<Item = u64>
     Ok(None)
 }
 
-/// Writes the times that a directory gets by commit `seq`.
+/// Writes the times that a directory gets in commit `seq`.
 pub(super) fn put(conn: &Connection, ino: u64, seq: u64, time: i64) -> DbResult<()> {
     conn.prepare_cached("INSERT OR REPLACE INTO dir_time (ino, seq, time) VALUES (?1, ?2, ?3)")?
         .execute(params![ino, seq, time])?;
     Ok(())
 }
 
-/// Removes the times of a directory, which a row of its node replaces.
+/// Removes the times of a directory, because a row of `node` replaces them.
 pub(super) fn remove(conn: &Connection, ino: u64) -> DbResult<()> {
     conn.prepare_cached("DELETE FROM dir_time WHERE ino = ?1")?.execute([ino])?;
     Ok(())
 }
 
-/// Keeps the times of a version that has ended.
+/// Stores the times of a version that has ended.
 pub(super) fn put_ended(conn: &Connection, ino: u64, (since, till): (u64, u64), time: i64) -> DbResult<()> {
     conn.prepare_cached(
         "INSERT INTO dir_time_past (fork, ino, since, till, time) VALUES (fork(?2, ?3), ?1, ?2, ?3, ?4)",

@@ -1,4 +1,4 @@
-//! Table `expiry`: when nodes expire.
+//! Table `expiry`: the times at which nodes expire.
 
 use std::collections::BTreeSet;
 
@@ -9,11 +9,12 @@ use crate::engine::sqlite::tables::names_of_node::{self, CommitSpan};
 use crate::model::Within;
 use crate::sqlite::{DbResult, all};
 
-/// Nodes that have expired anywhere of which so many are read before the names of a subtree are.
+/// Number of expired nodes of the complete tree that are read before the names of a subtree are walked.
 const ELSEWHERE: usize = if cfg!(test) { 4 } else { 1000 };
 
-/// Returns nodes that have expired at a time and have a live name within some subtrees, behind a moment and a
-/// node, in that order. Where much has expired elsewhere, all names of the subtrees are looked at.
+/// Returns at most `limit` nodes that have expired at a time and have a live name within some subtrees, after
+/// `after` (time and inode), in that order. If many nodes elsewhere have expired, all names of the subtrees
+/// are walked.
 pub(crate) fn due(
     conn: &Connection,
     time: i64,
@@ -23,6 +24,7 @@ pub(crate) fn due(
 ) -> DbResult<Vec<(i64, u64)>> {
     let sql = "SELECT at, ino FROM expiry WHERE at <= ?1 AND (at, ino) > (?2, ?3) ORDER BY at, ino LIMIT ?4";
     let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
+    // Mostly a few nodes have expired, and asking each for its names is cheaper than walking the subtrees.
     let most = if within.is_everything() { limit } else { ELSEWHERE.max(limit) };
     let due: Vec<(i64, u64)> = all(conn, sql, params![time, after.0, after.1, most], read)?;
     let (mut found, whole) = (Vec::new(), due.len() < most);
@@ -36,6 +38,7 @@ pub(crate) fn due(
             return Ok(found);
         }
     }
+    // Complete: no further node has expired anywhere.
     if whole || within.is_everything() {
         return Ok(found);
     }
@@ -48,6 +51,7 @@ pub(crate) fn due(
             let mut names = names.query(params![from, to, time, after.0, after.1])?;
             while let Some(row) = names.next()? {
                 found.insert(read(row)?);
+                // Only the first `limit` are kept, so that memory does not grow with the subtree.
                 if found.len() > limit {
                     found.pop_last();
                 }
@@ -74,14 +78,14 @@ pub(crate) fn next(conn: &Connection, time: i64, limit: usize) -> DbResult<Vec<u
     all(conn, sql, params![time, limit], |row| row.get(0))
 }
 
-/// Writes when a node expires.
+/// Writes the time at which a node expires.
 pub(crate) fn put(conn: &Connection, ino: u64, at: i64) -> DbResult<()> {
     conn.prepare_cached("INSERT OR REPLACE INTO expiry (ino, at) VALUES (?1, ?2)")?
         .execute(params![ino, at])?;
     Ok(())
 }
 
-/// Removes a node that does not expire any more.
+/// Removes a node that no longer expires.
 pub(crate) fn remove(conn: &Connection, ino: u64) -> DbResult<()> {
     conn.prepare_cached("DELETE FROM expiry WHERE ino = ?1")?.execute([ino])?;
     Ok(())
@@ -99,7 +103,7 @@ mod tests {
     use crate::model::{Batch, Op, SetAttrs, Timestamp};
     use crate::path::TreePath;
 
-    /// Much has expired elsewhere, so that the names of the subtree are looked at.
+    /// Many nodes have expired elsewhere, so that the names of the subtree are walked.
     #[test]
     fn what_is_due_in_a_subtree_is_found_beside_much_that_is_due_elsewhere() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Table `extent`: which bytes of which chunk a file shows at an offset, now (`till` is 0) and in the past.
+//! Table `extent`: the bytes of a chunk that a file shows at an offset, now (`till` is 0) and in the past.
 
 use rusqlite::{Connection, Row, params};
 
@@ -6,13 +6,14 @@ use crate::engine::planner::ExtentRow;
 use crate::engine::sqlite::tables::MAX;
 use crate::sqlite::{DbResult, all, one};
 
-/// Returns the commit that wrote an extent's bytes, as the column `older` says.
+/// Returns the commit that wrote the bytes of an extent, from its column `older`; 0 if several commits did.
 pub(crate) fn written(since: u64, older: i64) -> u64 {
     u64::try_from(older).map_or(0, |older| since.saturating_sub(older))
 }
 
 /// Returns the column `older` of an extent.
 fn older(row: &ExtentRow) -> i64 {
+    // -1: several commits wrote them, which table `origin` has.
     if row.written == 0 { -1 } else { row.since.saturating_sub(row.written).cast_signed() }
 }
 
@@ -28,8 +29,8 @@ fn extent_row(row: &Row<'_>) -> rusqlite::Result<ExtentRow> {
 }
 
 /// Extents of node `?1` that overlap `?4..?3`, now or after commit `?5`. `?2` is [`first_overlap`]: without
-/// that bound the index would be read from the first byte of the file on. Those of the past come in the order
-/// of their ends: whoever has what covers the range needs no more of them.
+/// that bound the index would be read from the first byte of the file on. Extents of the past come in the
+/// order of their ends, and those that cover the range come first.
 macro_rules! extents_sql {
     (now, $columns:literal) => {
         concat!(
@@ -49,8 +50,8 @@ macro_rules! extents_sql {
 }
 pub(super) use extents_sql;
 
-/// Returns the offset after which a live extent begins that overlaps `from`: just before the last one that
-/// begins there or before, since they do not overlap.
+/// Returns the offset after which the first live extent begins that overlaps `from`: just before the last one
+/// that begins at or before `from`, because live extents do not overlap.
 pub(super) fn first_overlap(conn: &Connection, ino: u64, from: u64) -> DbResult<i64> {
     if from == 0 {
         return Ok(-1);
@@ -77,6 +78,7 @@ pub(crate) fn overlapping_at(
     const SQL: &str = extents_sql!(as_of, "off, len, since, chunk, skip, older");
     let mut statement = conn.prepare_cached(SQL)?;
     let mut rows = statement.query(params![ino, first_overlap(conn, ino, from)?, to.min(MAX), from, seq])?;
+    // Extents of one state do not overlap: once their lengths add up to the range, it is covered.
     let (mut found, mut left) = (Vec::new(), to.saturating_sub(from));
     while left > 0
         && let Some(row) = rows.next()?
@@ -105,6 +107,7 @@ pub(crate) fn since(
              WHERE ino = ?1 AND till = 0 AND off >= ?2 ORDER BY off LIMIT ?3";
         rows = all(conn, sql, params![ino, off, limit], with_till)?;
     }
+    // Never before `since + 1`: extents that ended earlier were looked at in an earlier run.
     let (till, off) = (till, off).max((since + 1, 0));
     let sql = "SELECT off, len, since, chunk, skip, older, till FROM extent
          WHERE ino = ?1 AND (till, off) >= (?2, ?3) ORDER BY till, off LIMIT ?4";
@@ -164,7 +167,8 @@ pub(crate) fn close(conn: &Connection, ino: u64, off: u64, seq: u64) -> DbResult
     Ok(())
 }
 
-/// Gives the extent at the offset of `row` the length, the whole chunk and the writer of `row`.
+/// Gives the extent at the offset of `row` the length, the chunk (from its first byte) and the writer of
+/// `row`.
 pub(crate) fn replace(conn: &Connection, ino: u64, till: u64, row: &ExtentRow) -> DbResult<()> {
     conn.prepare_cached(
         "UPDATE extent SET len = ?4, chunk = ?5, skip = 0, older = ?6 WHERE ino = ?1 AND till = ?2 AND off = ?3",
@@ -180,7 +184,7 @@ pub(crate) fn remove(conn: &Connection, ino: u64, (till, off): (u64, u64)) -> Db
     Ok(())
 }
 
-/// Makes at most `limit` extents live again that ended after commit `seq`. Returns their number.
+/// Makes at most `limit` extents that ended after commit `seq` live again. Returns their number.
 pub(crate) fn reopen_after(conn: &Connection, ino: u64, seq: u64, limit: usize) -> DbResult<usize> {
     let sql = "UPDATE extent SET till = 0 WHERE ino = ?1 AND (till, off) IN
          (SELECT till, off FROM extent WHERE ino = ?1 AND till > ?2 LIMIT ?3)";

@@ -28,31 +28,32 @@ pub(crate) fn put(conn: &Connection, head: &HeadRow) -> DbResult<()> {
     Ok(())
 }
 
-/// Returns the number of changes of rows that were no commits: merges and collections. What is known as of a
-/// head holds only while this stays the same, too.
+/// Returns the number of row changes that were no commits: merges and collections. What is cached for a head
+/// is valid only while this number is the same, too.
 pub(crate) fn epoch(conn: &Connection) -> DbResult<u64> {
     Ok(conn.prepare_cached("SELECT epoch FROM head")?.query_row([], |row| row.get(0))?)
 }
 
-/// Counts a change of rows that is no commit.
+/// Counts a row change that is no commit.
 pub(crate) fn next_epoch(conn: &Connection) -> DbResult<()> {
     conn.prepare_cached("UPDATE head SET epoch = epoch + 1")?.execute([])?;
     Ok(())
 }
 
-/// Makes a transaction sync: SQLite syncs nothing if nothing was written, and does not rewrite an equal row.
+/// Makes the transaction sync. SQLite syncs nothing if nothing was written, and does not rewrite an equal
+/// row.
 pub(crate) fn touch(conn: &Connection) -> DbResult<()> {
     conn.prepare_cached("UPDATE head SET syncs = syncs + 1")?.execute([])?;
     Ok(())
 }
 
-/// Returns the number of a new chunk.
+/// Returns the id of a new chunk.
 pub(crate) fn next_chunk(conn: &Connection) -> DbResult<u64> {
     let sql = "UPDATE head SET next_chunk = next_chunk + 1 RETURNING next_chunk - 1";
     Ok(conn.prepare_cached(sql)?.query_row([], |row| row.get(0))?)
 }
 
-/// Counts a change of what operators have set.
+/// Counts a change of control data, which operators set.
 pub(crate) fn next_control(conn: &Connection) -> DbResult<()> {
     conn.prepare_cached("UPDATE head SET control = control + 1")?.execute([])?;
     Ok(())
@@ -63,7 +64,7 @@ pub(crate) fn merged(conn: &Connection) -> DbResult<u64> {
     Ok(conn.query_row("SELECT merged FROM head", [], |row| row.get(0))?)
 }
 
-/// Sets the last commit whose files `gc` has looked at, unless that is a later one.
+/// Sets the last commit whose files `gc` has looked at, unless a later one is set.
 pub(crate) fn set_merged(conn: &Connection, last: u64) -> DbResult<()> {
     conn.execute("UPDATE head SET merged = ?1 WHERE merged < ?1", [last])?;
     Ok(())

@@ -1,4 +1,4 @@
-//! Table `idempotency`: the commits that callers gave a key, so that a retry gets their answer.
+//! Table `idempotency`: the commits that callers gave a key, so that a retry gets the same result.
 
 use rusqlite::{Connection, Row, params};
 
@@ -23,6 +23,8 @@ pub(crate) fn get(conn: &Connection, owner: &str, key: &str) -> DbResult<Option<
     let Some((request_hash, keep_until, note, found)) = one(conn, sql, [owner, key], read)? else {
         return Ok(None);
     };
+    // Also the fate of records of older formats that could not be read: a retry must fail rather than commit
+    // twice.
     let lost = || Error::new(ErrorKind::Corrupt, "an idempotency key leads to no commit; run `garth fsck`");
     let commit = answered(conn, found.ok_or_else(lost)?)?;
     Ok(Some(IdempotencyRow { request_hash, keep_until, commit: Commit { note, ..commit } }))
@@ -38,7 +40,7 @@ pub(crate) fn put(conn: &Connection, owner: &str, record: &Idempotency, seq: u64
     Ok(())
 }
 
-/// Removes at most `limit` records that were to be kept until `now` or earlier. Returns their number.
+/// Removes at most `limit` records whose time has ended at `now`. Returns their number.
 pub(crate) fn remove_ended(conn: &Connection, now: i64, limit: usize) -> DbResult<usize> {
     let sql = "DELETE FROM idempotency WHERE (owner, key) IN
          (SELECT owner, key FROM idempotency WHERE keep_until <= ?1 ORDER BY keep_until LIMIT ?2)";

@@ -1,4 +1,5 @@
-//! Table `judged`: how far a file was found to be as a rule demands, so that an append is judged alone.
+//! Table `judged`: the prefix of a file that a constraint was found to hold for, so that an append is judged
+//! alone.
 
 use rusqlite::{Connection, params};
 
@@ -6,7 +7,7 @@ use crate::engine::planner::JudgedRow;
 use crate::rule::{Digest, Place};
 use crate::sqlite::{DbResult, one};
 
-/// Returns how far a file was found to be as a demand asks.
+/// Returns the prefix of a file that a constraint holds for.
 pub(crate) fn get(conn: &Connection, ino: u64, demand: &Digest) -> DbResult<Option<JudgedRow>> {
     let sql = "SELECT etag, until, lines FROM judged WHERE ino = ?1 AND demand = ?2";
     one(conn, sql, params![ino, demand], |row| {
@@ -15,7 +16,7 @@ pub(crate) fn get(conn: &Connection, ino: u64, demand: &Digest) -> DbResult<Opti
     })
 }
 
-/// Writes how far a file was found to be as a demand asks.
+/// Writes the prefix of a file that a constraint holds for.
 pub(crate) fn put(conn: &Connection, (ino, demand): &(u64, Digest), row: &JudgedRow) -> DbResult<()> {
     conn.prepare_cached(
         "INSERT OR REPLACE INTO judged (ino, demand, etag, until, lines) VALUES (?1, ?2, ?3, ?4, ?5)",
@@ -24,19 +25,19 @@ pub(crate) fn put(conn: &Connection, (ino, demand): &(u64, Digest), row: &Judged
     Ok(())
 }
 
-/// Removes what was found of a file that has lost its last name.
+/// Removes the prefixes of a file that has lost its last name.
 pub(crate) fn remove(conn: &Connection, ino: u64) -> DbResult<()> {
     conn.prepare_cached("DELETE FROM judged WHERE ino = ?1")?.execute([ino])?;
     Ok(())
 }
 
-/// Returns the next demand after one that something was found by.
+/// Returns the next constraint after this one that has rows.
 pub(crate) fn next_demand(conn: &Connection, after: &[u8]) -> DbResult<Option<Vec<u8>>> {
     let sql = "SELECT min(demand) FROM judged WHERE demand > ?1";
     Ok(one(conn, sql, [after], |row| row.get(0))?.flatten())
 }
 
-/// Removes at most `limit` rows of a demand. Returns their number.
+/// Removes at most `limit` rows of a constraint. Returns their number.
 pub(crate) fn remove_of_demand(conn: &Connection, demand: &[u8], limit: usize) -> DbResult<usize> {
     let sql = "DELETE FROM judged WHERE demand = ?1 AND ino IN
          (SELECT ino FROM judged WHERE demand = ?1 LIMIT ?2)";

@@ -1,11 +1,11 @@
-//! Tables `unnamed` and `lease`: nodes that were written after their last name had gone, and the leases of
+//! Tables `unnamed` and `lease`: nodes that were written after their last name was removed, and the leases of
 //! the processes that hold such nodes open. `gc` marks an unnamed node that has no lease (`doomed_at`).
 
 use rusqlite::{Connection, params};
 
 use crate::sqlite::{DbResult, all, one};
 
-/// Has `gc` look at a node without a name.
+/// Records a node without a name, which `gc` then looks at.
 pub(crate) fn put_unnamed(conn: &Connection, ino: u64) -> DbResult<()> {
     conn.prepare_cached("INSERT OR IGNORE INTO unnamed (ino) VALUES (?1)")?.execute([ino])?;
     Ok(())
@@ -35,7 +35,7 @@ pub(crate) fn marked(conn: &Connection) -> DbResult<Vec<u64>> {
     all(conn, "SELECT ino FROM unnamed WHERE doomed_at IS NOT NULL", [], |row| row.get(0))
 }
 
-/// Returns the first unnamed node from one on that has no lease, and when it was marked.
+/// Returns the first unnamed node without a lease, from inode `from` on, and the time at which it was marked.
 pub(crate) fn next_unheld(conn: &Connection, from: u64) -> DbResult<Option<(u64, Option<i64>)>> {
     let sql = "SELECT ino, doomed_at FROM unnamed
          WHERE ino >= ?1 AND NOT EXISTS (SELECT 1 FROM lease WHERE lease.ino = unnamed.ino) ORDER BY ino LIMIT 1";
@@ -54,7 +54,7 @@ pub(crate) fn unmark(conn: &Connection, ino: u64) -> DbResult<()> {
     Ok(())
 }
 
-/// Removes a node that is as it was when it lost its last name.
+/// Removes a node from the list: its later versions were removed.
 pub(crate) fn remove_unnamed(conn: &Connection, ino: u64) -> DbResult<()> {
     conn.prepare_cached("DELETE FROM unnamed WHERE ino = ?1")?.execute([ino])?;
     Ok(())

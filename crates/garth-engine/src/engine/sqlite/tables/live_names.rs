@@ -1,4 +1,4 @@
-//! Table `name`: the names that the tree has now, by the key of their directory.
+//! Table `name`: the names of the newest state, by the key of their directory.
 
 use std::collections::BTreeSet;
 
@@ -45,14 +45,15 @@ pub(crate) fn in_directory(conn: &Connection, dir: &str, limit: usize) -> DbResu
     all(conn, sql, params![dir, limit], |row| Ok((row.get(0)?, name_row(row, 1)?)))
 }
 
-/// Returns at most `limit` nodes at and below a top, in no order. One with several names there comes several
-/// times, and some that are left out may come, too.
+/// Returns at most `limit` nodes at and below a top, in no order. A node with several names there is returned
+/// once for each, and nodes of excluded entries may be among them.
 pub(crate) fn nodes_within(
     conn: &Connection,
     within: &Within,
     top: &TreePath,
     limit: usize,
 ) -> DbResult<Vec<u64>> {
+    // No entry has an empty name, so the name of the root matches nothing.
     let (dir, name) = top.key().rsplit_once('/').unwrap_or_default();
     let own = "SELECT ino FROM name WHERE dir = ?1 AND name = ?2 LIMIT ?3";
     let mut inos = all(conn, own, params![dir, name, limit], |row| row.get::<_, u64>(0))?;
@@ -64,8 +65,8 @@ pub(crate) fn nodes_within(
     Ok(inos)
 }
 
-/// Returns the ranges of keys of the directories at and below a top, each up to but without its end, without
-/// what is left out: of that only the name itself is in one.
+/// Returns the ranges of keys of the directories at and below a top, excluding what `within` excludes. The
+/// end of a range is exclusive. The name of an excluded entry itself is in a range.
 pub(super) fn directories(within: &Within, top: &TreePath) -> Vec<(String, String)> {
     let without = within.exclusions_below(top).map(|path| path.key().to_owned()).collect();
     Region { dir: top.key().to_owned(), without, ..Region::default() }.ranges()
@@ -123,7 +124,7 @@ fn longest_but(
     Ok(found.iter().find(|key| !names.contains(key)).map(|(dir, name)| dir.len() + 1 + name.len()))
 }
 
-/// Calls `take` for each name in ranges of directories: with inode, link count and size of a file, with
+/// Calls `take` for each name in ranges of directories: with inode, link count and size for a file, with
 /// `None` for anything else.
 pub(crate) fn each_file(
     conn: &Connection,
@@ -162,7 +163,7 @@ pub(crate) fn remove(conn: &Connection, dir: &str, name: &str) -> DbResult<()> {
     Ok(())
 }
 
-/// Creates the temporary table in which names wait that move to where others have not left yet.
+/// Creates the temporary table for names that move to places that are still occupied.
 pub(crate) fn make_arriving(conn: &Connection) -> DbResult<()> {
     conn.execute_batch(
         "CREATE TEMP TABLE IF NOT EXISTS arriving (
@@ -172,7 +173,7 @@ pub(crate) fn make_arriving(conn: &Connection) -> DbResult<()> {
     Ok(())
 }
 
-/// Gives the names that wait their places, as of commit `seq`.
+/// Moves the waiting names to their places, as of commit `seq`.
 pub(crate) fn settle_arriving(conn: &Connection, seq: u64) -> DbResult<()> {
     conn.prepare_cached(
         "INSERT INTO name (dir, name, ino, since, kind) SELECT dir, name, ino, ?1, kind FROM temp.arriving",
@@ -182,7 +183,7 @@ pub(crate) fn settle_arriving(conn: &Connection, seq: u64) -> DbResult<()> {
     Ok(())
 }
 
-/// Statements that move the names of a subtree, prepared once for all of them.
+/// Statements that move the names of a subtree, prepared once for all of its pieces.
 pub(crate) struct Mover<'a> {
     rename: CachedStatement<'a>,
     wait: CachedStatement<'a>,
@@ -206,7 +207,7 @@ impl<'a> Mover<'a> {
         Ok(())
     }
 
-    /// Removes a name, which waits for [`settle_arriving`] to get its place in `to`.
+    /// Removes a name. It waits for [`settle_arriving`] to get its place in `to`.
     pub(crate) fn wait(&mut self, dir: &str, name: &str, to: &str, row: &NameRow) -> DbResult<()> {
         self.wait.execute(params![to, name, row.ino, KindColumn(row.kind)])?;
         self.remove(dir, name)

@@ -1,5 +1,5 @@
-//! Tables `name` and `name_past` in the order of a listing or walk, some names at a time, with their nodes
-//! where these are asked for.
+//! Tables `name` and `name_past` in the order of a listing or walk, one page of names at a time, with their
+//! nodes on request.
 
 use std::collections::BTreeSet;
 
@@ -29,27 +29,28 @@ fn page_row(row: &Row<'_>, node: bool) -> rusqlite::Result<PageRow> {
     })
 }
 
-/// Names to read: those behind `(from, after)`, of the directory `from` alone or of all up to `to`.
+/// Range of names to read: those after `(from, after)`, in the directory `from` alone or in all directories
+/// up to `to`.
 pub(crate) struct NameRange<'a> {
     pub(crate) from: &'a str,
     pub(crate) after: &'a str,
     pub(crate) to: Option<&'a str>,
-    /// Names that are left out, as paths. What is below them is in no span.
+    /// Paths of names that are excluded. Names below them are in no range.
     pub(crate) left_out: &'a BTreeSet<String>,
 }
 
 impl NameRange<'_> {
-    /// Returns false for a name that is left out.
+    /// Returns false for an excluded name.
     pub(crate) fn has(&self, row: &PageRow) -> bool {
         self.left_out.is_empty() || !self.left_out.contains(&format!("{}/{}", row.dir, row.name))
     }
 }
 
-/// Takes a row; returns false if it wants no more.
+/// Callback for a row. Returns false to stop.
 pub(crate) type Each<'a> = dyn FnMut(PageRow) -> DbResult<bool> + 'a;
 
-/// The statements of this file. `?1, ?2`: directory and name to begin behind. Now: `?3` time, `?4`
-/// limit, `?5` end. In the past: `?3` sequence, `?4` limit, `?5` end, `?6` fork.
+/// The statements of this file. `?1, ?2`: directory and name to begin after. Now: `?3` time, `?4` limit, `?5`
+/// end. In the past: `?3` sequence number, `?4` limit, `?5` end, `?6` fork.
 macro_rules! list_sql {
     (names, $where:literal) => {
         concat!(
@@ -122,8 +123,8 @@ pub(crate) fn each_now(
     Ok(())
 }
 
-/// Returns at most `limit` names of a range after commit `seq`: with a fork those kept there, else those that
-/// are live still.
+/// Returns at most `limit` names of a range after commit `seq`: past names of a fork, or without one the
+/// names that are still live.
 pub(crate) fn at(
     conn: &Connection,
     (from, after, to): (&str, &str, Option<&str>),

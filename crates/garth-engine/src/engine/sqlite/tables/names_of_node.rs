@@ -1,4 +1,4 @@
-//! Tables `name` and `name_past` by node: which names a node has, or had in a span of commits.
+//! Tables `name` and `name_past` by node: the names that a node has, or had in a span of commits.
 
 use rusqlite::{Connection, params};
 
@@ -8,7 +8,7 @@ use crate::model::{Kind, Within};
 use crate::path::TreePath;
 use crate::sqlite::{DbResult, all};
 
-/// Time at which a node had a name: from after commit `from` to after commit `to`.
+/// Span of commits: the states after commit `from` up to the one after commit `to`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CommitSpan {
     pub(crate) from: u64,
@@ -19,22 +19,22 @@ impl CommitSpan {
     /// The newest state.
     pub(crate) const NOW: Self = Self { from: MAX, to: MAX };
 
-    /// After one commit.
+    /// Returns the span of one state: after commit `seq`.
     pub(crate) fn at(seq: u64) -> Self {
         Self { from: seq.min(MAX), to: seq.min(MAX) }
     }
 }
 
-/// Live names of node `?1` since before `?2` in a subtree: its top `?3, ?4`, in the directory `?5`, or below
-/// it between `?5/` = `?6` and `?7`. The index is given since it ends with directory and name: one range of
-/// it holds just the names looked for, whatever others the node has.
+/// Live names of node `?1` since `?2` or earlier in a subtree: its top `?3, ?4`, in the directory `?5`, or
+/// below it between `?5/` = `?6` and `?7`. The index is named because it ends with directory and name: one
+/// range of it holds only the names in question, whatever others the node has.
 macro_rules! names_within_sql {
     ($place:literal) => {
         concat!("SELECT dir, name FROM name INDEXED BY name_ino WHERE ino = ?1 AND since <= ?2 AND ", $place)
     };
 }
 
-/// Live names of a node since before `?2` in directories from `?3` up to but without `?4`.
+/// Live names of node `?1` since `?2` or earlier, in directories from `?3` up to but excluding `?4`.
 const NAMES_IN_SQL: &str = names_within_sql!("dir >= ?3 AND dir < ?4 LIMIT ?5");
 
 /// Returns at most `limit` names within some subtrees that a node had in a span, in any order.
@@ -56,7 +56,7 @@ pub(crate) fn in_span(
     let mut names = Vec::new();
     for top in within.tops() {
         let (from, to) = below(top.key());
-        // the root is in no directory
+        // The root is in no directory. `/` is the key of none, so its own name matches nothing.
         let (dir, name) = top.key().rsplit_once('/').unwrap_or(("/", ""));
         let left = i64::try_from(limit - names.len()).unwrap_or(i64::MAX);
         match within.exclusions_below(top).count() {
@@ -70,7 +70,8 @@ pub(crate) fn in_span(
                 let own = params![ino.min(MAX), span.to, dir, name];
                 names.extend(all(conn, names_within_sql!("dir = ?3 AND name = ?4"), own, pair)?);
                 for (from, to) in directories(within, top) {
-                    // the names themselves of what is left out are among them
+                    // The ranges also hold the names of the excluded entries, which `retain` drops: they must
+                    // not use up the limit.
                     let most = left.saturating_add_unsigned(left_out as u64);
                     let found = params![ino.min(MAX), span.to, from, to, most];
                     names.extend(all(conn, NAMES_IN_SQL, found, pair)?);
@@ -92,8 +93,8 @@ pub(crate) fn in_span(
     Ok(names)
 }
 
-/// Adds names that have ended. Of those that were there at the end of the span only as many are looked for as
-/// the node had then: one that was renamed often has many others.
+/// Adds names that have ended. Of those that existed at the end of the span only as many are looked for as
+/// the node had then: a node that was renamed often has many others.
 fn add_past_names(
     conn: &Connection,
     ino: u64,
@@ -102,6 +103,7 @@ fn add_past_names(
     limit: usize,
     names: &mut Vec<(String, String)>,
 ) -> DbResult<()> {
+    // The link count of a directory counts its subdirectories. It has one name itself.
     let mut left = match nodes::version(conn, ino, span.to)? {
         Some(node) if node.kind == Kind::Directory => node.nlink.min(1),
         Some(node) => node.nlink,
@@ -116,9 +118,11 @@ fn add_past_names(
         && let Some(row) = rows.next()?
     {
         let (since, till): (u64, u64) = (row.get(2)?, row.get(3)?);
+        // The node got this name after the span.
         if since > span.to {
             continue;
         }
+        // Only names that outlive the span count: the link count is that of its end.
         left -= u64::from(till > span.to);
         let (dir, name) = pair(row)?;
         if within.contains(&TreePath::from_row(&dir, &name)) {
@@ -133,7 +137,7 @@ pub(crate) fn first(conn: &Connection, ino: u64) -> DbResult<Option<(String, Str
     Ok(behind(conn, ino, &Within::everything(), ("", ""), 1)?.pop())
 }
 
-/// Returns at most `limit` live names of a node within some subtrees, behind a directory and name, in that
+/// Returns at most `limit` live names of a node within some subtrees, after a directory and name, in that
 /// order.
 pub(crate) fn behind(
     conn: &Connection,
@@ -157,14 +161,14 @@ pub(crate) fn behind(
     }
     let mut names = Vec::new();
     for top in within.tops() {
-        // the root, which is in no directory, would be everything
+        // `/` is the key of no directory: the root, which has no name, matches nothing.
         let (above, own) = top.key().rsplit_once('/').unwrap_or(("/", ""));
         let own = params![ino, dir, name, most, above, own];
         names.extend(all(conn, sql!(" AND dir = ?5 AND name = ?6"), own, pair)?);
-        // the names themselves of what is left out are among those of the ranges
+        // The ranges also hold the names of the excluded entries, which are dropped below.
         let most = most.saturating_add_unsigned(within.exclusions_below(top).count() as u64);
         for (from, to) in directories(within, top) {
-            // one lower bound: of two the database seeks to either
+            // One lower bound only: given two, SQLite may begin its range at either.
             let (dir, name) = (dir, name).max((&from, ""));
             names.extend(all(conn, sql!(" AND dir < ?5"), params![ino, dir, name, most, to], pair)?);
         }

@@ -1,4 +1,4 @@
-//! Columns of nodes: kinds by number, node rows by column.
+//! Columns of nodes: kinds as numbers, node rows by column.
 
 use rusqlite::Row;
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
@@ -6,7 +6,7 @@ use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, 
 use crate::engine::planner::NodeRow;
 use crate::model::Kind;
 
-/// Numbers of kinds in the database.
+/// Returns the number of a kind in the database.
 pub(crate) const fn kind_number(kind: Kind) -> i64 {
     match kind {
         Kind::File => 0,
@@ -20,7 +20,7 @@ pub(crate) const fn kind_number(kind: Kind) -> i64 {
     }
 }
 
-/// A kind as a column.
+/// A kind as a column value.
 pub(crate) struct KindColumn(pub(crate) Kind);
 
 impl FromSql for KindColumn {
@@ -45,8 +45,8 @@ impl ToSql for KindColumn {
     }
 }
 
-/// The columns of a node row, in the order that [`node_row`] reads and the `node`
-/// table has. A macro, for `concat!`.
+/// The columns of a node row, in the order that [`node_row`] reads and the `node` table has. A macro, for
+/// `concat!`.
 macro_rules! node_columns {
     () => {
         "node.ino, node.seq, node.kind, node.mode, node.uid, node.gid, node.rdev, node.nlink, node.size, node.mtime, \
@@ -58,8 +58,8 @@ pub(crate) use node_columns;
 /// Number of [`node_columns`].
 const NODE_COLUMNS: usize = 17;
 
-/// The columns of a node's newest version, in the order that [`newest_row`] reads: those of its newest row,
-/// and the times that a directory got later.
+/// The columns of the newest version of a node, in the order that [`newest_row`] reads: its newest row, and
+/// the times that a directory got later.
 macro_rules! newest_columns {
     () => {
         concat!(
@@ -97,7 +97,7 @@ pub(crate) fn node_row(row: &Row<'_>, at: usize) -> rusqlite::Result<NodeRow> {
         nlink: row.get(at + 7)?,
         size: row.get(at + 8)?,
         mtime,
-        // kept as differences, which are mostly 0 and then take no byte
+        // Stored as differences, which are mostly 0 and then take no byte.
         ctime: mtime.wrapping_add(row.get(at + 10)?),
         birthtime,
         atime: birthtime.wrapping_add(row.get(at + 12)?),

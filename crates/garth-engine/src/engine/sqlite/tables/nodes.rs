@@ -1,5 +1,5 @@
 //! Tables `node` and `attribute`: the versions of nodes, and the attributes that commits gave them. A version
-//! of a directory that differs by its times alone is in `dir_time` ([`dir_times`]).
+//! of a directory that differs only in its times is in `dir_time` ([`dir_times`]).
 
 use rusqlite::{Connection, params};
 
@@ -20,11 +20,13 @@ pub(crate) fn version(conn: &Connection, ino: u64, seq: u64) -> DbResult<Option<
             concat!("SELECT ", $columns, " FROM node WHERE ino = ?1 AND seq <= ?2 ORDER BY seq DESC LIMIT 1")
         };
     }
+    // One statement: the newest row, and the times that a directory got after it.
     if seq == MAX {
         return one(conn, sql!(newest_columns!()), params![ino, seq], |row| newest_row(row, 0));
     }
     let node = one(conn, sql!(node_columns!()), params![ino, seq], |row| node_row(row, 0))?;
     match node {
+        // A later version may differ only in its times and have no row here.
         Some(node) if node.kind == Kind::Directory => {
             dir_times::with_times(conn, node, seq, forks(conn, seq)?).map(Some)
         }
@@ -32,8 +34,9 @@ pub(crate) fn version(conn: &Connection, ino: u64, seq: u64) -> DbResult<Option<
     }
 }
 
-/// Returns the commit that made the version after one, if there is one.
+/// Returns the commit of the version after this one; `None` if it is the newest.
 pub(crate) fn next_version(conn: &Connection, node: &NodeRow) -> DbResult<Option<u64>> {
+    // Commit 0 is in no fork. A version of the empty tree is looked up at the first commit.
     if node.kind == Kind::Directory
         && let Some(till) = dir_times::end_of(conn, node, forks(conn, node.seq.max(1))?)?
     {
@@ -45,6 +48,7 @@ pub(crate) fn next_version(conn: &Connection, node: &NodeRow) -> DbResult<Option
 
 /// Returns the node of a live name, in one statement.
 pub(crate) fn by_name(conn: &Connection, dir: &str, name: &str) -> DbResult<Option<NodeRow>> {
+    // CROSS JOIN fixes the order: from the name to its node.
     const SQL: &str = concat!(
         "SELECT ",
         newest_columns!(),
@@ -126,15 +130,15 @@ pub(crate) fn put(conn: &Connection, node: &NodeRow) -> DbResult<()> {
     Ok(())
 }
 
-/// Writes a version of a directory that differs from the one before in the times of its commit alone, or ends
-/// such a one. Returns true if that was all.
+/// Writes a version of a directory that differs from the one before only in the times of its commit, or ends
+/// such a version. Returns true if no row of `node` is needed.
 fn put_times(conn: &Connection, node: &NodeRow) -> DbResult<bool> {
     let Some(before) = version(conn, node.ino, MAX)? else { return Ok(false) };
     let mut touched = before.clone();
     touched.touch((node.seq, node.mtime));
     let only_times = touched == *node;
     let was_only_times = dir_times::newest(conn, node.ino)?.is_some();
-    // before the first commit there is one version, which needs no look-up
+    // A span that ends with commit 1 holds no commit, so it has no fork.
     if (only_times || was_only_times) && node.seq > 1 {
         dir_times::put_ended(conn, node.ino, (before.seq, node.seq), before.mtime)?;
     }

@@ -1,13 +1,13 @@
-//! Table `origin`: which commits wrote the bytes of a chunk that `gc` has merged from small extents. A
-//! blob of pairs, each the length of a run and the difference of its commit to that of the run before
-//! (zigzag), as LEB128: mostly three bytes for an append.
+//! Table `origin`: the commits that wrote the bytes of a chunk that `gc` has merged from small extents. A
+//! blob of pairs: the length of a run, and the difference of its commit to that of the run before (zigzag),
+//! both as LEB128. An append mostly takes three bytes.
 
 use rusqlite::{Connection, params};
 
 use crate::error::{Error, ErrorKind};
 use crate::sqlite::{DbResult, one};
 
-/// Bytes of a chunk that one commit wrote: how many, and which commit.
+/// Length of a run of bytes that one commit wrote, and the commit.
 pub(crate) type Run = (u64, u64);
 
 /// Returns the runs of bytes `from..to` of a merged chunk.
@@ -44,7 +44,7 @@ pub(crate) fn remove(conn: &Connection, chunk: u64) -> DbResult<()> {
     Ok(())
 }
 
-/// Adds a run to others, to the last if that is of the same commit.
+/// Appends a run. A run of the same commit as the last one extends it.
 pub(crate) fn push(runs: &mut Vec<Run>, (len, commit): Run) {
     match runs.last_mut() {
         Some(last) if last.1 == commit => last.0 += len,
@@ -57,6 +57,7 @@ fn encode(runs: &[Run]) -> Vec<u8> {
     for (len, commit) in runs {
         let by = commit.cast_signed() - before;
         before = commit.cast_signed();
+        // Zigzag: small differences in both directions become small numbers.
         put_number(&mut blob, *len);
         put_number(&mut blob, ((by << 1) ^ (by >> 63)).cast_unsigned());
     }
@@ -68,6 +69,7 @@ fn decode(mut blob: &[u8]) -> Option<Vec<Run>> {
     while !blob.is_empty() {
         let (len, by) = (take_number(&mut blob)?, take_number(&mut blob)?);
         let by = (by >> 1).cast_signed() ^ -(by & 1).cast_signed();
+        // 0 is no commit: as the writer of an extent it refers to this table.
         before = before.checked_add(by).filter(|commit| *commit > 0)?;
         runs.push((len, before.cast_unsigned()));
     }
@@ -83,6 +85,7 @@ fn put_number(blob: &mut Vec<u8>, mut number: u64) {
 }
 
 fn take_number(blob: &mut &[u8]) -> Option<u64> {
+    // Ten bytes at most. Without an end among them the blob is damaged.
     let mut number = 0_u64;
     for shift in (0..64).step_by(7) {
         let (byte, rest) = blob.split_first()?;

@@ -1,25 +1,25 @@
-//! Tables `pack` and `hole`: the pack files, those that `gc` removes after the grace (`doomed_at`), and the
-//! ranges of the others that it gives back to the disk.
+//! Tables `pack` and `hole`: the pack files, those that `gc` removes after the grace period (`doomed_at`),
+//! and the ranges of the others that it gives back to the disk.
 
 use rusqlite::{Connection, Row, params};
 
 use crate::model::Timestamp;
 use crate::sqlite::{DbResult, all, one};
 
-/// A pack file: number, name, size.
+/// A pack file: id, name, size in bytes.
 pub(crate) type PackRow = (i64, String, u64);
 
 fn pack_row(row: &Row<'_>) -> rusqlite::Result<PackRow> {
     Ok((row.get(0)?, row.get(1)?, row.get(2)?))
 }
 
-/// Writes a pack file. Returns its number.
+/// Writes a pack file. Returns its id.
 pub(crate) fn insert(conn: &Connection, file: &str, size: u64) -> DbResult<i64> {
     conn.prepare_cached("INSERT INTO pack (file, size) VALUES (?1, ?2)")?.execute(params![file, size])?;
     Ok(conn.last_insert_rowid())
 }
 
-/// Dooms a file that has no row, which nobody has ever read.
+/// Dooms a file that has no row. Since no one has read it, it is due at once.
 pub(crate) fn insert_doomed(conn: &Connection, file: &str) -> DbResult<()> {
     let sql = "INSERT INTO pack (file, size, doomed_at) VALUES (?1, 0, 0) ON CONFLICT DO NOTHING";
     conn.prepare_cached(sql)?.execute([file])?;
@@ -42,7 +42,7 @@ pub(crate) fn doomed(conn: &Connection, before: i64, limit: usize) -> DbResult<V
     all(conn, sql, params![before, limit], pack_row)
 }
 
-/// Dooms a pack file in which no chunk is left.
+/// Dooms a pack file without chunks.
 pub(crate) fn doom_if_empty(conn: &Connection, pack: i64, now: Timestamp) -> DbResult<()> {
     let sql =
         "UPDATE pack SET doomed_at = ?2 WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM chunk WHERE pack = ?1)";
@@ -63,15 +63,14 @@ pub(crate) fn remove_empty(conn: &Connection) -> DbResult<()> {
     Ok(())
 }
 
-/// Records that nothing refers to a range of a pack file.
+/// Records that no chunk uses a range of a pack file.
 pub(crate) fn add_hole(conn: &Connection, pack: i64, pos: u64, len: u64, now: Timestamp) -> DbResult<()> {
     conn.prepare_cached("INSERT OR REPLACE INTO hole (pack, pos, len, freed_at) VALUES (?1, ?2, ?3, ?4)")?
         .execute(params![pack, pos, len, now.0])?;
     Ok(())
 }
 
-/// A range of a pack file that nothing refers to: pack, offset, length, and the name of the file if it is
-/// there.
+/// A range of a pack file that no chunk uses: pack, offset, length, and the name of the file if it exists.
 pub(crate) type HoleRow = (i64, u64, u64, Option<String>);
 
 /// Returns at most `limit` holes that were freed at or before a time.

@@ -1,5 +1,5 @@
-//! Table `name_past`: the names that have ended, each kept at the fork of its span of commits
-//! ([`interval`]); and the names of the past, which are those and older live ones.
+//! Table `name_past`: names that have ended, each stored at the fork of its span of commits ([`interval`]).
+//! The names of the past are these and the live names that are old enough.
 
 use rusqlite::{Connection, params};
 
@@ -10,8 +10,8 @@ use crate::engine::sqlite::tables::node_columns::KindColumn;
 use crate::engine::sqlite::tables::{MAX, head};
 use crate::sqlite::{DbResult, all, one};
 
-/// Returns what a name stood for after commit `seq`. Of the spans that have ended only the one that ended
-/// next is read: a name had one node at a time.
+/// Returns what a name stood for after commit `seq`. Of the spans that have ended, only the first to end
+/// after `seq` is read: a name stands for one node at a time.
 pub(crate) fn get_at(conn: &Connection, dir: &str, name: &str, seq: u64) -> DbResult<Option<NameRow>> {
     one(
         conn,
@@ -26,7 +26,8 @@ pub(crate) fn get_at(conn: &Connection, dir: &str, name: &str, seq: u64) -> DbRe
     )
 }
 
-/// Returns at most `limit` names below a directory after commit `seq`, in order.
+/// Returns at most `limit` names below a directory after commit `seq`, sorted. If there are more, it is open
+/// which.
 pub(crate) fn below_at(
     conn: &Connection,
     dir: &str,
@@ -55,7 +56,7 @@ pub(crate) fn below_at(
     Ok(rows)
 }
 
-/// Returns the forks of the past names that commit `seq` had.
+/// Returns the forks at which past names that existed after commit `seq` are stored.
 pub(crate) fn forks(conn: &Connection, seq: u64) -> DbResult<impl Iterator<Item = u64> + use<>> {
     Ok(interval::forks_at(seq, head::get(conn)?.seq))
 }
@@ -63,9 +64,11 @@ pub(crate) fn forks(conn: &Connection, seq: u64) -> DbResult<impl Iterator<Item 
 /// Records that a name ends with a commit.
 pub(crate) fn end(conn: &Connection, (dir, name): (&str, &str), row: &NameRow, seq: u64) -> DbResult<()> {
     let NameRow { ino, since, kind } = *row;
+    // The name began in this commit, so no state has it.
     if since >= seq {
         return Ok(());
     }
+    // Only the last few names that the node left are searched for this one: a node may have had any number.
     conn.prepare_cached(
         "INSERT INTO name_past (dir, name, till, ino, since, kind, fork, born, born_fork)
          SELECT ?1, ?2, ?3, ?4, ?5, ?6, fork(?5, ?3), born, fork(born, ?3)
@@ -80,7 +83,7 @@ pub(crate) fn end(conn: &Connection, (dir, name): (&str, &str), row: &NameRow, s
     Ok(())
 }
 
-/// A span of commits during which a path named a node, which something ended.
+/// A span of commits during which a path named a node, and which has ended.
 pub(crate) struct NameSpan {
     pub(crate) ino: u64,
     pub(crate) since: u64,
@@ -111,7 +114,7 @@ pub(crate) fn ended_before(
     })
 }
 
-/// Returns the nodes that existed at commit `seq` and came to a path later, up to commit `until`.
+/// Returns the nodes that existed at commit `seq` and got a path later, up to commit `until`.
 pub(crate) fn came_later(
     conn: &Connection,
     (dir, name): (&str, &str),

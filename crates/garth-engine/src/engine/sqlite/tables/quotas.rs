@@ -1,4 +1,4 @@
-//! Table `quota`: limits and counters of paths; and what lies below a path, counted name by name.
+//! Table `quota`: limits and counters of paths. Also counts what is below a path, name by name.
 
 use std::collections::BTreeSet;
 
@@ -25,7 +25,7 @@ pub(crate) fn all_of(conn: &Connection) -> DbResult<Quotas> {
     Ok(Quotas::new(rows))
 }
 
-/// Writes what a commit has left used below a path.
+/// Writes the usage below a path after a commit.
 pub(crate) fn use_up(conn: &Connection, key: &str, used: Usage) -> DbResult<()> {
     conn.prepare_cached("UPDATE quota SET bytes = ?2, entries = ?3 WHERE path = ?1")?.execute(params![
         key,
@@ -35,7 +35,7 @@ pub(crate) fn use_up(conn: &Connection, key: &str, used: Usage) -> DbResult<()> 
     Ok(())
 }
 
-/// Writes a quota: its limits and what is used of it.
+/// Writes a quota: its limits and its usage.
 pub(crate) fn put(conn: &Connection, Quota { path, limits, used }: &Quota) -> DbResult<()> {
     conn.prepare_cached(
         "INSERT OR REPLACE INTO quota (path, max_bytes, max_entries, bytes, entries)
@@ -50,13 +50,15 @@ pub(crate) fn remove(conn: &Connection, path: &TreePath) -> DbResult<bool> {
     Ok(conn.prepare_cached("DELETE FROM quota WHERE path = ?1")?.execute([path.key()])? > 0)
 }
 
-/// Counts what lies in ranges of directories.
+/// Counts the names and bytes in ranges of directories.
 pub(crate) fn tally(conn: &Connection, ranges: &[(String, String)]) -> DbResult<Tally> {
     let mut tally = Tally::default();
     live_names::each_file(conn, ranges, |file| {
         tally.entries += 1;
         match file {
             Some((_, 1, size)) => tally.bytes += u128::from(size),
+            // A file with several names counts its bytes once below each path, so the caller looks at all of
+            // its names.
             Some((ino, _, _)) => drop(tally.shared.insert(ino)),
             None => {}
         }
@@ -64,7 +66,7 @@ pub(crate) fn tally(conn: &Connection, ranges: &[(String, String)]) -> DbResult<
     Ok(tally)
 }
 
-/// Counts what lies below a path.
+/// Counts the names and bytes below a path.
 pub(crate) fn count(conn: &Connection, key: &str) -> DbResult<Usage> {
     let ranges = Region { dir: key.to_owned(), ..Region::default() }.ranges();
     let (mut counted, mut shared) = (Count::default(), BTreeSet::new());

@@ -1,4 +1,4 @@
-//! Table `staged`: uploads under way and finished ones that wait for their commit.
+//! Table `staged`: uploads in progress, and finished ones that wait for their commit.
 
 use rusqlite::{Connection, Row, params};
 
@@ -8,7 +8,7 @@ use crate::error::{Error, ErrorKind};
 use crate::model::Timestamp;
 use crate::sqlite::{DbResult, all, one};
 
-/// Id of an upload, as it is stored.
+/// Id of an upload as stored: big-endian.
 type Id = [u8; 16];
 
 /// Records an upload before it creates its pack file: without the row `gc` would take the file for an orphan.
@@ -33,6 +33,7 @@ pub(crate) fn finish(
     lease: Timestamp,
     has_pack: bool,
 ) -> DbResult<bool> {
+    // An upload with a pack has a row already. If it is missing, `gc` has collected the upload.
     let json = to_json(pieces)?;
     let sql = match has_pack {
         true => "UPDATE staged SET pieces = ?2, lease = ?3 WHERE id = ?1 AND owner = ?4",
@@ -55,8 +56,9 @@ pub(crate) fn forget(conn: &Connection, id: u128) -> DbResult<()> {
     Ok(())
 }
 
-/// Removes an upload whose lease has ended: gives up its references, one by one until `enough` says so, and
-/// dooms the pack file of one that never finished. Whether it removed one; `None` once none is left.
+/// Removes one upload whose lease has ended. Gives up its references one by one, until `enough` returns true,
+/// and dooms the pack file of an upload that never finished. Returns true if the upload was removed
+/// completely, false if some references are left, and `None` if no upload is due.
 pub(crate) fn forget_ended(
     conn: &Connection,
     now: Timestamp,
@@ -67,7 +69,7 @@ pub(crate) fn forget_ended(
     let Some((id, pieces)) = row else { return Ok(None) };
     match pieces {
         None => {
-            // nobody has ever read it
+            // No row has ever referred to the file, so it needs no grace period.
             packs::insert_doomed(conn, &pack_name(u128::from_be_bytes(id)))?;
         }
         Some(json) => {
@@ -75,7 +77,7 @@ pub(crate) fn forget_ended(
             while let Some((chunk, _)) = pieces.0.pop() {
                 chunk_refs::change(conn, chunk, -1)?;
                 if !pieces.0.is_empty() && enough() {
-                    // no commit uses it now: its length is no longer the one that was told
+                    // A commit that names the upload fails from now on: the pieces are shorter than its size.
                     let sql = "UPDATE staged SET pieces = ?2 WHERE id = ?1";
                     conn.prepare_cached(sql)?.execute(params![id, to_json(&pieces)?])?;
                     return Ok(Some(false));
@@ -99,9 +101,10 @@ pub(crate) fn pack_name(id: u128) -> String {
     format!("{id:032x}.pack")
 }
 
-/// Returns true if a file is the pack of an upload that is finished or under way.
+/// Returns true if a file is the pack of a finished or unfinished upload.
 pub(crate) fn owns_pack(conn: &Connection, file: &str) -> DbResult<bool> {
     let id = file.strip_suffix(".pack").and_then(|id| u128::from_str_radix(id, 16).ok());
+    // Other spellings of the number, such as upper case, are not names that garth gives.
     let Some(id) = id.filter(|id| pack_name(*id) == file) else { return Ok(false) };
     Ok(one(conn, "SELECT 1 FROM staged WHERE id = ?1", [id.to_be_bytes()], |_| Ok(()))?.is_some())
 }
