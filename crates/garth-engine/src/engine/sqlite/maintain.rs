@@ -1,5 +1,5 @@
-//! Maintenance of an account: collecting, merging, checking, copying, and making the index again. It reads
-//! and writes files at length, so it runs on threads of its own.
+//! Maintenance of an account: garbage collection, merging of extents, checks, backups, rebuilding the index,
+//! rules and quotas. It reads and writes files for a long time, so it runs on threads of its own.
 
 pub(crate) mod backup;
 pub(crate) mod fsck;
@@ -117,7 +117,7 @@ mod tests {
         });
         begun.wait();
         let store: &dyn AccountStore = &*fs;
-        // the writer is held until somebody else on this thread had a turn
+        // The writer stays busy until another future on this thread had a turn.
         let (collected, reindexed, ()) = block_on(async {
             join!(store.gc(Duration::ZERO), store.reindex(), async { go_on.send(()).unwrap() })
         });

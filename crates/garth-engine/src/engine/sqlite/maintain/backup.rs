@@ -1,5 +1,5 @@
-//! Copies a live account: the database through SQLite, since opening and closing the file any other way would
-//! drop SQLite's POSIX locks on it, and then the pack files that the copy refers to.
+//! Copies a live account: the database through SQLite, because opening and closing the file in any other way
+//! would drop SQLite's POSIX locks on it, and then the pack files that the copy refers to.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
@@ -17,7 +17,7 @@ use crate::runtime::disk::{self, dir_of, new_dir, sync_dir};
 use crate::sqlite::DbResult;
 use crate::sqlite::migrate::finish_copy;
 
-/// What a backup holds.
+/// Content of a backup.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Backup {
     /// The last commit in it.
@@ -31,16 +31,16 @@ fn failed(error: std::io::Error) -> Error {
 }
 
 impl SqliteFs {
-    /// Writes a copy of the account as it is at one moment into `folder`, which must not exist, and waits
-    /// until it is durable. Commits go on meanwhile. Blocks.
+    /// Writes a copy of the account, in its state of one commit, into `folder`, which must not exist, and
+    /// waits until it is durable. Commits go on concurrently. Blocks.
     ///
     /// # Errors
-    /// `AlreadyExists` if the folder is there; from the storage.
+    /// `AlreadyExists` if the folder exists; errors of the storage.
     pub(crate) fn backup(&self, folder: &Path) -> Result<Backup> {
         new_dir(folder).map_err(failed)?;
         let copy = folder.join(DATABASE);
         let target = copy.to_str().ok_or_else(|| Error::invalid("the backup's path is not UTF-8"))?;
-        // outside a transaction: `VACUUM INTO` reads in one of its own
+        // Outside a transaction, because `VACUUM INTO` reads in one of its own.
         self.inner.pool.with(|conn| {
             conn.execute("VACUUM INTO ?1", [target])?;
             Ok(())
@@ -51,9 +51,11 @@ impl SqliteFs {
             new_dir(&folder.join(PACKS)).map_err(failed)?;
         }
         for pack in packs {
+            // A pack that becomes unused meanwhile keeps its file for the grace period of `gc`.
             let from = self.inner.packs.folder().join(&pack.file);
             bytes += pack.copy(&from, &folder.join(PACKS).join(&pack.file)).map_err(failed)?;
         }
+        // Names last: a folder is synced after the files in it, and the folder above after it.
         for dir in [&folder.join(PACKS), folder, dir_of(folder)] {
             if dir.exists() {
                 sync_dir(dir).map_err(failed)?;
@@ -63,7 +65,7 @@ impl SqliteFs {
     }
 }
 
-/// Takes out of the copy what has no file there: packs without content. Returns its last commit and the pack
+/// Removes packs without content from the copy, which get no file there. Returns its last commit and the pack
 /// files to copy.
 fn keep_packs(conn: &Connection) -> DbResult<(u64, Vec<Pack>)> {
     packs::remove_empty(conn)?;
@@ -72,7 +74,7 @@ fn keep_packs(conn: &Connection) -> DbResult<(u64, Vec<Pack>)> {
     Ok((head::get(conn)?.seq, packs.collect::<DbResult<_>>()?))
 }
 
-/// A pack file that the copy refers to, and where its chunks lie in it.
+/// A pack file that the copy refers to, with the places of its chunks.
 struct Pack {
     file: String,
     size: u64,
@@ -85,7 +87,7 @@ impl Pack {
         Ok(Self { file, size, chunks })
     }
 
-    /// Copies the chunks, and what nothing refers to as holes. Returns the bytes written.
+    /// Copies the chunks. Ranges without a chunk become holes. Returns the number of bytes written.
     fn copy(&self, from: &Path, to: &Path) -> io::Result<u64> {
         let (mut from, mut to) = (File::open(from)?, File::create_new(to)?);
         to.set_len(self.size)?;

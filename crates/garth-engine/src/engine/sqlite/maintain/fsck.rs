@@ -1,8 +1,8 @@
-//! `fsck`: reads everything, changes nothing, reports what is wrong and where.
+//! Checks everything, changes nothing, and reports what is wrong and where.
 //!
-//! It goes piece by piece, each in a read transaction of its own: a long one would keep the WAL from
-//! beginning anew. A row is judged together with those that it must fit, in one piece; what a commit or `gc`
-//! changes between two pieces is judged as it is then. Memory does not grow with the account.
+//! The check works in pieces, each in a read transaction of its own: a long one would keep the WAL from
+//! starting over. A row is checked together with the rows that it must fit, in one piece; what a commit or
+//! `gc` changes between two pieces is checked as it is then. Memory does not grow with the account.
 
 mod chunks_and_packs;
 mod derived_keys;
@@ -29,17 +29,17 @@ use crate::sqlite::{DbResult, all, one};
 const ROWS: usize = 1000;
 /// Bytes of content after which a piece ends.
 const BYTES: u64 = 4 << 20;
-/// Steps that SQLite may take to look at the structure of one table: about half a second.
+/// Steps that SQLite may take to check the structure of one table: about half a second.
 const STRUCTURE: u64 = 5_000_000;
 
-/// A check under way.
+/// A check in progress.
 struct Check<'a> {
     fs: &'a SqliteFs,
     report: Fsck,
 }
 
 impl SqliteFs {
-    /// `AccountStore::fsck`, on this thread.
+    /// Implements `AccountStore::fsck` on this thread.
     pub(crate) fn check(&self) -> Result<Fsck> {
         let mut check = Check { fs: self, report: Fsck::default() };
         check.structure()?;
@@ -70,8 +70,8 @@ impl Check<'_> {
         }
     }
 
-    /// Reads a table from `from` on, each piece in a transaction of its own, until a piece gives no place to
-    /// go on from.
+    /// Reads a table from `from` on, each piece in a transaction of its own, until a piece returns no place
+    /// to continue.
     fn walk<K>(
         &mut self,
         from: K,
@@ -84,7 +84,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// What SQLite says of the structure of each table and its indexes.
+    /// Has SQLite check the structure of each table and its indexes.
     fn structure(&mut self) -> Result<()> {
         let pool = &self.fs.inner.pool;
         let sql = "SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0";
@@ -107,7 +107,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// The head row and the log that led to it.
+    /// Checks the head row and the log that led to it.
     fn log(&mut self) -> Result<()> {
         let mut last = 0;
         self.walk(0, |view, report, from: u64| {
@@ -128,6 +128,7 @@ impl Check<'_> {
                     Err(_) => report.add("log", format!("the changes of commit {seq} cannot be read")),
                 }
                 let answer = row.get::<_, Option<String>>(2)?;
+                // Sizes are not checked: an older record without them parses with any.
                 let no_size = |_, _| Ok(0);
                 if answer.is_some_and(|json| answer_column::from_json(&json, seq, no_size).is_err()) {
                     report.add("log", format!("the answer of commit {seq} cannot be read"));
@@ -153,7 +154,7 @@ impl Check<'_> {
         })
     }
 
-    /// The search index, and whether each file is in it as it is.
+    /// Checks the search index: each file must be in it with its current content, and nothing else.
     fn index(&mut self) -> Result<()> {
         let faults = self.fs.inner.pool.read_on_new(verify::index)?;
         for fault in faults {
@@ -187,14 +188,14 @@ impl Check<'_> {
 }
 
 fn structure(conn: &Connection, table: &str, report: &mut Fsck) -> DbResult<()> {
-    // tables of an older index are dropped once it has been made again
+    // Tables of an older index are dropped once the index has been rebuilt.
     if !is_there(conn, table)? {
         return Ok(());
     }
     let sql = format!("PRAGMA integrity_check('{}')", table.replace('\'', "''"));
     let mut statement = conn.prepare(&sql)?;
     let mut rows = statement.query([])?;
-    // row by row, so that what it reports before damage stops it is kept
+    // Row by row, so that what it reports before damage stops it is included.
     while let Some(row) = rows.next()? {
         let line: String = row.get(0)?;
         if line != "ok" {
@@ -209,7 +210,8 @@ fn is_there(conn: &Connection, table: &str) -> DbResult<bool> {
     Ok(one(conn, sql, [table], |_| Ok(()))?.is_some())
 }
 
-/// The pieces behind the first changes of a commit: each follows the one before, and the last says so.
+/// Checks the pieces after the first changes of a commit: each follows the one before, and the last is marked
+/// as such.
 fn pieces(conn: &Connection, seq: u64, (mut due, mut more): (u64, bool), report: &mut Fsck) -> DbResult<()> {
     let sql = "SELECT first, changes FROM log_more WHERE seq = ?1 ORDER BY first";
     let mut statement = conn.prepare_cached(sql)?;
@@ -232,7 +234,7 @@ fn pieces(conn: &Connection, seq: u64, (mut due, mut more): (u64, bool), report:
     Ok(())
 }
 
-/// What the head row says of its own moment. Returns the last commit.
+/// Checks the head row against the tables. Returns the last commit.
 fn head(conn: &Connection, report: &mut Fsck) -> DbResult<u64> {
     let head = head::get(conn)?;
     let one = |sql: &str| -> DbResult<u64> { Ok(conn.query_row(sql, [], |row| row.get(0))?) };
@@ -257,7 +259,7 @@ fn indexed(view: &ReadView<'_>, file: &Searched, report: &mut Fsck) -> DbResult<
     let content_type = file.content_type.as_deref();
     match verify::file(view.conn, ino, file.searchable, content_type, file.size, read) {
         Ok(faults) => faults.iter().for_each(|fault| report.add("index", fault.to_string())),
-        // damaged content is found above
+        // The part of the chunks reports damaged content.
         Err(error) if error.is(ErrorKind::Corrupt) => {
             let error = error.describe(&SUBJECT);
             report.add("index", format!("node {} cannot be compared: {error}", file.ino));

@@ -1,12 +1,12 @@
-//! Garbage collection: records expired entries, and removes what no version, snapshot, lease or open handle
-//! needs.
+//! Garbage collection: records expired entries, and removes data that no version, snapshot, lease or open
+//! handle needs.
 //!
-//! It goes step by step, so that commits hardly wait, and by indexes and queues that commits feed, so that it
-//! costs what there is to collect. Rows of garbage go at once. What other processes may still use goes in two
-//! phases: one run marks it, a run at least `grace` later deletes it. Pack files need that because a reader
-//! in the midst of a transaction reads them by name; unnamed nodes because only the process that has one open
-//! knows it, and it looks for marks once a minute. Why: `docs/decisions/leases-and-two-phase-gc.md`,
-//! `docs/decisions/counted-references.md`.
+//! It works in steps, so that commits hardly wait, and finds its work by indexes and queues that commits
+//! feed, so that its cost depends on the garbage alone. Rows are removed at once. Data that other processes
+//! may still use takes two runs: the first marks it, a run at least `grace` later removes it. Pack files need
+//! that because a reader in the middle of a transaction opens them by name; unnamed nodes because only the
+//! process that has one open knows it, and looks for marks once a minute. Why:
+//! `docs/decisions/leases-and-two-phase-gc.md`, `docs/decisions/counted-references.md`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -33,22 +33,24 @@ use crate::rule::Registry;
 use crate::runtime::disk::{failed, punch_hole};
 use crate::sqlite::DbResult;
 
-/// Expired entries recorded in one commit: bounds how long writers wait behind it.
+/// Expired entries recorded in one commit: bounds the time that writers wait for it.
 const EXPIRED: usize = 64;
-/// Rows fetched, or files looked at, at a time.
+/// Rows fetched, or files examined, at a time.
 const PIECE: usize = 256;
-/// Files with small extents that are known at a time.
+/// Files with small extents held in memory at a time.
 const FILES: usize = 4096;
-/// Runs of small extents that one step is given.
+/// Runs of small extents passed to one step.
 const RUNS: usize = 64;
 
 impl SqliteFs {
-    /// `AccountStore::gc`, on this thread. In two phases goes what lies in pack files, and what was written
-    /// to unnamed files.
+    /// Implements `AccountStore::gc` on this thread. Pack files, and content that was written to unnamed
+    /// files, are removed in two phases.
     pub(crate) fn collect(&self, grace: Duration) -> Result<Collected> {
         let now = self.inner.runtime.env().now();
         let grace = i64::try_from(grace.as_nanos()).unwrap_or(i64::MAX);
         let times = Times { now, gone_before: Timestamp(now.0.saturating_sub(grace)) };
+        // The order lets one run collect what its earlier steps release: uploads and unnamed files release
+        // chunks, and chunks release ranges of pack files.
         let mut collected = Collected { expired: self.record_expired()?, ..Collected::default() };
         self.forget_ended(now, &mut collected)?;
         let taken_back = self.take_back(times, &mut collected)?;
@@ -68,6 +70,7 @@ impl SqliteFs {
         loop {
             let due: Vec<At> = self.with_view(|view| {
                 let mut paths = Vec::new();
+                // All names of a node expire together, so one of them is enough.
                 for ino in expiry::next(view.conn, view.time, EXPIRED)? {
                     if let Some((dir, name)) = names_of_node::first(view.conn, ino)? {
                         paths.push(At::Path(TreePath::from_row(&dir, &name)));
@@ -79,17 +82,18 @@ impl SqliteFs {
                 return Ok(recorded);
             }
             recorded += due.len() as u64;
+            // The check meets the expired entry, which records its removal; then it holds.
             let ops = due.into_iter().map(|at| Op::Check { at, that: Precondition::Absent });
             let batch = Batch { message: "expired".to_owned(), ..Batch::new(ops) };
             match block_on(self.commit(batch)) {
-                // written anew since it was listed: the next round lists what is left
+                // The name was written again after it was listed. The next round lists the rest.
                 Err(error) if error.is(ErrorKind::Conflict) => {}
                 other => drop(other?),
             }
         }
     }
 
-    /// Forgets records whose time has come: answers to retries, leases, uploads that nobody used.
+    /// Removes records whose time has ended: results for retries, leases, uploads that no commit used.
     fn forget_ended(&self, now: Timestamp, collected: &mut Collected) -> Result<()> {
         loop {
             let registry = self.inner.control.registry().clone();
@@ -101,7 +105,7 @@ impl SqliteFs {
         }
     }
 
-    /// Takes back what was written to files without a name. Returns the files.
+    /// Removes content that was written to files without a name. Returns the files.
     fn take_back(&self, times: Times, collected: &mut Collected) -> Result<Vec<u64>> {
         let (mut files, mut place) = (Vec::new(), Some(Place::default()));
         while let Some(from) = place {
@@ -113,7 +117,7 @@ impl SqliteFs {
         Ok(files)
     }
 
-    /// Merges small extents of the files that were written since the last run, and of `files`. Runs are found
+    /// Merges small extents of `files`, and of the files that were written after the last run. Runs are found
     /// on readers and merged in steps.
     fn merge(&self, files: &[u64], collected: &mut Collected) -> Result<()> {
         self.merge_files(files, 0, collected)?;
@@ -130,6 +134,7 @@ impl SqliteFs {
                 return Ok(());
             }
             self.merge_files(&written.into_iter().collect::<Vec<_>>(), from, collected)?;
+            // Only now: a run that is interrupted starts with the same commits again.
             self.step(move |conn, _| head::set_merged(conn, last))?;
             from = last;
         }
@@ -145,6 +150,7 @@ impl SqliteFs {
                 runs.extend(found.runs);
                 if (runs.len() >= RUNS || found.longer.is_some())
                     && self.merge_runs(std::mem::take(&mut runs), collected)?
+                // The merged run is one extent now, which begins the next run.
                 {
                     at = found.longer.or(at);
                 }
@@ -153,11 +159,12 @@ impl SqliteFs {
         self.merge_runs(runs, collected).map(drop)
     }
 
-    /// Whether the last run was merged.
+    /// Returns true if the last run was merged.
     fn merge_runs(&self, runs: Vec<Run>, collected: &mut Collected) -> Result<bool> {
         let (mut runs, mut last) = (std::collections::VecDeque::from(runs), false);
         while !runs.is_empty() {
             let (packs, runtime) = (Arc::clone(&self.inner.packs), self.inner.runtime.clone());
+            // A step may end before its runs do: it returns the rest.
             let (left, merged) = self.step(move |conn, turn| {
                 let merged = merge_extents::merge(conn, &packs, &runtime, &mut runs, turn)?;
                 Ok((runs, merged))
@@ -189,9 +196,10 @@ impl SqliteFs {
         }
     }
 
-    /// Dooms files in the folder of pack files that belong to nothing.
+    /// Dooms files in the pack folder that have no row.
     fn doom_orphans(&self) -> Result<()> {
         self.each_pack_file(|files| {
+            // On a reader first: mostly there are none, and the writer is not needed.
             let files = self.with_view(|view| chunk_store::orphan_files(view.conn, files))?;
             if files.is_empty() {
                 return Ok(());
@@ -199,7 +207,7 @@ impl SqliteFs {
             let files: Vec<String> = files.into_iter().cloned().collect();
             self.step(move |conn, _| {
                 for file in chunk_store::orphan_files(conn, &files)? {
-                    // as old as any: no row has referred to it
+                    // As old as any: no row has referred to it.
                     packs::insert_doomed(conn, file)?;
                 }
                 Ok(())
@@ -207,11 +215,11 @@ impl SqliteFs {
         })
     }
 
-    /// Gives the space of pack files back to the disk.
+    /// Gives the space of unused pack files and ranges back to the disk.
     fn give_back(&self, times: Times, collected: &mut Collected) -> Result<()> {
         let before = times.gone_before.0;
         if self.with_view(|view| packs::any_due(view.conn, before))? {
-            // after a loss of power no row may come back that refers to what goes now
+            // Otherwise a loss of power could bring rows back that refer to the removed files.
             block_on(self.sync())?;
         }
         while self.remove_packs(before, collected)? {}
@@ -219,7 +227,7 @@ impl SqliteFs {
         Ok(())
     }
 
-    /// Removes some of the pack files that are empty. Whether there were any.
+    /// Removes some of the empty pack files. Returns true if there were any.
     fn remove_packs(&self, before: i64, collected: &mut Collected) -> Result<bool> {
         let packs = self.with_view(|view| packs::doomed(view.conn, before, PIECE))?;
         let (failpoints, mut gone) = (self.inner.runtime.failpoints(), Vec::new());
@@ -227,9 +235,11 @@ impl SqliteFs {
             failpoints.pass("gc-unlink")?;
             match fs::remove_file(self.inner.packs.folder().join(&file)) {
                 Ok(()) => (collected.packs, collected.freed) = (collected.packs + 1, collected.freed + size),
+                // Removed by an earlier run that did not get to its row.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(failed("an unused pack file cannot be removed")(error)),
             }
+            // This process may have it open, which would keep its space taken.
             self.inner.packs.close(&file);
             gone.push(id);
         }
@@ -246,7 +256,7 @@ impl SqliteFs {
         Ok(true)
     }
 
-    /// Gives back some of the ranges in pack files that nothing refers to. Whether there were any.
+    /// Gives some of the unused ranges of pack files back. Returns true if there were any.
     fn punch_holes(&self, before: i64, collected: &mut Collected) -> Result<bool> {
         let holes = self.with_view(|view| packs::holes(view.conn, before, PIECE))?;
         let mut punched = Vec::new();
@@ -257,9 +267,9 @@ impl SqliteFs {
                 match fs::File::options().write(true).open(path).and_then(|file| punch_hole(&file, pos, len))
                 {
                     Ok(()) => collected.freed += len,
-                    // gone with its file
+                    // Removed with its file.
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                    // on this file system a pack gives its space back as a whole only
+                    // This filesystem cannot punch holes: a pack gives its space back only with its file.
                     Err(error) if error.kind() == io::ErrorKind::Unsupported => break,
                     Err(error) => return Err(failed("a pack file cannot give space back")(error)),
                 }
@@ -278,8 +288,8 @@ impl SqliteFs {
         Ok(true)
     }
 
-    /// Gives the names in the folder of pack files, some at a time. Only names that garth did not make are
-    /// skipped: its own are ASCII.
+    /// Passes the names in the pack folder to `take`, some at a time. Skips names that are not UTF-8: names
+    /// that garth gives are ASCII.
     pub(crate) fn each_pack_file(&self, mut take: impl FnMut(&[String]) -> Result<()>) -> Result<()> {
         let failed = failed("the pack files cannot be listed");
         let entries = match fs::read_dir(self.inner.packs.folder()) {
@@ -300,7 +310,7 @@ impl SqliteFs {
 
 #[cfg(test)]
 impl SqliteFs {
-    /// All names in the folder of pack files.
+    /// Returns all names in the folder of pack files.
     pub(crate) fn pack_files(&self) -> Result<Vec<String>> {
         let mut all = Vec::new();
         self.each_pack_file(|files| {
@@ -311,13 +321,14 @@ impl SqliteFs {
     }
 }
 
-/// Uploads removed, and whether there is more to do.
+/// Returns the number of uploads removed, and true if there is more to do.
 fn forget_ended(
     conn: &Connection,
     registry: &Registry,
     now: Timestamp,
     turn: &mut Turn,
 ) -> DbResult<(u64, bool)> {
+    // Not in pieces: only open nodes without a name have leases.
     leases::remove_ended(conn, now.0)?;
     while idempotency::remove_ended(conn, now.0, PIECE)? > 0 {
         if turn.is_over() {
@@ -342,7 +353,7 @@ fn forget_ended(
     Ok((staged, false))
 }
 
-/// Chunks removed, their bytes, and whether there are more.
+/// Returns the number of chunks removed, their bytes, and true if there are more.
 fn remove_chunks(conn: &Connection, now: Timestamp, turn: &mut Turn) -> DbResult<(u64, u64, bool)> {
     let (mut chunks, mut bytes) = (0, 0);
     while let Some(id) = chunk_refs::any_unused(conn)? {
@@ -356,7 +367,7 @@ fn remove_chunks(conn: &Connection, now: Timestamp, turn: &mut Turn) -> DbResult
     Ok((chunks, bytes, false))
 }
 
-/// Files that wait for the grace, and what pack files will give back.
+/// Returns the number of files that wait for the grace period, and the bytes that pack files will give back.
 fn waiting(conn: &Connection, times: Times) -> DbResult<(u64, u64)> {
     let sql = "WITH late AS (
              SELECT hole.pack, hole.len FROM hole JOIN pack ON pack.id = hole.pack WHERE pack.doomed_at IS NULL
@@ -382,7 +393,7 @@ mod tests {
     use crate::sqlite::steps;
 
     const GRACE: Duration = Duration::from_secs(600);
-    /// Longer than a chunk: goes to a pack file.
+    /// Longer than a chunk, so that it goes to a pack file.
     const LONG: usize = 1_200_000;
 
     struct Account {
@@ -417,7 +428,7 @@ mod tests {
             Body::Staged(block_on(upload.finish()).unwrap())
         }
 
-        /// A file that was written to after it had lost its last name, and the handle that holds it open.
+        /// Returns the handle of a file that was written to after it had lost its last name.
         fn unnamed(&self) -> Arc<dyn OpenFile> {
             self.apply(Op::write(at("/a"), "before;"));
             let open = block_on(self.fs.open(&at("/a"))).unwrap();
@@ -426,7 +437,8 @@ mod tests {
             open
         }
 
-        /// Waits until closing a handle has given up its lease: tasks run in the order they came in.
+        /// Waits until closing a handle has released its lease: tasks run in the order in which they are
+        /// queued.
         fn close(&self, open: Arc<dyn OpenFile>) {
             drop(open);
             block_on(self.fs.sync()).unwrap();
@@ -478,7 +490,7 @@ mod tests {
         let account = account();
         let mut upload = block_on(account.fs.stage(&at("/a"))).unwrap();
         block_on(upload.write(Bytes::from(vec![7; LONG]))).unwrap();
-        // as if the process had ended: nothing is tidied up
+        // As if the process had ended: Drop does not run.
         std::mem::forget(upload);
         assert_eq!((account.gc().staged, account.fs.pack_files().unwrap().len()), (0, 1));
         account.clock.advance(Duration::from_secs(25 * 3600));
@@ -503,7 +515,7 @@ mod tests {
     fn a_lease_keeps_a_file_without_a_name() {
         let account = account();
         let open = account.unnamed();
-        // four times the time that a lease holds, renewed in time
+        // Four times the length of a lease, which is renewed in time.
         for _ in 0..5 {
             assert_eq!((account.gc().versions, account.gc().waiting), (0, 0));
             account.clock.advance(Duration::from_secs(240));
@@ -542,7 +554,7 @@ mod tests {
         assert_eq!(block_on(theirs.read_at(0, 100)).unwrap(), "before;after;");
     }
 
-    /// Steps that a collection takes on a connection of its own, which finds nothing to collect.
+    /// Returns the steps of a collection, on a connection of its own, that finds nothing to collect.
     fn collecting_nothing(account: &Account) -> u64 {
         let conn = schema::database(account.folder.path()).connect().unwrap();
         let env = &account.fs.inner.runtime.env().clone();

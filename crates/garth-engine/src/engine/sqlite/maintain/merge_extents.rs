@@ -1,12 +1,12 @@
-//! Merges adjacent small extents, so that a file of ten thousand appends is read in a few steps. Every
-//! version stays byte for byte what it was.
+//! Merges adjacent small extents, so that a file of ten thousand appends is read in a few steps. The content
+//! of every version stays the same.
 //!
-//! Why that holds: a version shows the extents with `since` at or before it and `till` after it, cut at its
-//! size. The members of a run share their `till`; the merged extent takes the first one's `since`, which is
-//! the smallest. Only versions between the run's first and last commit could see extra bytes; a run is merged
-//! only where the size of those versions hides them (see `follows`).
+//! A version shows the extents with `since` at or before it and `till` after it, cut at its size. The members
+//! of a run have the same `till`, and the merged extent takes the `since` of the first, which is the
+//! smallest. Only versions between the first and the last commit of the run could see extra bytes. A run is
+//! merged only where the size of those versions hides them (see `follows`).
 //!
-//! Files are looked at once after each time they were written: the log names them.
+//! Files are examined once after each time they were written: the log names them.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -23,33 +23,33 @@ use crate::model::{ChangeKind, Timestamp};
 use crate::runtime::Runtime;
 use crate::sqlite::DbResult;
 
-/// Extents below this many bytes are small; a run ends once it has as many.
+/// Extents below this number of bytes are small. A run ends once it has as many.
 const SMALL: u64 = DEDUP_FROM as u64;
-/// Most extents of a run: bounds how long one takes to be merged. A longer one is merged piece by piece.
+/// Most extents of a run: bounds the time that merging it takes. A longer one is merged piece by piece.
 const RUN: usize = 1024;
-/// Most extents looked at in one read.
+/// Most extents examined in one read.
 const READ: usize = 8 * RUN;
-/// Most commits looked at in one read.
+/// Most commits examined in one read.
 const COMMITS: usize = 1000;
 
 /// Adjacent small extents.
 pub(crate) type Run = Vec<Small>;
 
-/// Of an extent of a file: `till` and offset.
+/// Key of an extent within a file: `till` and offset.
 pub(crate) type Key = (u64, u64);
 
-/// What there is to merge in a file, found on a reader.
+/// Runs to merge in a part of a file, found on a reader.
 #[derive(Default)]
 pub(crate) struct Found {
-    /// More than one extent in each.
+    /// Runs of more than one extent.
     pub(crate) runs: Vec<Run>,
-    /// Where to go on; `None` at the end.
+    /// Place to continue; `None` at the end of the file.
     pub(crate) next: Option<Key>,
-    /// Where to go on instead if the last of the runs was merged, which then goes on.
+    /// Place to continue instead of `next` if the last run was merged: the merged extent begins the next run.
     pub(crate) longer: Option<Key>,
 }
 
-/// A small extent whose chunk nothing else refers to, nor will: it is not found by its hash.
+/// A small extent whose chunk has no other reference and will get none, because it is not found by its hash.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Small {
     ino: u64,
@@ -63,12 +63,12 @@ impl Small {
     }
 }
 
-/// Adds the files that the next commits behind `from` wrote to. Returns the last commit looked at; `None`
-/// if there is none.
+/// Adds the files that the next commits after `from` wrote to. Returns the last commit examined; `None` if
+/// there is none.
 pub(crate) fn written(conn: &Connection, from: u64, files: &mut BTreeSet<u64>) -> DbResult<Option<u64>> {
     let last = commit_log::last_of_next(conn, from, COMMITS)?;
     for json in commit_log::changes_between(conn, from, last.unwrap_or(from))? {
-        // what cannot be read is told by `fsck`
+        // `fsck` reports rows that cannot be parsed.
         let (changes, _) = changes_column::from_json(&json).unwrap_or_default();
         files.extend(changes.iter().filter(|it| matches!(it.kind, ChangeKind::Modified)).map(|it| it.ino));
     }
@@ -84,12 +84,14 @@ pub(crate) fn find(conn: &Connection, ino: u64, since: u64, at: Key) -> DbResult
     let extents = extents::since(conn, ino, since, at, READ)?;
     let end = extents.last().filter(|_| extents.len() == READ).map(|(till, row)| (*till, row.off));
     for (till, row) in extents {
+        // With other references the chunk would stay, and its bytes would be stored twice.
         if row.len >= SMALL || !chunk_refs::is_single(conn, row.chunk)? || is_deduplicated(conn, &row)? {
             continue;
         }
         let small = Small { ino, till, row };
         match found.runs.last_mut() {
             Some(run) if follows(conn, run, &small)? => {
+                // Too many for one step. If this run is merged, its extent begins the next one (`longer`).
                 if run.len() >= RUN {
                     (found.next, found.longer) = (Some(small.key()), run.first().map(Small::key));
                     found.runs.retain(|run| run.len() > 1);
@@ -103,7 +105,7 @@ pub(crate) fn find(conn: &Connection, ino: u64, since: u64, at: Key) -> DbResult
     if let Some((till, off)) = end {
         found.next = Some((till, off + 1));
         if found.runs.last().and_then(|run| run.last()).map(Small::key) == Some((till, off)) {
-            // the run may go on: the next read begins with it
+            // The run may continue: the next read begins with it.
             found.next = found.runs.pop().and_then(|run| run.first().map(Small::key));
         }
     }
@@ -111,14 +113,14 @@ pub(crate) fn find(conn: &Connection, ino: u64, since: u64, at: Key) -> DbResult
     Ok(found)
 }
 
-/// Whether an extent is a whole chunk that equal content is to share: the end of a piece of [`DEDUP_FROM`]
-/// bytes and more. Merged, it would be stored again with the next such piece.
+/// Returns true for a complete chunk that equal content is to share: the end of a piece of [`DEDUP_FROM`]
+/// bytes or more. Merged, it would be stored again with the next such piece.
 fn is_deduplicated(conn: &Connection, row: &ExtentRow) -> DbResult<bool> {
     Ok(row.skip == 0 && chunks::is_found_by_hash(conn, row.chunk, row.len)?)
 }
 
-/// Whether an extent may join the run before it: it is adjacent, ends with it, is not older than its last
-/// member, and every version in between ends before it begins.
+/// Returns true if an extent may join the run before it: it is adjacent, ends with the same commit, is not
+/// older than the last member, and begins where every version in between has ended.
 fn follows(conn: &Connection, run: &[Small], small: &Small) -> DbResult<bool> {
     let (Some(first), Some(last)) = (run.first(), run.last()) else { return Ok(false) };
     let end = last.row.end();
@@ -126,22 +128,22 @@ fn follows(conn: &Connection, run: &[Small], small: &Small) -> DbResult<bool> {
     if !beside || end - first.row.off >= SMALL || small.row.since < last.row.since {
         return Ok(false);
     }
-    // versions before the last member were checked when that joined, against a smaller offset
+    // Versions before the last member were checked when it joined, against a smaller offset.
     let largest = nodes::largest_size(conn, small.ino, last.row.since, small.row.since)?;
     Ok(largest.is_none_or(|size| size <= small.row.off))
 }
 
-/// What merging removed: extents, and their chunks with the chunks' bytes.
+/// Extents that merging removed, and their chunks with the bytes of these.
 #[derive(Default)]
 pub(crate) struct Merged {
     pub(crate) extents: u64,
     pub(crate) chunks: u64,
     pub(crate) bytes: u64,
-    /// Whether the last run looked at was merged, and not left alone.
+    /// True if the last run examined was merged and not left alone.
     pub(crate) last: bool,
 }
 
-/// Merges runs that are unchanged since they were found, until the turn is over; takes them out of `runs`.
+/// Merges runs that have not changed after they were found, until the turn is over. Removes them from `runs`.
 pub(crate) fn merge(
     conn: &Connection,
     packs: &Packs,
@@ -160,7 +162,7 @@ pub(crate) fn merge(
     Ok(merged)
 }
 
-/// Whether it was merged.
+/// Merges a run. Returns true if it did.
 fn merge_run(
     conn: &Connection,
     packs: &Packs,
@@ -169,11 +171,13 @@ fn merge_run(
     merged: &mut Merged,
 ) -> DbResult<bool> {
     let Some((first, rest)) = run.split_first() else { return Ok(false) };
+    // Again in this transaction: the file may have lost its last name after the run was found.
     if may_be_taken_back(conn, first.ino)? {
         return Ok(false);
     }
     let (mut data, mut written) = (Vec::new(), Vec::new());
     for part in run {
+        // A commit may have covered or copied a part of the run after it was found.
         let there = extents::get(conn, part.ino, part.key())?;
         if there != Some(part.row) || !chunk_refs::is_single(conn, part.row.chunk)? {
             return Ok(false);
@@ -181,11 +185,12 @@ fn merge_run(
         let range = part.row.skip as usize..(part.row.skip + part.row.len) as usize;
         match packs.chunk(conn, part.row.chunk) {
             Ok(bytes) if bytes.len() >= range.end => data.extend_from_slice(&bytes[range]),
-            // damage stays where `fsck` finds it; a new chunk with a fresh sum would hide it
+            // Damage stays where `fsck` finds it: a new chunk with a fresh checksum would hide it.
             Ok(_) => return Ok(false),
             Err(error) if error.is(ErrorKind::Corrupt) => return Ok(false),
             Err(error) => return Err(error),
         }
+        // `blame` needs the commit of every byte after the merge, too.
         let (from, to) = (part.row.skip, part.row.skip + part.row.len);
         let runs = match part.row.written {
             0 => origins::runs(conn, part.row.chunk, from, to)?,
@@ -214,8 +219,8 @@ fn merge_run(
     Ok(true)
 }
 
-/// Whether a file was written after it lost its last name: `gc` takes that back by `since`, which merging
-/// loses.
+/// Returns true for a file that was written after it lost its last name: `gc` finds what to remove by
+/// `since`, which merging would lose.
 fn may_be_taken_back(conn: &Connection, ino: u64) -> DbResult<bool> {
     let Some(node) = nodes::version(conn, ino, MAX)? else { return Ok(true) };
     let unnamed = |node: &NodeRow| node.nlink == 0;
@@ -248,7 +253,7 @@ mod tests {
     }
 
     impl Account {
-        /// One commit for each of these.
+        /// Makes one commit for each operation.
         fn of(ops: impl IntoIterator<Item = Op>) -> Self {
             let folder = tempfile::tempdir().unwrap();
             let account = Self {
@@ -282,7 +287,7 @@ mod tests {
             self.fs.with_view(|view| find(view.conn, ino, 0, (0, 0))).unwrap()
         }
 
-        /// Offsets of the extents of the runs found.
+        /// Returns the offsets of the extents of each run.
         fn runs(&self) -> Vec<Vec<u64>> {
             self.runs_in("/a")
         }
@@ -301,7 +306,7 @@ mod tests {
             self.fs.step(move |conn, turn| merge(conn, &packs, &runtime, &mut runs, turn)).unwrap()
         }
 
-        /// What `/a` held after each commit; `None` if it could not be read.
+        /// Returns the content of `/a` after each commit; `None` if it could not be read.
         fn versions(&self) -> Vec<Option<Vec<u8>>> {
             let last = block_on(self.fs.head()).unwrap().seq.0;
             let version = |seq| {
@@ -326,7 +331,7 @@ mod tests {
 
     #[test]
     fn an_extent_older_than_the_one_before_it_is_not_merged() {
-        // the hole at the front was filled last: merged, the earlier versions would show it
+        // The hole at the front was filled last: merged, the earlier versions would show it.
         let account =
             Account::of([append(""), Op::patch(at("/a"), 4, "last"), Op::patch(at("/a"), 0, "fill")]);
         assert!(account.runs().is_empty());
@@ -381,7 +386,7 @@ mod tests {
             piece(mib + 9, b'y'),
             append("3;"),
         ]);
-        // the last extent of the second piece is short
+        // The last extent of the second piece is short.
         let (first, second) = (4 + 6, 4 + 6 + large + 5 + 4 + 6);
         let behind = second + mib + 9;
         let runs = [vec![0, 4], vec![first + large, first + large + 5, second - 6], vec![behind, behind + 5]];

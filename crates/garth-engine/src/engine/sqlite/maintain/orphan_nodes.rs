@@ -1,5 +1,5 @@
-//! Takes back what was written to files after they had lost their last name. No version of the tree shows it,
-//! only open handles did. What the file was when it lost its name stays: the past shows that.
+//! Removes what was written to files after they had lost their last name. Only open handles saw it, no
+//! version of the tree does. The version that lost the name stays, because the past shows it.
 
 use rusqlite::Connection;
 
@@ -10,7 +10,7 @@ use crate::sqlite::DbResult;
 /// Rows fetched or removed at a time.
 const PIECE: usize = 256;
 
-/// Where a step goes on: a node, and the extents of it that were looked at, by `till` and offset.
+/// Place to continue in the next step: a node, and the next of its extents by `till` and offset.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Place {
     ino: u64,
@@ -24,11 +24,11 @@ pub(crate) struct TakenBack {
     pub(crate) versions: u64,
     /// Files that are as they were when they lost their name.
     pub(crate) done: Vec<u64>,
-    /// Where the next step goes on; `None` at the end.
+    /// Place to continue; `None` at the end.
     pub(crate) next: Option<Place>,
 }
 
-/// Marks the files that nobody holds, and takes back those marked for longer than the grace.
+/// Marks the files that no process holds open, and takes back those marked for longer than the grace period.
 pub(crate) fn take_back(
     conn: &Connection,
     times: Times,
@@ -43,6 +43,7 @@ pub(crate) fn take_back(
         if doomed_at.is_none() {
             leases::mark(conn, ino, times.now.0)?;
         }
+        // With a grace period of 0 a file that was marked just now is due as well.
         if doomed_at.unwrap_or(times.now.0) <= times.gone_before.0 {
             if !take_back_one(conn, &mut place, turn, &mut taken.versions)? {
                 taken.next = Some(place);
@@ -60,9 +61,9 @@ pub(crate) fn take_back(
     Ok(taken)
 }
 
-/// Returns false if the turn ended before all was taken back. At any such point the past shows the same, and
-/// the rows fit each other: first what was added goes, then the versions, then the extents that ended
-/// meanwhile are live again.
+/// Returns false if the turn ended before everything was taken back. The past shows the same at any such
+/// point, and the rows are consistent: first the added extents are removed, then the versions, then the
+/// extents that ended meanwhile become live again.
 fn take_back_one(
     conn: &Connection,
     place: &mut Place,
@@ -70,13 +71,14 @@ fn take_back_one(
     versions: &mut u64,
 ) -> DbResult<bool> {
     let ino = place.ino;
-    // the version that lost the last name
+    // The version that lost the last name.
     let Some(last) = nodes::last_unlink(conn, ino)? else { return Ok(true) };
     loop {
         let extents = extents::since(conn, ino, last, place.at, PIECE)?;
         let Some((till, row)) = extents.last() else { break };
         place.at = (*till, row.off + 1);
         for (till, row) in &extents {
+            // Older extents were part of the file when it lost its name.
             if row.since > last {
                 extents::remove(conn, ino, (*till, row.off))?;
                 chunk_refs::change(conn, row.chunk, -1)?;
@@ -86,6 +88,7 @@ fn take_back_one(
             return Ok(false);
         }
     }
+    // A later step of this node skips the extents, which are done.
     place.at = (MAX, MAX);
     type Step = fn(&Connection, u64, u64, usize) -> DbResult<usize>;
     let steps: [(Step, bool); 3] = [

@@ -1,5 +1,5 @@
-//! Makes what is derived from the files again, which are the truth: the search index, the keys that are
-//! found, and what quotas count.
+//! Rebuilds data that is derived from the files: the search index, the keys of projections, and the counters
+//! of quotas.
 
 use std::sync::Arc;
 
@@ -16,12 +16,13 @@ use crate::error::Result;
 use crate::sqlite::DbResult;
 use crate::text::Tokenizer;
 
-/// Nodes whose numbers are read at a time.
+/// Nodes whose inodes are read at a time.
 const NODES: usize = 256;
 
 impl SqliteFs {
-    /// `AccountStore::reindex`, on this thread: file by file, and a long one in pieces.
+    /// Implements `AccountStore::reindex` on this thread: file by file, and a long file in pieces.
     pub(crate) fn remake_index(&self) -> Result<u64> {
+        // An index with a damaged structure cannot be corrected file by file: it is emptied first.
         if self.inner.pool.read_on_new(verify::is_damaged)? {
             self.index_step(background::clear)?;
         }
@@ -30,6 +31,7 @@ impl SqliteFs {
             let packs = Arc::clone(&self.inner.packs);
             at = self.index_step(move |conn| background::rebuild_files(conn, &packs, at))?;
         }
+        // Index rows without a passage are left, which no walk over files and passages finds.
         loop {
             let strays = self.with_view(|view| background::strays(view.conn))?;
             if strays.is_empty() {
@@ -43,11 +45,12 @@ impl SqliteFs {
         for key in quotas.iter().map(|quota| quota.path.key().to_owned()) {
             self.index_step(move |conn| set_quota::recount(conn, &key))?;
         }
+        // The steps were not durable. This write syncs them all.
         block_on(self.inner.writer.transact(true, head::touch))?;
         Ok(at.files)
     }
 
-    /// Makes what is found by key again, node by node.
+    /// Rebuilds the keys of projections, node by node.
     fn remake_keys(&self) -> Result<()> {
         let mut at = Some(0);
         while let Some(behind) = at {
@@ -76,7 +79,7 @@ impl SqliteFs {
         Ok(())
     }
 
-    /// Does all that is left to do on the index: what a process that goes on does when nobody writes.
+    /// Does all remaining work on the index, which a process that stays open does when no one writes.
     pub(crate) fn catch_up(&self) -> Result<()> {
         loop {
             let packs = Arc::clone(&self.inner.packs);
@@ -86,7 +89,7 @@ impl SqliteFs {
         }
     }
 
-    /// A step of work on the index alone. No reader's rows change, so `head.epoch` stays.
+    /// Runs a step of work on the index alone. It changes no rows that readers cache, so `head.epoch` stays.
     fn index_step<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> DbResult<T> + Send + 'static,
@@ -155,7 +158,7 @@ mod tests {
         })
         .unwrap();
         let missing = || block_on(fs.search(&SearchQuery::new("number59999"))).unwrap().missing;
-        // the writer goes on by itself
+        // The writer continues by itself.
         while missing() > 0 {
             std::thread::yield_now();
         }

@@ -1,4 +1,4 @@
-//! Sets and removes quotas, which operators do. Commits keep their counters.
+//! Sets and removes quotas, for operators. Commits update their counters.
 
 use rusqlite::Connection;
 
@@ -10,8 +10,8 @@ use crate::path::TreePath;
 use crate::rule::Registry;
 use crate::sqlite::DbResult;
 
-/// Sets the quota of a path. What is below is counted once, when it gets its first: from then on each commit
-/// keeps the count.
+/// Sets the quota of a path. The names below are counted once, for the first quota of the path: from then on
+/// each commit updates the counters.
 pub(crate) fn set(
     conn: &Connection,
     registry: &Registry,
@@ -20,6 +20,7 @@ pub(crate) fn set(
 ) -> DbResult<Quota> {
     let known = quotas::all_of(conn)?;
     let used = match known.get(path.key()) {
+        // The counters are exact already, so new limits cost no count.
         Some(known) => known.used,
         None if known.iter().count() >= MAX_QUOTAS => {
             let message = format!("a tree has at most {MAX_QUOTAS} quotas; remove one first");
@@ -41,7 +42,7 @@ pub(crate) fn remove(conn: &Connection, registry: &Registry, path: &TreePath) ->
     control::changed(conn, registry)
 }
 
-/// Counts again what is below a path that has a quota.
+/// Counts the names and bytes below a path with a quota again.
 pub(crate) fn recount(conn: &Connection, key: &str) -> DbResult<()> {
     quotas::use_up(conn, key, quotas::count(conn, key)?)
 }

@@ -1,5 +1,6 @@
-//! Sets and removes rules. A rule that is not forced comes into force only where nothing breaks it: the tree
-//! is looked at beside commits, and what they change meanwhile in the transaction that sets the rule.
+//! Sets and removes rules. A rule that is not forced comes into force only if no file violates it: the tree
+//! is checked concurrently with commits, and the changes of these commits in the transaction that sets the
+//! rule.
 
 use std::collections::BTreeSet;
 
@@ -20,24 +21,24 @@ use crate::model::{ChangeKind, ChangesQuery, Seq, VersionId};
 use crate::rule::{Breach, Class, Place, Rule, Rules};
 use crate::sqlite::DbResult;
 
-/// Most changes that are looked at while commits wait.
+/// Most changes that are checked while commits wait.
 const MOST_CHANGES: usize = 1000;
-/// Most bytes that are read meanwhile.
+/// Most bytes that are read while commits wait.
 const MOST_BYTES: u64 = 16 << 20;
-/// Attempts to look at the tree before the call fails because the tree changes too fast.
+/// Times that the tree is checked before the call fails because the tree changes too fast.
 const TRIES: usize = 10;
 
-/// Result of checking the changes that were made meanwhile.
+/// Result of checking the changes that were committed during the check of the tree.
 enum Since {
-    /// Nothing of it breaks the rule.
+    /// No change violates the rule.
     Good,
     Broken(Breach),
-    /// There is too much of it.
+    /// Too many changes to check in one transaction.
     Much,
 }
 
 impl SqliteFs {
-    /// The rules in force.
+    /// Returns the rules in force.
     pub(crate) fn rules_now(&self) -> Result<Rules> {
         self.with_view(|view| {
             let version = head::get(view.conn)?.control;
@@ -46,9 +47,10 @@ impl SqliteFs {
     }
 
     pub(crate) fn set_rule_now(&self, rule: &Rule, force: bool) -> Result<SetRule> {
-        // refused before anything is looked at
+        // An impossible rule is refused before the tree is checked.
         self.rules_now()?.with(rule.clone())?;
         for _ in 0..TRIES {
+            // Read before the tree: all later commits are checked in the transaction below.
             let since = block_on(self.head())?.seq;
             let Looked { breaches, more, good } = block_on(look(self, rule, MAX_BREACHES))?;
             if !force && !breaches.is_empty() {
@@ -77,8 +79,8 @@ impl SqliteFs {
         block_on(self.inner.writer.transact(true, remove))
     }
 
-    /// Sets a rule, unless something breaks it that was changed after a commit, if that matters. `good` are
-    /// files that were found good before.
+    /// Sets a rule, unless a change after commit `since` violates it; `None` sets it without a check. `good`
+    /// are files that were checked before, each up to a place.
     fn set_unless_broken(
         &self,
         conn: &Connection,
@@ -86,7 +88,7 @@ impl SqliteFs {
         since: Option<Seq>,
         good: &[(VersionId, Place)],
     ) -> DbResult<Since> {
-        // first: what is found out about them here is newer
+        // Before the check, whose results are newer.
         for (version, until) in good {
             let row = JudgedRow { etag: version.seq.0, until: *until };
             judged_prefixes::put(conn, &(version.ino.0, *rule.digest()), &row)?;
@@ -94,13 +96,14 @@ impl SqliteFs {
         let since = since.map_or(Ok(Since::Good), |since| self.look_since(conn, rule, since))?;
         if matches!(since, Since::Good) {
             let registry = self.inner.control.registry();
+            // The rules may have changed after the caller read them.
             control::read_rules(conn, registry)?.with(rule.clone())?;
             control::set_rule(conn, registry, rule)?;
         }
         Ok(since)
     }
 
-    /// Looks at what was changed after a commit.
+    /// Checks the changes after a commit.
     fn look_since(&self, conn: &Connection, rule: &Rule, since: Seq) -> DbResult<Since> {
         let view = self.view_on(conn, None)?;
         let changes = view.changes(&ChangesQuery::since(since).limit(MOST_CHANGES))?;

@@ -1,5 +1,5 @@
-//! Steps of maintenance: each a write transaction of its own, so short that commits hardly wait behind it.
-//! Work that may be long is cut into as many as it takes.
+//! Steps of maintenance: each a write transaction of its own, so short that commits hardly wait for it. Long
+//! work is divided into as many steps as it takes.
 
 use std::time::Duration;
 
@@ -14,21 +14,20 @@ use crate::error::Result;
 use crate::model::Timestamp;
 use crate::sqlite::DbResult;
 
-/// How long a step works. The writer's turn lasts 50 ms at most: the rest is for the row under way and
-/// COMMIT.
+/// Time that a step works. It holds the writer for at most 50 ms: the rest is for the current row and COMMIT.
 const WORK: Duration = Duration::from_millis(20);
 /// Most rows of a step, for clocks that stand still or are set back.
 const ROWS: usize = 4096;
 
-/// The times of a collection.
+/// The times of a garbage collection.
 #[derive(Clone, Copy)]
 pub(crate) struct Times {
     pub(crate) now: Timestamp,
-    /// What was marked until then goes.
+    /// Items that were marked until then are removed.
     pub(crate) gone_before: Timestamp,
 }
 
-/// The writer's turn, held by a step.
+/// Time budget of a step, during which it holds the writer.
 pub(crate) struct Turn {
     env: Env,
     until: Timestamp,
@@ -41,7 +40,7 @@ impl Turn {
         Self { env: env.clone(), until, rows: ROWS }
     }
 
-    /// Counts a row of work. Whether the step has to end.
+    /// Counts a row of work. Returns true if the step has to end.
     pub(crate) fn is_over(&mut self) -> bool {
         self.rows = self.rows.saturating_sub(1);
         self.rows == 0 || self.env.now() >= self.until
@@ -49,9 +48,9 @@ impl Turn {
 }
 
 impl SqliteFs {
-    /// Runs one step of maintenance; returns once it is committed, though perhaps not yet durable. At most as
-    /// many run at once as leave threads for commits. What changes rows counts up `head.epoch`: such changes
-    /// are no commits. Blocks.
+    /// Runs one step of maintenance, and returns once it is committed, though perhaps not durable. The
+    /// permits limit concurrent steps of all accounts, so that threads are left for commits. Row changes
+    /// count up `head.epoch`, because they are no commits. Blocks.
     pub(crate) fn step<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection, &mut Turn) -> DbResult<T> + Send + 'static,
@@ -59,9 +58,12 @@ impl SqliteFs {
         let _permit = self.inner.runtime.maintenance().acquire();
         let (env, registry) = (self.inner.runtime.env().clone(), self.inner.control.registry().clone());
         block_on(self.inner.writer.transact(false, move |conn| {
+            // Another process may have registered a newer set of projections.
             check_version(head::get(conn)?.projections, &registry)?;
             let before = conn.total_changes();
             let value = work(conn, &mut Turn::begin(&env))?;
+            // Caches that are valid for a head compare the epoch as well. A step that found nothing to do
+            // must not empty them.
             if conn.total_changes() > before {
                 head::next_epoch(conn)?;
             }
@@ -110,7 +112,7 @@ mod tests {
         let begun = Arc::new(Barrier::new(2));
         let (go_on, told) = mpsc::channel::<()>();
         let told = Arc::new(std::sync::Mutex::new(told));
-        // as many as there are threads; the second waits for the first, which waits for the commit
+        // As many steps as there are threads. The second waits for the first, which waits for the commit.
         let long: Vec<_> = ["one", "two"]
             .map(|name| {
                 let (fs, begun, told) = (open(name), Arc::clone(&begun), Arc::clone(&told));

@@ -1,4 +1,4 @@
-//! The part of `fsck` that looks at content: chunks, the extents that show them, the files that hold them.
+//! The part of `fsck` that checks content: chunks, the extents that show them, the files that hold them.
 
 use std::fs;
 
@@ -18,11 +18,11 @@ type Key = (u64, u64, u64);
 /// An extent with its key, and the length of its chunk.
 type Shown = (Key, ExtentRow, Option<u64>);
 
-/// A pack file as its row has it: number, name, size, and whether it is doomed.
+/// A pack file as its row has it: id, name, size, and whether it is doomed.
 type Pack = (u64, String, u64, bool);
 
 impl Check<'_> {
-    /// Each chunk has the bytes that its checksum was made of.
+    /// Checks that each chunk matches its checksum.
     pub(super) fn chunks(&mut self) -> Result<()> {
         let mut suspects = Vec::new();
         self.walk(0, |view, report, from: u64| {
@@ -42,7 +42,7 @@ impl Check<'_> {
             Ok(chunks.last().map(|(id, _)| *id))
         })?;
         for id in suspects {
-            // looked at again: `gc` may have removed it, and then its bytes
+            // Checked again: `gc` may have removed the chunk, and then its bytes.
             if let Some(what) = self.fs.with_view(|view| chunk(view, id))? {
                 self.report.add("content", what);
             }
@@ -50,14 +50,14 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Each extent lies within its chunk and its file; live ones do not overlap.
+    /// Checks that each extent lies within its chunk and its file, and that live ones do not overlap.
     pub(super) fn extents(&mut self) -> Result<()> {
         self.walk((0, 0, 0), |view, report, (ino, till, off): Key| {
             let sql = "SELECT ino, till, off, extent.len, since, chunk, skip, older, chunk.len FROM extent
                  LEFT JOIN chunk ON chunk.id = extent.chunk
                  WHERE (ino, till, off) > (?1, ?2, ?3) ORDER BY ino, till, off LIMIT ?4";
             let extents = all(view.conn, sql, params![ino, till, off, ROWS], shown)?;
-            // the end of the live extent before, as it is now
+            // End of the live extent before this piece, in the current state.
             let mut end = (ino, live_end(view.conn, ino, off)?);
             let mut size = None;
             for ((ino, till, off), row, chunk) in &extents {
@@ -81,7 +81,7 @@ impl Check<'_> {
         })
     }
 
-    /// Each pack file is there, and nothing in it that is needed is about to go.
+    /// Checks that each pack file exists, and that nothing in it that is needed is about to be removed.
     pub(super) fn packs(&mut self) -> Result<()> {
         let (fs, mut suspects) = (self.fs, Vec::new());
         self.walk(0, |view, report, from: u64| {
@@ -98,7 +98,7 @@ impl Check<'_> {
             Ok(packs.last().map(|(id, ..)| *id))
         })?;
         for id in suspects {
-            // looked at again: `gc` may have removed it
+            // Checked again: `gc` may have removed it.
             let pack = fs.with_view(|view| one(view.conn, PACKS, params![id - 1, 1], pack))?;
             if let Some(pack) = pack.filter(|pack| pack.0 == id && is_lost(fs, pack)) {
                 let what = format!("pack {} should have {} bytes and has not", pack.1, pack.2);
@@ -109,7 +109,7 @@ impl Check<'_> {
         let report = &mut self.report;
         fs.each_pack_file(|files| {
             for name in fs.with_view(|view| chunk_store::orphan_files(view.conn, files))? {
-                // an upload given up since then has removed its file before its row
+                // An upload that was given up in the meantime has removed its file before its row.
                 if fs.inner.packs.folder().join(name).exists() {
                     report.add(
                         "orphan_content",
@@ -137,13 +137,13 @@ impl Check<'_> {
                     report.add("references", format!("the bytes of chunk {id} are about to go"));
                 }
             }
-            // at byte 0 of the first pack a hole may begin: there is no pack 0
+            // Pack ids begin at 1, so the first hole is after `(0, 0)`.
             Ok(holes.last().map(|(pack, pos, _)| (*pack, *pos)))
         })
     }
 }
 
-/// What is wrong with a chunk; nothing with one that is not there.
+/// Returns the fault of a chunk; `None` for a chunk that is missing.
 fn chunk(view: &ReadView<'_>, id: u64) -> DbResult<Option<String>> {
     let len: Option<u64> = one(view.conn, "SELECT len FROM chunk WHERE id = ?1", [id], |row| row.get(0))?;
     let Some(len) = len else { return Ok(None) };
@@ -162,14 +162,14 @@ fn shown(row: &Row<'_>) -> rusqlite::Result<Shown> {
     Ok(((ino, till, off), extent, row.get(8)?))
 }
 
-/// Where the last live extent ends that begins at or before `off`.
+/// Returns the end of the last live extent that begins at or before `off`.
 fn live_end(conn: &Connection, ino: u64, off: u64) -> DbResult<u64> {
     let sql =
         "SELECT off + len FROM extent WHERE ino = ?1 AND till = 0 AND off <= ?2 ORDER BY off DESC LIMIT 1";
     Ok(one(conn, sql, [ino, off], |row| row.get(0))?.unwrap_or(0))
 }
 
-/// A node and its size; `None` if it is not there.
+/// Returns a node and its size; `None` if it is missing.
 fn file_size(conn: &Connection, ino: u64) -> DbResult<(u64, Option<u64>)> {
     Ok((ino, nodes::version(conn, ino, MAX)?.map(|node| node.size)))
 }
@@ -180,6 +180,7 @@ fn extent(report: &mut Fsck, key: Key, row: &ExtentRow, chunk: Option<u64>, size
         let what = format!("node {ino} needs chunk {} at byte {off}, which is not there", row.chunk);
         return report.add("missing_content", what);
     };
+    // An extent of the past may reach beyond the current size.
     let possible = (1..=MAX_EXTENT as u64).contains(&row.len)
         && row.skip + row.len <= chunk
         && (till == 0 || till > row.since)
@@ -189,7 +190,7 @@ fn extent(report: &mut Fsck, key: Key, row: &ExtentRow, chunk: Option<u64>, size
     }
 }
 
-/// The packs behind a number.
+/// Pack files after an id.
 const PACKS: &str =
     "SELECT id, file, size, doomed_at IS NOT NULL FROM pack WHERE id > ?1 ORDER BY id LIMIT ?2";
 
@@ -197,8 +198,8 @@ fn pack(row: &Row<'_>) -> rusqlite::Result<Pack> {
     Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
 }
 
-/// Whether a pack file that must be there is not, or has another size. One that cannot be looked at cannot be
-/// read either.
+/// Returns true if a pack file that must exist is missing or has another size. One that cannot be examined
+/// cannot be read either.
 fn is_lost(fs: &SqliteFs, (_, file, size, doomed): &Pack) -> bool {
     let there = fs::metadata(fs.inner.packs.folder().join(file)).ok().map(|file| file.len());
     !doomed && there != Some(*size)

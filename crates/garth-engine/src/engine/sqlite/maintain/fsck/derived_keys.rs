@@ -1,4 +1,4 @@
-//! The part of `fsck` that looks at what is found by key. What is wrong here is put right by `reindex`.
+//! The part of `fsck` that checks the keys of projections. `reindex` corrects what it finds.
 
 use super::{BYTES, Check, ROWS};
 use crate::engine::sqlite::projections::rebuild::{is_right, next_stray, nodes_behind};
@@ -7,11 +7,11 @@ use crate::engine::sqlite::tables::{MAX, head, nodes};
 use crate::error::{ErrorKind, Result};
 
 impl Check<'_> {
-    /// Whether each node has the keys that are derived from it, and nothing else has any.
+    /// Checks that each node has the keys that are derived from it, and that nothing else has any.
     pub(super) fn projections(&mut self) -> Result<()> {
         let registry = self.fs.inner.control.registry();
         if self.fs.with_view(|view| head::get(view.conn))?.projections != registry.version() {
-            // those of a newer garth are not known here
+            // This process cannot derive the keys of a newer garth.
             return Ok(());
         }
         self.walk(0, |view, report, from: u64| {
@@ -22,7 +22,7 @@ impl Check<'_> {
                 match is_right(view.conn, view.packs, view.control.registry(), &node) {
                     Ok(true) => {}
                     Ok(false) => report.add("projection", format!("the keys of node {ino} are out of date")),
-                    // damaged content is found by others
+                    // Other parts report damaged content.
                     Err(error) if error.is(ErrorKind::Corrupt) => {
                         let error = error.describe(&SUBJECT);
                         report.add("projection", format!("node {ino} cannot be compared: {error}"));

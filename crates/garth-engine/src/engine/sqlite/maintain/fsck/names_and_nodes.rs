@@ -1,4 +1,4 @@
-//! The part of `fsck` that looks at names and nodes.
+//! The part of `fsck` that checks names and nodes.
 
 use rusqlite::{Connection, params};
 
@@ -10,11 +10,11 @@ use crate::error::Result;
 use crate::model::{Ino, Kind, Within};
 use crate::sqlite::{DbResult, all, one};
 
-/// The key of a name.
+/// Key of a name.
 type Key = (String, String);
 
 impl Check<'_> {
-    /// Each name lies in a directory and names a node of its kind.
+    /// Checks that each name is in a directory and names a node of its kind.
     pub(super) fn names(&mut self) -> Result<()> {
         self.walk((String::new(), String::new()), |view, report, (dir, name): Key| {
             let sql = "SELECT dir, name, ino, kind FROM name WHERE (dir, name) > (?1, ?2)
@@ -23,6 +23,7 @@ impl Check<'_> {
                 all(view.conn, sql, params![dir, name, ROWS], |row| {
                     Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get::<_, KindColumn>(3)?.0))
                 })?;
+            // The names of a directory follow each other, so it is looked up once.
             let mut there = None;
             for (dir, name, ino, kind) in &names {
                 report.names += 1;
@@ -37,7 +38,8 @@ impl Check<'_> {
         })
     }
 
-    /// Each version has its attributes; each node counts its names and is listed where it expires.
+    /// Checks that each version has its attributes, that each node has as many names as its link count says,
+    /// and that each expiry is listed.
     pub(super) fn nodes(&mut self) -> Result<()> {
         self.walk((0, 0), |view, report, (ino, seq): (u64, u64)| {
             let sql =
@@ -45,6 +47,7 @@ impl Check<'_> {
             let versions: Vec<(u64, u64, u64)> = all(view.conn, sql, params![ino, seq, ROWS], |row| {
                 Ok((row.get(0)?, row.get(1)?, row.get(2)?))
             })?;
+            // The versions of a node may continue from the piece before, where the node was checked.
             let mut judged = ino;
             for (ino, seq, attrs) in &versions {
                 report.versions += 1;
@@ -99,6 +102,7 @@ fn named(conn: &Connection, report: &mut Fsck, path: &str, ino: u64, kind: Kind)
 fn links(conn: &Connection, report: &mut Fsck, node: &NodeRow) -> DbResult<()> {
     let names = names_of_node::behind(conn, node.ino, &Within::everything(), ("", ""), usize::MAX)?;
     let dir = match names.first() {
+        // The root has no name.
         _ if node.ino == Ino::ROOT.0 => Some(String::new()),
         Some((dir, name)) if node.kind == Kind::Directory => Some(format!("{dir}/{name}")),
         _ => None,

@@ -1,4 +1,4 @@
-//! The part of `fsck` that looks at what quotas count.
+//! The part of `fsck` that checks the counters of quotas.
 
 use super::Check;
 use crate::engine::sqlite::tables::quotas;
@@ -6,8 +6,8 @@ use crate::error::Result;
 use crate::path::TreePath;
 
 impl Check<'_> {
-    /// What is used of each quota is what lies below its path. A quota is counted in one piece, since a
-    /// commit may change it anywhere.
+    /// Checks that the usage of each quota is what is below its path. A quota is counted in one transaction,
+    /// because a commit may change it anywhere.
     pub(super) fn quotas(&mut self) -> Result<()> {
         let mut paths: Vec<TreePath> = Vec::new();
         self.walk((), |view, _, ()| {
@@ -17,7 +17,7 @@ impl Check<'_> {
         let mut paths = paths.into_iter();
         let Some(first) = paths.next() else { return Ok(()) };
         self.walk(first, |view, report, path| {
-            // it may have been removed meanwhile
+            // It may have been removed meanwhile.
             if let Some(quota) = quotas::all_of(view.conn)?.get(path.key()) {
                 let (said, found) = (quota.used, quotas::count(view.conn, path.key())?);
                 if said != found {

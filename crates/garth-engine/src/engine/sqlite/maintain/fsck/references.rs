@@ -1,9 +1,9 @@
 //! The part of `fsck` that counts the references to chunks.
 //!
-//! Extents have no index by chunk, since every append would write to it. So they are counted node by node,
-//! each node at one moment. A chunk whose count does not fit may have been referred to meanwhile: such chunks
-//! are counted again, now with what each node contributes, and the nodes that changed since are counted at
-//! the very moment of the comparison.
+//! Extents have no index by chunk, because every append would write to it. They are counted node by node,
+//! each node in one transaction, while commits go on. A chunk whose count does not match may have got or lost
+//! a reference meanwhile. Such chunks are counted again, by the node that refers to them, and nodes that
+//! changed during this second count are counted in the transaction that compares.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -15,20 +15,20 @@ use crate::engine::sqlite::tables::{MAX, changes_column, head, staged};
 use crate::error::Result;
 use crate::sqlite::{DbResult, all, one};
 
-/// Chunk numbers counted in one pass over the extents: bounds memory to as many bytes.
+/// Chunk ids counted in one pass over the extents: bounds memory to as many bytes.
 const WINDOW: u64 = 16 << 20;
 /// Most chunks that are counted again, and so most findings.
 const SUSPECTS: usize = 1000;
-/// Extents counted in a piece, but for the rest of the last node.
+/// Extents counted in one transaction, plus the rest of the last node.
 const EXTENTS: u64 = 20_000;
-/// How often a count is tried that merges or `gc` disturb.
+/// Times that a count is tried again after merges or `gc` interfered.
 const TRIES: usize = 5;
 
-/// Counts of references to chunks of a window.
+/// Counts of references to the chunks of a window.
 struct Counts {
     first: u64,
     few: Vec<u8>,
-    /// Those that a byte does not hold.
+    /// The part of a count that a byte does not hold.
     many: HashMap<u64, u64>,
 }
 
@@ -78,7 +78,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Counts that belong to no chunk.
+    /// Reports counts that belong to no chunk.
     fn counts_of_nothing(&mut self) -> Result<()> {
         self.walk(0, |view, report, from: u64| {
             let sql = "SELECT chunk, id IS NULL FROM chunk_refs LEFT JOIN chunk ON id = chunk
@@ -100,7 +100,7 @@ impl Check<'_> {
         Ok(counts)
     }
 
-    /// Adds the chunks whose count is another.
+    /// Adds the chunks whose stored count differs.
     fn compare(
         &mut self,
         (first, end): (u64, u64),
@@ -119,14 +119,14 @@ impl Check<'_> {
     }
 }
 
-/// Counts the references to these chunks as of one moment. `None` if extents were merged or collected
+/// Counts the references to these chunks in one state. Returns `None` if extents were merged or collected
 /// meanwhile.
 fn recount(fs: &SqliteFs, suspects: &HashSet<u64>) -> Result<Option<Vec<String>>> {
     let (seq, next_ino, epoch) = fs.with_view(|view| {
         let head = head::get(view.conn)?;
         Ok((head.seq, head.next_ino, head::epoch(view.conn)?))
     })?;
-    // what each node contributes
+    // References by node.
     let mut nodes: HashMap<u64, HashMap<u64, u64>> = HashMap::new();
     each_node(fs, next_ino, |ino, chunk| {
         if suspects.contains(&chunk) {
@@ -135,9 +135,11 @@ fn recount(fs: &SqliteFs, suspects: &HashSet<u64>) -> Result<Option<Vec<String>>
     })?;
     fs.with_view(|view| {
         let conn = view.conn;
+        // Merges and collections are not in the log, so the nodes that they changed are unknown.
         if head::epoch(conn)? != epoch {
             return Ok(None);
         }
+        // New nodes, and nodes that the log names, have changed after `each_node` may have counted them.
         let mut changed: BTreeSet<u64> =
             all(conn, "SELECT DISTINCT ino FROM extent WHERE ino >= ?1", [next_ino], |row| row.get(0))?
                 .into_iter()
@@ -176,7 +178,7 @@ fn recount(fs: &SqliteFs, suspects: &HashSet<u64>) -> Result<Option<Vec<String>>
     })
 }
 
-/// Gives the chunk of each extent of the nodes below `end`, each node as it is at one moment.
+/// Passes the chunk of each extent of the nodes below `end` to `take`, each node in one transaction.
 fn each_node(fs: &SqliteFs, end: u64, mut take: impl FnMut(u64, u64)) -> Result<()> {
     let mut next = Some(0);
     while let Some(from) = next {

@@ -1,4 +1,4 @@
-//! The part of `fsck` that looks at when the names in directories changed.
+//! The part of `fsck` that checks the times at which names in directories changed.
 
 use rusqlite::{Connection, params};
 
@@ -7,7 +7,7 @@ use crate::engine::sqlite::tables::{MAX, nodes};
 use crate::error::Result;
 use crate::sqlite::{DbResult, all, one};
 
-/// A version that the times of a directory make: directory, commit, time.
+/// A version of a directory that differs only in its times: inode, commit, time.
 struct Times {
     ino: u64,
     seq: u64,
@@ -15,7 +15,8 @@ struct Times {
 }
 
 impl Check<'_> {
-    /// Each time is that of its commit; versions of a directory follow each other without a gap.
+    /// Checks that each time is that of its commit, and that the versions of a directory follow each other
+    /// without a gap.
     pub(super) fn dir_times(&mut self) -> Result<()> {
         self.walk(0, |view, report, from: u64| {
             let sql = "SELECT ino, seq, time FROM dir_time WHERE ino > ?1 ORDER BY ino LIMIT ?2";
@@ -29,6 +30,7 @@ impl Check<'_> {
                 }
                 let before = nodes::version(view.conn, times.ino, times.seq.saturating_sub(1))?;
                 let till = before.map(|node| nodes::next_version(view.conn, &node)).transpose()?.flatten();
+                // A version that commit 1 ended is at no fork.
                 if times.seq > 1 && till != Some(times.seq) {
                     let what =
                         format!("what came before commit {} of directory {} is lost", times.seq, times.ino);
@@ -42,10 +44,12 @@ impl Check<'_> {
                  WHERE (fork, ino) > (?1, ?2) ORDER BY fork, ino LIMIT ?3";
             let ended: Vec<(u64, u64, Times)> = all(view.conn, sql, params![fork, ino, ROWS], |row| {
                 let (ino, fork): (u64, u64) = (row.get(1)?, row.get(0)?);
+                // A row at another fork than its own is found by no commit, which the checks below report.
                 let till = if fork == row.get::<_, u64>(5)? { row.get(3)? } else { 0 };
                 Ok((fork, till, Times { ino, seq: row.get(2)?, time: row.get(4)? }))
             })?;
             for (_, till, times) in &ended {
+                // A row of `node` has times of its own, which a caller may have set.
                 let sql = "SELECT 1 FROM node WHERE ino = ?1 AND seq = ?2";
                 let is_row = one(view.conn, sql, [times.ino, times.seq], |_| Ok(()))?.is_some();
                 if !is_row {
@@ -63,7 +67,7 @@ impl Check<'_> {
     }
 }
 
-/// Whether a commit has the time that it gave a directory.
+/// Checks that a commit has the time that it gave a directory.
 fn judge(conn: &Connection, report: &mut Fsck, times: &Times) -> DbResult<()> {
     report.versions += 1;
     let time = one(conn, "SELECT time FROM log WHERE seq = ?1", [times.seq], |row| row.get::<_, i64>(0))?;
