@@ -1,4 +1,4 @@
-//! Reads, now or after a past commit, each inside one read transaction.
+//! Reads of the newest state or of a past commit, each inside one read transaction.
 
 pub(crate) mod blame;
 pub(crate) mod change_feed;

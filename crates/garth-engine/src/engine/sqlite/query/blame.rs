@@ -1,5 +1,5 @@
-//! Which commit wrote which bytes of a file: extents name it, those that were merged by the runs kept with
-//! their chunk.
+//! The commit that wrote each byte of a file. An extent names one commit; for a merged extent, the runs
+//! stored with its chunk name several.
 
 use std::ops::Range;
 
@@ -9,10 +9,12 @@ use crate::engine::sqlite::tables::{extents, origins};
 use crate::model::{Blame, ByteRange, Seq};
 use crate::sqlite::DbResult;
 
-/// Bytes looked at in one query, most queries of an answer, and extents after which it ends: bounds what a
-/// file of many extents or of one long hole costs.
+/// Bytes examined in one query. This and the next two bound the cost of a file with many extents or one long
+/// hole.
 const WINDOW: u64 = 1 << 20;
+/// Most queries of one call.
 const WINDOWS: usize = 1024;
+/// Extents after which a call ends.
 const EXTENTS: usize = 20_000;
 
 impl ReadView<'_> {

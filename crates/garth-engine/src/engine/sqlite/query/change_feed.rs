@@ -1,4 +1,4 @@
-//! Reads of the version log: what commits changed, page after page.
+//! Reads of the version log: the changes of commits, page by page.
 
 use rusqlite::Connection;
 
@@ -31,41 +31,43 @@ impl ReadView<'_> {
         };
         let since = query.since.seq.0.min(MAX);
         let (mut until, mut full) = (query.since, false);
-        // one commit at a time: the page may end with any of them
+        // One commit at a time: the page may end with any of them.
         commit_log::each(self.conn, (since, head), query.session.as_ref(), &mut |logged| {
             page.own = self.is_own(logged.owner);
             let mut commit = logged.info;
+            // A commit id has an owner, and is for no other view.
             commit.id = commit.id.filter(|_| page.own);
             let behind = std::mem::take(&mut until.changes);
             let pieces = Pieces::of(self.conn, commit.seq.0, logged.changes, behind)?;
             match page.add(&commit, pieces)? {
+                // The page is full: the next one continues with this change.
                 Some(next) => (until.changes, full) = (next, true),
                 None => until.seq = commit.seq,
             }
             Ok(!full)
         })?;
         if !full && query.session.is_some() {
-            // those in between are of others
+            // Commits in between are of other sessions.
             until.seq = until.seq.max(Seq(head));
         }
         Ok(Changes { commits: page.commits, until, head: Seq(head) })
     }
 }
 
-/// The changes of one commit, from one of them on, read piece by piece.
+/// The changes of one commit from one of them on, read piece by piece.
 struct Pieces<'a> {
     conn: &'a Connection,
     seq: u64,
-    /// The number of the next change.
+    /// Index of the next change.
     next: u64,
-    /// What is left of the piece that was read last.
+    /// Unread changes of the last piece.
     piece: std::vec::IntoIter<LogChange>,
-    /// Whether another piece follows that one.
+    /// True if another piece follows that one.
     more: bool,
 }
 
 impl<'a> Pieces<'a> {
-    /// `first` is the column of the log.
+    /// Begins with the change of index `next`. `first` is the column of the log.
     fn of(conn: &'a Connection, seq: u64, first: &str, next: u64) -> DbResult<Self> {
         let later = if next == 0 { None } else { commit_log::piece_before(conn, seq, next)? };
         let (number, (piece, more)) = match later {
@@ -80,7 +82,7 @@ impl<'a> Pieces<'a> {
         Ok(Self { conn, seq, next, piece, more })
     }
 
-    /// The next change and its number.
+    /// Returns the next change and its index.
     fn next(&mut self) -> DbResult<Option<(u64, LogChange)>> {
         if self.more && self.piece.as_slice().is_empty() {
             let found = commit_log::piece_at(self.conn, self.seq, self.next)?;
@@ -94,13 +96,13 @@ impl<'a> Pieces<'a> {
     }
 }
 
-/// A page of changes in the making.
+/// A page of changes being built.
 struct Page<'a> {
     view: &'a ReadView<'a>,
     within: Within,
-    /// Whether that is all that the view reaches.
+    /// True if `within` is everything that the view reaches.
     whole: bool,
-    /// Whether the commit looked at is of the view's owner.
+    /// True if the current commit is of the owner of the view.
     own: bool,
     limit: usize,
     given: usize,
@@ -110,8 +112,8 @@ struct Page<'a> {
 }
 
 impl Page<'_> {
-    /// Adds what the query asks for of a commit. If the page is full before the end of it, the number of the
-    /// change that the next page begins with.
+    /// Adds the changes of a commit that match the query. If the page is full before the end of the commit,
+    /// returns the index of the change that the next page begins with.
     fn add(&mut self, commit: &CommitInfo, mut pieces: Pieces<'_>) -> DbResult<Option<u64>> {
         let mut empty = pieces.next == 0;
         while let Some((number, change)) = pieces.next()? {
@@ -129,7 +131,7 @@ impl Page<'_> {
                 return Ok(Some(0));
             }
             self.scanned += 1;
-            // one that changed nothing is shown to who sees everything, and to whom it is from
+            // A commit without changes is shown to its owner, in a view of everything in reach.
             if self.whole && self.own && !self.give(commit, Vec::new()) {
                 return Ok(Some(0));
             }
@@ -141,11 +143,12 @@ impl Page<'_> {
         self.given >= self.limit || self.scanned >= MAX_SCANNED
     }
 
-    /// Gives what one change of the log shows as; `false` if it has no room.
+    /// Adds what one change of the log shows as; returns false if the page has no room.
     fn give(&mut self, commit: &CommitInfo, shown: Vec<Change>) -> bool {
         let known = self.commits.last_mut().filter(|last| last.commit.seq == commit.seq);
         let begin = if known.is_some() { 0 } else { commit.bytes() };
         let bytes = self.bytes + begin + shown.iter().map(Change::bytes).sum::<usize>();
+        // The first change always fits, so that the caller makes progress.
         if self.given > 0 && bytes > MAX_CHANGES_BYTES {
             return false;
         }
@@ -158,7 +161,7 @@ impl Page<'_> {
         true
     }
 
-    /// What the query sees of a change.
+    /// Returns what the query sees of a change.
     fn seen(&mut self, commit: &CommitInfo, change: LogChange) -> DbResult<Vec<Change>> {
         self.scanned += 1;
         let LogChange { kind, ino, path, whole } = change;
@@ -166,7 +169,7 @@ impl Page<'_> {
             ChangeKind::Modified | ChangeKind::Attributes => {
                 let mut paths = names_after(self.view.conn, ino, commit.seq)?;
                 self.scanned += paths.len();
-                // all that an own commit did was within reach
+                // A node without a name: an own commit changed only nodes in reach.
                 let unnamed =
                     paths.is_empty() && self.whole && (self.own || self.was_shown(ino, commit.seq)?);
                 paths.retain(|path| self.within.contains(path));
@@ -194,10 +197,12 @@ impl Page<'_> {
             [&left, &arrived].map(|path| path.clone().filter(|path| self.within.contains(path)));
         let both = left.clone().zip(arrived_seen.clone()).filter(|_| is_rename);
         if let Some((from, to)) = &both {
-            // what came into what is left out
+            // The destination excludes paths that the source shows: what moved there was removed for this
+            // view.
             let before = Seq(commit.seq.0.saturating_sub(1));
             self.crossed(&ChangeKind::Removed, (to, from), before, commit.time, &mut shown)?;
         }
+        // A rename with only one side in reach is shown as a removal or a creation.
         match (left, arrived_seen) {
             (Some(from), None) if is_rename => shown.push(Change::new(ChangeKind::Removed, Ino(ino), [from])),
             (None, Some(to)) if is_rename => shown.push(Change::new(ChangeKind::Created, Ino(ino), [to])),
@@ -213,14 +218,14 @@ impl Page<'_> {
         Ok(shown)
     }
 
-    /// Whether the version that a commit made of a node without a name is in reach.
+    /// Returns true if the version that a commit made of a node without a name is in reach.
     fn was_shown(&self, ino: u64, seq: Seq) -> DbResult<bool> {
         let version = nodes::version(self.view.conn, ino, seq.0)?;
         version.map_or(Ok(false), |version| self.view.is_shown(&version))
     }
 
-    /// Shows as `kind` the tops of the query's subtrees that lie below a directory and are there after commit
-    /// `seq`, judged at `time`.
+    /// Shows as `kind` the tops of the query's subtrees that are below a directory and exist after commit
+    /// `seq`, at `time`.
     fn tops(
         &mut self,
         kind: &ChangeKind,
@@ -238,8 +243,8 @@ impl Page<'_> {
         Ok(())
     }
 
-    /// Shows as `kind` what was at a path inside after commit `seq` where the other side of a rename has what
-    /// is left out: the first path is of the side that leaves something out.
+    /// Shows as `kind` the entries in reach, after commit `seq`, whose counterpart on the other side of a
+    /// rename is excluded. `one` is the side with the exclusions.
     fn crossed(
         &mut self,
         kind: &ChangeKind,
@@ -259,7 +264,7 @@ impl Page<'_> {
         Ok(())
     }
 
-    /// The node at a path after a commit, if it had not expired.
+    /// Returns the node at a path after a commit, unless it had expired.
     fn there(&self, path: &TreePath, seq: Seq, time: Timestamp) -> DbResult<Option<Ino>> {
         let Some((dir, name)) = path.key().rsplit_once('/') else { return Ok(None) };
         let Some(row) = past_names::get_at(self.view.conn, dir, name, seq.0)? else { return Ok(None) };
@@ -268,7 +273,7 @@ impl Page<'_> {
     }
 }
 
-/// Every path of a node after a commit, in the order of a walk.
+/// Returns all paths of a node after a commit, in the order of a walk.
 fn names_after(conn: &Connection, ino: u64, seq: Seq) -> DbResult<Vec<TreePath>> {
     if ino == Ino::ROOT.0 {
         return Ok(vec![TreePath::root()]);

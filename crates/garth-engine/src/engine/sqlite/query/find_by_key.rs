@@ -1,4 +1,4 @@
-//! `find`: reads keys in their order, and shows what of their nodes is in reach.
+//! `find`: reads keys in their order, and returns the nodes in reach that have them.
 
 use std::collections::BTreeSet;
 
@@ -14,31 +14,31 @@ use crate::path::TreePath;
 use crate::rule::projection::ContentProjection;
 use crate::sqlite::{DbResult, all};
 
-/// Keys that one call looks at.
+/// Keys that one call examines.
 const LOOKED_AT: usize = if cfg!(test) { 300 } else { 10_000 };
-/// Nodes of a subtree that are looked at one by one, where more nodes than these have such keys.
+/// Nodes that a subtree may have to be examined one by one, if more nodes than these have matching keys.
 const FEW: usize = if cfg!(test) { 100 } else { 1000 };
-/// Files that are asked for by name, in each of which a key is looked up.
+/// Files requested by name, in each of which a key is looked up.
 const FILES: usize = 64;
 /// Names of a node that are read at a time.
 const NAMES: usize = 64;
 
-/// A key with the line that has it.
+/// A key, with the line that has it.
 struct Key {
     place: FindPlace,
     off: u64,
     len: u64,
 }
 
-/// A find under way.
+/// A find in progress.
 struct Find<'a> {
     view: &'a ReadView<'a>,
-    /// What is asked for and in reach.
+    /// The requested subtrees, as far as they are in reach.
     within: Within,
     of_content: Option<&'a ContentProjection>,
     filling: Filling<FindItem>,
     lines_from: u64,
-    /// Behind what was given or looked at last.
+    /// Place of the last item that was returned or examined.
     at: Option<FindPlace>,
 }
 
@@ -57,7 +57,7 @@ impl ReadView<'_> {
         let of_content = registry.projection(query.projection);
         let filling = Filling::new(query.limit);
         let at = query.after.as_ref().map(FindCursor::place).transpose()?.flatten().cloned();
-        // no line has a number that SQLite does not store
+        // No line has a number that SQLite does not store.
         let lines_from = query.lines_from.min(MAX);
         let mut find = Find { view: self, within, of_content, filling, lines_from, at };
         let more = find.run(query)?;
@@ -73,7 +73,7 @@ impl Find<'_> {
         self.of_content.is_some_and(ContentProjection::is_by_line)
     }
 
-    /// Whether there may be more.
+    /// Returns true if there may be more.
     fn run(&mut self, query: &FindQuery) -> DbResult<bool> {
         if let Some(keys) = self.of_files(query)? {
             let room = keys.len() < LOOKED_AT;
@@ -85,19 +85,19 @@ impl Find<'_> {
         if self.filling.room() == 0 {
             return Ok(true);
         }
-        // many nodes have such keys, and perhaps few are asked for
+        // Many nodes have such keys, and perhaps few of them are in the requested subtrees.
         match self.of_small_subtree(query)? {
             Some(keys) => self.give_all(keys),
             None => self.scan(query, LOOKED_AT),
         }
     }
 
-    /// Goes on through keys in their order, at most so many; whether there may be more.
+    /// Examines at most `most` keys in their order. Returns true if there may be more.
     fn scan(&mut self, query: &FindQuery, most: usize) -> DbResult<bool> {
-        // that of a row with the same key whose paths were not all given comes once more
+        // A key whose paths were not all returned is read once more.
         let (key, ino, line) = match &self.at {
             Some(at) => (at.key.as_str(), at.ino, i64::try_from(at.line).unwrap_or(i64::MAX)),
-            // where a projection by line goes on has the empty key
+            // The empty key marks where a projection by line continues. It belongs to no line.
             None if query.from.is_empty() && self.is_by_line() && !query.is_of_ends() => ("", MAX, 0),
             None => (query.from.as_str(), 0, 0),
         };
@@ -134,8 +134,8 @@ impl Find<'_> {
         Ok(looked_at == most)
     }
 
-    /// What has one key of a few files that are asked for by name, however many others have it, behind what
-    /// was given; `None` if something else is asked for.
+    /// Returns the rows of one key in a few files that are requested by name, after the last returned one;
+    /// `None` for any other query. The cost does not depend on the other files that have the key.
     fn of_files(&self, query: &FindQuery) -> DbResult<Option<Vec<Key>>> {
         let (Some(key), tops) = (query.one_key(), self.within.tops()) else { return Ok(None) };
         if tops.len() > FILES || self.of_content.is_none() {
@@ -159,7 +159,7 @@ impl Find<'_> {
                 Some(at) if at.ino == ino => at.line.max(self.lines_from),
                 _ => self.lines_from,
             };
-            // Those that are asked for, the one that was given last, and one to tell that there are more.
+            // The requested ones, the last returned one, and one more to tell that there are more.
             let most = (LOOKED_AT - keys.len()).min(query.limit.saturating_add(2));
             let found =
                 all(self.view.conn, sql, params![query.projection.number(), key, ino, from, most], |row| {
@@ -172,8 +172,8 @@ impl Find<'_> {
         Ok(Some(keys))
     }
 
-    /// The keys of the nodes that are asked for, behind what was given; `None` if there may be many of
-    /// either.
+    /// Returns the keys of the nodes in the requested subtrees, after the last returned one; `None` if there
+    /// may be many nodes or keys.
     fn of_small_subtree(&self, query: &FindQuery) -> DbResult<Option<Vec<Key>>> {
         if self.within.is_everything() || self.is_by_line() {
             return Ok(None);
@@ -206,7 +206,7 @@ impl Find<'_> {
         Ok(Some(keys))
     }
 
-    /// Whether there is more than there is room for.
+    /// Returns true if there is more than the page has room for.
     fn give_all(&mut self, keys: Vec<Key>) -> DbResult<bool> {
         for key in keys {
             if !self.give(key, &mut None)? {
@@ -216,11 +216,12 @@ impl Find<'_> {
         Ok(false)
     }
 
-    /// Gives the paths of a key's node; whether there is room for more. `known` is the node of the key
-    /// before.
+    /// Returns the paths of the node of a key. Returns true if there is room for more. `known` is the node of
+    /// the key before.
     fn give(&mut self, key: Key, known: &mut Option<NodeRow>) -> DbResult<bool> {
         let Key { place, off, len } = key;
         if place.line < self.lines_from {
+            // Counts as examined, so that the next page does not read it again.
             self.at = Some(place);
             return Ok(true);
         }
@@ -228,6 +229,7 @@ impl Find<'_> {
             *known = nodes::version(self.view.conn, place.ino, MAX)?;
         }
         let there = known.as_ref().filter(|node| node.nlink > 0 && !node.expired(self.view.time));
+        // If the last page ended within the paths of this key, the rest of them follow.
         let given = self.at.take_if(|at| (&at.key, at.ino, at.line) == (&place.key, place.ino, place.line));
         let mut after = given.and_then(|at| at.path).unwrap_or_default();
         let mut more = there.is_some();
@@ -255,10 +257,10 @@ impl Find<'_> {
         Ok(true)
     }
 
-    /// Some names of a node in reach, behind one.
+    /// Returns some names of a node in reach, after one.
     fn names(&self, ino: u64, (dir, name): &(String, String)) -> DbResult<Vec<(String, String)>> {
         if ino == Ino::ROOT.0 {
-            // it has no name, but a path
+            // The root has no name, but a path.
             let first = dir.is_empty() && name.is_empty() && self.within.contains(&TreePath::root());
             return Ok(Vec::from_iter(first.then(|| (String::new(), "/".to_owned()))));
         }

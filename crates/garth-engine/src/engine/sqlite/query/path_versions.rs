@@ -1,9 +1,9 @@
-//! The versions of all that a path ever named, newest first, from any version on: only what is given is
-//! looked up, however often the path was made and removed.
+//! The versions of all nodes that a path ever named, newest first, from any version on. Only the returned
+//! versions are looked up, however often the path was created and removed.
 //!
-//! A node counts from its first version, wherever that was, until the path last ceased to name it. So a page
-//! merges the versions of several nodes: of the one at the path at its start, of those that came before it,
-//! as their ends are reached, and of those that came to the path later but existed then already.
+//! A node counts from its first version, wherever that was, until the path last ceased to name it. A page
+//! therefore merges the versions of several nodes: of the node at the path at the start of the page, of those
+//! that it named before, as their ends are reached, and of those that existed then and got the path later.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -15,8 +15,8 @@ use crate::model::{Ino, VersionId};
 use crate::path::TreePath;
 use crate::sqlite::DbResult;
 
-/// A version: sequence, node, and whether it is the end of the node's stay at the path. The order in which
-/// they are given is this one backwards, and an end comes in place of the node's own version.
+/// A version: sequence number, inode, and true for the end of the node's time at the path. Versions are
+/// returned in descending order. An end replaces the version of the node in the same commit.
 type Key = (u64, u64, bool);
 
 /// See the module.
@@ -26,18 +26,19 @@ pub(crate) struct PathVersions<'a> {
     name: &'a str,
     /// Only versions before this one.
     before: Key,
-    /// The next version of each node that is under way, and ends.
+    /// The next version of each node that is being merged, and ends.
     heads: BTreeSet<Key>,
-    /// Nodes that are or were under way.
+    /// Nodes that are or were being merged.
     seen: HashSet<u64>,
-    /// The newest span whose end is not reached yet, and when the one after it began.
+    /// The newest span whose end has not been reached.
     span: Option<NameSpan>,
+    /// Start of the span after that one.
     newer_since: Option<u64>,
     last: Option<(u64, u64)>,
 }
 
 impl<'a> PathVersions<'a> {
-    /// The versions of a path before one; `NotFound` if nothing ever was there.
+    /// Returns the versions of a path before one; fails with `NotFound` if the path never named anything.
     pub(crate) fn of_path(
         view: &'a ReadView<'a>,
         path: &'a TreePath,
@@ -50,7 +51,7 @@ impl<'a> PathVersions<'a> {
         if !past_names::was_used(view.conn, dir, name, view.seq())? {
             return Err(Error::not_found(path).into());
         }
-        // the newest commit that can be shown
+        // The newest commit that can be returned.
         let start = versions.before.0.min(view.seq());
         if let Some(there) = past_names::get_at(view.conn, dir, name, start)? {
             versions.newer_since = Some(there.since);
@@ -63,7 +64,7 @@ impl<'a> PathVersions<'a> {
         Ok(versions)
     }
 
-    /// The versions of a node before one.
+    /// Returns the versions of a node before one.
     pub(crate) fn of_node(view: &'a ReadView<'a>, ino: u64, before: Option<VersionId>) -> DbResult<Self> {
         let mut versions = Self::new(view, ("", ""), before);
         versions.begin(ino)?;
@@ -77,9 +78,10 @@ impl<'a> PathVersions<'a> {
         Self { view, dir, name, before, heads, seen, span: None, newer_since: None, last: None }
     }
 
-    /// Sequence and node of the next version, and whether the node was there in it.
+    /// Returns sequence number and inode of the next version, and false for an end.
     pub(crate) fn next(&mut self) -> DbResult<Option<(u64, u64, bool)>> {
         loop {
+            // A span is used once nothing newer is left: its end may be the next version.
             while let Some(span) =
                 self.span.take_if(|span| self.heads.last().is_none_or(|(seq, ..)| *seq <= span.till))
             {
@@ -95,10 +97,10 @@ impl<'a> PathVersions<'a> {
         }
     }
 
-    /// Adds what a span has to give, and looks up the one before it.
+    /// Adds the versions of a span, and looks up the span before it.
     fn add_span(&mut self, span: &NameSpan) -> DbResult<()> {
         let end = (span.till, span.ino, true);
-        // where another node took its place in that commit, the name did not end
+        // Another node took the path in the same commit, so the path did not end.
         if self.newer_since != Some(span.till) && (span.till, span.ino) < (self.before.0, self.before.1) {
             self.heads.insert(end);
         }
@@ -110,13 +112,14 @@ impl<'a> PathVersions<'a> {
         Ok(())
     }
 
-    /// Begins with a node's versions.
+    /// Starts to merge the versions of a node.
     fn begin(&mut self, ino: u64) -> DbResult<()> {
         if self.seen.insert(ino) { self.go_on(ino, self.before) } else { Ok(()) }
     }
 
     /// Looks up the next version of a node.
     fn go_on(&mut self, ino: u64, (seq, than, _): Key) -> DbResult<()> {
+        // Within a commit versions are ordered by inode: that of a smaller inode still follows.
         let below = if ino < than { seq.saturating_add(1) } else { seq };
         let found = self.view.shown_before(ino, below.min(MAX))?;
         self.heads.extend(found.map(|seq| (seq, ino, false)));

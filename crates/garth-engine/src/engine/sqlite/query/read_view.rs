@@ -23,21 +23,22 @@ use crate::path::{Name, TreePath};
 use crate::sqlite::patience::Patience;
 use crate::sqlite::{DbError, DbResult};
 
-/// A view of the tree at one moment.
+/// A view of the tree in one state.
 pub(crate) struct ReadView<'a> {
     pub(crate) conn: &'a Connection,
-    /// What interrupts the read, if anything does.
+    /// Budget that interrupts the read when it is used up; `None` for no limit.
     pub(crate) patience: Option<&'a Patience>,
     pub(crate) packs: &'a Packs,
     pub(crate) open: &'a OpenNodes,
-    /// What of the tree it reaches.
+    /// Part of the tree that is in reach.
     pub(crate) reach: &'a Reach,
     pub(crate) control: &'a KnownControl,
-    /// The commit after which to look; `None` if there is none behind it.
+    /// The commit whose state is read; `None` for the newest state.
     pub(crate) as_of: Option<u64>,
-    /// Whether it is to stay as it is: nothing is held open in it, or found by keys.
+    /// True for a view of the past, even while its commit is the newest. Such a view has no open nodes and no
+    /// keys.
     pub(crate) is_past: bool,
-    /// The time by which entries expire.
+    /// The time by which entries have expired.
     pub(crate) time: i64,
 }
 
@@ -53,12 +54,13 @@ impl ReadView<'_> {
         }
     }
 
-    /// A node's row, whether it has a name or not.
+    /// Returns the row of a node, with or without a name.
     pub(crate) fn row(&self, ino: u64) -> DbResult<Option<NodeRow>> {
         nodes::version(self.conn, ino.min(MAX), self.seq())
     }
 
-    /// The node at a path, if any. Not told why there is none: that takes more reads (see [`Self::find`]).
+    /// Returns the node at a path, if any. The reason for a missing one takes more reads (see
+    /// [`Self::find`]).
     fn lookup(&self, path: &TreePath) -> DbResult<Option<NodeRow>> {
         let node = match (path.key().rsplit_once('/'), self.as_of) {
             (None, _) => self.row(Ino::ROOT.0)?,
@@ -71,18 +73,18 @@ impl ReadView<'_> {
         Ok(node.filter(|node| !node.expired(self.time)))
     }
 
-    /// The node at a path; `NotDirectory` instead of `NotFound` if a file is in the way.
+    /// Returns the node at a path; fails with `NotDirectory` instead of `NotFound` if a file is in the way.
     pub(crate) fn find(&self, path: &TreePath) -> DbResult<NodeRow> {
         if let Some(node) = self.lookup(path)? {
             return Ok(node);
         }
-        // what lies above the subtree that is in reach is no reason
+        // An entry above the subtree in reach must not be reported as the reason.
         let top = self.reach.within.top_of(path).map_or(path.key(), TreePath::key).len();
         let above: Vec<_> = path.ancestors().skip(1).filter(|above| above.key().len() >= top).collect();
         if let Some((dir, name)) = above.last().and_then(|parent| parent.key().rsplit_once('/'))
             && self.name(dir, name)?.is_some_and(|row| row.kind == Kind::Directory)
         {
-            // most often: nothing else can be in the way
+            // The common case: the parent exists, so nothing can be in the way.
             return Err(Error::not_found(path).into());
         }
         for above in above {
@@ -93,19 +95,21 @@ impl ReadView<'_> {
                 Some(_) if self.lookup(&above)?.is_some() => {
                     return Err(Error::not_a_directory(&above).into());
                 }
+                // An expired entry is missing, so it is not in the way.
                 Some(_) => break,
             }
         }
         Err(Error::not_found(path).into())
     }
 
-    /// The path that an address names, which is in reach; `None` for a node.
+    /// Returns the path that an address names, if it is in reach; `None` for an inode.
     pub(crate) fn path_at(&self, at: &At) -> DbResult<Option<TreePath>> {
         match at {
             At::Path(path) if self.reach.within.contains(path) => Ok(Some(path.clone())),
             At::Path(path) => Err(Error::not_found(path).into()),
             At::Node(_) => Ok(None),
             At::Child(dir, name) => {
+                // A removed directory has no children, even while it is held open.
                 let node = self.row(dir.0)?.filter(|node| node.nlink > 0).ok_or_else(Error::no_node)?;
                 let path = self.first_name(&node)?.ok_or_else(Error::no_node)?;
                 if node.kind != Kind::Directory {
@@ -120,7 +124,8 @@ impl ReadView<'_> {
         }
     }
 
-    /// The node at an address. By number, also one without a name that this instance holds open.
+    /// Returns the node at an address. An inode may be of a node without a name that this instance holds
+    /// open.
     pub(crate) fn at(&self, at: &At) -> DbResult<NodeRow> {
         match (at, self.path_at(at)?) {
             (At::Node(ino), _) => {
@@ -134,35 +139,36 @@ impl ReadView<'_> {
         }
     }
 
-    /// A node as an open handle sees it: an expired one has no name, whether its removal is recorded or not.
+    /// Returns a node as an open handle sees it: an expired one has no name, whether its removal is recorded
+    /// or not.
     pub(crate) fn as_held(&self, node: NodeRow) -> NodeRow {
         if node.expired(self.time) { NodeRow { nlink: 0, ..node } } else { node }
     }
 
-    /// When this view is: the span of a name that is there.
+    /// Returns the span of names that exist in this view.
     fn span(&self) -> CommitSpan {
         self.as_of.map_or(CommitSpan::NOW, CommitSpan::at)
     }
 
-    /// Whether a node has a name in reach, expired or not.
+    /// Returns true if a node has a name in reach, expired or not.
     fn is_named(&self, node: &NodeRow) -> DbResult<bool> {
         let within = &self.reach.within;
         if node.nlink == 0 || within.is_everything() {
             return Ok(node.nlink > 0);
         }
         if node.ino == Ino::ROOT.0 {
-            // it has no name, but a path
+            // The root has no name, but a path.
             return Ok(within.contains(&TreePath::root()));
         }
         Ok(!names_of_node::in_span(self.conn, node.ino, self.span(), within, 1)?.is_empty())
     }
 
-    /// The first path of a node that is in reach, in the order of a walk.
+    /// Returns the first path of a node that is in reach, in the order of a walk.
     pub(crate) fn first_name(&self, node: &NodeRow) -> DbResult<Option<TreePath>> {
         Ok(self.names_behind(node, None, 1)?.pop())
     }
 
-    /// Its paths in reach behind one, in that order.
+    /// Returns at most `limit` paths of a node in reach after one, in that order.
     fn names_behind(
         &self,
         node: &NodeRow,
@@ -191,13 +197,13 @@ impl ReadView<'_> {
         Ok(keys.into_iter().map(|(dir, name)| TreePath::from_row(&dir, &name)).collect())
     }
 
-    /// A page of them.
+    /// Returns a page of the paths of a node.
     pub(crate) fn names_page(&self, at: &At, page: &NamesPage) -> DbResult<Listing<TreePath>> {
         check_limit(page.limit)?;
         let node = self.at(at)?;
         let (mut filling, mut after) = (Filling::new(page.limit), page.after.clone());
         loop {
-            // few at a time: a page may be full by its bytes long before it is by its items
+            // Few at a time: a page may be full by its bytes long before it is by its number of items.
             let step = NAMES_STEP.min(filling.room() + 1);
             let names = self.names_behind(&node, after.as_ref(), step)?;
             let last = names.len() < step;
@@ -208,7 +214,7 @@ impl ReadView<'_> {
         }
     }
 
-    /// A node's attributes.
+    /// Returns the attributes of a node.
     pub(crate) fn attributes(&self, node: &NodeRow) -> DbResult<Attributes> {
         match node.attrs_seq {
             0 => Ok(Attributes::default()),
@@ -216,19 +222,19 @@ impl ReadView<'_> {
         }
     }
 
-    /// A node as `stat` shows it.
+    /// Returns a node as `stat` shows it.
     pub(crate) fn entry(&self, mut node: NodeRow) -> DbResult<Entry> {
         let attributes = self.attributes(&node)?;
         if node.nlink == 0
             && let Some(before) = nodes::version(self.conn, node.ino, node.seq.saturating_sub(1))?
         {
-            // written without a name: its version is that of the last change, not of the removal
+            // Its version is that of the last change, not of the removal of its name.
             node.seq = node.last_change(&before);
         }
         Ok(entry_of(node, attributes))
     }
 
-    /// What is at the first of two addresses at which there is something.
+    /// Returns the entry at the first of two addresses that exists, and its index.
     pub(crate) fn first(&self, one: &At, other: &At) -> DbResult<(usize, Result<Entry>)> {
         match own(self.entry_at(one))? {
             Err(error) if error.is(ErrorKind::NotFound) => Ok((1, own(self.entry_at(other))?)),
@@ -240,8 +246,8 @@ impl ReadView<'_> {
         self.entry(self.at(at)?)
     }
 
-    /// The entry at a path now, in one statement: the fast path of `stat`. `None` also for the root and for
-    /// what is out of reach, which the caller looks up in the usual way.
+    /// Returns the entry at a path in the newest state, in one statement: the fast path of `stat`. Also
+    /// returns `None` for the root and for paths out of reach, which the caller looks up in the usual way.
     pub(crate) fn entry_now(&self, path: &TreePath) -> DbResult<Option<Entry>> {
         let reached = self.reach.within.contains(path);
         let Some((dir, name)) = path.key().rsplit_once('/').filter(|_| reached) else { return Ok(None) };
@@ -250,7 +256,8 @@ impl ReadView<'_> {
         Ok(found.map(|(node, attributes)| entry_of(node, attributes)))
     }
 
-    /// The path of the directory at an address; `None` for one that was removed while it is held open.
+    /// Returns the path of the directory at an address; `None` for one that was removed while it is held
+    /// open.
     fn directory(&self, at: &At) -> DbResult<Option<TreePath>> {
         let node = self.at(at)?;
         let path = match self.path_at(at)? {
@@ -271,6 +278,7 @@ impl ReadView<'_> {
         let after = page.after.as_ref().map_or("", Name::as_str);
         let left_out = self.left_out(&dir);
         let span = NameRange { from: dir.key(), after, to: None, left_out: &left_out };
+        // One more than the page holds tells whether there are more.
         self.rows(&span, page.entries, page.limit + 1, &mut |row| {
             let entry = row.node.map(|node| self.entry(node).map(Box::new)).transpose()?;
             Ok(filling.push(Item { name: Name::parse(&row.name)?, ino: Ino(row.ino), kind: row.kind, entry }))
@@ -297,9 +305,10 @@ impl ReadView<'_> {
         };
         let mut left = page.limit + 1;
         let left_out = self.left_out(&dir);
-        // one range for the directory and one for all below it, each without what is left out
+        // One range for the directory and one or more for the entries below it, without what is excluded.
         let region = Region { dir: key.to_owned(), without: left_out.clone(), ..Region::default() };
         for (from, to) in region.ranges() {
+            // The range was finished by an earlier page.
             if to.as_str() <= at {
                 continue;
             }
@@ -311,13 +320,13 @@ impl ReadView<'_> {
         Ok(filling.done())
     }
 
-    /// What is left out below a directory, by key.
+    /// Returns the keys of the paths that are excluded below a directory.
     fn left_out(&self, dir: &TreePath) -> BTreeSet<String> {
         self.reach.within.exclusions_below(dir).map(|path| path.key().to_owned()).collect()
     }
 
-    /// Gives `each` at most `limit` names of a span, until it wants no more; tells how many it would still
-    /// take.
+    /// Passes at most `limit` names of a range to `each` until it returns false. Returns how many it would
+    /// still take.
     fn rows(&self, span: &NameRange<'_>, nodes: bool, limit: usize, each: &mut Each<'_>) -> DbResult<usize> {
         if limit == 0 {
             return Ok(0);
@@ -329,6 +338,7 @@ impl ReadView<'_> {
             });
         }
         let (mut left, mut wants) = (limit, true);
+        // Excluded names are read and dropped, and must not use up the limit.
         let most = limit + span.left_out.len();
         name_pages::each_now(self.conn, span, nodes, (self.time, most), &mut |row| {
             if span.has(&row) {
@@ -340,8 +350,8 @@ impl ReadView<'_> {
         Ok(if wants { left } else { 0 })
     }
 
-    /// The same in the past: names that live still, and those at each fork, put together in order. Expiry of
-    /// that time is known only from the node, so names are looked at one by one.
+    /// Reads a range of the past: live names that are old enough, and the names at each fork, merged in
+    /// order. Expiry as of then is known only from the node, so names are examined one by one.
     fn rows_at(&self, span: &NameRange<'_>, seq: u64, limit: usize, each: &mut Each<'_>) -> DbResult<usize> {
         let (mut from, mut after) = (span.from.to_owned(), span.after.to_owned());
         let forks: Vec<u64> = past_names::forks(self.conn, seq)?.collect();
@@ -349,7 +359,8 @@ impl ReadView<'_> {
         while left > 0 {
             let step = left.min(PAST_STEP);
             let mut found = Vec::new();
-            // up to here all is known; what a full answer left out lies behind its last
+            // All names up to here are known. A full answer of one fork may have left out names after its
+            // last one.
             let mut complete: Option<(String, String)> = None;
             for fork in [None].into_iter().chain(forks.iter().copied().map(Some)) {
                 let rows = name_pages::at(self.conn, (&from, &after, span.to), seq, fork, step)?;
@@ -384,13 +395,13 @@ impl ReadView<'_> {
         Ok(left)
     }
 
-    /// Refuses nodes without content, naming their path.
+    /// Fails for nodes without content, with their path.
     pub(crate) fn check_file(&self, node: &NodeRow, at: &At) -> DbResult<()> {
         check_kind(node.kind).map_err(|error| self.about(error.into(), node, at))
     }
 
-    /// The same error with the path of `at`; for a node, the first of its names. If none can be found the
-    /// error stays without: it matters more than a failure to name the path.
+    /// Adds the path of `at` to an error; for an inode, the first name of the node. If none is found the
+    /// error stays without a path: it matters more than a failure to look the path up.
     pub(crate) fn about(&self, error: DbError, node: &NodeRow, at: &At) -> DbError {
         let error = error.describe(&SUBJECT);
         let path = match self.path_at(at) {
@@ -403,7 +414,7 @@ impl ReadView<'_> {
         }
     }
 
-    /// The entry of the file at an address.
+    /// Returns the entry of the file at an address.
     pub(crate) fn file(&self, at: &At) -> DbResult<Entry> {
         if let (At::Path(path), None) = (at, self.as_of)
             && let Some(entry) = self.entry_now(path)?
@@ -416,7 +427,7 @@ impl ReadView<'_> {
         self.entry(node)
     }
 
-    /// Bytes of a file that was found at an address.
+    /// Reads bytes of a file that was found at an address.
     pub(crate) fn content(&self, file: &Entry, at: &At, range: ByteRange) -> DbResult<Bytes> {
         self.read(file.ino.0, file.size, range).map_err(|error| match self.row(file.ino.0) {
             Ok(Some(node)) => self.about(error, &node, at),
@@ -424,8 +435,8 @@ impl ReadView<'_> {
         })
     }
 
-    /// Files and bytes of them, as many as one answer has room for. What is wrong with an item is its answer;
-    /// a failure of the database is that of all.
+    /// Reads files and bytes of them, as many as one answer has room for. An item that fails has its error in
+    /// the answer; a failure of the database fails the call.
     pub(crate) fn fetch_many(&self, items: &[(At, ByteRange)]) -> DbResult<Fetched> {
         let (mut answers, mut room) = (Vec::new(), MAX_READ as u64);
         for (at, range) in items {
@@ -437,8 +448,9 @@ impl ReadView<'_> {
                 }
             };
             let length = range.length.min(file.size.saturating_sub(range.offset));
-            // what no answer has room for is told so by `content`
+            // `content` fails for a range that no answer has room for.
             let size = if length > MAX_READ as u64 { 0 } else { length + file.attributes.bytes() as u64 };
+            // The first item is returned whatever its size, so that the caller makes progress.
             if size > room && !answers.is_empty() {
                 break;
             }
@@ -448,7 +460,7 @@ impl ReadView<'_> {
         Ok(Fetched::new(Seq(self.head()?), answers))
     }
 
-    /// Bytes of a file of this size.
+    /// Reads bytes of a file of this size.
     pub(crate) fn read(&self, ino: u64, size: u64, range: ByteRange) -> DbResult<Bytes> {
         let end = range.offset.saturating_add(range.length).min(size);
         if range.offset >= end {
@@ -459,13 +471,14 @@ impl ReadView<'_> {
                 format!("more than {MAX_READ} bytes at once; read a range, or open the file and stream it");
             return Err(Error::new(ErrorKind::TooLarge, message).into());
         }
+        // Charged before the read: copying content takes time without steps of SQLite.
         if let Some(patience) = self.patience {
             patience.spend_on(end - range.offset)?;
         }
         self.packs.content(self.conn, ino, self.as_of, range.offset, end)
     }
 
-    /// A file and bytes of it.
+    /// Reads a file and bytes of it.
     pub(crate) fn fetch(&self, at: &At, range: ByteRange) -> DbResult<(Entry, bytes::Bytes)> {
         if let (At::Path(path), None) = (at, self.as_of)
             && let Some(entry) = self.entry_now(path)?
@@ -483,7 +496,7 @@ impl ReadView<'_> {
     }
 }
 
-/// Sets an item's own error apart from a failure of the database and from the end of its patience.
+/// Separates the error of one item from a failure of the database and from a budget that is used up.
 fn own<T>(answer: DbResult<T>) -> DbResult<Result<T>> {
     match answer {
         Ok(answer) => Ok(Ok(answer)),
@@ -515,7 +528,7 @@ fn entry_of(node: NodeRow, attributes: Attributes) -> Entry {
     }
 }
 
-/// Refuses kinds that have no content.
+/// Fails for kinds without content.
 pub(crate) fn check_kind(kind: Kind) -> Result<()> {
     match kind {
         Kind::File => Ok(()),
@@ -532,6 +545,7 @@ pub(crate) fn check_limit(limit: usize) -> DbResult<()> {
     Err(Error::invalid(format!("the limit of a page is 1 to {MAX_PAGE}")).into())
 }
 
-/// Names read at a time from each fork of a listing of the past, and from a node with many names.
+/// Names read at a time from each fork of a listing of the past.
 const PAST_STEP: usize = 128;
+/// Names of a node read at a time.
 const NAMES_STEP: usize = 1024;

@@ -1,17 +1,17 @@
-//! Where the bytes of a file lie and where its holes do: `SEEK_DATA` and `SEEK_HOLE`.
+//! Data and holes of a file: `SEEK_DATA` and `SEEK_HOLE`.
 
 use crate::engine::planner::{ExtentRow, MAX_EXTENT, NodeRow};
 use crate::engine::sqlite::query::read_view::ReadView;
 use crate::engine::sqlite::tables::extents;
 use crate::sqlite::DbResult;
 
-/// Bytes of a file of the past that are looked at first; behind a piece that is a hole it is so many times
-/// more.
+/// Bytes of a past file that are examined at first.
 const PIECE: u64 = MAX_EXTENT as u64;
+/// Factor by which the piece grows after one that is a hole.
 const LONGER: u64 = 16;
 
 impl ReadView<'_> {
-    /// The first byte of a file at or behind `offset` that lies in no hole.
+    /// Returns the first byte of a file at or after `offset` that is in no hole.
     pub(crate) fn next_data(&self, node: &NodeRow, offset: u64) -> DbResult<Option<u64>> {
         let mut data = None;
         self.each_extent(node, offset, |extent| {
@@ -21,7 +21,7 @@ impl ReadView<'_> {
         Ok(data)
     }
 
-    /// Where the first hole of a file at or behind `offset` begins; its end counts as one.
+    /// Returns the start of the first hole of a file at or after `offset`. The end of the file counts as one.
     pub(crate) fn next_hole(&self, node: &NodeRow, offset: u64) -> DbResult<u64> {
         let mut hole = offset;
         self.each_extent(node, offset, |extent| {
@@ -29,13 +29,13 @@ impl ReadView<'_> {
             hole = adjacent.map_or(hole, |extent| extent.end());
             adjacent.is_some()
         })?;
-        // one that was merged since reaches beyond what was then the end
+        // An extent that was merged later may reach beyond the end that the file had.
         Ok(hole.min(node.size))
     }
 
-    /// Passes the extents that lie behind `offset` to `take`, in order, until it has enough; `None` for a
-    /// long hole. Of now, no more rows are read than that; of the past, what has ended is looked at only
-    /// where what is left does not cover a piece of the file.
+    /// Passes the extents after `offset` to `take`, in order, until it returns false; `None` for a long hole.
+    /// For the newest state, no more rows are read than passed. For the past, ended extents are read only
+    /// where live ones do not cover a piece of the file.
     fn each_extent(
         &self,
         node: &NodeRow,

@@ -1,4 +1,4 @@
-//! Lexical search: which files a query may show, and what a hit says.
+//! Full-text search: the files that a query may return, and the content of a hit.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ use crate::text::secret::{CONTEXT, masked_between};
 use crate::text::snippet::snippet;
 use crate::text::withheld::blanked;
 
-/// Files counted as missing; more are not counted.
+/// Limit on the files counted as missing.
 const MISSING: u64 = 1000;
 
 /// Names of a node that are read at a time.
@@ -78,7 +78,8 @@ impl ReadView<'_> {
         })
     }
 
-    /// The best line of a passage, whose first line this is, with up to `most` before and behind.
+    /// Returns the best line of a passage, with up to `most` lines before and after it. `first` is the number
+    /// of the first line of the passage.
     fn context(
         &self,
         (node, path): (&NodeRow, &TreePath),
@@ -89,12 +90,13 @@ impl ReadView<'_> {
     ) -> DbResult<HitContext> {
         let span = passage.span;
         let text = self.read(node.ino, node.size, ByteRange { offset: span.off, length: span.len })?;
+        // Before the best line is chosen: a withheld line must not be it.
         let text = self.without_withheld(path, text.to_vec(), first)?;
         let lines: Vec<&[u8]> = text.split_inclusive(|byte| *byte == b'\n').collect();
         let best = best_line(lines.iter().map(|line| readable(line, passage.json)), question);
         let off = passage.span.off + lines[..best].iter().map(|line| line.len() as u64).sum::<u64>();
         let end = off + lines.get(best).map_or(0, |line| line.len() as u64);
-        // a passage is half of what there may be: a quarter is left on each side of the longest line
+        // A passage may take half of the context: a quarter is left on each side of its longest line.
         let side = (MAX_CONTEXT_BYTES - passage::MAX) as u64 / 2;
         let start = off.saturating_sub(side);
         let bytes = self.read(node.ino, node.size, (start..end.saturating_add(side)).into())?;
@@ -114,8 +116,8 @@ impl ReadView<'_> {
         })
     }
 
-    /// A passage, whose first line this is, without withheld lines, and with marks in place of secrets unless
-    /// a rule has them shown.
+    /// Returns a passage as shown: withheld lines are blanked, and secrets are masked unless a rule shows
+    /// them. `first` is the number of its first line.
     fn shown(
         &self,
         node: &NodeRow,
@@ -123,6 +125,7 @@ impl ReadView<'_> {
         (span, first): (Span, u64),
         rules: &Rules,
     ) -> DbResult<Vec<u8>> {
+        // Whether bytes are a secret depends on the bytes around them.
         let from = span.off.saturating_sub(CONTEXT as u64);
         let length = span.end() + CONTEXT as u64 - from;
         let around = self.read(node.ino, node.size, ByteRange { offset: from, length })?;
@@ -135,7 +138,7 @@ impl ReadView<'_> {
         })
     }
 
-    /// How many files in reach have text that is not indexed yet.
+    /// Returns the number of files in reach whose text is not indexed yet.
     fn missing(&self) -> DbResult<u64> {
         let inos = unindexed_files(self.conn, MISSING)?;
         let within = &self.reach.within;
@@ -151,24 +154,24 @@ impl ReadView<'_> {
     }
 }
 
-/// A file that a query may show, and the first of its paths that it may show.
+/// A file that a query may return, and the first of its paths that may be shown.
 type File = (NodeRow, TreePath);
 
-/// What one query may show.
+/// Files and passages that one query may return.
 struct Allowed<'a> {
     view: &'a ReadView<'a>,
     query: &'a SearchQuery,
     question: &'a Question,
     classes: Classes,
-    /// The subtrees in which to search.
+    /// Subtrees to search.
     within: Within,
     rules: Arc<Rules>,
-    /// Where rules may hide something.
+    /// Subtrees in which a rule may hide files; `None` if no rule does.
     hidden: Option<Within>,
 }
 
 impl Allowed<'_> {
-    /// Whether a rule hides a node under one of its names, also if it has others.
+    /// Returns true if a rule hides a node under one of its names, even if it has others.
     fn is_hidden(&self, ino: Ino) -> DbResult<bool> {
         let Some(places) = &self.hidden else { return Ok(false) };
         let names = names_of_node::in_span(self.view.conn, ino.0, CommitSpan::NOW, places, usize::MAX)?;
@@ -176,7 +179,7 @@ impl Allowed<'_> {
         Ok(paths.any(|path| !self.rules.is_searchable(&path)))
     }
 
-    /// Whether a node is one that is asked for, by all but its names.
+    /// Returns true if a node matches the query by everything but its names.
     fn is_asked_for(&self, node: &NodeRow) -> DbResult<bool> {
         let SearchQuery { tags_any, metadata, since, until, .. } = self.query;
         let changed = Timestamp(node.mtime);
@@ -191,7 +194,7 @@ impl Allowed<'_> {
             && metadata.iter().all(|(key, value)| own.metadata.get(key) == Some(value)))
     }
 
-    /// Whether search finds what is at a path.
+    /// Returns true if search may find the file at a path.
     fn is_found(&self, path: &TreePath) -> DbResult<bool> {
         match self.view.control.registry().searchable(path) {
             Searchable::Yes => Ok(true),
@@ -202,13 +205,14 @@ impl Allowed<'_> {
         }
     }
 
-    /// The first of a node's paths that the query may show.
+    /// Returns the first path of a node that may be shown.
     fn first_path(&mut self, ino: Ino) -> DbResult<Option<TreePath>> {
         let mut behind = (String::new(), String::new());
         loop {
             let after = (behind.0.as_str(), behind.1.as_str());
             let names = names_of_node::behind(self.view.conn, ino.0, &self.within, after, NAMES)?;
             for (dir, name) in &names {
+                // A node may have very many names, none of which may be shown.
                 self.step()?;
                 let path = TreePath::from_row(dir, name);
                 if self.classes.have(&path) && self.is_found(&path)? {
@@ -241,6 +245,7 @@ impl Judge for Allowed<'_> {
         }
         let lines = line_counts::of(self.view.conn, passage)?;
         let withheld = self.view.withheld(path, lines.clone())?;
+        // Nothing is withheld, or all of it: the text is not needed to decide.
         if withheld.is_empty() || lines.clone().all(|line| withheld.contains(&line)) {
             return Ok(withheld.is_empty());
         }
@@ -256,6 +261,7 @@ impl Judge for Allowed<'_> {
         }
         let mut inos = Vec::new();
         for top in self.within.tops() {
+            // One more than the limit shows that there are too many.
             let most = limit.saturating_sub(inos.len()) + 1;
             inos.extend(live_names::nodes_within(self.view.conn, &self.within, top, most)?);
         }
@@ -267,7 +273,7 @@ impl Judge for Allowed<'_> {
     }
 
     fn step(&mut self) -> DbResult<()> {
-        // FTS5 works beside the steps that SQLite counts
+        // FTS5 works outside of the steps that SQLite counts.
         self.view.patience.map_or(Ok(()), |patience| patience.spend_on(BYTES_PER_STEP))
     }
 }

@@ -22,7 +22,7 @@ impl ReadView<'_> {
             (None, At::Node(ino)) => {
                 self.row(ino.0)?.ok_or_else(Error::no_node)?;
                 let all = self.seq().saturating_add(1).min(MAX);
-                // the root is there before its first version
+                // The root exists before its first version.
                 let root = *ino == Ino::ROOT && self.reach.within.contains(&TreePath::root());
                 if !root && !self.reach.within.is_everything() && self.shown_before(ino.0, all)?.is_none() {
                     return Err(Error::no_node().into());
@@ -40,7 +40,7 @@ impl ReadView<'_> {
         Ok(filling.done())
     }
 
-    /// The newest version of a node before `before` that this view shows.
+    /// Returns the newest version of a node before `before` that this view shows.
     pub(crate) fn shown_before(&self, ino: u64, before: u64) -> DbResult<Option<u64>> {
         if self.reach.within.is_everything() {
             let node = nodes::version(self.conn, ino, before.saturating_sub(1))?;
@@ -53,15 +53,15 @@ impl ReadView<'_> {
             if self.is_shown(&node)? {
                 return Ok(Some(node.seq));
             }
-            // none between the last time that it had a name in reach, and here
+            // No version between the last commit in which it had a name in reach and this one is shown.
             let Some(until) = self.last_named(ino, node.seq)? else { break };
             before = node.seq.min(until + 1);
         }
         Ok(None)
     }
 
-    /// Whether this version of a node is in reach: the node had a name there while it was so, or had no name
-    /// at all and lost its last one there.
+    /// Returns true if this version of a node is in reach: the node had a name there while the version was
+    /// current, or had no name at all and lost its last one there.
     pub(crate) fn is_shown(&self, version: &NodeRow) -> DbResult<bool> {
         let within = &self.reach.within;
         if within.is_everything() {
@@ -79,13 +79,13 @@ impl ReadView<'_> {
         Ok(!names_of_node::in_span(self.conn, version.ino, span, within, 1)?.is_empty())
     }
 
-    /// The last commit after which a node had a name that has none in this version.
+    /// Returns the last commit after which a node had a name, for a version without one.
     fn end_of(&self, version: &NodeRow) -> DbResult<u64> {
         let till = past_names::last_end(self.conn, version.ino, version.seq)?;
         Ok(till.map_or(0, |till| till.saturating_sub(1)))
     }
 
-    /// The last commit until `seq` that took a name in reach from a node.
+    /// Returns the last commit up to `seq` that removed a name in reach from a node.
     fn last_named(&self, ino: u64, seq: u64) -> DbResult<Option<u64>> {
         past_names::last_end_of(self.conn, ino, seq, |dir, name| {
             self.reach.within.contains(&TreePath::from_row(dir, name))
@@ -98,6 +98,7 @@ impl ReadView<'_> {
         let entry = match row {
             Some(row) if !self.is_end(&row)? => {
                 if row.nlink > 0 && self.was_outside(ino, seq)? {
+                    // A commit made outside of this view: its author is not for this view.
                     commit = commit.unsigned();
                 }
                 Some(Box::new(self.entry(row)?))
@@ -107,7 +108,7 @@ impl ReadView<'_> {
         Ok(Version { id: VersionId { seq: Seq(seq), ino: Ino(ino) }, commit, entry })
     }
 
-    /// Whether a node had no name in reach after a commit.
+    /// Returns true if a node had no name in reach after a commit.
     pub(crate) fn was_outside(&self, ino: u64, seq: u64) -> DbResult<bool> {
         let within = &self.reach.within;
         if ino == Ino::ROOT.0 {
@@ -117,7 +118,8 @@ impl ReadView<'_> {
             && names_of_node::in_span(self.conn, ino, CommitSpan::at(seq), within, 1)?.is_empty())
     }
 
-    /// Whether the node lost its last name in this version. Later ones were written through open handles.
+    /// Returns true if the node lost its last name in this version. Later versions were written through open
+    /// handles.
     pub(crate) fn is_end(&self, row: &NodeRow) -> DbResult<bool> {
         if row.nlink > 0 {
             return Ok(false);
@@ -134,12 +136,12 @@ impl ReadView<'_> {
         Ok(commit)
     }
 
-    /// Whether a commit is of the owner of this view; to the account all are.
+    /// Returns true if a commit is of the owner of this view. The account owns all.
     pub(crate) fn is_own(&self, owner: &str) -> bool {
         self.reach.owner.as_ref().is_none_or(|own| own.key() == owner)
     }
 
-    /// The last commit of this view.
+    /// Returns the last commit of this view.
     pub(crate) fn head(&self) -> DbResult<u64> {
         match self.as_of {
             Some(seq) => Ok(seq),
@@ -147,7 +149,7 @@ impl ReadView<'_> {
         }
     }
 
-    /// The commit that a moment stands for.
+    /// Returns the commit that a moment stands for.
     pub(crate) fn seq_of(&self, moment: &Moment) -> DbResult<u64> {
         let head = self.head()?;
         match moment {
@@ -166,9 +168,10 @@ impl ReadView<'_> {
         }
     }
 
-    /// The last commit whose time is not later. Times strictly rise with sequences: a binary search.
+    /// Returns the last commit that is not later than `time`. Times strictly increase with sequence numbers,
+    /// so it is a binary search.
     fn last_until(&self, time: i64, head: u64) -> DbResult<u64> {
-        // most often the last one is asked for
+        // The common case is the last commit.
         if commit_log::time_of(self.conn, head)?.0 <= time {
             return Ok(head);
         }

@@ -1,4 +1,4 @@
-//! Lines that search leaves out: those that another file has keys for.
+//! Lines that search leaves out: lines for which another file has keys.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -13,7 +13,7 @@ use crate::sqlite::{DbResult, one};
 use crate::text::withheld::blanked;
 
 impl ReadView<'_> {
-    /// Returns whether the file at a path has a key.
+    /// Returns true if the file at a path has a key.
     pub(super) fn has_key(&self, file: &TreePath, projection: Projection, key: &str) -> DbResult<bool> {
         match self.live_file(file)? {
             Some(ino) => self.node_has_key(ino, projection, key),
@@ -33,11 +33,12 @@ impl ReadView<'_> {
         Ok(one(self.conn, sql, params![ino, projection.number(), key], |_| Ok(()))?.is_some())
     }
 
-    /// Returns those of some lines of the file at a path that search leaves out.
+    /// Returns the lines of a range that search leaves out of the file at a path.
     pub(super) fn withheld(&self, path: &TreePath, lines: Range<u64>) -> DbResult<HashSet<u64>> {
         let mut withheld = HashSet::new();
         let Some(by) = self.control.registry().withheld(path) else { return Ok(withheld) };
         let Some(ino) = self.live_file(&by.file)? else { return Ok(withheld) };
+        // One look-up for the common case that nothing is withheld.
         if !self.node_has_key(ino, by.projection, by.any)? {
             return Ok(withheld);
         }
@@ -52,7 +53,7 @@ impl ReadView<'_> {
         Ok(withheld)
     }
 
-    /// Returns a part of the file at a path without what its withheld lines say. `first` is its first line.
+    /// Blanks the withheld lines in a part of the file at a path. `first` is the number of its first line.
     pub(super) fn without_withheld(&self, path: &TreePath, text: Vec<u8>, first: u64) -> DbResult<Vec<u8>> {
         let end = first + text.iter().filter(|byte| **byte == b'\n').count() as u64 + 1;
         let withheld = self.withheld(path, first..end)?;

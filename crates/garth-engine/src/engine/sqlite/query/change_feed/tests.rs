@@ -1,4 +1,4 @@
-//! What reads of the log cost: counted in steps of SQLite, at two sizes of what they do not ask for.
+//! Cost of reads of the log, counted in steps of SQLite, at two sizes of data that they do not ask for.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::fs::FileSystem;
 use crate::model::{Author, Batch, CommitId, LogPosition, Op, SessionOf, SetAttrs};
 use crate::sqlite::steps;
 
-/// The sizes.
+/// The two sizes.
 const SIZES: [u64; 2] = [100, 1000];
 
 struct Account {
@@ -28,7 +28,7 @@ fn account() -> Account {
 }
 
 impl Account {
-    /// Commits batches, of which only the last is waited for to be durable; gives its sequence.
+    /// Commits batches, and waits for the last only to be durable. Returns its sequence number.
     fn commit(&self, batches: impl IntoIterator<Item = Batch>) -> Seq {
         let mut last = Seq(0);
         for batch in batches {
@@ -41,7 +41,7 @@ impl Account {
         self.commit(ops.into_iter().map(Batch::from))
     }
 
-    /// What a read gives, and how many steps it takes.
+    /// Returns the result of a read, and the number of its steps.
     fn count<T>(&self, read: impl FnOnce(&ReadView<'_>) -> DbResult<T>) -> (T, u64) {
         let conn = schema::database(self.folder.path()).connect().unwrap();
         let (answer, steps) = steps::here(|| read(&self.fs.view_on(&conn, None).unwrap()));
@@ -83,7 +83,7 @@ fn a_page_of_changes_costs_the_same_however_long_the_log_before_and_behind_it() 
 fn a_page_of_changes_costs_the_same_however_many_its_commit_has() {
     assert_same(|size| {
         let account = account();
-        // many pieces
+        // Many pieces.
         let ops = (0..size * 50).map(|_| Op::set_attrs(path("/"), SetAttrs::default()));
         account.commit([Batch::new(ops)]);
         let query = ChangesQuery {
