@@ -1,5 +1,5 @@
-//! Stored bytes: chunks in the database or in pack files beside it. Each is checked against its checksum on
-//! every read: damage becomes an error, never wrong bytes.
+//! Stored bytes: chunks in the database, or in pack files next to it. Each chunk is compared with its
+//! checksum on every read: damage becomes an error, never wrong bytes.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -25,10 +25,10 @@ use crate::threads::lock::lock;
 
 /// Folder of the pack files in an account's folder.
 pub(crate) const PACKS: &str = "packs";
-/// Most pack files held open for reading by one account: bounds descriptors.
+/// Most pack files that one account holds open for reading: bounds descriptors.
 const OPEN_PACKS: usize = 64;
 
-/// The pack files of one account, opened as they are needed.
+/// The pack files of one account, opened on demand.
 pub(crate) struct Packs {
     folder: PathBuf,
     /// True once the folder is known to exist durably.
@@ -49,7 +49,8 @@ impl fmt::Debug for Packs {
     }
 }
 
-/// Returns true if bytes match a stored checksum. An empty one would match anything.
+/// Returns true if bytes match a stored checksum. An empty checksum matches none, or it would match
+/// everything.
 fn sum_matches(data: &[u8], sum: &[u8]) -> bool {
     !sum.is_empty() && blake3::hash(data).as_bytes().starts_with(sum)
 }
@@ -77,6 +78,7 @@ impl Packs {
         if !self.ready.load(Ordering::Acquire) {
             make_dir(&self.folder)?;
             sync_dir(dir_of(&self.folder))?;
+            // Only after the sync: a second caller must not use a folder that a power cut may still remove.
             self.ready.store(true, Ordering::Release);
         }
         Ok(())
@@ -89,7 +91,7 @@ impl Packs {
         let _opened = self.budget.open();
         let file = File::open(self.folder.join(name)).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => damaged("is gone with its pack file").with_source(error),
-            // out of descriptors or permission denied: no damage
+            // Out of descriptors or permission denied: no damage.
             _ => failed("a pack file cannot be opened")(error),
         })?;
         let pack = Arc::new(Pack { file, _opened });
@@ -99,7 +101,7 @@ impl Packs {
         }
         self.used.store(self.budget.add(), Ordering::Relaxed);
         if open.insert(name.to_owned(), Arc::clone(&pack)).is_some() {
-            // another thread was faster
+            // Another thread was faster.
             self.budget.remove(1);
         }
         drop(open);
@@ -107,38 +109,37 @@ impl Packs {
         Ok(pack)
     }
 
-    /// Closes all; readers in the midst of a chunk keep theirs open.
+    /// Closes all files. Readers in the middle of a chunk keep theirs open.
     fn clear(&self, open: &mut HashMap<String, Arc<Pack>>) {
         self.budget.remove(open.len());
         open.clear();
     }
 
-    /// Closes a pack file that is removed: as long as it is open its space stays taken.
+    /// Closes a pack file that is removed: while it is open, its space stays taken.
     pub(crate) fn close(&self, name: &str) {
         if lock(&self.open).remove(name).is_some() {
             self.budget.remove(1);
         }
     }
 
-    /// Returns a chunk's bytes, checked.
+    /// Returns the bytes of a chunk, checked.
     pub(crate) fn chunk(&self, conn: &Connection, id: u64) -> DbResult<Bytes> {
         let copy = |chunk: &StoredChunk<'_>| self.with_chunk(chunk, |data| Ok(Bytes::copy_from_slice(data)));
         Ok(chunks::with(conn, id, copy)?.ok_or_else(|| damaged("is missing"))?)
     }
 
-    /// Returns what is stored under a hash: its chunk is read, so that new bytes never refer to a damaged
-    /// one.
+    /// Looks up a hash. The chunk is read, so that new bytes never refer to a damaged one.
     pub(crate) fn stored(&self, conn: &Connection, hash: &[u8]) -> DbResult<Known> {
         let Some(id) = chunks::by_hash(conn, hash)? else { return Ok(Known::Nothing) };
         match self.chunk(conn, id).map_err(|error| error.describe(&SUBJECT)) {
             Ok(_) => Ok(Known::Sound(id)),
             Err(error) if error.is(ErrorKind::Corrupt) => Ok(Known::Damaged),
-            // the read failed, which says nothing about the bytes
+            // The read failed, which says nothing about the bytes.
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Returns bytes `from..to` of a file, now or after a commit; `to` lies within the file. Holes are zeros.
+    /// Returns bytes `from..to` of a file, now or after a commit. `to` is within the file. Holes are zeros.
     pub(crate) fn content(
         &self,
         conn: &Connection,
@@ -156,15 +157,16 @@ impl Packs {
             let at = (part.off - from) as usize;
             self.copy(chunk, part.skip as usize, &mut bytes[at..at + part.len as usize])?;
             left = left.saturating_sub(part.len);
+            // The range is covered: further rows would not change it.
             Ok(left > 0)
         })?;
         Ok(bytes.into())
     }
 
-    /// Copies what of a chunk begins at `skip`, checked.
+    /// Copies the bytes of a chunk from `skip` on, checked.
     fn copy(&self, chunk: &StoredChunk<'_>, skip: usize, into: &mut [u8]) -> DbResult<()> {
         if skip == 0 && chunk.len == into.len() {
-            // a whole chunk, the common case: no copy in between
+            // A complete chunk, the common case: no copy in between.
             return self.read_into(chunk, into);
         }
         self.with_chunk(chunk, |data| {
@@ -175,8 +177,8 @@ impl Packs {
         })
     }
 
-    /// Refers once more to an intact chunk with this hash, or has `insert` write one under a new id and the
-    /// checksum it is given. Returns its id.
+    /// Adds a reference to an intact chunk with this hash, or calls `insert` to write one, with a new id and
+    /// the checksum to store. Returns its id.
     pub(crate) fn store(
         &self,
         conn: &Connection,
@@ -184,6 +186,8 @@ impl Packs {
         insert: impl FnOnce(u64, &[u8]) -> rusqlite::Result<usize>,
     ) -> DbResult<u64> {
         let mut sum = sum.to_vec();
+        // A short checksum does not identify bytes. For a damaged chunk, `share` cuts the sum short: hashes
+        // are unique.
         if sum.len() > SHORT_SUM
             && let Some(id) = self.stored(conn, &sum)?.share(&mut sum)
         {
@@ -195,8 +199,8 @@ impl Packs {
         Ok(id)
     }
 
-    /// Stores bytes in a chunk of their own, which is not found by its hash: who wrote them is recorded with
-    /// it.
+    /// Stores bytes in a chunk of their own, which is not found by its hash, because the commits that wrote
+    /// its bytes are recorded with it.
     pub(crate) fn store_unshared(conn: &Connection, data: &[u8]) -> DbResult<u64> {
         let sum = sum_of(data, false);
         let id = head::next_chunk(conn)?;
@@ -211,7 +215,7 @@ impl Packs {
         })
     }
 
-    /// Passes a chunk's checked bytes to `take`, without a copy if they are in the database.
+    /// Passes the checked bytes of a chunk to `take`, without a copy if they are in the database.
     fn with_chunk<T>(&self, chunk: &StoredChunk<'_>, take: impl FnOnce(&[u8]) -> DbResult<T>) -> DbResult<T> {
         match chunk.location {
             Location::Database(data) => {
@@ -219,6 +223,7 @@ impl Packs {
                 take(data)
             }
             Location::Pack { .. } => {
+                // A damaged length must not allocate any amount of memory.
                 if chunk.len > MAX_EXTENT {
                     return Err(damaged("has an impossible length").into());
                 }
@@ -239,7 +244,7 @@ impl Packs {
                     std::io::ErrorKind::UnexpectedEof => {
                         damaged("is cut off in its pack file").with_source(error)
                     }
-                    // the disk refused: that says nothing about the bytes
+                    // The disk refused the read, which says nothing about the bytes.
                     _ => failed("a pack file cannot be read")(error),
                 })?;
             }
@@ -271,7 +276,7 @@ fn check(chunk: &StoredChunk<'_>, data: &[u8]) -> DbResult<()> {
     if sum_matches(data, chunk.sum) { Ok(()) } else { Err(damaged("does not match its checksum").into()) }
 }
 
-/// Removes a chunk that nothing refers to. Returns its length; `None` if there is none.
+/// Removes a chunk without references. Returns its length; `None` if it does not exist.
 pub(crate) fn remove_chunk(conn: &Connection, id: u64, now: Timestamp) -> DbResult<Option<u64>> {
     chunk_refs::remove(conn, id)?;
     origins::remove(conn, id)?;
@@ -284,7 +289,7 @@ pub(crate) fn remove_chunk(conn: &Connection, id: u64, now: Timestamp) -> DbResu
 }
 
 /// Returns those of `files` that belong to no pack and to no upload. List them before the transaction on
-/// `conn` begins: an upload writes its row before its file, so a file listed then has its row by now.
+/// `conn` begins: an upload writes its row before its file, so a listed file has its row by then.
 pub(crate) fn orphan_files<'a>(conn: &Connection, files: &'a [String]) -> DbResult<Vec<&'a String>> {
     let mut orphans = Vec::new();
     for file in files {

@@ -14,33 +14,33 @@ use crate::threads::lock::lock;
 pub(crate) struct Reach {
     /// Paths in reach.
     pub(crate) within: Within,
-    /// Those of them that its commits do not change.
+    /// Paths in reach that its commits must not change.
     read_only: Within,
     /// Owner of snapshots, commit ids, idempotency keys and staged bodies; `None` for the account.
     pub(crate) owner: Option<Owner>,
-    /// What commits say of who made them, over what their batches say.
+    /// Author of its commits. Its fields take precedence over those of a batch.
     author: Author,
-    /// Whether rules do not judge its commits.
+    /// True if rules do not apply to its commits.
     overrides: bool,
-    /// How many open handles this handle gave of each node; `None` for one that reaches every node that the
+    /// Open handles of each node that came from this handle; `None` if it reaches every node that the
     /// instance holds open.
     held: Option<Mutex<HashMap<u64, usize>>>,
-    /// What it reaches by other handles that were joined with its own.
+    /// The handles that were joined to this one.
     joined: Vec<Arc<Self>>,
 }
 
 impl Reach {
-    /// The whole account.
+    /// Returns the reach of the complete account.
     pub(crate) fn everything() -> Self {
         Self::of(Within::everything(), None)
     }
 
-    /// Paths of the account, as the account itself.
+    /// Returns a reach of some paths, as the account itself.
     pub(crate) fn account(within: Within) -> Self {
         Self::of(within, None)
     }
 
-    /// The same for who may override rules.
+    /// Returns the same reach, with permission to override rules.
     pub(crate) fn overriding(&self) -> Self {
         Self {
             overrides: true,
@@ -56,12 +56,16 @@ impl Reach {
         Self { within, read_only, owner, author, overrides: false, held, joined }
     }
 
-    /// The key of the owner; empty for the account.
+    /// Returns the key of the owner; empty for the account.
     pub(crate) fn owner_key(&self) -> &str {
         self.owner.as_ref().map_or("", Owner::key)
     }
 
-    /// A part of what this reaches.
+    /// Returns a part of this reach.
+    ///
+    /// # Errors
+    /// `NameTooLong` for a top with a path longer than [`MAX_PATH`]; `TooLarge` for an owner that is too
+    /// long.
     pub(crate) fn confined(&self, to: &Confinement) -> Result<Self> {
         if to.within.tops().iter().any(|top| top.as_str().len() > MAX_PATH) {
             let message = format!("what a view begins with has a path of at most {MAX_PATH} bytes");
@@ -74,7 +78,7 @@ impl Reach {
         Ok(Self { author, overrides, read_only, ..Self::of(within, Some(owner)) })
     }
 
-    /// What one of two reaches, as the first.
+    /// Returns what either of two handles reaches, with the owner and author of the first.
     pub(crate) fn joined(self: &Arc<Self>, with: &Arc<Self>) -> Self {
         Self {
             within: self.within.union(&with.within),
@@ -86,13 +90,13 @@ impl Reach {
         }
     }
 
-    /// The owners of what was joined.
+    /// Returns the owners of the joined handles.
     fn owners(&self) -> Vec<Option<Owner>> {
         let own = |reach: &Arc<Self>| [vec![reach.owner.clone()], reach.owners()].concat();
         self.joined.iter().flat_map(own).collect()
     }
 
-    /// A batch that reaches no more than this.
+    /// Confines a batch to this reach.
     pub(crate) fn confine(&self, batch: Batch) -> Result<Batch> {
         let owner = match &batch.owner {
             Some(owner) => Some(owner.inside(self.owner.as_ref())?),
@@ -112,7 +116,7 @@ impl Reach {
         }
     }
 
-    /// Counts a handle that is closed; whether a lease of the instance is now to be released.
+    /// Counts a handle that is closed. Returns true if the instance must release a lease now.
     pub(crate) fn release(&self, ino: u64, open: &OpenNodes) -> bool {
         if let Some(held) = &self.held {
             let mut held = lock(held);
@@ -126,12 +130,13 @@ impl Reach {
         open.remove(ino)
     }
 
-    /// Whether a node is in reach by its number though it may have no name.
+    /// Returns true if a node is in reach by its inode even without a name.
     pub(crate) fn holds(&self, ino: u64, open: &OpenNodes) -> bool {
         let own = match &self.held {
             Some(held) => lock(held).contains_key(&ino),
             None => open.is_open(ino),
         };
+        // Each of the joined handles keeps its own count.
         own || self.joined.iter().any(|reach| reach.holds(ino, open))
     }
 }

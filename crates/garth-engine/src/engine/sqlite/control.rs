@@ -1,6 +1,5 @@
-//! What operators have set for an account, as its database keeps it: rules, and quotas
-//! (`maintain/set_quota.rs`). Their version is in the head row, so that each process notices at its next
-//! commit what another one has set.
+//! Control data that operators set for an account: rules, and quotas (`maintain/set_quota.rs`). Its version
+//! is in the head row, so that each process notices at its next commit when another one has changed it.
 
 use std::sync::{Arc, Mutex};
 
@@ -13,14 +12,14 @@ use crate::rule::{Class, Demand, Digest, Registry, Rule, Rules};
 use crate::sqlite::{DbResult, all};
 use crate::threads::lock::lock;
 
-/// The rules that were in force at a version of what operators have set.
+/// The rules in force at a version of the control data.
 #[derive(Clone, Debug)]
 pub(crate) struct Control {
     version: u64,
     pub(crate) rules: Arc<Rules>,
 }
 
-/// The rules that were read last, for all that read and write, and the registry that they add to.
+/// The rules that were read last, for all readers and writers, and the registry that they add to.
 #[derive(Debug)]
 pub(crate) struct KnownControl {
     registry: Registry,
@@ -34,20 +33,22 @@ impl KnownControl {
         Self { registry, last: Mutex::new(last) }
     }
 
-    /// The rules and projections that every tree has.
+    /// Returns the rules and projections that every tree has.
     pub(crate) fn registry(&self) -> &Registry {
         &self.registry
     }
 
-    /// What is set at a version, which the head row of this transaction tells.
+    /// Returns the control data of a version, which the caller has read from the head row in this
+    /// transaction.
     pub(crate) fn at(&self, conn: &Connection, version: u64) -> DbResult<Control> {
         let known = lock(&self.last).clone();
         if known.version == version {
             return Ok(known);
         }
+        // Read without the lock: readers need not wait for each other.
         let read = Control { version, rules: Arc::new(read_rules(conn, &self.registry)?) };
         let mut known = lock(&self.last);
-        // an older transaction may be the later one here
+        // A transaction on an older state may get here later.
         if known.version < version {
             *known = read.clone();
         }
@@ -55,14 +56,14 @@ impl KnownControl {
     }
 }
 
-/// The rules in force.
+/// Returns the rules in force.
 pub(crate) fn read_rules(conn: &Connection, registry: &Registry) -> DbResult<Rules> {
     let rows = all(conn, "SELECT class, demand, terms FROM rule ORDER BY class, demand", [], |row| {
         Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?, row.get::<_, String>(2)?))
     })?;
     let mut rules = registry.rules().clone();
     for (class, demand, terms) in rows {
-        // to write without a rule that cannot be read would be to break it
+        // A write without a rule that cannot be read could violate it.
         let unreadable = |error: Error| {
             let message =
                 format!("the rule `{demand}` for {class} cannot be read; use the garth that set it");
@@ -83,7 +84,7 @@ pub(crate) fn set_rule(conn: &Connection, registry: &Registry, rule: &Rule) -> D
     changed(conn, registry)
 }
 
-/// Removes a rule; whether it was there.
+/// Removes a rule. Returns true if it existed.
 pub(crate) fn remove_rule(
     conn: &Connection,
     registry: &Registry,
@@ -99,17 +100,18 @@ pub(crate) fn remove_rule(
     Ok(removed > 0)
 }
 
-/// Tells every process that something was set, rules or quotas. Who may not write may not set either.
+/// Announces to every process that rules or quotas have changed. A process that may not write may not set
+/// them either.
 pub(crate) fn changed(conn: &Connection, registry: &Registry) -> DbResult<()> {
     check_version(head::get(conn)?.projections, registry)?;
     head::next_control(conn)
 }
 
-/// Forgets what was found by demands that no rule has any more, up to `limit` rows; how many.
+/// Removes at most `limit` rows of constraints that no rule has any more. Returns their number.
 pub(crate) fn forget_lifted(conn: &Connection, registry: &Registry, limit: usize) -> DbResult<usize> {
     let known: Vec<Digest> = read_rules(conn, registry)?.all().map(|rule| *rule.digest()).collect();
     let mut last = Vec::new();
-    // from demand to demand: their rows may be many
+    // From constraint to constraint, because each may have many rows.
     while let Some(demand) = judged_prefixes::next_demand(conn, &last)? {
         if !known.iter().any(|known| known[..] == demand) {
             return judged_prefixes::remove_of_demand(conn, &demand, limit);

@@ -1,7 +1,7 @@
-//! The handle of an account: what a [`FileSystem`] offers, on the readers' pool and the writer.
+//! The handle of an account: implements [`FileSystem`] on the pool of readers and the writer.
 //!
-//! Whether a handle shows the present or the past is one field ([`SqliteFs::as_of`]), how much of the tree
-//! another ([`SqliteFs::reach`]).
+//! One field decides whether a handle shows the present or the past ([`SqliteFs::as_of`]), another which part
+//! of the tree ([`SqliteFs::reach`]).
 
 use std::any::Any;
 use std::path::Path;
@@ -41,11 +41,12 @@ use crate::sqlite::patience::{Bound, FILE, Patience, SHORT};
 use crate::sqlite::{ConnPool, DbResult};
 use crate::threads::turns::Turns;
 
-/// An account's tree in a folder; or, from `as_of`, what it was.
+/// The tree of an account in a folder, now or as of a commit.
 #[derive(Clone, Debug)]
 pub struct SqliteFs {
     pub(super) inner: Arc<Inner>,
-    /// The commit after which to look, and the time by which entries expire; `None` for now.
+    /// The commit whose state is shown, and the time by which entries have expired; `None` for the newest
+    /// state.
     pub(super) as_of: Option<(u64, i64)>,
     /// Part of the tree that it reaches.
     pub(super) reach: Arc<Reach>,
@@ -62,6 +63,7 @@ pub(super) struct Inner {
     pub(super) runtime: Runtime,
 }
 
+/// Stops background work on the index. The writer itself lives until its queue is empty.
 impl Drop for Inner {
     fn drop(&mut self) {
         self.writer.stop_chores();
@@ -69,13 +71,13 @@ impl Drop for Inner {
 }
 
 impl SqliteFs {
-    /// Opens the account in `folder`, which must exist, with threads of its own; creates its
-    /// database if that is missing. Other processes may have it open too. [`DataDir`](crate::DataDir) opens
-    /// many accounts on one [`Runtime`].
+    /// Opens the account in `folder`, which must exist, with threads of its own. Creates its database if it
+    /// is missing. Other processes may have it open, too. [`DataDir`](crate::DataDir) opens many accounts on
+    /// one [`Runtime`].
     ///
     /// # Errors
-    /// `Format` for data of a newer garth or of something else; `Io`, `NoSpace`,
-    /// `Unavailable` from the storage.
+    /// `Format` for data of a newer garth or of something else; `Io`, `NoSpace`, `Unavailable` from the
+    /// storage.
     pub fn open(folder: &Path, env: Env, registry: Registry) -> Result<Arc<Self>> {
         Self::open_on(folder, &Runtime::new(env), registry)
     }
@@ -90,7 +92,8 @@ impl SqliteFs {
         let packs = Packs::new(folder, runtime.conns());
         schema::make_ready(folder, &pool, &lock, runtime, registry.version())?;
         projections::rebuild::make_ready(folder, &pool, &packs, &lock, &registry)?;
-        // kept open beside a connection that writes, which counts for them
+        // The files are open only together with a connection that writes, which counts for them in the
+        // budget.
         lock.close();
         let open = Arc::new(OpenNodes::new(runtime.env().random()?));
         let control = Arc::new(KnownControl::new(registry));
@@ -100,16 +103,17 @@ impl SqliteFs {
         Ok(Arc::new(Self { inner: Arc::new(inner), as_of: None, reach: Arc::new(Reach::everything()) }))
     }
 
-    /// The same account as those see it who are not to see what garth keeps in it.
+    /// Returns the account without the directory in which garth stores its own data.
     ///
     /// # Errors
-    /// From the storage.
+    /// Errors of the storage.
     pub(crate) fn without_system(self: Arc<Self>) -> Result<Arc<Self>> {
         let system = TreePath::parse(SYSTEM)?;
         let is_ours = match self.with_view(|view| view.entry(view.at(&At::Path(system.clone()))?)) {
             Ok(entry) => entry.is_dir() && entry.attributes.xattrs.contains_key(SYSTEM_MARK),
             Err(error) if error.is(ErrorKind::NotFound) => true,
             Err(error) => return Err(error),
+            // A user may have created a directory of this name before garth used it. It stays visible.
         };
         if !is_ours {
             return Ok(self);
@@ -118,7 +122,7 @@ impl SqliteFs {
         Ok(Arc::new(Self { reach, ..Self::clone(&self) }))
     }
 
-    /// The same account with all that is in it.
+    /// Returns the account with everything in it.
     pub(crate) fn whole(&self) -> Self {
         self.with_reach(Reach::everything())
     }
@@ -127,23 +131,23 @@ impl SqliteFs {
         Self { reach: Arc::new(reach), ..self.clone() }
     }
 
-    /// Whether its storage has failed: it can be read, and written once it is opened again.
+    /// Returns true if the storage has failed. The account can be read, and written after it is opened again.
     pub(crate) fn is_poisoned(&self) -> bool {
         self.inner.pool.is_poisoned()
     }
 
-    /// What it runs on.
+    /// Returns the runtime of the account.
     pub fn runtime(&self) -> &Runtime {
         &self.inner.runtime
     }
 
-    /// Runs a read in a transaction of its own, on this thread, however long it takes: for maintenance.
+    /// Runs a read in a transaction of its own, on this thread, with no limit: for maintenance.
     pub(super) fn with_view<T>(&self, read: impl FnOnce(&ReadView<'_>) -> DbResult<T>) -> Result<T> {
         self.inner.pool.read(|conn| read(&self.view_on(conn, None)?))
     }
 
-    /// Runs a read in a transaction of its own: on this thread, which others may wait for, if it is short,
-    /// else from its start on a thread for long ones.
+    /// Runs a read in a transaction of its own. A short read runs on this thread, which other calls may wait
+    /// for. A longer one is interrupted and runs again from its start on a thread for long reads.
     pub(super) async fn reading<A, T>(
         &self,
         args: &A,
@@ -163,7 +167,8 @@ impl SqliteFs {
         }
     }
 
-    /// Runs a read that is long. Nobody waits for it when this is dropped; then it ends, too.
+    /// Runs a long read on a thread for those. The read ends early if this future is dropped, or at its
+    /// deadline.
     async fn read_long<A, T>(
         &self,
         args: A,
@@ -180,10 +185,11 @@ impl SqliteFs {
         let job = move || {
             let bound = Bound::Until { env, deadline, asked };
             let outcome = fs.inner.pool.read_within(bound, |conn, patience| {
+                // It may have waited in line: past its deadline or without a caller it does not even begin.
                 patience.spend_on(0)?;
                 read(&fs.view_on(conn, Some(patience))?, &args)
             });
-            // a caller that has gone needs no answer
+            // A caller that has gone away needs no result.
             let _ = answer.send(outcome);
         };
         if !self.inner.long_reads.submit(runtime.readers(), Box::new(job)) {
@@ -192,6 +198,7 @@ impl SqliteFs {
         }
         let lost = |_| Err(Error::new(ErrorKind::Io, "the read ended without an answer"));
         let answered = wait.await.unwrap_or_else(lost);
+        // Until here the read knows that a caller waits: it holds a weak reference.
         drop(asking);
         answered
     }
@@ -204,7 +211,7 @@ impl SqliteFs {
         let inner = &*self.inner;
         let as_of = match self.as_of {
             Some((seq, _)) if head::get(conn)?.seq > seq => Some(seq),
-            // what is now is looked up faster, and is all that there was after the last commit
+            // After the last commit both show the same, and the newest state is read faster.
             _ => None,
         };
         Ok(ReadView {
@@ -220,19 +227,19 @@ impl SqliteFs {
         })
     }
 
-    /// The head, if it is behind `since`.
+    /// Returns the head if it is after `since`.
     async fn newer(&self, since: Seq) -> Result<Option<Head>> {
         Ok(Some(self.head().await?).filter(|head| head.seq > since))
     }
 
-    /// A handle to a node that `check` accepts.
+    /// Returns a handle to a node that `check` accepts.
     fn handle(&self, at: &At, check: impl FnOnce(&ReadView<'_>, &NodeRow) -> DbResult<()>) -> Result<Handle> {
         let held = self.as_of.is_none();
         let ino = self.with_view(|view| {
             let node = view.at(at)?;
             check(view, &node)?;
             if held {
-                // inside the transaction that found it, or a `gc` in between could collect it
+                // Inside the transaction that found the node: `gc` could collect it in between.
                 self.reach.hold(node.ino, &self.inner.open);
             }
             Ok(node.ino)
@@ -297,7 +304,7 @@ impl FileSystem for SqliteFs {
     async fn fetch_many(&self, items: &[(At, ByteRange)]) -> Result<Fetched> {
         check_items(items.len())?;
         let fetch = |view: &ReadView<'_>, items: &Vec<_>| view.fetch_many(items);
-        // what is known to be long is not begun here first
+        // A read that is known to be long does not begin on this thread.
         match items.len() as u64 * FILE > SHORT {
             true => self.read_long(items.to_vec(), fetch).await,
             false => self.reading(&items.to_vec(), fetch).await,
@@ -366,7 +373,7 @@ impl FileSystem for SqliteFs {
             return Err(Error::new(ErrorKind::Unsupported, "a view of the past gets no more commits"));
         }
         loop {
-            // before the look: a commit in between would wake nobody
+            // Registered before the look: a commit in between would wake no one.
             let woken = self.inner.writer.waiters().join(since, self.runtime());
             if let Some(head) = self.newer(since).await? {
                 return Ok(head);
@@ -429,8 +436,8 @@ impl FileSystem for SqliteFs {
                     self.with_view(|view| commit_log::committed(view.conn, self.reach.owner_key(), id))?;
                 found.filter(|commit| commit.seq.0 <= last)
             }
-            // Behind the batches that wait. What is found is told to be there, so it has to stay: it may have
-            // been read from a WAL that no sync has reached yet.
+            // In the writer's queue, after the batches that wait. The durable write makes sure that a commit
+            // that is reported stays: it may have been read from a WAL that no sync has reached.
             None => {
                 let owner = self.reach.owner_key().to_owned();
                 let find = move |conn: &Connection| {
@@ -458,7 +465,7 @@ impl FileSystem for SqliteFs {
         let mut found = self.with_view(|view| find(view.conn))?;
         let durable = self.as_of.is_none();
         if durable && found.is_some() {
-            // What is found is told to be there, so it has to stay: see `committed`.
+            // Reported, so it has to stay: see `committed`.
             let kept = move |conn: &Connection| {
                 head::touch(conn)?;
                 find(conn)
@@ -523,7 +530,7 @@ impl ViewBase for SqliteFs {
 struct Handle {
     fs: SqliteFs,
     ino: u64,
-    /// Whether it is counted in `OpenNodes`: handles of the past need no lease.
+    /// True if it is counted in `OpenNodes`. Handles of the past need no lease.
     held: bool,
 }
 
@@ -570,7 +577,7 @@ impl OpenFile for Handle {
 }
 
 impl Handle {
-    /// Looks for something behind an offset, which lies in the file.
+    /// Looks for data or a hole after an offset, which must be in the file.
     async fn behind(
         &self,
         offset: u64,

@@ -1,9 +1,9 @@
-//! Nodes that this instance holds open. As in POSIX, a node without a name lives on while it is open.
+//! Nodes that this instance holds open. As in POSIX, a node without a name exists while it is open.
 //!
-//! Most open nodes keep their names, so leases are taken late: a write to an unnamed node takes one in its
-//! own transaction, and other processes that have it open take theirs once `gc` has marked it (table
-//! `unnamed`, where that write has entered it), which is why `gc` deletes only after a grace longer than
-//! their tick. Why: `docs/decisions/leases-and-two-phase-gc.md`.
+//! Most open nodes have names, so leases are taken late. A write to an unnamed node takes one in its own
+//! transaction, and enters the node in table `unnamed`. Other processes that have it open take theirs once
+//! `gc` has marked it there, which is why `gc` deletes only after a grace period longer than their tick. Why:
+//! `docs/decisions/leases-and-two-phase-gc.md`.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard};
@@ -15,21 +15,21 @@ use crate::model::Timestamp;
 use crate::sqlite::DbResult;
 use crate::threads::lock::lock;
 
-/// How long a lease lasts unless renewed, in seconds. Renewed every minute, so four ticks may be missed.
+/// Length of a lease in seconds. Leases are renewed every minute, so four ticks may be missed.
 pub(crate) const LEASE: i64 = 300;
 
 #[derive(Debug, Default)]
 struct Nodes {
     /// Open handles of each node.
     open: HashMap<u64, usize>,
-    /// Those of them with a lease in the database.
+    /// Open nodes with a lease in the database.
     leased: HashSet<u64>,
 }
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct OpenNodes {
-    /// A random id of this instance: each process has leases of its own.
+    /// Random id of this instance: each process has leases of its own.
     holder: [u8; 16],
     nodes: Mutex<Nodes>,
 }
@@ -47,7 +47,7 @@ impl OpenNodes {
         *self.nodes().open.entry(ino).or_default() += 1;
     }
 
-    /// Closes one handle; whether a lease is now to be released.
+    /// Closes one handle. Returns true if a lease must be released now.
     pub(crate) fn remove(&self, ino: u64) -> bool {
         let mut nodes = self.nodes();
         let Some(count) = nodes.open.get_mut(&ino) else { return false };
@@ -63,8 +63,8 @@ impl OpenNodes {
         self.nodes().open.contains_key(&ino)
     }
 
-    /// Has `gc` look at unnamed nodes, and takes leases on them, in the transaction that writes them. A
-    /// handle closed since the write was planned gets none: nobody would release it.
+    /// Records unnamed nodes for `gc`, and takes leases on them, in the transaction that writes them. A node
+    /// whose last handle was closed after the write was planned gets none, because nothing would release it.
     pub(crate) fn written(
         &self,
         conn: &Connection,
@@ -87,6 +87,8 @@ impl OpenNodes {
     ) -> DbResult<()> {
         for ino in unnamed {
             {
+                // Noted before the row is written: a handle that is closed from here on queues a release,
+                // which runs after this transaction.
                 let mut nodes = self.nodes();
                 if !nodes.open.contains_key(&ino) {
                     continue;
@@ -94,18 +96,18 @@ impl OpenNodes {
                 nodes.leased.insert(ino);
             }
             leases::put(conn, ino, &self.holder, now.plus_seconds(LEASE).0)?;
-            // unmarked: should the lease run out, the node gets its whole grace again
+            // Unmarked, so that a node whose lease runs out gets the full grace period again.
             leases::unmark(conn, ino)?;
         }
         Ok(())
     }
 
-    /// Releases this instance's lease.
+    /// Removes this instance's lease.
     pub(crate) fn release(&self, conn: &Connection, ino: u64) -> DbResult<()> {
         leases::remove(conn, ino, &self.holder)
     }
 
-    /// Whether any node is held open.
+    /// Returns true if any node is held open.
     pub(crate) fn any(&self) -> bool {
         !self.nodes().open.is_empty()
     }

@@ -1,4 +1,4 @@
-//! The planner's reads inside the writer's transaction: it sees the earlier members of its group.
+//! Reads of the planner inside the writer's transaction. It sees the earlier members of its group.
 
 pub(crate) mod row_cache;
 
@@ -26,7 +26,7 @@ use crate::rule::quota::Quotas;
 use crate::rule::{Digest, Rules};
 use crate::sqlite::DbResult;
 
-/// State inside the writer's transaction, as the handle sees it that a batch was asked of.
+/// State inside the writer's transaction, as the handle that committed a batch sees it.
 #[derive(Clone, Copy)]
 pub(crate) struct PlannerRows<'a> {
     pub(crate) conn: &'a Connection,
@@ -37,7 +37,7 @@ pub(crate) struct PlannerRows<'a> {
     pub(crate) rules: &'a Rules,
 }
 
-/// The planner knows nothing of SQLite: its failures become errors of the tree here.
+/// Describes a failure. The planner knows nothing of SQLite, so its failures become errors of the tree here.
 fn described<T>(outcome: DbResult<T>) -> Result<T> {
     outcome.map_err(|error| error.describe(&SUBJECT))
 }
@@ -68,6 +68,7 @@ impl Rows for PlannerRows<'_> {
     }
 
     fn node(&self, ino: u64) -> Result<Option<NodeRow>> {
+        // The inode comes from the caller, and SQLite stores no larger integer.
         described(self.row_cache.node(ino, || nodes::version(self.conn, ino.min(MAX), MAX)))
     }
 

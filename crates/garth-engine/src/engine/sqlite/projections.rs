@@ -1,7 +1,8 @@
-//! The table `projected`: the keys that are derived from nodes, written in the commit that changes them.
+//! Table `projected`: the keys that are derived from nodes, written in the commit that changes them.
 //!
-//! A projection by line has besides its keys one row with the empty key for each file of its class: where the
-//! last line begins that is not at its end, or would begin. So an append goes on there, whatever is before.
+//! In addition to its keys, a projection by line has one row with the empty key for each file of its pattern:
+//! the begin of the last line, or of the next one if the last line is complete. An append continues there,
+//! whatever is before.
 
 pub(crate) mod rebuild;
 pub(crate) mod update;
@@ -18,10 +19,10 @@ use crate::sqlite::DbResult;
 /// A row: a key of a node, and the line that has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct KeyRow<'a> {
-    /// The number of the projection.
+    /// Number of the projection.
     projection: u32,
     key: &'a str,
-    /// 0 and nothing for what is not by line.
+    /// Line, offset and length; 0 for a projection that is not by line.
     line: u64,
     off: u64,
     len: u64,
@@ -37,7 +38,7 @@ impl<'a> KeyRow<'a> {
         Self { projection, key, line: line.number, off: line.bytes.start, len }
     }
 
-    /// Where a projection goes on.
+    /// Returns the row of the place where a projection continues.
     fn of_end(projection: Projection, line: &Line) -> Self {
         Self { len: 0, ..Self::of_line(projection, "", line) }
     }
@@ -51,14 +52,14 @@ impl<'a> KeyRow<'a> {
     }
 }
 
-/// Takes a node's keys away.
+/// Removes all keys of a node.
 pub(crate) fn forget(conn: &Connection, ino: u64) -> DbResult<()> {
     conn.prepare_cached("DELETE FROM projected WHERE ino = ?1")?.execute([ino])?;
     Ok(())
 }
 
-/// Refuses to write where another process keeps keys that this one knows nothing of. Asked inside the write
-/// transaction; `version` is the head row's.
+/// Fails if another process stores keys that this one does not know. Called inside the write transaction;
+/// `version` is that of the head row.
 pub(crate) fn check_version(version: u64, registry: &Registry) -> DbResult<()> {
     let known = registry.version();
     if version <= known {
@@ -71,7 +72,7 @@ pub(crate) fn check_version(version: u64, registry: &Registry) -> DbResult<()> {
     Err(Error::new(ErrorKind::Format, message).into())
 }
 
-/// Whether a node may have keys.
+/// Returns true if a node may have keys.
 pub(crate) fn has_keys(node: &NodeRow) -> bool {
     node.attrs_seq > 0 || node.kind == Kind::File
 }

@@ -1,5 +1,5 @@
-//! The tables of an account's database, and how one is made, opened and brought
-//! forward. Drawn in `docs/format.md`; why names are keyed by path: `docs/decisions/names-keyed-by-path.md`.
+//! The tables of an account's database, and how one is created, opened and upgraded. Described in
+//! `docs/format.md`. Why names are keyed by path: `docs/decisions/names-keyed-by-path.md`.
 
 pub(crate) mod interval;
 
@@ -20,7 +20,7 @@ use crate::engine::sqlite::writer_lock::WriterLock;
 /// Name of the database in an account's folder.
 pub(crate) const DATABASE: &str = "tree.db";
 
-/// What messages call the database.
+/// Name of the database in messages.
 pub(crate) static SUBJECT: Subject = Subject { name: "the account's database", repair: "run `garth fsck`" };
 
 static FORMAT: Format = Format {
@@ -28,31 +28,32 @@ static FORMAT: Format = Format {
     scripts: &[FORMAT_1, FORMAT_2, FORMAT_3, FORMAT_4, FORMAT_5, FORMAT_6, FORMAT_7],
 };
 
-/// Writes the rows of a new database, whose keys are those of a set of projections of this version: nothing
-/// has any yet.
+/// Writes the rows of a new database. `projections` is the version of the set of projections: its keys are
+/// complete, because no node has any.
 fn initialise(conn: &Connection, projections: u64) -> DbResult<()> {
-    // made by the first script, and left to older files
+    // The scripts create these for older files. A new one has no index of format 2.
     conn.execute_batch("DELETE FROM old_index; DROP TABLE old_vocabulary; DROP TABLE passage_text")?;
     first_rows(conn)?;
     conn.execute("UPDATE head SET projections = ?1", [projections])?;
     Ok(())
 }
 
-/// The head and the root of an empty tree, as every format writes them.
+/// Writes the head and the root of an empty tree, in the columns that every format has.
 fn first_rows(conn: &Connection) -> DbResult<()> {
     conn.execute(
         "INSERT INTO head (id, seq, time, next_ino, next_chunk, syncs) VALUES (1, 0, 0, 2, 1, 0)",
         [],
     )?;
     conn.execute(
+        // The columns are those of format 1. 493 is mode 0755.
         "INSERT INTO node VALUES (?1, 0, 1, 493, 0, 0, 0, 2, 0, 0, 0, 0, 0, NULL, 0, NULL, 0)",
         [Ino::ROOT.0],
     )?;
     Ok(())
 }
 
-/// The tables of format 1. `seq`, `since`, `till` are sequences; an extent whose `till` is 0 is
-/// live. Times are ns since 1970.
+/// The tables of format 1. `seq`, `since`, `till` are sequence numbers. An extent whose `till` is 0 is live.
+/// Times are nanoseconds since 1970.
 pub(crate) const FORMAT_1: &str = "
 CREATE TABLE head (
     id INTEGER PRIMARY KEY CHECK (id = 1),
@@ -128,29 +129,31 @@ CREATE VIRTUAL TABLE passage_text USING fts5 (
 );
 ";
 
-/// What format 2 adds: files that were written after their last name had gone, and a count of copies.
+/// Additions of format 2: files that were written after they had lost their last name, and a count of copies.
 const FORMAT_2: &str = "
 CREATE TABLE unnamed (ino INTEGER PRIMARY KEY, doomed_at INTEGER NOT NULL) STRICT;
 ALTER TABLE head ADD COLUMN copies INTEGER NOT NULL DEFAULT 0;
 ";
 
-/// What format 3 changes: past names are found by their [`interval::fork`], so that what a directory held at
-/// a commit is listed whatever it held at others. `born` is the first commit of the name's node, or
-/// when the node last left the name, if that is among the last names that it left; `born_fork` is the fork of
-/// the span from there: what the history of the name has to show from before the node came to it.
+/// Changes of format 3. Past names are found by their [`interval::fork`], so that the cost of listing a
+/// directory at a commit does not depend on its names at others. `born` is the first commit of the node of
+/// the name, or the commit in which the node last left this name, if that is among the last names that it
+/// left. `born_fork` is the fork of the span from there: it covers the part of the history of the name before
+/// the node got it.
 ///
-/// It adds counts of references to chunks, the ranges of pack files that nothing refers to, the files that
-/// `gc` has to look at, what each of these is found by, and which commit wrote which bytes.
+/// New are counts of references to chunks, the ranges of pack files that no chunk uses, the files that `gc`
+/// has to examine, the indexes for these, and the commits that wrote the bytes of merged chunks.
 ///
-/// The search index is fed tokens that garth makes itself (`text/token.rs`); the one that an older garth
-/// wrote answers for the passages up to `old_index.until` until they are made anew in the background.
+/// The search index is fed tokens that garth makes itself (`text/token.rs`). The index of an older garth
+/// serves the passages up to `old_index.until` until they are indexed again in the background.
 ///
-/// The answer of a commit that its caller named, by id or by idempotency key, stands in its row of the log,
-/// once. A key whose answer cannot be read keeps its row, which then leads nowhere: a retry must not commit
-/// again. Changes of a commit that are many lie in pieces, so that a page of them reads its own only.
+/// The outcomes of a commit that its caller named, by id or by idempotency key, are stored once, in its row
+/// of the log. A key whose outcomes cannot be read keeps its row, which then leads to no commit: a retry must
+/// not commit again. The changes of a large commit are stored in pieces, so that a page of them reads only
+/// its own.
 ///
-/// Snapshots, commit ids, idempotency keys and staged bodies have owners, under which views keep what is
-/// theirs; the account's own is empty.
+/// Snapshots, commit ids, idempotency keys and staged bodies have owners, under which views store their own.
+/// The owner of the account itself is empty.
 const FORMAT_3: &str = "
 ALTER TABLE name_past ADD COLUMN fork INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE name_past ADD COLUMN born INTEGER NOT NULL DEFAULT 0;
@@ -254,12 +257,12 @@ DROP TABLE snapshot;
 ALTER TABLE snapshot_3 RENAME TO snapshot;
 ";
 
-/// What format 4 adds: what operators set, with its version in the head row, and what is derived from files.
+/// Additions of format 4: control data of operators, with its version in the head row, and data that is
+/// derived from files.
 ///
-/// `judged` remembers how far a file was found to be as a rule demands: its first `until` bytes, which have
-/// `lines` lines, by the demand whose digest is `demand`, in its content of commit `etag`. `quota` counts
-/// what is below a path. `projected` has the keys that files were found by, each with the line that it is
-/// from, where a projection is by line.
+/// `judged` stores how far a file satisfies a constraint: its first `until` bytes, which have `lines` lines,
+/// in the content of commit `etag`. `demand` is the digest of the constraint. `quota` counts what is below a
+/// path. `projected` has the keys that files are found by, each with its line if the projection is by line.
 const FORMAT_4: &str = "
 ALTER TABLE head ADD COLUMN control INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE head ADD COLUMN projections INTEGER NOT NULL DEFAULT 0;
@@ -287,26 +290,26 @@ CREATE TABLE projected (
 CREATE INDEX projected_ino ON projected (ino, projection, off);
 ";
 
-/// That a commit was made in a session. What an author says that cannot be read says nothing.
+/// True for a commit that was made in a session. An author that cannot be parsed has none.
 pub(crate) const HAS_SESSION: &str = "iif(json_valid(author), author ->> '$.session', NULL) IS NOT NULL";
-/// Whose session, and which: that of the audience, or of the user where both are one.
+/// Session of a commit: the audience, or the user if there is none, with agent and session.
 pub(crate) const BY_SESSION: &str = "iif(json_valid(author), \
     json_array(coalesce(author ->> '$.audience', author ->> '$.user'), author ->> '$.agent', \
     author ->> '$.session'), NULL)";
 
-/// What format 5 adds: commits are found by the session that they were made in.
+/// Additions of format 5: commits are found by the session that they were made in.
 const FORMAT_5: &str = "
 CREATE INDEX log_session ON log (
     iif(json_valid(author), json_array(author ->> '$.user', author ->> '$.agent', author ->> '$.session'), NULL), seq
 ) WHERE iif(json_valid(author), author ->> '$.session', NULL) IS NOT NULL;
 ";
 
-/// Format 6: the note that retries under an idempotency key are told besides the commit.
+/// Additions of format 6: the note that a retry under an idempotency key gets with the commit.
 const FORMAT_6: &str = "
 ALTER TABLE idempotency ADD COLUMN note TEXT NOT NULL DEFAULT '';
 ";
 
-/// What format 7 changes: sessions are found by their audience. Its expressions are [`BY_SESSION`] and
+/// Changes of format 7: sessions are found by their audience. The expressions are those of [`BY_SESSION`] and
 /// [`HAS_SESSION`].
 const FORMAT_7: &str = "
 DROP INDEX log_session;
@@ -316,7 +319,7 @@ CREATE INDEX log_session ON log (
 ) WHERE iif(json_valid(author), author ->> '$.session', NULL) IS NOT NULL;
 ";
 
-/// Makes the tables of a new database.
+/// Creates the tables of a new database.
 #[cfg(test)]
 pub(crate) fn make_tables(conn: &Connection) {
     interval::register(conn).unwrap();
@@ -324,7 +327,7 @@ pub(crate) fn make_tables(conn: &Connection) {
     initialise(conn, 0).unwrap();
 }
 
-/// The database in an account's folder.
+/// Returns the database in an account's folder.
 pub(crate) fn database(folder: &Path) -> Database {
     Database {
         file: folder.join(DATABASE),
@@ -334,16 +337,16 @@ pub(crate) fn database(folder: &Path) -> Database {
         prepare: |conn| {
             interval::register(conn)?;
             conn.pragma_update(None, "temp_store", "MEMORY")?;
-            // 16 MiB: a WAL that one large commit made longer is truncated when it begins anew
+            // 16 MiB: a WAL that one large commit made longer is truncated when it starts over.
             conn.pragma_update(None, "journal_size_limit", 16 << 20)?;
-            // `commit/checkpoint.rs` makes them, off the commit path
+            // `commit/checkpoint.rs` runs checkpoints, off the commit path.
             conn.pragma_update(None, "wal_autocheckpoint", 0)
         },
     }
 }
 
-/// Makes the database if it is missing, brings it forward, and refuses one of a newer format. `projections`
-/// is the version of the set of projections, for a new one.
+/// Creates the database if it is missing, upgrades an older one, and fails for one of a newer format.
+/// `projections` is the version of the set of projections for a new database.
 pub(crate) fn make_ready(
     folder: &Path,
     pool: &ConnPool,
@@ -357,7 +360,7 @@ pub(crate) fn make_ready(
     if database.file.exists() && pool.with(|conn| FORMAT.is_newest(conn, &database))? {
         return Ok(());
     }
-    // one process makes it or brings it forward; the others wait and find it done
+    // One process creates or upgrades it. The others wait, and find it done.
     let _guard = lock.acquire()?;
     let make = || {
         let conn = database.connect_or_create()?;
@@ -368,10 +371,11 @@ pub(crate) fn make_ready(
         DbResult::Ok(())
     };
     make().map_err(|error| error.describe(&SUBJECT))?;
+    // A new file survives a power cut only once its folder is synced.
     sync_dir(folder).map_err(failed("the account's folder cannot be synced"))
 }
 
-/// Sets whether a connection's commits fsync the WAL, or leave that to the next durable one.
+/// Sets whether the commits of a connection sync the WAL, or leave that to the next durable commit.
 pub(crate) fn set_synchronous(conn: &Connection, durable: bool, fault: Fault) -> rusqlite::Result<()> {
     let mode = match durable {
         _ if fault.skips_every_sync() => "OFF",

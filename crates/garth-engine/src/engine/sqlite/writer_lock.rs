@@ -1,5 +1,5 @@
-//! Fair writer lock between processes. SQLite's own lock is polled and unfair, so writers queue on two lock
-//! files: a waiter holds `turn.lock` while it blocks on `writer.lock`, so the last writer cannot overtake it.
+//! A fair writer lock between processes. SQLite's own lock is polled and unfair, so writers queue on two lock
+//! files. A waiter holds `turn.lock` while it blocks on `writer.lock`, so the last writer cannot overtake it.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::runtime::disk::failed;
 use crate::threads::lock::lock;
 
-/// The lock files of an account. They are empty, and made by the first write: a read-only folder has none.
+/// The lock files of an account. They are empty, and created by the first write: a read-only folder has none.
 #[derive(Debug)]
 pub(crate) struct WriterLock {
     folder: PathBuf,
@@ -23,7 +23,7 @@ struct Files {
     writer: File,
 }
 
-/// The right to write, until dropped.
+/// Permission to write, until dropped.
 pub(crate) struct WriterGuard(Arc<Files>);
 
 impl WriterLock {
@@ -36,19 +36,21 @@ impl WriterLock {
         let locked = self.files().and_then(|files| {
             files.turn.lock()?;
             let acquired = files.writer.lock();
+            // Released as soon as the turn has led to the writer lock: the next process waits for that in
+            // turn.
             files.turn.unlock()?;
             acquired.map(|()| WriterGuard(files))
         });
         locked.map_err(failed("the account's lock files cannot be locked"))
     }
 
-    /// Closes the files; who holds the lock keeps it.
+    /// Closes the files. A guard keeps its lock.
     pub(crate) fn close(&self) {
         lock(&self.files).take();
     }
 
-    // Locks belong to an open file, not to its path: whoever finds other files open waits for those locks as
-    // another process would.
+    // A lock belongs to an open file, not to its path. A caller that opens the files again while a guard has
+    // the old ones waits for their locks as another process would.
     fn files(&self) -> io::Result<Arc<Files>> {
         let mut kept = lock(&self.files);
         if let Some(files) = &*kept {
@@ -65,7 +67,7 @@ impl WriterLock {
 
 impl Drop for WriterGuard {
     fn drop(&mut self) {
-        // unlocking cannot fail on an open file; nobody could act on it
+        // Unlocking an open file cannot fail, and no caller could act on it.
         let _ = self.0.writer.unlock();
     }
 }

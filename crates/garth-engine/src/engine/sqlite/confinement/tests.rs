@@ -1,4 +1,4 @@
-//! What judging a number costs: counted in steps of SQLite, at two sizes of what is not asked for.
+//! Cost of judging an inode, counted in steps of SQLite, at two sizes of data that is not asked for.
 
 use std::sync::Arc;
 
@@ -47,7 +47,7 @@ impl Account {
         }
     }
 
-    /// How many steps a read of the confined handle takes.
+    /// Returns the steps of a read of the confined handle.
     fn count<T>(&self, read: impl FnOnce(&ReadView<'_>) -> DbResult<T>) -> u64 {
         let conn = schema::database(self.folder.path()).connect().unwrap();
         let (answer, steps) = steps::here(|| read(&self.confined.view_on(&conn, None).unwrap()));
@@ -91,7 +91,7 @@ fn history_costs_the_same_however_many_versions_a_node_had_before_it_came_in() {
     });
 }
 
-/// `/in` without `/in/out`, but with `/in/out/own`; something lies behind what is left out.
+/// `/in` without `/in/out`, but with `/in/out/own`. More entries follow the excluded ones.
 fn account_without() -> Account {
     let within = Within::new([path("/in")]).without([path("/in/out")]).with([path("/in/out/own")]);
     let account = account_within(within);

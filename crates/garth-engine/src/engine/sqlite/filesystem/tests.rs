@@ -1,4 +1,4 @@
-//! Where reads run, and when they end.
+//! Threads that reads run on, and the time after which they end.
 
 use std::sync::Arc;
 use std::thread;
@@ -14,7 +14,7 @@ use crate::runtime::Limits;
 use crate::sqlite::patience::BYTES_PER_STEP;
 use crate::sqlite::steps;
 
-/// An account with this many names, on threads whose reads may take so long.
+/// An account with this many names, on a runtime whose reads may take this long.
 fn account(names: usize, read_time: Duration) -> (TempDir, Arc<SqliteFs>) {
     let folder = tempfile::tempdir().unwrap();
     let runtime = Runtime::with_limits(Env::system(), Limits { read_time, ..Limits::default() });
@@ -24,7 +24,7 @@ fn account(names: usize, read_time: Duration) -> (TempDir, Arc<SqliteFs>) {
     (folder, fs)
 }
 
-/// The name of the thread that a read of so many steps ends on.
+/// Returns the name of the thread on which a read of this many steps ends.
 fn thread_of(fs: &SqliteFs, steps: u64) -> String {
     let name = fs.reading(&(), move |view, ()| {
         view.patience.unwrap().spend_on(steps * BYTES_PER_STEP)?;
@@ -38,13 +38,13 @@ fn a_long_read_leaves_its_callers_thread_and_a_short_one_does_not() {
     let (_folder, fs) = account(3000, Duration::from_secs(60));
     let here = thread::current().name().unwrap_or_default().to_owned();
     assert_eq!((thread_of(&fs, SHORT / 2), thread_of(&fs, SHORT + 1)), (here, "garth-reader".to_owned()));
-    // no thread is needed for a list of 100 names, nor for a few KiB
+    // A list of 100 names or a read of a few KiB needs no thread.
     let root = At::Path(TreePath::root());
     let few = Page::default().limit(100);
     let listed = fs.list(&root, &few).now_or_never().expect("an answer at once").unwrap();
     assert_eq!(listed.items.len(), 100);
     let many = Page::default().limit(3000);
-    // counted in steps: whether the thread for long reads has answered by now depends on the machine
+    // Counted in steps: whether the thread for long reads has finished by now depends on the machine.
     let on_this_thread = fs.inner.pool.read_within(Bound::Steps(SHORT), |conn, patience| {
         fs.view_on(conn, Some(patience))?.list(&root, &many)
     });
@@ -72,7 +72,7 @@ fn what_was_after_the_last_commit_is_read_as_now() {
     let past = block_on(fs.as_of(&now)).unwrap();
     let (then, as_now) = list(&*past);
     assert!(then == live && as_now <= steps + 50, "{as_now} steps, and {steps} now");
-    // the same handle stays where it is
+    // The same handle stays at its commit.
     block_on(fs.commit(Op::write(TreePath::parse("/more").unwrap(), "text").into())).unwrap();
     let (then, as_past) = list(&*past);
     assert!(then == live && as_past > as_now, "{as_past} steps, and {as_now} before");
@@ -124,7 +124,7 @@ fn a_read_that_nobody_waits_for_ends() {
     has_ended.recv().unwrap();
 }
 
-/// How many files of this name in a folder the process has open.
+/// Returns the number of files of this name in a folder that the process has open.
 fn open_files(folder: &TempDir, name: &str) -> usize {
     let open = std::fs::read_dir("/proc/self/fd").expect("open files").flatten();
     let path = folder.path().join(name);
@@ -141,7 +141,7 @@ fn lock_files_are_open_only_beside_a_connection_that_writes() {
     let write = Op::write(TreePath::parse("/f").expect("a path"), "text");
     block_on(fs.commit(Batch::new([write]))).expect("a commit");
     assert_eq!(open(), [1, 1]);
-    // what is done after the commit may still hold the connection
+    // Work after the commit may still hold the connection.
     block_on(fs.sync()).expect("a sync behind it");
     let begun = Env::system().instant();
     while open() != [0, 0] {

@@ -1,8 +1,8 @@
-//! The writer's row cache: consecutive batches touch the same directories and files.
+//! The row cache of the writer: consecutive batches touch the same directories and files.
 //!
-//! It is valid while this connection alone writes. `PRAGMA data_version` changes when another connection has
-//! committed, in this process or another; it is read inside each write transaction, where nobody else can
-//! write.
+//! It is valid while only this connection writes. `PRAGMA data_version` changes when another connection has
+//! committed, in this process or another. It is read inside each write transaction, where no other connection
+//! can write.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -15,30 +15,31 @@ use crate::model::Attributes;
 use crate::rule::quota::Quotas;
 use crate::sqlite::DbResult;
 
-/// Most rows of a kind. Typically under 100 KiB an account; 3 MiB with the longest paths and targets.
+/// Most rows of a kind. Typically less than 100 KiB for an account; 3 MiB with the longest paths and targets.
 const MOST: usize = 256;
 
-/// Live names, newest versions of nodes, and while a transaction lasts the attributes that it wrote.
+/// Live names, newest versions of nodes, and, during a transaction, the attributes that it wrote.
 #[derive(Default)]
 pub(crate) struct RowCache {
     /// The `data_version` that the rows belong to.
     version: Option<i64>,
     rows: RefCell<CachedRows>,
-    /// The quotas of the tree, with what its commits use of them.
+    /// The quotas of the tree, with the usage after the last commit.
     quotas: RefCell<Option<Arc<Quotas>>>,
 }
 
 #[derive(Default)]
 struct CachedRows {
-    /// `None`: known to be absent.
+    /// `None` for a name that does not exist.
     names: HashMap<(String, String), Option<NameRow>>,
     nodes: HashMap<u64, NodeRow>,
-    /// With the commit that set them. Kept for one transaction only: a set may have 256 KiB.
+    /// With the commit that set them. Kept for one transaction only, because a set may have 256 KiB.
     attributes: HashMap<u64, (u64, Attributes)>,
 }
 
 impl RowCache {
-    /// Begins a transaction on `conn`; clears the cache if another connection has committed since the last.
+    /// Begins a transaction on `conn`. Clears the cache if another connection has committed after the last
+    /// one.
     pub(crate) fn begin(&mut self, conn: &Connection) -> DbResult<()> {
         let version = conn.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
         if self.version != Some(version) {
@@ -53,7 +54,7 @@ impl RowCache {
         self.rows.borrow_mut().attributes.clear();
     }
 
-    /// Clears the cache: after a rollback, or a transaction that wrote past it.
+    /// Clears the cache, after a rollback or a transaction that wrote past it.
     pub(crate) fn forget(&mut self) {
         *self = Self::default();
     }
@@ -100,6 +101,7 @@ impl RowCache {
         seq: u64,
         read: impl FnOnce() -> DbResult<Attributes>,
     ) -> DbResult<Attributes> {
+        // Only if they are of that commit: a later batch of the group may have set others.
         match self.rows.borrow().attributes.get(&ino) {
             Some((since, attributes)) if *since == seq => return Ok(attributes.clone()),
             _ => {}
@@ -116,13 +118,13 @@ impl RowCache {
         Ok(quotas)
     }
 
-    /// Forgets names and nodes.
+    /// Clears all rows. Quotas stay.
     pub(crate) fn clear(&self) {
         *self.rows.borrow_mut() = CachedRows::default();
     }
 
-    /// Takes over what a batch wrote. A batch larger than the cache clears it: its rows are unlikely to be
-    /// used again, and what it overwrote must not stay.
+    /// Adds the rows that a batch wrote. A batch larger than the cache clears it: its rows are unlikely to be
+    /// used again, and the rows that it replaced must not stay.
     pub(crate) fn apply(&self, delta: &Delta, seq: u64) {
         if !delta.quotas.is_empty()
             && let Some(quotas) = &mut *self.quotas.borrow_mut()
@@ -130,6 +132,7 @@ impl RowCache {
             Arc::make_mut(quotas).use_up(&delta.quotas);
         }
         let large = delta.names.len().max(delta.nodes.len()) > MOST;
+        // The ranges of subtrees are rewritten by statements that name no single row.
         if large || !delta.subtrees.is_empty() {
             return self.clear();
         }

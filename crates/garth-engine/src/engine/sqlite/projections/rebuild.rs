@@ -1,4 +1,4 @@
-//! Makes keys again from the nodes, which are the truth, and compares them with these.
+//! Derives keys from the nodes again, and compares stored keys with these.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ use crate::rule::Registry;
 use crate::rule::projection::{Keys, of_attributes};
 use crate::sqlite::{ConnPool, DbResult, all, one};
 
-/// The rows that are due of a node.
+/// Passes the rows that a node should have to `each`.
 fn each_due(
     conn: &Connection,
     packs: &Packs,
@@ -48,7 +48,7 @@ fn each_due(
     Ok(())
 }
 
-/// Makes the keys of a node again.
+/// Derives the keys of a node again.
 pub(crate) fn remake(conn: &Connection, packs: &Packs, registry: &Registry, ino: u64) -> DbResult<()> {
     forget(conn, ino)?;
     match nodes::version(conn, ino, MAX)? {
@@ -57,20 +57,20 @@ pub(crate) fn remake(conn: &Connection, packs: &Packs, registry: &Registry, ino:
     }
 }
 
-/// At most `limit` numbers behind one: of nodes, and of what has keys.
+/// Returns at most `limit` inodes of nodes after one.
 pub(crate) fn nodes_behind(conn: &Connection, ino: u64, limit: usize) -> DbResult<Vec<u64>> {
     let sql = "SELECT DISTINCT ino FROM node WHERE ino > ?1 ORDER BY ino LIMIT ?2";
     all(conn, sql, params![ino, limit], |row| row.get(0))
 }
 
-/// The next number behind one that has keys and is of no node.
+/// Returns the next inode after one that has keys and is of no node.
 pub(crate) fn next_stray(conn: &Connection, ino: u64) -> DbResult<Option<u64>> {
     let sql =
         "SELECT ino FROM projected WHERE ino > ?1 AND ino NOT IN (SELECT ino FROM node) ORDER BY ino LIMIT 1";
     one(conn, sql, [ino], |row| row.get(0))
 }
 
-/// Makes the keys of an account that has those of an older set of projections, or none: all or nothing.
+/// Derives the keys of an account that has those of an older set of projections, or none, in one transaction.
 pub(crate) fn make_ready(
     folder: &Path,
     pool: &ConnPool,
@@ -83,7 +83,7 @@ pub(crate) fn make_ready(
     if pool.with(is_ready)? {
         return Ok(());
     }
-    // one process makes them; the others wait and find them made
+    // One process derives them. The others wait, and find it done.
     let _guard = lock.acquire()?;
     let make = || {
         let conn = schema::database(folder).connect()?;
@@ -111,7 +111,7 @@ fn remake_all(conn: &Connection, packs: &Packs, registry: &Registry) -> DbResult
     }
 }
 
-/// What some rows are, in whatever order: their number, and the sum of their hashes.
+/// Fingerprint of some rows in any order: their number, and the sum of their hashes.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Sum {
     rows: u64,
@@ -121,6 +121,7 @@ struct Sum {
 impl Sum {
     fn add(&mut self, row: &KeyRow<'_>) {
         let hash = blake3::hash(format!("{row:?}").as_bytes());
+        // A sum does not depend on the order, so that neither side has to be sorted or held in memory.
         let (half, _) = hash.as_bytes().split_at(16);
         self.rows += 1;
         self.sum =
@@ -128,7 +129,7 @@ impl Sum {
     }
 }
 
-/// Whether the keys of a node are those that are due.
+/// Returns true if the stored keys of a node are those that it should have.
 pub(crate) fn is_right(
     conn: &Connection,
     packs: &Packs,

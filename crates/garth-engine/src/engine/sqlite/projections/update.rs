@@ -1,4 +1,4 @@
-//! Keeps the keys up to date with the tree: what a group of commits changed is looked at once, at its end.
+//! Keeps the keys up to date with the tree. The changes of a group of commits are applied once, at its end.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +20,7 @@ use crate::sqlite::{DbResult, all, one};
 /// Bytes of a file that are read at a time.
 const PIECE: u64 = 1 << 20;
 
-/// Nodes whose keys may be others.
+/// Nodes whose keys may have changed.
 #[derive(Debug)]
 pub(crate) struct Changed<'a> {
     registry: &'a Registry,
@@ -28,12 +28,12 @@ pub(crate) struct Changed<'a> {
     files: BTreeMap<u64, FileChange>,
 }
 
-/// How a file may have come to other keys.
+/// Change of a file that may have changed its keys.
 #[derive(Clone, Copy, Debug, Default)]
 struct FileChange {
-    /// The first byte that may differ; `None` if only its names are others.
+    /// The first byte that may differ; `None` if only names have changed.
     from: Option<u64>,
-    /// Whether a name of a class came or went.
+    /// True if a name that matches a projection was added or removed.
     renamed: bool,
 }
 
@@ -43,7 +43,7 @@ impl<'a> Changed<'a> {
         Self { registry, attributes: BTreeSet::new(), files: BTreeMap::new() }
     }
 
-    /// Notes what a batch did, but for the names that moved with a directory above.
+    /// Notes the changes of a batch, except for names that moved with a directory above.
     pub(crate) fn by(&mut self, delta: &Delta) {
         self.attributes.extend(&delta.keyed);
         for (ino, edit) in &delta.index {
@@ -60,7 +60,7 @@ impl<'a> Changed<'a> {
         }
     }
 
-    /// Notes that a name came from one directory to another with a directory above, or ended with it.
+    /// Notes that a name moved from one directory to another with a directory above, or ended with it.
     pub(crate) fn moved(&mut self, row: &NameRow, name: &str, from: &str, to: Option<&str>) {
         if row.kind != Kind::File {
             return;
@@ -83,6 +83,7 @@ impl<'a> Changed<'a> {
     /// Writes the keys.
     pub(crate) fn write(self, state: &PlannerRows<'_>) -> DbResult<()> {
         for ino in self.attributes {
+            // The state at the end of the group: an intermediate one leaves no keys.
             match state.node(ino)?.filter(|node| node.nlink > 0) {
                 None => forget(state.conn, ino)?,
                 Some(node) if node.attrs_seq == 0 => put_keys(state.conn, ino, &Attributes::default())?,
@@ -99,7 +100,7 @@ impl<'a> Changed<'a> {
     }
 }
 
-/// Makes the keys of a node those of these attributes.
+/// Replaces the keys of a node by those of these attributes.
 fn put_keys(conn: &Connection, ino: u64, attributes: &Attributes) -> DbResult<()> {
     let mut due = of_attributes(attributes);
     for projection in Projection::OF_ATTRIBUTES {
@@ -109,7 +110,7 @@ fn put_keys(conn: &Connection, ino: u64, attributes: &Attributes) -> DbResult<()
     Ok(())
 }
 
-/// Makes the keys of a node, in a projection that is not by line, these; writes only what differs.
+/// Replaces the keys of a node in a projection that is not by line. Writes only what differs.
 fn put_own(conn: &Connection, ino: u64, projection: Projection, mut due: BTreeSet<String>) -> DbResult<()> {
     let number = projection.number();
     let sql = "SELECT key FROM projected WHERE ino = ?1 AND projection = ?2";
@@ -125,7 +126,7 @@ fn put_own(conn: &Connection, ino: u64, projection: Projection, mut due: BTreeSe
     due.iter().try_for_each(|key| KeyRow::of_node(projection, key).insert(conn, ino))
 }
 
-/// Brings the keys of a file's content up to date.
+/// Brings the keys of the content of a file up to date.
 fn put_content(
     conn: &Connection,
     packs: &Packs,
@@ -136,7 +137,7 @@ fn put_content(
     let own = of_node(conn, registry, node)?;
     for one in registry.projections() {
         let is_of = own.iter().any(|own| own.projection() == one.projection());
-        // what is of no class, and was of none, has no keys
+        // A file that matches no pattern, and did not before, has no keys.
         if !is_of && !change.renamed {
             continue;
         }
@@ -151,7 +152,7 @@ fn put_content(
     Ok(())
 }
 
-/// The keys of a whole file.
+/// Returns the keys of a complete file.
 pub(super) fn of_file(
     conn: &Connection,
     packs: &Packs,
@@ -165,8 +166,8 @@ pub(super) fn of_file(
     }
 }
 
-/// Makes the keys of a file's lines anew from the line on that has the first byte that may differ; all of
-/// them if it has none, or none if it is not of the class.
+/// Derives the keys of the lines of a file again, from the line with the first byte that may differ; of all
+/// lines if it has no rows. Removes them if the file no longer matches the projection.
 fn put_lines(
     conn: &Connection,
     packs: &Packs,
@@ -179,11 +180,13 @@ fn put_lines(
     let known = line_before(conn, ino, projection, MAX)?;
     let at = match (due, &known) {
         (false, None) => return Ok(()),
+        // Only names have changed, and the file still matches.
         (true, Some(_)) if from.is_none() => return Ok(()),
         (true, Some(_)) => line_before(conn, ino, projection, from.unwrap_or(0))?,
         _ => None,
     };
     let (line, off) = at.unwrap_or((1, 0));
+    // Rows after the changed byte may be of lines that no longer exist.
     if known.is_some() {
         conn.prepare_cached("DELETE FROM projected WHERE ino = ?1 AND projection = ?2 AND off >= ?3")?
             .execute(params![ino, projection.number(), off])?;
@@ -194,7 +197,7 @@ fn put_lines(
     each_line(conn, packs, (one, keys), node, (line, off), &mut |row| row.insert(conn, ino))
 }
 
-/// The last line that has a row and begins at `off` or before: its number, and where it begins.
+/// Returns the last line that has a row and begins at or before `off`: its number and its offset.
 fn line_before(
     conn: &Connection,
     ino: u64,
@@ -206,7 +209,7 @@ fn line_before(
     one(conn, sql, params![ino, projection.number(), off.min(MAX)], |row| Ok((row.get(0)?, row.get(1)?)))
 }
 
-/// The projections of content that a node is in the classes of.
+/// Returns the projections of content whose patterns a node matches.
 pub(super) fn of_node<'a>(
     conn: &Connection,
     registry: &'a Registry,
@@ -221,7 +224,7 @@ pub(super) fn of_node<'a>(
     Ok(registry.projections().iter().filter(is_of).collect())
 }
 
-/// The rows of a file's lines from one on, and that of its end.
+/// Passes the rows of the lines of a file from one on, and the row of its end, to `each`.
 pub(super) fn each_line(
     conn: &Connection,
     packs: &Packs,
@@ -238,6 +241,7 @@ pub(super) fn each_line(
     };
     while at < node.size {
         let end = node.size.min(at + PIECE);
+        // A hole is passed at once: it may be much longer than the data of the file.
         if extents::overlapping(conn, node.ino, at, end)?.is_empty() {
             let data =
                 extents::next_offset(conn, node.ino, at)?.map_or(node.size, |data| data.min(node.size));

@@ -1,31 +1,35 @@
-//! Which spans of commits hold a commit: found in about log₂ of all commits, however many spans there are.
+//! Finds the spans of commits that contain a commit, in about log₂ of all commits, however many spans there
+//! are.
 //!
-//! The sequences are the nodes of a binary tree that exists only as arithmetic: odd ones are the leaves,
-//! above two multiples of 2ᵏ lies the multiple of 2ᵏ⁺¹ between them. A span is kept at its *fork*, the
-//! highest node inside it. All spans that hold a commit have their forks on the way from its node to the
-//! root, one node a level, and of the spans of one name, which has one node at a time, at most one is at each
-//! fork. (The relational interval tree of Kriegel, Pötke and Seidl, VLDB 2000.)
+//! The sequence numbers are the nodes of a binary tree that exists only as arithmetic: odd numbers are the
+//! leaves, and above two multiples of 2ᵏ is the multiple of 2ᵏ⁺¹ between them. A span is stored at its
+//! *fork*, the highest node inside it. All spans that contain a commit have their forks on the path from its
+//! node to the root, one node for each level. Of the spans of one name, which stands for one node at a time,
+//! each fork has at most one that contains the commit. (The relational interval tree of Kriegel, Pötke and
+//! Seidl, VLDB 2000.)
 
 use rusqlite::Connection;
 use rusqlite::functions::FunctionFlags;
 
-/// The fork of the span from commit `since` up to but excluding commit `till`; 0, which none has, of an empty
-/// one.
+/// Returns the fork of the span from commit `since` up to but excluding commit `till`. For an empty span
+/// returns 0, which is no fork.
 pub(crate) const fn fork(since: u64, till: u64) -> u64 {
     if till <= since {
         return 0;
     }
     let last = till - 1;
+    // The fork is `last`, cut below the highest bit in which it differs from the number before the span.
     let above_all_equal = (since.saturating_sub(1) ^ last).ilog2();
     last >> above_all_equal << above_all_equal
 }
 
-/// The forks of all ended spans that hold commit `seq`, if the last commit is `head`.
+/// Returns the forks of all ended spans that contain commit `seq`, if the last commit is `head`.
 pub(crate) fn forks_at(seq: u64, head: u64) -> impl Iterator<Item = u64> {
+    // An ended span ends with `head` at the latest, so no fork is larger.
     (0..63).map(move |level| (seq >> level | 1) << level).filter(move |fork| seq > 0 && *fork <= head)
 }
 
-/// Gives statements `fork(since, till)`.
+/// Registers the SQL function `fork(since, till)`.
 pub(crate) fn register(conn: &Connection) -> rusqlite::Result<()> {
     let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
     conn.create_scalar_function("fork", 2, flags, |values| Ok(fork(values.get(0)?, values.get(1)?)))

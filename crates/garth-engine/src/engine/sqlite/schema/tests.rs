@@ -1,4 +1,4 @@
-//! Databases of older formats, as this one brings them forward.
+//! Upgrades of databases of older formats.
 
 use futures::executor::block_on;
 use rusqlite::params;
@@ -11,7 +11,7 @@ use crate::fs::FileSystem;
 use crate::model::{Batch, CommitId, Idempotency, Seq, Timestamp};
 use crate::sqlite::all;
 
-/// A database as these scripts make it, with commits in its log, each of them empty, and what `fill` adds.
+/// Creates a database with these scripts, with empty commits in its log, and with the rows that `fill` adds.
 fn made(folder: &Path, scripts: &[&str], commits: u64, fill: impl FnOnce(&Connection)) {
     let conn = database(folder).connect_or_create().unwrap();
     conn.pragma_update(None, "journal_mode", "WAL").unwrap();
