@@ -1,4 +1,4 @@
-//! What each call costs, in steps of SQLite's machine, beside few and beside many of everything that it does
+//! Cost of each call, in steps of SQLite's virtual machine, with few and with many of everything that it does
 //! not ask for. `docs/semantics.md` has the table.
 
 mod account;
@@ -19,20 +19,19 @@ use crate::rule::sample::{FIRST_WORD, WORDS};
 use crate::rule::{Class, Demand, Rule};
 use crate::sqlite::steps;
 
-/// Few and many of what a test lets grow.
+/// Small and large size of the data that a test adds.
 const FEW: usize = 20;
 const MANY: usize = 2000;
 
-/// How much more a call may take beside many: a look-up at each level of the tree of commits that is higher
-/// by log₂(2000/20) < 7, each of them some 40 steps.
+/// Steps that a call may take more with many: a look-up at each level of the tree of commits that is added.
+/// log₂(2000/20) < 7, with some 40 steps each.
 const MORE: u64 = 7 * 40;
 
-/// How much more a search may take: it looks its words up in each piece of the index. There are up to three
-/// of each size, with log₄(2000/20) < 4 sizes more, and a look-up takes some 50 steps.
+/// Steps that a search may take more: it looks its words up in each segment of the index. There are up to
+/// three of each size, with log₄(2000/20) < 4 sizes more, and a look-up takes some 50 steps.
 const MORE_IN_SEARCH: u64 = 3 * 4 * 50;
 
-/// Compares all calls beside few and beside many of what `grow` makes so many of; those in `but` ask for what
-/// grows.
+/// Compares all calls with few and many of what `grow` adds. The calls in `but` ask for what grows.
 #[track_caller]
 fn assert_same_cost<B: IntoIterator<Item = Batch>>(grow: impl Fn(usize) -> B, but: &[&str]) {
     let commit = |account: &Account, count| {
@@ -78,7 +77,7 @@ fn no_call_costs_more_beside_many_versions_of_a_file() {
 fn no_call_costs_more_beside_many_extents_of_a_file() {
     let grow =
         |count| each(1, move |_| (0..count).map(|n| Op::append(path("/big"), format!("{n}\n"))).collect());
-    // a hole is looked for from extent to extent; merging keeps them few
+    // A hole is looked for from extent to extent. Merging keeps them few.
     assert_same_cost(grow, &["next_hole of many extents"]);
 }
 
@@ -96,13 +95,13 @@ fn no_call_costs_more_beside_many_names() {
             before.chain(beside).collect()
         })
     };
-    // the names that a directory got later are passed over while they live
+    // Names that a directory got later are read over while they exist.
     assert_same_cost(grow, &["past list", "past walk"]);
 }
 
 #[test]
 fn no_call_costs_more_beside_many_names_that_are_gone() {
-    // two at a time: what was there at a few other commits is looked at, too
+    // Two at a time, so that names of a few other commits are examined as well.
     let grow = |count| {
         each(count, |n| {
             let names = [0, 1].map(|m| path(&format!("/d/e{}-{m}", n / 2)));
@@ -157,7 +156,7 @@ fn no_call_costs_more_beside_many_past_names_of_a_node() {
 #[test]
 fn no_call_costs_more_beside_many_snapshots() {
     let grow = |count| each(1, move |_| (0..count).map(|n| Op::snapshot(format!("s{n}"))).collect());
-    // those that were made later are passed over while they are kept
+    // Snapshots that were created later are read over while they exist.
     assert_same_cost(grow, &["past snapshots"]);
 }
 
@@ -177,7 +176,7 @@ fn no_call_costs_more_beside_many_names_of_a_file() {
             (0..count).flat_map(link).collect()
         })
     };
-    // the names that a file got later are passed over while it has them
+    // Names that a file got later are read over while it has them.
     let changes = ["changes", "changes of a subtree", "confined changes", "past changes"];
     assert_same_cost(grow, &[&changes[..], &["past names"]].concat());
 }
@@ -191,7 +190,7 @@ fn no_call_costs_more_beside_many_files_that_expire() {
             (0..count).map(write).collect()
         })
     };
-    // as beside any names
+    // As with any names.
     assert_same_cost(grow, &["past list", "past walk"]);
 }
 
@@ -255,7 +254,7 @@ fn no_call_costs_more_beside_quotas_of_other_paths() {
         });
         Costs::of(&account).0
     });
-    // an upload is noted in a transaction of its own, after which all rows are read anew
+    // An upload is recorded in a transaction of its own, after which all rows are read again.
     assert_no_dearer(none, &many, &["stage and write"]);
 }
 
@@ -273,7 +272,7 @@ fn an_append_to_a_guarded_file_costs_the_same_whatever_is_before_it() {
         }
         let bad = account.batch(Batch::new([Op::append(&log, "no\n")])).expect_err("no JSON");
         assert!(bad.message().contains(&format!("line {}: ", lines + 2)), "{bad}");
-        // also where it ends no line, again and again
+        // Also if it does not end a line, repeatedly.
         account.commit([Op::append(&log, "1")]);
         let unended = steps::of_call(|_| account.commit([Op::append(&log, "2")]));
         account.commit([Op::append(&log, "\n")]);
@@ -312,7 +311,7 @@ fn no_call_costs_more_beside_many_keys() {
         let file = move |n| Op::write(path(&format!("/elsewhere-{n}")), "text").with_attrs(attrs(n));
         each(1, move |_| (0..count).map(file).collect())
     };
-    // others have the same key: how many of these it looks at is tested below
+    // Other files have the same key. A test below bounds how many of these are examined.
     assert_same_cost(grow, &["confined find"]);
 }
 
@@ -329,7 +328,7 @@ fn no_call_costs_more_beside_many_keys_that_are_gone() {
     assert_same_cost(grow, &[]);
 }
 
-/// Many have the key, and few of these are below what is asked for.
+/// Many nodes have the key, and few of them are in the requested subtrees.
 #[test]
 fn a_find_in_a_small_subtree_costs_the_same_beside_any_number_elsewhere() {
     let [few, many] = [10 * FEW, MANY].map(|count| {

@@ -1,4 +1,4 @@
-//! The full-text index: derived from the files, and written in the commit that changes them.
+//! The full-text index, derived from the files and written in the commit that changes them.
 
 pub(crate) mod background;
 pub(crate) mod changed_files;

@@ -1,4 +1,4 @@
-//! A small account that something was added to, whose calls are compared.
+//! A small account to which a test adds data, and whose calls are compared.
 
 use std::sync::Arc;
 
@@ -12,10 +12,11 @@ use crate::fs::FileSystem;
 use crate::model::{At, Batch, Commit, CommitId, Op, Seq, SetAttrs, StagedBody};
 use crate::path::TreePath;
 
-/// The commit before anything grew, and its id.
+/// The commit before the data was added.
 pub(super) const START: Seq = Seq(3);
+/// Id of that commit.
 pub(super) const STARTED: CommitId = CommitId(7);
-/// Where `/holes` has data again.
+/// Offset at which `/holes` has data again.
 pub(super) const BEHIND_THE_HOLE: u64 = 500_000;
 
 pub(super) struct Account {
@@ -32,7 +33,7 @@ pub(super) fn at(text: &str) -> At {
 }
 
 impl Account {
-    /// A small tree, and what `grow` adds to it, which may hold something open.
+    /// Creates a small tree, and adds what `grow` does, which may hold something open.
     pub(super) fn grown<T>(grow: impl FnOnce(&Self) -> T) -> (Self, T) {
         let folder = tempfile::tempdir().expect("a folder");
         let fs = SqliteFs::open(folder.path(), Env::system(), crate::rule::sample::registry())
@@ -54,8 +55,8 @@ impl Account {
         ]);
         account.batch(Batch::from(Op::append(path("/d/f"), "second\n")).id(STARTED)).expect("a commit");
         let held = grow(&account);
-        // Work on the search index would be counted with whatever runs beside it. What is left of it for an
-        // idle moment is done here: up to 16 pieces, in each of which a search looks its words up.
+        // Background work on the index would be counted with the calls. Work that is left for an idle time,
+        // up to 16 segments in each of which a search looks its words up, is done here.
         account.fs.inner.writer.stop_chores();
         account.fs.catch_up().expect("the index is merged");
         account.commit([Op::write(path("/last"), "last\n")]);
@@ -70,7 +71,7 @@ impl Account {
         block_on(self.fs.commit(batch.visible()))
     }
 
-    /// Uploads something.
+    /// Uploads content.
     pub(super) fn stage(&self, bytes: Vec<u8>) -> crate::Result<StagedBody> {
         let mut upload = block_on(self.fs.stage(&at("/d")))?;
         block_on(upload.write(Bytes::from(bytes)))?;

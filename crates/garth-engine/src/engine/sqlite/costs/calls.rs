@@ -1,4 +1,4 @@
-//! Every call of the contract, each operation of a commit, and how many steps they take.
+//! Every call of the contract and each operation of a commit, with their number of steps.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::model::{
 use crate::path::Name;
 use crate::sqlite::steps;
 
-/// A thousand bytes in the midst of `/big`.
+/// A thousand bytes in the middle of `/big`.
 const FEW_BYTES: ByteRange = ByteRange { offset: 150_000, length: 1000 };
 
 /// Steps by the name of the call.
@@ -22,7 +22,7 @@ const FEW_BYTES: ByteRange = ByteRange { offset: 150_000, length: 1000 };
 pub(super) struct Costs(pub(super) BTreeMap<&'static str, u64>);
 
 impl Costs {
-    /// Of every call. Reads come first: a write changes what they are asked about.
+    /// Returns the cost of every call. Reads come first, because a write changes what they return.
     pub(super) fn of(account: &Account) -> Self {
         let mut costs = Self::default();
         let fs = &*account.fs;
@@ -40,7 +40,7 @@ impl Costs {
         costs
     }
 
-    /// Counts one; each of the times that it is made it is given a number.
+    /// Counts one call. It is made several times, each with another number.
     fn call<T>(&mut self, name: &'static str, call: impl Fn(u32) -> crate::Result<T>) {
         let taken = steps::of_call(|n| {
             if let Err(error) = call(n) {
@@ -100,14 +100,14 @@ impl Costs {
         self.call("next_hole of a version", |_| block_on(past.next_hole(BEHIND_THE_HOLE)));
     }
 
-    /// What asks the log, and what is in it.
+    /// Reads of the log, and of states that it names.
     fn log(&mut self, fs: &dyn FileSystem) {
         let ino = block_on(fs.stat(&at("/other"))).expect("an entry").ino;
         let last = block_on(fs.head()).expect("a head").seq;
         let newest = HistoryPage::default().limit(5);
         let oldest = newest.clone().before_commit(START);
         let snapshots = SnapshotsPage::default().limit(10);
-        // the last of the second commit, and that of the third
+        // The last change of the second commit, and that of the third.
         let early = ChangesQuery::since(Seq(2)).limit(1);
         let late = ChangesQuery::since(Seq(last.0 - 1)).limit(10);
         self.call("history", |_| block_on(fs.history(&at("/d/f"), &newest)));
@@ -152,7 +152,7 @@ impl Costs {
         self.call("past committed", |_| block_on(then.committed(STARTED)));
     }
 
-    /// Through a handle to `/d`.
+    /// Calls through a handle to `/d`.
     fn confined(&mut self, inside: &dyn FileSystem) {
         let (page, walk) =
             (Page::default().limit(10).with_entries(), WalkPage::default().limit(10).with_entries());
@@ -182,7 +182,7 @@ impl Costs {
         });
     }
 
-    /// Each operation is of something of its own, so that one does not change what another costs.
+    /// Each operation is on files of its own, so that one does not change the cost of another.
     fn operations(&mut self, account: &Account) {
         let mut op = |name, op: &dyn Fn(u32) -> Op| self.call(name, |n| account.batch(op(n).into()));
         op("write", &|n| Op::write(path(&format!("/d/new-{n}")), "new\n"));
@@ -214,7 +214,7 @@ impl Costs {
         op("drop a snapshot", &|n| Op::drop_snapshot(format!("snapshot-{n}")));
     }
 
-    /// What a batch may have besides operations.
+    /// Parts that a batch may have besides operations.
     fn batches(&mut self, account: &Account) {
         let entry = block_on(account.fs.stat(&at("/d/f"))).expect("an entry");
         let text = block_on(account.fs.read(&at("/d/f"), ByteRange::ALL)).expect("its text");
@@ -242,7 +242,7 @@ impl Costs {
             account.batch(Op::write(to, Body::Staged(body)).into())
         };
         let short = |n: u32| format!("upload {n}\n").into_bytes();
-        // more than a chunk: goes to a pack
+        // More than a chunk, so that it goes to a pack.
         let long = |n: u32| vec![n as u8; 1_200_000];
         self.call("stage", |n| account.stage(short(n)));
         self.call("stage and write", |n| write("short", n, account.stage(short(n))?));

@@ -1,6 +1,6 @@
-//! Work on the index that no commit waits for, in steps that each fit into a short transaction: text that was
-//! too much for its commit, files made anew for `reindex`, and what garth before format 3 had indexed its own
-//! way.
+//! Background work on the index, in steps that each fit into a short transaction: text that was too much for
+//! its commit, files that `reindex` indexes again, and passages of the index of an older garth (before format
+//! 3).
 
 use rusqlite::{Connection, params};
 
@@ -18,33 +18,36 @@ use crate::text::Tokenizer;
 use crate::text::json::is_json;
 use crate::text::passage::{Edit, MAX_TEXT, SNIFF, is_text};
 
-/// Bytes of text that one step indexes: about 20 ms of work, as no step may hold the writer for more than 50.
+/// Bytes of text that one step indexes: about 20 ms of work, because no step may hold the writer for more
+/// than 50.
 const STEP: u64 = 256 << 10;
-/// Most files that one step looks at.
+/// Most files that one step examines.
 const FILES: usize = 128;
-/// Rows of the index without a passage that one step removes.
+/// Most rows of the index without a passage that one step removes.
 const STRAYS: usize = 2048;
-/// Pages of the index that one step merges or gives back, of 4 KiB.
+/// Pages of the index, of 4 KiB, that one step merges or frees.
 const PAGES: u32 = 500;
-/// Segments of the index that are left for an idle moment; each makes a search look up its words once more.
+/// Segments of the index that accumulate before they are merged. Each makes a search look up its words once
+/// more.
 const SEGMENTS: u64 = 16;
 
-/// What is known of the work to do.
+/// State of the background work between steps.
 #[derive(Debug, Default)]
 pub(crate) struct Chores {
-    /// Segments that were left when there was nothing to merge any more.
+    /// Segments that were left when there was nothing more to merge.
     settled: u64,
 }
 
 impl Chores {
-    /// Whether there is something to do.
+    /// Returns true if there is work to do.
     pub(crate) fn due(&self, conn: &Connection) -> DbResult<bool> {
         let sql = "SELECT EXISTS (SELECT 1 FROM unindexed) OR EXISTS (SELECT 1 FROM old_index)";
         let waiting: bool = conn.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
+        // FTS5 leaves some segments when there is nothing more to merge, so the limit counts from these.
         Ok(waiting || segments(conn)? >= self.settled + SEGMENTS)
     }
 
-    /// Does one step of what is due.
+    /// Does one step of the work.
     pub(crate) fn step(
         &mut self,
         conn: &Connection,
@@ -58,36 +61,37 @@ impl Chores {
     }
 }
 
-/// One step of what is left to do on the index; whether there was anything.
+/// Does one step of the remaining work. Returns true if there was any.
 pub(crate) fn catch_up(conn: &Connection, packs: &Packs, tokenizer: &mut Tokenizer) -> DbResult<bool> {
     Ok(index_left(conn, packs, tokenizer)? || bring_forward(conn, packs, tokenizer)? || merge(conn)?)
 }
 
-/// Merges some segments of the index, as far as at least a few of one size are there; whether there were any.
+/// Merges some segments of the index, if a few of one size exist. Returns true if there were any.
 fn merge(conn: &Connection) -> DbResult<bool> {
     let before = conn.total_changes();
     conn.prepare_cached("INSERT INTO passage_word (passage_word, rank) VALUES ('merge', ?1)")?
         .execute([PAGES])?;
-    // the insert itself counts as one
+    // The insert itself counts as one change.
     Ok(conn.total_changes() - before > 1)
 }
 
-/// The pieces that the index is in: FTS5 keeps their number in the record of its structure.
+/// Returns the number of segments of the index, which FTS5 stores in its structure record.
 fn segments(conn: &Connection) -> DbResult<u64> {
     let sql = "SELECT block FROM passage_word_data WHERE id = 10";
     let block: Option<Vec<u8>> = one(conn, sql, [], |row| row.get(0))?;
     let block = block.unwrap_or_default();
-    // four bytes of a cookie, four more by which later versions of the record are known, the number of levels
+    // Four bytes of a cookie, four more that mark later versions of the record, then the number of levels.
     let rest = block.get(4..).unwrap_or_default();
     let rest = rest.strip_prefix(&[0xff, 0, 0, 1]).unwrap_or(rest);
     let Some((_, rest)) = varint(rest) else { return Ok(0) };
     Ok(varint(rest).map_or(0, |(segments, _)| segments))
 }
 
-/// A number as SQLite writes it, and what is behind it.
+/// Reads a number in the format of SQLite. Returns it and the bytes after it.
 pub(crate) fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let mut value = 0;
     for (at, byte) in bytes.iter().enumerate().take(9) {
+        // The ninth byte has eight bits.
         if at == 8 {
             return Some((value << 8 | u64::from(*byte), &bytes[9..]));
         }
@@ -99,7 +103,7 @@ pub(crate) fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
     None
 }
 
-/// Indexes text that its commit left; whether there was any.
+/// Indexes text that its commit left. Returns true if there was any.
 fn index_left(conn: &Connection, packs: &Packs, tokenizer: &mut Tokenizer) -> DbResult<bool> {
     let mut room = STEP;
     let sql = "SELECT ino, off FROM unindexed ORDER BY ino LIMIT ?1";
@@ -113,8 +117,8 @@ fn index_left(conn: &Connection, packs: &Packs, tokenizer: &mut Tokenizer) -> Db
     Ok(!left.is_empty())
 }
 
-/// Makes passages anew that are in the index of format 2, and takes that away once none is left; whether
-/// there was anything to do.
+/// Indexes passages again that are in the index of format 2, and removes that index once none is left.
+/// Returns true if there was anything to do.
 fn bring_forward(conn: &Connection, packs: &Packs, tokenizer: &mut Tokenizer) -> DbResult<bool> {
     let Some(until) = old_until(conn)? else { return Ok(false) };
     let mut room = STEP;
@@ -127,6 +131,8 @@ fn bring_forward(conn: &Connection, packs: &Packs, tokenizer: &mut Tokenizer) ->
         room = room.saturating_sub(done.bytes);
         files += 1;
     }
+    // In three phases, each of which a crash may interrupt: searches stop reading the old index, its pages
+    // are freed, and its tables are dropped.
     if until > 0 {
         conn.execute("UPDATE old_index SET until = 0", [])?;
     } else if !empty_old(conn)? {
@@ -140,8 +146,8 @@ fn first_old(conn: &Connection, until: i64) -> DbResult<Option<Passage>> {
     one(conn, &sql, [until], passage)
 }
 
-/// Gives some pages of the index of format 2 back: dropped at once, a large one would hold up commits.
-/// Whether there were any.
+/// Frees some pages of the index of format 2: dropped at once, a large one would hold up commits. Returns
+/// true if there were any.
 fn empty_old(conn: &Connection) -> DbResult<bool> {
     for sql in [
         "DELETE FROM passage_text_data WHERE id IN (SELECT id FROM passage_text_data LIMIT ?1)",
@@ -156,21 +162,21 @@ fn empty_old(conn: &Connection) -> DbResult<bool> {
     Ok(false)
 }
 
-/// How far a step came with a file.
+/// Progress of a step with a file.
 pub(crate) struct RebuiltPart {
-    /// Bytes that were made anew, and some for the work on each file.
+    /// Bytes that were indexed again, plus an amount for the work on each file.
     bytes: u64,
-    /// From where on the file is still to be made anew; `None` if it is done.
+    /// Byte to continue from; `None` if the file is done.
     next: Option<u64>,
-    /// Whether it is a file that search may see.
+    /// True for a file that search may see.
     searchable: bool,
 }
 
-/// What looking at a file costs besides, in bytes of text.
+/// Cost of examining a file, in bytes of text.
 const PER_FILE: u64 = 2 << 10;
 
-/// Makes the passages of a file anew from byte `off` on, [`STEP`] bytes at most: those that are there give
-/// way to those that should be. Between two steps the passages cover the file as before.
+/// Indexes the passages of a file again from byte `off` on, at most [`STEP`] bytes: stored passages are
+/// replaced by those that should exist. Between two steps the passages cover the file as before.
 fn rebuild(
     conn: &Connection,
     packs: &Packs,
@@ -192,7 +198,7 @@ fn rebuild(
         all_indexed(conn, ino)?;
         return Ok(RebuiltPart { bytes, next: None, searchable });
     }
-    // begins and ends at borders of passages, if any are there
+    // Begins and ends at borders of stored passages, if there are any.
     let start = match last_before(conn, ino, off.saturating_add(1))? {
         Some(before) if before.span.end() > off => before.span.off,
         _ => secret_context::line_from(conn, ino, off.min(size))?,
@@ -202,6 +208,8 @@ fn rebuild(
     if let Some(last) = old.last() {
         end = end.max(last.span.end()).min(size);
     }
+    // If no passage begins at `end`, the text after it is not indexed, and the last passage may have to
+    // extend into it.
     let follows = passages(conn, ino, end, end)?.len() == 1;
     if end == size {
         old = passages(conn, ino, start, MAX_OFFSET)?;
@@ -223,20 +231,20 @@ fn all_indexed(conn: &Connection, ino: Ino) -> DbResult<()> {
     Ok(())
 }
 
-/// How far `reindex` came.
+/// Progress of `reindex`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Progress {
-    /// The node that it is at.
+    /// Node being indexed.
     ino: u64,
-    /// From where on its text is still to be made anew.
+    /// Byte of its text to continue from.
     off: u64,
-    /// Files that were made anew, of those that search may see.
+    /// Files indexed so far that search may see.
     pub(crate) files: u64,
-    /// Whether it is done.
+    /// True at the end.
     pub(crate) done: bool,
 }
 
-/// One step of making all files anew.
+/// Does one step of indexing all files again.
 pub(crate) fn rebuild_files(conn: &Connection, packs: &Packs, from: Progress) -> DbResult<Progress> {
     let mut tokenizer = Tokenizer::default();
     let mut at = from;
@@ -245,6 +253,7 @@ pub(crate) fn rebuild_files(conn: &Connection, packs: &Packs, from: Progress) ->
         if room == 0 {
             break;
         }
+        // Only between files: a file in progress continues at `off`.
         if at.off == 0 {
             let Some(ino) = next_node(conn, at.ino)? else { return Ok(Progress { done: true, ..at }) };
             at.ino = ino;
@@ -257,7 +266,7 @@ pub(crate) fn rebuild_files(conn: &Connection, packs: &Packs, from: Progress) ->
     Ok(at)
 }
 
-/// The next node, or what has passages and is none.
+/// Returns the next inode that has a node or passages.
 fn next_node(conn: &Connection, after: u64) -> DbResult<Option<u64>> {
     let least = |sql: &str| -> DbResult<Option<u64>> {
         Ok(conn.prepare_cached(sql)?.query_row([after], |row| row.get(0))?)
@@ -267,7 +276,7 @@ fn next_node(conn: &Connection, after: u64) -> DbResult<Option<u64>> {
     Ok(node.into_iter().chain(passage).min())
 }
 
-/// Rows of the index that belong to no passage.
+/// Returns rows of the index that belong to no passage.
 pub(crate) fn strays(conn: &Connection) -> DbResult<Vec<i64>> {
     let sql = "SELECT id FROM passage_word_docsize WHERE id NOT IN (SELECT id FROM passage) LIMIT ?1";
     all(conn, sql, [STRAYS], |row| row.get(0))
@@ -282,7 +291,7 @@ pub(crate) fn remove_strays(conn: &Connection, strays: &[i64]) -> DbResult<()> {
     Ok(())
 }
 
-/// Empties the index at once: where its structure is damaged nothing less helps.
+/// Empties the index at once: nothing less helps if its structure is damaged.
 pub(crate) fn clear(conn: &Connection) -> DbResult<()> {
     Ok(conn.execute_batch(
         "DELETE FROM passage WHERE id > (SELECT coalesce(max(until), 0) FROM old_index);

@@ -1,4 +1,4 @@
-//! Keeps the index up to date with the tree: which files search may see, and their bytes.
+//! Keeps the index up to date with the tree: the files that search may see, and their bytes.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -14,10 +14,10 @@ use crate::model::{Attributes, Ino, Kind};
 use crate::sqlite::DbResult;
 use crate::text::{Edit, Tokenizer};
 
-/// Edits of a group's files.
+/// Edits of the files of a group.
 pub(crate) type Edits = BTreeMap<u64, Edit>;
 
-/// Indexes what a group changed: once for each file, however many of its commits wrote to it.
+/// Indexes the changes of a group, once for each file, however many of its commits wrote to it.
 pub(crate) fn apply(state: &PlannerRows<'_>, edits: &Edits, tokenizer: &mut Tokenizer) -> DbResult<()> {
     let mut files = Vec::with_capacity(edits.len());
     for (ino, edit) in edits {
@@ -31,7 +31,7 @@ pub(crate) fn apply(state: &PlannerRows<'_>, edits: &Edits, tokenizer: &mut Toke
     index_writer::apply(state.conn, &changes, tokenizer, read)
 }
 
-/// What the index depends on besides the bytes.
+/// State of a file on which the index depends, apart from its bytes.
 pub(crate) struct Searched {
     pub(crate) ino: u64,
     pub(crate) size: u64,
@@ -40,7 +40,7 @@ pub(crate) struct Searched {
 }
 
 impl Searched {
-    /// A file as it is now; `None` for what is no file.
+    /// Returns the current state of a file; `None` for a node that is no file.
     pub(crate) fn of(conn: &Connection, ino: u64) -> DbResult<Option<Self>> {
         let Some(node) = nodes::version(conn, ino, MAX)? else { return Ok(None) };
         Self::new(&node, |seq| nodes::attributes(conn, ino, seq))
@@ -69,7 +69,7 @@ impl Searched {
     }
 }
 
-/// Bytes of a file as it is in this transaction.
+/// Returns bytes of a file in the state of this transaction.
 pub(crate) fn current_bytes(
     conn: &Connection,
     packs: &Packs,

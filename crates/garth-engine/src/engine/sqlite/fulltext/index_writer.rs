@@ -1,12 +1,12 @@
 //! The full-text index in SQLite. It is written in the transaction of the commit that changes the text, so
-//! that a hit is never of another version than the tree's.
+//! that a hit and the tree are always of the same version.
 //!
-//! - `passage`: one row a passage, with where it lies. `lines` counts its line feeds, `newline` says whether
-//!   its last byte is one, `json` whether it is indexed as JSON, `hash` is of its bytes and lets `fsck` find
-//!   an index that is behind its file.
-//! - `passage_word`: FTS5, rowid = `passage.id`. *Contentless*: the text is in the tree already. With
-//!   `contentless_delete`, so that a passage can go without its old text at hand. It is fed the tokens that
-//!   `text/token.rs` makes, each once a passage, so its tokenizer only splits them, and it keeps no
+//! - `passage`: one row for each passage, with its place. `lines` counts its line feeds, `newline` tells if
+//!   its last byte is one, `json` if it is indexed as JSON. `hash` is that of its bytes, by which `fsck`
+//!   finds an index that is behind its file.
+//! - `passage_word`: FTS5, rowid = `passage.id`. *Contentless*, because the text is in the tree already, with
+//!   `contentless_delete`, so that a passage can be deleted without its old text. It is fed the tokens that
+//!   `text/token.rs` makes, each once for a passage, so its tokenizer only splits them, and it stores no
 //!   positions.
 //!
 //! Rows are numbered upwards, so the newest text has the highest numbers.
@@ -33,17 +33,17 @@ pub(crate) const IN_COMMIT: u64 = MAX_TEXT;
 /// Bytes of a file read at a time, so that memory does not grow with the file.
 const READ: u64 = 256 << 10;
 
-/// A file whose content, type or searchability a commit changed. Each file at most once a call of [`apply`]:
-/// several edits are joined by [`Edit::then`].
+/// A file whose content, type or searchability a commit changed. Each file at most once in a call of
+/// [`apply`]: several edits are combined by [`Edit::then`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Change<'a> {
-    /// The file.
+    /// Inode of the file.
     pub(crate) ino: Ino,
-    /// Whether search may see it. `false` for a file that is gone, too.
+    /// True if search may see the file. False for a deleted file, too.
     pub(crate) searchable: bool,
     /// Its content type, if it has one.
     pub(crate) content_type: Option<&'a str>,
-    /// What was done to its bytes. [`Edit::replace`] where its type changed or it became searchable.
+    /// Change of its bytes. [`Edit::replace`] if its type changed or it became searchable.
     pub(crate) edit: Edit,
 }
 
@@ -52,15 +52,15 @@ pub(crate) struct Change<'a> {
 pub(crate) struct Region {
     pub(crate) bytes: Range<u64>,
     pub(crate) json: bool,
-    /// Whether more text follows, so that what is behind the last cut is left.
+    /// True if more text follows: bytes after the last cut are not indexed yet.
     pub(crate) open: bool,
 }
 
-/// Writes passages. Made for one transaction.
+/// Writes passages in one transaction.
 pub(crate) struct IndexWriter<'a> {
     pub(crate) conn: &'a Connection,
     tokenizer: &'a mut Tokenizer,
-    /// The next passage's row.
+    /// Row of the next passage.
     next: i64,
     /// Passages up to this row are in the index of format 2.
     pub(crate) old: i64,
@@ -70,7 +70,7 @@ impl<'a> IndexWriter<'a> {
     pub(crate) fn new(conn: &'a Connection, tokenizer: &'a mut Tokenizer) -> DbResult<Self> {
         let old = old_until(conn)?.unwrap_or(0);
         let mut last = old;
-        // both, as a damaged index may have words of no passage
+        // Both, because a damaged index may have words of no passage.
         for sql in ["SELECT max(id) FROM passage", "SELECT max(id) FROM passage_word_docsize"] {
             let id: Option<i64> = conn.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
             last = last.max(id.unwrap_or(0));
@@ -78,9 +78,9 @@ impl<'a> IndexWriter<'a> {
         Ok(Self { conn, tokenizer, next: last + 1, old })
     }
 
-    /// Removes passages, in order of row: FTS5 writes out what it holds in memory whenever a row comes before
-    /// the last one. The index of format 2 is left as it is until it goes as a whole: rows without a passage
-    /// are not found.
+    /// Removes passages, in order of rows: FTS5 writes out the data that it holds in memory whenever a row
+    /// comes before the last one. The index of format 2 is left alone until all of it is removed: rows
+    /// without a passage are not found.
     pub(crate) fn delete(&mut self, mut ids: Vec<i64>) -> DbResult<()> {
         ids.sort_unstable();
         let mut words = self.conn.prepare_cached("DELETE FROM passage_word WHERE rowid = ?1")?;
@@ -94,24 +94,26 @@ impl<'a> IndexWriter<'a> {
         Ok(())
     }
 
-    /// Indexes a region; returns the byte behind its last passage. Secrets are left out, judged with
+    /// Indexes a region. Returns the byte after its last passage. Secrets are left out, recognised with
     /// [`CONTEXT`] on both sides of each passage.
     pub(crate) fn insert(&mut self, ino: Ino, region: &Region, read: &mut Read<'_>) -> DbResult<u64> {
         let Range { start: mut off, end } = region.bytes;
         let mut held = read(ino, off..end.min(off + READ))?;
         let before = secret_context::before(self.conn, ino, off, &held, read)?;
-        // where `held` begins
+        // Offset in the file at which `held` begins.
         let mut base = off - before.len() as u64;
         held.splice(..0, before);
         while off < end {
             let reached = held.len();
             let last = base + reached as u64 >= end;
+            // The last part has no more bytes after it, so its right context is read separately.
             if last {
                 held.extend(read(ino, end..end + CONTEXT as u64)?);
             }
             let secrets = secret::find(&held);
             let mut at = (off - base) as usize;
             for length in cut(&held[at..reached], last && !region.open, region.json) {
+                // The context after the passage is not read yet: it is cut with the next part.
                 if !last && at + length + CONTEXT > reached {
                     break;
                 }
@@ -123,6 +125,7 @@ impl<'a> IndexWriter<'a> {
             if last {
                 break;
             }
+            // Bytes before the next passage stay as its left context.
             held.drain(..at.saturating_sub(CONTEXT));
             base = off - at.min(CONTEXT) as u64;
             let from = base + held.len() as u64;
@@ -135,7 +138,7 @@ impl<'a> IndexWriter<'a> {
         Ok(off)
     }
 
-    /// Indexes one passage. `place` is where it lies in what `secrets` were found in.
+    /// Indexes one passage. `place` is its range in the bytes in which `secrets` were found.
     fn insert_one(
         &mut self,
         ino: Ino,
@@ -162,31 +165,32 @@ impl<'a> IndexWriter<'a> {
     }
 }
 
-/// The text of a passage as a reader sees it: escapes of JSON decoded.
+/// Returns the text of a passage as a reader sees it: escapes of JSON are decoded.
 pub(crate) fn readable(bytes: &[u8], json: bool) -> String {
     let text = String::from_utf8_lossy(bytes);
     if json { decode(&text) } else { text.into_owned() }
 }
 
-/// How many line feeds a passage has, and whether it ends with one.
+/// Returns the number of line feeds of a passage, and true if it ends with one.
 pub(crate) fn describe(bytes: &[u8]) -> (u64, bool) {
     (bytes.iter().filter(|byte| **byte == b'\n').count() as u64, bytes.last() == Some(&b'\n'))
 }
 
-/// Merges the index into one piece. Words of removed text leave the database with it, which `purge` needs.
+/// Merges the index into one segment. Words of removed text are removed from the database with it, which
+/// `purge` needs.
 ///
 /// # Errors
-/// What SQLite says.
+/// Errors of SQLite.
 #[cfg(test)]
 pub(crate) fn optimize(conn: &Connection) -> rusqlite::Result<()> {
     conn.execute_batch("INSERT INTO passage_word (passage_word) VALUES ('optimize');")
 }
 
-/// Brings the index up to date with all that one transaction did to files, once, at its end: text of at most
-/// [`IN_COMMIT`] bytes. What is beyond it is noted in `unindexed`, for [`super::background`].
+/// Brings the index up to date with all changes of files in one transaction, once, at its end: text of at
+/// most [`IN_COMMIT`] bytes. The rest is recorded in `unindexed`, for [`super::background`].
 ///
 /// # Errors
-/// What SQLite or `read` says. The transaction must then be rolled back.
+/// Errors of SQLite or `read`. The transaction must then be rolled back.
 pub(crate) fn apply(
     conn: &Connection,
     changes: &[Change<'_>],
@@ -196,7 +200,7 @@ pub(crate) fn apply(
     apply_up_to(conn, changes, tokenizer, read, IN_COMMIT)
 }
 
-/// [`apply`] with another bound.
+/// [`apply`] with another limit.
 pub(crate) fn apply_up_to(
     conn: &Connection,
     changes: &[Change<'_>],
@@ -213,12 +217,14 @@ pub(crate) fn apply_up_to(
     let mut gone = Vec::new();
     let mut regions = Vec::new();
     for change in changes {
+        // Its text is indexed in the background, so the commit only says from which byte.
         if some_unindexed && let Some(from) = unindexed(conn, change.ino)? {
             leave_more(conn, change, from, &mut gone)?;
             continue;
         }
         regions.extend(plan(&writer, change, &mut gone, read)?.map(|region| (change, region)));
     }
+    // Deletions first, so that rows are mostly written in order (see `delete`).
     writer.delete(gone)?;
     for (change, region) in regions {
         let Range { start, end } = region.bytes;
@@ -226,7 +232,7 @@ pub(crate) fn apply_up_to(
             room -= end - start;
             writer.insert(change.ino, &region, read)?;
         } else {
-            // passages behind what is not indexed would never be replaced
+            // Stored passages after the unindexed part would never be replaced.
             let behind = passages(conn, change.ino, end, MAX_OFFSET)?;
             writer.delete(behind.iter().map(|passage| passage.id).collect())?;
             let part = Region { bytes: start..start + room, open: true, ..region };
@@ -239,27 +245,28 @@ pub(crate) fn apply_up_to(
     Ok(())
 }
 
-/// Returns at most `limit` files whose text is not indexed yet as a whole.
+/// Returns at most `limit` files whose text is not completely indexed.
 pub(crate) fn unindexed_files(conn: &Connection, limit: u64) -> DbResult<Vec<u64>> {
     all(conn, "SELECT ino FROM unindexed LIMIT ?1", [limit], |row| row.get(0))
 }
 
-/// Returns the byte from which on a file's text is not indexed yet.
+/// Returns the byte from which the text of a file is not indexed yet.
 pub(crate) fn unindexed(conn: &Connection, ino: Ino) -> DbResult<Option<u64>> {
     one(conn, "SELECT off FROM unindexed WHERE ino = ?1", [ino.0], |row| row.get(0))
 }
 
-/// Notes that a file's text is to be indexed from byte `off` on.
+/// Records that the text of a file is to be indexed from byte `off` on.
 pub(crate) fn leave(conn: &Connection, ino: Ino, off: u64) -> DbResult<()> {
     conn.prepare_cached("INSERT OR REPLACE INTO unindexed (ino, off) VALUES (?1, ?2)")?
         .execute(params![ino.0, off])?;
     Ok(())
 }
 
-/// Takes in a change of a file of which not all is indexed, from byte `from` on: what it touches is left,
-/// too.
+/// Applies a change to a file that is not completely indexed, from byte `from` on: the passages that it
+/// touches are left for the background, too.
 fn leave_more(conn: &Connection, change: &Change<'_>, from: u64, gone: &mut Vec<i64>) -> DbResult<()> {
     let edit = change.edit.visible();
+    // The change is in the part that is still to be indexed.
     if change.searchable && edit.start >= from {
         return Ok(());
     }
@@ -274,7 +281,7 @@ fn leave_more(conn: &Connection, change: &Change<'_>, from: u64, gone: &mut Vec<
     leave(conn, change.ino, keep)
 }
 
-/// Decides what `change` takes: pushes the rows to delete, and gives the region to index.
+/// Plans a change: adds the rows to delete to `gone`, and returns the region to index.
 fn plan(
     writer: &IndexWriter<'_>,
     change: &Change<'_>,
@@ -282,7 +289,7 @@ fn plan(
     read: &mut Read<'_>,
 ) -> DbResult<Option<Region>> {
     let (conn, ino, edit) = (writer.conn, change.ino, change.edit.visible());
-    // what was empty before has no passages
+    // A file that was empty before has no passages.
     let last = if edit.old_size == 0 { None } else { last_before(conn, ino, MAX_OFFSET)? };
     let drop_all = |gone: &mut Vec<i64>| -> DbResult<()> {
         if last.is_some() {
@@ -305,12 +312,13 @@ fn plan(
         let cut = recut(&spans, &edit);
         region.bytes = cut.region;
         dropped = old[cut.drop].to_vec();
-        // an index of format 2 does not say
+        // An index of format 2 does not record this.
         region.json = if last.id > writer.old { last.json } else { is_json(&read(ino, 0..SNIFF)?) };
     } else if edit.start >= SNIFF {
-        // What is not text by its first bytes does not become text further on.
+        // A file that is not text by its first bytes does not become text by later ones.
         return Ok(None);
     }
+    // Only the first bytes tell whether a file is text, and whether it is JSON.
     if region.bytes.start < SNIFF && !region.bytes.is_empty() {
         let prefix = read(ino, 0..edit.new_size.min(SNIFF))?;
         if !is_text(&prefix, change.content_type) {
@@ -320,6 +328,7 @@ fn plan(
         let json = is_json(&prefix);
         if json != region.json {
             region.json = json;
+            // All passages were tokenized in the other form.
             if last.is_some() {
                 drop_all(gone)?;
                 region.bytes = 0..edit.new_size;
@@ -334,7 +343,7 @@ fn plan(
     Ok(Some(region))
 }
 
-/// Eight bytes of BLAKE3: enough to tell that a passage is not of these bytes.
+/// Returns eight bytes of BLAKE3: enough to recognise a passage of other bytes.
 pub(crate) fn hash(bytes: &[u8]) -> i64 {
     let mut first = [0; 8];
     first.copy_from_slice(&blake3::hash(bytes).as_bytes()[..8]);

@@ -1,9 +1,9 @@
-//! Search in the index: which passages hold the words of a question, and how much of it.
+//! Search in the index: finds the passages that contain the words of a question, and ranks them.
 //!
-//! A word that few passages hold is looked up whole; of a word that more hold than one search can look at,
-//! the newest ones are. Where a rarer word is asked for too, only passages with that are candidates, and the
-//! frequent one is looked for among them. So whatever the account holds, a search looks at a bounded number
-//! of rows.
+//! A word that few passages contain is looked up completely; of a word that more passages contain than one
+//! search can examine, the newest ones are. If the question has a rarer word as well, only passages with that
+//! are candidates, and the frequent word is looked up among them. A search therefore reads a bounded number
+//! of rows, whatever the account holds.
 
 use std::collections::{HashMap, HashSet};
 
@@ -17,88 +17,89 @@ use crate::sqlite::{DbResult, one};
 use crate::text::question::{Question, Term};
 use crate::text::token::{LEVELS, at_level, is_level};
 
-/// Rows of the index that one search reads, about: what 200 ms on a slow machine allow.
+/// Rows of the index that one search reads, approximately: as many as 200 ms on a slow machine allow.
 pub(crate) const ROWS: usize = 60_000;
-/// Rows of a word that are read to tell whether it is rare: beside a rare word no more of a frequent one is.
+/// Rows of a word that are read to find out whether it is rare. In a question with a rare word, no more rows
+/// of a frequent one are read.
 const PROBE: usize = 4_096;
-/// Rows that a quick one reads, about.
+/// Rows that a quick search reads, approximately.
 const QUICK_ROWS: usize = 384;
-/// Words that a quick one looks for: the longest, which are seldom frequent. Each costs as much as a hundred
-/// rows.
+/// Words that a quick search looks up: the longest, which are seldom frequent. Each costs as much as a
+/// hundred rows.
 const QUICK_WORDS: usize = 6;
-/// Names of a subtree that are looked at to search it instead of the matches.
+/// Names of a subtree that may be examined to search it instead of the matches.
 const NAMES: usize = 20_000;
-/// Fewer matches than these are always looked at one by one, whatever the size of the subtree.
+/// Up to this number, matches are always examined one by one, whatever the size of the subtree.
 const FEW: usize = 256;
 /// Candidates whose length is read and compared at a time.
 const CHUNK: usize = 1_024;
-/// Files that are asked for whether the query may show them.
+/// Most files of a search that are judged.
 pub(crate) const JUDGED: usize = 10_000;
-/// Words of the index by which the beginning of a word is read.
+/// Words of the index that are read for the beginning of a word.
 const ENDINGS: usize = 32;
-/// What a word counts that was found by its beginning alone.
+/// Weight of a word that was found by its beginning alone.
 const BY_BEGINNING: f64 = 0.5;
-/// Hits with a smaller score are left out: by chance a long question shares some word with any text.
+/// Hits with a smaller score are left out: a long question shares some word with any text by chance.
 pub(crate) const MIN_SCORE: f64 = 0.05;
 
-/// What a search must know of files.
+/// Decisions on files and passages that a search asks for.
 pub(crate) trait Judge {
-    /// What it says of a file.
+    /// Result for a file that may be shown.
     type File: Clone;
 
-    /// The file, if the query may show it. Asked once a file.
+    /// Returns the file if the query may show it. Called once for each file.
     fn allow(&mut self, ino: Ino) -> DbResult<Option<Self::File>>;
 
-    /// Whether a passage of a file is shown: that of withheld lines alone is not.
+    /// Returns true if a passage of a file may be shown. One that has only withheld lines may not.
     fn shows(&mut self, file: &Self::File, passage: &Passage) -> DbResult<bool>;
 
-    /// The nodes below what the query is bounded by, at most `limit` of them and whether these are all;
-    /// `None` if it is not bounded.
+    /// Returns at most `limit` nodes in the subtrees of the query, and true if these are all; `None` if the
+    /// query is not limited to subtrees.
     fn below(&mut self, limit: usize) -> DbResult<Option<(Vec<u64>, bool)>>;
 
-    /// Called for each row of the index that is read: ends a search that takes too long.
+    /// Called for each row of the index that is read. Fails to end a search that takes too long.
     fn step(&mut self) -> DbResult<()>;
 }
 
-/// How to find, and how much.
+/// Parameters of a search.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked {
     /// Most passages in all.
     pub(crate) limit: usize,
     /// Most passages of one file.
     pub(crate) per_file: usize,
-    /// Whether a passage gains from those beside it.
+    /// True if a passage gains from its neighbours.
     pub(crate) neighbours: bool,
-    /// Whether to look at little.
+    /// True to read only a few rows.
     pub(crate) quick: bool,
 }
 
-/// One of a file's best passages for a question, and what the judge said of the file.
+/// One of the best passages of a file for a question, with the result of [`Judge::allow`].
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Found<T> {
     /// The passage.
     pub(crate) passage: Passage,
-    /// The share of the question's weight that it matches, 0 to 1.
+    /// Share of the question's weight that it matches, 0 to 1.
     pub(crate) words: f64,
-    /// What it gains from its neighbours; with `words` 1 at most.
+    /// Score that it gains from its neighbours; with `words` at most 1.
     pub(crate) neighbours: f64,
-    /// What `allow` answered.
+    /// Result of `allow`.
     pub(crate) file: T,
 }
 
-/// What a search found, best first.
+/// Result of a search, best first.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Answer<T> {
     pub(crate) found: Vec<Found<T>>,
-    /// Whether there may be more: the limit was reached, or not all matches could be looked at.
+    /// True if there may be more: the limit was reached, or not all matches could be examined.
     pub(crate) more: bool,
 }
 
-/// The best passages for `question`, best first. If the words of the question find nothing allowed, words
-/// that begin like them are tried.
+/// Returns the best passages for `question`, best first. If the words of the question match no allowed
+/// passage, words that begin like them are tried.
 ///
 /// # Errors
-/// What SQLite or the judge says; no question is an error.
+/// Errors of SQLite or the judge. No question is an error.
 pub(crate) fn search<J: Judge>(
     conn: &Connection,
     question: &Question,
@@ -108,6 +109,7 @@ pub(crate) fn search<J: Judge>(
     let index = Index::new(conn)?;
     let mut wanted: Vec<Vec<Form>> = question.terms().iter().map(|term| index.exactly(term)).collect();
     if asked.quick {
+        // The first form of a term is the plain word.
         wanted.sort_by_key(|forms| {
             std::cmp::Reverse(forms.first().map_or(0, |form| form.word.chars().count()))
         });
@@ -125,11 +127,11 @@ pub(crate) fn search<J: Judge>(
     Search::new(&index, wanted, judge, asked)?.run(BY_BEGINNING, asked)
 }
 
-/// A full-text table, and the table of its words.
+/// A full-text table with its vocabulary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Table {
     Current,
-    /// That of format 2, for passages that were not made anew yet. It makes its own tokens.
+    /// The index of format 2, for passages that are not indexed again yet. It makes its own tokens.
     Old,
 }
 
@@ -149,42 +151,43 @@ impl Table {
     }
 }
 
-/// One way in which a passage can hold what is wanted.
+/// One way in which a passage can contain a term.
 #[derive(Clone, Debug)]
 struct Form {
     table: Table,
-    /// A word of the index: letters, digits and a mark of its level, so a quote cannot be closed from inside.
+    /// A word of the index. It consists of letters, digits and a mark of its level, so it cannot close the
+    /// quotes.
     word: String,
-    /// How often a passage has it, about.
+    /// Times that a passage contains it, approximately.
     often: f64,
 }
 
 impl Form {
-    /// Whether it says that a passage has the word at all, not only that it has it often.
+    /// Returns true for the form that stands for the word itself, not for its frequency in a passage.
     fn is_plain(&self) -> bool {
         self.often <= 1.0
     }
 }
 
-/// The passages that hold one term.
+/// The passages that contain one term.
 #[derive(Debug, Default)]
 struct Matches {
-    /// Rows with how often they have it, newest first.
+    /// Rows with the frequency of the term, newest first.
     rows: Vec<(i64, f64)>,
-    /// Whether these are all.
+    /// True if these are all.
     complete: bool,
-    /// How many passages hold it; estimated if these are not all.
+    /// Number of passages that contain it; an estimate if the rows are not complete.
     passages: f64,
 }
 
-/// The index as one transaction sees it.
+/// The index in the state of one transaction.
 struct Index<'a> {
     conn: &'a Connection,
-    /// Passages in all.
+    /// Number of passages.
     passages: f64,
-    /// The newest row.
+    /// Id of the newest row.
     newest: i64,
-    /// Whether the index of format 2 is read, too.
+    /// True if the index of format 2 is read, too.
     old: bool,
 }
 
@@ -200,7 +203,7 @@ impl<'a> Index<'a> {
         Ok(Self { conn, passages: passages.max(1) as f64, newest: newest.unwrap_or(0), old })
     }
 
-    /// The forms of a term as it is.
+    /// Returns the forms of a term as it is.
     fn exactly(&self, term: &Term) -> Vec<Form> {
         let current = |word, often| Form { table: Table::Current, word, often };
         let mut forms = vec![current(term.token.clone(), 1.0)];
@@ -211,8 +214,8 @@ impl<'a> Index<'a> {
         forms
     }
 
-    /// The words of the index that begin like a term. A single Latin letter stays a word: it would match
-    /// almost everything.
+    /// Returns the words of the index that begin like a term. A single Latin letter stays a word, because it
+    /// would match almost everything.
     fn by_beginning(&self, term: &Term) -> DbResult<Vec<Form>> {
         if term.token.len() == 1 {
             return Ok(self.exactly(term));
@@ -225,6 +228,7 @@ impl<'a> Index<'a> {
             for _ in 0..ENDINGS {
                 let word: Option<String> = one(self.conn, &sql, [&from], |row| row.get(0))?;
                 let Some(word) = word.filter(|word| word.starts_with(&term.token)) else { break };
+                // The smallest text that is larger than the word.
                 from = format!("{word}\0");
                 if !is_level(&word) {
                     forms.push(Form { table, word, often: 1.0 });
@@ -234,10 +238,10 @@ impl<'a> Index<'a> {
         Ok(forms)
     }
 
-    /// The newest `most` matches of each form.
+    /// Returns the newest `most` matches of each form.
     fn newest(&self, forms: &[Form], most: usize, judge: &mut impl Judge) -> DbResult<Matches> {
         let mut matches = Matches { complete: true, ..Matches::default() };
-        // all matches from this row on are known
+        // All matches from this row on are known.
         let mut known = 0;
         for form in forms {
             let name = form.table.name();
@@ -256,17 +260,17 @@ impl<'a> Index<'a> {
             }
         }
         matches.settle();
-        // as if they were as dense among the older ones
+        // Assumes that the older rows contain it as often as the newer ones.
         let seen = (self.newest - known + 1).max(1) as f64 / self.newest.max(1) as f64;
         let newer = matches.rows.partition_point(|row| row.0 >= known) as f64;
         matches.passages = (newer / seen.min(1.0)).min(self.passages);
         Ok(matches)
     }
 
-    /// Those of `ids`, newest first, that hold one of the forms. Goes through the matches where they lie
-    /// close, and looks the next one up where they do not.
+    /// Returns those of `ids`, newest first, that contain one of the forms. Walks through the matches where
+    /// they are close to each other, and looks up the next one where they are not.
     fn among(&self, forms: &[&Form], ids: &[i64], judge: &mut impl Judge) -> DbResult<Vec<(i64, f64)>> {
-        /// Matches passed over before the next one is looked up.
+        /// Matches skipped before the next one is looked up.
         const PASS: usize = 16;
         let mut found = Matches::default();
         for form in forms {
@@ -302,7 +306,7 @@ impl<'a> Index<'a> {
         Ok(found.rows)
     }
 
-    /// The passages that hold one of `forms` and a word of `rare`, of which there are few.
+    /// Returns the passages that contain one of `forms` and a word of `rare`, of which there are few.
     fn beside(&self, forms: &[Form], rare: &[&Form], judge: &mut impl Judge) -> DbResult<Vec<(i64, f64)>> {
         let mut found = Matches::default();
         for form in forms {
@@ -325,7 +329,7 @@ impl<'a> Index<'a> {
         Ok(found.rows)
     }
 
-    /// The newest `most` passages of some files, newest first, and whether these are all.
+    /// Returns the newest `most` passages of some files, newest first, and true if these are all.
     fn passages_of(&self, inos: &[u64], most: usize, judge: &mut impl Judge) -> DbResult<(Vec<i64>, bool)> {
         let mut ids: Vec<i64> = Vec::new();
         let sql = "SELECT id FROM passage WHERE ino = ?1 ORDER BY off DESC LIMIT ?2";
@@ -345,12 +349,12 @@ impl<'a> Index<'a> {
 }
 
 impl Matches {
-    /// Whether there are some and all of them are known.
+    /// Returns true if there are some, and all of them are known.
     fn are_rare(&self) -> bool {
         self.complete && !self.rows.is_empty()
     }
 
-    /// Each row once, newest first, with the most often that is known of it.
+    /// Leaves each row once, newest first, with the highest frequency that is known of it.
     fn settle(&mut self) {
         self.rows.sort_unstable_by(|a, b| b.0.cmp(&a.0).then(b.1.total_cmp(&a.1)));
         self.rows.dedup_by_key(|row| row.0);
@@ -361,7 +365,7 @@ fn quoted(word: &str) -> String {
     format!("\"{word}\"")
 }
 
-/// The rows of a full-text table: FTS5 keeps their number first in its record of averages.
+/// Returns the number of rows of a full-text table, which FTS5 stores first in its record of averages.
 fn rows_of(conn: &Connection, table: Table) -> DbResult<u64> {
     let sql = format!("SELECT block FROM {}_data WHERE id = 1", table.name());
     let block: Option<Vec<u8>> = one(conn, &sql, [], |row| row.get(0))?;
@@ -370,10 +374,10 @@ fn rows_of(conn: &Connection, table: Table) -> DbResult<u64> {
 
 /// A term in one round of a search.
 struct Wanted {
-    /// How a passage may hold it.
+    /// Ways in which a passage may contain it.
     forms: Vec<Form>,
     matches: Matches,
-    /// Its inverse document frequency: what it says about a passage that this term is in it.
+    /// Inverse document frequency.
     weight: f64,
 }
 
@@ -382,7 +386,7 @@ struct Search<'a, J: Judge> {
     index: &'a Index<'a>,
     judge: &'a mut J,
     wanted: Vec<Wanted>,
-    /// Whether some matches are not looked at.
+    /// True if some matches are not examined.
     partial: bool,
 }
 
@@ -390,12 +394,13 @@ impl<'a, J: Judge> Search<'a, J> {
     fn new(index: &'a Index<'a>, terms: Vec<Vec<Form>>, judge: &'a mut J, asked: Asked) -> DbResult<Self> {
         let each = |rows: usize| rows / terms.len().max(1);
         let most = if asked.quick { each(QUICK_ROWS).max(1) } else { each(ROWS).max(FEW) };
-        // of a word alone it does not matter
+        // A question of one word has no rarer one, so there is no need to find out.
         let first = if terms.len() > 1 { most.min(PROBE) } else { most };
         let mut matches = Vec::new();
         for forms in &terms {
             matches.push(index.newest(forms, first, judge)?);
         }
+        // Without a rare word the candidates are the newest matches of all words, so more of them are read.
         if most > first && !matches.iter().any(Matches::are_rare) {
             for (forms, matches) in terms.iter().zip(&mut matches).filter(|(_, matches)| !matches.complete) {
                 *matches = index.newest(forms, most, judge)?;
@@ -409,11 +414,12 @@ impl<'a, J: Judge> Search<'a, J> {
         Ok(Self { index, judge, wanted, partial: false })
     }
 
-    /// The best passages, where each term counts `by` of its weight.
+    /// Returns the best passages, where each term counts `by` of its weight.
     fn run(mut self, by: f64, asked: Asked) -> DbResult<Answer<J::File>> {
         let any_rare = self.wanted.iter().any(|term| term.is_rare());
         if !asked.quick {
             self.look_in_subtree(any_rare)?;
+            // Before the frequent words: it makes some of them complete.
         }
         if any_rare {
             self.look_beside_rare()?;
@@ -422,11 +428,12 @@ impl<'a, J: Judge> Search<'a, J> {
         let total: f64 = self.wanted.iter().map(|term| term.weight).sum();
         let mut rest = self.candidates();
         rest.retain(|candidate| candidate.weight * by / total >= MIN_SCORE);
-        // what was said of each file, and how many of its passages are still wanted
+        // The file, and the number of its passages that may still be returned.
         let mut files: HashMap<Ino, (J::File, usize)> = HashMap::new();
         let mut judged = HashSet::new();
         let mut withheld = 0;
         let mut found = Vec::new();
+        // In chunks, best first: mostly the first one fills the page, and the rest is never read.
         while !rest.is_empty() {
             for Ranked { passage, candidate } in self.best_of(&mut rest, asked.neighbours)? {
                 if found.len() == asked.limit || judged.len() == JUDGED {
@@ -441,6 +448,7 @@ impl<'a, J: Judge> Search<'a, J> {
                 if let Some((file, wanted @ 1..)) = files.get_mut(&passage.ino) {
                     if !self.judge.shows(file, &passage)? {
                         withheld += 1;
+                        // Without this bound a search over withheld lines alone would read all matches.
                         if withheld == JUDGED {
                             return Ok(Answer { found, more: true });
                         }
@@ -456,8 +464,8 @@ impl<'a, J: Judge> Search<'a, J> {
         Ok(Answer { found, more: self.partial })
     }
 
-    /// In a bounded query, goes by the subtree where that is smaller than the matches, or where not all
-    /// matches can be looked at: then only passages of the subtree count as matches.
+    /// In a query limited to subtrees, uses the nodes of the subtrees if they are fewer than the matches, or
+    /// if not all matches can be examined. Then only passages of the subtrees count as matches.
     fn look_in_subtree(&mut self, any_rare: bool) -> DbResult<()> {
         let rare = self.wanted.iter().filter(|term| term.is_rare()).map(|term| term.matches.rows.len());
         let few = if any_rare { rare.sum() } else { NAMES };
@@ -471,12 +479,12 @@ impl<'a, J: Judge> Search<'a, J> {
         let (ids, whole) = self.index.passages_of(&inos, NAMES / self.wanted.len(), self.judge)?;
         for term in &mut self.wanted {
             if term.matches.complete {
-                // known whole: those outside need not be judged one by one
+                // All passages of the subtree are known: matches outside need not be judged one by one.
                 let inside = |id: &i64| ids.binary_search_by(|it| id.cmp(it)).is_ok();
                 term.matches.rows.retain(|(id, _)| !all || !whole || inside(id));
                 continue;
             }
-            // how often counts only where it costs little
+            // The frequency is looked up only where it costs little.
             let counted = ids.len() < FEW;
             let forms: Vec<&Form> = term.forms.iter().filter(|form| counted || form.is_plain()).collect();
             let rows = self.index.among(&forms, &ids, self.judge)?;
@@ -484,7 +492,7 @@ impl<'a, J: Judge> Search<'a, J> {
                 term.matches.rows = rows;
                 term.matches.complete = true;
             } else {
-                // neither is small: the newest matches, and those in a part of the subtree
+                // Both are large: uses the newest matches, and those in a part of the subtree.
                 term.matches.rows.extend(rows);
                 term.matches.settle();
             }
@@ -493,7 +501,7 @@ impl<'a, J: Judge> Search<'a, J> {
         Ok(())
     }
 
-    /// Where a rare term is asked for, too, looks for the frequent ones beside it alone.
+    /// If the question has a rare term, looks for the frequent ones only in its passages.
     fn look_beside_rare(&mut self) -> DbResult<()> {
         let (rare, frequent): (Vec<_>, Vec<_>) =
             self.wanted.iter_mut().partition(|term| term.matches.complete);
@@ -506,7 +514,7 @@ impl<'a, J: Judge> Search<'a, J> {
         Ok(())
     }
 
-    /// All passages that hold something, in no order.
+    /// Returns all passages that contain a term, in no order.
     fn candidates(&self) -> Vec<Candidate> {
         let mut candidates: HashMap<i64, Candidate> = HashMap::new();
         for (place, term) in self.wanted.iter().enumerate() {
@@ -521,7 +529,7 @@ impl<'a, J: Judge> Search<'a, J> {
         candidates.into_values().collect()
     }
 
-    /// Takes the best of `rest`, best first, ranked by their length, too, and by their neighbours.
+    /// Takes the best of `rest`, best first, ranked by their length and their neighbours as well.
     fn best_of(&self, rest: &mut Vec<Candidate>, neighbours: bool) -> DbResult<Vec<Ranked>> {
         let from = rest.len().saturating_sub(CHUNK);
         if from > 0 {
@@ -530,8 +538,9 @@ impl<'a, J: Judge> Search<'a, J> {
         let sql = format!("SELECT {COLUMNS} FROM passage WHERE id = ?1");
         let mut best = Vec::new();
         for candidate in rest.drain(from..) {
-            // a row of the index of format 2 may be of a passage that has gone
+            // A row of the index of format 2 may belong to a passage that was deleted.
             let passage = one(self.index.conn, &sql, [candidate.id], passage)?;
+            // Computed again below, now with the length of the passage.
             let candidate = Candidate { rank: 0.0, ..candidate };
             best.extend(passage.map(|passage| Ranked { passage, candidate }));
         }
@@ -556,7 +565,7 @@ impl<'a, J: Judge> Search<'a, J> {
 }
 
 impl Wanted {
-    /// Whether few passages hold it.
+    /// Returns true if few passages contain it.
     fn is_rare(&self) -> bool {
         self.matches.are_rare()
     }

@@ -1,5 +1,5 @@
-//! What lies around passages, as far as it decides whether a span in them is a secret, which no word of the
-//! index is: a secret may lie over two appends, and over the border of two passages.
+//! Context of passages that decides whether a span in them is a secret, whose words the index must not
+//! contain. A secret may extend over two appends, and over the border of two passages.
 
 use std::ops::Range;
 
@@ -11,14 +11,15 @@ use crate::sqlite::DbResult;
 use crate::text::passage::Edit;
 use crate::text::secret::{self, CONTEXT, Secret};
 
-/// Bytes before a line by which it is told whether a private key or a name there may go on in it.
+/// Bytes before a line that tell whether a private key or a named value there may continue in it.
 const LINE_END: u64 = 96;
 
-/// Reads bytes of a file; fewer than asked for only at its end.
+/// Reads bytes of a file; fewer than requested only at its end.
 pub(crate) type Read<'a> = dyn FnMut(Ino, Range<u64>) -> DbResult<Vec<u8>> + 'a;
 
-/// The bytes before a region that decide about what is in it, which begins with `first`. None where its line
-/// begins with it, but for lines that go on with a private key or have a value named on a line before.
+/// Returns the bytes before a region that decide about its first bytes, `first`. If the region begins a line
+/// there are none, except for lines that may continue a private key or a value that is named on an earlier
+/// line.
 pub(super) fn before(
     conn: &Connection,
     ino: Ino,
@@ -33,7 +34,7 @@ pub(super) fn before(
     if begins_line && !secret::may_go_on(first) {
         return Ok(Vec::new());
     }
-    // Short lines in a log of short lines would have thousands of them read before each.
+    // Otherwise, in a log of short lines, thousands of them would be read before each.
     if begins_line
         && secret::needs_opening(first)
         && !secret::may_open(&read(ino, off.saturating_sub(LINE_END)..off)?)
@@ -43,15 +44,15 @@ pub(super) fn before(
     read(ino, off.saturating_sub(secret::reach(first) as u64)..off)
 }
 
-/// Where a passage is to be made anew from, if text from `off` on is: one whose last line goes on there may
-/// have the beginning of a secret.
+/// Returns the place from which passages have to be indexed again if text from `off` on is: a passage whose
+/// last line continues there may contain the beginning of a secret.
 pub(super) fn line_from(conn: &Connection, ino: Ino, off: u64) -> DbResult<u64> {
     let before = last_before(conn, ino, off)?.filter(|it| it.span.end() == off && !it.span.newline);
     Ok(before.map_or(off, |it| it.span.off))
 }
 
-/// Takes in the passages beside a region in which an edit may have made, or unmade, a secret. Before the
-/// region those of the same line, and those of a private key whose end an append brings.
+/// Adds the passages next to a region in which an edit may have completed or broken a secret. Before the
+/// region these are the passages of the same line, and those of a private key whose end an append adds.
 pub(super) fn widen(
     conn: &Connection,
     ino: Ino,
@@ -68,8 +69,8 @@ pub(super) fn widen(
         let Some(before) = before else { break };
         let from = border.saturating_sub(most);
         if before.span.newline {
-            // The end of a key makes one of the lines before it, which may have been none. What is appended
-            // has it, or completes it.
+            // The end of a key makes one of the lines before it, which may not have been recognised. The
+            // appended text contains it or completes it.
             if appends {
                 let new = read(ino, edit.start.saturating_sub(secret::MARKER)..edit.start + most)?;
                 if !secret::may_end_key(&new) {
@@ -85,7 +86,7 @@ pub(super) fn widen(
         let (border, known) = ((border - from) as usize, (edit.start - from) as usize);
         let now = secret::find(&window);
         let is_same = if appends {
-            // what was there was judged without what is appended
+            // The existing text was judged without the appended text.
             let then = secret::find(&window[..known.min(window.len())]);
             let parts = |found: &[Secret]| -> Vec<_> {
                 secret::within(found, 0..border).map(|(bytes, _)| bytes).collect()

@@ -1,4 +1,4 @@
-//! Secrets at borders of passages: no part of them is a word of the index, however they come there.
+//! Secrets at borders of passages: no part of them becomes a word of the index.
 
 use std::collections::BTreeSet;
 
@@ -11,12 +11,12 @@ use crate::engine::sqlite::fulltext::tests::{Index, change};
 use crate::model::Ino;
 use crate::text::Edit;
 
-/// Words without a line's end, of so many bytes.
+/// Returns words without a line end, of this many bytes.
 fn filler(bytes: usize) -> String {
     "orchard lantern violin ".chars().cycle().take(bytes).collect()
 }
 
-/// Words of the index but for those that say how often a passage has one.
+/// Returns the words of the index, except for those that mark the frequency.
 fn vocabulary(index: &Index) -> BTreeSet<String> {
     optimize(&index.conn).unwrap();
     let mut statement = index.conn.prepare("SELECT term FROM passage_vocabulary").unwrap();
@@ -24,7 +24,7 @@ fn vocabulary(index: &Index) -> BTreeSet<String> {
     terms.filter(|term: &String| !term.contains('^')).collect()
 }
 
-/// Words of the index that are not of the texts around a secret.
+/// Returns the words of the index that are not of the text around a secret.
 fn parts(index: &Index, planted: &Planted) -> BTreeSet<String> {
     let mut around = Index::new();
     for (n, (text, at)) in (1..).zip(texts(planted)) {
@@ -35,8 +35,8 @@ fn parts(index: &Index, planted: &Planted) -> BTreeSet<String> {
     vocabulary(index).difference(&vocabulary(&around)).cloned().collect()
 }
 
-/// Texts of one line in which the first border of passages comes to lie at many places in a secret, each with
-/// where the secret begins.
+/// Returns texts of one line whose first border of passages is at different places in a secret, each with the
+/// offset of the secret.
 fn texts(planted: &Planted) -> impl Iterator<Item = (String, usize)> {
     let text = planted.text();
     (1_940..2_060).step_by(11).map(move |front| {
@@ -62,7 +62,7 @@ fn a_secret_that_a_later_edit_makes_one_is_taken_out_of_the_passages_beside_it()
         let mut index = Index::new();
         let mut n = 0;
         for (text, at) in texts(&planted) {
-            // what the edit brings: a piece of the secret, or of what says that it is one
+            // Text that the edit adds: a piece of the secret, or of its name.
             let pieces = (at - planted.before.len()..at + planted.secret.len()).step_by(5);
             for from in pieces.clone().step_by(3) {
                 n += 1;

@@ -1,5 +1,5 @@
-//! The index: whatever happens to files, it answers like one made afresh, and costs
-//! in proportion to what changed.
+//! The index returns the same results as a rebuilt one after any edits, and costs in proportion to the
+//! change.
 
 mod bounds;
 
@@ -98,17 +98,17 @@ impl Index {
     }
 }
 
-/// Allows all files, or some, and counts what it is asked.
+/// Allows all files, or some, and counts its calls.
 #[derive(Default)]
 struct Counting {
     rows: usize,
     asked: Vec<u64>,
     refused: Vec<u64>,
-    /// The nodes that the query is bounded by.
+    /// The nodes that the query is limited to.
     within: Option<Vec<u64>>,
     /// Passages wanted of each file; 0 for one.
     per_file: usize,
-    /// Whether passages gain nothing from their neighbours.
+    /// True if passages gain nothing from their neighbours.
     alone: bool,
 }
 
@@ -153,7 +153,7 @@ enum Step {
     Replace(Vec<u8>),
 }
 
-/// Words, mostly; lines, or none; now and then bytes that are no text.
+/// Mostly words, with or without lines; sometimes bytes that are no text.
 fn content() -> impl Strategy<Value = Vec<u8>> {
     let word = (0..WORDS.len()).prop_map(|word| WORDS[word].as_bytes().to_vec());
     let piece = prop_oneof![
@@ -181,7 +181,7 @@ fn perform(content: &mut Vec<u8>, step: &Step) -> Edit {
     let old = content.len() as u64;
     match step {
         Step::Write(at, bytes) => {
-            // Mostly inside or at the end; a hole makes most files no text.
+            // Mostly inside or at the end. A hole makes most files binary.
             let at = if at % 7 == 0 { *at } else { at % (content.len() + 1) };
             if !bytes.is_empty() {
                 content.resize(content.len().max(at + bytes.len()), 0);
@@ -354,7 +354,7 @@ fn the_index_of_ten_thousand_appends_is_smaller_than_what_was_appended() {
     for line in 0..10_000 {
         let mut text = format!("{{\"line\":{line}");
         while text.len() < 198 {
-            // About the spread of words in real notes: few are common, many are rare.
+            // As in real notes: few words are common, many are rare.
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let word = (f64::from((seed >> 40) as u32) / f64::from(1 << 24)).powi(3) * 5000.0;
             text.push_str(&format!(" word{}", word as u64));
@@ -444,7 +444,7 @@ fn a_score_is_the_share_of_the_question_that_a_passage_holds() {
     near(index.score("hero"), 0.5);
     let nonsense: String = (0..20).map(|n| format!("zq{n}x ")).collect();
     assert_eq!(index.search(&format!("{nonsense} heron")).found, [], "below {MIN_SCORE}");
-    // among equals what has it more often, then the newest
+    // Among equals the one with the higher frequency, then the newest.
     index.put(200, b"heron heron heron, word");
     assert_eq!(index.search("heron").found[0].passage.ino.0, 200);
     index.put(201, b"word7");
@@ -470,14 +470,14 @@ fn escapes_of_json_are_decoded_and_ranges_are_those_of_the_file() {
     let found = &index.search("bread").found[0].passage;
     assert_eq!((found.span.off, found.span.len), (0, list.len() as u64));
     assert_eq!(line_counts::of(&index.conn, found).unwrap(), 1..2);
-    // records are appended far behind the first bytes, which alone tell that it is JSON
+    // Records are appended far after the first bytes, which alone tell that it is JSON.
     for record in 0..200 {
         index.append(4, format!("{{\"text\": \"line\\nnumber{record} {}\"}}\n", "x".repeat(90)).as_bytes());
     }
     let found = &index.search("number150").found[0].passage;
     assert_eq!(line_counts::of(&index.conn, found).unwrap(), 151..152);
     assert_eq!(index.faults(), vec![]);
-    // what was JSON is text as written once its beginning is not
+    // A file that was JSON is text as written once its beginning is not JSON.
     index.files.get_mut(&Ino(4)).unwrap()[..1].copy_from_slice(b"x");
     let size = index.files[&Ino(4)].len() as u64;
     index.apply(&[change(Ino(4), Edit::write(0, 1, size))]);
@@ -486,7 +486,8 @@ fn escapes_of_json_are_decoded_and_ranges_are_those_of_the_file() {
     assert_eq!(index.faults(), vec![]);
 }
 
-/// So many passages, each of a file of its own, which all hold `words`, and `rare` ten of them.
+/// Returns an index of passages, each of a file of its own, which all contain `words`; ten of them also
+/// contain `rare`.
 fn crowd(passages: u64, words: &str) -> Index {
     let index = Index::new();
     let fill = format!(
@@ -536,7 +537,7 @@ fn a_passage_gains_from_those_beside_it_in_its_file_alone() {
 fn several_passages_of_a_file_and_neighbours_cost_no_rows_of_the_index_however_much_there_is() {
     let rows = |passages: u64, per_file, alone| {
         let index = crowd(passages, "heron");
-        // the passages of ten files, one behind the other
+        // The passages of ten files, one after the other.
         let sql = "UPDATE passage SET off = 10 * id, ino = id % 10 + 1";
         index.conn.execute_batch(sql).unwrap();
         let mut judge = Counting { per_file, alone, ..Counting::default() };
@@ -547,7 +548,7 @@ fn several_passages_of_a_file_and_neighbours_cost_no_rows_of_the_index_however_m
     let base = rows(2_000, 1, true);
     assert_eq!(rows(2_000, 1, false), base);
     assert_eq!(rows(2_000, 20, false), base);
-    // ten rare ones among both
+    // Ten rare ones in both.
     assert!(rows(4_000, 20, false) <= 2 * base + 100);
 }
 
@@ -614,7 +615,7 @@ fn the_lines_of_a_hit_are_found_without_the_file_or_all_passages_before_it() {
         span.start
     };
     assert!(line(&index, "number59990") > 59_900);
-    // an edit in the middle that takes line feeds away, one that appends, one that cuts off
+    // An edit in the middle that removes line feeds, one that appends, one that cuts off.
     let at = 1_000_000;
     index.files.get_mut(&Ino(1)).unwrap()[at..at + 2_000].fill(b'x');
     let size = index.files[&Ino(1)].len() as u64;
@@ -646,7 +647,8 @@ fn what_is_too_much_for_a_commit_is_left_and_what_was_indexed_is_found() {
     let from = index_writer::unindexed(&index.conn, Ino(2)).unwrap().unwrap();
     assert!((1..=5_000).contains(&from));
     assert_eq!(index.faults(), vec![], "that some is left is no fault");
-    // an append changes nothing about what is left, an edit before it leaves more, an end leaves nothing
+    // An append changes nothing about the unindexed part, an edit before it enlarges it, a truncation removes
+    // it.
     index.append(2, b"guitar\n");
     assert_eq!(index_writer::unindexed(&index.conn, Ino(2)).unwrap(), Some(from));
     index.files.get_mut(&Ino(2)).unwrap()[..6].copy_from_slice(b"forest");

@@ -1,5 +1,4 @@
-//! The part of `fsck` that looks at the search index. Only reads: what is wrong here
-//! is put right by `reindex`.
+//! The part of `fsck` that checks the search index. It only reads: `reindex` corrects what it finds.
 
 use std::fmt;
 use std::ops::Range;
@@ -14,10 +13,10 @@ use crate::sqlite::DbResult;
 use crate::text::json::is_json;
 use crate::text::passage::{MAX, MAX_TEXT, SNIFF, is_text};
 
-/// What is wrong with the index.
+/// A fault of the index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// The structure inside FTS5 is damaged; what it says.
+    /// The structure inside FTS5 is damaged; the report of SQLite.
     Structure(String),
     /// A passage whose words are not in the index.
     WithoutText(i64),
@@ -25,11 +24,11 @@ pub(crate) enum Fault {
     WithoutPassage(i64),
     /// The passages of a file do not cover it: they leave a gap or overlap at this byte, or end there.
     Cover(Ino, u64),
-    /// The passage at this byte was made of other bytes than the file has, or is not described truly.
+    /// The passage at this byte was made of other bytes than the file has, or its row describes it wrongly.
     Stale(Ino, u64),
-    /// The file has passages and must not, or must have some and has none.
+    /// The file has passages and must have none, or must have some and has none.
     Presence(Ino),
-    /// The lines of the file's block at this byte are counted wrongly.
+    /// The line count of the block of the file at this byte is wrong.
     Lines(Ino, u64),
 }
 
@@ -49,10 +48,10 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Whether the structure inside FTS5 is damaged.
+/// Returns true if the structure inside FTS5 is damaged.
 ///
 /// # Errors
-/// What SQLite says, other than that the index is damaged.
+/// Errors of SQLite, except for damage to the index.
 pub(crate) fn is_damaged(conn: &Connection) -> DbResult<bool> {
     Ok(!structure(conn)?.is_empty())
 }
@@ -64,14 +63,14 @@ fn structure(conn: &Connection) -> DbResult<Vec<Fault>> {
     Ok(answers.into_iter().filter(|answer| answer != "ok").map(Fault::Structure).collect())
 }
 
-/// What is wrong with the index as a whole.
+/// Returns the faults of the index as a whole.
 ///
 /// # Errors
-/// What SQLite says, other than that the index is damaged.
+/// Errors of SQLite, except for damage to the index.
 pub(crate) fn index(conn: &Connection) -> DbResult<Vec<Fault>> {
     let mut faults = structure(conn)?;
-    // FTS5 keeps a row of `passage_word_docsize` for each row there is. Passages up to `until` are in the
-    // index of format 2, whose other rows count for nothing.
+    // FTS5 has one row of `passage_word_docsize` for each of its rows. Passages up to `until` are in the
+    // index of format 2, whose other rows do not matter.
     let until = old_until(conn)?.unwrap_or(0);
     let without_text =
         "SELECT id FROM passage WHERE id > ?1 AND id NOT IN (SELECT id FROM passage_word_docsize)";
@@ -95,10 +94,10 @@ pub(crate) fn index(conn: &Connection) -> DbResult<Vec<Fault>> {
     Ok(faults)
 }
 
-/// What is wrong with the passages of one file of `size` bytes; `read` gives its bytes.
+/// Returns the faults of the passages of one file of `size` bytes. `read` returns its bytes.
 ///
 /// # Errors
-/// What SQLite or `read` says.
+/// Errors of SQLite or `read`.
 pub(crate) fn file(
     conn: &Connection,
     ino: Ino,
@@ -112,7 +111,7 @@ pub(crate) fn file(
     let wanted = searchable && size > 0 && is_text(&prefix, content_type);
     let passages = passages(conn, ino, 0, MAX_OFFSET)?;
     let until = old_until(conn)?.unwrap_or(0);
-    // what its commit left has no passages yet
+    // Text that its commit left has no passages yet.
     let end = unindexed(conn, ino)?.map_or(size, |from| from.min(size));
     if passages.is_empty() == (wanted && end > 0) {
         return Ok(vec![Fault::Presence(ino)]);

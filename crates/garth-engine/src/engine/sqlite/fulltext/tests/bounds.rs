@@ -1,4 +1,4 @@
-//! How much of the index a search looks at beside a rare word, and a quick one.
+//! Bounds on the rows that a search reads: next to a rare word, and in a quick search.
 
 use super::{Counting, crowd};
 use crate::engine::sqlite::fulltext::passage_search::{Asked, search};
