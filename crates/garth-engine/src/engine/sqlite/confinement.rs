@@ -51,6 +51,7 @@ impl Reach {
     }
 
     fn of(within: Within, owner: Option<Owner>) -> Self {
+        // A confined handle reaches nodes without a name only through its own open handles.
         let held = owner.as_ref().map(|_| Mutex::default());
         let (read_only, author, joined) = (Within::nothing(), Author::default(), Vec::new());
         Self { within, read_only, owner, author, overrides: false, held, joined }
@@ -72,6 +73,7 @@ impl Reach {
             return Err(Error::new(ErrorKind::NameTooLong, message));
         }
         let owner = to.owner.inside(self.owner.as_ref())?;
+        // A field that the outer handle sets cannot be changed from inside.
         let author = self.author.clone().or(&to.author);
         let (overrides, read_only) = (self.overrides, self.read_only.union(&to.read_only));
         let within = self.within.intersect(&to.within);
@@ -85,6 +87,7 @@ impl Reach {
             read_only: self.read_only.union(&with.read_only),
             author: self.author.clone(),
             overrides: self.overrides,
+            // Open handles stay with the handle that counted them.
             joined: vec![Arc::clone(self), Arc::clone(with)],
             ..Self::of(Within::nothing(), self.owner.clone())
         }

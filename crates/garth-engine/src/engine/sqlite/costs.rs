@@ -295,6 +295,7 @@ fn what_was_found_of_files_is_known_once_a_rule_is_set_and_forgotten_with_file_a
     let terms = r#"{"schema":{"type":"integer"}}"#;
     let rule = Rule::new(class.clone(), Demand::parse("json-lines", terms).expect("a demand"));
     assert!(block_on(account.fs.set_rule(rule, false)).expect("a rule").set);
+    // Only long files are remembered.
     assert_eq!(known(), 2, "both are long");
     account.commit([Op::remove(&names[0])]);
     assert_eq!(known(), 1);

@@ -111,6 +111,7 @@ impl SqliteFs {
         let system = TreePath::parse(SYSTEM)?;
         let is_ours = match self.with_view(|view| view.entry(view.at(&At::Path(system.clone()))?)) {
             Ok(entry) => entry.is_dir() && entry.attributes.xattrs.contains_key(SYSTEM_MARK),
+            // Not created yet. Hidden all the same, so that no one else takes the name.
             Err(error) if error.is(ErrorKind::NotFound) => true,
             Err(error) => return Err(error),
             // A user may have created a directory of this name before garth used it. It stays visible.
@@ -275,6 +276,7 @@ impl FileSystem for SqliteFs {
 
     async fn stat(&self, at: &At) -> Result<Entry> {
         if let (At::Path(path), None) = (at, self.as_of)
+            // Without a transaction: one statement sees one state.
             && let Some(entry) = self.inner.pool.with(|conn| self.view_on(conn, None)?.entry_now(path))?
         {
             return Ok(entry);
@@ -335,6 +337,7 @@ impl FileSystem for SqliteFs {
             let known = seq <= view.seq().min(MAX) && ino <= MAX;
             let node = if known { nodes::version(view.conn, ino, seq)? } else { None };
             let node = node.filter(|node| node.seq == seq).ok_or_else(missing)?;
+            // The version in which a node lost its last name marks its end, and has no content to open.
             if view.is_end(&node)? || !view.is_shown(&node)? {
                 return Err(missing().into());
             }
@@ -386,6 +389,7 @@ impl FileSystem for SqliteFs {
         let as_of = self.with_view(|view| {
             let seq = view.seq_of(moment)?;
             let time = match moment {
+                // A time in the future must not make entries expire early.
                 Moment::Time(time) => time.0.min(view.time),
                 Moment::Seq(_) | Moment::Snapshot(_) => commit_log::moment(view.conn, seq)?,
             };
@@ -434,6 +438,7 @@ impl FileSystem for SqliteFs {
             Some((last, _)) => {
                 let found =
                     self.with_view(|view| commit_log::committed(view.conn, self.reach.owner_key(), id))?;
+                // A view of the past does not know later commits.
                 found.filter(|commit| commit.seq.0 <= last)
             }
             // In the writer's queue, after the batches that wait. The durable write makes sure that a commit
@@ -506,6 +511,7 @@ impl ViewBase for SqliteFs {
 
     fn joined(&self, with: &dyn FileSystem) -> Option<Arc<dyn FileSystem>> {
         let with = (with as &dyn Any).downcast_ref::<Self>()?;
+        // A commit is of one account, and none is made in the past.
         if !Arc::ptr_eq(&self.inner, &with.inner) || self.as_of.is_some() || with.as_of.is_some() {
             return None;
         }

@@ -89,6 +89,7 @@ impl Rows for PlannerRows<'_> {
     }
 
     fn is_open(&self, ino: u64) -> Result<bool> {
+        // A confined handle reaches only the nodes that it has opened itself.
         Ok(self.reach.holds(ino, self.open))
     }
 

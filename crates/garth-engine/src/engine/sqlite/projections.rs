@@ -62,6 +62,7 @@ pub(crate) fn forget(conn: &Connection, ino: u64) -> DbResult<()> {
 /// `version` is that of the head row.
 pub(crate) fn check_version(version: u64, registry: &Registry) -> DbResult<()> {
     let known = registry.version();
+    // Keys of an older set were derived again when this process opened the account.
     if version <= known {
         return Ok(());
     }

@@ -79,6 +79,7 @@ fn a_number_is_judged_at_the_same_cost_however_many_names_its_node_has_outside()
 fn history_costs_the_same_however_many_versions_a_node_had_before_it_came_in() {
     assert_same(|size| {
         let account = account();
+        // All versions but the first and the last ones are made out of reach.
         account.apply([Op::rename(path("/in/f"), path("/out/f"))]);
         account.apply((0..size).map(|_| Op::append(path("/out/f"), "x")));
         account.apply([Op::rename(path("/out/f"), path("/in/g")), Op::append(path("/in/g"), "x")]);
@@ -124,6 +125,7 @@ fn a_number_is_judged_at_the_same_cost_however_many_names_its_node_has_that_are_
     assert_same(|size| {
         let account = account_without();
         account.apply((0..size).map(|n| Op::link(path("/in/f"), path(&format!("/in/out/{n}")))));
+        // The last name in order, after all that are left out.
         account.apply([Op::link(path("/in/f"), path("/in/out/own/g"))]);
         account.count(|view| {
             view.at(&node)?;

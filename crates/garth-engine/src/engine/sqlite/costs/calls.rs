@@ -112,6 +112,7 @@ impl Costs {
         let late = ChangesQuery::since(Seq(last.0 - 1)).limit(10);
         self.call("history", |_| block_on(fs.history(&at("/d/f"), &newest)));
         self.call("history of a node", |_| block_on(fs.history(&At::Node(ino), &newest)));
+        // From a commit before the data was added.
         self.call("history from a version", |_| block_on(fs.history(&at("/d/f"), &oldest)));
         self.call("as_of", |_| block_on(fs.as_of(&Moment::Seq(START))));
         self.call("as_of a time", |_| block_on(fs.as_of(&Moment::Time(Timestamp(1)))));

@@ -54,6 +54,7 @@ impl Searched {
             0 => Attributes::default(),
             seq => attributes(seq)?,
         };
+        // A file without a name leaves the index as one that is not searchable does.
         let searchable = node.nlink > 0 && attributes.searchable.unwrap_or(true);
         let content_type = attributes.content_type;
         Ok(Some(Self { ino: node.ino, size: node.size, searchable, content_type }))

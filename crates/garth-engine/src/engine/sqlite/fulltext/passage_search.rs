@@ -392,6 +392,7 @@ struct Search<'a, J: Judge> {
 
 impl<'a, J: Judge> Search<'a, J> {
     fn new(index: &'a Index<'a>, terms: Vec<Vec<Form>>, judge: &'a mut J, asked: Asked) -> DbResult<Self> {
+        // All words share the rows that one search may read.
         let each = |rows: usize| rows / terms.len().max(1);
         let most = if asked.quick { each(QUICK_ROWS).max(1) } else { each(ROWS).max(FEW) };
         // A question of one word has no rarer one, so there is no need to find out.
@@ -456,6 +457,7 @@ impl<'a, J: Judge> Search<'a, J> {
                     }
                     *wanted -= 1;
                     let words = (candidate.weight * by / total).min(1.0);
+                    // The two parts of a score add up to at most 1.
                     let neighbours = (candidate.beside * by / total).min(1.0 - words);
                     found.push(Found { passage, words, neighbours, file: file.clone() });
                 }

@@ -56,6 +56,7 @@ pub(super) fn add_neighbours(best: &mut [Ranked], weights: &[f64]) {
         best.iter().zip(0..).map(|(it, place)| ((it.passage.ino, it.passage.span.off), place)).collect();
     let mut around = vec![0_u128; best.len()];
     for (place, it) in best.iter().enumerate() {
+        // Neighbours touch: the next passage begins where this one ends.
         if let Some(next) = starts.get(&(it.passage.ino, it.passage.span.end())) {
             around[place] |= best[*next].candidate.terms;
             around[*next] |= it.candidate.terms;

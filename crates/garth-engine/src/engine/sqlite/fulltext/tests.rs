@@ -223,6 +223,8 @@ proptest! {
             index.apply(&changes);
             prop_assert_eq!(index.faults(), vec![]);
         }
+        // The rows differ, since passages were cut at other times; the files that words are found in must
+        // not.
         let afresh = Index::of(&index.files);
         prop_assert_eq!(afresh.faults(), vec![]);
         for word in WORDS {
@@ -250,6 +252,7 @@ fn words_are_found_by_stem_without_accents_and_by_prefix_only_where_nothing_else
     assert_eq!(index.matching("creme spreads"), BTreeSet::from([1]));
     assert_eq!(index.matching("confirm"), BTreeSet::from([2]));
     assert_eq!(index.matching("confi"), BTreeSet::from([2]));
+    // One word matches, so beginnings of words are not tried.
     assert_eq!(index.matching("confi creme"), BTreeSet::from([1]));
     assert_eq!(index.matching("nowhere"), BTreeSet::new());
 }
@@ -303,6 +306,7 @@ fn files_that_are_no_text_or_not_searchable_are_not_found() {
     index.put(1, b"visible needle");
     index.put(1, b"needle \0 binary");
     assert_eq!(index.matching("needle"), BTreeSet::new());
+    // The first bytes stay binary.
     index.append(1, b"needle");
     assert_eq!(index.matching("needle"), BTreeSet::new());
     index.put(1, b"needle again");
@@ -331,6 +335,7 @@ fn an_append_of_a_line_leaves_the_passages_before_it_alone() {
 #[test]
 fn words_that_an_edit_joins_across_passages_are_found() {
     let mut index = Index::new();
+    // Each append is a passage. The edit replaces the line feed between the first two.
     for line in ["sun\n", "flower\n", "pot"] {
         index.append(1, line.as_bytes());
     }
@@ -375,6 +380,7 @@ fn optimizing_removes_the_words_of_what_was_deleted() {
     index.put(2, b"other");
     index.put(1, b"harmless");
     index_writer::optimize(&index.conn).unwrap();
+    // FTS5 stores words as plain bytes in its blocks.
     let blocks = "SELECT count(*) FROM passage_word_data WHERE instr(block, CAST('secretword' AS BLOB)) > 0";
     assert_eq!(index.count(blocks), 0);
     assert_eq!(index.matching("harmless"), BTreeSet::from([1]));
@@ -438,6 +444,7 @@ fn a_score_is_the_share_of_the_question_that_a_passage_holds() {
     near(index.score("common"), 1.0);
     near(index.score("heron"), 1.0);
     near(index.score("heron common word8"), 1.0);
+    // The weight of a term that so many of the 100 passages contain; an unknown one counts as half a passage.
     let weight = |passages: f64| (1.0_f64 + 100.0 / passages).ln();
     near(index.score("word7 common"), weight(1.0) / (weight(1.0) + weight(50.0)));
     near(index.score("word7 nowhere"), weight(1.0) / (weight(1.0) + weight(0.5)));
@@ -644,6 +651,7 @@ fn what_is_too_much_for_a_commit_is_left_and_what_was_indexed_is_found() {
     index_writer::apply_up_to(&index.conn, &changes, &mut Tokenizer::default(), read, room).unwrap();
     assert_eq!(index.matching("anchor"), BTreeSet::from([1, 2]));
     assert_eq!(index.matching("candle"), BTreeSet::from([1]));
+    // The first file fits into the limit, the second only in part.
     let from = index_writer::unindexed(&index.conn, Ino(2)).unwrap().unwrap();
     assert!((1..=5_000).contains(&from));
     assert_eq!(index.faults(), vec![], "that some is left is no fault");

@@ -129,6 +129,7 @@ pub(crate) fn file(
         let stored: i64 = statement.query_row(params![passage.id], |row| row.get(0))?;
         let as_stored = (stored, passage.line_feeds, span.newline);
         let (line_feeds, newline) = describe(&bytes);
+        // An index of format 2 does not record the form.
         let kind = passage.id <= until || passage.json == is_json(&prefix);
         if as_stored != (hash(&bytes), line_feeds, newline) || !kind {
             faults.push(Fault::Stale(ino, at));

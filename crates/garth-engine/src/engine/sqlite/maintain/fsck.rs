@@ -99,6 +99,7 @@ impl Check<'_> {
             let report = &mut self.report;
             match pool.read_within(Bound::Steps(STRUCTURE), |conn, _| structure(conn, &table, report)) {
                 Ok(()) => {}
+                // Too large to be checked within the bound: the report names it instead.
                 Err(error) if error.is(ErrorKind::TimedOut) => self.report.large.push(table),
                 Err(error) if error.is(ErrorKind::Corrupt) => self.report.add("database", error.to_string()),
                 Err(error) => return Err(error),
@@ -135,6 +136,7 @@ impl Check<'_> {
                 }
                 at = seq;
             }
+            // The log ended before the head.
             if at == from && at < last {
                 report.add("head", format!("the head is at commit {last}, the last of the log is {at}"));
             }
@@ -156,6 +158,7 @@ impl Check<'_> {
 
     /// Checks the search index: each file must be in it with its current content, and nothing else.
     fn index(&mut self) -> Result<()> {
+        // On a new connection: FTS5 remembers its index, and would check what it remembers.
         let faults = self.fs.inner.pool.read_on_new(verify::index)?;
         for fault in faults {
             self.report.add("index", fault.to_string());
@@ -177,6 +180,7 @@ impl Check<'_> {
             for ino in &inos {
                 let Some(file) = Searched::of(view.conn, *ino)? else { continue };
                 indexed(view, &file, report)?;
+                // A piece ends by content, too, so that its transaction stays short.
                 bytes += file.size;
                 if bytes >= BYTES {
                     return Ok(Some(*ino));
@@ -238,6 +242,7 @@ fn pieces(conn: &Connection, seq: u64, (mut due, mut more): (u64, bool), report:
 fn head(conn: &Connection, report: &mut Fsck) -> DbResult<u64> {
     let head = head::get(conn)?;
     let one = |sql: &str| -> DbResult<u64> { Ok(conn.query_row(sql, [], |row| row.get(0))?) };
+    // The head has the next numbers to give: one that exists already would be given twice.
     let last = one("SELECT coalesce(max(seq), 0) FROM log")?;
     if last > head.seq {
         report.add("head", format!("the head is at commit {}, the last of the log is {last}", head.seq));

@@ -124,6 +124,7 @@ impl SqliteFs {
         let mut from = self.with_view(|view| head::merged(view.conn))?;
         loop {
             let (mut written, mut last) = (BTreeSet::new(), from);
+            // Many short reads rather than a long one, which would keep the WAL from starting over.
             while written.len() < FILES
                 && let Some(seq) =
                     self.with_view(|view| merge_extents::written(view.conn, last, &mut written))?
@@ -217,6 +218,7 @@ impl SqliteFs {
 
     /// Gives the space of unused pack files and ranges back to the disk.
     fn give_back(&self, times: Times, collected: &mut Collected) -> Result<()> {
+        // Files and ranges that were marked until then are beyond the grace period.
         let before = times.gone_before.0;
         if self.with_view(|view| packs::any_due(view.conn, before))? {
             // Otherwise a loss of power could bring rows back that refer to the removed files.
@@ -293,6 +295,7 @@ impl SqliteFs {
     pub(crate) fn each_pack_file(&self, mut take: impl FnMut(&[String]) -> Result<()>) -> Result<()> {
         let failed = failed("the pack files cannot be listed");
         let entries = match fs::read_dir(self.inner.packs.folder()) {
+            // No upload has needed a pack file yet.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             other => other.map_err(&failed)?,
         };
@@ -457,6 +460,7 @@ mod tests {
         let marked = account.gc();
         assert_eq!((marked.staged, marked.chunks, marked.packs, marked.waiting), (1, 2, 0, 1));
         let doomed_at = "SELECT doomed_at FROM pack";
+        // The mark counts from the first run.
         let first = account.count(doomed_at);
         account.clock.advance(GRACE - Duration::from_nanos(1));
         assert_eq!(

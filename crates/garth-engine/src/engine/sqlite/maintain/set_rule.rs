@@ -61,8 +61,10 @@ impl SqliteFs {
             match block_on(self.inner.writer.transact(true, set))? {
                 Since::Good => return Ok(SetRule { set: true, breaches, more }),
                 Since::Broken(breach) => {
+                    // The check of the changes ends with the first violation.
                     return Ok(SetRule { set: false, breaches: vec![breach], more: true });
                 }
+                // The tree is checked again, from a later commit.
                 Since::Much => {}
             }
         }
@@ -113,6 +115,7 @@ impl SqliteFs {
         let (mut files, mut places) = (BTreeSet::new(), Vec::new());
         for change in changes.commits.into_iter().flat_map(|commit| commit.changes) {
             match change.kind {
+                // A changed file is checked under all of its names, a new name at its path.
                 ChangeKind::Modified | ChangeKind::Attributes => files.extend([change.ino]),
                 ChangeKind::Created | ChangeKind::Linked | ChangeKind::Renamed { .. } => {
                     places.extend(change.paths);

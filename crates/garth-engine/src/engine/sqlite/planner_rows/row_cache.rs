@@ -71,6 +71,7 @@ impl RowCache {
         }
         let row = read()?;
         let names = &mut self.rows.borrow_mut().names;
+        // Reads evict nothing: only `put` empties a full cache.
         if names.len() < MOST {
             names.insert(key, row);
         }

@@ -89,6 +89,7 @@ pub(crate) fn make_ready(
         let conn = schema::database(folder).connect()?;
         conn.pragma_update(None, "synchronous", "FULL")?;
         conn.execute_batch("BEGIN IMMEDIATE")?;
+        // Another process may have derived them while this one waited for the lock.
         if !is_ready(&conn)? {
             remake_all(&conn, packs, registry)?;
             conn.execute("UPDATE head SET projections = ?1", [version])?;

@@ -51,6 +51,7 @@ impl<'a> Changed<'a> {
         }
         for ((dir, name), change) in &delta.names {
             let rows = || [change.before, change.after].into_iter().flatten();
+            // Only files have keys that depend on their names.
             if !rows().any(|row| row.kind == Kind::File) {
                 continue;
             }
@@ -66,6 +67,7 @@ impl<'a> Changed<'a> {
             return;
         }
         let has = |one: &ContentProjection, dir: Option<&str>| dir.is_some_and(|dir| one.has_row(dir, name));
+        // Rows have no path, so a move between directories of the same projections leaves them as they are.
         if self.registry.projections().iter().any(|one| has(one, Some(from)) != has(one, to)) {
             self.renamed(row.ino);
         }
@@ -161,6 +163,7 @@ pub(super) fn of_file(
 ) -> DbResult<BTreeSet<String>> {
     match node.size {
         0 => Ok(kept_keys(keys(b""))),
+        // Bounds the bytes that a commit reads for its keys.
         size if size > MAX_FILE => Ok(BTreeSet::new()),
         size => Ok(kept_keys(keys(&packs.content(conn, node.ino, None, 0, size)?))),
     }
@@ -220,6 +223,7 @@ pub(super) fn of_node<'a>(
     }
     let names =
         names_of_node::in_span(conn, node.ino, CommitSpan::NOW, registry.projected_places(), usize::MAX)?;
+    // One matching name is enough, whatever other names the file has.
     let is_of = |one: &&ContentProjection| names.iter().any(|(dir, name)| one.has_row(dir, name));
     Ok(registry.projections().iter().filter(is_of).collect())
 }
@@ -253,5 +257,6 @@ pub(super) fn each_line(
         at = end;
     }
     lines.end(&mut keyed)?;
+    // The row of the end, from which the next append continues.
     each(&KeyRow::of_end(projection, lines.now()))
 }

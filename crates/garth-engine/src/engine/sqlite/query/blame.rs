@@ -26,6 +26,7 @@ impl ReadView<'_> {
                 break;
             }
             let to = end.min(at + WINDOW);
+            // Window by window, because the extents of a query are held in memory.
             let extents = match self.as_of {
                 None => extents::overlapping(self.conn, node.ino, at, to)?,
                 Some(seq) => extents::overlapping_at(self.conn, node.ino, seq, at, to)?,
@@ -34,6 +35,7 @@ impl ReadView<'_> {
             let mut from = at;
             for extent in extents {
                 let part = extent.cut(at, to);
+                // A gap before an extent is a hole, which no commit wrote.
                 blame.push(ByteRange::from(from..part.off), None);
                 self.blame_extent(&part, &mut blame)?;
                 from = part.end();
@@ -44,6 +46,7 @@ impl ReadView<'_> {
         blame.next = (at < end).then_some(at);
         blame.with_commits(limit, |seq| {
             let commit = self.commit(seq.0)?;
+            // A commit from outside of this view shows only number and time.
             Ok(if self.was_outside(node.ino, seq.0)? { commit.unsigned() } else { commit })
         })
     }

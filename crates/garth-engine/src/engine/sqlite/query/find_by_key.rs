@@ -79,6 +79,7 @@ impl Find<'_> {
             let room = keys.len() < LOOKED_AT;
             return Ok(self.give_all(keys)? || !room);
         }
+        // Mostly the page is full, or the keys end, within these.
         if !self.scan(query, FEW)? {
             return Ok(false);
         }

@@ -25,6 +25,7 @@ impl ReadView<'_> {
     pub(crate) fn next_hole(&self, node: &NodeRow, offset: u64) -> DbResult<u64> {
         let mut hole = offset;
         self.each_extent(node, offset, |extent| {
+            // Extents follow each other without a gap up to the first hole.
             let adjacent = extent.filter(|extent| extent.off <= hole);
             hole = adjacent.map_or(hole, |extent| extent.end());
             adjacent.is_some()
@@ -48,6 +49,7 @@ impl ReadView<'_> {
             let to = node.size.min(at.saturating_add(piece));
             let extents = extents::overlapping_at(self.conn, node.ino, seq, at, to)?;
             if extents.is_empty() {
+                // A long hole is crossed in a few steps.
                 piece = piece.saturating_mul(LONGER);
                 if !take(None) {
                     return Ok(());

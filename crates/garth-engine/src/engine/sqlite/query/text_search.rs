@@ -41,6 +41,7 @@ impl ReadView<'_> {
         let Some(question) = Question::parse(&query.text) else { return Ok(answer) };
         let mut within = self.reach.within.intersect(&classes.places()?);
         if !query.within.is_empty() {
+            // The caller can only narrow what the handle reaches.
             within = Within::new(query.within.iter().cloned()).intersect(&within);
         }
         let rules = self.control.at(self.conn, head::get(self.conn)?.control)?.rules;
@@ -233,6 +234,7 @@ impl Judge for Allowed<'_> {
     fn allow(&mut self, ino: Ino) -> DbResult<Option<File>> {
         let view = self.view;
         let Some(node) = nodes::version(view.conn, ino.0, MAX)? else { return Ok(None) };
+        // The cheap conditions first: names are looked up only for nodes that match.
         if node.nlink == 0 || node.expired(view.time) || !self.is_asked_for(&node)? || self.is_hidden(ino)? {
             return Ok(None);
         }

@@ -73,6 +73,7 @@ impl ReadView<'_> {
         let next = nodes::next_version(self.conn, version)?;
         let to = next.map_or(self.seq(), |next| self.seq().min(next - 1));
         let span = match version.nlink {
+            // A version without a name belongs where the node had its last one.
             0 => CommitSpan::at(self.end_of(version)?),
             _ => CommitSpan { from: version.seq, to },
         };
@@ -132,6 +133,7 @@ impl ReadView<'_> {
         let missing =
             || Error::new(ErrorKind::Corrupt, format!("the log has lost commit {seq}; run `garth fsck`"));
         let (mut commit, owner) = commit_log::info(self.conn, seq)?.ok_or_else(missing)?;
+        // A commit id has an owner, and is for no other view.
         commit.id = commit.id.filter(|_| self.is_own(&owner));
         Ok(commit)
     }
@@ -175,6 +177,7 @@ impl ReadView<'_> {
         if commit_log::time_of(self.conn, head)?.0 <= time {
             return Ok(head);
         }
+        // The head itself is later than `time`. Commit 0 is earlier than any time.
         let (mut low, mut high) = (0, head - 1);
         while low < high {
             let middle = high - (high - low) / 2;

@@ -59,6 +59,7 @@ fn answers_of_format_2_are_found_under_their_keys_and_ids() {
     assert_eq!(outcomes, [(5, true, true, 2), (1, false, false, 0)]);
     let brief = replayed("brief").unwrap();
     assert_eq!((brief.seq, brief.outcomes.len(), brief.version(0).seq), (Seq(3), 1, Seq(3)));
+    // Their rows are kept and lead to no commit.
     for lost in ["damaged", "odd"] {
         assert_eq!(
             replayed(lost).unwrap_err().kind(),

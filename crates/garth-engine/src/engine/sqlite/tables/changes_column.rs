@@ -70,6 +70,7 @@ pub(crate) fn from_json(text: &str) -> Result<(Vec<LogChange>, bool)> {
     let changes = rows
         .into_iter()
         .map(|Row(letter, ino, at, text)| {
+            // Only some kinds have a text, and only for these a missing one is damage.
             let text = text.ok_or_else(damaged);
             let kind = match letter {
                 'c' | 'C' => ChangeKind::Created,

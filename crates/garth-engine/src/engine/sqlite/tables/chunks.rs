@@ -25,6 +25,7 @@ impl<'a> StoredChunk<'a> {
     /// Reads a row that begins with the columns of a chunk.
     fn of(row: &'a Row<'_>) -> DbResult<Self> {
         let sum = row.get_ref(0)?.as_blob_or_null().map_err(rusqlite::Error::from)?;
+        // An outer join keeps an extent whose chunk is missing: it is damage, not a hole.
         let sum = sum.ok_or_else(|| damaged("is missing"))?;
         let data = row.get_ref(1)?.as_blob_or_null().map_err(rusqlite::Error::from)?;
         let file = row.get_ref(2)?.as_str_or_null().map_err(rusqlite::Error::from)?;
@@ -91,6 +92,7 @@ pub(crate) fn each_in_range(
     };
     while let Some(row) = rows.next()? {
         let (off, len, skip): (u64, u64, u64) = (row.get(5)?, row.get(6)?, row.get(7)?);
+        // Only the place of the extent is used.
         let part = ExtentRow { off, len, skip, since: 0, chunk: 0, written: 0 }.cut(from, to);
         if !take(part, &StoredChunk::of(row)?)? {
             break;

@@ -54,6 +54,7 @@ pub(crate) fn time_of(conn: &Connection, seq: u64) -> DbResult<Timestamp> {
     if seq == 0 {
         return Ok(Timestamp(i64::MIN));
     }
+    // A caller may ask for any number, and SQLite stores no larger integer.
     let time = one(conn, "SELECT time FROM log WHERE seq = ?1", [seq.min(MAX)], |row| row.get(0))?;
     let missing = || Error::new(ErrorKind::NotFound, format!("there is no commit {seq} yet"));
     Ok(time.map(Timestamp).ok_or_else(missing)?)

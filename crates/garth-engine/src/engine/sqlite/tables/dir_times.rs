@@ -23,6 +23,7 @@ pub(crate) fn with_times(
     seq: u64,
     forks: impl Iterator<Item = u64>,
 ) -> DbResult<NodeRow> {
+    // The newest times may be from after `seq`: then a version that has ended has those of `seq`.
     let times = match newest(conn, node.ino)?.filter(|(since, _)| *since <= seq) {
         Some(newest) => Some(newest),
         None => ended(conn, node.ino, seq, forks)?.map(|it| (it.since, it.time)),

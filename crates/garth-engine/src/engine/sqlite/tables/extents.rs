@@ -44,6 +44,7 @@ macro_rules! extents_sql {
             extents_sql!(now, $columns),
             " AND since <= ?5 UNION ALL SELECT ",
             $columns,
+            // Through the primary key these rows come in the order of `till`.
             " FROM extent WHERE ino = ?1 AND till > ?5 AND since <= ?5 AND off < ?3 AND off + len > ?4"
         )
     };

@@ -7,6 +7,7 @@ use crate::sqlite::{DbResult, all, one};
 
 /// Records a node without a name, which `gc` then looks at.
 pub(crate) fn put_unnamed(conn: &Connection, ino: u64) -> DbResult<()> {
+    // A node that is listed keeps its mark, which only a lease removes.
     conn.prepare_cached("INSERT OR IGNORE INTO unnamed (ino) VALUES (?1)")?.execute([ino])?;
     Ok(())
 }

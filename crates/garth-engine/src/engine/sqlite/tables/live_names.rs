@@ -99,6 +99,7 @@ pub(crate) fn after(
 
 /// Returns the length in bytes of the longest path of a name in a region; 0 if there is none.
 pub(crate) fn longest_path(conn: &Connection, region: &Region) -> DbResult<usize> {
+    // The limit of a path counts bytes, `length` of SQL counts characters.
     let sql = "SELECT max(octet_length(dir) + 1 + octet_length(name)) FROM name WHERE dir >= ?1 AND dir < ?2";
     let mut longest = 0;
     for (from, to) in region.ranges() {
@@ -139,6 +140,7 @@ pub(crate) fn each_file(
     for (from, to) in ranges {
         let mut rows = names.query(params![from, to, KindColumn(Kind::File)])?;
         while let Some(row) = rows.next()? {
+            // The kind is a condition of the join, so names of other kinds have no node here.
             take(match row.get::<_, Option<u64>>(0)? {
                 Some(ino) => Some((ino, row.get(1)?, row.get(2)?)),
                 None => None,
@@ -179,6 +181,7 @@ pub(crate) fn settle_arriving(conn: &Connection, seq: u64) -> DbResult<()> {
         "INSERT INTO name (dir, name, ino, since, kind) SELECT dir, name, ino, ?1, kind FROM temp.arriving",
     )?
     .execute([seq])?;
+    // The temporary table lives as long as the connection.
     conn.prepare_cached("DELETE FROM temp.arriving")?.execute([])?;
     Ok(())
 }

@@ -9,6 +9,7 @@ use crate::model::Kind;
 /// Returns the number of a kind in the database.
 pub(crate) const fn kind_number(kind: Kind) -> i64 {
     match kind {
+        // Part of the format: a number never changes its meaning.
         Kind::File => 0,
         Kind::Directory => 1,
         Kind::Symlink => 2,

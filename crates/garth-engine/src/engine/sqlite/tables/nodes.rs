@@ -134,6 +134,7 @@ pub(crate) fn put(conn: &Connection, node: &NodeRow) -> DbResult<()> {
 /// such a version. Returns true if no row of `node` is needed.
 fn put_times(conn: &Connection, node: &NodeRow) -> DbResult<bool> {
     let Some(before) = version(conn, node.ino, MAX)? else { return Ok(false) };
+    // The version before, with the times of this commit: if that is equal, nothing else has changed.
     let mut touched = before.clone();
     touched.touch((node.seq, node.mtime));
     let only_times = touched == *node;

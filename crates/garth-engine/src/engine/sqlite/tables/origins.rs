@@ -25,6 +25,7 @@ pub(crate) fn runs(conn: &Connection, chunk: u64, from: u64, to: u64) -> DbResul
         }
         at += len;
     }
+    // The runs of a chunk cover all of it.
     if at < to {
         return Err(damaged().into());
     }

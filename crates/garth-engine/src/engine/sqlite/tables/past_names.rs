@@ -92,6 +92,7 @@ pub(crate) struct NameSpan {
 
 /// Returns true if a path named anything at or before commit `seq`.
 pub(crate) fn was_used(conn: &Connection, dir: &str, name: &str, seq: u64) -> DbResult<bool> {
+    // Of the ended spans the first to end is also the first to begin.
     let sql = "SELECT 1 FROM name WHERE dir = ?1 AND name = ?2 AND since <= ?3
          UNION ALL
          SELECT 1 FROM (SELECT since FROM name_past WHERE dir = ?1 AND name = ?2 ORDER BY till LIMIT 1)
@@ -124,6 +125,7 @@ pub(crate) fn came_later(
     let live = "SELECT ino FROM name WHERE dir = ?1 AND name = ?2 AND since > ?3 AND since <= ?4
          AND EXISTS (SELECT 1 FROM node WHERE node.ino = name.ino AND seq <= ?3)";
     let mut found = all(conn, live, params![dir, name, seq, until], |row| row.get(0))?;
+    // `born < since` repeats the condition of the partial index, which SQLite would not use without it.
     let past = "SELECT ino FROM name_past INDEXED BY name_past_moved
          WHERE dir = ?1 AND name = ?2 AND born_fork = ?5 AND born < since
              AND since > ?3 AND since <= ?4 AND born <= ?3 AND till > ?3";

@@ -43,6 +43,7 @@ pub(crate) fn each(
     let mut statement = conn.prepare_cached(sql)?;
     let mut rows = statement.query(params![owner, name, head])?;
     while let Some(row) = rows.next()? {
+        // The account sees the snapshots of all owners, so each is returned with its owner.
         let owner = if own.is_none() { Owner::from_key(row.get(3)?) } else { None };
         let (name, seq, time) = (row.get(0)?, Seq(row.get(1)?), Timestamp(row.get(2)?));
         if !take(Snapshot { name, seq, time, owner }) {

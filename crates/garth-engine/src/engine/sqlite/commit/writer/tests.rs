@@ -24,6 +24,7 @@ impl Held {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let fs = SqliteFs::open(folder.path(), Env::system(), crate::rule::sample::registry()).unwrap();
+        // As if a thread were running the writer: none is submitted, and the test takes the groups.
         lock(&fs.inner.writer.queue).busy = true;
         Self { fs, folder }
     }
@@ -82,6 +83,7 @@ impl Held {
     fn transactions(&self) -> usize {
         let wal = std::fs::read(self.folder.path().join("tree.db-wal")).unwrap();
         let number = |at: usize| u32::from_be_bytes(wal[at..at + 4].try_into().unwrap());
+        // A frame is a header of 24 bytes and a page, whose size is in the header of the WAL.
         let frame = 24 + number(8) as usize;
         (32..wal.len()).step_by(frame).filter(|at| number(at + 4) > 0).count()
     }
@@ -129,6 +131,7 @@ fn who_lost_is_told_before_who_won() {
         assert!(std::future::Future::poll(std::pin::Pin::new(wait), &mut context).is_pending());
     }
     held.run_next();
+    // Commits 0 and 2 win; 1 and 3 find the file that 0 has created.
     assert_eq!(*lock(&woken), [1, 3, 0, 2]);
 }
 
@@ -164,6 +167,7 @@ fn a_group_ends_before_it_is_too_large() {
     assert_eq!(held.groups(), [GROUP_COMMITS, 1]);
 
     lock(&held.writer().queue).busy = true;
+    // The limit is 16 MiB. From the third on, each would exceed it together with those before.
     let _heavy: Vec<_> = [6, 6, 6, 16, 1].map(|size| held.commit(write("/a", vec![0; size * MIB]))).into();
     assert_eq!(held.groups(), [2, 1, 1, 1]);
 }
@@ -171,6 +175,7 @@ fn a_group_ends_before_it_is_too_large() {
 #[test]
 fn a_batch_that_hashes_content_has_a_group_of_its_own() {
     let held = Held::new();
+    // A batch hashes content for a condition or a check, negated or not.
     let hash = || Precondition::Sha256([0; 32]);
     let batches = [
         write("/a", "x"),
@@ -223,6 +228,7 @@ fn a_commit_for_which_there_is_no_space_fails_alone() {
     let held = Held::new();
     held.run_now(|conn| {
         let pages: u64 = conn.query_row("PRAGMA page_count", [], |row| row.get(0))?;
+        // Room for the small commit, but not for a MiB.
         conn.query_row(&format!("PRAGMA max_page_count = {}", pages + 20), [], |_| Ok(()))?;
         Ok(())
     });
@@ -252,6 +258,7 @@ fn what_fails_and_is_rolled_back_leaves_the_account_open_for_writing() {
 #[test]
 fn after_a_failed_sync_nothing_is_written_until_it_is_opened_again() {
     let held = Held::new();
+    // The error that SQLite returns when an fsync fails.
     let fsync = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_IOERR_FSYNC);
     let mut failed = held.task(move |_| Err(rusqlite::Error::SqliteFailure(fsync, None).into()));
     let mut waiting = held.commit(write("/a", "x"));
@@ -307,6 +314,7 @@ fn a_checkpoint_that_fails_ends_all_writing_and_whoever_opens_the_account_next_c
     let held = Held::new();
     held.run_now(head::touch);
     held.fs.runtime().failpoints().arm(CHECKPOINT, Failure::Sync, 0);
+    // Longer than the threshold of a RESTART, which therefore follows the commit.
     let content: Vec<u8> = (0..9 * MIB).map(|n| (n ^ (n / MIB)) as u8).collect();
     let mut long = held.commit(write("/long", content));
     held.run_next();
@@ -328,5 +336,6 @@ fn a_checkpoint_that_fails_ends_all_writing_and_whoever_opens_the_account_next_c
     let left = pages().unwrap();
     assert!(left > 2048, "{left}");
     assert_eq!(futures::executor::block_on(again.commit(write("/later", "x"))).unwrap().seq, Seq(2));
+    // The first commit of the new instance copied the WAL before it, so the WAL starts over.
     assert!(pages().unwrap() < 100, "the commit is the first in a log that began anew");
 }

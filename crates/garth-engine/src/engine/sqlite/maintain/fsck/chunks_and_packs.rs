@@ -130,6 +130,7 @@ impl Check<'_> {
             })?;
             for (pack, pos, len) in &holes {
                 let sql = "SELECT id FROM chunk WHERE pack = ?1 AND pos > ?2 AND pos < ?3 AND pos + len > ?4";
+                // A chunk that reaches into the hole begins at most one chunk length before it.
                 let first = pos.cast_signed() - (MAX_EXTENT as u64).cast_signed();
                 let chunk: Option<u64> =
                     one(view.conn, sql, params![pack, first, pos + len, pos], |row| row.get(0))?;

@@ -104,6 +104,7 @@ fn links(conn: &Connection, report: &mut Fsck, node: &NodeRow) -> DbResult<()> {
     let dir = match names.first() {
         // The root has no name.
         _ if node.ino == Ino::ROOT.0 => Some(String::new()),
+        // The link count of a directory is that of its subdirectories, which are found by its path.
         Some((dir, name)) if node.kind == Kind::Directory => Some(format!("{dir}/{name}")),
         _ => None,
     };
@@ -124,6 +125,7 @@ fn links(conn: &Connection, report: &mut Fsck, node: &NodeRow) -> DbResult<()> {
 fn expiry(conn: &Connection, report: &mut Fsck, node: &NodeRow) -> DbResult<()> {
     let listed: Option<i64> =
         one(conn, "SELECT at FROM expiry WHERE ino = ?1", [node.ino], |row| row.get(0))?;
+    // A node without a name no longer expires.
     if listed != node.expires_at.filter(|_| node.nlink > 0) {
         let what = format!("when node {} expires and the list of expiries disagree", node.ino);
         report.add("expiry", what);

@@ -41,6 +41,7 @@ impl Counts {
         let Some(count) = chunk.checked_sub(self.first).and_then(|at| self.few.get_mut(at as usize)) else {
             return;
         };
+        // A byte is enough for most chunks. Further references of one are counted in `many`.
         match count.checked_add(1) {
             Some(more) => *count = more,
             None => *self.many.entry(chunk).or_default() += 1,
@@ -67,6 +68,7 @@ impl Check<'_> {
             if suspects.is_empty() {
                 return Ok(());
             }
+            // `None` if a merge disturbed the count: it is tried again.
             if let Some(wrong) = recount(self.fs, &suspects)? {
                 for what in wrong {
                     self.report.add("references", what);
@@ -113,6 +115,7 @@ impl Check<'_> {
             let rows: Vec<(u64, u64)> =
                 all(view.conn, sql, params![from, end, ROWS], |row| Ok((row.get(0)?, row.get(1)?)))?;
             let wrong = rows.iter().filter(|(id, count)| counts.get(*id) != *count).map(|(id, _)| *id);
+            // Bounded, because the second count holds the references by node in memory.
             suspects.extend(wrong.take(SUSPECTS.saturating_sub(suspects.len())));
             Ok(rows.last().map(|(id, _)| *id + 1))
         })

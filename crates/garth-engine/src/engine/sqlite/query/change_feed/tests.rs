@@ -164,12 +164,14 @@ fn the_changes_of_a_session_cost_the_same_however_many_others_there_are() {
         };
         account.commit([said("ours", 0)]);
         account.commit((0..size).map(|at| said("theirs", at)));
+        // The commits of the other session are between the two.
         account.commit([said("ours", 1)]);
         let [user, agent, session] = ["ann", "coder", "ours"].map(str::to_owned);
         let query = ChangesQuery::default().session(SessionOf { user, agent, session });
         let (page, steps) = account.changes(&query);
         let paths: Vec<_> = page.commits.iter().flat_map(|commit| commit.changes[0].paths.clone()).collect();
         assert_eq!(paths, [path("/ours-0"), path("/ours-1")]);
+        // Commits of others do not have to be read again.
         assert_eq!(page.until.seq, page.head);
         steps
     });
