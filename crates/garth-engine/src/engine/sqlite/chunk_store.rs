@@ -88,6 +88,7 @@ impl Packs {
         if let Some(pack) = lock(&self.open).get(name) {
             return Ok(Arc::clone(pack));
         }
+        // Counted before the file is opened, so that the budget can make room for it.
         let _opened = self.budget.open();
         let file = File::open(self.folder.join(name)).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => damaged("is gone with its pack file").with_source(error),

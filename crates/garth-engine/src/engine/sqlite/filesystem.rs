@@ -180,6 +180,7 @@ impl SqliteFs {
         T: Send + 'static,
     {
         let (runtime, fs) = (&self.inner.runtime, self.clone());
+        // Dropped with this future, by which the read notices that no caller waits.
         let (env, asking) = (runtime.env().clone(), Arc::new(()));
         let (deadline, asked) = (env.instant() + runtime.read_time(), Arc::downgrade(&asking));
         let (answer, wait) = oneshot::channel();

@@ -56,6 +56,7 @@ impl OpenNodes {
             return false;
         }
         nodes.open.remove(&ino);
+        // Also forgotten here: a later `renew` must not take the lease again.
         nodes.leased.remove(&ino)
     }
 

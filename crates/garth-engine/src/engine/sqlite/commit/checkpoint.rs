@@ -172,7 +172,7 @@ mod tests {
         let runtime = Runtime::new(Env::system());
         let pool = ConnPool::new(database, runtime.conns());
         let checkpoints = Checkpoints::new(&runtime, &pool);
-        // no PASSIVE one in between, which would come when it likes
+        // No PASSIVE checkpoint in between, which would run at any time.
         checkpoints.running.store(true, Ordering::Release);
         (conn, checkpoints)
     }
@@ -181,7 +181,7 @@ mod tests {
         schema::database(folder.path()).connect().unwrap()
     }
 
-    /// Makes the WAL longer by this many pages and a few.
+    /// Makes the WAL longer by a few pages more than this.
     fn write(conn: &Connection, pages: i64) {
         conn.execute("INSERT INTO t VALUES (zeroblob(?1 * 4096))", [pages]).unwrap();
     }
@@ -190,7 +190,7 @@ mod tests {
         checkpoint(conn, "PRAGMA wal_checkpoint(NOOP)").unwrap().pages
     }
 
-    /// A connection that reads the database as it is now until it is dropped.
+    /// Returns a connection that reads the current state until it is dropped.
     fn reader(folder: &TempDir) -> Connection {
         let reader = connect(folder);
         reader.execute_batch("BEGIN; SELECT * FROM t").unwrap();
@@ -217,7 +217,7 @@ mod tests {
         let failed_at = pages(&conn);
         assert_eq!(checkpoints.failed_at.load(Ordering::Relaxed), failed_at);
         drop(reader);
-        // nobody is in the way any more, but the commits behind must not wait again and again
+        // No reader is in the way any more, but later commits must not wait again and again.
         checkpoints.after_group(&conn).unwrap();
         write(&conn, 1);
         assert!(pages(&conn) > failed_at);
@@ -229,11 +229,11 @@ mod tests {
     }
 
     thread_local! {
-        /// The second connection, and what its checkpoint said.
+        /// The second connection, and the result of its checkpoint.
         static SECOND: RefCell<Option<(Connection, Option<DbResult<Progress>>)>> = const { RefCell::new(None) };
     }
 
-    /// Called while a RESTART waits for a reader, with the checkpoint lock in its hand.
+    /// Busy handler: called while a RESTART holds the checkpoint lock and waits for a reader.
     fn meet(_tries: i32) -> bool {
         SECOND.with_borrow_mut(|second| {
             let (conn, outcome) = second.as_mut().unwrap();

@@ -134,6 +134,7 @@ impl WriteConn {
         packs: &Packs,
         registry: &Registry,
     ) -> DbResult<()> {
+        // Taken out, because `transaction` borrows all of `self`.
         let mut chores = std::mem::take(&mut self.chores);
         // Not durable: a power cut undoes the whole step, which is then due again.
         let outcome = self.transaction(false, runtime, |conn, _, tokenizer| {
@@ -208,6 +209,7 @@ impl GroupContext<'_> {
             let rows = PlannerRows { reach, ..*state };
             failpoints.pass("plan")?;
             match planned(&rows, head, env.now(), batch) {
+                // A repeat of an earlier commit, perhaps one of this group: its rows are written already.
                 Ok(Planned::Replay(commit)) => {
                     replayed = true;
                     results.push(Ok(commit));

@@ -101,6 +101,7 @@ impl SqliteUpload {
             let (id, owner, lease) = (self.id, self.owner.clone(), self.lease());
             // The row comes before the file: `gc` takes a pack file without a row for an orphan.
             self.writer.transact(false, move |conn| staged::begin(conn, id, &owner, lease)).await?;
+            // The name is derived from the id, so `gc` knows the file of an upload from its row.
             let name = pack_name(id);
             self.writer.packs().make_folder().map_err(failed)?;
             let path = self.writer.packs().folder().join(&name);
@@ -269,6 +270,7 @@ impl Finished {
             for hole in holes {
                 packs::add_hole(conn, pack, hole.start, hole.end - hole.start, self.now)?;
             }
+            // All chunks may have been stored before.
             packs::doom_if_empty(conn, pack, self.now)?;
         }
         if !self.short.is_empty() {

@@ -81,6 +81,7 @@ impl Tick for CommitWaiters {
         }
         // On a failed read all are woken: their own reads report the error.
         let head = self.pool.with(head::get).map_or(u64::MAX, |head| head.seq);
+        // A waiter that has seen this head keeps waiting.
         if lock(&self.state).waiting.iter().any(|(since, _)| since.0 < head) {
             self.wake();
         }

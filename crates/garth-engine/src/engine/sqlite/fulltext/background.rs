@@ -203,6 +203,7 @@ fn rebuild(
         Some(before) if before.span.end() > off => before.span.off,
         _ => secret_context::line_from(conn, ino, off.min(size))?,
     };
+    // The end is moved to a border of stored passages, so that none is cut in two.
     let mut end = (start + STEP).min(size);
     let mut old = passages(conn, ino, start, end.saturating_sub(1))?;
     if let Some(last) = old.last() {

@@ -236,6 +236,7 @@ pub(crate) fn apply_up_to(
             let behind = passages(conn, change.ino, end, MAX_OFFSET)?;
             writer.delete(behind.iter().map(|passage| passage.id).collect())?;
             let part = Region { bytes: start..start + room, open: true, ..region };
+            // Later files of the group are left completely.
             room = 0;
             let reached = writer.insert(change.ino, &part, read)?;
             leave(conn, change.ino, reached)?;

@@ -55,6 +55,7 @@ pub(crate) fn update(conn: &Connection, ino: Ino, region: Range<u64>, edit: Edit
             .execute(params![ino.0, block, lines])?;
         }
     }
+    // The file is shorter now.
     if known > last {
         forget_blocks(conn, ino, last)?;
     }

@@ -77,7 +77,6 @@ pub(crate) struct Asked {
 /// One of the best passages of a file for a question, with the result of [`Judge::allow`].
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Found<T> {
-    /// The passage.
     pub(crate) passage: Passage,
     /// Share of the question's weight that it matches, 0 to 1.
     pub(crate) words: f64,

@@ -13,7 +13,6 @@ pub(crate) const MAX_OFFSET: u64 = i64::MAX as u64;
 pub(crate) struct Passage {
     /// Id of its row.
     pub(crate) id: i64,
-    /// The file.
     pub(crate) ino: Ino,
     /// Its bytes in the file.
     pub(crate) span: Span,

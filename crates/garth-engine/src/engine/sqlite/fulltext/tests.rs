@@ -568,6 +568,7 @@ fn rows(index: &Index, question: &str, within: Option<Vec<u64>>) -> usize {
 #[test]
 fn a_search_looks_at_as_many_rows_however_many_passages_hold_a_common_word() {
     let words: String = (0..60).map(|n| format!(" heron{n}")).collect();
+    // Both are more than a search examines for 60 words.
     let sizes = [1_500, 6_000].map(|passages| crowd(passages, &words));
     for (question, within) in [
         (words.clone(), None),
@@ -633,6 +634,7 @@ fn the_lines_of_a_hit_are_found_without_the_file_or_all_passages_before_it() {
     line(&index, "finale");
     assert_eq!(index.faults(), vec![]);
     index.files.get_mut(&Ino(1)).unwrap().truncate(500_000);
+    // The size before the cut, which the edit needs.
     let size = index.count("SELECT max(off + len) FROM passage") as u64;
     index.apply(&[change(Ino(1), Edit::truncate(size, 500_000))]);
     line(&index, "number12000");

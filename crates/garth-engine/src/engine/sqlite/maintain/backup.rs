@@ -97,6 +97,7 @@ impl Pack {
             to.seek(SeekFrom::Start(*pos))?;
             bytes += io::copy(&mut (&mut from).take(*len), &mut to)?;
         }
+        // A backup that is reported must survive a power cut.
         to.sync_all()?;
         Ok(bytes)
     }

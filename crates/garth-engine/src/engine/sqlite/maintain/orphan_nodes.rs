@@ -41,6 +41,7 @@ pub(crate) fn take_back(
             place = Place { ino, at: (0, 0) };
         }
         if doomed_at.is_none() {
+            // The grace period begins when a run first finds the node without a lease.
             leases::mark(conn, ino, times.now.0)?;
         }
         // With a grace period of 0 a file that was marked just now is due as well.
@@ -92,6 +93,7 @@ fn take_back_one(
     place.at = (MAX, MAX);
     type Step = fn(&Connection, u64, u64, usize) -> DbResult<usize>;
     let steps: [(Step, bool); 3] = [
+        // Versions before attributes: a version must not refer to attributes that are removed.
         (nodes::remove_after, true),
         (nodes::remove_attributes_after, false),
         (extents::reopen_after, false),

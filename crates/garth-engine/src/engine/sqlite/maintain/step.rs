@@ -55,6 +55,7 @@ impl SqliteFs {
         &self,
         work: impl FnOnce(&Connection, &mut Turn) -> DbResult<T> + Send + 'static,
     ) -> Result<T> {
+        // Acquired before the step is queued, so that waiting steps take no thread of the writers.
         let _permit = self.inner.runtime.maintenance().acquire();
         let (env, registry) = (self.inner.runtime.env().clone(), self.inner.control.registry().clone());
         block_on(self.inner.writer.transact(false, move |conn| {

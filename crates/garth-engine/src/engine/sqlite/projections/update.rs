@@ -118,6 +118,7 @@ fn put_own(conn: &Connection, ino: u64, projection: Projection, mut due: BTreeSe
     let sql = "SELECT key FROM projected WHERE ino = ?1 AND projection = ?2";
     let kept: Vec<String> = all(conn, sql, params![ino, number], |row| row.get(0))?;
     for key in kept {
+        // A key that stays is not written again.
         if !due.remove(&key) {
             conn.prepare_cached(
                 "DELETE FROM projected WHERE projection = ?1 AND key = ?2 AND ino = ?3 AND line = 0",

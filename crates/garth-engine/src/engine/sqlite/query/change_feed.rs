@@ -69,6 +69,7 @@ struct Pieces<'a> {
 impl<'a> Pieces<'a> {
     /// Begins with the change of index `next`. `first` is the column of the log.
     fn of(conn: &'a Connection, seq: u64, first: &str, next: u64) -> DbResult<Self> {
+        // A page in the middle of a commit reads only the piece that it begins with.
         let later = if next == 0 { None } else { commit_log::piece_before(conn, seq, next)? };
         let (number, (piece, more)) = match later {
             Some((number, json)) => (number, changes_column::from_json(&json)?),
@@ -168,12 +169,14 @@ impl Page<'_> {
         let (left, arrived) = match &kind {
             ChangeKind::Modified | ChangeKind::Attributes => {
                 let mut paths = names_after(self.view.conn, ino, commit.seq)?;
+                // A node may have very many names, so they count towards the limit of a call.
                 self.scanned += paths.len();
                 // A node without a name: an own commit changed only nodes in reach.
                 let unnamed =
                     paths.is_empty() && self.whole && (self.own || self.was_shown(ino, commit.seq)?);
                 paths.retain(|path| self.within.contains(path));
                 let hidden = paths.is_empty() && !unnamed;
+                // After the filter: names out of reach must not take the room.
                 paths.truncate(MAX_CHANGE_PATHS);
                 return Ok(if hidden { Vec::new() } else { vec![Change::new(kind, Ino(ino), paths)] });
             }

@@ -186,6 +186,7 @@ impl Find<'_> {
         let mut left = FEW;
         for top in self.within.tops() {
             let found = live_names::nodes_within(self.view.conn, &self.within, top, left + 1)?;
+            // The bound is for all subtrees together.
             let Some(rest) = left.checked_sub(found.len()) else { return Ok(None) };
             left = rest;
             inos.extend(found);
@@ -203,6 +204,7 @@ impl Find<'_> {
             }
         }
         keys.retain(|key| self.at.as_ref().is_none_or(|at| key.place.is_behind(at)));
+        // In the order of a scan, so that a cursor fits both.
         keys.sort_unstable_by(|one, other| one.place.cmp(&other.place));
         Ok(Some(keys))
     }

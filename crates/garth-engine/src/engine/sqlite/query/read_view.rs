@@ -130,6 +130,7 @@ impl ReadView<'_> {
         match (at, self.path_at(at)?) {
             (At::Node(ino), _) => {
                 let node = self.row(ino.0)?.ok_or_else(Error::no_node)?;
+                // An inode alone gives no access: the node must have a name in reach, or be held open.
                 let named = !node.expired(self.time) && self.is_named(&node)?;
                 let held = !self.is_past && self.reach.holds(ino.0, self.open);
                 if named || held { Ok(self.as_held(node)) } else { Err(Error::no_node().into()) }
@@ -187,6 +188,7 @@ impl ReadView<'_> {
         let keys = match self.as_of {
             None => names_of_node::behind(self.conn, node.ino, within, after, limit)?,
             Some(_) => {
+                // No index has past names in this order: all of them are read.
                 let mut keys = names_of_node::in_span(self.conn, node.ino, self.span(), within, usize::MAX)?;
                 keys.retain(|(dir, name)| (dir.as_str(), name.as_str()) > after);
                 keys.sort_unstable();
@@ -252,6 +254,7 @@ impl ReadView<'_> {
         let reached = self.reach.within.contains(path);
         let Some((dir, name)) = path.key().rsplit_once('/').filter(|_| reached) else { return Ok(None) };
         let found = nodes::entry_by_name(self.conn, dir, name)?;
+        // The caller finds out why an entry is missing.
         let found = found.filter(|(node, _)| !node.expired(self.time));
         Ok(found.map(|(node, attributes)| entry_of(node, attributes)))
     }
@@ -357,6 +360,7 @@ impl ReadView<'_> {
         let forks: Vec<u64> = past_names::forks(self.conn, seq)?.collect();
         let mut left = limit;
         while left > 0 {
+            // Each fork may have all names of the page, so as many are read of each.
             let step = left.min(PAST_STEP);
             let mut found = Vec::new();
             // All names up to here are known. A full answer of one fork may have left out names after its

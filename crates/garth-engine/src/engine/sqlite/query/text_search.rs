@@ -45,6 +45,7 @@ impl ReadView<'_> {
             within = Within::new(query.within.iter().cloned()).intersect(&within);
         }
         let rules = self.control.at(self.conn, head::get(self.conn)?.control)?.rules;
+        // Known before the search: without such rules no name has to be looked up for them.
         let hidden = rules.unsearchable();
         let mut allowed = Allowed { view: self, query, question: &question, classes, within, rules, hidden };
         let SearchQuery { limit, per_file, neighbours, quick, .. } = *query;
@@ -269,6 +270,7 @@ impl Judge for Allowed<'_> {
         }
         let all = inos.len() <= limit;
         inos.truncate(limit);
+        // A node with several names in the subtrees is in the list once for each.
         inos.sort_unstable();
         inos.dedup();
         Ok(Some((inos, all)))

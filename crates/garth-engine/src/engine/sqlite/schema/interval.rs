@@ -48,6 +48,8 @@ mod tests {
                 let kept = fork(since, till);
                 assert!((since..till).contains(&kept), "{since}..{till} is kept at {kept}");
                 for seq in 1..=COMMITS {
+                    // A commit outside of a span may share its fork: the rows are filtered by `since` and
+                    // `till`.
                     let found = forks_at(seq, COMMITS).filter(|fork| *fork == kept).count();
                     let holds = (since..till).contains(&seq);
                     assert!(found <= 1 && (found == 1 || !holds), "{since}..{till} at {seq}");

@@ -116,8 +116,8 @@ fn references_and_unused_ranges_of_older_data_are_counted_as_it_is_brought_forwa
     let conn = Connection::open(folder.path().join(DATABASE)).unwrap();
     conn.execute_batch(FORMAT_1).unwrap();
     conn.execute_batch(FORMAT_2).unwrap();
-    // chunk 1 is shown once, 2 twice, 3 by an upload, 4 by nothing; the first pack has gaps, the second
-    // is empty
+    // Chunk 1 is shown once, 2 twice, 3 by an upload, 4 by nothing. The first pack has gaps, the second is
+    // empty.
     conn.execute_batch(
         "PRAGMA application_id = 0x47525448; PRAGMA user_version = 2;
          INSERT INTO head (id, seq, time, next_ino, next_chunk, syncs) VALUES (1, 0, 0, 3, 5, 0);

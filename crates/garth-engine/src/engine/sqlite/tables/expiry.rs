@@ -115,7 +115,7 @@ mod tests {
             Op::write(at(path), "x").with_parents().with_attrs(expires)
         };
         let mut ops: Vec<Op> = (0..3 * ELSEWHERE).map(|n| file(&format!("/elsewhere/{n}"), 1)).collect();
-        // the last of them expired first
+        // The last of them expired first.
         ops.extend((0..8).map(|n| file(&format!("/q/{n}"), 20 - n)));
         ops.extend([Op::link(at("/q/0"), at("/q/deep/0")).with_parents(), Op::write(at("/q/kept"), "x")]);
         block_on(fs.commit(Batch::new(ops))).unwrap();

@@ -178,7 +178,6 @@ pub(crate) fn replace(conn: &Connection, ino: u64, till: u64, row: &ExtentRow) -
     Ok(())
 }
 
-/// Removes an extent.
 pub(crate) fn remove(conn: &Connection, ino: u64, (till, off): (u64, u64)) -> DbResult<()> {
     conn.prepare_cached("DELETE FROM extent WHERE ino = ?1 AND till = ?2 AND off = ?3")?
         .execute(params![ino, till, off])?;

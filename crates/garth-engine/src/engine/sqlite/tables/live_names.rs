@@ -159,7 +159,6 @@ pub(crate) fn put(conn: &Connection, dir: &str, name: &str, row: &NameRow) -> Db
     Ok(())
 }
 
-/// Removes a name.
 pub(crate) fn remove(conn: &Connection, dir: &str, name: &str) -> DbResult<()> {
     conn.prepare_cached("DELETE FROM name WHERE dir = ?1 AND name = ?2")?.execute([dir, name])?;
     Ok(())
@@ -216,7 +215,6 @@ impl<'a> Mover<'a> {
         self.remove(dir, name)
     }
 
-    /// Removes a name.
     pub(crate) fn remove(&mut self, dir: &str, name: &str) -> DbResult<()> {
         self.delete.execute([dir, name])?;
         Ok(())

@@ -78,6 +78,7 @@ pub(crate) fn count(conn: &Connection, key: &str) -> DbResult<Usage> {
             counted.bytes += i128::from(size);
         }
     })?;
+    // The counters must fit into the integers of SQLite.
     if counted.bytes > i128::from(MAX_COUNTED) {
         let message =
             format!("there are more than {MAX_COUNTED} bytes below this path, which no quota counts");

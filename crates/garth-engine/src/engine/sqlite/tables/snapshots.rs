@@ -60,7 +60,6 @@ pub(crate) fn put(conn: &Connection, owner: &str, name: &str, seq: u64) -> DbRes
     Ok(())
 }
 
-/// Removes a snapshot.
 pub(crate) fn remove(conn: &Connection, owner: &str, name: &str) -> DbResult<()> {
     conn.prepare_cached("DELETE FROM snapshot WHERE owner = ?1 AND name = ?2")?.execute([owner, name])?;
     Ok(())

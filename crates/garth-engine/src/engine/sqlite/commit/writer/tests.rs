@@ -1,4 +1,4 @@
-//! The writer with its queue in the test's hands: it is marked busy, so no thread takes from it, and each
+//! The writer, with a queue that the test controls: it is marked busy, so no thread takes from it, and each
 //! test decides which commits wait together.
 
 use bytes::Bytes;
@@ -62,14 +62,14 @@ impl Held {
         lock(&self.writer().queue).busy = true;
     }
 
-    /// Runs a task on the writer's connection now.
+    /// Runs a task on the writer's connection.
     fn run_now(&self, task: impl FnOnce(&Connection) -> DbResult<()> + Send + 'static) {
         let mut answer = self.task(task);
         self.run_next();
         told(&mut answer).unwrap();
     }
 
-    /// Sizes of the groups that what waits is cut into; 0 is a task.
+    /// Returns the sizes of the groups that the queue is divided into; 0 is a task.
     fn groups(&self) -> Vec<usize> {
         let groups = std::iter::from_fn(|| self.writer().next_group());
         let size = |group| match group {
@@ -79,7 +79,8 @@ impl Held {
         groups.map(size).collect()
     }
 
-    /// Transactions in the WAL, which nothing has checkpointed: their last frame holds the database's size.
+    /// Counts the transactions in the WAL, which no checkpoint has copied. The last frame of each holds the
+    /// size of the database.
     fn transactions(&self) -> usize {
         let wal = std::fs::read(self.folder.path().join("tree.db-wal")).unwrap();
         let number = |at: usize| u32::from_be_bytes(wal[at..at + 4].try_into().unwrap());
@@ -101,7 +102,7 @@ fn write(at: &str, body: impl Into<Body>) -> Batch {
     Batch::new([Op::write(address(at), body)])
 }
 
-/// The answer, which is there by now.
+/// Returns the result, which has been sent.
 fn told<T>(answer: &mut oneshot::Receiver<Result<T>>) -> Result<T> {
     answer.try_recv().unwrap().expect("an answer was given")
 }
@@ -110,7 +111,7 @@ fn kind<T: fmt::Debug>(answer: &mut oneshot::Receiver<Result<T>>) -> ErrorKind {
     told(answer).unwrap_err().kind()
 }
 
-/// Notes its number when it is woken.
+/// Records its number when it is woken.
 struct Woken(usize, Arc<std::sync::Mutex<Vec<usize>>>);
 
 impl std::task::Wake for Woken {
