@@ -81,7 +81,7 @@ impl Reach {
         Ok(Self { author, overrides, read_only, ..Self::of(within, Some(owner)) })
     }
 
-    /// Returns what either of two handles reaches, with the owner and author of the first.
+    /// Returns the union of the reaches of two handles, with the owner and author of the first.
     pub(crate) fn joined(self: &Arc<Self>, with: &Arc<Self>) -> Self {
         Self {
             within: self.within.union(&with.within),

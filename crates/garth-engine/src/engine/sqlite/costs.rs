@@ -23,12 +23,12 @@ use crate::sqlite::steps;
 const FEW: usize = 20;
 const MANY: usize = 2000;
 
-/// Steps that a call may take more with many: a look-up at each level of the tree of commits that is added.
+/// Steps that a call may take more with many: a lookup at each level of the tree of commits that is added.
 /// log₂(2000/20) < 7, with some 40 steps each.
 const MORE: u64 = 7 * 40;
 
 /// Steps that a search may take more: it looks its words up in each segment of the index. There are up to
-/// three of each size, with log₄(2000/20) < 4 sizes more, and a look-up takes some 50 steps.
+/// three of each size, with log₄(2000/20) < 4 sizes more, and a lookup takes some 50 steps.
 const MORE_IN_SEARCH: u64 = 3 * 4 * 50;
 
 /// Compares all calls with few and many of what `grow` adds. The calls in `but` ask for what grows.

@@ -114,8 +114,8 @@ impl SqliteFs {
             // Not created yet. Hidden all the same, so that no one else takes the name.
             Err(error) if error.is(ErrorKind::NotFound) => true,
             Err(error) => return Err(error),
-            // A user may have created a directory of this name before garth used it. It stays visible.
         };
+        // A user may have created a directory of this name before garth used it. It stays visible.
         if !is_ours {
             return Ok(self);
         }

@@ -83,9 +83,9 @@ fn lose(
         }
         if node.kind == Kind::Directory || node.nlink == 1 {
             node.lose_names(1, (head.seq, head.time));
+        } else {
             // It may keep names elsewhere. Its losses are counted for each operation that removed some, in
             // their order.
-        } else {
             let names =
                 names_of_node::in_span(conn, ino, CommitSpan::NOW, &Within::everything(), usize::MAX)?;
             for names in delta.subtrees.losses(&names, 0) {
@@ -172,7 +172,7 @@ mod tests {
         block_on(fs.commit(Batch::new(ops))).unwrap();
         let [kept, lost] = ["/d/0", "/d/1"].map(|path| block_on(fs.stat(&at(path).into())).unwrap());
         assert_eq!([kept.nlink, lost.nlink], [11, 10]);
-        // Held open, so that its last state can be compared after its names are gone.
+        // Held open, so that its last state can be compared after its names are removed.
         let held = block_on(fs.open(&at("/d/1").into())).unwrap();
         let moved = block_on(fs.commit(Op::rename(at("/d"), at("/moved")).into())).unwrap();
         let removed = block_on(fs.commit(Op::remove_tree(at("/moved")).into())).unwrap();

@@ -40,7 +40,7 @@ impl Costs {
         costs
     }
 
-    /// Counts one call. It is made several times, each with another number.
+    /// Counts the steps of one call, which is made several times with different numbers.
     fn call<T>(&mut self, name: &'static str, call: impl Fn(u32) -> crate::Result<T>) {
         let taken = steps::of_call(|n| {
             if let Err(error) = call(n) {

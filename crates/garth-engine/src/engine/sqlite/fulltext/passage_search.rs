@@ -417,9 +417,9 @@ impl<'a, J: Judge> Search<'a, J> {
     /// Returns the best passages, where each term counts `by` of its weight.
     fn run(mut self, by: f64, asked: Asked) -> DbResult<Answer<J::File>> {
         let any_rare = self.wanted.iter().any(|term| term.is_rare());
+        // Before the frequent words: it makes some of them complete.
         if !asked.quick {
             self.look_in_subtree(any_rare)?;
-            // Before the frequent words: it makes some of them complete.
         }
         if any_rare {
             self.look_beside_rare()?;

@@ -444,7 +444,7 @@ fn a_score_is_the_share_of_the_question_that_a_passage_holds() {
     near(index.score("common"), 1.0);
     near(index.score("heron"), 1.0);
     near(index.score("heron common word8"), 1.0);
-    // The weight of a term that so many of the 100 passages contain; an unknown one counts as half a passage.
+    // The weight of a term that `passages` of the 100 contain. An unknown term counts as half a passage.
     let weight = |passages: f64| (1.0_f64 + 100.0 / passages).ln();
     near(index.score("word7 common"), weight(1.0) / (weight(1.0) + weight(50.0)));
     near(index.score("word7 nowhere"), weight(1.0) / (weight(1.0) + weight(0.5)));

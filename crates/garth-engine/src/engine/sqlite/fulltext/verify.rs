@@ -63,7 +63,7 @@ fn structure(conn: &Connection) -> DbResult<Vec<Fault>> {
     Ok(answers.into_iter().filter(|answer| answer != "ok").map(Fault::Structure).collect())
 }
 
-/// Returns the faults of the index as a whole.
+/// Returns the faults of the index that do not concern a single file.
 ///
 /// # Errors
 /// Errors of SQLite, except for damage to the index.

@@ -162,7 +162,7 @@ impl Page<'_> {
         true
     }
 
-    /// Returns what the query sees of a change.
+    /// Returns the changes that the query sees of one change of the log.
     fn seen(&mut self, commit: &CommitInfo, change: LogChange) -> DbResult<Vec<Change>> {
         self.scanned += 1;
         let LogChange { kind, ino, path, whole } = change;

@@ -127,7 +127,7 @@ impl ReadView<'_> {
         (span, first): (Span, u64),
         rules: &Rules,
     ) -> DbResult<Vec<u8>> {
-        // Whether bytes are a secret depends on the bytes around them.
+        // The bytes around a span decide if it is a secret.
         let from = span.off.saturating_sub(CONTEXT as u64);
         let length = span.end() + CONTEXT as u64 - from;
         let around = self.read(node.ino, node.size, ByteRange { offset: from, length })?;

@@ -38,7 +38,7 @@ impl ReadView<'_> {
         let mut withheld = HashSet::new();
         let Some(by) = self.control.registry().withheld(path) else { return Ok(withheld) };
         let Some(ino) = self.live_file(&by.file)? else { return Ok(withheld) };
-        // One look-up for the common case that nothing is withheld.
+        // One lookup for the common case that nothing is withheld.
         if !self.node_has_key(ino, by.projection, by.any)? {
             return Ok(withheld);
         }

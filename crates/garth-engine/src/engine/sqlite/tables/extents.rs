@@ -108,7 +108,7 @@ pub(crate) fn since(
              WHERE ino = ?1 AND till = 0 AND off >= ?2 ORDER BY off LIMIT ?3";
         rows = all(conn, sql, params![ino, off, limit], with_till)?;
     }
-    // Never before `since + 1`: extents that ended earlier were looked at in an earlier run.
+    // Never before `since + 1`: extents that ended earlier were examined by an earlier run.
     let (till, off) = (till, off).max((since + 1, 0));
     let sql = "SELECT off, len, since, chunk, skip, older, till FROM extent
          WHERE ino = ?1 AND (till, off) >= (?2, ?3) ORDER BY till, off LIMIT ?4";

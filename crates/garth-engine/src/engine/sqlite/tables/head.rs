@@ -59,12 +59,12 @@ pub(crate) fn next_control(conn: &Connection) -> DbResult<()> {
     Ok(())
 }
 
-/// Returns the last commit whose files `gc` has looked at to merge their extents.
+/// Returns the last commit whose files `gc` has examined to merge their extents.
 pub(crate) fn merged(conn: &Connection) -> DbResult<u64> {
     Ok(conn.query_row("SELECT merged FROM head", [], |row| row.get(0))?)
 }
 
-/// Sets the last commit whose files `gc` has looked at, unless a later one is set.
+/// Sets the last commit whose files `gc` has examined, unless a later one is set.
 pub(crate) fn set_merged(conn: &Connection, last: u64) -> DbResult<()> {
     conn.execute("UPDATE head SET merged = ?1 WHERE merged < ?1", [last])?;
     Ok(())

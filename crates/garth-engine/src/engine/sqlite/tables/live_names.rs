@@ -31,7 +31,7 @@ pub(super) fn pair(row: &Row<'_>) -> rusqlite::Result<(String, String)> {
     Ok((row.get(0)?, row.get(1)?))
 }
 
-/// Returns what a name in a directory stands for.
+/// Returns the row of a name in a directory.
 pub(crate) fn get(conn: &Connection, dir: &str, name: &str) -> DbResult<Option<NameRow>> {
     one(conn, "SELECT ino, since, kind FROM name WHERE dir = ?1 AND name = ?2", [dir, name], |row| {
         name_row(row, 0)

@@ -10,7 +10,7 @@ use crate::engine::sqlite::tables::node_columns::KindColumn;
 use crate::engine::sqlite::tables::{MAX, head};
 use crate::sqlite::{DbResult, all, one};
 
-/// Returns what a name stood for after commit `seq`. Of the spans that have ended, only the first to end
+/// Returns the row of a name after commit `seq`. Of the spans that have ended, only the first to end
 /// after `seq` is read: a name stands for one node at a time.
 pub(crate) fn get_at(conn: &Connection, dir: &str, name: &str, seq: u64) -> DbResult<Option<NameRow>> {
     one(

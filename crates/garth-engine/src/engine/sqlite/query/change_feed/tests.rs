@@ -83,7 +83,7 @@ fn a_page_of_changes_costs_the_same_however_long_the_log_before_and_behind_it() 
 fn a_page_of_changes_costs_the_same_however_many_its_commit_has() {
     assert_same(|size| {
         let account = account();
-        // Many pieces.
+        // Enough changes for many pieces.
         let ops = (0..size * 50).map(|_| Op::set_attrs(path("/"), SetAttrs::default()));
         account.commit([Batch::new(ops)]);
         let query = ChangesQuery {
