@@ -1,5 +1,6 @@
-//! Views: filesystems that show others in part or put together. A view sees only what [`crate::FileSystem`]
-//! says of what lies under it; its writes are lowered to the store that they end in ([`lower`]).
+//! Views: filesystems that show a part of another one, or several of them as one tree. A view uses only the
+//! methods of [`crate::FileSystem`] of what is under it. Its writes are lowered to the store in which they
+//! end ([`lower`]).
 
 mod find;
 mod lower;

@@ -1,4 +1,4 @@
-//! A tree over another one: writes go to the upper layer, and the lower layer stays as it is.
+//! Overlay of two trees: writes go to the upper layer, and the lower layer stays as it is.
 
 mod apply;
 mod base;

@@ -1,5 +1,5 @@
-//! Applying an overlay: an ordinary commit that makes the lower tree what the overlay shows, where the
-//! overlay has changed it, and empties the upper layer.
+//! Applying an overlay: an ordinary commit gives the lower tree what the overlay shows, wherever the overlay
+//! has changed it, and empties the upper layer.
 
 mod plan;
 
@@ -15,41 +15,45 @@ use crate::fs::{ATTEMPTS, FileSystem};
 use crate::model::{Batch, Commit, Op};
 use crate::path::TreePath;
 
-/// What applying an overlay did.
+/// Result of applying an overlay.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Applied {
-    /// The commit to the lower layer; if nothing of it changed, the one that emptied the upper layer; `None`
+    /// Commit to the lower layer. If nothing changed there, the commit that emptied the upper layer; `None`
     /// if that was empty.
     pub commit: Option<Commit>,
-    /// Paths of the lower layer that were changed. Of a directory that was removed it is the top.
+    /// Number of paths of the lower layer that were changed. A removed directory counts once.
     pub changed: u64,
-    /// Paths that both layers had changed, of which one side was taken.
+    /// Paths that both layers had changed, for which one side was taken.
     pub conflicts: Vec<TreePath>,
 }
 
 impl Overlay {
-    /// Makes the lower layer what this shows, where this has changed it, and empties the upper layer: in one
-    /// commit if both are of one store, with author, message and other fields of `batch`, whose operations
-    /// and preconditions are not used. With two stores the upper layer is emptied in a commit of its own
-    /// behind it; what stops in between is applied again without another change.
+    /// Gives the lower layer what the overlay shows, wherever the overlay has changed it, and empties the
+    /// upper layer. Author, message and other fields of the commit are those of `batch`, whose operations and
+    /// preconditions are ignored.
     ///
-    /// It is a conflict if something that was copied up or hidden has changed in the lower layer since then.
-    /// Below a directory that was taken away that is noticed if the layer keeps a log
-    /// ([`Capabilities::log`](crate::fs::Capabilities)). If a layer changes meanwhile, it is planned again.
+    /// Layers of one store are changed in one commit. With two stores, a second commit empties the upper
+    /// layer; if it is missing after a crash, applying again changes nothing more in the lower layer.
     ///
-    /// Files that were changed stay the nodes they are in the lower layer; what was renamed gets there as a
-    /// new node. Hard links stay links.
+    /// A node that was copied up or hidden, and has changed in the lower layer since then, is a conflict.
+    /// Changes below a removed directory are noticed if the lower layer keeps a log
+    /// ([`Capabilities::log`](crate::fs::Capabilities)). If a layer changes while the plan is made, the plan
+    /// is made again.
+    ///
+    /// A changed file stays the node that it is in the lower layer; a renamed one becomes a new node there.
+    /// Hard links stay links.
     ///
     /// # Errors
-    /// `Conflict`, as [`Side`] says, or if the layers change each time before the commit; `TooLarge` if it
-    /// takes more operations than a batch has ([`MAX_OPS`](crate::model::MAX_OPS)); those of
-    /// [`FileSystem::commit`].
+    /// - `Conflict`: as [`Side`] says, or the layers changed before each attempt to commit.
+    /// - `TooLarge`: the change takes more operations than a batch holds
+    ///   ([`MAX_OPS`](crate::model::MAX_OPS)).
+    /// - As [`FileSystem::commit`].
     pub async fn apply(&self, side: Side, batch: &Batch) -> Result<Applied> {
         self.apply_to(&self.lower, side, batch).await
     }
 
-    /// The same for a tree of which the lower layer is a past state.
+    /// Applies the overlay to a tree of which the lower layer is a past state.
     ///
     /// # Errors
     /// As [`Overlay::apply`].
@@ -81,6 +85,8 @@ impl Overlay {
         Err(failed)
     }
 
+    // Commits a plan. Fails with a conflict, or as `is_overtaken` says, if a layer has changed after it was
+    // planned.
     async fn commit_plan(
         &self,
         lower: &Arc<dyn FileSystem>,
@@ -89,7 +95,8 @@ impl Overlay {
         template: &mut Batch,
         done: &mut Applied,
     ) -> Result<()> {
-        // what was not there when it was planned is not held, and must not go
+        // An empty upper layer gives no preconditions (`guard`), so nothing that another client writes
+        // meanwhile may be removed.
         let all = [&self.places.tree, &self.places.hidden, &self.places.nodes];
         let empty: Vec<&TreePath> = all.into_iter().filter(|_| !plan.above.is_empty()).collect();
         let Plan { mut ops, mut preconditions, above, .. } = plan;
@@ -108,6 +115,8 @@ impl Overlay {
         }
         if !ops.is_empty() {
             done.commit = Some(lower.commit(Batch { ops, preconditions, ..template.clone() }).await?);
+            // They belong to the commit above. With them, the commit that follows, or that of another
+            // attempt, would be taken for a retry and answered with its outcome.
             (template.id, template.idempotency) = (None, None);
         }
         if !empty.is_empty() {
@@ -119,10 +128,10 @@ impl Overlay {
         Ok(())
     }
 
-    /// Drops all that the overlay has changed; `None` if that is nothing.
+    /// Removes everything that the overlay has changed. Returns `None` if it has changed nothing.
     ///
     /// # Errors
-    /// Those of [`FileSystem::commit`].
+    /// As [`FileSystem::commit`].
     pub async fn discard(&self, batch: &Batch) -> Result<Option<Commit>> {
         let mut ops = Vec::new();
         for place in [&self.places.tree, &self.places.hidden, &self.places.nodes] {
@@ -138,7 +147,7 @@ impl Overlay {
     }
 }
 
-/// Returns true if it failed because a layer is not as it was a moment before.
+/// Returns true if an error shows that a layer changed after it was read.
 fn is_overtaken(error: &Error) -> bool {
     error.is_absent() || error.is(ErrorKind::AlreadyExists) || error.is(ErrorKind::Stale)
 }

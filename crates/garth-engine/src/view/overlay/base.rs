@@ -1,5 +1,5 @@
-//! What an overlay notes of the lower layer when it copies something up or hides it: by that a later change
-//! below is told from what the overlay changed.
+//! Notes of an overlay about the lower layer, written when it copies up or hides something. They tell later
+//! changes of the lower layer from those of the overlay.
 
 use std::fmt;
 
@@ -10,12 +10,12 @@ use crate::error::{Error, Result};
 use crate::model::{Attributes, Entry, Seq, VersionId, hex};
 use crate::path::TreePath;
 
-/// What was below where a path was hidden.
+/// State of the lower layer at a path when the path was hidden.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Was {
-    /// The lower layer's last commit then.
+    /// Last commit of the lower layer.
     pub(super) seq: Seq,
-    /// What was there.
+    /// Version of the node at the path.
     pub(super) version: VersionId,
 }
 
@@ -26,20 +26,20 @@ impl fmt::Display for Was {
 }
 
 impl Was {
-    /// As it is noted on what hides the path.
+    /// Parses the note on a node that hides a path.
     pub(super) fn of(hides: &Entry) -> Option<Self> {
         let (seq, version) = note(hides)?.split_once(' ')?;
         Some(Self { seq: Seq(seq.parse().ok()?), version: version.parse().ok()? })
     }
 }
 
-/// What is noted on a directory that is copied up: its attributes, and where that was, since it may be
-/// renamed.
+/// Returns the note for a directory that is copied up: a digest of its attributes, and its path. A renamed
+/// directory takes the note along; the path shows that the note is not about the new place.
 pub(super) fn copied(path: &TreePath, entry: &Entry) -> Result<String> {
     Ok(format!("{} {path}", digest(entry)?))
 }
 
-/// The digest of the attributes of a directory that was copied up at this path.
+/// Returns the digest from the note on a directory, if the note was written at `path`.
 pub(super) fn copied_at<'a>(path: &TreePath, entry: &'a Entry) -> Option<&'a str> {
     let (digest, at) = note(entry)?.split_once(' ')?;
     (at == path.as_str()).then_some(digest)

@@ -1,4 +1,4 @@
-//! Copying a node from one layer to the other: what a copy takes of it.
+//! Copies of a node of one layer in the other one: content, attributes and kind.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::FileSystem;

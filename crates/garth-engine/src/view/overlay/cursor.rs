@@ -1,6 +1,6 @@
-//! A walk over what an upper layer has, beside what is at the same places in a lower tree. Depth first, so
-//! that it can begin anywhere; what it costs grows with the upper layer, and with the names in directories
-//! of the lower one that another directory has replaced.
+//! Walk over the places that an overlay has changed, each with the entries of both layers. It goes depth
+//! first, so that it can begin at any path. Its cost grows with the upper layer, and with the names in lower
+//! directories that another directory has replaced.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -12,45 +12,47 @@ use crate::fs::FileSystem;
 use crate::model::{At, Entry, Listing, Page, Seq};
 use crate::path::{Name, TreePath};
 
-/// A path that the upper layer says something of.
+/// Path at which an overlay may differ from the lower tree.
 #[derive(Debug)]
 pub(super) struct Place {
     pub(super) path: TreePath,
-    /// What the overlay shows there.
+    /// Entry that the overlay shows.
     pub(super) shown: Option<Entry>,
-    /// What the lower tree has there.
+    /// Entry of the lower tree.
     pub(super) lower: Option<Entry>,
-    /// What the overlay knew of it.
+    /// State of the lower layer that the overlay noted.
     pub(super) base: Base,
-    /// What the upper layer has there: in its tree, and in what is hidden.
+    /// Entry in `tree` of the upper layer.
     pub(super) above: Option<Entry>,
+    /// Entry in `hidden` of the upper layer.
     pub(super) hidden: Option<Entry>,
 }
 
-/// What an overlay knew of the lower layer when it changed something.
+/// State of the lower layer at a path when the overlay changed it, as far as it was noted.
 #[derive(Clone, Debug)]
 pub(super) enum Base {
-    /// Nothing was there.
+    /// The path was free.
     Nothing,
-    /// This was hidden.
+    /// The path was hidden in this state.
     Was(Was),
-    /// It was hidden with a directory above, when this was the last commit.
+    /// The path was hidden together with a directory above it, when this was the last commit.
     Since(Seq),
-    /// It was copied up as a directory, with attributes of this digest.
+    /// The path was copied up as a directory, with attributes of this digest.
     Directory(String),
 }
 
-/// What a directory is in the lower tree.
+/// Relation of a directory of the lower tree to the overlay.
 #[derive(Clone, Copy, Debug)]
 enum Below {
+    /// There is no directory.
     Nothing,
-    /// What is in it shows.
+    /// Its entries show.
     Merged,
-    /// Another took its place, which knew it as of this commit.
+    /// Another directory took its place, when this was the last commit.
     Replaced(Seq),
 }
 
-/// What the layers have by one name.
+/// Entries of the layers under one name.
 #[derive(Debug, Default)]
 struct Spot {
     above: Option<Entry>,
@@ -58,12 +60,13 @@ struct Spot {
     below: Option<Entry>,
 }
 
-/// A directory on the way.
+/// Directory whose entries are being visited.
 #[derive(Debug)]
 struct Frame {
     dir: TreePath,
-    /// Whether the upper layer has it, in its tree and in what is hidden.
+    /// True if `tree` of the upper layer has the directory.
     above: bool,
+    /// True if `hidden` of the upper layer has the directory.
     hidden: bool,
     below: Below,
     names: VecDeque<(Name, Spot)>,
@@ -79,12 +82,12 @@ pub(super) struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// Over all of an overlay, beside this tree.
+    /// Returns a cursor over all of an overlay, compared with `lower`.
     pub(super) fn new(overlay: &'a Overlay, lower: &'a Arc<dyn FileSystem>) -> Self {
         Self { overlay, lower, begun: false, frames: Vec::new() }
     }
 
-    /// Goes on behind a path.
+    /// Moves the cursor after a path, which need not exist any more.
     pub(super) async fn seek(&mut self, after: &TreePath) -> Result<()> {
         self.next().await?;
         let mut path = TreePath::root();
@@ -92,6 +95,7 @@ impl<'a> Cursor<'a> {
             let Some(frame) = self.frames.last_mut().filter(|frame| frame.dir == path) else { return Ok(()) };
             let name = Name::parse(segment)?;
             path = path.join(&name)?;
+            // `load` continues after the name that leads down.
             frame.after = Some(name);
             let below = frame.below;
             let spot = self.spot(&path, below).await?;
@@ -101,12 +105,13 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// The next place, from the root on.
+    /// Returns the next place, from the root on.
     pub(super) async fn next(&mut self) -> Result<Option<Place>> {
         if !self.begun {
             self.begun = true;
             let root = TreePath::root();
             let spot = self.spot(&root, Below::Merged).await?;
+            // The upper layer is empty, so nothing has been changed.
             if spot.above.is_none() && spot.hidden.is_none() {
                 return Ok(None);
             }
@@ -126,6 +131,8 @@ impl<'a> Cursor<'a> {
             let Some((name, mut spot)) = frame.names.pop_front() else { continue };
             let (path, below) = (frame.dir.join(&name)?, frame.below);
             self.frames.push(frame);
+            // `load` does not list a merged directory of the lower tree: that could be far larger than the
+            // upper layer.
             if let Below::Merged = below {
                 spot.below = there(&**self.lower, path.clone()).await?;
             }
@@ -147,7 +154,7 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// Reads a page of the names in a directory.
+    /// Reads the next page of names in a directory.
     async fn load(&self, frame: &mut Frame) -> Result<()> {
         let page = Page::default().after(frame.after.clone()).with_entries();
         let upper = &*self.overlay.whole;
@@ -156,7 +163,7 @@ impl<'a> Cursor<'a> {
         let replaced = matches!(frame.below, Below::Replaced(_));
         let below = listed(&**self.lower, replaced.then(|| Ok(frame.dir.clone())), &page).await?;
         let pages = [above, hidden, below];
-        // what is behind the end of one page is not known yet
+        // Past the end of the shortest page, the other layers may have names that have not been read.
         let ends = pages.iter().map(|page| page.items.last().filter(|_| page.more));
         let end = ends.flatten().map(|item| item.name.clone()).min();
         let mut names: BTreeMap<Name, Spot> = BTreeMap::new();
@@ -176,7 +183,7 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// What is at a path, and the directory to go on in.
+    /// Returns the place at a path and, if it has places below it, the directory in which to continue.
     async fn visit(&self, path: TreePath, spot: Spot, within: Below) -> Result<(Place, Option<Frame>)> {
         let Spot { above, hidden, below: lower } = spot;
         let whiteout = hidden.as_ref().filter(|entry| !entry.is_dir());
@@ -197,11 +204,12 @@ impl<'a> Cursor<'a> {
         let is_dir = |entry: &Option<Entry>| entry.as_ref().is_some_and(Entry::is_dir);
         let below = match (is_dir(&lower), whiteout.is_some()) {
             (false, _) => Below::Nothing,
-            // without a note nothing below is known to be as it was
+            // Without a note, everything below counts as changed later: a conflict rather than a lost change.
             (true, true) => Below::Replaced(was.map_or(Seq(0), |was| was.seq)),
             (true, false) => within,
         };
         let (is_above, is_hidden) = (is_dir(&above), is_dir(&hidden));
+        // A directory of the lower layer alone is entered only if something in it is hidden.
         let inside = (is_above || (is_hidden && is_dir(&shown))).then(|| Frame {
             dir: path.clone(),
             above: is_above,
@@ -215,12 +223,12 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Returns what is at a path, if anything is.
+/// Returns the entry at a path; `None` if the path is missing.
 pub(super) async fn there(fs: &dyn FileSystem, path: TreePath) -> Result<Option<Entry>> {
     fs.stat(&At::Path(path)).await.optional()
 }
 
-/// Returns a page of a directory; an empty one if it is not there.
+/// Returns a page of a directory; an empty page if the directory is missing.
 async fn listed(fs: &dyn FileSystem, dir: Option<Result<TreePath>>, page: &Page) -> Result<Listing> {
     let Some(dir) = dir else { return Ok(Listing::default()) };
     Ok(fs.list(&At::Path(dir?), page).await.optional()?.unwrap_or_default())

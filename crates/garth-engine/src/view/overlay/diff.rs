@@ -1,4 +1,4 @@
-//! What an overlay shows that differs from a lower tree.
+//! Differences between an overlay and a lower tree.
 
 use super::Overlay;
 use super::base::digest;
@@ -10,29 +10,29 @@ use crate::model::entry::is_own;
 use crate::model::{At, ByteRange, Entry, Filling, Kind, Listing, NamesPage, SetAttrs, Weigh, check_limit};
 use crate::path::TreePath;
 
-/// Bytes of two files that are compared at once.
+/// Bytes of two files compared at a time.
 const STEP: u64 = 1 << 20;
 
 /// One path at which an overlay differs from its lower layer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Difference {
-    /// Where.
+    /// Path in the tree.
     pub path: TreePath,
-    /// How.
+    /// Kind of the difference.
     pub change: DifferenceKind,
-    /// What the overlay shows there; of what is removed, what the lower layer has.
+    /// Kind of the node that the overlay shows; for a removed path, of the node in the lower layer.
     pub kind: Kind,
 }
 
-/// How an overlay differs from its lower layer at a path.
+/// Difference between an overlay and its lower layer at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DifferenceKind {
-    /// The lower layer has nothing there.
+    /// The path is missing in the lower layer.
     Added,
-    /// Both have something, and content, kind, attributes or links differ.
+    /// Both have the path, and content, kind, attributes or links differ.
     Modified,
-    /// The overlay shows nothing there; what is below it is not listed.
+    /// The overlay does not show the path. Paths below it are not listed.
     Removed,
 }
 
@@ -42,27 +42,28 @@ impl Weigh for Difference {
     }
 }
 
-/// What makes a place of the lower tree what the overlay shows.
+/// Change that gives the lower tree what the overlay shows at a place.
 #[derive(Debug)]
 pub(super) enum Change {
     Added,
     Removed,
-    /// Another node is there.
+    /// Another node took the place.
     Replaced,
-    /// The same file with other content, perhaps with other attributes.
+    /// The file has other content, and perhaps other attributes.
     Content,
     Attributes(Box<SetAttrs>),
 }
 
 impl Overlay {
-    /// A page of the paths at which this differs from its lower layer: depth first, names in byte order. What
-    /// was only copied up is no difference; of a removed directory only the top is one.
+    /// Returns a page of the paths at which the overlay differs from its lower layer: depth first, names in
+    /// byte order. A node that was only copied up does not differ. Of a removed directory only the top is
+    /// listed.
     ///
-    /// A file of at most [`MAX_COMPARED`] bytes is read to see whether it differs; a larger one that was
-    /// copied up counts as modified. The cost grows with the upper layer, not with the lower one.
+    /// A file of at most [`MAX_COMPARED`] bytes is read and compared; a larger one that was copied up counts
+    /// as modified. The cost grows with the upper layer, not with the lower one.
     ///
     /// # Errors
-    /// `InvalidArgument` for a limit outside 1 to `MAX_PAGE`; from the layers.
+    /// `InvalidArgument` for a limit outside 1 to `MAX_PAGE`; errors of the layers.
     pub async fn diff(&self, page: &NamesPage) -> Result<Listing<Difference>> {
         check_limit(page.limit)?;
         let mut filling = Filling::new(page.limit);
@@ -86,7 +87,7 @@ impl Overlay {
         Ok(filling.done())
     }
 
-    /// How a place of this tree differs from what is there below.
+    /// Returns the change at a place; `None` if the overlay and the lower tree agree.
     pub(super) async fn change(&self, place: &Place, lower: &dyn FileSystem) -> Result<Option<Change>> {
         let (shown, below) = match (&place.shown, &place.lower) {
             (None, None) => return Ok(None),
@@ -94,19 +95,22 @@ impl Overlay {
             (None, Some(_)) => return Ok(Some(Change::Removed)),
             (Some(shown), Some(below)) => (shown, below),
         };
+        // The lower layer shows here.
         let Some(above) = &place.above else { return Ok(None) };
         let is_node = |entry: &Entry| (entry.kind, entry.target.clone(), entry.rdev);
         if is_node(shown) != is_node(below) {
             return Ok(Some(Change::Replaced));
         }
         if shown.is_dir() {
+            // Attributes as they were copied up: if they differ, others changed them in the lower layer.
             let was = match &place.base {
                 Base::Directory(was) => *was == digest(shown)?,
                 _ => false,
             };
             return Ok(if was { None } else { attributes(shown, below).map(Change::Attributes) });
         }
-        // one of several names is the same only if all of them are
+        // Names of one node must stay names of one node: with several, only the copy of that very node is the
+        // same.
         let is_same = self.origin(above) == Some(below.ino) || (shown.nlink == 1 && below.nlink == 1);
         if !is_same {
             return Ok(Some(Change::Replaced));
@@ -117,7 +121,7 @@ impl Overlay {
         Ok(attributes(shown, below).map(Change::Attributes))
     }
 
-    /// Whether a file of the upper layer has the content of one of the lower tree.
+    /// Returns true if a file of the upper layer and one of the lower tree have equal content.
     async fn has_content(
         &self,
         path: &TreePath,
@@ -132,6 +136,7 @@ impl Overlay {
         let mut range = ByteRange { offset: 0, length: STEP };
         while range.offset < shown.size {
             let above = self.whole.read(&one, range).await.map_err(|error| self.of_upper(error))?;
+            // Empty: the file became shorter after `shown` was read. The loop would not end.
             if above.is_empty() || above != lower.read(&other, range).await? {
                 return Ok(false);
             }
@@ -141,12 +146,13 @@ impl Overlay {
     }
 }
 
-/// What gives a node below the attributes that the overlay shows.
+/// Returns the changes that give a lower node the attributes that the overlay shows; `None` if it has them.
 pub(super) fn attributes(shown: &Entry, below: &Entry) -> Option<Box<SetAttrs>> {
     let expires_at = shown.expires_at.filter(|_| !shown.is_dir());
     let mut attrs = difference(shown, below, expires_at)?;
     attrs.xattrs.retain(|name, _| !is_own(name));
     attrs.metadata.retain(|name, _| !is_own(name));
+    // It changes with the names in the directory; apply sets it for those (`touch`).
     if shown.is_dir() {
         attrs.mtime = None;
     }

@@ -1,4 +1,4 @@
-//! Several files of an overlay, read in a few calls of each layer however many they are.
+//! Reads of many files of an overlay, in a few calls of each layer however many files there are.
 
 use bytes::Bytes;
 
@@ -7,16 +7,16 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::model::{At, ByteRange, Entry, MAX_READ};
 use crate::path::TreePath;
 
-/// Reads nothing of a content: its node is all that is asked for.
+/// Empty range, for reads that only ask for the node.
 const NO_BYTES: ByteRange = ByteRange { offset: 0, length: 0 };
 
-/// Answer about a path of the upper layer, or an error. `None` where the lower layer answers, unless the path
+/// Result for one path. `None`: the upper layer has no such path, so the lower layer answers, unless the path
 /// is hidden.
 type Answer = Option<Result<(Entry, Bytes)>>;
 
 impl Overlay {
-    /// Reads the first of some paths, at least one, as one `fetch` after another would. What the answers have
-    /// no room for is left out.
+    /// Reads the paths in order, each as [`FileSystem::fetch`](crate::fs::FileSystem::fetch) does. Returns
+    /// results for as many of the first paths, at least one, as fit into [`MAX_READ`] bytes.
     pub(super) async fn fetch_paths(
         &self,
         items: &[(&TreePath, ByteRange)],
@@ -36,12 +36,12 @@ impl Overlay {
         Ok(shown)
     }
 
-    /// Asks the upper layer. Answers as many as it does.
+    /// Asks the upper layer. Returns results for as many paths as the layer does.
     async fn fetch_above(&self, items: &[(&TreePath, ByteRange)]) -> Result<Vec<Answer>> {
         let places: Vec<Result<At>> = items
             .iter()
             .map(|(path, _)| match self.within.contains(path) {
-                // both, so that a path that is too long for either is refused before it is asked for
+                // Both, so that a path that is too long for either is refused before any layer is asked.
                 true => self.tree(path).and_then(|tree| self.hidden(path).map(|_| At::Path(tree))),
                 false => Err(Error::not_found(path)),
             })
@@ -54,6 +54,7 @@ impl Overlay {
             answers.push(match place {
                 Err(error) => Some(Err(error)),
                 Ok(_) => match above.next() {
+                    // The layer's answer is full; the caller asks again from here.
                     None => break,
                     Some(Err(error)) if error.is(ErrorKind::NotFound) => None,
                     Some(Err(error)) => Some(Err(self.of_upper(error))),
@@ -67,7 +68,7 @@ impl Overlay {
         Ok(answers)
     }
 
-    /// Answers that nothing is there where the upper layer hides what the lower one has.
+    /// Answers `NotFound` for the paths that the upper layer hides.
     async fn answer_hidden(&self, items: &[(&TreePath, ByteRange)], answers: &mut Vec<Answer>) -> Result<()> {
         let below = below(answers);
         if below.is_empty() {
@@ -83,7 +84,8 @@ impl Overlay {
         }
         for (at, hidden) in below.into_iter().zip(hidden) {
             let is_hidden = match hidden {
-                // what is hidden has a node there that is no directory
+                // A file that hides a path is read, and a whiteout has no content (`NotPermitted`). A
+                // directory only leads to hidden paths below it.
                 Ok(_) => Ok(true),
                 Err(error) if error.is(ErrorKind::NotPermitted) => Ok(true),
                 Err(error) if error.is(ErrorKind::IsADirectory) => Ok(false),
@@ -98,7 +100,7 @@ impl Overlay {
         Ok(())
     }
 
-    /// Asks the lower layer for what is left.
+    /// Asks the lower layer for the remaining paths.
     async fn fetch_below(&self, items: &[(&TreePath, ByteRange)], answers: &mut Vec<Answer>) -> Result<()> {
         let below = below(answers);
         if below.is_empty() {
@@ -120,7 +122,7 @@ impl Overlay {
     }
 }
 
-/// Returns the places of what the lower layer has to answer.
+/// Returns the indices of the paths that the lower layer has to answer.
 fn below(answers: &[Answer]) -> Vec<usize> {
     let places = answers.iter().enumerate().filter(|(_, answer)| answer.is_none());
     places.map(|(at, _)| at).collect()

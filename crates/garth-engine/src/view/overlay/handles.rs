@@ -1,4 +1,4 @@
-//! Handles of an overlay. One to a node of the lower layer sees what is written after the node was copied up.
+//! Handles of an overlay. A handle to a file of the lower layer sees later writes, which go to a copy.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,27 +12,30 @@ use crate::model::{At, Entry, Ino, VersionId};
 use crate::path::TreePath;
 use crate::view::numbers::renumbered;
 
-/// A file of the lower layer, until it is copied up.
+/// Handle to a file of the lower layer. It switches to the copy when the file is copied up.
 #[derive(Debug)]
 pub(super) struct LowerFile {
     pub(super) overlay: Overlay,
-    /// Its number in the lower layer, and the one that shows.
+    /// Inode in the lower layer.
     pub(super) raw: Ino,
+    /// Inode that the overlay shows.
     pub(super) ino: Ino,
-    /// When it was noted that this number was copied up, before the handle was opened.
+    /// Version that the note of an earlier copy had when the handle was opened.
     pub(super) noted: Option<VersionId>,
     pub(super) below: Arc<dyn OpenFile>,
+    /// Handle to the copy, once one has been found.
     pub(super) above: Mutex<Option<Arc<dyn OpenFile>>>,
 }
 
 impl LowerFile {
-    /// The file where it is now.
+    /// Returns the handle to read: that of the copy, if the file was copied up.
     async fn now(&self) -> Result<Arc<dyn OpenFile>> {
         let known = self.above.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(above) = known {
             return Ok(above);
         }
-        // an older note is of another node that had the number, or of one that was renamed below
+        // An older note is about another node that had the inode, or about the copy of one that was renamed
+        // below.
         if self.overlay.noted_at(self.raw).await? == self.noted {
             return Ok(Arc::clone(&self.below));
         }
@@ -42,6 +45,8 @@ impl LowerFile {
                 *self.above.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&above));
                 Ok(above)
             }
+            // The copy lost all its names before this handle opened it. The original is all that can still be
+            // read.
             Err(error) if error.is(ErrorKind::NotFound) => Ok(Arc::clone(&self.below)),
             Err(error) => Err(self.overlay.of_upper(error)),
         }
@@ -70,7 +75,7 @@ impl OpenNode for LowerFile {
             true => self.overlay.lower_entry(entry, None),
             false => self.overlay.upper_entry(entry, None).await?,
         };
-        // it was opened by this number
+        // The inode of an open handle stays, also where the copy shows under another one.
         Ok(renumbered(entry, self.ino))
     }
 }
@@ -90,7 +95,7 @@ impl OpenFile for LowerFile {
     }
 }
 
-/// A node of the upper layer.
+/// Handle to a node of the upper layer.
 #[derive(Debug)]
 pub(super) struct Upper<T: ?Sized> {
     pub(super) overlay: Overlay,
@@ -126,7 +131,7 @@ impl OpenFile for Upper<dyn OpenFile> {
     }
 }
 
-/// A directory or special node of the lower layer, by the path that it was found at.
+/// Handle to a directory or special node of the lower layer.
 #[derive(Debug)]
 pub(super) struct LowerNode {
     pub(super) overlay: Overlay,
@@ -142,6 +147,7 @@ impl OpenNode for LowerNode {
 
     async fn stat(&self) -> Result<Entry> {
         match self.overlay.stat(&At::Node(self.ino)).await {
+            // The node has lost its last name in the tree, but the handle still holds it.
             Err(error) if error.is(ErrorKind::NotFound) => {
                 Ok(self.overlay.lower_entry(self.inner.stat().await?, None))
             }

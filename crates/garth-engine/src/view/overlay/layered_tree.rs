@@ -1,4 +1,4 @@
-//! The type `Overlay`: its two layers, what it remembers of them, and how one is opened.
+//! The type `Overlay`: its layers and its state.
 
 use std::sync::Arc;
 
@@ -46,11 +46,11 @@ pub struct Overlay {
 }
 
 impl Overlay {
-    /// Opens the overlay of `lower` and `upper` as a filesystem. `upper` has been written by an overlay, or
-    /// is empty.
+    /// Opens the overlay of `lower` and `upper` as a filesystem. `upper` is empty, or was written by an
+    /// overlay.
     ///
     /// # Errors
-    /// `AlreadyExists` if `upper` has something else in it; from the layers.
+    /// `AlreadyExists` if `upper` has other entries than those of an overlay; errors of the layers.
     pub async fn open(lower: Arc<dyn FileSystem>, upper: Arc<dyn FileSystem>) -> Result<Arc<dyn FileSystem>> {
         check_upper(&*upper).await?;
         Self::layered(lower, upper, Places::below(&TreePath::root())?).await
@@ -78,8 +78,10 @@ impl Overlay {
     async fn new(lower: Arc<dyn FileSystem>, upper: Arc<dyn FileSystem>, places: Places) -> Result<Self> {
         let one_store =
             lower.view_base().lowering().home().id.is_one_with(upper.view_base().lowering().home().id);
+        // Two stores give out the same inodes. Those of the upper layer are marked to keep them apart.
         let mark = (!one_store).then(|| TreePath::parse("/upper")).transpose()?;
         let numbers = Arc::new(Numbers::new(mark.clone(), mark.map(|mark| (UPPER, mark))));
+        // From the place in the store, so that each opening of an overlay gives it the same identity.
         let mut place = Sha256::new();
         for (_, path) in upper.view_base().lowering().tops(&places.nodes).await? {
             place.update(path.key());
@@ -91,7 +93,7 @@ impl Overlay {
     }
 }
 
-/// Refuses an upper layer that has something else in it.
+/// Refuses an upper layer with entries that no overlay writes.
 async fn check_upper(upper: &dyn FileSystem) -> Result<()> {
     let names = upper.list(&At::Path(TreePath::root()), &Page::default().limit(5)).await?;
     let is_known = |item: &Item| ["tree", "hidden", "nodes", ABOUT].contains(&item.name.as_str());

@@ -1,4 +1,4 @@
-//! Which layer shows what: the one place that knows how the upper layer is laid out.
+//! Layout of the upper layer, and lookups that decide which layer shows a path or a node.
 
 use super::Overlay;
 use super::layered_tree::{LOWER, UPPER};
@@ -7,70 +7,72 @@ use crate::model::{At, ByteRange, Entry, Ino, Kind, Moment, NamesPage};
 use crate::path::TreePath;
 use crate::view::numbers::renumbered;
 
-/// On a node that was copied up: which overlay did that, and the number that it had below.
+/// Attribute of a copy: the overlay that wrote it, and the inode of the original in the lower layer.
 pub(super) const ORIGIN: &str = "garth.overlay.origin";
 
-/// On a directory that was copied up, and on what hides a path: what was there below (see `base`).
+/// Attribute of a copied directory, and of a node that hides a path: the state of the lower layer at the time
+/// (see `base`).
 pub(super) const BASE: &str = "garth.overlay.base";
 
-/// What shows at a path.
+/// Entry that shows at a path.
 #[derive(Clone, Debug)]
 pub(super) enum Found {
-    /// In the upper layer.
+    /// The upper layer has it.
     Upper(Entry),
-    /// In the lower one alone.
+    /// Only the lower layer has it.
     Lower(Entry),
 }
 
-/// A node known by number.
+/// Node that an inode leads to.
 #[derive(Clone, Debug)]
 pub(super) enum Node {
-    /// In the upper layer, by its number there.
+    /// Node of the upper layer, by its inode there.
     Upper(Ino),
-    /// In the lower one alone, by its number there and the first of its names that show.
+    /// Node that only the lower layer has, by its inode there and the first of its names that show.
     Lower(Ino, TreePath),
 }
 
 impl Overlay {
-    /// Where the upper layer has what was written at a path.
+    /// Returns the path in the upper layer that holds what was written at `path`.
     pub(super) fn tree(&self, path: &TreePath) -> Result<TreePath> {
         Ok(self.places.tree.append(path)?)
     }
 
-    /// Where it hides a path of the lower layer.
+    /// Returns the path in the upper layer that hides `path` of the lower layer.
     pub(super) fn hidden(&self, path: &TreePath) -> Result<TreePath> {
         Ok(self.places.hidden.append(path)?)
     }
 
-    /// What is noted on a node that had this number below.
+    /// Returns the origin note of a copy, for the inode of its original.
     pub(super) fn origin_note(&self, ino: Ino) -> String {
         format!("{} {}", self.id, ino.0)
     }
 
-    /// The number that a node had below before this overlay copied it up. Another one may have brought it.
+    /// Returns the inode of the original of a copy. `None` if another overlay made the copy: the note means
+    /// nothing here.
     pub(super) fn origin(&self, entry: &Entry) -> Option<Ino> {
         let text = std::str::from_utf8(entry.attributes.xattrs.get(ORIGIN)?).ok()?;
         let (id, ino) = text.split_once(' ')?;
         (id == &*self.id).then(|| ino.parse().ok().map(Ino))?
     }
 
-    /// Where it is noted to which path a node was copied up.
+    /// Returns the path of the file that notes where a node was copied up.
     pub(super) fn copy_note(&self, ino: Ino) -> TreePath {
         TreePath::from_key(format!("{}/{}", self.places.nodes.key(), ino.0))
     }
 
-    /// The path in the tree of a path of the upper layer.
+    /// Returns the path in the tree of a path of the upper layer; `None` outside `tree`.
     pub(super) fn in_tree(&self, path: &TreePath) -> Option<TreePath> {
         path.rebase(&self.places.tree, &TreePath::root())?.ok()
     }
 
-    /// The path that something of the upper layer is about.
+    /// Returns the path in the tree that a path of the upper layer is about, be it written or hidden.
     pub(super) fn in_view(&self, path: &TreePath) -> Option<TreePath> {
         let tops = [&self.places.tree, &self.places.hidden];
         tops.into_iter().find_map(|top| path.rebase(top, &TreePath::root())?.ok())
     }
 
-    /// What shows at a path, as its layer has it.
+    /// Returns the entry that shows at a path, as its layer has it.
     pub(super) async fn look(&self, path: &TreePath) -> Result<Found> {
         if let Some(entry) = self.look_above(path).await? {
             return Ok(Found::Upper(entry));
@@ -81,7 +83,8 @@ impl Overlay {
         }
     }
 
-    /// What the upper layer has at a path, in one look-up; `None` where the lower one shows.
+    /// Returns the entry of the upper layer at a path, in one lookup; `None` if the lower layer shows there.
+    /// Fails with `NotFound` if the path is hidden.
     pub(super) async fn look_above(&self, path: &TreePath) -> Result<Option<Entry>> {
         if !self.within.contains(path) {
             return Err(Error::not_found(path));
@@ -97,23 +100,25 @@ impl Overlay {
         }
     }
 
-    /// Whether the lower layer shows nothing at a path. What is hidden above hides it, too: there a look-up
-    /// meets what is no directory.
+    /// Returns true if the upper layer hides a path or a directory above it.
     pub(super) async fn is_hidden(&self, path: &TreePath) -> Result<bool> {
         self.hides(self.upper.stat(&At::Path(self.hidden(path)?)).await)
     }
 
-    /// Returns true if the answer of a look-up where a path would be hidden says that it is.
+    /// Interprets the lookup of the place that hides a path: returns true if the path is hidden.
     pub(super) fn hides(&self, found: Result<Entry>) -> Result<bool> {
         match found {
+            // A directory only leads to hidden paths below it.
             Ok(entry) => Ok(!entry.is_dir()),
+            // The place of a directory above has a whiteout, which hides everything below.
             Err(error) if error.is(ErrorKind::NotADirectory) => Ok(true),
             Err(error) if error.is(ErrorKind::NotFound) => Ok(false),
             Err(error) => Err(self.of_upper(error)),
         }
     }
 
-    /// Returns what shows of the lower layer at a path, whatever the upper one has there.
+    /// Returns the entry of the lower layer at a path, whatever the upper layer has there; `None` if it is
+    /// hidden.
     pub(super) async fn below(&self, path: &TreePath) -> Result<Option<Entry>> {
         if self.is_hidden(path).await? {
             return Ok(None);
@@ -121,16 +126,18 @@ impl Overlay {
         self.lower.stat(&At::Path(path.clone())).await.optional()
     }
 
-    /// An error of the upper layer in the tree's terms.
+    /// Translates the paths of an error of the upper layer into those of the tree.
     pub(super) fn of_upper(&self, error: Error) -> Error {
         error.mapped(|path| self.in_view(path))
     }
 
-    /// An error of the lower layer about a path: what is no directory there may be one above.
+    /// Corrects an error of the lower layer about a path.
     pub(super) async fn of_lower(&self, path: &TreePath, error: Error) -> Error {
         if !error.is(ErrorKind::NotADirectory) {
             return error;
         }
+        // Where the lower layer has a file, the upper one may have a directory. Then the path is merely
+        // missing.
         let Some(above) = error.path().cloned() else { return error };
         match self.look_upper(&above).await {
             Ok(Some(entry)) if entry.is_dir() => Error::not_found(path),
@@ -138,23 +145,24 @@ impl Overlay {
         }
     }
 
-    /// Returns what the upper layer has at a path.
+    /// Returns the entry of the upper layer at a path.
     pub(super) async fn look_upper(&self, path: &TreePath) -> Result<Option<Entry>> {
         self.upper.stat(&At::Path(self.tree(path)?)).await.optional().map_err(|error| self.of_upper(error))
     }
 
-    /// The directory above a path, if the upper layer has it.
+    /// Returns the directory above a path if the upper layer has it.
     pub(super) async fn upper_parent(&self, path: &TreePath) -> Result<Option<TreePath>> {
         let Some(parent) = path.parent() else { return Ok(None) };
         Ok(self.look_upper(&parent).await?.map(|_| parent))
     }
 
-    /// The node of a number that the tree shows.
+    /// Returns the node that an inode of the tree leads to.
     pub(super) async fn node(&self, ino: Ino) -> Result<Node> {
         let (layer, raw) = self.numbers.node(ino).ok_or_else(Error::no_node)?;
         if layer == UPPER {
             return self.shown_node(raw).await;
         }
+        // The inode is that of the original, and of the copy once no name of the original shows.
         let (mut page, mut copy) = (NamesPage::default(), None);
         loop {
             let names = match self.lower.names(&At::Node(raw), &page).await {
@@ -174,12 +182,14 @@ impl Overlay {
                 _ => break,
             }
         }
+        // The copy has none of the names that the original has now: the note tells where it was.
         let copy = match copy {
             Some(copy) => Some(copy),
             None => self.copy_of(raw).await?,
         };
         match copy {
             Some(copy) => self.shown_node(copy).await,
+            // In one store inodes are not marked: the node may have been created in the upper layer.
             None if self.one_store && self.upper.stat(&At::Node(raw)).await.is_ok() => {
                 self.shown_node(raw).await
             }
@@ -187,7 +197,7 @@ impl Overlay {
         }
     }
 
-    /// What a node of the lower layer was copied up to, by its number in the upper one, wherever it is now.
+    /// Returns the inode of the copy of a lower node in the upper layer, wherever the copy is now.
     pub(super) async fn copy_of(&self, below: Ino) -> Result<Option<Ino>> {
         let (noted, path) = match self.upper.fetch(&At::Path(self.copy_note(below)), ByteRange::ALL).await {
             Ok((entry, path)) => (entry.version.seq, path),
@@ -204,18 +214,18 @@ impl Overlay {
         if let Some(copy) = copy(self.upper.stat(&place).await) {
             return Ok(Some(copy));
         }
-        // renamed since: it was there when that was noted
+        // The copy was renamed after the note was written. The state of that commit has it at the noted path.
         Ok(match self.upper.as_of(&Moment::Seq(noted)).await {
             Ok(then) => copy(then.stat(&place).await),
             Err(_) => None,
         })
     }
 
-    /// Whether a node that was copied up, and is found at this path, has its number from below still: unless
-    /// the lower layer shows the node that has it by another name, which somebody gave it since.
+    /// Returns true if a copy, found at `path`, has the inode of its original. The original keeps the inode
+    /// itself if another client gave it a name that shows.
     async fn keeps_number(&self, below: Ino, path: Option<&TreePath>) -> Result<bool> {
         if !self.lower.capabilities(&TreePath::root()).nodes {
-            // without numbers there is none to keep
+            // Without inodes there is none to keep.
             return Ok(false);
         }
         if let Some(path) = path
@@ -223,7 +233,7 @@ impl Overlay {
             && entry.ino == below
             && (entry.nlink == 1 || entry.is_dir())
         {
-            // most often: it has the one name that the copy hides
+            // The usual case: the copy hides the only name of the original.
             return Ok(true);
         }
         let mut page = NamesPage::default();
@@ -234,6 +244,8 @@ impl Overlay {
                 Err(error) => return Err(error),
             };
             for name in names.items.iter().filter(|name| Some(*name) != path) {
+                // In all of the upper layer: a name outside the part that is shown also belongs to the
+                // original.
                 let (tree, hidden) = (At::Path(self.tree(name)?), At::Path(self.hidden(name)?));
                 if let (1, hidden) = self.whole.view_base().stat_first([&tree, &hidden]).await
                     && !self.hides(hidden)?
@@ -248,7 +260,7 @@ impl Overlay {
         }
     }
 
-    /// A node of the upper layer, if it has a name that shows, or none at all.
+    /// Returns a node of the upper layer if one of its names shows, or if it has none.
     pub(super) async fn shown_node(&self, raw: Ino) -> Result<Node> {
         match self.has_name(raw).await? {
             true => Ok(Node::Upper(raw)),
@@ -256,7 +268,7 @@ impl Overlay {
         }
     }
 
-    /// Whether a node of the upper layer has a name that this tree shows, or is held open without one.
+    /// Returns true if a node of the upper layer has a name that shows, or has none and is held open.
     async fn has_name(&self, raw: Ino) -> Result<bool> {
         let (mut page, mut elsewhere) = (NamesPage::default(), false);
         loop {
@@ -274,7 +286,7 @@ impl Overlay {
         }
     }
 
-    /// The path of a directory known by number.
+    /// Returns the path of a directory; `None` if it has none.
     pub(super) async fn path_of(&self, dir: Ino) -> Result<Option<TreePath>> {
         if dir == Ino::ROOT {
             return Ok(Some(TreePath::root()));
@@ -289,7 +301,7 @@ impl Overlay {
         }
     }
 
-    /// The number that the tree shows for a node of the upper layer, found at this path.
+    /// Returns the inode that the tree shows for a node of the upper layer, found at `path`.
     pub(super) async fn number(&self, entry: &Entry, path: Option<&TreePath>) -> Result<Ino> {
         match self.origin(entry) {
             Some(below) if self.keeps_number(below, path).await? => Ok(self.numbers.shown(LOWER, below)),
@@ -297,12 +309,12 @@ impl Overlay {
         }
     }
 
-    /// The same where nothing was copied up.
+    /// Returns the inode that the tree shows for a node of the upper layer that is not a copy.
     pub(super) fn raw_number(&self, ino: Ino) -> Ino {
         if self.one_store { ino } else { self.numbers.shown(UPPER, ino) }
     }
 
-    /// A node as the tree shows it; `path`: where it was found.
+    /// Returns an entry as the tree shows it. `path` is where it was found.
     pub(super) async fn entry(&self, found: Found, path: Option<&TreePath>) -> Result<Entry> {
         match found {
             Found::Lower(entry) => Ok(self.lower_entry(entry, path)),
@@ -319,17 +331,18 @@ impl Overlay {
     pub(super) async fn upper_entry(&self, mut entry: Entry, path: Option<&TreePath>) -> Result<Entry> {
         let is_root = path.is_some_and(TreePath::is_root);
         let ino = if is_root { Ino::ROOT } else { self.number(&entry, path).await? };
+        // The notes are the overlay's own and not shown.
         entry.attributes.xattrs.remove(BASE);
         let was_brought = entry.attributes.xattrs.remove(ORIGIN).is_some();
         if was_brought && entry.kind == Kind::Directory {
-            // both layers have directories in it: how many is not known
+            // Both layers have directories in it; their number is not known.
             entry.nlink = 1;
         }
         Ok(renumbered(entry, ino))
     }
 }
 
-/// The error of asking for what the tree was.
+/// Returns the error for a request about the past.
 pub(super) fn no_past() -> Error {
     Error::new(
         ErrorKind::Unsupported,

@@ -1,4 +1,4 @@
-//! Pages of an overlay: what both layers have, without what is hidden of the lower one.
+//! Pages of an overlay: entries of both layers, without those of the lower one that are hidden.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -15,18 +15,18 @@ use crate::model::{
 use crate::path::{Name, TreePath};
 use crate::view::merge::{Piece, Stream, key, merged};
 
-/// The layers as streams of a walk: of names in both, the upper one's count.
+/// Streams of a walk, one for each layer. The entry of `ABOVE` counts where both have a path.
 const ABOVE: usize = 0;
 const BELOW: usize = 1;
 
-/// Whether and how both layers have a directory.
+/// Layers that have a directory.
 struct Directory {
     above: bool,
     below: bool,
 }
 
 impl Overlay {
-    /// Which layers have a directory that shows.
+    /// Returns which layers have entries to show in a directory.
     async fn directory(&self, path: &TreePath) -> Result<Directory> {
         match self.look(path).await? {
             Found::Upper(entry) if !entry.is_dir() => Err(Error::not_a_directory(path)),
@@ -39,7 +39,7 @@ impl Overlay {
         }
     }
 
-    /// The path of an address that has one.
+    /// Returns the path of an address; `None` for a node without a name.
     pub(super) async fn path_at(&self, at: &At) -> Result<Option<TreePath>> {
         match at {
             At::Path(path) => Ok(Some(path.clone())),
@@ -54,7 +54,7 @@ impl Overlay {
     pub(super) async fn list_page(&self, dir: &At, page: &Page) -> Result<Listing> {
         check_limit(page.limit)?;
         let Some(path) = self.path_at(dir).await? else {
-            // held without a name: it has nothing in it
+            // Held open without a name: such a directory is empty.
             return match self.stat(dir).await?.is_dir() {
                 true => Ok(Listing { items: Vec::new(), more: false }),
                 false => Err(Error::new(ErrorKind::NotADirectory, "not a directory")),
@@ -64,6 +64,7 @@ impl Overlay {
         let mut filling = Filling::new(page.limit);
         let mut after = page.after.clone();
         loop {
+            // Entries in any case: a copy has the inode that its origin note names.
             let part = Page { after: after.clone(), limit: page.limit, entries: true };
             let empty = || Listing { items: Vec::new(), more: false };
             let above = match directory.above {
@@ -76,7 +77,7 @@ impl Overlay {
                 true => self.lower.list(&At::Path(path.clone()), &part).await?,
                 false => empty(),
             };
-            // what is behind the end of either page is not known yet
+            // Past the end of the shorter page, the other layer may have names that have not been read.
             let ends = [&above, &below].map(|page| page.items.last().filter(|_| page.more));
             let end = ends.into_iter().flatten().map(|item| item.name.clone()).min();
             let gone = self.hidden_in(&path, after.as_ref(), end.as_ref(), directory.below).await?;
@@ -109,7 +110,8 @@ impl Overlay {
         }
     }
 
-    /// The names in a directory that are hidden of the lower layer, behind one and up to another.
+    /// Returns the names of a directory, after `after` up to `end`, that the upper layer hides. Returns none
+    /// unless `wanted`.
     async fn hidden_in(
         &self,
         dir: &TreePath,
@@ -128,6 +130,7 @@ impl Overlay {
                 listing => listing.map_err(|error| self.of_upper(error))?,
             };
             let last = listing.items.last().map(|item| item.name.clone());
+            // A directory only leads to hidden paths below it.
             let hides = listing.items.into_iter().filter(|item| item.kind != Kind::Directory);
             names.extend(hides.map(|item| item.name));
             match last.filter(|last| listing.more && end.is_none_or(|end| last < end)) {
@@ -141,6 +144,7 @@ impl Overlay {
     pub(super) async fn walk_page(&self, dir: &At, page: &WalkPage) -> Result<Walk> {
         check_limit(page.limit)?;
         let Some(path) = self.path_at(dir).await? else {
+            // Only checks that it is a directory.
             self.list_page(dir, &Page::default()).await?;
             return Ok(Walk { items: Vec::new(), more: false });
         };
@@ -177,6 +181,7 @@ impl Overlay {
         entries: bool,
     ) -> Result<Piece<WalkItem>> {
         let after = after.as_ref().map(|path| self.tree(path)).transpose()?;
+        // Entries in any case, as in `list_page`.
         let page = WalkPage { after, limit, entries: true };
         let walk = self.upper.walk(&At::Path(self.tree(dir)?), &page).await;
         let walk = walk.map_err(|error| self.of_upper(error))?;
@@ -206,9 +211,11 @@ impl Overlay {
         let (mut items, mut known): (_, Option<(String, bool, BTreeSet<Name>)>) = (Vec::new(), None);
         for mut item in walk.items {
             let (above, name) = key(&item.path);
+            // The walk is ordered by directory, so that each directory is looked up once.
             if known.as_ref().is_none_or(|(dir, ..)| dir != above) {
                 let at = TreePath::from_key(above.to_owned());
-                // what is in a directory of the lower layer shows below a directory, or below nothing
+                // Entries of a lower directory show where the tree has a directory too, and nothing hides
+                // them.
                 let shows = self.directory(&at).await.is_ok_and(|directory| directory.below);
                 known = Some((above.to_owned(), shows, self.hidden_in(&at, None, None, shows).await?));
             }
@@ -239,7 +246,7 @@ impl Overlay {
             }
         };
         let mut filling = Filling::new(page.limit);
-        // where the layer is to go on, in its own paths: the upper one has names that are not the tree's
+        // Position in the layer's own paths: the upper layer has names that are not the tree's.
         let mut from = match &page.after {
             Some(after) if is_above => Some(self.tree(after)?),
             after => after.clone(),
@@ -272,7 +279,8 @@ impl Overlay {
     }
 }
 
-/// The next of two pages in the order of names; of one name the first's. Tells whether it is of the first.
+/// Removes the next item of two pages in the order of names, and returns true with it if it is from the upper
+/// layer. Of equal names only the upper layer's is returned.
 fn next_of(above: &mut VecDeque<Item>, below: &mut VecDeque<Item>) -> Option<(Item, bool)> {
     let is_above = match (above.front(), below.front()) {
         (Some(above), Some(below)) => above.name <= below.name,

@@ -1,4 +1,4 @@
-//! The layers of an overlay side by side, as `/lower` and `/upper`: for a batch that changes both at once.
+//! Both layers of an overlay as one tree, `/lower` and `/upper`, so that one batch can change both.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::model::{Access, At, Batch, Commit, Ino, Precondition};
 use crate::path::{Name, TreePath};
 use crate::view::lower;
 
-/// Two filesystems, and which paths of a batch are whose.
+/// Two filesystems under one root, for batches only.
 #[derive(Debug)]
 pub(super) struct Pair {
     lower: Arc<dyn FileSystem>,
@@ -27,22 +27,22 @@ impl Pair {
         Ok(Self { lower: Arc::clone(lower), upper: Arc::clone(upper), below, above })
     }
 
-    /// Whether one commit can change both.
+    /// Returns true if one commit can change both layers.
     pub(super) fn is_one_store(&self) -> bool {
         self.lower.view_base().lowering().home().id == self.upper.view_base().lowering().home().id
     }
 
-    /// A path of the lower layer.
+    /// Returns the address of a path of the lower layer.
     pub(super) fn below(&self, path: &TreePath) -> Result<TreePath> {
         Ok(self.below.append(path)?)
     }
 
-    /// A path of the upper layer.
+    /// Returns the address of a path of the upper layer.
     pub(super) fn above(&self, path: &TreePath) -> Result<TreePath> {
         Ok(self.above.append(path)?)
     }
 
-    /// Commits to both, as the lower layer's owner.
+    /// Commits to both layers, as the owner of the lower one.
     pub(super) async fn commit(&self, batch: &Batch) -> Result<Commit> {
         lower::commit(&|| Box::new(self.lowering()), batch).await
     }
@@ -67,7 +67,7 @@ struct PairLowering {
 }
 
 impl PairLowering {
-    /// Whose a path is, and what it is there.
+    /// Returns the layer that a path belongs to, and the path in that layer.
     fn side(&mut self, path: &TreePath) -> Result<(&mut dyn Lowering, TreePath)> {
         let root = TreePath::root();
         if let Some(path) = path.rebase(&self.below, &root) {

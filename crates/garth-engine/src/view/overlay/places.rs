@@ -1,9 +1,9 @@
-//! Where an upper layer keeps its things.
+//! Layout of an upper layer.
 
 use crate::error::Result;
 use crate::path::{Name, TreePath};
 
-/// The file beside the directories of a stored upper layer that names its lower layer.
+/// File next to the directories of a stored upper layer that describes its lower layer.
 pub(super) const ABOUT: &str = "overlay.json";
 
 /// Directories of an upper layer. None of them exists before something is in it.

@@ -1,4 +1,4 @@
-//! An overlay as a filesystem.
+//! Implementation of `FileSystem` for an overlay.
 
 use std::sync::{Arc, Mutex};
 
@@ -26,7 +26,7 @@ use crate::model::{
 use crate::path::TreePath;
 use crate::view::{find, lower, search};
 
-/// The layer that an address leads to, and the path, if it was one.
+/// Layer that an address leads to, with the path unless the address is an inode.
 enum Spot {
     Upper(Option<TreePath>),
     Lower(Option<TreePath>),
@@ -37,7 +37,7 @@ fn contended() -> Error {
 }
 
 impl Overlay {
-    /// Asks the layer that shows what is at an address.
+    /// Calls `of` on the layer that shows an address.
     async fn ask<'a, T: 'a>(
         &'a self,
         at: &At,
@@ -65,7 +65,7 @@ impl Overlay {
                 return Ok((Spot::Lower(Some(path)), answer));
             }
             match of(&self.upper, At::Path(self.tree(&path)?)).await {
-                // taken away meanwhile: what shows now is looked up again
+                // Removed after the lookup: looks up again what shows now.
                 Err(error) if error.is(ErrorKind::NotFound) => {}
                 answer => {
                     let answer = answer.map_err(|error| self.of_upper(error))?;
@@ -76,8 +76,7 @@ impl Overlay {
         Err(contended())
     }
 
-    /// Reads several nodes one after another: of one that is addressed by its number it takes more than one
-    /// read to know which layer has it.
+    /// Reads several nodes one after another. An inode takes more than one read to find its layer.
     async fn fetch_each(&self, items: &[(At, ByteRange)]) -> Vec<Result<(Entry, Bytes)>> {
         let (mut answers, mut bytes) = (Vec::with_capacity(items.len()), 0);
         for (at, range) in items {
@@ -91,16 +90,16 @@ impl Overlay {
         answers
     }
 
-    /// The part of it that lies within some paths.
+    /// Returns the overlay confined to some paths.
     pub(super) async fn part(&self, to: &Confinement) -> Result<Self> {
         let within = self.within.intersect(&to.within);
         let trees = |paths: &[TreePath]| paths.iter().map(|path| self.tree(path)).collect::<Result<Vec<_>>>();
         let own = [&self.places.hidden, &self.places.nodes].map(TreePath::clone);
         let (shown, left_out) = (trees(within.tops())?, trees(within.exclusions())?);
-        // by what is outermost first: an island lies in what is left out
+        // In this order, because an island lies in what is left out.
         let mut above = Within::new(own.into_iter().chain(shown.iter().cloned())).without(left_out);
         above = above.with(shown.into_iter().filter(|top| above.is_excluded(top)).collect::<Vec<_>>());
-        // what is removed in the upper layer is noted among what is hidden
+        // The upper layer notes a removal in `hidden`, so a read-only path must not be written there either.
         let kept = |within: &Within, place: &dyn Fn(&TreePath) -> Result<TreePath>| {
             let named = within.named().into_iter().map(|(path, inside)| Ok((place(path)?, inside)));
             Ok::<_, Error>(Within::of(named.collect::<Result<Vec<_>>>()?))
@@ -178,7 +177,7 @@ impl FileSystem for Overlay {
             At::Node(_) | At::Child(..) => None,
         });
         let by_path: Option<Vec<_>> = paths.collect();
-        // of one moment, if nothing was committed meanwhile
+        // All answers are of one state of the upper layer: reads that a commit came between are repeated.
         for _ in 0..ATTEMPTS {
             let seq = self.head().await?.seq;
             let answers = match &by_path {
@@ -203,6 +202,7 @@ impl FileSystem for Overlay {
             .boxed()
         };
         let (spot, (inner, entry)) = self.ask(at, hold).await?;
+        // `open` returns a handle that follows the copy if the file is copied up later.
         if entry.is_file() {
             return Ok(self.open(at).await?);
         }
@@ -234,7 +234,8 @@ impl FileSystem for Overlay {
                 Spot::Lower(path) => path,
             };
             let noted = self.noted_at(raw).await?;
-            // a note from before the handle says nothing of it: one that has just been made may
+            // The note may be new: if the file was copied up between lookup and handle, the upper layer has
+            // the path by now. Taken for an old note, it would leave the handle at the original for good.
             if let (Some(_), Some(path)) = (noted, &path)
                 && self.look_above(path).await?.is_some()
             {
@@ -336,6 +337,7 @@ impl ViewBase for Overlay {
         let mut shown = Vec::new();
         for hit in self.upper.view_base().found(store, hit).await? {
             if let Some(path) = self.in_tree(&hit.path)
+                // The upper layer also returns nodes that a replaced or hidden path does not show.
                 && let Ok(Found::Upper(entry)) = self.look(&path).await
                 && entry.ino == hit.ino
             {
@@ -344,6 +346,7 @@ impl ViewBase for Overlay {
             }
         }
         for hit in self.lower.view_base().found(store, hit).await? {
+            // Hits that are hidden or copied up do not show here.
             if let Ok(Found::Lower(entry)) = self.look(&hit.path).await
                 && entry.ino == hit.ino
             {

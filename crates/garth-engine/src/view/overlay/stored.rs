@@ -1,4 +1,5 @@
-//! Overlays that an account keeps: their upper layers lie in its hidden directory, with what they are over.
+//! Stored overlays: an account keeps their upper layers in its hidden directory, each with a description of
+//! the lower layer.
 
 use std::sync::Arc;
 
@@ -17,43 +18,46 @@ use crate::model::{
 use crate::path::{Name, SYSTEM, TreePath, check_id};
 use crate::view::Scope;
 
-/// What a stored overlay is over.
+/// Lower layer of a stored overlay.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lower {
-    /// A directory of the account.
+    /// Directory of the account.
     pub root: TreePath,
-    /// As it was after this commit, so that what others change does not show: a fork. `None`: as it is.
+    /// Commit whose state is shown, so that later changes by others do not show: a fork. `None` for the
+    /// current state.
     pub as_of: Option<Seq>,
 }
 
-/// One stored overlay of a list.
+/// Entry in a list of stored overlays.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoredInfo {
-    /// Its id.
+    /// Id of the overlay.
     pub id: String,
-    /// What it is over.
+    /// Lower layer of the overlay.
     pub lower: Lower,
 }
 
-/// An overlay that an account keeps under an id: 1 to 128 bytes without `/` and control characters, not `.`
-/// or `..`. Its upper layer lies in `/.garth/overlays/{id}`, which no handle to the account shows but
-/// [`AccountStore::raw`], and has an owner of its own.
+/// Overlay that an account stores under an id: 1 to 128 bytes without `/` and control characters, not `.` or
+/// `..`. Its upper layer is `/.garth/overlays/{id}` and has an owner of its own. Among the handles to the
+/// account only [`AccountStore::raw`] shows it.
 #[derive(Clone, Debug)]
 pub struct Stored {
     info: StoredInfo,
     overlay: Arc<Overlay>,
-    /// The lower tree as it is now.
+    /// Lower tree in its current state, to which changes are applied.
     now: Arc<dyn FileSystem>,
 }
 
 impl Stored {
-    /// Makes one, in a commit with author, message and other fields of `batch`, whose operations and
-    /// preconditions are not used.
+    /// Creates an overlay, in a commit with author, message and other fields of `batch`, whose operations and
+    /// preconditions are ignored.
     ///
     /// # Errors
-    /// `InvalidArgument` for a bad id; `AlreadyExists` if there is one; `NotFound`, `NotADirectory` or `Gone`
-    /// if the lower layer is not there; those of [`store::system`] and [`FileSystem::commit`].
+    /// - `InvalidArgument`: the id is not valid.
+    /// - `AlreadyExists`: the account has an overlay of this id.
+    /// - `NotFound`, `NotADirectory` or `Gone`: the lower layer does not exist.
+    /// - As [`store::system`] and [`FileSystem::commit`].
     pub async fn create(
         account: &dyn AccountStore,
         id: &str,
@@ -61,6 +65,7 @@ impl Stored {
         batch: &Batch,
     ) -> Result<Commit> {
         let dir = place(id)?;
+        // Only checks that the lower layer exists.
         layer(account, &lower.root, lower.as_of).await?;
         let raw = store::system(account).await?;
         let about = serde_json::to_vec(lower)
@@ -79,10 +84,11 @@ impl Stored {
         })
     }
 
-    /// One that is there.
+    /// Opens an overlay.
     ///
     /// # Errors
-    /// `InvalidArgument` for a bad id; `NotFound` if there is none, or its lower layer is gone.
+    /// `InvalidArgument` for an invalid id; `NotFound` if there is no such overlay, or its lower layer was
+    /// removed.
     pub async fn open(account: &dyn AccountStore, id: &str) -> Result<Self> {
         let (dir, raw) = (place(id)?, kept(account, id).await?);
         let lower = about(&*raw, id).await?;
@@ -94,7 +100,7 @@ impl Stored {
         };
         let mut overlay = Overlay::of_layers(below, upper).await?;
         if lower.root.is_root() {
-            // this name is kept for garth there: what is made by it could not be applied
+            // The name is reserved for garth in the root of an account: a change there could not be applied.
             let within = Within::everything().without([TreePath::parse(SYSTEM)?]);
             overlay = overlay.part(&Confinement::new(within, Owner::new("tree")?)).await?;
         }
@@ -102,10 +108,10 @@ impl Stored {
         Ok(Self { info: StoredInfo { id: id.to_owned(), lower }, overlay, now })
     }
 
-    /// A page of those that the account has, by id in byte order.
+    /// Returns a page of the overlays of an account, ordered by id in byte order.
     ///
     /// # Errors
-    /// `InvalidArgument` for a limit outside 1 to `MAX_PAGE`; from the storage.
+    /// `InvalidArgument` for a limit outside 1 to `MAX_PAGE`; errors of the storage.
     pub async fn list(account: &dyn AccountStore, page: &Page) -> Result<Listing<StoredInfo>> {
         let nothing = Listing { items: Vec::new(), more: false };
         let Some(raw) = store::system_of(account).await? else { return Ok(nothing) };
@@ -118,7 +124,7 @@ impl Stored {
         for item in names.items {
             match about(&*raw, item.name.as_str()).await {
                 Ok(lower) => items.push(StoredInfo { id: item.name.to_string(), lower }),
-                // discarded meanwhile
+                // Discarded after the page was read.
                 Err(error) if error.is(ErrorKind::NotFound) => {}
                 Err(error) => return Err(error),
             }
@@ -126,11 +132,12 @@ impl Stored {
         Ok(Listing { items, more })
     }
 
-    /// Removes one with all that was changed in it: one commit, with the fields of `batch` as for
-    /// [`Stored::create`].
+    /// Removes an overlay and everything that was changed in it, in one commit with the fields of `batch` as
+    /// for [`Stored::create`].
     ///
     /// # Errors
-    /// `InvalidArgument` for a bad id; `NotFound` if there is none; those of [`FileSystem::commit`].
+    /// `InvalidArgument` for an invalid id; `NotFound` if there is no such overlay; as
+    /// [`FileSystem::commit`].
     pub async fn discard(account: &dyn AccountStore, id: &str, batch: &Batch) -> Result<Commit> {
         let (dir, raw) = (place(id)?, kept(account, id).await?);
         about(&*raw, id).await?;
@@ -138,28 +145,29 @@ impl Stored {
         raw.commit(batch).await.map_err(|error| missing_or(id, error))
     }
 
-    /// Its id, and what it is over.
+    /// Returns the id and the lower layer.
     pub fn info(&self) -> &StoredInfo {
         &self.info
     }
 
-    /// Its tree.
+    /// Returns the tree that the overlay shows.
     pub fn tree(&self) -> Arc<dyn FileSystem> {
         Arc::<Overlay>::clone(&self.overlay)
     }
 
-    /// As [`Overlay::diff`].
+    /// Returns a page of the differences from the lower layer, as [`Overlay::diff`] does.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Overlay::diff`].
     pub async fn diff(&self, page: &NamesPage) -> Result<Listing<Difference>> {
         self.overlay.diff(page).await
     }
 
-    /// As [`Overlay::apply`], to the account as it is now. A fork shows again what it began with then.
+    /// Applies the changes to the current state of the account, as [`Overlay::apply`] does. Afterwards a fork
+    /// shows the state that it began with.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Overlay::apply`].
     pub async fn apply(&self, side: Side, batch: &Batch) -> Result<Applied> {
         self.overlay.apply_to(&self.now, side, batch).await
     }
@@ -169,18 +177,18 @@ fn overlays() -> Result<TreePath> {
     Ok(TreePath::parse(SYSTEM)?.join(&Name::parse("overlays")?)?)
 }
 
-/// Where the upper layer of an overlay lies.
+/// Returns the directory of an upper layer.
 fn place(id: &str) -> Result<TreePath> {
     check_id("overlay", id)?;
     Ok(overlays()?.join(&Name::parse(id)?)?)
 }
 
-/// The account with what it keeps, if that can have an overlay.
+/// Returns the account with its hidden directory, or fails with `NotFound` if it has none.
 async fn kept(account: &dyn AccountStore, id: &str) -> Result<Arc<dyn FileSystem>> {
     store::system_of(account).await?.ok_or_else(|| no_overlay(id))
 }
 
-/// A directory of the account, now or then.
+/// Opens a directory of the account, as it is or as it was after a commit.
 async fn layer(
     account: &dyn AccountStore,
     root: &TreePath,
@@ -192,7 +200,7 @@ async fn layer(
     }
 }
 
-/// What an overlay is over, as it is kept.
+/// Reads the description of the lower layer.
 async fn about(raw: &dyn FileSystem, id: &str) -> Result<Lower> {
     let file = place(id)?.join(&Name::parse(ABOUT)?)?;
     let (_, text) =

@@ -1,4 +1,5 @@
-//! The operations that make a lower tree what an overlay shows, and what must still hold when they are done.
+//! Plan of an apply: the operations that give a lower tree what an overlay shows, and the preconditions on
+//! both layers.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -29,14 +30,14 @@ pub enum Side {
     Theirs,
 }
 
-/// What is to be done; nothing of it is done yet.
+/// Operations and preconditions of an apply.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
-    /// On the lower tree, or on the pair of layers.
+    /// Operations on the lower tree or, in one store, on the pair of both layers.
     pub(super) ops: Vec<Op>,
-    /// What must hold of the lower tree, addressed likewise.
+    /// Preconditions on the lower tree, addressed as `ops` are.
     pub(super) preconditions: Vec<(At, Precondition)>,
-    /// What must hold of the upper layer, by its paths.
+    /// Preconditions on the upper layer, by its own paths.
     pub(super) above: Vec<(TreePath, Precondition)>,
     pub(super) changed: u64,
     pub(super) conflicts: Vec<TreePath>,
@@ -49,14 +50,15 @@ pub(super) struct Planner<'a> {
     side: Side,
     one_store: bool,
     plan: Plan,
-    /// Where nodes of the upper layer with several names are in the lower tree.
+    /// Path in the lower tree of each node of the upper layer that has several names.
     nodes: HashMap<Ino, TreePath>,
-    /// Those whose content is there.
+    /// Nodes of the upper layer whose content is part of the plan.
     written: HashSet<Ino>,
-    /// The times that directories get in which names change.
+    /// Modification time for each directory that the overlay has, if names change in it.
     times: HashMap<TreePath, Timestamp>,
+    /// Directories in which names change, with the time that each of them gets.
     touched: BTreeMap<TreePath, Timestamp>,
-    /// At and below it the lower tree stays.
+    /// Path at and below which the lower tree stays as it is.
     dropped: Option<TreePath>,
 }
 
@@ -85,6 +87,7 @@ impl<'a> Planner<'a> {
     pub(super) async fn plan(mut self) -> Result<Plan> {
         let mut cursor = Cursor::new(self.overlay, self.lower);
         while let Some(place) = cursor.next().await? {
+            // Also where the change is dropped: the commit removes the upper layer there as well.
             self.guard(&place)?;
             let is_dropped = self.dropped.as_ref().is_some_and(|top| place.path.is_within(top));
             if !is_dropped {
@@ -96,7 +99,7 @@ impl<'a> Planner<'a> {
                 return Err(too_much());
             }
         }
-        // last, since all that came before set the times of the directories it was in
+        // Last, because each operation before sets the times of the directories that it changes names in.
         for (path, mtime) in std::mem::take(&mut self.touched) {
             let at = self.to(&path)?;
             self.plan.ops.push(Op::set_attrs(at, SetAttrs::new().mtime(mtime)));
@@ -104,10 +107,12 @@ impl<'a> Planner<'a> {
         Ok(self.plan)
     }
 
-    /// Holds what the upper layer has.
+    /// Adds preconditions that hold the upper layer at a place.
     fn guard(&mut self, place: &Place) -> Result<()> {
         let mut hold = |path: TreePath, entry: Option<&Entry>| match entry {
             Some(entry) => self.plan.above.push((path, Precondition::Version(entry.version))),
+            // Only for the root. Anything else that appears changes the version of its directory, which is
+            // held.
             None if place.path.is_root() => self.plan.above.push((path, Precondition::Absent)),
             None => {}
         };
@@ -118,6 +123,7 @@ impl<'a> Planner<'a> {
 
     async fn place(&mut self, place: &Place) -> Result<()> {
         let path = &place.path;
+        // The cursor visits a directory before its entries, so the time is known when a name in it changes.
         if let Some(shown) = place.shown.as_ref().filter(|shown| shown.is_dir() && place.above.is_some()) {
             let lower = place.lower.as_ref().filter(|lower| lower.is_dir());
             let time = lower.map_or(shown.mtime, |lower| shown.mtime.max(lower.mtime));
@@ -131,6 +137,7 @@ impl<'a> Planner<'a> {
         };
         let mut is_conflict = self.is_conflict(place)?;
         let goes = matches!(change, Change::Removed | Change::Replaced);
+        // Entry by entry: the version of a directory does not change with what is below its subdirectories.
         if let Some(lower) = place.lower.as_ref().filter(|lower| goes && lower.is_dir()) {
             is_conflict |= self.removal(path, lower, since).await?;
         } else {
@@ -144,7 +151,7 @@ impl<'a> Planner<'a> {
         if is_conflict {
             let only_time = |attrs: &SetAttrs| *attrs == SetAttrs { mtime: attrs.mtime, ..SetAttrs::new() };
             if matches!(&change, Change::Attributes(attrs) if only_time(attrs)) {
-                // both made it the same
+                // Both sides made the same change; a difference in time alone is none.
                 return Ok(());
             }
             match self.side {
@@ -155,6 +162,8 @@ impl<'a> Planner<'a> {
                 Side::Ours => self.plan.conflicts.push(path.clone()),
                 Side::Theirs => {
                     self.plan.conflicts.push(path.clone());
+                    // Attributes of a directory are dropped alone. What the overlay has changed below it is
+                    // still applied.
                     let only_attributes = matches!(place.base, Base::Nothing | Base::Directory(_))
                         && matches!(change, Change::Attributes(_));
                     if !only_attributes {
@@ -168,20 +177,22 @@ impl<'a> Planner<'a> {
         self.change(place, change).await
     }
 
-    /// Returns true if the lower tree has something else at a place than the overlay knew.
+    /// Returns true if the lower tree has something else at a place than the overlay noted there.
     fn is_conflict(&self, place: &Place) -> Result<bool> {
         let log = self.lower.capabilities(&place.path).log;
         Ok(match (&place.base, &place.lower) {
             (Base::Nothing, lower) => lower.is_some(),
             (Base::Was(was), Some(lower)) => lower.version != was.version,
             (Base::Was(_) | Base::Directory(_), None) => true,
+            // Without a log, sequence numbers of the layer do not order changes.
             (Base::Since(seq), Some(lower)) => log && lower.version.seq > *seq,
             (Base::Since(_), None) => false,
             (Base::Directory(was), Some(lower)) => !lower.is_dir() || digest(lower)? != *was,
         })
     }
 
-    /// Holds a directory with all that is below it, as it goes. Tells whether something there is newer.
+    /// Adds preconditions that hold a directory, and everything below it, while it is removed. Returns true
+    /// if something there is newer than `since`.
     async fn removal(&mut self, path: &TreePath, entry: &Entry, since: Option<Seq>) -> Result<bool> {
         let is_newer = |entry: &Entry| since.is_some_and(|since| entry.version.seq > since);
         let mut newer = is_newer(entry);
@@ -230,10 +241,12 @@ impl<'a> Planner<'a> {
         Ok(())
     }
 
-    /// Gives a file of the lower tree the content of the upper layer's, and its attributes.
+    /// Adds the operations that give a file of the lower tree the content and attributes that the overlay
+    /// shows.
     async fn write(&mut self, path: &TreePath, above: &Entry, shown: &Entry, lower: &Entry) -> Result<()> {
         let to = self.to(path)?;
         if self.one_store {
+            // A copy over the file keeps its node, and takes the content by reference.
             let from = self.pair.above(&self.overlay.tree(path)?)?;
             self.plan.ops.push(Op::copy(from, to).replace());
             return Ok(());
@@ -241,13 +254,13 @@ impl<'a> Planner<'a> {
         let from = At::Path(self.overlay.tree(path)?);
         let body = content(&*self.overlay.whole, &from, above, &**self.lower, path).await?;
         self.plan.ops.push(Op::write(to.clone(), body).must_exist());
-        // the write has set the time
+        // The write has set the time of the commit.
         let attrs = attributes(shown, lower).map_or_else(SetAttrs::new, |attrs| *attrs).mtime(shown.mtime);
         self.plan.ops.push(Op::set_attrs(to, attrs));
         Ok(())
     }
 
-    /// Makes what the overlay shows, where nothing is by then.
+    /// Adds the operations that create what the overlay shows, at a path that is free by then.
     async fn make(&mut self, place: &Place) -> Result<()> {
         let (Some(above), Some(shown), path) = (&place.above, &place.shown, &place.path) else {
             return Ok(());
@@ -256,6 +269,7 @@ impl<'a> Planner<'a> {
         self.touch(path.parent());
         if shown.is_dir() {
             self.plan.ops.push(Op::mkdir(to).with_attrs(made_like(shown)));
+            // Names are made in it later in the batch, which sets its time.
             self.touch(Some(path.clone()));
             return Ok(());
         }
@@ -265,6 +279,7 @@ impl<'a> Planner<'a> {
                 self.plan.ops.push(Op::link(other, to));
                 return Ok(());
             }
+            // The first name of the node: the next ones become links to it.
             self.nodes.insert(above.ino, path.clone());
             self.written.insert(above.ino);
         }
@@ -285,11 +300,13 @@ impl<'a> Planner<'a> {
         Ok(())
     }
 
-    /// Where the lower tree has a node of the upper layer by another name, by then.
+    /// Returns another path at which the lower tree has a node of the upper layer when the batch gets here.
     async fn other_name(&mut self, above: &Entry) -> Result<Option<TreePath>> {
         if let Some(path) = self.nodes.get(&above.ino) {
             return Ok(Some(path.clone()));
         }
+        // The original of a copy may still be there by a name that did not change. It gets the content of the
+        // copy.
         let Some(origin) = self.overlay.origin(above) else { return Ok(None) };
         let mut page = NamesPage::default();
         loop {
@@ -308,21 +325,22 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Gives a directory in which names change the time that the overlay shows.
+    /// Notes that names in a directory change. If the overlay has the directory, it gets the time that is
+    /// shown.
     fn touch(&mut self, dir: Option<TreePath>) {
         if let Some((dir, time)) = dir.and_then(|dir| self.times.get(&dir).map(|time| (dir, *time))) {
             self.touched.insert(dir, time);
         }
     }
 
-    /// The address of a path of the lower tree.
+    /// Returns the address of a path of the lower tree.
     fn to(&self, path: &TreePath) -> Result<At> {
         Ok(if self.one_store { self.pair.below(path)?.into() } else { path.into() })
     }
 }
 
-/// The attributes of a new node that is to be as the overlay shows one. As a copy, it has none that are
-/// garth's own.
+/// Returns the attributes of a new node that is to look like `shown`. As any copy, it has none of garth's
+/// own.
 fn made_like(shown: &Entry) -> SetAttrs {
     let mut attrs = carried(shown);
     attrs.xattrs.retain(|name, _| !is_own(name));
