@@ -1,15 +1,15 @@
-//! Finds of views that are made of several trees: each store is asked once for all that is shown of it, one
-//! after the other, and what it finds is told in the view's terms.
+//! Finds of views that are made of several trees. Each store is asked once for everything that is shown of
+//! it, one store after the other; what it finds is translated into the terms of the view.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::lower::StoreId;
 use crate::fs::{By, FileSystem, Sought};
 use crate::model::{Filling, FindAnswer, FindCursor, FindItem, FindQuery, Hit, Ino, Within};
 
-/// Finds in what a view shows.
+/// Finds nodes by key in what a view shows.
 ///
 /// # Errors
-/// As [`FileSystem::find`]; `Unsupported` if nothing of what is asked for has the ability.
+/// As [`FileSystem::find`]; `Unsupported` if no part that is asked for has the ability.
 pub(super) async fn find(view: &dyn FileSystem, shown: &Within, query: &FindQuery) -> Result<FindAnswer> {
     query.check()?;
     let asked = match query.within.is_empty() {
@@ -28,9 +28,10 @@ pub(super) async fn find(view: &dyn FileSystem, shown: &Within, query: &FindQuer
     while let Some(Sought { store, tops }) = stores.get(at.part) {
         let behind = at.behind.clone().map(FindCursor::behind);
         let wanted = query.clone().within_any(tops.iter().cloned()).after(behind).limit(filling.room());
-        // a path of the store in an error tells nobody anything here
+        // A path of the store means nothing to the caller.
         let found = store.fs.find(&wanted).await.map_err(|error| error.mapped(|_| None))?;
         for item in found.items {
+            // One node may show at several places. `given` says how many of them earlier pages have returned.
             for (place, shown) in shown_at(view, store.id, &asked, &item).await?.into_iter().enumerate() {
                 if place < at.given {
                     continue;
@@ -54,7 +55,7 @@ pub(super) async fn find(view: &dyn FileSystem, shown: &Within, query: &FindQuer
     Ok(FindAnswer { items: filling.done().items, next: None })
 }
 
-/// An item of a store at each place where the view shows it.
+/// Returns an item of a store once for each place where the view shows it, in the order of a walk.
 async fn shown_at(
     view: &dyn FileSystem,
     store: StoreId,

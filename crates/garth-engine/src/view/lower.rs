@@ -1,4 +1,5 @@
-//! Commits of views: lowers a batch to the store that it ends in, and tells the answer in the view's terms.
+//! Commits of views: lowers a batch to the store that it ends in, and translates the answer into the terms of
+//! the view.
 
 use std::sync::Arc;
 
@@ -8,16 +9,17 @@ use crate::fs::{ATTEMPTS, FileSystem};
 use crate::model::{Access, Added, Answer, At, Batch, Commit, Op, Precondition, Within};
 use crate::path::TreePath;
 
-/// Commits a batch that is addressed to a view, of which `begin` begins a lowering.
+/// Commits a batch that is addressed to a view. `begin` starts a lowering of the view.
 ///
 /// # Errors
-/// As [`FileSystem::commit`]; `CrossesMounts` for a batch that ends in two stores;
-/// `WouldBlock` if what the view reads for it changes each time before it is committed.
+/// - As [`FileSystem::commit`].
+/// - `CrossesMounts`: the batch ends in two stores.
+/// - `WouldBlock`: what the view reads for the batch changes before each attempt to commit.
 pub(super) async fn commit(begin: &(dyn Fn() -> Box<dyn Lowering> + Sync), batch: &Batch) -> Result<Commit> {
     batch.check()?;
     for _ in 0..ATTEMPTS {
         let mut descent = Descent::new(begin());
-        // what the caller assumed is for the caller to look at again
+        // Assumptions of the batch itself are those of a view above, which has to look again.
         let overtaken = |error: &Error| error.is(ErrorKind::Stale) && batch.assumptions.is_empty();
         let lowered = match descent.batch(batch).await {
             Err(error) if overtaken(&error) => continue,
@@ -34,16 +36,16 @@ pub(super) async fn commit(begin: &(dyn Fn() -> Box<dyn Lowering> + Sync), batch
     Err(Error::new(ErrorKind::WouldBlock, "others change the same files all the time; try again"))
 }
 
-/// A batch on its way down.
+/// Lowering of one batch.
 struct Descent {
     lowering: Box<dyn Lowering>,
-    /// The store of the addresses so far.
+    /// Store of the addresses so far.
     store: Option<Store>,
-    /// The handles to it that the addresses came by.
+    /// Handles to the store that the addresses came by.
     handles: Vec<Arc<dyn FileSystem>>,
-    /// What of it they may reach.
+    /// Part of the store that the addresses reach.
     within: Within,
-    /// Which operations views have put in, and what these may reach.
+    /// Operations that views have added, and what these may reach.
     added: Added,
     assumptions: Vec<(At, Precondition)>,
 }
@@ -90,12 +92,13 @@ impl Descent {
         })
     }
 
-    /// Adds an operation with what goes before and after it; gives what is told of it.
+    /// Lowers an operation, with those that views put before and after it. Returns how its outcome is shown.
     async fn op(&mut self, op: &Op, ops: &mut Vec<Op>) -> Result<Answer> {
         self.lowering.admit(op)?;
         self.lowering.begin(op.expires());
         let told = op.told_of().cloned();
         let (mut op, mut after, mut shown) = (op.clone(), Vec::new(), Shown::default());
+        // An operation without an address (on snapshots) is one on the root, so that a view can refuse it.
         if op.addresses().is_empty() {
             shown = self.address(&At::Path(TreePath::root()), Access::Snapshot).await?.shown;
         }
@@ -113,7 +116,7 @@ impl Descent {
             }
         }
         for (is_told, lowered) in places {
-            // what goes to another part has that part's number
+            // A node that moves to another part gets the inode of that part.
             let moved = matches!(op, Op::Rename { .. }) && lowered.shown.tag != shown.tag;
             if is_told || moved {
                 shown = lowered.shown;
@@ -127,7 +130,8 @@ impl Descent {
         Ok(Answer { op: place, created: shown.created, ino: shown.ino, tag: shown.tag })
     }
 
-    /// Adds operations of views.
+    /// Adds operations of views. Their positions are noted, because they reach further than those of the
+    /// caller.
     fn add(&mut self, added: Vec<Op>, ops: &mut Vec<Op>) {
         self.added.ops.extend(ops.len()..ops.len() + added.len());
         ops.extend(added);
@@ -142,11 +146,11 @@ impl Descent {
         Ok(lowered)
     }
 
-    /// What a batch asks to be confined to, in the store that it ends in.
+    /// Returns the confinement that a batch asks for, in paths of the store.
     async fn within(&mut self, asked: &Within) -> Result<Within> {
         let store = self.store.as_ref().map_or_else(|| self.lowering.home().id, |store| store.id);
         let mut within = Within::nothing();
-        // what is left out of a subtree comes behind its top, and an island behind that
+        // `named` gives a subtree before what is left out of it, and that before an island in it.
         for (path, inside) in asked.named() {
             let below = self.lowering.tops(path).await?.into_iter();
             let below = below.filter(|(id, _)| *id == store).map(|(_, top)| top);
@@ -160,12 +164,14 @@ impl Descent {
         self.taken(lowered)
     }
 
-    /// Commits to this store, by this handle too.
+    /// Adds a handle to those that the commit needs. Fails with `CrossesMounts` for another store.
     fn join(&mut self, to: &Store) -> Result<()> {
         let crosses = || {
             let message = "one commit cannot change two stores; copy, then remove";
             Error::new(ErrorKind::CrossesMounts, message)
         };
+        // The commit belongs to the owner of the view's root, if that is in the store, whatever is addressed
+        // first.
         let mut store = self.store.take().unwrap_or_else(|| {
             let home = self.lowering.home();
             if home.id == to.id { home } else { to.clone() }
@@ -184,7 +190,7 @@ impl Descent {
         Ok(())
     }
 
-    /// Takes what an address has become into the batch.
+    /// Adds a lowered address to the batch: its store, its reach and its assumptions.
     fn taken(&mut self, mut lowered: Lowered) -> Result<Lowered> {
         self.join(&lowered.store)?;
         self.within = self.within.union(&lowered.store.within);
@@ -198,31 +204,31 @@ impl Descent {
     }
 }
 
-/// What a view has done besides, in the terms of what is under it, as it is in the store.
+/// Operations that a view adds, lowered through what is under it.
 #[derive(Debug, Default)]
 pub(super) struct Through {
     ops: Vec<Op>,
     assumptions: Vec<(At, Precondition)>,
-    /// By which handles.
+    /// Handles that these operations need.
     stores: Vec<Store>,
 }
 
 impl Through {
-    /// Does it before what an address is for.
+    /// Puts them before the operation of an address.
     pub(super) fn before(self, lowered: &mut Lowered) {
         lowered.before.splice(..0, self.ops);
         lowered.assumptions.extend(self.assumptions);
         lowered.besides.extend(self.stores);
     }
 
-    /// Does it after that.
+    /// Puts them after the operation of an address.
     pub(super) fn after(self, lowered: &mut Lowered) {
         lowered.after.extend(self.ops);
         lowered.assumptions.extend(self.assumptions);
         lowered.besides.extend(self.stores);
     }
 
-    /// Takes over by which handles an address is reached.
+    /// Adds the handles that reach an address.
     fn reach(&mut self, lowered: &mut Lowered) {
         for store in std::mem::take(&mut lowered.besides).into_iter().chain([lowered.store.clone()]) {
             let same = |known: &Store| Arc::ptr_eq(&known.fs, &store.fs) && known.within == store.within;
@@ -232,7 +238,7 @@ impl Through {
         }
     }
 
-    /// Lowers operations, and what they assume.
+    /// Lowers operations, and the assumptions that they rely on.
     pub(super) async fn of(
         lowering: &mut dyn Lowering,
         ops: Vec<Op>,
@@ -262,7 +268,8 @@ impl Through {
     }
 }
 
-/// An answer of a batch whose operations have gone to other places.
+/// Returns an answer of a batch whose operations have been lowered again. The outer view decides on the
+/// names.
 fn nested(told: &Answer, done: &[Answer]) -> Answer {
     let below = done.get(told.op).copied().unwrap_or(*told);
     let (created, ino) = (told.created.or(below.created), told.ino.or(below.ino));

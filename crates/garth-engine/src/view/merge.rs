@@ -1,4 +1,5 @@
-//! Several streams in the order of a walk, merged page by page: of each only what the page may need is read.
+//! Merge of several streams in the order of a walk, page by page. Each stream is read only as far as the page
+//! needs.
 
 use std::collections::VecDeque;
 
@@ -8,7 +9,7 @@ use crate::error::Result;
 use crate::model::{Filling, Listing, WalkItem, Weigh};
 use crate::path::{MAX_NAME, Name, TreePath};
 
-/// What has a path.
+/// Item with a path.
 pub(super) trait Pathed {
     fn path(&self) -> &TreePath;
 }
@@ -25,25 +26,25 @@ impl Pathed for TreePath {
     }
 }
 
-/// Where in the order of a walk: the directory, and the name in it.
+/// Returns the position of a path in the order of a walk: the directory, and the name in it.
 pub(super) fn key(path: &TreePath) -> (&str, &str) {
     path.key().rsplit_once('/').unwrap_or_default()
 }
 
-/// One of the streams: what a source has at and below a directory of the tree.
+/// Stream of the items that one source has at and below a directory of the tree.
 pub(super) struct Stream<T> {
-    /// Who knows the stream by it.
+    /// Identifies the stream for [`Read`].
     pub(super) id: usize,
-    /// Before it nothing more comes: a directory and a name in it.
+    /// Lower bound of the items still to come: a directory and a name in it.
     bound: (String, String),
-    /// Where the source goes on: behind this path of the tree.
+    /// Path of the tree after which the source continues.
     after: Option<TreePath>,
     waiting: VecDeque<T>,
     more: bool,
 }
 
 impl<T> Stream<T> {
-    /// What is below `top`, behind `after`; `None` if nothing can be.
+    /// Returns the stream of what is below `top`, after `after`; `None` if nothing can be.
     pub(super) fn new(id: usize, top: &TreePath, after: Option<&TreePath>) -> Option<Self> {
         let mut bound = (top.key().to_owned(), String::new());
         let mut from = None;
@@ -53,7 +54,8 @@ impl<T> Stream<T> {
             if after.is_within(top) && after != top {
                 from = Some(after.clone());
             } else if dir > top.key() && dir < below.as_str() {
-                // `/a-` comes between `/a` and what is in `/a/x`
+                // `/a-` comes between `/a` and `/a/x`: the names in `/a` have passed, those in its
+                // subdirectories have not.
                 let last = last_name().and_then(|name| top.join(&name).ok());
                 from = Some(last?);
             } else if dir > top.key() {
@@ -67,7 +69,7 @@ impl<T> Stream<T> {
         Some(Self { id, bound, after: from, waiting: VecDeque::new(), more: true })
     }
 
-    /// What is in memory already, in order.
+    /// Returns a stream of items in memory, which are in order.
     pub(super) fn of(id: usize, items: impl IntoIterator<Item = T>) -> Self {
         let waiting = items.into_iter().collect();
         Self { id, bound: Default::default(), after: None, waiting, more: false }
@@ -75,6 +77,7 @@ impl<T> Stream<T> {
 }
 
 impl<T: Pathed> Stream<T> {
+    /// Returns the position of the next item; before it has been read, the lower bound.
     fn next(&self) -> Option<(&str, &str)> {
         match self.waiting.front() {
             Some(item) => Some(key(item.path())),
@@ -83,23 +86,23 @@ impl<T: Pathed> Stream<T> {
     }
 }
 
-/// The name behind all others: 63 characters of 4 bytes, and one of 3.
+/// Returns the name that sorts after all others: 63 characters of 4 bytes, and one of 3.
 fn last_name() -> Option<Name> {
     Name::parse(&format!("{}\u{ffff}", "\u{10ffff}".repeat(MAX_NAME / 4))).ok()
 }
 
-/// A page of a stream.
+/// Page of a stream.
 pub(super) struct Piece<T> {
     pub(super) items: Vec<T>,
-    /// Where it goes on, behind this path of the tree, if there may be more.
+    /// Path of the tree after which the stream continues, if there may be more.
     pub(super) next: Option<TreePath>,
 }
 
-/// Reads a page of a stream: behind a path of the tree, at most so many.
+/// Reads a page of a stream: its `id`, the path of the tree after which to start, and the limit on the items.
 pub(super) type Read<'a, T> =
     dyn Fn(usize, Option<TreePath>, usize) -> BoxFuture<'a, Result<Piece<T>>> + Send + Sync + 'a;
 
-/// A page of several streams. Of items with one path the first stream's counts.
+/// Returns a page of several streams. Of items with one path, that of the first stream counts.
 pub(super) async fn merged<T: Pathed + Weigh>(
     mut streams: Vec<Stream<T>>,
     limit: usize,
@@ -108,6 +111,8 @@ pub(super) async fn merged<T: Pathed + Weigh>(
     let mut filling = Filling::new(limit);
     let mut last: Option<TreePath> = None;
     loop {
+        // A bound counts like an item: nothing may be returned before a stream that could have something
+        // smaller. Of equal positions the smaller index wins, so the first stream's item comes first.
         let next = streams.iter().enumerate().filter_map(|(at, stream)| Some((stream.next()?, at)));
         let Some(at) = next.min().map(|(_, at)| at) else { break };
         let stream = &mut streams[at];
@@ -120,6 +125,7 @@ pub(super) async fn merged<T: Pathed + Weigh>(
                 }
             }
             None => {
+                // A full page still reads one item, which tells whether there is more.
                 let page = read(stream.id, stream.after.take(), filling.room().max(1)).await?;
                 stream.more = page.next.is_some();
                 if let Some(next) = &page.next {

@@ -1,4 +1,4 @@
-//! One tree made of directories of one filesystem, and of other filesystems, each at a path of its own.
+//! One tree made of directories of one filesystem and of other filesystems, each at its own path.
 
 mod handles;
 mod lowering;
@@ -19,32 +19,32 @@ pub use self::parts::MAX_PARTS;
 use self::parts::Parts;
 
 /// One tree made of others: directories of a filesystem, the *base*, and other filesystems, each at a path.
-/// The part with the longest path that holds an address, by segment, is the one that it belongs to.
+/// An address belongs to the part with the longest path that it begins with, by segment.
 ///
-/// The base is confined to the directories that are shown, so that it judges every read and commit in one
-/// transaction with it. A batch on parts of one store is one commit, a rename or copy from one part to
-/// another, too; on parts of two stores it is `CrossesMounts`.
+/// The base is confined to the directories that are shown, so that it checks this in the transaction of each
+/// read and commit. A batch on parts of one store is one commit, and so is a rename or copy from one part to
+/// another; a batch on parts of two stores fails with `CrossesMounts`.
 ///
-/// Where a part is shown nothing else is: it is listed, and cannot be removed, renamed or replaced (`Busy`).
-/// A directory that leads to one is there even if nothing has made it.
+/// The path of a part hides what the tree below has there. It is listed, and cannot be removed, renamed or
+/// replaced (`Busy`). A directory that leads to a part exists even if nobody created it.
 ///
-/// Nodes of the base keep their numbers, but for the root, which is 1. Other filesystems, and directories of
-/// the base that are shown twice, have numbers with a mark of their own (`view/numbers.rs`).
+/// Nodes of the base keep their inodes, except for the root, which is 1. Inodes of other filesystems, and of
+/// directories of the base that are shown twice, get a mark (`view/numbers.rs`).
 ///
-/// Sequences, snapshots, changes and the past are those of the base; a part of another store has neither.
-/// Search finds what is found in the parts that have it.
+/// Sequence numbers, snapshots, changes and the past are those of the base; a part of another store has none
+/// of them. Search returns what the parts find that support it.
 #[derive(Clone, Debug)]
 pub struct Mount {
-    /// Confined to what is shown of it.
+    /// Base, confined to what is shown of it.
     base: Arc<dyn FileSystem>,
     parts: Arc<Parts>,
-    /// The paths that are there.
+    /// Paths of the tree that are shown.
     within: Within,
-    /// Most bytes that one write brings.
+    /// Limit on the bytes of one write.
     largest_body: Option<u64>,
 }
 
-/// A [`Mount`] that is being put together.
+/// [`Mount`] under construction.
 #[derive(Debug)]
 pub struct Builder<'a> {
     base: &'a dyn FileSystem,
@@ -54,19 +54,19 @@ pub struct Builder<'a> {
 }
 
 impl Mount {
-    /// Begins a tree whose root is the directory `root` of `base`. Snapshots, commit ids, idempotency keys
-    /// and staged bodies are kept under `owner`.
+    /// Starts a tree whose root is the directory `root` of `base`. Snapshots, commit ids, idempotency keys
+    /// and staged bodies are stored under `owner`.
     pub fn builder<'a>(base: &'a dyn FileSystem, root: &TreePath, owner: Owner) -> Builder<'a> {
         Builder { base, owner, parts: Vec::new(), largest_body: None }
             .directory(TreePath::root(), root.clone())
     }
 
-    /// The root by its number in the base.
+    /// Returns the address of the root by its inode in the base.
     async fn root(&self) -> Result<At> {
         Ok(At::Node(self.base.stat(&At::Path(self.parts.all()[0].root())).await?.ino))
     }
 
-    /// The filesystem that answers for a part.
+    /// Returns the filesystem of a part.
     fn fs<'a>(&'a self, part: &'a Part) -> Result<&'a Arc<dyn FileSystem>> {
         match &part.source {
             Source::Base(_) => Ok(&self.base),
@@ -75,7 +75,7 @@ impl Mount {
         }
     }
 
-    /// Where an address leads.
+    /// Returns the part that an address belongs to, and the address there.
     async fn place(&self, at: &At) -> Result<Place<'_>> {
         match at {
             At::Path(path) => self.path_place(path),
@@ -90,7 +90,7 @@ impl Mount {
                 if let Some(path) = self.parts.own_path(*dir) {
                     return self.path_place(&path.join(name)?);
                 }
-                // only a name that a part's path has can lead away from the directory
+                // The directory's own part has the child, unless the path of another part has this segment.
                 if self.parts.has_segment(name.as_str())
                     && let Some(dir) = self.directory(*dir).await?
                     && self.parts.leads(&dir.join(name)?)
@@ -108,7 +108,7 @@ impl Mount {
         Ok(Place { part, at: At::Path(part.down(path)?), path: Some(path.clone()) })
     }
 
-    /// Returns the path of a directory that is known by number; `None` if there is none.
+    /// Returns the path of a directory by inode; `None` if there is none.
     async fn directory(&self, ino: Ino) -> Result<Option<TreePath>> {
         let Some((part, ino)) = self.parts.node(ino) else { return Ok(None) };
         let page = crate::model::NamesPage::default().limit(1);
@@ -117,33 +117,34 @@ impl Mount {
         Ok(names.and_then(|names| self.up(part, names.items.first()?)))
     }
 
-    /// An error of a part in the tree's terms.
+    /// Translates the paths of an error of a part into those of the tree.
     fn told_of(&self, part: &Part, error: Error) -> Error {
         error.mapped(|path| self.up(part, path).or_else(|| self.left_out(path)))
     }
 
-    /// The tree's path of a path of the base that is left out: only an error about it has one.
+    /// Returns the tree's path of a path of the base that is left out, which only an error names.
     fn left_out(&self, path: &TreePath) -> Option<TreePath> {
         self.parts.up_from_base(path).find(|path| self.within.is_excluded(path))
     }
 
-    /// The tree's path of a path that a part has told.
+    /// Returns the tree's path of a path that a part reported.
     fn up(&self, part: &Part, path: &TreePath) -> Option<TreePath> {
         let up = self.parts.shown_by(part, path);
+        // All directories of the base are one filesystem, so its answer may name a path that another part shows.
         if up.is_some() || !part.is_base() { up } else { self.up_from_base(path) }
     }
 
-    /// The tree's path of a path of the base.
+    /// Returns the tree's path of a path of the base.
     fn up_from_base(&self, path: &TreePath) -> Option<TreePath> {
         self.parts.up_from_base(path).find(|path| self.within.contains(path))
     }
 
-    /// Returns true if a part is shown at a path or below it: then a directory is there, or the part's file.
+    /// Returns true if a part is shown at or below a path, which then is a directory or the part's file.
     fn leads(&self, path: &TreePath) -> bool {
         self.parts.leads(path) && self.within.contains(path)
     }
 
-    /// Returns true if a part may show a file or a link at a path: one with no other part below.
+    /// Returns true if the part at a path may be a file or a link. With other parts below, it is a directory.
     fn may_be_file(&self, path: &TreePath) -> bool {
         self.parts.is_point(path) && !self.parts.has_below(path)
     }
@@ -152,8 +153,7 @@ impl Mount {
         answer.map_err(|error| self.told_of(part, error))
     }
 
-    /// The paths of the base that make up what is shown at and below these paths, and the other parts there,
-    /// each with the paths in it.
+    /// Returns what is shown at and below `tops`: paths of the base, and the other parts with paths in them.
     fn below(&self, tops: &Within) -> Result<Below<'_>> {
         let mut below = Below { base: Vec::new(), others: Vec::new() };
         for part in self.parts.all() {
@@ -190,17 +190,17 @@ fn check_body(largest: Option<u64>, size: u64, at: Option<&At>) -> Result<()> {
     }
 }
 
-/// What makes up some paths of a tree: paths of the base, and other parts with paths in them.
+/// Paths of the base, and other parts with paths in them, that make up some paths of a tree.
 struct Below<'a> {
     base: Vec<TreePath>,
     others: Vec<(&'a Part, Vec<TreePath>)>,
 }
 
-/// An address in terms of the part that it belongs to.
+/// Address in terms of the part that it belongs to.
 struct Place<'a> {
     part: &'a Part,
     at: At,
-    /// The path that was asked for, if it was one.
+    /// Path that was asked for; `None` for other addresses.
     path: Option<TreePath>,
 }
 
@@ -211,7 +211,7 @@ impl Place<'_> {
 }
 
 impl Builder<'_> {
-    /// Shows the directory `root` of the base at `at`, also one that is not there yet.
+    /// Shows the directory `root` of the base at `at`. It may be missing for now.
     #[must_use]
     pub fn directory(mut self, at: TreePath, root: TreePath) -> Self {
         self.parts.push(Part::new(at, Source::Base(root)));
@@ -225,7 +225,7 @@ impl Builder<'_> {
         self
     }
 
-    /// Lets nothing be written through the part that was added last: `ReadOnly`.
+    /// Makes the part that was added last read-only: writes through it fail with `ReadOnly`.
     #[must_use]
     pub fn read_only(mut self) -> Self {
         if let Some(part) = self.parts.last_mut() {
@@ -234,17 +234,16 @@ impl Builder<'_> {
         self
     }
 
-    /// Takes at most so many bytes with one operation or upload: `TooLarge`.
+    /// Limits an operation or upload to `bytes`; larger ones fail with `TooLarge`.
     #[must_use]
     pub fn largest_body(self, bytes: u64) -> Self {
         Self { largest_body: Some(bytes), ..self }
     }
 
-    /// The tree.
+    /// Opens the tree.
     ///
     /// # Errors
-    /// `InvalidArgument` for two parts at one path or more than [`MAX_PARTS`]; those of
-    /// [`FileSystem::confined`].
+    /// `InvalidArgument` for two parts at one path or more than [`MAX_PARTS`]; as [`FileSystem::confined`].
     pub async fn open(self) -> Result<Arc<dyn FileSystem>> {
         let mut parts = self.parts;
         let roots = Within::new(parts.iter().filter_map(|part| match &part.source {
@@ -253,6 +252,7 @@ impl Builder<'_> {
         }));
         let base = self.base.confined(&Confinement::new(roots, self.owner)).await?;
         let store = base.view_base().lowering().home().id;
+        // A filesystem of the base's store shares its sequence numbers, so its past can be asked for by them.
         for part in &mut parts {
             if let Source::Other(other) = &mut part.source {
                 other.has_past = other.fs.view_base().lowering().home().id == store;

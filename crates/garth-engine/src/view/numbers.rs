@@ -1,7 +1,7 @@
-//! The numbers that a view made of several filesystems shows. Those of one of them, the first, stay as they
-//! are. Where two nodes could have one number, that of another is marked above [`BITS`] bits with a tag. Tags
-//! are made of paths, so that a number, and a version that it is part of, means the same when the view is put
-//! together again with other parts.
+//! Inodes that a view of several filesystems shows. Those of the first filesystem stay as they are. Where two
+//! nodes could have one inode, that of the other filesystem gets a tag above [`BITS`] bits. Tags are derived
+//! from paths, so that an inode, and a version that contains it, means the same when the view is built again
+//! with other parts.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,36 +9,38 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::model::{Entry, Ino, VersionId};
 use crate::path::TreePath;
 
-/// Bits of a number without its tag: 2³⁸ nodes, so that a marked number is exact as a JSON number (2⁵³).
+/// Bits of an inode without its tag: 2³⁸ nodes, so that a tagged inode is exact as a JSON number (2⁵³).
 pub(super) const BITS: u32 = 38;
 /// Bits of a tag.
 const TAG_BITS: u32 = 14;
 const TAGS: u64 = 1 << TAG_BITS;
 const LOW: u64 = (1 << BITS) - 1;
 
-/// See the module. Without tags of its own it leaves numbers as they are, marked by a view below or not.
+/// Translation of inodes between a view and its parts. Without tags it leaves inodes as they are, whether or
+/// not a view below has tagged them.
 #[derive(Clone, Debug)]
 pub(super) struct Numbers {
-    /// The tag of each path that has one, and back.
+    /// Tag of each path that has one, and back.
     tags: HashMap<TreePath, u64>,
     paths: HashMap<u64, TreePath>,
-    /// The tag of each part that has marked numbers, and back. Of all others the numbers are one space.
+    /// Tag of each part whose inodes are tagged, and back. The inodes of all other parts are one space.
     parts: HashMap<usize, u64>,
     marked: HashMap<u64, usize>,
     root: TreePath,
-    /// Tags for numbers of parts that are marked already, as they are first seen: of a view in a view.
+    /// Tags for inodes that a view below has tagged already, given when they are first seen.
     nested: Arc<Mutex<Nested>>,
 }
 
 #[derive(Debug, Default)]
 struct Nested {
-    /// By part and its own tag.
+    /// Tag of the view, by part and the part's own tag.
     tags: HashMap<(usize, u64), u64>,
     back: HashMap<u64, (usize, u64)>,
 }
 
 impl Numbers {
-    /// With a tag for each of these paths; `marked`: the parts whose numbers are marked, each with its path.
+    /// Returns a translation with a tag for each of `paths`. `marked` names the parts whose inodes are
+    /// tagged, each with its path.
     pub(super) fn new(
         paths: impl IntoIterator<Item = TreePath>,
         marked: impl IntoIterator<Item = (usize, TreePath)>,
@@ -52,6 +54,7 @@ impl Numbers {
             nested: Arc::default(),
         };
         let mut paths: Vec<TreePath> = paths.into_iter().collect();
+        // Sorted, so that the tags do not depend on the order in which parts are given.
         paths.sort();
         for path in paths {
             let tag = numbers.free(hash(path.key()), &Nested::default());
@@ -71,13 +74,13 @@ impl Numbers {
         self.nested.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The first tag from this one on that nothing has.
+    /// Returns the first tag from `from` on that is not taken.
     fn free(&self, from: u64, nested: &Nested) -> u64 {
         let taken = |tag: &u64| *tag == 0 || self.paths.contains_key(tag) || nested.back.contains_key(tag);
         (from..from + TAGS).map(|tag| tag % TAGS).find(|tag| !taken(tag)).unwrap_or(0)
     }
 
-    /// The number that the view shows for a number of a part.
+    /// Returns the inode that the view shows for an inode of a part.
     pub(super) fn shown(&self, part: usize, ino: Ino) -> Ino {
         let (tag, low) = (ino.0 >> BITS, ino.0 & LOW);
         let own = self.parts.get(&part).copied();
@@ -88,6 +91,7 @@ impl Numbers {
             return Ino(own.unwrap_or(0) << BITS | low);
         }
         let mut nested = self.nested();
+        // Parts without a tag share one space of inodes, so the same tag means the same there.
         let key = (if own.is_some() { part } else { 0 }, tag);
         if let Some(known) = nested.tags.get(&key) {
             return Ino(known << BITS | low);
@@ -99,7 +103,7 @@ impl Numbers {
         Ino(new << BITS | low)
     }
 
-    /// The part that a number belongs to, and the number there; of all that are not marked, part 0.
+    /// Returns the part that an inode belongs to, and the inode there. Untagged inodes belong to part 0.
     pub(super) fn node(&self, ino: Ino) -> Option<(usize, Ino)> {
         let (tag, low) = (ino.0 >> BITS, ino.0 & LOW);
         if tag == 0 || self.paths.is_empty() {
@@ -112,7 +116,7 @@ impl Numbers {
         Some((part, Ino(tag << BITS | low)))
     }
 
-    /// The path whose number is the view's own.
+    /// Returns the path whose inode is the view's own.
     pub(super) fn own_path(&self, ino: Ino) -> Option<&TreePath> {
         match (ino.0 >> BITS, ino.0 & LOW) {
             _ if ino == Ino::ROOT => Some(&self.root),
@@ -121,19 +125,19 @@ impl Numbers {
         }
     }
 
-    /// The number of a path that leads to a part, and that nothing has made: a tag without a number.
+    /// Returns the inode of a directory that leads to a part and that nobody created: a tag alone.
     pub(super) fn own_number(&self, path: &TreePath) -> Ino {
         Ino(self.tags.get(path).copied().unwrap_or(0) << BITS)
     }
 }
 
-/// A node as a view shows it, by the number that it has there.
+/// Returns an entry with another inode, in its versions as well.
 pub(super) fn renumbered(entry: Entry, ino: Ino) -> Entry {
     let version = |version| VersionId { ino, ..version };
     Entry { ino, version: version(entry.version), etag: version(entry.etag), ..entry }
 }
 
-/// Where to look for a tag first.
+/// Returns the tag with which the search for a free one starts.
 fn hash(text: &str) -> u64 {
     let bytes = blake3::hash(text.as_bytes());
     u64::from_le_bytes(bytes.as_bytes()[..8].try_into().unwrap_or_default()) % TAGS

@@ -1,4 +1,4 @@
-//! A directory of another filesystem as a tree of its own.
+//! Directory of another filesystem as a tree of its own.
 
 use std::sync::Arc;
 
@@ -17,29 +17,28 @@ use crate::model::{
 use crate::path::TreePath;
 use crate::view::numbers::renumbered;
 
-/// A directory of another filesystem as a tree of its own: the directory is `/`, number 1; other nodes keep
-/// their numbers. Nothing outside is reached: the base is confined to the directory, so that it judges every
-/// read and commit in one transaction with it, and links and `..` are resolved in the scope's own paths
-/// ([`crate::fs::resolve`]). The scope is of the path: a directory that takes its place is shown from then
-/// on.
+/// Directory of another filesystem as a tree of its own. The directory is `/` with inode 1; other nodes keep
+/// their inodes. The base is confined to the directory, so that it checks every read and commit in its own
+/// transaction, and links and `..` are resolved in the scope's own paths ([`crate::fs::resolve`]): nothing
+/// outside can be reached. A scope belongs to a path: a directory that takes its place is shown from then on.
 #[derive(Clone, Debug)]
 pub struct Scope {
-    /// Confined to `root`.
+    /// Base, confined to `root`.
     base: Arc<dyn FileSystem>,
     root: TreePath,
 }
 
 impl Scope {
-    /// The directory `root` of `base`, which must be there, as a tree. Snapshots, commit ids, idempotency
-    /// keys and staged bodies are kept under the owner `root`: scopes of one directory share them.
+    /// Opens the directory `root` of `base`, which must exist, as a tree. Snapshots, commit ids, idempotency
+    /// keys and staged bodies are stored under the owner `root`, so that scopes of one directory share them.
     ///
     /// # Errors
-    /// `NotFound`; `NotADirectory`; those of [`FileSystem::confined`].
+    /// `NotFound`; `NotADirectory`; as [`FileSystem::confined`].
     pub async fn open(base: &dyn FileSystem, root: &TreePath) -> Result<Arc<dyn FileSystem>> {
         Self::open_as(base, root, Owner::of_path(root)?).await
     }
 
-    /// The same under another owner.
+    /// Opens a scope with another owner.
     ///
     /// # Errors
     /// As [`Scope::open`].
@@ -52,24 +51,24 @@ impl Scope {
         match scope.stat(&At::Path(TreePath::root())).await {
             Ok(entry) if entry.is_dir() => Ok(scope),
             Ok(_) => Err(Error::not_a_directory(root)),
-            // in terms of the base
+            // The error names paths of the base, which the caller knows.
             Err(error) => Err(error.mapped(|path| root.append(path).ok())),
         }
     }
 
-    /// The same, of a directory that is known to be there.
+    /// Returns the scope of a directory without checking that it exists.
     #[doc(hidden)]
     pub async fn of(base: &dyn FileSystem, root: &TreePath, owner: Owner) -> Result<Arc<dyn FileSystem>> {
         let to = Confinement::new(Within::new([root.clone()]), owner);
         Ok(Arc::new(Self { base: base.confined(&to).await?, root: root.clone() }))
     }
 
-    /// The base's path of a path of the scope.
+    /// Returns the base's path of a path of the scope.
     fn down(&self, path: &TreePath) -> Result<TreePath> {
         Ok(self.root.append(path)?)
     }
 
-    /// The scope's path of a path of the base; `None` for one outside.
+    /// Returns the scope's path of a path of the base; `None` outside the scope.
     fn up(&self, path: &TreePath) -> Option<TreePath> {
         path.rebase(&self.root, &TreePath::root())?.ok()
     }
@@ -87,13 +86,13 @@ impl Scope {
         paths.iter().map(|path| self.down(path)).collect()
     }
 
-    /// The same paths in the base.
+    /// Returns the paths in the base.
     fn within(&self, within: &Within) -> Result<Within> {
         let named = within.named().into_iter().map(|(path, inside)| Ok((self.down(path)?, inside)));
         Ok(Within::of(named.collect::<Result<Vec<_>>>()?))
     }
 
-    /// An answer of the base with its error in the scope's terms.
+    /// Returns an answer of the base with the error's paths in terms of the scope.
     fn told<T>(&self, answer: Result<T>) -> Result<T> {
         answer.map_err(|error| error.mapped(|path| self.up(path)))
     }
@@ -103,7 +102,7 @@ impl Scope {
     }
 }
 
-/// Whether an address is the root's.
+/// Returns true for an address of the root.
 fn is_root(at: &At) -> bool {
     match at {
         At::Path(path) => path.is_root(),
@@ -112,7 +111,7 @@ fn is_root(at: &At) -> bool {
     }
 }
 
-/// The root as the scope shows it.
+/// Returns the root as the scope shows it.
 fn as_root(entry: Entry) -> Entry {
     renumbered(entry, Ino::ROOT)
 }
@@ -166,7 +165,7 @@ impl FileSystem for Scope {
     }
 
     async fn fetch_many(&self, items: &[(At, ByteRange)]) -> Result<Fetched> {
-        // an address that has no place in the base is wrong by itself
+        // An address that is too long for the base fails alone, not the whole call.
         let below = items.iter().map(|(at, range)| Ok((self.at(at)?, *range))).collect::<Vec<Result<_>>>();
         let asked: Vec<_> = below.iter().filter_map(|item| item.as_ref().ok().cloned()).collect();
         let fetched = self.told(self.base.fetch_many(&asked).await)?;
@@ -332,7 +331,7 @@ impl ViewBase for Scope {
     }
 }
 
-/// The root held open.
+/// Handle to the root.
 #[derive(Debug)]
 struct OpenRoot(Arc<dyn OpenNode>);
 
@@ -347,7 +346,7 @@ impl OpenNode for OpenRoot {
     }
 }
 
-/// A batch on its way through a scope.
+/// Lowering of a batch through a scope.
 #[derive(Debug)]
 struct ScopeLowering {
     scope: Scope,
@@ -370,7 +369,7 @@ impl Lowering for ScopeLowering {
 
     async fn lower(&mut self, at: &At, access: Access) -> Result<Lowered> {
         let below = match at {
-            // an operation that takes no number must be given one, to refuse it
+            // By inode, because the store has to refuse operations that take none. It would accept the path.
             At::Node(Ino::ROOT) => At::Node(self.base_root().await?),
             _ => self.scope.at(at)?,
         };

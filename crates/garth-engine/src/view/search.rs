@@ -1,5 +1,5 @@
-//! Searches of views that are made of several trees: each store is asked once for all that is shown of it,
-//! and what it finds is told in the view's terms.
+//! Searches of views that are made of several trees. Each store is asked once for everything that is shown of
+//! it; the hits are translated into the terms of the view.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::classes::Classes;
@@ -10,7 +10,7 @@ use crate::path::TreePath;
 /// Searches what a view shows.
 ///
 /// # Errors
-/// As [`FileSystem::search`]; `Unsupported` if nothing of what is asked for can be searched.
+/// As [`FileSystem::search`]; `Unsupported` if no part that is asked for can be searched.
 pub(super) async fn search(
     view: &dyn FileSystem,
     shown: &Within,
@@ -33,16 +33,16 @@ pub(super) async fn search(
     let stores = Sought::together(sought);
     let several = stores.len() > 1;
     for Sought { store, tops } in stores {
-        // a class is one of the paths that the view shows
+        // Patterns match the paths that the view shows, so they are checked here.
         let mut wanted = SearchQuery { classes: Vec::new(), ..query.clone() }.within_any(tops);
         loop {
-            // a path of the store in an error tells nobody anything here
+            // A path of the store means nothing to the caller.
             let found = store.fs.search(&wanted).await.map_err(|error| error.mapped(|_| None))?;
             let mut hits = Vec::with_capacity(found.hits.len());
             for hit in &found.hits {
                 let shown = view.view_base().found(store.id, hit).await?.into_iter();
                 let shown = shown.filter(|hit| asked.contains(&hit.path) && classes.have(&hit.path));
-                // of its paths the first in the order of a walk
+                // A file is found once: under the first of its paths in the order of a walk.
                 hits.extend(shown.min_by(|one, other| one.path.split().cmp(&other.path.split())));
             }
             if hits.len() >= query.limit || !found.more || wanted.limit == MAX_HITS {
@@ -51,12 +51,12 @@ pub(super) async fn search(
                 answer.missing += found.missing;
                 break;
             }
-            // some of what the store has is not shown
+            // The view does not show some of the hits.
             wanted.limit = (wanted.limit * 4).min(MAX_HITS);
         }
     }
     if several {
-        // how they rank can be compared within a store alone
+        // Within one store the ranking decides; across stores only scores can be compared.
         answer.hits.sort_by(|one, other| other.score.total_cmp(&one.score));
     }
     answer.more |= answer.hits.len() > query.limit;
@@ -64,7 +64,7 @@ pub(super) async fn search(
     Ok(answer)
 }
 
-/// A hit under this path and number.
+/// Returns a hit under another path and inode.
 pub(super) fn shown(hit: Hit, path: TreePath, ino: Ino) -> Hit {
     let mut hit = Hit { path, ino, ..hit };
     hit.version.ino = ino;

@@ -1,4 +1,4 @@
-//! Handles of a mounted tree: those of its parts, with the numbers that the tree shows.
+//! Handles of a mounted tree: those of its parts, with the inodes that the tree shows.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::fs::{OpenFile, OpenNode, Upload};
 use crate::model::{At, Entry, Ino, StagedBody};
 use crate::view::numbers::renumbered;
 
-/// A handle whose node has another number in the tree.
+/// Handle to a node that has another inode in the tree.
 #[derive(Debug)]
 pub(super) struct Renumbered<T: ?Sized> {
     pub(super) ino: Ino,
@@ -44,7 +44,7 @@ impl OpenFile for Renumbered<dyn OpenFile> {
     }
 }
 
-/// A directory that leads to a part and that nothing has made, held.
+/// Handle to a directory that leads to a part and that nobody created.
 #[derive(Debug)]
 pub(super) struct Leading(pub(super) Entry);
 
@@ -59,12 +59,12 @@ impl OpenNode for Leading {
     }
 }
 
-/// An upload to a tree that takes only so much at once.
+/// Upload to a tree that limits the size of uploads.
 #[derive(Debug)]
 pub(super) struct LimitedUpload {
     pub(super) inner: Box<dyn Upload>,
     pub(super) largest: Option<u64>,
-    /// What it is for.
+    /// Address to be written, for errors.
     pub(super) at: At,
     pub(super) size: u64,
 }

@@ -1,4 +1,4 @@
-//! A batch on its way through a mounted tree.
+//! Lowering of a batch through a mounted tree.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -12,18 +12,18 @@ use crate::model::{Access, At, Body, Ino, NamesPage, Op, Precondition, Within};
 use crate::path::TreePath;
 use crate::view::lower::Through;
 
-/// See the module.
+/// Lowering of one batch.
 #[derive(Debug)]
 pub(super) struct MountLowering {
     mount: Mount,
     base: Box<dyn Lowering>,
-    /// Of the other parts that were addressed.
+    /// Lowerings of the other parts that were addressed, by index.
     others: HashMap<usize, Box<dyn Lowering>>,
-    /// The parts that were addressed by path, of which errors tell first.
+    /// Indices of the parts that were addressed by path. Errors are shown in their paths first.
     addressed: BTreeSet<usize>,
-    /// The parts that show the node which the next address gives another name.
+    /// Indices of the parts that show the source of a link, until its destination is lowered.
     linked: Option<BTreeSet<usize>>,
-    /// Whether what the operation writes is to expire.
+    /// True if the nodes that the operation writes expire.
     expires: bool,
 }
 
@@ -34,8 +34,8 @@ impl MountLowering {
     }
 }
 
-/// An address in a part, but of nobody if it is by a number that the base does not find now: a filesystem of
-/// the same store may let a batch reach further there than the base, to where it keeps what it knows.
+/// Returns the address in a part. An inode that the base does not find now becomes `NONE`: another filesystem
+/// of the same store may let the batch reach further than the base, to where it stores its own state.
 async fn known(mount: &Mount, place: &Place<'_>) -> Result<At> {
     let shares = |part: &Part| matches!(&part.source, Source::Other(other) if other.has_past);
     let (Source::Base(_), At::Node(ino) | At::Child(ino, _)) = (&place.part.source, &place.at) else {
@@ -80,7 +80,8 @@ impl Lowering for MountLowering {
         let mut missing = missing(mount, &place, access).await?;
         match (&place.path, at) {
             (Some(path), At::Node(_)) if path.is_root() || access != Access::Write => {
-                // an operation that takes no number must be given one, to refuse it
+                // The operation takes no inode, and the store has to refuse it for that. The path would be
+                // accepted.
                 (place.at, missing) = (mount.root().await?, None);
             }
             (Some(path), _) => refuse_points(mount, path, access)?,
@@ -96,7 +97,8 @@ impl Lowering for MountLowering {
             return Err(no_past(place.part));
         }
         if !access.changes() && missing.is_some() {
-            // it is there, and is a directory: no more can be asked of it
+            // The directory exists for the tree alone. A condition can only ask for existence and kind, which
+            // the root shares.
             place.at = mount.root().await?;
         }
         let parts = match access.changes() {
@@ -109,7 +111,7 @@ impl Lowering for MountLowering {
             let at = place.path.as_ref().unwrap_or(&place.part.at);
             return Err(Error::at(ErrorKind::ReadOnly, at, "nothing can be written here"));
         }
-        // of what is not found, the store says so
+        // With one of them unknown, the store reports the missing node.
         let known = |from: &BTreeSet<usize>| !from.is_empty() && !parts.is_empty();
         if linked.take().filter(known).is_some_and(|from| from.is_disjoint(&parts)) {
             let at = place.path.as_ref().unwrap_or(&place.part.at);
@@ -124,6 +126,7 @@ impl Lowering for MountLowering {
         }
         let lowered = match &place.part.source {
             Source::Base(_) => base.lower(&place.at, access).await,
+            // Begun for each address, because a part may be addressed first in a later operation.
             Source::Other(other) => {
                 let lowering =
                     others.entry(place.part.index).or_insert_with(|| other.fs.view_base().lowering());
@@ -164,7 +167,7 @@ impl Lowering for MountLowering {
         };
         let mut that = that.clone();
         for version in that.versions() {
-            // the number of a part's node is that of its own view; one of another part is none of it
+            // A part numbers its nodes itself. A version of another part matches none of them.
             let node = self.mount.parts.node(version.ino);
             version.ino =
                 node.filter(|(part, _)| part.index == place.part.index).map_or(Ino::NONE, |(_, ino)| ino);
@@ -226,10 +229,10 @@ impl Lowering for MountLowering {
     }
 }
 
-/// What is shown at a path of its own stays there, with all that leads to it.
+/// Refuses to remove, move or replace the path of a part, or a directory that leads to one.
 fn refuse_points(mount: &Mount, path: &TreePath, access: Access) -> Result<()> {
     let busy = match access {
-        // a part that is left out as a whole does not know that it is
+        // A part that is left out entirely cannot refuse by itself.
         Access::Create | Access::Replace | Access::Exchange
             if mount.within.is_excluded(&mount.parts.of(path).at) =>
         {
@@ -243,7 +246,8 @@ fn refuse_points(mount: &Mount, path: &TreePath, access: Access) -> Result<()> {
             return Err(Error::at(ErrorKind::CrossesMounts, path, message));
         }
         Access::Replace | Access::Move | Access::Exchange | Access::Remove | Access::RemoveTree => {
-            // of a directory of the base that is shown once the store says so itself, in its order
+            // A directory of the base that is shown once is held by the store itself, which checks in its own
+            // order.
             let part = mount.parts.of(path);
             let says_so = part.at == *path && part.is_base() && !part.tagged && !part.read_only;
             mount.leads(path) && !says_so
@@ -255,16 +259,16 @@ fn refuse_points(mount: &Mount, path: &TreePath, access: Access) -> Result<()> {
     }
 }
 
-/// The path of a node that is addressed by number, with all below it.
+/// Returns the path of a node that is addressed by inode.
 async fn tree_of(mount: &Mount, place: &Place<'_>) -> Result<Option<TreePath>> {
     let names = mount.fs(place.part)?.names(&place.at, &NamesPage::default().limit(1)).await;
-    // the store says why, in its order
+    // The store reports why it is missing, in its own order.
     let names = names.optional().map_err(|error| mount.told_of(place.part, error))?;
     Ok(names.and_then(|names| mount.up(place.part, names.items.first()?)))
 }
 
-/// The parts that show what is at an address: of a node of the base, known by number, all that have a name of
-/// it.
+/// Returns the parts that show what is at an address. A node of the base that is addressed by inode shows in
+/// each part that has one of its names.
 async fn parts_of(mount: &Mount, place: &Place<'_>) -> Result<BTreeSet<usize>> {
     let several = mount.parts.all().iter().filter(|part| part.is_base()).count() > 1;
     let at = match &place.at {
@@ -279,8 +283,8 @@ async fn parts_of(mount: &Mount, place: &Place<'_>) -> Result<BTreeSet<usize>> {
     Ok(shown.map(|path| mount.parts.of(&path).index).collect())
 }
 
-/// What makes a directory that leads to a part, where an address needs it and nothing has made it yet; and
-/// the part that it is made in.
+/// Returns the operation that creates a directory which leads to a part, and the part to create it in, if the
+/// address needs it and nobody created it yet.
 async fn missing<'a>(mount: &'a Mount, place: &Place<'_>, access: Access) -> Result<Option<(&'a Part, Op)>> {
     let Some(path) = &place.path else { return Ok(None) };
     let needed = match access {

@@ -1,4 +1,4 @@
-//! Pages of a mounted tree: what is in a directory, below it, and what a node is called.
+//! Pages of a mounted tree: listings, walks, and names of a node.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -16,7 +16,7 @@ use crate::path::{Name, TreePath};
 use crate::view::merge::{Piece, Stream, key, merged};
 
 impl Mount {
-    /// What leads to a part and nothing has made.
+    /// Returns the entry of a directory that leads to a part and that nobody created.
     pub(super) fn made_up(&self, path: &TreePath) -> Entry {
         let ino = self.parts.own_number(path);
         let version = VersionId { seq: crate::model::Seq(0), ino };
@@ -41,7 +41,7 @@ impl Mount {
         }
     }
 
-    /// A directory that leads to a part.
+    /// Returns the entry of a directory that leads to a part.
     async fn leading(&self, path: &TreePath) -> Result<Entry> {
         self.stat(&At::Path(path.clone())).await
     }
@@ -65,6 +65,7 @@ impl Mount {
             (Err(error), Some(path)) if error.is(ErrorKind::NotADirectory) && self.may_be_file(path) => {
                 return Err(error);
             }
+            // Nobody created the directory: it only has what leads on to parts.
             (Err(error), Some(path)) if self.leads(path) && error.is_absent() => {
                 Listing { items: Vec::new(), more: false }
             }
@@ -76,6 +77,7 @@ impl Mount {
         let mut leading: VecDeque<&Name> = leading
             .into_iter()
             .filter(|name| page.after.as_ref().is_none_or(|after| *name > after))
+            // Past the end of the page, the part may have names that come before those that lead on.
             .filter(|name| !more || last.as_ref().is_some_and(|last| *name <= last))
             .collect();
         let mut filling = Filling::new(page.limit);
@@ -106,7 +108,7 @@ impl Mount {
         Ok(listing)
     }
 
-    /// The path of a directory known by number, if parts may be shown in it.
+    /// Returns the path of a directory by inode, if parts may be shown in it.
     async fn leading_directory(&self, place: &Place<'_>) -> Result<Option<TreePath>> {
         let names = self.fs(place.part)?.names(&place.at, &NamesPage::default().limit(1)).await;
         let names = self.told(place.part, names)?;
@@ -114,7 +116,8 @@ impl Mount {
         Ok(path.filter(|path| self.parts.has_below(path)))
     }
 
-    /// The item of a directory that leads to a part; `known`: what is there below.
+    /// Returns the item of a directory that leads to a part. `known` is the item that the part below has
+    /// there.
     async fn leading_item(&self, path: &TreePath, known: Option<Item>, entries: bool) -> Result<Item> {
         let name = path.split().map(|(_, name)| name).ok_or_else(Error::no_node)?;
         let of = self.parts.of(path);
@@ -143,11 +146,11 @@ impl Mount {
             Some(path) => path.clone(),
             None => match self.leading_directory(&place).await? {
                 Some(path) => path,
-                // nothing but the part's own is below it
+                // No other part is shown below the directory.
                 None => return self.walk_part(&place, page).await,
             },
         };
-        // what the directory is, or is not
+        // Reports a missing directory, or anything else than a directory, before the walk.
         if !self.stat(dir).await?.is_dir() {
             return Err(Error::not_a_directory(&path));
         }
@@ -180,7 +183,7 @@ impl Mount {
         merged(streams, page.limit, &read).await
     }
 
-    /// A walk that meets no other part.
+    /// Walks a directory in which no other part is shown.
     async fn walk_part(&self, place: &Place<'_>, page: &WalkPage) -> Result<Walk> {
         let after = page.after.as_ref().map(|after| self.parts.of(after).down(after)).transpose()?;
         let walk = self.fs(place.part)?.walk(&place.at, &page.clone().after(after)).await;
@@ -193,7 +196,8 @@ impl Mount {
         Ok(walk)
     }
 
-    /// A piece of what a part has below a directory of the tree, or below its own path if that is deeper.
+    /// Returns a piece of the walk of a part, below a directory of the tree or below the part's own path if
+    /// that is deeper.
     async fn walk_piece(
         &self,
         id: usize,
@@ -211,12 +215,12 @@ impl Mount {
         page.entries = entries;
         page.after = after.map(|after| part.down(&after)).transpose()?;
         let walk = self.fs(part)?.walk(&At::Path(top), &page).await.optional();
-        // what is shown has not been made
+        // The part shows a directory that nobody created yet.
         let Some(walk) = self.told(part, walk)? else { return Ok(Piece { items: Vec::new(), next: None }) };
         let next = walk.items.last().filter(|_| walk.more).and_then(|item| part.up(&item.path));
         let shown = |item: WalkItem| {
             let path = self.parts.shown_by(part, &item.path)?;
-            // what is no directory cannot lead on
+            // A file cannot lead on to a part: the tree shows a directory there, from the stream of those.
             let hidden = item.kind != Kind::Directory && self.leads(&path);
             (!hidden).then(|| self.walk_item(part, path, item))
         };
@@ -233,7 +237,7 @@ impl Mount {
         check_limit(page.limit)?;
         let place = self.place(at).await?;
         if let Some(path) = place.path.as_ref().filter(|path| path.is_root() || self.leads(path)) {
-            // a directory has one
+            // A directory has one name.
             if self.stat(at).await?.is_dir() {
                 let behind = page.after.as_ref().is_none_or(|after| key(path) > key(after));
                 return Ok(Listing { items: Vec::from_iter(behind.then(|| path.clone())), more: false });
@@ -246,7 +250,7 @@ impl Mount {
             names.items = names.items.iter().filter_map(|path| self.up(place.part, path)).collect();
             return Ok(names);
         }
-        // as it is known, also without a name
+        // By inode, which also finds a node whose name another part hides.
         let ino = self.told(place.part, fs.stat(&place.at).await)?.ino;
         let same = |part: &&Part| match place.part.tagged {
             true => part.index == place.part.index,
@@ -261,7 +265,7 @@ impl Mount {
         merged(streams, page.limit, &read).await
     }
 
-    /// Names of a node of the base that one part shows.
+    /// Returns the names that one part shows of a node of the base.
     async fn names_piece(
         &self,
         id: usize,

@@ -1,4 +1,4 @@
-//! A part of a mounted tree: what is shown where.
+//! One part of a mounted tree: its source and its path.
 
 use std::sync::Arc;
 
@@ -6,35 +6,35 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::fs::FileSystem;
 use crate::path::TreePath;
 
-/// What is shown at a path.
+/// Source of a part.
 #[derive(Debug)]
 pub(super) enum Source {
-    /// A directory of the base.
+    /// Directory of the base.
     Base(TreePath),
-    /// Another filesystem, from its root on.
+    /// Another filesystem, from its root.
     Other(Other),
-    /// In a tree of the past: a filesystem that has none.
+    /// Filesystem without a past, in a tree of the past.
     NoPast,
 }
 
-/// Another filesystem than the base.
+/// Filesystem other than the base.
 #[derive(Clone, Debug)]
 pub(super) struct Other {
     pub(super) fs: Arc<dyn FileSystem>,
-    /// Whether it is of the base's store: then its sequences are the base's.
+    /// True if it is of the base's store and shares its sequence numbers.
     pub(super) has_past: bool,
 }
 
-/// A part of a mounted tree.
+/// Part of a mounted tree.
 #[derive(Debug)]
 pub(super) struct Part {
-    /// Where it is shown.
+    /// Path at which the part is shown.
     pub(super) at: TreePath,
     pub(super) source: Source,
     pub(super) read_only: bool,
-    /// Its place among the parts.
+    /// Index among the parts.
     pub(super) index: usize,
-    /// Whether its nodes have numbers of their own.
+    /// True if its inodes are marked.
     pub(super) tagged: bool,
 }
 
@@ -43,7 +43,7 @@ impl Part {
         Self { at, source, read_only: false, index: 0, tagged: true }
     }
 
-    /// The path in its source of what is shown first.
+    /// Returns the path in the source that is shown at `at`.
     pub(super) fn root(&self) -> TreePath {
         match &self.source {
             Source::Base(root) => root.clone(),
@@ -51,12 +51,12 @@ impl Part {
         }
     }
 
-    /// The source's path of a path of the tree.
+    /// Returns the source's path of a path of the tree.
     pub(super) fn down(&self, path: &TreePath) -> Result<TreePath> {
         Ok(path.rebase(&self.at, &self.root()).unwrap_or_else(|| Ok(self.root()))?)
     }
 
-    /// The tree's path of a path of the source, if it is shown by this part.
+    /// Returns the tree's path of a path of the source; `None` outside the part.
     pub(super) fn up(&self, path: &TreePath) -> Option<TreePath> {
         path.rebase(&self.root(), &self.at)?.ok()
     }
@@ -66,7 +66,7 @@ impl Part {
     }
 }
 
-/// The error of asking for what another store was.
+/// Returns the error for a request about the past of another store.
 pub(super) fn no_past(part: &Part) -> Error {
     Error::at(ErrorKind::Unsupported, &part.at, "what is mounted here has no past")
 }

@@ -1,4 +1,4 @@
-//! The parts of a mounted tree: which one a path belongs to, and what leads to them.
+//! All parts of a mounted tree, and the directories that lead to them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -8,18 +8,18 @@ use crate::model::Ino;
 use crate::path::{Name, TreePath};
 use crate::view::numbers::Numbers;
 
-/// Most parts of one tree.
+/// Limit on the parts of one tree.
 pub const MAX_PARTS: usize = 1000;
 
 /// All parts of a tree.
 #[derive(Debug)]
 pub(super) struct Parts {
-    /// By path; the first is the root.
+    /// Parts in the order of their paths. The first is the root.
     parts: Vec<Part>,
     places: HashMap<String, usize>,
-    /// Every path above a part, `/` too.
+    /// Every path above a part, including `/`.
     above: BTreeSet<TreePath>,
-    /// The names in each directory that lead to parts.
+    /// Names in each directory that lead to parts.
     leading: BTreeMap<TreePath, BTreeSet<Name>>,
     segments: HashSet<String>,
     numbers: Numbers,
@@ -41,7 +41,7 @@ impl Parts {
             part.index = index;
             if let Source::Base(root) = &part.source {
                 let twice = shown.iter().any(|other| root.is_within(other) || other.is_within(root));
-                // the base's root has the number that is this tree's root's
+                // The base's root has inode 1, which the root of this tree has as well.
                 part.tagged = twice || (root.is_root() && !part.at.is_root());
                 shown.extend((!part.tagged).then(|| root.clone()));
             }
@@ -64,7 +64,7 @@ impl Parts {
         Ok(Self { parts, places, above, leading, segments, numbers })
     }
 
-    /// The same paths over other sources, one for each part.
+    /// Returns the same paths over other sources, one for each part.
     pub(super) fn over(&self, sources: Vec<Source>) -> Self {
         let over = |(part, source): (&Part, Source)| Part { at: part.at.clone(), source, ..*part };
         Self {
@@ -81,7 +81,7 @@ impl Parts {
         &self.parts
     }
 
-    /// The part that a path belongs to.
+    /// Returns the part that a path belongs to.
     pub(super) fn of(&self, path: &TreePath) -> &Part {
         let mut key = path.key();
         loop {
@@ -95,71 +95,72 @@ impl Parts {
         }
     }
 
-    /// Whether a part other than the root is shown at a path.
+    /// Returns true if a part other than the root is shown at a path.
     pub(super) fn is_point(&self, path: &TreePath) -> bool {
         !path.is_root() && self.places.contains_key(path.key())
     }
 
-    /// Whether a part is shown below a path.
+    /// Returns true if a part is shown below a path.
     pub(super) fn has_below(&self, path: &TreePath) -> bool {
         self.above.contains(path)
     }
 
-    /// Whether a path other than the root is that of a part or above one: a directory is there.
+    /// Returns true if a part is shown at or below a path other than the root.
     pub(super) fn leads(&self, path: &TreePath) -> bool {
         !path.is_root() && (self.has_below(path) || self.is_point(path))
     }
 
-    /// Whether the path of a part has this segment.
+    /// Returns true if the path of a part has this segment.
     pub(super) fn has_segment(&self, name: &str) -> bool {
         self.segments.contains(name)
     }
 
-    /// The names in a directory that are those of parts, or lead to some.
+    /// Returns the names in a directory that are, or lead to, parts.
     pub(super) fn leading_in(&self, dir: &TreePath) -> impl Iterator<Item = &Name> {
         self.leading.get(dir).into_iter().flatten()
     }
 
-    /// The paths below a directory that are those of parts, or lead to some, in the order of a walk.
+    /// Returns the paths below a directory that are, or lead to, parts, in the order of a walk.
     pub(super) fn leading_below(&self, dir: &TreePath) -> impl Iterator<Item = TreePath> {
         let below = self.leading.iter().filter(move |(above, _)| above.is_within(dir));
         below.flat_map(|(above, names)| names.iter().filter_map(move |name| above.join(name).ok()))
     }
 
-    /// The tree's path of a path of a part's source; `None` if another part hides it.
+    /// Returns the tree's path of a path of a part's source; `None` if another part hides it.
     pub(super) fn shown_by(&self, part: &Part, path: &TreePath) -> Option<TreePath> {
         part.up(path).filter(|up| self.of(up).index == part.index)
     }
 
-    /// The tree's paths of a path of the base: first where its numbers are as in the base.
+    /// Returns the paths of the tree for a path of the base, beginning with parts whose inodes are not
+    /// marked.
     pub(super) fn up_from_base(&self, path: &TreePath) -> impl Iterator<Item = TreePath> {
         let of_base = self.parts.iter().filter(|part| part.is_base());
         let (tagged, own): (Vec<_>, Vec<_>) = of_base.partition(|part| part.tagged);
         own.into_iter().chain(tagged).filter_map(move |part| self.shown_by(part, path))
     }
 
-    /// The number that the tree shows for a number of a part.
+    /// Returns the inode that the tree shows for an inode of a part.
     pub(super) fn shown(&self, part: &Part, ino: Ino) -> Ino {
         self.numbers.shown(part.index, ino)
     }
 
-    /// What the tree adds to numbers of a part's store.
+    /// Returns the mark that the tree adds to inodes of a part's store.
     pub(super) fn tag(&self, part: &Part, below: u64) -> u64 {
         if below == 0 && !part.tagged { 0 } else { self.numbers.shown(part.index, Ino(below)).0 }
     }
 
-    /// The part that a number of the tree belongs to, and the number there.
+    /// Returns the part that an inode of the tree belongs to, and the inode there.
     pub(super) fn node(&self, ino: Ino) -> Option<(&Part, Ino)> {
         let (part, ino) = self.numbers.node(ino)?;
         Some((&self.parts[part], ino))
     }
 
-    /// The path whose number is the tree's own: the root, or what leads to a part and nothing has made.
+    /// Returns the path whose inode is the tree's own: the root, or a directory that leads to a part.
     pub(super) fn own_path(&self, ino: Ino) -> Option<&TreePath> {
         self.numbers.own_path(ino)
     }
 
-    /// The number of a path that leads to a part and nothing has made.
+    /// Returns the tree's own inode for a directory that leads to a part.
     pub(super) fn own_number(&self, path: &TreePath) -> Ino {
         self.numbers.own_number(path)
     }

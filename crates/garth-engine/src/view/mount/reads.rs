@@ -1,4 +1,4 @@
-//! A mounted tree as a filesystem: what is asked of one part, of the base, or of all parts that can answer.
+//! Implementation of `FileSystem` for a mounted tree.
 
 use std::sync::Arc;
 
@@ -23,18 +23,18 @@ use crate::view::numbers::renumbered;
 use crate::view::{find, lower, search};
 
 impl Mount {
-    /// A node of a part as the tree shows it.
+    /// Returns a node of a part as the tree shows it.
     pub(super) fn entry(&self, part: &Part, entry: Entry) -> Entry {
         let ino = self.parts.shown(part, entry.ino);
         renumbered(entry, ino)
     }
 
-    /// The node at an address of a part as the tree shows it.
+    /// Returns the node at an address of a part as the tree shows it.
     fn found(&self, place: &Place<'_>, entry: Entry) -> Entry {
         if place.is_root() { renumbered(entry, Ino::ROOT) } else { self.entry(place.part, entry) }
     }
 
-    /// The base with one part of it alone.
+    /// Returns the base confined to one part.
     pub(super) async fn only(&self, part: &Part) -> Result<Arc<dyn FileSystem>> {
         match &part.source {
             Source::Base(root) => {
@@ -45,7 +45,8 @@ impl Mount {
         }
     }
 
-    /// Where an address leads, if that is of the base or its store: the past of nothing else is known.
+    /// Returns the place of an address in the base or its store. Fails for other stores, whose past is not
+    /// known.
     async fn past(&self, at: &At) -> Result<Place<'_>> {
         let place = self.place(at).await?;
         match &place.part.source {
@@ -54,7 +55,7 @@ impl Mount {
         }
     }
 
-    /// Where a version is.
+    /// Returns the part that a version belongs to, and the version there.
     fn version_in(&self, version: VersionId) -> Result<(&Part, VersionId)> {
         let none = || Error::new(ErrorKind::NotFound, "there is no such version");
         let (part, ino) = self.parts.node(version.ino).ok_or_else(none)?;
@@ -66,7 +67,7 @@ impl Mount {
         }
     }
 
-    /// A change of the base as it shows within some paths; `None` if it does not.
+    /// Returns a change of the base as it shows within some paths; `None` if it does not show.
     fn change(&self, change: Change, within: &Within) -> Option<Change> {
         let Change { kind, ino, paths } = change;
         let up = |path: &TreePath| {
@@ -79,6 +80,7 @@ impl Mount {
             None => return None,
         };
         let kind = match kind {
+            // Without its old path in the tree, the node has come from outside.
             ChangeKind::Renamed { from } => match up(&from).into_iter().next() {
                 Some(from) => ChangeKind::Renamed { from },
                 None => ChangeKind::Created,
@@ -90,12 +92,12 @@ impl Mount {
         Some(Change { kind, ino, paths: shown })
     }
 
-    /// Files of some parts, of one moment.
+    /// Reads files of several parts. Those of one store are of one state.
     async fn fetch_all(&self, places: &[(Place<'_>, ByteRange)]) -> Result<Fetched> {
         let mut answers: Vec<Option<Result<(Entry, Bytes)>>> = places.iter().map(|_| None).collect();
         let mut asked_of = vec![false; self.parts.all().len()];
         let (mut seq, mut bytes) = (None, 0);
-        // directories of the base are asked together, which is one moment
+        // Directories of the base are read in one call, so that their answers are of one state.
         let source = |part: &Part| if part.is_base() { 0 } else { part.index };
         for (place, _) in places {
             let part = place.part;
@@ -107,6 +109,8 @@ impl Mount {
             let asked: Vec<_> = here.iter().map(|n| (places[*n].0.at.clone(), places[*n].1)).collect();
             let fetched =
                 self.fs(part)?.fetch_many(&asked).await.map_err(|error| self.told_of(part, error))?;
+            // The sequence number of the base counts. That of another store is the answer only if no file of
+            // the base was asked for.
             if part.is_base() || seq.is_none() {
                 seq = Some(fetched.seq);
             }
@@ -264,7 +268,7 @@ impl FileSystem for Mount {
         let whole = query.check()?;
         let asked = whole.intersect(&self.within);
         if !asked.is_everything() {
-            // of what is out of reach the base has nothing to tell
+            // The base reports nothing about paths out of reach.
             query.within = self.below(if asked.is_nothing() { &whole } else { &asked })?.base;
             if query.within.is_empty() {
                 return Err(Error::new(ErrorKind::Unsupported, "what is mounted there has no past"));
@@ -277,6 +281,7 @@ impl FileSystem for Mount {
             .filter_map(|CommitChanges { commit, changes }| {
                 let had = !changes.is_empty();
                 let changes: Vec<_> =
+                    // A commit whose changes are all hidden does not show; one that changed nothing does.
                     changes.into_iter().filter_map(|change| self.change(change, &asked)).collect();
                 (!had || !changes.is_empty()).then_some(CommitChanges { commit, changes })
             })
@@ -295,14 +300,15 @@ impl FileSystem for Mount {
             past.push(match &part.source {
                 Source::Base(root) => Source::Base(root.clone()),
                 Source::Other(other) if other.has_past => {
-                    // a snapshot is of the base's owner
+                    // The name of a snapshot belongs to the owner of the base, so other parts are asked by
+                    // sequence number.
                     let moment = match moment {
                         Moment::Snapshot(_) => Moment::Seq(base.head().await?.seq),
                         moment => moment.clone(),
                     };
                     match other.fs.as_of(&moment).await {
                         Ok(fs) => Source::Other(Other { fs, has_past: true }),
-                        // an overlay of directories of the store: its layers have a past, it has none
+                        // An overlay of directories of the store has no past, though its layers have one.
                         Err(error) if error.is(ErrorKind::Unsupported) => Source::NoPast,
                         Err(error) => return Err(error),
                     }
@@ -353,7 +359,7 @@ impl FileSystem for Mount {
     async fn stage(&self, at: &At) -> Result<Box<dyn Upload>> {
         let place = self.place(at).await?;
         let inner = match &place.part.source {
-            // one store: what is staged may be written to any part of it
+            // One store: staged content can be written to any of its parts.
             Source::Other(Other { has_past: true, .. }) => {
                 self.base.stage(&At::Path(self.parts.all()[0].root())).await
             }
@@ -374,7 +380,7 @@ impl FileSystem for Mount {
         if let Some(commit) = self.base.committed(id).await? {
             return Ok(Some(commit));
         }
-        // a batch that ended in another store
+        // The batch may have ended in another store.
         for part in self.parts.all() {
             if let Source::Other(other) = &part.source
                 && self.capabilities(&part.at).write
@@ -461,12 +467,12 @@ impl ViewBase for Mount {
 }
 
 impl Mount {
-    /// The number that the tree shows for a node at a place.
+    /// Returns the inode that the tree shows for a node at a place.
     fn number(&self, place: &Place<'_>, ino: Ino) -> Ino {
         if place.is_root() { Ino::ROOT } else { self.parts.shown(place.part, ino) }
     }
 
-    /// The error of reading what leads to a part as a file.
+    /// Returns the error for reading a directory that leads to a part as a file.
     fn of_leading(&self, place: &Place<'_>, error: Error) -> Error {
         match &place.path {
             Some(path) if self.leads(path) => Error::is_a_directory(path),
@@ -474,7 +480,7 @@ impl Mount {
         }
     }
 
-    /// What makes up some paths of the tree in one of its parts: paths of that.
+    /// Returns the paths of a part that make up some paths of the tree.
     fn within_part(&self, part: &Part, within: &Within) -> Result<Within> {
         let mut named = vec![(part.root(), within.contains(&part.at))];
         for (path, inside) in within.named() {
