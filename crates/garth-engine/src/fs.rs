@@ -1,10 +1,10 @@
-//! The one trait that engines, views and the HTTP client implement and that every
-//! interface is written against.
+//! Traits of filesystems. Engines, views and the HTTP client implement [`FileSystem`], and every interface is
+//! written against it.
 //!
-//! Reads answer from the newest commit at the moment of the call (each page has its own moment, and is
-//! bounded in items and bytes: [`Listing::more`](crate::model::Listing::more) says whether to go on behind its last item);
-//! what one interface has acknowledged, the next read of any other sees. Engines never follow symbolic links:
-//! [`crate::fs::resolve`] does, above them. `docs/specs/tree.md` describes the contract as a whole.
+//! Reads answer from the newest commit at the time of the call. Each page has its own time and is bounded in
+//! items and bytes: [`Listing::more`](crate::model::Listing::more) says whether to continue after its last
+//! item. What one interface has acknowledged, the next read of any other returns. Engines never follow
+//! symbolic links: [`crate::fs::resolve`] does, above them. `docs/specs/tree.md` describes the contract.
 
 pub mod breach;
 mod capabilities;
@@ -27,5 +27,5 @@ pub use self::sought::{By, Sought};
 pub use self::store::AccountStore;
 pub use crate::path::SYSTEM;
 
-/// Attempts of an operation that plans from what it reads, if others change that each time before its commit.
+/// Attempts of an operation that plans from what it reads, if others change that before each commit.
 pub(crate) const ATTEMPTS: usize = 8;

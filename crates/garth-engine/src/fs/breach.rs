@@ -1,5 +1,5 @@
-//! What a tree has that a rule would refuse: asked before the rule is set, since a rule judges commits, and
-//! what was there before stays until it is changed.
+//! Search for files that violate a rule which is to be set. A rule judges commits; files that exist before it
+//! stay as they are until they are changed.
 
 use std::collections::VecDeque;
 
@@ -9,30 +9,31 @@ use crate::model::{At, Item, Kind, MAX_PAGE, Page, VersionId};
 use crate::path::{Name, TreePath};
 use crate::rule::{Breach, Check, Place, Rule};
 
-/// So much of a file is read at once.
+/// Bytes of a file that are read at a time.
 const PIECE: usize = 1 << 20;
 
-/// Files of this many bytes and more are worth remembering how far they were found good; so many of them.
+/// Size from which the place up to which a file was checked is worth remembering.
 const LONG: u64 = 1 << 20;
+/// Limit on the places that are remembered.
 const MOST_LONG: usize = 10_000;
 
-/// What was found of a tree by a look at it for a rule.
+/// Result of a search for violations.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Looked {
-    /// The first paths that the rule would refuse as they are, depth first.
+    /// First paths that violate the rule, depth first.
     pub breaches: Vec<Breach>,
-    /// Whether there are more.
+    /// True if there are more.
     pub more: bool,
-    /// Long files that are good, by the version of their content, each with the place from which to go on
-    /// once it has grown.
+    /// Long files that satisfy the rule, by the version of their content, each with the place from which to
+    /// continue once the file has grown.
     pub good: Vec<(VersionId, Place)>,
 }
 
-/// Looks at all that a rule is for, until it has found `limit` paths that break it. Looks only where the
-/// rule's class can have paths.
+/// Checks the files of a rule, until `limit` of them violate it. Reads only directories that can hold paths
+/// of the rule's pattern.
 ///
 /// # Errors
-/// Those of the filesystem.
+/// Errors of the filesystem.
 pub async fn look(fs: &dyn FileSystem, rule: &Rule, limit: usize) -> Result<Looked> {
     let mut looked = Looked::default();
     let mut levels = vec![Level::at(rule.class().base())];
@@ -61,11 +62,11 @@ pub async fn look(fs: &dyn FileSystem, rule: &Rule, limit: usize) -> Result<Look
     Ok(looked)
 }
 
-/// A directory on the way, read page by page: a tree may have a million in one.
+/// Directory that is being read, page by page: it may have a million entries.
 struct Level {
     dir: TreePath,
     items: VecDeque<Item>,
-    /// Where the next page begins; `None` after the last.
+    /// Name after which the next page starts; `None` after the last page.
     after: Option<Option<Name>>,
 }
 
@@ -80,7 +81,7 @@ impl Level {
         {
             let page = Page { after, limit: MAX_PAGE, ..Page::default() };
             let listing = match fs.list(&At::Path(self.dir.clone()), &page).await {
-                // what is gone breaks nothing
+                // A directory that was removed violates nothing.
                 Err(error) if is_gone(&error) => break,
                 other => other?,
             };
@@ -92,10 +93,10 @@ impl Level {
     }
 }
 
-/// What a rule says of a file.
+/// Verdict of a rule on a file.
 enum Found {
     Good,
-    /// A long one that need not be looked at again.
+    /// Satisfied; the file is long enough to remember how far it was checked.
     Long(VersionId, Place),
     Bad(String),
 }
@@ -110,7 +111,7 @@ async fn look_at(fs: &dyn FileSystem, rule: &Rule, path: &TreePath) -> Result<Fo
         Ok(None) => return Ok(Found::Good),
         Err(reason) => return Ok(Found::Bad(reason)),
     };
-    // of one version: what is written meanwhile is looked at by itself
+    // One version: a change made while it is read is checked separately.
     let file = match fs.open_version(entry.version).await {
         Err(error) if error.is(ErrorKind::Unsupported) => fs.open(&At::Path(path.clone())).await,
         other => other,
@@ -123,6 +124,7 @@ async fn look_at(fs: &dyn FileSystem, rule: &Rule, path: &TreePath) -> Result<Fo
     while from < entry.size {
         let length = PIECE.min(usize::try_from(entry.size - from).unwrap_or(PIECE));
         let piece = file.read_at(from, length).await?;
+        // Without versions the file may have become shorter.
         if piece.is_empty() {
             break;
         }

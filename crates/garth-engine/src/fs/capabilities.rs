@@ -1,21 +1,21 @@
-//! Abilities of a filesystem: engines and views differ in them, and say so before they are asked.
+//! Abilities in which engines and views differ, and which can be asked for before a call.
 
-/// Abilities of an implementation at a path. Calls of an ability that it lacks fail with `Unsupported`; none
+/// Abilities of an implementation at a path. Calls that need a missing ability fail with `Unsupported`; none
 /// is emulated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Capabilities {
-    /// `commit`, `stage`, `sync`. Without it every write answers `ReadOnly`.
+    /// `commit`, `stage`, `sync`. Without it every write fails with `ReadOnly`.
     pub write: bool,
-    /// A batch is applied wholly or not at all, also across a crash.
+    /// A batch is applied completely or not at all, even if the process crashes.
     pub atomic: bool,
     /// `Durable` commits survive loss of power.
     pub durable: bool,
     /// Commits are logged: times, `version` and `etag` of nodes are those of commits, and a commit is found
-    /// by its id or idempotency key. Without it versions stand for a state of the node, times are the
-    /// host's, and a batch with an id or key, and `committed`, are `Unsupported`.
+    /// by its id or idempotency key. Without it a version identifies a state of the node, times are the
+    /// host's, and `committed` and batches with an id or key are `Unsupported`.
     pub log: bool,
-    /// A node keeps its number for life: `At::Node`, `At::Child`, `hold`, and handles that outlive removal.
+    /// A node keeps its inode for life: `At::Node`, `At::Child`, `hold`, and handles that outlive removal.
     pub nodes: bool,
     /// Several names of one node: `Op::Link`.
     pub links: bool,
@@ -25,7 +25,7 @@ pub struct Capabilities {
     pub attributes: bool,
     /// `expires_at`.
     pub expiry: bool,
-    /// Holes, told to the byte: `Op::Punch`, `OpenFile::next_data` and `next_hole`.
+    /// Holes, exact to the byte: `Op::Punch`, `OpenFile::next_data` and `next_hole`.
     pub holes: bool,
     /// `history`, `blame`, `changes`, `as_of`, `open_version`, copies of the past.
     pub history: bool,
@@ -35,12 +35,12 @@ pub struct Capabilities {
     pub search: bool,
     /// `find`.
     pub find: bool,
-    /// `confined`, and what views say of a batch: `within`, `owner`, `assumptions`, `answers`.
+    /// `confined`, and the fields of a batch that views set: `within`, `owner`, `assumptions`, `answers`.
     pub confinement: bool,
 }
 
 impl Capabilities {
-    /// All of them. An implementation takes away what it lacks.
+    /// All abilities. An implementation clears those that it lacks.
     pub const ALL: Self = Self {
         write: true,
         atomic: true,

@@ -1,27 +1,27 @@
-//! The classes of paths that a search is for, read once and compared with many paths: by an engine, and by a
-//! view of what others have found.
+//! Glob patterns of a search, parsed once and matched with many paths: by an engine, and by a view with the
+//! hits of other filesystems.
 
 use crate::error::{Error, Result};
 use crate::model::{SearchQuery, Within};
 use crate::path::TreePath;
 use crate::rule::Class;
 
-/// Classes of paths, each from a directory on.
+/// Glob patterns, each relative to a directory.
 #[derive(Debug)]
 pub(crate) struct Classes(Vec<(TreePath, Class)>);
 
 impl Classes {
-    /// Those of a query.
+    /// Parses the patterns of a query.
     ///
     /// # Errors
-    /// `InvalidArgument` for one that is malformed.
+    /// `InvalidArgument` for a malformed pattern.
     pub(crate) fn of(query: &SearchQuery) -> Result<Self> {
         let classes =
             query.classes.iter().map(|class| Ok((class.from.clone(), Class::parse(&class.pattern)?)));
         Ok(Self(classes.collect::<Result<_>>()?))
     }
 
-    /// Whether a path is of one of them, or any is asked for.
+    /// Returns true if one of the patterns matches a path, or if there are none.
     pub(crate) fn have(&self, path: &TreePath) -> bool {
         let has = |(from, class): &(TreePath, Class)| match from.is_root() {
             true => class.has(path),
@@ -32,10 +32,10 @@ impl Classes {
         self.0.is_empty() || self.0.iter().any(has)
     }
 
-    /// The subtrees that their paths are in.
+    /// Returns the subtrees that the patterns can match paths in.
     ///
     /// # Errors
-    /// `NameTooLong` for a directory that nothing can be in.
+    /// `NameTooLong` for a directory that no path fits into.
     pub(crate) fn places(&self) -> Result<Within> {
         if self.0.is_empty() {
             return Ok(Within::everything());

@@ -1,4 +1,4 @@
-//! Conveniences over [`FileSystem`]: a call for each thing that programs do often.
+//! Convenience methods of [`FileSystem`] for frequent calls.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -16,11 +16,12 @@ use crate::model::{
 };
 use crate::path::TreePath;
 
-/// Conveniences over [`FileSystem`], for every implementation. Addresses are a path as text, a [`TreePath`],
-/// an [`Ino`](crate::model::Ino) or an [`At`](crate::model::At); links are not followed (see [`crate::fs::resolve`]).
+/// Convenience methods for every [`FileSystem`]. An address is a path as text, a [`TreePath`], an
+/// [`Ino`](crate::model::Ino) or an [`At`](crate::model::At). Links are not followed (see
+/// [`crate::fs::resolve`]).
 ///
-/// Each write is one durable commit without author and message, and gives the version that it made. To say
-/// who, why, on which condition and how durable, [`commit`](FileSystem::commit) a [`Batch`].
+/// Each write is one durable commit without author and message, and returns the version that it created. To
+/// set author, message, conditions or durability, [`commit`](FileSystem::commit) a [`Batch`].
 ///
 /// ```
 /// # use garth_engine as garth;
@@ -41,45 +42,44 @@ use crate::path::TreePath;
 /// # Ok::<(), garth::Error>(()) }).unwrap();
 /// ```
 pub trait FileSystemExt: FileSystem {
-    /// Returns the key space of this handle, for records of idempotency keys that are to be its own whichever
-    /// view of its tree commits them. `None` for a tree without a log.
+    /// Returns the key space of this handle, for idempotency keys that stay its own whichever view of its
+    /// tree commits them. `None` for a tree without a log.
     fn key_space(&self) -> Option<KeySpace> {
         self.view_base().lowering().home().keys
     }
 
-    /// The node: [`FileSystem::stat`] for any form of address.
+    /// Returns a node: [`FileSystem::stat`] for any form of address.
     ///
     /// # Errors
-    /// Those of a lookup: `NotFound`, `NotADirectory`.
+    /// Errors of a lookup: `NotFound`, `NotADirectory`.
     fn entry(&self, at: impl IntoAt) -> impl Future<Output = Result<Entry>> + Send {
         let at = at.into_at();
         async move { self.stat(&at?).await }
     }
 
-    /// The node, or `None` if nothing is there.
+    /// Returns a node; `None` if it is missing.
     ///
     /// # Errors
-    /// From the storage.
+    /// Errors of the storage.
     fn lookup(&self, at: impl IntoAt) -> impl Future<Output = Result<Option<Entry>>> + Send {
         let at = at.into_at();
         async move { self.stat(&at?).await.optional() }
     }
 
-    /// Whether anything is there, a link that leads nowhere included.
+    /// Returns true if a node exists, including a link whose target is missing.
     ///
     /// # Errors
-    /// From the storage.
+    /// Errors of the storage.
     fn exists(&self, at: impl IntoAt) -> impl Future<Output = Result<bool>> + Send {
         let found = self.lookup(at);
         async move { Ok(found.await?.is_some()) }
     }
 
-    /// The whole content of a file, of one version. It is held in memory; [`FileSystem::open`] and
-    /// [`stream`](super::OpenFile::stream) read a large one in pieces.
+    /// Reads the complete content of one version of a file into memory. [`FileSystem::open`] and
+    /// [`stream`](super::OpenFile::stream) read a large file in pieces.
     ///
     /// # Errors
-    /// As [`FileSystem::fetch`]; `Stale` where files have no versions to read, for one that is changed
-    /// meanwhile.
+    /// As [`FileSystem::fetch`]; `Stale` if a file without versions changes while it is read.
     fn read_file(&self, at: impl IntoAt) -> impl Future<Output = Result<Bytes>> + Send {
         let at = at.into_at();
         async move {
@@ -100,6 +100,7 @@ pub trait FileSystemExt: FileSystem {
                 Ok(whole)
             });
             let whole = whole.await?.freeze();
+            // Without versions the handle reads whatever the file has at the time of each read.
             if may_change && source.stat().await?.etag != entry.etag {
                 return Err(Error::new(ErrorKind::Stale, "the file changed while it was read; try again"));
             }
@@ -107,10 +108,10 @@ pub trait FileSystemExt: FileSystem {
         }
     }
 
-    /// The whole content of a text file: [`FileSystemExt::read_file`] as UTF-8.
+    /// Reads the complete content of a text file: [`FileSystemExt::read_file`] as UTF-8.
     ///
     /// # Errors
-    /// As `read_file`; `InvalidArgument` if it is not UTF-8.
+    /// As `read_file`; `InvalidArgument` if the file is not UTF-8.
     fn read_to_string(&self, at: impl IntoAt) -> impl Future<Output = Result<String>> + Send {
         let bytes = self.read_file(at);
         async move {
@@ -119,8 +120,8 @@ pub trait FileSystemExt: FileSystem {
         }
     }
 
-    /// All names of a directory with their entries, in byte order. Read a page at a time, each of its own
-    /// moment; over [`FileSystem::as_of`] all are of one.
+    /// Streams all names of a directory with their entries, in byte order. Each page is read at its own time;
+    /// over [`FileSystem::as_of`] all pages are of one state.
     fn read_dir(&self, dir: impl IntoAt) -> BoxStream<'_, Result<Item>> {
         let dir = dir.into_at();
         let read = move |page| {
@@ -130,8 +131,8 @@ pub trait FileSystemExt: FileSystem {
         paged(Page::default().with_entries(), read, |page, item| page.after = Some(item.name.clone()))
     }
 
-    /// All paths below a directory with their entries, in the order of [`FileSystem::walk`]. Read a page at a
-    /// time, each of its own moment; over [`FileSystem::as_of`] all are of one.
+    /// Streams all paths below a directory with their entries, in the order of [`FileSystem::walk`]. Each
+    /// page is read at its own time; over [`FileSystem::as_of`] all pages are of one state.
     fn walk_all(&self, dir: impl IntoAt) -> BoxStream<'_, Result<WalkItem>> {
         let dir = dir.into_at();
         let read = move |page| {
@@ -141,7 +142,7 @@ pub trait FileSystemExt: FileSystem {
         paged(WalkPage::default().with_entries(), read, |page, item| page.after = Some(item.path.clone()))
     }
 
-    /// All paths of a node, in the order of [`FileSystem::names`], read a page at a time.
+    /// Streams all paths of a node, in the order of [`FileSystem::names`], read page by page.
     fn all_names(&self, at: impl IntoAt) -> BoxStream<'_, Result<TreePath>> {
         let at = at.into_at();
         let read = move |page| {
@@ -151,18 +152,19 @@ pub trait FileSystemExt: FileSystem {
         paged(NamesPage::default(), read, |page, name| page.after = Some(name.clone()))
     }
 
-    /// All snapshots, by name in byte order, read a page at a time.
+    /// Streams all snapshots by name in byte order, read page by page.
     fn all_snapshots(&self) -> BoxStream<'_, Result<Snapshot>> {
         let read = move |page| async move { self.snapshots(&page).await };
         paged(SnapshotsPage::default(), read, |page, snapshot| page.after = Some(snapshot.key()))
     }
 
-    /// A commit with all that it changed, however much that is.
+    /// Returns a commit with all of its changes, however many they are.
     ///
     /// # Errors
-    /// `NotFound` for a commit that is not there; as [`FileSystem::changes`].
+    /// `NotFound` for an unknown commit; as [`FileSystem::changes`].
     fn changes_of(&self, seq: Seq) -> impl Future<Output = Result<CommitChanges>> + Send {
         async move {
+            // In the state of the commit, the log ends with it.
             let then = self.as_of(&seq.into()).await?;
             let mut query = ChangesQuery::since(Seq(seq.0.saturating_sub(1))).limit(MAX_PAGE);
             let mut whole: Option<CommitChanges> = None;
@@ -196,7 +198,7 @@ pub trait FileSystemExt: FileSystem {
         }
     }
 
-    /// Writes a whole file, made if missing; its parents are not.
+    /// Writes a complete file. Creates a missing file, but not its parents.
     ///
     /// # Errors
     /// As [`Op::Write`].
@@ -213,7 +215,7 @@ pub trait FileSystemExt: FileSystem {
         }
     }
 
-    /// Appends to a file, made if missing; its parents are not.
+    /// Appends to a file. Creates a missing file, but not its parents.
     ///
     /// # Errors
     /// As [`Op::Append`].
@@ -230,8 +232,8 @@ pub trait FileSystemExt: FileSystem {
         }
     }
 
-    /// Makes a directory and its parents (`mkdir -p`). If it is there already, nothing is
-    /// committed and its version is given.
+    /// Creates a directory and its parents (`mkdir -p`). If it exists, commits nothing and returns its
+    /// version.
     ///
     /// # Errors
     /// As [`Op::Mkdir`].
@@ -255,7 +257,7 @@ pub trait FileSystemExt: FileSystem {
         async move { version(self, Op::remove(at?)).await }
     }
 
-    /// Removes anything with all below it (`rm -r`), in one commit. Its history stays.
+    /// Removes a node with everything below it (`rm -r`), in one commit. Its history stays.
     ///
     /// # Errors
     /// `NotFound`; as [`Op::Remove`].
@@ -264,7 +266,7 @@ pub trait FileSystemExt: FileSystem {
         async move { version(self, Op::remove_tree(at?)).await }
     }
 
-    /// Renames or moves; a file or an empty directory that has the new name is replaced, as POSIX does.
+    /// Renames or moves a node. Replaces a file or an empty directory of the new name, as POSIX does.
     ///
     /// # Errors
     /// As [`Op::Rename`].
@@ -273,7 +275,8 @@ pub trait FileSystemExt: FileSystem {
         async move { version(self, Op::rename(from?, to?)).await }
     }
 
-    /// Copies anything, a directory with all below it (`cp -a`), in one commit and without copying bytes.
+    /// Copies a node, a directory with everything below it (`cp -a`), in one commit and without copying
+    /// bytes.
     ///
     /// # Errors
     /// `AlreadyExists` if `to` is taken; as [`Op::Copy`].
@@ -282,7 +285,7 @@ pub trait FileSystemExt: FileSystem {
         async move { version(self, Op::copy_tree(from?, to?)).await }
     }
 
-    /// Makes a symbolic link that says `target`.
+    /// Creates a symbolic link to `target`.
     ///
     /// # Errors
     /// As [`Op::Symlink`].
@@ -304,7 +307,7 @@ pub trait FileSystemExt: FileSystem {
         async move { version(self, Op::set_attrs(at?, attrs)).await }
     }
 
-    /// A body for an operation of a batch at `at`: in memory if it is short, else staged.
+    /// Returns a body for an operation of a batch at `at`: in memory if it is short, staged otherwise.
     ///
     /// # Errors
     /// As [`FileSystem::stage`].
@@ -323,7 +326,7 @@ pub trait FileSystemExt: FileSystem {
 
 impl<T: FileSystem + ?Sized> FileSystemExt for T {}
 
-/// All items, a page at a time: the first page is `page`, `go_on` puts the last item read into the next one.
+/// Streams all items page by page, starting with `page`. `go_on` puts the last item read into the next page.
 fn paged<'a, P, T, F>(
     page: P,
     mut read: impl FnMut(P) -> F + Send + 'a,
@@ -350,7 +353,7 @@ where
     pages.try_flatten().boxed()
 }
 
-/// Commits one operation; gives the version that it made.
+/// Commits one operation and returns the version that it created.
 async fn version<F: FileSystem + ?Sized>(fs: &F, op: Op) -> Result<VersionId> {
     Ok(fs.commit(Batch::from(op)).await?.version(0))
 }

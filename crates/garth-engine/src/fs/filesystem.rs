@@ -1,5 +1,5 @@
-//! The trait of all trees, and what views need of the tree below them. The two are one file, as each is in
-//! the other's terms: a view is a filesystem, and a lowered address names the filesystem that it ends in.
+//! Traits of all trees, and of what views need of the tree below them. They share a file because each refers
+//! to the other: a view is a filesystem, and a lowered address names the filesystem that it ends in.
 
 use std::any::Any;
 use std::fmt;
@@ -56,8 +56,8 @@ pub trait FileSystem: Any + Send + Sync + fmt::Debug {
     /// As for `list`; `InvalidArgument` also for an `after` that is not below the directory.
     async fn walk(&self, dir: &At, page: &WalkPage) -> Result<Walk>;
 
-    /// Returns a file and bytes of its content, both of one moment. A range that begins behind the end gives
-    /// no bytes.
+    /// Returns a file and bytes of its content, both of one state. A range that begins after the end gives no
+    /// bytes.
     ///
     /// # Errors
     /// Errors of a lookup; `IsADirectory`; `NotPermitted` for other kinds (a link's target is in its entry);
@@ -65,12 +65,12 @@ pub trait FileSystem: Any + Send + Sync + fmt::Debug {
     /// checksum.
     async fn fetch(&self, at: &At, range: ByteRange) -> Result<(Entry, Bytes)>;
 
-    /// Returns several files and bytes of each, as [`FileSystem::fetch`] does, all of one moment. The answer
+    /// Returns several files and bytes of each, as [`FileSystem::fetch`] does, all of one state. The answer
     /// is bounded: the caller asks again for what it lacks, see [`Fetched`].
     ///
     /// # Errors
-    /// `InvalidArgument` for more than `MAX_PAGE` items; from the storage. An error of one item is the answer
-    /// to it.
+    /// `InvalidArgument` for more than `MAX_PAGE` items; errors of the storage. An error of one item is the
+    /// answer to it.
     async fn fetch_many(&self, items: &[(At, ByteRange)]) -> Result<Fetched>;
 
     /// Returns bytes of a file: [`FileSystem::fetch`] without the entry.
@@ -89,7 +89,7 @@ pub trait FileSystem: Any + Send + Sync + fmt::Debug {
     /// Errors of a lookup.
     async fn hold(&self, at: &At) -> Result<Arc<dyn OpenNode>>;
 
-    /// Opens a file as POSIX does: [`FileSystem::hold`] that reads, too. The handle sees later writes.
+    /// Opens a file as POSIX does: [`FileSystem::hold`] with reads. The handle sees later writes.
     ///
     /// # Errors
     /// As for `fetch`.
@@ -98,23 +98,23 @@ pub trait FileSystem: Any + Send + Sync + fmt::Debug {
     /// Opens one version of a file, which never changes.
     ///
     /// # Errors
-    /// `NotFound` for a version that is not there or is the end of a node; `Gone`
-    /// beyond retention; as for `fetch`.
+    /// `NotFound` for a missing version, or one that is the end of a node; `Gone` beyond retention; as for
+    /// `fetch`.
     async fn open_version(&self, version: VersionId) -> Result<Arc<dyn OpenFile>>;
 
-    /// Returns a page of versions, newest first. For a path (or child): of all that the path ever named,
-    /// through delete and re-create, each node with its whole past from before it was moved here, and with a
-    /// version without entry where a node left the path and nothing took its place in that commit. A node's
-    /// changes after it left are not shown. For a node: all its versions, named or not. Ordered by sequence,
-    /// then node number, both descending.
+    /// Returns a page of versions, newest first. For a path (or child): of all nodes that the path ever
+    /// named, through delete and re-create. Each node comes with all of its past from before it was moved
+    /// here, and with a version without entry where it left the path and nothing took its place in that
+    /// commit. A node's changes after it left are not shown. For a node: all its versions, named or not.
+    /// Ordered by sequence number, then inode, both descending.
     ///
     /// # Errors
     /// `NotFound` if the path or node never existed; `InvalidArgument` for a limit outside 1 to `MAX_PAGE`.
     async fn history(&self, at: &At, page: &HistoryPage) -> Result<Listing<Version>>;
 
     /// Returns the commit that wrote each byte of a range of a file: at most `limit` runs (1 to `MAX_PAGE`),
-    /// and fewer if their commits have more than `MAX_BLAME` bytes or much of the file has to be looked at.
-    /// Behind the end there are none.
+    /// and fewer if their commits have more than `MAX_BLAME` bytes or much of the file has to be read. A
+    /// range after the end has none.
     ///
     /// # Errors
     /// As for `fetch`, but for `TooLarge`; `InvalidArgument` for a limit outside 1 to `MAX_PAGE`;
@@ -123,42 +123,42 @@ pub trait FileSystem: Any + Send + Sync + fmt::Debug {
         Err(Error::new(ErrorKind::Unsupported, "who wrote which bytes is not known here"))
     }
 
-    /// Returns the changes behind a position of the log, oldest first. One call looks at a bounded part of
-    /// the log and says how far it got ([`Changes::until`]); its cost depends on that part alone.
+    /// Returns the changes after a position of the log, oldest first. One call reads a bounded part of the
+    /// log and returns how far it got ([`Changes::until`]); its cost depends on that part alone.
     ///
     /// With subtrees ([`ChangesQuery::within`]) a change shows if one of its names is inside. A rename over
     /// their border shows as `Created` or `Removed`, without the path outside; so does one over the border of
-    /// what is left out. A change of a directory above shows as `Created` of the tops that are there after
-    /// the commit, or `Removed` of those that were there before it.
+    /// what is left out. A change of a directory above shows as `Created` of the tops that exist after the
+    /// commit, or `Removed` of those that existed before it.
     ///
     /// # Errors
     /// `InvalidArgument` for a limit outside 1 to `MAX_PAGE` or more than `MAX_SUBTREES`; `Gone` if commits
-    /// behind the position are beyond retention.
+    /// after the position are beyond retention.
     async fn changes(&self, query: &ChangesQuery) -> Result<Changes>;
 
-    /// Waits until there is a commit after `since`, whoever makes it, and returns the last. It takes no
+    /// Waits until there is a commit after `since`, by any client, and returns the last one. It takes no
     /// thread and does not poll; a commit of another process is noticed within a few tenths of a second.
     ///
     /// # Errors
-    /// `Unsupported` for a view of the past that ends at `since` or before: nothing more comes there. From
-    /// the storage.
+    /// `Unsupported` for a view of the past that ends at `since` or before, where no commit can follow;
+    /// errors of the storage.
     async fn wait(&self, since: Seq) -> Result<Head>;
 
     /// Returns the tree as it was, read-only. Its `history` and `changes` end there. Expiry is judged at the
-    /// time asked for (one that has not come yet means now), and for a sequence or snapshot at the
-    /// time of its commit.
+    /// time asked for (a time in the future means now), and for a sequence number or snapshot at the time of
+    /// its commit.
     ///
     /// # Errors
-    /// `NotFound` for a sequence or snapshot that is not there; `Gone` beyond retention.
+    /// `NotFound` for an unknown sequence number or snapshot; `Gone` beyond retention.
     async fn as_of(&self, moment: &Moment) -> Result<Arc<dyn FileSystem>>;
 
     /// Returns the part of the tree within `to.within`, as a filesystem. Paths outside, and above a top, are
-    /// `NotFound` to reads and commits alike, by path, number, version or in the past. A top itself can be
-    /// read, listed and changed, but not made, removed or moved (`Busy`). What `to.within` leaves out is not
-    /// there either: making a name in it fails with `AccessDenied`; moving, removing or copying a directory
-    /// above it fails with `Busy`. Snapshots, commit ids, idempotency keys and staged bodies are those of
-    /// `to.owner`, inside the owner of this filesystem. A node without a name is reached only through the
-    /// handle that holds it open. `docs/specs/views.md` says what that means for each call.
+    /// `NotFound` to reads and commits alike, by path, inode, version or in the past. A top itself can be
+    /// read, listed and changed, but not created, removed or moved (`Busy`). Paths that `to.within` leaves
+    /// out are missing as well: creating a name in them fails with `AccessDenied`; moving, removing or
+    /// copying a directory above them fails with `Busy`. Snapshots, commit ids, idempotency keys and staged
+    /// bodies are those of `to.owner`, inside the owner of this filesystem. A node without a name is reached
+    /// only through the handle that holds it open. `docs/specs/views.md` describes each call.
     ///
     /// # Errors
     /// `NameTooLong` for a top of more than 4,096 bytes; `TooLarge` for too long an owner; `Unsupported`.
@@ -178,9 +178,9 @@ pub trait FileSystem: Any + Send + Sync + fmt::Debug {
     async fn search(&self, query: &SearchQuery) -> Result<SearchAnswer>;
 
     /// Finds nodes by the keys that were derived from them in the commits that changed them (see
-    /// [`Projection`](crate::model::Projection)), in the order of keys. The cost is that of the keys in the
+    /// [`Projection`](crate::model::Projection)), in the order of keys. The cost grows with the keys in the
     /// range, whether or not their nodes are within reach, up to some 10,000 a call ([`FindAnswer::next`]).
-    /// An entry is not found from its expiry on.
+    /// An entry is not found after it has expired.
     ///
     /// # Errors
     /// `InvalidArgument` for a limit outside 1 to `MAX_PAGE`, or a cursor of another filesystem;
@@ -189,32 +189,32 @@ pub trait FileSystem: Any + Send + Sync + fmt::Debug {
         Err(Error::new(ErrorKind::Unsupported, "nothing is found by key here"))
     }
 
-    /// Starts an upload of content of any size, to be written at `at`. Nothing of it shows until a commit
-    /// uses it. `at` is not looked up: it tells a view of several stores which one is to keep the content.
+    /// Starts an upload of content of any size, to be written at `at`. No reader sees it before a commit uses
+    /// it. `at` is not looked up: it tells a view of several stores which one is to store the content.
     async fn stage(&self, at: &At) -> Result<Box<dyn Upload>>;
 
-    /// Applies a batch as one commit. Dropping the future does not take the batch back once it was polled.
+    /// Applies a batch as one commit. Dropping the future does not cancel the batch once it was polled.
     ///
     /// # Errors
-    /// As [`crate::model::batch`] says; then nothing was applied and no sequence taken. `Io` and `Poisoned`
-    /// leave it unknown until the account is opened again whether the commit is there
-    /// ([`FileSystem::committed`] tells by its id).
+    /// As described in [`crate::model::batch`]; then nothing was applied and no sequence number taken. After
+    /// `Io` and `Poisoned` it is unknown until the account is opened again whether the commit exists
+    /// ([`FileSystem::committed`] finds it by its id).
     async fn commit(&self, batch: Batch) -> Result<Commit>;
 
-    /// Returns the commit of an id, as it was answered (`replayed`), durable by now; `None` if there is none.
-    /// It waits for the batches that this instance was given before, so after a lost answer `None` means:
-    /// commit it again, under the same id. The id is known as long as the log.
+    /// Returns the commit of an id, as it was answered (`replayed`) and durable by now; `None` if there is
+    /// none. Waits for earlier batches of this instance, so that after a lost answer `None` means: commit it
+    /// again, under the same id. The id is known as long as the log.
     ///
     /// # Errors
-    /// From the storage.
+    /// Errors of the storage.
     async fn committed(&self, id: CommitId) -> Result<Option<Commit>>;
 
     /// Returns the record of an idempotency key in this filesystem's key space, with the commit durable by
-    /// now; `None` where there is none, or its time is over. A batch that still waits is not seen: only a
+    /// now; `None` if there is none, or it has expired. A batch that is still waiting is not seen: only a
     /// commit under the key decides.
     ///
     /// # Errors
-    /// From the storage.
+    /// Errors of the storage.
     async fn recorded(&self, key: &str) -> Result<Option<KeyRecord>>;
 
     /// Makes every commit acknowledged so far durable, and returns the last of them.
@@ -229,8 +229,8 @@ pub trait FileSystem: Any + Send + Sync + fmt::Debug {
 #[doc(hidden)]
 #[async_trait]
 pub trait ViewBase: FileSystem {
-    /// Returns the first of two places where there is something, with its index: the [`FileSystem::stat`] of
-    /// the second if that of the first fails with `NotFound`. A store looks both up at one moment, at little
+    /// Returns the first of two places where something exists, with its index: the [`FileSystem::stat`] of
+    /// the second if that of the first fails with `NotFound`. A store looks both up in one state, at little
     /// more than the cost of one.
     async fn stat_first(&self, places: [&At; 2]) -> (usize, Result<Entry>) {
         match self.stat(places[0]).await {
@@ -250,7 +250,7 @@ pub trait ViewBase: FileSystem {
     fn lowering(&self) -> Box<dyn Lowering>;
 
     /// Returns true if a path means here what it means in the store: for a store and its parts under their
-    /// own paths, and for an overlay of such. What is registered for a path of the store holds here only
+    /// own paths, and for an overlay of such. Anything registered for a path of the store applies here only
     /// then.
     fn keeps_path(&self, path: &TreePath) -> bool {
         let lowering = self.lowering();
@@ -272,7 +272,7 @@ pub trait ViewBase: FileSystem {
     /// Returns a hit in a store once for each path at which this tree shows it.
     ///
     /// # Errors
-    /// From the storage.
+    /// Errors of the storage.
     async fn found(&self, store: StoreId, hit: &Hit) -> Result<Vec<Hit>> {
         let home = self.lowering().home();
         let shown = Some(hit).filter(|hit| home.id == store && home.within.contains(&hit.path));
@@ -295,7 +295,7 @@ impl StoreId {
     }
 
     /// Returns true if both are of one store, in the same or another state of it: then no two of their nodes
-    /// have one number.
+    /// have one inode.
     pub fn is_one_with(self, other: Self) -> bool {
         self.instance == other.instance
     }
@@ -314,7 +314,7 @@ pub struct Store {
     pub keys: Option<KeySpace>,
 }
 
-/// An address in terms of a store.
+/// Address in terms of a store.
 #[derive(Clone, Debug)]
 pub struct Lowered {
     /// The store.
@@ -327,7 +327,7 @@ pub struct Lowered {
     pub after: Vec<Op>,
     /// Handles that these operations need beside that of the address.
     pub besides: Vec<Store>,
-    /// Facts read on the way that must still hold at the commit; if not, the batch is lowered again.
+    /// Facts read during the lowering that must still hold at the commit; if not, the batch is lowered again.
     pub assumptions: Vec<(At, Precondition)>,
     /// Differences between the node as the view shows it and as the store has it.
     pub shown: Shown,
@@ -336,9 +336,9 @@ pub struct Lowered {
 /// Node of a store as a view shows it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shown {
-    /// Its number in the view, if that is known.
+    /// Inode in the view, if known.
     pub ino: Option<Ino>,
-    /// Added to the store's number if it is not known.
+    /// Added to the store's inode if `ino` is `None`.
     pub tag: u64,
     /// Overrides whether the operation counts as having created it.
     pub created: Option<bool>,
@@ -356,10 +356,10 @@ impl Lowered {
 #[async_trait]
 pub trait Lowering: Send + Sync + fmt::Debug {
     /// Returns the store for operations without an address: snapshots, and an empty batch. A commit that ends
-    /// there is its owner's, whatever it addresses first.
+    /// there belongs to its owner, whatever it addresses first.
     fn home(&self) -> Store;
 
-    /// Refuses an operation that the view takes from nobody, wherever it leads.
+    /// Refuses an operation that the view never accepts, whatever its address.
     ///
     /// # Errors
     /// `TooLarge` for content above a view's limit.
@@ -373,11 +373,12 @@ pub trait Lowering: Send + Sync + fmt::Debug {
     /// Returns an address of the view in terms of its store.
     ///
     /// # Errors
-    /// `NameTooLong` if it has no place there; errors of reads on the way. Paths are the view's.
+    /// `NameTooLong` if the address has no place there; errors of reads during the lowering. Paths are the
+    /// view's.
     async fn lower(&mut self, at: &At, access: Access) -> Result<Lowered>;
 
-    /// Returns a condition in terms of the store. One that is judged on the way may become another that holds
-    /// there exactly if it does.
+    /// Returns a condition in terms of the store. A condition that the view judges itself may become another
+    /// one that holds there exactly if the original does.
     ///
     /// # Errors
     /// As for [`Lowering::lower`].
@@ -389,16 +390,16 @@ pub trait Lowering: Send + Sync + fmt::Debug {
         Ok((lowered, that))
     }
 
-    /// Returns the number in the store of a node, or of a version's node, that the view shows by `ino`.
+    /// Returns the inode in the store of a node, or of a version's node, that the view shows as `ino`.
     ///
     /// # Errors
-    /// Errors of reads on the way.
+    /// Errors of reads during the lowering.
     async fn number(&mut self, ino: Ino) -> Result<Ino>;
 
     /// Returns the paths of stores that make up a path of the view and everything below it.
     ///
     /// # Errors
-    /// `NameTooLong` if it has no place there; errors of reads on the way.
+    /// `NameTooLong` if it has no place there; errors of reads during the lowering.
     async fn tops(&mut self, top: &TreePath) -> Result<Vec<(StoreId, TreePath)>>;
 
     /// Returns the view's path of a path of the store, for an error about it; `None` if the view does not

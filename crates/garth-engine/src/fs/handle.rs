@@ -13,7 +13,7 @@ use crate::model::{ByteRange, Entry, Ino, StagedBody};
 /// A node held open.
 #[async_trait]
 pub trait OpenNode: Send + Sync + fmt::Debug {
-    /// Returns the number of the node.
+    /// Returns the inode of the node.
     fn ino(&self) -> Ino;
 
     /// Returns the node as it is now; through the handle of a version, as it was in that version.
@@ -29,17 +29,17 @@ pub trait OpenFile: OpenNode {
     /// `TooLarge` for more than `MAX_READ` bytes.
     async fn read_at(&self, offset: u64, length: usize) -> Result<Bytes>;
 
-    /// Returns the offset of the first byte at or behind `offset` that lies in no hole (`SEEK_DATA`).
+    /// Returns the offset of the first byte at or after `offset` outside of a hole (`SEEK_DATA`).
     ///
     /// # Errors
-    /// `NoSuchOffset` at or behind the end, and where nothing but a hole follows.
+    /// `NoSuchOffset` at or after the end, and where only a hole follows.
     async fn next_data(&self, offset: u64) -> Result<u64>;
 
-    /// Returns the offset of the first hole at or behind `offset` (`SEEK_HOLE`); the end of the file counts
-    /// as one.
+    /// Returns the offset of the first hole at or after `offset` (`SEEK_HOLE`); the end of the file counts as
+    /// one.
     ///
     /// # Errors
-    /// `NoSuchOffset` at or behind the end.
+    /// `NoSuchOffset` at or after the end.
     async fn next_hole(&self, offset: u64) -> Result<u64>;
 
     /// Streams the bytes of `range`, at most 1 MiB at a time. Through a POSIX handle, a write during the
@@ -56,6 +56,7 @@ pub trait OpenFile: OpenNode {
             }
             let bytes = file.read_at(offset, left).await?;
             let next = offset + bytes.len() as u64;
+            // No bytes: the file ended before the range did.
             Ok((!bytes.is_empty()).then_some((bytes, (file, next))))
         });
         Box::pin(steps)

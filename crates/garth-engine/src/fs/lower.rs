@@ -1,7 +1,7 @@
-//! Lowering: what an address of a view is in the store that its writes end in. A view that re-roots or
-//! combines other filesystems lowers its addresses through theirs, so that a batch which is addressed through
-//! any stack of views becomes one batch of one store. `crate::view::lower` does that;
-//! `docs/decisions/lowering.md` says why.
+//! Lowering: translation of the addresses of a view into those of the store in which its writes end. A view
+//! lowers its addresses through the filesystems under it, so that a batch that is addressed through any stack
+//! of views becomes one batch of one store. `crate::view::lower` does that; `docs/decisions/lowering.md`
+//! gives the reasons.
 
 use async_trait::async_trait;
 

@@ -1,10 +1,10 @@
-//! Symbolic links, `.` and `..`: turned into a canonical path above the engine, in the
-//! namespace of the filesystem asked, so that what a link names is looked up inside it like any
-//! path and `..` stops at its root.
+//! Resolution of symbolic links, `.` and `..` into a canonical path. It happens above the engine, in the
+//! namespace of the filesystem that is asked: the target of a link is looked up there like any path, and `..`
+//! stops at its root.
 //!
-//! Engines follow nothing. A link that is swapped in after resolving makes the engine answer an error about
-//! that link, or the link itself; the caller resolves again ([`retry`], [`stat`]). No race can lead outside.
-//! Why: `docs/decisions/links-above-engines.md`.
+//! Engines follow no links. If a link is swapped in after a path was resolved, the engine returns an error
+//! about that link, or the link itself, and the caller resolves again ([`retry`], [`stat`]). No race can lead
+//! outside. The reasons: `docs/decisions/links-above-engines.md`.
 
 use std::future::Future;
 
@@ -13,12 +13,12 @@ use crate::fs::FileSystem;
 use crate::model::{At, Entry, Kind};
 use crate::path::{MAX_PATH, Name, TreePath};
 
-/// Most links followed for one path. Linux `MAXSYMLINKS`.
+/// Limit on the links followed for one path, as `MAXSYMLINKS` of Linux.
 pub const MAX_SYMLINKS: usize = 40;
-/// How often a caller that lost a race against a swapped link tries again.
+/// Attempts after a lost race against a swapped link.
 const MAX_RETRIES: usize = 8;
 
-/// What to do about a link at the end of a path. Links before the end are always followed.
+/// Treatment of a link at the end of a path. Links before the end are always followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Follow {
     /// Follow it (`stat`, `open`).
@@ -27,14 +27,14 @@ pub enum Follow {
     No,
 }
 
-/// Turns what a person or program wrote into a canonical path. The last segment need not exist; with
-/// [`Follow::Yes`] a link whose target is missing resolves to that target. A trailing `/` follows a last link
-/// and asks for a directory. Missing directories on the way are `NotFound`, unless nothing below them needs
-/// looking at (`..`), so that an operation with `parents` can make them.
+/// Resolves a path, as a person or program wrote it, into a canonical one. The last segment need not exist;
+/// with [`Follow::Yes`] a link whose target is missing resolves to that target. A trailing `/` follows a last
+/// link and requires a directory. A missing directory on the way is `NotFound` only if `..` follows it;
+/// otherwise an operation with `parents` can create it.
 ///
 /// # Errors
-/// `InvalidArgument` (not absolute, NUL), `NameTooLong`, `SymlinkLoop`, `NotADirectory`,
-/// and what the filesystem answers.
+/// `InvalidArgument` (not absolute, NUL), `NameTooLong`, `SymlinkLoop`, `NotADirectory`; errors of the
+/// filesystem.
 pub async fn resolve<F: FileSystem + ?Sized>(fs: &F, path: &str, follow: Follow) -> Result<TreePath> {
     if !path.starts_with('/') {
         return Err(Error::invalid("a path starts with `/`"));
@@ -57,17 +57,17 @@ pub async fn resolve<F: FileSystem + ?Sized>(fs: &F, path: &str, follow: Follow)
     Ok(resolved)
 }
 
-/// Whether a path asks for a directory, so that a link at its end is followed.
+/// Returns true if a path requires a directory, so that a link at its end is followed.
 fn wants_directory(path: &str) -> bool {
     path.ends_with('/') || path.ends_with("/.") || path.ends_with("/..")
 }
 
-/// Resolves `path` and runs `action` on the result; again, if the action fails because a link was swapped in
+/// Resolves `path` and runs `action` on the result. Runs it again if it fails because a link was swapped in
 /// between, on the way or, with [`Follow::Yes`], at the end. An action that succeeds on a link is not run
 /// again: to learn what a path leads to, use [`stat`].
 ///
 /// # Errors
-/// Those of [`resolve`] and of the action.
+/// As [`resolve`]; errors of the action.
 pub async fn retry<F, T, A, R>(fs: &F, path: &str, follow: Follow, mut action: A) -> Result<T>
 where
     F: FileSystem + ?Sized,
@@ -85,8 +85,7 @@ where
         let Some(at) = error.path().cloned() else { return Err(error) };
         let at_the_end = at == resolved;
         let stays = at_the_end && follow == Follow::No && !wants_directory(path);
-        // An error about another path than the one resolved is of an action that
-        // resolves more of them itself.
+        // An error about another path comes from an action that resolves more paths itself.
         let by_link = matches!(error.kind(), ErrorKind::NotADirectory | ErrorKind::NotPermitted);
         if stays || !(at_the_end || by_link) || !is_link(fs, &at).await {
             return Err(error);
@@ -94,10 +93,11 @@ where
     }
 }
 
-/// The canonical path that `path` leads to, and the node there. With [`Follow::Yes`] never a link.
+/// Returns the canonical path that `path` leads to, and the node there. With [`Follow::Yes`] this is never a
+/// link.
 ///
 /// # Errors
-/// Those of [`resolve`] and of a lookup; `SymlinkLoop` if the end of the path is a new link at each try.
+/// As [`resolve`]; errors of a lookup; `SymlinkLoop` if the end of the path is a new link at each attempt.
 pub async fn stat<F: FileSystem + ?Sized>(fs: &F, path: &str, follow: Follow) -> Result<(TreePath, Entry)> {
     let stays = follow == Follow::No && !wants_directory(path);
     let mut found = TreePath::root();
@@ -119,12 +119,13 @@ async fn is_link<F: FileSystem + ?Sized>(fs: &F, path: &TreePath) -> bool {
     matches!(fs.stat(&path.into()).await, Ok(Entry { kind: Kind::Symlink, .. }))
 }
 
-/// The common case in one lookup: a canonical path on which no link lies.
+/// Resolves the usual case, a canonical path without a link, in one lookup.
 async fn shortcut<F: FileSystem + ?Sized>(fs: &F, path: &str, follow: Follow) -> Result<Option<TreePath>> {
     let Ok(plain) = TreePath::parse(path) else { return Ok(None) };
     match fs.stat(&At::Path(plain.clone())).await {
         Ok(entry) if entry.kind == Kind::Symlink && follow == Follow::Yes => Ok(None),
         Ok(_) => Ok(Some(plain)),
+        // A lookup through a link fails with `NotADirectory`, so no link is on the way.
         Err(error) if error.is(ErrorKind::NotFound) => Ok(Some(plain)),
         Err(error) if error.is(ErrorKind::NotADirectory) => Ok(None),
         Err(error) => Err(error),
@@ -143,6 +144,8 @@ async fn walk<F: FileSystem + ?Sized>(fs: &F, path: &str, follow: Follow) -> Res
         }
         let here = done.join(&Name::parse(&segment)?)?;
         let Some(entry) = fs.stat(&At::Path(here.clone())).await.optional()? else {
+            // `..` of a missing directory leads nowhere. Anything else below it is missing as well and needs
+            // no lookup.
             if todo.iter().any(|segment| segment == "..") {
                 return Err(Error::not_found(&here));
             }

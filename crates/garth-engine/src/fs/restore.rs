@@ -1,6 +1,6 @@
-//! Bringing a path back to what it was, in one commit that touches only what differs. Works on any
-//! [`FileSystem`] that keeps history: it reads both moments page by page ([`diff`]) and makes a batch of what
-//! differs ([`mod@plan`]). Why: `docs/decisions/restore-is-a-batch.md`.
+//! Restore of a path to an earlier state, in one commit that changes only what differs. It works on any
+//! [`FileSystem`] with history: it reads both states page by page ([`diff`]) and plans a batch from the
+//! differences ([`mod@plan`]). The reasons: `docs/decisions/restore-is-a-batch.md`.
 
 mod changes;
 mod diff;
@@ -18,32 +18,31 @@ use crate::fs::{ATTEMPTS, FileSystem};
 use crate::model::{Batch, Commit, Moment, Timestamp};
 use crate::path::TreePath;
 
-/// What a restore did.
+/// Result of a restore.
 #[derive(Clone, Debug)]
 pub struct Restored {
-    /// What was done.
+    /// Changes that were made.
     pub plan: RestorePlan,
-    /// The commit, the last one if it took several; `None` if there was nothing to do.
+    /// Commit, the last one if there were several; `None` if there was nothing to do.
     pub commit: Option<Commit>,
 }
 
-/// Makes `path` equal to what it was at `moment`: names, hard links among them, kinds, content, link targets,
+/// Makes `path` equal to its state at `moment`: names, hard links among them, kinds, content, link targets,
 /// mode, owner, `mtime` and attributes. It is one commit with the author, message and other fields of
-/// `batch`, whose operations and preconditions are not used; if nothing differs there is no commit
-/// ([`MAX_COMPARED`] says up to which size newer content is compared).
+/// `batch`, whose operations and preconditions are ignored. If nothing differs there is no commit
+/// ([`MAX_COMPARED`] is the size up to which newer content is compared).
 ///
-/// - What is as it was is not touched: it keeps its version.
-/// - A node that is still below `path` is kept: it is moved back and changed in place. What has been removed
-///   since comes back as a new node, its content by reference. What has been added since is removed.
-/// - Nothing outside `path` changes. A node that also has names outside is not changed for their sake: where
-///   the inside must differ, it gets a node of its own.
+/// - A node that does not differ is not touched: it keeps its version.
+/// - A node that is still below `path` is moved back and changed in place. A node that was removed comes back
+///   as a new node, its content by reference. A node that was added is removed.
+/// - Nothing outside `path` changes. A node that also has names outside is not changed: where the inside must
+///   differ, it gets a node of its own.
 /// - An expiry that has passed at `now` is not restored, or the entry would vanish at once.
 ///
-/// If the tree changes in between, the restore is planned again. A commit holds what it touches, but what
-/// others committed meanwhile may have changed what had been read already. So if they did commit, it is read
-/// once more, and a further commit (without the id and the idempotency record of `batch`) puts right what
-/// differs.
-/// A time means the state right after the last commit that is not later: what has expired since comes back.
+/// If the tree changes in between, the restore is planned again. A commit holds what it touches, but commits
+/// of others may have changed paths that were read before. So after such commits the tree is read once more,
+/// and a further commit (without the id and the idempotency record of `batch`) restores what differs. A time
+/// means the state right after the last commit that is not later: entries that have expired since come back.
 ///
 /// ```
 /// # use garth_engine as garth;
@@ -62,13 +61,13 @@ pub struct Restored {
 /// ```
 ///
 /// # Errors
-/// `NotFound` if the path was not there at that moment; those of [`FileSystem::as_of`] and
-/// [`FileSystem::commit`]; `TooLarge` if it takes more operations than a batch has
-/// ([`crate::model::MAX_OPS`]), or copies more than a batch may
-/// ([`MAX_COPIED_NAMES`](crate::model::MAX_COPIED_NAMES),
-/// [`MAX_COPIED_PIECES`](crate::model::MAX_COPIED_PIECES)): restore the directories below one by one.
-/// `NotADirectory` if a file stands above the path now. `Conflict` if the tree changes each time before the
-/// commit; what further commits would have put right is not, then.
+/// - `NotFound`: the path did not exist at that time.
+/// - `NotADirectory`: a path above is a file now.
+/// - `TooLarge`: the restore takes more operations than a batch has ([`crate::model::MAX_OPS`]), or copies
+///   more than a batch may ([`MAX_COPIED_NAMES`](crate::model::MAX_COPIED_NAMES),
+///   [`MAX_COPIED_PIECES`](crate::model::MAX_COPIED_PIECES)). Restore the directories below one by one.
+/// - `Conflict`: the tree changes before each attempt to commit. Then further commits are not made.
+/// - As [`FileSystem::as_of`] and [`FileSystem::commit`].
 pub async fn restore<F: FileSystem + ?Sized>(
     fs: &F,
     path: &TreePath,
@@ -87,6 +86,7 @@ pub async fn restore<F: FileSystem + ?Sized>(
             Err(error) if error.is(ErrorKind::Conflict) => continue,
             plan => plan?,
         };
+        // Alone: no other client has committed since the tree was read, so nothing else can differ.
         let (alone, commit) = if plan.is_empty() {
             (fs.head().await?.seq == head, None)
         } else {
@@ -101,6 +101,7 @@ pub async fn restore<F: FileSystem + ?Sized>(
             }
         };
         if commit.is_some() {
+            // They belong to the first commit: a further one is not a retry of it.
             (template.id, template.idempotency) = (None, None);
         }
         let restored = Restored::after(done.take(), plan, commit);
@@ -112,12 +113,12 @@ pub async fn restore<F: FileSystem + ?Sized>(
     Err(failed)
 }
 
-/// Returns true if a commit failed because the tree is not as it was when it was planned.
+/// Returns true if a commit failed because the tree changed after it was planned.
 fn is_overtaken(error: &Error) -> bool {
     error.is_absent() || error.is(ErrorKind::AlreadyExists)
 }
 
-/// The state to restore. Copies of the past are as of a commit, and so is all else.
+/// Returns the state to restore. Copies of the past name a commit, so a time becomes the commit before it.
 async fn past_of<F: FileSystem + ?Sized>(fs: &F, moment: &Moment) -> Result<Arc<dyn FileSystem>> {
     let past = fs.as_of(moment).await?;
     match moment {
@@ -126,7 +127,7 @@ async fn past_of<F: FileSystem + ?Sized>(fs: &F, moment: &Moment) -> Result<Arc<
     }
 }
 
-/// What [`restore`] would do now.
+/// Returns the changes that [`restore`] would make now.
 ///
 /// # Errors
 /// As for [`restore`]; `Conflict` if the tree changes while it is read.
@@ -141,7 +142,7 @@ pub async fn plan<F: FileSystem + ?Sized>(
 }
 
 impl Restored {
-    /// What was done in all, with one more round.
+    /// Returns the sum of the rounds so far and one more.
     fn after(before: Option<Self>, plan: RestorePlan, commit: Option<Commit>) -> Self {
         let Some(mut all) = before else { return Self { plan, commit } };
         all.plan.changes.extend(plan.changes);

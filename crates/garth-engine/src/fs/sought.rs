@@ -1,22 +1,23 @@
-//! Where a search of a tree looks, or a find. A view that is made of several directories of a store asks it
-//! once for all of them: what a search costs depends on how common its words are, wherever they are found.
+//! Directories in which a search or a find of a tree looks. A view that is made of several directories of a
+//! store asks it once for all of them: the cost of a search depends on how common its words are, wherever
+//! they occur.
 
 pub use super::filesystem::{By, Sought};
 use crate::model::Within;
 use crate::path::TreePath;
 
 impl Sought {
-    /// Returns the paths of the store to be searched.
+    /// Returns the paths of the store that are to be searched.
     fn reach(&self) -> Within {
         self.store.within.intersect(&Within::new(self.tops.iter().cloned()))
     }
 
-    /// Joins what is sought in one store, where one handle reaches all of the directories and no more in them
-    /// than the others do.
+    /// Joins the requests to one store, where one handle reaches all of the directories, and no more in them
+    /// than the handles of the others do.
     pub(crate) fn together(sought: Vec<Self>) -> Vec<Self> {
         let mut left: Vec<(Within, Self)> = sought.into_iter().map(|one| (one.reach(), one)).collect();
         left.retain(|(reach, _)| !reach.is_nothing());
-        // the more a handle reaches, the more it can do for others
+        // The widest first, because it can take over the requests of narrower ones.
         left.sort_by_key(|(_, one)| {
             let within = &one.store.within;
             (!within.contains(&TreePath::root()), usize::MAX - within.tops().len())

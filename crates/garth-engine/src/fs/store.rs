@@ -1,8 +1,8 @@
-//! What an account's home has besides its tree: maintenance of the storage behind it. The data folder gives
-//! an [`AccountStore`]; views, and whoever is confined to a part, have a [`FileSystem`] and cannot reach it.
+//! Maintenance of an account's storage. The data folder hands out an [`AccountStore`]; views, and callers
+//! that are confined to a part, have a [`FileSystem`] and cannot reach it.
 //!
-//! Copies are not here: a data folder makes them of all its accounts at once
-//! ([`DataDir::backup`](crate::DataDir::backup)), a database server has tools of its own.
+//! Backups are not part of it: a data folder makes them of all its accounts at once
+//! ([`DataDir::backup`](crate::DataDir::backup)), and a database server has its own tools.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,94 +17,96 @@ use crate::model::{At, Batch, Op, SetAttrs};
 use crate::path::{SYSTEM, TreePath};
 use crate::rule::{Breach, Class, Rule};
 
-/// On [`SYSTEM`], if garth has made it.
+/// Attribute of [`SYSTEM`] if garth created it.
 pub const SYSTEM_MARK: &str = "garth.system";
 
-/// An account's whole tree, and the storage that keeps it. What takes long waits without a thread of the
-/// caller; it goes on to its end if the future is dropped once it was polled.
+/// Complete tree of an account, with its storage. A long call takes no thread of the caller, and runs to its
+/// end even if the future is dropped after it was polled.
 #[async_trait]
 pub trait AccountStore: FileSystem {
-    /// The same tree with [`SYSTEM`] in it: for administrators, and for what is kept there. If somebody made
-    /// a name [`SYSTEM`] before garth kept it for itself, it shows without this, too, and nothing is kept in
-    /// it until it is moved away and the account is opened again.
+    /// Returns the tree including [`SYSTEM`]: for administrators, and for garth's own data. If somebody
+    /// created the name [`SYSTEM`] before garth reserved it, it shows in the ordinary tree, too, and garth
+    /// stores nothing in it until it is moved away and the account is opened again.
     fn raw(&self) -> Arc<dyn FileSystem>;
 
-    /// The same tree for an administrator's writes that rules would refuse: they are not judged, and the log
-    /// says so of their commits.
+    /// Returns the tree for writes of an administrator that rules would refuse. They are not judged, and the
+    /// log marks their commits.
     fn overriding_rules(&self) -> Arc<dyn FileSystem>;
 
-    /// The rules in force, those that every tree has among them.
+    /// Returns the rules in force, including those that every tree has.
     ///
     /// # Errors
-    /// `Corrupt` for a rule that cannot be read; from the storage.
+    /// `Corrupt` for a rule that cannot be read; errors of the storage.
     async fn rules(&self) -> Result<Vec<Rule>>;
 
-    /// Sets a rule, in place of the one for the same class with a demand of the same kind: in force from the
-    /// next commit on, in every process. A rule that the tree breaks as it is, is not set, unless `force`
-    /// asks for it: what is there then stays until it is changed.
+    /// Sets a rule, replacing the one with the same pattern and kind of constraint. It is in force from the
+    /// next commit on, in every process. A rule that existing files violate is only set with `force`: those
+    /// files stay as they are until they are changed.
     ///
     /// # Errors
-    /// `TooLarge` for more than [`MAX_RULES`](crate::rule::MAX_RULES); `AlreadyExists` where every tree has
-    /// such a rule; `WouldBlock` if the tree changes faster than it can be looked at; from the storage.
+    /// `TooLarge` for more than [`MAX_RULES`](crate::rule::MAX_RULES); `AlreadyExists` if every tree has such
+    /// a rule; `WouldBlock` if the tree changes faster than it can be checked; errors of the storage.
     async fn set_rule(&self, rule: Rule, force: bool) -> Result<SetRule>;
 
-    /// Removes the rule of a class with a demand of this name; whether there was one.
+    /// Removes the rule of a pattern with a constraint of this name. Returns false if there was none.
     ///
     /// # Errors
-    /// `AlreadyExists` for one that every tree has; from the storage.
+    /// `AlreadyExists` for a rule that every tree has; errors of the storage.
     async fn remove_rule(&self, class: &Class, demand: &str) -> Result<bool>;
 
-    /// Collects garbage, in steps that hold up commits for 50 ms at most. What other processes may still use
-    /// is removed in two phases: one run marks it, a run at least `grace` later removes it, unless a process
-    /// took a lease meanwhile. Each process looks for marks once a minute, so a `grace` below that is safe
-    /// only if no other has the account open.
+    /// Collects garbage, in steps that hold up commits for 50 ms at most. Data that other processes may still
+    /// use is removed in two phases: one run marks it, and a run at least `grace` later removes it unless a
+    /// process took a lease in between. Each process looks for marks once a minute, so a shorter `grace` is
+    /// safe only if no other process has the account open.
     ///
     /// # Errors
-    /// From the storage; what was done until then stays done.
+    /// Errors of the storage; completed steps stay.
     async fn gc(&self, grace: Duration) -> Result<Collected>;
 
-    /// Checks everything, piece by piece, and changes nothing: what is written meanwhile is judged as it is
-    /// when its turn comes.
+    /// Checks everything, piece by piece, without changing it. Data that is written during the check is
+    /// judged as it is when its turn comes.
     ///
     /// # Errors
-    /// From the storage. Damage is no error: it is in the report.
+    /// Errors of the storage. Damage is not an error: it is part of the report.
     async fn fsck(&self) -> Result<Fsck>;
 
-    /// Makes the search index again from the files, in steps between which others commit, and counts again
-    /// what quotas count; gives the number of files that search may see. Search finds meanwhile what it found
-    /// before: only where the index itself is damaged it is emptied first.
+    /// Rebuilds the search index from the files, in steps between which others commit, and recounts the usage
+    /// of quotas. Returns the number of files that search may see. Searches use the old index in the
+    /// meantime; only a damaged index is emptied first.
     ///
     /// # Errors
-    /// From the storage; what was made until then stays.
+    /// Errors of the storage; completed steps stay.
     async fn reindex(&self) -> Result<u64>;
 
-    /// The quotas of the tree, at most [`MAX_QUOTAS`](crate::model::quota::MAX_QUOTAS), in the order of their
-    /// paths.
+    /// Returns the quotas of the tree, at most [`MAX_QUOTAS`](crate::model::quota::MAX_QUOTAS), ordered by
+    /// path.
     ///
     /// # Errors
-    /// From the storage.
+    /// Errors of the storage.
     async fn quotas(&self) -> Result<Vec<Quota>>;
 
-    /// Sets the quota of a path, in the place of the one that it has. It holds from the next commit on, in
-    /// all processes. The path need not be there. Limits may be below what is used: then nothing is refused
-    /// but what would grow that.
+    /// Sets the quota of a path, replacing an existing one. It holds from the next commit on, in all
+    /// processes. The path need not exist. Limits may be below the current usage: then only what would
+    /// increase it is refused.
     ///
     /// # Errors
-    /// `InvalidArgument` as [`Limits::check`] says; `TooLarge` for more quotas than a tree has, or more bytes
-    /// below the path than are counted; from the storage.
+    /// `InvalidArgument` as [`Limits::check`]; `TooLarge` for more quotas than a tree has, or more bytes
+    /// below the path than can be counted; errors of the storage.
     async fn set_quota(&self, path: &TreePath, limits: Limits) -> Result<Quota>;
 
     /// Removes the quota of a path.
     ///
     /// # Errors
-    /// `NotFound` if the path has none; from the storage.
+    /// `NotFound` if the path has no quota; errors of the storage.
     async fn remove_quota(&self, path: &TreePath) -> Result<()>;
 }
 
-/// The account with [`SYSTEM`] in it, which is made if it is missing, whoever else makes it at the same time.
+/// Returns the account including [`SYSTEM`], which is created if it is missing, even by several callers at
+/// once.
 ///
 /// # Errors
-/// `AlreadyExists` if something else has the name, or had it when the account was opened; from the storage.
+/// `AlreadyExists` if something else has the name, or had it when the account was opened; errors of the
+/// storage.
 pub async fn system(account: &dyn AccountStore) -> Result<Arc<dyn FileSystem>> {
     let system = TreePath::parse(SYSTEM)?;
     if let Some(raw) = system_of(account).await? {
@@ -117,7 +119,7 @@ pub async fn system(account: &dyn AccountStore) -> Result<Arc<dyn FileSystem>> {
     }
 }
 
-/// The account with [`SYSTEM`] in it; `None` if nothing has made that yet.
+/// Returns the account including [`SYSTEM`]; `None` if nobody has created that yet.
 ///
 /// # Errors
 /// As [`system`].
@@ -129,7 +131,7 @@ pub async fn system_of(account: &dyn AccountStore) -> Result<Option<Arc<dyn File
         Err(error) if error.is(ErrorKind::NotFound) => None,
         Err(error) => return Err(error),
     };
-    // what is made there would show, if the name was somebody else's when the account was opened
+    // If somebody else's name existed when the account was opened, garth's data would show under it.
     let is_hidden = !account.view_base().lowering().home().within.contains(&system);
     if is_ours == Some(false) || !is_hidden {
         let message =
@@ -139,21 +141,21 @@ pub async fn system_of(account: &dyn AccountStore) -> Result<Option<Arc<dyn File
     Ok(is_ours.map(|_| raw))
 }
 
-/// What came of setting a rule.
+/// Result of setting a rule.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SetRule {
-    /// Whether it is set.
+    /// True if the rule is set.
     pub set: bool,
-    /// What breaks it as it is: the first [`MAX_BREACHES`].
+    /// First [`MAX_BREACHES`] files that violate the rule.
     pub breaches: Vec<Breach>,
-    /// Whether more does.
+    /// True if there are more.
     pub more: bool,
 }
 
-/// Most paths that are named of those that break a rule.
+/// Limit on the violations that are listed.
 pub const MAX_BREACHES: usize = 100;
 
-/// What a collection removed.
+/// Report of a garbage collection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Collected {
     /// Expired entries whose removal is now in the version log.
@@ -164,48 +166,47 @@ pub struct Collected {
     pub versions: u64,
     /// Small extents merged into their neighbour.
     pub merged: u64,
-    /// Chunks of content that nothing refers to.
+    /// Chunks of content without a reference.
     pub chunks: u64,
     /// Bytes of those chunks.
     pub bytes: u64,
     /// Pack files removed. One that has just become empty is removed by a later run, after the grace.
     pub packs: u64,
-    /// Bytes of pack files given back to the disk: of those removed, and of ranges in others that nothing
-    /// refers to.
+    /// Bytes of pack files given back to the disk: of removed files, and of ranges in others without a
+    /// reference.
     pub freed: u64,
     /// Files that wait for the grace: pack files that are empty or have such ranges, and unnamed files that
     /// were written to.
     pub waiting: u64,
-    /// Bytes of pack files that will be given back then.
+    /// Bytes of pack files that are given back after the grace.
     pub waiting_bytes: u64,
 }
 
-/// What a check found.
+/// Report of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Fsck {
-    /// Names looked at.
+    /// Names checked.
     pub names: u64,
-    /// Versions of nodes looked at.
+    /// Versions of nodes checked.
     pub versions: u64,
     /// Chunks whose bytes were compared with their checksum.
     pub chunks: u64,
     /// Bytes of those chunks.
     pub bytes: u64,
-    /// What is wrong; empty for a sound account.
+    /// Damage; empty for a sound account.
     pub findings: Vec<Finding>,
-    /// Tables whose structure was not checked as a whole, since that takes longer than a read may last. Their
-    /// rows were read all the same.
+    /// Tables whose structure was not checked as a whole, because that takes longer than a read may last.
+    /// Their rows were read nonetheless.
     pub large: Vec<String>,
 }
 
-/// One thing that is wrong.
+/// One instance of damage.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// Which promise is broken: `database`, `head`, `name`, `link_count`, `attribute`, `content`,
-    /// `missing_content`, `orphan_content`, `references`, `extent`, `expiry`, `log`, `index` or
-    /// `quota`.
+    /// Broken invariant: `database`, `head`, `name`, `link_count`, `attribute`, `content`, `missing_content`,
+    /// `orphan_content`, `references`, `extent`, `expiry`, `log`, `index` or `quota`.
     pub kind: &'static str,
-    /// What and where.
+    /// Description and place of the damage.
     pub detail: String,
 }
 

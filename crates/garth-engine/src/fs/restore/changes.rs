@@ -3,17 +3,17 @@
 use crate::model::{At, Batch, Op, Precondition, Seq};
 use crate::path::TreePath;
 
-/// Changes that restore a path; none of them is made yet.
+/// Changes that restore a path, before they are made.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RestorePlan {
     /// Commit whose state is restored.
     pub at: Seq,
-    /// Changes in their order, without those below a directory that is made or removed as a whole.
+    /// Changes in their order, without those below a directory that is created or removed as a whole.
     pub changes: Vec<Restoration>,
     /// Names that come back, or whose nodes change.
     pub restored: u64,
-    /// Names that go.
+    /// Names that are removed.
     pub removed: u64,
     /// Names that stay as they are.
     pub unchanged: u64,
@@ -36,18 +36,18 @@ pub struct Restoration {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RestoreAction {
-    /// It is made again, as a node of its own.
+    /// Created again, as a new node.
     Created,
-    /// Its node gets the content and attributes of then.
+    /// Content and attributes set back in place.
     Changed,
-    /// Its node is moved back here.
+    /// Node moved back here.
     Moved {
-        /// From there.
+        /// Current path.
         from: TreePath,
     },
-    /// It becomes a name again of a node that is there.
+    /// Name of an existing node again.
     Linked,
-    /// It was not there then.
+    /// Removed, because it did not exist then.
     Removed,
 }
 
@@ -61,8 +61,8 @@ impl RestorePlan {
     /// `template`.
     pub(super) fn batch(&self, template: &Batch) -> Batch {
         let (ops, preconditions) = (self.ops.clone(), self.preconditions.clone());
-        // garth's own attributes of then were set by garth; what rules keep for garth is not a client's to
-        // restore
+        // Attributes named `garth.*` were set by garth, so they come back with it. What rules reserve for
+        // garth stays refused: the batch is the client's.
         Batch { ops, preconditions, own_attributes: true, ..template.clone() }
     }
 }

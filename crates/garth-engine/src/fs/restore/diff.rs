@@ -1,5 +1,5 @@
-//! What differs between two moments of a directory: names, told by the number of their directory, so that a
-//! directory that was moved differs by its own name only.
+//! Differences between two states of a directory: names, identified by the inode of their directory, so that
+//! a directory that was moved differs by its own name only.
 
 use std::collections::hash_map::Entry as Slot;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -9,16 +9,16 @@ use crate::fs::FileSystem;
 use crate::model::{Entry, Ino, Kind, MAX_OPS, Timestamp, VersionId, WalkItem, WalkPage};
 use crate::path::{Name, TreePath};
 
-/// Items of one page of a walk.
+/// Items in one page of a walk.
 const PAGE: usize = 1000;
-/// Most names that are kept in memory because they differ, or may. A directory that was moved has all below
-/// it differ until both of its places have been read.
+/// Limit on the names held in memory because they differ, or may. Everything below a directory that was moved
+/// may differ until both of its places have been read.
 const MAX_DIFFERENT: usize = 10 * MAX_OPS;
 
-/// A name by the number of its directory.
+/// Name with the inode of its directory.
 pub(super) type Key = (Ino, Name);
 
-/// One name at one moment.
+/// Name in one of the states.
 #[derive(Clone, Debug)]
 pub(super) struct Item {
     pub(super) path: TreePath,
@@ -35,21 +35,20 @@ impl Item {
         self.entry.kind == Kind::Directory
     }
 
-    /// Whether the node may have other names.
+    /// Returns true if the node may have other names.
     fn linked(&self) -> bool {
         !self.is_dir() && self.entry.nlink > 1
     }
 }
 
-/// A node of now under one of its names.
+/// Current node, by one of its names.
 #[derive(Clone, Debug)]
 pub(super) struct There {
     pub(super) path: TreePath,
     pub(super) entry: Box<Entry>,
 }
 
-/// A directory of now as it was before its names were read: if any of them has changed since, its version
-/// has.
+/// Current directory as it was before its names were read. A change of one of them changes the version.
 #[derive(Clone, Debug)]
 pub(super) struct Dir {
     pub(super) path: TreePath,
@@ -63,28 +62,27 @@ impl Dir {
     }
 }
 
-/// The differences of a directory.
+/// Differences of a directory.
 #[derive(Debug, Default)]
 pub(super) struct Diff {
-    /// Names of then that are not there now, or name another node.
+    /// Past names that are missing now, or name another node.
     pub(super) past: Vec<Item>,
-    /// Names of now that were not there then, or named another node.
+    /// Current names that were missing then, or named another node.
     pub(super) now: HashMap<Key, Item>,
-    /// Names of the same node at both moments whose node has changed: then and now.
+    /// Names of one node in both states whose node has changed: the past and the current one.
     pub(super) changed: Vec<(Item, Item)>,
-    /// Nodes with several names of which one at least is the same at both moments: that name, and what they
-    /// are now.
+    /// Current nodes with several names of which at least one is the same in both states, by that name.
     pub(super) linked: HashMap<Ino, There>,
-    /// How many names below the directory a node with several names has now, and the version that all of them
-    /// showed.
+    /// Number of names that a node with several names has below the directory now, and the version that all
+    /// of them showed.
     pub(super) inside: HashMap<Ino, (u64, VersionId)>,
-    /// Directories of now.
+    /// Current directories.
     pub(super) dirs: HashMap<Ino, Dir>,
-    /// Names that are as they were.
+    /// Number of unchanged names.
     pub(super) unchanged: u64,
 }
 
-/// Compares what was below directory `then` with what is below `now`, the same path at both moments.
+/// Compares the past entries of directory `then` with the current ones of `now`, which is at the same path.
 pub(super) async fn diff<P, F>(past: &P, fs: &F, path: &TreePath, then: Ino, now: Ino) -> Result<Diff>
 where
     P: FileSystem + ?Sized,
@@ -137,22 +135,24 @@ where
     Ok(diff)
 }
 
-/// The order of a walk.
+/// Returns the position of a path in the order of a walk.
 pub(super) fn order(path: &TreePath) -> Option<(&str, &str)> {
     path.key().rsplit_once('/')
 }
 
-/// The directory itself may be another node now: what was in the one is compared with what is in the other.
+/// Replaces the inode of the directory itself, which may be another node now: past entries of one are
+/// compared with current entries of the other.
 fn same_directory(key: &Key, then: Ino, now: Ino) -> Key {
     let dir = match key.0 {
         dir if dir == then => now,
+        // The current node was elsewhere below the path then; its entries were not those of the path.
         dir if dir == now => Ino::NONE,
         dir => dir,
     };
     (dir, key.1.clone())
 }
 
-/// The error of a restore that a batch cannot hold.
+/// Returns the error of a restore that does not fit into a batch.
 pub(super) fn too_much(path: &TreePath) -> Error {
     let message = format!(
         "too much differs to be restored in one commit of at most {MAX_OPS} operations; \
@@ -162,7 +162,8 @@ pub(super) fn too_much(path: &TreePath) -> Error {
 }
 
 impl Diff {
-    /// Counts a name of now. What shows twice and differs, or is a directory, moved while it was read.
+    /// Counts a current name. A node that shows with two versions, or a directory that shows twice, moved
+    /// while the tree was read.
     fn count(&mut self, item: &Item, top: &TreePath) -> Result<()> {
         if item.is_dir() {
             let dir = Dir::of(&item.path, &item.entry);
@@ -191,13 +192,13 @@ impl Diff {
         }
     }
 
-    /// Every node that a past name differs by.
+    /// Returns the nodes of the past names that differ, and those of `linked`.
     pub(super) fn past_nodes(&self) -> HashSet<Ino> {
         self.past.iter().map(Item::ino).chain(self.linked.keys().copied()).collect()
     }
 }
 
-/// A walk, page by page, that knows the number of each directory.
+/// Walk, page by page, that knows the inode of each directory.
 struct Cursor<'a, F: ?Sized> {
     fs: &'a F,
     top: &'a TreePath,
@@ -232,7 +233,7 @@ impl<'a, F: FileSystem + ?Sized> Cursor<'a, F> {
             ));
         };
         let Some((dir, name)) = path.split() else { return Err(changing(self.top)) };
-        // A directory that was made while the walk was on its way may be missing.
+        // A directory that was created during the walk may be missing.
         let dir = *self.dirs.get(&dir).ok_or_else(|| changing(self.top))?;
         if entry.kind == Kind::Directory {
             self.dirs.insert(path.clone(), entry.ino);
@@ -241,7 +242,7 @@ impl<'a, F: FileSystem + ?Sized> Cursor<'a, F> {
     }
 }
 
-/// The error of a tree that changed while it was read; the restore is planned again.
+/// Returns the error of a tree that changed while it was read. The restore is planned again.
 pub(super) fn changing(path: &TreePath) -> Error {
     Error::at(ErrorKind::Conflict, path, "changed while it was read")
 }

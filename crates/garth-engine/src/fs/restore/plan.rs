@@ -1,9 +1,9 @@
-//! The batch that turns what is there now into what was there then.
+//! Plan of a restore: the batch that turns the current state into the past one.
 //!
-//! Names of then are put right from the top down, so that the directory of each is in its place when its turn
-//! comes; what is in the way goes, or waits under a name of its own until its turn. Then what is left over is
-//! removed, nodes get their content and attributes, and directories their times. Names are addressed by the
-//! number of their directory, which holds while directories move.
+//! Past names are restored from the top down, so that the directory of each is in place when its turn comes.
+//! A node in the way is removed, or waits under a temporary name. Then the remaining names are removed, nodes
+//! get their content and attributes, and directories their times. Names are addressed by the inode of their
+//! directory, which stays valid while directories move.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -26,7 +26,7 @@ where
     P: FileSystem + ?Sized,
 {
     let at = past.head().await?.seq;
-    // a commit is later than the one before it, whatever the clock says
+    // A commit is later than the one before it, whatever the clock says.
     let now = now.max(Timestamp(fs.head().await?.time.0.saturating_add(1)));
     let Some(then) = past.stat(&path.into()).await.optional()? else {
         return Err(Error::at(ErrorKind::NotFound, path, format!("was not there at sequence {at}")));
@@ -34,7 +34,7 @@ where
     let there = match fs.stat(&path.into()).await {
         Ok(there) => Some(there),
         Err(error) if error.is(ErrorKind::NotFound) => None,
-        // Nothing outside the path changes, so a file above it stays, and the caller hears which one.
+        // Nothing outside the path changes, so a file above it stays, and the error names it.
         Err(error) => return Err(error),
     };
     let mut planner = Planner::new(fs, past, path, at, now);
@@ -45,18 +45,18 @@ where
         there => planner.single(&then, there).await,
     };
     match planned {
-        // the past stays as it is: what was seen now is gone
+        // The past does not change, so something was removed from the current state.
         Err(error) if error.is_absent() => Err(changing(path)),
         planned => planned.and_then(|()| planner.finish()),
     }
 }
 
-/// What a node of then is now.
+/// Current counterpart of a past node.
 #[derive(Clone, Debug)]
 enum Holder {
-    /// A node that is there.
+    /// Node that exists.
     Node(Ino),
-    /// A node that the batch makes, first under this path.
+    /// Node that the batch creates, first at this path.
     New(TreePath),
 }
 
@@ -65,37 +65,39 @@ struct Planner<'a, F: ?Sized, P: ?Sized> {
     past: &'a P,
     top: &'a TreePath,
     now: Timestamp,
-    /// The directory that is restored.
+    /// Inode of the directory that is restored.
     top_ino: Ino,
-    /// Nodes of now that the plan may touch.
+    /// Current nodes that the plan may touch.
     entries: HashMap<Ino, There>,
-    /// All directories of now.
+    /// All current directories.
     dirs: HashMap<Ino, Dir>,
-    /// Names of now that are not right, with where they were at first.
+    /// Current names that are wrong, with their nodes and their first paths.
     names: HashMap<Key, (Ino, TreePath)>,
-    /// The same by node and by directory.
+    /// Keys of `names` by node.
     names_of: HashMap<Ino, BTreeSet<Key>>,
+    /// Names in `names` by directory.
     names_in: HashMap<Ino, BTreeSet<Name>>,
-    /// Nodes of then that are put under a name or will be: they must not go.
+    /// Past nodes that have, or will get, a past name: they must not be removed.
     wanted: HashSet<Ino>,
-    /// Nodes that have a name that is right.
+    /// Nodes with a name that is right.
     held: HashSet<Ino>,
-    /// What nodes of then are now, as far as decided.
+    /// Current counterparts of past nodes, as far as they are decided.
     holders: HashMap<Ino, Holder>,
-    /// Names that each node of then has in the diff.
+    /// Number of names that each past node has in the diff.
     past_names: HashMap<Ino, u64>,
-    /// Nodes whose content or attributes are not as they were.
+    /// Nodes whose content or attributes differ from the past.
     differing: HashSet<Ino>,
     /// Names that the plan has freed.
     freed: HashSet<Key>,
-    /// Directories of then that come back with all below them.
+    /// Past directories that one copy brings back, with everything below them.
     copied: HashSet<Ino>,
-    /// Directories whose names change, and so their time.
+    /// Directories whose names change, and so their times.
     touched: HashSet<Ino>,
     temporary: u64,
     node_ops: Vec<Op>,
     directory_ops: Vec<Op>,
-    /// What must be as it was read: by path, since a node that has left is none of the restore's business.
+    /// Versions that must still be there at the commit, by path: a node that has left the path does not
+    /// matter.
     versions: HashMap<TreePath, VersionId>,
     /// True if attributes named `garth.*` are restored on nodes that still exist: in an account's own tree,
     /// not in the tree of a chat.
@@ -143,7 +145,7 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
         }
     }
 
-    /// Everything but a directory that is a directory still.
+    /// Plans the restore of anything but a directory that still is one.
     async fn single(&mut self, then: &Entry, there: Option<Entry>) -> Result<()> {
         self.plan.created = there.is_none();
         if let Some(there) = there {
@@ -161,6 +163,7 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
                 return Ok(());
             }
             self.versions.insert(self.top.clone(), there.version);
+            // A node with names elsewhere stays as it is; this name gets a node of its own.
             if same && !shared {
                 self.change(self.top, there.ino, difference);
                 self.plan.restored = 1;
@@ -187,7 +190,7 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
         Ok(())
     }
 
-    /// A directory that is a directory still.
+    /// Plans the restore of a directory that still is one.
     async fn directory(&mut self, then: &Entry, there: &Entry) -> Result<()> {
         let mut diff = diff(self.past, self.fs, self.top, then.ino, there.ino).await?;
         self.top_ino = there.ino;
@@ -199,6 +202,7 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
         self.plan.unchanged = diff.unchanged;
         let (shared, changed) = self.judge(&mut diff).await?;
         self.index(&diff, &shared);
+        // `judge` adds names at the end.
         diff.past.sort_by(|a, b| order(&a.path).cmp(&order(&b.path)));
         let below = children(&diff.past);
         for item in &diff.past {
@@ -211,7 +215,7 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
         for (path, ino, difference) in changed {
             self.change(&path, ino, difference);
         }
-        // Last, since all that came before set the times of the directories it was in.
+        // Last, because each operation before sets the times of the directories that it changes names in.
         let (mut directories, mut new) = (vec![(self.top.clone(), then, Some(there.ino))], Vec::new());
         directories.extend(
             diff.changed
@@ -231,7 +235,7 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
                 self.directory_state(&path, then, ino);
             }
         }
-        // A directory that was as it was, until a name in it had to get a node of its own.
+        // Directories that did not differ, until a name in them had to get a node of its own.
         let mut same: Vec<Ino> =
             self.touched.iter().copied().filter(|ino| !self.entries.contains_key(ino)).collect();
         same.sort_unstable();
@@ -248,8 +252,9 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
         Ok(())
     }
 
-    /// Judges the nodes that were inside and still are. Gives those that must not be changed, since they have
-    /// names outside, and what to change of the others. The names of the former differ from now on.
+    /// Compares the nodes that were inside and still are. Returns those that must not be changed because they
+    /// have names outside, and the changes of the others. The names of the former count as different
+    /// afterwards.
     #[allow(clippy::type_complexity, reason = "the two halves of one answer")]
     async fn judge(&mut self, diff: &mut Diff) -> Result<(HashSet<Ino>, Vec<(TreePath, Ino, Difference)>)> {
         let there = |item: &Item| There { path: item.path.clone(), entry: item.entry.clone() };
@@ -309,8 +314,9 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
         self.wanted.remove(&self.top_ino);
     }
 
-    /// Puts the right node under a name of then.
+    /// Puts the right node under a past name.
     async fn put_right(&mut self, item: &Item, all: &[Item], below: &HashMap<Ino, Vec<usize>>) -> Result<()> {
+        // The copy of a directory above brings the name back.
         if self.copied.contains(&item.key.0) {
             if item.is_dir() {
                 self.copied.insert(item.ino());
@@ -318,6 +324,7 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
             self.plan.restored += 1;
             return Ok(());
         }
+        // The directory may be another node now. If the batch creates it, no name in it can be in the way.
         let dir = match self.holders.get(&item.key.0) {
             Some(Holder::New(_)) => None,
             Some(Holder::Node(ino)) => Some(*ino),
@@ -336,6 +343,7 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
             (None, _) => Holder::New(item.path.clone()),
         };
         self.holders.insert(item.ino(), holder.clone());
+        // The name is right already.
         if let (Holder::Node(ino), Some(key)) = (&holder, &key)
             && there == Some(*ino)
         {
@@ -349,6 +357,7 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
         match (&key, there) {
             (Some(key), Some(there)) => self.clear(key, there).await?,
             (Some(key), None) if self.freed.contains(key) => {}
+            // No other client may create the name before the commit.
             (Some(key), None) => {
                 self.plan.preconditions.push((At::Child(key.0, key.1.clone()), Precondition::Absent));
             }
@@ -358,12 +367,14 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
         self.plan.restored += 1;
         match holder {
             Holder::Node(ino) => self.give_name(item, ino),
+            // The batch has created the node under another name.
             Holder::New(first) if known.is_some() => {
                 let (from, to) = (At::Path(first), At::Path(item.path.clone()));
                 self.plan.ops.push(Op::Link { from, to, parents: false });
                 self.note(&item.path, RestoreAction::Linked);
             }
             Holder::New(_) => {
+                // One copy restores a directory if nothing below it exists any more.
                 if !item.is_dir() || self.is_gone(item, all, below) {
                     self.plan.ops.push(self.copy(&item.path, false));
                     if item.is_dir() {
@@ -379,9 +390,10 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
         Ok(())
     }
 
-    /// Moves a node that is there to a name of then, or links it.
+    /// Moves an existing node to a past name, or links it.
     fn give_name(&mut self, item: &Item, ino: Ino) {
         self.hold_node(ino);
+        // A node that has, or will get, other past names is linked. Its wrong names are removed at the end.
         let only =
             item.is_dir() || (self.past_names.get(&item.ino()) == Some(&1) && !self.held.contains(&ino));
         let from = self.names_of.get(&ino).and_then(|keys| keys.first()).cloned();
@@ -402,10 +414,11 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
         self.held.insert(ino);
     }
 
-    /// Whether a node that was not there then may take the place of one that is gone.
+    /// Returns true if a node that did not exist then may take the place of one that was removed.
     fn may_become(&self, then: &Entry, there: Ino) -> bool {
         let Some(There { entry: now, .. }) = self.entries.get(&there) else { return false };
         let names = self.names_of.get(&there).map_or(0, |keys| keys.len() as u64);
+        // A name that stays must not show the change.
         let inside = now.kind == Kind::Directory || now.nlink == names;
         inside && !self.wanted.contains(&there) && !self.held.contains(&there) && fits(then, now)
     }
@@ -427,12 +440,13 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
         Ok(())
     }
 
-    /// Frees a name for what was there then.
+    /// Frees a name for its past node.
     async fn clear(&mut self, key: &Key, there: Ino) -> Result<()> {
         self.hold_node(there);
         self.touched.insert(key.0);
         let directory = self.entries.get(&there).is_some_and(|there| there.entry.kind == Kind::Directory);
         let last = !self.held.contains(&there) && self.names_of.get(&there).is_none_or(|keys| keys.len() < 2);
+        // A node that is still needed elsewhere waits under a temporary name.
         let keep = match directory {
             true => self.leads_to_wanted(there),
             false => last && self.wanted.contains(&there),
@@ -452,7 +466,7 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
         Ok(())
     }
 
-    /// Whether a node, or one below it, still has to go somewhere else.
+    /// Returns true if a node, or one below it, still has to be moved to a past name.
     fn leads_to_wanted(&self, ino: Ino) -> bool {
         if self.wanted.contains(&ino) {
             return true;
@@ -463,7 +477,7 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
             .any(|(ino, _)| self.leads_to_wanted(*ino))
     }
 
-    /// Removes a name, with all below it.
+    /// Removes a name with everything below it.
     fn remove_name(&mut self, key: &Key, ino: Ino) {
         self.hold_node(ino);
         self.touched.insert(key.0);
@@ -483,7 +497,8 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
         }
     }
 
-    /// Removes what was not there then: the highest names, all below goes with them.
+    /// Removes the names that did not exist then: only the highest, because everything below them goes as
+    /// well.
     fn remove_rest(&mut self) {
         let mut rest: Vec<(TreePath, Key, Ino)> = self
             .names
@@ -497,7 +512,7 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
         }
     }
 
-    /// Whether a directory of then is gone with all that was below it, so that one copy brings it back.
+    /// Returns true if a past directory was removed with everything below it, so that one copy restores it.
     fn is_gone(&self, item: &Item, all: &[Item], below: &HashMap<Ino, Vec<usize>>) -> bool {
         let mut names: HashMap<Ino, u64> = HashMap::new();
         let mut todo = vec![item.ino()];
@@ -513,11 +528,11 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
                 }
             }
         }
-        // A node with a name elsewhere would come back twice.
+        // A node with a name elsewhere would come back as two nodes.
         names.iter().all(|(ino, count)| self.past_names.get(ino) == Some(count))
     }
 
-    /// Returns what of a difference the restore makes up for.
+    /// Returns the part of a difference that the restore undoes.
     fn to_restore(&self, found: Difference) -> Difference {
         let Difference::Attributes(attrs) = found else { return found };
         let attrs = self.may_set(*attrs);
@@ -527,7 +542,7 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
         }
     }
 
-    /// Returns changes of attributes without those that only garth makes, such as whose a chat is.
+    /// Removes the changes of attributes that only garth may make, such as the owner of a chat.
     fn may_set(&self, mut attrs: SetAttrs) -> SetAttrs {
         if !self.sets_own {
             attrs.metadata.retain(|name, _| !is_own(name));
@@ -536,7 +551,7 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
         attrs
     }
 
-    /// What makes a node equal to what it was at `path`.
+    /// Adds the operation that makes a node equal to its past state at `path`.
     fn change(&mut self, path: &TreePath, ino: Ino, difference: Difference) {
         self.hold_node(ino);
         let op = match difference {
@@ -552,6 +567,7 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
         let Some(There { entry: now, .. }) = self.entries.get(&ino) else { return };
         let mut attrs = self.may_set(state::difference(then, now, None).unwrap_or_default());
         let own = SetAttrs { mtime: None, ..attrs.clone() } != SetAttrs::default();
+        // The changes of names set the time, even if it was right before.
         if self.touched.contains(&ino) {
             attrs.mtime = Some(then.mtime);
         }
@@ -577,7 +593,7 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
         self.names.insert(key, (ino, path));
     }
 
-    /// Forgets a name that is right now, or gone. Gives where it was at first.
+    /// Forgets a name that is right now, or removed. Returns its first path.
     fn drop_name(&mut self, key: &Key) -> Option<TreePath> {
         let (ino, path) = self.names.remove(key)?;
         self.freed.insert(key.clone());
@@ -593,7 +609,7 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
         Some(path)
     }
 
-    /// A name for what has to wait. That it is free is a condition of the commit.
+    /// Returns a name for a node that has to wait. The commit requires that the name is still free.
     async fn free_name(&mut self) -> Result<Name> {
         loop {
             self.temporary += 1;
@@ -611,7 +627,7 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
         self.plan.changes.push(Restoration { path: path.clone(), action });
     }
 
-    /// The plan holds only while this node is where it was and as it was when it was read.
+    /// Holds a node: the commit requires the path and version that were read.
     fn hold_node(&mut self, ino: Ino) {
         let held = match (self.dirs.get(&ino), self.entries.get(&ino)) {
             (Some(dir), _) => (dir.path.clone(), dir.version),
@@ -640,12 +656,12 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
     }
 }
 
-/// Whether one node can become what another was by changes of content and attributes alone.
+/// Returns true if changes of content and attributes alone can make one node equal to the other.
 fn fits(then: &Entry, now: &Entry) -> bool {
     then.kind == now.kind && (then.kind == Kind::File || (&then.target, then.rdev) == (&now.target, now.rdev))
 }
 
-/// The items in each directory of then.
+/// Returns the indices of the items in each past directory.
 fn children(items: &[Item]) -> HashMap<Ino, Vec<usize>> {
     let mut below: HashMap<Ino, Vec<usize>> = HashMap::new();
     for (index, item) in items.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Whether a node is what it was, and what makes it so.
+//! Comparison of a node with its past state.
 
 use std::collections::BTreeMap;
 
@@ -7,24 +7,24 @@ use crate::fs::FileSystem;
 use crate::model::{At, Attributes, ByteRange, Entry, Kind, SetAttrs, Timestamp};
 use crate::path::TreePath;
 
-/// Largest file, in bytes, whose content is read to see whether a newer version of it is the same as the old
-/// one. Larger ones are restored without looking, which copies no content either. 64 MiB.
+/// Largest file, in bytes, whose content is read to see whether a newer version equals the old one: 64 MiB. A
+/// larger file is restored unread; that copies no content either.
 pub const MAX_COMPARED: u64 = 64 << 20;
 
-/// Bytes that are compared at once: the largest extent.
+/// Bytes compared at a time: the largest extent.
 const STEP: u64 = 1 << 20;
 
-/// What of a node is not as it was.
+/// Difference between a node and its past state.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Difference {
     None,
-    /// These changes make it equal.
+    /// Changes that make the attributes equal.
     Attributes(Box<SetAttrs>),
-    /// The content, perhaps also the attributes.
+    /// Content, perhaps also attributes.
     Content,
 }
 
-/// Compares a node, then at `path`, with what it is now.
+/// Compares a node, in the past at `path`, with its current state.
 pub(super) async fn compare<P, F>(
     past: &P,
     fs: &F,
@@ -40,8 +40,8 @@ where
     let expires_at = then.expires_at.filter(|at| *at > time);
     let attributes = difference(then, now, expires_at);
     if then.kind == Kind::File && then.etag != now.etag {
-        // A write sets the time: another version with the same time is mostly the same content, restored
-        // before. Reading it is worth no more than a commit saves.
+        // A write sets the time, so another version with the same time mostly has the same content, from an
+        // earlier restore. Otherwise reading it costs more than the commit that it may save.
         let unlike = attributes.is_some() || then.size != now.size || now.size > MAX_COMPARED;
         if unlike || !same_content(past, fs, path, now).await? {
             return Ok(Difference::Content);
@@ -67,7 +67,8 @@ where
     Ok(true)
 }
 
-/// The changes that make `now` equal to `then` but for content, with this moment of expiry; `None` if it is.
+/// Returns the changes that make `now` equal to `then` except for content, with `expires_at` as the expiry;
+/// `None` if there are none.
 pub(crate) fn difference(then: &Entry, now: &Entry, expires_at: Option<Timestamp>) -> Option<SetAttrs> {
     fn changed<T: PartialEq + Clone>(then: &T, now: &T) -> Option<T> {
         (then != now).then(|| then.clone())
@@ -99,7 +100,7 @@ fn map_changes<V: PartialEq + Clone>(
     gone.chain(set.map(|(key, value)| (key.clone(), Some(value.clone())))).collect()
 }
 
-/// Everything that a new node gets to be as `then` but for its time.
+/// Returns the attributes of a new node that is to be like `then`, except for its time.
 pub(super) fn attributes(then: &Entry) -> SetAttrs {
     let plain = Entry { attributes: Attributes::default(), ..then.clone() };
     let attrs = difference(then, &plain, then.expires_at).unwrap_or_default();
