@@ -1,6 +1,6 @@
-//! What may lie where: classes of paths, and what is demanded of the files in them. Pure: engines say what
-//! a commit touched and show the state that it would leave, and a commit that breaks a rule is refused whole,
-//! so that no interface, no race and no link gets past. Why inside the commit:
+//! Rules: glob patterns of paths, and constraints on the files that match. Pure: engines report what a commit
+//! touched and show the state that it would leave. A commit that violates a rule is refused completely, so
+//! that no interface, race or link gets around it. The reasons for judging inside the commit:
 //! `docs/decisions/rules-in-the-commit.md`.
 
 mod check;
@@ -35,16 +35,17 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::model::Within;
 use crate::path::TreePath;
 
-/// Most rules that an account sets: each commit looks at all of them.
+/// Limit on the rules that an account sets: each commit looks at all of them.
 pub const MAX_RULES: usize = 100;
 
-/// Changes with what a demand of the same terms means: what was found good before is looked at again then.
+/// Version of the meaning of constraints. Increase it when a constraint of the same terms means something
+/// else: files that satisfied it before are then checked again.
 const JUDGES: u32 = 1;
 
-/// What tells demands apart: the first bytes of the BLAKE3 of name and terms.
+/// Identity of a constraint: the first bytes of the BLAKE3 hash of its name and terms.
 pub type Digest = [u8; 16];
 
-/// A class of paths, and what is demanded of them.
+/// Glob pattern of paths, and a constraint on them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
     class: Class,
@@ -54,7 +55,7 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// A rule.
+    /// Returns the rule that puts a constraint on the paths of a pattern.
     pub fn new(class: Class, demand: Demand) -> Self {
         let text = format!("{JUDGES} {}\0{}", demand.name(), demand.terms());
         let mut digest = Digest::default();
@@ -65,62 +66,62 @@ impl Rule {
     /// Returns a rule of the [`Registry`], which no operator can remove.
     ///
     /// # Panics
-    /// If `class` is not well formed: a fault of the program that registers it.
+    /// If `class` is malformed, which is a bug of the program that registers it.
     pub fn built_in(class: &'static str, demand: Demand) -> Self {
         Self { built_in: true, ..Self::new(Class::built_in(class), demand) }
     }
 
-    /// The paths that it is for.
+    /// Returns the pattern of the paths.
     pub fn class(&self) -> &Class {
         &self.class
     }
 
-    /// What it demands of them.
+    /// Returns the constraint on them.
     pub fn demand(&self) -> &Demand {
         &self.demand
     }
 
-    /// Whether every tree has it: it cannot be removed.
+    /// Returns true if every tree has the rule, which cannot be removed.
     pub fn is_built_in(&self) -> bool {
         self.built_in
     }
 
-    /// Tells its demand from others.
+    /// Returns the identity of the constraint.
     pub(crate) fn digest(&self) -> &Digest {
         &self.digest
     }
 }
 
-/// The rules that are in force in a tree, in the order in which they are judged.
+/// Rules in force in a tree, in the order in which they are judged.
 #[derive(Clone, Debug)]
 pub struct Rules {
     rules: Vec<Rule>,
-    /// Where the paths of their classes are.
+    /// Subtrees that the patterns can match paths in.
     places: Within,
 }
 
 impl Rules {
     fn new(mut rules: Vec<Rule>) -> Self {
-        // a size is judged before anything is read
+        // Sizes first: they are judged without reading the file.
         rules.sort_by_key(|rule| !matches!(rule.demand, Demand::MaxSize(_)));
         let places = Within::new(rules.iter().map(|rule| rule.class.place()));
         Self { rules, places }
     }
 
-    /// No rules.
+    /// Returns an empty set.
     pub fn none() -> Self {
         Self::new(Vec::new())
     }
 
-    /// One rule and no others: to look at what would break it.
+    /// Returns a set of one rule, to find the files that violate it.
     pub fn only(rule: Rule) -> Self {
         Self::new(vec![rule])
     }
 
-    /// These rules and one more, which takes the place of one with the same class and kind of demand.
+    /// Returns the rules with one more, which replaces the rule with the same pattern and kind of constraint.
     ///
     /// # Errors
-    /// `TooLarge` for too many; `AlreadyExists` where every tree has such a rule.
+    /// `TooLarge` for more than [`MAX_RULES`]; `AlreadyExists` if every tree has such a rule.
     pub fn with(&self, rule: Rule) -> Result<Self> {
         let mut rules = self.without(rule.class(), rule.demand.name())?.rules;
         if rules.iter().filter(|rule| !rule.built_in).count() >= MAX_RULES {
@@ -130,10 +131,10 @@ impl Rules {
         Ok(Self::new(rules))
     }
 
-    /// These rules without that of a class with a demand of this name.
+    /// Returns the rules without the one of this pattern with a constraint of this name.
     ///
     /// # Errors
-    /// `AlreadyExists` for one that every tree has.
+    /// `AlreadyExists` for a rule that every tree has.
     pub fn without(&self, class: &Class, demand: &str) -> Result<Self> {
         let is_it = |rule: &&Rule| rule.class == *class && rule.demand.name() == demand;
         if self.rules.iter().find(is_it).is_some_and(Rule::is_built_in) {
@@ -143,49 +144,51 @@ impl Rules {
         Ok(Self::new(self.rules.iter().filter(|rule| !is_it(rule)).cloned().collect()))
     }
 
-    /// All of them.
+    /// Returns all rules.
     pub fn all(&self) -> impl Iterator<Item = &Rule> {
         self.rules.iter()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no rules.
     pub fn is_empty(&self) -> bool {
         self.rules.is_empty()
     }
 
-    /// Whether some are about what a commit changes, and not only about what it leaves.
+    /// Returns true if some rules are about the changes of a commit, and not only about the state that it
+    /// leaves.
     pub(crate) fn are_about_change(&self) -> bool {
         self.rules.iter().any(|rule| rule.demand.is_about_change())
     }
 
-    /// Those for a path.
+    /// Returns the rules for a path.
     pub fn of<'a>(&'a self, path: &'a TreePath) -> impl Iterator<Item = &'a Rule> {
         self.rules.iter().filter(|rule| rule.class.has(path))
     }
 
-    /// The subtrees that they are for: what a file is called elsewhere does not matter.
+    /// Returns the subtrees that the patterns can match paths in. Names of a file outside of them do not
+    /// matter.
     pub fn places(&self) -> &Within {
         &self.places
     }
 
-    /// Whether there are rules for what is in a directory or below.
+    /// Returns true if there are rules for paths in a directory or below.
     pub fn may_have(&self, dir: &TreePath) -> bool {
         self.rules.iter().any(|rule| rule.class.below(dir).is_some())
     }
 
-    /// The subtrees in which search may not see all; `None` if it sees everything.
+    /// Returns the subtrees in which search may not see everything; `None` if it sees everything.
     pub fn unsearchable(&self) -> Option<Within> {
         let hidden = self.rules.iter().filter(|rule| rule.demand == Demand::NotSearchable);
         let mut places = hidden.map(|rule| rule.class.place()).peekable();
         places.peek().is_some().then(|| Within::new(places))
     }
 
-    /// Whether what looks like a secret is shown in what is found at a path.
+    /// Returns true if hits at a path show text that looks like a secret.
     pub fn shows_secrets(&self, path: &TreePath) -> bool {
         self.of(path).any(|rule| rule.demand == Demand::Secrets(Policy::Allow))
     }
 
-    /// Whether search may see what is at a path.
+    /// Returns true if search may see a path.
     pub fn is_searchable(&self, path: &TreePath) -> bool {
         !self.of(path).any(|rule| rule.demand == Demand::NotSearchable)
     }

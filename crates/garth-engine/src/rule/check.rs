@@ -1,4 +1,4 @@
-//! The check of files that exist when a rule is set, and the report of those that break it.
+//! Check of existing files when a rule is set, and report of those that violate it.
 
 use super::Rule;
 use super::content_check::ContentCheck;
@@ -6,7 +6,7 @@ use super::lines::Place;
 use super::schema::{Budget, MAX_STEPS};
 use crate::path::TreePath;
 
-/// An existing entry that breaks a rule.
+/// Existing entry that violates a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Breach {
     /// Path of the entry.
@@ -22,10 +22,10 @@ pub struct Check<'a> {
 }
 
 impl<'a> Check<'a> {
-    /// Begins with a file of this size. `None` if nothing of it is to be read.
+    /// Starts the check of a file of `size` bytes. `None` if its content need not be read.
     ///
     /// # Errors
-    /// The flaw, in words that follow the path.
+    /// The violation, in words that follow the path.
     pub fn begin(rule: &'a Rule, size: u64, expires: bool) -> Result<Option<Self>, String> {
         if let Some(reason) = rule.demand().expiry_refused(expires) {
             return Err(reason);
@@ -42,7 +42,7 @@ impl<'a> Check<'a> {
         self.content.feed(piece, &mut self.budget)
     }
 
-    /// Ends the check. Gives the place from which to go on once the file has grown.
+    /// Ends the check. Returns the place from which to continue once the file has grown.
     ///
     /// # Errors
     /// As [`Check::begin`].

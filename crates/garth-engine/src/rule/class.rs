@@ -1,4 +1,4 @@
-//! Classes of paths, compared segment by segment.
+//! Glob patterns of paths, compared segment by segment.
 
 use std::fmt;
 
@@ -7,15 +7,15 @@ use globset::{GlobBuilder, GlobSet};
 use crate::error::{Error, Result};
 use crate::path::{MAX_PATH, SYSTEM, TreePath};
 
-/// Most segments of a class: its places in a directory are the bits of a `u64`.
+/// Limit on the segments of a pattern: positions in it are the bits of a `u64`.
 const MAX_SEGMENTS: usize = 63;
 
-/// A class of paths as `/agents/*/kv/**`. `*` stands for any bytes of a name, `?` for one, `[ab]` and
-/// `{a,b}` choose, and a backslash takes the next character as it is. A segment `**` stands for any number of
-/// directories, at the end for one name and more.
+/// Glob pattern of paths, such as `/agents/*/kv/**`. `*` matches any bytes of a name, `?` matches one, `[ab]`
+/// and `{a,b}` are alternatives, and a backslash takes the next character literally. A segment `**` matches
+/// any number of directories; at the end it matches one name or more.
 #[derive(Clone)]
 pub struct Class {
-    /// As it was given, with a slash at its beginning.
+    /// Text of the pattern, with a leading slash.
     text: String,
     segments: Vec<Segment>,
 }
@@ -28,11 +28,11 @@ enum Segment {
     Deep,
 }
 
-/// What a class has in a directory and below.
+/// Part of a pattern that applies in a directory and below.
 #[derive(Clone, Copy)]
 pub(super) struct Below<'a> {
     class: &'a Class,
-    /// Which segments the first name from here may be of: a bit for each.
+    /// Positions of the segments that the first name from here may match: one bit for each.
     here: u64,
 }
 
@@ -43,10 +43,10 @@ impl PartialEq for Below<'_> {
 }
 
 impl Class {
-    /// Reads a class. The slash at its beginning may be left out.
+    /// Parses a pattern. The leading slash may be left out.
     ///
     /// # Errors
-    /// `InvalidArgument` for one that is malformed, too long, or has no path.
+    /// `InvalidArgument` for a pattern that is malformed or too long, or that matches no path.
     pub fn parse(text: &str) -> Result<Self> {
         let bad = |why: &str| {
             let message = format!("{text}: {why}; write a class of paths as /agents/*/notes/**");
@@ -79,20 +79,20 @@ impl Class {
         Ok(Self { text: format!("/{rest}"), segments })
     }
 
-    /// Parses a class that the program names itself.
+    /// Parses a pattern of the program itself.
     ///
     /// # Panics
-    /// If `text` is not well formed: a fault of the program.
+    /// If `text` is malformed, which is a bug of the program.
     pub fn built_in(text: &str) -> Self {
         Self::parse(text).expect("the program's own classes are well formed")
     }
 
-    /// As it is written, from the root on.
+    /// Returns the text of the pattern, with a leading slash.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// The directory that all of its paths are below; where it has one path only, that.
+    /// Returns the directory that all matching paths are below. For a pattern of one path, returns that path.
     pub(super) fn place(&self) -> TreePath {
         let names = self.segments.iter().map_while(|segment| match segment {
             Segment::Name(name) => Some(name),
@@ -101,17 +101,17 @@ impl Class {
         names.fold(TreePath::root(), |dir, name| TreePath::from_row(dir.key(), name))
     }
 
-    /// The directory from which on to look for its paths.
+    /// Returns the directory from which to look for matching paths.
     pub fn base(&self) -> TreePath {
         let place = self.place();
-        // of a class of one path that is the path itself
+        // For a pattern of one path, `place` is the path itself.
         match self.has(&place) {
             true => place.parent().unwrap_or_default(),
             false => place,
         }
     }
 
-    /// Whether it can have paths in a directory or below.
+    /// Returns true if the pattern can match paths in a directory or below.
     pub fn may_have(&self, dir: &TreePath) -> bool {
         self.below(dir).is_some()
     }
@@ -120,7 +120,7 @@ impl Class {
         Below { class: self, here: self.and_behind(0) }
     }
 
-    /// A place, with those that follow it without a name.
+    /// Returns a position with those that can follow it without a name: `**` may match no directory.
     fn and_behind(&self, place: usize) -> u64 {
         let mut places = 1 << place;
         let skips = |place: usize| matches!(self.segments.get(place), Some(Segment::Deep));
@@ -132,7 +132,7 @@ impl Class {
         places
     }
 
-    /// Whether it has a path.
+    /// Returns true if the pattern matches a path.
     pub fn has(&self, path: &TreePath) -> bool {
         let mut segments = path.segments().peekable();
         let mut here = match segments.peek() {
@@ -149,7 +149,8 @@ impl Class {
         false
     }
 
-    /// What it has in a directory and below; `None` for nothing.
+    /// Returns the part of the pattern that applies in a directory and below; `None` if no path there can
+    /// match.
     pub(super) fn below(&self, dir: &TreePath) -> Option<Below<'_>> {
         if dir.segments().next().is_some_and(is_kept) {
             return None;
@@ -158,25 +159,25 @@ impl Class {
     }
 }
 
-/// A segment in which some characters stand for others.
+/// Compiles a segment with wildcards.
 ///
 /// # Errors
-/// What is wrong about it, in words.
+/// The flaw, in words.
 fn like(segment: &str) -> Result<Segment, String> {
-    // a set in brackets is one of bytes: part of a character would be taken for the whole
+    // Brackets match single bytes: of a longer character they would match a part.
     let sets = segment.split('[').skip(1).map(|set| set.split(']').next().unwrap_or_default());
     if sets.into_iter().any(|set| !set.is_ascii()) {
         return Err("has other characters than those of ASCII in brackets: put them into braces".to_owned());
     }
     let glob = GlobBuilder::new(segment).literal_separator(true).backslash_escape(true).build();
     let glob = glob.map_err(|error| error.kind().to_string())?;
-    // one that is nested too deep, or is too large, is told here
+    // Fails for a segment that is nested too deep, or too large.
     let set =
         GlobSet::builder().add(glob).build().map_err(|_| "has a segment that is too large".to_owned())?;
     Ok(Segment::Like(set))
 }
 
-/// Whether a name at the root is one that no class has.
+/// Returns true for the name in the root that no pattern matches.
 fn is_kept(name: &str) -> bool {
     SYSTEM.strip_prefix('/') == Some(name)
 }
@@ -195,9 +196,10 @@ impl<'a> Below<'a> {
         segments.filter(move |(place, _)| self.here & (1 << place) != 0)
     }
 
-    /// What there is in a directory that has this name.
+    /// Returns the part that applies in the directory of this name.
     pub(super) fn into(self, name: &str) -> Option<Self> {
         let last = self.class.segments.len();
+        // `**` matches this directory and goes on; any other segment is used up by it.
         let here = self.places().fold(0, |here, (place, segment)| match segment {
             Segment::Deep => here | self.class.and_behind(place),
             _ if place + 1 < last && segment.matches(name) => here | self.class.and_behind(place + 1),
@@ -206,13 +208,13 @@ impl<'a> Below<'a> {
         (here != 0).then_some(Self { here, ..self })
     }
 
-    /// Whether a path with this name, here, is of the class.
+    /// Returns true if a path that ends here with this name matches.
     pub(super) fn ends_with(self, name: &str) -> bool {
         let last = self.class.segments.len() - 1;
         self.places().any(|(place, segment)| place == last && segment.matches(name))
     }
 
-    /// The only name that there can be here, if there is only one.
+    /// Returns the only name that can match here, if there is just one.
     pub(super) fn only(self) -> Option<&'a str> {
         let mut places = self.places();
         match (places.next(), places.next()) {

@@ -1,5 +1,5 @@
-//! The check of one file's content against one demand, fed piece by piece: the judge of commits and the look
-//! at what is there already read in different ways.
+//! Check of one file's content against one constraint, fed piece by piece: the judge of commits and the
+//! search for existing violations read files in different ways.
 
 use super::json;
 use super::json_check::JsonCheck;
@@ -38,7 +38,7 @@ impl ContentCheck<'_> {
         }
     }
 
-    /// Ends the check. Gives the place from which to go on once the file has grown.
+    /// Ends the check. Returns the place from which to continue once the file has grown.
     ///
     /// # Errors
     /// The flaw, in words.

@@ -1,4 +1,4 @@
-//! What a rule demands, its terms as text, and how a file's content is checked for it.
+//! Constraints of rules: their terms as text, and the check of a file's content.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -10,67 +10,69 @@ use super::schema::SchemaText;
 use super::secrets::Secrets;
 use crate::error::{Error, Result};
 
-/// Largest file that is checked as a whole, 16 MiB: what a commit holds in memory for it.
+/// Largest file that is checked as a whole, 16 MiB: a commit holds it in memory.
 pub const MAX_WHOLE: u64 = 16 << 20;
 
-/// What is said of a file that is to grow.
+/// Reason for refusing a change of an append-only file.
 pub(super) const APPEND_ONLY: &str = "is append-only: a rule lets it grow at its end and nothing else";
 
-/// What is said of a symbolic link in the place of a file.
+/// Reason for refusing a symbolic link in place of a file.
 pub(super) const LINKED: &str =
     "is a symbolic link: the rule does not hold for what it leads to; write a file there";
 
-/// Most keys that a read-only rule lets write.
+/// Limit on the keys that a read-only rule lets write.
 const MAX_WRITERS: usize = 100;
 
-/// What is demanded of the paths of a class.
+/// Constraint on the paths of a pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Demand {
     /// A file has at most this many bytes.
     MaxSize(u64),
-    /// A file's whole content is one JSON value, of at most [`MAX_WHOLE`].
+    /// The complete content of a file is one JSON value, of at most [`MAX_WHOLE`] bytes.
     Json {
-        /// By which it is valid.
+        /// Schema of the value.
         schema: Option<SchemaText>,
-        /// Check by a function of the program, after that.
+        /// Check by a function of the program, after the schema.
         check: Option<JsonCheck>,
     },
     /// Each line of a file is one JSON value, or blank.
     JsonLines {
-        /// By which each is valid.
+        /// Schema of each line.
         schema: Option<SchemaText>,
-        /// A field whose values differ in all lines that have it. The file is checked whole at each change
-        /// then, and has at most [`MAX_WHOLE`].
+        /// Field whose values differ in all lines that have it. With it, the complete file is checked at each
+        /// change, and has at most [`MAX_WHOLE`] bytes.
         unique: Option<String>,
     },
-    /// A file only grows at its end: it is not removed, replaced, cut, renamed, and does not expire.
+    /// A file only grows at its end: it is not removed, replaced, cut or renamed, and does not expire.
     AppendOnly,
-    /// Names and what they lead to stay as they are, but for commits that come with one of these keys.
+    /// Names, and the nodes that they lead to, stay as they are, except for commits with one of these keys.
     ReadOnly {
         /// Ids of keys.
         except: Vec<String>,
     },
-    /// The same, but for commits that are not made in a session: an agent reads it.
+    /// Names, and the nodes that they lead to, stay as they are for commits of a session: agents only read
+    /// them.
     NotInSessions,
-    /// Of a file that is a JSON object garth alone changes these fields, and makes, renames and removes it.
+    /// The file is a JSON object in which only garth changes these fields. Only garth creates, renames and
+    /// removes it.
     OwnFields(Vec<String>),
     /// Search does not see the content.
     NotSearchable,
-    /// What is done about text that looks like a secret, besides leaving it out of the index.
+    /// Treatment of text that looks like a secret, in addition to leaving it out of the index.
     Secrets(Policy),
 }
 
-/// What is done about text that looks like a secret. Without a rule it is marked where it would be shown.
+/// Treatment of text that looks like a secret. Without a rule it is marked where it would be shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Policy {
-    /// No file has any.
+    /// Files must not contain it.
     Refuse,
     /// It is shown as it is.
     Allow,
 }
 
-/// The terms of a demand as they are kept and shown.
+/// Terms of a constraint, as they are stored and shown.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Terms {
@@ -89,30 +91,31 @@ struct Terms {
 }
 
 impl Demand {
-    /// Returns the demand of one JSON value by a schema that the program names itself.
+    /// Returns the constraint of one JSON value with a schema of the program itself.
     ///
     /// # Panics
-    /// If `schema` is not a schema: a fault of the program.
+    /// If `schema` is malformed, which is a bug of the program.
     pub fn json(schema: &str) -> Self {
         let schema = SchemaText::parse(schema).expect("the program's own schemas are well formed");
         Self::Json { schema: Some(schema), check: None }
     }
 
-    /// Returns the demand of one JSON value that a function of the program accepts. The flaw is in words.
+    /// Returns the constraint of one JSON value that a function of the program accepts. The function returns
+    /// the flaw in words.
     pub fn json_by(check: fn(&[u8]) -> std::result::Result<(), String>) -> Self {
         Self::Json { schema: None, check: Some(JsonCheck(check)) }
     }
 
-    /// Returns the demand of lines of JSON by a schema that the program names itself.
+    /// Returns the constraint of JSON lines with a schema of the program itself.
     ///
     /// # Panics
-    /// If `schema` is not a schema: a fault of the program.
+    /// If `schema` is malformed, which is a bug of the program.
     pub fn lines(schema: &str, unique: Option<&str>) -> Self {
         let schema = SchemaText::parse(schema).expect("the program's own schemas are well formed");
         Self::JsonLines { schema: Some(schema), unique: unique.map(str::to_owned) }
     }
 
-    /// The names of demands.
+    /// Names of all constraints.
     pub const NAMES: [&str; 9] = [
         "json",
         "json-lines",
@@ -125,7 +128,7 @@ impl Demand {
         "secrets",
     ];
 
-    /// Its name.
+    /// Returns the name of the constraint.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Json { .. } => "json",
@@ -140,9 +143,9 @@ impl Demand {
         }
     }
 
-    /// Its terms: a JSON object with `schema` of a `json` or `json-lines`, `unique`, a field, of the latter,
-    /// `bytes` of a `max-size`, `except`, ids of keys, of a `read-only`, `fields` of `own-fields`, and
-    /// `policy` of `secrets`.
+    /// Returns the terms, a JSON object: `schema` of `json` and `json-lines`, `unique` (a field) of
+    /// `json-lines`, `bytes` of `max-size`, `except` (ids of keys) of `read-only`, `fields` of `own-fields`,
+    /// and `policy` of `secrets`.
     pub fn terms(&self) -> String {
         let schema = |given: &Option<SchemaText>| {
             given.as_ref().and_then(|given| RawValue::from_string(given.as_str().to_owned()).ok())
@@ -158,14 +161,15 @@ impl Demand {
             }
             Self::AppendOnly | Self::NotInSessions | Self::NotSearchable => Terms::default(),
         };
-        // What is kept and hashed of a rule is this text: an empty one would make different rules the same.
+        // This text is what is stored and hashed of a rule: an empty one would make different rules equal.
         serde_json::to_string(&terms).expect("terms are numbers, texts and JSON, so they have a JSON form")
     }
 
-    /// Reads a demand from its name and terms.
+    /// Parses a constraint from its name and terms.
     ///
     /// # Errors
-    /// `InvalidArgument` for an unknown name, and for terms that are malformed or of another demand.
+    /// `InvalidArgument` for an unknown name, and for terms that are malformed or belong to another
+    /// constraint.
     pub fn parse(name: &str, terms: &str) -> Result<Self> {
         let bad = |why: String| Error::invalid(format!("the terms of `{name}` {why}"));
         let Terms { bytes, schema, unique, except, mut policy, mut fields } =
@@ -194,6 +198,7 @@ impl Demand {
         if demand.writers().is_some_and(|keys| keys.iter().any(String::is_empty)) {
             return Err(bad("have a key without an id".to_owned()));
         }
+        // A term that the constraint has not taken belongs to another one. It must not be ignored in silence.
         let left = [
             ("bytes", bytes.is_some()),
             ("schema", schema.is_some()),
@@ -208,23 +213,24 @@ impl Demand {
         }
     }
 
-    /// Whether it is about what a commit does to a path, and not about what it leaves there.
+    /// Returns true if the constraint is about the change that a commit makes at a path, not about the state
+    /// that it leaves.
     pub(super) fn is_about_change(&self) -> bool {
         matches!(self, Self::AppendOnly | Self::OwnFields(_)) || self.keeps_names()
     }
 
-    /// Returns true if readers take the content of a file for what the demand says. Bounds and secrets are
-    /// for classes of any files, links between them included.
+    /// Returns true if readers rely on the content to be as the constraint says. Bounds and secrets are for
+    /// patterns of any files, links between them included.
     pub(super) fn is_about_content(&self) -> bool {
         matches!(self, Self::Json { .. } | Self::JsonLines { .. })
     }
 
-    /// Whether names, and what they lead to, stay as they are.
+    /// Returns true if names, and the nodes that they lead to, must stay as they are.
     pub(super) fn keeps_names(&self) -> bool {
         matches!(self, Self::ReadOnly { .. } | Self::NotInSessions)
     }
 
-    /// The keys that may write what is read-only.
+    /// Returns the keys that may write a read-only path.
     fn writers(&self) -> Option<&[String]> {
         match self {
             Self::ReadOnly { except } => Some(except),
@@ -232,7 +238,8 @@ impl Demand {
         }
     }
 
-    /// Whether it is for the commits of a key, or of none, in a session of a class, or in none.
+    /// Returns true if the constraint applies to commits of a key, or of none, in a session of a class, or in
+    /// none.
     pub(super) fn binds(&self, key: Option<&str>, class: Option<&str>) -> bool {
         match self {
             Self::ReadOnly { except } => !key.is_some_and(|key| except.iter().any(|known| known == key)),
@@ -241,7 +248,7 @@ impl Demand {
         }
     }
 
-    /// What is wrong about a file that will expire.
+    /// Returns the violation by a file that will expire.
     pub(super) fn expiry_refused(&self, expires: bool) -> Option<String> {
         match self {
             Self::AppendOnly if expires => Some(format!("{APPEND_ONLY}; it would expire")),
@@ -250,12 +257,12 @@ impl Demand {
         }
     }
 
-    /// Whether what was checked of a file need not be checked again as long as it stays.
+    /// Returns true if the checked part of a file need not be checked again while it stays.
     pub(super) fn goes_on(&self) -> bool {
         matches!(self, Self::JsonLines { unique: None, .. } | Self::Secrets(Policy::Refuse))
     }
 
-    /// Bytes before a place that are needed to go on from there.
+    /// Returns the number of bytes before a place that are needed to continue from there.
     pub(super) fn looks_back(&self) -> u64 {
         match self {
             Self::Secrets(_) => Secrets::LOOKS_BACK,
@@ -263,10 +270,10 @@ impl Demand {
         }
     }
 
-    /// Begins to check the content of a file of this size from a place on. `None` if nothing is to be read.
+    /// Starts the check of a file of `size` bytes from a place. `None` if its content need not be read.
     ///
     /// # Errors
-    /// What is wrong about it, in words.
+    /// The flaw, in words.
     pub(super) fn begin(&self, size: u64, from: Place) -> Result<Option<ContentCheck<'_>>, String> {
         match self {
             Self::MaxSize(most) if size > *most => {

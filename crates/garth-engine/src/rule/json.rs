@@ -1,5 +1,5 @@
-//! JSON as rules read it: whether a text is one value, and the values that schemas judge. What is kept of a
-//! text is bounded, and what readers of JSON disagree about is refused.
+//! JSON as rules read it: the check that a text is one value, and the values that schemas judge. The memory
+//! for a text is bounded, and texts that readers of JSON understand differently are refused.
 
 use std::cell::Cell;
 use std::cmp::Ordering;
@@ -7,17 +7,17 @@ use std::fmt;
 
 use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-/// Most values in a text that a schema judges, counting each array and object and what is in them: a million
-/// of them take up to about 64 MiB besides their text.
+/// Limit on the values in a text that a schema judges, arrays, objects and their values counted: a million
+/// values take up to about 64 MiB in addition to their text.
 pub const MAX_VALUES: usize = 1_000_000;
 
-/// Reads over one JSON value. No memory is kept for values, so that neither depth nor length matters; keys
-/// may repeat and numbers be of any size.
+/// Checks that a text is one JSON value. It stores no values, so that neither depth nor length matters; keys
+/// may repeat, and numbers may be of any size.
 ///
 /// # Errors
-/// Says what keeps the text from being one.
+/// The flaw that keeps the text from being one.
 pub(super) fn skip(text: &[u8]) -> Result<(), Flaw> {
-    // the parser skips strings without a look at their bytes
+    // The parser skips strings without checking their bytes.
     let text = utf8(text)?;
     serde_json::from_str::<IgnoredAny>(text).map(|_| ()).map_err(|error| Flaw::of(&error))
 }
@@ -25,8 +25,8 @@ pub(super) fn skip(text: &[u8]) -> Result<(), Flaw> {
 /// Reads one JSON value to be judged by a schema.
 ///
 /// # Errors
-/// For a text that is none, that has a key twice in one object, numbers beyond the range of a double, half
-/// surrogates, more than [`MAX_VALUES`] values, or more than 127 arrays and objects within each other.
+/// For a text that is not one value, that has a key twice in one object, numbers beyond the range of a
+/// double, half surrogates, more than [`MAX_VALUES`] values, or more than 127 nested arrays and objects.
 pub fn read(text: &[u8]) -> Result<Value, Flaw> {
     let text = utf8(text)?;
     let mut reader = serde_json::Deserializer::from_str(text);
@@ -35,14 +35,14 @@ pub fn read(text: &[u8]) -> Result<Value, Flaw> {
     Ok(value)
 }
 
-/// What is wrong about a text, and where.
+/// Flaw of a text, and its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flaw {
-    /// Its line, from 1.
+    /// Line, from 1.
     pub line: usize,
-    /// The column in bytes, from 1; 0 at the very beginning of a line.
+    /// Column in bytes, from 1; 0 at the very beginning of a line.
     pub column: usize,
-    /// In words.
+    /// Description of the flaw.
     pub what: String,
 }
 
@@ -70,7 +70,7 @@ fn utf8(text: &[u8]) -> Result<&str, Flaw> {
     })
 }
 
-/// A JSON value. Smaller than those of `serde_json`, whose objects take 600 bytes at least.
+/// JSON value. It takes less memory than a value of `serde_json`, whose objects take at least 600 bytes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Value {
     /// `null`
@@ -83,18 +83,18 @@ pub enum Value {
     String(Box<str>),
     /// An array.
     Array(Box<[Value]>),
-    /// An object: its keys in the order of their bytes.
+    /// An object, its keys in byte order.
     Object(Box<[(Box<str>, Value)]>),
 }
 
-/// A number. Equal ones are the same here, however they were written.
+/// Number. Numbers of one value are equal, however they were written.
 #[derive(Clone, Copy, Debug)]
 pub enum Number {
-    /// A whole number from -2⁶³ to 2⁶³-1.
+    /// An integer from -2⁶³ to 2⁶³-1.
     Int(i64),
-    /// A whole number from 2⁶³ to 2⁶⁴-1.
+    /// An integer from 2⁶³ to 2⁶⁴-1.
     Large(u64),
-    /// Any other, finite.
+    /// Any other finite number.
     Float(f64),
 }
 
@@ -111,7 +111,7 @@ impl Number {
         }
     }
 
-    /// The number, if it is whole and of 64 bits.
+    /// Returns the number as an integer, if it is one of 64 bits.
     pub(super) fn whole(self) -> Option<i128> {
         match self {
             Self::Int(int) => Some(int.into()),
@@ -120,7 +120,7 @@ impl Number {
         }
     }
 
-    /// Whether it has no fraction.
+    /// Returns true if the number has no fraction.
     pub(super) fn is_whole(self) -> bool {
         match self {
             Self::Int(_) | Self::Large(_) => true,
@@ -134,7 +134,7 @@ impl Ord for Number {
         let beside = |int: i128, float: f64| match float {
             _ if float >= TWO_64 => Ordering::Less,
             _ if float < -TWO_64 => Ordering::Greater,
-            // a float without a fraction is beyond what is whole here
+            // A float without a fraction is beyond the range of the integers here.
             _ => int.cmp(&(float.floor() as i128)).then(Ordering::Less),
         };
         match (*self, *other) {
@@ -171,20 +171,20 @@ impl fmt::Display for Number {
 }
 
 impl Value {
-    /// What an object has under a key.
+    /// Returns the value of an object under a key.
     pub fn get(&self, key: &str) -> Option<&Self> {
         let Self::Object(entries) = self else { return None };
         let found = entries.binary_search_by(|(other, _)| (**other).cmp(key)).ok()?;
         Some(&entries[found].1)
     }
 
-    /// What an object has under a key, out of it.
+    /// Takes the value of an object under a key out of it.
     pub(super) fn take(self, key: &str) -> Option<Self> {
         let Self::Object(entries) = self else { return None };
         entries.into_iter().find(|(other, _)| **other == *key).map(|(_, value)| value)
     }
 
-    /// Its text, cut after about 40 bytes.
+    /// Returns the text of the value, cut after about 40 bytes.
     pub(super) fn quoted(&self) -> String {
         let mut text = String::new();
         self.write(&mut text);
@@ -222,16 +222,16 @@ impl Value {
     }
 }
 
-/// Bytes that are quoted of a value.
+/// Bytes of a value that are quoted.
 const QUOTED: usize = 40;
 
-/// A string as JSON, cut after about 40 bytes.
+/// Returns a string as JSON, cut after about 40 bytes.
 pub(super) fn quoted(string: &str) -> String {
     let short = cut(string[..string.floor_char_boundary(QUOTED + 1)].to_owned(), QUOTED);
     cut(serde_json::Value::String(short).to_string(), QUOTED + 5)
 }
 
-/// A text with no more than so many bytes, and a mark where it was cut.
+/// Returns a text cut after `most` bytes, with a mark where it was cut.
 pub(super) fn cut(mut text: String, most: usize) -> String {
     if text.len() > most {
         text.truncate(text.floor_char_boundary(most));
@@ -240,7 +240,7 @@ pub(super) fn cut(mut text: String, most: usize) -> String {
     text
 }
 
-/// Reads values while there are some left to be read.
+/// Reader of values that counts down the values it may still read.
 #[derive(Clone, Copy)]
 struct Reader<'a>(&'a Cell<usize>);
 
@@ -298,6 +298,8 @@ impl<'de> Visitor<'de> for Reader<'_> {
         while let Some(key) = entries.next_key::<Box<str>>()? {
             all.push((key, entries.next_value_seed(self)?));
         }
+        // Sorted for `get`. A key that is there twice is refused, because readers differ in which value they
+        // take.
         all.sort_by(|(one, _), (other, _)| one.cmp(other));
         match all.windows(2).find(|pair| pair[0].0 == pair[1].0) {
             Some(pair) => Err(de::Error::custom(format!(
@@ -458,7 +460,7 @@ mod tests {
         })
     }
 
-    /// Whether a value is what another reader makes of the same text.
+    /// Returns true if another reader reads the same value.
     fn same(one: &Value, other: &serde_json::Value) -> bool {
         match (one, other) {
             (Value::Null, serde_json::Value::Null) => true,

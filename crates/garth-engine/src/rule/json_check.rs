@@ -1,11 +1,12 @@
-//! Demands of a program on JSON besides a schema.
+//! Constraints of a program on JSON, in addition to a schema.
 
-/// Check of a JSON text by a function, which a rule of the program's own has. The flaw is in words.
+/// Check of a JSON text by a function, for rules of the program itself. The function returns the flaw in
+/// words.
 #[derive(Clone, Copy, Debug)]
 pub struct JsonCheck(pub(super) fn(&[u8]) -> std::result::Result<(), String>);
 
 impl PartialEq for JsonCheck {
-    /// Functions have no identity: rules differ by their class.
+    /// Compares nothing: functions have no identity, and rules differ by their patterns.
     fn eq(&self, _: &Self) -> bool {
         true
     }

@@ -1,4 +1,4 @@
-//! Judges a commit by the state that it would leave, and by what it would change of the state before.
+//! Judgement of a commit by the state that it would leave, and by its changes to the state before.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -12,39 +12,40 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Batch, Ino, Kind, Within};
 use crate::path::{Name, TreePath};
 
-/// Most paths that rules judge in one commit.
+/// Limit on the paths that rules judge in one commit.
 pub const MAX_JUDGED: usize = 100_000;
 
-/// Most names that are looked at in one commit to find these: those of directories that are moved or removed.
+/// Limit on the names that are read in one commit to find these: names in directories that are moved or
+/// removed.
 pub const MAX_LOOKED: usize = 1_000_000;
 
-/// Most bytes that rules read in one commit, 256 MiB: about a second's work.
+/// Limit on the bytes that rules read in one commit, 256 MiB: about a second of work.
 pub const MAX_JUDGED_BYTES: u64 = 256 << 20;
 
-/// Largest file of which garth alone changes some fields, 1 MiB: all of it is read in each commit that
+/// Largest file of which only garth changes some fields, 1 MiB: it is read completely in each commit that
 /// changes it.
 const MAX_OWN: u64 = 1 << 20;
 
-/// So much of a file is read at once.
+/// Bytes of a file that are read at a time.
 const PIECE: u64 = 1 << 20;
 
-/// Whose commit it is. Interfaces say so, from the credential; no request does.
+/// Origin of a commit. Interfaces take it from the credential, never from a request.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Caller<'a> {
-    /// The key that it came with.
+    /// Id of the key of the commit.
     pub key: Option<&'a str>,
-    /// The class of the session that it is made in, if it is made in one.
+    /// Class of the session that the commit is made in, if any.
     pub class: Option<&'a str>,
-    /// Whether an administrator asked to override rules.
+    /// True if an administrator asked to override rules.
     pub overrides: bool,
-    /// Whether garth itself made it.
+    /// True if garth itself made the commit.
     pub by_garth: bool,
-    /// Paths that it must not change.
+    /// Paths that the commit must not change.
     pub read_only: Option<&'a Within>,
 }
 
 impl<'a> Caller<'a> {
-    /// Whose batch it is.
+    /// Returns the origin of a batch.
     pub(crate) fn of(batch: &'a Batch) -> Self {
         let author = &batch.author;
         let (key, class) = (author.key.as_deref(), author.class.as_deref());
@@ -52,7 +53,7 @@ impl<'a> Caller<'a> {
         Self { key, class, overrides, by_garth, read_only: batch.read_only.as_ref() }
     }
 
-    /// Whether a rule is for its commits.
+    /// Returns true if a rule applies to commits of this origin.
     fn is_bound(&self, rule: &Rule) -> bool {
         match &rule.demand {
             Demand::OwnFields(_) => !self.by_garth,
@@ -61,72 +62,73 @@ impl<'a> Caller<'a> {
     }
 }
 
-/// What a commit did that rules may be broken by.
+/// Changes of a commit that may violate rules.
 #[derive(Clone, Debug, Default)]
 pub struct Touched {
-    /// Files whose content it changed, each with the first byte that may differ: judged under all of their
-    /// names.
+    /// Files whose content changed, each with the first byte that may differ. They are judged under all of
+    /// their names.
     pub written: BTreeMap<Ino, u64>,
-    /// Nodes whose attributes it changed.
+    /// Nodes whose attributes changed.
     pub attributes: BTreeSet<Ino>,
-    /// Names that it gave, also to directories.
+    /// Names that were given, including those of directories.
     pub named: Vec<(TreePath, Ino, Kind)>,
-    /// Names that it took from what was there before. They may have been given again.
+    /// Names that were taken from existing nodes. They may have been given again.
     pub lost: Vec<TreePath>,
-    /// Directories that were there before and that it gave another path: the one before, and the one now.
+    /// Existing directories that got another path: the path before, and the path now.
     pub moved: Vec<(TreePath, TreePath)>,
-    /// Directories, by their paths before, in and below which names were that are not where they were. They
-    /// may have come back.
+    /// Directories, by their paths before, in and below which names have left their places. They may have
+    /// come back.
     pub left: Vec<TreePath>,
 }
 
-/// A file as far as rules look at it.
+/// File as rules see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct File {
-    /// Bytes of its content.
+    /// Size of the content, in bytes.
     pub size: u64,
-    /// Whether it will expire.
+    /// True if the file will expire.
     pub expires: bool,
 }
 
 /// Names in a directory, with their nodes and kinds.
 pub type Entries = Vec<(Name, Ino, Kind)>;
 
-/// The state that a commit would leave, and the one before it.
+/// State that a commit would leave, and the state before it.
 pub trait Left {
-    /// Whether to go on once something could not be told, only to ask for more at once: whatever comes of it
-    /// is dropped then.
+    /// True for a prefetch: after an answer that is not known yet it continues, only to ask for more at once.
+    /// Its result is dropped.
     const FORESEES: bool = false;
-    /// A file; `None` for what is none, or is absent.
+    /// Returns a file; `None` for a missing node, or one that is not a file.
     fn file(&mut self, ino: Ino) -> Result<Option<File>>;
-    /// Names of a node within some subtrees, also those that the commit does not reach; others may be among
-    /// them.
+    /// Returns the names of a node within some subtrees, including names that the commit does not reach.
+    /// Names outside of the subtrees may be among them.
     fn paths(&mut self, ino: Ino, within: &Within) -> Result<Vec<TreePath>>;
-    /// What has a path and has not expired.
+    /// Returns the entry of a path, unless it has expired.
     fn entry(&mut self, path: &TreePath) -> Result<Option<(Ino, Kind)>>;
-    /// What a directory has, up to about `limit`.
+    /// Returns the entries of a directory, up to about `limit`.
     fn entries(&mut self, dir: &TreePath, limit: usize) -> Result<Entries>;
-    /// Bytes of a file; `from + length` lies within it.
+    /// Returns bytes of a file; `from + length` is within it.
     fn read(&mut self, ino: Ino, from: u64, length: u64) -> Result<Vec<u8>>;
-    /// What had a path before and has not expired since.
+    /// Returns the entry that a path had before, unless it has expired since.
     fn entry_before(&mut self, path: &TreePath) -> Result<Option<(Ino, Kind)>>;
-    /// What a directory had before, up to about `limit`.
+    /// Returns the entries that a directory had before, up to about `limit`.
     fn entries_before(&mut self, dir: &TreePath, limit: usize) -> Result<Entries>;
-    /// The bytes that a node had before.
+    /// Returns the size that a node had before, in bytes.
     fn size_before(&mut self, ino: Ino) -> Result<u64>;
-    /// Bytes that a file had before; `length` of them from its first on.
+    /// Returns the first `length` bytes that a file had before.
     fn read_before(&mut self, ino: Ino, length: u64) -> Result<Vec<u8>>;
-    /// How far a file is known to be as a demand asks, of what the commit leaves as it was.
+    /// Returns up to which place a file is known to satisfy a constraint, within the part that the commit
+    /// left unchanged.
     fn known(&mut self, ino: Ino, demand: &Digest) -> Result<Place>;
-    /// Remembers how far it is.
+    /// Remembers up to which place a file satisfies a constraint.
     fn remember(&mut self, ino: Ino, demand: &Digest, to: Place);
 }
 
-/// Refuses a commit that breaks a rule: of several paths the smallest is named. A path that is not `within`
-/// what the caller reaches is not told.
+/// Refuses a commit that violates a rule. Of several paths the smallest is named. A path that is not `within`
+/// the caller's reach is not named.
 ///
 /// # Errors
-/// `RuleViolation`; `TooLarge` for a commit that has too much to judge; those of `left`.
+/// `RuleViolation`; `TooLarge` for a commit with too much to judge; errors of `left`.
 pub fn judge<L: Left>(
     rules: &Rules,
     caller: Caller<'_>,
@@ -135,6 +137,7 @@ pub fn judge<L: Left>(
     left: &mut L,
 ) -> Result<()> {
     let kept = caller.read_only.map_or(Ok(()), |read_only| judge_read_only(read_only, touched, left));
+    // A prefetch continues with the rules, to ask for everything at once.
     if !L::FORESEES || caller.overrides || rules.is_empty() {
         kept.clone()?;
     }
@@ -153,7 +156,7 @@ pub fn judge<L: Left>(
             found.add(&path, Some((*ino, Kind::File)))?;
         }
     }
-    // only what is about change looks at more than content
+    // Only constraints on changes look at more than content.
     let attributes = touched.attributes.iter().filter(|_| rules.are_about_change());
     for ino in attributes {
         for path in found.told::<_, L>(left.paths(*ino, rules.places()))?.unwrap_or_default() {
@@ -175,7 +178,7 @@ pub fn judge<L: Left>(
     kept.and(untold)
 }
 
-/// Refuses a commit that changes what its view reads only.
+/// Refuses a commit that changes a path which its view may only read.
 fn judge_read_only<L: Left>(read_only: &Within, touched: &Touched, left: &mut L) -> Result<()> {
     let refuse = |path: &TreePath| match read_only.contains(path) {
         true => Err(Error::at(ErrorKind::AccessDenied, path, "is read-only here")),
@@ -190,11 +193,10 @@ fn judge_read_only<L: Left>(read_only: &Within, touched: &Touched, left: &mut L)
     Ok(())
 }
 
-/// Refuses a state that breaks a rule: as far as these files, and what is at these paths and below. For a
-/// rule that is to be set.
+/// Refuses a state that violates a rule which is to be set: in these files, and at these paths and below.
 ///
 /// # Errors
-/// As [`judge`]; `TooLarge` where more than `bytes` would be read.
+/// As [`judge`]; `TooLarge` if more than `bytes` would have to be read.
 pub fn judge_state<L: Left>(
     rules: &Rules,
     files: &BTreeSet<Ino>,
@@ -221,7 +223,7 @@ pub fn judge_state<L: Left>(
     found.paths.into_iter().try_for_each(|(path, now)| judging.path(&path, now))
 }
 
-/// What a path had and has.
+/// Entry of a path before and after the commit.
 struct Fate {
     before: Option<(Ino, Kind)>,
     now: Option<(Ino, Kind)>,
@@ -231,13 +233,13 @@ struct Judging<'a, L> {
     rules: &'a Rules,
     caller: Caller<'a>,
     within: &'a Within,
-    /// `None` where a state is judged, and no change.
+    /// `None` if a state is judged, and no change.
     touched: Option<&'a Touched>,
     left: &'a mut L,
-    /// What may still be read.
+    /// Bytes that may still be read.
     bytes: u64,
     budget: Budget,
-    /// Files that are as a demand asks: one may have many names.
+    /// Files that satisfy a constraint: a file may have many names.
     good: BTreeSet<(Ino, Digest)>,
 }
 
@@ -248,7 +250,7 @@ impl<'a, L: Left> Judging<'a, L> {
         Self { rules, caller, within, touched: None, left, bytes: MAX_JUDGED_BYTES, budget, good }
     }
 
-    /// Judges a path by its rules. `now` is what has it, if its content may be new there.
+    /// Judges a path by its rules. `now` is its entry, if its content may be new there.
     fn path(&mut self, path: &TreePath, now: Option<(Ino, Kind)>) -> Result<()> {
         let (rules, caller, mut fate) = (self.rules, self.caller, None);
         for rule in rules.of(path).filter(|rule| caller.is_bound(rule)) {
@@ -261,7 +263,7 @@ impl<'a, L: Left> Judging<'a, L> {
                     self.change(rule, touched, fate)?
                 }
                 (_, Some((ino, Kind::File))) => self.content(rule, path, ino)?,
-                // Who reads the path reads what the link leads to, and that is bound by no rule of the path.
+                // Readers of the path read the target of the link, to which no rule of the path applies.
                 (_, Some((_, Kind::Symlink))) if rule.demand.is_about_content() => Some(LINKED.to_owned()),
                 _ => None,
             };
@@ -276,7 +278,7 @@ impl<'a, L: Left> Judging<'a, L> {
         Ok(Fate { before: self.left.entry_before(path)?, now: self.left.entry(path)? })
     }
 
-    /// What is wrong about what became of a path.
+    /// Returns the violation by the change of a path.
     fn change(&mut self, rule: &Rule, touched: &Touched, fate: &Fate) -> Result<Option<String>> {
         let same = fate.now.map(|(ino, _)| ino) == fate.before.map(|(ino, _)| ino);
         if rule.demand.keeps_names() {
@@ -316,13 +318,13 @@ impl<'a, L: Left> Judging<'a, L> {
                 let expires = self.left.file(ino)?.is_some_and(|file| file.expires);
                 Ok(rule.demand.expiry_refused(expires))
             }
-            // What is appended there would go where nothing keeps it from being changed.
+            // Bytes appended there would go to a file that no rule protects.
             Some((_, Kind::Symlink)) if !same => Ok(Some(LINKED.to_owned())),
             _ => Ok(None),
         }
     }
 
-    /// What is wrong about the new content of a file of which garth alone changes some fields.
+    /// Returns the violation by the new content of a file of which only garth changes some fields.
     fn own_fields(&mut self, fields: &[String], ino: Ino) -> Result<Option<String>> {
         let size = self.left.file(ino)?.map_or(0, |file| file.size);
         let before = self.left.size_before(ino)?;
@@ -330,7 +332,7 @@ impl<'a, L: Left> Judging<'a, L> {
             return Ok(Some(format!("has at most {MAX_OWN} bytes")));
         }
         let text = self.left.read(ino, 0, size)?;
-        // Readers differ in which of two values counts.
+        // With a key twice, readers differ in which value counts.
         if let Err(flaw) = super::json::read(&text)
             && serde_json::from_slice::<serde_json::Map<_, _>>(&text).is_ok()
         {
@@ -342,7 +344,7 @@ impl<'a, L: Left> Judging<'a, L> {
         Ok(changed.map(|(_, field)| format!("has the field `{field}`, which garth alone changes")))
     }
 
-    /// What is wrong about a file as it is.
+    /// Returns the violation by the content of a file.
     fn content(&mut self, rule: &Rule, path: &TreePath, ino: Ino) -> Result<Option<String>> {
         let key = (ino, *rule.digest());
         if self.good.contains(&key) {
@@ -376,7 +378,7 @@ impl<'a, L: Left> Judging<'a, L> {
                 self.good.insert(key);
                 Ok(None)
             }
-            // what others of the commit have used up is not this one's fault
+            // The other files of the commit have used up the steps, which is no flaw of this one.
             Err(_) if self.budget.left() == 0 && steps < MAX_STEPS => {
                 let what = format!("{MAX_STEPS} steps");
                 Err(too_much(&what, "by schemas"))
@@ -404,7 +406,7 @@ impl<'a, L: Left> Judging<'a, L> {
         Ok(checking.finish(&mut self.budget))
     }
 
-    /// A file that is too long to be looked at in a commit, alone or with what was before it.
+    /// Returns the error for a file that is too long to be read in a commit, alone or after others.
     fn too_long(&self, path: &TreePath, length: u64) -> Error {
         if length <= MAX_JUDGED_BYTES {
             return too_much(&format!("{MAX_JUDGED_BYTES} bytes"), "to read");
@@ -421,25 +423,25 @@ impl<'a, L: Left> Judging<'a, L> {
 
     fn refusal(&self, path: &TreePath, rule: &Rule, reason: &str) -> Error {
         if !self.within.contains(path) {
-            // what the file is called elsewhere, and what holds there, is not the caller's to know
+            // The other name, and the rules there, are not the caller's to know.
             let message = "a rule for another name of a file refuses what it would become";
             return Error::new(ErrorKind::RuleViolation, message);
         }
-        // a view has other paths than the class
+        // The caller of a view knows other paths than that of the pattern.
         let class = self.within.contains(&TreePath::root()).then(|| rule.class.as_str());
         let named = class.map(|class| format!(" (rule `{}` for {class})", rule.demand.name()));
         Error::at(ErrorKind::RuleViolation, path, format!("{reason}{}", named.unwrap_or_default()))
     }
 }
 
-/// Paths that rules have something to say about.
+/// Paths that rules apply to.
 struct Found<'a> {
     rules: &'a Rules,
     caller: Caller<'a>,
     looked_at: usize,
-    /// Each with what has it now, if that is to be judged by its content.
+    /// Each with its current entry, if its content is to be judged.
     paths: BTreeMap<TreePath, Option<(Ino, Kind)>>,
-    /// The first error of what could not be told.
+    /// First error of an answer that is not known yet.
     untold: Result<()>,
 }
 
@@ -464,7 +466,8 @@ impl<'a> Found<'a> {
         Ok(())
     }
 
-    /// What was told, or nothing where the others are asked about all the same.
+    /// Returns an answer. In a prefetch, an error is kept for later and `None` returned, so that the rest is
+    /// asked for as well.
     fn told<T, L: Left>(&mut self, answer: Result<T>) -> Result<Option<T>> {
         match answer {
             Ok(answer) => Ok(Some(answer)),
@@ -478,12 +481,13 @@ impl<'a> Found<'a> {
         }
     }
 
-    /// Finds what directories brought that were moved, and what is gone with those that have left.
+    /// Finds the paths that moved directories brought along, and those that have left with them.
     fn search_moved<L: Left>(&mut self, touched: &Touched, left: &mut L) -> Result<()> {
         let (rules, caller) = (self.rules, self.caller);
         let bound = || rules.all().filter(move |rule| caller.is_bound(rule));
         for (before, now) in touched.moved.iter().filter(|(before, now)| before != now) {
-            // what lay in the same class before is as good there as it was, unless a name alone is a change
+            // Files from where the same part of the pattern applied still satisfy it, unless a new name alone
+            // is a change.
             let comes =
                 |rule: &&Rule| rule.demand.keeps_names() || rule.class.below(now) != rule.class.below(before);
             self.search(&bound().filter(comes).collect::<Vec<_>>(), now, When::Now, left)?;
@@ -493,12 +497,15 @@ impl<'a> Found<'a> {
         searched.try_for_each(|dir| self.search(&keeping, dir, When::Before, left))
     }
 
-    /// Finds what some rules are for below a directory. Looks only where there can be some.
+    /// Finds the paths below a directory that some rules apply to. Reads only directories that can hold such
+    /// paths.
     fn search<L: Left>(&mut self, rules: &[&Rule], top: &TreePath, when: When, left: &mut L) -> Result<()> {
         let mut dirs = vec![top.clone()];
         while let Some(dir) = dirs.pop() {
             let below: Vec<_> = rules.iter().filter_map(|rule| rule.class.below(&dir)).collect();
             let Some(first) = below.first() else { continue };
+            // Where all patterns continue with one name, that is looked up and the directory, which may be
+            // large, not read.
             let only = first.only().filter(|only| below.iter().all(|below| below.only() == Some(only)));
             let entries = match only.map(|name| TreePath::from_row(dir.key(), name)) {
                 Some(path) => {
@@ -532,20 +539,20 @@ impl<'a> Found<'a> {
     }
 }
 
-/// The values of some fields of a JSON object; none of what is no object.
+/// Returns the values of some fields of a JSON object; none for any other text.
 fn own_fields(text: &[u8], fields: &[String]) -> Vec<Option<serde_json::Value>> {
     let object: serde_json::Map<_, _> = serde_json::from_slice(text).unwrap_or_default();
     fields.iter().map(|field| object.get(field).cloned()).collect()
 }
 
-/// Which of the two states.
+/// One of the two states.
 #[derive(Clone, Copy, PartialEq)]
 enum When {
     Before,
     Now,
 }
 
-/// What has a path, as the one entry of its directory.
+/// Returns the entry of a path as the only one of its directory.
 fn named_entry(path: &TreePath, entry: Option<(Ino, Kind)>) -> Entries {
     let named = entry.and_then(|(ino, kind)| Some((path.split()?.1, ino, kind)));
     named.into_iter().collect()
@@ -560,7 +567,7 @@ fn too_much(most: &str, what: &str) -> Error {
 mod tests {
     use super::*;
 
-    /// A directory of so many files, each a number of so many digits.
+    /// Directory of `count` files, each a number of `size` digits.
     struct Values {
         count: usize,
         size: u64,
@@ -611,7 +618,7 @@ mod tests {
         fn remember(&mut self, _: Ino, _: &Digest, _: Place) {}
     }
 
-    /// Judges the move of a directory to where values are.
+    /// Judges the move of a directory to a place of the key-value store.
     fn moved(count: usize, size: u64) -> Result<()> {
         let path = |path| TreePath::parse(path).unwrap();
         let moved = vec![(path("/t"), path("/agents/a/kv"))];

@@ -1,5 +1,5 @@
-//! JSON Lines, judged line by line as the bytes come: what an append leaves is judged from the last line on
-//! that had no end before, however long the file is.
+//! JSON Lines, judged line by line as the bytes come. After an append only the last line that had no end, and
+//! those that follow, are judged, however long the file is.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,45 +10,45 @@ use super::schema::{Budget, Schema};
 /// Largest line, in bytes.
 pub const MAX_LINE: usize = 16 << 20;
 
-/// A beginning of a line in a file.
+/// Start of a line in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Bytes before it.
+    /// Bytes before the line.
     pub offset: u64,
-    /// The number of the line, from 1.
+    /// Number of the line, from 1.
     pub line: u64,
 }
 
 impl Place {
-    /// The beginning of a file.
+    /// Start of a file.
     pub const START: Self = Self { offset: 0, line: 1 };
 }
 
-/// Judges lines, one after the other. Each has to be one JSON value; those of spaces, tabs and carriage
+/// Judge of lines, one after the other. Each has to be one JSON value; lines of spaces, tabs and carriage
 /// returns alone are allowed.
 #[derive(Debug)]
 pub struct Lines<'a> {
     schema: Option<&'a Schema>,
     unique: Option<Unique<'a>>,
-    /// Where the line begins of which bytes are held.
+    /// Start of the line whose bytes are held.
     place: Place,
-    /// What there was of it yet.
+    /// Bytes of that line so far.
     held: Vec<u8>,
 }
 
-/// The values of a field, which have to differ, and the lines that they are in.
+/// Values of a field, which have to differ, and the lines that they are in.
 #[derive(Debug)]
 struct Unique<'a> {
     field: &'a str,
     seen: BTreeMap<Value, u64>,
 }
 
-/// What is wrong about a line.
+/// Flaw of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrongLine {
-    /// Its number, from 1.
+    /// Number of the line, from 1.
     pub line: u64,
-    /// In words, with at most about 300 bytes of what is there.
+    /// Description, with at most about 300 bytes of the line.
     pub what: String,
 }
 
@@ -59,17 +59,18 @@ impl fmt::Display for WrongLine {
 }
 
 impl<'a> Lines<'a> {
-    /// Begins at a place that [`finish`](Self::finish) gave for the bytes before, or at the start. Values of
-    /// the field `unique` have to differ among the lines that are judged; lines without it do not matter.
+    /// Starts at a place that [`finish`](Self::finish) returned for the bytes before, or at the start. Values
+    /// of the field `unique` have to differ among the lines that are judged; lines without the field do not
+    /// matter.
     pub fn new(from: Place, schema: Option<&'a Schema>, unique: Option<&'a str>) -> Self {
         let unique = unique.map(|field| Unique { field, seen: BTreeMap::new() });
         Self { schema, unique, place: from, held: Vec::new() }
     }
 
-    /// Judges the lines that end in these bytes, the ones that follow those before.
+    /// Judges the lines that end in these bytes, which follow those fed before.
     ///
     /// # Errors
-    /// What is wrong about the first line that is.
+    /// The flaw of the first line that has one.
     pub fn feed(&mut self, mut bytes: &[u8], budget: &mut Budget) -> Result<(), WrongLine> {
         while let Some(end) = bytes.iter().position(|byte| *byte == b'\n') {
             let (line, rest) = (&bytes[..end], &bytes[end + 1..]);
@@ -88,11 +89,11 @@ impl<'a> Lines<'a> {
         self.hold(bytes)
     }
 
-    /// Judges the last line, if nothing ends it, and says from where on what is appended has to be judged:
-    /// the beginning of that line.
+    /// Judges the last line, if no line feed ends it. Returns the place from which appended bytes have to be
+    /// judged: the start of that line.
     ///
     /// # Errors
-    /// What is wrong about it.
+    /// The flaw of the line.
     pub fn finish(mut self, budget: &mut Budget) -> Result<Place, WrongLine> {
         let held = std::mem::take(&mut self.held);
         self.judge(&held, budget)?;
@@ -137,7 +138,7 @@ impl<'a> Lines<'a> {
         self.differs(value)
     }
 
-    /// Refuses a line whose value of the field that has to be unique was in a line before.
+    /// Refuses a line whose value of the unique field was in a line before.
     fn differs(&mut self, value: Value) -> Result<(), WrongLine> {
         let line = self.place.line;
         let Some(unique) = &mut self.unique else { return Ok(()) };
@@ -161,7 +162,7 @@ mod tests {
     const SCHEMA: &str =
         r#"{"type": "object", "required": ["id"], "properties": {"n": {"type": "integer"}}}"#;
 
-    /// Judges a text fed in pieces of so many bytes.
+    /// Judges a text fed in pieces of `size` bytes.
     fn fed(lines: Lines<'_>, text: &[u8], size: usize) -> Result<Place, WrongLine> {
         let (mut lines, mut budget) = (lines, Budget::new(MAX_STEPS));
         text.chunks(size).try_for_each(|piece| lines.feed(piece, &mut budget))?;
@@ -239,7 +240,7 @@ mod tests {
         assert_eq!((fed, lines.held.len()), (16, MAX_LINE));
     }
 
-    /// What the promise says, as plainly as can be.
+    /// Returns the first wrong line, by the plainest implementation.
     fn reference(text: &[u8], schema: &Schema) -> Option<u64> {
         let mut ids: Vec<serde_json::Value> = Vec::new();
         for (n, line) in (1..).zip(text.split(|byte| *byte == b'\n')) {

@@ -1,5 +1,5 @@
-//! How much may lie below a path: limits, what is used of them, and whether a commit may go on. Pure: engines
-//! count, each in its own way.
+//! Quotas: limits on the content below a path, its usage, and the decision whether a commit may pass. Pure:
+//! engines count, each in its own way.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::model::Within;
 use crate::model::quota::{MAX_COUNTED, Quota, Usage};
 
-/// What a commit would leave below a path, before it is known whether that can be kept.
+/// Usage below a path that a commit would leave, before it is known whether that can be stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
     /// As [`Usage::bytes`].
@@ -23,10 +23,10 @@ impl From<Usage> for Count {
 }
 
 impl Count {
-    /// As a usage, if it can be one.
+    /// Returns the usage, if it is one.
     ///
     /// # Errors
-    /// `Corrupt` for less than nothing: the counters were wrong before.
+    /// `Corrupt` for a negative count: the counters were wrong before.
     pub fn usage(self) -> Result<Usage> {
         let number = |count: i128| {
             u64::try_from(count).map_err(|_| {
@@ -37,8 +37,8 @@ impl Count {
     }
 }
 
-/// What of a quota a commit would exceed that makes `after` of what was used before; `None` if it may go on.
-/// What does not grow may be above its limit: it was there before the limit was.
+/// Returns the limit that a commit would exceed if it left `after`; `None` if it may pass. Usage that does
+/// not grow may be above its limit: it is older than the limit.
 fn exceeded(quota: &Quota, after: Count) -> Option<Exceeded> {
     let part = |what, limit: Option<u64>, used: u64, after: i128| {
         let allowed = limit.unwrap_or(MAX_COUNTED);
@@ -49,12 +49,12 @@ fn exceeded(quota: &Quota, after: Count) -> Option<Exceeded> {
         .or_else(|| part("entries", quota.limits.entries, quota.used.entries, after.entries))
 }
 
-/// Whether a commit that would leave `after` may go on.
+/// Returns true if a commit that would leave `after` may pass.
 pub fn allows(quota: &Quota, after: Count) -> bool {
     exceeded(quota, after).is_none()
 }
 
-/// A limit and what would exceed it.
+/// Limit, and the usage that would exceed it.
 struct Exceeded {
     what: &'static str,
     used: u64,
@@ -62,8 +62,8 @@ struct Exceeded {
     allowed: u64,
 }
 
-/// Refuses a commit that would leave more than some quotas allow. These come in the order of their paths; the
-/// first that lies `within` what the caller reaches is named, and none if none does.
+/// Refuses a commit that would exceed some quotas. `counted` is in the order of paths. The first quota
+/// `within` the caller's reach is named, and none if there is none.
 ///
 /// # Errors
 /// `QuotaExceeded`.
@@ -79,7 +79,7 @@ pub fn refuse<'a>(within: &Within, counted: impl IntoIterator<Item = (&'a Quota,
             );
             return Err(Error::at(ErrorKind::QuotaExceeded, &quota.path, message));
         }
-        // how much others use, and where, is not the caller's to know
+        // The usage of others, and its place, are not the caller's to know.
         let message =
             "a quota for more than what is shown here is used up; remove something, or have it raised";
         refused = Err(Error::new(ErrorKind::QuotaExceeded, message));
@@ -87,11 +87,11 @@ pub fn refuse<'a>(within: &Within, counted: impl IntoIterator<Item = (&'a Quota,
     refused
 }
 
-/// The quotas of a tree.
+/// Quotas of a tree.
 #[derive(Clone, Debug)]
 pub struct Quotas {
     by_key: BTreeMap<String, Quota>,
-    /// Their subtrees but for the root, which needs no looking: what has a name is below it.
+    /// Their subtrees except the root, which needs no check: every name is below it.
     places: Within,
 }
 
@@ -102,7 +102,7 @@ impl Default for Quotas {
 }
 
 impl Quotas {
-    /// These quotas.
+    /// Returns the set of these quotas.
     pub fn new(quotas: impl IntoIterator<Item = Quota>) -> Self {
         let by_key: BTreeMap<String, Quota> =
             quotas.into_iter().map(|quota| (quota.path.key().to_owned(), quota)).collect();
@@ -111,39 +111,40 @@ impl Quotas {
         Self { by_key, places }
     }
 
-    /// Whether there is none.
+    /// Returns true if there are no quotas.
     pub fn is_empty(&self) -> bool {
         self.by_key.is_empty()
     }
 
-    /// All, in the order of their paths.
+    /// Returns all quotas, in the order of their paths.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Quota> {
         self.by_key.values()
     }
 
-    /// The quota of the path that has this key.
+    /// Returns the quota of the path with this key.
     pub fn get(&self, key: &str) -> Option<&Quota> {
         self.by_key.get(key)
     }
 
-    /// The subtrees that they are for, without the root's.
+    /// Returns the subtrees of the quotas, without the root.
     pub fn places(&self) -> &Within {
         &self.places
     }
 
-    /// The keys of the quotas that count the names in a directory, which is told by its key, the nearest
-    /// first.
+    /// Returns the keys of the quotas that count the names in a directory, the nearest first. The directory
+    /// is given by its key.
     pub fn over<'a>(&'a self, dir: &'a str) -> impl Iterator<Item = &'a str> {
         let up = std::iter::successors(Some(dir), |dir| dir.rsplit_once('/').map(|(above, _)| above));
         up.filter_map(|dir| self.by_key.get_key_value(dir)).map(|(key, _)| key.as_str())
     }
 
-    /// The keys of the quotas that are for something below a directory, which is told by its key.
+    /// Returns the keys of the quotas of paths below a directory, which is given by its key.
     pub fn below(&self, dir: &str) -> impl Iterator<Item = &str> {
+        // Up to `0`, the byte after `/`.
         self.by_key.range(format!("{dir}/")..format!("{dir}0")).map(|(key, _)| key.as_str())
     }
 
-    /// Takes over what a commit has left used of some, by their keys.
+    /// Sets the usage that a commit has left, by the keys of quotas.
     pub fn use_up(&mut self, changed: &BTreeMap<String, Usage>) {
         for (key, used) in changed {
             if let Some(quota) = self.by_key.get_mut(key) {

@@ -22,7 +22,7 @@ struct Set {
     version: u64,
     rules: Rules,
     projections: Vec<ContentProjection>,
-    /// Subtrees that the classes of all projections lie in.
+    /// Subtrees that the patterns of all projections match paths in.
     places: Within,
     searchable: fn(&TreePath) -> Searchable,
     withheld: fn(&TreePath) -> Option<WithheldLines>,
@@ -41,14 +41,14 @@ pub struct WithheldLines {
     pub keys: fn(u64) -> [String; 2],
 }
 
-/// Whether search finds the file at a path.
+/// Visibility of a file to search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Searchable {
-    /// By its text.
+    /// Found by its text.
     Yes,
-    /// Never.
+    /// Never found.
     No,
-    /// While another file has a key.
+    /// Found while another file has a key.
     While {
         /// The other file.
         file: TreePath,
@@ -68,8 +68,7 @@ impl Registry {
         Self::new(0, Vec::new(), Vec::new(), |_| Searchable::Yes)
     }
 
-    /// Returns a set. Count `version` up with each change of a rule, or of what a projection derives from
-    /// anything.
+    /// Returns a set. Increase `version` with each change of a rule, or of what a projection derives.
     pub fn new(
         version: u64,
         rules: Vec<Rule>,
@@ -80,7 +79,7 @@ impl Registry {
         Self(Arc::new(Set { version, rules, projections, places, searchable, withheld: |_| None }))
     }
 
-    /// Sets what says which lines of files search leaves out.
+    /// Sets the function that returns the lines of a file that search leaves out.
     #[must_use]
     pub fn withholding(self, withheld: fn(&TreePath) -> Option<WithheldLines>) -> Self {
         let set = Arc::unwrap_or_clone(self.0);
@@ -96,22 +95,22 @@ impl Registry {
         Self(Arc::new(set))
     }
 
-    /// The version of the set.
+    /// Returns the version of the set.
     pub fn version(&self) -> u64 {
         self.0.version
     }
 
-    /// The rules that every tree has.
+    /// Returns the rules that every tree has.
     pub fn rules(&self) -> &Rules {
         &self.0.rules
     }
 
-    /// The projections of content.
+    /// Returns the projections of content.
     pub fn projections(&self) -> &[ContentProjection] {
         &self.0.projections
     }
 
-    /// The subtrees that the classes of all projections of content lie in.
+    /// Returns the subtrees that the patterns of all projections of content match paths in.
     pub fn projected_places(&self) -> &Within {
         &self.0.places
     }
@@ -137,12 +136,12 @@ impl Registry {
         Err(Error::new(ErrorKind::Unsupported, message))
     }
 
-    /// Returns whether search finds the file at a path.
+    /// Returns the visibility of the file at a path to search.
     pub fn searchable(&self, path: &TreePath) -> Searchable {
         (self.0.searchable)(path)
     }
 
-    /// Returns what says which lines of the file at a path search leaves out.
+    /// Returns the lines of the file at a path that search leaves out.
     pub fn withheld(&self, path: &TreePath) -> Option<WithheldLines> {
         (self.0.withheld)(path)
     }

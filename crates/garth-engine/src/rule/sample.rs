@@ -52,7 +52,7 @@ fn status() -> ContentProjection {
     ContentProjection::new(STATUS, &["/nodes/**/.status"], |name| name == ".status", Keys::OfFile(text))
 }
 
-/// A file below `/nodes` is found while the file `.status` beside it holds `ACTIVE`.
+/// Returns true to search for a file below `/nodes` while the file `.status` next to it holds `ACTIVE`.
 fn searchable(path: &TreePath) -> Searchable {
     match path.parent() {
         Some(dir) if dir.key().starts_with("/nodes/") && path.name() != Some(".status") => {

@@ -1,7 +1,7 @@
 //! JSON Schema, as rules use it: a closed part of draft 2020-12 in which every keyword is judged, nothing
-//! outside the schema is looked up, and each step is counted, so that whatever schema meets whatever value
-//! ends soon. The dialect: `docs/specs/schemas.md`. Why it is made here:
-//! `docs/decisions/schemas-with-a-budget.md`.
+//! outside of the schema is looked up, and each step is counted, so that judging ends soon whatever the
+//! schema and the value are. The dialect: `docs/specs/schemas.md`. The reasons for an implementation of our
+//! own: `docs/decisions/schemas-with-a-budget.md`.
 
 mod budget;
 mod check;
@@ -26,19 +26,20 @@ use crate::error::{Error, Result};
 /// Largest text of a schema, in bytes.
 pub const MAX_SCHEMA: usize = 64 << 10;
 
-/// A schema, ready to judge values.
+/// Compiled schema.
 #[derive(Clone, Debug)]
 pub struct Schema {
-    /// All schemas in it; the first is the whole.
+    /// All schemas in it; the first is the schema itself.
     nodes: Vec<Vec<Keyword>>,
 }
 
 impl Schema {
-    /// Reads a schema.
+    /// Compiles a schema.
     ///
     /// # Errors
-    /// `InvalidArgument` for one that is too large, is no JSON, has keywords that are not judged here, refers
-    /// to what is not in it or to itself without an end, or has patterns that are none or are too large.
+    /// `InvalidArgument` for a schema that is too large or not JSON, has keywords that are not judged here,
+    /// refers to something outside of it or endlessly to itself, or has patterns that are malformed or too
+    /// large.
     pub fn compile(text: &str) -> Result<Self> {
         if text.len() > MAX_SCHEMA {
             let size = text.len();
@@ -55,7 +56,7 @@ impl Schema {
     /// Judges a value.
     ///
     /// # Errors
-    /// What is wrong about it, or that the budget is used up: then nothing is left of it.
+    /// The flaw of the value, or that the budget is used up: then none of it is left.
     pub fn check(&self, value: &Value, budget: &mut Budget) -> Result<(), Wrong> {
         check::check(&self.nodes, value, budget)
     }
@@ -71,7 +72,7 @@ impl Schema {
     }
 }
 
-/// A JSON Schema, as it was given and ready to judge.
+/// JSON Schema, as text and compiled.
 #[derive(Clone, Debug)]
 pub struct SchemaText {
     text: Arc<str>,
@@ -79,15 +80,15 @@ pub struct SchemaText {
 }
 
 impl SchemaText {
-    /// Reads a schema: `docs/specs/schemas.md` says which keywords it may have.
+    /// Compiles a schema. `docs/specs/schemas.md` lists the keywords that it may have.
     ///
     /// # Errors
-    /// `InvalidArgument` for one that is none, or is too large.
+    /// `InvalidArgument` as [`Schema::compile`].
     pub fn parse(text: &str) -> Result<Self> {
         Ok(Self { text: text.into(), schema: Arc::new(Schema::compile(text)?) })
     }
 
-    /// As it was given.
+    /// Returns the text as it was given.
     pub fn as_str(&self) -> &str {
         &self.text
     }

@@ -1,30 +1,32 @@
-//! Files that may have no secrets, judged piece by piece: what an append leaves is judged from where it
-//! begins, with some bytes before that.
+//! Check that a file has no secrets, piece by piece. An append is judged from its start, with some bytes
+//! before it.
 
 use super::lines::Place;
 use crate::text::secret::{CONTEXT, Secret, find};
 
-/// Bytes that are held at most, besides a piece: looked at once they are there.
+/// Bytes that are held before they are searched. The last piece may exceed them.
 const HELD: usize = 256 << 10;
 
-/// The check of a file for secrets.
+/// Check of a file for secrets.
 pub(super) struct Secrets {
-    /// Where the check begins.
+    /// Place where the check starts.
     from: Place,
-    /// Bytes before that, which are fed first, and line feeds among them.
+    /// Bytes before that place, which are fed first.
     back: usize,
+    /// Line feeds among those bytes.
     back_lines: u64,
-    /// Bytes that are looked at next, and what is around them.
+    /// Bytes that are searched next, with bytes around them.
     held: Vec<u8>,
-    /// Secrets that so many of them make were judged before.
+    /// Number of held bytes whose secrets have been judged.
     judged: usize,
-    /// What was fed and is no longer held, in bytes and in line feeds.
+    /// Bytes that were fed and are no longer held.
     dropped: usize,
+    /// Line feeds among those bytes.
     dropped_lines: u64,
 }
 
 impl Secrets {
-    /// Bytes before a place that are fed first to go on from there.
+    /// Bytes before a place that are fed first to continue from there.
     pub(super) const LOOKS_BACK: u64 = CONTEXT as u64;
 
     pub(super) fn new(from: Place) -> Self {
@@ -40,7 +42,7 @@ impl Secrets {
         if self.held.len() < HELD {
             return Ok(());
         }
-        // the last ones are judged with what comes behind them
+        // The last bytes are judged together with those that follow them.
         let until = self.held.len() - CONTEXT;
         self.judge(until)?;
         self.dropped_lines += lines(&self.held[..until - CONTEXT]);
@@ -50,7 +52,7 @@ impl Secrets {
         Ok(())
     }
 
-    /// Judges the rest, and says where what is appended begins.
+    /// Judges the rest. Returns the place where appended bytes start.
     pub(super) fn finish(self) -> Result<Place, String> {
         self.judge(self.held.len())?;
         let fed = (self.dropped + self.held.len()) as u64;
@@ -58,7 +60,7 @@ impl Secrets {
         Ok(Place { offset, line: self.line_at(self.held.len()) })
     }
 
-    /// Refuses secrets up to `until` that bytes behind those that were judged before have made.
+    /// Refuses secrets up to `until` that were not complete when the bytes before were judged.
     fn judge(&self, until: usize) -> Result<(), String> {
         let is_new = |secret: &Secret| secret.basis.end > self.judged && secret.bytes.end <= until;
         let Some(secret) = find(&self.held).into_iter().find(is_new) else { return Ok(()) };

@@ -1,42 +1,42 @@
-//! Cuts what is read of a file piece by piece into lines, for projections by line.
+//! Splits a file that is read piece by piece into lines, for projections by line.
 
 use std::ops::Range;
 
-/// A projection sees this much of the start of a line, 64 KiB.
+/// Bytes at the start of a line that a projection sees, 64 KiB.
 pub const MAX_LINE: usize = 64 << 10;
 
-/// Where a line lies.
+/// Line of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// Its number; the first is 1.
+    /// Number of the line; the first is 1.
     pub number: u64,
-    /// Its bytes, without its line feed.
+    /// Bytes of the line, without the line feed.
     pub bytes: Range<u64>,
 }
 
-/// Cuts what is read of a file piece by piece into lines; keeps no more of one than [`MAX_LINE`].
+/// Splitter of a file that is read piece by piece. Holds at most [`MAX_LINE`] bytes of a line.
 #[derive(Debug)]
 pub struct Lines {
-    /// The line that is not at its end: `bytes.end` is where the next piece begins.
+    /// Unfinished line: `bytes.end` is where the next piece begins.
     now: Line,
     start: Vec<u8>,
 }
 
 impl Lines {
-    /// Begins at byte `off`, where the line `number` begins.
+    /// Starts at byte `off`, where line `number` starts.
     pub fn at(number: u64, off: u64) -> Self {
         Self { now: Line { number, bytes: off..off }, start: Vec::new() }
     }
 
-    /// The line that is not at its end, or would begin.
+    /// Returns the unfinished line, or the empty one that would start.
     pub fn now(&self) -> &Line {
         &self.now
     }
 
-    /// Takes the next bytes; tells of each line that ends in them, and of the beginning of its text.
+    /// Takes the next bytes. Calls `each` with every line that ends in them, and the start of its text.
     ///
     /// # Errors
-    /// What `each` says.
+    /// Errors of `each`.
     pub fn push<E>(
         &mut self,
         bytes: &[u8],
@@ -57,7 +57,7 @@ impl Lines {
         Ok(())
     }
 
-    /// Takes so many zeros: a hole may be longer than anybody could read.
+    /// Takes `length` zeros: a hole may be too long to be read.
     pub fn hole(&mut self, length: u64) {
         let room = MAX_LINE - self.start.len();
         let kept = usize::try_from(length).map_or(room, |length| length.min(room));
@@ -65,10 +65,10 @@ impl Lines {
         self.now.bytes.end += length;
     }
 
-    /// Tells of the last line, if it has no line feed.
+    /// Calls `each` with the last line, if it has no line feed.
     ///
     /// # Errors
-    /// What `each` says.
+    /// Errors of `each`.
     pub fn end<E>(&self, each: &mut impl FnMut(&Line, &[u8]) -> Result<(), E>) -> Result<(), E> {
         if self.now.bytes.is_empty() { Ok(()) } else { each(&self.now, &self.start) }
     }
@@ -82,7 +82,7 @@ mod tests {
 
     use super::*;
 
-    /// Lines with their texts, as read in pieces of this size.
+    /// Returns lines with their texts, as read in pieces of this size.
     fn lines(text: &[u8], piece: usize) -> Vec<(u64, Range<u64>, Vec<u8>)> {
         let (mut lines, mut found) = (Lines::at(1, 0), Vec::new());
         let mut each = |line: &Line, text: &[u8]| {

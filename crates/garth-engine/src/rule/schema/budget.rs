@@ -1,11 +1,11 @@
-//! The budget of steps that judging may take, and the steps that looking at a value takes.
+//! Budget of steps for judging, and the steps that values take.
 
 use crate::rule::json::Value;
 
-/// Steps that judging the content of one commit may take: a second's work, two where it is dear.
+/// Steps for judging the content of one commit: a second of work, two at worst.
 pub const MAX_STEPS: u64 = 25_000_000;
 
-/// Steps that may still be taken. One is about what it takes to look at a small value: 5 to 75 ns.
+/// Steps that may still be taken. One is about the work on a small value: 5 to 75 ns.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
     left: u64,

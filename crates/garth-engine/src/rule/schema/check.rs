@@ -1,5 +1,5 @@
-//! Judges values by schemas, counting steps. What has used up its steps ends at once, wherever it is: neither
-//! `not` nor `anyOf` makes something else of that.
+//! Judges values by schemas and counts steps. When the steps are used up, judging ends at once: neither `not`
+//! nor `anyOf` turns that into another result.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use super::pattern::Pattern;
 use super::way::{Part, Way};
 use crate::rule::json::{Number, Value, quoted};
 
-/// Schemas that are applied within each other at most: what lies deeper would use up a thread's stack.
+/// Limit on schemas that are applied within each other: more would use up a thread's stack.
 const MAX_NESTED: usize = 400;
 
 /// A flaw of a value, and its place.
@@ -30,9 +30,9 @@ impl fmt::Display for Wrong {
     }
 }
 
-/// Why judging ends.
+/// Reason for which judging ends.
 enum Stop {
-    /// The value is wrong; nothing is said about it where nobody would hear it.
+    /// The value is wrong. There is no message where nobody would read it.
     Wrong(Option<Box<Wrong>>),
     /// The budget is used up.
     Spent,
@@ -58,15 +58,15 @@ pub(super) fn check(nodes: &[Vec<Keyword>], value: &Value, budget: &mut Budget) 
     })
 }
 
-/// One value that is being judged.
+/// Judgement of one value.
 struct Run<'a, 'v> {
     nodes: &'a [Vec<Keyword>],
     budget: &'a mut Budget,
-    /// Where in the value it is.
+    /// Position in the value.
     way: Way<'v>,
-    /// How many schemas are being applied within each other.
+    /// Number of schemas that are being applied within each other.
     nested: usize,
-    /// How many of them are only asked whether they accept.
+    /// Number of these that are only asked whether they accept.
     quiet: usize,
 }
 
@@ -97,7 +97,7 @@ impl<'a, 'v> Run<'a, 'v> {
         Ok(())
     }
 
-    /// Whether a schema accepts a value.
+    /// Returns true if a schema accepts a value.
     fn accepts(&mut self, id: Id, value: &'v Value) -> Result<bool, Stop> {
         let (nested, deep) = (self.nested, self.way.0.len());
         self.quiet += 1;
@@ -106,6 +106,7 @@ impl<'a, 'v> Run<'a, 'v> {
         match judged {
             Ok(()) => Ok(true),
             Err(Stop::Wrong(_)) => {
+                // Judging ended somewhere inside the value: the position has to be set back.
                 self.nested = nested;
                 self.way.0.truncate(deep);
                 Ok(false)
@@ -114,7 +115,7 @@ impl<'a, 'v> Run<'a, 'v> {
         }
     }
 
-    /// Applies a schema to what is in the value.
+    /// Applies a schema to a part of the value.
     fn apply_in(&mut self, part: Part<'v>, id: Id, value: &'v Value) -> Judged {
         self.way.0.push(part);
         self.apply(id, value)?;
@@ -122,7 +123,8 @@ impl<'a, 'v> Run<'a, 'v> {
         Ok(())
     }
 
-    /// Judges by a keyword that applies other schemas; the others are judged aside, to keep frames small.
+    /// Judges by a keyword that applies other schemas. All others, and each larger case, have functions of
+    /// their own that are not inlined: this one recurses, and its frame has to stay small.
     fn judge(&mut self, keyword: &'a Keyword, value: &'v Value) -> Judged {
         match keyword {
             Keyword::Properties(properties) => self.properties(properties, value),
@@ -186,6 +188,7 @@ impl<'a, 'v> Run<'a, 'v> {
         for (key, _) in entries {
             self.take(1 + of_bytes(key))?;
             let name = Value::String(key.clone());
+            // A key has no position of its own: its flaw is reported at the object.
             let mut named = Run {
                 nodes: self.nodes,
                 budget: self.budget,
@@ -209,6 +212,7 @@ impl<'a, 'v> Run<'a, 'v> {
         let mut found = 0;
         for item in items {
             found += u64::from(self.accepts(schema, item)?);
+            // More items cannot change the result.
             if found > most || found >= least && most == u64::MAX {
                 break;
             }
@@ -352,6 +356,7 @@ impl<'a, 'v> Run<'a, 'v> {
 
     fn unique(&mut self, items: &[Value]) -> Judged {
         let rounds = 1 + u64::from(items.len().checked_ilog2().unwrap_or(0));
+        // Sorting compares each item with about `rounds` others.
         for item in items {
             self.take(2 * rounds * weight(item))?;
         }

@@ -1,5 +1,5 @@
-//! Reads schemas. Each keyword that is there is judged or refused: one that is misspelt, or of another draft,
-//! would let everything through in silence.
+//! Compiles schemas. Each keyword is judged or refused: one that is misspelt, or of another draft, would let
+//! everything pass in silence.
 
 use std::collections::HashMap;
 
@@ -11,18 +11,18 @@ use super::way::{Part, Way};
 use crate::error::{Error, Result};
 use crate::rule::json::{Number, Value, cut, quoted};
 
-/// Most patterns in a schema: each takes memory of its own.
+/// Limit on the patterns in a schema: each takes memory of its own.
 const MAX_PATTERNS: usize = 64;
 
-/// Most that they may take together, as [`Pattern::size`] counts: making that much takes about a second.
+/// Limit on the sizes of all patterns, as [`Pattern::size`] counts: building that much takes about a second.
 const MAX_TABLES: usize = 2 << 20;
 
-/// Most schemas in a schema.
+/// Limit on the schemas in a schema.
 const MAX_NODES: usize = 4096;
 
 const DRAFT: &str = "https://json-schema.org/draft/2020-12/schema";
 
-/// Keywords that judge, in the order in which they do: what is cheap and says most comes first.
+/// Keywords that judge, in the order in which they do: cheap ones with clear messages come first.
 const JUDGED: [&str; 35] = [
     "type",
     "const",
@@ -61,15 +61,15 @@ const JUDGED: [&str; 35] = [
     "$defs",
 ];
 
-/// Keywords that belong to one of those.
+/// Keywords that are parts of other ones.
 const PARTS: [(&str, &str); 4] =
     [("minContains", "contains"), ("maxContains", "contains"), ("then", "if"), ("else", "if")];
 
-/// Keywords that say something to readers alone.
+/// Keywords for readers alone.
 const SAID: [&str; 8] =
     ["title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment"];
 
-/// All schemas in a schema, itself first.
+/// Compiles a schema and all schemas in it, itself first.
 pub(super) fn nodes(schema: &Value) -> Result<Vec<Vec<Keyword>>> {
     let mut compiler = Compiler::default();
     compiler.schema(schema)?;
@@ -81,14 +81,14 @@ pub(super) fn nodes(schema: &Value) -> Result<Vec<Vec<Keyword>>> {
 #[derive(Default)]
 struct Compiler<'a> {
     nodes: Vec<Vec<Keyword>>,
-    /// The schemas by where their values are in memory: whatever leads to a value leads to its schema.
+    /// Schemas by the addresses of their values in memory: any path to a value leads to its schema.
     places: HashMap<*const Value, Id>,
-    /// The places of keywords `$ref`, and where they point to.
+    /// Schema and index of each keyword `$ref`, and its target.
     references: Vec<(Id, usize, &'a str)>,
     patterns: usize,
-    /// What the patterns took.
+    /// Size of the patterns so far.
     tables: usize,
-    /// The way to what is being read.
+    /// Position in the schema.
     way: Way<'a>,
 }
 
@@ -161,7 +161,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// What a keyword demands; `None` for one that demands nothing or is read with another.
+    /// Compiles a keyword; `None` for one that judges nothing or is compiled with another.
     fn keyword(
         &mut self,
         id: Id,
@@ -211,10 +211,11 @@ impl<'a> Compiler<'a> {
                 otherwise: self.beside(schema, "else")?,
             },
             "$ref" => {
+                // The target may not have been compiled yet: `refer` sets it at the end.
                 self.references.push((id, self.nodes[id].len(), self.string(value)?));
                 Keyword::Ref(id)
             }
-            // only what refers to them judges
+            // `$defs`: its schemas only judge where something refers to them.
             _ => {
                 self.each_key(value, Self::schema)?;
                 return Ok(None);
@@ -222,7 +223,7 @@ impl<'a> Compiler<'a> {
         }))
     }
 
-    /// Adds to the one keyword that judges the entries of objects.
+    /// Compiles a keyword on the entries of objects. All of them share one [`Keyword`].
     fn properties(&mut self, id: Id, name: &str, value: &'a Value) -> Result<Option<Keyword>> {
         let (mut named, mut matching, mut others) = (Vec::new(), Vec::new(), None);
         match name {
@@ -243,7 +244,7 @@ impl<'a> Compiler<'a> {
         Ok(Some(Keyword::Properties(Properties { named, matching, others })))
     }
 
-    /// Adds to the one keyword that judges the items of arrays.
+    /// Compiles a keyword on the items of arrays. Both of them share one [`Keyword`].
     fn items(&mut self, id: Id, name: &str, value: &'a Value) -> Result<Option<Keyword>> {
         if name == "prefixItems" {
             return Ok(Some(Keyword::Items(self.schemas(value)?, None)));
@@ -263,9 +264,10 @@ impl<'a> Compiler<'a> {
         Ok(Keyword::Contains { schema: self.schema(value)?, least, most })
     }
 
-    /// Reads a schema that is beside another in an object.
+    /// Compiles a schema that is next to another one in an object.
     fn beside(&mut self, object: &'a Value, name: &'static str) -> Result<Option<Id>> {
         let Some(value) = object.get(name) else { return Ok(None) };
+        // The position of errors is that of the neighbour.
         let last = self.way.0.pop();
         self.way.0.push(Part::Key(name));
         let schema = self.schema(value)?;
@@ -288,7 +290,7 @@ impl<'a> Compiler<'a> {
         Ok(all)
     }
 
-    /// Reads what an object has under each key; the keys stay in their order.
+    /// Reads the value under each key of an object. The keys stay in their order.
     fn each_key<T>(
         &mut self,
         value: &'a Value,
@@ -381,7 +383,7 @@ impl<'a> Compiler<'a> {
         Ok(pattern)
     }
 
-    /// Leads references to their schemas.
+    /// Resolves the references.
     fn refer(&mut self, root: &'a Value) -> Result<()> {
         for (id, at, text) in std::mem::take(&mut self.references) {
             let Some(pointer) = text.strip_prefix('#') else {
@@ -403,8 +405,8 @@ impl<'a> Compiler<'a> {
         Ok(())
     }
 
-    /// Refuses schemas that apply themselves to the same value again and again: takes away those that apply
-    /// none that is left, until there are none, or only such that go in circles.
+    /// Refuses schemas that apply themselves to the same value endlessly. Removes schemas that apply none of
+    /// the remaining ones, until there are none, or only cycles.
     fn end_everywhere(&self) -> Result<()> {
         let mut appliers = vec![Vec::new(); self.nodes.len()];
         let mut applies: Vec<usize> = Vec::with_capacity(self.nodes.len());
@@ -434,7 +436,7 @@ impl<'a> Compiler<'a> {
     }
 }
 
-/// The schemas that a keyword applies to the very value that it judges.
+/// Returns the schemas that a keyword applies to the very value that it judges.
 fn in_place(keyword: &Keyword) -> Vec<Id> {
     match keyword {
         Keyword::AllOf(all) | Keyword::AnyOf(all) | Keyword::OneOf(all) => all.clone(),
@@ -452,7 +454,7 @@ fn entry<'a>(entries: &'a [(Box<str>, Value)], name: &str) -> Option<(&'a str, &
     Some((&entries[found].0, &entries[found].1))
 }
 
-/// The value that a JSON pointer in a fragment leads to.
+/// Returns the value that a JSON pointer in a fragment leads to.
 fn follow<'a>(root: &'a Value, fragment: &str) -> Option<&'a Value> {
     let pointer = unescaped(fragment)?;
     let mut here = root;
@@ -468,7 +470,7 @@ fn follow<'a>(root: &'a Value, fragment: &str) -> Option<&'a Value> {
     Some(here)
 }
 
-/// A fragment without the escapes of URIs.
+/// Returns a fragment without the escapes of URIs.
 fn unescaped(fragment: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(fragment.len());
     let mut rest = fragment.as_bytes();

@@ -1,8 +1,7 @@
-//! Formats of strings that schemas can demand.
+//! Formats of strings that schemas can require.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// A format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {
     DateTime,
@@ -31,12 +30,12 @@ impl Format {
         }
     }
 
-    /// The names of all.
+    /// Returns the names of all formats.
     pub(super) fn names() -> String {
         Self::ALL.map(|format| format!("`{}`", format.name())).join(", ")
     }
 
-    /// Whether a text has it. None that is longer than 100 bytes has.
+    /// Returns true if a text has the format. Texts of more than 100 bytes have none.
     pub(super) fn has(self, text: &str) -> bool {
         text.len() <= 100
             && match self {
@@ -50,7 +49,8 @@ impl Format {
     }
 }
 
-/// Whether a text has digits where the shape has `0`, hexadecimal ones where it has `x`, and else the same.
+/// Returns true if a text has digits where the shape has `0`, hexadecimal digits where it has `x`, and
+/// otherwise equals it.
 fn has_shape(text: &[u8], shape: &[u8]) -> bool {
     let same = |(byte, shape): (&u8, &u8)| match shape {
         b'0' => byte.is_ascii_digit(),
@@ -83,8 +83,8 @@ pub fn is_date_time(text: &str) -> bool {
             || has_shape(offset, b"-00:00") && is_clock(&time[9 + fraction + 1..]))
 }
 
-/// Whether a text begins with hours and minutes that there are, and seconds if it goes on with some. A second
-/// may be the 60th: some minutes have it.
+/// Returns true if a text begins with a valid hour and minute, and with a valid second if it goes on with
+/// one. A second may be 60, a leap second.
 fn is_clock(text: &str) -> bool {
     let number = |at: usize| text.get(at..at + 2).and_then(|digits| digits.parse::<u8>().ok());
     let seconds = text.as_bytes().get(5) != Some(&b':') || number(6).is_some_and(|seconds| seconds <= 60);

@@ -1,4 +1,4 @@
-//! Keywords of a compiled schema, as `compile` makes them and `check` goes through them.
+//! Keywords of a compiled schema, as `compile` creates and `check` applies them.
 
 use std::fmt;
 
@@ -6,10 +6,10 @@ use super::format::Format;
 use super::pattern::Pattern;
 use crate::rule::json::{Number, Value};
 
-/// Index of a schema in the list of all schemas of a schema.
+/// Index of a schema among all schemas in a schema.
 pub(super) type Id = usize;
 
-/// A keyword that is judged, with its value.
+/// Keyword that is judged, with its value.
 #[derive(Clone, Debug)]
 pub(super) enum Keyword {
     /// The schema `false`.
@@ -21,7 +21,7 @@ pub(super) enum Keyword {
     DependentRequired(Vec<(Box<str>, Vec<Box<str>>)>),
     Number(Bound, Number),
     MultipleOf(i128),
-    /// A bound of something that is counted.
+    /// Bound on a count.
     Count(Counted, Bound, u64),
     Pattern(Pattern),
     Format(Format),
@@ -72,7 +72,7 @@ pub(super) struct Values {
     pub(super) sorted: Vec<Value>,
     /// The first values, in words.
     pub(super) said: String,
-    /// Steps that looking for a value takes.
+    /// Steps of a lookup.
     pub(super) steps: u64,
 }
 
@@ -83,7 +83,7 @@ pub(super) struct Properties {
     pub(super) others: Option<Id>,
 }
 
-/// The types of values, as a set.
+/// Set of types.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Types(u8);
 

@@ -1,5 +1,5 @@
-//! Patterns of schemas, in the syntax of ECMA 262 without what has to go back in the text. Each is compiled
-//! to a table of states before it is used: then a byte takes one look-up, whatever the pattern and the text.
+//! Patterns of schemas, in the syntax of ECMA 262 without what needs backtracking. Each is compiled to a
+//! table of states before it is used: then a byte takes one lookup, whatever the pattern and the text are.
 
 use std::sync::Arc;
 
@@ -11,25 +11,25 @@ use regex_automata::{Input, MatchKind};
 /// Largest table of a pattern, in bytes.
 const MAX_TABLE: usize = 512 << 10;
 
-/// Memory that making the table may take besides, in bytes, and so the time.
+/// Limit on the memory for building the table, in bytes, and so on the time.
 const MAX_MAKING: usize = 2 << 20;
 
-/// What a class of ECMA 262 has, and the same class in another class.
+/// Characters of the class `\s` of ECMA 262, in a form that can be part of another class.
 const SPACES: &str = r"\t\n\x0B\x0C\r \u00A0\u1680\u2000-\u200A\u2028\u2029\u202F\u205F\u3000\uFEFF";
 
-/// A pattern, found anywhere in a text.
+/// Pattern that is found anywhere in a text.
 #[derive(Clone, Debug)]
 pub(super) struct Pattern {
     table: Arc<dense::DFA<Vec<u32>>>,
-    /// Bytes of what the table was made of, which was gone through again for each of its states.
+    /// Bytes of the automaton that the table was built from. Building each state goes through it again.
     made_of: usize,
 }
 
 impl Pattern {
-    /// Reads a pattern.
+    /// Compiles a pattern.
     ///
     /// # Errors
-    /// Says what to change.
+    /// The change that the pattern needs.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let pattern = translated(text)?;
         let parsed = syntax::parse(&pattern).map_err(|_| "is no pattern".to_owned())?;
@@ -45,7 +45,7 @@ impl Pattern {
         making.configure(table);
         let made_of = states.as_ref().map_or(0, |states| states.memory_usage());
         let built = states.ok().and_then(|states| making.build_from_nfa(&states).ok());
-        // the only other thing that can be wrong about it
+        // Nothing but the size can be wrong with it now.
         let table = built.ok_or_else(|| {
             format!(
                 "takes more than {MAX_TABLE} bytes as a table of states; repeat less, or anchor it with `^`"
@@ -54,23 +54,24 @@ impl Pattern {
         Ok(Self { table: Arc::new(table), made_of })
     }
 
-    /// Steps that looking for it in a text takes.
+    /// Returns the steps of a search in a text.
     pub(super) fn steps(text: &str) -> u64 {
         1 + text.len() as u64 / 4
     }
 
-    /// Bytes of its table, and eight times those that it was made of: what it takes to make it.
+    /// Returns the cost of building the pattern: the bytes of its table, and eight times those of the
+    /// automaton.
     pub(super) fn size(&self) -> usize {
         self.table.memory_usage() + 8 * self.made_of
     }
 
     pub(super) fn is_in(&self, text: &str) -> bool {
-        // no byte makes such a table give up
+        // No byte makes a search in this kind of table give up.
         self.table.try_search_fwd(&Input::new(text).earliest(true)).is_ok_and(|found| found.is_some())
     }
 }
 
-/// A pattern of ECMA 262 as one of the crate `regex`.
+/// Translates a pattern of ECMA 262 into one of the crate `regex`.
 fn translated(text: &str) -> Result<String, String> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text.chars().peekable();
@@ -80,7 +81,7 @@ fn translated(text: &str) -> Result<String, String> {
             '\\' => {
                 let c = rest.next().ok_or("ends in a backslash")?;
                 out.push_str(&escape(c, in_class)?);
-                // what is meant by them may be in braces
+                // A class or code point may follow in braces, which are no repetition.
                 if matches!(c, 'p' | 'P' | 'u') && rest.peek() == Some(&'{') {
                     out.extend(rest.by_ref().take_while(|c| *c != '}'));
                     out.push('}');
@@ -102,10 +103,12 @@ fn translated(text: &str) -> Result<String, String> {
                 out.push(']');
             }
             ']' => return Err("has a `]` without `[`; write `\\]`".to_owned()),
+            // The crate has operators such as `&&` in classes, ECMA 262 has not.
             '&' | '~' if in_class => out.extend(['\\', c]),
             '-' if in_class && rest.peek() == Some(&'-') => {
                 return Err("has `--` in a class; write `\\-`".to_owned());
             }
+            // In ECMA 262 a dot matches no line terminator.
             '.' if !in_class => out.push_str(r"[^\n\r\u2028\u2029]"),
             '(' if !in_class && rest.next_if_eq(&'?').is_some() => match rest.next() {
                 Some(':') => out.push_str("(?:"),
@@ -125,7 +128,7 @@ fn translated(text: &str) -> Result<String, String> {
     Ok(out)
 }
 
-/// What stands for a backslash and a character.
+/// Translates a backslash and the character after it.
 fn escape(c: char, in_class: bool) -> Result<String, String> {
     Ok(match c {
         'd' => "[0-9]".to_owned(),

@@ -8,13 +8,13 @@ fn compiled(schema: &str) -> Schema {
     Schema::compile(schema).unwrap_or_else(|error| panic!("{schema}: {error}"))
 }
 
-/// What is wrong about a value; empty for nothing.
+/// Returns the flaw of a value; empty if there is none.
 fn wrong(schema: &Schema, value: &str) -> String {
     let judged = schema.check_text(value.as_bytes(), &mut Budget::new(STEPS));
     judged.err().map(|wrong| wrong.to_string()).unwrap_or_default()
 }
 
-/// Why a schema is refused.
+/// Returns the reason for which a schema is refused.
 fn refused(schema: &str) -> String {
     let shown = json::quoted(schema);
     let error = Schema::compile(schema).err().unwrap_or_else(|| panic!("{shown} is taken"));
@@ -133,7 +133,7 @@ fn what_is_said_is_short_and_says_where() {
     let controls = format!("{{\"a\": \"{}\"}}", "\\u0001".repeat(100));
     assert!(wrong(&schema, &controls).len() < 120);
     assert_eq!(wrong(&schema, "{\"no\": \"a\"}"), "the key \"no\" is what `not` excludes");
-    // what was tried and given up leaves no trace in the place
+    // A schema that was tried in vain leaves no trace in the position.
     let tried = compiled(r#"{"anyOf": [{"items": {"items": false}}, true], "items": {"type": "array"}}"#);
     assert_eq!(wrong(&tried, "[[1], 2]"), "/1: is an integer, and has to be array");
 }
@@ -197,7 +197,7 @@ fn nothing_outside_a_schema_is_looked_up() {
         let got = refused(&format!("{{\"$ref\": \"{target}\"}}"));
         assert!(got.contains("nothing outside") && got.contains(&target[..target.len().min(30)]), "{got}");
     }
-    // its own name is no way back into it: what bears it elsewhere may be something else
+    // Its own name does not lead back into it: another schema may have that name.
     assert!(refused(r##"{"$id": "urn:a", "items": {"$ref": "urn:a#"}}"##).contains("nothing outside"));
     for target in
         ["#/$defs/a", "#a", "#/x-a", "#/enum/0", "#/properties", "#/allOf/01x", "#/%zz", "#%", "#/items/"]
@@ -226,7 +226,7 @@ fn a_schema_that_goes_in_circles_is_refused() {
     );
 }
 
-/// Definitions `d0`, `d1`, … each made of the next, and the last as it is said.
+/// Definitions `d0`, `d1`, … each made of the next, and the last one as given.
 fn chain(length: usize, link: impl Fn(&str) -> String, last: &str) -> String {
     let mut defs = String::new();
     for n in 0..length {
@@ -300,7 +300,7 @@ fn patterns_that_explode_elsewhere_match_in_few_steps() {
     assert!(refused(&slow).contains("the patterns up to here take too much"));
 }
 
-/// Runs on a thread with the stack that threads have by default.
+/// Runs on a thread with the default size of its stack.
 fn on_a_small_stack(run: impl FnOnce() + Send + 'static) {
     std::thread::Builder::new().stack_size(2 << 20).spawn(run).unwrap().join().unwrap();
 }
@@ -347,7 +347,7 @@ fn no_schema_and_no_value_is_too_deep_for_a_stack() {
             let got = wrong(&compiled(&schema), value);
             assert!(got.contains(too_deep), "{got}");
         }
-        // what is as deep as a text can be is judged by a schema that applies itself once a level
+        // A value as deep as a text can be is judged by a schema that applies itself once for each level.
         let each = compiled(r##"{"anyOf": [{"items": {"$ref": "#"}, "type": "array"}]}"##);
         assert_eq!(wrong(&each, &deep), "");
         let each = compiled(

@@ -1,10 +1,10 @@
-//! The way to a value or to a schema, for errors.
+//! Position of a value or a schema, for errors.
 
 use std::fmt;
 
 use crate::rule::json::cut;
 
-/// The way to a value, or to a schema.
+/// Position of a value or a schema.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Way<'a>(pub(super) Vec<Part<'a>>);
 
@@ -15,7 +15,7 @@ pub(super) enum Part<'a> {
 }
 
 impl fmt::Display for Way<'_> {
-    /// As a JSON pointer, cut after 200 bytes.
+    /// Writes a JSON pointer, cut after 200 bytes.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const MOST: usize = 200;
         let mut text = String::new();
