@@ -1,6 +1,6 @@
-//! The vocabulary of the tree: what nodes, versions and commits are, what a batch asks for ([`batch`],
-//! [`op`]), what reads ask and answer ([`query`]), and what the version log tells ([`changes`]). Batches,
-//! entries and outcomes can be written as JSON and read back.
+//! Vocabulary of the tree: nodes, versions and commits, the batch of a commit ([`batch`], [`op`]), queries
+//! and answers of reads ([`query`]), and the version log ([`changes`]). Batches, entries and outcomes can be
+//! written as JSON and read back.
 
 pub mod at;
 pub mod author;

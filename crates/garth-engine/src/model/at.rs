@@ -1,4 +1,4 @@
-//! What operations and reads address, and what is taken for an address.
+//! Addresses of operations and reads, and the types that convert into them.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ use crate::path::{Name, TreePath};
 
 use super::id::Ino;
 
-/// What an operation or a read addresses.
+/// Address of an operation or a read.
 ///
 /// A [`TreePath`], an [`Ino`] and a pair of both convert into it; text is parsed:
 ///
@@ -26,11 +26,11 @@ use super::id::Ino;
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum At {
-    /// A name, by its whole path. No link on the way is followed, nor one at the end.
+    /// A name, by its complete path. No link is followed, neither on the way nor at the end.
     Path(TreePath),
-    /// A node, by number: it has a name, or this filesystem instance holds it open.
+    /// A node, by inode: it has a name, or this filesystem instance holds it open.
     Node(Ino),
-    /// A name in a directory that is known by number (`openat`): follows renames of the directory.
+    /// A name in a directory that is given by inode (`openat`): follows renames of the directory.
     Child(Ino, Name),
 }
 
@@ -74,7 +74,7 @@ impl From<(Ino, Name)> for At {
     }
 }
 
-/// A canonical path as text; the error names it.
+/// Parses a canonical path as text. The error names the text.
 impl TryFrom<&str> for At {
     type Error = Error;
 
@@ -103,13 +103,13 @@ impl TryFrom<String> for At {
     }
 }
 
-/// All that is taken for an address by [`FileSystemExt`](crate::FileSystemExt): a path as text (`"/notes/alice.md"`), a
-/// [`TreePath`], an [`Ino`], an [`At`].
+/// Type that [`FileSystemExt`](crate::FileSystemExt) takes as an address: a path as text
+/// (`"/notes/alice.md"`), a [`TreePath`], an [`Ino`], an [`At`].
 pub trait IntoAt {
-    /// The address.
+    /// Converts into an address.
     ///
     /// # Errors
-    /// `InvalidArgument` or `NameTooLong` for text that is no canonical path.
+    /// `InvalidArgument` or `NameTooLong` for text that is not a canonical path.
     fn into_at(self) -> Result<At>;
 }
 

@@ -1,8 +1,8 @@
-//! Who makes commits.
+//! Authors of commits.
 
 use serde::{Deserialize, Serialize};
 
-/// Who made a commit. Interfaces and views say it, never a request; a field that they do not know is none.
+/// Author of a commit. Interfaces and views set it, never a request; fields that they do not know are `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
@@ -10,82 +10,82 @@ pub struct Author {
     /// Id of the API key (never its secret).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// The agent.
+    /// Name of the agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    /// The session.
+    /// Name of the session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// The user who spoke, or whom the agent or session serves.
+    /// User who spoke, or whom the agent or session serves.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// The class of the session: who listens in it.
+    /// Class of the session: who listens in it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub class: Option<String>,
-    /// The audience: whose memory the session keeps, if that is not the user.
+    /// Audience whose memory the session uses, if that is not the user.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub audience: Option<String>,
 }
 
 impl Author {
-    /// Bytes of its fields.
+    /// Returns the length of key, agent and session in bytes.
     pub(crate) fn len(&self) -> usize {
         [&self.key, &self.agent, &self.session].into_iter().flatten().map(String::len).sum()
     }
 
-    /// An agent.
+    /// Returns an agent as the author.
     pub fn agent(agent: impl Into<String>) -> Self {
         Self { agent: Some(agent.into()), ..Self::default() }
     }
 
-    /// The owner of an API key, by the key's id.
+    /// Returns the owner of an API key as the author, by the key's id.
     pub fn key(key: impl Into<String>) -> Self {
         Self { key: Some(key.into()), ..Self::default() }
     }
 
-    /// The same, by way of this API key.
+    /// Sets the API key.
     #[must_use]
     pub fn with_key(self, key: impl Into<String>) -> Self {
         Self { key: Some(key.into()), ..self }
     }
 
-    /// The same, in this session.
+    /// Sets the session.
     #[must_use]
     pub fn with_session(self, session: impl Into<String>) -> Self {
         Self { session: Some(session.into()), ..self }
     }
 
-    /// The same, through this agent.
+    /// Sets the agent.
     #[must_use]
     pub fn with_agent(self, agent: impl Into<String>) -> Self {
         Self { agent: Some(agent.into()), ..self }
     }
 
-    /// The same, for this user.
+    /// Sets the user.
     #[must_use]
     pub fn with_user(self, user: impl Into<String>) -> Self {
         Self { user: Some(user.into()), ..self }
     }
 
-    /// The same, in a session of this class.
+    /// Sets the class of the session.
     #[must_use]
     pub fn with_class(self, class: impl Into<String>) -> Self {
         Self { class: Some(class.into()), ..self }
     }
 
-    /// The same, for this audience.
+    /// Sets the audience, unless it is the user.
     #[must_use]
     pub fn with_audience(self, audience: impl Into<String>) -> Self {
         let audience = Some(audience.into());
         Self { audience: audience.filter(|audience| self.user.as_ref() != Some(audience)), ..self }
     }
 
-    /// Returns whose memory the author's session keeps: the audience, else the user.
+    /// Returns the user or other audience whose memory the session uses.
     pub fn keeper(&self) -> Option<&str> {
         self.audience.as_deref().or(self.user.as_deref())
     }
 
-    /// This author, of whom another knows more.
+    /// Returns the author with fields that are `None` taken from another one.
     #[must_use]
     pub fn or(self, other: &Self) -> Self {
         let either = |own: Option<String>, other: &Option<String>| own.or_else(|| other.clone());
@@ -99,7 +99,7 @@ impl Author {
         }
     }
 
-    /// Each field with its name.
+    /// Returns each field with its name.
     pub(crate) fn fields(&self) -> [(&'static str, &Option<String>); 6] {
         [
             ("key", &self.key),

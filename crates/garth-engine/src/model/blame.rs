@@ -1,4 +1,4 @@
-//! Which commit wrote which bytes of a file.
+//! Commits that wrote the bytes of a file.
 
 use std::collections::BTreeMap;
 
@@ -6,18 +6,18 @@ use super::commit::CommitInfo;
 use super::id::Seq;
 use super::query::ByteRange;
 
-/// Most bytes of messages and authors in an answer, in bytes (4 MiB).
+/// Limit on the bytes of messages and authors in an answer (4 MiB).
 pub const MAX_BLAME: usize = 4 << 20;
 
-/// Runs of a file's bytes by the commit that wrote them, in order of offset.
+/// Runs of a file's bytes by the commit that wrote them, in the order of offsets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Blame {
-    /// The runs, one after the other. Neighbours within an answer are of different commits.
+    /// Runs, one after the other. Neighbours in an answer are of different commits.
     pub runs: Vec<BlameRun>,
-    /// The commits of these runs, by sequence.
+    /// Commits of these runs, by sequence number.
     pub commits: Vec<CommitInfo>,
-    /// Where to go on, in bytes; `None` at the end of the range or file.
+    /// Offset at which to continue; `None` at the end of the range or file.
     pub next: Option<u64>,
 }
 
@@ -25,20 +25,20 @@ pub struct Blame {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BlameRun {
-    /// Which bytes.
+    /// Range of the bytes.
     pub range: ByteRange,
-    /// The commit that wrote them into this file, by a write, append, patch or copy; what it left as it was
-    /// around them keeps its own. `None` for a hole, which nobody wrote.
+    /// Commit that wrote them into this file, by a write, append, patch or copy. Bytes around them that it
+    /// left keep their own. `None` for a hole, which nobody wrote.
     pub commit: Option<Seq>,
 }
 
 impl Blame {
-    /// An answer without runs yet.
+    /// Returns an answer without runs.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds bytes behind the last run, to it if they are of the same commit.
+    /// Adds bytes after the last run, to it if they are of the same commit.
     pub fn push(&mut self, range: ByteRange, commit: Option<Seq>) {
         match self.runs.last_mut() {
             _ if range.length == 0 => {}
@@ -49,7 +49,8 @@ impl Blame {
         }
     }
 
-    /// Looks up the commits, and cuts the answer to `limit` runs and [`MAX_BLAME`] bytes, but for one run.
+    /// Looks up the commits, and cuts the answer to `limit` runs and [`MAX_BLAME`] bytes, but to no less than
+    /// one run.
     pub(crate) fn with_commits<E>(
         mut self,
         limit: usize,

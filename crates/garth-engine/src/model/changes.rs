@@ -1,4 +1,4 @@
-//! What is asked of the version log, and what it tells: changes of a subtree or of all, page after page.
+//! Queries of the version log, and its answers: changes of a subtree or of all, page by page.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,22 +9,23 @@ use super::within::Within;
 use crate::error::{Error, Result};
 use crate::path::TreePath;
 
-/// Most bytes of the paths, messages, names and authors of one [`Changes`]. 1 MiB.
+/// Limit on the bytes of the paths, messages, names and authors of one [`Changes`]. 1 MiB.
 pub const MAX_CHANGES_BYTES: usize = 1 << 20;
-/// Most that one page of changes looks at: each change of the log, each commit without any, each name of a
-/// node that changed, and each subtree below a directory that came or went counts as one.
+/// Limit on the items that one page of changes looks at: each change of the log, each commit without any,
+/// each name of a node that changed, and each subtree below a directory that appeared or disappeared counts
+/// as one.
 pub const MAX_SCANNED: usize = 20_000;
-/// Most paths of one [`Change`].
+/// Limit on the paths of one [`Change`].
 pub const MAX_CHANGE_PATHS: usize = 100;
-/// Most subtrees of one [`ChangesQuery`].
+/// Limit on the subtrees of one [`ChangesQuery`].
 pub const MAX_SUBTREES: usize = 1000;
 
-/// Where to go on in the version log: behind a commit, or in the midst of the one after it.
+/// Position in the version log: after a commit, or within the one that follows it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct LogPosition {
-    /// Every commit up to this one lies behind.
+    /// Last commit before the position.
     pub seq: Seq,
-    /// So many changes of the commit after it lie behind, too.
+    /// Number of changes of the next commit that are also before it.
     pub changes: u64,
 }
 
@@ -34,7 +35,7 @@ impl From<Seq> for LogPosition {
     }
 }
 
-/// Which part of the log to show.
+/// Part of the log to be shown.
 ///
 /// ```
 /// # use garth_engine as garth;
@@ -48,29 +49,29 @@ impl From<Seq> for LogPosition {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ChangesQuery {
-    /// What was seen already.
+    /// Position after which to start.
     pub since: LogPosition,
-    /// Most changes, 1 to [`MAX_PAGE`](super::MAX_PAGE). A commit without changes counts as one.
+    /// Limit on the changes, 1 to [`MAX_PAGE`](super::MAX_PAGE). A commit without changes counts as one.
     pub limit: usize,
-    /// Only these paths and what is below them, at most [`MAX_SUBTREES`]; empty: everything.
+    /// Only these paths and everything below them, at most [`MAX_SUBTREES`]; empty for everything.
     pub within: Vec<TreePath>,
-    /// Only what was committed in this session: others are not looked at.
+    /// Only commits of this session; others are not looked at.
     pub session: Option<SessionOf>,
 }
 
-/// A session by whose it is, as [`Author`](super::Author) names it.
+/// Session, identified as [`Author`](super::Author) does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionOf {
-    /// The user or other audience.
+    /// User or other audience.
     pub user: String,
-    /// The agent.
+    /// Name of the agent.
     pub agent: String,
-    /// The name of the session.
+    /// Name of the session.
     pub session: String,
 }
 
 impl SessionOf {
-    /// Whether somebody committed in it.
+    /// Returns true if the author's commit was made in this session.
     pub fn is_of(&self, author: &super::Author) -> bool {
         author.keeper() == Some(self.user.as_str())
             && author.agent.as_ref() == Some(&self.agent)
@@ -85,31 +86,31 @@ impl Default for ChangesQuery {
 }
 
 impl ChangesQuery {
-    /// The next 1,000 changes behind a commit or position, of the whole tree.
+    /// Returns a query for the next 1,000 changes of the tree after a commit or position.
     pub fn since(position: impl Into<LogPosition>) -> Self {
         Self { since: position.into(), ..Self::default() }
     }
 
-    /// At most this many changes, 1 to [`MAX_PAGE`](super::MAX_PAGE).
+    /// Sets the limit on the changes, 1 to [`MAX_PAGE`](super::MAX_PAGE).
     #[must_use]
     pub fn limit(self, limit: usize) -> Self {
         Self { limit, ..self }
     }
 
-    /// Only what was committed in this session.
+    /// Selects commits of this session.
     #[must_use]
     pub fn session(self, session: SessionOf) -> Self {
         Self { session: Some(session), ..self }
     }
 
-    /// Only this path and what is below it; called again, also another.
+    /// Selects this path and everything below it, in addition to paths that were selected before.
     #[must_use]
     pub fn within(mut self, path: impl Into<TreePath>) -> Self {
         self.within.push(path.into());
         self
     }
 
-    /// What the query asks for.
+    /// Checks the query, and returns the paths that it asks for.
     ///
     /// # Errors
     /// `InvalidArgument` for a limit or a number of subtrees out of range.
@@ -125,27 +126,27 @@ impl ChangesQuery {
     }
 }
 
-/// A page of the log behind a position.
+/// Page of the log after a position.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Changes {
-    /// Commits in order. Of the whole tree every commit; of subtrees those that changed something there. The
-    /// first and the last may show a part of their changes only: what `since` and `until` cut.
+    /// Commits in order. For the complete tree every commit; for subtrees those that changed something there.
+    /// The first and the last one may show a part of their changes only: `since` and `until` cut them.
     pub commits: Vec<CommitChanges>,
-    /// How far it was looked: where the next page begins. It moves on with every call as long as there is
-    /// more, also if no commit is shown.
+    /// Position at which the next page starts. It advances with every call as long as there is more, even if
+    /// no commit is shown.
     pub until: LogPosition,
-    /// The newest sequence there is. Once `until` has reached it, `wait` tells when there is more.
+    /// Newest sequence number. When `until` has reached it, `wait` waits for more.
     pub head: Seq,
 }
 
-/// A commit and what it changed.
+/// Commit and its changes.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct CommitChanges {
     /// The commit.
     pub commit: CommitInfo,
-    /// Its changes, in the order of its operations. Directories whose times alone changed are left out.
+    /// Its changes, in the order of its operations. Directories of which only the times changed are left out.
     pub changes: Vec<Change>,
 }
 
@@ -153,28 +154,28 @@ pub struct CommitChanges {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Change {
-    /// What happened.
+    /// Kind of the change.
     pub kind: ChangeKind,
-    /// The node; for snapshots the root.
+    /// Node that changed; for snapshots the root.
     pub ino: Ino,
-    /// Where: the name made, removed or moved to. For a change of the node itself its names after the
-    /// commit that the query asks for, in the order of a walk, the first [`MAX_CHANGE_PATHS`]; none if it had
+    /// Name that was created, removed or moved to. For a change of the node itself, its names after the
+    /// commit that the query asks for, in the order of a walk, at most [`MAX_CHANGE_PATHS`]; none if it had
     /// none left.
     pub paths: Vec<TreePath>,
 }
 
 impl Change {
-    /// A change of `ino` at these paths.
+    /// Returns a change of `ino` at these paths.
     pub fn new(kind: ChangeKind, ino: Ino, paths: impl IntoIterator<Item = TreePath>) -> Self {
         Self { kind, ino, paths: paths.into_iter().collect() }
     }
 
-    /// Where, by the first of its paths.
+    /// Returns the first of its paths.
     pub fn path(&self) -> Option<&TreePath> {
         self.paths.first()
     }
 
-    /// What it counts towards [`MAX_CHANGES_BYTES`].
+    /// Returns the bytes that count towards [`MAX_CHANGES_BYTES`].
     pub(crate) fn bytes(&self) -> usize {
         let text = match &self.kind {
             ChangeKind::Renamed { from } => from.key().len(),
@@ -190,35 +191,35 @@ impl Change {
     }
 }
 
-/// What happened to a node or name.
+/// Kind of a change of a node or name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChangeKind {
-    /// The node was made here (also by a copy), or came from outside of what the query asks for.
+    /// The node was created here (also by a copy), or came from outside of the paths asked for.
     Created,
     /// Its content changed.
     Modified,
     /// Its attributes changed.
     Attributes,
-    /// The name was removed, with all below it, or replaced by a rename; or it moved out of what the query
-    /// asks for.
+    /// The name was removed, with everything below it, or replaced by a rename; or it moved out of the paths
+    /// asked for.
     Removed,
     /// The entry had expired.
     Expired,
     /// The name is an additional one.
     Linked,
-    /// The name moved here. An exchange is two of these.
+    /// The name was moved here. An exchange is two of these.
     Renamed {
-        /// From there.
+        /// Path before.
         from: TreePath,
     },
-    /// A snapshot was made.
+    /// A snapshot was created.
     Snapshot {
-        /// Its name.
+        /// Name of the snapshot.
         name: String,
     },
     /// A snapshot was dropped.
     SnapshotDropped {
-        /// Its name.
+        /// Name of the snapshot.
         name: String,
     },
 }

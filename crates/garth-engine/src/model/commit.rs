@@ -1,4 +1,4 @@
-//! A commit that was acknowledged, and what the version log keeps of it.
+//! Commits after they were acknowledged, and their records in the version log.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,62 +6,63 @@ use super::author::Author;
 use super::confinement::Owner;
 use super::id::{CommitId, Ino, Seq, Timestamp, VersionId};
 
-/// What the log keeps of a commit besides its changes.
+/// Record of a commit in the log, without its changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CommitInfo {
-    /// Its number.
+    /// Sequence number.
     pub seq: Seq,
-    /// Its time: `max(clock, previous + 1 ns)`.
+    /// Time: `max(clock, previous + 1 ns)`.
     pub time: Timestamp,
-    /// The caller's id for it, if one was given.
+    /// Id that the caller chose, if any.
     pub id: Option<CommitId>,
-    /// Who.
+    /// Author.
     pub author: Author,
-    /// Why, in the caller's words.
+    /// Reason, in the caller's words.
     pub message: String,
-    /// Whether an administrator had it override rules.
+    /// True if an administrator let it override rules.
     pub overrides_rules: bool,
 }
 
 impl CommitInfo {
-    /// What it counts towards [`MAX_CHANGES_BYTES`](super::MAX_CHANGES_BYTES).
+    /// Returns the bytes that count towards [`MAX_CHANGES_BYTES`](super::MAX_CHANGES_BYTES).
     pub(crate) fn bytes(&self) -> usize {
         let author = self.author.fields().into_iter().flat_map(|(_, field)| field);
         self.message.len() + author.map(String::len).sum::<usize>()
     }
 
-    /// Only number and time: for who sees what came of the commit, but not the commit.
+    /// Removes everything except sequence number and time, for readers who see the result of the commit but
+    /// not the commit.
     pub(crate) fn unsigned(self) -> Self {
         let (author, message) = (Author::default(), String::new());
         Self { id: None, author, message, overrides_rules: false, ..self }
     }
 }
 
-/// A named sequence.
+/// Named sequence number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Snapshot {
-    /// Its name.
+    /// Name of the snapshot.
     pub name: String,
-    /// The commit that made it; the state it names.
+    /// Commit that created it, whose state it names.
     pub seq: Seq,
-    /// When.
+    /// Time of that commit.
     pub time: Timestamp,
-    /// Whose it is, if not of the filesystem that was asked. Only one that is not confined shows those of
-    /// others.
+    /// Owner, if it is another one than that of the filesystem that was asked. Only a filesystem that is not
+    /// confined shows the snapshots of others.
     pub owner: Option<Owner>,
 }
 
 impl Snapshot {
-    /// Where the next page of snapshots goes on.
+    /// Returns the key after which the next page of snapshots starts.
     pub fn key(&self) -> SnapshotKey {
         SnapshotKey { owner: self.owner.clone(), name: self.name.clone() }
     }
 }
 
-/// What tells the snapshots of a tree apart, and their order: first those of the filesystem that is asked,
-/// then those of views, by owner.
+/// Identity of a snapshot in a tree, and its order: first those of the filesystem that is asked, then those
+/// of views, by owner.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SnapshotKey {
     /// See [`Snapshot::owner`].
@@ -70,25 +71,25 @@ pub struct SnapshotKey {
     pub name: String,
 }
 
-/// A commit that was acknowledged.
+/// Commit that was acknowledged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Commit {
-    /// Its number.
+    /// Sequence number.
     pub seq: Seq,
-    /// Its time.
+    /// Time of the commit.
     pub time: Timestamp,
-    /// One for each operation, in order. None of a commit of before format 3, where only the log knows its
-    /// id.
+    /// One outcome for each operation, in order. Empty for a commit from before format 3, of which only the
+    /// log knows the id.
     pub outcomes: Vec<Outcome>,
-    /// Whether this is the answer of an earlier commit, given again: to a retry under the same id or
-    /// idempotency key, or by `committed`.
+    /// True if this is the answer of an earlier commit: to a retry under the same id or idempotency key, or
+    /// by `committed`.
     pub replayed: bool,
-    /// Whether it is known to survive loss of power: asked for as `Durable`, or made durable together with
-    /// others. Of an implementation that cannot keep this promise never.
+    /// True if the commit is known to survive loss of power: it was asked for as `Durable`, or became durable
+    /// together with others. Always false for an implementation that cannot promise this.
     pub durable: bool,
-    /// [`Idempotency::note`](super::Idempotency::note) of the first try, in the answer to a retry by its key;
-    /// else empty.
+    /// [`Idempotency::note`](super::Idempotency::note) of the first attempt, in the answer to a retry by its
+    /// key; empty otherwise.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
 }
@@ -103,46 +104,46 @@ pub struct KeyRecord {
     pub commit: Commit,
 }
 
-/// What one operation did.
+/// Outcome of one operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Outcome {
-    /// The node: made, written, removed, moved, linked, checked; the root for snapshots;
-    /// `Ino::NONE` if nothing was there.
+    /// Node that was created, written, removed, moved, linked or checked; the root for snapshots; `Ino::NONE`
+    /// if there was none.
     pub ino: Ino,
-    /// The node's version after the operation: of this commit if the batch has changed the node so far, else
-    /// the one that it had. A removal of the last name ends the node in this commit. If nothing was there,
-    /// this commit's sequence and `Ino::NONE`.
+    /// Version of the node after the operation: of this commit if the batch has changed the node so far,
+    /// otherwise the one that it had. A removal of the last name ends the node in this commit. If there was
+    /// no node, the sequence number of this commit and `Ino::NONE`.
     pub version: VersionId,
-    /// Whether the operation made the node.
+    /// True if the operation created the node.
     pub created: bool,
-    /// Whether the operation changed anything. An empty append, `mkdir -p` of what is there, a copy or rename
-    /// onto the same node, a check and the removal of nothing do not.
+    /// True if the operation changed anything. An empty append, `mkdir -p` of an existing directory, a copy
+    /// or rename onto the same node, a check and the removal of a missing path do not.
     pub changed: bool,
-    /// Bytes of the node after the operation, as [`Entry::size`](super::Entry::size) gives them; 0 if nothing
-    /// was there. After an append, the end of what it wrote.
+    /// Size of the node after the operation in bytes, as [`Entry::size`](super::Entry::size); 0 if there was
+    /// no node. After an append, the end of the bytes that it wrote.
     pub size: u64,
 }
 
 impl Outcome {
-    /// The operation made the node, now of this size.
+    /// Returns the outcome of an operation that created the node, which now has this size.
     pub const fn created(version: VersionId, size: u64) -> Self {
         Self { ino: version.ino, version, created: true, changed: true, size }
     }
 
-    /// The operation changed a node that was there, now of this size.
+    /// Returns the outcome of an operation that changed an existing node, which now has this size.
     pub const fn changed(version: VersionId, size: u64) -> Self {
         Self { ino: version.ino, version, created: false, changed: true, size }
     }
 
-    /// The operation changed nothing.
+    /// Returns the outcome of an operation that changed nothing.
     pub const fn unchanged(version: VersionId, size: u64) -> Self {
         Self { ino: version.ino, version, created: false, changed: false, size }
     }
 }
 
 impl Commit {
-    /// The version of the node of operation `op` after it ([`Outcome::version`]).
+    /// Returns the version of the node of operation `op` after it ([`Outcome::version`]).
     pub fn version(&self, op: usize) -> VersionId {
         let none = VersionId { seq: self.seq, ino: Ino::NONE };
         self.outcomes.get(op).map_or(none, |outcome| outcome.version)

@@ -1,4 +1,4 @@
-//! What a view of a part of a tree may reach, and the label under which it keeps what is its own.
+//! Reach of a view of a part of a tree, and the label under which its own records are stored.
 
 use std::any::Any;
 use std::fmt;
@@ -9,19 +9,19 @@ use super::within::Within;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::TreePath;
 
-/// Longest owner, in bytes: as long as a path that is stored, so that a view may be called by its path.
+/// Longest owner, in bytes: as long as a stored path, so that a view can be named by its path.
 pub const MAX_OWNER: usize = 8192;
 
-/// Stands between the labels of nested owners: the unit separator of ASCII, which no label has.
+/// Separator of the labels of nested owners: the unit separator of ASCII, which no label contains.
 const NESTED: char = '\u{1f}';
 
-/// Whose snapshots, commit ids, idempotency keys and staged bodies: the label of a view, behind those of
-/// the views that it lies in. Views of one owner share them; nobody else sees them.
+/// Owner of snapshots, commit ids, idempotency keys and staged bodies: the label of a view, after those of
+/// the views that it is in. Views of one owner share them; nobody else sees them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Owner(String);
 
 impl Owner {
-    /// A view by this label.
+    /// Returns the owner with this label.
     ///
     /// # Errors
     /// `InvalidArgument` for an empty label or one with control characters; `TooLarge` above [`MAX_OWNER`].
@@ -32,7 +32,8 @@ impl Owner {
         Self(label.to_owned()).checked()
     }
 
-    /// A view by the path that it begins with. Unlike a label, a path may have control characters.
+    /// Returns the owner that is named by the top path of a view. Unlike a label, a path may have control
+    /// characters.
     ///
     /// # Errors
     /// `TooLarge` above [`MAX_OWNER`].
@@ -40,7 +41,7 @@ impl Owner {
         Self(path.as_str().replace('%', "%25").replace(NESTED, "%1f")).checked()
     }
 
-    /// This view, inside the view of `outer`.
+    /// Returns this owner inside of `outer`.
     ///
     /// # Errors
     /// `TooLarge` above [`MAX_OWNER`].
@@ -58,28 +59,28 @@ impl Owner {
         Err(Error::new(ErrorKind::TooLarge, format!("the labels of views have at most {MAX_OWNER} bytes")))
     }
 
-    /// The form in which engines keep it; not empty.
+    /// Returns the form in which engines store the owner; never empty.
     pub(crate) fn key(&self) -> &str {
         &self.0
     }
 
-    /// From the form in which it is kept; `None` for the tree's own.
+    /// Returns the owner from its stored form; `None` for the owner of the tree.
     pub(crate) fn from_key(key: String) -> Option<Self> {
         (!key.is_empty()).then_some(Self(key))
     }
 }
 
-/// The labels, from the outermost view to the innermost.
+/// Writes the labels, from the outermost view to the innermost.
 impl fmt::Display for Owner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.replace(NESTED, " > "))
     }
 }
 
-/// Idempotency keys of one handle of a tree, as a capability: only the handle gives it
-/// ([`key_space`](crate::FileSystemExt::key_space)). A record in it is kept there whichever view of the tree
-/// commits it, so that a service keeps one record a request however many views the request goes through, and
-/// whoever has only the view can neither read nor write it.
+/// Idempotency keys of one handle of a tree, as a capability: only the handle hands it out
+/// ([`key_space`](crate::FileSystemExt::key_space)). A record in it is stored there whichever view of the
+/// tree commits it. So a service stores one record for a request however many views the request goes through,
+/// and a caller that only has the view can neither read nor write it.
 #[derive(Clone, Debug)]
 pub struct KeySpace {
     /// Identity of the tree. It holds the address, and keeps nothing open.
@@ -110,33 +111,33 @@ impl PartialEq for KeySpace {
 
 impl Eq for KeySpace {}
 
-/// What a view may reach, and as whom it writes.
+/// Reach of a view, and the owner and author of its commits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Confinement {
-    /// The paths that are there for it.
+    /// Paths that exist for the view.
     pub within: Within,
-    /// Those of them that it reads and does not change.
+    /// Those paths that the view may only read.
     pub read_only: Within,
-    /// Whose its snapshots, commit ids, idempotency keys and staged bodies are.
+    /// Owner of its snapshots, commit ids, idempotency keys and staged bodies.
     pub owner: Owner,
-    /// What its commits say of who made them, whatever a batch says. A field that is none is the batch's.
+    /// Author of its commits, whatever a batch says. A field that is `None` is taken from the batch.
     pub author: Author,
 }
 
 impl Confinement {
-    /// To these paths, as nobody in particular.
+    /// Returns a confinement to these paths, without an author.
     pub fn new(within: Within, owner: Owner) -> Self {
         Self { within, read_only: Within::nothing(), owner, author: Author::default() }
     }
 
-    /// The same, with these paths and all below them read-only: no commit through the view changes their
-    /// content, attributes or names, not by another name of a file either (`AccessDenied`).
+    /// Makes these paths and everything below them read-only: a commit through the view that changes their
+    /// content, attributes or names, even by another name of a file, fails with `AccessDenied`.
     #[must_use]
     pub fn read_only(self, read_only: Within) -> Self {
         Self { read_only, ..self }
     }
 
-    /// The same, writing as this author.
+    /// Sets the author.
     #[must_use]
     pub fn author(self, author: Author) -> Self {
         Self { author, ..self }

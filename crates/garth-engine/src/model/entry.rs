@@ -1,4 +1,4 @@
-//! A node as `stat` shows it.
+//! Nodes as `stat` returns them.
 
 use std::collections::BTreeMap;
 
@@ -6,15 +6,15 @@ use serde::{Deserialize, Serialize};
 
 use super::id::{Ino, Timestamp, VersionId};
 
-/// What a node is.
+/// Kind of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// Bytes.
+    /// Regular file.
     File,
-    /// Names.
+    /// Directory.
     Directory,
-    /// A path, kept as text and never followed by engines.
+    /// Symbolic link: a path, stored as text and never followed by engines.
     Symlink,
     /// Named pipe.
     Fifo,
@@ -24,11 +24,11 @@ pub enum Kind {
     CharDevice,
     /// Block device.
     BlockDevice,
-    /// Hides a name of a lower layer; overlays interpret it, engines only store it.
+    /// Mark that hides a name of a lower layer. Overlays interpret it, engines only store it.
     Whiteout,
 }
 
-/// Attributes beyond POSIX. Equal to default means none are kept.
+/// Attributes beyond POSIX. Default attributes are not stored.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Attributes {
@@ -41,7 +41,7 @@ pub struct Attributes {
     /// Weight of the entry to its owner; finite. 0 unless set.
     #[serde(skip_serializing_if = "is_zero")]
     pub importance: f64,
-    /// Whether search sees the content. `None`: a text file is seen.
+    /// Whether search sees the content. `None` for the default: text files are seen.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub searchable: Option<bool>,
     /// Custom metadata.
@@ -52,18 +52,18 @@ pub struct Attributes {
     pub xattrs: BTreeMap<String, Vec<u8>>,
 }
 
-/// Metadata and extended attributes whose names begin like this are garth's own: what garth, or a view, notes
-/// on a node. Only a batch [by garth](crate::model::Batch::by_garth) sets them. A copy is another node, and
-/// does not have them.
+/// Prefix of metadata and extended attributes of garth itself: notes of garth, or of a view, on a node. Only
+/// a batch [by garth](crate::model::Batch::by_garth) sets them. A copy is another node, and does not have
+/// them.
 pub const OWN_ATTRIBUTES: &str = "garth.";
 
-/// Whether an attribute of this name is garth's own.
+/// Returns true if an attribute of this name is one of garth's own.
 pub(crate) fn is_own(name: &str) -> bool {
     name.starts_with(OWN_ATTRIBUTES)
 }
 
 impl Attributes {
-    /// What a copy has of these attributes, that was made over a node with others, or with none.
+    /// Returns the attributes of a copy of these that replaces a node with `node`, or with default ones.
     #[must_use]
     pub(crate) fn copied_over(mut self, node: &Self) -> Self {
         self.xattrs.retain(|name, _| !is_own(name));
@@ -75,15 +75,15 @@ impl Attributes {
         self
     }
 
-    /// What a restored node has of these attributes, which it had then: as a copy, but for custom metadata
-    /// that garth had set.
+    /// Returns the attributes of a node that is restored to these: those of a copy, and custom metadata that
+    /// garth had set.
     #[must_use]
     pub(crate) fn restored_over(self, node: &Self) -> Self {
         let metadata = self.metadata.clone();
         Self { metadata, ..self.copied_over(node) }
     }
 
-    /// Bytes of all texts: what they count towards the limit of an answer.
+    /// Returns the bytes of all texts, which count towards the limit of an answer.
     pub(crate) fn bytes(&self) -> usize {
         let tags: usize = self.tags.iter().map(String::len).sum();
         let metadata: usize = self.metadata.iter().map(|(key, value)| key.len() + value.len()).sum();
@@ -97,14 +97,14 @@ fn is_zero(number: &f64) -> bool {
     *number == 0.0
 }
 
-/// A node as `stat` shows it.
+/// Node as `stat` returns it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
-    /// The node.
+    /// Inode.
     pub ino: Ino,
-    /// What it is.
+    /// Kind of the node.
     pub kind: Kind,
-    /// Permission bits, `0o7777` at most. Kept and shown; engines do not enforce them.
+    /// Permission bits, `0o7777` at most. Stored and shown; engines do not enforce them.
     pub mode: u32,
     /// Owner.
     pub uid: u32,
@@ -112,11 +112,11 @@ pub struct Entry {
     pub gid: u32,
     /// Device number of a device node, else 0.
     pub rdev: u64,
-    /// Names of a non-directory; for a directory 2 and one for each directory in it.
+    /// Number of names of a non-directory; for a directory 2, and one more for each directory in it.
     pub nlink: u64,
-    /// Bytes of a file or of a link's target; 0 for anything else.
+    /// Size of a file or of a link's target in bytes; 0 for any other node.
     pub size: u64,
-    /// Last read as set by `SetAttrs`; reads never change it.
+    /// Last read, as set by `SetAttrs`; reads never change it.
     pub atime: Timestamp,
     /// Last change of content (of names, for a directory).
     pub mtime: Timestamp,
@@ -124,30 +124,30 @@ pub struct Entry {
     pub ctime: Timestamp,
     /// Creation.
     pub birthtime: Timestamp,
-    /// Where a symbolic link points.
+    /// Target of a symbolic link.
     pub target: Option<String>,
     /// Attributes beyond POSIX.
     pub attributes: Attributes,
-    /// From this moment on the entry is absent. Never set on a directory.
+    /// Time from which the entry is absent. Never set on a directory.
     pub expires_at: Option<Timestamp>,
-    /// The commit that last changed the node in any way.
+    /// Commit that last changed the node in any way.
     pub version: VersionId,
-    /// The commit that last changed its content (HTTP: the ETag).
+    /// Commit that last changed its content (HTTP: the ETag).
     pub etag: VersionId,
 }
 
 impl Entry {
-    /// Whether it is a file.
+    /// Returns true for a regular file.
     pub fn is_file(&self) -> bool {
         self.kind == Kind::File
     }
 
-    /// Whether it is a directory.
+    /// Returns true for a directory.
     pub fn is_dir(&self) -> bool {
         self.kind == Kind::Directory
     }
 
-    /// Whether it is a symbolic link.
+    /// Returns true for a symbolic link.
     pub fn is_symlink(&self) -> bool {
         self.kind == Kind::Symlink
     }

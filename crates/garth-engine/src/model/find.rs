@@ -1,4 +1,4 @@
-//! Finding by key: keys that are derived from nodes, kept in order, and read by range.
+//! Find by key: keys that are derived from nodes, stored in order, and read by range.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -8,16 +8,16 @@ use super::query::{Weigh, check_limit};
 use crate::error::{Error, Result};
 use crate::path::TreePath;
 
-/// Longest key that is kept as it is, in bytes: a row of the index stays small. See [`Projection`].
+/// Longest key that is stored unchanged, in bytes: a row of the index stays small. See [`Projection`].
 pub const MAX_KEY: usize = 1024;
 
-/// Id of a projection: what keys are derived from, and how. Those of attributes are [`Projection::TAG`] and
+/// Id of a projection, which derives keys from nodes. Those of attributes are [`Projection::TAG`] and
 /// [`Projection::METADATA`]; the layer above the engine registers those of content when a folder is opened
 /// (see [`Registry`](crate::rule::Registry)).
 ///
-/// Keys compare by their bytes. One of more than [`MAX_KEY`] bytes is kept as its first [`MAX_KEY`] (fewer,
-/// if that would cut a character) with the BLAKE3 of all of it in hexadecimal behind them: it equals itself
-/// alone, and lies among those that begin like it.
+/// Keys compare by their bytes. A key of more than [`MAX_KEY`] bytes is stored as its first [`MAX_KEY`] bytes
+/// (fewer, if that would cut a character), followed by the BLAKE3 hash of all of it in hexadecimal. So it
+/// equals only itself, and is next to keys that begin like it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Projection(u32);
 
@@ -30,33 +30,33 @@ impl Projection {
     /// Projections of attributes, which every kind of node has.
     pub(crate) const OF_ATTRIBUTES: [Self; 2] = [Self::TAG, Self::METADATA];
 
-    /// Returns the projection with the number that its keys are stored under. Never give the number of
-    /// another one, not even of one that is gone.
+    /// Returns the projection with the number under which its keys are stored. Never reuse the number of
+    /// another one, not even of one that was removed.
     pub const fn new(number: u32) -> Self {
         Self(number)
     }
 
-    /// The number that its keys are stored under.
+    /// Returns the number under which the keys are stored.
     pub fn number(self) -> u32 {
         self.0
     }
 }
 
-/// A key as it is kept.
+/// Returns a key as it is stored.
 pub(crate) fn kept(key: &str) -> String {
     if key.len() <= MAX_KEY {
         return key.to_owned();
     }
-    // longer than any that is kept as it is, so equal to none
+    // Longer than any key that is stored unchanged, so it equals none of them.
     format!("{}{}", &key[..key.floor_char_boundary(MAX_KEY)], blake3::hash(key.as_bytes()).to_hex())
 }
 
-/// The key of a value of custom metadata.
+/// Returns the key of a value of custom metadata.
 pub(crate) fn metadata_key(key: &str, value: &str) -> String {
     format!("{key}\0{value}")
 }
 
-/// A page of what has keys in a range.
+/// Query for nodes with keys in a range.
 ///
 /// ```
 /// # use garth_engine as garth;
@@ -71,103 +71,104 @@ pub(crate) fn metadata_key(key: &str, value: &str) -> String {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct FindQuery {
-    /// Which keys.
+    /// Projection of the keys.
     pub projection: Projection,
-    /// From this key on.
+    /// First key of the range.
     pub from: String,
-    /// Up to but without this key; `None` for all behind `from`.
+    /// End of the range, which is not part of it; `None` for all keys from `from`.
     pub to: Option<String>,
-    /// Of a projection by line only lines from this number on.
+    /// For a projection by line: only lines from this number on.
     pub lines_from: u64,
-    /// Only these paths and what is below them; empty: everywhere.
+    /// Only these paths and everything below them; empty for everywhere.
     pub within: Vec<TreePath>,
-    /// Go on behind what was found before.
+    /// Position after which to continue.
     pub after: Option<FindCursor>,
-    /// Most items, 1 to [`MAX_PAGE`](super::MAX_PAGE).
+    /// Limit on the items, 1 to [`MAX_PAGE`](super::MAX_PAGE).
     pub limit: usize,
 }
 
 impl FindQuery {
-    /// Every key of a projection, in pages of 1,000.
+    /// Returns a query for every key of a projection, in pages of 1,000.
     pub fn new(projection: Projection) -> Self {
         let (from, to, within) = (String::new(), None, Vec::new());
         Self { projection, from, to, lines_from: 0, within, after: None, limit: 1000 }
     }
 
-    /// Of a projection by line, of each file: the line that is not at its end, or would begin, without bytes.
-    /// Its number and place say how many lines there are. The key is empty.
+    /// Returns a query for the end of each file, for a projection by line: the unfinished line, or the empty
+    /// one that would start. Its number and position tell how many lines the file has. The key is empty.
     pub fn ends(projection: Projection) -> Self {
         Self::new(projection).equal("")
     }
 
-    /// What has this tag.
+    /// Returns a query for nodes with this tag.
     pub fn tag(tag: &str) -> Self {
         Self::new(Projection::TAG).equal(tag)
     }
 
-    /// What has this value under this key of its custom metadata.
+    /// Returns a query for nodes with this value under this key of their custom metadata.
     pub fn metadata(key: &str, value: &str) -> Self {
         Self::new(Projection::METADATA).equal(&metadata_key(key, value))
     }
 
-    /// What has this key in its custom metadata, by its values, from this one on (the empty one for all).
+    /// Returns a query for nodes with this key in their custom metadata, ordered by its values, from `value`
+    /// on (all if it is empty).
     pub fn metadata_from(key: &str, value: &str) -> Self {
         let to = Some(format!("{key}\u{1}"));
         Self { from: metadata_key(key, value), to, ..Self::new(Projection::METADATA) }
     }
 
-    /// This key alone.
+    /// Selects this key alone.
     #[must_use]
     pub fn equal(self, key: &str) -> Self {
         let from = kept(key);
-        // the next text in the order of bytes
+        // The next text in byte order.
         Self { to: Some(format!("{from}\0")), from, ..self }
     }
 
-    /// From this key on.
+    /// Selects keys from this one on.
     #[must_use]
     pub fn from(self, key: impl Into<String>) -> Self {
         Self { from: key.into(), ..self }
     }
 
-    /// Up to but without this key.
+    /// Selects keys before this one.
     #[must_use]
     pub fn to(self, key: impl Into<String>) -> Self {
         Self { to: Some(key.into()), ..self }
     }
 
-    /// Of a projection by line only lines from this number on.
+    /// Selects lines from this number on, for a projection by line.
     #[must_use]
     pub fn lines_from(self, number: u64) -> Self {
         Self { lines_from: number, ..self }
     }
 
-    /// Only this path and what is below it; called again, also another.
+    /// Selects this path and everything below it, in addition to paths that were selected before.
     #[must_use]
     pub fn within(mut self, path: impl Into<TreePath>) -> Self {
         self.within.push(path.into());
         self
     }
 
-    /// Only these paths and what is below them; none: everywhere.
+    /// Selects these paths and everything below them; everywhere if there are none.
     #[must_use]
     pub fn within_any(self, paths: impl IntoIterator<Item = TreePath>) -> Self {
         Self { within: paths.into_iter().collect(), ..self }
     }
 
-    /// Goes on behind what was found before; `None` from the start.
+    /// Continues after this position; from the start for `None`.
     #[must_use]
     pub fn after(self, after: impl Into<Option<FindCursor>>) -> Self {
         Self { after: after.into(), ..self }
     }
 
-    /// At most this many items, 1 to [`MAX_PAGE`](super::MAX_PAGE).
+    /// Sets the limit on the items, 1 to [`MAX_PAGE`](super::MAX_PAGE).
     #[must_use]
     pub fn limit(self, limit: usize) -> Self {
         Self { limit, ..self }
     }
 
-    /// Refuses what nobody finds.
+    /// Checks the limit.
     ///
     /// # Errors
     /// `InvalidArgument` for a limit outside 1 to [`MAX_PAGE`](super::MAX_PAGE).
@@ -175,51 +176,50 @@ impl FindQuery {
         check_limit(self.limit)
     }
 
-    /// The one key that is asked for, as it is kept.
+    /// Returns the key, as it is stored, if only one is asked for.
     pub(crate) fn one_key(&self) -> Option<&str> {
         let is_one = self.to.as_ref().is_some_and(|to| to.strip_suffix('\0') == Some(&self.from));
         is_one.then_some(&self.from)
     }
 
-    /// Whether, of a projection by line, the ends of files are asked for.
+    /// Returns true if the query asks for the ends of files, for a projection by line.
     pub(crate) fn is_of_ends(&self) -> bool {
         self.one_key() == Some("")
     }
 
-    /// Whether a key, as it is kept, is asked for.
+    /// Returns true if the query asks for a key, as it is stored.
     pub(crate) fn has(&self, key: &str) -> bool {
         *key >= *self.from && self.to.as_ref().is_none_or(|to| *key < **to)
     }
 }
 
-/// How far a find got: an opaque place, which belongs to the filesystem and the query that gave it. It may
-/// have keys and paths that its caller does not reach, so it shows nothing, and an interface keeps or seals
-/// it.
+/// Position of a find, which belongs to the filesystem and the query that returned it. It may contain keys
+/// and paths that the caller does not reach, so it is opaque, and an interface stores or seals it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct FindCursor {
-    /// In a view of several stores: which of them, in the order in which it asks them.
+    /// Index of the store, for a view of several, in the order in which the view asks them.
     pub(crate) part: usize,
-    /// Behind which row of that store; `None` for its first.
+    /// Row of that store after which to continue; `None` for its first one.
     pub(crate) behind: Option<FindPlace>,
-    /// Paths of the row behind it that were given, where a view shows one in several places.
+    /// Number of paths that were returned of the next row, for a view that shows a row at several places.
     pub(crate) given: usize,
 }
 
-/// A place in the order of keys of one store.
+/// Position in the order of keys of one store.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct FindPlace {
-    /// The key as it is kept.
+    /// Key as it is stored.
     pub(crate) key: String,
-    /// The node.
+    /// Inode.
     pub(crate) ino: u64,
-    /// The line; 0 of what is not by line.
+    /// Line; 0 for a projection that is not by line.
     pub(crate) line: u64,
-    /// The last of its paths that was given, as a directory and a name; `None` if the row is done.
+    /// Last path that was returned, as a directory and a name; `None` if the row is done.
     pub(crate) path: Option<(String, String)>,
 }
 
 impl FindPlace {
-    /// Whether a row is behind a place, or has paths that are.
+    /// Returns true if a row, or some of its paths, follow a position.
     pub(crate) fn is_behind(&self, place: &Self) -> bool {
         let row = |place: &Self| (place.key.clone(), place.ino, place.line);
         match row(self).cmp(&row(place)) {
@@ -230,12 +230,12 @@ impl FindPlace {
 }
 
 impl FindCursor {
-    /// Behind a row of a store.
+    /// Returns the position after a row of a store.
     pub(crate) fn behind(place: FindPlace) -> Self {
         Self { part: 0, behind: Some(place), given: 0 }
     }
 
-    /// The row of a store that it is behind.
+    /// Returns the row of a store after which the position is.
     ///
     /// # Errors
     /// `InvalidArgument` for the cursor of a view.
@@ -253,36 +253,36 @@ impl std::fmt::Debug for FindCursor {
     }
 }
 
-/// A page of what was found.
+/// Page of results.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FindAnswer {
-    /// By key, node, line and path (directory, then name): one for each path of a node that is in reach. In a
-    /// view of several stores, one store after the other.
+    /// Results by key, inode, line and path (directory, then name): one for each path of a node within reach.
+    /// In a view of several stores, one store after the other.
     pub items: Vec<FindItem>,
-    /// Where to go on, if there may be more. One call looks at a bounded number of keys: a page with few
-    /// items, or none, is not always the last.
+    /// Position at which to continue, if there may be more. One call looks at a bounded number of keys: a
+    /// page with few items, or none, is not always the last one.
     pub next: Option<FindCursor>,
 }
 
-/// A key, and what has it.
+/// Key, and the node that has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FindItem {
-    /// The key as it is kept.
+    /// Key as it is stored.
     pub key: String,
-    /// A path of the node.
+    /// Path of the node.
     pub path: TreePath,
-    /// The node.
+    /// Inode.
     pub ino: Ino,
-    /// The line that has the key, where keys are those of lines.
+    /// Line that has the key, for a projection by line.
     pub line: Option<FindLine>,
 }
 
 impl FindItem {
-    /// Where it is in the order of its store.
+    /// Returns the position in the order of the store.
     pub(crate) fn place(&self) -> FindPlace {
-        // the root has no name
+        // The root has no name.
         let (dir, name) = self.path.key().rsplit_once('/').unwrap_or(("", "/"));
         let (path, line) =
             ((dir.to_owned(), name.to_owned()), self.line.as_ref().map_or(0, |line| line.number));
@@ -290,13 +290,13 @@ impl FindItem {
     }
 }
 
-/// A line of a file.
+/// Line of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FindLine {
-    /// Its number; the first line is 1.
+    /// Number of the line; the first is 1.
     pub number: u64,
-    /// Where it lies, in bytes, without its line feed.
+    /// Bytes of the line, without the line feed.
     pub bytes: Range<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! Numbers and moments: what a node, a commit and a version are called.
+//! Identities and times: of nodes, commits and versions.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,29 +8,29 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::json::shown;
 use crate::error::{Error, Result};
 
-/// A moment, in nanoseconds since 1970-01-01T00:00:00Z.
+/// Time in nanoseconds since 1970-01-01T00:00:00Z.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Timestamp(pub i64);
 
 impl Timestamp {
-    /// This moment and `seconds` more. Saturates.
+    /// Returns the time `seconds` later. Saturates.
     #[must_use]
     pub fn plus_seconds(self, seconds: i64) -> Self {
         Self(self.0.saturating_add(seconds.saturating_mul(1_000_000_000)))
     }
 
-    /// RFC 3339 with milliseconds and `Z`: `2026-01-27T00:00:00.000Z`. Rounds down.
+    /// Returns the time as RFC 3339 with milliseconds and `Z`: `2026-01-27T00:00:00.000Z`. Rounds down.
     pub fn to_rfc3339(self) -> String {
         let text = jiff::Timestamp::from_nanosecond(i128::from(self.0)).unwrap_or_default();
         format!("{text:.3}")
     }
 
-    /// Reads RFC 3339 (`2026-01-27T00:00:00Z`, any offset, up to nanoseconds).
+    /// Parses RFC 3339 (`2026-01-27T00:00:00Z`, any offset, up to nanoseconds).
     ///
     /// # Errors
-    /// `InvalidArgument` for anything else, or a time that nanoseconds in 64 bits do
-    /// not reach (years 1678 to 2261).
+    /// `InvalidArgument` for any other text, and for a time that does not fit into 64 bits of nanoseconds
+    /// (years 1678 to 2261).
     pub fn parse_rfc3339(text: &str) -> Result<Self> {
         let invalid =
             || Error::invalid(format!("`{text}` is not an RFC 3339 time such as 2026-01-27T00:00:00Z"));
@@ -39,7 +39,7 @@ impl Timestamp {
     }
 }
 
-/// An inode number: names one node for ever. Stable across rename, never used twice. The root is 1.
+/// Inode number of a node. Stable across renames, never used twice. The root is 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Ino(pub u64);
@@ -47,12 +47,12 @@ pub struct Ino(pub u64);
 impl Ino {
     /// The root directory.
     pub const ROOT: Self = Self(1);
-    /// No node: what a deletion of something that was not there names.
+    /// No node, as in the outcome of removing a missing path.
     pub const NONE: Self = Self(0);
 }
 
-/// The number of a commit. The first is 1; 0 is the empty tree before it. Dense:
-/// every acknowledged batch takes one.
+/// Sequence number of a commit. The first is 1; 0 is the empty tree before it. Dense: every acknowledged
+/// batch takes one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Seq(pub u64);
@@ -63,12 +63,13 @@ impl fmt::Display for Seq {
     }
 }
 
-/// One node in one commit. As text `ver_<seq>-<ino>`, both in lower-case hexadecimal; opaque to clients.
+/// Version of a node: its state after a commit. As text `ver_<seq>-<ino>`, both in lower-case hexadecimal;
+/// opaque to clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VersionId {
-    /// The commit.
+    /// Commit.
     pub seq: Seq,
-    /// The node; [`Ino::NONE`] for the deletion of what was not there.
+    /// Node; [`Ino::NONE`] for the removal of a missing path.
     pub ino: Ino,
 }
 
@@ -103,7 +104,7 @@ impl FromStr for VersionId {
     }
 }
 
-/// A caller's own name for a commit: 128 bits, shown as 32 hexadecimal digits.
+/// Id that a caller chose for a commit: 128 bits, shown as 32 hexadecimal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CommitId(pub u128);
 

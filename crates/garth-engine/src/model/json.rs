@@ -1,7 +1,6 @@
-//! How values look in JSON where the derived form would not do: ids, paths and hashes as their text, bytes as
-//! base64.
+//! JSON forms of values that the derived form does not suit: ids, paths and hashes as text, bytes as base64.
 
-/// A value in the form that it is shown in and read back from.
+/// Values in the text form in which they are shown and parsed.
 pub(super) mod shown {
     use std::fmt::Display;
     use std::str::FromStr;
@@ -21,7 +20,7 @@ pub(super) mod shown {
     }
 }
 
-/// The id of a staged body: 32 hexadecimal digits, since JSON has no integer of 128 bits.
+/// Ids of staged bodies: 32 hexadecimal digits, because JSON has no integers of 128 bits.
 pub(super) mod id {
     use serde::{Deserialize, Deserializer, Serializer, de};
 
@@ -36,7 +35,7 @@ pub(super) mod id {
     }
 }
 
-/// A hash: 64 hexadecimal digits.
+/// Hashes: 64 hexadecimal digits.
 pub(super) mod hash {
     use serde::{Deserialize, Deserializer, Serializer, de};
 
@@ -75,7 +74,7 @@ pub(super) mod bytes {
     }
 }
 
-/// A value that is there: `null` clears what it names, a field that is left out leaves it.
+/// Reads a field that is present: `null` clears it, whereas a field that is left out stays as it is.
 pub(super) fn nullable<'de, D, T>(from: D) -> Result<Option<Option<T>>, D::Error>
 where
     D: serde::Deserializer<'de>,
@@ -102,7 +101,7 @@ mod tests {
         TreePath::parse(text).expect("a path")
     }
 
-    /// What is written is this, and reads back equal.
+    /// Checks that a value is written as `expected` and reads back equal.
     fn written<T: Serialize + DeserializeOwned + PartialEq + Debug>(value: &T, expected: &Value) {
         let text = serde_json::to_string(value).expect("it is written");
         assert_eq!(serde_json::from_str::<Value>(&text).expect("JSON"), *expected);

@@ -1,4 +1,4 @@
-//! The text forms of a moment: what `--at` takes, and so what a snapshot must not be named.
+//! Text forms of a time or state, as `--at` takes them. A snapshot must not have such a name.
 
 use super::id::{Seq, Timestamp, VersionId};
 use super::query::Moment;
@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 const DAY: i64 = 86_400;
 
 impl Moment {
-    /// Reads the text form of a moment. `None` for any other text, which can be the name of a snapshot.
+    /// Parses the text form of a moment. `None` for any other text, which can be the name of a snapshot.
     ///
     /// | text | moment |
     /// |---|---|
@@ -20,7 +20,7 @@ impl Moment {
     /// | `last week` | 7 days before `now` |
     /// | `90s`, `15m`, `1h`, `7d`, `2w`, `3d12h` | this long before `now` |
     ///
-    /// The words are read in any case.
+    /// Case does not matter in the words.
     ///
     /// ```
     /// # use garth_engine as garth;
@@ -34,8 +34,8 @@ impl Moment {
     /// ```
     ///
     /// # Errors
-    /// `InvalidArgument` for text of one of these forms that names no moment: a sequence or age that is too
-    /// large, a date that is not in the calendar.
+    /// `InvalidArgument` for text of one of these forms that has no meaning: a sequence number or age that is
+    /// too large, a date that is not in the calendar.
     pub fn parse(text: &str, now: Timestamp) -> Result<Option<Self>> {
         if is_number(text) {
             let number =
@@ -61,7 +61,7 @@ impl Moment {
     }
 }
 
-/// Reads an age in seconds: numbers, each with one of the units `s`, `m`, `h`, `d`, `w`, such as `90s`, `7d`
+/// Parses an age in seconds: numbers, each with one of the units `s`, `m`, `h`, `d`, `w`, such as `90s`, `7d`
 /// or `3d12h`, which add up. `None` for any other text.
 ///
 /// # Errors
@@ -95,7 +95,7 @@ pub fn parse_age(text: &str) -> Result<Option<i64>> {
     Ok(Some(age))
 }
 
-/// A date, or a time with or without offset; without, it is UTC.
+/// Parses a date, or a time with or without an offset. Without one it is UTC.
 fn time(text: &str) -> Result<Option<Timestamp>> {
     if let Ok(time) = Timestamp::parse_rfc3339(text) {
         return Ok(Some(whole_millisecond(text, time)));
@@ -109,14 +109,15 @@ fn time(text: &str) -> Result<Option<Timestamp>> {
     }
 }
 
-/// Commits are timed to the nanosecond but printed in milliseconds, rounded down: without this, the printed
-/// time of a commit would be before it.
+/// Returns the end of a millisecond for a time with three decimals. Commits are timed to the nanosecond but
+/// printed in milliseconds, rounded down: the printed time of a commit would be before the commit.
 fn whole_millisecond(text: &str, time: Timestamp) -> Timestamp {
     let decimals = text.split_once('.').map(|(_, rest)| rest.bytes().take_while(u8::is_ascii_digit).count());
     if decimals == Some(3) { Timestamp(time.0.saturating_add(999_999)) } else { time }
 }
 
-/// `2026-02-30` is a mistyped date rather than the name of a snapshot; `2026-02-30-release` is not.
+/// Returns true for text such as `2026-02-30`: a mistyped date rather than the name of a snapshot. False for
+/// `2026-02-30-release`.
 fn looks_like_time(text: &str) -> bool {
     let shape = |(index, byte): (usize, u8)| match index {
         4 | 7 => byte == b'-',

@@ -1,4 +1,4 @@
-//! The operations of a batch, and the limits of their values.
+//! Operations of a batch, and the limits on their values.
 
 mod address;
 mod body;
@@ -20,7 +20,7 @@ use crate::error::{Error, ErrorKind, Result};
 /// Largest file, in bytes (8 TiB): keeps every offset well inside a signed 64-bit integer.
 pub const MAX_FILE: u64 = 1 << 43;
 
-/// Most names of one node. ext4 has 65,000.
+/// Limit on the names of one node. ext4 has 65,000.
 pub const MAX_LINKS: u64 = 65_000;
 
 /// Longest target of a symbolic link, in bytes. Linux `PATH_MAX`.
@@ -32,41 +32,41 @@ pub const MAX_ATTRIBUTES: usize = 256 << 10;
 /// Longest message, author field, idempotency key or snapshot name, in bytes.
 pub const MAX_LABEL: usize = 4096;
 
-/// Most versions of one [`Precondition::EtagIn`].
+/// Limit on the versions of one [`Precondition::EtagIn`].
 pub const MAX_ETAGS: usize = 1000;
 
-/// Most cut points of one [`Op::Append`].
+/// Limit on the cut points of one [`Op::Append`].
 pub const MAX_CUTS: usize = 10_000;
 
-/// Most bytes that all conditions of one batch hash ([`Precondition::Sha256`]), 64 MiB: other commits wait
-/// meanwhile.
+/// Limit on the bytes that all conditions of one batch hash ([`Precondition::Sha256`]), 64 MiB: other commits
+/// wait for that.
 pub const MAX_HASHED: u64 = 64 << 20;
 
-/// A condition on one name or node.
+/// Condition on one name or node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Precondition {
-    /// There is nothing there (a lookup that gives `NotFound` or `NotADirectory`).
+    /// The node is missing (a lookup fails with `NotFound` or `NotADirectory`).
     Absent,
-    /// It is there.
+    /// The node exists.
     Exists,
-    /// It is there, and its last change of any kind was this version.
+    /// The node exists, and its last change of any kind was this version.
     Version(VersionId),
-    /// It is there, and its last change of content was this version (HTTP `If-Match`).
+    /// The node exists, and its last change of content was this version (HTTP `If-Match`).
     Etag(VersionId),
-    /// It is there, and its last change of content was one of these versions, at most [`MAX_ETAGS`]; of none
-    /// it never is.
+    /// The node exists, and its last change of content was one of these versions, at most [`MAX_ETAGS`].
+    /// Never holds for an empty list.
     EtagIn(Vec<VersionId>),
-    /// It is there, a file, and its content has this SHA-256. Over [`MAX_HASHED`]: `TooLarge`; ask for the
-    /// etag instead.
+    /// The node is a file whose content has this SHA-256. Over [`MAX_HASHED`]: `TooLarge`; ask for the etag
+    /// instead.
     Sha256(#[serde(with = "crate::model::json::hash")] [u8; 32]),
-    /// The other condition does not hold: `Not(Etag)` holds also where nothing is (HTTP `If-None-Match`). Not
-    /// of a `Not`: `InvalidArgument`.
+    /// The other condition does not hold: `Not(Etag)` also holds for a missing node (HTTP `If-None-Match`). A
+    /// `Not` of a `Not` is `InvalidArgument`.
     Not(Box<Precondition>),
 }
 
 impl Precondition {
-    /// This condition does not hold.
+    /// Returns the condition that this one does not hold.
     #[must_use]
     pub fn negated(self) -> Self {
         Self::Not(Box::new(self))
@@ -100,20 +100,20 @@ impl Precondition {
     }
 }
 
-/// Whether a write may or must make the file.
+/// Whether a write may or must create the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Create {
-    /// Made if missing (`O_CREAT`).
+    /// Creates a missing file (`O_CREAT`).
     #[default]
     IfMissing,
-    /// Must be there: else `NotFound`.
+    /// Requires an existing file: otherwise `NotFound`.
     Never,
-    /// Must not be there (`O_CREAT|O_EXCL`): else `AlreadyExists`, whatever is there.
+    /// Requires a missing file (`O_CREAT|O_EXCL`): otherwise `AlreadyExists`, whatever exists.
     New,
 }
 
-/// One step of a batch. The constructors write what is usual, options the rest:
+/// One step of a batch. The constructors set the usual values, options the others:
 ///
 /// ```
 /// # use garth_engine as garth;
@@ -133,120 +133,121 @@ pub enum Create {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Op {
-    /// Replaces the whole content of a file, or makes the file (mode `0o644`). The node, its number, mode and
-    /// attributes stay; `attrs` are applied after. Directory: `IsADirectory`; other non-file: `NotPermitted`.
+    /// Replaces the complete content of a file, or creates the file (mode `0o644`). The node, its inode, mode
+    /// and attributes stay; `attrs` are applied afterwards. Directory: `IsADirectory`; other non-file:
+    /// `NotPermitted`.
     Write {
-        /// Where. `At::Node` only for a file that exists.
+        /// Address. `At::Node` only for a file that exists.
         at: At,
-        /// The content.
+        /// New content.
         body: Body,
-        /// Whether it may be made.
+        /// Whether the file may be created.
         #[serde(default)]
         create: Create,
-        /// Make missing parents.
+        /// Creates missing parents.
         #[serde(default)]
         parents: bool,
-        /// Attributes to set with it.
+        /// Attributes to set.
         #[serde(default)]
         attrs: SetAttrs,
     },
-    /// Adds at the end of a file, or makes it, like `Write`. Over [`MAX_FILE`]: `TooLarge`.
+    /// Adds bytes at the end of a file, or creates it, like `Write`. Over [`MAX_FILE`]: `TooLarge`.
     ///
-    /// Who knows which parts of the body come again, such as a tool's output in a session, cuts around them:
-    /// see [`Op::cut_at`].
+    /// A caller that knows which parts of the body will be appended again, such as a tool's output in a
+    /// session, cuts around them: see [`Op::cut_at`].
     Append {
-        /// Where.
+        /// Address.
         at: At,
-        /// The bytes.
+        /// Bytes to add.
         body: Body,
-        /// Whether it may be made.
+        /// Whether the file may be created.
         #[serde(default)]
         create: Create,
-        /// Make missing parents.
+        /// Creates missing parents.
         #[serde(default)]
         parents: bool,
-        /// Where pieces of the body begin and end: offsets in it that increase, from 0 to its size. More than
-        /// [`MAX_CUTS`]: `TooLarge`; others, or of a staged body, which is cut already: `InvalidArgument`.
+        /// Points at which pieces of the body begin and end: offsets in it that increase, from 0 to its size.
+        /// More than [`MAX_CUTS`]: `TooLarge`; other values, and any of a staged body, which is cut already:
+        /// `InvalidArgument`.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         cuts: Vec<u64>,
     },
     /// Writes a range of a file that exists; a gap before `offset` reads as zeros. Over [`MAX_FILE`]:
     /// `TooLarge`. An empty body changes nothing.
     Patch {
-        /// Which file.
+        /// Address of the file.
         at: At,
-        /// Where in it, in bytes.
+        /// Offset in the file, in bytes.
         offset: u64,
-        /// The bytes.
+        /// Bytes to write.
         body: Body,
     },
     /// Cuts a file that exists to `size`, or extends it with zeros. Over [`MAX_FILE`]: `TooLarge`.
     Truncate {
-        /// Which file.
+        /// Address of the file.
         at: At,
         /// New size, in bytes.
         size: u64,
     },
-    /// Makes a range of a file that exists a hole: it reads as zeros and takes no space. The size stays; what
-    /// lies beyond the end is left out. Where nothing was stored it changes nothing.
+    /// Turns a range of a file that exists into a hole: it reads as zeros and takes no space. The size stays;
+    /// a range beyond the end is left out. Changes nothing where nothing was stored.
     Punch {
-        /// Which file.
+        /// Address of the file.
         at: At,
-        /// Where in it, in bytes.
+        /// Offset in the file, in bytes.
         offset: u64,
-        /// How many bytes.
+        /// Length of the range, in bytes.
         length: u64,
     },
-    /// Writes bytes of a file into a file (both exist), by reference: no byte is copied, holes stay holes.
-    /// What lies beyond the end of `from` is left out, as `copy_file_range` does; if nothing is left,
-    /// nothing changes. Order: `from` is looked up, then `to`; ranges of one file that overlap:
-    /// `InvalidArgument`; over [`MAX_FILE`]: `TooLarge`; over
-    /// [`MAX_COPIED_PIECES`](super::MAX_COPIED_PIECES): `TooLarge`.
+    /// Writes bytes of a file into a file (both exist), by reference: no byte is copied, holes stay holes. A
+    /// range beyond the end of `from` is left out, as `copy_file_range` does; if nothing is left, nothing
+    /// changes. Order: `from` is looked up, then `to`; ranges of one file that overlap: `InvalidArgument`;
+    /// over [`MAX_FILE`]: `TooLarge`; over [`MAX_COPIED_PIECES`](super::MAX_COPIED_PIECES): `TooLarge`.
     CopyRange {
-        /// From which file.
+        /// Address of the source file.
         from: At,
-        /// Where in it, in bytes.
+        /// Offset in the source, in bytes.
         from_offset: u64,
-        /// At most so many bytes.
+        /// Limit on the bytes.
         length: u64,
-        /// Into which file.
+        /// Address of the target file.
         to: At,
-        /// Where in it, in bytes; a gap before it reads as zeros.
+        /// Offset in the target, in bytes; a gap before it reads as zeros.
         to_offset: u64,
     },
-    /// Makes a directory (mode `0o755`). With `parents`, a directory that is there already is fine and
-    /// `attrs` are not applied to it; otherwise whatever is there is `AlreadyExists`. The root exists.
+    /// Creates a directory (mode `0o755`). With `parents`, an existing directory is accepted and `attrs` are
+    /// not applied to it; otherwise anything that exists is `AlreadyExists`. The root exists.
     Mkdir {
-        /// Where.
+        /// Address.
         at: At,
-        /// Make missing parents; accept an existing directory.
+        /// Creates missing parents; accepts an existing directory.
         #[serde(default)]
         parents: bool,
         /// Attributes to set.
         #[serde(default)]
         attrs: SetAttrs,
     },
-    /// Makes a symbolic link (mode `0o777`). The target is any non-empty text without
-    /// NUL, up to [`MAX_TARGET`] bytes.
+    /// Creates a symbolic link (mode `0o777`). The target is any non-empty text without NUL, up to
+    /// [`MAX_TARGET`] bytes.
     Symlink {
-        /// Where.
+        /// Address.
         at: At,
-        /// What it says.
+        /// Target of the link.
         target: String,
-        /// Make missing parents.
+        /// Creates missing parents.
         #[serde(default)]
         parents: bool,
         /// Attributes to set.
         #[serde(default)]
         attrs: SetAttrs,
     },
-    /// Makes a special node (mode `0o644`).
+    /// Creates a special node (mode `0o644`).
     Mknod {
-        /// Where.
+        /// Address.
         at: At,
-        /// Which kind.
+        /// Kind of the node.
         node: Special,
-        /// Make missing parents.
+        /// Creates missing parents.
         #[serde(default)]
         parents: bool,
         /// Attributes to set.
@@ -256,134 +257,134 @@ pub enum Op {
     /// Adds a name (`to`) to the node at `from`. Order: `from` is looked up (directory: `NotPermitted`), then
     /// `to` (taken: `AlreadyExists`), then [`MAX_LINKS`]: `TooManyLinks`. Sets the node's `ctime`.
     Link {
-        /// What.
+        /// Address of the node.
         from: At,
-        /// The new name.
+        /// New name.
         to: At,
-        /// Make missing parents.
+        /// Creates missing parents.
         #[serde(default)]
         parents: bool,
     },
     /// Removes a name. The node lives on under other names and open handles. The root: `Busy`.
     /// Sets the node's `ctime` unless it was its last name.
     Remove {
-        /// Which name.
+        /// Name to remove.
         at: At,
-        /// What may be there.
+        /// Kinds of nodes that may be removed.
         what: Remove,
-        /// Nothing there (`NotFound` or `NotADirectory` of the lookup) is fine.
+        /// Accepts a missing name (`NotFound` or `NotADirectory` of the lookup).
         #[serde(default)]
         missing_ok: bool,
     },
-    /// Gives a node another name. Checks, in this order: `from` or `to` is the root: `Busy`; `from` is
-    /// looked up; `from` a directory and `to` a path inside it: `InvalidArgument`; `from` inside `to`:
-    /// `NotEmpty` (`Exchange`: `InvalidArgument`); the parent of `to` is looked up or made; `to` is there
-    /// and `NoReplace`: `AlreadyExists`; not there and `Exchange`: `NotFound`; `to` names the same node:
-    /// nothing happens; and for `Replace` onto something: directory onto another kind: `NotADirectory`
-    /// (path `to`), another kind onto a directory: `IsADirectory`, onto a directory with entries:
-    /// `NotEmpty`. What is replaced is removed. Sets `ctime` of the node (both, for `Exchange`), and of a
-    /// replaced node that has other names.
+    /// Gives a node another name. Checks, in this order: `from` or `to` is the root: `Busy`; `from` is looked
+    /// up; `from` a directory and `to` a path inside it: `InvalidArgument`; `from` inside `to`: `NotEmpty`
+    /// (`Exchange`: `InvalidArgument`); the parent of `to` is looked up or created; `to` exists and
+    /// `NoReplace`: `AlreadyExists`; is missing and `Exchange`: `NotFound`; `to` names the same node: nothing
+    /// happens; and for `Replace` onto an existing node: directory onto another kind: `NotADirectory` (path
+    /// `to`), another kind onto a directory: `IsADirectory`, onto a directory with entries: `NotEmpty`. A
+    /// node that is replaced is removed. Sets `ctime` of the node (both, for `Exchange`), and of a replaced
+    /// node that has other names.
     Rename {
-        /// The old name.
+        /// Old name.
         from: At,
-        /// The new name.
+        /// New name.
         to: At,
-        /// What if `to` exists.
+        /// What to do if `to` exists.
         #[serde(default)]
         mode: RenameMode,
-        /// Make missing parents of `to`.
+        /// Creates missing parents of `to`.
         #[serde(default)]
         parents: bool,
     },
     /// Copies a node, its content by reference, with mode, owner, `mtime`, attributes and expiry, like `cp
     /// -a`: names of one node that are copied together become names of one new node. `from` may be the past;
     /// an expiry that has passed since is not copied. Order: `from` is looked up (at `as_of`;
-    /// `Gone`/`NotFound` for a sequence that is not there); a directory without `recursive`: `IsADirectory`;
-    /// a directory (now) copied to a path inside itself: `InvalidArgument`; `to`'s parent; then `to`: nothing
-    /// there: made; file onto a file with `replace`: its content and all that a copy carries are replaced,
-    /// the node stays, and onto itself nothing happens unless `as_of`; else `AlreadyExists`; then the limits
-    /// of [copies](super::batch#copies): `TooLarge`.
+    /// `Gone`/`NotFound` for an unknown sequence number); a directory without `recursive`: `IsADirectory`; a
+    /// directory (now) copied to a path inside itself: `InvalidArgument`; the parent of `to`; then `to`: if
+    /// it is missing, it is created; file onto a file with `replace`: its content and everything that a copy
+    /// carries are replaced, the node stays, and onto itself nothing happens unless `as_of`; otherwise
+    /// `AlreadyExists`; then the limits of [copies](super::batch#copies): `TooLarge`.
     Copy {
-        /// What.
+        /// Address of the source.
         from: At,
-        /// Take it as it was after this commit.
+        /// Commit as of which the source is copied.
         #[serde(default)]
         as_of: Option<Seq>,
-        /// Where.
+        /// New name.
         to: At,
-        /// Allow a directory, with all below it.
+        /// Allows a directory, with everything below it.
         #[serde(default)]
         recursive: bool,
-        /// Allow a file in place of a file.
+        /// Allows a file in place of a file.
         #[serde(default)]
         replace: bool,
-        /// Make missing parents of `to`.
+        /// Creates missing parents of `to`.
         #[serde(default)]
         parents: bool,
     },
     /// Changes attributes. `expires_at` on a directory: `NotPermitted`. Sets `ctime`.
     SetAttrs {
-        /// Of what.
+        /// Address of the node.
         at: At,
-        /// To what.
+        /// Changes to make.
         attrs: SetAttrs,
     },
     /// Fails with `Conflict` unless the condition holds at this point of the batch.
     Check {
-        /// Of what.
+        /// Address of the node.
         at: At,
-        /// The condition.
+        /// Condition that must hold.
         that: Precondition,
     },
-    /// Names this commit's sequence. Taken: `AlreadyExists`. Over [`MAX_LABEL`] bytes: `TooLarge`. A name
-    /// that is empty, has control characters, or that [`Moment::parse`] reads as a moment (`42`, `1h`,
-    /// `today`, `2026-01-27`): `InvalidArgument`.
+    /// Names the sequence number of this commit. Taken: `AlreadyExists`. Over [`MAX_LABEL`] bytes:
+    /// `TooLarge`. A name that is empty, has control characters, or that [`Moment::parse`] reads as a moment
+    /// (`42`, `1h`, `today`, `2026-01-27`): `InvalidArgument`.
     Snapshot {
-        /// The name.
+        /// Name of the snapshot.
         name: String,
     },
-    /// Forgets a snapshot's name; history stays. Not there: `NotFound`.
+    /// Removes the name of a snapshot; history stays. Missing: `NotFound`.
     DropSnapshot {
-        /// The name.
+        /// Name of the snapshot.
         name: String,
     },
-    /// An operation that was given an option which it lacks, such as [`Op::create_new`] for a removal. The
-    /// batch is refused before any of its operations: `InvalidArgument`. It has no serialized form.
+    /// Operation that was given an option which it lacks, such as [`Op::create_new`] for a removal. The batch
+    /// is refused before any of its operations: `InvalidArgument`. It has no serialized form.
     #[serde(skip)]
     Misused {
-        /// The reason, for the caller.
+        /// Reason, for the caller.
         reason: String,
     },
 }
 
-/// What a removal expects to find.
+/// Node that a removal expects to find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Remove {
-    /// Anything but a directory (`unlink`): else `IsADirectory`.
+    /// Anything but a directory (`unlink`): otherwise `IsADirectory`.
     File,
-    /// An empty directory (`rmdir`): else `NotADirectory` or `NotEmpty`.
+    /// An empty directory (`rmdir`): otherwise `NotADirectory` or `NotEmpty`.
     Directory,
-    /// Either of them.
+    /// Either of these.
     Any,
-    /// Anything, with all below it (`rm -r`).
+    /// Anything, with everything below it (`rm -r`).
     Tree,
 }
 
-/// What a rename does when the new name is taken.
+/// Behaviour of a rename when the new name is taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RenameMode {
     /// Replaces it, as POSIX does.
     #[default]
     Replace,
-    /// Fails: `RENAME_NOREPLACE`.
+    /// Fails with `AlreadyExists`: `RENAME_NOREPLACE`.
     NoReplace,
     /// Swaps the two: `RENAME_EXCHANGE`.
     Exchange,
 }
 
-/// A node that is neither file, directory nor link.
+/// Node that is neither file, directory nor link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Special {
@@ -395,12 +396,12 @@ pub enum Special {
     CharDevice(u64),
     /// Block device with its number.
     BlockDevice(u64),
-    /// Hides a name of a lower layer.
+    /// Mark that hides a name of a lower layer.
     Whiteout,
 }
 
 /// Changes of attributes. `None` leaves a field as it is; in `Option<Option<_>>`, `Some(None)` clears it; in
-/// the maps, `None` removes a key (one that is not there is fine).
+/// the maps, `None` removes a key (a missing one is accepted).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SetAttrs {
@@ -422,13 +423,13 @@ pub struct SetAttrs {
     /// MIME type.
     #[serde(deserialize_with = "crate::model::json::nullable", skip_serializing_if = "Option::is_none")]
     pub content_type: Option<Option<String>>,
-    /// All labels.
+    /// Labels, replacing all existing ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tags: Option<Vec<String>>,
     /// Weight; finite.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub importance: Option<f64>,
-    /// Whether search sees it.
+    /// Whether search sees the content.
     #[serde(deserialize_with = "crate::model::json::nullable", skip_serializing_if = "Option::is_none")]
     pub searchable: Option<Option<bool>>,
     /// Custom metadata to set or remove.
@@ -437,13 +438,13 @@ pub struct SetAttrs {
     /// Extended attributes to set or remove.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub xattrs: BTreeMap<String, Option<Vec<u8>>>,
-    /// When the entry ends to be there. A moment that has passed removes it at once.
+    /// Time from which the entry is absent. A time in the past removes it at once.
     #[serde(deserialize_with = "crate::model::json::nullable", skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Option<Timestamp>>,
 }
 
 impl Op {
-    /// The content this operation brings.
+    /// Returns the content of this operation.
     pub fn body(&self) -> Option<&Body> {
         match self {
             Self::Write { body, .. } | Self::Append { body, .. } | Self::Patch { body, .. } => Some(body),
@@ -465,7 +466,7 @@ impl Op {
         }
     }
 
-    /// Refuses attributes that are garth's own.
+    /// Refuses attributes of garth itself.
     pub(super) fn check_own_attributes(&self) -> Result<()> {
         let (Self::Write { attrs, .. }
         | Self::Mkdir { attrs, .. }
@@ -535,7 +536,7 @@ impl SetAttrs {
         Ok(())
     }
 
-    /// Applies everything but mode, owner, times and expiry. Engines share it, so that the limit is one.
+    /// Applies everything but mode, owner, times and expiry. Engines share it, so that there is one limit.
     ///
     /// # Errors
     /// `TooLarge` if the result exceeds [`MAX_ATTRIBUTES`].
@@ -598,7 +599,7 @@ fn check_snapshot_name(name: &str) -> Result<()> {
     if name.is_empty() || name.chars().any(char::is_control) {
         return Err(Error::invalid("the name of a snapshot is not empty and has no control characters"));
     }
-    // Which moment it would be does not matter here, so neither does the time now.
+    // The time does not matter: only whether the name has one of these forms.
     match Moment::parse(name, Timestamp(0)) {
         Ok(None) => Ok(()),
         Ok(Some(_)) | Err(_) => Err(Error::invalid(format!(

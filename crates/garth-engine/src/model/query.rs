@@ -1,4 +1,4 @@
-//! What reads ask and answer: pages, ranges, versions.
+//! Queries and answers of reads: pages, ranges, versions.
 
 use std::ops::{Range, RangeFrom};
 
@@ -11,34 +11,34 @@ use super::id::{Ino, Seq, Timestamp, VersionId};
 use crate::error::{Error, Result};
 use crate::path::{Name, TreePath};
 
-/// Most items of one page.
+/// Limit on the items of one page.
 pub const MAX_PAGE: usize = 10_000;
-/// Most bytes of one page by [`Weigh`], 8 MiB: [`MAX_PAGE`] entries of a usual size. A page has at least one
-/// item, whatever its size.
+/// Limit on the bytes of one page by [`Weigh`], 8 MiB: [`MAX_PAGE`] entries of a usual size. A page has at
+/// least one item, whatever its size.
 pub const MAX_PAGE_BYTES: usize = 8 << 20;
-/// Most bytes of one `read`; longer content is streamed through a handle. 16 MiB.
+/// Limit on the bytes of one `read`, 16 MiB; longer content is streamed through a handle.
 pub const MAX_READ: usize = 16 << 20;
 
-/// Which part of a directory to list; as [`WalkPage`], of a subtree; as [`NamesPage`], of a node's names; as
+/// Page to read of a directory; as [`WalkPage`], of a subtree; as [`NamesPage`], of a node's names; as
 /// [`SnapshotsPage`], of the snapshots.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Page<K = Name> {
-    /// Start behind this name (of a walk: path, below its root); it need not exist.
+    /// Name after which the page starts (for a walk a path, below its root). It need not exist.
     pub after: Option<K>,
-    /// Most items, 1 to [`MAX_PAGE`]; a page has no more than [`MAX_PAGE_BYTES`] either.
+    /// Limit on the items, 1 to [`MAX_PAGE`]. A page has no more than [`MAX_PAGE_BYTES`] either.
     pub limit: usize,
-    /// Of a listing or walk: whether each item carries its [`Entry`].
+    /// True if each item of a listing or walk is to carry its [`Entry`].
     pub entries: bool,
 }
 
-/// Which part of a subtree to walk.
+/// Page to read of a subtree.
 pub type WalkPage = Page<TreePath>;
 
-/// Which of a node's names to give.
+/// Page to read of a node's names.
 pub type NamesPage = Page<TreePath>;
 
-/// Which snapshots to give.
+/// Page to read of the snapshots.
 pub type SnapshotsPage = Page<SnapshotKey>;
 
 impl<K> Default for Page<K> {
@@ -48,19 +48,19 @@ impl<K> Default for Page<K> {
 }
 
 impl<K> Page<K> {
-    /// Starts behind this name or path.
+    /// Starts the page after this name or path.
     #[must_use]
     pub fn after(self, after: impl Into<Option<K>>) -> Self {
         Self { after: after.into(), ..self }
     }
 
-    /// At most this many items, 1 to [`MAX_PAGE`].
+    /// Sets the limit on the items, 1 to [`MAX_PAGE`].
     #[must_use]
     pub fn limit(self, limit: usize) -> Self {
         Self { limit, ..self }
     }
 
-    /// Each item carries its [`Entry`].
+    /// Makes each item carry its [`Entry`].
     #[must_use]
     pub fn with_entries(self) -> Self {
         Self { entries: true, ..self }
@@ -75,27 +75,27 @@ pub(crate) fn check_limit(limit: usize) -> Result<()> {
     Err(Error::invalid(format!("the limit of a page is 1 to {MAX_PAGE}")))
 }
 
-/// One name in a directory.
+/// Name in a directory.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Item {
-    /// The name.
+    /// Name.
     pub name: Name,
-    /// Its node.
+    /// Inode of the node.
     pub ino: Ino,
-    /// What the node is.
+    /// Kind of the node.
     pub kind: Kind,
-    /// The node in full, where asked for.
+    /// The complete node, if asked for.
     pub entry: Option<Box<Entry>>,
 }
 
-/// A page of a directory, in byte order of names; of anything else that is given in pages, its own items.
+/// Page of a directory, in byte order of names, or of other items that are read in pages.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Listing<T = Item> {
-    /// The items.
+    /// Items of the page.
     pub items: Vec<T>,
-    /// Whether there may be more behind the last item.
+    /// True if there may be more after the last item.
     pub more: bool,
 }
 
@@ -105,13 +105,13 @@ impl<T> Default for Listing<T> {
     }
 }
 
-/// What counts towards [`MAX_PAGE_BYTES`].
+/// Type whose values count towards [`MAX_PAGE_BYTES`].
 pub trait Weigh {
-    /// About as many bytes as it takes in memory.
+    /// Returns the approximate size in memory, in bytes.
     fn weight(&self) -> usize;
 }
 
-/// A page being filled, up to its limits in items and bytes.
+/// Page that is being filled, up to its limits on items and bytes.
 #[derive(Debug)]
 pub struct Filling<T> {
     listing: Listing<T>,
@@ -120,12 +120,12 @@ pub struct Filling<T> {
 }
 
 impl<T: Weigh> Filling<T> {
-    /// An empty page of at most `limit` items.
+    /// Returns an empty page of at most `limit` items.
     pub fn new(limit: usize) -> Self {
         Self { listing: Listing { items: Vec::new(), more: false }, limit, bytes: 0 }
     }
 
-    /// Adds an item. False if the page is full: then the item is left to the next one.
+    /// Adds an item. Returns false if the page is full: the item belongs to the next page.
     pub fn push(&mut self, item: T) -> bool {
         let items = &mut self.listing.items;
         self.bytes = self.bytes.saturating_add(item.weight());
@@ -136,12 +136,12 @@ impl<T: Weigh> Filling<T> {
         !self.listing.more
     }
 
-    /// How many items it still takes.
+    /// Returns the number of items that still fit.
     pub fn room(&self) -> usize {
         if self.listing.more { 0 } else { self.limit - self.listing.items.len() }
     }
 
-    /// The page.
+    /// Returns the page.
     pub fn done(self) -> Listing<T> {
         self.listing
     }
@@ -211,39 +211,39 @@ impl Weigh for Snapshot {
     }
 }
 
-/// One path of a walk.
+/// Path of a walk.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct WalkItem {
-    /// The path.
+    /// Path.
     pub path: TreePath,
-    /// Its node.
+    /// Inode of the node.
     pub ino: Ino,
-    /// What the node is.
+    /// Kind of the node.
     pub kind: Kind,
-    /// The node in full, where asked for.
+    /// The complete node, if asked for.
     pub entry: Option<Box<Entry>>,
 }
 
-/// A page of everything below a directory, itself left out. Order: bytes of the parent's path
-/// ([`TreePath::key`]), then bytes of the name. A directory comes before what is in it.
+/// Page of everything below a directory, without itself. Order: bytes of the parent's path
+/// ([`TreePath::key`]), then bytes of the name. A directory comes before its entries.
 pub type Walk = Listing<WalkItem>;
 
-/// Bytes of a file: `offset` and at most `length`. Behind the end there is nothing, which is no error.
+/// Bytes of a file: from `offset`, at most `length`. A range after the end is empty, which is no error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ByteRange {
     /// First byte.
     pub offset: u64,
-    /// Most bytes.
+    /// Limit on the bytes.
     pub length: u64,
 }
 
 impl ByteRange {
-    /// The whole file.
+    /// The complete file.
     pub const ALL: Self = Self { offset: 0, length: u64::MAX };
 }
 
-/// `ByteRange::from(10..20)`: an end before the start is no bytes.
+/// Converts `10..20`. An end before the start gives no bytes.
 impl From<Range<u64>> for ByteRange {
     fn from(range: Range<u64>) -> Self {
         Self { offset: range.start, length: range.end.saturating_sub(range.start) }
@@ -256,20 +256,20 @@ impl From<RangeFrom<u64>> for ByteRange {
     }
 }
 
-/// What [`fetch_many`](crate::FileSystem::fetch_many) read, all of one moment.
+/// Answer of [`fetch_many`](crate::FileSystem::fetch_many), all of one state.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Fetched {
-    /// The commit after which it was read: what is left can be read of the same moment by `as_of` this one,
-    /// but for what has expired since that commit.
+    /// Commit after which the files were read. The remaining items can be read in the same state by `as_of`
+    /// this commit, except for entries that have expired since.
     pub seq: Seq,
-    /// One answer for each of the first items asked for, in their order. Fewer than asked for if the answer
-    /// would hold more than [`MAX_READ`] bytes of content and attributes; the first is always answered.
+    /// One answer for each of the first items asked for, in their order. Fewer than asked for if the answers
+    /// would hold more than [`MAX_READ`] bytes of content and attributes; the first item is always answered.
     pub items: Vec<Result<(Entry, Bytes)>>,
 }
 
 impl Fetched {
-    /// Answers to the first items, as of commit `seq`.
+    /// Returns answers to the first items, as of commit `seq`.
     pub fn new(seq: Seq, items: Vec<Result<(Entry, Bytes)>>) -> Self {
         Self { seq, items }
     }
@@ -283,14 +283,14 @@ pub(crate) fn check_items(items: usize) -> Result<()> {
     Err(Error::invalid(format!("at most {MAX_PAGE} items are fetched at once")))
 }
 
-/// Which past to look at.
+/// State of the past.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Moment {
-    /// After this commit. Beyond the last: `NotFound`; before retention: `Gone`.
+    /// The state after this commit. Beyond the last: `NotFound`; before retention: `Gone`.
     Seq(Seq),
-    /// After the last commit whose time is not later. Before the first commit: the empty tree.
+    /// The state after the last commit whose time is not later. Before the first commit: the empty tree.
     Time(Timestamp),
-    /// A snapshot by name.
+    /// The state of a snapshot, by name.
     Snapshot(String),
 }
 
@@ -306,14 +306,14 @@ impl From<Timestamp> for Moment {
     }
 }
 
-/// Which versions to show.
+/// Page to read of a history.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct HistoryPage {
     /// Only versions that are older than this one: of an earlier commit, or of the same commit and a node
-    /// with a smaller number. It need not exist.
+    /// with a smaller inode. It need not exist.
     pub before: Option<VersionId>,
-    /// Most versions, 1 to [`MAX_PAGE`]; a page has no more than [`MAX_PAGE_BYTES`] either.
+    /// Limit on the versions, 1 to [`MAX_PAGE`]. A page has no more than [`MAX_PAGE_BYTES`] either.
     pub limit: usize,
 }
 
@@ -324,44 +324,44 @@ impl Default for HistoryPage {
 }
 
 impl HistoryPage {
-    /// Only versions that are older than this one; [`Listing::items`] of a page ends with the one to go on
-    /// from.
+    /// Selects versions that are older than this one. The next page continues before the last of
+    /// [`Listing::items`].
     #[must_use]
     pub fn before(self, version: impl Into<Option<VersionId>>) -> Self {
         Self { before: version.into(), ..self }
     }
 
-    /// Only versions of commits before this one.
+    /// Selects versions of commits before this one.
     #[must_use]
     pub fn before_commit(self, seq: Seq) -> Self {
         self.before(VersionId { seq, ino: Ino::NONE })
     }
 
-    /// At most this many versions, 1 to [`MAX_PAGE`].
+    /// Sets the limit on the versions, 1 to [`MAX_PAGE`].
     #[must_use]
     pub fn limit(self, limit: usize) -> Self {
         Self { limit, ..self }
     }
 }
 
-/// One version of a node or of what a path named.
+/// Version of a node, or of the node that a path named.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Version {
-    /// Its id.
+    /// Id of the version.
     pub id: VersionId,
-    /// The commit that made it.
+    /// Commit that created it.
     pub commit: CommitInfo,
-    /// The node after that commit; `None` where the commit ended it or moved it away from the path.
+    /// Node after that commit; `None` if the commit ended it or moved it away from the path.
     pub entry: Option<Box<Entry>>,
 }
 
-/// The newest state.
+/// Newest state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Head {
-    /// The last commit; 0 before the first.
+    /// Last commit; 0 before the first.
     pub seq: Seq,
-    /// Its time.
+    /// Time of the commit.
     pub time: Timestamp,
 }

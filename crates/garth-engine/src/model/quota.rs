@@ -1,40 +1,40 @@
-//! How much may lie below a path, and how much does.
+//! Limits on the content below a path, and its usage.
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::path::TreePath;
 
-/// Most quotas of a tree: so many are read when a commit is the first after others have written.
+/// Limit on the quotas of a tree: all of them are read when a commit is the first after others have written.
 pub const MAX_QUOTAS: usize = 1000;
 
-/// The largest limit, in bytes and in entries, and the most that is counted below a path which has a quota:
-/// what a signed number of 64 bits holds.
+/// Largest limit, in bytes and in entries, and largest count below a path with a quota: the largest signed
+/// integer of 64 bits.
 pub const MAX_COUNTED: u64 = i64::MAX as u64;
 
-/// How much may lie below a path. What is not limited is counted.
+/// Limits on the content below a path. What is not limited is counted as well.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
-    /// Bytes: the sizes of the files that have a name below the path, each file once.
+    /// Limit on the bytes: the sizes of the files that have a name below the path, each file once.
     pub bytes: Option<u64>,
-    /// Names below the path, those of directories too; the path itself is not among them.
+    /// Limit on the names below the path, including those of directories, but not the path itself.
     pub entries: Option<u64>,
 }
 
 impl Limits {
-    /// At most so many bytes.
+    /// Sets the limit on the bytes.
     #[must_use]
     pub fn bytes(self, bytes: u64) -> Self {
         Self { bytes: Some(bytes), ..self }
     }
 
-    /// At most so many names.
+    /// Sets the limit on the names.
     #[must_use]
     pub fn entries(self, entries: u64) -> Self {
         Self { entries: Some(entries), ..self }
     }
 
-    /// Refuses what is no limit, or none that can be kept.
+    /// Checks that there is a limit, and that it can be stored.
     ///
     /// # Errors
     /// `InvalidArgument`.
@@ -49,22 +49,22 @@ impl Limits {
     }
 }
 
-/// What lies below a path, as quotas count it. What has expired counts until its end is recorded.
+/// Usage below a path, as quotas count it. Expired entries count until their end is recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Usage {
-    /// The sizes of the files that have a name below the path, each file once.
+    /// Sizes of the files that have a name below the path, each file once.
     pub bytes: u64,
     /// Names below the path.
     pub entries: u64,
 }
 
-/// The quota of a path.
+/// Quota of a path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Quota {
-    /// The path; of the whole tree `/`. Nothing has to be there: a quota belongs to the path.
+    /// Path; `/` for the complete tree. It need not exist: a quota belongs to the path.
     pub path: TreePath,
-    /// How much may lie below it.
+    /// Limits on the content below it.
     pub limits: Limits,
-    /// How much does.
+    /// Usage below it.
     pub used: Usage,
 }

@@ -1,4 +1,4 @@
-//! What a search asks and answers.
+//! Queries and answers of searches.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -7,18 +7,19 @@ use super::id::{Ino, Seq, Timestamp, VersionId};
 use crate::error::{Error, Result};
 use crate::path::TreePath;
 
-/// Most hits of one [`SearchQuery`].
+/// Limit on the hits of one [`SearchQuery`].
 pub const MAX_HITS: usize = 1000;
-/// Most passages that a [`SearchQuery`] gives of one file.
+/// Limit on the passages of one file that a [`SearchQuery`] returns.
 pub const MAX_PER_FILE: usize = 20;
-/// Most lines that a [`SearchQuery`] gives before the best line of a hit, and behind it.
+/// Limit on the lines that a [`SearchQuery`] returns before the best line of a hit, and after it.
 pub const MAX_CONTEXT: usize = 20;
-/// Most bytes of a file in one [`HitContext`], 8 KiB: those of [`MAX_HITS`] fit into a page of other reads.
+/// Limit on the bytes of a file in one [`HitContext`], 8 KiB: those of [`MAX_HITS`] fit into a page of other
+/// reads.
 pub const MAX_CONTEXT_BYTES: usize = 8 << 10;
-/// Most classes of one [`SearchQuery`]: each name that it may show is compared with all of them.
+/// Limit on the patterns of one [`SearchQuery`]: each name that it may show is compared with all of them.
 pub const MAX_CLASSES: usize = 64;
 
-/// A search over the text of current files.
+/// Search over the text of current files.
 ///
 /// ```
 /// # use garth_engine as garth;
@@ -37,123 +38,124 @@ pub const MAX_CLASSES: usize = 64;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SearchQuery {
-    /// What to look for, in plain words; any characters are fine.
+    /// Words to look for; any characters are accepted.
     pub text: String,
-    /// Only these paths and what is below them; empty: everywhere.
+    /// Only these paths and everything below them; empty for everywhere.
     pub within: Vec<TreePath>,
-    /// Only files with one of these labels; empty: any.
+    /// Only files with one of these tags; empty for any.
     pub tags_any: Vec<String>,
-    /// Only files that have each of these keys in their custom metadata, with just this value.
+    /// Only files with each of these keys in their custom metadata, with exactly this value.
     pub metadata: BTreeMap<String, String>,
-    /// Only paths of one of these classes, [`MAX_CLASSES`] at most; empty: any.
+    /// Only paths that one of these patterns matches, [`MAX_CLASSES`] at most; empty for any.
     pub classes: Vec<PathClass>,
     /// Only files whose content was last changed at this time or later.
     pub since: Option<Timestamp>,
     /// Only files whose content was last changed before this time.
     pub until: Option<Timestamp>,
-    /// Most hits, 1 to [`MAX_HITS`].
+    /// Limit on the hits, 1 to [`MAX_HITS`].
     pub limit: usize,
-    /// Most passages of one file, each a hit of its own, 1 to [`MAX_PER_FILE`].
+    /// Limit on the passages of one file, each a hit of its own, 1 to [`MAX_PER_FILE`].
     pub per_file: usize,
-    /// Lines of the file to give before the best line of each hit and behind it, up to [`MAX_CONTEXT`]; 0 for
-    /// no [`Hit::context`].
+    /// Number of lines of the file to return before the best line of each hit and after it, up to
+    /// [`MAX_CONTEXT`]; 0 for no [`Hit::context`].
     pub context: usize,
-    /// Whether a passage gains from those before and behind it in its file: in a conversation the answer
-    /// stands beside what was asked.
+    /// True if a passage gains from those before and after it in its file: in a conversation the answer is
+    /// next to the question.
     pub neighbours: bool,
-    /// Whether to look at little, for what is told besides and was not asked for: of more than six words the
-    /// longest, as they are; and if many passages have each of them, the newest.
+    /// True to look at little, for a search that nobody asked for: of more than six words only the longest,
+    /// without variations; and of many passages that have each of them, the newest.
     pub quick: bool,
-    /// Whether the abstracts and overviews of context nodes are shown, each as a hit of its own path.
+    /// True if the abstracts and overviews of memories are shown, each as a hit of its own path.
     pub layers: bool,
 }
 
-/// A class of paths, from a directory on.
+/// Glob pattern of paths, relative to a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathClass {
-    /// The directory that is the root for it.
+    /// Directory that is the root for the pattern.
     pub from: TreePath,
-    /// As [`Class`](crate::rule::Class) reads it.
+    /// Pattern, as [`Class`](crate::rule::Class) reads it.
     pub pattern: String,
 }
 
 impl SearchQuery {
-    /// The ten best files for these words, in the whole tree.
+    /// Returns a search for the ten best files for these words, in the complete tree.
     pub fn new(text: impl Into<String>) -> Self {
         Self { text: text.into(), ..Self::default() }
     }
 
-    /// Only this path and what is below it; called again, also another.
+    /// Selects this path and everything below it, in addition to paths that were selected before.
     #[must_use]
     pub fn within(mut self, path: impl Into<TreePath>) -> Self {
         self.within.push(path.into());
         self
     }
 
-    /// Only files with this tag; called again, with either.
+    /// Selects files with this tag, in addition to tags that were selected before.
     #[must_use]
     pub fn tag(mut self, tag: impl Into<String>) -> Self {
         self.tags_any.push(tag.into());
         self
     }
 
-    /// Only these paths and what is below them; none: everywhere.
+    /// Selects these paths and everything below them; everywhere if there are none.
     #[must_use]
     pub fn within_any(self, paths: impl IntoIterator<Item = TreePath>) -> Self {
         Self { within: paths.into_iter().collect(), ..self }
     }
 
-    /// Only files with one of these tags; none: any.
+    /// Selects files with one of these tags; any if there are none.
     #[must_use]
     pub fn tags_any<T: Into<String>>(self, tags: impl IntoIterator<Item = T>) -> Self {
         Self { tags_any: tags.into_iter().map(Into::into).collect(), ..self }
     }
 
-    /// Only files with this value of this key in their custom metadata; called again, with both.
+    /// Selects files with this value of this key in their custom metadata; called again, files with both.
     #[must_use]
     pub fn metadata(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.metadata.insert(key.into(), value.into());
         self
     }
 
-    /// Only paths of this class, as `/agents/*/notes/**` or `/**/*.md`; called again, of either.
+    /// Selects paths that this pattern matches, such as `/agents/*/notes/**` or `/**/*.md`, in addition to
+    /// patterns that were selected before.
     #[must_use]
     pub fn class(mut self, pattern: impl Into<String>) -> Self {
         self.classes.push(PathClass { from: TreePath::root(), pattern: pattern.into() });
         self
     }
 
-    /// Only files whose content was last changed at this time or later.
+    /// Selects files whose content was last changed at this time or later.
     #[must_use]
     pub fn since(self, time: impl Into<Option<Timestamp>>) -> Self {
         Self { since: time.into(), ..self }
     }
 
-    /// Only files whose content was last changed before this time.
+    /// Selects files whose content was last changed before this time.
     #[must_use]
     pub fn until(self, time: impl Into<Option<Timestamp>>) -> Self {
         Self { until: time.into(), ..self }
     }
 
-    /// At most this many hits, 1 to [`MAX_HITS`].
+    /// Sets the limit on the hits, 1 to [`MAX_HITS`].
     #[must_use]
     pub fn limit(self, limit: usize) -> Self {
         Self { limit, ..self }
     }
 
-    /// At most this many passages of one file, 1 to [`MAX_PER_FILE`].
+    /// Sets the limit on the passages of one file, 1 to [`MAX_PER_FILE`].
     #[must_use]
     pub fn per_file(self, per_file: usize) -> Self {
         Self { per_file, ..self }
     }
 
-    /// So many lines before and behind the best line of each hit, 0 to [`MAX_CONTEXT`].
+    /// Sets the number of lines before and after the best line of each hit, 0 to [`MAX_CONTEXT`].
     #[must_use]
     pub fn context(self, context: usize) -> Self {
         Self { context, ..self }
     }
 
-    /// Whether a passage gains from those beside it; without a word, it does.
+    /// Sets whether a passage gains from those next to it (default: true).
     #[must_use]
     pub fn neighbours(self, neighbours: bool) -> Self {
         Self { neighbours, ..self }
@@ -165,18 +167,18 @@ impl SearchQuery {
         Self { quick: true, ..self }
     }
 
-    /// Whether abstracts and overviews of context nodes are shown; without a word, they are not.
+    /// Sets whether abstracts and overviews of memories are shown (default: false).
     #[must_use]
     pub fn layers(self, layers: bool) -> Self {
         Self { layers, ..self }
     }
 
-    /// Refuses what no search takes.
+    /// Checks the limits.
     ///
     /// # Errors
     /// `InvalidArgument` for a limit outside 1 to [`MAX_HITS`], passages of a file outside 1 to
-    /// [`MAX_PER_FILE`], more than [`MAX_CONTEXT`] lines, or more than [`MAX_CLASSES`] classes. What is wrong
-    /// with a class is told by the search.
+    /// [`MAX_PER_FILE`], more than [`MAX_CONTEXT`] lines, or more than [`MAX_CLASSES`] patterns. The search
+    /// itself checks the patterns.
     pub fn check(&self) -> Result<()> {
         let wrong = if !(1..=MAX_HITS).contains(&self.limit) {
             format!("the limit of a search is 1 to {MAX_HITS}")
@@ -213,50 +215,50 @@ impl Default for SearchQuery {
     }
 }
 
-/// What a search found.
+/// Answer of a search.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct SearchAnswer {
-    /// Best first: by BM25 of the passage, then the newest text. Of each file its best passages, one unless
-    /// [more](SearchQuery::per_file) are asked for.
+    /// Hits, the best first: by BM25 of the passage, then the newest text. Each file has its best passages,
+    /// one unless [more](SearchQuery::per_file) are asked for.
     pub hits: Vec<Hit>,
-    /// Whether there may be more: the limit was reached, or there are more matches than one search looks at.
+    /// True if there may be more: the limit was reached, or there are more matches than one search looks at.
     pub more: bool,
-    /// Files of which some text is not indexed yet, counted up to 1,000.
+    /// Number of files with text that is not indexed yet, counted up to 1,000.
     pub missing: u64,
 }
 
-/// A passage of a file that a search found.
+/// Passage of a file that a search found.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Hit {
-    /// The file's path (of its names that the query allows the first in the order of a walk).
+    /// Path of the file: of its names that the query allows, the first in the order of a walk.
     pub path: TreePath,
-    /// The node.
+    /// Inode.
     pub ino: Ino,
-    /// The node's version that was searched.
+    /// Version of the node that was searched.
     pub version: VersionId,
-    /// How much of the question the passage holds, above 0 and up to 1: the sum of the weights of the words
-    /// that it holds, and of half of those that a passage beside it holds, divided by that of all words asked
-    /// for. A word weighs `ln(1 + N / n)`, where `n` of all
-    /// `N` passages hold it; so rare words count most, also those that nothing holds. 1 says that it holds
-    /// every word, however common they are. Compares hits of different questions, too. A word that was found
-    /// by its beginning alone counts half.
+    /// Share of the question that the passage contains, above 0 and up to 1: the sum of the weights of the
+    /// words that it contains, and of half of those that a passage next to it contains, divided by that of
+    /// all words asked for. A word weighs `ln(1 + N / n)`, where `n` of all `N` passages contain it; so rare
+    /// words count most, even those that no passage contains. 1 says that it contains every word, however
+    /// common they are. Scores of different questions can be compared. A word that was found by its beginning
+    /// alone counts half.
     pub score: f64,
-    /// What the score is the sum of.
+    /// Addends of the score.
     pub parts: ScoreParts,
-    /// The passage in short, cut at words.
+    /// Short form of the passage, cut at words.
     pub snippet: String,
-    /// Where the passage lies, in bytes.
+    /// Position of the passage in bytes.
     pub bytes: Range<u64>,
-    /// Where the passage lies, in lines; the first line is 1, the end is excluded.
+    /// Position of the passage in lines; the first line is 1, the end is excluded.
     pub lines: Range<u64>,
-    /// What stands around, if the query asks for it.
+    /// Lines around the passage, if the query asks for them.
     pub context: Option<HitContext>,
 }
 
 impl Hit {
-    /// That a node is at a path, and nothing else.
+    /// Returns a hit that only says that a node is at a path.
     pub(crate) fn at(path: TreePath, ino: Ino) -> Self {
         Self {
             path,
@@ -272,28 +274,27 @@ impl Hit {
     }
 }
 
-/// What a [`Hit::score`] is the sum of.
+/// Addends of a [`Hit::score`].
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct ScoreParts {
-    /// The share of the words that the passage holds itself.
+    /// Share of the words that the passage itself contains.
     pub words: f64,
-    /// Half the share of those that it does not hold, and the passage before or behind it in its file does.
+    /// Half the share of those that it does not contain, but the passage before or after it in its file.
     pub neighbours: f64,
 }
 
-/// The best line of a hit, which has the most different words of the question, with lines before and behind
-/// it.
+/// Best line of a hit, which has the most different words of the question, with lines before and after it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HitContext {
-    /// As they stand in the file; what is not UTF-8 is U+FFFD. At most [`MAX_CONTEXT_BYTES`] of the file: the
-    /// lines farthest from the best one are left out first, and of a very long one there is a part.
+    /// Text of the lines; invalid UTF-8 is U+FFFD. At most [`MAX_CONTEXT_BYTES`] of the file: the lines
+    /// farthest from the best one are left out first, and a very long line is cut.
     pub text: String,
-    /// Which line is the best one; the first of the file is 1.
+    /// Number of the best line; the first of the file is 1.
     pub best: u64,
-    /// Which lines these are; the end is excluded.
+    /// Range of the lines; the end is excluded.
     pub lines: Range<u64>,
-    /// The same in bytes.
+    /// Range of the bytes.
     pub bytes: Range<u64>,
 }

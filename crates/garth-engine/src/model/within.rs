@@ -1,12 +1,12 @@
-//! A part of a tree: which paths a view, a batch or a query may reach.
+//! Part of a tree: the paths that a view, a batch or a query may reach.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
 
 use crate::path::TreePath;
 
-/// Subtrees of a tree: the paths that are their tops, and all below these, without what is left out of them.
-/// Compared by segment, so that `/chat-ab` is not within `/chat-a`.
+/// Subtrees of a tree: the paths that are their tops, and everything below these, without what is left out of
+/// them. Compared by segment, so that `/chat-ab` is not within `/chat-a`.
 ///
 /// ```
 /// # use garth_engine as garth;
@@ -21,7 +21,7 @@ use crate::path::TreePath;
 /// assert!(!Within::nothing().contains(&one) && Within::everything().contains(&other));
 /// ```
 ///
-/// What is left out may have islands: the longest path that was named decides.
+/// A part that is left out may have islands: the longest path that was named decides.
 ///
 /// ```
 /// # use garth_engine as garth;
@@ -36,103 +36,105 @@ use crate::path::TreePath;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Within {
-    /// In the order of segments; one lies inside another only if an exclusion is in between.
+    /// Tops in the order of segments. A top is inside another one only if an exclusion is in between.
     tops: Arc<[TreePath]>,
-    /// What is left out, in the same order: each inside a top, no two without a top in between.
+    /// Exclusions in the same order: each inside a top, no two without a top in between.
     exclusions: Arc<[TreePath]>,
 }
 
 impl Within {
-    /// These paths and all below them.
+    /// Returns these paths and everything below them.
     pub fn new(tops: impl IntoIterator<Item = TreePath>) -> Self {
         let mut tops: Vec<TreePath> = tops.into_iter().collect();
-        // what is below a path follows it directly
+        // Everything below a path follows it directly.
         tops.sort_by(by_segment);
         tops.dedup_by(|path, before| path.is_within(before));
         Self { tops: tops.into(), exclusions: Arc::default() }
     }
 
-    /// The whole tree.
+    /// Returns the complete tree.
     pub fn everything() -> Self {
         Self { tops: Arc::new([TreePath::root()]), exclusions: Arc::default() }
     }
 
-    /// No path at all, not even `/`.
+    /// Returns no path at all, not even `/`.
     pub fn nothing() -> Self {
         Self { tops: Arc::default(), exclusions: Arc::default() }
     }
 
-    /// The same without these paths and all below them, islands too.
+    /// Leaves out these paths and everything below them, including islands.
     #[must_use]
     pub fn without(&self, paths: impl IntoIterator<Item = TreePath>) -> Self {
         self.combined(&Self::new(paths), |here, out| here && !out)
     }
 
-    /// The same with these paths and all below them: inside what is left out, they are islands.
+    /// Adds these paths and everything below them. Inside what is left out, they are islands.
     #[must_use]
     pub fn with(&self, paths: impl IntoIterator<Item = TreePath>) -> Self {
         self.union(&Self::new(paths))
     }
 
-    /// The tops of the subtrees and of the islands in what is left out of them, in the order of their
+    /// Returns the tops of the subtrees, and of the islands in what is left out of them, in the order of
     /// segments.
     pub fn tops(&self) -> &[TreePath] {
         &self.tops
     }
 
-    /// What is left out of the subtrees, each with all below it but islands, in the order of segments.
+    /// Returns the paths that are left out of the subtrees, each with everything below it but islands, in the
+    /// order of segments.
     pub fn exclusions(&self) -> &[TreePath] {
         &self.exclusions
     }
 
-    /// Whether it is the whole tree.
+    /// Returns true for the complete tree.
     pub fn is_everything(&self) -> bool {
         self.exclusions.is_empty() && self.tops.first().is_some_and(TreePath::is_root)
     }
 
-    /// Whether it is no path at all.
+    /// Returns true for no path at all.
     pub fn is_nothing(&self) -> bool {
         self.tops.is_empty()
     }
 
-    /// Whether it holds this path.
+    /// Returns true if it contains a path.
     pub fn contains(&self, path: &TreePath) -> bool {
         self.top_of(path).is_some()
     }
 
-    /// Whether this path lies in what is left out of a subtree: nothing is there, and nothing can be made.
+    /// Returns true if a path is left out of a subtree: it is missing, and cannot be created.
     pub fn is_excluded(&self, path: &TreePath) -> bool {
         let top = || longest(&self.tops, path).map_or(0, |top| top.key().len());
         longest(&self.exclusions, path).is_some_and(|out| out.key().len() > top())
     }
 
-    /// The top of the subtree or island that holds this path: all on the way from it to the path is inside.
+    /// Returns the top of the subtree or island that contains a path: everything between the top and the path
+    /// is inside.
     pub fn top_of(&self, path: &TreePath) -> Option<&TreePath> {
         let top = longest(&self.tops, path)?;
         let out = longest(&self.exclusions, path);
         out.is_none_or(|out| out.key().len() < top.key().len()).then_some(top)
     }
 
-    /// Whether this path is the top of a subtree. To whom sees only that, its name is out of reach: it can be
-    /// read and changed, but not made, removed or moved.
+    /// Returns true if a path is the top of a subtree. Its name is out of reach of a caller that sees only
+    /// the subtree: the top can be read and changed, but not created, removed or moved.
     pub fn is_top(&self, path: &TreePath) -> bool {
         self.tops.binary_search_by(|top| by_segment(top, path)).is_ok()
     }
 
-    /// The tops that lie below this path, itself left out.
+    /// Returns the tops below a path, without itself.
     pub fn tops_below(&self, path: &TreePath) -> impl Iterator<Item = &TreePath> {
         below(&self.tops, path)
     }
 
-    /// What is left out below this path, itself left out: a directory that has some stays where it is.
+    /// Returns the exclusions below a path, without itself: a directory that has one cannot be moved.
     pub fn exclusions_below(&self, path: &TreePath) -> impl Iterator<Item = &TreePath> {
         below(&self.exclusions, path)
     }
 
-    /// What both hold.
+    /// Returns the paths that both contain.
     #[must_use]
     pub fn intersect(&self, other: &Self) -> Self {
-        // a view takes a few of many subtrees
+        // The usual case: a view takes a few of many subtrees.
         let holds = |top: &TreePath| self.contains(top) && self.exclusions_below(top).next().is_none();
         if other.tops.len() < self.tops.len() && other.tops.iter().all(holds) {
             return other.clone();
@@ -140,7 +142,7 @@ impl Within {
         self.combined(other, |here, there| here && there)
     }
 
-    /// What either holds.
+    /// Returns the paths that either contains.
     #[must_use]
     pub fn union(&self, other: &Self) -> Self {
         if self == other {
@@ -149,10 +151,10 @@ impl Within {
         self.combined(other, |here, there| here || there)
     }
 
-    /// The paths for which `holds` is true of whether one holds them and whether the other does; false for
-    /// what neither holds.
+    /// Returns the paths for which `holds` is true, given whether each of the two contains them. It must be
+    /// false for paths that neither contains.
     fn combined(&self, other: &Self, holds: impl Fn(bool, bool) -> bool) -> Self {
-        // between the paths that are named in either nothing changes
+        // Nothing changes between the paths that are named in either.
         let both = [&self.tops, &self.exclusions, &other.tops, &other.exclusions];
         let mut named: Vec<&TreePath> = both.into_iter().flat_map(|paths| paths.iter()).collect();
         named.sort_by(|one, other| by_segment(one, other));
@@ -161,7 +163,7 @@ impl Within {
         Self::of(named.into_iter().map(|path| (path.clone(), holds(path))))
     }
 
-    /// The tops (`true`) and what is left out (`false`), in the order of segments.
+    /// Returns the tops (`true`) and the exclusions (`false`), in the order of segments.
     pub(crate) fn named(&self) -> Vec<(&TreePath, bool)> {
         let tops = self.tops.iter().map(|path| (path, true));
         let mut named: Vec<_> = tops.chain(self.exclusions.iter().map(|path| (path, false))).collect();
@@ -169,8 +171,8 @@ impl Within {
         named
     }
 
-    /// The paths of which the longest of these that they begin with is `true`; they come in the order of
-    /// segments.
+    /// Returns the paths for which the longest prefix among `named` is `true`. `named` must be in the order
+    /// of segments.
     pub(crate) fn of(named: impl IntoIterator<Item = (TreePath, bool)>) -> Self {
         let (mut tops, mut exclusions) = (Vec::new(), Vec::new());
         let mut above: Vec<(TreePath, bool)> = Vec::new();
@@ -186,7 +188,7 @@ impl Within {
     }
 }
 
-/// The longest of some paths, in the order of segments, that a path begins with.
+/// Returns the longest of some paths, in the order of segments, that a path begins with.
 fn longest<'a>(paths: &'a [TreePath], path: &TreePath) -> Option<&'a TreePath> {
     let mut upto = paths.partition_point(|top| by_segment(top, path) != Ordering::Greater);
     loop {
@@ -194,25 +196,26 @@ fn longest<'a>(paths: &'a [TreePath], path: &TreePath) -> Option<&'a TreePath> {
         if path.is_within(last) {
             return Some(last);
         }
-        // what holds the path and comes before the last one holds that, too
+        // A path that contains `path` and sorts before the last one contains that as well.
         let shared = last.segments().zip(path.segments()).take_while(|(one, other)| one == other).count();
         upto = paths[..upto].partition_point(|top| by_first(top, path, shared) != Ordering::Greater);
     }
 }
 
-/// Those of some paths, in the order of segments, that lie below a path, itself left out.
+/// Returns those of some paths, in the order of segments, that are below a path, without itself.
 fn below<'a>(paths: &'a [TreePath], path: &TreePath) -> impl Iterator<Item = &'a TreePath> + use<'a> {
     let after = paths.partition_point(|top| by_segment(top, path) != Ordering::Greater);
     let inside = paths[after..].partition_point(|top| top.is_within(path));
     paths[after..after + inside].iter()
 }
 
-/// All that is below a path follows it directly in this order; in the order of bytes `/a-b` is in between.
+/// Compares by segment. Everything below a path follows it directly; in byte order `/a-b` would be in
+/// between.
 fn by_segment(one: &TreePath, other: &TreePath) -> Ordering {
     one.segments().cmp(other.segments())
 }
 
-/// The same with the path that so many segments of the other make.
+/// Compares with the first `segments` segments of the other path.
 fn by_first(one: &TreePath, other: &TreePath, segments: usize) -> Ordering {
     one.segments().cmp(other.segments().take(segments))
 }
@@ -299,7 +302,7 @@ mod tests {
         assert_eq!(hidden.union(&within(&["/.garth"])), Within::everything());
     }
 
-    /// Every path of up to three of these segments.
+    /// Returns every path of up to three of these segments.
     fn small_paths() -> Vec<TreePath> {
         let names = ["a", "a-", "b"];
         let mut paths = vec![TreePath::root()];
@@ -312,7 +315,7 @@ mod tests {
         paths
     }
 
-    /// Paths, each put inside or left out, and the paths of which that holds.
+    /// Returns paths that were put in or left out at random, and for each path whether it is contained.
     fn some_within() -> impl Strategy<Value = (Within, Vec<bool>)> {
         let all = small_paths().len();
         prop::collection::vec((0..all, any::<bool>()), 0..7).prop_map(|steps| {
@@ -329,7 +332,7 @@ mod tests {
         })
     }
 
-    /// The parents of paths by their place, and whether a path is held.
+    /// Returns whether the parent of a path is contained.
     fn above(paths: &[TreePath], held: &[bool], path: &TreePath) -> Option<bool> {
         let parent = path.parent()?;
         paths.iter().position(|path| *path == parent).map(|at| held[at])
@@ -337,7 +340,7 @@ mod tests {
 
     fn check(within: &Within, held: &[bool]) -> Result<(), TestCaseError> {
         let paths = small_paths();
-        // where what is held changes, from a path to the one above
+        // Where a path and its parent differ in being contained.
         let turns = |inside: bool| {
             let turn = |(path, now): &(&TreePath, &bool)| {
                 **now == inside && above(&paths, held, path).unwrap_or_default() != inside

@@ -1,47 +1,47 @@
-//! What an operation addresses and what it does there, for whoever puts other addresses in their place.
+//! Addresses of an operation, and what it does there, for views that replace them.
 
 use super::{Create, Op, Precondition, Remove, RenameMode};
 use crate::model::at::At;
 use crate::model::id::VersionId;
 
-/// What an operation does at one of its addresses.
+/// Effect of an operation at one of its addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Looks at what is there.
+    /// Reads the node.
     Read,
-    /// Looks at what is there, and at all below it.
+    /// Reads the node and everything below it.
     ReadTree,
-    /// The same as of a past commit.
+    /// Reads the node and everything below it as of a past commit.
     ReadPast,
-    /// Names the state of the whole tree.
+    /// Names the state of the complete tree.
     Snapshot,
-    /// Changes what is there.
+    /// Changes the node.
     Write,
-    /// Gives what is there another name: the next address.
+    /// Gives the node another name: the next address.
     Link,
-    /// Makes a name, or changes the file that has it.
+    /// Creates a name, or changes the file that has it.
     Create,
     /// Gives a name to another node, whatever has it.
     Replace,
-    /// Takes a name away, and gives the node another: the next address.
+    /// Takes a name away, and gives the node another one: the next address.
     Move,
-    /// Gives a name to the node of another address, which gets its own.
+    /// Gives a name to the node of the other address, and the other way round.
     Exchange,
     /// Takes a name away.
     Remove,
-    /// Takes a name away, with all below it.
+    /// Takes a name away, with everything below it.
     RemoveTree,
 }
 
 impl Access {
-    /// Whether it may change something.
+    /// Returns true if the operation may change something there.
     pub fn changes(self) -> bool {
         !matches!(self, Self::Read | Self::ReadTree | Self::ReadPast | Self::Snapshot)
     }
 }
 
 impl Op {
-    /// Its addresses, in the order in which they are looked up.
+    /// Returns the addresses, in the order in which they are looked up.
     pub fn addresses(&mut self) -> Vec<(&mut At, Access)> {
         match self {
             Self::Write { at, create, .. } | Self::Append { at, create, .. } => {
@@ -72,7 +72,7 @@ impl Op {
         }
     }
 
-    /// Whether it gives what it writes a time to expire.
+    /// Returns true if the operation sets an expiry on the nodes that it writes.
     pub(crate) fn expires(&self) -> bool {
         match self {
             Self::Write { attrs, .. }
@@ -84,7 +84,7 @@ impl Op {
         }
     }
 
-    /// The address of the node that the outcome tells of; `None` for the root.
+    /// Returns the address of the node that the outcome is about; `None` for the root.
     pub(crate) fn told_of(&self) -> Option<&At> {
         match self {
             Self::Write { at, .. }
@@ -106,7 +106,7 @@ impl Op {
 }
 
 impl Precondition {
-    /// The versions that it names.
+    /// Returns the versions in the condition.
     pub fn versions(&mut self) -> Vec<&mut VersionId> {
         match self {
             Self::Version(version) | Self::Etag(version) => vec![version],

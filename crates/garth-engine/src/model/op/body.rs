@@ -11,12 +11,12 @@ use serde::{Deserialize, Serialize};
 pub enum Body {
     /// In memory; at most [`MAX_INLINE_BODY`](crate::model::MAX_INLINE_BODY).
     Bytes(#[serde(with = "crate::model::json::bytes")] Bytes),
-    /// Uploaded before through `stage`. Each staged body is used by one operation.
+    /// Uploaded before through `stage`. Each staged body can be used by one operation.
     Staged(StagedBody),
 }
 
 impl Body {
-    /// Bytes of content.
+    /// Returns the size of the content in bytes.
     pub fn size(&self) -> u64 {
         match self {
             Self::Bytes(bytes) => bytes.len() as u64,
@@ -25,7 +25,7 @@ impl Body {
     }
 }
 
-/// Content may be 16 MiB of a user's text: a message or a log gets the beginning of it.
+/// Writes at most the beginning: content may be 16 MiB of a user's text, and ends up in messages and logs.
 impl fmt::Debug for Body {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         /// Bytes shown.
@@ -46,14 +46,14 @@ impl<T: Into<Bytes>> From<T> for Body {
     }
 }
 
-/// Content that waits for its commit: safe on disk, in no version yet. Forgotten ones are collected by `gc`.
+/// Uploaded content before its commit: safe on disk, but in no version. `gc` collects abandoned bodies.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StagedBody {
-    /// The filesystem's name for it.
+    /// Id in the filesystem.
     #[serde(with = "crate::model::json::id")]
     pub id: u128,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
 }
 

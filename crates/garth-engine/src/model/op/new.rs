@@ -1,25 +1,24 @@
-//! Constructors of operations and of changes of attributes, so that a caller writes only
-//! what differs from the default.
+//! Constructors of operations and of changes of attributes, so that a caller writes only what differs from
+//! the default.
 
 use super::{At, Body, Create, Op, Precondition, Remove, RenameMode, SetAttrs, Special};
 use crate::model::id::{Seq, Timestamp};
 
-/// Constructors. What an operation does otherwise is set by the methods below:
-/// `Op::write(path, "text").create_new()`.
+/// Constructors. The methods below set what differs from the default: `Op::write(path, "text").create_new()`.
 impl Op {
-    /// Replaces the whole content of a file, or makes the file. See [`Op::Write`].
+    /// Replaces the complete content of a file, or creates the file. See [`Op::Write`].
     pub fn write(at: impl Into<At>, body: impl Into<Body>) -> Self {
         let (create, attrs) = (Create::IfMissing, SetAttrs::default());
         Self::Write { at: at.into(), body: body.into(), create, parents: false, attrs }
     }
 
-    /// Adds at the end of a file, or makes the file. See [`Op::Append`].
+    /// Adds bytes at the end of a file, or creates the file. See [`Op::Append`].
     pub fn append(at: impl Into<At>, body: impl Into<Body>) -> Self {
         let (create, cuts) = (Create::IfMissing, Vec::new());
         Self::Append { at: at.into(), body: body.into(), create, parents: false, cuts }
     }
 
-    /// Writes bytes from `offset` on in a file that exists. See [`Op::Patch`].
+    /// Writes bytes from `offset` on into a file that exists. See [`Op::Patch`].
     pub fn patch(at: impl Into<At>, offset: u64, body: impl Into<Body>) -> Self {
         Self::Patch { at: at.into(), offset, body: body.into() }
     }
@@ -29,7 +28,7 @@ impl Op {
         Self::Truncate { at: at.into(), size }
     }
 
-    /// Makes a range of a file that exists a hole, which reads as zeros. See [`Op::Punch`].
+    /// Turns a range of a file that exists into a hole, which reads as zeros. See [`Op::Punch`].
     pub fn punch(at: impl Into<At>, offset: u64, length: u64) -> Self {
         Self::Punch { at: at.into(), offset, length }
     }
@@ -46,22 +45,22 @@ impl Op {
         Self::CopyRange { from: from.into(), from_offset, length, to: to.into(), to_offset }
     }
 
-    /// Makes a directory; its parent exists and its name is free.
+    /// Creates a directory. Its parent must exist, and its name must be free.
     pub fn mkdir(at: impl Into<At>) -> Self {
         Self::Mkdir { at: at.into(), parents: false, attrs: SetAttrs::default() }
     }
 
-    /// Makes a directory and its parents; those that exist are fine (`mkdir -p`).
+    /// Creates a directory and its parents, and accepts existing ones (`mkdir -p`).
     pub fn mkdir_all(at: impl Into<At>) -> Self {
         Self::Mkdir { at: at.into(), parents: true, attrs: SetAttrs::default() }
     }
 
-    /// Makes a symbolic link that says `target`.
+    /// Creates a symbolic link to `target`.
     pub fn symlink(at: impl Into<At>, target: impl Into<String>) -> Self {
         Self::Symlink { at: at.into(), target: target.into(), parents: false, attrs: SetAttrs::default() }
     }
 
-    /// Makes a special node: a fifo, socket, device or whiteout.
+    /// Creates a special node: a fifo, socket, device or whiteout.
     pub fn mknod(at: impl Into<At>, node: Special) -> Self {
         Self::Mknod { at: at.into(), node, parents: false, attrs: SetAttrs::default() }
     }
@@ -71,7 +70,7 @@ impl Op {
         Self::Link { from: from.into(), to: to.into(), parents: false }
     }
 
-    /// Removes a name: of anything, but of a directory only if it is empty.
+    /// Removes the name of anything, including an empty directory.
     pub fn remove(at: impl Into<At>) -> Self {
         Self::Remove { at: at.into(), what: Remove::Any, missing_ok: false }
     }
@@ -86,12 +85,12 @@ impl Op {
         Self::Remove { at: at.into(), what: Remove::Directory, missing_ok: false }
     }
 
-    /// Removes a name with all below it (`rm -r`).
+    /// Removes a name with everything below it (`rm -r`).
     pub fn remove_tree(at: impl Into<At>) -> Self {
         Self::Remove { at: at.into(), what: Remove::Tree, missing_ok: false }
     }
 
-    /// Gives the node at `from` the name `to`; what had that name is replaced. See [`Op::Rename`].
+    /// Gives the node at `from` the name `to`, and replaces the node that had that name. See [`Op::Rename`].
     pub fn rename(from: impl Into<At>, to: impl Into<At>) -> Self {
         Self::Rename { from: from.into(), to: to.into(), mode: RenameMode::Replace, parents: false }
     }
@@ -101,13 +100,14 @@ impl Op {
         Self::Rename { from: from.into(), to: to.into(), mode: RenameMode::Exchange, parents: false }
     }
 
-    /// Copies anything but a directory, its content by reference; the name `to` is free. See [`Op::Copy`].
+    /// Copies anything but a directory, its content by reference. The name `to` must be free. See
+    /// [`Op::Copy`].
     pub fn copy(from: impl Into<At>, to: impl Into<At>) -> Self {
         let (from, to) = (from.into(), to.into());
         Self::Copy { from, as_of: None, to, recursive: false, replace: false, parents: false }
     }
 
-    /// Copies anything, a directory with all below it; the name `to` is free. See [`Op::Copy`].
+    /// Copies anything, a directory with everything below it. The name `to` must be free. See [`Op::Copy`].
     pub fn copy_tree(from: impl Into<At>, to: impl Into<At>) -> Self {
         let (from, to) = (from.into(), to.into());
         Self::Copy { from, as_of: None, to, recursive: true, replace: false, parents: false }
@@ -123,12 +123,12 @@ impl Op {
         Self::Check { at: at.into(), that }
     }
 
-    /// Names the commit's sequence.
+    /// Names the sequence number of the commit.
     pub fn snapshot(name: impl Into<String>) -> Self {
         Self::Snapshot { name: name.into() }
     }
 
-    /// Forgets a snapshot's name.
+    /// Removes the name of a snapshot.
     pub fn drop_snapshot(name: impl Into<String>) -> Self {
         Self::DropSnapshot { name: name.into() }
     }
@@ -137,13 +137,13 @@ impl Op {
 /// Options. Each belongs to the operations that its description names. An operation that lacks the option
 /// becomes [`Op::Misused`]: a mistake in the calling code, which the commit refuses with `InvalidArgument`.
 impl Op {
-    /// A write or append makes the file and fails with `AlreadyExists` if anything is there.
+    /// Makes a write or append create the file, and fail with `AlreadyExists` if anything exists.
     #[must_use]
     pub fn create_new(self) -> Self {
         self.creating(Create::New, "create_new")
     }
 
-    /// A write or append fails with `NotFound` if the file is not there.
+    /// Makes a write or append fail with `NotFound` if the file is missing.
     #[must_use]
     pub fn must_exist(self) -> Self {
         self.creating(Create::Never, "must_exist")
@@ -157,8 +157,8 @@ impl Op {
         self
     }
 
-    /// An operation that makes a name (write, append, mkdir, symlink, mknod, link, rename, copy) makes
-    /// missing parents of it. For mkdir this is [`Op::mkdir_all`].
+    /// Makes an operation that creates a name (write, append, mkdir, symlink, mknod, link, rename, copy)
+    /// create missing parents of it. For mkdir this is [`Op::mkdir_all`].
     #[must_use]
     pub fn with_parents(mut self) -> Self {
         match &mut self {
@@ -175,7 +175,7 @@ impl Op {
         self
     }
 
-    /// A write, mkdir, symlink or mknod sets these attributes, too.
+    /// Sets attributes in a write, mkdir, symlink or mknod.
     #[must_use]
     pub fn with_attrs(mut self, to: SetAttrs) -> Self {
         match &mut self {
@@ -188,9 +188,9 @@ impl Op {
         self
     }
 
-    /// An append is stored in pieces that begin and end at these offsets of its body, in its whole: a piece
-    /// of 64 KiB or more is stored once, however often and wherever in the account it is appended again.
-    /// Shorter pieces beside each other are stored as if they were not cut. Cuts change no byte.
+    /// Stores an append in pieces that begin and end at these offsets of its body. A piece of 64 KiB or more
+    /// is stored once, however often and wherever in the account it is appended again. Adjacent shorter
+    /// pieces are stored as if they were not cut. Cuts change no byte.
     ///
     /// ```
     /// # use garth_engine as garth;
@@ -214,7 +214,7 @@ impl Op {
         self
     }
 
-    /// A removal is fine if nothing is there.
+    /// Makes a removal accept a missing name.
     #[must_use]
     pub fn if_exists(mut self) -> Self {
         match &mut self {
@@ -224,7 +224,7 @@ impl Op {
         self
     }
 
-    /// A rename fails with `AlreadyExists` if the new name is taken.
+    /// Makes a rename fail with `AlreadyExists` if the new name is taken.
     #[must_use]
     pub fn no_replace(mut self) -> Self {
         match &mut self {
@@ -234,7 +234,7 @@ impl Op {
         self
     }
 
-    /// A copy of a file may replace a file.
+    /// Lets a copy of a file replace a file.
     #[must_use]
     pub fn replace(mut self) -> Self {
         match &mut self {
@@ -244,7 +244,7 @@ impl Op {
         self
     }
 
-    /// Replaces the operation by the refusal of an option that it lacks. The first mistake is kept.
+    /// Replaces the operation by the refusal of an option that it lacks. Keeps the first mistake.
     fn misuse(&mut self, option: &str) {
         if matches!(self, Self::Misused { .. }) {
             return;
@@ -254,7 +254,7 @@ impl Op {
         *self = Self::Misused { reason: format!("`{option}` is no option of {name}; leave it out") };
     }
 
-    /// A copy takes its source as it was after this commit.
+    /// Makes a copy take its source as it was after this commit.
     #[must_use]
     pub fn as_of(mut self, seq: Seq) -> Self {
         match &mut self {
@@ -273,7 +273,7 @@ impl Op {
 /// assert_eq!(attrs.mode, Some(0o600));
 /// ```
 impl SetAttrs {
-    /// Changes nothing yet.
+    /// Returns changes that change nothing yet.
     pub fn new() -> Self {
         Self::default()
     }
@@ -354,13 +354,13 @@ impl SetAttrs {
         self
     }
 
-    /// Lets the entry expire at this moment; it is absent from then on.
+    /// Sets the time from which the entry is absent.
     #[must_use]
     pub fn expires_at(self, time: Timestamp) -> Self {
         Self { expires_at: Some(Some(time)), ..self }
     }
 
-    /// Lets the entry expire no more.
+    /// Removes the expiry of the entry.
     #[must_use]
     pub fn never_expires(self) -> Self {
         Self { expires_at: Some(None), ..self }
