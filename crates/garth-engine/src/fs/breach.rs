@@ -51,6 +51,7 @@ pub async fn look(fs: &dyn FileSystem, rule: &Rule, limit: usize) -> Result<Look
             continue;
         }
         match look_at(fs, rule, &path).await? {
+            // One more than is listed, to know that there are more.
             Found::Bad(_) if looked.breaches.len() == limit => return Ok(Looked { more: true, ..looked }),
             Found::Bad(reason) => looked.breaches.push(Breach { path, reason }),
             Found::Long(version, place) if looked.good.len() < MOST_LONG => {

@@ -86,6 +86,7 @@ pub trait FileSystemExt: FileSystem {
             let at = at?;
             let first = ByteRange { offset: 0, length: MAX_READ as u64 };
             let (entry, bytes) = self.fetch(&at, first).await?;
+            // The usual file fits into one read. Only a longer one needs a handle.
             if entry.size == bytes.len() as u64 {
                 return Ok(bytes);
             }
@@ -241,6 +242,7 @@ pub trait FileSystemExt: FileSystem {
         let at = at.into_at();
         async move {
             let at = at?;
+            // A commit takes a sequence number even if it changes nothing.
             match self.lookup(&at).await? {
                 Some(entry) if entry.is_dir() => Ok(entry.version),
                 _ => version(self, Op::mkdir_all(at)).await,
@@ -314,6 +316,7 @@ pub trait FileSystemExt: FileSystem {
     fn body(&self, at: impl IntoAt, content: impl Into<Bytes>) -> impl Future<Output = Result<Body>> + Send {
         let (at, content) = (at.into_at(), content.into());
         async move {
+            // A batch holds no more content than that.
             if content.len() <= MAX_INLINE_BODY {
                 return Ok(Body::Bytes(content));
             }

@@ -105,6 +105,7 @@ pub async fn restore<F: FileSystem + ?Sized>(
             (template.id, template.idempotency) = (None, None);
         }
         let restored = Restored::after(done.take(), plan, commit);
+        // After the last attempt the tree may still differ; what was restored is reported nonetheless.
         if alone || left == 0 {
             return Ok(restored);
         }

@@ -28,6 +28,7 @@ impl Sought {
             left.retain(|(reach, one)| {
                 let can = one.store.id == first.store.id
                     && one.tops.iter().all(|top| first.store.within.contains(top))
+                    // A handle that reaches more there would find files that the view must not show.
                     && Self { store: first.store.clone(), tops: one.tops.clone() }.reach() == *reach;
                 if can {
                     first.tops.extend(one.tops.iter().cloned());

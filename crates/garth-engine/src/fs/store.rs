@@ -114,6 +114,7 @@ pub async fn system(account: &dyn AccountStore) -> Result<Arc<dyn FileSystem>> {
     }
     let mark = SetAttrs::new().xattr(SYSTEM_MARK, "1");
     match account.raw().commit(Batch::new([Op::mkdir(&system).with_attrs(mark)]).by_garth()).await {
+        // Another caller may have created it after the first look.
         Err(error) if !error.is(ErrorKind::AlreadyExists) => Err(error),
         _ => system_of(account).await?.ok_or_else(|| Error::not_found(&system)),
     }

@@ -354,6 +354,7 @@ impl Batch {
             (Some(known), false) => Some(known.union(read_only)),
         };
         let within = self.within.map_or_else(|| reach.clone(), |within| within.intersect(reach));
+        // Operations of views reach no more than the handle either.
         let added = self.added.within.map(|within| within.intersect(reach));
         Self { within: Some(within), read_only, added: Added { within: added, ..self.added }, ..self }
     }
@@ -447,6 +448,7 @@ impl Batch {
                 inline += bytes.len();
             }
         }
+        // All bodies together, because the batch is held in memory and written in one commit.
         if inline > MAX_INLINE_BODY {
             return Err(Error::new(
                 ErrorKind::TooLarge,

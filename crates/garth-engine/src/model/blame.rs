@@ -63,6 +63,7 @@ impl Blame {
             {
                 let info = commit(seq)?;
                 bytes += info.message.len() + info.author.len();
+                // At least one run, so that the caller gets further.
                 if bytes > MAX_BLAME && kept > 0 {
                     break;
                 }

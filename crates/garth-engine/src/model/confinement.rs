@@ -38,6 +38,7 @@ impl Owner {
     /// # Errors
     /// `TooLarge` above [`MAX_OWNER`].
     pub fn of_path(path: &TreePath) -> Result<Self> {
+        // No path may contain the separator, and no two paths may give one owner.
         Self(path.as_str().replace('%', "%25").replace(NESTED, "%1f")).checked()
     }
 
@@ -99,6 +100,7 @@ impl KeySpace {
     }
 
     pub(crate) fn is_of<T: Any + Send + Sync>(&self, tree: &Arc<T>) -> bool {
+        // Only the addresses can be compared: the type of the tree is erased.
         self.tree.as_ptr().cast::<()>() == Arc::as_ptr(tree).cast()
     }
 }
@@ -116,7 +118,7 @@ impl Eq for KeySpace {}
 pub struct Confinement {
     /// Paths that exist for the view.
     pub within: Within,
-    /// Those paths that the view may only read.
+    /// Paths among these that the view may only read.
     pub read_only: Within,
     /// Owner of its snapshots, commit ids, idempotency keys and staged bodies.
     pub owner: Owner,

@@ -41,7 +41,7 @@ pub struct Attributes {
     /// Weight of the entry to its owner; finite. 0 unless set.
     #[serde(skip_serializing_if = "is_zero")]
     pub importance: f64,
-    /// Whether search sees the content. `None` for the default: text files are seen.
+    /// Visibility of the content to search. `None` for the default: text files are visible.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub searchable: Option<bool>,
     /// Custom metadata.
@@ -68,6 +68,7 @@ impl Attributes {
     pub(crate) fn copied_over(mut self, node: &Self) -> Self {
         self.xattrs.retain(|name, _| !is_own(name));
         self.metadata.retain(|name, _| !is_own(name));
+        // Garth's notes are about a node, so the replaced one keeps its own.
         let own = node.xattrs.iter().filter(|(name, _)| is_own(name));
         self.xattrs.extend(own.map(|(name, value)| (name.clone(), value.clone())));
         let own = node.metadata.iter().filter(|(name, _)| is_own(name));

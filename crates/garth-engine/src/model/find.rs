@@ -113,6 +113,7 @@ impl FindQuery {
     /// Returns a query for nodes with this key in their custom metadata, ordered by its values, from `value`
     /// on (all if it is empty).
     pub fn metadata_from(key: &str, value: &str) -> Self {
+        // After every value of the key, and before keys that are longer.
         let to = Some(format!("{key}\u{1}"));
         Self { from: metadata_key(key, value), to, ..Self::new(Projection::METADATA) }
     }
@@ -223,6 +224,7 @@ impl FindPlace {
     pub(crate) fn is_behind(&self, place: &Self) -> bool {
         let row = |place: &Self| (place.key.clone(), place.ino, place.line);
         match row(self).cmp(&row(place)) {
+            // The page ended among the paths of this row.
             Ordering::Equal => place.path.is_some(),
             order => order == Ordering::Greater,
         }

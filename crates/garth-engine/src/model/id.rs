@@ -99,7 +99,7 @@ impl FromStr for VersionId {
         let number = |digits: &str| u64::from_str_radix(digits, 16).ok();
         parts
             .and_then(|(seq, ino)| Some(Self { seq: Seq(number(seq)?), ino: Ino(number(ino)?) }))
-            .filter(|id| id.to_string() == text) // one spelling only: no `+`, no leading zero, no upper case
+            .filter(|id| id.to_string() == text) // One spelling only: no `+`, no leading zero, no upper case.
             .ok_or_else(|| Error::invalid("not a version id"))
     }
 }
@@ -119,7 +119,7 @@ impl FromStr for CommitId {
 
     fn from_str(text: &str) -> Result<Self> {
         let id = u128::from_str_radix(text, 16).ok().map(Self);
-        let one_spelling = |id: &Self| id.to_string() == text; // no `+`, no upper case, no missing zero
+        let one_spelling = |id: &Self| id.to_string() == text; // No `+`, no upper case, no missing zero.
         id.filter(one_spelling).ok_or_else(|| Error::invalid("the id of a commit has 32 hexadecimal digits"))
     }
 }

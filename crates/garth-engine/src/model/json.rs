@@ -30,6 +30,7 @@ pub(super) mod id {
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<u128, D::Error> {
         let text = String::deserialize(from)?;
+        // One spelling only.
         let id = u128::from_str_radix(&text, 16).ok().filter(|id| format!("{id:032x}") == text);
         id.ok_or_else(|| de::Error::custom("an id has 32 hexadecimal digits"))
     }
@@ -46,6 +47,7 @@ pub(super) mod hash {
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<[u8; 32], D::Error> {
         let text = String::deserialize(from)?;
         let wrong = || de::Error::custom("a hash has 64 hexadecimal digits");
+        // `from_str_radix` would also accept a sign.
         if text.len() != 64 || !text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
             return Err(wrong());
         }

@@ -37,6 +37,7 @@ impl Moment {
     /// `InvalidArgument` for text of one of these forms that has no meaning: a sequence number or age that is
     /// too large, a date that is not in the calendar.
     pub fn parse(text: &str, now: Timestamp) -> Result<Option<Self>> {
+        // First, because digits alone are always a sequence number.
         if is_number(text) {
             let number =
                 text.parse().map_err(|_| Error::invalid(format!("`{text}` is too large a sequence")))?;
@@ -46,6 +47,7 @@ impl Moment {
             return Ok(Some(Self::Seq(version.seq)));
         }
         let word = text.to_ascii_lowercase();
+        // Times before 1970 are negative, so a plain remainder would round up.
         let midnight = Timestamp(now.0.saturating_sub(now.0.rem_euclid(1_000_000_000 * DAY)));
         let time = match word.as_str() {
             "now" => now,
@@ -82,6 +84,7 @@ pub fn parse_age(text: &str) -> Result<Option<i64>> {
             _ => return Ok(None),
         };
         let number = &part[..part.len() - 1];
+        // `parse` would also accept a sign.
         if !is_number(number) {
             return Ok(None);
         }

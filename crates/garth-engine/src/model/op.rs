@@ -100,7 +100,7 @@ impl Precondition {
     }
 }
 
-/// Whether a write may or must create the file.
+/// Permission or duty of a write to create the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Create {
@@ -141,7 +141,7 @@ pub enum Op {
         at: At,
         /// New content.
         body: Body,
-        /// Whether the file may be created.
+        /// Permission to create the file.
         #[serde(default)]
         create: Create,
         /// Creates missing parents.
@@ -160,7 +160,7 @@ pub enum Op {
         at: At,
         /// Bytes to add.
         body: Body,
-        /// Whether the file may be created.
+        /// Permission to create the file.
         #[serde(default)]
         create: Create,
         /// Creates missing parents.
@@ -289,7 +289,7 @@ pub enum Op {
         from: At,
         /// New name.
         to: At,
-        /// What to do if `to` exists.
+        /// Behaviour if `to` exists.
         #[serde(default)]
         mode: RenameMode,
         /// Creates missing parents of `to`.
@@ -429,7 +429,7 @@ pub struct SetAttrs {
     /// Weight; finite.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub importance: Option<f64>,
-    /// Whether search sees the content.
+    /// Visibility of the content to search.
     #[serde(deserialize_with = "crate::model::json::nullable", skip_serializing_if = "Option::is_none")]
     pub searchable: Option<Option<bool>>,
     /// Custom metadata to set or remove.

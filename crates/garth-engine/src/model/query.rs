@@ -129,6 +129,7 @@ impl<T: Weigh> Filling<T> {
     pub fn push(&mut self, item: T) -> bool {
         let items = &mut self.listing.items;
         self.bytes = self.bytes.saturating_add(item.weight());
+        // At least one item, whatever its size, so that the caller gets further.
         self.listing.more = items.len() >= self.limit || (self.bytes > MAX_PAGE_BYTES && !items.is_empty());
         if !self.listing.more {
             items.push(item);

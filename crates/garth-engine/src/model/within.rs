@@ -177,7 +177,9 @@ impl Within {
         let (mut tops, mut exclusions) = (Vec::new(), Vec::new());
         let mut above: Vec<(TreePath, bool)> = Vec::new();
         for (path, inside) in named {
+            // Leaves the subtrees that the path is not in.
             while above.pop_if(|(top, _)| !path.is_within(top)).is_some() {}
+            // A path that is held as the one above it says nothing new.
             if inside != above.last().is_some_and(|(_, inside)| *inside) {
                 let list = if inside { &mut tops } else { &mut exclusions };
                 list.push(path.clone());

@@ -136,6 +136,7 @@ impl Class {
     pub fn has(&self, path: &TreePath) -> bool {
         let mut segments = path.segments().peekable();
         let mut here = match segments.peek() {
+            // No pattern matches garth's own directory, not even `/**`.
             Some(first) if !is_kept(first) => self.whole(),
             _ => return false,
         };

@@ -259,6 +259,7 @@ impl Demand {
 
     /// Returns true if the checked part of a file need not be checked again while it stays.
     pub(super) fn goes_on(&self) -> bool {
+        // A unique field is compared with that of all other lines, so the complete file is read.
         matches!(self, Self::JsonLines { unique: None, .. } | Self::Secrets(Policy::Refuse))
     }
 

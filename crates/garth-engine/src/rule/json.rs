@@ -102,6 +102,7 @@ const TWO_64: f64 = 18_446_744_073_709_551_616.0;
 
 impl Number {
     fn of(float: f64) -> Self {
+        // Floats that are integers become integers, so that equal numbers have one form.
         if float.fract() == 0.0 && float.abs() < TWO_64 / 2.0 {
             Self::Int(float as i64)
         } else if float.fract() == 0.0 && (0.0..TWO_64).contains(&float) {
@@ -134,7 +135,7 @@ impl Ord for Number {
         let beside = |int: i128, float: f64| match float {
             _ if float >= TWO_64 => Ordering::Less,
             _ if float < -TWO_64 => Ordering::Greater,
-            // A float without a fraction is beyond the range of the integers here.
+            // A float without a fraction is beyond the integers here, because `of` makes the others integers.
             _ => int.cmp(&(float.floor() as i128)).then(Ordering::Less),
         };
         match (*self, *other) {
@@ -202,6 +203,7 @@ impl Value {
             Self::String(string) => text.push_str(&quoted(string)),
             Self::Array(items) => {
                 text.push('[');
+                // Each takes at least one byte, so that more of them would be cut anyway.
                 for (n, item) in items.iter().enumerate().take(QUOTED) {
                     text.push_str(if n == 0 { "" } else { "," });
                     item.write(text);
@@ -227,6 +229,7 @@ const QUOTED: usize = 40;
 
 /// Returns a string as JSON, cut after about 40 bytes.
 pub(super) fn quoted(string: &str) -> String {
+    // Cut before it is escaped, because it may have 16 MiB.
     let short = cut(string[..string.floor_char_boundary(QUOTED + 1)].to_owned(), QUOTED);
     cut(serde_json::Value::String(short).to_string(), QUOTED + 5)
 }
@@ -248,6 +251,7 @@ impl<'de> DeserializeSeed<'de> for Reader<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        // Counted before it is read: no text may take the memory of more values.
         let left = self.0.get().checked_sub(1);
         self.0.set(left.ok_or_else(|| de::Error::custom(format!("more than {MAX_VALUES} values")))?);
         deserializer.deserialize_any(self)

@@ -151,6 +151,7 @@ pub fn judge<L: Left>(
     for path in &touched.lost {
         found.add(path, None)?;
     }
+    // Under all names that rules may apply to, including those that the commit did not touch.
     for ino in touched.written.keys() {
         for path in found.told::<_, L>(left.paths(*ino, rules.places()))?.unwrap_or_default() {
             found.add(&path, Some((*ino, Kind::File)))?;
@@ -280,6 +281,7 @@ impl<'a, L: Left> Judging<'a, L> {
 
     /// Returns the violation by the change of a path.
     fn change(&mut self, rule: &Rule, touched: &Touched, fate: &Fate) -> Result<Option<String>> {
+        // By node: a name that was taken away and given to another node has been replaced.
         let same = fate.now.map(|(ino, _)| ino) == fate.before.map(|(ino, _)| ino);
         if rule.demand.keeps_names() {
             let changed = |ino: &Ino| touched.written.contains_key(ino) || touched.attributes.contains(ino);
@@ -363,6 +365,7 @@ impl<'a, L: Left> Judging<'a, L> {
             Ok(None) => return Ok(None),
             Err(reason) => return Ok(Some(reason)),
         };
+        // Only the part after the known place is read, and as many bytes before it as the check needs.
         let from = start.offset.saturating_sub(rule.demand.looks_back());
         let length = file.size.saturating_sub(from);
         if length > self.bytes {
@@ -485,6 +488,7 @@ impl<'a> Found<'a> {
     fn search_moved<L: Left>(&mut self, touched: &Touched, left: &mut L) -> Result<()> {
         let (rules, caller) = (self.rules, self.caller);
         let bound = || rules.all().filter(move |rule| caller.is_bound(rule));
+        // A directory that is back at its old path has brought nothing.
         for (before, now) in touched.moved.iter().filter(|(before, now)| before != now) {
             // Files from where the same part of the pattern applied still satisfy it, unless a new name alone
             // is a change.

@@ -82,6 +82,7 @@ pub fn refuse<'a>(within: &Within, counted: impl IntoIterator<Item = (&'a Quota,
         // The usage of others, and its place, are not the caller's to know.
         let message =
             "a quota for more than what is shown here is used up; remove something, or have it raised";
+        // Not returned yet: a quota within reach may follow, which is named instead.
         refused = Err(Error::new(ErrorKind::QuotaExceeded, message));
     }
     refused

@@ -37,6 +37,7 @@ impl Secrets {
 
     pub(super) fn feed(&mut self, piece: &[u8]) -> Result<(), String> {
         let known = self.back.saturating_sub(self.dropped + self.held.len());
+        // Line feeds before the place are part of its line number already.
         self.back_lines += lines(&piece[..known.min(piece.len())]);
         self.held.extend_from_slice(piece);
         if self.held.len() < HELD {
@@ -45,6 +46,7 @@ impl Secrets {
         // The last bytes are judged together with those that follow them.
         let until = self.held.len() - CONTEXT;
         self.judge(until)?;
+        // Some bytes that were judged stay, as context of the next ones.
         self.dropped_lines += lines(&self.held[..until - CONTEXT]);
         self.dropped += until - CONTEXT;
         self.held.drain(..until - CONTEXT);

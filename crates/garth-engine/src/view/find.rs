@@ -47,6 +47,8 @@ pub(super) async fn find(view: &dyn FileSystem, shown: &Within, query: &FindQuer
             Some(next) => FindCursor { part: at.part, ..next },
             None => FindCursor { part: at.part + 1, behind: None, given: 0 },
         };
+        // A store that has more has looked at as many keys as one call may: the page ends, even if it is not
+        // full.
         if filling.room() == 0 || at.behind.is_some() {
             let next = (at.part < stores.len()).then_some(at);
             return Ok(FindAnswer { items: filling.done().items, next });

@@ -75,6 +75,7 @@ impl Descent {
         };
         let mut within = match &self.store {
             Some(_) => self.within.clone(),
+            // A batch without addresses reaches what the view itself does.
             None => self.lowering.home().within,
         };
         if let Some(asked) = &batch.within {

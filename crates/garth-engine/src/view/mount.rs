@@ -159,8 +159,10 @@ impl Mount {
         for part in self.parts.all() {
             let mut inside = Vec::new();
             for top in tops.tops() {
+                // The top contains all of the part.
                 if part.at.is_within(top) {
                     inside.push(part.root());
+                // The part contains the top.
                 } else if self.parts.of(top).at == part.at {
                     inside.push(part.down(top)?);
                 }
@@ -250,6 +252,7 @@ impl Builder<'_> {
             Source::Base(root) => Some(root.clone()),
             Source::Other(_) | Source::NoPast => None,
         }));
+        // One handle to all directories, so that a batch on several of them is one commit.
         let base = self.base.confined(&Confinement::new(roots, self.owner)).await?;
         let store = base.view_base().lowering().home().id;
         // A filesystem of the base's store shares its sequence numbers, so its past can be asked for by them.

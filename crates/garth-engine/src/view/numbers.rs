@@ -76,6 +76,7 @@ impl Numbers {
 
     /// Returns the first tag from `from` on that is not taken.
     fn free(&self, from: u64, nested: &Nested) -> u64 {
+        // 0 means that an inode has no tag.
         let taken = |tag: &u64| *tag == 0 || self.paths.contains_key(tag) || nested.back.contains_key(tag);
         (from..from + TAGS).map(|tag| tag % TAGS).find(|tag| !taken(tag)).unwrap_or(0)
     }
@@ -96,6 +97,7 @@ impl Numbers {
         if let Some(known) = nested.tags.get(&key) {
             return Ino(known << BITS | low);
         }
+        // Inodes of a part without a tag keep the tag that the view below gave them, if it is free.
         let from = own.map_or(tag, |own| hash(&format!("{own}/{tag}")));
         let new = self.free(from, &nested);
         nested.tags.insert(key, new);

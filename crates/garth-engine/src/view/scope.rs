@@ -123,6 +123,7 @@ fn shown(at: &At, entry: Entry) -> Entry {
 #[async_trait]
 impl FileSystem for Scope {
     fn capabilities(&self, at: &TreePath) -> Capabilities {
+        // A path that is too long for the base has the abilities of the root.
         self.base.capabilities(&self.down(at).unwrap_or_else(|_| self.root.clone()))
     }
 
@@ -170,6 +171,8 @@ impl FileSystem for Scope {
         let asked: Vec<_> = below.iter().filter_map(|item| item.as_ref().ok().cloned()).collect();
         let fetched = self.told(self.base.fetch_many(&asked).await)?;
         let mut found = fetched.items.into_iter();
+        // The base may answer only the first of its items. An address that failed here does not end the
+        // answer.
         let answers = items.iter().zip(below).map_while(|((at, _), item)| match item {
             Ok(_) => found.next().map(|answer| {
                 let (entry, bytes) = self.told(answer)?;
@@ -225,6 +228,7 @@ impl FileSystem for Scope {
             if let ChangeKind::Renamed { from } = kind {
                 match self.up(from) {
                     Some(path) => *from = path,
+                    // The node has come from outside of the scope.
                     None => *kind = ChangeKind::Created,
                 }
             }
@@ -253,6 +257,7 @@ impl FileSystem for Scope {
     async fn search(&self, query: &SearchQuery) -> Result<SearchAnswer> {
         let mut query = query.clone().within_any(self.paths(&query.within)?);
         for class in &mut query.classes {
+            // Patterns are relative to a directory, so only that is translated.
             class.from = self.down(&class.from)?;
         }
         let mut answer = self.told(self.base.search(&query).await)?;
@@ -383,6 +388,7 @@ impl Lowering for ScopeLowering {
     async fn condition(&mut self, at: &At, that: &Precondition) -> Result<(Lowered, Precondition)> {
         let mut that = that.clone();
         for version in that.versions() {
+            // In the base the root has another inode.
             if version.ino == Ino::ROOT {
                 version.ino = self.base_root().await?;
             }

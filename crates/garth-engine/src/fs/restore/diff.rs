@@ -131,6 +131,7 @@ where
         }
     }
     diff.past = waiting.into_values().collect();
+    // From the top down: the plan restores a directory before its entries.
     diff.past.sort_by(|a, b| order(&a.path).cmp(&order(&b.path)));
     Ok(diff)
 }

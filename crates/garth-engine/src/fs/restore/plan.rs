@@ -176,9 +176,11 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
         } else {
             self.plan.preconditions.push((At::Path(self.top.clone()), Precondition::Absent));
         }
+        // With parents: a directory above may have been removed as well.
         self.plan.ops.push(self.copy(self.top, true));
         self.note(self.top, RestoreAction::Created);
         self.plan.restored = 1;
+        // The copy restores everything below; here it is only counted.
         let mut page = WalkPage { limit: MAX_PAGE, ..WalkPage::default() };
         let mut more = then.kind == Kind::Directory;
         while more {
@@ -267,6 +269,7 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
         let past = diff.changed.iter().map(|(past, _)| past).chain(&diff.past);
         for item in past.filter(|item| !item.is_dir()) {
             let Some(There { entry: now, .. }) = now.get(&item.ino()) else { continue };
+            // A node with several names is compared once.
             if !judged.insert(item.ino()) {
                 continue;
             }
@@ -276,6 +279,7 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
                 continue;
             }
             let inside = diff.inside.get(&item.ino()).map_or(1, |(count, _)| *count);
+            // It has names outside, under which it must not change.
             if now.nlink > inside {
                 shared.insert(item.ino());
             } else {
@@ -503,9 +507,11 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
         let mut rest: Vec<(TreePath, Key, Ino)> = self
             .names
             .iter()
+            // Names in a directory that is removed itself go with it.
             .filter(|((dir, _), _)| !self.names_of.contains_key(dir))
             .map(|(key, (ino, path))| (path.clone(), key.clone(), *ino))
             .collect();
+        // In the order of paths, so that a restore is always planned alike.
         rest.sort_unstable_by(|a, b| a.0.cmp(&b.0));
         for (_, key, ino) in rest {
             self.remove_name(&key, ino);

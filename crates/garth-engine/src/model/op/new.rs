@@ -249,6 +249,7 @@ impl Op {
         if matches!(self, Self::Misused { .. }) {
             return;
         }
+        // `Debug` writes the name of the variant first.
         let debug = format!("{self:?}");
         let name = debug.split(' ').next().unwrap_or_default();
         *self = Self::Misused { reason: format!("`{option}` is no option of {name}; leave it out") };

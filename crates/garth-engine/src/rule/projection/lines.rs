@@ -70,6 +70,7 @@ impl Lines {
     /// # Errors
     /// Errors of `each`.
     pub fn end<E>(&self, each: &mut impl FnMut(&Line, &[u8]) -> Result<(), E>) -> Result<(), E> {
+        // After a last line feed there is no further line.
         if self.now.bytes.is_empty() { Ok(()) } else { each(&self.now, &self.start) }
     }
 }

@@ -105,6 +105,7 @@ impl<'a> Compiler<'a> {
         if id == MAX_NODES {
             return Err(self.refused(format!("more than {MAX_NODES} schemas; use fewer")));
         }
+        // Before the schemas in it are compiled, so that the first one of all is the schema itself.
         self.nodes.push(Vec::new());
         self.places.insert(std::ptr::from_ref(schema), id);
         let entries = match schema {
@@ -119,6 +120,7 @@ impl<'a> Compiler<'a> {
         for (name, value) in entries {
             self.known(id, name, value, schema)?;
         }
+        // In this order, whatever the order in the text is.
         for name in JUDGED {
             let Some((name, value)) = entry(entries, name) else { continue };
             self.way.0.push(Part::Key(name));
@@ -445,6 +447,7 @@ fn in_place(keyword: &Keyword) -> Vec<Id> {
             [Some(*schema), *then, *otherwise].into_iter().flatten().collect()
         }
         Keyword::DependentSchemas(all) => all.iter().map(|(_, schema)| *schema).collect(),
+        // All others apply their schemas to parts of the value, of which there is an end.
         _ => Vec::new(),
     }
 }
@@ -461,6 +464,7 @@ fn follow<'a>(root: &'a Value, fragment: &str) -> Option<&'a Value> {
     let mut parts = pointer.split('/');
     parts.next().filter(|before| before.is_empty())?;
     for part in parts {
+        // In this order, because `~01` stands for `~1`.
         let part = part.replace("~1", "/").replace("~0", "~");
         here = match here {
             Value::Array(items) => items.get(part.parse::<usize>().ok()?)?,
@@ -494,6 +498,7 @@ fn values(all: &[Value]) -> Values {
     sorted.sort();
     sorted.dedup();
     let heaviest = sorted.iter().map(weight).max().unwrap_or(1);
+    // A binary search, of which each comparison may go through the heaviest value.
     let steps = heaviest * (1 + u64::from(sorted.len().checked_ilog2().unwrap_or(0)));
     let first: Vec<String> = all.iter().take(8).map(Value::quoted).collect();
     let more = if all.len() > first.len() { ", …" } else { "" };

@@ -67,6 +67,7 @@ impl Pattern {
 
     pub(super) fn is_in(&self, text: &str) -> bool {
         // No byte makes a search in this kind of table give up.
+        // The search ends at the first match, because its place does not matter.
         self.table.try_search_fwd(&Input::new(text).earliest(true)).is_ok_and(|found| found.is_some())
     }
 }

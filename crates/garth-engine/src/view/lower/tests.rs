@@ -20,7 +20,7 @@ struct CopyUp {
     store: MemoryFs,
     /// Its store, and that of `/other`.
     stores: [Store; 2],
-    /// How often others still change what a lowering has read.
+    /// Number of times that others still change what a lowering has read.
     overtaken: Arc<AtomicUsize>,
     lowered: Arc<AtomicUsize>,
 }

@@ -73,6 +73,7 @@ pub(super) struct LimitedUpload {
 impl Upload for LimitedUpload {
     async fn write(&mut self, bytes: Bytes) -> Result<()> {
         self.size += bytes.len() as u64;
+        // Before the bytes are stored.
         check_body(self.largest, self.size, Some(&self.at))?;
         self.inner.write(bytes).await
     }

@@ -40,6 +40,7 @@ impl Parts {
         for (index, part) in parts.iter_mut().enumerate() {
             part.index = index;
             if let Source::Base(root) = &part.source {
+                // Inside a directory that is shown elsewhere, a node would have one inode under two paths.
                 let twice = shown.iter().any(|other| root.is_within(other) || other.is_within(root));
                 // The base's root has inode 1, which the root of this tree has as well.
                 part.tagged = twice || (root.is_root() && !part.at.is_root());

@@ -125,10 +125,12 @@ impl Mount {
             None => self.base.head().await?.seq,
         };
         let fits = |answer: &Result<(Entry, Bytes)>| {
+            // At least one answer, whatever its size, so that the caller gets further.
             let first = bytes == 0;
             bytes += answer.as_ref().map_or(0, |(_, content)| content.len());
             first || bytes <= MAX_READ
         };
+        // A part may answer only its first items. The answer ends before the first item that has none.
         Ok(Fetched::new(seq, answers.into_iter().map_while(|answer| answer).take_while(fits).collect()))
     }
 }
@@ -142,6 +144,7 @@ impl FileSystem for Mount {
             Source::Base(_) => self.base.capabilities(&below),
             Source::Other(other) => {
                 let has = other.fs.capabilities(&below);
+                // The past is asked for by sequence numbers of the base.
                 let past = other.has_past;
                 Capabilities { history: has.history && past, snapshots: has.snapshots && past, ..has }
             }
@@ -163,6 +166,7 @@ impl FileSystem for Mount {
             Err(error) => Err(error),
         };
         match (entry, leads) {
+            // A file cannot lead to a part: the tree shows a directory in its place.
             (Ok(entry), Some(path)) if !entry.is_dir() && !self.may_be_file(path) => Ok(self.made_up(path)),
             (Err(error), Some(path)) if error.is_absent() || error.is(ErrorKind::Unsupported) => {
                 Ok(self.made_up(path))
@@ -219,6 +223,7 @@ impl FileSystem for Mount {
         let leads = place.path.as_ref().is_some_and(|path| self.leads(path));
         if leads {
             let entry = self.stat(at).await?;
+            // Nobody created the directory, so there is no node to hold.
             if self.parts.own_path(entry.ino).is_some() {
                 return Ok(Arc::new(Leading(entry)));
             }

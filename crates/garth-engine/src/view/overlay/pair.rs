@@ -29,6 +29,7 @@ impl Pair {
 
     /// Returns true if one commit can change both layers.
     pub(super) fn is_one_store(&self) -> bool {
+        // Equal, and not only of one store: a past state of it takes no commit.
         self.lower.view_base().lowering().home().id == self.upper.view_base().lowering().home().id
     }
 

@@ -130,6 +130,7 @@ impl FileSystem for Overlay {
             search: above.search && below.search,
             find: above.find && below.find,
             holes: above.holes && below.holes,
+            // Neither layer knows what the other one showed at a time.
             history: false,
             snapshots: false,
             ..above

@@ -73,6 +73,7 @@ impl Stored {
         let file = dir.join(&Name::parse(ABOUT)?)?;
         let batch = Batch {
             ops: vec![Op::mkdir(dir.clone()).with_parents(), Op::write(file, about).create_new()],
+            // With parents, `mkdir` would accept a directory that exists.
             preconditions: vec![(At::Path(dir), Precondition::Absent)],
             ..batch.clone()
         };
