@@ -60,6 +60,8 @@ impl Rule {
         let text = format!("{JUDGES} {}\0{}", demand.name(), demand.terms());
         let mut digest = Digest::default();
         digest.copy_from_slice(&blake3::hash(text.as_bytes()).as_bytes()[..16]);
+        // Without the pattern: a file that satisfies a constraint does so for every rule with that
+        // constraint.
         Self { class, demand, digest, built_in: false }
     }
 
@@ -127,6 +129,7 @@ impl Rules {
         if rules.iter().filter(|rule| !rule.built_in).count() >= MAX_RULES {
             return Err(Error::new(ErrorKind::TooLarge, format!("a tree has at most {MAX_RULES} rules")));
         }
+        // The one that it replaces was removed above, and does not count towards the limit.
         rules.push(rule);
         Ok(Self::new(rules))
     }

@@ -325,7 +325,7 @@ pub struct Lowered {
     pub before: Vec<Op>,
     /// Operations to do after, such as hiding a node of a lower layer.
     pub after: Vec<Op>,
-    /// Handles that these operations need beside that of the address.
+    /// Handles that these operations need in addition to that of the address.
     pub besides: Vec<Store>,
     /// Facts read during the lowering that must still hold at the commit; if not, the batch is lowered again.
     pub assumptions: Vec<(At, Precondition)>,

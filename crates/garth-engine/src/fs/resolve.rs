@@ -139,6 +139,7 @@ async fn walk<F: FileSystem + ?Sized>(fs: &F, path: &str, follow: Follow) -> Res
     let mut links = 0;
     while let Some(segment) = todo.pop() {
         if segment == ".." {
+            // `..` of the root is the root, so nothing outside of the tree is reached.
             done = done.parent().unwrap_or_default();
             continue;
         }
@@ -162,9 +163,11 @@ async fn walk<F: FileSystem + ?Sized>(fs: &F, path: &str, follow: Follow) -> Res
                         "too many levels of symbolic links",
                     ));
                 }
+                // An absolute target is one of this tree, whose root is that of the view.
                 if target.starts_with('/') {
                     done = TreePath::root();
                 }
+                // The segments of the target come before those that follow the link.
                 todo.extend(segments(&target));
                 if todo.iter().map(|segment| segment.len() + 1).sum::<usize>() > 2 * MAX_PATH {
                     return Err(Error::at(

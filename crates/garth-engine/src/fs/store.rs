@@ -127,6 +127,7 @@ pub async fn system(account: &dyn AccountStore) -> Result<Arc<dyn FileSystem>> {
 pub async fn system_of(account: &dyn AccountStore) -> Result<Option<Arc<dyn FileSystem>>> {
     let system = TreePath::parse(SYSTEM)?;
     let raw = account.raw();
+    // The mark tells the directory of garth from one that somebody created under this name before.
     let is_ours = match raw.stat(&At::Path(system.clone())).await {
         Ok(entry) => Some(entry.is_dir() && entry.attributes.xattrs.contains_key(SYSTEM_MARK)),
         Err(error) if error.is(ErrorKind::NotFound) => None,

@@ -41,6 +41,7 @@ impl Blame {
     /// Adds bytes after the last run, to it if they are of the same commit.
     pub fn push(&mut self, range: ByteRange, commit: Option<Seq>) {
         match self.runs.last_mut() {
+            // An empty run would separate two runs of one commit.
             _ if range.length == 0 => {}
             Some(run) if run.commit == commit && run.range.offset + run.range.length == range.offset => {
                 run.range.length += range.length;

@@ -179,6 +179,7 @@ impl FindQuery {
 
     /// Returns the key, as it is stored, if only one is asked for.
     pub(crate) fn one_key(&self) -> Option<&str> {
+        // As `equal` sets the range: no other text is between a key and the key with a NUL.
         let is_one = self.to.as_ref().is_some_and(|to| to.strip_suffix('\0') == Some(&self.from));
         is_one.then_some(&self.from)
     }

@@ -22,6 +22,7 @@ impl Timestamp {
 
     /// Returns the time as RFC 3339 with milliseconds and `Z`: `2026-01-27T00:00:00.000Z`. Rounds down.
     pub fn to_rfc3339(self) -> String {
+        // Every time of 64 bits is within the range of `jiff`, so the default is never used.
         let text = jiff::Timestamp::from_nanosecond(i128::from(self.0)).unwrap_or_default();
         format!("{text:.3}")
     }

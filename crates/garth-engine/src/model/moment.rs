@@ -83,6 +83,7 @@ pub fn parse_age(text: &str) -> Result<Option<i64>> {
             Some(b'w') => 7 * DAY,
             _ => return Ok(None),
         };
+        // The unit is one byte, so this cuts at a character.
         let number = &part[..part.len() - 1];
         // `parse` would also accept a sign.
         if !is_number(number) {

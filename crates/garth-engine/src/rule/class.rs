@@ -53,6 +53,7 @@ impl Class {
             Error::invalid(message)
         };
         let rest = text.strip_prefix('/').unwrap_or(text);
+        // No path is longer, so nothing longer can match one.
         if rest.is_empty() || rest.len() > MAX_PATH {
             return Err(bad("is no class of paths"));
         }
@@ -201,6 +202,7 @@ impl<'a> Below<'a> {
     pub(super) fn into(self, name: &str) -> Option<Self> {
         let last = self.class.segments.len();
         // `**` matches this directory and goes on; any other segment is used up by it.
+        // All positions at once, as an automaton does: no pattern makes the search go back.
         let here = self.places().fold(0, |here, (place, segment)| match segment {
             Segment::Deep => here | self.class.and_behind(place),
             _ if place + 1 < last && segment.matches(name) => here | self.class.and_behind(place + 1),
@@ -218,6 +220,7 @@ impl<'a> Below<'a> {
     /// Returns the only name that can match here, if there is just one.
     pub(super) fn only(self) -> Option<&'a str> {
         let mut places = self.places();
+        // With a second position another name could match as well.
         match (places.next(), places.next()) {
             (Some((_, Segment::Name(name))), None) => Some(name),
             _ => None,

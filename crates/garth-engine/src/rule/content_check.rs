@@ -30,6 +30,7 @@ impl ContentCheck<'_> {
     pub(super) fn feed(&mut self, piece: &[u8], budget: &mut Budget) -> Result<(), String> {
         match self {
             Self::Whole { text, .. } => {
+                // A value can only be judged as a whole; `Demand::begin` has limited its size.
                 text.extend_from_slice(piece);
                 Ok(())
             }
@@ -49,6 +50,7 @@ impl ContentCheck<'_> {
             }
             Self::Whole { text, schema, check } => {
                 match schema {
+                    // A schema reads the text itself, so the check for JSON is not needed as well.
                     Some(schema) => {
                         let judged = schema.schema().check_text(&text, budget);
                         judged.map_err(|wrong| format!("breaks the schema of files there: {wrong}"))?;

@@ -295,6 +295,8 @@ impl Demand {
             | Self::ReadOnly { .. }
             | Self::NotInSessions
             | Self::OwnFields(_)
+            // No content to read: the size was enough, the change is judged (`Judging::change`), or search
+            // asks the rule.
             | Self::NotSearchable
             | Self::Secrets(Policy::Allow) => Ok(None),
         }

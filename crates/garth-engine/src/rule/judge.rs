@@ -165,6 +165,7 @@ pub fn judge<L: Left>(
         }
     }
     found.search_moved(touched, left)?;
+    // A map by path: of several violations, the smallest path is named.
     let Found { paths, mut untold, .. } = found;
     let mut judging = Judging::new(rules, within, left);
     (judging.caller, judging.touched) = (caller, Some(touched));
@@ -352,6 +353,7 @@ impl<'a, L: Left> Judging<'a, L> {
         if self.good.contains(&key) {
             return Ok(None);
         }
+        // Not a file, or expired: there is nothing to judge.
         let Some(file) = self.left.file(ino)? else { return Ok(None) };
         if let Some(reason) = rule.demand.expiry_refused(file.expires) {
             return Ok(Some(reason));
@@ -372,6 +374,7 @@ impl<'a, L: Left> Judging<'a, L> {
             return Err(self.too_long(path, length));
         }
         self.bytes -= length;
+        // One budget for all files of the commit.
         let steps = self.budget.left();
         match self.checked(checking, ino, from..file.size)? {
             Ok(place) => {

@@ -103,6 +103,7 @@ impl<'a> Lines<'a> {
 
     fn hold(&mut self, bytes: &[u8]) -> Result<(), WrongLine> {
         match self.held.len() + bytes.len() > MAX_LINE {
+            // Before it is held, so that an endless line takes no more memory.
             true => Err(self.too_long()),
             false => {
                 self.held.extend_from_slice(bytes);
@@ -144,6 +145,7 @@ impl<'a> Lines<'a> {
     fn differs(&mut self, value: Value) -> Result<(), WrongLine> {
         let line = self.place.line;
         let Some(unique) = &mut self.unique else { return Ok(()) };
+        // Lines without the field are allowed any number of times.
         let Some(own) = value.take(unique.field) else { return Ok(()) };
         if let Some(before) = unique.seen.get(&own) {
             let what = format!("/{}: {} is in line {before}, too", unique.field, own.quoted());

@@ -20,6 +20,7 @@ pub const MAX_KEYS: usize = 10_000;
 
 /// Returns the keys of a node's attributes.
 pub fn of_attributes(attributes: &Attributes) -> BTreeSet<(Projection, String)> {
+    // A set: a tag that is given twice is one key.
     let tags = attributes.tags.iter().map(|tag| (Projection::TAG, kept(tag)));
     let metadata = attributes.metadata.iter();
     let metadata = metadata.map(|(key, value)| (Projection::METADATA, kept(&metadata_key(key, value))));
@@ -82,6 +83,7 @@ impl ContentProjection {
 
     /// Returns true if one of the patterns matches a path.
     pub fn has(&self, path: &TreePath) -> bool {
+        // The name first, because it costs least and excludes most paths.
         path.name().is_some_and(self.is_name) && self.classes.iter().any(|class| class.has(path))
     }
 

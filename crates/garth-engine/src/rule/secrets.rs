@@ -40,6 +40,7 @@ impl Secrets {
         // Line feeds before the place are part of its line number already.
         self.back_lines += lines(&piece[..known.min(piece.len())]);
         self.held.extend_from_slice(piece);
+        // Searched in large steps, because the bytes around are searched again each time.
         if self.held.len() < HELD {
             return Ok(());
         }

@@ -37,6 +37,7 @@ where
     P: FileSystem + ?Sized,
     F: FileSystem + ?Sized,
 {
+    // An expiry that has passed would remove the entry at once.
     let expires_at = then.expires_at.filter(|at| *at > time);
     let attributes = difference(then, now, expires_at);
     if then.kind == Kind::File && then.etag != now.etag {
@@ -78,6 +79,7 @@ pub(crate) fn difference(then: &Entry, now: &Entry, expires_at: Option<Timestamp
         mode: changed(&then.mode, &now.mode),
         uid: changed(&then.uid, &now.uid),
         gid: changed(&then.gid, &now.gid),
+        // Reads do not count as a difference.
         atime: None,
         mtime: changed(&then.mtime, &now.mtime),
         content_type: changed(&after.content_type, &before.content_type),

@@ -25,6 +25,7 @@ impl Budget {
     /// Takes steps. `None` if fewer are left: then the budget is used up, and stays so.
     pub(super) fn take(&mut self, steps: u64) -> Option<()> {
         let left = self.left.checked_sub(steps);
+        // The rest is lost as well: cheaper steps must not go on after a refusal.
         self.left = left.unwrap_or(0);
         left.map(|_| ())
     }

@@ -140,9 +140,11 @@ impl<'a, 'v> Run<'a, 'v> {
                 false => Ok(()),
             },
             Keyword::If { schema, then, otherwise } => {
+                // Only asked: a value that `if` does not accept is no error.
                 let next = if self.accepts(*schema, value)? { then } else { otherwise };
                 next.map_or(Ok(()), |next| self.apply(next, value))
             }
+            // `compile` has excluded endless references; `MAX_NESTED` bounds all others.
             Keyword::Ref(schema) => self.apply(*schema, value),
             other => self.alone(other, value),
         }
@@ -275,6 +277,7 @@ impl<'a, 'v> Run<'a, 'v> {
                 self.wrong(|| format!("is {}, and has to be {types}", Types::name(value)))
             }
             (Keyword::Values(values), _) => {
+                // Before the search: no work is done that the budget does not cover.
                 self.take(values.steps)?;
                 match values.sorted.binary_search(value) {
                     Ok(_) => Ok(()),

@@ -146,6 +146,7 @@ impl<'a> Compiler<'a> {
         match (name, value) {
             ("$schema", Value::String(text)) if id == 0 && is_draft(text) => Ok(()),
             ("$schema", _) => Err(self.refused(format!("`$schema` can only be {DRAFT}, at the top"))),
+            // A name for readers: references are only resolved inside of the schema.
             ("$id", Value::String(_)) if id == 0 => Ok(()),
             ("$id", _) => Err(self.refused("`$id` can only be a string at the top, where it is a name")),
             _ if JUDGED.contains(&name) || SAID.contains(&name) || name.starts_with("x-") => Ok(()),
@@ -500,6 +501,7 @@ fn values(all: &[Value]) -> Values {
     let heaviest = sorted.iter().map(weight).max().unwrap_or(1);
     // A binary search, of which each comparison may go through the heaviest value.
     let steps = heaviest * (1 + u64::from(sorted.len().checked_ilog2().unwrap_or(0)));
+    // In the order of the schema, for messages.
     let first: Vec<String> = all.iter().take(8).map(Value::quoted).collect();
     let more = if all.len() > first.len() { ", …" } else { "" };
     Values { sorted, said: cut(first.join(", ") + more, 160), steps }

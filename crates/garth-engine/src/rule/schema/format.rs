@@ -77,6 +77,7 @@ pub fn is_date_time(text: &str) -> bool {
     let offset = &rest[fraction..];
     is_date(date)
         && (has_shape(clock, b"T00:00:00") || has_shape(clock, b"t00:00:00"))
+        // A point without a digit after it.
         && fraction != 1
         && is_clock(&time[1..])
         && (matches!(offset, b"Z" | b"z")

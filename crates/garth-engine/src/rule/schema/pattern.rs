@@ -95,6 +95,7 @@ fn translated(text: &str) -> Result<String, String> {
                 if rest.next_if_eq(&'^').is_some() {
                     out.push('^');
                 }
+                // ECMA 262 has an empty class. In the crate the bracket would be its first character.
                 if rest.peek() == Some(&']') {
                     return Err("has the empty class `[]`; write `\\]` for a bracket".to_owned());
                 }
@@ -106,6 +107,7 @@ fn translated(text: &str) -> Result<String, String> {
             ']' => return Err("has a `]` without `[`; write `\\]`".to_owned()),
             // The crate has operators such as `&&` in classes, ECMA 262 has not.
             '&' | '~' if in_class => out.extend(['\\', c]),
+            // The crate would read `--` as a difference of classes.
             '-' if in_class && rest.peek() == Some(&'-') => {
                 return Err("has `--` in a class; write `\\-`".to_owned());
             }
@@ -120,6 +122,7 @@ fn translated(text: &str) -> Result<String, String> {
                 }
                 None => return Err("is no pattern".to_owned()),
             },
+            // Some readers of ECMA 262 take such a brace literally, others refuse it.
             '{' if !in_class && !rest.peek().is_some_and(char::is_ascii_digit) => {
                 return Err("has a `{` that repeats nothing; write `\\{`".to_owned());
             }

@@ -160,6 +160,7 @@ impl Mount {
         }
         let shown = self.parts.all().iter().filter(|part| part.at.is_within(&path) && part.at != path);
         let tops = shown.map(|part| (part.index, part.at.clone())).collect::<Vec<_>>();
+        // The part that the directory belongs to, and all parts that are shown below it.
         let own = Stream::new(place.part.index, &path, after);
         let mut streams: Vec<_> = own
             .into_iter()

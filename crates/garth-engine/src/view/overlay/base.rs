@@ -42,6 +42,7 @@ pub(super) fn copied(path: &TreePath, entry: &Entry) -> Result<String> {
 /// Returns the digest from the note on a directory, if the note was written at `path`.
 pub(super) fn copied_at<'a>(path: &TreePath, entry: &'a Entry) -> Option<&'a str> {
     let (digest, at) = note(entry)?.split_once(' ')?;
+    // A directory that was renamed has the note of its old path.
     (at == path.as_str()).then_some(digest)
 }
 

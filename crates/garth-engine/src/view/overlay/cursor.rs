@@ -179,6 +179,7 @@ impl<'a> Cursor<'a> {
         }
         frame.names = names.into_iter().collect();
         frame.more = end.is_some();
+        // Without an end all layers are complete, and the frame is not read again.
         frame.after = end.or(frame.after.take());
         Ok(())
     }

@@ -28,6 +28,7 @@ impl Overlay {
         for answer in answers {
             let Some(answer) = answer else { break };
             bytes += answer.as_ref().map_or(0, |(entry, bytes)| bytes.len() + entry.attributes.bytes());
+            // The layers have limited their own answers, but not their sum.
             if bytes > MAX_READ && !shown.is_empty() {
                 break;
             }
@@ -80,6 +81,7 @@ impl Overlay {
         }
         let hidden = self.upper.fetch_many(&asked).await?.items;
         if let Some(left) = below.get(hidden.len()) {
+            // The layer has answered only the first of its items: the answer ends before the next one.
             answers.truncate(*left);
         }
         for (at, hidden) in below.into_iter().zip(hidden) {

@@ -95,6 +95,7 @@ impl Overlay {
 
 /// Refuses an upper layer with entries that no overlay writes.
 async fn check_upper(upper: &dyn FileSystem) -> Result<()> {
+    // One more than there are known names.
     let names = upper.list(&At::Path(TreePath::root()), &Page::default().limit(5)).await?;
     let is_known = |item: &Item| ["tree", "hidden", "nodes", ABOUT].contains(&item.name.as_str());
     if names.items.iter().all(is_known) {
