@@ -341,6 +341,7 @@ where
     F: Future<Output = Result<Listing<T>>> + Send + 'a,
 {
     let pages = stream::try_unfold(Some(page), move |page| {
+        // Called before the future is built, which must not borrow `read`.
         let reading = page.clone().map(&mut read);
         async move {
             let (Some(mut page), Some(reading)) = (page, reading) else { return Ok(None) };

@@ -205,6 +205,7 @@ impl Answer {
     fn tell(&self, outcomes: &[Outcome]) -> Option<Outcome> {
         let done = *outcomes.get(self.op)?;
         let ino = match done.ino {
+            // Without a node there is no inode to translate.
             Ino::NONE => Ino::NONE,
             Ino(number) => self.ino.unwrap_or(Ino(number | self.tag)),
         };

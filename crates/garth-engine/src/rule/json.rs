@@ -50,6 +50,7 @@ impl Flaw {
     fn of(error: &serde_json::Error) -> Self {
         let (line, column) = (error.line(), error.column());
         let said = error.to_string();
+        // The message ends with the position, which is shown on its own.
         let what = said.strip_suffix(&format!(" at line {line} column {column}")).unwrap_or(&said);
         Self { line, column, what: what.to_owned() }
     }

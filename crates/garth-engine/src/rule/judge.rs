@@ -190,6 +190,7 @@ fn judge_read_only<L: Left>(read_only: &Within, touched: &Touched, left: &mut L)
     named.chain(&touched.lost).try_for_each(refuse)?;
     let changed: BTreeSet<&Ino> = touched.written.keys().chain(&touched.attributes).collect();
     for ino in changed {
+        // Under every name that is read-only, whichever name the commit used.
         left.paths(*ino, read_only)?.iter().try_for_each(refuse)?;
     }
     Ok(())
@@ -254,6 +255,7 @@ impl<'a, L: Left> Judging<'a, L> {
 
     /// Judges a path by its rules. `now` is its entry, if its content may be new there.
     fn path(&mut self, path: &TreePath, now: Option<(Ino, Kind)>) -> Result<()> {
+        // `fate` is looked up once, and only if a rule needs it.
         let (rules, caller, mut fate) = (self.rules, self.caller, None);
         for rule in rules.of(path).filter(|rule| caller.is_bound(rule)) {
             let reason = match (self.touched, now) {
@@ -341,6 +343,7 @@ impl<'a, L: Left> Judging<'a, L> {
         {
             return Ok(Some(format!("must be JSON that every reader reads alike: {flaw}")));
         }
+        // A text that is no object has none of the fields, as if they had been removed.
         let now = own_fields(&text, fields);
         let known = own_fields(&self.left.read_before(ino, before)?, fields);
         let changed = now.iter().zip(&known).zip(fields).find(|((now, known), _)| now != known);
@@ -462,6 +465,7 @@ impl<'a> Found<'a> {
             return Ok(());
         }
         if let Some(known) = self.paths.get_mut(path) {
+            // Several changes may touch a path. Its content is judged if one of them may have changed it.
             *known = known.or(now);
             return Ok(());
         }

@@ -43,6 +43,7 @@ fn exceeded(quota: &Quota, after: Count) -> Option<Exceeded> {
     let part = |what, limit: Option<u64>, used: u64, after: i128| {
         // Without a limit, the largest count that can be stored is the limit.
         let allowed = limit.unwrap_or(MAX_COUNTED);
+        // Usage above a limit that was set later must not keep anybody from removing something.
         let exceeds = after > i128::from(used) && after > i128::from(allowed);
         exceeds.then_some(Exceeded { what, used, after, allowed })
     };

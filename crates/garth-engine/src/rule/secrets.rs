@@ -66,6 +66,7 @@ impl Secrets {
     /// Refuses secrets up to `until` that were not complete when the bytes before were judged.
     fn judge(&self, until: usize) -> Result<(), String> {
         let is_new = |secret: &Secret| secret.basis.end > self.judged && secret.bytes.end <= until;
+        // Others were judged with the bytes before, or are judged with those that follow.
         let Some(secret) = find(&self.held).into_iter().find(is_new) else { return Ok(()) };
         let line = self.line_at(secret.bytes.start);
         Err(format!(

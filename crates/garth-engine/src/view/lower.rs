@@ -104,6 +104,7 @@ impl Descent {
             shown = self.address(&At::Path(TreePath::root()), Access::Snapshot).await?.shown;
         }
         let mut places = Vec::new();
+        // A check is a condition, which the view may judge itself or turn into another one.
         if let Op::Check { at, that } = &mut op {
             let (lowered, judged) = self.lowering.condition(at, that).await?;
             (*at, *that) = (lowered.at.clone(), judged);

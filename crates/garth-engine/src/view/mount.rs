@@ -80,6 +80,7 @@ impl Mount {
         match at {
             At::Path(path) => self.path_place(path),
             At::Node(ino) => match self.parts.own_path(*ino) {
+                // An inode of the tree itself: the root, or a directory that nobody created.
                 Some(path) => self.path_place(path),
                 None => {
                     let (part, ino) = self.parts.node(*ino).ok_or_else(Error::no_node)?;

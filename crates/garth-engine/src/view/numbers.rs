@@ -120,6 +120,7 @@ impl Numbers {
 
     /// Returns the path whose inode is the view's own.
     pub(super) fn own_path(&self, ino: Ino) -> Option<&TreePath> {
+        // No node has inode 0, so a tag alone is the view's own.
         match (ino.0 >> BITS, ino.0 & LOW) {
             _ if ino == Ino::ROOT => Some(&self.root),
             (tag, 0) if tag > 0 => self.paths.get(&tag),

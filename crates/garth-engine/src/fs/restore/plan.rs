@@ -196,6 +196,7 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
     async fn directory(&mut self, then: &Entry, there: &Entry) -> Result<()> {
         let mut diff = diff(self.past, self.fs, self.top, then.ino, there.ino).await?;
         self.top_ino = there.ino;
+        // The path may lead to another directory now, which takes the place of the past one.
         self.holders.insert(then.ino, Holder::Node(there.ino));
         let entry = Box::new(there.clone());
         self.entries.insert(there.ino, There { path: self.top.clone(), entry });
@@ -208,6 +209,7 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
         diff.past.sort_by(|a, b| order(&a.path).cmp(&order(&b.path)));
         let below = children(&diff.past);
         for item in &diff.past {
+            // Directories before their entries, see the module.
             self.put_right(item, &diff.past, &below).await?;
             if self.plan.ops.len() > MAX_OPS {
                 return Err(too_much(self.top));
@@ -406,6 +408,7 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
             Some(key) if only => {
                 let from = self.drop_name(&key).unwrap_or_else(|| item.path.clone());
                 self.touched.insert(key.0);
+                // The name was freed before, so anything that is there now belongs to another client.
                 let (at, mode) = (At::Child(key.0, key.1), RenameMode::NoReplace);
                 self.plan.ops.push(Op::Rename { from: at, to, mode, parents: false });
                 self.note(&item.path, RestoreAction::Moved { from });
@@ -488,6 +491,7 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
         let at = At::Child(key.0, key.1.clone());
         self.plan.ops.push(Op::Remove { at, what: Remove::Tree, missing_ok: false });
         let mut path = None;
+        // The names below are removed with it, and must not be planned again.
         let mut gone = vec![key.clone()];
         while let Some(key) = gone.pop() {
             let Some((ino, _)) = self.names.get(&key).cloned() else { continue };
@@ -563,6 +567,7 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
         let op = match difference {
             Difference::None => return,
             Difference::Attributes(attrs) => Op::SetAttrs { at: At::Node(ino), attrs: *attrs },
+            // A copy over the file keeps its node, and takes the content by reference.
             Difference::Content => self.copy(path, false),
         };
         self.node_ops.push(op);
@@ -572,6 +577,7 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
     fn directory_state(&mut self, path: &TreePath, then: &Entry, ino: Ino) {
         let Some(There { entry: now, .. }) = self.entries.get(&ino) else { return };
         let mut attrs = self.may_set(state::difference(then, now, None).unwrap_or_default());
+        // A change of the time alone is not listed in the plan.
         let own = SetAttrs { mtime: None, ..attrs.clone() } != SetAttrs::default();
         // The changes of names set the time, even if it was right before.
         if self.touched.contains(&ino) {

@@ -238,6 +238,7 @@ impl<'a> Compiler<'a> {
             }
             _ => others = Some(self.schema(value)?),
         }
+        // The three keywords follow each other in `JUDGED`, so the last one compiled is theirs.
         if let Some(Keyword::Properties(all)) = self.nodes[id].last_mut() {
             all.named.append(&mut named);
             all.matching.append(&mut matching);
@@ -253,6 +254,7 @@ impl<'a> Compiler<'a> {
             return Ok(Some(Keyword::Items(self.schemas(value)?, None)));
         }
         let each = self.schema(value)?;
+        // As for `properties`: `prefixItems` comes directly before `items`.
         if let Some(Keyword::Items(_, others)) = self.nodes[id].last_mut() {
             *others = Some(each);
             return Ok(None);

@@ -62,6 +62,7 @@ impl Mount {
         };
         let listed = self.fs(place.part)?.list(&place.at, page).await;
         let listing = match (self.told(place.part, listed), &path) {
+            // The part shows a file here.
             (Err(error), Some(path)) if error.is(ErrorKind::NotADirectory) && self.may_be_file(path) => {
                 return Err(error);
             }
@@ -122,6 +123,8 @@ impl Mount {
         let name = path.split().map(|(_, name)| name).ok_or_else(Error::no_node)?;
         let of = self.parts.of(path);
         match known {
+            // The part below has the directory itself. Any other node is hidden by the directory, or by the
+            // part shown there.
             Some(item) if item.kind == Kind::Directory && !self.parts.is_point(path) => {
                 Ok(self.item(of, item))
             }
@@ -176,6 +179,7 @@ impl Mount {
             let (ino, kind) = (entry.ino, entry.kind);
             leading.push(WalkItem { path, ino, kind, entry: page.entries.then(|| Box::new(entry)) });
         }
+        // Last: where a part has such a directory itself, its entry counts.
         streams.push(Stream::of(usize::MAX, leading));
         let read = |id: usize, after: Option<TreePath>, limit: usize| {
             let (path, entries) = (&path, page.entries);
@@ -253,6 +257,7 @@ impl Mount {
         }
         // By inode, which also finds a node whose name another part hides.
         let ino = self.told(place.part, fs.stat(&place.at).await)?.ino;
+        // A marked inode belongs to one part; the others are shared by all directories of the base.
         let same = |part: &&Part| match place.part.tagged {
             true => part.index == place.part.index,
             false => part.is_base() && !part.tagged,

@@ -76,6 +76,7 @@ impl Mount {
         let shown: Vec<TreePath> = paths.iter().flat_map(up).collect();
         let part = match shown.first() {
             Some(path) => self.parts.of(path),
+            // A node without a name: the first path asked for decides whose inode it is.
             None if paths.is_empty() => self.parts.of(within.tops().first().unwrap_or(&TreePath::root())),
             None => return None,
         };
@@ -101,6 +102,7 @@ impl Mount {
         let source = |part: &Part| if part.is_base() { 0 } else { part.index };
         for (place, _) in places {
             let part = place.part;
+            // Each source is asked once, for all of its items.
             if std::mem::replace(&mut asked_of[source(part)], true) {
                 continue;
             }
@@ -388,6 +390,7 @@ impl FileSystem for Mount {
         // The batch may have ended in another store.
         for part in self.parts.all() {
             if let Source::Other(other) = &part.source
+                // A part that takes no commits has none to look for.
                 && self.capabilities(&part.at).write
                 && let Some(commit) = other.fs.committed(id).await?
             {

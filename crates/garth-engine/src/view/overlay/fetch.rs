@@ -57,6 +57,7 @@ impl Overlay {
                 Ok(_) => match above.next() {
                     // The layer's answer is full; the caller asks again from here.
                     None => break,
+                    // Missing in the upper layer only says that the lower one has to be asked.
                     Some(Err(error)) if error.is(ErrorKind::NotFound) => None,
                     Some(Err(error)) => Some(Err(self.of_upper(error))),
                     Some(Ok((entry, bytes))) => {

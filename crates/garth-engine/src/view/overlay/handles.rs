@@ -146,6 +146,7 @@ impl OpenNode for LowerNode {
     }
 
     async fn stat(&self) -> Result<Entry> {
+        // By inode, which leads to the copy once there is one.
         match self.overlay.stat(&At::Node(self.ino)).await {
             // The node has lost its last name in the tree, but the handle still holds it.
             Err(error) if error.is(ErrorKind::NotFound) => {

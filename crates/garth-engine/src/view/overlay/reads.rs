@@ -146,6 +146,7 @@ impl FileSystem for Overlay {
             let (spot, entry) = self.ask(at, |fs, at| async move { fs.stat(&at).await }.boxed()).await?;
             return self.shown(&spot, entry).await;
         }
+        // `look` returns the entry at once, where `ask` would look the path up first.
         let path = self.path_at(at).await?.unwrap_or_default();
         self.entry(self.look(&path).await?, Some(&path)).await
     }
@@ -287,6 +288,7 @@ impl FileSystem for Overlay {
     async fn stage(&self, at: &At) -> Result<Box<dyn Upload>> {
         let at = match at {
             At::Path(path) => At::Path(self.tree(path)?),
+            // The lower layer may have the node; any path of the upper layer leads to its store.
             At::Node(_) | At::Child(..) => At::Path(self.places.tree.clone()),
         };
         self.upper.stage(&at).await.map_err(|error| self.of_upper(error))
@@ -329,6 +331,7 @@ impl ViewBase for Overlay {
         }
         let within = self.within.intersect(within);
         let above = within.tops().iter().map(|path| self.tree(path)).collect::<Result<Vec<_>>>()?;
+        // Without what is left out: `found` drops the hits in it.
         let mut sought = self.upper.view_base().sought(&Within::new(above), by)?;
         sought.append(&mut self.lower.view_base().sought(&within, by)?);
         Ok(sought)

@@ -93,8 +93,10 @@ impl Stored {
     pub async fn open(account: &dyn AccountStore, id: &str) -> Result<Self> {
         let (dir, raw) = (place(id)?, kept(account, id).await?);
         let lower = about(&*raw, id).await?;
+        // An owner of its own, apart from that of the account and of other overlays.
         let upper = Scope::open_as(&*raw, &dir, Owner::new(&format!("overlay {id}"))?).await?;
         let below = layer(account, &lower.root, lower.as_of).await?;
+        // A fork shows the past, but is applied to the present.
         let now = match lower.as_of {
             Some(_) => layer(account, &lower.root, None).await?,
             None => Arc::clone(&below),
