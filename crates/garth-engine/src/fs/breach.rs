@@ -44,6 +44,7 @@ pub async fn look(fs: &dyn FileSystem, rule: &Rule, limit: usize) -> Result<Look
         };
         let path = TreePath::from_row(level.dir.key(), item.name.as_str());
         if item.kind == Kind::Directory {
+            // Entered at once, so that violations are found depth first.
             levels.extend(rule.class().may_have(&path).then(|| Level::at(path)));
             continue;
         }

@@ -383,6 +383,7 @@ pub trait Lowering: Send + Sync + fmt::Debug {
     /// # Errors
     /// As for [`Lowering::lower`].
     async fn condition(&mut self, at: &At, that: &Precondition) -> Result<(Lowered, Precondition)> {
+        // A version names its node, by the inode that the view shows.
         let (lowered, mut that) = (self.lower(at, Access::Read).await?, that.clone());
         for version in that.versions() {
             version.ino = self.number(version.ino).await?;

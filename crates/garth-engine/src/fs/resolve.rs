@@ -43,6 +43,7 @@ pub async fn resolve<F: FileSystem + ?Sized>(fs: &F, path: &str, follow: Follow)
         return Err(Error::new(ErrorKind::NameTooLong, format!("a path has at most {MAX_PATH} bytes")));
     }
     let wants_directory = wants_directory(path);
+    // As in POSIX, `link/` is the directory that the link leads to.
     let follow = if wants_directory { Follow::Yes } else { follow };
     if let Some(found) = shortcut(fs, path, follow).await? {
         return Ok(found);
@@ -82,6 +83,7 @@ where
             answer => return answer,
         };
         tries += 1;
+        // Without a path the error is not about a link.
         let Some(at) = error.path().cloned() else { return Err(error) };
         let at_the_end = at == resolved;
         let stays = at_the_end && follow == Follow::No && !wants_directory(path);
@@ -127,6 +129,7 @@ async fn shortcut<F: FileSystem + ?Sized>(fs: &F, path: &str, follow: Follow) ->
         Ok(_) => Ok(Some(plain)),
         // A lookup through a link fails with `NotADirectory`, so no link is on the way.
         Err(error) if error.is(ErrorKind::NotFound) => Ok(Some(plain)),
+        // A link or a file is on the way; `walk` finds out which.
         Err(error) if error.is(ErrorKind::NotADirectory) => Ok(None),
         Err(error) => Err(error),
     }
@@ -154,6 +157,7 @@ async fn walk<F: FileSystem + ?Sized>(fs: &F, path: &str, follow: Follow) -> Res
             continue;
         };
         match (entry.kind, entry.target) {
+            // A link before the end is always followed.
             (Kind::Symlink, Some(target)) if follow == Follow::Yes || !todo.is_empty() => {
                 links += 1;
                 if links > MAX_SYMLINKS {

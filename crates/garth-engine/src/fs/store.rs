@@ -113,6 +113,7 @@ pub async fn system(account: &dyn AccountStore) -> Result<Arc<dyn FileSystem>> {
         return Ok(raw);
     }
     let mark = SetAttrs::new().xattr(SYSTEM_MARK, "1");
+    // By garth: no other batch may set the mark.
     match account.raw().commit(Batch::new([Op::mkdir(&system).with_attrs(mark)]).by_garth()).await {
         // Another caller may have created it after the first look.
         Err(error) if !error.is(ErrorKind::AlreadyExists) => Err(error),

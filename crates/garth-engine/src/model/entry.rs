@@ -80,6 +80,7 @@ impl Attributes {
     /// garth had set.
     #[must_use]
     pub(crate) fn restored_over(self, node: &Self) -> Self {
+        // With the entries that garth had set.
         let metadata = self.metadata.clone();
         Self { metadata, ..self.copied_over(node) }
     }

@@ -186,6 +186,7 @@ impl FindQuery {
 
     /// Returns true if the query asks for the ends of files, for a projection by line.
     pub(crate) fn is_of_ends(&self) -> bool {
+        // Lines have no empty keys, so the empty one stands for the end of a file.
         self.one_key() == Some("")
     }
 

@@ -140,6 +140,7 @@ mod tests {
     use super::*;
 
     fn now() -> Timestamp {
+        // With nanoseconds, which an age must keep.
         Timestamp(Timestamp::parse_rfc3339("2026-01-27T09:30:10Z").expect("a time").0 + 5)
     }
 

@@ -306,6 +306,7 @@ mod tests {
 
     /// Returns every path of up to three of these segments.
     fn small_paths() -> Vec<TreePath> {
+        // In byte order `/a-` comes between `/a` and `/a/a`, in that of segments after both.
         let names = ["a", "a-", "b"];
         let mut paths = vec![TreePath::root()];
         for depth in 0..3 {

@@ -288,6 +288,7 @@ mod tests {
     #[test]
     fn what_is_no_class_is_refused() {
         let long = "a/".repeat(MAX_SEGMENTS + 1);
+        // Nested deeper than the compiler of patterns allows.
         let deep = format!("/{}a{}", "{".repeat(300), "}".repeat(300));
         for text in [
             "",

@@ -178,6 +178,7 @@ impl Demand {
             (bytes, unique, Some(except).filter(|keys| !keys.is_empty()));
         let mut schema = schema.map(|schema| SchemaText::parse(schema.get())).transpose()?;
         let demand = match name {
+            // A function cannot be stored, so only rules of the program have a check.
             "json" => Self::Json { schema: schema.take(), check: None },
             "json-lines" => Self::JsonLines { schema: schema.take(), unique: unique.take() },
             "append-only" => Self::AppendOnly,

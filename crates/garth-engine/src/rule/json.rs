@@ -140,6 +140,7 @@ impl Ord for Number {
             _ => int.cmp(&(float.floor() as i128)).then(Ordering::Less),
         };
         match (*self, *other) {
+            // Neither NaN nor a zero with a sign gets here.
             (Self::Float(one), Self::Float(other)) => one.total_cmp(&other),
             (Self::Float(float), _) => beside(other.whole().unwrap_or_default(), float).reverse(),
             (_, Self::Float(float)) => beside(self.whole().unwrap_or_default(), float),
@@ -330,6 +331,7 @@ mod tests {
 
     #[test]
     fn a_json_text_is_one_value_of_utf8_with_space_around() {
+        // The last one is beyond a double, which only `read` refuses.
         for text in ["1", " {\"a\" : [1, null, \"\\u00e9\"]}\n", "\"\"", "1e400"] {
             assert_eq!(skip(text.as_bytes()), Ok(()), "{text}");
         }
@@ -434,6 +436,7 @@ mod tests {
             "1e300",
         ];
         let mut ordered: Vec<Number> = ordered.map(number).to_vec();
+        // -9.2e19 is less than -2⁶⁴.
         ordered.swap(1, 2);
         for (n, one) in ordered.iter().enumerate() {
             for (m, other) in ordered.iter().enumerate() {

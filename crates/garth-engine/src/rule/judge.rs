@@ -417,6 +417,7 @@ impl<'a, L: Left> Judging<'a, L> {
 
     /// Returns the error for a file that is too long to be read in a commit, alone or after others.
     fn too_long(&self, path: &TreePath, length: u64) -> Error {
+        // Alone it would fit: other files of the commit have used up the bytes.
         if length <= MAX_JUDGED_BYTES {
             return too_much(&format!("{MAX_JUDGED_BYTES} bytes"), "to read");
         }
@@ -528,6 +529,7 @@ impl<'a> Found<'a> {
                 }
                 None => {
                     let entries = match when {
+                        // One more than is allowed, so that the limit below notices it.
                         When::Before => left.entries_before(&dir, MAX_LOOKED + 1),
                         When::Now => left.entries(&dir, MAX_LOOKED + 1),
                     };
@@ -540,6 +542,7 @@ impl<'a> Found<'a> {
             }
             for (name, ino, kind) in entries {
                 let path = TreePath::from_row(dir.key(), name.as_str());
+                // Of the state before, there is no content to judge.
                 self.add(&path, (when == When::Now).then_some((ino, kind)))?;
                 if kind == Kind::Directory {
                     dirs.push(path);

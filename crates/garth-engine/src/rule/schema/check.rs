@@ -76,6 +76,7 @@ impl<'a, 'v> Run<'a, 'v> {
     }
 
     fn wrong(&self, what: impl FnOnce() -> String) -> Judged {
+        // The message is only built where somebody reads it.
         Err(Stop::Wrong(match self.quiet {
             0 => Some(Box::new(Wrong { at: self.way.to_string(), what: what() })),
             _ => None,
@@ -93,6 +94,7 @@ impl<'a, 'v> Run<'a, 'v> {
             self.take(1)?;
             self.judge(keyword, value)?;
         }
+        // Not after an error: then judging ends, or `accepts` sets it back.
         self.nested -= 1;
         Ok(())
     }
@@ -308,6 +310,7 @@ impl<'a, 'v> Run<'a, 'v> {
                 self.wrong(|| format!("{} is no {}", value.quoted(), format.name()))
             }
             (Keyword::UniqueItems, Value::Array(items)) => self.unique(items),
+            // A keyword accepts values of other types than its own.
             _ => Ok(()),
         }
     }

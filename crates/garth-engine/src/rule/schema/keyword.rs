@@ -100,6 +100,7 @@ impl Types {
         let bits = match value {
             Value::Null => 1,
             Value::Bool(_) => 1 << 1,
+            // An integer is a number as well, and `1.0` is an integer.
             Value::Number(number) if number.is_whole() => 1 << 2 | 1 << 3,
             Value::Number(_) => 1 << 3,
             Value::String(_) => 1 << 4,

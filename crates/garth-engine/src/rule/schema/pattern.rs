@@ -36,6 +36,7 @@ impl Pattern {
         let states =
             thompson::Config::new().nfa_size_limit(Some(MAX_MAKING)).which_captures(WhichCaptures::None);
         let table = dense::Config::new()
+            // One kind of start is enough, because patterns are found anywhere in a text.
             .start_kind(StartKind::Unanchored)
             .match_kind(MatchKind::All)
             .dfa_size_limit(Some(MAX_TABLE))
@@ -141,6 +142,7 @@ fn escape(c: char, in_class: bool) -> Result<String, String> {
         'W' => "[^0-9A-Za-z_]".to_owned(),
         's' => format!("[{SPACES}]"),
         'S' => format!("[^{SPACES}]"),
+        // A word of ECMA 262 has ASCII letters only.
         'b' if !in_class => r"(?-u:\b)".to_owned(),
         't' | 'n' | 'v' | 'f' | 'r' | 'x' | 'u' | 'p' | 'P' => format!("\\{c}"),
         '0' => r"\x00".to_owned(),
@@ -161,8 +163,10 @@ mod tests {
     #[test]
     fn a_pattern_means_what_it_means_in_ecma_262() {
         for (pattern, inside, outside) in [
+            // In the crate these classes are those of Unicode.
             (r"^\d+$", "42", "٤٢"),
             (r"^\w+$", "a_1", "é"),
+            // The crate has U+0085 among spaces, ECMA 262 has U+FEFF.
             (r"^\s$", "\u{feff}", "\u{85}"),
             (r"^[\s\d]{2}$", " 1", "a1"),
             (r"^[^\W_]$", "a", "_"),

@@ -243,6 +243,7 @@ fn what_grows_without_bounds_ends_when_the_steps_are_used_up() {
     let wide = format!("[{}0]", "0,".repeat(9_999));
     let different = format!("[{}]", (0..10_000).map(|n| n.to_string()).collect::<Vec<_>>().join(","));
     let long = format!("\"{}\"", "ab".repeat(2_000_000));
+    // Each link applies the next one twice: without a budget, 40 links take 2⁴⁰ steps.
     let twice = |how: &'static str| move |next: &str| format!(r#"{{"{how}":[{next},{next}]}}"#);
     let many: Vec<String> = (0..2000).map(|n| format!("[{n}]")).collect();
     for (what, schema, value) in [

@@ -80,6 +80,7 @@ impl Lowering for Session {
                     Vec::from_iter(matches!(access, Access::Remove | Access::RemoveTree).then_some(hides));
                 if self.view.overtaken.load(Ordering::Relaxed) > 0 {
                     self.view.overtaken.fetch_sub(1, Ordering::Relaxed);
+                    // Another client changes the file after it was read.
                     fs.commit(Op::append(below, "!").into()).await?;
                 }
             }
@@ -167,6 +168,7 @@ fn a_batch_that_is_overtaken_is_lowered_again_and_gives_up_at_last() {
     let some = view(2);
     some.commit(Op::append(path("/f"), " two").into()).expect("the third time nobody came in between");
     assert_eq!((some.lowered(), some.text("/above/f")), (3, "one!! two".into()));
+    // Others change the file during each attempt.
     let always = view(usize::MAX);
     let error = always.commit(Op::append(path("/f"), " two").into()).expect_err("it never gets through");
     assert_eq!((error.kind(), always.lowered()), (ErrorKind::WouldBlock, ATTEMPTS));

@@ -86,6 +86,7 @@ impl Parts {
     pub(super) fn of(&self, path: &TreePath) -> &Part {
         let mut key = path.key();
         loop {
+            // From the path up, so that the longest path of a part is met first.
             if let Some(index) = self.places.get(key) {
                 return &self.parts[*index];
             }

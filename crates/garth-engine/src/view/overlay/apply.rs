@@ -135,6 +135,7 @@ impl Overlay {
     pub async fn discard(&self, batch: &Batch) -> Result<Option<Commit>> {
         let mut ops = Vec::new();
         for place in [&self.places.tree, &self.places.hidden, &self.places.nodes] {
+            // Looks first, because a commit takes a sequence number even if it changes nothing.
             if there(&*self.whole, place.clone()).await?.is_some() {
                 ops.push(Op::remove_tree(place).if_exists());
             }

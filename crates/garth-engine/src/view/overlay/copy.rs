@@ -25,6 +25,7 @@ pub(super) fn carried(entry: &Entry) -> SetAttrs {
         searchable: attributes.searchable.map(Some),
         metadata: attributes.metadata.iter().map(|(key, value)| (key.clone(), Some(value.clone()))).collect(),
         xattrs: attributes.xattrs.iter().map(|(key, value)| (key.clone(), Some(value.clone()))).collect(),
+        // A directory does not expire.
         expires_at: entry.expires_at.filter(|_| !of_directory).map(Some),
     }
 }

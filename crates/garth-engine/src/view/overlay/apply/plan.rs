@@ -232,6 +232,7 @@ impl<'a> Planner<'a> {
             Change::Attributes(attrs) => self.plan.ops.push(Op::set_attrs(to, *attrs)),
             Change::Content => {
                 if let (Some(above), Some(shown), Some(lower)) = (&place.above, &place.shown, &place.lower)
+                    // Once for a node with several names.
                     && self.written.insert(above.ino)
                 {
                     self.write(path, above, shown, lower).await?;
