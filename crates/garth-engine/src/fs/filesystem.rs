@@ -23,8 +23,8 @@ use crate::path::TreePath;
 /// operation and the order of errors.
 #[async_trait]
 pub trait FileSystem: Any + Send + Sync + fmt::Debug {
-    /// Returns the abilities of this implementation at a path, whether or not anything is there. Nothing is
-    /// looked up: a view of several stores answers for the one that the path belongs to.
+    /// Returns the abilities of this implementation at a path, which need not exist. Nothing is looked up: a
+    /// view of several stores answers for the store that the path belongs to.
     fn capabilities(&self, at: &TreePath) -> Capabilities;
 
     /// Returns the last commit.

@@ -62,8 +62,8 @@ pub struct SearchQuery {
     /// True if a passage gains from those before and after it in its file: in a conversation the answer is
     /// next to the question.
     pub neighbours: bool,
-    /// True to look at little, for a search that nobody asked for: of more than six words only the longest,
-    /// without variations; and of many passages that have each of them, the newest.
+    /// True to look at little, for hits that are shown without being asked for: of more than six words only
+    /// the longest, without variations; and of many passages that have each of them, the newest.
     pub quick: bool,
     /// True if the abstracts and overviews of memories are shown, each as a hit of its own path.
     pub layers: bool,

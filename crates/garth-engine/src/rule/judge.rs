@@ -477,8 +477,8 @@ impl<'a> Found<'a> {
         Ok(())
     }
 
-    /// Returns an answer. In a prefetch, an error is kept for later and `None` returned, so that the rest is
-    /// asked for as well.
+    /// Returns an answer. In a prefetch, stores an error and returns `None`, so that the rest is asked for as
+    /// well.
     fn told<T, L: Left>(&mut self, answer: Result<T>) -> Result<Option<T>> {
         match answer {
             Ok(answer) => Ok(Some(answer)),

@@ -206,7 +206,7 @@ impl Descent {
     }
 }
 
-/// Operations that a view adds, lowered through what is under it.
+/// Operations that a view adds, lowered through the filesystems under it.
 #[derive(Debug, Default)]
 pub(super) struct Through {
     ops: Vec<Op>,

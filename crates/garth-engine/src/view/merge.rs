@@ -44,7 +44,7 @@ pub(super) struct Stream<T> {
 }
 
 impl<T> Stream<T> {
-    /// Returns the stream of what is below `top`, after `after`; `None` if nothing can be.
+    /// Returns the stream of the items below `top`, after `after`; `None` if there can be none.
     pub(super) fn new(id: usize, top: &TreePath, after: Option<&TreePath>) -> Option<Self> {
         let mut bound = (top.key().to_owned(), String::new());
         let mut from = None;

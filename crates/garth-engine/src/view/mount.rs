@@ -35,7 +35,7 @@ use self::parts::Parts;
 /// of them. Search returns what the parts find that support it.
 #[derive(Clone, Debug)]
 pub struct Mount {
-    /// Base, confined to what is shown of it.
+    /// Base, confined to the directories that are shown.
     base: Arc<dyn FileSystem>,
     parts: Arc<Parts>,
     /// Paths of the tree that are shown.
@@ -154,7 +154,8 @@ impl Mount {
         answer.map_err(|error| self.told_of(part, error))
     }
 
-    /// Returns what is shown at and below `tops`: paths of the base, and the other parts with paths in them.
+    /// Returns the paths of the base, and the other parts with paths in them, that are shown at and below
+    /// `tops`.
     fn below(&self, tops: &Within) -> Result<Below<'_>> {
         let mut below = Below { base: Vec::new(), others: Vec::new() };
         for part in self.parts.all() {

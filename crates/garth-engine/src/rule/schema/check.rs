@@ -15,7 +15,7 @@ const MAX_NESTED: usize = 400;
 /// A flaw of a value, and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wrong {
-    /// Place as a JSON pointer, cut after 200 bytes; empty for the whole value.
+    /// Place as a JSON pointer, cut after 200 bytes; empty for the complete value.
     pub at: String,
     /// The flaw in words, with at most about 100 bytes of the value.
     pub what: String,

@@ -1,4 +1,4 @@
-//! Tests of schemas: what each keyword says, what is refused, and that nothing takes long.
+//! Tests of schemas: each keyword, rejected schemas, and the bounds on time and stack.
 
 use super::*;
 

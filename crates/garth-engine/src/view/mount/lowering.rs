@@ -267,7 +267,7 @@ async fn tree_of(mount: &Mount, place: &Place<'_>) -> Result<Option<TreePath>> {
     Ok(names.and_then(|names| mount.up(place.part, names.items.first()?)))
 }
 
-/// Returns the parts that show what is at an address. A node of the base that is addressed by inode shows in
+/// Returns the parts that show the node of an address. A node of the base that is addressed by inode shows in
 /// each part that has one of its names.
 async fn parts_of(mount: &Mount, place: &Place<'_>) -> Result<BTreeSet<usize>> {
     let several = mount.parts.all().iter().filter(|part| part.is_base()).count() > 1;

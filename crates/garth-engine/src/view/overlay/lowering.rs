@@ -1,5 +1,6 @@
-//! Lowering through an overlay: turns each address of a batch into one of the upper layer, with the
-//! operations that copy up what is changed before it, and those that hide what is taken away after it.
+//! Lowering through an overlay: turns each address of a batch into one of the upper layer, with operations
+//! before it that copy up the nodes that it changes, and operations after it that hide the names that it
+//! takes away.
 //!
 //! Nothing of this is written before the batch is committed, and both layers show the state before the batch.
 //! So each step first asks `Changed`, which remembers what the earlier operations will have done, and then
@@ -23,7 +24,7 @@ use crate::view::lower::Through;
 /// One batch on its way down.
 #[derive(Debug)]
 pub(super) struct OverlayLowering {
-    /// The overlay with all of its tree. What is copied up and hidden may lie outside the part that is shown,
+    /// The overlay with all of its tree. Copies and hidden paths may be outside of the part that is shown,
     /// such as other names of a file, and the directories above it.
     overlay: Overlay,
     /// The overlay as the caller sees it. Addresses of the caller are looked up in it.

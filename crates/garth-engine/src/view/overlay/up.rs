@@ -394,7 +394,7 @@ impl Overlay {
         Ok(())
     }
 
-    /// Returns the earliest commit that is noted by what is hidden below a place.
+    /// Returns the earliest commit that is noted on the hidden paths below a place.
     async fn hidden_since(&self, place: &TreePath) -> Result<Option<Seq>> {
         let (mut page, mut earliest) = (WalkPage::default().with_entries(), None);
         loop {
