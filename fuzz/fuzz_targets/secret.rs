@@ -2,7 +2,7 @@
 //! and what follows a line makes none of it.
 #![no_main]
 
-use garth_engine::text::secret::{find, masked, masked_between};
+use garth_engine::text::secret::{find, masked, masked_in_context};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: (u8, &str)| {
@@ -17,7 +17,7 @@ fuzz_target!(|input: (u8, &str)| {
     }
     assert_eq!(found.is_empty(), masked(text) == text);
     let (before, behind) = text.as_bytes().split_at(text.len() * usize::from(cut) / 255);
-    let parts = [masked_between(b"", before, behind), masked_between(before, behind, b"")];
+    let parts = [masked_in_context(b"", before, behind), masked_in_context(before, behind, b"")];
     assert_eq!(found.is_empty(), parts.concat() == text.as_bytes());
     if before.ends_with(b"\n") {
         let alone = find(before);

@@ -180,9 +180,9 @@ impl Access {
                 continue;
             }
             let sessions = Sessions::new(&*raw, audience, agent, self.env.clone())?;
-            let goes_on = alone.audience() == audience
+            let resumes_after_append = alone.audience() == audience
                 && sessions.class_of(name).await?.is_none_or(|class| alone.class() <= class);
-            if !goes_on {
+            if !resumes_after_append {
                 sessions.set(name, &Change::state(State::Done)).await?;
             }
         }

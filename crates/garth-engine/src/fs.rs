@@ -23,7 +23,7 @@ pub use self::ext::FileSystemExt;
 pub use self::filesystem::{FileSystem, ViewBase};
 pub use self::handle::{OpenFile, OpenNode, Upload};
 pub use self::lower::Lowering;
-pub use self::sought::{By, Sought};
+pub use self::sought::{By, SearchTarget};
 pub use self::store::AccountStore;
 pub use crate::path::SYSTEM;
 

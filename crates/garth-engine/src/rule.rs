@@ -20,12 +20,12 @@ pub mod sample;
 pub mod schema;
 mod secrets;
 
-pub use check::{Breach, Check};
+pub use check::{Check, FileViolation};
 pub use class::Class;
 pub use demand::{Demand, MAX_WHOLE, Policy};
 pub use json_check::JsonCheck;
 pub use judge::{
-    Caller, Entries, File, Left, MAX_JUDGED, MAX_JUDGED_BYTES, MAX_LOOKED, Touched, judge, judge_state,
+    Caller, CommitEffects, Entries, File, Left, MAX_JUDGED, MAX_JUDGED_BYTES, MAX_LOOKED, judge, judge_state,
 };
 pub use lines::Place;
 pub use registry::{Registry, Searchable, WithheldLines};

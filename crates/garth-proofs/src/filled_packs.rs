@@ -194,8 +194,8 @@ impl Play<'_> {
             let long = in_part.iter().find(|(tokens, _)| *tokens > KEPT);
             hold(long.is_none(), || format!("a result keeps {long:?} while messages are left out"))?;
         }
-        let goes_on = self.last.as_ref().is_some_and(|last| text.starts_with(&*last.markdown));
-        report.add("packs that go on", usize::from(goes_on));
+        let resumes_after_append = self.last.as_ref().is_some_and(|last| text.starts_with(&*last.markdown));
+        report.add("packs that go on", usize::from(resumes_after_append));
         if !left_out.is_empty() {
             report.add("packs with messages left out", 1);
             hold(used * 10 >= self.budget * 7, || {

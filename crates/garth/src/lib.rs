@@ -86,14 +86,14 @@ pub mod engine {
 
 /// What builds on [`FileSystem`]: links and `..`, restoring, and the maintenance of an account.
 pub mod fs {
-    pub use garth_engine::fs::store::SetRule;
+    pub use garth_engine::fs::store::SetRuleResult;
     pub use garth_engine::fs::{AccountStore, SYSTEM, resolve, restore};
 }
 
 /// Rules: classes of paths, and what is demanded of the files in them.
 pub mod rule {
     pub use garth_engine::rule::schema::MAX_SCHEMA;
-    pub use garth_engine::rule::{Breach, Class, Demand, Policy, Rule};
+    pub use garth_engine::rule::{Class, Demand, FileViolation, Policy, Rule};
 }
 
 /// Compiles the Rust of the README.

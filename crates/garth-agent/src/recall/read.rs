@@ -10,7 +10,7 @@ use garth_engine::fs::FileSystem;
 use garth_engine::model::{At, ByteRange, Entry, Hit, Timestamp, VersionId};
 use garth_engine::path::TreePath;
 use garth_engine::text::question::Question;
-use garth_engine::text::secret::{CONTEXT, masked, masked_between};
+use garth_engine::text::secret::{CONTEXT, masked, masked_in_context};
 
 /// Longest text that may be shown whole, 8 KiB: about 2,000 tokens.
 const WHOLE: u64 = 8 << 10;
@@ -224,7 +224,7 @@ fn of_content(
             bytes: from + inside.start as u64..from + inside.end as u64,
             lines,
             whole: false,
-            text: String::from_utf8_lossy(&masked_between(front, text, behind)).into_owned(),
+            text: String::from_utf8_lossy(&masked_in_context(front, text, behind)).into_owned(),
         }
     };
     if let Ok(text) = std::str::from_utf8(&bytes[piece.clone()]) {

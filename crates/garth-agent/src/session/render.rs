@@ -14,7 +14,7 @@ use crate::count::{count, count_to};
 use crate::media::MediaKey;
 use crate::one_word::word;
 use crate::small_file::sha256;
-use garth_engine::text::secret::{CONTEXT, masked, masked_between};
+use garth_engine::text::secret::{CONTEXT, masked, masked_in_context};
 
 /// Length from which repeated tool output is shown once, 4 KiB: repeats refer to the first.
 const REPEATED: usize = 4 << 10;
@@ -284,7 +284,7 @@ fn head_and_tail(text: &str, cut: &Cut) -> String {
     let around = |range: std::ops::Range<usize>| {
         let before = &text.as_bytes()[range.start.saturating_sub(CONTEXT)..range.start];
         let behind = &text.as_bytes()[range.end..(range.end + CONTEXT).min(text.len())];
-        String::from_utf8_lossy(&masked_between(before, &text.as_bytes()[range], behind)).into_owned()
+        String::from_utf8_lossy(&masked_in_context(before, &text.as_bytes()[range], behind)).into_owned()
     };
     let out = tail - head;
     let (head, tail) = (around(0..head), around(tail..text.len()));

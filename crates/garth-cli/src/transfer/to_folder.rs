@@ -451,7 +451,7 @@ impl<'r, 'a> Export<'r, 'a> {
 
     /// Reports what concerns one entry and goes on; gives back what ends the export.
     fn fail(&mut self, failure: Failure) -> Result {
-        let goes_on = match &failure {
+        let resumes_after_append = match &failure {
             Failure::Tree(error) => error.is(ErrorKind::Unsupported) || error.is(ErrorKind::Corrupt),
             Failure::Host(_, error) => !matches!(
                 error.kind(),
@@ -463,7 +463,7 @@ impl<'r, 'a> Export<'r, 'a> {
             | Failure::Reported(_)
             | Failure::Pipe => false,
         };
-        if goes_on { self.report.fail(failure) } else { Err(failure) }
+        if resumes_after_append { self.report.fail(failure) } else { Err(failure) }
     }
 
     /// Removes what only the folder has, then sets modes and times of directories.

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use garth::fs::resolve::Follow;
-use garth::fs::restore::{self, Restoration, RestoreAction, RestorePlan, Restored};
+use garth::fs::restore::{self, Restoration, RestoreAction, RestorePlan, RestoreResult};
 use garth::model::{At, Batch, Moment, Op, Seq};
 use garth::{Error, ErrorKind, TreePath};
 use serde_json::json;
@@ -130,7 +130,7 @@ fn summary(plan: &RestorePlan) -> String {
     format!("{restored} restored, {removed} removed, {} unchanged", plan.unchanged)
 }
 
-async fn show(app: &mut App, tree: &AuthoredTree, path: &TreePath, done: &Restored) -> Result {
+async fn show(app: &mut App, tree: &AuthoredTree, path: &TreePath, done: &RestoreResult) -> Result {
     let plan = &done.plan;
     let entry = tree.fs.stat(&At::Path(path.clone())).await?;
     let json = json!({

@@ -5,9 +5,9 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use garth::fs::SetRule;
+use garth::fs::SetRuleResult;
 use garth::rule::MAX_SCHEMA;
-use garth::rule::{Breach, Class, Demand, Rule as TreeRule};
+use garth::rule::{Class, Demand, FileViolation, Rule as TreeRule};
 use garth::{AccountStore, Error, ErrorKind};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -169,8 +169,8 @@ fn schema_text(file: &Path) -> Result<String> {
 }
 
 async fn set(app: &mut App, account: &dyn AccountStore, rule: TreeRule, force: bool) -> Result {
-    let SetRule { set, breaches, more } = account.set_rule(rule.clone(), force).await?;
-    for Breach { path, reason } in &breaches {
+    let SetRuleResult { set, breaches, more } = account.set_rule(rule.clone(), force).await?;
+    for FileViolation { path, reason } in &breaches {
         let text = format!("{}: {}", escaped(path.as_str()), escaped(reason));
         app.out.item(&json!({"path": path.as_str(), "reason": reason}), text)?;
     }

@@ -26,7 +26,7 @@ use bytes::Bytes;
 use rustix::fs::{CWD, Mode as Permissions, OFlags, openat};
 use rustix::io::Errno;
 
-use self::failed::{failed, outright, unsupported};
+use self::failed::{failed, failed_without_path, unsupported};
 use self::file::{HostFile, SHORT};
 use self::lookup::{Tree, path_of};
 use self::node::{Node, open_dir};
@@ -36,7 +36,7 @@ use self::upload::HostUpload;
 use self::writer::{Uploads, Writer};
 use crate::env::Env;
 use crate::error::{Error, ErrorKind, Result};
-use crate::fs::lower::{Itself, Lowering, Store, StoreId};
+use crate::fs::lower::{Lowering, Store, StoreId, StoreLowering};
 use crate::fs::{Capabilities, FileSystem, OpenFile, OpenNode, Upload, ViewBase};
 use crate::model::{
     At, Batch, ByteRange, Changes, ChangesQuery, Commit, CommitId, Confinement, Durability, Entry, Fetched,
@@ -117,7 +117,7 @@ impl HostFs {
         let root = openat(CWD, folder, flags, Permissions::empty()).map_err(|errno| match errno {
             Errno::NOENT => Error::new(ErrorKind::NotFound, "the folder is not there; make it first"),
             Errno::NOTDIR => Error::new(ErrorKind::NotADirectory, "not a folder"),
-            errno => outright(errno),
+            errno => failed_without_path(errno),
         })?;
         // Tries both system calls that everything else needs: `openat2`, and opening a descriptor again by
         // `/proc`.
@@ -125,7 +125,7 @@ impl HostFs {
             Node::below(root.as_fd(), "").and_then(|node| node.reopen(OFlags::RDONLY | OFlags::DIRECTORY));
         works.map_err(|errno| match errno {
             Errno::NOSYS | Errno::NOENT => unsupported("needs Linux 5.8 or newer, and /proc"),
-            errno => outright(errno),
+            errno => failed_without_path(errno),
         })?;
         if mode == Mode::Writable {
             // Without a turn, this would remove files of a commit that another process is running.
@@ -379,7 +379,7 @@ impl FileSystem for HostFs {
         let sync = move || {
             // On the writer's thread: no commit runs between the sync and the change of `unsynced`.
             let root = open_dir(folder.root.as_fd(), "");
-            root.and_then(rustix::fs::syncfs).map_err(outright)?;
+            root.and_then(rustix::fs::syncfs).map_err(failed_without_path)?;
             let mut state = lock(&folder.state);
             state.unsynced = false;
             Ok(state.head.seq)
@@ -406,7 +406,7 @@ impl ViewBase for HostFs {
     }
 
     fn lowering(&self) -> Box<dyn Lowering> {
-        Box::new(Itself(Store {
+        Box::new(StoreLowering(Store {
             id: StoreId::of(&self.folder, None),
             fs: Arc::new(self.clone()),
             within: Within::clone(&self.within),

@@ -33,7 +33,7 @@ use self::state::{Node, State};
 use self::tree::{Tree, View};
 use crate::env::Env;
 use crate::error::{Error, ErrorKind, Result};
-use crate::fs::lower::{Itself, Lowering, Store, StoreId};
+use crate::fs::lower::{Lowering, Store, StoreId, StoreLowering};
 use crate::fs::{Capabilities, FileSystem, OpenFile, OpenNode, Upload, ViewBase};
 use crate::model::{
     At, Batch, Blame, ByteRange, Changes, ChangesQuery, Commit, CommitId, CommitInfo, Confinement, Entry,
@@ -435,7 +435,7 @@ impl ViewBase for MemoryFs {
     }
 
     fn lowering(&self) -> Box<dyn Lowering> {
-        Box::new(Itself(Store {
+        Box::new(StoreLowering(Store {
             id: StoreId::of(&self.state, self.past.map(|(seq, _)| seq)),
             fs: Arc::new(self.clone()),
             within: Within::clone(&self.within),
@@ -450,7 +450,7 @@ impl State {
         let reaches = batch.reaches();
         let mut scratch = Scratch::new(self, env.now(), &reaches.added, holders, &batch);
         let (seq, time) = (scratch.seq, scratch.time);
-        if let Some(first) = self.first_try(&batch, time)? {
+        if let Some(first) = self.previous_commit(&batch, time)? {
             return Ok(first);
         }
         for (at, assumption) in &batch.assumptions {
@@ -477,7 +477,7 @@ impl State {
 
         let changes = std::mem::take(&mut laid.changes);
         let commit = Commit { seq, time, outcomes, replayed: false, durable: false, note: String::new() };
-        self.lay_down(seq, laid);
+        self.apply_changes(seq, laid);
         let keeper = batch.record_owner_key().to_owned();
         let Batch { id, author, message, overrides_rules, .. } = batch;
         let info = CommitInfo { seq, time, id, author, message, overrides_rules };

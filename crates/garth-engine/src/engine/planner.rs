@@ -83,7 +83,7 @@ pub fn plan<R: Rows>(rows: &R, head: HeadRow, now: Timestamp, batch: &Batch) -> 
     let time = planner.time;
     // Its error waits until after `committed`: a retry returns its commit, whatever has become of the rows
     // that its addresses lead to.
-    let foreseen = planner.foresee_batch(batch);
+    let foreseen = planner.prefetch_batch(batch);
     if let Some(first) = planner.committed(batch)? {
         return Ok(Planned::Replay(Commit { replayed: true, ..first }));
     }
@@ -99,10 +99,10 @@ pub fn plan<R: Rows>(rows: &R, head: HeadRow, now: Timestamp, batch: &Batch) -> 
     }
     let outcomes = batch.told(planner.ops(&batch.ops, &reaches)?);
     // Before `count` and `judge`, which read the link counts of changed nodes from the delta.
-    planner.settle_nodes()?;
+    planner.apply_removed_regions()?;
     let counted = planner.count(head.control);
     // Where rows are fetched, both run even if `count` fails: each then names the rows that it misses.
-    let judged = if counted.is_ok() || R::FORESEES { planner.judge(batch) } else { Ok(()) };
+    let judged = if counted.is_ok() || R::PREFETCHES { planner.judge(batch) } else { Ok(()) };
     counted.and(judged)?;
     // Last: quotas and rules compare with the names before the batch, of which `finish` drops some.
     planner.delta.finish(planner.first_ino, planner.seq);
@@ -147,11 +147,11 @@ impl<'a, R: Rows> Planner<'a, R> {
         let mut refused = Ok(());
         for (place, op) in ops.iter().enumerate() {
             self.within = reaches.of(place);
-            match self.foresee_moved(op).and_then(|()| self.op(op)) {
+            match self.prefetch_moved(op).and_then(|()| self.op(op)) {
                 Ok(outcome) => outcomes.push(outcome),
                 // A miss does not end the loop: the others have to name the rows that they miss, or each
                 // takes a round.
-                Err(error) if R::FORESEES => refused = refused.and(Err(error)),
+                Err(error) if R::PREFETCHES => refused = refused.and(Err(error)),
                 Err(error) => return Err(error),
             }
         }

@@ -7,7 +7,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::fs::FileSystem;
 use crate::model::{At, Item, Kind, MAX_PAGE, Page, VersionId};
 use crate::path::{Name, TreePath};
-use crate::rule::{Breach, Check, Place, Rule};
+use crate::rule::{Check, FileViolation, Place, Rule};
 
 /// Bytes of a file that are read at a time.
 const PIECE: usize = 1 << 20;
@@ -19,9 +19,9 @@ const MOST_LONG: usize = 10_000;
 
 /// Result of a search for violations.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Looked {
+pub struct ViolationSearch {
     /// First paths that violate the rule, depth first.
-    pub breaches: Vec<Breach>,
+    pub breaches: Vec<FileViolation>,
     /// True if there are more.
     pub more: bool,
     /// Long files that satisfy the rule, by the version of their content, each with the place from which to
@@ -34,8 +34,8 @@ pub struct Looked {
 ///
 /// # Errors
 /// Errors of the filesystem.
-pub async fn look(fs: &dyn FileSystem, rule: &Rule, limit: usize) -> Result<Looked> {
-    let mut looked = Looked::default();
+pub async fn look(fs: &dyn FileSystem, rule: &Rule, limit: usize) -> Result<ViolationSearch> {
+    let mut looked = ViolationSearch::default();
     let mut levels = vec![Level::at(rule.class().base())];
     while let Some(level) = levels.last_mut() {
         let Some(item) = level.next(fs).await? else {
@@ -53,8 +53,10 @@ pub async fn look(fs: &dyn FileSystem, rule: &Rule, limit: usize) -> Result<Look
         }
         match look_at(fs, rule, &path).await? {
             // One more than is listed, to know that there are more.
-            Found::Bad(_) if looked.breaches.len() == limit => return Ok(Looked { more: true, ..looked }),
-            Found::Bad(reason) => looked.breaches.push(Breach { path, reason }),
+            Found::Bad(_) if looked.breaches.len() == limit => {
+                return Ok(ViolationSearch { more: true, ..looked });
+            }
+            Found::Bad(reason) => looked.breaches.push(FileViolation { path, reason }),
             Found::Long(version, place) if looked.good.len() < MOST_LONG => {
                 looked.good.push((version, place));
             }

@@ -51,7 +51,7 @@ mod tests {
     use crate::model::PathClass;
 
     #[test]
-    fn a_class_is_looked_at_from_its_directory_on() {
+    fn search_patterns_are_relative_to_their_directory() {
         let path = |text| TreePath::parse(text).unwrap();
         let class = |from, pattern: &str| PathClass { from: path(from), pattern: pattern.into() };
         let query = |classes| SearchQuery { classes, ..SearchQuery::new("") };

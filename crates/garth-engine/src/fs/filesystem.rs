@@ -262,11 +262,11 @@ pub trait ViewBase: FileSystem {
     ///
     /// # Errors
     /// `NameTooLong` for a path that has no place there.
-    fn sought(&self, within: &Within, by: By) -> Result<Vec<Sought>> {
+    fn sought(&self, within: &Within, by: By) -> Result<Vec<SearchTarget>> {
         if !by.is_of(self.capabilities(&TreePath::root())) {
             return Ok(Vec::new());
         }
-        Ok(vec![Sought { store: self.lowering().home(), tops: within.tops().to_vec() }])
+        Ok(vec![SearchTarget { store: self.lowering().home(), tops: within.tops().to_vec() }])
     }
 
     /// Returns a hit in a store once for each path at which this tree shows it.
@@ -316,7 +316,7 @@ pub struct Store {
 
 /// Address in terms of a store.
 #[derive(Clone, Debug)]
-pub struct Lowered {
+pub struct LoweredAddress {
     /// The store.
     pub store: Store,
     /// The address there.
@@ -344,7 +344,7 @@ pub struct Shown {
     pub created: Option<bool>,
 }
 
-impl Lowered {
+impl LoweredAddress {
     /// Returns an address that needs nothing done before or after.
     pub fn new(store: Store, at: At) -> Self {
         let (before, after, besides, assumptions) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -375,14 +375,14 @@ pub trait Lowering: Send + Sync + fmt::Debug {
     /// # Errors
     /// `NameTooLong` if the address has no place there; errors of reads during the lowering. Paths are the
     /// view's.
-    async fn lower(&mut self, at: &At, access: Access) -> Result<Lowered>;
+    async fn lower(&mut self, at: &At, access: Access) -> Result<LoweredAddress>;
 
     /// Returns a condition in terms of the store. A condition that the view judges itself may become another
     /// one that holds there exactly if the original does.
     ///
     /// # Errors
     /// As for [`Lowering::lower`].
-    async fn condition(&mut self, at: &At, that: &Precondition) -> Result<(Lowered, Precondition)> {
+    async fn condition(&mut self, at: &At, that: &Precondition) -> Result<(LoweredAddress, Precondition)> {
         // A version names its node, by the inode that the view shows.
         let (lowered, mut that) = (self.lower(at, Access::Read).await?, that.clone());
         for version in that.versions() {
@@ -429,7 +429,7 @@ impl By {
 
 /// Directories of a store, and the handle that reaches them.
 #[derive(Clone, Debug)]
-pub struct Sought {
+pub struct SearchTarget {
     /// The handle.
     pub store: Store,
     /// The paths there.

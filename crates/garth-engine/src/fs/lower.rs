@@ -5,23 +5,23 @@
 
 use async_trait::async_trait;
 
-pub use super::filesystem::{Lowered, Lowering, Shown, Store, StoreId};
+pub use super::filesystem::{LoweredAddress, Lowering, Shown, Store, StoreId};
 use crate::error::Result;
 use crate::model::{Access, At, Ino};
 use crate::path::TreePath;
 
 /// Lowering of a store: its addresses are its own.
 #[derive(Debug)]
-pub struct Itself(pub Store);
+pub struct StoreLowering(pub Store);
 
 #[async_trait]
-impl Lowering for Itself {
+impl Lowering for StoreLowering {
     fn home(&self) -> Store {
         self.0.clone()
     }
 
-    async fn lower(&mut self, at: &At, _: Access) -> Result<Lowered> {
-        Ok(Lowered::new(self.0.clone(), at.clone()))
+    async fn lower(&mut self, at: &At, _: Access) -> Result<LoweredAddress> {
+        Ok(LoweredAddress::new(self.0.clone(), at.clone()))
     }
 
     async fn number(&mut self, ino: Ino) -> Result<Ino> {

@@ -20,7 +20,7 @@ use crate::path::TreePath;
 
 /// Result of a restore.
 #[derive(Clone, Debug)]
-pub struct Restored {
+pub struct RestoreResult {
     /// Changes that were made.
     pub plan: RestorePlan,
     /// Commit, the last one if there were several; `None` if there was nothing to do.
@@ -74,10 +74,10 @@ pub async fn restore<F: FileSystem + ?Sized>(
     moment: &Moment,
     now: Timestamp,
     batch: &Batch,
-) -> Result<Restored> {
+) -> Result<RestoreResult> {
     let past = past_of(fs, moment).await?;
     let mut template = batch.clone();
-    let mut done: Option<Restored> = None;
+    let mut done: Option<RestoreResult> = None;
     let mut failed =
         Error::at(ErrorKind::Conflict, path, "changes faster than it can be restored; try again");
     for left in (0..ATTEMPTS).rev() {
@@ -104,7 +104,7 @@ pub async fn restore<F: FileSystem + ?Sized>(
             // They belong to the first commit: a further one is not a retry of it.
             (template.id, template.idempotency) = (None, None);
         }
-        let restored = Restored::after(done.take(), plan, commit);
+        let restored = RestoreResult::after(done.take(), plan, commit);
         // After the last attempt the tree may still differ; what was restored is reported nonetheless.
         if alone || left == 0 {
             return Ok(restored);
@@ -142,7 +142,7 @@ pub async fn plan<F: FileSystem + ?Sized>(
     plan::plan(fs, &*past, path, now).await
 }
 
-impl Restored {
+impl RestoreResult {
     /// Returns the sum of the rounds so far and one more.
     fn after(before: Option<Self>, plan: RestorePlan, commit: Option<Commit>) -> Self {
         let Some(mut all) = before else { return Self { plan, commit } };

@@ -2,11 +2,11 @@
 //! store asks it once for all of them: the cost of a search depends on how common its words are, wherever
 //! they occur.
 
-pub use super::filesystem::{By, Sought};
+pub use super::filesystem::{By, SearchTarget};
 use crate::model::Within;
 use crate::path::TreePath;
 
-impl Sought {
+impl SearchTarget {
     /// Returns the paths of the store that are to be searched.
     fn reach(&self) -> Within {
         self.store.within.intersect(&Within::new(self.tops.iter().cloned()))
@@ -55,20 +55,20 @@ mod tests {
         texts.iter().map(|text| TreePath::parse(text).expect("a path")).collect()
     }
 
-    fn of(fs: &MemoryFs, within: &Within, tops: &[&str]) -> Sought {
-        Sought {
+    fn of(fs: &MemoryFs, within: &Within, tops: &[&str]) -> SearchTarget {
+        SearchTarget {
             store: Store { within: within.clone(), ..fs.view_base().lowering().home() },
             tops: paths(tops),
         }
     }
 
-    fn tops(sought: Vec<Sought>) -> Vec<Vec<String>> {
-        let texts = |one: Sought| one.tops.iter().map(ToString::to_string).collect();
-        Sought::together(sought).into_iter().map(texts).collect()
+    fn tops(sought: Vec<SearchTarget>) -> Vec<Vec<String>> {
+        let texts = |one: SearchTarget| one.tops.iter().map(ToString::to_string).collect();
+        SearchTarget::together(sought).into_iter().map(texts).collect()
     }
 
     #[test]
-    fn directories_of_a_store_are_searched_by_the_handle_that_reaches_them_all() {
+    fn widest_handle_searches_all_directories_of_store() {
         let fs = Arc::new(MemoryFs::new(Env::system(), crate::rule::sample::registry()));
         let wide = Within::new(paths(&["/skills/a", "/skills/b", "/agent"]));
         let narrow = |path| Within::new(paths(&[path]));
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_handle_does_nothing_for_one_that_reaches_less_of_the_same_directory() {
+    fn wider_handle_never_searches_for_a_confined_one() {
         let fs = Arc::new(MemoryFs::new(Env::system(), crate::rule::sample::registry()));
         let whole = of(&fs, &Within::everything(), &["/chat"]);
         let part = Within::new(paths(&["/agent"])).without(paths(&["/agent/memory"]));
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn stores_are_searched_one_by_one_and_what_is_out_of_reach_not_at_all() {
+    fn each_store_is_searched_separately_within_reach() {
         let [one, other] =
             [0, 1].map(|_| Arc::new(MemoryFs::new(Env::system(), crate::rule::sample::registry())));
         let within = Within::new(paths(&["/d"]));

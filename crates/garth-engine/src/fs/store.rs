@@ -15,7 +15,7 @@ use crate::fs::FileSystem;
 use crate::model::quota::{Limits, Quota};
 use crate::model::{At, Batch, Op, SetAttrs};
 use crate::path::{SYSTEM, TreePath};
-use crate::rule::{Breach, Class, Rule};
+use crate::rule::{Class, FileViolation, Rule};
 
 /// Attribute of [`SYSTEM`] if garth created it.
 pub const SYSTEM_MARK: &str = "garth.system";
@@ -46,7 +46,7 @@ pub trait AccountStore: FileSystem {
     /// # Errors
     /// `TooLarge` for more than [`MAX_RULES`](crate::rule::MAX_RULES); `AlreadyExists` if every tree has such
     /// a rule; `WouldBlock` if the tree changes faster than it can be checked; errors of the storage.
-    async fn set_rule(&self, rule: Rule, force: bool) -> Result<SetRule>;
+    async fn set_rule(&self, rule: Rule, force: bool) -> Result<SetRuleResult>;
 
     /// Removes the rule of a pattern with a constraint of this name. Returns false if there was none.
     ///
@@ -146,17 +146,17 @@ pub async fn system_of(account: &dyn AccountStore) -> Result<Option<Arc<dyn File
 
 /// Result of setting a rule.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SetRule {
+pub struct SetRuleResult {
     /// True if the rule is set.
     pub set: bool,
-    /// First [`MAX_BREACHES`] files that violate the rule.
-    pub breaches: Vec<Breach>,
+    /// First [`MAX_VIOLATIONS`] files that violate the rule.
+    pub breaches: Vec<FileViolation>,
     /// True if there are more.
     pub more: bool,
 }
 
 /// Limit on the violations that are listed.
-pub const MAX_BREACHES: usize = 100;
+pub const MAX_VIOLATIONS: usize = 100;
 
 /// Report of a garbage collection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]

@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_two_nestings_of_labels_are_one_owner() {
+    fn nested_owners_never_collide() {
         let owner = |label| Owner::new(label).expect("a label");
         let nested = |outer, inner| owner(inner).inside(Some(&owner(outer))).expect("short");
         assert_ne!(nested("a", "b"), owner("ab"));

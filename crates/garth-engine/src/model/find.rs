@@ -315,7 +315,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_key_equals_itself_alone_and_lies_among_those_that_begin_like_it() {
+    fn long_key_is_unique_and_keeps_its_order() {
         let long = |end: &str| format!("{}{end}", "é".repeat(600));
         let (one, other) = (kept(&long("x")), kept(&long("y")));
         assert_ne!(one, other);
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_has_its_keys_and_no_others() {
+    fn find_query_matches_only_its_keys() {
         let tag = FindQuery::tag("a");
         assert!(tag.has("a") && !tag.has("aa") && !tag.has("A") && !tag.has("") && !tag.has("b"));
         let value = FindQuery::metadata("k", "v");

@@ -113,7 +113,7 @@ mod tests {
     const VERSION: VersionId = VersionId { seq: Seq(10), ino: Ino(3) };
 
     #[test]
-    fn addresses_and_conditions_have_a_form_in_json() {
+    fn addresses_and_conditions_round_trip_as_json() {
         written(&At::Path(path("/a b")), &json!({"path": "/a b"}));
         written(&At::Path(TreePath::root()), &json!({"path": "/"}));
         written(&At::Node(Ino(7)), &json!({"node": 7}));
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_is_written_and_read_back_without_its_author() {
+    fn batch_json_round_trips_without_author() {
         let staged = Body::Staged(StagedBody { id: u128::MAX, size: 9 });
         let idempotency = Idempotency::new("k", [1; 32], Timestamp(5));
         let batch = Batch::new([
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_batch_leaves_out_is_as_usual() {
+    fn omitted_batch_fields_take_defaults() {
         let brief = r#"{"ops":[{"write":{"at":{"path":"/a"},"body":{"bytes":""}}},{"set_attrs":{"at":{"node":2},
             "attrs":{"content_type":null,"metadata":{"k":null}}}},{"copy":{"from":{"node":2},"to":{"path":"/b"}}},
             {"remove":{"at":{"path":"/c"},"what":"any"}},{"rename":{"from":{"path":"/d"},"to":{"path":"/e"}}}]}"#;
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_and_an_outcome_are_written_and_read_back() {
+    fn entry_and_outcome_round_trip_as_json() {
         let outcome = Outcome::created(VERSION, 5);
         let expected = json!({"ino": 3, "version": "ver_a-3", "created": true, "changed": true, "size": 5});
         written(&outcome, &expected);

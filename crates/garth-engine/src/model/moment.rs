@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn every_form_of_a_moment_is_read() {
+    fn parses_every_form_of_a_moment() {
         assert_eq!(read("42"), Some(Moment::Seq(Seq(42))));
         assert_eq!(read("ver_2a-7"), Some(Moment::Seq(Seq(42))));
         assert_eq!(read("2026-01-27T00:00:00Z"), at("2026-01-27T00:00:00Z"));
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn the_words_for_days_are_the_dates_that_they_stand_for() {
+    fn today_and_yesterday_equal_their_dates() {
         for now in [
             "2026-03-01T00:00:00Z",
             "2026-03-01T23:59:59.999Z",
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn any_other_text_is_no_moment() {
+    fn other_text_is_not_a_moment() {
         for text in [
             "",
             "v1",
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_like_a_moment_and_is_none_is_an_error() {
+    fn rejects_malformed_moments() {
         for text in [
             "99999999999999999999",
             "9999999999999999999w",
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_printed_time_means_its_whole_millisecond() {
+    fn printed_time_includes_its_complete_millisecond() {
         let commit = Timestamp(1_800_000_000_001_500_000);
         let Ok(Some(Moment::Time(read))) = Moment::parse(&commit.to_rfc3339(), now()) else {
             panic!("a time")

@@ -237,14 +237,14 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_inside_another_is_left_out_and_siblings_stay() {
+    fn within_drops_nested_tops_and_keeps_siblings() {
         let found = within(&["/a/b", "/a-b", "/a", "/ab", "/a/b/c", "/a-b"]);
         assert_eq!(found, within(&["/a", "/a-b", "/ab"]));
         assert_eq!(within(&["/x", "/"]), Within::everything());
     }
 
     #[test]
-    fn a_path_is_held_by_segment() {
+    fn within_contains_paths_by_segment() {
         let found = within(&["/a", "/a-b/c", "/b%"]);
         for inside in ["/a", "/a/x", "/a/x/y", "/a-b/c", "/a-b/c/d", "/b%", "/b%/x"] {
             assert!(found.contains(&path(inside)), "{inside}");
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tops_below_a_path_are_told() {
+    fn tops_below_returns_nested_tops() {
         let found = within(&["/a/b", "/a/c/d", "/a-/x", "/a0", "/z"]);
         let below = |top| found.tops_below(&path(top)).map(TreePath::as_str).collect::<Vec<_>>();
         assert_eq!(below("/a"), ["/a/b", "/a/c/d"]);
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn both_and_either() {
+    fn intersect_and_union_combine_subtrees() {
         let (one, other) = (within(&["/a", "/b/c", "/d"]), within(&["/a/x", "/b", "/e"]));
         assert_eq!(one.intersect(&other), within(&["/a/x", "/b/c"]));
         assert_eq!(one.union(&other), within(&["/a", "/b", "/d", "/e"]));
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_path_that_was_named_decides() {
+    fn longest_named_path_decides_inclusion() {
         let paths = |texts: &[&str]| texts.iter().map(|text| path(text)).collect::<Vec<_>>();
         let found = within(&["/a"]).without(paths(&["/a/s", "/a/m", "/b"])).with(paths(&["/a/s/1", "/a/x"]));
         assert_eq!(
@@ -375,7 +375,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_holds_what_was_put_in_and_not_left_out(
+        fn within_matches_naive_set_of_paths(
             (one, held) in some_within(), (other, there) in some_within()
         ) {
             check(&one, &held)?;

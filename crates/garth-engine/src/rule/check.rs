@@ -8,7 +8,7 @@ use crate::path::TreePath;
 
 /// Existing entry that violates a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Breach {
+pub struct FileViolation {
     /// Path of the entry.
     pub path: TreePath,
     /// Reason, in words that follow the path.

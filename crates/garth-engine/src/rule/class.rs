@@ -118,11 +118,11 @@ impl Class {
     }
 
     fn whole(&self) -> Below<'_> {
-        Below { class: self, here: self.and_behind(0) }
+        Below { class: self, here: self.with_skipped(0) }
     }
 
     /// Returns a position with those that can follow it without a name: `**` may match no directory.
-    fn and_behind(&self, place: usize) -> u64 {
+    fn with_skipped(&self, place: usize) -> u64 {
         let mut places = 1 << place;
         let skips = |place: usize| matches!(self.segments.get(place), Some(Segment::Deep));
         let mut place = place;
@@ -204,8 +204,8 @@ impl<'a> Below<'a> {
         // `**` matches this directory and goes on; any other segment is used up by it.
         // All positions at once, as an automaton does: no pattern makes the search go back.
         let here = self.places().fold(0, |here, (place, segment)| match segment {
-            Segment::Deep => here | self.class.and_behind(place),
-            _ if place + 1 < last && segment.matches(name) => here | self.class.and_behind(place + 1),
+            Segment::Deep => here | self.class.with_skipped(place),
+            _ if place + 1 < last && segment.matches(name) => here | self.class.with_skipped(place + 1),
             _ => here,
         });
         (here != 0).then_some(Self { here, ..self })
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_class_has_paths_by_segment() {
+    fn pattern_matches_paths_by_segment() {
         for (class, inside, outside) in [
             (
                 "agents/*/kv/**",
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_class_is_refused() {
+    fn rejects_malformed_patterns() {
         let long = "a/".repeat(MAX_SEGMENTS + 1);
         // Nested deeper than the compiler of patterns allows.
         let deep = format!("/{}a{}", "{".repeat(300), "}".repeat(300));
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_of_a_class_is_the_same_in_like_directories() {
+    fn pattern_remainder_is_equal_in_similar_directories() {
         let class = Class::built_in("agents/*/kv/**");
         let below = |dir| class.below(&path(dir));
         assert_eq!(below("/agents/a"), below("/agents/b"));

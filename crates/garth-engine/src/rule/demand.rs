@@ -14,10 +14,11 @@ use crate::error::{Error, Result};
 pub const MAX_WHOLE: u64 = 16 << 20;
 
 /// Reason for refusing a change of an append-only file.
-pub(super) const APPEND_ONLY: &str = "is append-only: a rule lets it grow at its end and nothing else";
+pub(super) const APPEND_ONLY_REFUSED: &str =
+    "is append-only: a rule lets it grow at its end and nothing else";
 
 /// Reason for refusing a symbolic link in place of a file.
-pub(super) const LINKED: &str =
+pub(super) const SYMLINK_REFUSED: &str =
     "is a symbolic link: the rule does not hold for what it leads to; write a file there";
 
 /// Limit on the keys that a read-only rule lets write.
@@ -252,14 +253,14 @@ impl Demand {
     /// Returns the violation by a file that will expire.
     pub(super) fn expiry_refused(&self, expires: bool) -> Option<String> {
         match self {
-            Self::AppendOnly if expires => Some(format!("{APPEND_ONLY}; it would expire")),
+            Self::AppendOnly if expires => Some(format!("{APPEND_ONLY_REFUSED}; it would expire")),
             Self::OwnFields(_) if expires => Some("is garth's own; it would expire".to_owned()),
             _ => None,
         }
     }
 
     /// Returns true if the checked part of a file need not be checked again while it stays.
-    pub(super) fn goes_on(&self) -> bool {
+    pub(super) fn resumes_after_append(&self) -> bool {
         // A unique field is compared with that of all other lines, so the complete file is read.
         matches!(self, Self::JsonLines { unique: None, .. } | Self::Secrets(Policy::Refuse))
     }

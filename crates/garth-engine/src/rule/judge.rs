@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use super::content_check::ContentCheck;
-use super::demand::{APPEND_ONLY, Demand, LINKED};
+use super::demand::{APPEND_ONLY_REFUSED, Demand, SYMLINK_REFUSED};
 use super::lines::Place;
 use super::schema::{Budget, MAX_STEPS};
 use super::{Digest, Rule, Rules};
@@ -64,7 +64,7 @@ impl<'a> Caller<'a> {
 
 /// Changes of a commit that may violate rules.
 #[derive(Clone, Debug, Default)]
-pub struct Touched {
+pub struct CommitEffects {
     /// Files whose content changed, each with the first byte that may differ. They are judged under all of
     /// their names.
     pub written: BTreeMap<Ino, u64>,
@@ -97,7 +97,7 @@ pub type Entries = Vec<(Name, Ino, Kind)>;
 pub trait Left {
     /// True for a prefetch: after an answer that is not known yet it continues, only to ask for more at once.
     /// Its result is dropped.
-    const FORESEES: bool = false;
+    const PREFETCHES: bool = false;
     /// Returns a file; `None` for a missing node, or one that is not a file.
     fn file(&mut self, ino: Ino) -> Result<Option<File>>;
     /// Returns the names of a node within some subtrees, including names that the commit does not reach.
@@ -133,12 +133,12 @@ pub fn judge<L: Left>(
     rules: &Rules,
     caller: Caller<'_>,
     within: &Within,
-    touched: &Touched,
+    touched: &CommitEffects,
     left: &mut L,
 ) -> Result<()> {
     let kept = caller.read_only.map_or(Ok(()), |read_only| judge_read_only(read_only, touched, left));
     // A prefetch continues with the rules, to ask for everything at once.
-    if !L::FORESEES || caller.overrides || rules.is_empty() {
+    if !L::PREFETCHES || caller.overrides || rules.is_empty() {
         kept.clone()?;
     }
     if caller.overrides || rules.is_empty() {
@@ -171,7 +171,7 @@ pub fn judge<L: Left>(
     (judging.caller, judging.touched) = (caller, Some(touched));
     for (path, now) in paths {
         let judged = judging.path(&path, now);
-        if !L::FORESEES {
+        if !L::PREFETCHES {
             judged?;
         } else if untold.is_ok() {
             untold = judged;
@@ -181,7 +181,7 @@ pub fn judge<L: Left>(
 }
 
 /// Refuses a commit that changes a path which its view may only read.
-fn judge_read_only<L: Left>(read_only: &Within, touched: &Touched, left: &mut L) -> Result<()> {
+fn judge_read_only<L: Left>(read_only: &Within, touched: &CommitEffects, left: &mut L) -> Result<()> {
     let refuse = |path: &TreePath| match read_only.contains(path) {
         true => Err(Error::at(ErrorKind::AccessDenied, path, "is read-only here")),
         false => Ok(()),
@@ -237,7 +237,7 @@ struct Judging<'a, L> {
     caller: Caller<'a>,
     within: &'a Within,
     /// `None` if a state is judged, and no change.
-    touched: Option<&'a Touched>,
+    touched: Option<&'a CommitEffects>,
     left: &'a mut L,
     /// Bytes that may still be read.
     bytes: u64,
@@ -268,7 +268,9 @@ impl<'a, L: Left> Judging<'a, L> {
                 }
                 (_, Some((ino, Kind::File))) => self.content(rule, path, ino)?,
                 // Readers of the path read the target of the link, to which no rule of the path applies.
-                (_, Some((_, Kind::Symlink))) if rule.demand.is_about_content() => Some(LINKED.to_owned()),
+                (_, Some((_, Kind::Symlink))) if rule.demand.is_about_content() => {
+                    Some(SYMLINK_REFUSED.to_owned())
+                }
                 _ => None,
             };
             if let Some(reason) = reason {
@@ -283,7 +285,7 @@ impl<'a, L: Left> Judging<'a, L> {
     }
 
     /// Returns the violation by the change of a path.
-    fn change(&mut self, rule: &Rule, touched: &Touched, fate: &Fate) -> Result<Option<String>> {
+    fn change(&mut self, rule: &Rule, touched: &CommitEffects, fate: &Fate) -> Result<Option<String>> {
         // By node: a name that was taken away and given to another node has been replaced.
         let same = fate.now.map(|(ino, _)| ino) == fate.before.map(|(ino, _)| ino);
         if rule.demand.keeps_names() {
@@ -311,11 +313,13 @@ impl<'a, L: Left> Judging<'a, L> {
         if let Some((ino, Kind::File)) = fate.before {
             if !same {
                 let now = if fate.now.is_some() { "would be replaced" } else { "would be gone from there" };
-                return Ok(Some(format!("{APPEND_ONLY}; it {now}")));
+                return Ok(Some(format!("{APPEND_ONLY_REFUSED}; it {now}")));
             }
             let size = self.left.size_before(ino)?;
             if let Some(first) = touched.written.get(&ino).filter(|first| **first < size) {
-                return Ok(Some(format!("{APPEND_ONLY}; it would change from byte {first} on, of {size}")));
+                return Ok(Some(format!(
+                    "{APPEND_ONLY_REFUSED}; it would change from byte {first} on, of {size}"
+                )));
             }
         }
         match fate.now {
@@ -324,7 +328,7 @@ impl<'a, L: Left> Judging<'a, L> {
                 Ok(rule.demand.expiry_refused(expires))
             }
             // Bytes appended there would go to a file that no rule protects.
-            Some((_, Kind::Symlink)) if !same => Ok(Some(LINKED.to_owned())),
+            Some((_, Kind::Symlink)) if !same => Ok(Some(SYMLINK_REFUSED.to_owned())),
             _ => Ok(None),
         }
     }
@@ -361,7 +365,7 @@ impl<'a, L: Left> Judging<'a, L> {
         if let Some(reason) = rule.demand.expiry_refused(file.expires) {
             return Ok(Some(reason));
         }
-        let start = match rule.demand.goes_on() {
+        let start = match rule.demand.resumes_after_append() {
             true => self.left.known(ino, rule.digest())?,
             false => Place::START,
         };
@@ -381,7 +385,7 @@ impl<'a, L: Left> Judging<'a, L> {
         let steps = self.budget.left();
         match self.checked(checking, ino, from..file.size)? {
             Ok(place) => {
-                if let Some(place) = place.filter(|_| rule.demand.goes_on()) {
+                if let Some(place) = place.filter(|_| rule.demand.resumes_after_append()) {
                     self.left.remember(ino, rule.digest(), place);
                 }
                 self.good.insert(key);
@@ -482,7 +486,7 @@ impl<'a> Found<'a> {
     fn told<T, L: Left>(&mut self, answer: Result<T>) -> Result<Option<T>> {
         match answer {
             Ok(answer) => Ok(Some(answer)),
-            Err(error) if L::FORESEES => {
+            Err(error) if L::PREFETCHES => {
                 if self.untold.is_ok() {
                     self.untold = Err(error);
                 }
@@ -493,7 +497,7 @@ impl<'a> Found<'a> {
     }
 
     /// Finds the paths that moved directories brought along, and those that have left with them.
-    fn search_moved<L: Left>(&mut self, touched: &Touched, left: &mut L) -> Result<()> {
+    fn search_moved<L: Left>(&mut self, touched: &CommitEffects, left: &mut L) -> Result<()> {
         let (rules, caller) = (self.rules, self.caller);
         let bound = || rules.all().filter(move |rule| caller.is_bound(rule));
         // A directory that is back at its old path has brought nothing.
@@ -636,7 +640,7 @@ mod tests {
     fn moved(count: usize, size: u64) -> Result<()> {
         let path = |path| TreePath::parse(path).unwrap();
         let moved = vec![(path("/t"), path("/agents/a/kv"))];
-        let touched = Touched { moved, ..Touched::default() };
+        let touched = CommitEffects { moved, ..CommitEffects::default() };
         let within = Within::everything();
         judge(
             crate::rule::sample::registry().rules(),
@@ -648,7 +652,7 @@ mod tests {
     }
 
     #[test]
-    fn a_commit_has_so_many_names_and_bytes_judged() {
+    fn judge_limits_names_and_bytes_of_a_commit() {
         moved(MAX_JUDGED, 1).unwrap();
         let error = moved(MAX_JUDGED + 1, 1).unwrap_err();
         assert!(error.is(ErrorKind::TooLarge), "{error}");

@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn each_line_is_a_value_or_blank() {
+    fn lines_are_json_values_or_blank() {
         for (text, offset, line) in [
             (&b""[..], 0, 1),
             (b"\n", 1, 2),
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_judges_each_line_and_values_of_a_field_differ() {
+    fn lines_match_schema_and_unique_field() {
         let schema = Schema::compile(SCHEMA).unwrap();
         let judged =
             |text: &str| fed(Lines::new(Place::START, Some(&schema), Some("id")), text.as_bytes(), 7);
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_of_16_mib_at_most_and_is_not_held_beyond() {
+    fn rejects_lines_over_16_mib_without_holding_them() {
         let mut longest = vec![b'1'; MAX_LINE];
         judged(&longest).unwrap();
         longest.extend(*b"\n1");
@@ -287,7 +287,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn lines_are_judged_the_same_in_pieces_and_one_by_one(text in text(), size in 1usize..40) {
+        fn piecewise_lines_match_reference_judgement(text in text(), size in 1usize..40) {
             let schema = Schema::compile(SCHEMA).unwrap();
             let lines = || Lines::new(Place::START, Some(&schema), Some("id"));
             let whole = fed(lines(), &text, usize::MAX);
@@ -296,7 +296,7 @@ mod tests {
         }
 
         #[test]
-        fn an_append_is_judged_from_the_place_before(before in text(), after in text(), size in 1usize..40) {
+        fn append_is_judged_from_the_previous_place(before in text(), after in text(), size in 1usize..40) {
             let schema = Schema::compile(SCHEMA).unwrap();
             let judged = |from, text: &[u8]| fed(Lines::new(from, Some(&schema), None), text, size);
             if let Ok(place) = judged(Place::START, &before) {

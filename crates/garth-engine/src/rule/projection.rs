@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn attributes_have_a_key_for_each_tag_and_each_value() {
+    fn attributes_derive_one_key_per_tag_and_value() {
         let attributes = Attributes {
             tags: ["a", "b", "a", ""].map(str::to_owned).into(),
             metadata: [("k".to_owned(), "v".to_owned())].into(),

@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_grows_over_its_limit_is_refused_and_what_shrinks_is_not() {
+    fn quota_refuses_growth_but_not_shrinking() {
         let used = Usage { bytes: 120, entries: 3 };
         let quota = quota("/a", Limits::default().bytes(100).entries(3), used);
         for fits in [count(120, 3), count(119, 3), count(0, 0), count(101, 2)] {
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_limited_is_counted_to_the_largest_number_that_is_kept() {
+    fn unlimited_usage_is_counted_up_to_max() {
         let most = i128::from(MAX_COUNTED);
         let quota = quota("/", Limits::default().entries(5), Usage::default());
         assert!(allows(&quota, count(most, 5)));
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_path_that_is_reached_is_named_and_no_other() {
+    fn quota_error_names_first_path_within_reach() {
         let limits = Limits::default().bytes(10);
         let quotas = ["/", "/a", "/a/b"].map(|at| quota(at, limits, Usage { bytes: 7, entries: 1 }));
         let refusal =
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_is_below_the_quotas_above_it_and_its_own() {
+    fn directory_counts_towards_quotas_at_and_above_it() {
         let quotas = ["/", "/a", "/a/b", "/a-"].map(|at| quota(at, Limits::default(), Usage::default()));
         let quotas = Quotas::new(quotas);
         let over = |dir: &str| quotas.over(dir).map(str::to_owned).collect::<Vec<_>>();

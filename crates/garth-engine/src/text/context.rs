@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_around_are_whole_and_end_with_the_file() {
+    fn around_returns_complete_lines() {
         assert_eq!(text(WHOLE, 4..8, 0), ("two\n".into(), 0, 1));
         assert_eq!(text(WHOLE, 4..8, 1), ("one\ntwo\n\n".into(), 1, 3));
         assert_eq!(text(WHOLE, 4..8, 9), ("one\ntwo\n\nfour\nfive".into(), 1, 5));
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_piece_cuts_off_is_left_out_but_for_the_best_line() {
+    fn around_omits_incomplete_lines_except_the_best() {
         let part = Piece { starts: false, ends: false, ..WHOLE };
         assert_eq!(text(part, 4..8, 9), ("two\n\nfour\n".into(), 0, 3));
         assert_eq!(text(part, 0..3, 9), ("one\ntwo\n\nfour\n".into(), 0, 4));
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_line_has_the_most_different_words() {
+    fn best_line_has_most_different_words() {
         let best = |lines: &[&str], question: &str| {
             best_line(lines.iter().map(|line| (*line).to_owned()), &Question::parse(question).unwrap())
         };

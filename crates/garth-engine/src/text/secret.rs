@@ -79,7 +79,7 @@ impl Judgement {
         [Self::First, Self::Second].into_iter().find(|it| it.number() == number.unwrap_or(1))
     }
 
-    /// Runs `work`. In it, [`masked`] and [`masked_between`] mask under this judgement, so that a recorded
+    /// Runs `work`. In it, [`masked`] and [`masked_in_context`] mask under this judgement, so that a recorded
     /// text is rebuilt as it was. Search and rules always use the current one.
     pub fn during<T>(self, work: impl FnOnce() -> T) -> T {
         /// Restores the previous judgement, even if `work` panics.
@@ -187,7 +187,7 @@ pub fn masked(text: &str) -> Cow<'_, str> {
 
 /// Returns a piece of a text with a mark in place of each secret, judged together with what is before and
 /// after it.
-pub fn masked_between<'a>(before: &[u8], text: &'a [u8], behind: &[u8]) -> Cow<'a, [u8]> {
+pub fn masked_in_context<'a>(before: &[u8], text: &'a [u8], behind: &[u8]) -> Cow<'a, [u8]> {
     let (found, from) = find_around(SHOWN.get(), before, text, behind);
     mask(&found, text, from)
 }
@@ -251,8 +251,8 @@ pub fn blanked<'a>(piece: &'a [u8], secrets: &[Secret], place: Range<usize>) -> 
 
 /// Returns true if bytes before a text, which begins a line, may decide about its first bytes: they may be
 /// lines of a private key, or the name of a value.
-pub fn may_go_on(text: &[u8]) -> bool {
-    may_be_of_key(text) || named::named_before(text).is_some()
+pub fn may_continue_secret(text: &[u8]) -> bool {
+    may_be_part_of_key(text) || named::named_before(text).is_some()
 }
 
 /// Length of the dashes around the ends of a private key, in bytes.
@@ -264,28 +264,28 @@ pub fn may_end_key(text: &[u8]) -> bool {
 }
 
 /// Returns true if a text may begin with lines of a private key, or with the end of one.
-pub fn may_be_of_key(text: &[u8]) -> bool {
-    private_key::may_go_on(&text[..text.len().min(CONTEXT)])
+pub fn may_be_part_of_key(text: &[u8]) -> bool {
+    private_key::may_continue_secret(&text[..text.len().min(CONTEXT)])
 }
 
 /// Returns true if a text, which begins a line and may continue something, does so only after a line that
 /// [may open it](may_open). Most short lines are words or numbers, so no more than the line before has to
 /// be read.
-pub fn needs_opening(text: &[u8]) -> bool {
+pub fn needs_opening_line(text: &[u8]) -> bool {
     // Enough for the longest key: more of the text decides nothing.
     let key = &text[..text.len().min(CONTEXT)];
-    let is_key = may_be_of_key(text) && !private_key::may_be_last_line(key);
+    let is_key = may_be_part_of_key(text) && !private_key::may_be_last_line(key);
     !is_key && named::named_before(text) != Some(NamedBefore::Any)
 }
 
 /// Returns true if a text ends with a full line of a private key, or may end with the sign after a name.
 pub fn may_open(text: &[u8]) -> bool {
-    private_key::ends_full_line(text) || named::may_end_with_sign(text)
+    private_key::ends_with_full_line(text) || named::may_end_with_name_sign(text)
 }
 
 /// Returns the number of bytes before a text that decide about it.
 pub fn reach(text: &[u8]) -> usize {
-    if is_dense(&text[..text.len().min(SEEN)]) || may_be_of_key(text) { CONTEXT } else { NEAR }
+    if is_dense(&text[..text.len().min(SEEN)]) || may_be_part_of_key(text) { CONTEXT } else { NEAR }
 }
 
 /// Returns the number of bytes after a text that decide about it.
@@ -319,16 +319,16 @@ fn scan(text: &[u8]) -> Vec<Secret> {
         look_at(word.len());
         let bytes = &text[word.clone()];
         // Most words are short, and are followed by a blank.
-        let goes_on = matches!(text.get(word.end), Some(b'.' | b':' | b'~'));
-        if goes_on || word.len() >= service_token::SHORTEST {
+        let resumes_after_append = matches!(text.get(word.end), Some(b'.' | b':' | b'~'));
+        if resumes_after_append || word.len() >= service_token::SHORTEST {
             found.extend(service_token::in_word(text, &word, service_token::CURRENT));
             found.extend(service_shape::in_word(text, &word));
         }
         match bytes[0] {
             b'-' if bytes.starts_with(b"-----") => found.extend(private_key::at(text, &word, 0, BLOCKS)),
-            b'-' => command::by_command(text, &word, &mut found),
-            b'i' | b'I' => command::by_statement(text, &word, &mut found),
-            b'/' => found.extend(assigned::in_url(text, &word)),
+            b'-' => command::find_in_command(text, &word, &mut found),
+            b'i' | b'I' => command::find_in_statement(text, &word, &mut found),
+            b'/' => found.extend(assigned::password_in_url(text, &word)),
             _ if bytes.ends_with(b"-----BEGIN") => found.extend(private_key::at(text, &word, 0, BLOCKS)),
             _ => {}
         }
@@ -336,7 +336,7 @@ fn scan(text: &[u8]) -> Vec<Secret> {
         // After a small Latin letter and a blank there is no name in another script to look for.
         let is_prose = matches!(text[..word.start], [.., b'a'..=b'z', b' ']);
         if !is_prose {
-            named::by_foreign(text, &word, &mut found);
+            named::find_by_foreign_name(text, &word, &mut found);
         }
     }
     found
@@ -349,7 +349,7 @@ fn first_scan(text: &[u8]) -> Vec<Secret> {
     while let Some(word) = next_word(text, at) {
         let done = found.last().map_or(0, |last| last.bytes.end);
         at = word.end;
-        if let Some(secret) = first_look(text, &word, done) {
+        if let Some(secret) = first_judgement_of_word(text, &word, done) {
             at = at.max(secret.bytes.end);
             found.push(secret);
         }
@@ -357,7 +357,7 @@ fn first_scan(text: &[u8]) -> Vec<Secret> {
     found
 }
 
-fn first_look(text: &[u8], word: &Range<usize>, done: usize) -> Option<Secret> {
+fn first_judgement_of_word(text: &[u8], word: &Range<usize>, done: usize) -> Option<Secret> {
     const BLOCKS: Blocks = Blocks { longest: 32 << 10, body: |_| true };
     let bytes = &text[word.clone()];
     if bytes.starts_with(b"-----") || bytes.ends_with(b"-----BEGIN") {
@@ -365,7 +365,7 @@ fn first_look(text: &[u8], word: &Range<usize>, done: usize) -> Option<Secret> {
     }
     service_token::in_word(text, word, service_token::FIRST)
         .or_else(|| assigned::behind(text, word))
-        .or_else(|| assigned::in_url(text, word))
+        .or_else(|| assigned::password_in_url(text, word))
         .or_else(|| random::in_word(text, word))
 }
 

@@ -33,7 +33,7 @@ fn prose() -> impl Strategy<Value = String> {
 }
 
 #[test]
-fn a_sign_that_stands_for_letters_is_no_part_of_the_word_beside_it() {
+fn letterlike_symbols_do_not_join_adjacent_words() {
     for text in ["№A", "A™", "㎡A"] {
         assert!(tokens(text).contains(&"a".to_owned()), "{text}: {:?}", tokens(text));
     }
@@ -41,7 +41,7 @@ fn a_sign_that_stands_for_letters_is_no_part_of_the_word_beside_it() {
 
 proptest! {
     #[test]
-    fn passages_cover_any_text_in_bounds_and_split_no_character(text in prose()) {
+    fn passages_cover_text_without_splitting_characters(text in prose()) {
         let lengths = cut(text.as_bytes(), true, false);
         prop_assert_eq!(lengths.iter().sum::<usize>(), text.len());
         let mut at = 0;
@@ -60,7 +60,7 @@ proptest! {
     }
 
     #[test]
-    fn text_read_in_pieces_is_cut_like_the_whole(text in prose(), step in 1_usize..9_000) {
+    fn cutting_in_pieces_matches_cutting_at_once(text in prose(), step in 1_usize..9_000) {
         let (mut held, mut lengths) = (Vec::new(), Vec::new());
         for piece in text.as_bytes().chunks(step) {
             held.extend_from_slice(piece);
@@ -74,7 +74,7 @@ proptest! {
     }
 
     #[test]
-    fn a_snippet_is_short_and_of_the_passage(text in prose(), question in ".{1,60}") {
+    fn snippet_is_a_short_part_of_the_passage(text in prose(), question in ".{1,60}") {
         let Some(question) = Question::parse(&question) else { return Ok(()) };
         let snippet = snippet(&text, &question);
         prop_assert!(snippet.len() <= 240 + 2 * "…".len());
@@ -84,7 +84,7 @@ proptest! {
     }
 
     #[test]
-    fn a_word_of_a_text_is_found_by_itself(text in "\\PC{0,200}", word in "\\PC{1,9}") {
+    fn every_word_is_found_by_itself(text in "\\PC{0,200}", word in "\\PC{1,9}") {
         let tokens = tokens(&format!("{text} {word}"));
         for term in Question::parse(&word).iter().flat_map(Question::terms) {
             prop_assert!(tokens.contains(&term.token), "{:?} of {:?}", term, tokens);
@@ -92,7 +92,7 @@ proptest! {
     }
 
     #[test]
-    fn no_cut_of_json_falls_into_an_escape(pieces in prop::collection::vec(
+    fn cuts_do_not_split_json_escapes(pieces in prop::collection::vec(
         prop_oneof![Just("\\n"), Just("\\u00e9"), Just("\\ud83d\\ude00"), Just("\\\""), Just("word"), Just(" ")], 0..4000
     )) {
         let text = format!("\"{}\"", pieces.concat());
@@ -106,7 +106,7 @@ proptest! {
     }
 
     #[test]
-    fn a_snippet_of_anything_does_not_panic(passage in "\\PC{0,900}", question in "\\PC{0,90}") {
+    fn snippet_never_panics(passage in "\\PC{0,900}", question in "\\PC{0,90}") {
         if let Some(question) = Question::parse(&question) {
             snippet(&passage, &question);
         }
@@ -114,7 +114,7 @@ proptest! {
 }
 
 #[test]
-fn cuts_fall_before_headings_then_behind_blank_lines_then_lines_then_sentences() {
+fn cuts_prefer_headings_then_paragraphs_lines_and_sentences() {
     let paragraph = format!("{}\n", "word ".repeat(159));
     let headed = format!("{paragraph}\n## Two\n{paragraph}\n{paragraph}{paragraph}{paragraph}");
     assert!(headed[cut(headed.as_bytes(), true, false)[0]..].starts_with("## Two"));
@@ -131,7 +131,7 @@ fn cuts_fall_before_headings_then_behind_blank_lines_then_lines_then_sentences()
 }
 
 #[test]
-fn text_is_utf8_without_nul_whatever_its_type_says() {
+fn text_is_utf8_without_nul() {
     assert!(is_text(b"", None));
     assert!(is_text("grün".as_bytes(), Some("application/octet-stream")));
     assert!(is_text(&"grü".as_bytes()[..3], None), "the last character may be cut off");
@@ -142,7 +142,7 @@ fn text_is_utf8_without_nul_whatever_its_type_says() {
 }
 
 #[test]
-fn an_append_to_whole_lines_cuts_its_own_bytes_only() {
+fn append_after_complete_lines_recuts_only_new_bytes() {
     let old = [span(0, 2000, false), span(2000, 1000, true)];
     let only_new = Recut { drop: 2..2, region: 3000..3200 };
     assert_eq!(recut(&old, &Edit::write(3000, 200, 3000)), only_new);
@@ -152,7 +152,7 @@ fn an_append_to_whole_lines_cuts_its_own_bytes_only() {
 }
 
 #[test]
-fn edits_inside_drop_what_they_touch_and_truncation_what_is_behind() {
+fn recut_drops_touched_and_truncated_passages() {
     let old = [span(0, 100, true), span(100, 100, true), span(200, 100, true), span(300, 100, true)];
     assert_eq!(recut(&old, &Edit::write(110, 10, 400)), Recut { drop: 1..2, region: 100..200 });
     assert_eq!(recut(&old, &Edit::write(110, 90, 400)), Recut { drop: 1..3, region: 100..300 });
@@ -165,20 +165,20 @@ fn edits_inside_drop_what_they_touch_and_truncation_what_is_behind() {
 }
 
 #[test]
-fn edits_join_into_one_that_covers_both() {
+fn joined_edit_covers_both() {
     let joined = Edit::write(100, 100, 1000).then(Edit::truncate(1000, 50)).then(Edit::write(80, 20, 50));
     assert_eq!(joined, Edit { start: 50, end: 100, old_size: 1000, new_size: 100 });
 }
 
 #[test]
-fn lines_are_counted_from_one_and_end_excluded() {
+fn line_ranges_start_at_one_and_exclude_end() {
     assert_eq!(lines(0, 0, false), 1..2);
     assert_eq!(lines(0, 2, true), 1..3);
     assert_eq!(lines(5, 2, false), 6..9);
 }
 
 #[test]
-fn a_question_keeps_what_says_something() {
+fn question_drops_stop_words() {
     let question = Question::parse("What's the boundary-layer, and who's THE Boundary?").unwrap();
     let words: Vec<&str> = question.terms().iter().map(|term| term.word.as_str()).collect();
     assert_eq!(words, ["boundary", "layer"]);
@@ -204,7 +204,7 @@ fn tokens(passage: &str) -> Vec<String> {
 }
 
 #[test]
-fn words_are_found_whatever_their_case_and_diacritics() {
+fn finds_words_regardless_of_case_and_diacritics() {
     for (text, question) in [
         ("Die STRASSE, der Fluß", "straße fluss"),
         ("Müller kauft Äpfel", "muller ÄPFEL"),
@@ -227,7 +227,7 @@ fn words_are_found_whatever_their_case_and_diacritics() {
 }
 
 #[test]
-fn words_inside_runs_of_chinese_japanese_and_korean_are_found() {
+fn finds_words_inside_cjk_runs() {
     for (text, question) in [
         ("我们在北京大学学习计算机", "北京大学"),
         ("東京都庁でコーヒーを飲む", "コーヒー"),
@@ -248,7 +248,7 @@ fn words_inside_runs_of_chinese_japanese_and_korean_are_found() {
 }
 
 #[test]
-fn english_words_have_the_stems_that_sqlite_gives_them() {
+fn stems_match_sqlite_porter() {
     let endings = "ational tional enci anci izer bli alli entli eli ousli ization ation ator alism iveness fulness \
         ousness aliti iviti biliti logi icate ative alize iciti ical ful ness al ance ence er ic able ible ant ement ment \
         ent sion tion ion ou ism ate iti ous ive ize s sses ies ss ed eed ing y e ll";
@@ -281,7 +281,7 @@ fn english_words_have_the_stems_that_sqlite_gives_them() {
 }
 
 #[test]
-fn a_passage_has_each_token_once_and_marks_those_it_has_more_often() {
+fn tokens_are_unique_and_marked_by_level() {
     assert_eq!(tokens("run Runs RUNNING, walk"), ["run", "run^2", "run^3", "walk"]);
     assert_eq!(tokens(&"x ".repeat(5)), ["x", "x^2", "x^3", "x^5"]);
     let long = "a".repeat(1000);
@@ -290,7 +290,7 @@ fn a_passage_has_each_token_once_and_marks_those_it_has_more_often() {
 }
 
 #[test]
-fn what_begins_as_json_is_json() {
+fn detects_json_by_its_beginning() {
     for text in [r#"{"a":1}"#, "[1,\n 2]", "\"text\"", "{\"a\":1}\n{\"a\":2}\n", "{\"a\": \"cut o", "  {"] {
         assert!(is_json(text.as_bytes()), "{text}");
     }
@@ -310,13 +310,13 @@ fn what_begins_as_json_is_json() {
 }
 
 #[test]
-fn json_is_read_as_it_is_meant() {
+fn decodes_json_escapes() {
     let text = r#""Shopping list:\nmilk\tand caf\u00e9 \ud83d\ude00 \ud800 C:\\new \"x\" \q \u12""#;
     assert_eq!(decode(text), "\"Shopping list:\nmilk\tand café 😀 \u{fffd} C:\\new \"x\" \\q \\u12\"");
 }
 
 #[test]
-fn a_snippet_shows_where_most_words_are() {
+fn snippet_shows_the_place_with_most_words() {
     let far = "nothing to see here at all ".repeat(40);
     let text = format!("{far} running once. {far} The dog\nruns   to\0the river bank. {far}");
     let snippet = snippet(&text, &Question::parse("dogs running at rivers").unwrap());
@@ -325,7 +325,7 @@ fn a_snippet_shows_where_most_words_are() {
 }
 
 #[test]
-fn the_specification_lists_the_stop_words_and_limits() {
+fn specification_lists_stop_words_and_limits() {
     let specification = include_str!("../../../../docs/specs/search.md");
     let (_, words) = specification.split_once("## Stop words\n\n```text\n").unwrap();
     let (words, _) = words.split_once("```").unwrap();

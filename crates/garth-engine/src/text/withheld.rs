@@ -16,7 +16,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_blanked_by_their_numbers() {
+    fn blanks_lines_by_number() {
         let blank = |lines: &[u64]| blanked(b"one\ntwo\nthree".to_vec(), 7, |line| lines.contains(&line));
         assert_eq!(blank(&[8]), b"one\n   \nthree");
         assert_eq!(blank(&[7, 9]), b"   \ntwo\n     ");

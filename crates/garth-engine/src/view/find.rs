@@ -3,7 +3,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::lower::StoreId;
-use crate::fs::{By, FileSystem, Sought};
+use crate::fs::{By, FileSystem, SearchTarget};
 use crate::model::{Filling, FindAnswer, FindCursor, FindItem, FindQuery, Hit, Ino, Within};
 
 /// Finds nodes by key in what a view shows.
@@ -23,9 +23,9 @@ pub(super) async fn find(view: &dyn FileSystem, shown: &Within, query: &FindQuer
     if sought.is_empty() {
         return Err(Error::new(ErrorKind::Unsupported, "nothing is found by key there"));
     }
-    let (stores, mut filling) = (Sought::together(sought), Filling::new(query.limit));
+    let (stores, mut filling) = (SearchTarget::together(sought), Filling::new(query.limit));
     let mut at = query.after.clone().unwrap_or(FindCursor { part: 0, behind: None, given: 0 });
-    while let Some(Sought { store, tops }) = stores.get(at.part) {
+    while let Some(SearchTarget { store, tops }) = stores.get(at.part) {
         let behind = at.behind.clone().map(FindCursor::behind);
         let wanted = query.clone().within_any(tops.iter().cloned()).after(behind).limit(filling.room());
         // A path of the store means nothing to the caller.

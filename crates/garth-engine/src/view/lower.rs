@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::fs::lower::{Lowered, Lowering, Shown, Store};
+use crate::fs::lower::{LoweredAddress, Lowering, Shown, Store};
 use crate::fs::{ATTEMPTS, FileSystem};
 use crate::model::{Access, Added, Answer, At, Batch, Commit, Op, Precondition, Within};
 use crate::path::TreePath;
@@ -161,7 +161,7 @@ impl Descent {
         Ok(within)
     }
 
-    async fn address(&mut self, at: &At, access: Access) -> Result<Lowered> {
+    async fn address(&mut self, at: &At, access: Access) -> Result<LoweredAddress> {
         let lowered = self.lowering.lower(at, access).await?;
         self.taken(lowered)
     }
@@ -193,7 +193,7 @@ impl Descent {
     }
 
     /// Adds a lowered address to the batch: its store, its reach and its assumptions.
-    fn taken(&mut self, mut lowered: Lowered) -> Result<Lowered> {
+    fn taken(&mut self, mut lowered: LoweredAddress) -> Result<LoweredAddress> {
         self.join(&lowered.store)?;
         self.within = self.within.union(&lowered.store.within);
         for store in std::mem::take(&mut lowered.besides) {
@@ -217,21 +217,21 @@ pub(super) struct Through {
 
 impl Through {
     /// Puts them before the operation of an address.
-    pub(super) fn before(self, lowered: &mut Lowered) {
+    pub(super) fn before(self, lowered: &mut LoweredAddress) {
         lowered.before.splice(..0, self.ops);
         lowered.assumptions.extend(self.assumptions);
         lowered.besides.extend(self.stores);
     }
 
     /// Puts them after the operation of an address.
-    pub(super) fn after(self, lowered: &mut Lowered) {
+    pub(super) fn after(self, lowered: &mut LoweredAddress) {
         lowered.after.extend(self.ops);
         lowered.assumptions.extend(self.assumptions);
         lowered.besides.extend(self.stores);
     }
 
     /// Adds the handles that reach an address.
-    fn reach(&mut self, lowered: &mut Lowered) {
+    fn reach(&mut self, lowered: &mut LoweredAddress) {
         for store in std::mem::take(&mut lowered.besides).into_iter().chain([lowered.store.clone()]) {
             let same = |known: &Store| Arc::ptr_eq(&known.fs, &store.fs) && known.within == store.within;
             if !self.stores.iter().any(same) {

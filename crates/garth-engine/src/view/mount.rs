@@ -131,7 +131,8 @@ impl Mount {
     /// Returns the tree's path of a path that a part reported.
     fn up(&self, part: &Part, path: &TreePath) -> Option<TreePath> {
         let up = self.parts.shown_by(part, path);
-        // All directories of the base are one filesystem, so its answer may name a path that another part shows.
+        // All directories of the base are one filesystem, so its answer may name a path that another part
+        // shows.
         if up.is_some() || !part.is_base() { up } else { self.up_from_base(path) }
     }
 

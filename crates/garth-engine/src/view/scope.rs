@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 use crate::error::{Error, Result};
-use crate::fs::lower::{Lowered, Lowering, Store, StoreId};
-use crate::fs::{By, Capabilities, FileSystem, OpenFile, OpenNode, Sought, Upload, ViewBase};
+use crate::fs::lower::{LoweredAddress, Lowering, Store, StoreId};
+use crate::fs::{By, Capabilities, FileSystem, OpenFile, OpenNode, SearchTarget, Upload, ViewBase};
 use crate::model::{
     Access, At, Batch, Blame, ByteRange, Change, ChangeKind, Changes, ChangesQuery, Commit, CommitId,
     Confinement, Entry, Fetched, FindAnswer, FindQuery, Head, HistoryPage, Hit, Ino, KeyRecord, Listing,
@@ -326,7 +326,7 @@ impl ViewBase for Scope {
         Box::new(ScopeLowering { scope: self.clone(), base: self.base.view_base().lowering() })
     }
 
-    fn sought(&self, within: &Within, by: By) -> Result<Vec<Sought>> {
+    fn sought(&self, within: &Within, by: By) -> Result<Vec<SearchTarget>> {
         self.base.view_base().sought(&self.within(within)?, by)
     }
 
@@ -372,7 +372,7 @@ impl Lowering for ScopeLowering {
         self.base.begin(expires);
     }
 
-    async fn lower(&mut self, at: &At, access: Access) -> Result<Lowered> {
+    async fn lower(&mut self, at: &At, access: Access) -> Result<LoweredAddress> {
         let below = match at {
             // By inode, because the store has to refuse operations that take none. It would accept the path.
             At::Node(Ino::ROOT) => At::Node(self.base_root().await?),
@@ -385,7 +385,7 @@ impl Lowering for ScopeLowering {
         Ok(lowered)
     }
 
-    async fn condition(&mut self, at: &At, that: &Precondition) -> Result<(Lowered, Precondition)> {
+    async fn condition(&mut self, at: &At, that: &Precondition) -> Result<(LoweredAddress, Precondition)> {
         let mut that = that.clone();
         for version in that.versions() {
             // In the base the root has another inode.

@@ -3,7 +3,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::classes::Classes;
-use crate::fs::{By, FileSystem, Sought};
+use crate::fs::{By, FileSystem, SearchTarget};
 use crate::model::{Hit, Ino, MAX_HITS, SearchAnswer, SearchQuery, Within};
 use crate::path::TreePath;
 
@@ -30,9 +30,9 @@ pub(super) async fn search(
     if sought.is_empty() {
         return Err(Error::new(ErrorKind::Unsupported, "what is there cannot be searched"));
     }
-    let stores = Sought::together(sought);
+    let stores = SearchTarget::together(sought);
     let several = stores.len() > 1;
-    for Sought { store, tops } in stores {
+    for SearchTarget { store, tops } in stores {
         // Patterns match the paths that the view shows, so they are checked here.
         let mut wanted = SearchQuery { classes: Vec::new(), ..query.clone() }.within_any(tops);
         loop {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use garth_engine::fs::lower::{Itself, Store, StoreId};
+use garth_engine::fs::lower::{Store, StoreId, StoreLowering};
 use garth_engine::fs::resolve::{Follow, resolve};
 use garth_engine::model::{
     At, Batch, Blame, Body, ByteRange, Commit, CommitId, Confinement, Entry, HistoryPage, Ino, KeyRecord,
@@ -277,6 +277,6 @@ impl ViewBase for Leaky {
     fn lowering(&self) -> Box<dyn Lowering> {
         let (id, fs) = (StoreId::of(&self.seen, None), Arc::new(self.clone()));
         let keys = self.inner.view_base().lowering().home().keys;
-        Box::new(Itself(Store { id, fs, within: self.within.clone(), keys }))
+        Box::new(StoreLowering(Store { id, fs, within: self.within.clone(), keys }))
     }
 }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures::FutureExt;
 use garth_engine::engine::memory::MemoryFs;
 use garth_engine::env::ManualClock;
-use garth_engine::fs::restore::{MAX_COMPARED, Restored, restore};
+use garth_engine::fs::restore::{MAX_COMPARED, RestoreResult, restore};
 use garth_engine::model::{
     At, Batch, Body, ByteRange, ChangeKind, ChangesQuery, Commit, CommitId, HistoryPage, Idempotency, Kind,
     MAX_READ, Moment, Op, Page, Precondition, Seq, Timestamp, VersionId, WalkItem, WalkPage,
@@ -550,11 +550,11 @@ impl Run {
         let before = tree_with_content(&self.model).await?;
         let batch = Batch { message: format!("restore {path}"), ..Batch::default() };
         let mut subject = restore(&*self.subject.fs, &top, &moment, self.now, &batch).await;
-        if let Ok(Restored { commit: Some(commit), .. }) = &mut subject {
+        if let Ok(RestoreResult { commit: Some(commit), .. }) = &mut subject {
             is_durable(&*self.subject.fs, commit)?;
         }
         let model = restore(&self.model, &top, &moment, self.now, &batch).await;
-        let commit = |restored: Restored| (restored.commit, restored.plan.changes);
+        let commit = |restored: RestoreResult| (restored.commit, restored.plan.changes);
         self.tally.ops += 1;
         let Some((commit, _)) = same("a restore", subject.map(commit), model.map(commit))? else {
             self.tally.refused += 1;

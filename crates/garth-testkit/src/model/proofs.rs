@@ -57,7 +57,7 @@ impl Proof for BesideMemory {
         let stats = match self.through {
             Through::Nothing => run(config, sqlite),
             Through::Rounds => {
-                garth_engine::engine::planner::fetched::ask_for();
+                garth_engine::engine::planner::fetched::require_fetched_rows();
                 run(config, sqlite)
             }
             Through::Scopes(depth) => {

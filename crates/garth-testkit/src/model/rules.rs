@@ -4,8 +4,8 @@ use std::any::Any;
 
 use garth_engine::engine::memory::MemoryFs;
 use garth_engine::engine::sqlite::SqliteFs;
-use garth_engine::fs::breach::{Looked, look};
-use garth_engine::fs::store::{MAX_BREACHES, SetRule};
+use garth_engine::fs::breach::{ViolationSearch, look};
+use garth_engine::fs::store::{MAX_VIOLATIONS, SetRuleResult};
 use garth_engine::rule::{Class, Demand, Rule};
 use garth_engine::{AccountStore, Error};
 
@@ -47,9 +47,9 @@ pub(super) async fn play(subject: &Fs, model: &MemoryFs, number: Option<usize>, 
         return Ok(());
     };
     let rule = rule(number).map_err(|error| error.to_string())?;
-    let found = look(model, &rule, MAX_BREACHES).await.map(|looked| {
-        let Looked { breaches, more, .. } = looked;
-        SetRule { set: force || breaches.is_empty(), breaches, more }
+    let found = look(model, &rule, MAX_VIOLATIONS).await.map(|looked| {
+        let ViolationSearch { breaches, more, .. } = looked;
+        SetRuleResult { set: force || breaches.is_empty(), breaches, more }
     });
     let set = same("setting a rule", subject.set_rule(rule.clone(), force).await, found)?;
     if set.is_some_and(|found| found.set) {

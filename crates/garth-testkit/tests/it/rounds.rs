@@ -6,7 +6,7 @@ use garth_testkit::model::{ModelConfig, run, sqlite};
 use garth_testkit::subject::Subject;
 
 async fn subject() -> Subject {
-    fetched::ask_for();
+    fetched::require_fetched_rows();
     Subject::sqlite(&std::env::temp_dir())
 }
 
@@ -14,7 +14,7 @@ garth_testkit::contract_tests!(subject);
 
 #[test]
 fn random_operations_mean_the_same_planned_in_rounds() {
-    fetched::ask_for();
+    fetched::require_fetched_rows();
     let stats = run(ModelConfig::from_env(5_000), sqlite).unwrap_or_else(|failure| panic!("{failure}"));
     assert!(stats.commits > 0 && stats.ruled > 0, "{stats:?}");
 }

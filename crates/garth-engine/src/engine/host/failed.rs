@@ -14,12 +14,12 @@ pub(super) fn failed(errno: Errno, path: &TreePath) -> Error {
         Errno::NOTDIR | Errno::LOOP => Error::not_a_directory(path),
         Errno::ISDIR => Error::is_a_directory(path),
         Errno::NOTEMPTY => Error::not_empty(path),
-        errno => outright(errno).about(path),
+        errno => failed_without_path(errno).about(path),
     }
 }
 
 /// Converts the error of a system call about no path.
-pub(super) fn outright(errno: Errno) -> Error {
+pub(super) fn failed_without_path(errno: Errno) -> Error {
     let (kind, message) = match errno {
         Errno::NOENT => (ErrorKind::NotFound, "the folder, or something in it, has gone"),
         Errno::ACCESS => {

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use rustix::io::Errno;
 
-use super::failed::{errno, failed, outright, unsupported};
+use super::failed::{errno, failed, failed_without_path, unsupported};
 use super::lookup::Tree;
 use super::node::Node;
 use crate::error::{Error, ErrorKind, Result};
@@ -104,14 +104,14 @@ impl fmt::Debug for HostFile {
 
 impl Opened {
     fn now(&self) -> Result<Node> {
-        self.node.now().map_err(outright)
+        self.node.now().map_err(failed_without_path)
     }
 
     fn read_at(&self, offset: u64, length: usize) -> Result<Bytes> {
         // Clipped to the size first, so that no more memory is taken than there are bytes.
         let left = self.now()?.size().saturating_sub(offset);
         let length = usize::try_from(left).map_or(length, |left| left.min(length));
-        read(&self.file, offset, length).map_err(outright)
+        read(&self.file, offset, length).map_err(failed_without_path)
     }
 }
 
@@ -122,7 +122,7 @@ impl OpenNode for HostFile {
     }
 
     async fn stat(&self) -> Result<Entry> {
-        self.opened.now()?.entry().map_err(outright)
+        self.opened.now()?.entry().map_err(failed_without_path)
     }
 }
 

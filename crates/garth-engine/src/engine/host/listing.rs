@@ -19,19 +19,19 @@ use crate::path::{MAX_NAME, Name, TreePath};
 const LAST: &str = "\u{10ffff}";
 
 /// Returns the first names of a directory after `after`, in byte order, at most `limit`, and true if there
-/// are more. Names that are not UTF-8 are left out. Calls `each_dir` for each name that is or may be a
+/// are more. Names that are not UTF-8 are left out. Calls `visit_dir` for each name that is or may be a
 /// directory.
 fn scan(
     dir: &Node,
     after: Option<&str>,
     limit: usize,
-    each_dir: &mut dyn FnMut(&str),
+    visit_dir: &mut dyn FnMut(&str),
 ) -> io::Result<(Vec<String>, bool)> {
     let (mut first, mut more) = (BinaryHeap::new(), false);
     // A heap of the smallest names so far: the greatest of them gives way to a smaller one.
     each_entry(dir, &mut |name, may_be_dir, _| {
         if may_be_dir {
-            each_dir(name);
+            visit_dir(name);
         }
         if after.is_some_and(|after| name <= after) {
             return;
@@ -81,11 +81,11 @@ impl Tree<'_> {
         after: Option<&str>,
         filling: &mut Filling<T>,
         make: &dyn Fn(Name, &Node) -> io::Result<T>,
-        each_dir: &mut dyn FnMut(&str),
+        visit_dir: &mut dyn FnMut(&str),
     ) -> io::Result<bool> {
         let mut after = after.map(str::to_owned);
         // One more than fits, to know whether there are more.
-        let (mut names, mut more) = scan(dir, after.as_deref(), filling.room() + 1, each_dir)?;
+        let (mut names, mut more) = scan(dir, after.as_deref(), filling.room() + 1, visit_dir)?;
         loop {
             for name in &names {
                 if !self.within.contains(&TreePath::from_row(path.key(), name)) {
@@ -113,13 +113,13 @@ impl Tree<'_> {
             return Err(Error::invalid("a walk goes on behind a path that is below its directory"));
         }
         let mut filling = Filling::new(page.limit);
-        self.each_below(top, page.after.as_ref(), &mut |dir, path, after, each_dir| {
+        self.each_below(top, page.after.as_ref(), &mut |dir, path, after, visit_dir| {
             let make = |name: Name, node: &Node| {
                 let entry = page.entries.then(|| node.entry().map(Box::new)).transpose()?;
                 let path = TreePath::from_row(path.key(), name.as_str());
                 Ok(WalkItem { path, ino: node.ino(), kind: node.kind(), entry })
             };
-            self.fill(dir, path, after, &mut filling, &make, each_dir)
+            self.fill(dir, path, after, &mut filling, &make, visit_dir)
         })?;
         Ok(filling.done())
     }
@@ -138,7 +138,7 @@ impl Tree<'_> {
                 Err(error) => return Err(error),
             };
             let mut found = Vec::new();
-            let mut each_dir = |name: &str| {
+            let mut visit_dir = |name: &str| {
                 let below = TreePath::from_row(path.key(), name);
                 // Otherwise everything in it comes before `after` as well.
                 let may_hold =
@@ -155,7 +155,7 @@ impl Tree<'_> {
                 Some((dir, name)) if path == *dir => Some(name.as_str().to_owned()),
                 _ => None,
             };
-            let go_on = look(&dir, &path, behind.as_deref(), &mut each_dir);
+            let go_on = look(&dir, &path, behind.as_deref(), &mut visit_dir);
             if !go_on.map_err(|errno| failed(errno, &path))? {
                 break;
             }
@@ -190,10 +190,10 @@ impl Tree<'_> {
     }
 
     fn names_below(&self, top: &TreePath, node: &Node, paths: &mut Vec<TreePath>) -> Result<()> {
-        self.each_below(top, None, &mut |dir, path, _, each_dir| {
+        self.each_below(top, None, &mut |dir, path, _, visit_dir| {
             each_entry(dir, &mut |name, may_be_dir, number| {
                 if may_be_dir {
-                    each_dir(name);
+                    visit_dir(name);
                 }
                 let is_it = || shown(dir, path.is_root(), name).is_some_and(|(_, found)| found.is(node));
                 let below = TreePath::from_row(path.key(), name);

@@ -87,7 +87,7 @@ impl<'a> Tree<'a> {
     }
 
     /// Checks that a name may be created at a path.
-    pub(super) fn check_to(&self, path: &TreePath) -> Result<()> {
+    pub(super) fn check_creatable(&self, path: &TreePath) -> Result<()> {
         if self.within.is_excluded(path) {
             let message = "the name is kept for something else";
             return Err(Error::at(ErrorKind::AccessDenied, path, message));

@@ -8,11 +8,11 @@ use std::os::unix::fs::FileExt;
 
 use sha2::{Digest, Sha256};
 
-use super::failed::{errno, failed, outright, unsupported};
+use super::failed::{errno, failed, failed_without_path, unsupported};
 use super::listing::is_gone;
 use super::lookup::path_of;
 use super::node::Node;
-use super::writer::{Dress, Writer};
+use super::writer::{NodeAttributes, Writer};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::batch::Reaches;
 use crate::model::{At, Batch, MAX_HASHED, Op, Outcome, Precondition, SetAttrs};
@@ -91,7 +91,7 @@ impl<'a> Writer<'a> {
         }
         if unsynced {
             // A durable commit includes everything that it builds on.
-            self.sync_all().map_err(outright)?;
+            self.sync_all().map_err(failed_without_path)?;
         }
         let mut outcomes = Vec::with_capacity(batch.ops.len());
         for (place, op) in batch.ops.iter().enumerate() {
@@ -106,7 +106,7 @@ impl<'a> Writer<'a> {
     fn apply(&mut self, op: &Op) -> Result<Outcome> {
         match op {
             Op::Write { at, body, create, parents, attrs } => {
-                self.write(path_of(at)?, body, *create, *parents, Dress::of(attrs))
+                self.write(path_of(at)?, body, *create, *parents, NodeAttributes::of(attrs))
             }
             // The division of content into pieces is not part of the contract.
             Op::Append { at, body, create, parents, cuts: _ } => {
@@ -114,12 +114,12 @@ impl<'a> Writer<'a> {
             }
             Op::Patch { at, offset, body } => self.patch(path_of(at)?, *offset, body),
             Op::Truncate { at, size } => self.truncate(path_of(at)?, *size),
-            Op::Mkdir { at, parents, attrs } => self.mkdir(path_of(at)?, *parents, Dress::of(attrs)),
+            Op::Mkdir { at, parents, attrs } => self.mkdir(path_of(at)?, *parents, NodeAttributes::of(attrs)),
             Op::Symlink { at, target, parents, attrs } => {
-                self.symlink(path_of(at)?, target, *parents, Dress::of(attrs))
+                self.symlink(path_of(at)?, target, *parents, NodeAttributes::of(attrs))
             }
             Op::Mknod { at, node, parents, attrs } => {
-                self.mknod(path_of(at)?, *node, *parents, Dress::of(attrs))
+                self.mknod(path_of(at)?, *node, *parents, NodeAttributes::of(attrs))
             }
             Op::Link { from, to, parents } => self.link(path_of(from)?, path_of(to)?, *parents),
             Op::Remove { at, what, missing_ok } => self.remove(path_of(at)?, *what, *missing_ok),
@@ -129,7 +129,7 @@ impl<'a> Writer<'a> {
             Op::Copy { from, to, recursive, replace, parents, as_of: _ } => {
                 self.copy(path_of(from)?, path_of(to)?, *recursive, *replace, *parents)
             }
-            Op::SetAttrs { at, attrs } => self.set_attrs(path_of(at)?, Dress::of(attrs)),
+            Op::SetAttrs { at, attrs } => self.set_attrs(path_of(at)?, NodeAttributes::of(attrs)),
             Op::Check { at, that } => {
                 let found = self.check(at, that)?;
                 Ok(found.map_or_else(|| self.nothing(), |node| Self::unchanged(&node)))
@@ -142,7 +142,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    fn set_attrs(&mut self, path: &TreePath, dress: Dress) -> Result<Outcome> {
+    fn set_attrs(&mut self, path: &TreePath, dress: NodeAttributes) -> Result<Outcome> {
         let node = self.tree.find(path)?;
         if node.is_link() && dress.mode.is_some() {
             return Err(unsupported("keeps no mode of a symbolic link").about(path));

@@ -12,7 +12,7 @@ use rustix::fs::{
 use rustix::fs::{Dir, FileType};
 use rustix::io::{Errno, Result as HostResult};
 
-use super::failed::outright;
+use super::failed::failed_without_path;
 use super::node::{Node, open_below};
 use crate::env::Env;
 use crate::error::{Error, ErrorKind, Result};
@@ -45,7 +45,7 @@ impl Scratch {
     pub(super) fn open(root: BorrowedFd<'_>, env: &Env) -> Result<Self> {
         match mkdirat(root, SCRATCH, Mode::RWXU) {
             Ok(()) | Err(Errno::EXIST) => {}
-            Err(errno) => return Err(outright(errno)),
+            Err(errno) => return Err(failed_without_path(errno)),
         }
         Self::existing(root, env)
     }
@@ -60,7 +60,7 @@ impl Scratch {
             Ok(dir) => Ok(Self { dir, env: env.clone() }),
             // Not replaced: it may be somebody else's file.
             Err(errno @ (Errno::NOTDIR | Errno::LOOP)) => Err(taken(errno)),
-            Err(errno) => Err(outright(errno)),
+            Err(errno) => Err(failed_without_path(errno)),
         }
     }
 
@@ -88,7 +88,7 @@ impl Scratch {
     pub(super) fn turn(&self) -> Result<Turn> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         // Opened for each commit: closing it unlocks.
-        let lock = openat(&self.dir, LOCK, flags, Mode::RUSR | Mode::WUSR).map_err(outright)?;
+        let lock = openat(&self.dir, LOCK, flags, Mode::RUSR | Mode::WUSR).map_err(failed_without_path)?;
         let since = self.env.instant();
         loop {
             // Polled: a blocking lock could not give up after `PATIENCE`.
@@ -99,7 +99,7 @@ impl Scratch {
                     let message = "another process has been committing to the folder for too long; try again";
                     return Err(Error::new(ErrorKind::Unavailable, message));
                 }
-                Err(errno) => return Err(outright(errno)),
+                Err(errno) => return Err(failed_without_path(errno)),
             }
         }
     }
@@ -112,12 +112,12 @@ impl Scratch {
             // Another process may be about to commit a fresh upload.
             name.starts_with(STAGED) && Node::below(self.fd(), name).is_ok_and(fresh)
         };
-        let names = entries(self.fd()).map_err(outright)?;
+        let names = entries(self.fd()).map_err(failed_without_path)?;
         for (name, is_dir) in names {
             if name.to_str().is_ok_and(|name| name == LOCK || kept(name)) {
                 continue;
             }
-            self.discard(&name, is_dir).map_err(outright)?;
+            self.discard(&name, is_dir).map_err(failed_without_path)?;
         }
         Ok(())
     }

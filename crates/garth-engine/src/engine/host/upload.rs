@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use super::failed::{errno, outright};
+use super::failed::{errno, failed_without_path};
 use super::scratch::Scratch;
 use super::writer::Uploads;
 use crate::error::{Error, ErrorKind, Result};
@@ -42,7 +42,7 @@ impl HostUpload {
         uploads: Arc<Mutex<Uploads>>,
         threads: Arc<Executor>,
     ) -> Result<Self> {
-        let file = scratch.file(&Scratch::staged(id)).map_err(outright)?;
+        let file = scratch.file(&Scratch::staged(id)).map_err(failed_without_path)?;
         let file = Arc::new(Staging { id, file, scratch, kept: Mutex::new(false) });
         Ok(Self { file, owner, uploads, threads, size: 0 })
     }
@@ -71,7 +71,8 @@ impl Upload for HostUpload {
             return Err(Error::new(ErrorKind::TooLarge, "a file has at most 8 TiB"));
         }
         let file = Arc::clone(&self.file);
-        let write = move || (&file.file).write_all(&bytes).map_err(|error| outright(errno(&error)));
+        let write =
+            move || (&file.file).write_all(&bytes).map_err(|error| failed_without_path(errno(&error)));
         self.threads.run(write).await?;
         self.size = size;
         Ok(())
@@ -81,8 +82,8 @@ impl Upload for HostUpload {
         let (file, body) = (Arc::clone(&self.file), StagedBody { id: self.file.id, size: self.size });
         let sync = move || {
             // Content first, then its name: an upload that survives a crash is complete.
-            rustix::fs::fsync(&file.file).map_err(outright)?;
-            rustix::fs::fsync(file.scratch.fd().as_fd()).map_err(outright)?;
+            rustix::fs::fsync(&file.file).map_err(failed_without_path)?;
+            rustix::fs::fsync(file.scratch.fd().as_fd()).map_err(failed_without_path)?;
             // Only once both are on disk: a failed sync drops the file.
             *lock(&file.kept) = true;
             Ok(())

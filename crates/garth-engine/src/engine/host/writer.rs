@@ -13,7 +13,7 @@ use rustix::fs::{
 };
 use rustix::io::{Errno, Result as HostResult};
 
-use super::failed::{failed, outright};
+use super::failed::{failed, failed_without_path};
 use super::lookup::{Tree, is_reserved};
 use super::node::{Node, open_dir};
 use super::scratch::{SCRATCH, Scratch};
@@ -55,7 +55,7 @@ pub(super) struct Slot {
 
 /// Attributes for a node that an operation creates or changes. `None` leaves a value as it is.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Dress {
+pub(super) struct NodeAttributes {
     pub(super) mode: Option<u32>,
     pub(super) uid: Option<u32>,
     pub(super) gid: Option<u32>,
@@ -63,7 +63,7 @@ pub(super) struct Dress {
     pub(super) mtime: Option<Timestamp>,
 }
 
-impl Dress {
+impl NodeAttributes {
     pub(super) fn of(attrs: &SetAttrs) -> Self {
         let SetAttrs { mode, uid, gid, atime, mtime, .. } = *attrs;
         Self { mode, uid, gid, atime, mtime }
@@ -93,7 +93,7 @@ impl Writer<'_> {
     /// Returns the place for a name. Its directory must exist, or is created later with `parents`. `None`
     /// for the top of what the batch reaches, which exists.
     pub(super) fn slot(&self, path: &TreePath, parents: bool) -> Result<Option<Slot>> {
-        self.tree.check_to(path)?;
+        self.tree.check_creatable(path)?;
         let top = self.tree.within.top_of(path).ok_or_else(|| Error::not_found(path))?;
         let Some((parent, name)) = path.split().filter(|_| top != path) else {
             return self.tree.find(path).map(|_| None);
@@ -128,7 +128,7 @@ impl Writer<'_> {
     }
 
     /// Returns a free place for a new name.
-    pub(super) fn free_slot(&self, path: &TreePath, parents: bool) -> Result<Slot> {
+    pub(super) fn find_free_slot(&self, path: &TreePath, parents: bool) -> Result<Slot> {
         match self.slot(path, parents)? {
             Some(slot) if slot.taken.is_none() => Ok(slot),
             Some(_) | None => Err(Error::already_exists(path)),
@@ -154,7 +154,7 @@ impl Writer<'_> {
             made => made?,
         }
         // The umask of the process has reduced the mode given to `mkdirat`.
-        self.dress(&dir, Dress { mode: Some(0o755), ..Dress::default() })?;
+        self.dress(&dir, NodeAttributes { mode: Some(0o755), ..NodeAttributes::default() })?;
         self.sync_dir(above)?;
         Ok(dir)
     }
@@ -198,7 +198,7 @@ impl Writer<'_> {
     }
 
     /// Sets owner, mode and times.
-    pub(super) fn dress(&self, node: &Node, dress: Dress) -> HostResult<()> {
+    pub(super) fn dress(&self, node: &Node, dress: NodeAttributes) -> HostResult<()> {
         let own = node.owner();
         // Only if they differ: even a change to the same owner may be forbidden.
         let (uid, gid) = (dress.uid.filter(|uid| *uid != own.0), dress.gid.filter(|gid| *gid != own.1));
@@ -274,7 +274,7 @@ impl Writer<'_> {
     }
 
     pub(super) fn changed(node: Node) -> Result<Outcome> {
-        let node = node.again().map_err(outright)?;
+        let node = node.again().map_err(failed_without_path)?;
         Ok(Outcome::changed(node.version(), node.size()))
     }
 

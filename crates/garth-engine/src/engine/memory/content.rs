@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn every_edit_equals_the_same_edit_of_a_plain_vector() {
+    fn edits_match_a_plain_vector() {
         let mut plain: Vec<u8> = Vec::new();
         let mut content = Content::default();
         let mut number = 7_u64;
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn holes_are_told_from_bytes() {
+    fn distinguishes_holes_from_bytes() {
         let bytes = |text: &'static str| Content::from(Bytes::from_static(text.as_bytes()));
         let content = bytes("ab").resize(5).append(&bytes("\0c")).resize(9);
         let next = |offset| (content.next_data(offset), content.next_hole(offset));
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn ten_thousand_appends_stay_shallow() {
+    fn many_appends_keep_the_tree_shallow() {
         let mut content = Content::default();
         for _ in 0..10_000 {
             content = content.append(&Bytes::from_static(b"line\n").into());

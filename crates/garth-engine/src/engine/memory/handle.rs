@@ -144,8 +144,8 @@ impl Upload for Staging {
     async fn finish(self: Box<Self>) -> Result<StagedBody> {
         let mut state = self.memory.write();
         // Under the lock, so that two uploads that finish at once get two ids.
-        state.next_staged += 1;
-        let id = state.next_staged;
+        state.next_staged_id += 1;
+        let id = state.next_staged_id;
         let size = self.content.size();
         let owner = self.memory.owner_key().to_owned();
         state.staged.insert(id, (owner, self.content.clone()));

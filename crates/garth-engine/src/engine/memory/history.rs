@@ -97,7 +97,7 @@ impl View<'_> {
         for segment in path.segments() {
             let mut next = Vec::new();
             for dir in stays {
-                name_stays(self.state, dir.ino, segment, self.seq)
+                name_occupancies(self.state, dir.ino, segment, self.seq)
                     .into_iter()
                     .map(|stay| Stay {
                         since: stay.since.max(dir.since),
@@ -115,7 +115,7 @@ impl View<'_> {
 }
 
 /// Returns the periods of a name in a directory, up to commit `head`.
-fn name_stays(state: &State, dir: Ino, name: &str, head: Seq) -> Vec<Stay> {
+fn name_occupancies(state: &State, dir: Ino, name: &str, head: Seq) -> Vec<Stay> {
     let mut stays: Vec<Stay> = Vec::new();
     let nodes = state.names.get(&dir).and_then(|names| names.get(name));
     for (seq, node) in nodes.into_iter().flat_map(|nodes| nodes.iter()).filter(|(seq, _)| *seq <= head) {

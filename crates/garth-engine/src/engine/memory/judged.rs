@@ -9,7 +9,7 @@ use super::tree::{Tree, View};
 use crate::error::Result;
 use crate::model::{Batch, ChangeKind, Ino, Kind, Within};
 use crate::path::{Name, TreePath};
-use crate::rule::{self, Caller, Digest, Entries, File, Left, Place, Touched};
+use crate::rule::{self, Caller, CommitEffects, Digest, Entries, File, Left, Place};
 
 impl Scratch<'_> {
     /// Refuses a commit that violates a rule.
@@ -25,8 +25,8 @@ impl Scratch<'_> {
         View { state, seq, now: self.time, holders: &[], within: &ALL, owner: None }
     }
 
-    fn touched(&self) -> Touched {
-        let mut touched = Touched::default();
+    fn touched(&self) -> CommitEffects {
+        let mut touched = CommitEffects::default();
         for (ino, node) in &self.laid.nodes {
             let before = self.before().node(*ino).map_or_else(BTreeSet::new, |node| (*node.names).clone());
             let path = |place: Option<TreePath>, name: &Name| {

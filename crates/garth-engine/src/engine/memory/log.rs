@@ -13,7 +13,7 @@ use crate::path::TreePath;
 impl State {
     /// Returns the commit that a batch repeats. Fails with `IdempotencyMismatch` if its key was used with
     /// another request.
-    pub(super) fn first_try(&self, batch: &Batch, time: Timestamp) -> Result<Option<Commit>> {
+    pub(super) fn previous_commit(&self, batch: &Batch, time: Timestamp) -> Result<Option<Commit>> {
         let by_key = batch.idempotency.as_ref().and_then(|asked| {
             let known = self.recorded(batch.record_owner_key(), &asked.key, time)?;
             Some((known.request_hash == asked.request_hash, known.commit))

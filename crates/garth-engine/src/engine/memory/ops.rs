@@ -18,7 +18,7 @@ fn is_strictly_within(path: &TreePath, top: &TreePath) -> bool {
     path != top && path.is_within(top)
 }
 
-fn refuse_node(at: &At) -> Result<()> {
+fn reject_inode(at: &At) -> Result<()> {
     match at {
         At::Node(_) => Err(Error::invalid("a name is made or removed by path, not by node")),
         At::Path(_) | At::Child(..) => Ok(()),
@@ -30,7 +30,7 @@ fn busy(path: &TreePath) -> Error {
 }
 
 /// Refuses to treat a directory with excluded paths below it as one.
-fn refuse_exclusions(within: &Within, path: &TreePath) -> Result<()> {
+fn reject_exclusions(within: &Within, path: &TreePath) -> Result<()> {
     match within.exclusions_below(path).next() {
         Some(_) => Err(Error::at(ErrorKind::Busy, path, "some of what is below is kept for something else")),
         None => Ok(()),
@@ -68,7 +68,7 @@ impl Scratch<'_> {
                 let ino = self.find(at)?;
                 self.touch(ino);
                 self.set_attrs(ino, attrs)?;
-                self.note_node(ChangeKind::Attributes, ino);
+                self.log_node(ChangeKind::Attributes, ino);
                 Ok(self.changed(ino))
             }
             Op::Check { at, that } => {
@@ -97,13 +97,13 @@ impl Scratch<'_> {
     }
 
     /// Returns the path of a name that must exist.
-    pub(super) fn path_from(&mut self, at: &At) -> Result<TreePath> {
+    pub(super) fn existing_path(&mut self, at: &At) -> Result<TreePath> {
         let path = self.named(at)?;
         if self.within.contains(&path) { Ok(path) } else { Err(Error::not_found(&path)) }
     }
 
     /// Returns the path of a name that may be created.
-    pub(super) fn path_to(&mut self, at: &At) -> Result<TreePath> {
+    pub(super) fn creatable_path(&mut self, at: &At) -> Result<TreePath> {
         let path = self.named(at)?;
         if self.within.is_excluded(&path) {
             let message = "the name is kept for something else";
@@ -116,7 +116,7 @@ impl Scratch<'_> {
         match at {
             At::Path(path) => Ok(path.clone()),
             At::Child(dir, name) => self.child_path(*dir, name),
-            At::Node(_) => Err(refuse_node(at).expect_err("a node")),
+            At::Node(_) => Err(reject_inode(at).expect_err("a node")),
         }
     }
 
@@ -133,7 +133,7 @@ impl Scratch<'_> {
         let path = match at {
             At::Node(ino) => self.path_of(*ino),
             At::Path(path) => Some(path.clone()),
-            At::Child(..) => self.path_from(at).ok(),
+            At::Child(..) => self.existing_path(at).ok(),
         };
         match path {
             Some(path) => Error::at(kind, &path, message),
@@ -181,11 +181,12 @@ impl Scratch<'_> {
 
     /// Returns the file whose content an operation changes, as the outcome of changing it. Creates it if
     /// `create` allows.
-    fn file_or_new(&mut self, at: &At, create: Create, parents: bool) -> Result<Outcome> {
+    fn find_or_create_file(&mut self, at: &At, create: Create, parents: bool) -> Result<Outcome> {
         let slot = match at {
             At::Node(_) => None,
             At::Path(_) | At::Child(..) => {
-                let path = if create == Create::Never { self.path_from(at)? } else { self.path_to(at)? };
+                let path =
+                    if create == Create::Never { self.existing_path(at)? } else { self.creatable_path(at)? };
                 self.slot(&path, parents)?
             }
         };
@@ -222,7 +223,7 @@ impl Scratch<'_> {
         self.edited(file.ino, first);
         self.modify(file.ino).content = content;
         if !file.created {
-            self.note_node(ChangeKind::Modified, file.ino);
+            self.log_node(ChangeKind::Modified, file.ino);
         }
     }
 
@@ -234,7 +235,7 @@ impl Scratch<'_> {
         parents: bool,
         attrs: &SetAttrs,
     ) -> Result<Outcome> {
-        let file = self.file_or_new(at, create, parents)?;
+        let file = self.find_or_create_file(at, create, parents)?;
         // After the file was found or created: a missing directory is reported before a size.
         self.check_size(at, Some(body.size()))?;
         let content = self.take_body(body)?.written(self.seq);
@@ -244,7 +245,7 @@ impl Scratch<'_> {
     }
 
     fn append(&mut self, at: &At, body: &Body, create: Create, parents: bool) -> Result<Outcome> {
-        let file = self.file_or_new(at, create, parents)?;
+        let file = self.find_or_create_file(at, create, parents)?;
         let size = self.get(file.ino).content.size().checked_add(body.size());
         self.check_size(at, size)?;
         let bytes = self.take_body(body)?.written(self.seq);
@@ -401,7 +402,7 @@ impl Scratch<'_> {
     }
 
     /// Refuses the top of what the batch reaches.
-    fn refuse_top(&mut self, at: &At) -> Result<()> {
+    fn reject_top(&mut self, at: &At) -> Result<()> {
         match at {
             At::Path(path) if self.within.is_top(path) => {
                 self.find_path(path)?;

@@ -34,7 +34,7 @@ pub(super) struct Scratch<'a> {
     pub(super) stagers: Vec<String>,
     /// True if copies bring back what nodes were, with garth's own attributes.
     pub(super) restores: bool,
-    pub(super) laid: Laid,
+    pub(super) laid: PendingChanges,
     /// Bytes that conditions have hashed.
     pub(super) hashed: u64,
     /// Names and pieces of content that copies have created.
@@ -43,7 +43,7 @@ pub(super) struct Scratch<'a> {
 
 /// Changes on top of the state.
 #[derive(Default)]
-pub(super) struct Laid {
+pub(super) struct PendingChanges {
     pub(super) names: BTreeMap<Ino, BTreeMap<Name, Option<Ino>>>,
     pub(super) nodes: BTreeMap<Ino, Node>,
     /// Snapshots by owner and name; `None` if dropped.
@@ -116,7 +116,7 @@ impl<'a> Scratch<'a> {
         let seq = Seq(state.head().0 + 1);
         // Later than the last commit even if the clock is not: `seq_of` searches the log by time.
         let time = now.max(Timestamp(state.time_of(state.head()).0 + 1));
-        let laid = Laid { next_ino: state.next_ino, ..Laid::default() };
+        let laid = PendingChanges { next_ino: state.next_ino, ..PendingChanges::default() };
         let stagers = batch.stagers().into_iter().map(str::to_owned).collect();
         let (owner, restores) = (batch.owner.clone(), batch.own_attributes);
         Self { state, seq, time, within, holders, owner, stagers, restores, laid, hashed: 0, copied: (0, 0) }
@@ -171,13 +171,13 @@ impl<'a> Scratch<'a> {
     }
 
     pub(super) fn take_name(&mut self, dir: Ino, name: &Name, ino: Ino) {
-        self.take_with_directory(dir, name, ino);
+        self.take_name_with_directory(dir, name, ino);
         let directories = u64::from(self.is_directory(ino));
         self.modify(dir).subdirectories -= directories;
     }
 
     /// Removes a name from a node, where the directory ends as well.
-    pub(super) fn take_with_directory(&mut self, dir: Ino, name: &Name, ino: Ino) {
+    pub(super) fn take_name_with_directory(&mut self, dir: Ino, name: &Name, ino: Ino) {
         Arc::make_mut(&mut self.edit(ino).names).remove(&(dir, name.clone()));
         self.laid.names.entry(dir).or_default().insert(name.clone(), None);
     }
@@ -256,12 +256,12 @@ impl<'a> Scratch<'a> {
     }
 
     /// Logs a change of a node itself.
-    pub(super) fn note_node(&mut self, kind: ChangeKind, ino: Ino) {
+    pub(super) fn log_node(&mut self, kind: ChangeKind, ino: Ino) {
         self.laid.changes.push(Noted { kind, ino, paths: Vec::new(), filled: false });
     }
 
     /// Completes the changes, so that they can be applied to the state.
-    pub(super) fn finish(mut self) -> Laid {
+    pub(super) fn finish(mut self) -> PendingChanges {
         for index in 0..self.laid.changes.len() {
             let Noted { kind, ino, .. } = &self.laid.changes[index];
             // Only now: a later operation may have changed the names of the node.
@@ -281,7 +281,7 @@ impl<'a> Scratch<'a> {
 
 impl State {
     /// Applies the changes of a commit to the state, as its newest commit.
-    pub(super) fn lay_down(&mut self, seq: Seq, laid: Laid) {
+    pub(super) fn apply_changes(&mut self, seq: Seq, laid: PendingChanges) {
         let before = self.head();
         for (dir, names) in laid.names {
             let known = self.names.entry(dir).or_default();

@@ -189,7 +189,7 @@ pub(super) struct State {
     pub(super) snapshots: BTreeMap<(String, String), Snapshot>,
     /// Staged bodies, each with its owner.
     pub(super) staged: HashMap<u128, (String, Content)>,
-    pub(super) next_staged: u128,
+    pub(super) next_staged_id: u128,
     /// Number of open handles, by node and holder.
     pub(super) open: BTreeMap<(Ino, u64), usize>,
     pub(super) next_holder: u64,
@@ -216,7 +216,7 @@ impl State {
             idempotency: HashMap::new(),
             snapshots: BTreeMap::new(),
             staged: HashMap::new(),
-            next_staged: 0,
+            next_staged_id: 0,
             open: BTreeMap::new(),
             next_holder: 0,
             waiting: Vec::new(),

@@ -49,7 +49,7 @@ impl<R: Rows> Planner<'_, R> {
             return Err(Error::at(ErrorKind::IsADirectory, &source.listed_path()?, message));
         }
         if directory {
-            self.refuse_exclusions(&source.listed_path()?)?;
+            self.reject_exclusions(&source.listed_path()?)?;
         }
         let to = self.new_path_at(to)?;
         // The past of a directory can be copied into it: that listing does not change. A copy onto the
@@ -65,7 +65,7 @@ impl<R: Rows> Planner<'_, R> {
         match self.lookup(&to)? {
             None => {
                 if directory {
-                    self.refuse_exclusions(&to)?;
+                    self.reject_exclusions(&to)?;
                 }
                 let ino = self.copy_new(&source, &to)?;
                 Ok(self.outcome(ino, true))
@@ -218,7 +218,7 @@ impl<R: Rows> Planner<'_, R> {
         let then = as_of.map(|(seq, _)| seq);
         self.foresee(below.iter().flat_map(|(_, _, row)| source_keys(row.ino, then)));
         if then.is_none() {
-            self.foresee_nodes(below.iter().map(|(_, _, row)| row.ino))?;
+            self.prefetch_nodes(below.iter().map(|(_, _, row)| row.ino))?;
         }
         let mut sources = Vec::with_capacity(below.len());
         for (dir, name, row) in below {

@@ -110,7 +110,7 @@ impl Delta {
     }
 
     /// Returns the names that this batch gave and that still exist, each with its node.
-    pub(super) fn all_given(&self) -> impl Iterator<Item = (u64, &Key, NameRow)> {
+    pub(super) fn all_given_names(&self) -> impl Iterator<Item = (u64, &Key, NameRow)> {
         self.given.keys().flat_map(move |ino| {
             self.given(*ino).filter_map(move |key| Some((*ino, key, self.names.get(key)?.after?)))
         })
@@ -159,7 +159,7 @@ impl Delta {
     pub(super) fn finish(&mut self, first: u64, seq: u64) {
         let subtrees = &self.subtrees;
         self.names.retain(|(dir, _), change| {
-            if subtrees.has_left(dir) {
+            if subtrees.has_moved_away(dir) {
                 change.before = None;
                 // Kept even without a row: it hides a name that came here with its directory.
                 return true;

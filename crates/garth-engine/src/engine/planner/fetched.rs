@@ -24,17 +24,17 @@ use crate::rule::quota::Quotas;
 use crate::rule::{Digest, Rules};
 
 #[cfg(debug_assertions)]
-static ASKED_FOR: AtomicBool = AtomicBool::new(false);
+static FETCHED_ROWS_REQUIRED: AtomicBool = AtomicBool::new(false);
 
 /// Makes the engines of this process plan every batch only from the rows that are fetched for it.
 #[cfg(debug_assertions)]
-pub fn ask_for() {
-    ASKED_FOR.store(true, Ordering::Relaxed);
+pub fn require_fetched_rows() {
+    FETCHED_ROWS_REQUIRED.store(true, Ordering::Relaxed);
 }
 
 #[cfg(debug_assertions)]
 pub(crate) fn is_asked_for() -> bool {
-    ASKED_FOR.load(Ordering::Relaxed)
+    FETCHED_ROWS_REQUIRED.load(Ordering::Relaxed)
 }
 
 /// Plans a batch only from the rows that are fetched for it. Returns the number of rounds as well.
@@ -144,7 +144,7 @@ impl<R: Rows> Fetch for Fetched<'_, R> {
 }
 
 impl<R: Rows> Rows for Fetched<'_, R> {
-    const FORESEES: bool = true;
+    const PREFETCHES: bool = true;
 
     fn foresee(&self, keys: Vec<RowKey>) {
         let unknown = keys.into_iter().filter(|key| !self.has(key));

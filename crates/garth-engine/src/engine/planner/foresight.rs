@@ -158,18 +158,18 @@ impl Need {
 impl<R: Rows> Planner<'_, R> {
     /// Prefetches rows. With a local database, `keys` is dropped without making a key.
     pub(super) fn foresee(&self, keys: impl IntoIterator<Item = RowKey>) {
-        if R::FORESEES {
+        if R::PREFETCHES {
             self.rows.foresee(keys.into_iter().collect());
         }
     }
 
     /// Prefetches the rows that a batch needs. Fails with the first error of a read, after all addresses
     /// have been looked at.
-    pub(super) fn foresee_batch(&self, batch: &Batch) -> Result<()> {
-        if !R::FORESEES {
+    pub(super) fn prefetch_batch(&self, batch: &Batch) -> Result<()> {
+        if !R::PREFETCHES {
             return Ok(());
         }
-        self.foresee_records(batch);
+        self.prefetch_records(batch);
         // Each address is walked, whatever became of those before: a miss that ended the loop would leave the
         // others to the next rounds, one round for each.
         let mut read = Ok(());
@@ -196,8 +196,8 @@ impl<R: Rows> Planner<'_, R> {
 
     /// Prefetches rows of directories that the batch has moved, under the paths that the database has for
     /// them.
-    pub(super) fn foresee_moved(&self, op: &Op) -> Result<()> {
-        if !R::FORESEES || self.delta.subtrees.is_empty() {
+    pub(super) fn prefetch_moved(&self, op: &Op) -> Result<()> {
+        if !R::PREFETCHES || self.delta.subtrees.is_empty() {
             return Ok(());
         }
         let (mut read, mut hashed) = (Ok(()), self.hashed);
@@ -216,7 +216,7 @@ impl<R: Rows> Planner<'_, R> {
     }
 
     /// Prefetches rows whose keys are in the batch itself.
-    fn foresee_records(&self, batch: &Batch) {
+    fn prefetch_records(&self, batch: &Batch) {
         let owner = || self.owner.to_owned();
         // `count` always asks for them: the first run has no head row to tell that nobody has set one.
         self.foresee([RowKey::Quotas]);
@@ -254,7 +254,7 @@ impl<R: Rows> Planner<'_, R> {
                 (ino.0, None)
             }
             At::Path(_) | At::Child(..) => {
-                let Some(path) = self.foreseen_path(at)? else { return Ok(()) };
+                let Some(path) = self.prefetched_path(at)? else { return Ok(()) };
                 let Some(row) = self.walk_names(&path)? else {
                     // Without this, each name of a copied tree takes a round.
                     let free = need.below == Below::Free;
@@ -297,7 +297,7 @@ impl<R: Rows> Planner<'_, R> {
         if kind.is_none()
             && node.kind == Kind::Directory
             && need.below == Below::Names
-            && let Some(path) = self.foreseen_dir(ino)?
+            && let Some(path) = self.prefetched_dir(ino)?
         {
             // A copy reads names by path. In the end it looks the path up for the time of the directory.
             self.foresee([all_below(path.key())]);
@@ -312,24 +312,24 @@ impl<R: Rows> Planner<'_, R> {
                 self.foresee(extents.iter().map(|extent| RowKey::Chunk(extent.chunk)));
             }
         }
-        self.foresee_expired(&[node])
+        self.prefetch_expired(&[node])
     }
 
     /// Returns the path of an address that is a name, if the batch reaches it.
-    fn foreseen_path(&self, at: &At) -> Result<Option<TreePath>> {
+    fn prefetched_path(&self, at: &At) -> Result<Option<TreePath>> {
         match at {
             At::Path(path) => Ok(self.within.contains(path).then(|| path.clone())),
             At::Node(_) => Ok(None),
             At::Child(dir, name) => {
                 // The operation checks that it is a directory.
                 self.foresee([RowKey::Node(dir.0)]);
-                Ok(self.foreseen_dir(dir.0)?.and_then(|dir| dir.join(name).ok()))
+                Ok(self.prefetched_dir(dir.0)?.and_then(|dir| dir.join(name).ok()))
             }
         }
     }
 
     /// Returns the path of a directory, if the batch reaches it.
-    fn foreseen_dir(&self, ino: u64) -> Result<Option<TreePath>> {
+    fn prefetched_dir(&self, ino: u64) -> Result<Option<TreePath>> {
         // The root has no name.
         if ino == Ino::ROOT.0 && self.within.contains(&TreePath::root()) {
             return Ok(Some(TreePath::root()));
@@ -405,8 +405,8 @@ impl<R: Rows> Planner<'_, R> {
     }
 
     /// Prefetches nodes of the database, and the rows that ending the expired ones takes.
-    pub(super) fn foresee_nodes(&self, inos: impl Iterator<Item = u64> + Clone) -> Result<()> {
-        if !R::FORESEES {
+    pub(super) fn prefetch_nodes(&self, inos: impl Iterator<Item = u64> + Clone) -> Result<()> {
+        if !R::PREFETCHES {
             return Ok(());
         }
         // The database has no rows of nodes that the batch created.
@@ -417,13 +417,13 @@ impl<R: Rows> Planner<'_, R> {
         for ino in inos {
             read = read.and(self.rows.node(ino).map(|node| nodes.extend(node)));
         }
-        read.and(self.foresee_expired(&nodes))
+        read.and(self.prefetch_expired(&nodes))
     }
 
     /// Prefetches the names of expired nodes, which end with this commit, and the directories of those
     /// names.
-    pub(super) fn foresee_expired(&self, nodes: &[NodeRow]) -> Result<()> {
-        if !R::FORESEES {
+    pub(super) fn prefetch_expired(&self, nodes: &[NodeRow]) -> Result<()> {
+        if !R::PREFETCHES {
             return Ok(());
         }
         let due = |node: &&NodeRow| node.ino < self.first_ino && node.nlink > 0 && node.expired(self.time);

@@ -8,7 +8,7 @@ use super::subtrees::{Key, key_of};
 use crate::error::{Error, Result};
 use crate::model::{Batch, ChangeKind, Ino, Kind, Timestamp, Within};
 use crate::path::{Name, TreePath};
-use crate::rule::{self, Caller, Digest, Entries, File, Left, Place, Touched};
+use crate::rule::{self, Caller, CommitEffects, Digest, Entries, File, Left, Place};
 
 impl<R: Rows> Planner<'_, R> {
     /// Refuses a batch that violates a rule. Runs after all operations, because rules judge the complete
@@ -21,9 +21,9 @@ impl<R: Rows> Planner<'_, R> {
         Ok(())
     }
 
-    fn touched(&self) -> Result<Touched> {
+    fn touched(&self) -> Result<CommitEffects> {
         let delta = &self.delta;
-        let mut touched = Touched::default();
+        let mut touched = CommitEffects::default();
         for node in delta.nodes.values() {
             if node.kind == Kind::File && node.content_seq == self.seq && node.nlink > 0 {
                 touched
@@ -34,7 +34,7 @@ impl<R: Rows> Planner<'_, R> {
         let attributes = delta.log.iter().filter(|change| matches!(change.kind, ChangeKind::Attributes));
         touched.attributes = attributes.map(|change| Ino(change.ino)).collect();
         let mut moved = Vec::new();
-        for (ino, key, row) in delta.all_given() {
+        for (ino, key, row) in delta.all_given_names() {
             let now = TreePath::from_row(&key.0, &key.1);
             // Everything in a directory that the batch created has a new name of its own, and is judged by
             // that.
@@ -155,7 +155,7 @@ impl<R: Rows> After<'_, '_, R> {
 }
 
 impl<R: Rows> Left for After<'_, '_, R> {
-    const FORESEES: bool = R::FORESEES;
+    const PREFETCHES: bool = R::PREFETCHES;
 
     fn file(&mut self, ino: Ino) -> Result<Option<File>> {
         let node = self.planner.node(ino.0)?;
@@ -179,7 +179,7 @@ impl<R: Rows> Left for After<'_, '_, R> {
 
     fn read(&mut self, ino: Ino, from: u64, length: u64) -> Result<Vec<u8>> {
         // All chunks in one round instead of one round for each.
-        if R::FORESEES {
+        if R::PREFETCHES {
             let stored = |chunk: &u64| !self.planner.delta.chunks.contains_key(chunk);
             let extents = self.planner.extents(ino.0, from, from + length)?;
             let chunks = extents.into_iter().map(|extent| extent.chunk);

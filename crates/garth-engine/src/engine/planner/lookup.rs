@@ -17,12 +17,12 @@ impl<R: Rows> Planner<'_, R> {
         {
             return Ok(change.after);
         }
-        self.kept_name(dir, name)
+        self.database_name(dir, name)
     }
 
     /// Returns a name row of the database, as the batch has moved it.
-    fn kept_name(&self, dir: &str, name: &str) -> Result<Option<NameRow>> {
-        if !self.delta.subtrees.has_left(dir) {
+    fn database_name(&self, dir: &str, name: &str) -> Result<Option<NameRow>> {
+        if !self.delta.subtrees.has_moved_away(dir) {
             return self.rows.name(dir, name);
         }
         // The directory was removed or replaced by the batch: the database has nothing there.
@@ -44,23 +44,23 @@ impl<R: Rows> Planner<'_, R> {
     pub(super) fn node(&self, ino: u64) -> Result<NodeRow> {
         if let Some(node) = self.delta.nodes.get(&ino) {
             let (mut node, known) = (node.clone(), self.settled.get(&ino).copied());
-            self.lose_lost(&mut node, known.unwrap_or_default())?;
+            self.subtract_removed_names(&mut node, known.unwrap_or_default())?;
             return Ok(node);
         }
         let mut node = self.rows.node(ino)?.ok_or_else(Error::no_node)?;
-        self.lose_lost(&mut node, 0)?;
+        self.subtract_removed_names(&mut node, 0)?;
         Ok(node)
     }
 
     /// Takes from a node the names that it has in removed regions, from region `from` on. Returns true if
     /// it had any.
-    fn lose_lost(&self, node: &mut NodeRow, from: usize) -> Result<bool> {
+    fn subtract_removed_names(&self, node: &mut NodeRow, from: usize) -> Result<bool> {
         let lost = &self.delta.subtrees.lost()[from..];
         // A region holds names of the database, and a node of this batch has none there.
         if lost.is_empty() || node.ino >= self.first_ino || node.nlink == 0 {
             return Ok(false);
         }
-        let names = self.rows.names_of(node.ino, &self.lost_from(node, from), usize::MAX)?;
+        let names = self.rows.names_of(node.ino, &self.places_of_removed_names(node, from), usize::MAX)?;
         let losses = self.delta.subtrees.losses(&names, from);
         for names in &losses {
             node.lose_names(*names, (self.seq, self.time));
@@ -71,7 +71,7 @@ impl<R: Rows> Planner<'_, R> {
     /// Returns where to look for names that a node has in removed regions, from region `from` on. That is
     /// everywhere if the node has fewer names than there are regions: a batch may remove thousands of
     /// subtrees.
-    fn lost_from(&self, node: &NodeRow, from: usize) -> Within {
+    fn places_of_removed_names(&self, node: &NodeRow, from: usize) -> Within {
         let lost = &self.delta.subtrees.lost()[from..];
         // The links of a directory are not its names: it has one name.
         let names = if node.kind == Kind::Directory { 1 } else { node.nlink };
@@ -82,7 +82,7 @@ impl<R: Rows> Planner<'_, R> {
     }
 
     /// Brings the rows of changed nodes up to date with regions that were removed after the rows were put.
-    pub(super) fn settle_nodes(&mut self) -> Result<()> {
+    pub(super) fn apply_removed_regions(&mut self) -> Result<()> {
         let regions = self.delta.subtrees.lost().len();
         if regions == 0 {
             return Ok(());
@@ -90,7 +90,7 @@ impl<R: Rows> Planner<'_, R> {
         let unsettled = self.delta.nodes.values().filter_map(|node| {
             let from = self.settled.get(&node.ino).copied().unwrap_or_default();
             let due = node.ino < self.first_ino && node.nlink > 0 && from < regions;
-            due.then(|| RowKey::NamesOf(node.ino, self.lost_from(node, from), usize::MAX))
+            due.then(|| RowKey::NamesOf(node.ino, self.places_of_removed_names(node, from), usize::MAX))
         });
         self.foresee(unsettled);
         for ino in self.delta.nodes.keys().copied().collect::<Vec<_>>() {
@@ -348,7 +348,7 @@ impl<R: Rows> Planner<'_, R> {
 
     /// Refuses the top of a subtree, whose name is out of reach: fails with `Busy`, or the error of its
     /// lookup.
-    pub(super) fn refuse_top(&mut self, path: &TreePath) -> Result<()> {
+    pub(super) fn reject_top(&mut self, path: &TreePath) -> Result<()> {
         if !self.within.is_top(path) {
             return Ok(());
         }
@@ -360,7 +360,7 @@ impl<R: Rows> Planner<'_, R> {
 
     /// Refuses to move, remove, replace or copy a directory with excluded paths below it: fails with
     /// `Busy`.
-    pub(super) fn refuse_exclusions(&self, path: &TreePath) -> Result<()> {
+    pub(super) fn reject_exclusions(&self, path: &TreePath) -> Result<()> {
         if self.within.exclusions_below(path).next().is_none() {
             return Ok(());
         }
@@ -373,7 +373,7 @@ impl<R: Rows> Planner<'_, R> {
         if node.nlink == 0 || !node.expired(self.time) {
             return Ok(false);
         }
-        self.foresee_expired(std::slice::from_ref(node))?;
+        self.prefetch_expired(std::slice::from_ref(node))?;
         // Under all of its names, also those that the batch does not reach: expiry is of the node.
         for (dir, name) in self.names_within(node.ino, &Within::everything())? {
             self.delta.log(ChangeKind::Expired, node.ino, Some(TreePath::from_row(&dir, &name)));

@@ -198,7 +198,7 @@ impl<R: Rows> Planner<'_, R> {
             Ok(path) => path,
             Err(error) => return lenient(error),
         };
-        if let Err(error) = self.refuse_top(&path) {
+        if let Err(error) = self.reject_top(&path) {
             return lenient(error);
         }
         let Some(node) = self.lookup(&path)? else {
@@ -206,7 +206,7 @@ impl<R: Rows> Planner<'_, R> {
             return lenient(error);
         };
         if node.kind == Kind::Directory {
-            self.refuse_exclusions(&path)?;
+            self.reject_exclusions(&path)?;
         }
         match (what, node.kind == Kind::Directory) {
             (Remove::File, true) => return Err(Error::is_a_directory(&path)),
@@ -220,7 +220,7 @@ impl<R: Rows> Planner<'_, R> {
             // Expired nodes below end first, under all of their names, and are logged as expired, not as
             // removed.
             let expired = self.expired_below(&path)?;
-            self.foresee_nodes(expired.iter().copied())?;
+            self.prefetch_nodes(expired.iter().copied())?;
             for ino in expired {
                 let below = self.node(ino)?;
                 self.expire_if_due(&below)?;
@@ -317,7 +317,7 @@ impl<R: Rows> Planner<'_, R> {
             let rows = source.map_or(Ok(Vec::new()), |source| self.rows.names_in(&source, limit))?;
             // Fewer rows than asked for: there are no more.
             let last = rows.len() < limit;
-            self.foresee_nodes(rows.iter().map(|(_, row)| row.ino))?;
+            self.prefetch_nodes(rows.iter().map(|(_, row)| row.ino))?;
             for (name, _) in rows {
                 if self.lookup(&dir.join(&crate::path::Name::parse(&name)?)?)?.is_some() {
                     return Ok(false);
@@ -375,14 +375,14 @@ impl<R: Rows> Planner<'_, R> {
         // Before anything is looked up: the name of a top is out of reach, whatever the other address is.
         for at in [from, to] {
             if let At::Path(path) = at {
-                self.refuse_top(path)?;
+                self.reject_top(path)?;
             }
         }
         let from = self.path_at(from)?;
         let node = self.find(&from)?;
         let directory = node.kind == Kind::Directory;
         if directory {
-            self.refuse_exclusions(&from)?;
+            self.reject_exclusions(&from)?;
         }
         let to = self.new_path_at(to)?;
         let outcome = self.outcome(node.ino, false);
@@ -412,11 +412,11 @@ impl<R: Rows> Planner<'_, R> {
         }
         let there_directory = there.as_ref().is_some_and(|other| other.kind == Kind::Directory);
         if directory || there_directory {
-            self.refuse_exclusions(&to)?;
+            self.reject_exclusions(&to)?;
         }
         if let (Some(other), RenameMode::Exchange) = (&there, mode) {
             if there_directory {
-                self.refuse_exclusions(&from)?;
+                self.reject_exclusions(&from)?;
             }
             self.exchange((&from, &node), (&to, other))?;
             return Ok(outcome);

@@ -37,7 +37,7 @@ impl<R: Rows> Planner<'_, R> {
     /// exceeded. Expired nodes there are ended first, until the rest fits.
     pub(super) fn count(&mut self, control: u64) -> Result<()> {
         // No quota has ever been set. Where rows are fetched, the first run does not know the head row.
-        if control == 0 && !R::FORESEES {
+        if control == 0 && !R::PREFETCHES {
             return Ok(());
         }
         let quotas = self.rows.quotas()?;
@@ -50,7 +50,7 @@ impl<R: Rows> Planner<'_, R> {
         self.count_sizes(&mut counting)?;
         self.count_moved(&mut counting)?;
         self.count_files(&mut counting)?;
-        self.meet_due(&mut counting)?;
+        self.end_due_nodes(&mut counting)?;
         let Counting { quotas, changes, .. } = &counting;
         let after = |quota: &Quota| Some(added(quota.used.into(), *changes.get(quota.path.key())?));
         let counted: Vec<_> = quotas.iter().filter_map(|quota| Some((quota, after(quota)?))).collect();
@@ -65,7 +65,7 @@ impl<R: Rows> Planner<'_, R> {
     /// Counts the names that the batch gave and ended one by one.
     fn count_names(&self, counting: &mut Counting) -> Result<()> {
         let subtrees = &self.delta.subtrees;
-        if R::FORESEES && !subtrees.is_empty() {
+        if R::PREFETCHES && !subtrees.is_empty() {
             self.foresee(self.delta.names.keys().filter_map(|(dir, name)| {
                 let source = subtrees.source(dir).filter(|source| source != dir)?;
                 Some(RowKey::Name(source, name.clone()))
@@ -81,7 +81,7 @@ impl<R: Rows> Planner<'_, R> {
             if over.is_empty() {
                 continue;
             }
-            let left = subtrees.has_left(&key.0);
+            let left = subtrees.has_moved_away(&key.0);
             // A name that came here with its directory, and that the batch has ended or replaced since.
             let source = if left { subtrees.source(&key.0) } else { None };
             let source = source.map(|source| (source, key.1.clone()));
@@ -131,7 +131,7 @@ impl<R: Rows> Planner<'_, R> {
     }
 
     /// Returns the keys of the quotas above and below directories that have left or arrived.
-    fn met_by_moves(&self, quotas: &Quotas) -> BTreeSet<String> {
+    fn quotas_affected_by_moves(&self, quotas: &Quotas) -> BTreeSet<String> {
         let subtrees = &self.delta.subtrees;
         let parts = subtrees.parts("").into_iter().filter(|(at, region)| *at != region.dir);
         let dirs = parts.flat_map(|(at, region)| [at, region.dir]);
@@ -151,9 +151,9 @@ impl<R: Rows> Planner<'_, R> {
         let left =
             self.delta.subtrees.left().into_iter().map(|region| (region.dir.clone(), region)).collect();
         let quotas = Arc::clone(&counting.quotas);
-        for key in self.met_by_moves(&quotas) {
+        for key in self.quotas_affected_by_moves(&quotas) {
             let key = key.as_str();
-            let before = left_in(&left, key);
+            let before = moved_ranges_below(&left, key);
             let parts = self.delta.subtrees.parts(key).into_iter();
             let after =
                 parts.filter(|(at, region)| *at != region.dir).flat_map(|(_, region)| region.ranges());
@@ -200,8 +200,8 @@ impl<R: Rows> Planner<'_, R> {
         let everything = Within::everything();
         let around = if counting.moved.is_empty() { quotas.places() } else { &everything };
         self.foresee(files.keys().filter(|ino| **ino < self.first_ino).map(|ino| RowKey::Node(*ino)));
-        if R::FORESEES {
-            self.foresee_names(&files, around)?;
+        if R::PREFETCHES {
+            self.prefetch_names(&files, around)?;
         }
         for (ino, met) in files {
             let after = self.node(ino)?;
@@ -210,7 +210,7 @@ impl<R: Rows> Planner<'_, R> {
                 let names = self.names_before(&before, met, around)?;
                 // `count_moved` has counted its bytes with the range of its directory.
                 if before.nlink == 1 {
-                    counting.leave_out(&names, before.size);
+                    counting.exclude_from_ranges(&names, before.size);
                 }
                 for key in places(&quotas, before.nlink, &names) {
                     counting.change(key).bytes -= i128::from(before.size);
@@ -227,7 +227,7 @@ impl<R: Rows> Planner<'_, R> {
     }
 
     /// Prefetches the names of files of which the batch does not know all names.
-    fn foresee_names(&self, files: &BTreeMap<u64, BTreeSet<Key>>, places: &Within) -> Result<()> {
+    fn prefetch_names(&self, files: &BTreeMap<u64, BTreeSet<Key>>, places: &Within) -> Result<()> {
         let mut read = Ok(());
         for (ino, met) in files.iter().filter(|(ino, _)| **ino < self.first_ino) {
             match self.rows.node(*ino) {
@@ -262,7 +262,7 @@ impl<R: Rows> Planner<'_, R> {
     /// Ends expired nodes below the paths of quotas that the batch would exceed, in the order of expiry,
     /// until it does not. Inner quotas come first, because what ends there counts for the outer ones as
     /// well.
-    fn meet_due(&mut self, counting: &mut Counting) -> Result<()> {
+    fn end_due_nodes(&mut self, counting: &mut Counting) -> Result<()> {
         let quotas = Arc::clone(&counting.quotas);
         // In reverse order, a path comes after all paths below it.
         let changed: Vec<String> = counting.changes.keys().rev().cloned().collect();
@@ -277,8 +277,8 @@ impl<R: Rows> Planner<'_, R> {
             while !counting.fits(quota) {
                 let page = self.rows.due(self.time, &within, behind, limit)?;
                 let last = page.last().copied().filter(|_| page.len() == limit);
-                self.foresee_nodes(page.iter().map(|(_, ino)| *ino))?;
-                for (_, ino) in self.with_own(page, behind, last) {
+                self.prefetch_nodes(page.iter().map(|(_, ino)| *ino))?;
+                for (_, ino) in self.merge_own_due(page, behind, last) {
                     if counting.fits(quota) {
                         break;
                     }
@@ -293,7 +293,7 @@ impl<R: Rows> Planner<'_, R> {
 
     /// Returns a page of due nodes together with those that the batch itself makes due, of which the
     /// database does not know.
-    fn with_own(
+    fn merge_own_due(
         &self,
         page: Vec<(i64, u64)>,
         behind: (i64, u64),
@@ -349,7 +349,7 @@ impl Counting {
     }
 
     /// Takes a file out of the sums of directories that were counted as a whole.
-    fn leave_out(&mut self, names: &[Key], size: u64) {
+    fn exclude_from_ranges(&mut self, names: &[Key], size: u64) {
         let Some((dir, _)) = names.first() else { return };
         let has = |ranges: &Ranges| ranges.iter().any(|(from, to)| from <= dir && dir < to);
         for (key, (lost, got)) in &self.moved {
@@ -378,7 +378,7 @@ fn places<'a>(quotas: &'a Quotas, nlink: u64, names: &'a [Key]) -> BTreeSet<&'a 
 }
 
 /// Returns the directories of the database below a path whose names all end where they are.
-fn left_in(left: &BTreeMap<String, Region>, top: &str) -> Ranges {
+fn moved_ranges_below(left: &BTreeMap<String, Region>, top: &str) -> Ranges {
     let mut ranges = Vec::new();
     let above = up(top).skip(1).find_map(|above| left.get(above));
     if let Some(region) = above.filter(|region| !left.contains_key(top) && region.contains(top, "")) {

@@ -317,7 +317,7 @@ pub trait Rows {
     /// True if the database is a round trip away. The planner then calls [`foresee`](Self::foresee), and
     /// plans all operations of a batch even after one was refused, to learn of more rows at once. With a
     /// local database, no key is made.
-    const FORESEES: bool = false;
+    const PREFETCHES: bool = false;
     /// Announces rows that are likely to be read.
     fn foresee(&self, keys: Vec<RowKey>) {
         drop(keys);

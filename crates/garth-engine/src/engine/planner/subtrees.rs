@@ -104,13 +104,13 @@ impl Subtrees {
     }
 
     /// Returns true if the names that the database has in a directory are no longer there.
-    pub fn has_left(&self, dir: &str) -> bool {
+    pub fn has_moved_away(&self, dir: &str) -> bool {
         !self.places.is_empty() && self.source(dir).as_deref() != Some(dir)
     }
 
     /// Returns the directory where the names are now that the database has in `dir`.
     pub fn now(&self, dir: &str) -> Option<String> {
-        if !self.has_left(dir) {
+        if !self.has_moved_away(dir) {
             return Some(dir.to_owned());
         }
         let lies = |above: &str| {
@@ -137,7 +137,7 @@ impl Subtrees {
 
     /// Returns the ranges of the database whose names all end where they are. They do not overlap.
     pub fn left(&self) -> Vec<Region> {
-        let left = self.places.keys().filter(|dir| self.has_left(dir));
+        let left = self.places.keys().filter(|dir| self.has_moved_away(dir));
         left.map(|dir| Region {
             dir: dir.clone(),
             without: self.below(dir).map(|(other, _)| other).collect(),
@@ -305,7 +305,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_moved_and_removed_is_found_where_a_plain_map_has_it(
+        fn moved_and_removed_subtrees_match_a_plain_map(
             steps in prop::collection::vec((0..3u8, 0..DIRS.len(), 0..DIRS.len()), 1..12)
         ) {
             let mut subtrees = Subtrees::default();
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ranges_of_a_region_hold_its_directories_and_no_others() {
+    fn region_ranges_cover_exactly_its_directories() {
         let without = ["/a/b", "/a/b/c", "/a/b-", "/a/d"].map(str::to_owned).into();
         let region = Region { dir: "/a".to_owned(), without, names: BTreeSet::new() };
         let ranges = region.ranges();
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn names_whose_end_was_recorded_before_are_lost_to_nobody_again() {
+    fn names_ended_before_are_not_lost_again() {
         let mut subtrees = Subtrees::default();
         let ended = BTreeSet::from([("/a".to_owned(), "gone".to_owned()), ("/b".to_owned(), "x".to_owned())]);
         subtrees.remove("/a", &ended);

@@ -21,12 +21,12 @@ pub(crate) struct Control {
 
 /// The rules that were read last, for all readers and writers, and the registry that they add to.
 #[derive(Debug)]
-pub(crate) struct KnownControl {
+pub(crate) struct ControlCache {
     registry: Registry,
     last: Mutex<Control>,
 }
 
-impl KnownControl {
+impl ControlCache {
     /// Returns the state of a tree for which nothing was set.
     pub(crate) fn new(registry: Registry) -> Self {
         let last = Control { version: 0, rules: Arc::new(registry.rules().clone()) };
@@ -108,7 +108,11 @@ pub(crate) fn changed(conn: &Connection, registry: &Registry) -> DbResult<()> {
 }
 
 /// Removes at most `limit` rows of constraints that no rule has any more. Returns their number.
-pub(crate) fn forget_lifted(conn: &Connection, registry: &Registry, limit: usize) -> DbResult<usize> {
+pub(crate) fn forget_removed_constraints(
+    conn: &Connection,
+    registry: &Registry,
+    limit: usize,
+) -> DbResult<usize> {
     let known: Vec<Digest> = read_rules(conn, registry)?.all().map(|rule| *rule.digest()).collect();
     let mut last = Vec::new();
     // From constraint to constraint, because each may have many rows.

@@ -39,20 +39,20 @@ fn assert_same_cost<B: IntoIterator<Item = Batch>>(grow: impl Fn(usize) -> B, bu
             account.batch(batch).expect("a commit");
         }
     };
-    assert_same_cost_beside(commit, but);
+    assert_same_cost_with(commit, but);
 }
 
 #[track_caller]
-fn assert_same_cost_beside<T>(grow: impl Fn(&Account, usize) -> T, but: &[&str]) {
+fn assert_same_cost_with<T>(grow: impl Fn(&Account, usize) -> T, but: &[&str]) {
     let [few, many] = [FEW, MANY].map(|count| {
         let (account, _held) = Account::grown(|account| grow(account, count));
         Costs::of(&account).0
     });
-    assert_no_dearer(few, &many, but);
+    assert_not_more_expensive(few, &many, but);
 }
 
 #[track_caller]
-fn assert_no_dearer(few: BTreeMap<&str, u64>, many: &BTreeMap<&str, u64>, but: &[&str]) {
+fn assert_not_more_expensive(few: BTreeMap<&str, u64>, many: &BTreeMap<&str, u64>, but: &[&str]) {
     let mut dearer = Vec::new();
     for (call, few) in few {
         let many = many[call];
@@ -69,12 +69,12 @@ fn each(count: usize, ops: impl Fn(usize) -> Vec<Op>) -> impl Iterator<Item = Ba
 }
 
 #[test]
-fn no_call_costs_more_beside_many_versions_of_a_file() {
+fn call_costs_ignore_versions_of_a_file() {
     assert_same_cost(|count| each(count, |n| vec![Op::write(path("/d/f"), format!("{n}\n"))]), &[]);
 }
 
 #[test]
-fn no_call_costs_more_beside_many_extents_of_a_file() {
+fn call_costs_ignore_extents_of_a_file() {
     let grow =
         |count| each(1, move |_| (0..count).map(|n| Op::append(path("/big"), format!("{n}\n"))).collect());
     // A hole is looked for from extent to extent. Merging keeps them few.
@@ -82,12 +82,12 @@ fn no_call_costs_more_beside_many_extents_of_a_file() {
 }
 
 #[test]
-fn no_call_costs_more_beside_many_commits() {
+fn call_costs_ignore_other_commits() {
     assert_same_cost(|count| each(count, |n| vec![Op::write(path("/elsewhere"), format!("{n}\n"))]), &[]);
 }
 
 #[test]
-fn no_call_costs_more_beside_many_names() {
+fn call_costs_ignore_other_names() {
     let grow = |count| {
         each(1, move |_| {
             let beside = (0..count).map(|n| Op::write(path(&format!("/d/x{n}")), "x"));
@@ -100,7 +100,7 @@ fn no_call_costs_more_beside_many_names() {
 }
 
 #[test]
-fn no_call_costs_more_beside_many_names_that_are_gone() {
+fn call_costs_ignore_removed_names() {
     // Two at a time, so that names of a few other commits are examined as well.
     let grow = |count| {
         each(count, |n| {
@@ -115,7 +115,7 @@ fn no_call_costs_more_beside_many_names_that_are_gone() {
 }
 
 #[test]
-fn no_call_costs_more_beside_many_lives_of_a_path() {
+fn call_costs_ignore_former_nodes_of_a_path() {
     let grow = |count| {
         each(count, |n| match n % 2 {
             0 => vec![Op::remove(path("/d/f"))],
@@ -126,7 +126,7 @@ fn no_call_costs_more_beside_many_lives_of_a_path() {
 }
 
 #[test]
-fn no_call_costs_more_beside_many_nodes_that_were_moved_to_a_path() {
+fn call_costs_ignore_nodes_moved_to_a_path() {
     let grow = |count| {
         each(count, |n| match n % 2 {
             0 => vec![Op::write(path("/d/tmp"), format!("{n}\n"))],
@@ -137,7 +137,7 @@ fn no_call_costs_more_beside_many_nodes_that_were_moved_to_a_path() {
 }
 
 #[test]
-fn no_call_costs_more_beside_many_past_names_of_a_node() {
+fn call_costs_ignore_past_names_of_a_node() {
     let grow = |count| {
         each(count, |n| match n % 2 {
             0 => vec![
@@ -154,19 +154,19 @@ fn no_call_costs_more_beside_many_past_names_of_a_node() {
 }
 
 #[test]
-fn no_call_costs_more_beside_many_snapshots() {
+fn call_costs_ignore_other_snapshots() {
     let grow = |count| each(1, move |_| (0..count).map(|n| Op::snapshot(format!("s{n}"))).collect());
     // Snapshots that were created later are read over while they exist.
     assert_same_cost(grow, &["past snapshots"]);
 }
 
 #[test]
-fn no_call_costs_more_beside_many_writes_over_a_part_of_a_file() {
+fn call_costs_ignore_overwrites_of_a_file() {
     assert_same_cost(|count| each(count, |n| vec![Op::patch(path("/big"), 10, format!("{n}\n"))]), &[]);
 }
 
 #[test]
-fn no_call_costs_more_beside_many_names_of_a_file() {
+fn call_costs_ignore_names_of_a_file() {
     let grow = |count| {
         each(1, move |_| {
             let link = |n: usize| {
@@ -182,7 +182,7 @@ fn no_call_costs_more_beside_many_names_of_a_file() {
 }
 
 #[test]
-fn no_call_costs_more_beside_many_files_that_expire() {
+fn call_costs_ignore_files_that_expire() {
     let grow = |count| {
         let expires = SetAttrs::new().expires_at(Timestamp(i64::MAX - 1));
         each(1, move |_| {
@@ -195,7 +195,7 @@ fn no_call_costs_more_beside_many_files_that_expire() {
 }
 
 #[test]
-fn no_call_costs_more_beside_many_ids_and_keys_of_commits() {
+fn call_costs_ignore_ids_and_keys_of_commits() {
     let grow = |count| {
         (0..count).map(|n| {
             let record = Idempotency::new(format!("other-{n}"), [0; 32], Timestamp(i64::MAX));
@@ -206,17 +206,17 @@ fn no_call_costs_more_beside_many_ids_and_keys_of_commits() {
 }
 
 #[test]
-fn no_call_costs_more_beside_many_uploads_that_wait_for_their_commits() {
+fn call_costs_ignore_waiting_uploads() {
     let grow = |account: &Account, count| {
         for n in 0..count {
             account.stage(format!("waiting {n}\n").into_bytes()).expect("an upload");
         }
     };
-    assert_same_cost_beside(grow, &[]);
+    assert_same_cost_with(grow, &[]);
 }
 
 #[test]
-fn no_call_costs_more_beside_many_open_files_without_a_name() {
+fn call_costs_ignore_unnamed_open_files() {
     let grow = |account: &Account, count| -> Vec<_> {
         let open = |n| {
             let name = path(&format!("/d/open-{n}"));
@@ -228,11 +228,11 @@ fn no_call_costs_more_beside_many_open_files_without_a_name() {
         };
         (0..count).map(open).collect()
     };
-    assert_same_cost_beside(grow, &[]);
+    assert_same_cost_with(grow, &[]);
 }
 
 #[test]
-fn no_call_costs_more_below_a_quota_beside_many_names() {
+fn call_costs_below_a_quota_ignore_names() {
     let grow = |account: &Account, count| {
         for quota in ["/", "/d", "/d/sub"] {
             let limits = Limits::default().bytes(1 << 40).entries(1 << 40);
@@ -240,11 +240,11 @@ fn no_call_costs_more_below_a_quota_beside_many_names() {
         }
         account.commit((0..count).map(|n| Op::write(path(&format!("/d/x{n}")), "x")));
     };
-    assert_same_cost_beside(grow, &["past list", "past walk"]);
+    assert_same_cost_with(grow, &["past list", "past walk"]);
 }
 
 #[test]
-fn no_call_costs_more_beside_quotas_of_other_paths() {
+fn call_costs_ignore_quotas_of_other_paths() {
     let [none, many] = [0, MAX_QUOTAS].map(|count| {
         let (account, ()) = Account::grown(|account| {
             for n in 0..count {
@@ -255,11 +255,11 @@ fn no_call_costs_more_beside_quotas_of_other_paths() {
         Costs::of(&account).0
     });
     // An upload is recorded in a transaction of its own, after which all rows are read again.
-    assert_no_dearer(none, &many, &["stage and write"]);
+    assert_not_more_expensive(none, &many, &["stage and write"]);
 }
 
 #[test]
-fn an_append_to_a_guarded_file_costs_the_same_whatever_is_before_it() {
+fn append_under_a_rule_ignores_earlier_lines() {
     let [few, many] = [FEW, MANY].map(|lines| {
         let (account, ()) = Account::grown(|_| ());
         let class = Class::parse("/d/*.jsonl").expect("a class");
@@ -282,7 +282,7 @@ fn an_append_to_a_guarded_file_costs_the_same_whatever_is_before_it() {
 }
 
 #[test]
-fn what_was_found_of_files_is_known_once_a_rule_is_set_and_forgotten_with_file_and_rule() {
+fn judged_prefixes_are_removed_with_file_and_rule() {
     let (account, ()) = Account::grown(|_| ());
     let known = || -> u64 {
         let pool = &account.fs.inner.pool;
@@ -305,7 +305,7 @@ fn what_was_found_of_files_is_known_once_a_rule_is_set_and_forgotten_with_file_a
 }
 
 #[test]
-fn no_call_costs_more_beside_many_keys() {
+fn call_costs_ignore_other_keys() {
     let grow = |count| {
         let attrs =
             |n| SetAttrs::new().tags(["rare".to_owned(), format!("x{n}")]).metadata("k", format!("{n}"));
@@ -317,7 +317,7 @@ fn no_call_costs_more_beside_many_keys() {
 }
 
 #[test]
-fn no_call_costs_more_beside_many_keys_that_are_gone() {
+fn call_costs_ignore_removed_keys() {
     let attrs = |n: usize| SetAttrs::new().tags([format!("x{}", n % 7), "rare".to_owned()]);
     let grow = |count| {
         each(count, move |n| match n % 3 {
@@ -331,7 +331,7 @@ fn no_call_costs_more_beside_many_keys_that_are_gone() {
 
 /// Many nodes have the key, and few of them are in the requested subtrees.
 #[test]
-fn a_find_in_a_small_subtree_costs_the_same_beside_any_number_elsewhere() {
+fn find_in_small_subtree_ignores_nodes_elsewhere() {
     let [few, many] = [10 * FEW, MANY].map(|count| {
         let (account, ()) = Account::grown(|account| {
             let tagged = || SetAttrs::new().tags(["rare"]);
@@ -348,7 +348,7 @@ fn a_find_in_a_small_subtree_costs_the_same_beside_any_number_elsewhere() {
 }
 
 #[test]
-fn what_sets_a_tag_costs_the_same_beside_any_number_of_nodes_that_have_it() {
+fn tagging_cost_ignores_other_tagged_nodes() {
     let [few, many] = [FEW, MANY].map(|count| {
         let tagged = || SetAttrs::new().tags(["rare"]);
         let (account, ()) = Account::grown(|account| {
@@ -360,7 +360,7 @@ fn what_sets_a_tag_costs_the_same_beside_any_number_of_nodes_that_have_it() {
 }
 
 #[test]
-fn an_append_projects_its_own_lines_whatever_the_size_of_the_file() {
+fn append_projects_only_its_own_lines() {
     let [few, many] = [FEW, MANY].map(|count| {
         let (account, ()) = Account::grown(|account| {
             let text: String = (0..count).map(|n| format!("word{n} and {n}\n")).collect();
@@ -377,7 +377,7 @@ fn an_append_projects_its_own_lines_whatever_the_size_of_the_file() {
 }
 
 #[test]
-fn a_key_of_a_file_is_looked_up_whatever_else_has_it_and_whatever_else_the_file_has() {
+fn find_in_a_file_ignores_other_keys() {
     let file = |name: &str| path(&format!("/words/{name}"));
     let line = |n: usize| format!("msg-{n} user\n");
     let [few, many] = [FEW, MANY].map(|count| {
@@ -405,7 +405,7 @@ fn a_key_of_a_file_is_looked_up_whatever_else_has_it_and_whatever_else_the_file_
 }
 
 #[test]
-fn a_batch_of_many_names_in_a_directory_writes_its_node_once() {
+fn batch_writes_times_of_a_directory_once() {
     for names in [FEW, MANY] {
         let (account, ()) = Account::grown(|_| ());
         let rows = || -> [usize; 2] {

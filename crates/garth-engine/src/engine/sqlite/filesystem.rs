@@ -17,7 +17,7 @@ use crate::engine::sqlite::chunk_store::Packs;
 use crate::engine::sqlite::commit::staged_upload::SqliteUpload;
 use crate::engine::sqlite::commit::writer::Writer;
 use crate::engine::sqlite::confinement::Reach;
-use crate::engine::sqlite::control::KnownControl;
+use crate::engine::sqlite::control::ControlCache;
 use crate::engine::sqlite::open_nodes::OpenNodes;
 use crate::engine::sqlite::query::read_view::{self, ReadView, check_kind};
 use crate::engine::sqlite::tables::{MAX, commit_log, head, idempotency, nodes};
@@ -25,7 +25,7 @@ use crate::engine::sqlite::writer_lock::WriterLock;
 use crate::engine::sqlite::{projections, schema};
 use crate::env::Env;
 use crate::error::{Error, ErrorKind, Result};
-use crate::fs::lower::{Itself, Lowering, Store, StoreId};
+use crate::fs::lower::{Lowering, Store, StoreId, StoreLowering};
 use crate::fs::store::SYSTEM_MARK;
 use crate::fs::{Capabilities, FileSystem, OpenFile, OpenNode, Upload, ViewBase};
 use crate::model::{
@@ -59,7 +59,7 @@ pub(super) struct Inner {
     pub(super) open: Arc<OpenNodes>,
     pub(super) writer: Arc<Writer>,
     pub(super) long_reads: Arc<Turns>,
-    pub(super) control: Arc<KnownControl>,
+    pub(super) control: Arc<ControlCache>,
     pub(super) runtime: Runtime,
 }
 
@@ -96,7 +96,7 @@ impl SqliteFs {
         // budget.
         lock.close();
         let open = Arc::new(OpenNodes::new(runtime.env().random()?));
-        let control = Arc::new(KnownControl::new(registry));
+        let control = Arc::new(ControlCache::new(registry));
         let writer = Writer::new(folder, runtime, lock, &packs, &open, &pool, &control);
         let long_reads = Arc::default();
         let inner = Inner { pool, packs, open, writer, long_reads, control, runtime: runtime.clone() };
@@ -523,7 +523,7 @@ impl ViewBase for SqliteFs {
     }
 
     fn lowering(&self) -> Box<dyn Lowering> {
-        Box::new(Itself(Store {
+        Box::new(StoreLowering(Store {
             id: StoreId::of(&self.inner, self.as_of.map(|(seq, _)| Seq(seq))),
             fs: Arc::new(self.clone()),
             within: self.reach.within.clone(),

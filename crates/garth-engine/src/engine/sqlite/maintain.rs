@@ -20,7 +20,7 @@ use crate::engine::sqlite::SqliteFs;
 use crate::engine::sqlite::tables::quotas;
 use crate::error::Result;
 use crate::fs::FileSystem;
-use crate::fs::store::{AccountStore, Collected, Fsck, SetRule};
+use crate::fs::store::{AccountStore, Collected, Fsck, SetRuleResult};
 use crate::model::quota::{Limits, Quota};
 use crate::path::TreePath;
 use crate::rule::{Class, Rule};
@@ -49,7 +49,7 @@ impl AccountStore for SqliteFs {
         Ok(self.rules_now()?.all().cloned().collect())
     }
 
-    async fn set_rule(&self, rule: Rule, force: bool) -> Result<SetRule> {
+    async fn set_rule(&self, rule: Rule, force: bool) -> Result<SetRuleResult> {
         self.maintaining(move |fs| fs.set_rule_now(&rule, force)).await
     }
 
@@ -67,7 +67,7 @@ impl AccountStore for SqliteFs {
     }
 
     async fn reindex(&self) -> Result<u64> {
-        self.maintaining(Self::remake_index).await
+        self.maintaining(Self::rebuild_index).await
     }
 
     async fn quotas(&self) -> Result<Vec<Quota>> {

@@ -210,7 +210,7 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
         let below = children(&diff.past);
         for item in &diff.past {
             // Directories before their entries, see the module.
-            self.put_right(item, &diff.past, &below).await?;
+            self.restore_name(item, &diff.past, &below).await?;
             if self.plan.ops.len() > MAX_OPS {
                 return Err(too_much(self.top));
             }
@@ -321,7 +321,12 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
     }
 
     /// Puts the right node under a past name.
-    async fn put_right(&mut self, item: &Item, all: &[Item], below: &HashMap<Ino, Vec<usize>>) -> Result<()> {
+    async fn restore_name(
+        &mut self,
+        item: &Item,
+        all: &[Item],
+        below: &HashMap<Ino, Vec<usize>>,
+    ) -> Result<()> {
         // The copy of a directory above brings the name back.
         if self.copied.contains(&item.key.0) {
             if item.is_dir() {
@@ -343,7 +348,7 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
             (Some(holder), _) => holder.clone(),
             (None, _) if self.wanted.contains(&item.ino()) => Holder::Node(item.ino()),
             (None, Some(there)) if self.may_become(&item.entry, there) => {
-                self.become_of(item, there).await?;
+                self.reuse_node(item, there).await?;
                 Holder::Node(there)
             }
             (None, _) => Holder::New(item.path.clone()),
@@ -430,7 +435,7 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
         inside && !self.wanted.contains(&there) && !self.held.contains(&there) && fits(then, now)
     }
 
-    async fn become_of(&mut self, item: &Item, there: Ino) -> Result<()> {
+    async fn reuse_node(&mut self, item: &Item, there: Ino) -> Result<()> {
         self.wanted.insert(there);
         let Some(There { entry: now, .. }) = self.entries.get(&there).cloned() else {
             return Err(changing(self.top));

@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn debug_output_of_a_body_has_at_most_its_first_64_bytes() {
+    fn body_debug_output_shows_first_64_bytes() {
         let shown = |length| format!("{:?}", Body::from(vec![b'x'; length]));
         assert_eq!(shown(64), format!("Bytes(b\"{}\")", "x".repeat(64)));
         assert_eq!(shown(65), format!("Bytes(b\"{}\"... 65 bytes)", "x".repeat(64)));

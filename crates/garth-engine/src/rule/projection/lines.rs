@@ -99,7 +99,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn lines_are_the_same_in_pieces_of_any_size(
+        fn split_lines_do_not_depend_on_pieces(
             text in prop::collection::vec(prop::sample::select(b"ab\n".to_vec()), 0..40), piece in 1..9_usize
         ) {
             let (mut due, mut at) = (Vec::new(), 0);
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_long_line_the_start_is_kept_and_all_is_counted() {
+    fn long_line_keeps_its_start_and_length() {
         let text = [vec![b'x'; 3 * MAX_LINE], b"\nnext".to_vec()].concat();
         let found = lines(&text, 1000);
         let long = 3 * MAX_LINE as u64;
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hole_is_zeros_of_the_line_that_it_is_in() {
+    fn hole_reads_as_zeros_of_its_line() {
         let (mut lines, mut found) = (Lines::at(1, 0), Vec::new());
         let mut each = |line: &Line, text: &[u8]| {
             found.push((line.bytes.clone(), text.len()));

@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn formats_have_what_they_are_named_for() {
+    fn formats_accept_valid_text_only() {
         for (name, inside, outside) in [
             ("date-time", "2026-01-27T09:30:00Z", "2026-01-27 09:30:00Z"),
             ("date-time", "2024-02-29t23:59:60z", "2025-02-29T00:00:00Z"),

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_means_what_it_means_in_ecma_262() {
+    fn patterns_match_as_in_ecma_262() {
         for (pattern, inside, outside) in [
             // In the crate these classes are those of Unicode.
             (r"^\d+$", "42", "٤٢"),
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_needs_to_go_back_and_what_grows_is_refused() {
+    fn rejects_backtracking_and_oversized_patterns() {
         for (pattern, why) in [
             ("(?=a)", "look-around"),
             ("(?!a)b", "look-around"),
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_try_many_ways_is_found_in_one_pass_or_refused() {
+    fn ambiguous_patterns_match_linearly_or_are_rejected() {
         let text = "ab".repeat(50_000);
         for pattern in ["(a+)+$", "^(?:a|b|ab)*c", "(?:a|b)*a(?:a|b){5}c", r"^(\w+\s?)+$", r"\b(?:[ab]+b)*c"]
         {

@@ -23,7 +23,7 @@ fn refused(schema: &str) -> String {
 }
 
 #[test]
-fn every_keyword_judges() {
+fn every_keyword_accepts_and_rejects() {
     for (schema, good, bad, said) in [
         ("false", "", "1", "may not be there"),
         (
@@ -120,7 +120,7 @@ fn every_keyword_judges() {
 }
 
 #[test]
-fn what_is_said_is_short_and_says_where() {
+fn schema_errors_are_short_and_name_position() {
     let schema =
         compiled(r#"{"additionalProperties": {"enum": ["a"]}, "propertyNames": {"not": {"const": "no"}}}"#);
     let long = "x".repeat(10_000);
@@ -139,7 +139,7 @@ fn what_is_said_is_short_and_says_where() {
 }
 
 #[test]
-fn what_would_judge_nothing_is_refused() {
+fn rejects_keywords_without_effect() {
     for (schema, said) in [
         (r#"{"properties": {"a": {"typ": "null"}}}"#, "at /properties/a: \"typ\" is no keyword"),
         (r#"{"definitions": {}}"#, "use `$defs`"),
@@ -182,7 +182,7 @@ fn what_would_judge_nothing_is_refused() {
 }
 
 #[test]
-fn nothing_outside_a_schema_is_looked_up() {
+fn schema_references_never_leave_the_schema() {
     for target in [
         "http://example.com/a.json",
         "https://json-schema.org/draft/2020-12/schema",
@@ -211,7 +211,7 @@ fn nothing_outside_a_schema_is_looked_up() {
 }
 
 #[test]
-fn a_schema_that_goes_in_circles_is_refused() {
+fn rejects_cyclic_schemas() {
     for schema in [
         r##"{"$ref": "#"}"##.to_owned(),
         r##"{"not": {"$ref": "#"}}"##.to_owned(),
@@ -237,7 +237,7 @@ fn chain(length: usize, link: impl Fn(&str) -> String, last: &str) -> String {
 }
 
 #[test]
-fn what_grows_without_bounds_ends_when_the_steps_are_used_up() {
+fn exponential_schemas_end_when_budget_is_spent() {
     let spent = "the schema takes too many steps";
     let deep = "[".repeat(100) + &"]".repeat(100);
     let wide = format!("[{}0]", "0,".repeat(9_999));
@@ -283,7 +283,7 @@ fn what_grows_without_bounds_ends_when_the_steps_are_used_up() {
 }
 
 #[test]
-fn patterns_that_explode_elsewhere_match_in_few_steps() {
+fn catastrophic_patterns_match_in_few_steps() {
     let text = format!("\"{}b\"", "a".repeat(50_000));
     for pattern in ["^(a+)+$", "^(a|aa)+$", "^(a|a)*$", "^(.*a){10}$", "^(a?){30}a{30}$"] {
         let schema = compiled(&format!(r#"{{"pattern":"{pattern}"}}"#));
@@ -307,7 +307,7 @@ fn on_a_small_stack(run: impl FnOnce() + Send + 'static) {
 }
 
 #[test]
-fn no_schema_and_no_value_is_too_deep_for_a_stack() {
+fn deep_schemas_and_values_never_overflow_stack() {
     on_a_small_stack(|| {
         for (before, after) in [
             (r#"{"not":"#, "}"),
@@ -359,7 +359,7 @@ fn no_schema_and_no_value_is_too_deep_for_a_stack() {
 }
 
 #[test]
-fn a_schema_has_so_many_bytes_and_parts() {
+fn schema_size_and_part_count_are_limited() {
     let text = |length: usize| format!("{{\"title\":\"{}\"}}", "a".repeat(length - 12));
     compiled(&text(MAX_SCHEMA));
     assert!(refused(&text(MAX_SCHEMA + 1)).contains("at most 65536 bytes, and this one has 65537"));

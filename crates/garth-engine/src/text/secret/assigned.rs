@@ -57,7 +57,7 @@ pub(super) fn behind(text: &[u8], word: &Range<usize>) -> Option<Secret> {
             Name::Token => "token",
             Name::Header | Name::Scheme => "authorization",
         };
-        if let Some(secret) = service_token::begins_at(text, start, service_token::FIRST) {
+        if let Some(secret) = service_token::token_at(text, start, service_token::FIRST) {
             return Some(Secret { basis: word.start..secret.bytes.end, ..secret });
         }
         if is_secret(value, name, quote, follows) {
@@ -74,7 +74,7 @@ pub(super) fn behind(text: &[u8], word: &Range<usize>) -> Option<Secret> {
 }
 
 /// Returns the password of a URL whose authority begins with this word.
-pub(super) fn in_url(text: &[u8], word: &Range<usize>) -> Option<Secret> {
+pub(super) fn password_in_url(text: &[u8], word: &Range<usize>) -> Option<Secret> {
     let before = &text[word.start.saturating_sub(2)..word.start];
     if !text[word.clone()].starts_with(b"//")
         || before.len() < 2

@@ -48,7 +48,7 @@ const FLAGS: [(&str, &[&[u8]], Argument); 22] = [
 ];
 
 /// Finds the password in an argument that has no name: `curl -u alice:…`, `["sshpass", "-p", "…"]`.
-pub(super) fn by_command(text: &[u8], word: &Range<usize>, found: &mut Vec<Secret>) {
+pub(super) fn find_in_command(text: &[u8], word: &Range<usize>, found: &mut Vec<Secret>) {
     let bytes = &text[word.clone()];
     let fits = |(flag, _, argument): &&(&str, &[&[u8]], Argument)| match argument {
         Argument::Joined => bytes.len() > flag.len() && bytes.starts_with(flag.as_bytes()),
@@ -115,7 +115,7 @@ fn with_words<T>(command: &[u8], fits: impl Fn(&[&[u8]]) -> Option<T>) -> Option
 }
 
 /// Finds the password of a statement of SQL: `IDENTIFIED BY '…'`.
-pub(super) fn by_statement(text: &[u8], word: &Range<usize>, found: &mut Vec<Secret>) {
+pub(super) fn find_in_statement(text: &[u8], word: &Range<usize>, found: &mut Vec<Secret>) {
     let bytes = &text[word.clone()];
     if !bytes.eq_ignore_ascii_case(b"identified") {
         return;

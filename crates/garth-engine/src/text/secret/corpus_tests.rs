@@ -19,7 +19,7 @@ fn shows(text: &str, secret: &str) -> bool {
 }
 
 #[test]
-fn of_five_thousand_harmless_spans_none_is_marked() {
+fn harmless_spans_are_not_marked() {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for seed in 0..22 {
         for harmless in harmless::each(&mut Random::new(seed)) {
@@ -31,7 +31,7 @@ fn of_five_thousand_harmless_spans_none_is_marked() {
 }
 
 #[test]
-fn ninety_nine_of_a_hundred_secrets_are_marked_in_each_form() {
+fn marks_99_percent_of_secrets_in_each_form() {
     let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     let mut missed = Vec::new();
     for seed in 0..4 {
@@ -52,7 +52,7 @@ fn ninety_nine_of_a_hundred_secrets_are_marked_in_each_form() {
 }
 
 #[test]
-fn pieces_with_what_is_around_them_are_marked_like_the_whole() {
+fn pieces_in_context_are_marked_like_full_text() {
     for seed in 0..12 {
         let random = &mut Random::new(seed);
         let text = credentials::mixed(random);
@@ -74,14 +74,14 @@ fn pieces_with_what_is_around_them_are_marked_like_the_whole() {
 }
 
 #[test]
-fn lines_that_cannot_go_on_are_judged_alone() {
+fn lines_that_cannot_continue_are_judged_alone() {
     for seed in 0..40 {
         let text = credentials::mixed(&mut Random::new(seed));
         let found = find(text.as_bytes());
         for (at, _) in text.match_indices('\n') {
             let (before, first) = text.as_bytes().split_at(at + 1);
             let may_open = may_open(&before[before.len().saturating_sub(96)..]);
-            if may_go_on(first) && (!needs_opening(first) || may_open) {
+            if may_continue_secret(first) && (!needs_opening_line(first) || may_open) {
                 continue;
             }
             let end =
@@ -97,14 +97,14 @@ fn lines_that_cannot_go_on_are_judged_alone() {
 }
 
 #[test]
-fn the_bytes_looked_at_are_in_proportion_to_the_text() {
+fn bytes_examined_are_linear_in_the_text() {
     let looked_at = |text: &str| {
         LOOKED_AT.with(|sum| sum.set(0));
         find(text.as_bytes());
         LOOKED_AT.with(std::cell::Cell::get)
     };
     let random = &mut Random::new(1);
-    let mut pieces: Vec<String> = TO_REPEAT.map(str::to_owned).to_vec();
+    let mut pieces: Vec<String> = REPEATED_TEXTS.map(str::to_owned).to_vec();
     pieces.push(credentials::mixed(random));
     pieces.extend(harmless::each(random).into_iter().map(|it| it.text));
     let credentials = [credentials::each(random), credentials::keys(random)].concat();
@@ -119,7 +119,7 @@ fn the_bytes_looked_at_are_in_proportion_to_the_text() {
 }
 
 /// Texts that a judgement would read again and again if it looked too far around.
-const TO_REPEAT: [&str; 47] = [
+const REPEATED_TEXTS: [&str; 47] = [
     "a",
     "aB3",
     "-----BEGIN PRIVATE KEY-----\n",

@@ -30,7 +30,7 @@ impl Named<'_> {
     }
 
     /// Returns the place of the value after other keys of the entry whose name this is.
-    pub(super) fn linked_farther(&self) -> Option<usize> {
+    pub(super) fn linked_after_other_keys(&self) -> Option<usize> {
         let text = self.text;
         if !self.is_entry_name() {
             return None;
@@ -52,7 +52,7 @@ impl Named<'_> {
     }
 
     /// Returns the place of the value before the name in an entry of one line: `{"value": …, "name": …}`.
-    pub(super) fn linked_before(&self) -> Option<usize> {
+    pub(super) fn linked_before_name(&self) -> Option<usize> {
         let text = self.text;
         if !self.is_entry_name() {
             return None;

@@ -131,7 +131,7 @@ pub(super) fn is_version(value: &[u8]) -> bool {
 
 /// Returns true for values that are no generated token: a colour, a number, the name of an issue, and
 /// a pair of a name and its value, which is judged by that name.
-pub(super) fn is_no_token(value: &[u8]) -> bool {
+pub(super) fn is_not_a_token(value: &[u8]) -> bool {
     let hex = |rest: &[u8]| rest.iter().all(u8::is_ascii_hexdigit);
     if let Some(colour) = value.strip_prefix(b"#") {
         return matches!(colour.len(), 3 | 4 | 6 | 8) && hex(colour);
@@ -168,13 +168,13 @@ pub(super) fn is_field(value: &[u8]) -> bool {
 
 /// Returns true for values that look drawn at random: letters and digits of several kinds in no order.
 /// False for digests, and for values that begin with a word and a sign, as names, versions and ids do.
-pub(super) fn is_drawn(value: &[u8], name: Name) -> bool {
+pub(super) fn looks_random(value: &[u8], name: Name) -> bool {
     // In a pair with a colon, the second part decides.
     if let Some(sign) = value.iter().take(32).position(|byte| *byte == b':') {
-        return sign > 0 && value.len() > sign + 1 && is_drawn(&value[sign + 1..], name);
+        return sign > 0 && value.len() > sign + 1 && looks_random(&value[sign + 1..], name);
     }
     let has = |is: fn(&u8) -> bool| value.iter().any(is);
-    if is_hex(value) || is_no_token(value) || begins_with_word(value) || !has(u8::is_ascii_digit) {
+    if is_hex(value) || is_not_a_token(value) || starts_with_word(value) || !has(u8::is_ascii_digit) {
         return false;
     }
     let classes = [u8::is_ascii_lowercase, u8::is_ascii_uppercase, u8::is_ascii_punctuation];
@@ -188,7 +188,7 @@ pub(super) fn is_drawn(value: &[u8], name: Name) -> bool {
 const APART: usize = 12;
 
 /// Returns true for a word, or a letter with a number, before a sign: `req-8f3a`, `x86_64`, `Zone1-3`.
-fn begins_with_word(value: &[u8]) -> bool {
+fn starts_with_word(value: &[u8]) -> bool {
     let letters = value.iter().take_while(|byte| byte.is_ascii_alphabetic()).count();
     let digits = value[letters..].iter().take(5).take_while(|byte| byte.is_ascii_digit()).count();
     let ends = value.get(letters + digits).is_some_and(|byte| b"-_.=#@/".contains(byte));

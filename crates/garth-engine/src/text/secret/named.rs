@@ -46,7 +46,7 @@ pub(super) fn by(text: &[u8], word: &Range<usize>, found: &mut Vec<Secret>) {
 }
 
 /// Finds the secret that begins with this word, after a name in another script.
-pub(super) fn by_foreign(text: &[u8], word: &Range<usize>, found: &mut Vec<Secret>) {
+pub(super) fn find_by_foreign_name(text: &[u8], word: &Range<usize>, found: &mut Vec<Secret>) {
     // Most words: a name in another script has bytes that are not ASCII right before its value.
     if text[word.start.saturating_sub(12)..word.start].is_ascii() {
         return;
@@ -69,14 +69,14 @@ impl Named<'_> {
         if let Some(at) = self.linked() {
             return self.value(at, Tie::Sign);
         }
-        if let Some(secret) = self.linked_farther().and_then(|at| self.value(at, Tie::Sign)) {
+        if let Some(secret) = self.linked_after_other_keys().and_then(|at| self.value(at, Tie::Sign)) {
             return Some(secret);
         }
-        if let Some(secret) = self.linked_before().and_then(|at| self.value(at, Tie::Sign)) {
+        if let Some(secret) = self.linked_before_name().and_then(|at| self.value(at, Tie::Sign)) {
             return Some(secret);
         }
         let sign = self.after_sign();
-        if let Some(place) = sign.and_then(|at| self.second_of_pair(at)) {
+        if let Some(place) = sign.and_then(|at| self.password_of_pair(at)) {
             return Self { name: Name::Password, weak: false, ..self.clone() }.value(place, Tie::Sign);
         }
         match sign {
@@ -84,11 +84,11 @@ impl Named<'_> {
                 // The cell below belongs to the column.
                 let is_head =
                     matches!(self.text[at - 1..], [b'|', b'\r' | b'\n', ..]) && self.head().is_some();
-                let place = self.on_next_line(at).filter(|_| !is_head);
+                let place = self.place_on_next_line(at).filter(|_| !is_head);
                 place.and_then(|at| self.value(at, Tie::Line))
             }
             Some(at) if is_open_string(&self.text[at..]) => {
-                self.on_next_line(at + 3).and_then(|at| self.value(at, Tie::Line))
+                self.place_on_next_line(at + 3).and_then(|at| self.value(at, Tie::Line))
             }
             Some(at) => self.typed(at).or_else(|| self.sentence()),
             None => self.sentence(),
@@ -96,7 +96,7 @@ impl Named<'_> {
     }
 
     /// Returns the place of the password in a pair with its user: `auth=("ann", "…")`.
-    fn second_of_pair(&self, at: usize) -> Option<usize> {
+    fn password_of_pair(&self, at: usize) -> Option<usize> {
         let text = self.text;
         if !text[self.word.clone()].to_ascii_lowercase().ends_with(b"auth") {
             return None;
@@ -172,7 +172,7 @@ impl Named<'_> {
             // `PASSWORD '…'`
             _ if blanks > 0 && self.name == Name::Password && !self.weak && is_quote(rest.first()) => {}
             // Columns of names and values.
-            _ if blanks > 0 && closing == 0 && self.is_constant_of_row(blanks) => {}
+            _ if blanks > 0 && closing == 0 && self.is_environment_name(blanks) => {}
             // A row of a name, a tab and its value.
             _ if text[at - blanks..at].contains(&b'\t') && closing == 0 && self.begins_row() => {}
             _ if closing > 0 && rest.first() == Some(&b',') => {
@@ -189,7 +189,7 @@ impl Named<'_> {
 
     /// Returns true for a name of an environment variable that begins its line, some blanks before its
     /// value, and for one after `ENV`, as in Dockerfiles.
-    fn is_constant_of_row(&self, blanks: usize) -> bool {
+    fn is_environment_name(&self, blanks: usize) -> bool {
         let is_capital = |byte: &u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || *byte == b'_';
         let name = &self.text[self.word.clone()];
         let is_constant = name.contains(&b'_') && name.iter().all(is_capital);
@@ -220,7 +220,7 @@ impl Named<'_> {
 
     /// Returns the place of a value on one of the next lines: after a fence, the rule of a table, or a
     /// bullet.
-    fn on_next_line(&self, at: usize) -> Option<usize> {
+    fn place_on_next_line(&self, at: usize) -> Option<usize> {
         let window = &self.text[at..self.text.len().min(at + LINES)];
         // A block of YAML may give its indentation.
         let block = if matches!(window.first(), Some(b'|' | b'>')) {
@@ -261,7 +261,7 @@ impl Named<'_> {
             }
             let place = from + at + blanks;
             // Without a sign, only a word that looks random can be the value.
-            if length >= RANDOM && is_apart(window, at + blanks, length) {
+            if length >= RANDOM && is_word_end(window, at + blanks, length) {
                 let (start, _) = begin(self.text, place);
                 let secret = self.value(start, Tie::Apart)?;
                 let value = &self.text[secret.bytes.clone()];
@@ -271,7 +271,7 @@ impl Named<'_> {
             let has_letter = word.iter().any(|byte| byte.is_ascii_alphabetic() || *byte >= 0x80);
             // A word such as `address` makes the name that of something else; after a comma, the value may
             // belong to something else.
-            if !has_letter || names::is_other_thing(word) || window[at..at + blanks].contains(&b',') {
+            if !has_letter || names::names_other_thing(word) || window[at..at + blanks].contains(&b',') {
                 return None;
             }
             is_linked &= n > 0 || blanks > 1 || names::is_link(word);
@@ -308,7 +308,7 @@ impl Named<'_> {
     /// Returns a value that is apart from the name, here or on the next line.
     fn apart(&self, at: usize) -> Option<Secret> {
         match self.text.get(at) {
-            Some(b'\r' | b'\n') => self.on_next_line(at).and_then(|at| self.value(at, Tie::Line)),
+            Some(b'\r' | b'\n') => self.place_on_next_line(at).and_then(|at| self.value(at, Tie::Line)),
             _ => self.value(at, Tie::Apart),
         }
     }
@@ -342,14 +342,14 @@ impl Named<'_> {
             None if opens && punctuation == Some(&b'(') => end - words.len() - 1,
             None => return None,
         };
-        if words.split(|byte| *byte == b' ').any(names::is_other_thing) {
+        if words.split(|byte| *byte == b' ').any(names::names_other_thing) {
             return None;
         }
         // Not "is no token", "as a token of", "is the token's address".
         let follows = &text[self.word.end..text.len().min(self.word.end + 16)];
         let next = follows.strip_prefix(b" ").unwrap_or_default();
         let next = next.split(|byte| !is_word(*byte)).next().unwrap_or_default();
-        if names::is_other_thing(next) || follows.starts_with(b"'s") {
+        if names::names_other_thing(next) || follows.starts_with(b"'s") {
             return None;
         }
         let value_end = verb;
@@ -438,7 +438,7 @@ pub(super) fn named_before(text: &[u8]) -> Option<NamedBefore> {
 
 /// Returns true if the last line of a text may end with a sign, after which a short value may follow.
 /// `text` is the end of it.
-pub(super) fn may_end_with_sign(text: &[u8]) -> bool {
+pub(super) fn may_end_with_name_sign(text: &[u8]) -> bool {
     let mut lines = text.rsplit(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
     let last = lines.find(|line| !line.is_empty() && !line.starts_with(b"```") && !line.starts_with(b"~~~"));
     last.is_none_or(|line| line.last().is_some_and(|byte| !byte.is_ascii_alphanumeric()))
@@ -451,7 +451,7 @@ fn is_open_string(text: &[u8]) -> bool {
 }
 
 /// Returns true if a word of a sentence ends here, and does not continue as a path or a host would.
-fn is_apart(window: &[u8], at: usize, length: usize) -> bool {
+fn is_word_end(window: &[u8], at: usize, length: usize) -> bool {
     let follows = &window[at + length..];
     match follows {
         [b'.', next, ..] => !is_word(*next),

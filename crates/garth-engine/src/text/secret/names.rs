@@ -77,7 +77,7 @@ const NOT_KEYS: [&str; 11] = [
     "OBJECT",
 ];
 /// Words after a name that make it that of something else: the address of a token is not a token.
-const OTHER_THINGS: [&str; 78] = [
+const OTHER_SUBJECTS: [&str; 78] = [
     "id",
     "ids",
     "url",
@@ -351,8 +351,8 @@ fn ends_with(bytes: &[u8], end: &str) -> bool {
 }
 
 /// Returns true for a word after a name that makes it that of something else.
-pub(super) fn is_other_thing(word: &[u8]) -> bool {
-    OTHER_THINGS.iter().any(|other| word.eq_ignore_ascii_case(other.as_bytes()))
+pub(super) fn names_other_thing(word: &[u8]) -> bool {
+    OTHER_SUBJECTS.iter().any(|other| word.eq_ignore_ascii_case(other.as_bytes()))
 }
 
 /// Names in other scripts, and names with letters that do not occur in words of tokens.

@@ -30,12 +30,12 @@ pub(super) fn at(text: &[u8], word: &Range<usize>, done: usize, blocks: Blocks) 
         let begin = word.end - b"-----BEGIN".len();
         let body = label(text, word.end)?;
         // A block without its end is a secret as well: a piece of text may be cut in the middle of a key.
-        let end = end_of(text, begin, body, blocks).or_else(|| open_until(text, body, longest))?;
+        let end = end_of(text, begin, body, blocks).or_else(|| end_of_open_block(text, body, longest))?;
         return Some(Secret::new(begin..end, KIND));
     }
     if bytes.starts_with(b"-----END") {
         let end = label(text, word.end)?;
-        let start = back_from(text, word.start, done, longest);
+        let start = start_before(text, word.start, done, longest);
         return has_run(&text[start..word.start]).then(|| Secret::new(start..end, KIND));
     }
     None
@@ -78,7 +78,7 @@ fn has_run(body: &[u8]) -> bool {
 }
 
 /// Returns the end of the lines of a block whose end is missing.
-fn open_until(text: &[u8], body: usize, longest: usize) -> Option<usize> {
+fn end_of_open_block(text: &[u8], body: usize, longest: usize) -> Option<usize> {
     let most = text.len().min(body + longest);
     let (mut at, mut end, mut run) = (body, body, false);
     while at < most {
@@ -100,7 +100,7 @@ fn open_until(text: &[u8], body: usize, longest: usize) -> Option<usize> {
 }
 
 /// Returns the start of the lines of a block whose beginning is missing.
-fn back_from(text: &[u8], end: usize, done: usize, longest: usize) -> usize {
+fn start_before(text: &[u8], end: usize, done: usize, longest: usize) -> usize {
     let least = done.max(end.saturating_sub(longest));
     let (mut start, mut at) = (end, end);
     while at > least {
@@ -129,7 +129,7 @@ pub(super) fn is_body(body: &[u8]) -> bool {
 
 /// Returns true if a text may begin with lines of a block: one of its first lines ends a block, or the
 /// first is base64 or a header.
-pub(super) fn may_go_on(text: &[u8]) -> bool {
+pub(super) fn may_continue_secret(text: &[u8]) -> bool {
     let mut lines = text.split(|byte| *byte == b'\n').map(bare).filter(|line| !line.is_empty()).take(3);
     let first = lines.next().unwrap_or_default();
     let is_body = !first.is_empty() && first.iter().all(|byte| is_base64(*byte));
@@ -145,7 +145,7 @@ pub(super) fn may_be_last_line(text: &[u8]) -> bool {
 }
 
 /// Returns true if a text ends with a full line of a block. The text may be just the end of that line.
-pub(super) fn ends_full_line(text: &[u8]) -> bool {
+pub(super) fn ends_with_full_line(text: &[u8]) -> bool {
     let mut lines = text.rsplit(|byte| *byte == b'\n').map(bare).filter(|line| !line.is_empty());
     let last = lines.next().unwrap_or_default();
     last.len() >= RUN && last[last.len() - RUN..].iter().all(|byte| is_base64(*byte))

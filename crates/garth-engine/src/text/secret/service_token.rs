@@ -190,11 +190,11 @@ pub(super) fn in_word(text: &[u8], word: &Range<usize>, marks: Marks) -> Option<
         true => !is_part,
         false => !text[at - 1].is_ascii_alphanumeric(),
     };
-    word.clone().filter(begins).find_map(|at| begins_at(text, at, marks))
+    word.clone().filter(begins).find_map(|at| token_at(text, at, marks))
 }
 
 /// Returns the token that begins at `at`.
-pub(super) fn begins_at(text: &[u8], at: usize, marks: Marks) -> Option<Secret> {
+pub(super) fn token_at(text: &[u8], at: usize, marks: Marks) -> Option<Secret> {
     let rest = &text[at..];
     // One lookup in a table of bits instead of a comparison with more than a hundred marks.
     let [first, second] = *rest.first_chunk()?;

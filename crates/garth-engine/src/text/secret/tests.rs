@@ -42,7 +42,7 @@ fn shown(planted: &Planted, text: &str) -> bool {
 }
 
 #[test]
-fn planted_secrets_of_every_kind_are_found_however_they_are_written_down() {
+fn finds_planted_secrets_of_every_kind() {
     for seed in 0..40 {
         for planted in each(&mut Random::new(seed)) {
             for text in ways(&planted) {
@@ -59,7 +59,7 @@ fn planted_secrets_of_every_kind_are_found_however_they_are_written_down() {
 }
 
 #[test]
-fn words_around_a_secret_stay() {
+fn masking_keeps_words_around_a_secret() {
     for planted in each(&mut Random::new(7)) {
         let mark = format!("[secret: {}]", planted.kind);
         let (before, behind) = (&planted.before, &planted.behind);
@@ -87,7 +87,7 @@ fn files(dir: &Path, found: &mut Vec<std::path::PathBuf>) {
 }
 
 #[test]
-fn the_documents_and_the_code_of_this_repository_have_none() {
+fn this_repository_contains_no_secrets() {
     let mut paths = Vec::new();
     let here = std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo says where the crate is");
     files(&Path::new(&here).join("../.."), &mut paths);
@@ -105,7 +105,7 @@ fn the_documents_and_the_code_of_this_repository_have_none() {
 }
 
 #[test]
-fn what_only_looks_long_or_odd_is_no_secret() {
+fn long_and_unusual_words_are_not_secrets() {
     for text in [
         "2fd4e1c67a2d28fced849ee1bb76e7391b93eb12",
         "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
@@ -362,7 +362,7 @@ fn shows_values_of_weak_names_and_of_other_words() {
 }
 
 #[test]
-fn a_key_without_its_end_or_its_beginning_is_one() {
+fn finds_incomplete_private_keys() {
     let planted = each(&mut Random::new(3)).pop().unwrap();
     let lines: Vec<&str> = planted.secret.lines().collect();
     for cut in 2..lines.len() {
@@ -374,14 +374,14 @@ fn a_key_without_its_end_or_its_beginning_is_one() {
 }
 
 #[test]
-fn a_piece_is_judged_with_what_is_around_it() {
+fn masks_secrets_across_piece_borders() {
     for planted in each(&mut Random::new(11)) {
         let text = format!("one {} two", planted.text());
         let from = text.find(&planted.secret).unwrap();
         for cut in from + 1..from + planted.secret.len() {
             let (before, behind) = text.as_bytes().split_at(cut);
-            let front = masked_between(b"", before, behind);
-            let back = masked_between(before, behind, b"");
+            let front = masked_in_context(b"", before, behind);
+            let back = masked_in_context(before, behind, b"");
             let both = [&front[..], b"|", &back[..]].concat();
             assert!(!shown(&planted, &String::from_utf8(both).unwrap()), "{cut} of {text}");
         }
@@ -442,7 +442,7 @@ fn text() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn spans_are_in_order_disjoint_and_of_whole_characters(text in text()) {
+    fn spans_are_ordered_disjoint_and_on_character_boundaries(text in text()) {
         let found = find(text.as_bytes());
         let mut done = 0;
         for secret in &found {
@@ -455,14 +455,14 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_looked_at(bytes in proptest::collection::vec(any::<u8>(), 0..300), cut in any::<prop::sample::Index>()) {
+    fn accepts_any_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..300), cut in any::<prop::sample::Index>()) {
         find(&bytes);
         let cut = cut.index(bytes.len() + 1);
-        masked_between(&bytes[..cut], &bytes[cut..], b"password=");
+        masked_in_context(&bytes[..cut], &bytes[cut..], b"password=");
     }
 
     #[test]
-    fn what_follows_a_line_makes_no_secret_of_it(text in text(), more in text()) {
+    fn appended_text_makes_no_earlier_line_secret(text in text(), more in text()) {
         let before = format!("{text}\n");
         let whole = format!("{before}{more}");
         // A token may run into a key, which continues.

@@ -46,7 +46,7 @@ impl Named<'_> {
         let (start, quote) = begin(self.text, at);
         let (text, from) = (self.text, self.word.start);
         // A token with a mark is known by service, whatever the name says.
-        if let Some(secret) = service_token::begins_at(text, start, service_token::CURRENT) {
+        if let Some(secret) = service_token::token_at(text, start, service_token::CURRENT) {
             return Some(Secret { basis: from..secret.bytes.end, ..secret });
         }
         if self.begins_with_name(start) {
@@ -109,7 +109,7 @@ impl Named<'_> {
             Tie::Sign => false,
             Tie::Line => value.len() < APART && !self.fills_line(bytes),
             Tie::Apart if self.name == Name::Password => {
-                value.len() < APART && !harmless_shape::is_drawn(value, self.name)
+                value.len() < APART && !harmless_shape::looks_random(value, self.name)
             }
             Tie::Apart => value.len() < APART,
         };
@@ -118,9 +118,9 @@ impl Named<'_> {
         }
         if harmless_shape::is_dated(value)
             || harmless_shape::is_version(value)
-            || (self.name == Name::Token && harmless_shape::is_no_token(value))
+            || (self.name == Name::Token && harmless_shape::is_not_a_token(value))
             || (quote.is_none() && harmless_shape::is_field(value))
-            || (self.weak && !harmless_shape::is_drawn(value, self.name))
+            || (self.weak && !harmless_shape::looks_random(value, self.name))
         {
             return false;
         }

@@ -12,7 +12,7 @@ use super::*;
 use crate::engine::memory::MemoryFs;
 use crate::env::Env;
 use crate::fs::FileSystem;
-use crate::fs::lower::{Itself, StoreId};
+use crate::fs::lower::{StoreId, StoreLowering};
 use crate::model::{ByteRange, Idempotency, Ino, Timestamp, VersionId};
 
 #[derive(Clone, Debug)]
@@ -40,7 +40,7 @@ fn at(text: &str) -> At {
 }
 
 fn store_of(fs: &MemoryFs) -> Store {
-    let Lowered { store, .. } =
+    let LoweredAddress { store, .. } =
         block_on(fs.view_base().lowering().lower(&at("/"), Access::Read)).expect("a store is itself");
     store
 }
@@ -51,15 +51,15 @@ impl Lowering for Session {
         self.view.stores[0].clone()
     }
 
-    async fn lower(&mut self, at: &At, access: Access) -> Result<Lowered> {
+    async fn lower(&mut self, at: &At, access: Access) -> Result<LoweredAddress> {
         let At::Path(asked) = at else { return Err(Error::invalid("by path only")) };
         if asked.is_within(&path("/other")) {
-            return Itself(self.view.stores[1].clone()).lower(at, access).await;
+            return StoreLowering(self.view.stores[1].clone()).lower(at, access).await;
         }
         let [above, below] = ["/above", "/below"].map(|top| path(top).append(asked));
         let (above, below) = (above?, below?);
         let (mut lowered, fs) =
-            (Itself(self.view.stores[0].clone()).lower(at, access).await?, &self.view.store);
+            (StoreLowering(self.view.stores[0].clone()).lower(at, access).await?, &self.view.store);
         lowered.at = At::Path(above.clone());
         let top = fs.stat(&lowered.at).await;
         let bottom = fs.stat(&At::Path(below.clone())).await;
@@ -134,7 +134,7 @@ impl CopyUp {
 }
 
 #[test]
-fn what_goes_before_and_after_is_in_the_same_commit_and_answers_nobody() {
+fn added_operations_share_commit_without_outcomes() {
     let view = view(0);
     let ops = [
         Op::append(path("/f"), " two"),
@@ -153,7 +153,7 @@ fn what_goes_before_and_after_is_in_the_same_commit_and_answers_nobody() {
 }
 
 #[test]
-fn a_retry_is_told_what_the_first_was_though_it_is_lowered_otherwise() {
+fn retry_returns_first_outcome_despite_other_lowering() {
     let view = view(0);
     let record = Idempotency::new("k", [1; 32], Timestamp(i64::MAX));
     let batch = Batch::new([Op::append(path("/f"), " two")]).idempotency(record);
@@ -164,7 +164,7 @@ fn a_retry_is_told_what_the_first_was_though_it_is_lowered_otherwise() {
 }
 
 #[test]
-fn a_batch_that_is_overtaken_is_lowered_again_and_gives_up_at_last() {
+fn overtaken_batch_is_lowered_again_then_fails() {
     let some = view(2);
     some.commit(Op::append(path("/f"), " two").into()).expect("the third time nobody came in between");
     assert_eq!((some.lowered(), some.text("/above/f")), (3, "one!! two".into()));
@@ -175,7 +175,7 @@ fn a_batch_that_is_overtaken_is_lowered_again_and_gives_up_at_last() {
 }
 
 #[test]
-fn a_batch_ends_in_one_store() {
+fn batch_across_two_stores_is_rejected() {
     let view = view(0);
     let across = Op::rename(path("/f"), path("/other/f"));
     assert_eq!(view.commit(across.into()).expect_err("two stores").kind(), ErrorKind::CrossesMounts);
@@ -186,7 +186,7 @@ fn a_batch_ends_in_one_store() {
 }
 
 #[test]
-fn errors_and_versions_are_the_views() {
+fn errors_and_versions_use_the_view_terms() {
     let view = view(0);
     let error = view.commit(Op::mkdir(path("/f/x")).into()).expect_err("a file is in the way");
     assert_eq!((error.kind(), error.path()), (ErrorKind::NotFound, Some(&path("/f/x"))));

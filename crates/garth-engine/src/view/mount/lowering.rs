@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use super::part::{Other, Part, Source, no_past};
 use super::{Below, Mount, Place, check_body};
 use crate::error::{Error, ErrorKind, OptionalExt as _, Result};
-use crate::fs::lower::{Lowered, Lowering, Store, StoreId};
+use crate::fs::lower::{LoweredAddress, Lowering, Store, StoreId};
 use crate::model::{Access, At, Body, Ino, NamesPage, Op, Precondition, Within};
 use crate::path::TreePath;
 use crate::view::lower::Through;
@@ -73,7 +73,7 @@ impl Lowering for MountLowering {
         self.base.begin(expires);
     }
 
-    async fn lower(&mut self, at: &At, access: Access) -> Result<Lowered> {
+    async fn lower(&mut self, at: &At, access: Access) -> Result<LoweredAddress> {
         let Self { mount, base, others, addressed, linked, expires } = self;
         let mut place = mount.place(at).await?;
         place.at = known(mount, &place).await?;
@@ -156,7 +156,7 @@ impl Lowering for MountLowering {
         Ok(lowered)
     }
 
-    async fn condition(&mut self, at: &At, that: &Precondition) -> Result<(Lowered, Precondition)> {
+    async fn condition(&mut self, at: &At, that: &Precondition) -> Result<(LoweredAddress, Precondition)> {
         let place = self.mount.place(at).await?;
         let Source::Other(other) = &place.part.source else {
             let (lowered, mut that) = (self.lower(at, Access::Read).await?, that.clone());

@@ -11,7 +11,7 @@ use super::part::{Other, Part, Source, no_past};
 use super::{Below, Mount, Place};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::lower::StoreId;
-use crate::fs::{By, Capabilities, FileSystem, Lowering, OpenFile, OpenNode, Sought, Upload, ViewBase};
+use crate::fs::{By, Capabilities, FileSystem, Lowering, OpenFile, OpenNode, SearchTarget, Upload, ViewBase};
 use crate::model::{
     At, Batch, Blame, ByteRange, Change, ChangeKind, Changes, ChangesQuery, Commit, CommitChanges, CommitId,
     Confinement, Entry, Fetched, FindAnswer, FindQuery, Head, HistoryPage, Hit, Ino, KeyRecord, Listing,
@@ -437,7 +437,7 @@ impl ViewBase for Mount {
         Box::new(MountLowering::new(self.clone()))
     }
 
-    fn sought(&self, within: &Within, by: By) -> Result<Vec<Sought>> {
+    fn sought(&self, within: &Within, by: By) -> Result<Vec<SearchTarget>> {
         let Below { base, others } = self.below(&self.within.intersect(within))?;
         let mut sought = match base.is_empty() {
             true => Vec::new(),

@@ -223,7 +223,7 @@ impl Overlay {
 
     /// Returns true if a copy, found at `path`, has the inode of its original. The original keeps the inode
     /// itself if another client gave it a name that shows.
-    async fn keeps_number(&self, below: Ino, path: Option<&TreePath>) -> Result<bool> {
+    async fn keeps_inode(&self, below: Ino, path: Option<&TreePath>) -> Result<bool> {
         if !self.lower.capabilities(&TreePath::root()).nodes {
             // Without inodes there is none to keep.
             return Ok(false);
@@ -304,13 +304,13 @@ impl Overlay {
     /// Returns the inode that the tree shows for a node of the upper layer, found at `path`.
     pub(super) async fn number(&self, entry: &Entry, path: Option<&TreePath>) -> Result<Ino> {
         match self.origin(entry) {
-            Some(below) if self.keeps_number(below, path).await? => Ok(self.numbers.shown(LOWER, below)),
-            _ => Ok(self.raw_number(entry.ino)),
+            Some(below) if self.keeps_inode(below, path).await? => Ok(self.numbers.shown(LOWER, below)),
+            _ => Ok(self.unmapped_inode(entry.ino)),
         }
     }
 
     /// Returns the inode that the tree shows for a node of the upper layer that is not a copy.
-    pub(super) fn raw_number(&self, ino: Ino) -> Ino {
+    pub(super) fn unmapped_inode(&self, ino: Ino) -> Ino {
         if self.one_store { ino } else { self.numbers.shown(UPPER, ino) }
     }
 

@@ -16,7 +16,7 @@ use super::layered_tree::{LOWER, UPPER};
 use super::layers::{Found, Node, no_past};
 use super::up::Changed;
 use crate::error::{Error, ErrorKind, Result};
-use crate::fs::lower::{Lowered, Lowering, Store, StoreId};
+use crate::fs::lower::{LoweredAddress, Lowering, Store, StoreId};
 use crate::model::{Access, At, Entry, Ino, MAX_HASHED, Op, Precondition, Within};
 use crate::path::TreePath;
 use crate::view::lower::Through;
@@ -101,7 +101,7 @@ impl OverlayLowering {
 
     /// Confines an address of the upper layer to what the caller is shown. The operations that are added
     /// reach all of the upper layer.
-    async fn shown(&mut self, mut lowered: Lowered) -> Result<Lowered> {
+    async fn shown(&mut self, mut lowered: LoweredAddress) -> Result<LoweredAddress> {
         if self.shown.within.is_everything() {
             return Ok(lowered);
         }
@@ -214,7 +214,7 @@ impl OverlayLowering {
     }
 
     /// Lowers an address, with the operations before and after it.
-    async fn address(&mut self, at: &At, access: Access) -> Result<Lowered> {
+    async fn address(&mut self, at: &At, access: Access) -> Result<LoweredAddress> {
         if matches!(access, Access::ReadPast | Access::Snapshot) {
             return Err(no_past());
         }
@@ -347,12 +347,12 @@ impl Lowering for OverlayLowering {
         self.upper.begin(expires);
     }
 
-    async fn lower(&mut self, at: &At, access: Access) -> Result<Lowered> {
+    async fn lower(&mut self, at: &At, access: Access) -> Result<LoweredAddress> {
         let lowered = self.address(at, access).await?;
         self.shown(lowered).await
     }
 
-    async fn condition(&mut self, at: &At, that: &Precondition) -> Result<(Lowered, Precondition)> {
+    async fn condition(&mut self, at: &At, that: &Precondition) -> Result<(LoweredAddress, Precondition)> {
         if let Ok(Spot::Path(path)) = self.spot(at).await
             && !self.changed.up.contains(&path)
             && !self.changed.hides(&path)

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 
 use crate::error::{Error, Result};
 use crate::fs::FileSystem;
-use crate::fs::lower::{Lowered, Lowering, Store, StoreId};
+use crate::fs::lower::{LoweredAddress, Lowering, Store, StoreId};
 use crate::model::{Access, At, Batch, Commit, Ino, Precondition};
 use crate::path::{Name, TreePath};
 use crate::view::lower;
@@ -94,12 +94,12 @@ impl Lowering for PairLowering {
         self.lower.home()
     }
 
-    async fn lower(&mut self, at: &At, access: Access) -> Result<Lowered> {
+    async fn lower(&mut self, at: &At, access: Access) -> Result<LoweredAddress> {
         let (side, at) = self.at(at)?;
         side.lower(&at, access).await
     }
 
-    async fn condition(&mut self, at: &At, that: &Precondition) -> Result<(Lowered, Precondition)> {
+    async fn condition(&mut self, at: &At, that: &Precondition) -> Result<(LoweredAddress, Precondition)> {
         let (side, at) = self.at(at)?;
         side.condition(&at, that).await
     }

@@ -15,7 +15,7 @@ use super::lowering::OverlayLowering;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::lower::StoreId;
 use crate::fs::{
-    ATTEMPTS, By, Capabilities, FileSystem, Lowering, OpenFile, OpenNode, Sought, Upload, ViewBase,
+    ATTEMPTS, By, Capabilities, FileSystem, Lowering, OpenFile, OpenNode, SearchTarget, Upload, ViewBase,
 };
 use crate::model::{
     At, Batch, ByteRange, Changes, ChangesQuery, Commit, CommitId, Confinement, Entry, Fetched, FindAnswer,
@@ -325,7 +325,7 @@ impl ViewBase for Overlay {
         self.lower.view_base().keeps_path(path)
     }
 
-    fn sought(&self, within: &Within, by: By) -> Result<Vec<Sought>> {
+    fn sought(&self, within: &Within, by: By) -> Result<Vec<SearchTarget>> {
         if !by.is_of(self.capabilities(&TreePath::root())) {
             return Ok(Vec::new());
         }

@@ -12,7 +12,7 @@ use rustix::process::{getegid, geteuid};
 use crate::engine::host::failed::{errno, failed};
 use crate::engine::host::lookup::require_file;
 use crate::engine::host::node::{Node, open_below};
-use crate::engine::host::writer::{Dress, Slot, Writer};
+use crate::engine::host::writer::{NodeAttributes, Slot, Writer};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Body, Create, MAX_FILE, Outcome};
 use crate::path::TreePath;
@@ -24,7 +24,7 @@ enum Found {
 }
 
 impl Writer<'_> {
-    fn file_or_new(&self, path: &TreePath, create: Create, parents: bool) -> Result<Found> {
+    fn find_or_create_file(&self, path: &TreePath, create: Create, parents: bool) -> Result<Found> {
         if create == Create::Never && !self.tree.within.contains(path) {
             // It creates no name, so a name that is excluded is just missing.
             return Err(Error::not_found(path));
@@ -51,25 +51,27 @@ impl Writer<'_> {
         body: &Body,
         create: Create,
         parents: bool,
-        attrs: Dress,
+        attrs: NodeAttributes,
     ) -> Result<Outcome> {
-        let found = self.file_or_new(path, create, parents)?;
+        let found = self.find_or_create_file(path, create, parents)?;
         check_size(path, Some(body.size()))?;
         let now = Some(self.time);
         let outcome = match found {
             Found::Missing(mut slot) => {
-                let new = Dress { mode: Some(0o644), atime: now, mtime: now, ..Dress::default() };
+                let new =
+                    NodeAttributes { mode: Some(0o644), atime: now, mtime: now, ..NodeAttributes::default() };
                 Self::created(&self.put(&mut slot, false, body, attrs.or(new))?)
             }
             // Readers see the old file or the new one, and never a part of it.
-            Found::There(old, Some(mut slot)) if is_replaceable(&old) => {
+            Found::There(old, Some(mut slot)) if can_be_replaced(&old) => {
                 // A new file takes over owner, mode and access time of the one that it replaces.
-                let kept = Dress { atime: Some(old.atime()), mtime: now, ..Dress::like(&old) };
+                let kept =
+                    NodeAttributes { atime: Some(old.atime()), mtime: now, ..NodeAttributes::like(&old) };
                 let new = self.put(&mut slot, true, body, attrs.or(kept))?;
                 Outcome::changed(new.version(), new.size())
             }
             Found::There(old, _) => {
-                let attrs = attrs.or(Dress { mtime: now, ..Dress::default() });
+                let attrs = attrs.or(NodeAttributes { mtime: now, ..NodeAttributes::default() });
                 self.in_place(&old, path, attrs, |writer, mut file| {
                     // Opened first: if the upload is gone, the file must not be emptied.
                     let mut body = writer.open_body(body)?;
@@ -84,7 +86,7 @@ impl Writer<'_> {
     }
 
     /// Creates a file with this content in the place of what has the name.
-    fn put(&mut self, slot: &mut Slot, replace: bool, body: &Body, dress: Dress) -> Result<Node> {
+    fn put(&mut self, slot: &mut Slot, replace: bool, body: &Body, dress: NodeAttributes) -> Result<Node> {
         if let Body::Staged(staged) = body {
             // The upload is a file in the scratch directory already, and on disk.
             let name = self.staged(staged)?;
@@ -110,7 +112,7 @@ impl Writer<'_> {
         &self,
         node: &Node,
         path: &TreePath,
-        attrs: Dress,
+        attrs: NodeAttributes,
         change: impl FnOnce(&Self, &File) -> Result<()>,
     ) -> Result<()> {
         let of_path = |errno| failed(errno, path);
@@ -131,12 +133,12 @@ impl Writer<'_> {
         create: Create,
         parents: bool,
     ) -> Result<Outcome> {
-        let node = match self.file_or_new(path, create, parents)? {
+        let node = match self.find_or_create_file(path, create, parents)? {
             Found::There(node, _) => node,
             Found::Missing(mut slot) => {
                 check_size(path, Some(body.size()))?;
                 let (now, mode) = (Some(self.time), Some(0o644));
-                let new = Dress { mode, atime: now, mtime: now, ..Dress::default() };
+                let new = NodeAttributes { mode, atime: now, mtime: now, ..NodeAttributes::default() };
                 let made = self.put(&mut slot, false, body, new)?;
                 self.take(body);
                 return Ok(Self::created(&made));
@@ -148,7 +150,7 @@ impl Writer<'_> {
             self.take(body);
             return Ok(Self::unchanged(&node));
         }
-        let attrs = Dress { mtime: Some(self.time), ..Dress::default() };
+        let attrs = NodeAttributes { mtime: Some(self.time), ..NodeAttributes::default() };
         self.in_place(&node, path, attrs, |_, mut file| {
             let end = file.seek(SeekFrom::End(0)).map_err(|error| failed(errno(&error), path))?;
             bytes.pour(&mut file).map_err(|errno| {
@@ -168,7 +170,7 @@ impl Writer<'_> {
         }
         check_size(path, offset.checked_add(body.size()))?;
         let mut bytes = self.open_body(body)?;
-        let attrs = Dress { mtime: Some(self.time), ..Dress::default() };
+        let attrs = NodeAttributes { mtime: Some(self.time), ..NodeAttributes::default() };
         self.in_place(&node, path, attrs, |_, mut file| {
             file.seek(SeekFrom::Start(offset)).map_err(|error| failed(errno(&error), path))?;
             bytes.pour(&mut file).map_err(|errno| failed(errno, path))
@@ -180,7 +182,7 @@ impl Writer<'_> {
     pub(super) fn truncate(&mut self, path: &TreePath, size: u64) -> Result<Outcome> {
         let node = self.tree.file(path)?;
         check_size(path, Some(size))?;
-        let attrs = Dress { mtime: Some(self.time), ..Dress::default() };
+        let attrs = NodeAttributes { mtime: Some(self.time), ..NodeAttributes::default() };
         self.in_place(&node, path, attrs, |_, file| {
             ftruncate(file, size).map_err(|errno| failed(errno, path))
         })?;
@@ -230,7 +232,7 @@ fn check_size(path: &TreePath, size: Option<u64>) -> Result<()> {
 
 /// Returns true if another file can replace this one: it has no other name, its owner is this process, and
 /// it has nothing that would be lost, such as access lists.
-pub(super) fn is_replaceable(node: &Node) -> bool {
+pub(super) fn can_be_replaced(node: &Node) -> bool {
     let own = (geteuid().as_raw(), getegid().as_raw());
     let is_own = geteuid().is_root() || own == node.owner();
     node.names() == 1 && is_own && has_no_attributes(node)

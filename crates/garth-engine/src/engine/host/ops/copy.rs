@@ -14,7 +14,7 @@ use rustix::io::{Errno, Result as HostResult};
 use super::names::is_strictly_within;
 use crate::engine::host::failed::{errno, failed};
 use crate::engine::host::node::Node;
-use crate::engine::host::writer::{Dress, Slot, Writer};
+use crate::engine::host::writer::{NodeAttributes, Slot, Writer};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Kind, MAX_COPIED_NAMES, Outcome, WalkPage};
 use crate::path::{MAX_STORED_PATH, PathError, TreePath};
@@ -34,7 +34,7 @@ impl Writer<'_> {
             return Err(Error::at(ErrorKind::IsADirectory, from, message));
         }
         self.tree.check_whole(&source, from)?;
-        self.tree.check_to(to)?;
+        self.tree.check_creatable(to)?;
         if source.is_dir() && is_strictly_within(to, from) {
             let message = "a directory cannot be copied into itself";
             return Err(Error::at(ErrorKind::InvalidArgument, to, message));
@@ -50,7 +50,7 @@ impl Writer<'_> {
                 Err(Error::already_exists(to))
             }
             (Some(old), _) if old.is(&source) => Ok(Self::unchanged(&old)),
-            (Some(old), slot) => self.copy_over(&source, from, old, to, slot),
+            (Some(old), slot) => self.copy_onto_existing(&source, from, old, to, slot),
             (None, Some(mut slot)) => {
                 self.tree.check_whole(&source, to)?;
                 let below = self.below(&source, from, to)?;
@@ -63,7 +63,7 @@ impl Writer<'_> {
         }
     }
 
-    fn copy_over(
+    fn copy_onto_existing(
         &self,
         source: &Node,
         from: &TreePath,
@@ -71,8 +71,8 @@ impl Writer<'_> {
         to: &TreePath,
         slot: Option<Slot>,
     ) -> Result<Outcome> {
-        let dress = Dress { atime: Some(old.atime()), ..Dress::like(source) };
-        if let Some(mut slot) = slot.filter(|_| super::content::is_replaceable(&old)) {
+        let dress = NodeAttributes { atime: Some(old.atime()), ..NodeAttributes::like(source) };
+        if let Some(mut slot) = slot.filter(|_| super::content::can_be_replaced(&old)) {
             let new = self.make(&mut slot, true, |writer, scratch, name| {
                 writer.copy_one(source, scratch, name, dress).map_err(|errno| failed(errno, from))
             })?;
@@ -125,7 +125,7 @@ impl Writer<'_> {
         name: &str,
     ) -> HostResult<()> {
         let now = Some(self.time);
-        let like = |node: &Node| Dress { atime: now, ..Dress::like(node) };
+        let like = |node: &Node| NodeAttributes { atime: now, ..NodeAttributes::like(node) };
         self.copy_one(source, scratch, name, like(source))?;
         if !source.is_dir() {
             return Ok(());
@@ -162,7 +162,13 @@ impl Writer<'_> {
     }
 
     /// Copies a node without what is below it.
-    fn copy_one(&self, node: &Node, dir: BorrowedFd<'_>, name: &str, dress: Dress) -> HostResult<()> {
+    fn copy_one(
+        &self,
+        node: &Node,
+        dir: BorrowedFd<'_>,
+        name: &str,
+        dress: NodeAttributes,
+    ) -> HostResult<()> {
         let own = Mode::RUSR | Mode::WUSR;
         let special = |kind| mknodat(dir, name, kind, own, node.rdev());
         match node.kind() {

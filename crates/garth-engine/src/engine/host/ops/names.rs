@@ -11,7 +11,7 @@ use rustix::io::{Errno, Result as HostResult};
 use crate::engine::host::failed::{busy, failed};
 use crate::engine::host::listing::is_gone;
 use crate::engine::host::node::Node;
-use crate::engine::host::writer::{Dress, Slot, Writer};
+use crate::engine::host::writer::{NodeAttributes, Slot, Writer};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{MAX_LINKS, Outcome, Remove, RenameMode, Special};
 use crate::path::{MAX_STORED_PATH, TreePath};
@@ -22,15 +22,15 @@ pub(super) fn is_strictly_within(path: &TreePath, top: &TreePath) -> bool {
 
 impl Writer<'_> {
     /// Returns the attributes of a new node.
-    fn dress_new(&self, mode: Option<u32>, attrs: Dress) -> Dress {
+    fn attributes_of_new(&self, mode: Option<u32>, attrs: NodeAttributes) -> NodeAttributes {
         let now = Some(self.time);
-        attrs.or(Dress { mode, atime: now, mtime: now, ..Dress::default() })
+        attrs.or(NodeAttributes { mode, atime: now, mtime: now, ..NodeAttributes::default() })
     }
 
-    pub(super) fn mkdir(&mut self, path: &TreePath, parents: bool, attrs: Dress) -> Result<Outcome> {
+    pub(super) fn mkdir(&mut self, path: &TreePath, parents: bool, attrs: NodeAttributes) -> Result<Outcome> {
         let taken = match self.slot(path, parents)? {
             Some(mut slot) if slot.taken.is_none() => {
-                let dress = self.dress_new(Some(0o755), attrs);
+                let dress = self.attributes_of_new(Some(0o755), attrs);
                 let made =
                     // In the scratch directory first, so that nobody sees it before it has its attributes.
                     self.make_node(&mut slot, dress, |scratch, name| mkdirat(scratch, name, Mode::RWXU))?;
@@ -51,10 +51,10 @@ impl Writer<'_> {
         path: &TreePath,
         target: &str,
         parents: bool,
-        attrs: Dress,
+        attrs: NodeAttributes,
     ) -> Result<Outcome> {
-        let mut slot = self.free_slot(path, parents)?;
-        let dress = self.dress_new(None, attrs);
+        let mut slot = self.find_free_slot(path, parents)?;
+        let dress = self.attributes_of_new(None, attrs);
         let made = self.make_node(&mut slot, dress, |scratch, name| symlinkat(target, scratch, name))?;
         Ok(Self::created(&made))
     }
@@ -64,7 +64,7 @@ impl Writer<'_> {
         path: &TreePath,
         node: Special,
         parents: bool,
-        attrs: Dress,
+        attrs: NodeAttributes,
     ) -> Result<Outcome> {
         let (kind, rdev) = match node {
             Special::Fifo => (FileType::Fifo, 0),
@@ -82,8 +82,8 @@ impl Writer<'_> {
             let message = "the host's device numbers have 32 bits";
             return Err(Error::at(ErrorKind::InvalidArgument, path, message));
         }
-        let mut slot = self.free_slot(path, parents)?;
-        let dress = self.dress_new(Some(0o644), attrs);
+        let mut slot = self.find_free_slot(path, parents)?;
+        let dress = self.attributes_of_new(Some(0o644), attrs);
         let made = self.make_node(&mut slot, dress, |scratch, name| {
             mknodat(scratch, name, kind, Mode::RUSR | Mode::WUSR, rdev)
         })?;
@@ -93,7 +93,7 @@ impl Writer<'_> {
     fn make_node(
         &self,
         slot: &mut Slot,
-        dress: Dress,
+        dress: NodeAttributes,
         make: impl FnOnce(std::os::fd::BorrowedFd<'_>, &str) -> HostResult<()>,
     ) -> Result<Node> {
         let path = slot.path.clone();
@@ -111,7 +111,7 @@ impl Writer<'_> {
         if node.is_dir() {
             return Err(Error::at(ErrorKind::NotPermitted, from, "a directory has one name only"));
         }
-        let mut slot = self.free_slot(to, parents)?;
+        let mut slot = self.find_free_slot(to, parents)?;
         if node.names() >= MAX_LINKS {
             return Err(Error::at(ErrorKind::TooManyLinks, from, "a node has at most 65,000 names"));
         }
@@ -173,7 +173,7 @@ impl Writer<'_> {
         let node = self.tree.find(from)?;
         self.tree.check_whole(&node, from)?;
         let exchange = mode == RenameMode::Exchange;
-        self.tree.check_to(to)?;
+        self.tree.check_creatable(to)?;
         let into_itself = || Error::at(ErrorKind::InvalidArgument, to, "a directory cannot move into itself");
         if node.is_dir() && is_strictly_within(to, from) {
             return Err(into_itself());
@@ -198,9 +198,9 @@ impl Writer<'_> {
                 false => self.check_replace(&node, other, to)?,
             }
         }
-        self.check_depth(&node, from, to)?;
+        self.check_path_lengths(&node, from, to)?;
         if let Some(other) = new.taken.as_ref().filter(|_| exchange) {
-            self.check_depth(other, to, from)?;
+            self.check_path_lengths(other, to, from)?;
         }
         let (parent, name) = from.split().ok_or_else(|| busy(from))?;
         let old = self.tree.directory(&parent)?;
@@ -229,11 +229,11 @@ impl Writer<'_> {
     }
 
     /// Checks that the paths below a directory stay short enough when it moves.
-    fn check_depth(&self, node: &Node, from: &TreePath, to: &TreePath) -> Result<()> {
+    fn check_path_lengths(&self, node: &Node, from: &TreePath, to: &TreePath) -> Result<()> {
         if to.key().len() <= from.key().len() || !node.is_dir() {
             return Ok(());
         }
-        let longest = self.longest_below(from)?;
+        let longest = self.longest_path_below(from)?;
         if to.key().len() + longest > MAX_STORED_PATH {
             let message = format!("a path has at most {MAX_STORED_PATH} bytes");
             return Err(Error::new(ErrorKind::NameTooLong, message));
@@ -242,7 +242,7 @@ impl Writer<'_> {
     }
 
     /// Returns the number of bytes that the longest path below a directory adds to its own.
-    fn longest_below(&self, top: &TreePath) -> Result<usize> {
+    fn longest_path_below(&self, top: &TreePath) -> Result<usize> {
         let mut longest = 0;
         let mut todo = BTreeMap::from([(top.clone(), ())]);
         while let Some((path, ())) = todo.pop_first() {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{is_strictly_within, refuse_exclusions, refuse_node};
+use super::{is_strictly_within, reject_exclusions, reject_inode};
 use crate::engine::memory::content::Content;
 use crate::engine::memory::scratch::{Scratch, Slot};
 use crate::engine::memory::state::Node;
@@ -30,13 +30,13 @@ impl<'a> Scratch<'a> {
         replace: bool,
         parents: bool,
     ) -> Result<Outcome> {
-        refuse_node(to)?;
+        reject_inode(to)?;
         let source = match self.past(as_of)? {
             Some(mut past) => source(&mut past, from, recursive)?,
             None => source(self, from, recursive)?,
         };
         // The source is looked up first: of two errors, that of the source is reported.
-        let to = self.path_to(to)?;
+        let to = self.creatable_path(to)?;
         let into_itself = source.path.as_ref().is_some_and(|from| is_strictly_within(&to, from));
         if source.node.is_directory() && as_of.is_none() && into_itself {
             return Err(Error::at(
@@ -50,7 +50,7 @@ impl<'a> Scratch<'a> {
             Some(Slot { taken: Some(old), .. }) => old,
             Some(slot) => {
                 if source.node.is_directory() {
-                    refuse_exclusions(self.within, &to)?;
+                    reject_exclusions(self.within, &to)?;
                 }
                 return self.copy_new(&source, &slot);
             }
@@ -67,7 +67,7 @@ impl<'a> Scratch<'a> {
         self.edited(old, 0);
         self.modify(old).content = source.node.content.written(self.seq);
         self.copy_attributes(&source.node, old);
-        self.note_node(ChangeKind::Modified, old);
+        self.log_node(ChangeKind::Modified, old);
         Ok(self.changed(old))
     }
 
@@ -177,7 +177,7 @@ fn source(tree: &mut impl Tree, from: &At, recursive: bool) -> Result<Source> {
         if !recursive {
             return Err(Error::at(ErrorKind::IsADirectory, path, "is a directory; copy it recursively"));
         }
-        refuse_exclusions(tree.within(), path)?;
+        reject_exclusions(tree.within(), path)?;
         let found = tree.below(path, ino);
         below = found.into_iter().map(|found| (found.clone(), tree.get(found.ino).clone())).collect();
     }

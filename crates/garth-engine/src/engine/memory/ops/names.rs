@@ -1,6 +1,6 @@
 //! Operations that create, remove and move names.
 
-use super::{busy, is_strictly_within, refuse_exclusions, refuse_node};
+use super::{busy, is_strictly_within, reject_exclusions, reject_inode};
 use crate::engine::memory::scratch::{Scratch, Slot};
 use crate::engine::memory::tree::Tree;
 use crate::error::{Error, ErrorKind, Result};
@@ -9,9 +9,9 @@ use crate::path::{MAX_STORED_PATH, TreePath};
 
 impl Scratch<'_> {
     /// Returns a free place for a new name.
-    fn free_slot(&mut self, at: &At, parents: bool) -> Result<Slot> {
-        refuse_node(at)?;
-        let path = self.path_to(at)?;
+    fn find_free_slot(&mut self, at: &At, parents: bool) -> Result<Slot> {
+        reject_inode(at)?;
+        let path = self.creatable_path(at)?;
         match self.slot(&path, parents)? {
             Some(slot) if slot.taken.is_none() => Ok(slot),
             Some(_) | None => Err(Error::already_exists(&path)),
@@ -19,8 +19,8 @@ impl Scratch<'_> {
     }
 
     pub(super) fn mkdir(&mut self, at: &At, parents: bool, attrs: &SetAttrs) -> Result<Outcome> {
-        refuse_node(at)?;
-        let path = self.path_to(at)?;
+        reject_inode(at)?;
+        let path = self.creatable_path(at)?;
         let taken = match self.slot(&path, parents)? {
             Some(slot) if slot.taken.is_none() => {
                 let ino = self.make(&slot, Kind::Directory, 0o755);
@@ -45,7 +45,7 @@ impl Scratch<'_> {
         parents: bool,
         attrs: &SetAttrs,
     ) -> Result<Outcome> {
-        let slot = self.free_slot(at, parents)?;
+        let slot = self.find_free_slot(at, parents)?;
         let ino = self.make(&slot, Kind::Symlink, 0o777);
         self.edit(ino).target = Some(target.to_owned());
         self.note(ChangeKind::Created, ino, &slot.path);
@@ -67,7 +67,7 @@ impl Scratch<'_> {
             Special::BlockDevice(rdev) => (Kind::BlockDevice, rdev),
             Special::Whiteout => (Kind::Whiteout, 0),
         };
-        let slot = self.free_slot(at, parents)?;
+        let slot = self.find_free_slot(at, parents)?;
         let ino = self.make(&slot, kind, 0o644);
         self.edit(ino).rdev = rdev;
         self.note(ChangeKind::Created, ino, &slot.path);
@@ -76,7 +76,7 @@ impl Scratch<'_> {
     }
 
     pub(super) fn link(&mut self, from: &At, to: &At, parents: bool) -> Result<Outcome> {
-        refuse_node(to)?;
+        reject_inode(to)?;
         let ino = self.find(from)?;
         if !self.is_reached(ino) {
             // As on Linux: a node that has lost its last name gets no new one.
@@ -85,7 +85,7 @@ impl Scratch<'_> {
         if self.is_directory(ino) {
             return Err(self.about_at(ErrorKind::NotPermitted, from, "a directory has one name only"));
         }
-        let slot = self.free_slot(to, parents)?;
+        let slot = self.find_free_slot(to, parents)?;
         if self.get(ino).names.len() as u64 >= MAX_LINKS {
             return Err(self.about_at(ErrorKind::TooManyLinks, from, "a node has at most 65,000 names"));
         }
@@ -96,18 +96,18 @@ impl Scratch<'_> {
     }
 
     pub(super) fn remove(&mut self, at: &At, what: Remove, missing_ok: bool) -> Result<Outcome> {
-        refuse_node(at)?;
-        match self.refuse_top(at) {
+        reject_inode(at)?;
+        match self.reject_top(at) {
             Err(error) if missing_ok && error.is_absent() => return Ok(self.unchanged(Ino::NONE)),
             refused => refused?,
         }
-        let found = self.path_from(at).and_then(|path| self.find_path(&path).map(|ino| (path, ino)));
+        let found = self.existing_path(at).and_then(|path| self.find_path(&path).map(|ino| (path, ino)));
         let (path, ino) = match found {
             Err(error) if missing_ok && error.is_absent() => return Ok(self.unchanged(Ino::NONE)),
             found => found?,
         };
         if self.is_directory(ino) {
-            refuse_exclusions(self.within, &path)?;
+            reject_exclusions(self.within, &path)?;
         }
         match (what, self.is_directory(ino)) {
             (Remove::File, true) => return Err(Error::is_a_directory(&path)),
@@ -118,13 +118,13 @@ impl Scratch<'_> {
             (Remove::Tree, true) => self.clear(&path, ino),
             _ => {}
         }
-        let slot = self.existing_slot(&path)?;
+        let slot = self.find_existing_slot(&path)?;
         self.remove_name(slot.dir, &slot.name, ino);
         self.note(ChangeKind::Removed, ino, &path);
         Ok(self.changed(ino))
     }
 
-    fn existing_slot(&mut self, path: &TreePath) -> Result<Slot> {
+    fn find_existing_slot(&mut self, path: &TreePath) -> Result<Slot> {
         self.slot(path, false)?.ok_or_else(|| busy(path))
     }
 
@@ -133,7 +133,7 @@ impl Scratch<'_> {
     fn clear(&mut self, path: &TreePath, dir: Ino) {
         let below = self.below(path, dir);
         for found in &below {
-            self.take_with_directory(found.dir, &found.name, found.ino);
+            self.take_name_with_directory(found.dir, &found.name, found.ino);
         }
         // After all names are taken: a node with several names below may lose all of them.
         for found in &below {
@@ -144,16 +144,16 @@ impl Scratch<'_> {
     }
 
     pub(super) fn rename(&mut self, from: &At, to: &At, mode: RenameMode, parents: bool) -> Result<Outcome> {
-        refuse_node(from)?;
-        refuse_node(to)?;
-        self.refuse_top(from)?;
-        self.refuse_top(to)?;
-        let from = self.path_from(from)?;
+        reject_inode(from)?;
+        reject_inode(to)?;
+        self.reject_top(from)?;
+        self.reject_top(to)?;
+        let from = self.existing_path(from)?;
         let ino = self.find_path(&from)?;
         if self.is_directory(ino) {
-            refuse_exclusions(self.within, &from)?;
+            reject_exclusions(self.within, &from)?;
         }
-        let to = self.path_to(to)?;
+        let to = self.creatable_path(to)?;
         let exchange = mode == RenameMode::Exchange;
         if self.is_directory(ino) && is_strictly_within(&to, &from) {
             return Err(Error::at(ErrorKind::InvalidArgument, &to, "a directory cannot move into itself"));
@@ -175,18 +175,18 @@ impl Scratch<'_> {
         }
         let other_directory = new.taken.is_some_and(|other| self.is_directory(other));
         if self.is_directory(ino) || other_directory {
-            refuse_exclusions(self.within, &to)?;
+            reject_exclusions(self.within, &to)?;
         }
         match new.taken {
-            Some(_) if exchange && other_directory => refuse_exclusions(self.within, &from)?,
+            Some(_) if exchange && other_directory => reject_exclusions(self.within, &from)?,
             Some(other) if !exchange => self.check_replace(ino, other, &to)?,
             _ => {}
         }
-        self.check_depth(ino, &from, &to)?;
+        self.check_path_lengths(ino, &from, &to)?;
         if let Some(other) = new.taken.filter(|_| exchange) {
-            self.check_depth(other, &to, &from)?;
+            self.check_path_lengths(other, &to, &from)?;
         }
-        let old = self.existing_slot(&from)?;
+        let old = self.find_existing_slot(&from)?;
         self.take_name(old.dir, &old.name, ino);
         match new.taken {
             Some(other) if exchange => {
@@ -219,11 +219,11 @@ impl Scratch<'_> {
     }
 
     /// Checks that the paths below a directory stay short enough when it moves.
-    fn check_depth(&mut self, ino: Ino, from: &TreePath, to: &TreePath) -> Result<()> {
+    fn check_path_lengths(&mut self, ino: Ino, from: &TreePath, to: &TreePath) -> Result<()> {
         if to.key().len() <= from.key().len() || !self.is_directory(ino) {
             return Ok(());
         }
-        let longest = self.longest_below(ino);
+        let longest = self.longest_path_below(ino);
         if to.key().len() + longest > MAX_STORED_PATH {
             return Err(Error::new(
                 ErrorKind::NameTooLong,
@@ -234,7 +234,7 @@ impl Scratch<'_> {
     }
 
     /// Returns the number of bytes that the longest path below a directory adds to its own.
-    fn longest_below(&mut self, dir: Ino) -> usize {
+    fn longest_path_below(&mut self, dir: Ino) -> usize {
         let mut longest = 0;
         let mut todo = vec![(dir, 0)];
         while let Some((dir, above)) = todo.pop() {

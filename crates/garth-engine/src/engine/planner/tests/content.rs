@@ -9,7 +9,7 @@ fn file(content: &str) -> Store {
 }
 
 #[test]
-fn a_new_file_is_a_name_a_node_an_extent_and_a_chunk() {
+fn new_file_adds_name_node_extent_and_chunk() {
     let mut store = Store::new();
     let Applied { delta, commit } = store.run([Op::write(at("/f"), "hello")]);
     let node = store.node_of("/f");
@@ -25,7 +25,7 @@ fn a_new_file_is_a_name_a_node_an_extent_and_a_chunk() {
 }
 
 #[test]
-fn overwriting_ends_every_extent_and_keeps_the_node() {
+fn overwrite_ends_all_extents_and_keeps_node() {
     let mut store = file("hello");
     store.run([Op::append(at("/f"), " world")]);
     let Applied { delta, commit } = store.run([Op::write(at("/f"), "new")]);
@@ -37,7 +37,7 @@ fn overwriting_ends_every_extent_and_keeps_the_node() {
 }
 
 #[test]
-fn an_append_adds_its_bytes_and_ends_nothing() {
+fn append_adds_its_bytes_and_ends_no_extent() {
     let mut store = file("hello");
     let Applied { delta, .. } = store.run([Op::append(at("/f"), " world")]);
     assert_eq!(extents(&delta, 2), (vec![], vec![(5, 6, 2, 0)]));
@@ -51,7 +51,7 @@ fn an_append_adds_its_bytes_and_ends_nothing() {
 }
 
 #[test]
-fn a_patch_cuts_the_extent_that_it_lies_in() {
+fn patch_splits_the_extents_it_overlaps() {
     let mut store = file("0123456789");
     let Applied { delta, .. } = store.run([Op::patch(at("/f"), 3, "xy")]);
     assert_eq!(extents(&delta, 2), (vec![(0, 10)], vec![(0, 3, 1, 0), (3, 2, 2, 0), (5, 5, 1, 5)]));
@@ -65,7 +65,7 @@ fn a_patch_cuts_the_extent_that_it_lies_in() {
 }
 
 #[test]
-fn a_patch_behind_the_end_leaves_a_hole_that_no_row_stands_for() {
+fn patch_past_the_end_leaves_a_hole() {
     let mut store = file("ab");
     let Applied { delta, .. } = store.run([Op::patch(at("/f"), 5, "cd")]);
     assert_eq!(extents(&delta, 2), (vec![], vec![(5, 2, 2, 0)]));
@@ -76,7 +76,7 @@ fn a_patch_behind_the_end_leaves_a_hole_that_no_row_stands_for() {
 }
 
 #[test]
-fn truncating_cuts_at_the_size_and_extending_writes_nothing() {
+fn truncate_cuts_extents_and_extending_adds_none() {
     let mut store = file("0123456789");
     let Applied { delta, .. } = store.run([Op::truncate(at("/f"), 4)]);
     assert_eq!(extents(&delta, 2), (vec![(0, 10)], vec![(0, 4, 1, 0)]));
@@ -88,7 +88,7 @@ fn truncating_cuts_at_the_size_and_extending_writes_nothing() {
 }
 
 #[test]
-fn punching_ends_what_lies_in_the_range_and_adds_only_what_sticks_out() {
+fn punch_ends_extents_within_its_range() {
     let mut store = file("0123456789");
     let Applied { delta, .. } = store.run([Op::punch(at("/f"), 3, 4)]);
     assert_eq!(extents(&delta, 2), (vec![(0, 10)], vec![(0, 3, 1, 0), (7, 3, 1, 7)]));
@@ -110,7 +110,7 @@ fn punching_ends_what_lies_in_the_range_and_adds_only_what_sticks_out() {
 }
 
 #[test]
-fn a_copied_range_points_at_the_same_bytes_and_keeps_the_holes() {
+fn copy_range_shares_chunks_and_keeps_holes() {
     let mut store = file("01234");
     store.run([Op::patch(at("/f"), 8, "89"), Op::write(at("/g"), "abcdefghij")]);
     let Applied { delta, commit } = store.run([Op::copy_range(at("/f"), 3, 6, at("/g"), 1)]);
@@ -130,7 +130,7 @@ fn a_copied_range_points_at_the_same_bytes_and_keeps_the_holes() {
 }
 
 #[test]
-fn operations_of_a_batch_see_and_replace_what_those_before_them_wrote() {
+fn later_operations_replace_earlier_writes() {
     let mut store = Store::new();
     let Applied { delta, .. } = store.run([
         Op::write(at("/f"), "first"),
@@ -147,7 +147,7 @@ fn operations_of_a_batch_see_and_replace_what_those_before_them_wrote() {
 }
 
 #[test]
-fn content_operations_refuse_what_has_no_content_or_no_room() {
+fn content_operations_reject_invalid_targets_and_sizes() {
     let store = tree([Op::write(at("/f"), "x"), Op::mkdir(at("/d")), Op::mknod(at("/p"), Special::Fifo)]);
     let refusals = [
         (Op::write(at("/f"), "y").create_new(), ErrorKind::AlreadyExists),
@@ -176,7 +176,7 @@ fn content_operations_refuse_what_has_no_content_or_no_room() {
 }
 
 #[test]
-fn equal_bytes_are_stored_once_from_64_kib() {
+fn equal_content_is_stored_once_from_64_kib() {
     let (large, small) = (vec![7; DEDUP_FROM], vec![7; DEDUP_FROM - 1]);
     let mut store = Store::new();
     let Applied { delta, .. } = store.run([
@@ -194,7 +194,7 @@ fn equal_bytes_are_stored_once_from_64_kib() {
 }
 
 #[test]
-fn a_large_body_is_cut_into_extents_of_one_mib() {
+fn splits_large_bodies_into_one_mib_extents() {
     let mut store = Store::new();
     // Not one byte repeated: equal pieces would be stored once.
     let body: Vec<u8> = (0..2 * MAX_EXTENT + 3).map(|at| (at / 1000) as u8).collect();
@@ -205,7 +205,7 @@ fn a_large_body_is_cut_into_extents_of_one_mib() {
 }
 
 #[test]
-fn a_piece_of_64_kib_between_cuts_is_an_extent_of_its_own() {
+fn stores_large_pieces_between_cuts_separately() {
     let (mib, from) = (MAX_EXTENT as u64, DEDUP_FROM as u64);
     // Lengths of the pieces, and offset and length of the extents.
     let stored = |lengths: &[u64]| {
@@ -244,7 +244,7 @@ fn a_piece_of_64_kib_between_cuts_is_an_extent_of_its_own() {
 }
 
 #[test]
-fn a_damaged_stored_chunk_is_not_shared_and_new_ones_like_it_are_not_found() {
+fn damaged_chunk_is_not_shared() {
     let body = vec![7; DEDUP_FROM];
     let mut store = tree([Op::write(at("/a"), body.clone())]);
     // The stored chunk is damaged from here on.
@@ -259,7 +259,7 @@ fn a_damaged_stored_chunk_is_not_shared_and_new_ones_like_it_are_not_found() {
 }
 
 #[test]
-fn a_stored_chunk_that_cannot_be_looked_at_fails_the_batch() {
+fn unreadable_stored_chunk_fails_the_batch() {
     let body = vec![7; DEDUP_FROM];
     let mut store = tree([Op::write(at("/a"), body.clone())]);
     for kind in [ErrorKind::Io, ErrorKind::Unavailable] {
@@ -269,7 +269,7 @@ fn a_stored_chunk_that_cannot_be_looked_at_fails_the_batch() {
 }
 
 #[test]
-fn a_staged_body_is_used_once_and_in_its_whole_size() {
+fn staged_body_is_used_once_and_completely() {
     let mut store = file("hello");
     let staged = |size| Body::Staged(StagedBody { id: 7, size });
     assert_eq!(store.refusal([Op::write(at("/g"), staged(5))]).kind(), ErrorKind::NotFound);
@@ -287,7 +287,7 @@ fn a_staged_body_is_used_once_and_in_its_whole_size() {
 }
 
 #[test]
-fn a_file_without_a_name_is_written_through_its_handle_only() {
+fn unnamed_file_is_writable_only_through_its_handle() {
     let mut store = file("hello");
     store.run([Op::remove(at("/f"))]);
     assert_eq!(store.refusal([Op::append(Ino(2), "!")]).kind(), ErrorKind::NotFound);
@@ -301,7 +301,7 @@ fn a_file_without_a_name_is_written_through_its_handle_only() {
 }
 
 #[test]
-fn only_what_is_shared_or_used_up_changes_a_count_of_references() {
+fn only_shared_or_consumed_chunks_change_reference_counts() {
     let mut store = file("hello");
     let by = |store: &mut Store, op| store.run([op]).delta.references().into_iter().collect::<Vec<_>>();
     assert_eq!(by(&mut store, Op::append(at("/f"), " you")), []);

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_copy_shares_the_chunks_of_its_source_and_stores_none() {
+fn copy_shares_chunks_and_stores_none() {
     let mut store = tree([
         Op::write(at("/f"), "0123456789").with_attrs(SetAttrs::new().mode(0o600).tags(["t"])),
         Op::patch(at("/f"), 3, "xy"),
@@ -22,7 +22,7 @@ fn a_copy_shares_the_chunks_of_its_source_and_stores_none() {
 }
 
 #[test]
-fn names_of_one_node_become_names_of_one_copy() {
+fn copy_preserves_hard_links() {
     let mut store = tree([
         Op::write(at("/d/a"), "x").with_parents(),
         Op::link(at("/d/a"), at("/d/b")),
@@ -38,7 +38,7 @@ fn names_of_one_node_become_names_of_one_copy() {
 }
 
 #[test]
-fn a_copy_onto_a_file_replaces_its_content_and_keeps_the_node() {
+fn copy_onto_file_replaces_content_and_keeps_node() {
     let mut store = tree([Op::write(at("/f"), "source"), Op::write(at("/g"), "old")]);
     assert_eq!(store.refusal([Op::copy(at("/f"), at("/g"))]).kind(), ErrorKind::AlreadyExists);
     let ino = store.node_of("/g").ino;
@@ -52,7 +52,7 @@ fn a_copy_onto_a_file_replaces_its_content_and_keeps_the_node() {
 }
 
 #[test]
-fn a_copy_of_the_past_has_the_content_and_the_names_of_its_commit() {
+fn copy_of_the_past_restores_content_and_names() {
     let mut store = tree([
         Op::write(at("/d/f"), "0123456789").with_parents(),
         Op::truncate(at("/d/f"), 2),
@@ -75,7 +75,7 @@ fn a_copy_of_the_past_has_the_content_and_the_names_of_its_commit() {
 }
 
 #[test]
-fn a_copy_is_refused_into_itself_and_of_a_directory_that_was_not_asked_for() {
+fn copy_rejects_invalid_sources_and_targets() {
     let store = tree([Op::write(at("/d/f"), "x").with_parents()]);
     let refusals = [
         (Op::copy(at("/d"), at("/x")), ErrorKind::IsADirectory),
@@ -92,7 +92,7 @@ fn a_copy_is_refused_into_itself_and_of_a_directory_that_was_not_asked_for() {
 }
 
 #[test]
-fn an_expiry_is_copied_unless_it_has_passed() {
+fn copy_drops_an_expiry_in_the_past() {
     let mut store = tree([Op::write(at("/f"), "x").with_attrs(expires(35))]);
     store.run([Op::copy(at("/f"), at("/soon"))]);
     assert_eq!(store.node_of("/soon").expires_at, Some(35));
@@ -103,7 +103,7 @@ fn an_expiry_is_copied_unless_it_has_passed() {
 }
 
 #[test]
-fn names_that_have_expired_do_not_count_in_a_copy() {
+fn expired_names_do_not_count_in_a_copy() {
     let names = crate::model::MAX_COPIED_NAMES;
     let mut store = tree([
         Op::write(at("/d/kept"), "x").with_parents(),

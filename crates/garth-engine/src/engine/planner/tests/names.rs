@@ -17,7 +17,7 @@ fn nested() -> Store {
 }
 
 #[test]
-fn missing_parents_are_made_and_count_as_links_of_their_parents() {
+fn creates_missing_parents_and_counts_their_links() {
     let mut store = Store::new();
     store.run([Op::write(at("/a/b/f"), "x").with_parents()]);
     assert_eq!(store.renamed().1, paths(["/a", "/a/b", "/a/b/f"]));
@@ -25,7 +25,7 @@ fn missing_parents_are_made_and_count_as_links_of_their_parents() {
 }
 
 #[test]
-fn renaming_a_directory_rewrites_names_and_no_node_below_it() {
+fn directory_rename_changes_names_and_no_nodes_below() {
     let mut store = nested();
     let moved = store.node_of("/d").ino;
     let Applied { delta, .. } = store.run([Op::rename(at("/d"), at("/e/new"))]);
@@ -41,7 +41,7 @@ fn renaming_a_directory_rewrites_names_and_no_node_below_it() {
 }
 
 #[test]
-fn an_exchange_swaps_two_names_and_all_below_them() {
+fn exchange_swaps_two_names_and_their_subtrees() {
     let mut store = nested();
     store.run([Op::write(at("/f"), "f")]);
     let [dir, file] = ["/d", "/f"].map(|path| store.node_of(path).ino);
@@ -54,7 +54,7 @@ fn an_exchange_swaps_two_names_and_all_below_them() {
 }
 
 #[test]
-fn a_rename_replaces_what_it_may_and_refuses_the_rest() {
+fn rename_replaces_valid_targets_and_rejects_others() {
     let mut store = nested();
     store.run([Op::write(at("/f"), "f")]);
     let refusals = [
@@ -83,14 +83,14 @@ fn a_rename_replaces_what_it_may_and_refuses_the_rest() {
 }
 
 #[test]
-fn a_name_that_comes_back_within_a_batch_has_not_changed() {
+fn name_moved_back_within_batch_is_unchanged() {
     let mut store = nested();
     store.run([Op::rename(at("/d"), at("/x")), Op::rename(at("/x"), at("/d"))]);
     assert_eq!(store.renamed(), (vec![], vec![]));
 }
 
 #[test]
-fn what_a_batch_makes_and_removes_itself_leaves_no_rows() {
+fn temporary_nodes_leave_no_rows() {
     let mut store = nested();
     let Applied { delta, .. } = store.run([
         Op::write(at("/tmp/f"), "x").with_parents().with_attrs(expires(1000).tags(["t"])),
@@ -103,7 +103,7 @@ fn what_a_batch_makes_and_removes_itself_leaves_no_rows() {
 }
 
 #[test]
-fn removing_a_tree_ends_every_name_and_every_node_without_another() {
+fn remove_tree_ends_names_and_unlinked_nodes() {
     let mut store = nested();
     store.run([Op::link(at("/d/a"), at("/kept"))]);
     let [kept, lost] = ["/d/a", "/d/sub/b"].map(|path| store.node_of(path));
@@ -118,7 +118,7 @@ fn removing_a_tree_ends_every_name_and_every_node_without_another() {
 }
 
 #[test]
-fn a_removal_takes_what_it_expects_only() {
+fn remove_rejects_unexpected_kinds() {
     let store = nested();
     let refusals = [
         (Op::remove(at("/")), ErrorKind::Busy),
@@ -139,7 +139,7 @@ fn a_removal_takes_what_it_expects_only() {
 }
 
 #[test]
-fn a_directory_is_empty_as_the_batch_sees_it() {
+fn emptiness_check_includes_changes_of_the_batch() {
     let mut store = nested();
     let filled = [Op::write(at("/e/x"), "x"), Op::remove_dir(at("/e"))];
     assert_eq!(store.refusal(filled).kind(), ErrorKind::NotEmpty);
@@ -149,7 +149,7 @@ fn a_directory_is_empty_as_the_batch_sees_it() {
 }
 
 #[test]
-fn a_hard_link_is_a_name_more_and_the_last_name_ends_the_node() {
+fn removing_the_last_hard_link_ends_the_node() {
     let mut store = tree([Op::write(at("/f"), "f"), Op::link(at("/f"), at("/g"))]);
     let node = store.node_of("/f");
     assert_eq!((node.ino, node.nlink, node.ctime, node.mtime), (store.node_of("/g").ino, 2, 20, 10));
@@ -170,7 +170,7 @@ fn a_hard_link_is_a_name_more_and_the_last_name_ends_the_node() {
 }
 
 #[test]
-fn a_link_is_refused_to_a_directory_over_a_name_and_beyond_the_limit() {
+fn link_rejects_directories_existing_names_and_excess_links() {
     let mut store = nested();
     assert_eq!(store.refusal([Op::link(at("/d"), at("/x"))]).kind(), ErrorKind::NotPermitted);
     assert_eq!(store.refusal([Op::link(at("/d/a"), at("/e"))]).kind(), ErrorKind::AlreadyExists);
@@ -180,7 +180,7 @@ fn a_link_is_refused_to_a_directory_over_a_name_and_beyond_the_limit() {
 }
 
 #[test]
-fn renaming_one_name_of_a_node_onto_another_does_nothing() {
+fn rename_onto_same_node_does_nothing() {
     let mut store = tree([Op::write(at("/f"), "f"), Op::link(at("/f"), at("/g"))]);
     let Applied { delta, commit } = store.run([Op::rename(at("/f"), at("/g"))]);
     assert!(delta.names.is_empty() && delta.log.is_empty() && !commit.outcomes[0].changed);
@@ -188,7 +188,7 @@ fn renaming_one_name_of_a_node_onto_another_does_nothing() {
 
 /// Moves, removals and writes of one batch in and around a subtree, and the state at its end.
 #[test]
-fn later_operations_see_what_earlier_ones_did_to_a_subtree() {
+fn later_operations_see_earlier_subtree_changes() {
     let mut store = nested();
     store.run([Op::link(at("/d/a"), at("/kept"))]);
     let [a, b] = ["/d/a", "/d/sub/b"].map(|path| store.node_of(path).ino);
@@ -213,7 +213,7 @@ fn later_operations_see_what_earlier_ones_did_to_a_subtree() {
 }
 
 #[test]
-fn a_directory_that_takes_the_place_of_another_brings_names_that_were_removed_there() {
+fn directory_replacing_another_shows_its_own_names() {
     let mut store = nested();
     store.run([Op::write(at("/e/a"), "old"), Op::write(at("/e/sub"), "old")]);
     store.run([Op::remove(at("/e/a")), Op::remove(at("/e/sub")), Op::rename(at("/d"), at("/e"))]);
@@ -224,7 +224,7 @@ fn a_directory_that_takes_the_place_of_another_brings_names_that_were_removed_th
 }
 
 #[test]
-fn what_a_batch_holds_of_a_subtree_does_not_grow_with_it() {
+fn delta_does_not_grow_with_subtree_size() {
     let sizes = [20, 2000].map(|names| {
         let mut store = tree([Op::mkdir(at("/e")), Op::mkdir(at("/d"))]);
         store.run((0..names).map(|number| Op::write(at(&format!("/d/{number}")), "")));
@@ -239,7 +239,7 @@ fn what_a_batch_holds_of_a_subtree_does_not_grow_with_it() {
 }
 
 #[test]
-fn the_work_of_a_batch_that_moves_or_removes_many_trees_grows_as_they_do() {
+fn work_is_linear_in_moved_and_removed_trees() {
     let dir = |number: usize| at(&format!("/d/{number}"));
     let longer = |number: usize| at(&format!("/e/longer-{number}"));
     type Ops<'a> = &'a dyn Fn(usize) -> Vec<Op>;

@@ -18,7 +18,7 @@ fn version(seq: u64, ino: u64) -> VersionId {
 }
 
 #[test]
-fn each_precondition_holds_for_what_is_there_and_nothing_else() {
+fn each_precondition_matches_only_its_state() {
     let store = tree([
         Op::write(at("/f"), "hello"),
         Op::set_attrs(at("/f"), SetAttrs::new().mode(0o600)),
@@ -54,7 +54,7 @@ fn each_precondition_holds_for_what_is_there_and_nothing_else() {
 }
 
 #[test]
-fn preconditions_see_the_state_before_the_batch_and_checks_that_of_their_turn() {
+fn preconditions_precede_the_batch_and_checks_do_not() {
     let store = Store::new();
     let write = Op::write(at("/f"), "x");
     let before = Batch::new([write.clone()]).require(at("/f"), Precondition::Absent);
@@ -65,7 +65,7 @@ fn preconditions_see_the_state_before_the_batch_and_checks_that_of_their_turn() 
 }
 
 #[test]
-fn a_retry_is_answered_as_the_first_was_and_plans_nothing() {
+fn retry_by_key_replays_the_first_commit() {
     let mut store = Store::new();
     let batch = idempotent(Batch::new([Op::write(at("/f"), "x").create_new()]), 1, 1000);
     let first = store.commit(&batch).commit;
@@ -74,7 +74,7 @@ fn a_retry_is_answered_as_the_first_was_and_plans_nothing() {
 }
 
 #[test]
-fn a_retry_under_the_same_id_is_answered_as_the_first_was() {
+fn retry_by_commit_id_replays_the_first_commit() {
     let mut store = Store::new();
     let batch = Batch::new([Op::write(at("/f"), "x").create_new()]).id(CommitId(7));
     let first = store.commit(&batch).commit;
@@ -84,7 +84,7 @@ fn a_retry_under_the_same_id_is_answered_as_the_first_was() {
 }
 
 #[test]
-fn the_record_of_a_retry_ends_at_its_time() {
+fn idempotency_record_expires() {
     let mut store = Store::new();
     let batch = idempotent(Batch::new([Op::write(at("/f"), "x")]), 1, 20);
     store.commit(&batch);
@@ -92,7 +92,7 @@ fn the_record_of_a_retry_ends_at_its_time() {
 }
 
 #[test]
-fn the_idempotency_record_is_judged_first_then_the_id_then_preconditions_then_operations() {
+fn checks_run_in_the_documented_order() {
     let mut store = Store::new();
     let id = CommitId(7);
     let ops = [Op::write(at("/f"), "x").create_new()];
@@ -112,7 +112,7 @@ fn the_idempotency_record_is_judged_first_then_the_id_then_preconditions_then_op
 }
 
 #[test]
-fn a_batch_with_an_operation_that_fails_takes_no_numbers_and_leaves_nothing() {
+fn failed_batch_consumes_no_numbers() {
     let mut store = tree([Op::write(at("/f"), "x")]);
     let error = store.refusal([
         Op::write(at("/g"), vec![7; DEDUP_FROM]),
@@ -127,14 +127,14 @@ fn a_batch_with_an_operation_that_fails_takes_no_numbers_and_leaves_nothing() {
 }
 
 #[test]
-fn time_goes_forward_when_the_clock_does_not() {
+fn commit_time_advances_when_the_clock_does_not() {
     let mut store = tree([Op::mkdir(at("/d"))]);
     store.head.time = 5000;
     assert_eq!(store.run([Op::mkdir(at("/e"))]).commit.time, Timestamp(5001));
 }
 
 #[test]
-fn an_expired_entry_that_a_batch_meets_ends_under_all_its_names_first() {
+fn expired_entry_ends_under_all_its_names() {
     let mut store = tree([Op::write(at("/f"), "old").with_attrs(expires(30)), Op::link(at("/f"), at("/g"))]);
     let expired = store.node_of("/f").ino;
     let Applied { delta, commit } = store.run([Op::write(at("/f"), "new").create_new()]);
@@ -149,7 +149,7 @@ fn an_expired_entry_that_a_batch_meets_ends_under_all_its_names_first() {
 }
 
 #[test]
-fn an_expired_entry_is_there_for_no_operation() {
+fn operations_do_not_find_expired_entries() {
     let mut store = tree([Op::mkdir(at("/d")), Op::write(at("/d/f"), "x").with_attrs(expires(30))]);
     for op in [
         Op::append(at("/d/f"), "y").must_exist(),
@@ -174,7 +174,7 @@ fn a_directory_does_not_expire() {
 }
 
 #[test]
-fn a_refusal_whose_path_the_database_cannot_tell_is_its_error_instead() {
+fn failed_path_lookup_replaces_the_error() {
     let mut store = tree([Op::mkdir(at("/d"))]);
     let dir = store.node_of("/d").ino;
     let write = Op::append(Ino(dir), "x");
@@ -184,7 +184,7 @@ fn a_refusal_whose_path_the_database_cannot_tell_is_its_error_instead() {
 }
 
 #[test]
-fn attributes_are_a_row_only_where_there_are_any() {
+fn default_attributes_have_no_row() {
     let mut store = tree([Op::write(at("/f"), "x")]);
     let Applied { delta, .. } = store.run([Op::set_attrs(at("/f"), SetAttrs::new().tags(["t"]))]);
     assert_eq!((delta.attributes.len(), delta.nodes[&2].attrs_seq, delta.index.len()), (1, 2, 0));
@@ -196,7 +196,7 @@ fn attributes_are_a_row_only_where_there_are_any() {
 }
 
 #[test]
-fn snapshots_of_a_batch_are_seen_by_its_later_operations() {
+fn later_operations_see_snapshots_of_the_batch() {
     let mut store = tree([Op::snapshot("kept")]);
     assert_eq!(store.refusal([Op::snapshot("kept")]).kind(), ErrorKind::AlreadyExists);
     assert_eq!(store.refusal([Op::drop_snapshot("no")]).kind(), ErrorKind::NotFound);

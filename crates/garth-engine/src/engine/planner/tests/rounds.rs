@@ -41,7 +41,7 @@ fn filled() -> Store {
 }
 
 #[test]
-fn a_batch_of_many_files_takes_two_rounds() {
+fn batch_of_many_files_takes_two_rounds() {
     let mut store = Store::new();
     let path = |n: usize| at(&format!("/d/{}/{n}", n % 7));
     let new = || (0..5000).map(|n| Op::write(path(n), n.to_string()).with_parents());
@@ -61,7 +61,7 @@ fn a_batch_of_many_files_takes_two_rounds() {
 }
 
 #[test]
-fn what_a_batch_names_by_path_takes_two_rounds() {
+fn operations_by_path_take_two_rounds() {
     let store = filled();
     let body = vec![7; DEDUP_FROM];
     let etag = VersionId { seq: Seq(7), ino: Ino(store.node_of("/f").ino) };
@@ -109,7 +109,7 @@ fn what_a_batch_names_by_path_takes_two_rounds() {
 }
 
 #[test]
-fn what_is_known_only_then_takes_one_round_more() {
+fn dependent_rows_take_one_more_round() {
     let mut store = filled();
     let past = store.head.seq;
     let hash = Precondition::Sha256(Sha256::digest("a").into());
@@ -145,7 +145,7 @@ fn what_is_known_only_then_takes_one_round_more() {
 }
 
 #[test]
-fn what_has_expired_ends_in_three_rounds_more() {
+fn expired_entries_take_three_more_rounds() {
     let mut store = Store::new();
     store.run((0..100).flat_map(|n| {
         let [dir, links] = [format!("/d/{n}"), format!("/links/{n}")];
@@ -163,7 +163,7 @@ fn what_has_expired_ends_in_three_rounds_more() {
 }
 
 #[test]
-fn operations_share_their_rounds_unless_each_depends_on_the_one_before() {
+fn independent_operations_share_rounds() {
     let mut store = Store::new();
     store.run((0..100).map(|n| Op::write(at(&format!("/a{n}/x/f")), "f").with_parents()));
     let moved = (0..100).flat_map(|n| {
@@ -251,7 +251,7 @@ impl Operations {
 }
 
 #[test]
-fn random_batches_mean_the_same_in_few_rounds() {
+fn random_batches_plan_the_same_in_few_rounds() {
     let mut most = [0; 4];
     let mut planned = 0;
     for seed in 0..25 {
@@ -285,7 +285,7 @@ fn random_batches_mean_the_same_in_few_rounds() {
 }
 
 #[test]
-fn what_comes_to_a_place_with_rules_is_judged_level_by_level() {
+fn rules_read_moved_trees_level_by_level() {
     let files = (0..200).map(|n| Op::write(at(&format!("/t/{}/{n}", n % 20)), n.to_string()).with_parents());
     let deep = (0..10).map(|n| Op::write(at(&format!("/t/0{}/f", "/d".repeat(n))), "[1").with_parents());
     let deep = deep.chain((0..10).map(|n| Op::append(at(&format!("/t/0{}/f", "/d".repeat(n))), "]")));

@@ -181,7 +181,7 @@ impl Store {
             if delta.subtrees.lost().iter().any(|region| region.contains(dir, name)) {
                 *lost.entry(at.row.ino).or_default() += 1;
             }
-            if !delta.subtrees.has_left(dir) {
+            if !delta.subtrees.has_moved_away(dir) {
                 continue;
             }
             at.till = head.seq;

@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_wal_begins_anew() {
+    fn long_wal_starts_over() {
         let folder = tempfile::tempdir().unwrap();
         let (conn, checkpoints) = checkpoints(&folder);
         write(&conn, RESTART_ABOVE);
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_restart_that_failed_is_tried_again_only_once_the_wal_is_as_much_longer() {
+    fn failed_restart_waits_for_a_longer_wal() {
         let folder = tempfile::tempdir().unwrap();
         let (conn, checkpoints) = checkpoints(&folder);
         let reader = reader(&folder);
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn two_checkpoints_that_meet_are_no_damage() {
+    fn concurrent_checkpoints_are_no_damage() {
         let folder = tempfile::tempdir().unwrap();
         let (mut conn, _) = checkpoints(&folder);
         let _reader = reader(&folder);

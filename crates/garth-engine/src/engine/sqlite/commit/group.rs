@@ -10,7 +10,7 @@ use crate::engine::planner::{HeadRow, Planned, plan};
 use crate::engine::sqlite::chunk_store::Packs;
 use crate::engine::sqlite::commit::{write_delta, write_subtrees};
 use crate::engine::sqlite::confinement::Reach;
-use crate::engine::sqlite::control::KnownControl;
+use crate::engine::sqlite::control::ControlCache;
 use crate::engine::sqlite::fulltext::background::Chores;
 use crate::engine::sqlite::fulltext::changed_files::{self, Edits};
 use crate::engine::sqlite::open_nodes::OpenNodes;
@@ -29,9 +29,9 @@ use crate::sqlite::{Conn, DbError, DbResult};
 use crate::text::{Edit, Tokenizer};
 
 /// Most commits of a group. Bounds the time that its first member waits for its last.
-pub(super) const GROUP_COMMITS: usize = 512;
+pub(super) const MAX_GROUP_COMMITS: usize = 512;
 /// Most bytes of inline content of a group, for the same reason.
-const GROUP_BYTES: u64 = 16 << 20;
+const MAX_GROUP_BYTES: u64 = 16 << 20;
 /// Time that a group waits to become as large as the last one, whose callers got their results together and
 /// often write again together. Less than the fsync that a second group would cost.
 pub(super) const GATHER: Duration = Duration::from_micros(100);
@@ -178,14 +178,14 @@ impl WriteConn {
 }
 
 /// Edits of the index that are collected before they are applied. Only removed subtrees yield more.
-const MOST_EDITS: usize = 4096;
+const MAX_GROUP_EDITS: usize = 4096;
 
 /// Everything but the connection that planning a group needs.
 pub(crate) struct GroupContext<'a> {
     pub(crate) runtime: &'a Runtime,
     pub(crate) packs: &'a Packs,
     pub(crate) open: &'a OpenNodes,
-    pub(crate) control: &'a KnownControl,
+    pub(crate) control: &'a ControlCache,
 }
 
 impl GroupContext<'_> {
@@ -223,7 +223,7 @@ impl GroupContext<'_> {
                         let mut ended = |ino, edit| {
                             judged_prefixes::remove(conn, ino)?;
                             add(&mut edits, ino, edit);
-                            if edits.len() < MOST_EDITS {
+                            if edits.len() < MAX_GROUP_EDITS {
                                 return Ok(());
                             }
                             indexed = true;
@@ -282,14 +282,14 @@ fn add(edits: &mut Edits, ino: u64, edit: Edit) {
 
 /// Returns true if a batch joins a group that has `count` commits with `bytes` bytes of content.
 pub(super) fn fits(batch: &Batch, count: usize, bytes: u64) -> bool {
-    count < GROUP_COMMITS && bytes + weight(batch) <= GROUP_BYTES
+    count < MAX_GROUP_COMMITS && bytes + weight(batch) <= MAX_GROUP_BYTES
 }
 
 /// Returns the bytes that a batch counts towards its group: its content. A batch that hashes stored content
 /// has a group of its own, because hashing alone may take as long as a whole group.
 pub(super) fn weight(batch: &Batch) -> u64 {
     if batch.hashes() {
-        return GROUP_BYTES + 1;
+        return MAX_GROUP_BYTES + 1;
     }
     batch.ops.iter().filter_map(Op::body).map(Body::size).sum()
 }

@@ -301,7 +301,7 @@ mod tests {
     use crate::runtime::failpoint::Failure;
 
     #[test]
-    fn an_upload_that_cannot_be_synced_leaves_neither_a_file_nor_a_row() {
+    fn upload_with_failed_sync_leaves_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let fs = SqliteFs::open(folder.path(), Env::system(), crate::rule::sample::registry()).unwrap();
         let mut upload = block_on(fs.stage(&At::Node(Ino::ROOT))).unwrap();
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn an_upload_whose_record_is_refused_leaves_no_file() {
+    fn upload_with_refused_record_leaves_no_file() {
         let folder = tempfile::tempdir().unwrap();
         let fs = SqliteFs::open(folder.path(), Env::system(), crate::rule::sample::registry()).unwrap();
         let mut upload = block_on(fs.stage(&At::Node(Ino::ROOT))).unwrap();

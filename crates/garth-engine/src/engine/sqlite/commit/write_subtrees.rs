@@ -123,7 +123,7 @@ fn leave(
         // The names of a piece are in order of directories: the new place is looked up once for each.
         if now.0 != dir {
             let to = delta.subtrees.now(&dir);
-            let waits = to.as_ref().is_some_and(|to| delta.subtrees.has_left(to));
+            let waits = to.as_ref().is_some_and(|to| delta.subtrees.has_moved_away(to));
             now = (dir.clone(), to, waits);
         }
         past_names::end(conn, (&dir, &name), &row, seq)?;
@@ -155,7 +155,7 @@ mod tests {
 
     /// Pieces have three names here, so that nodes lose theirs in several.
     #[test]
-    fn nodes_lose_names_piece_by_piece_as_if_at_once() {
+    fn removing_a_subtree_in_pieces_is_atomic() {
         let folder = tempfile::tempdir().unwrap();
         let env = Env::system();
         let fs = SqliteFs::open(folder.path(), env.clone(), crate::rule::sample::registry()).unwrap();

@@ -20,7 +20,7 @@ use crate::engine::sqlite::commit::group::{
 };
 use crate::engine::sqlite::commit::waiters::CommitWaiters;
 use crate::engine::sqlite::confinement::Reach;
-use crate::engine::sqlite::control::KnownControl;
+use crate::engine::sqlite::control::ControlCache;
 use crate::engine::sqlite::open_nodes::OpenNodes;
 use crate::engine::sqlite::schema;
 use crate::engine::sqlite::writer_lock::{WriterGuard, WriterLock};
@@ -37,7 +37,7 @@ use crate::threads::lock::lock;
 /// Groups of commits after which background work on the search index goes before further commits; otherwise
 /// it waits until no commit does. The index is then in some 32 more pieces, which slows a search down only
 /// slightly.
-const GROUPS_A_CHORE: u32 = 16;
+const GROUPS_PER_CHORE: u32 = 16;
 
 type Answer<T> = oneshot::Sender<Result<T>>;
 
@@ -92,7 +92,7 @@ pub(crate) struct Writer {
     runtime: Runtime,
     packs: Arc<Packs>,
     open: Arc<OpenNodes>,
-    control: Arc<KnownControl>,
+    control: Arc<ControlCache>,
     lock: WriterLock,
     queue: Mutex<Queue>,
     gathered: Condvar,
@@ -131,7 +131,7 @@ impl Writer {
         packs: &Arc<Packs>,
         open: &Arc<OpenNodes>,
         pool: &Arc<ConnPool>,
-        control: &Arc<KnownControl>,
+        control: &Arc<ControlCache>,
     ) -> Arc<Self> {
         let writer = Arc::new(Self {
             database: schema::database(folder),
@@ -255,7 +255,7 @@ impl Writer {
     /// index work that is due.
     fn next_group(&self) -> Option<Group> {
         let mut queue = lock(&self.queue);
-        if queue.takes_chore(GROUPS_A_CHORE) {
+        if queue.takes_chore(GROUPS_PER_CHORE) {
             return Some(Group::Chore);
         }
         // Waiting pays only while no other account could use this thread.
@@ -335,7 +335,7 @@ impl Writer {
         match conn.look_for_chores() {
             Ok(Some(due)) => lock(&self.queue).chores = due,
             Ok(None) => {}
-            Err(error) => self.give_up_chores(&error.describe(self.database.subject)),
+            Err(error) => self.stop_failed_chores(&error.describe(self.database.subject)),
         }
         self.used.store(self.runtime.conns().add(), Ordering::Relaxed);
         *slot = Some(conn);
@@ -351,12 +351,12 @@ impl Writer {
                 .map_err(|error| self.judge(error))
         });
         if let Err(error) = outcome {
-            self.give_up_chores(&error);
+            self.stop_failed_chores(&error);
         }
     }
 
     /// Ends index work for this instance: a step that failed once would fail again and again.
-    fn give_up_chores(&self, error: &Error) {
+    fn stop_failed_chores(&self, error: &Error) {
         tracing::warn!(%error, "the search index was not brought up to date; run `garth fsck`");
         self.stop_chores();
     }

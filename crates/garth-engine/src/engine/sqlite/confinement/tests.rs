@@ -62,7 +62,7 @@ fn assert_same(cost: impl Fn(u64) -> u64) {
 }
 
 #[test]
-fn a_number_is_judged_at_the_same_cost_however_many_names_its_node_has_outside() {
+fn inode_check_cost_ignores_names_outside_reach() {
     let node = At::Node(Ino(3));
     assert_same(|size| {
         let account = account();
@@ -76,7 +76,7 @@ fn a_number_is_judged_at_the_same_cost_however_many_names_its_node_has_outside()
 }
 
 #[test]
-fn history_costs_the_same_however_many_versions_a_node_had_before_it_came_in() {
+fn history_cost_ignores_versions_out_of_reach() {
     assert_same(|size| {
         let account = account();
         // All versions but the first and the last ones are made out of reach.
@@ -102,7 +102,7 @@ fn account_without() -> Account {
 }
 
 #[test]
-fn what_is_left_out_is_passed_at_the_same_cost_however_much_it_is() {
+fn walk_cost_ignores_excluded_entries() {
     let dir = At::Path(path("/in"));
     assert_same(|size| {
         let account = account_without();
@@ -120,7 +120,7 @@ fn what_is_left_out_is_passed_at_the_same_cost_however_much_it_is() {
 }
 
 #[test]
-fn a_number_is_judged_at_the_same_cost_however_many_names_its_node_has_that_are_left_out() {
+fn inode_check_cost_ignores_excluded_names() {
     let node = At::Node(Ino(3));
     assert_same(|size| {
         let account = account_without();

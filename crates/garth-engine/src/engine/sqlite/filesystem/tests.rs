@@ -34,7 +34,7 @@ fn thread_of(fs: &SqliteFs, steps: u64) -> String {
 }
 
 #[test]
-fn a_long_read_leaves_its_callers_thread_and_a_short_one_does_not() {
+fn only_long_reads_leave_the_callers_thread() {
     let (_folder, fs) = account(3000, Duration::from_secs(60));
     let here = thread::current().name().unwrap_or_default().to_owned();
     assert_eq!((thread_of(&fs, SHORT / 2), thread_of(&fs, SHORT + 1)), (here, "garth-reader".to_owned()));
@@ -53,7 +53,7 @@ fn a_long_read_leaves_its_callers_thread_and_a_short_one_does_not() {
 }
 
 #[test]
-fn how_long_it_takes_to_fetch_files_is_known_before() {
+fn fetching_many_files_begins_as_long_read() {
     const FILES: u64 = 40;
     let (_folder, fs) = account(FILES as usize, Duration::from_secs(60));
     let of = |name: u64| At::Path(TreePath::parse(&format!("/{name:06}")).unwrap());
@@ -63,7 +63,7 @@ fn how_long_it_takes_to_fetch_files_is_known_before() {
 }
 
 #[test]
-fn what_was_after_the_last_commit_is_read_as_now() {
+fn past_at_head_reads_newest_state() {
     let (_folder, fs) = account(20, Duration::from_secs(60));
     let root = At::Path(TreePath::root());
     let (page, now) = (Page::default().limit(20), Moment::Time(Timestamp(i64::MAX)));
@@ -79,7 +79,7 @@ fn what_was_after_the_last_commit_is_read_as_now() {
 }
 
 #[test]
-fn what_is_held_open_without_a_name_is_not_in_a_view_that_stays() {
+fn past_view_hides_unnamed_open_nodes() {
     let (_folder, fs) = account(1, Duration::from_secs(60));
     let path = TreePath::parse("/000000").unwrap();
     let held = block_on(fs.hold(&At::from(&path))).unwrap();
@@ -94,7 +94,7 @@ fn what_is_held_open_without_a_name_is_not_in_a_view_that_stays() {
 }
 
 #[test]
-fn a_read_that_takes_too_long_times_out() {
+fn long_read_times_out() {
     let (_folder, fs) = account(3000, Duration::ZERO);
     let root = At::Path(TreePath::root());
     let error = block_on(fs.list(&root, &Page::default().limit(3000))).unwrap_err();
@@ -105,7 +105,7 @@ fn a_read_that_takes_too_long_times_out() {
 }
 
 #[test]
-fn a_read_that_nobody_waits_for_ends() {
+fn abandoned_read_ends() {
     let (_folder, fs) = account(10, Duration::from_secs(3600));
     let (begun, has_begun) = std::sync::mpsc::channel();
     let (ended, has_ended) = std::sync::mpsc::channel();
@@ -132,7 +132,7 @@ fn open_files(folder: &TempDir, name: &str) -> usize {
 }
 
 #[test]
-fn lock_files_are_open_only_beside_a_connection_that_writes() {
+fn lock_files_close_with_the_write_connection() {
     let folder = tempfile::tempdir().expect("a folder");
     let fs =
         SqliteFs::open(folder.path(), Env::system(), crate::rule::sample::registry()).expect("an account");

@@ -11,7 +11,7 @@ use rusqlite::{Connection, params};
 
 use crate::engine::sqlite::fulltext::background::varint;
 use crate::engine::sqlite::fulltext::passages::{COLUMNS, Passage, old_until, passage};
-use crate::engine::sqlite::fulltext::ranking::{Candidate, Ranked, add_neighbours, saturated};
+use crate::engine::sqlite::fulltext::ranking::{Candidate, Ranked, add_neighbour_scores, saturated};
 use crate::model::Ino;
 use crate::sqlite::{DbResult, one};
 use crate::text::question::{Question, Term};
@@ -422,7 +422,7 @@ impl<'a, J: Judge> Search<'a, J> {
             self.look_in_subtree(any_rare)?;
         }
         if any_rare {
-            self.look_beside_rare()?;
+            self.look_among_rare_matches()?;
         }
         self.partial |= self.wanted.iter().any(|term| !term.matches.complete);
         let total: f64 = self.wanted.iter().map(|term| term.weight).sum();
@@ -503,7 +503,7 @@ impl<'a, J: Judge> Search<'a, J> {
     }
 
     /// If the question has a rare term, looks for the frequent ones only in its passages.
-    fn look_beside_rare(&mut self) -> DbResult<()> {
+    fn look_among_rare_matches(&mut self) -> DbResult<()> {
         let (rare, frequent): (Vec<_>, Vec<_>) =
             self.wanted.iter_mut().partition(|term| term.matches.complete);
         let rare = rare.iter().filter(|term| term.is_rare()).flat_map(|term| &term.forms);
@@ -558,7 +558,7 @@ impl<'a, J: Judge> Search<'a, J> {
         }
         if neighbours {
             let weights: Vec<f64> = self.wanted.iter().map(|term| term.weight).collect();
-            add_neighbours(&mut best, &weights);
+            add_neighbour_scores(&mut best, &weights);
         }
         best.sort_unstable_by(|a, b| b.candidate.order(&a.candidate));
         Ok(best)

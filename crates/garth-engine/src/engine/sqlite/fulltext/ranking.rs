@@ -51,7 +51,7 @@ pub(super) fn saturated(often: f64, length: f64) -> f64 {
 /// Lets each passage gain from its neighbours in the file: a term that it does not contain, but a neighbour
 /// does, counts [`BESIDE`] of one that it contains once. `weights` are those of the terms. Only passages in
 /// `best` count as neighbours: the others contain no term, or too little to matter, and need not be read.
-pub(super) fn add_neighbours(best: &mut [Ranked], weights: &[f64]) {
+pub(super) fn add_neighbour_scores(best: &mut [Ranked], weights: &[f64]) {
     let starts: HashMap<(Ino, u64), usize> =
         best.iter().zip(0..).map(|(it, place)| ((it.passage.ino, it.passage.span.off), place)).collect();
     let mut around = vec![0_u128; best.len()];

@@ -31,12 +31,12 @@ pub(super) fn before(
         return Ok(Vec::new());
     }
     let begins_line = last_before(conn, ino, off)?.is_some_and(|it| it.span.end() == off && it.span.newline);
-    if begins_line && !secret::may_go_on(first) {
+    if begins_line && !secret::may_continue_secret(first) {
         return Ok(Vec::new());
     }
     // Otherwise, in a log of short lines, thousands of them would be read before each.
     if begins_line
-        && secret::needs_opening(first)
+        && secret::needs_opening_line(first)
         && !secret::may_open(&read(ino, off.saturating_sub(LINE_END)..off)?)
     {
         return Ok(Vec::new());
@@ -78,7 +78,7 @@ pub(super) fn widen(
                 }
             }
             let behind = read(ino, border..border + most)?;
-            if !secret::may_be_of_key(&behind) {
+            if !secret::may_be_part_of_key(&behind) {
                 break;
             }
         }
@@ -108,7 +108,7 @@ pub(super) fn widen(
         let window = read(ino, from..border + most)?;
         let border = (border - from) as usize;
         let begins_line = border > 0 && window.get(border - 1) == Some(&b'\n');
-        let stands_alone = begins_line && !secret::may_go_on(&window[border..]);
+        let stands_alone = begins_line && !secret::may_continue_secret(&window[border..]);
         let reaching = |secret: &Secret| secret.basis.start < border && secret.bytes.end > border;
         if stands_alone || !secret::find(&window).iter().any(reaching) {
             break;

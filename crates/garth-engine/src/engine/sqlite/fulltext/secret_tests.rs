@@ -46,7 +46,7 @@ fn texts(planted: &Planted) -> impl Iterator<Item = (String, usize)> {
 }
 
 #[test]
-fn a_secret_over_the_border_of_two_passages_is_not_indexed() {
+fn secret_across_passages_is_not_indexed() {
     for planted in each(&mut Random::new(21)) {
         let mut index = Index::new();
         for (n, (text, _)) in (1..).zip(texts(&planted)) {
@@ -57,7 +57,7 @@ fn a_secret_over_the_border_of_two_passages_is_not_indexed() {
 }
 
 #[test]
-fn a_secret_that_a_later_edit_makes_one_is_taken_out_of_the_passages_beside_it() {
+fn edit_that_completes_a_secret_reindexes_neighbours() {
     for planted in each(&mut Random::new(22)) {
         let mut index = Index::new();
         let mut n = 0;
@@ -79,7 +79,7 @@ fn a_secret_that_a_later_edit_makes_one_is_taken_out_of_the_passages_beside_it()
 }
 
 #[test]
-fn text_that_comes_in_pieces_is_indexed_like_text_that_comes_at_once() {
+fn appends_are_indexed_like_one_write() {
     for seed in 0..4 {
         let random = &mut Random::new(seed);
         let text = mixed(random);

@@ -209,7 +209,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
-    fn after_any_edits_the_index_covers_the_files_and_answers_like_one_made_afresh(
+    fn edited_index_matches_rebuilt_index(
         groups in prop::collection::vec(prop::collection::vec(step(), 1..5), 1..12)
     ) {
         let mut index = Index::new();
@@ -233,7 +233,7 @@ proptest! {
     }
 
     #[test]
-    fn no_question_is_an_error(text in prop_oneof![
+    fn search_accepts_any_question(text in prop_oneof![
         "\\PC{0,200}", any::<String>(), "([\"*():^+-]|NEAR|AND|OR|NOT| |text:|a){0,60}", ".{1900,2000}"
     ]) {
         let mut index = Index::new();
@@ -245,7 +245,7 @@ proptest! {
 }
 
 #[test]
-fn words_are_found_by_stem_without_accents_and_by_prefix_only_where_nothing_else_matches() {
+fn search_ignores_accents_and_falls_back_to_prefixes() {
     let mut index = Index::new();
     index.put(1, "The Crème was spreading".as_bytes());
     index.put(2, b"confirmations");
@@ -258,7 +258,7 @@ fn words_are_found_by_stem_without_accents_and_by_prefix_only_where_nothing_else
 }
 
 #[test]
-fn the_best_passage_of_each_allowed_file_is_found_best_first() {
+fn search_returns_best_passages_of_allowed_files() {
     let mut index = Index::new();
     let filler = "plain filler words\n".repeat(300);
     index.put(1, format!("{filler}needle needle needle\n{filler}").as_bytes());
@@ -279,7 +279,7 @@ fn the_best_passage_of_each_allowed_file_is_found_best_first() {
 }
 
 #[test]
-fn of_a_file_so_many_passages_are_found_as_are_wanted_and_it_is_judged_once() {
+fn per_file_limit_is_kept_and_judged_once() {
     let mut index = Index::new();
     let part = |words: &str| format!("{words}\n{}", "plain filler words\n".repeat(120));
     let long: String = ["needle", "needle needle", "needle needle needle", "none"].map(part).concat();
@@ -301,7 +301,7 @@ fn of_a_file_so_many_passages_are_found_as_are_wanted_and_it_is_judged_once() {
 }
 
 #[test]
-fn files_that_are_no_text_or_not_searchable_are_not_found() {
+fn binary_and_unsearchable_files_are_not_found() {
     let mut index = Index::new();
     index.put(1, b"visible needle");
     index.put(1, b"needle \0 binary");
@@ -321,7 +321,7 @@ fn files_that_are_no_text_or_not_searchable_are_not_found() {
 }
 
 #[test]
-fn an_append_of_a_line_leaves_the_passages_before_it_alone() {
+fn line_append_keeps_earlier_passages() {
     let mut index = Index::new();
     for line in 0..300 {
         index.append(1, format!("line number{line} of the journal\n").as_bytes());
@@ -333,7 +333,7 @@ fn an_append_of_a_line_leaves_the_passages_before_it_alone() {
 }
 
 #[test]
-fn words_that_an_edit_joins_across_passages_are_found() {
+fn finds_words_joined_across_passages() {
     let mut index = Index::new();
     // Each append is a passage. The edit replaces the line feed between the first two.
     for line in ["sun\n", "flower\n", "pot"] {
@@ -349,7 +349,7 @@ fn words_that_an_edit_joins_across_passages_are_found() {
 }
 
 #[test]
-fn the_index_of_ten_thousand_appends_is_smaller_than_what_was_appended() {
+fn index_of_many_appends_stays_small() {
     let dir = tempfile::tempdir().unwrap();
     let conn = Connection::open(dir.path().join("index")).unwrap();
     conn.execute_batch("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF").unwrap();
@@ -374,7 +374,7 @@ fn the_index_of_ten_thousand_appends_is_smaller_than_what_was_appended() {
 }
 
 #[test]
-fn optimizing_removes_the_words_of_what_was_deleted() {
+fn optimizing_removes_words_of_deleted_text() {
     let mut index = Index::new();
     index.put(1, b"forgettable secretword");
     index.put(2, b"other");
@@ -390,7 +390,7 @@ fn optimizing_removes_the_words_of_what_was_deleted() {
 }
 
 #[test]
-fn every_kind_of_damage_is_found() {
+fn verify_reports_every_kind_of_damage() {
     let text = "anchor biscuit candle\n".repeat(400);
     let damaged = |sql: &str| {
         let mut index = Index::new();
@@ -432,7 +432,7 @@ fn every_kind_of_damage_is_found() {
 }
 
 #[test]
-fn a_score_is_the_share_of_the_question_that_a_passage_holds() {
+fn score_is_the_matched_share_of_the_question() {
     let mut index = Index::new();
     for file in 1..=100 {
         let common = if file % 2 == 0 { "common" } else { "other" };
@@ -463,7 +463,7 @@ fn a_score_is_the_share_of_the_question_that_a_passage_holds() {
 }
 
 #[test]
-fn escapes_of_json_are_decoded_and_ranges_are_those_of_the_file() {
+fn json_escapes_are_decoded_for_search() {
     let mut index = Index::new();
     let list = br#""Shopping list:\nmilk\nbread""#;
     index.put(1, list);
@@ -509,7 +509,7 @@ fn crowd(passages: u64, words: &str) -> Index {
 }
 
 #[test]
-fn a_passage_gains_from_those_beside_it_in_its_file_alone() {
+fn passage_gains_from_neighbours_in_its_file() {
     let mut index = Index::new();
     for line in ["the trip to Lisbon\n", "yes, the deposit is paid\n", "something else\n", "Lisbon again\n"] {
         index.append(1, line.as_bytes());
@@ -541,7 +541,7 @@ fn a_passage_gains_from_those_beside_it_in_its_file_alone() {
 }
 
 #[test]
-fn several_passages_of_a_file_and_neighbours_cost_no_rows_of_the_index_however_much_there_is() {
+fn per_file_and_neighbours_read_no_more_rows() {
     let rows = |passages: u64, per_file, alone| {
         let index = crowd(passages, "heron");
         // The passages of ten files, one after the other.
@@ -566,7 +566,7 @@ fn rows(index: &Index, question: &str, within: Option<Vec<u64>>) -> usize {
 }
 
 #[test]
-fn a_search_looks_at_as_many_rows_however_many_passages_hold_a_common_word() {
+fn common_words_do_not_increase_rows_read() {
     let words: String = (0..60).map(|n| format!(" heron{n}")).collect();
     // Both are more than a search examines for 60 words.
     let sizes = [1_500, 6_000].map(|passages| crowd(passages, &words));
@@ -583,7 +583,7 @@ fn a_search_looks_at_as_many_rows_however_many_passages_hold_a_common_word() {
 }
 
 #[test]
-fn a_common_word_is_found_in_a_small_subtree_of_old_files() {
+fn finds_common_word_in_small_subtree() {
     let index = crowd(3_000, "heron");
     let mut judge = Counting { within: Some((70..90).collect()), ..Counting::default() };
     let answer = index.ask("heron", &mut judge);
@@ -595,7 +595,7 @@ fn a_common_word_is_found_in_a_small_subtree_of_old_files() {
 }
 
 #[test]
-fn a_word_that_more_hold_than_can_be_looked_at_answers_from_the_newest() {
+fn overly_common_word_finds_newest_passages() {
     let all = ROWS as u64 + 500;
     let index = crowd(all, "heron");
     let mut judge = Counting::default();
@@ -607,7 +607,7 @@ fn a_word_that_more_hold_than_can_be_looked_at_answers_from_the_newest() {
 }
 
 #[test]
-fn the_lines_of_a_hit_are_found_without_the_file_or_all_passages_before_it() {
+fn line_numbers_of_hits_survive_edits() {
     let mut index = Index::new();
     let mut text = String::new();
     for line in 0..60_000 {
@@ -642,7 +642,7 @@ fn the_lines_of_a_hit_are_found_without_the_file_or_all_passages_before_it() {
 }
 
 #[test]
-fn what_is_too_much_for_a_commit_is_left_and_what_was_indexed_is_found() {
+fn oversized_text_is_indexed_in_part() {
     let mut index = Index::new();
     let text = "anchor biscuit\n".repeat(1_000) + "candle\n";
     index.files.insert(Ino(1), text.clone().into_bytes());

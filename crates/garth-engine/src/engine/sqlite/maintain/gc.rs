@@ -48,13 +48,13 @@ impl SqliteFs {
     pub(crate) fn collect(&self, grace: Duration) -> Result<Collected> {
         let now = self.inner.runtime.env().now();
         let grace = i64::try_from(grace.as_nanos()).unwrap_or(i64::MAX);
-        let times = Times { now, gone_before: Timestamp(now.0.saturating_sub(grace)) };
+        let times = Times { now, removed_before: Timestamp(now.0.saturating_sub(grace)) };
         // The order lets one run collect what its earlier steps release: uploads and unnamed files release
         // chunks, and chunks release ranges of pack files.
         let mut collected = Collected { expired: self.record_expired()?, ..Collected::default() };
         self.forget_ended(now, &mut collected)?;
-        let taken_back = self.take_back(times, &mut collected)?;
-        self.merge(&taken_back, &mut collected)?;
+        let removed_writes = self.take_back(times, &mut collected)?;
+        self.merge(&removed_writes, &mut collected)?;
         self.catch_up()?;
         self.remove_chunks(now, &mut collected)?;
         self.doom_orphans()?;
@@ -219,7 +219,7 @@ impl SqliteFs {
     /// Gives the space of unused pack files and ranges back to the disk.
     fn give_back(&self, times: Times, collected: &mut Collected) -> Result<()> {
         // Files and ranges that were marked until then are beyond the grace period.
-        let before = times.gone_before.0;
+        let before = times.removed_before.0;
         if self.with_view(|view| packs::any_due(view.conn, before))? {
             // Otherwise a loss of power could bring rows back that refer to the removed files.
             block_on(self.sync())?;
@@ -338,7 +338,7 @@ fn forget_ended(
             return Ok((0, true));
         }
     }
-    while control::forget_lifted(conn, registry, PIECE)? > 0 {
+    while control::forget_removed_constraints(conn, registry, PIECE)? > 0 {
         if turn.is_over() {
             return Ok((0, true));
         }
@@ -379,7 +379,7 @@ fn waiting(conn: &Connection, times: Times) -> DbResult<(u64, u64)> {
          )
          SELECT count(DISTINCT pack) + (SELECT count(*) FROM unnamed WHERE doomed_at IS NOT NULL),
              coalesce(sum(len), 0) FROM late";
-    Ok(conn.query_row(sql, [times.gone_before.0], |row| Ok((row.get(0)?, row.get(1)?)))?)
+    Ok(conn.query_row(sql, [times.removed_before.0], |row| Ok((row.get(0)?, row.get(1)?)))?)
 }
 
 #[cfg(test)]
@@ -453,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pack_without_chunks_is_marked_by_one_run_and_removed_by_one_after_the_grace() {
+    fn empty_pack_is_removed_after_the_grace() {
         let account = account();
         account.upload(1);
         account.clock.advance(Duration::from_secs(25 * 3600));
@@ -474,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn content_in_use_stays() {
+    fn gc_keeps_content_in_use() {
         let account = account();
         let body = account.upload(1);
         account.apply(Op::write(at("/used"), body));
@@ -490,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn an_upload_that_was_abandoned_goes_with_its_pack_once_its_lease_has_ended() {
+    fn abandoned_upload_is_removed_after_its_lease() {
         let account = account();
         let mut upload = block_on(account.fs.stage(&at("/a"))).unwrap();
         block_on(upload.write(Bytes::from(vec![7; LONG]))).unwrap();
@@ -503,7 +503,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_to_a_file_without_a_name_goes_after_the_grace_and_its_past_stays() {
+    fn writes_to_unnamed_file_are_removed_after_grace() {
         let account = account();
         let open = account.unnamed();
         account.close(open);
@@ -516,7 +516,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_keeps_a_file_without_a_name() {
+    fn lease_keeps_unnamed_file() {
         let account = account();
         let open = account.unnamed();
         // Four times the length of a lease, which is renewed in time.
@@ -530,7 +530,7 @@ mod tests {
     }
 
     #[test]
-    fn who_else_holds_a_file_open_takes_a_lease_once_it_is_marked() {
+    fn other_holder_leases_a_marked_file() {
         let account = account();
         let other = SqliteFs::open(
             account.folder.path(),
@@ -562,7 +562,7 @@ mod tests {
     fn collecting_nothing(account: &Account) -> u64 {
         let conn = schema::database(account.folder.path()).connect().unwrap();
         let env = &account.fs.inner.runtime.env().clone();
-        let times = Times { now: env.now(), gone_before: env.now() };
+        let times = Times { now: env.now(), removed_before: env.now() };
         let turn = &mut Turn::begin(env);
         let collect = || {
             assert_eq!(forget_ended(&conn, &Registry::empty(), env.now(), turn).unwrap(), (0, false));
@@ -577,7 +577,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_ends_takes_no_other_owners_key_with_it() {
+    fn expired_key_keeps_keys_of_other_owners() {
         let account = account();
         let conn = Connection::open(account.folder.path().join("tree.db")).unwrap();
         let sql =
@@ -592,7 +592,7 @@ mod tests {
     }
 
     #[test]
-    fn a_collection_costs_what_there_is_to_collect_whatever_else_is_stored() {
+    fn gc_cost_depends_on_garbage_only() {
         let account = account();
         let fill = |range: std::ops::Range<u64>| {
             for n in range {

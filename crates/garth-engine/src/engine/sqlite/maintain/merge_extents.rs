@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn appends_become_one_extent_and_every_version_stays_what_it_was() {
+    fn merging_appends_preserves_every_version() {
         let account = Account::of(["one;", "two;", "three;"].map(append));
         let before = account.versions();
         assert_eq!(account.runs(), [[0, 4, 8]]);
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn an_extent_older_than_the_one_before_it_is_not_merged() {
+    fn older_extent_does_not_join_a_run() {
         // The hole at the front was filled last: merged, the earlier versions would show it.
         let account =
             Account::of([append(""), Op::patch(at("/a"), 4, "last"), Op::patch(at("/a"), 0, "fill")]);
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn an_extent_is_not_merged_over_versions_that_were_as_long_with_a_hole() {
+    fn merge_respects_versions_with_holes() {
         let longer = |size| Op::truncate(at("/a"), size);
         let account = Account::of([append("one;"), longer(8), Op::patch(at("/a"), 4, "two;")]);
         assert!(account.runs().is_empty(), "version 2 has zeros where version 3 has text");
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn extents_apart_of_other_ends_or_of_other_files_are_not_merged() {
+    fn merge_requires_adjacent_extents_ending_together() {
         let account = Account::of([
             append("one;"),
             Op::patch(at("/a"), 8, "behind a hole"),
@@ -365,14 +365,14 @@ mod tests {
     }
 
     #[test]
-    fn a_run_ends_once_it_is_as_long_as_content_that_is_named_by_its_hash() {
+    fn run_ends_at_deduplicated_size() {
         let part = || Op::append(at("/a"), vec![b'x'; 30_000]);
         let account = Account::of([part(), part(), part(), part(), part()]);
         assert_eq!(account.runs(), [vec![0, 30_000, 60_000], vec![90_000, 120_000]]);
     }
 
     #[test]
-    fn a_piece_between_cuts_stays_apart_to_its_end() {
+    fn merge_keeps_pieces_between_cuts() {
         let large = 2 * SMALL;
         let mib = 1 << 20;
         let piece = |length: u64, byte| {
@@ -401,14 +401,14 @@ mod tests {
     }
 
     #[test]
-    fn a_chunk_that_several_extents_use_stays_as_it_is() {
+    fn shared_chunk_is_not_merged() {
         let account = Account::of(["one;", "two;"].map(append));
         account.apply([Op::copy(at("/a"), at("/copy"))]);
         assert!(account.runs().is_empty());
     }
 
     #[test]
-    fn a_copy_made_since_the_runs_were_found_keeps_them_from_being_merged() {
+    fn copy_after_the_search_prevents_merging() {
         let account = Account::of(["one;", "two;"].map(append));
         let found = account.find();
         account.apply([Op::copy(at("/a"), at("/copy"))]);
@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_was_written_over_since_it_was_found_is_left_alone() {
+    fn overwritten_run_is_not_merged() {
         let account = Account::of(["one;", "two;"].map(append));
         let found = account.find();
         account.apply([Op::patch(at("/a"), 0, "new;")]);
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_of_a_chunk_that_the_past_needs_whole_is_not_merged() {
+    fn chunk_needed_by_the_past_is_not_merged() {
         let account = Account::of([
             Op::write(at("/a"), vec![b'x'; 2 * SMALL as usize]),
             Op::truncate(at("/a"), 10),
@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_stays_where_fsck_finds_it() {
+    fn merge_leaves_damage_for_fsck() {
         let account = Account::of(["one;", "two;"].map(append));
         account.execute("UPDATE chunk SET data = x'00' WHERE id = 1");
         let before = account.fs.check().unwrap().findings;

@@ -19,7 +19,7 @@ pub(crate) struct Place {
 
 /// Result of a step.
 #[derive(Default)]
-pub(crate) struct TakenBack {
+pub(crate) struct TakeBackStep {
     /// Versions removed.
     pub(crate) versions: u64,
     /// Files that are as they were when they lost their name.
@@ -34,9 +34,9 @@ pub(crate) fn take_back(
     times: Times,
     from: Place,
     turn: &mut Turn,
-) -> DbResult<TakenBack> {
-    let (mut taken, mut place) = (TakenBack::default(), from);
-    while let Some((ino, doomed_at)) = leases::next_unheld(conn, place.ino)? {
+) -> DbResult<TakeBackStep> {
+    let (mut taken, mut place) = (TakeBackStep::default(), from);
+    while let Some((ino, doomed_at)) = leases::next_unleased(conn, place.ino)? {
         if place.ino != ino {
             place = Place { ino, at: (0, 0) };
         }
@@ -45,7 +45,7 @@ pub(crate) fn take_back(
             leases::mark(conn, ino, times.now.0)?;
         }
         // With a grace period of 0 a file that was marked just now is due as well.
-        if doomed_at.unwrap_or(times.now.0) <= times.gone_before.0 {
+        if doomed_at.unwrap_or(times.now.0) <= times.removed_before.0 {
             if !take_back_one(conn, &mut place, turn, &mut taken.versions)? {
                 taken.next = Some(place);
                 return Ok(taken);

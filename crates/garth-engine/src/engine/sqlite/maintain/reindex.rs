@@ -21,7 +21,7 @@ const NODES: usize = 256;
 
 impl SqliteFs {
     /// Implements `AccountStore::reindex` on this thread: file by file, and a long file in pieces.
-    pub(crate) fn remake_index(&self) -> Result<u64> {
+    pub(crate) fn rebuild_index(&self) -> Result<u64> {
         // An index with a damaged structure cannot be corrected file by file: it is emptied first.
         if self.inner.pool.read_on_new(verify::is_damaged)? {
             self.index_step(background::clear)?;
@@ -40,7 +40,7 @@ impl SqliteFs {
             self.index_step(move |conn| background::remove_strays(conn, &strays))?;
         }
         self.catch_up()?;
-        self.remake_keys()?;
+        self.rebuild_keys()?;
         let quotas = self.with_view(|view| quotas::all_of(view.conn))?;
         for key in quotas.iter().map(|quota| quota.path.key().to_owned()) {
             self.index_step(move |conn| set_quota::recount(conn, &key))?;
@@ -51,7 +51,7 @@ impl SqliteFs {
     }
 
     /// Rebuilds the keys of projections, node by node.
-    fn remake_keys(&self) -> Result<()> {
+    fn rebuild_keys(&self) -> Result<()> {
         let mut at = Some(0);
         while let Some(behind) = at {
             let (packs, env) = (Arc::clone(&self.inner.packs), self.inner.runtime.env().clone());
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_file_is_made_anew_in_pieces_and_found_meanwhile() {
+    fn reindex_of_long_file_keeps_it_searchable() {
         let folder = tempfile::tempdir().unwrap();
         let fs = SqliteFs::open(folder.path(), Env::system(), crate::rule::sample::registry()).unwrap();
         let long: String = (0..60_000).map(|line| format!("this is line number{line} of it\n")).collect();
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_commit_left_is_indexed_in_steps_and_answers_say_what_is_missing() {
+    fn unindexed_text_is_reported_and_indexed_later() {
         let folder = tempfile::tempdir().unwrap();
         let fs = SqliteFs::open(folder.path(), Env::system(), crate::rule::sample::registry()).unwrap();
         let long: String = (0..60_000).map(|line| format!("this is line number{line} of it\n")).collect();
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_wrong_with_the_index_is_put_right() {
+    fn reindex_repairs_any_damage() {
         for damage in [
             "DELETE FROM passage",
             "UPDATE passage SET hash = 0, json = 1",
@@ -182,7 +182,7 @@ mod tests {
             }
             fs.index_step(move |conn| Ok(conn.execute_batch(damage)?)).unwrap();
             assert_ne!(fs.check().unwrap().findings, [], "{damage}");
-            assert_eq!(fs.remake_index().unwrap(), 2);
+            assert_eq!(fs.rebuild_index().unwrap(), 2);
             assert_eq!(fs.check().unwrap().findings, [], "{damage}");
             assert_eq!(found(&fs, "heron"), 2, "{damage}");
         }

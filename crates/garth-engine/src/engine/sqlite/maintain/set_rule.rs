@@ -15,10 +15,10 @@ use crate::engine::sqlite::tables::{head, judged_prefixes};
 use crate::engine::sqlite::{SqliteFs, control};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::FileSystem;
-use crate::fs::breach::{Looked, look};
-use crate::fs::store::{MAX_BREACHES, SetRule};
+use crate::fs::breach::{ViolationSearch, look};
+use crate::fs::store::{MAX_VIOLATIONS, SetRuleResult};
 use crate::model::{ChangeKind, ChangesQuery, Seq, VersionId};
-use crate::rule::{Breach, Class, Place, Rule, Rules};
+use crate::rule::{Class, FileViolation, Place, Rule, Rules};
 use crate::sqlite::DbResult;
 
 /// Most changes that are checked while commits wait.
@@ -32,7 +32,7 @@ const TRIES: usize = 10;
 enum Since {
     /// No change violates the rule.
     Good,
-    Broken(Breach),
+    Broken(FileViolation),
     /// Too many changes to check in one transaction.
     Much,
 }
@@ -46,23 +46,23 @@ impl SqliteFs {
         })
     }
 
-    pub(crate) fn set_rule_now(&self, rule: &Rule, force: bool) -> Result<SetRule> {
+    pub(crate) fn set_rule_now(&self, rule: &Rule, force: bool) -> Result<SetRuleResult> {
         // An impossible rule is refused before the tree is checked.
         self.rules_now()?.with(rule.clone())?;
         for _ in 0..TRIES {
             // Read before the tree: all later commits are checked in the transaction below.
             let since = block_on(self.head())?.seq;
-            let Looked { breaches, more, good } = block_on(look(self, rule, MAX_BREACHES))?;
+            let ViolationSearch { breaches, more, good } = block_on(look(self, rule, MAX_VIOLATIONS))?;
             if !force && !breaches.is_empty() {
-                return Ok(SetRule { set: false, breaches, more });
+                return Ok(SetRuleResult { set: false, breaches, more });
             }
             let (fs, new, since) = (self.clone(), rule.clone(), (!force).then_some(since));
-            let set = move |conn: &Connection| fs.set_unless_broken(conn, &new, since, &good);
+            let set = move |conn: &Connection| fs.set_unless_violated(conn, &new, since, &good);
             match block_on(self.inner.writer.transact(true, set))? {
-                Since::Good => return Ok(SetRule { set: true, breaches, more }),
+                Since::Good => return Ok(SetRuleResult { set: true, breaches, more }),
                 Since::Broken(breach) => {
                     // The check of the changes ends with the first violation.
-                    return Ok(SetRule { set: false, breaches: vec![breach], more: true });
+                    return Ok(SetRuleResult { set: false, breaches: vec![breach], more: true });
                 }
                 // The tree is checked again, from a later commit.
                 Since::Much => {}
@@ -83,7 +83,7 @@ impl SqliteFs {
 
     /// Sets a rule, unless a change after commit `since` violates it; `None` sets it without a check. `good`
     /// are files that were checked before, each up to a place.
-    fn set_unless_broken(
+    fn set_unless_violated(
         &self,
         conn: &Connection,
         rule: &Rule,
@@ -95,7 +95,7 @@ impl SqliteFs {
             let row = JudgedRow { etag: version.seq.0, until: *until };
             judged_prefixes::put(conn, &(version.ino.0, *rule.digest()), &row)?;
         }
-        let since = since.map_or(Ok(Since::Good), |since| self.look_since(conn, rule, since))?;
+        let since = since.map_or(Ok(Since::Good), |since| self.check_changes_since(conn, rule, since))?;
         if matches!(since, Since::Good) {
             let registry = self.inner.control.registry();
             // The rules may have changed after the caller read them.
@@ -106,7 +106,7 @@ impl SqliteFs {
     }
 
     /// Checks the changes after a commit.
-    fn look_since(&self, conn: &Connection, rule: &Rule, since: Seq) -> DbResult<Since> {
+    fn check_changes_since(&self, conn: &Connection, rule: &Rule, since: Seq) -> DbResult<Since> {
         let view = self.view_on(conn, None)?;
         let changes = view.changes(&ChangesQuery::since(since).limit(MOST_CHANGES))?;
         if changes.until.seq < changes.head {
@@ -137,7 +137,7 @@ impl SqliteFs {
             }
             Err(error) if error.is(ErrorKind::RuleViolation) => {
                 let path = error.path().cloned().unwrap_or_default();
-                Ok(Since::Broken(Breach { path, reason: error.message().to_owned() }))
+                Ok(Since::Broken(FileViolation { path, reason: error.message().to_owned() }))
             }
             Err(error) if error.is(ErrorKind::TooLarge) => Ok(Since::Much),
             Err(error) => Err(error.into()),
@@ -154,7 +154,7 @@ mod tests {
     use crate::rule::Demand;
 
     #[test]
-    fn what_was_appended_while_a_rule_was_being_set_is_not_looked_at_again() {
+    fn setting_a_rule_keeps_newest_judged_prefix() {
         let folder = tempfile::tempdir().unwrap();
         let fs = SqliteFs::open(folder.path(), Env::system(), crate::rule::sample::registry()).unwrap();
         let log = At::Path(TreePath::parse("/log").unwrap());
@@ -162,12 +162,12 @@ mod tests {
         let rule = Rule::new(class, Demand::parse("json-lines", "{}").unwrap());
         let write = Op::write(log.clone(), "1\n".repeat(1 << 20));
         let first = block_on(fs.commit(write.into())).unwrap();
-        let Looked { good, .. } = block_on(look(&*fs, &rule, MAX_BREACHES)).unwrap();
+        let ViolationSearch { good, .. } = block_on(look(&*fs, &rule, MAX_VIOLATIONS)).unwrap();
         assert_eq!(good.len(), 1, "it is long");
         let last = block_on(fs.commit(Op::append(log, "2\n").into())).unwrap();
         let (same, set) = (fs.clone(), rule.clone());
         let task = move |conn: &Connection| {
-            let since = same.set_unless_broken(conn, &set, Some(first.seq), &good)?;
+            let since = same.set_unless_violated(conn, &set, Some(first.seq), &good)?;
             assert!(matches!(since, Since::Good));
             judged_prefixes::get(conn, first.outcomes[0].ino.0, set.digest())
         };

@@ -24,7 +24,7 @@ const ROWS: usize = 4096;
 pub(crate) struct Times {
     pub(crate) now: Timestamp,
     /// Items that were marked until then are removed.
-    pub(crate) gone_before: Timestamp,
+    pub(crate) removed_before: Timestamp,
 }
 
 /// Time budget of a step, during which it holds the writer.
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_ends_by_the_clock_and_by_rows() {
+    fn turn_ends_by_clock_or_rows() {
         let (mut turn, clock) = turn();
         assert!(!turn.is_over());
         clock.advance(WORK);
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn long_tasks_of_many_accounts_leave_threads_for_commits() {
+    fn maintenance_leaves_threads_for_commits() {
         let limits = Limits { writer_threads: 2, ..Limits::default() };
         let runtime = Runtime::with_limits(Env::system(), limits);
         let folder = tempfile::tempdir().unwrap();
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_rows_without_a_commit_counts_up_the_epoch() {
+    fn changing_rows_without_commit_increments_epoch() {
         let folder = tempfile::tempdir().unwrap();
         let fs = SqliteFs::open(folder.path(), Env::system(), crate::rule::sample::registry()).unwrap();
         let epoch = || fs.with_view(|view| head::epoch(view.conn)).unwrap();

@@ -91,7 +91,7 @@ pub(crate) fn make_ready(
         conn.execute_batch("BEGIN IMMEDIATE")?;
         // Another process may have derived them while this one waited for the lock.
         if !is_ready(&conn)? {
-            remake_all(&conn, packs, registry)?;
+            derive_all_keys(&conn, packs, registry)?;
             conn.execute("UPDATE head SET projections = ?1", [version])?;
         }
         DbResult::Ok(conn.execute_batch("COMMIT")?)
@@ -99,7 +99,7 @@ pub(crate) fn make_ready(
     make().map_err(|error| error.describe(&SUBJECT))
 }
 
-fn remake_all(conn: &Connection, packs: &Packs, registry: &Registry) -> DbResult<()> {
+fn derive_all_keys(conn: &Connection, packs: &Packs, registry: &Registry) -> DbResult<()> {
     let sql = "SELECT DISTINCT ino FROM node WHERE ino > ?1 ORDER BY ino LIMIT ?2";
     let mut at = 0;
     loop {

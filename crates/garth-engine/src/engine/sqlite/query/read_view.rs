@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use crate::engine::planner::{NameRow, NodeRow, Region};
 use crate::engine::sqlite::chunk_store::Packs;
 use crate::engine::sqlite::confinement::Reach;
-use crate::engine::sqlite::control::KnownControl;
+use crate::engine::sqlite::control::ControlCache;
 use crate::engine::sqlite::open_nodes::OpenNodes;
 use crate::engine::sqlite::schema::SUBJECT;
 use crate::engine::sqlite::tables::name_pages::{self, Each, NameRange, PageRow};
@@ -32,7 +32,7 @@ pub(crate) struct ReadView<'a> {
     pub(crate) open: &'a OpenNodes,
     /// Part of the tree that is in reach.
     pub(crate) reach: &'a Reach,
-    pub(crate) control: &'a KnownControl,
+    pub(crate) control: &'a ControlCache,
     /// The commit whose state is read; `None` for the newest state.
     pub(crate) as_of: Option<u64>,
     /// True for a view of the past, even while its commit is the newest. Such a view has no open nodes and no

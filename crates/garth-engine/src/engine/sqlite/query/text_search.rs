@@ -23,7 +23,7 @@ use crate::sqlite::patience::BYTES_PER_STEP;
 use crate::text::context::{Piece, around, best_line};
 use crate::text::passage::{self, Span};
 use crate::text::question::Question;
-use crate::text::secret::{CONTEXT, masked_between};
+use crate::text::secret::{CONTEXT, masked_in_context};
 use crate::text::snippet::snippet;
 use crate::text::withheld::blanked;
 
@@ -136,7 +136,7 @@ impl ReadView<'_> {
         let text = self.without_withheld(path, text.to_vec(), first)?;
         Ok(match rules.shows_secrets(path) {
             true => text,
-            false => masked_between(before, &text, behind).into_owned(),
+            false => masked_in_context(before, &text, behind).into_owned(),
         })
     }
 

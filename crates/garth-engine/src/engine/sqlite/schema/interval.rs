@@ -42,7 +42,7 @@ mod tests {
     const COMMITS: u64 = 70;
 
     #[test]
-    fn a_span_is_found_at_every_commit_in_it_and_at_one_of_few_forks() {
+    fn every_commit_finds_its_spans() {
         for since in 1..COMMITS {
             for till in since + 1..=COMMITS {
                 let kept = fork(since, till);

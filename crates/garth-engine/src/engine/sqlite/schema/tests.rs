@@ -36,7 +36,7 @@ fn retry(key: &str) -> Batch {
 }
 
 #[test]
-fn answers_of_format_2_are_found_under_their_keys_and_ids() {
+fn format_2_results_are_found_by_key() {
     let folder = tempfile::tempdir().unwrap();
     let answers = [
         ("full", "[2,200,[[5,true,true,2],[1,false,false,0]]]"),
@@ -79,7 +79,7 @@ fn answers_of_format_2_are_found_under_their_keys_and_ids() {
 
 #[cfg(debug_assertions)]
 #[test]
-fn data_of_an_older_format_is_brought_up_to_date_or_left_as_it_was() {
+fn upgrade_is_complete_or_undone() {
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
     use crate::model::Op;
@@ -111,7 +111,7 @@ fn data_of_an_older_format_is_brought_up_to_date_or_left_as_it_was() {
 }
 
 #[test]
-fn references_and_unused_ranges_of_older_data_are_counted_as_it_is_brought_forward() {
+fn upgrade_counts_references_and_holes() {
     let folder = tempfile::tempdir().unwrap();
     let conn = Connection::open(folder.path().join(DATABASE)).unwrap();
     conn.execute_batch(FORMAT_1).unwrap();

@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_kept_whole() {
+    fn outcomes_round_trip() {
         let outcomes = vec![
             Outcome::created(version(9, 2), 1),
             Outcome::changed(version(9, 3), 0),
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_of_a_form_without_versions_or_sizes_is_read() {
+    fn reads_outcomes_of_older_forms() {
         let size_of = |ino, seq| Ok(100 * ino + seq);
         let outcomes = from_json("[[2,true],[3,false]]", 9, size_of).unwrap();
         assert_eq!(outcomes, [Outcome::created(version(9, 2), 209), Outcome::changed(version(9, 3), 309)]);

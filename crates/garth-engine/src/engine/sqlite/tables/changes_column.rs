@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn the_changes_of_a_commit_are_kept_whole_in_pieces() {
+    fn changes_round_trip_in_pieces() {
         for count in [0, 1, 2, 5000] {
             let changes: Vec<_> = (0..count).map(created).collect();
             let pieces = to_json(&changes).unwrap();
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_longer_than_a_piece_is_a_piece() {
+    fn long_change_is_its_own_piece() {
         let kind = ChangeKind::Snapshot { name: "n".repeat(PIECE) };
         let long = LogChange { kind, ino: 1, path: None, whole: false };
         let pieces = to_json(&[long.clone(), created(3), long]).unwrap();
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_row_is_corrupt_whatever_is_wrong_with_it() {
+    fn damaged_changes_are_corrupt() {
         for json in ["[", r#"[["?",1]]"#, r#"[["n",1,"/a"]]"#, r#"[["n",1,"/a","b"]]"#, r#"[["c",1,"a/"]]"#] {
             assert_eq!(from_json(json).unwrap_err().kind(), ErrorKind::Corrupt, "{json}");
         }

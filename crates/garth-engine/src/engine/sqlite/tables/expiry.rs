@@ -105,7 +105,7 @@ mod tests {
 
     /// Many nodes have expired elsewhere, so that the names of the subtree are walked.
     #[test]
-    fn what_is_due_in_a_subtree_is_found_beside_much_that_is_due_elsewhere() {
+    fn finds_expired_nodes_in_a_subtree() {
         let folder = tempfile::tempdir().unwrap();
         let (env, clock) = Env::manual(Timestamp(0));
         let fs = SqliteFs::open(folder.path(), env, crate::rule::sample::registry()).unwrap();

@@ -37,7 +37,7 @@ pub(crate) fn marked(conn: &Connection) -> DbResult<Vec<u64>> {
 }
 
 /// Returns the first unnamed node without a lease, from inode `from` on, and the time at which it was marked.
-pub(crate) fn next_unheld(conn: &Connection, from: u64) -> DbResult<Option<(u64, Option<i64>)>> {
+pub(crate) fn next_unleased(conn: &Connection, from: u64) -> DbResult<Option<(u64, Option<i64>)>> {
     let sql = "SELECT ino, doomed_at FROM unnamed
          WHERE ino >= ?1 AND NOT EXISTS (SELECT 1 FROM lease WHERE lease.ino = unnamed.ino) ORDER BY ino LIMIT 1";
     one(conn, sql, [from], |row| Ok((row.get(0)?, row.get(1)?)))

@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn runs_are_kept_as_they_are_in_a_few_bytes() {
+    fn runs_round_trip_in_few_bytes() {
         let mut runs = Vec::new();
         for run in [(200, 7), (3, 8), (70_000, 1), (1, 1), (9, u64::MAX >> 1), (128, 2)] {
             push(&mut runs, run);

@@ -269,7 +269,7 @@ impl<'a> Planner<'a> {
         let to = self.to(path)?;
         self.touch(path.parent());
         if shown.is_dir() {
-            self.plan.ops.push(Op::mkdir(to).with_attrs(made_like(shown)));
+            self.plan.ops.push(Op::mkdir(to).with_attrs(attributes_like(shown)));
             // Names are made in it later in the batch, which sets its time.
             self.touch(Some(path.clone()));
             return Ok(());
@@ -293,10 +293,12 @@ impl<'a> Planner<'a> {
             (Kind::File, _) => {
                 let from = At::Path(self.overlay.tree(path)?);
                 let body = content(&*self.overlay.whole, &from, above, &**self.lower, path).await?;
-                Op::write(to, body).create_new().with_attrs(made_like(shown))
+                Op::write(to, body).create_new().with_attrs(attributes_like(shown))
             }
-            (Kind::Symlink, Some(target)) => Op::symlink(to, target.clone()).with_attrs(made_like(shown)),
-            (kind, _) => Op::mknod(to, special(kind, shown.rdev)?).with_attrs(made_like(shown)),
+            (Kind::Symlink, Some(target)) => {
+                Op::symlink(to, target.clone()).with_attrs(attributes_like(shown))
+            }
+            (kind, _) => Op::mknod(to, special(kind, shown.rdev)?).with_attrs(attributes_like(shown)),
         });
         Ok(())
     }
@@ -342,7 +344,7 @@ impl<'a> Planner<'a> {
 
 /// Returns the attributes of a new node that is to look like `shown`. As any copy, it has none of garth's
 /// own.
-fn made_like(shown: &Entry) -> SetAttrs {
+fn attributes_like(shown: &Entry) -> SetAttrs {
     let mut attrs = carried(shown);
     attrs.xattrs.retain(|name, _| !is_own(name));
     attrs.metadata.retain(|name, _| !is_own(name));

@@ -6,7 +6,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::engine::sqlite::SqliteFs;
-use crate::engine::sqlite::commit::group::GROUP_COMMITS;
+use crate::engine::sqlite::commit::group::MAX_GROUP_COMMITS;
 use crate::engine::sqlite::tables::head;
 use crate::env::Env;
 use crate::fs::FileSystem as _;
@@ -121,7 +121,7 @@ impl std::task::Wake for Woken {
 }
 
 #[test]
-fn who_lost_is_told_before_who_won() {
+fn losers_get_their_results_first() {
     let held = Held::new();
     let new = |at: &str| Batch::new([Op::write(address(at), "x").create_new()]);
     let mut waits = ["/a", "/a", "/b", "/a"].map(|at| held.commit(new(at)));
@@ -137,7 +137,7 @@ fn who_lost_is_told_before_who_won() {
 }
 
 #[test]
-fn what_waits_together_is_one_transaction_in_the_order_of_its_arrival() {
+fn waiting_commits_share_a_transaction_in_order() {
     let held = Held::new();
     held.run_now(head::touch);
     let before = held.transactions();
@@ -153,7 +153,7 @@ fn what_waits_together_is_one_transaction_in_the_order_of_its_arrival() {
 }
 
 #[test]
-fn a_task_has_a_transaction_of_its_own_between_the_commits_around_it() {
+fn task_has_its_own_transaction() {
     let held = Held::new();
     let _commits: Vec<_> = ["/a", "/b"].map(|at| held.commit(write(at, "x"))).into();
     let _task = held.task(|_| Ok(()));
@@ -162,10 +162,10 @@ fn a_task_has_a_transaction_of_its_own_between_the_commits_around_it() {
 }
 
 #[test]
-fn a_group_ends_before_it_is_too_large() {
+fn group_size_is_bounded() {
     let held = Held::new();
-    let _many: Vec<_> = (0..=GROUP_COMMITS).map(|_| held.commit(write("/a", "x"))).collect();
-    assert_eq!(held.groups(), [GROUP_COMMITS, 1]);
+    let _many: Vec<_> = (0..=MAX_GROUP_COMMITS).map(|_| held.commit(write("/a", "x"))).collect();
+    assert_eq!(held.groups(), [MAX_GROUP_COMMITS, 1]);
 
     lock(&held.writer().queue).busy = true;
     // The limit is 16 MiB. From the third on, each would exceed it together with those before.
@@ -174,7 +174,7 @@ fn a_group_ends_before_it_is_too_large() {
 }
 
 #[test]
-fn a_batch_that_hashes_content_has_a_group_of_its_own() {
+fn batch_that_hashes_content_runs_alone() {
     let held = Held::new();
     // A batch hashes content for a condition or a check, negated or not.
     let hash = || Precondition::Sha256([0; 32]);
@@ -191,7 +191,7 @@ fn a_batch_that_hashes_content_has_a_group_of_its_own() {
 }
 
 #[test]
-fn a_batch_that_is_refused_leaves_the_others_of_its_group_alone() {
+fn refused_batch_does_not_affect_its_group() {
     let held = Held::new();
     let mut first = held.commit(write("/a", "x"));
     let mut refused = held.commit(Batch::new([Op::write(address("/b"), "x"), Op::remove(address("/none"))]));
@@ -204,7 +204,7 @@ fn a_batch_that_is_refused_leaves_the_others_of_its_group_alone() {
 }
 
 #[test]
-fn damage_that_one_commit_meets_fails_that_one_alone() {
+fn damage_fails_only_the_commit_that_meets_it() {
     let held = Held::new();
     let mut made = held.commit(write("/damaged", "text"));
     held.run_next();
@@ -225,7 +225,7 @@ fn damage_that_one_commit_meets_fails_that_one_alone() {
 }
 
 #[test]
-fn a_commit_for_which_there_is_no_space_fails_alone() {
+fn commit_without_space_fails_alone() {
     let held = Held::new();
     held.run_now(|conn| {
         let pages: u64 = conn.query_row("PRAGMA page_count", [], |row| row.get(0))?;
@@ -241,7 +241,7 @@ fn a_commit_for_which_there_is_no_space_fails_alone() {
 }
 
 #[test]
-fn what_fails_and_is_rolled_back_leaves_the_account_open_for_writing() {
+fn rolled_back_failure_keeps_account_writable() {
     let held = Held::new();
     for kind in [ErrorKind::Io, ErrorKind::NoSpace, ErrorKind::Unavailable, ErrorKind::Corrupt] {
         let mut failed = held.task(move |conn| {
@@ -257,7 +257,7 @@ fn what_fails_and_is_rolled_back_leaves_the_account_open_for_writing() {
 }
 
 #[test]
-fn after_a_failed_sync_nothing_is_written_until_it_is_opened_again() {
+fn failed_sync_stops_writes_until_reopened() {
     let held = Held::new();
     // The error that SQLite returns when an fsync fails.
     let fsync = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_IOERR_FSYNC);
@@ -275,7 +275,7 @@ fn after_a_failed_sync_nothing_is_written_until_it_is_opened_again() {
 
 #[cfg(debug_assertions)]
 #[test]
-fn no_commit_is_acknowledged_before_its_group_is_committed() {
+fn commits_are_acknowledged_after_their_group_commits() {
     use crate::runtime::failpoint::Failure;
     let held = Held::new();
     for (failure, next) in [(Failure::Io, None), (Failure::Sync, Some(ErrorKind::Poisoned))] {
@@ -295,7 +295,7 @@ fn no_commit_is_acknowledged_before_its_group_is_committed() {
 
 #[cfg(debug_assertions)]
 #[test]
-fn a_panic_in_a_group_costs_its_callers_the_answer_and_nobody_else() {
+fn panic_in_a_group_affects_only_its_callers() {
     use crate::runtime::failpoint::Failure;
     let held = Held::new();
     held.fs.runtime().failpoints().arm("apply", Failure::Panic, 0);
@@ -310,7 +310,7 @@ fn a_panic_in_a_group_costs_its_callers_the_answer_and_nobody_else() {
 
 #[cfg(debug_assertions)]
 #[test]
-fn a_checkpoint_that_fails_ends_all_writing_and_whoever_opens_the_account_next_copies_the_log_anew() {
+fn failed_checkpoint_stops_writes_until_wal_is_copied() {
     use crate::runtime::failpoint::{CHECKPOINT, Failure};
     let held = Held::new();
     held.run_now(head::touch);

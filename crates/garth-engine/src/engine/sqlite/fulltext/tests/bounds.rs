@@ -5,7 +5,7 @@ use crate::engine::sqlite::fulltext::passage_search::{Asked, search};
 use crate::text::Question;
 
 #[test]
-fn beside_a_rare_word_few_rows_of_a_frequent_one_are_read() {
+fn rare_word_limits_rows_of_frequent_words() {
     let [small, large] = [6_000, 24_000].map(|passages| {
         let index = crowd(passages, "heron");
         let mut judge = Counting { per_file: 20, alone: true, ..Counting::default() };
@@ -16,7 +16,7 @@ fn beside_a_rare_word_few_rows_of_a_frequent_one_are_read() {
 }
 
 #[test]
-fn a_quick_search_looks_at_few_rows_and_few_words() {
+fn quick_search_reads_few_rows() {
     let words: String = (0..60).map(|n| format!(" heron{n}")).collect();
     let index = crowd(6_000, &words);
     let quick = |question: &str| {

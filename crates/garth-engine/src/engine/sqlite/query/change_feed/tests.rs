@@ -68,7 +68,7 @@ fn assert_same(cost: impl Fn(u64) -> u64) {
 }
 
 #[test]
-fn a_page_of_changes_costs_the_same_however_long_the_log_before_and_behind_it() {
+fn changes_cost_ignores_length_of_log() {
     assert_same(|size| {
         let account = account();
         let before = account.apply((0..size).map(|_| append("/f")));
@@ -80,7 +80,7 @@ fn a_page_of_changes_costs_the_same_however_long_the_log_before_and_behind_it() 
 }
 
 #[test]
-fn a_page_of_changes_costs_the_same_however_many_its_commit_has() {
+fn changes_cost_ignores_size_of_commit() {
     assert_same(|size| {
         let account = account();
         // Enough changes for many pieces.
@@ -97,7 +97,7 @@ fn a_page_of_changes_costs_the_same_however_many_its_commit_has() {
 }
 
 #[test]
-fn a_change_costs_the_same_however_often_its_node_was_renamed_and_linked_since() {
+fn changes_cost_ignores_later_names() {
     assert_same(|size| {
         let account = account();
         let before = account.apply([append("/0"), append("/other")]);
@@ -111,7 +111,7 @@ fn a_change_costs_the_same_however_often_its_node_was_renamed_and_linked_since()
 }
 
 #[test]
-fn a_change_above_a_subtree_costs_the_same_however_many_lives_its_top_has_had_since() {
+fn changes_cost_ignores_later_nodes_of_top() {
     assert_same(|size| {
         let account = account();
         let before = account.apply([Op::mkdir(path("/a")), Op::mkdir(path("/z"))]);
@@ -125,7 +125,7 @@ fn a_change_above_a_subtree_costs_the_same_however_many_lives_its_top_has_had_si
 }
 
 #[test]
-fn changes_of_a_subtree_cost_no_more_than_what_one_call_looks_at() {
+fn changes_of_subtree_scan_a_bounded_part() {
     steps::assert_same([1, 3], |size| {
         let account = account();
         account.apply([append("/in/f"), append("/out")]);
@@ -139,7 +139,7 @@ fn changes_of_a_subtree_cost_no_more_than_what_one_call_looks_at() {
 }
 
 #[test]
-fn a_commit_is_found_by_its_id_or_key_at_the_same_cost_however_long_the_log() {
+fn commit_lookup_cost_ignores_length_of_log() {
     let id = CommitId(7);
     assert_same(|size| {
         let account = account();
@@ -155,7 +155,7 @@ fn a_commit_is_found_by_its_id_or_key_at_the_same_cost_however_long_the_log() {
 }
 
 #[test]
-fn the_changes_of_a_session_cost_the_same_however_many_others_there_are() {
+fn session_changes_cost_ignores_other_sessions() {
     assert_same(|size| {
         let account = account();
         let said = |session: &str, at: u64| {
@@ -178,7 +178,7 @@ fn the_changes_of_a_session_cost_the_same_however_many_others_there_are() {
 }
 
 #[test]
-fn a_session_of_an_audience_is_found_by_it_and_not_by_who_speaks() {
+fn audience_session_is_found_by_its_audience() {
     let account = account();
     let said = |author: Author, at: &str| Batch::new([append(at)]).author(author.with_session("work"));
     let group = Author::agent("coder").with_user("ann").with_audience(":slack:c1");

@@ -1,0 +1,222 @@
+//! The short way to keep a fact: `remember` stores a text as a memory of the category `notes`, `forget`
+//! deletes one and says what is left of it.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::meta::{Meta, Provenance};
+use super::past::MAX_LOGGED;
+use super::put::{Put, Written};
+use super::state::State;
+use super::uri::{Space, Uri};
+use super::{META, Memories, layers, sha256};
+use crate::boxed;
+use crate::once::{Outcome, PENDING};
+use crate::retry::retry;
+use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
+use garth_engine::model::{Commit, HistoryPage, Seq};
+
+/// Category of the memories that [`Memories::remember`] creates.
+pub const NOTES: &str = "notes";
+
+/// Bytes of a slug that repeat words of the text, for whoever reads a list of URIs.
+const MAX_SLUG_WORDS: usize = 40;
+
+/// Hexadecimal digits of the SHA-256 of the text in a slug. Two texts share a slug only if they begin with
+/// the same words, too; such texts get a number after it.
+const SLUG_DIGITS: usize = 12;
+
+/// Memories that may share words and digits: earlier ones that were edited or replaced since.
+const MAX_NUMBER: usize = 100;
+
+/// Fact to store. Start from [`Remember::new`] and set what differs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Remember {
+    /// Text of the fact, Markdown. Whitespace around it is not part of it.
+    pub text: String,
+    /// Owner of the memory. `None`: the user whom the handle serves.
+    pub space: Option<Space>,
+    /// Tags to add.
+    pub tags: Vec<String>,
+}
+
+impl Remember {
+    /// Returns a fact about the user whom the handle serves.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self { text: text.into(), ..Self::default() }
+    }
+
+    /// Sets the owner of the memory.
+    #[must_use]
+    pub fn space(self, space: Space) -> Self {
+        Self { space: Some(space), ..self }
+    }
+
+    /// Adds tags.
+    #[must_use]
+    pub fn tags<T: Into<String>>(mut self, tags: impl IntoIterator<Item = T>) -> Self {
+        self.tags.extend(tags.into_iter().map(Into::into));
+        self
+    }
+}
+
+impl<T: Into<String>> From<T> for Remember {
+    fn from(text: T) -> Self {
+        Self::new(text)
+    }
+}
+
+/// Remains of a memory that was deleted.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Forgotten {
+    /// URI of the memory.
+    pub uri: Uri,
+    /// Commit that deleted it.
+    pub seq: Seq,
+    /// Versions that can still be read, at most [`MAX_LOGGED`]; 0 where there is no history.
+    pub versions: usize,
+    /// True if there are more versions.
+    pub more: bool,
+    /// Messages that the memory was derived from. They are still in their session.
+    pub provenance: Option<Provenance>,
+}
+
+impl Outcome for Forgotten {
+    fn committed(self, commit: &Commit) -> Self {
+        Self { seq: commit.seq, ..self }
+    }
+}
+
+impl Forgotten {
+    /// Returns what the interfaces answer: `uri`, `seq`, and `left` with `versions`, `more` and `provenance`.
+    pub fn to_json(&self) -> Value {
+        let left = json!({"versions": self.versions, "more": self.more, "provenance": self.provenance});
+        json!({"uri": self.uri.to_string(), "seq": self.seq.0, "left": left})
+    }
+}
+
+impl Memories<'_> {
+    /// Stores a fact as a memory of the category `notes`. A fact that is stored already is not stored again.
+    /// [`Written::near`] lists memories that say much the same, which the fact may repeat or contradict;
+    /// nothing is merged or replaced.
+    ///
+    /// # Errors
+    /// As [`Memories::put`]; `InvalidArgument` for an empty text.
+    #[boxed]
+    pub async fn remember(&self, fact: &Remember) -> Result<Written> {
+        let space = fact.space.clone().unwrap_or_else(|| self.space.clone());
+        let text = fact.text.trim();
+        let remember = retry(|| self.remember_once(&space, text, &fact.tags));
+        self.once.run(remember).await
+    }
+
+    async fn remember_once(&self, space: &Space, text: &str, tags: &[String]) -> Result<Written> {
+        let mut put = Put::new(format!("{text}\n"));
+        for number in 1..=MAX_NUMBER {
+            let uri = self.note(space, text, number);
+            self.check(&uri)?;
+            self.check_change(&uri)?;
+            put.check(&uri)?;
+            let state = State::read(self.fs, &uri).await?;
+            if let Some(meta) = says(&state, text) {
+                let missing = tags.iter().any(|tag| !meta.tags.contains(tag));
+                put.tags = missing.then(|| meta.tags.iter().chain(tags).cloned().collect());
+                return self.put_once(&uri, &put).await;
+            }
+            // Edited or replaced since, or damaged: it stays as it is.
+            if state.meta.is_some() || state.content.is_some() {
+                continue;
+            }
+            put.tags = (!tags.is_empty()).then(|| tags.to_vec());
+            put.if_version = Some(0);
+            return self.put_once(&uri, &put).await.map_err(|error| match error.kind() {
+                // Another caller remembered it meanwhile; with a path, `retry` looks again.
+                ErrorKind::Conflict => Error::at(ErrorKind::Conflict, &uri.dir(), error.message()),
+                _ => error,
+            });
+        }
+        Err(Error::new(ErrorKind::Conflict, "too many memories began with this text; put it under a URI of its own"))
+    }
+
+    /// Returns the current memory that `remember` stored for a text.
+    ///
+    /// # Errors
+    /// `NotFound`, which names the memories that say much the same; from the filesystem.
+    #[boxed]
+    pub async fn remembered(&self, fact: &Remember) -> Result<Uri> {
+        let space = fact.space.clone().unwrap_or_else(|| self.space.clone());
+        let text = fact.text.trim();
+        for number in 1..=MAX_NUMBER {
+            let uri = self.note(&space, text, number);
+            self.check(&uri)?;
+            let state = State::read(self.fs, &uri).await?;
+            if says(&state, text).is_some() {
+                return Ok(uri);
+            }
+            if state.meta.is_none() && state.content.is_none() {
+                break;
+            }
+        }
+        let near = self.near(&self.note(&space, text, 1), text).await?.unwrap_or_default();
+        let near: Vec<String> = near.iter().map(|near| near.uri.to_string()).collect();
+        let message = match near.is_empty() {
+            true => "no memory has this text; `garth recall` finds memories, and prints their URIs".to_owned(),
+            false => format!("no memory has this text; these say much the same: {}", near.join(", ")),
+        };
+        Err(Error::new(ErrorKind::NotFound, message))
+    }
+
+    /// Deletes a memory as [`Memories::delete`] does, and returns what is left of it. Its versions stay in
+    /// the history, the messages that it was derived from in their session; packs and prompts that were built
+    /// with it keep their text.
+    ///
+    /// # Errors
+    /// As [`Memories::delete`].
+    #[boxed]
+    pub async fn forget(&self, uri: &Uri) -> Result<Forgotten> {
+        self.check_place(uri)?;
+        self.check_change(uri)?;
+        self.once.run(retry(|| self.forget_once(uri))).await
+    }
+
+    async fn forget_once(&self, uri: &Uri) -> Result<Forgotten> {
+        let provenance = State::read(self.fs, uri).await?.known().and_then(|meta| meta.provenance);
+        let (mut versions, mut more) = (0, false);
+        if self.fs.capabilities(&uri.dir()).log {
+            let page = HistoryPage::default().limit(MAX_LOGGED);
+            let log = self.fs.history(&uri.file(META).into(), &page).await.optional()?.unwrap_or_default();
+            versions = log.items.iter().filter(|version| version.entry.is_some()).count();
+            more = log.more;
+        }
+        let left = Forgotten { uri: uri.clone(), seq: PENDING, versions, more, provenance };
+        self.delete_once(uri, left).await
+    }
+
+    /// Returns the URI of a fact: the beginning of its text, and digits of its hash, so that the same text
+    /// has the same URI whoever stores it.
+    fn note(&self, space: &Space, text: &str, number: usize) -> Uri {
+        let words = layers::brief(text).to_lowercase();
+        let words = words.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+        let mut slug = String::new();
+        for word in words.take_while(|word| word.len() < MAX_SLUG_WORDS) {
+            if slug.len() + word.len() > MAX_SLUG_WORDS {
+                break;
+            }
+            slug.push_str(word);
+            slug.push('-');
+        }
+        slug.extend(sha256(text.as_bytes()).chars().take(SLUG_DIGITS));
+        if number > 1 {
+            slug.push_str(&format!("-{number}"));
+        }
+        Uri::memory(&self.account, space.clone(), NOTES, Some(slug))
+    }
+}
+
+/// Returns the meta of a current memory that has this text.
+fn says(state: &State, text: &str) -> Option<Meta> {
+    let content = state.content.as_ref().and_then(|file| file.text())?;
+    state.active().filter(|meta| meta.valid_to.is_none() && content.trim() == text)
+}
