@@ -28,9 +28,10 @@ pub struct Author {
 }
 
 impl Author {
-    /// Returns the length of key, agent and session in bytes.
+    /// Returns the length of all fields in bytes.
     pub(crate) fn len(&self) -> usize {
-        [&self.key, &self.agent, &self.session].into_iter().flatten().map(String::len).sum()
+        let fields = [&self.key, &self.agent, &self.session, &self.user, &self.class, &self.audience];
+        fields.into_iter().flatten().map(String::len).sum()
     }
 
     /// Returns an agent as the author.

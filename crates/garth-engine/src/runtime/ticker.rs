@@ -1,6 +1,7 @@
 //! Calls what it is given every so often: one thread for all accounts of a data folder, which is there only
 //! as long as there is anything to call.
 
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -114,7 +115,12 @@ impl Shared {
     /// Calls everything once, outside of the lock: what is called may add something.
     fn round(&self) -> MutexGuard<'_, State> {
         let mut watched = std::mem::take(&mut self.lock().watched);
-        watched.retain(|watched| watched.upgrade().is_some_and(Tick::tick));
+        // A panic of one, which the panic hook reports, must not end the calls of the others.
+        watched.retain(|watched| {
+            watched.upgrade().is_some_and(|watched| {
+                panic::catch_unwind(AssertUnwindSafe(|| watched.tick())).unwrap_or(true)
+            })
+        });
         let mut state = self.lock();
         state.watched.append(&mut watched);
         state
@@ -197,5 +203,28 @@ mod tests {
         ticker.tick();
         assert_eq!(first.0.load(Ordering::SeqCst), 7);
         assert_eq!(ticker.0.lock().watched.len(), 1, "what is gone is forgotten");
+    }
+
+    /// Panics once.
+    struct Panics(AtomicUsize);
+
+    impl Tick for Panics {
+        fn tick(self: Arc<Self>) -> bool {
+            assert!(self.0.fetch_add(1, Ordering::SeqCst) > 0, "planted");
+            true
+        }
+    }
+
+    #[test]
+    fn a_panic_ends_no_other_call() {
+        let ticker = seldom();
+        let panics = Arc::new(Panics(AtomicUsize::new(0)));
+        let lasting = times(9);
+        ticker.add(&panics);
+        ticker.add(&lasting);
+        ticker.tick();
+        ticker.tick();
+        assert_eq!(lasting.0.load(Ordering::SeqCst), 7);
+        assert_eq!(panics.0.load(Ordering::SeqCst), 2);
     }
 }

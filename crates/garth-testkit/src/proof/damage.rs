@@ -138,7 +138,7 @@ const DAMAGES: [Damage; 26] = [
         inflict: |folder| {
             sql(
                 folder,
-                "UPDATE memory SET nlink = nlink + 1 WHERE ino = (SELECT ino FROM name WHERE name = 'note.md')",
+                "UPDATE node SET nlink = nlink + 1 WHERE ino = (SELECT ino FROM name WHERE name = 'note.md')",
             )
         },
     },
@@ -192,12 +192,12 @@ const DAMAGES: [Damage; 26] = [
         inflict: |folder| sql(folder, "UPDATE name SET dir = '/nowhere' WHERE name = 'note.md'"),
     },
     Damage {
-        name: "a name of no memory",
+        name: "a name of no node",
         finding: "name",
         hits: None,
         loses: Some(SECOND),
         inflict: |folder| {
-            sql(folder, "DELETE FROM memory WHERE ino = (SELECT ino FROM name WHERE name = 'note.md')")
+            sql(folder, "DELETE FROM node WHERE ino = (SELECT ino FROM name WHERE name = 'note.md')")
         },
     },
     Damage {

@@ -95,7 +95,12 @@ impl Pack {
         for (pos, len) in &self.chunks {
             from.seek(SeekFrom::Start(*pos))?;
             to.seek(SeekFrom::Start(*pos))?;
-            bytes += io::copy(&mut (&mut from).take(*len), &mut to)?;
+            let copied = io::copy(&mut (&mut from).take(*len), &mut to)?;
+            // A pack that lost its end must not become a backup with zeros in their place.
+            if copied < *len {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            bytes += copied;
         }
         // A backup that is reported must survive a power cut.
         to.sync_all()?;
