@@ -1,8 +1,8 @@
 //! Work that computes: parsing, counting tokens, packing, rendering, extracting. It runs on a few threads of
-//! its own, which accounts share by turns, so that nobody who serves many waits for one of them.
+//! its own, which accounts share by turns, so that no server thread is blocked by one caller.
 //!
-//! A piece of work is a future. It is polled on these threads; while it waits (for a commit, a model, another
-//! read) it takes none. [`Env::compute`](crate::Env::compute) runs it.
+//! A piece of work is a future. It is polled on these threads and occupies none while it waits for a commit,
+//! a model or another read. [`Env::compute`](crate::Env::compute) runs it.
 
 mod place;
 mod pool;
@@ -23,14 +23,14 @@ use self::pool::Pool;
 use self::task::Task;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Threads that compute. One account takes two of them at most, so several greedy ones leave room.
+/// Compute threads. One account uses two of them at most, so several busy accounts leave room for others.
 const THREADS: usize = 8;
 
-/// Most steps of a piece, in bytes of text that it goes over: 4 GiB, about a minute of computing.
+/// Limit on the steps of a piece, in bytes of text that it reads: 4 GiB, about a minute of computing.
 const MAX_STEPS: u64 = 4 << 30;
 
-/// Threads that compute, and who waits for them. They are started when there is work, and end when there was
-/// none for a while.
+/// Compute threads and the work that waits for them. They start when there is work, and end after a while
+/// without any.
 pub(crate) struct Compute(Arc<Pool>);
 
 impl Compute {
@@ -49,6 +49,7 @@ impl Compute {
         bytes: usize,
         work: impl Future<Output = T> + Send + 'static,
     ) -> Result<T> {
+        // The work is part of a piece that was admitted already, with its bytes.
         if Here::is_computing() {
             return Ok(work.await);
         }
@@ -59,8 +60,9 @@ impl Compute {
         let turns = Arc::clone(admitted.turns());
         let piece = async move {
             let outcome = work.await;
+            // Before the answer: a caller that has it finds the room free for its next piece.
             drop(admitted);
-            // a caller that has gone needs no answer
+            // A caller that has gone needs no result.
             drop(answer.send(outcome));
         };
         let (task, waiter) = Task::new(pool, turns, Box::pin(piece));
@@ -68,8 +70,8 @@ impl Compute {
             let message = "the system gives no thread to compute with; try again";
             return Err(Error::new(ErrorKind::Unavailable, message));
         }
-        // from here on only threads and wakers hold it: if all of them drop it, its answer is lost and this
-        // ends
+        // From here on only threads and wakers own the task. If all of them drop it, the sender is dropped
+        // with it, and the wait below ends.
         drop(task);
         answered.await.map_err(|_| waiter.why_lost())
     }

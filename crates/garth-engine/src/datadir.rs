@@ -1,16 +1,16 @@
-//! The data folder: the control data, one folder an account, and the trees that are open.
+//! Data folder: the control data, one folder for each account, and the open trees.
 //!
 //! ```text
 //! control.db             accounts and keys
 //! accounts/<random>/     one account's tree; only its engine looks inside
 //! ```
 //!
-//! Whoever asks awaits, so that accounts and keys may as well lie on a server. Here, what is looked up by its
-//! name is read where it is asked for: a point query on a file that is open takes some 10 µs, less than the
-//! way to another thread and back. What syncs, opens files or grows with the number of accounts runs on
-//! threads of the data folder.
+//! Calls are asynchronous, so that accounts and keys could be stored on a server. Here, a lookup by name runs
+//! on the thread of the caller: a point query on an open file takes some 10 µs, less than the way to another
+//! thread and back. Calls that sync, open files or grow with the number of accounts run on threads of the
+//! data folder.
 //!
-//! Why: `docs/decisions/database-per-account.md`.
+//! The reasons are in `docs/decisions/database-per-account.md`.
 
 mod account;
 mod builder;
@@ -38,9 +38,9 @@ pub use self::folder::Mark;
 pub use self::key::{ApiKey, MAX_KEY_LABEL, Scope, Secret};
 pub use crate::engine::sqlite::Backup;
 
-/// A data folder, opened. Clones are the same one; its threads end when the last is dropped.
+/// Open data folder. Clones share it; its threads end when the last is dropped.
 ///
-/// What changes something goes on to its end if its future is dropped once it was polled.
+/// A call that changes data runs to its end even if its future is dropped after it was polled once.
 ///
 /// ```
 /// # use garth_engine as garth;
@@ -61,7 +61,7 @@ pub struct DataDir {
     control: Control,
 }
 
-/// A key that was let in.
+/// Key that was authenticated, with the folder of its account.
 #[derive(Clone, Debug)]
 pub struct Admitted {
     key: ApiKey,
@@ -69,7 +69,7 @@ pub struct Admitted {
 }
 
 impl Admitted {
-    /// The key.
+    /// Returns the key.
     pub fn key(&self) -> &ApiKey {
         &self.key
     }
@@ -81,60 +81,61 @@ impl DataDir {
         Self { folder: Arc::new(folder), control }
     }
 
-    /// The control data.
+    /// Returns the control data.
     pub fn control(&self) -> &Control {
         &self.control
     }
 
-    /// Clock and randomness that it was opened with.
+    /// Returns the environment that the data folder was opened with.
     pub fn env(&self) -> &Env {
         self.folder.runtime.env()
     }
 
-    /// The data folder, as an absolute path without links.
+    /// Returns the data folder as an absolute path without links.
     pub fn folder(&self) -> &Path {
         &self.folder.path
     }
 
-    /// Makes an account with an empty tree. Its database is durable before the account is known; a crash in
-    /// between leaves a folder that nothing refers to.
+    /// Creates an account with an empty tree. Its database is durable before the account is recorded; a crash
+    /// in between leaves a folder to which nothing refers.
     ///
     /// # Errors
-    /// `InvalidArgument` for a bad id; `AlreadyExists`, also while an account of that id is being deleted.
+    /// `InvalidArgument` for an invalid id; `AlreadyExists`, also while an account of that id is being
+    /// deleted.
     pub async fn create_account(&self, id: &str) -> Result<Account> {
         let (folder, id) = (Arc::clone(&self.folder), id.to_owned());
         self.folder.runtime.blocking().run(move || folder.create_account(&id)).await
     }
 
-    /// The tree of an account. In one process, calls for one account give the same
-    /// instance as long as anybody holds it.
+    /// Returns the tree of an account. In one process, calls for one account return the same instance as long
+    /// as anybody holds it.
     ///
     /// # Errors
-    /// `NotFound` without such an account, also once its deletion has begun, in
-    /// whichever process; those of the engine.
+    /// `NotFound` if the account does not exist or its deletion has begun, in any process; as the engine's.
     pub async fn account(&self, id: &str) -> Result<Arc<dyn AccountStore>> {
         let account = self.control.account(id).await?;
         Ok(self.tree(account).await?)
     }
 
-    /// The key that a token is of, and the way to its account. `None` as with [`Control::authenticate`].
+    /// Authenticates a token. Returns its key and the way to its account; `None` as with
+    /// [`Control::authenticate`].
     ///
     /// # Errors
-    /// Those of the storage.
+    /// Errors of the storage.
     pub async fn admit(&self, token: &str) -> Result<Option<Admitted>> {
         Ok(self.folder.control.admit(token)?.map(|(key, folder)| Admitted { key, folder }))
     }
 
-    /// The tree that a key opens; it has no way to name another. A deletion that began since
-    /// it was admitted may come after.
+    /// Returns the tree that a key opens; it cannot name another one. If a deletion began after the key was
+    /// admitted, the tree may still be returned.
     ///
     /// # Errors
-    /// `NotFound` if the account is gone, also if another has its id now; those of the engine.
+    /// `NotFound` if the account is deleted, even if another one has its id now; errors of the engine.
     pub async fn tree_of(&self, admitted: &Admitted) -> Result<Arc<dyn AccountStore>> {
         if let Some(tree) = self.folder.trees.kept(&admitted.folder) {
             return Ok(tree);
         }
-        // not open, or forgotten because it is being deleted
+        // Not open, or dropped from the cache because it is being deleted.
         let account = self.control.account(&admitted.key.account).await?;
         if account.folder != admitted.folder {
             return Err(folder::account_gone());
@@ -142,8 +143,8 @@ impl DataDir {
         Ok(self.tree(account).await?)
     }
 
-    /// Marks of accounts, in the same order: whoever waits for commits of many accounts, of all processes,
-    /// looks at two files of each (some 3 µs) and opens none.
+    /// Returns marks of accounts, in the order of `accounts`. A caller that waits for commits of many
+    /// accounts, from all processes, reads the metadata of two files of each (some 3 µs) and opens none.
     ///
     /// # Errors
     /// `Io` if the thread for it ended.
@@ -154,11 +155,11 @@ impl DataDir {
     }
 
     async fn tree(&self, account: Account) -> Result<Arc<SqliteFs>> {
-        // By folder, not by id: an account that is made anew under an old id is another tree.
+        // By folder, not by id: an account that is created again under an old id is another tree.
         if let Some(tree) = self.folder.trees.kept(&account.folder) {
             return Ok(tree);
         }
-        // waited for without a thread: one account that is slow to open must not keep others from theirs
+        // Waited for without a thread: an account that is slow to open must not delay others.
         let turn = self.folder.trees.turn(&account.folder).await;
         let folder = Arc::clone(&self.folder);
         self.folder.runtime.blocking().run(move || folder.tree(&account, turn)).await
@@ -168,20 +169,21 @@ impl DataDir {
     /// rest is done when the data folder is next opened.
     ///
     /// # Errors
-    /// `NotFound` without such an account.
+    /// `NotFound` if the account does not exist.
     pub async fn delete_account(&self, id: &str) -> Result<()> {
         let (folder, id) = (Arc::clone(&self.folder), id.to_owned());
         self.folder.runtime.blocking().run(move || folder.delete_account(&id)).await
     }
 
-    /// Writes a copy of everything into `folder`, which must not exist: control data, and each account as
-    /// it is at one moment of its own. The copy is a data folder. Commits go on meanwhile. Gives each
-    /// account's name with what was written. The folder gets its name when all is in it and durable: until
+    /// Writes a copy of everything into `folder`, which must not exist: the control data, and each account at
+    /// a point in time of its own. The copy is a data folder. Commits continue in the meantime. Returns the
+    /// name of each account and its backup. The folder gets its name once everything in it is durable; until
     /// then it is called `NAME.partial-` and digits, and it is removed if the backup fails.
     ///
     /// # Errors
-    /// `AlreadyExists` if the folder is there; `Corrupt`, `Format` and `Poisoned` of what is copied; other
-    /// kinds mostly of the copy's disk.
+    /// - `AlreadyExists`: the folder exists.
+    /// - `Corrupt`, `Format` and `Poisoned`: the data to copy.
+    /// - Other kinds, mostly from the disk of the copy.
     pub async fn backup(&self, folder: &Path) -> Result<Vec<(String, Backup)>> {
         let (from, to) = (Arc::clone(&self.folder), folder.to_owned());
         self.folder.runtime.maintainers().run(move || from.backup(&to)).await
@@ -214,7 +216,7 @@ mod tests {
         };
         write(&data, "one");
         let before = mark(&data);
-        // longer than a tick of the file system's clock
+        // Longer than a tick of the clock of the filesystem.
         data.env().sleep(std::time::Duration::from_millis(20));
         write(&data, "two");
         let after = mark(&data);
@@ -241,7 +243,7 @@ mod tests {
         let slow = block_on(data.create_account("slow")).unwrap();
         block_on(data.create_account("other")).unwrap();
         data.folder.trees.evict_all();
-        // somebody opens it
+        // Another caller opens it.
         let turn = block_on(data.folder.trees.turn(&slow.folder));
         let mut waiting = join_all((0..100).map(|_| data.account("slow"))).boxed();
         assert!((&mut waiting).now_or_never().is_none());

@@ -1,4 +1,4 @@
-//! Engines: implementations of [`crate::FileSystem`] that store data. One contract suite tests all of them.
+//! Engines: implementations of [`crate::FileSystem`] that store files. All of them pass one contract suite.
 
 pub mod host;
 pub mod memory;

@@ -1,5 +1,5 @@
-//! Clock, randomness, sleep, and threads that compute: the only place that touches the machine's, so that
-//! tests decide what time it is.
+//! Clock, randomness, sleep and compute threads. No other module touches those of the machine, so that tests
+//! decide what time it is.
 
 use std::fmt;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that stands still until told to move. Clones show the same time.
+/// Clock that stands still until it is moved. Clones share the time.
 #[derive(Clone, Debug)]
 pub struct ManualClock(Arc<AtomicI64>);
 
@@ -49,8 +49,8 @@ impl Clock for ManualClock {
     }
 }
 
-/// What the code may know of the outside world: the time, random bytes, how to wait, and threads to compute
-/// on. Clones share the threads.
+/// Access to the outside world: time, random bytes, sleep, and threads to compute on. Clones share the
+/// threads.
 #[derive(Clone, Debug)]
 pub struct Env {
     clock: Arc<dyn Clock>,
@@ -58,26 +58,27 @@ pub struct Env {
 }
 
 impl Env {
-    /// The machine's clock and randomness.
+    /// Returns an environment with the clock and randomness of the machine.
     pub fn system() -> Self {
         Self { clock: Arc::new(SystemClock), compute: Compute::new() }
     }
 
-    /// A clock that the caller moves; randomness stays the machine's.
+    /// Returns an environment with a clock that starts at `start` and that the caller moves. Randomness is
+    /// that of the machine.
     pub fn manual(start: Timestamp) -> (Self, ManualClock) {
         let clock = ManualClock(Arc::new(AtomicI64::new(start.0)));
         (Self { clock: Arc::new(clock.clone()), compute: Compute::new() }, clock)
     }
 
-    /// The time now.
+    /// Returns the current time.
     pub fn now(&self) -> Timestamp {
         self.clock.now()
     }
 
-    /// `N` random bytes from the operating system.
+    /// Returns `N` random bytes of the operating system.
     ///
     /// # Errors
-    /// `Io` if the system has none to give.
+    /// `Io` if the system provides none.
     #[allow(clippy::disallowed_methods)] // this is the one place
     pub fn random<const N: usize>(&self) -> Result<[u8; N]> {
         let mut bytes = [0; N];
@@ -86,11 +87,11 @@ impl Env {
         Ok(bytes)
     }
 
-    /// Runs work that computes for an account, on threads for that. Accounts take turns on them, and none
-    /// takes all. `bytes` is the length of the input that the work holds.
+    /// Runs `work` for an account on the compute threads. Accounts take turns on them, and none takes all.
+    /// `bytes` is the length of the input that the work holds.
     ///
-    /// The work is polled on those threads, and takes none while it waits. It ends when this future is
-    /// dropped. Any executor may poll this future. Called within such work it runs in place.
+    /// The work is polled on those threads and occupies none while it waits. Dropping this future ends the
+    /// work. Any executor may poll this future. Inside such work, a call runs in place.
     ///
     /// ```
     /// # use garth_engine as garth;
@@ -104,8 +105,10 @@ impl Env {
     /// ```
     ///
     /// # Errors
-    /// `TooLarge` if one piece of work may not hold that much, `WouldBlock` if too much waits already,
-    /// `TimedOut` if it makes more steps than it may, `Unavailable` if the system gives no thread.
+    /// - `TooLarge`: `bytes` exceeds the limit of one piece of work.
+    /// - `WouldBlock`: too much work waits already.
+    /// - `TimedOut`: the work makes more steps than it may.
+    /// - `Unavailable`: the system provides no thread.
     pub async fn compute<T: Send + 'static>(
         &self,
         account: &str,
@@ -115,25 +118,25 @@ impl Env {
         self.compute.run(account, bytes, work).await
     }
 
-    /// Polls work on a thread for whose next step others wait, such as a worker of a server. In a debug
-    /// build, functions that compute panic there if they go over more than a little, unless they run within
-    /// [`Env::compute`].
+    /// Polls `work` on a thread for whose next step others wait, such as a worker of a server. In a debug
+    /// build, functions that compute panic there if their input is longer than
+    /// [`IN_PLACE`](crate::compute::IN_PLACE), unless they run inside [`Env::compute`].
     pub async fn serving<T>(&self, work: impl Future<Output = T>) -> T {
         self.compute.serving(work).await
     }
 
-    /// Counts what was computed so far, by this and its clones.
+    /// Returns counts of the work computed so far by this environment and its clones.
     pub fn computed(&self) -> Computed {
         self.compute.computed()
     }
 
-    /// A point in time to measure with. Always real time, whatever the clock says.
+    /// Returns a point in time for measurements. This is always real time, whatever the clock says.
     #[allow(clippy::disallowed_methods)] // this is the one place
     pub fn instant(&self) -> Instant {
         Instant::now()
     }
 
-    /// Blocks this thread. Always real time, whatever the clock says.
+    /// Blocks this thread for `time`. This is always real time, whatever the clock says.
     #[allow(clippy::disallowed_methods)] // this is the one place
     pub fn sleep(&self, time: Duration) {
         std::thread::sleep(time);

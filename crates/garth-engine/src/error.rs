@@ -1,5 +1,5 @@
-//! The one error type. Its kind says what went wrong in terms that every interface translates: an errno for
-//! mounts, a status for HTTP, an exit code for the command line.
+//! The error type of garth. Its kind states the cause in terms that every interface translates: to an errno
+//! for mounts, a status for HTTP, an exit code for the command line.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -9,18 +9,18 @@ use std::sync::Arc;
 
 use crate::path::{PathError, TreePath};
 
-/// Result of everything in this crate.
+/// Result of the functions of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Declares the kinds from one table, so that no list of them (names, errnos,
-/// [`ErrorKind::ALL`]) can lack one.
+/// Declares the kinds from one table, so that no list of them (names, errnos, [`ErrorKind::ALL`]) can lack
+/// one.
 macro_rules! kinds {
     ($($(#[$doc:meta])* $kind:ident, $name:literal, $errno:literal;)*) => {
-        /// What went wrong.
+        /// Cause of an error, as interfaces translate it.
         ///
         /// Deliberately not `#[non_exhaustive]`: each interface translates every kind (errno, HTTP
         /// status, exit code) in a match without a wildcard arm, so a new kind does not compile until all
-        /// of them say what it means there. `docs/specs/tree.md` has the table,
+        /// of them translate it. `docs/specs/tree.md` has the table,
         /// `docs/decisions/exhaustive-error-kinds.md` the reasons.
         ///
         /// [`as_str`](Self::as_str) gives a stable name for JSON and logs, [`FromStr`] reads it back:
@@ -43,14 +43,14 @@ macro_rules! kinds {
             /// Every kind.
             pub const ALL: &[Self] = &[$(Self::$kind),*];
 
-            /// Its name, in snake case. Stable: scripts and clients compare it.
+            /// Returns the name in snake case. It is stable: scripts and clients compare it.
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$kind => $name,)*
                 }
             }
 
-            /// The Linux errno that a mount answers with.
+            /// Returns the Linux errno that a mount reports.
             pub const fn errno(self) -> i32 {
                 match self {
                     $(Self::$kind => $errno,)*
@@ -61,75 +61,75 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// Nothing by that name, or no such node, version or snapshot. `ENOENT`
+    /// No node has this name or inode, or the version or snapshot does not exist. `ENOENT`
     NotFound, "not_found", 2;
     /// The name is taken. `EEXIST`
     AlreadyExists, "already_exists", 17;
-    /// Something on the way is not a directory; `path` names it. `ENOTDIR`
+    /// A component of the path is not a directory; `path` names it. `ENOTDIR`
     NotADirectory, "not_a_directory", 20;
-    /// A directory where a file is needed. `EISDIR`
+    /// The path is a directory, but a file is needed. `EISDIR`
     IsADirectory, "is_a_directory", 21;
     /// The directory has entries. `ENOTEMPTY`
     NotEmpty, "not_empty", 39;
-    /// The request makes no sense as asked. `EINVAL`
+    /// The request is malformed or contradicts itself. `EINVAL`
     InvalidArgument, "invalid_argument", 22;
-    /// More symbolic links on the way than are followed. `ELOOP`
+    /// The path leads over more symbolic links than are followed. `ELOOP`
     SymlinkLoop, "symlink_loop", 40;
     /// A name or path is too long. `ENAMETOOLONG`
     NameTooLong, "name_too_long", 36;
-    /// The credential does not reach this. `EACCES`
+    /// The credential gives no access to this. `EACCES`
     AccessDenied, "access_denied", 13;
-    /// The kind of node does not allow this (a hard link to a directory, content of a fifo). `EPERM`
+    /// The kind of node does not support this (a hard link to a directory, content of a fifo). `EPERM`
     NotPermitted, "not_permitted", 1;
-    /// What one commit was to change lies in two stores, such as the two ends of a rename. `EXDEV`
+    /// One commit would change two stores, such as both ends of a rename. `EXDEV`
     CrossesMounts, "crosses_mounts", 18;
     /// The node has no attribute of that name. `ENODATA`
     NoAttribute, "no_attribute", 61;
-    /// The offset is at or beyond the end of the file, or nothing but a hole follows it. `ENXIO`
+    /// The offset is at or beyond the end of the file, or only a hole follows it. `ENXIO`
     NoSuchOffset, "no_such_offset", 6;
-    /// A view of the past or a read-only layer. `EROFS`
+    /// A view of the past or a read-only layer cannot be written. `EROFS`
     ReadOnly, "read_only", 30;
-    /// A body, file or answer is larger than this call takes. `EFBIG`
+    /// A body, file or response is larger than this call allows. `EFBIG`
     TooLarge, "too_large", 27;
-    /// What a model has to get does not fit into the tokens that there are; the message names the least that
-    /// do. `E2BIG`
+    /// The parts that a model must get exceed the token budget; the message names the least budget that
+    /// works. `E2BIG`
     BudgetTooSmall, "budget_too_small", 7;
-    /// A node has as many names as it can. `EMLINK`
+    /// The node has the largest possible number of names. `EMLINK`
     TooManyLinks, "too_many_links", 31;
-    /// The root or something in use. `EBUSY`
+    /// The node is the root or is in use. `EBUSY`
     Busy, "busy", 16;
     /// A precondition of the batch does not hold. `ESTALE`
     Conflict, "conflict", 116;
-    /// What a view had read when it passed a batch on is no longer so. The view tries again: callers never
-    /// see it. `ESTALE`
+    /// A view lowered a batch from reads that are out of date. The view tries again: callers never see this
+    /// kind. `ESTALE`
     Stale, "stale", 116;
-    /// The tree changed again at each of several tries; try again. `EAGAIN`
+    /// Other writers changed the tree at each of several attempts; try again. `EAGAIN`
     WouldBlock, "would_block", 11;
-    /// A read took longer than it may; ask for less. `ETIMEDOUT`
+    /// A read exceeded its time limit; ask for less. `ETIMEDOUT`
     TimedOut, "timed_out", 110;
     /// An idempotency key was used before with another request. `EINVAL`
     IdempotencyMismatch, "idempotency_mismatch", 22;
-    /// That part of the past is beyond retention; `oldest` in the message says what is left. `ESTALE`
+    /// The requested part of the past is beyond retention; `oldest` in the message names the oldest that is
+    /// left. `ESTALE`
     Gone, "gone", 116;
-    /// A rule of the path's class refuses the content. `EINVAL`
+    /// A rule for this path rejects the content. `EINVAL`
     RuleViolation, "rule_violation", 22;
-    /// The account's or subtree's quota is used up. `EDQUOT`
+    /// The quota of the account or subtree is used up. `EDQUOT`
     QuotaExceeded, "quota_exceeded", 122;
     /// The disk is full. `ENOSPC`
     NoSpace, "no_space", 28;
-    /// This implementation lacks the ability (see `capabilities`). `ENOTSUP`
+    /// This implementation does not support the call (see `capabilities`). `ENOTSUP`
     Unsupported, "unsupported", 95;
-    /// The data folder is of a format this build does not read. `EPROTONOSUPPORT`
+    /// The data folder has a format that this build does not read. `EPROTONOSUPPORT`
     Format, "format", 93;
     /// Stored bytes do not match their checksum, or rows contradict each other. `EIO`
     Corrupt, "corrupt", 5;
-    /// The storage cannot serve this now, through no fault of the request: the data folder is locked
-    /// by another process for too long, may not be opened or written by this one, or the process is
-    /// out of file descriptors. `EIO`
+    /// The storage cannot serve this now, through no fault of the request: another process locks the data
+    /// folder for too long, this process may not open or write it, or it is out of file descriptors. `EIO`
     Unavailable, "unavailable", 5;
     /// The storage failed. `EIO`
     Io, "io", 5;
-    /// An earlier storage failure left this handle unusable; open it again. `EIO`
+    /// An earlier storage failure made this handle unusable; open it again. `EIO`
     Poisoned, "poisoned", 5;
 }
 
@@ -149,8 +149,8 @@ impl FromStr for ErrorKind {
 }
 
 /// An error: its kind, the path of the tree that it is about, a sentence that tells the user what to do, and
-/// the cause. Kind, path and message hold no path of the host, no secret and nothing of another account; the
-/// cause may ([`source`](std::error::Error::source)) and belongs in logs only. Clones share the cause.
+/// the cause. Kind, path and message contain no path of the host, no secret and nothing of another account.
+/// The cause may ([`source`](std::error::Error::source)), so it belongs in logs only. Clones share the cause.
 ///
 /// ```
 /// # use garth_engine as garth;
@@ -166,51 +166,51 @@ pub struct Error {
     kind: ErrorKind,
     path: Option<TreePath>,
     message: String,
-    /// One more than were done: errors are small.
+    /// Count of completed operations plus one: `NonZeroU32` keeps the option, and so the error, small.
     done: Option<NonZeroU32>,
     source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
 
 impl Error {
-    /// An error that is about no particular path.
+    /// Returns an error without a path.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self { kind, path: None, message: message.into(), done: None, source: None }
     }
 
-    /// An error about `path`.
+    /// Returns an error about `path`.
     pub fn at(kind: ErrorKind, path: &TreePath, message: impl Into<String>) -> Self {
         Self { kind, path: Some(path.clone()), message: message.into(), done: None, source: None }
     }
 
-    /// Adds what caused it. The source is for logs of operators; `Display` does not show it.
+    /// Sets the cause. It is for logs of operators; `Display` does not show it.
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         self.source = Some(Arc::from(source.into()));
         self
     }
 
-    /// What went wrong.
+    /// Returns the kind.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
 
-    /// The path it is about, in the namespace of the filesystem that answered.
+    /// Returns the path that the error is about, in the namespace of the filesystem that returned it.
     pub fn path(&self) -> Option<&TreePath> {
         self.path.as_ref()
     }
 
-    /// The sentence for the user, without the path.
+    /// Returns the sentence for the user, without the path.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// How many operations of its batch were done before the one that failed, and stay: of a filesystem that
-    /// is not [`atomic`](crate::Capabilities::atomic). `None` for all else.
+    /// Returns how many operations of the batch were completed before the one that failed, and persist.
+    /// `None` unless a filesystem that is not [`atomic`](crate::Capabilities::atomic) ran a batch.
     pub fn done(&self) -> Option<usize> {
         self.done.map(|more| more.get() as usize - 1)
     }
 
-    /// Whether the kind is `kind`.
+    /// Returns true if the kind is `kind`.
     pub fn is(&self, kind: ErrorKind) -> bool {
         self.kind == kind
     }
@@ -221,15 +221,15 @@ impl Error {
         matches!(self.kind, ErrorKind::NotFound | ErrorKind::NotADirectory)
     }
 
-    /// The same error with its path as a view names it: `map` gives that name, or none for a path that the
-    /// view does not show; the error is then about no path.
+    /// Returns the error with its path as a view names it. `map` returns that name, or `None` for a path
+    /// outside the view, which leaves the error without a path.
     #[must_use]
     pub fn mapped(self, map: impl FnOnce(&TreePath) -> Option<TreePath>) -> Self {
         let path = self.path.as_ref().and_then(map);
         Self { path, ..self }
     }
 
-    /// The same error, of an operation of a batch of which others were done before.
+    /// Returns the error of a batch of `of` operations of which `done` were completed before.
     #[must_use]
     pub(crate) fn after(mut self, done: usize, of: usize) -> Self {
         self.done = u32::try_from(done + 1).ok().and_then(NonZeroU32::new);
@@ -239,7 +239,7 @@ impl Error {
         self
     }
 
-    /// The same error, about `path` if it is about none yet.
+    /// Returns the error with `path` as its path if it has none yet.
     #[must_use]
     pub(crate) fn about(mut self, path: &TreePath) -> Self {
         self.path.get_or_insert_with(|| path.clone());
@@ -269,14 +269,15 @@ impl From<PathError> for Error {
     }
 }
 
-/// For addresses that cannot be wrong, beside those that are parsed (see [`crate::model::IntoAt`]).
+/// For addresses that cannot be invalid, next to those that are parsed (see [`crate::model::IntoAt`]).
 impl From<Infallible> for Error {
     fn from(never: Infallible) -> Self {
+        // `Infallible` has no values, so this never runs; it lets one signature take both kinds of addresses.
         match never {}
     }
 }
 
-/// Turns the answer of a lookup into an option.
+/// Turns the result of a lookup into an option.
 ///
 /// ```
 /// # use garth_engine as garth;
@@ -289,7 +290,7 @@ impl From<Infallible> for Error {
 /// # Ok::<(), Error>(())
 /// ```
 pub trait OptionalExt<T> {
-    /// Returns `None` if nothing was found, see [`Error::is_absent`].
+    /// Returns `None` for an error that [`Error::is_absent`] accepts.
     ///
     /// # Errors
     /// All other errors.

@@ -1,9 +1,9 @@
-//! The storage of garth: one versioned, searchable tree of files for each account, on a folder of this
+//! The storage of garth: one versioned, searchable tree of files for each account, in a folder of this
 //! machine. It opens no socket and knows nothing of agents: the layer above registers its rules and
-//! projections when a folder is opened.
+//! projections when it opens a folder.
 //!
-//! Programs use the crate `garth`, which exports what they need of this crate. A second engine builds on
-//! this one: the planner, its rows and its changes of rows are public here.
+//! Programs use the crate `garth`, which exports what they need of this crate. A second engine builds on this
+//! one: the planner, its rows and its row changes are public here.
 
 pub mod compute;
 pub mod datadir;

@@ -1,5 +1,5 @@
-//! Names and paths of the tree: validated once here, so that nothing below ever sees a `..`, an empty
-//! segment or a relative path, and every comparison is by segment.
+//! Names and paths of the tree. They are validated once, here: no other code sees `..`, an empty segment or a
+//! relative path, and every comparison is by segment.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -7,23 +7,23 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// Longest name, in bytes. The limit of ext4, XFS and APFS (`NAME_MAX`).
+/// Longest name, in bytes: the limit of ext4, XFS and APFS (`NAME_MAX`).
 pub const MAX_NAME: usize = 255;
-/// Longest path that is taken, in bytes. Linux `PATH_MAX`.
+/// Longest path that is accepted, in bytes: `PATH_MAX` of Linux.
 pub const MAX_PATH: usize = 4096;
-/// Longest path that is kept, in bytes: a view may begin at a path as long as one that is taken, and still
-/// take paths of [`MAX_PATH`] itself.
+/// Longest path that is stored, in bytes. A view may begin at a path of [`MAX_PATH`] bytes and accept paths of
+/// that length itself.
 pub const MAX_STORED_PATH: usize = 2 * MAX_PATH;
-/// The directory of an account that garth keeps for itself: hidden from everybody, and no name can be made
-/// there (`AccessDenied`). Upper layers of overlays that are stored lie in it.
+/// Directory of an account that garth reserves for itself. It is hidden from every caller, and nothing can be
+/// created in it (`AccessDenied`). It holds the upper layers of stored overlays.
 pub const SYSTEM: &str = "/.garth";
 /// Longest id (account, user, agent, chat, skill, session), in bytes.
 pub const MAX_ID: usize = 128;
 
 type Result<T, E = PathError> = std::result::Result<T, E>;
 
-/// Why a text is no [`Name`], [`TreePath`] or id. As [`Error`](crate::Error): `InvalidArgument` or
-/// `NameTooLong`.
+/// Reason why a text is not a valid [`Name`], [`TreePath`] or id. As [`Error`](crate::Error) it is
+/// `InvalidArgument` or `NameTooLong`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PathError {
@@ -37,29 +37,29 @@ pub enum PathError {
     ForbiddenCharacter,
     /// A name has more than [`MAX_NAME`] bytes.
     NameTooLong {
-        /// How many it has.
+        /// Bytes of the name.
         bytes: usize,
     },
     /// A path has more than [`MAX_PATH`] bytes.
     PathTooLong {
-        /// How many it has.
+        /// Bytes of the path.
         bytes: usize,
     },
-    /// What is moved, or made in a directory known by number or through a view, would have a path of more
-    /// than [`MAX_STORED_PATH`] bytes. How many is not said: a view must not learn how long the path is that
-    /// it begins with.
+    /// A moved node, or one created in a directory known by inode or through a view, would have a path of
+    /// more than [`MAX_STORED_PATH`] bytes. The length is not given: a view must not reveal how long the path
+    /// is at which it begins.
     StoredPathTooLong,
     /// Not an id (see [`check_id`]).
     InvalidId {
-        /// Of what.
+        /// Kind of the id, such as `account`.
         what: String,
-        /// What was given, its beginning if it is long.
+        /// Given text; only its beginning if it is long.
         id: String,
     },
 }
 
 impl PathError {
-    /// Whether a limit is exceeded, rather than the form wrong.
+    /// Returns true if a limit is exceeded rather than the form invalid.
     pub fn is_too_long(&self) -> bool {
         matches!(self, Self::NameTooLong { .. } | Self::PathTooLong { .. } | Self::StoredPathTooLong)
     }
@@ -97,7 +97,7 @@ impl std::error::Error for PathError {}
 pub struct Name(String);
 
 impl Name {
-    /// Checks and wraps a name.
+    /// Validates and wraps a name.
     ///
     /// # Errors
     /// An empty name, `.`, `..`, `/` or NUL; more than [`MAX_NAME`] bytes.
@@ -106,7 +106,7 @@ impl Name {
         Ok(Self(name.to_owned()))
     }
 
-    /// The name as text.
+    /// Returns the name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -174,11 +174,11 @@ fn check_name(name: &str) -> Result<()> {
     }
 }
 
-/// Checks an id that becomes one segment of the tree (account, user, agent, chat, skill, session):
-/// 1 to [`MAX_ID`] bytes of UTF-8 without `/`, control characters, and neither `.` nor `..`.
+/// Validates an id that becomes one segment of the tree (account, user, agent, chat, skill, session): 1 to
+/// [`MAX_ID`] bytes of UTF-8 without `/` or control characters, and neither `.` nor `..`.
 ///
 /// # Errors
-/// [`PathError::InvalidId`], naming `what` the id is of.
+/// [`PathError::InvalidId`], with `what` as the kind of the id.
 pub fn check_id(what: &str, id: &str) -> Result<()> {
     let ok = !id.is_empty()
         && id.len() <= MAX_ID
@@ -189,7 +189,7 @@ pub fn check_id(what: &str, id: &str) -> Result<()> {
     if ok { Ok(()) } else { Err(PathError::InvalidId { what: what.to_owned(), id: shortened(id) }) }
 }
 
-/// The beginning of text, as much as a message shows.
+/// Returns the beginning of a text, as much as a message shows.
 fn shortened(text: &str) -> String {
     const SHOWN: usize = 32;
     let mut chars = text.chars();
@@ -200,12 +200,12 @@ fn shortened(text: &str) -> String {
     shown
 }
 
-/// An absolute path in canonical form: `/`, or `/name/name`. At most [`MAX_PATH`] bytes where it is parsed,
-/// and [`MAX_STORED_PATH`] where it is put together.
+/// Absolute path in canonical form: `/`, or `/name/name`. It has at most [`MAX_PATH`] bytes if it was parsed,
+/// and [`MAX_STORED_PATH`] if it was composed.
 ///
-/// The root is held as the empty string, so that the children of `d` are those with directory `d`, and the
-/// subtree of `d` is the directories from `d/` up to but excluding `d0` (`0` follows
-/// `/` in ASCII), root or not.
+/// The root is stored as the empty string. So the children of `d` are the nodes with directory `d`, and the
+/// subtree of `d` is the range of directories from `d/` up to but excluding `d0` (`0` follows `/` in ASCII),
+/// for the root as well.
 ///
 /// ```
 /// # use garth_engine as garth;
@@ -223,25 +223,27 @@ fn shortened(text: &str) -> String {
 pub struct TreePath(String);
 
 impl TreePath {
-    /// The root, `/`.
+    /// Returns the root, `/`.
     pub const fn root() -> Self {
         Self(String::new())
     }
 
-    /// Parses a path that is already canonical. `//`, a trailing `/`, `.` and `..` are refused, not folded:
-    /// whoever takes paths from people normalises first ([`crate::fs::resolve`]).
+    /// Parses a path in canonical form. `//`, a trailing `/`, `.` and `..` are rejected, not folded: callers
+    /// that take paths from people normalise them first ([`crate::fs::resolve`]).
     ///
     /// # Errors
     /// A path that is not canonical; more than [`MAX_PATH`] bytes; a name of more than [`MAX_NAME`].
     pub fn parse(path: &str) -> Result<Self> {
         match Self::parse_stored(path) {
             Ok(Self(path)) if path.len() > MAX_PATH => Err(PathError::PathTooLong { bytes: path.len() }),
+            // `parse_stored` does not name the length, but a parsed path comes from the caller, who may learn
+            // it.
             Err(PathError::StoredPathTooLong) => Err(PathError::PathTooLong { bytes: path.len() }),
             parsed => parsed,
         }
     }
 
-    /// The same for the text of a path that an engine has kept.
+    /// Parses the text of a path that an engine has stored, which may have up to [`MAX_STORED_PATH`] bytes.
     pub(crate) fn parse_stored(path: &str) -> Result<Self> {
         if path == "/" {
             return Ok(Self::root());
@@ -254,50 +256,50 @@ impl TreePath {
         Ok(Self(path.to_owned()))
     }
 
-    /// Rebuilds a path from its key form (see [`TreePath::key`]); for text an engine stored itself.
+    /// Returns the path of a key (see [`TreePath::key`]). The text is one that an engine stored.
     pub(crate) fn from_key(key: String) -> Self {
         Self(key)
     }
 
-    /// Joins a directory's key and a name, both of which are known to be valid.
+    /// Joins the key of a directory and a name, both known to be valid.
     #[doc(hidden)]
     pub fn from_row(dir: &str, name: &str) -> Self {
         debug_assert!(dir.is_empty() || dir.starts_with('/'), "`{dir}` is the key of no directory");
         Self(format!("{dir}/{name}"))
     }
 
-    /// The key form: the text of the path, the root being the empty string.
+    /// Returns the key form: the text of the path; the empty string for the root.
     pub fn key(&self) -> &str {
         &self.0
     }
 
-    /// The path as people write it; the root is `/`.
+    /// Returns the path as people write it; `/` for the root.
     pub fn as_str(&self) -> &str {
         if self.0.is_empty() { "/" } else { &self.0 }
     }
 
-    /// Whether this is the root.
+    /// Returns true for the root.
     pub fn is_root(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The directory that holds this name, and the name. `None` for the root.
+    /// Returns the parent directory and the name. `None` for the root.
     pub fn split(&self) -> Option<(TreePath, Name)> {
         let (dir, name) = self.0.rsplit_once('/')?;
         Some((Self(dir.to_owned()), Name(name.to_owned())))
     }
 
-    /// The directory that holds this name. `None` for the root.
+    /// Returns the parent directory. `None` for the root.
     pub fn parent(&self) -> Option<TreePath> {
         Some(Self(self.0.rsplit_once('/')?.0.to_owned()))
     }
 
-    /// The last segment. `None` for the root.
+    /// Returns the last segment. `None` for the root.
     pub fn name(&self) -> Option<&str> {
         Some(self.0.rsplit_once('/')?.1)
     }
 
-    /// This path with one more segment.
+    /// Returns this path with one more segment.
     ///
     /// # Errors
     /// [`PathError::StoredPathTooLong`] if the result exceeds [`MAX_STORED_PATH`] bytes.
@@ -306,7 +308,7 @@ impl TreePath {
         Ok(Self(format!("{}/{}", self.0, name.0)))
     }
 
-    /// This path with all segments of another behind its own.
+    /// Returns this path followed by all segments of `path`.
     ///
     /// # Errors
     /// [`PathError::StoredPathTooLong`] if the result exceeds [`MAX_STORED_PATH`] bytes.
@@ -315,22 +317,23 @@ impl TreePath {
         Ok(Self(format!("{}{}", self.0, path.0)))
     }
 
-    /// The segments, first to last; none for the root.
+    /// Returns the segments, first to last; none for the root.
     pub fn segments(&self) -> impl Iterator<Item = &str> {
         self.0.split('/').skip(1)
     }
 
-    /// Every path above this one, from the root down, without itself; none for the root.
+    /// Returns every path above this one, from the root down; none for the root.
+    // The `/` at index 0 yields the empty key, which is the root.
     pub fn ancestors(&self) -> impl Iterator<Item = TreePath> {
         self.0.match_indices('/').map(|(at, _)| Self(self.0[..at].to_owned()))
     }
 
-    /// Whether this path is `top` or lies below it, by segment: `/chat-ab` is not within `/chat-a`.
+    /// Returns true if this path is `top` or below it, by segment: `/chat-ab` is not within `/chat-a`.
     pub fn is_within(&self, top: &TreePath) -> bool {
         self.0.strip_prefix(&top.0).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
-    /// This path moved from below `from` to below `to`. `None` if it is not within `from`.
+    /// Returns this path moved from below `from` to below `to`. `None` if it is not within `from`.
     ///
     /// # Errors
     /// [`PathError::StoredPathTooLong`] if the result exceeds [`MAX_STORED_PATH`] bytes.

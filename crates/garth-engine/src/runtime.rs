@@ -1,5 +1,5 @@
-//! What an open data folder runs on: its clock, its threads, its timer, the bound on its connections, and the
-//! switches by which tests make it fail. It ends with the data folder that it belongs to.
+//! Runtime of an open data folder: its clock, threads, timers, bound on connections, and the failpoints of
+//! tests. It ends with the data folder.
 
 pub(crate) mod budget;
 pub(crate) mod disk;
@@ -20,28 +20,28 @@ use self::ticker::Ticker;
 use crate::env::Env;
 use crate::threads::executor::Executor;
 
-/// What an open data folder may use in all, whatever the number of its accounts.
+/// Limits of an open data folder, for all of its accounts together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
     /// Threads that write. They mostly wait for fsync, so there are more of them than cores.
     pub(crate) writer_threads: usize,
-    /// Threads that read at length. More than may run for one account, so that no account stops others.
+    /// Threads for long reads: more than one account may use, so that no account blocks others.
     pub(crate) reader_threads: usize,
-    /// How long a read may take, once it is long.
+    /// Time limit of a long read.
     pub(crate) read_time: Duration,
-    /// Connections that are open and unused.
+    /// Idle connections.
     pub(crate) idle_connections: usize,
-    /// Connections that are open, used or not.
+    /// Open connections, idle or not.
     pub(crate) open_connections: usize,
 }
 
-/// How often leases are looked at.
+/// Interval of the timer, which looks at leases.
 const MINUTE: Duration = Duration::from_secs(60);
-/// How often commits of other processes are looked for, while anybody waits for one. A look is one row read.
+/// Interval of looking for commits of other processes, while anybody waits for one. A look reads one row.
 const WATCH: Duration = Duration::from_millis(100);
 /// Threads that open accounts and change control data. They mostly wait for fsync.
 const BLOCKING_THREADS: usize = 4;
-/// Accounts that are maintained at once: about as many as there is disk for.
+/// Accounts maintained at once: about as many as the disk can serve.
 const MAINTAINER_THREADS: usize = 4;
 
 impl Default for Limits {
@@ -49,8 +49,8 @@ impl Default for Limits {
         Self {
             writer_threads: 8,
             reader_threads: 8,
-            // clients and proxies give up after 30 s or more; the slowest read that is meant to be takes 0.2
-            // s
+            // Clients and proxies give up after 30 s or more; the slowest read that is meant to succeed takes
+            // 0.2 s.
             read_time: Duration::from_secs(10),
             idle_connections: 64,
             open_connections: 256,
@@ -58,8 +58,8 @@ impl Default for Limits {
     }
 }
 
-/// Shared by everything of one open data folder. Clones are the same one; threads end
-/// when the last is dropped.
+/// Resources shared by everything of one open data folder. Clones share them; the threads end when the last
+/// is dropped.
 #[derive(Clone)]
 pub struct Runtime(Arc<Inner>);
 
@@ -79,7 +79,7 @@ struct Inner {
 }
 
 impl Runtime {
-    /// With the default limits.
+    /// Returns a runtime with the default limits.
     pub fn new(env: Env) -> Self {
         Self::with_limits(env, Limits::default())
     }
@@ -92,6 +92,7 @@ impl Runtime {
             maintainers: Executor::new("garth-maintainer", MAINTAINER_THREADS),
             read_time: limits.read_time,
             timer: Ticker::new("garth-timer", MINUTE),
+            // The other half stays free for commits.
             maintenance: Permits::new(limits.writer_threads / 2),
             watch: Ticker::new("garth-watch", WATCH),
             conns: IdleBudget::new(limits.idle_connections, limits.open_connections),
@@ -101,17 +102,17 @@ impl Runtime {
         }))
     }
 
-    /// Clock and randomness.
+    /// Returns the clock and randomness.
     pub fn env(&self) -> &Env {
         &self.0.env
     }
 
-    /// Points at which tests make it fail. In a release build none can be armed.
+    /// Returns the points at which tests make this data folder fail. In a release build none can be armed.
     pub fn failpoints(&self) -> &Failpoints {
         &self.0.failpoints
     }
 
-    /// Runs what is due once a minute now.
+    /// Runs the tasks of the minute timer now.
     #[cfg(debug_assertions)]
     pub fn tick(&self) {
         self.0.timer.tick();
@@ -125,13 +126,13 @@ impl Runtime {
         &self.0.readers
     }
 
-    /// For what keeps its caller waiting for the disk, though not for long: opening an account, changing
+    /// Returns the executor for calls that wait for the disk, but not for long: opening an account, changing
     /// control data.
     pub(crate) fn blocking(&self) -> &Executor {
         &self.0.blocking
     }
 
-    /// For what goes through a whole account. Others wait in line, and nothing else does.
+    /// Returns the executor for work that reads a whole account. Such work queues only after other such work.
     pub(crate) fn maintainers(&self) -> &Executor {
         &self.0.maintainers
     }
@@ -140,18 +141,18 @@ impl Runtime {
         self.0.read_time
     }
 
-    /// For what is done once a minute.
+    /// Returns the timer that runs once a minute.
     pub(crate) fn timer(&self) -> &Ticker {
         &self.0.timer
     }
 
-    /// Leave to occupy a writer thread with what is no commit: steps of maintenance and checkpoints. At most
-    /// half of the threads do so at once, so that commits of other accounts find one.
+    /// Returns the permits to occupy a writer thread with anything but a commit: steps of maintenance and
+    /// checkpoints. At most half of the threads do so at once, so that commits of other accounts find one.
     pub(crate) fn maintenance(&self) -> &Arc<Permits> {
         &self.0.maintenance
     }
 
-    /// For what looks many times a second at what other processes may have changed.
+    /// Returns the timer that looks for changes of other processes, several times a second.
     pub(crate) fn watch(&self) -> &Ticker {
         &self.0.watch
     }

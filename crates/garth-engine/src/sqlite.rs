@@ -1,6 +1,5 @@
-//! What every SQLite database of garth shares, control data and trees alike: how it is opened
-//! and pooled, how its format is made and brought forward, and how its failures are told. No
-//! type of SQLite leaves this crate.
+//! Common code of the SQLite databases of garth, control data and trees alike: opening, pooling, creating and
+//! migrating them, and mapping their errors. No type of SQLite leaves this crate.
 
 pub(crate) mod connect;
 pub(crate) mod error;

@@ -1,5 +1,5 @@
-//! Threads that are shared by many accounts: a bounded pool of them, and the turns that accounts take on it.
-//! Both what an open data folder runs on and what a clock and its machine give (`env`) are built of these.
+//! Threads that many accounts share: a bounded pool, and the turns that accounts take on it. Both the runtime
+//! of an open data folder and the compute threads of `env` are built on these.
 
 pub(crate) mod executor;
 pub(crate) mod lock;

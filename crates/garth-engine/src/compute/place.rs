@@ -1,5 +1,5 @@
-//! Where a thread is: among those that compute, or where others wait. Functions that compute say so here, by
-//! the bytes that they go over; that is how it is found that one of them runs where it must not.
+//! Place of a thread: one that computes, or one for which others wait. Functions that compute report the
+//! bytes that they read here, which reveals a call on the wrong thread.
 
 use std::cell::RefCell;
 use std::pin::pin;
@@ -10,25 +10,25 @@ use std::task::Poll;
 use super::tally::Tally;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Bytes that may be gone over in place, in one poll, where others wait: about half a millisecond of counting
-/// tokens, the slowest thing that is done by bytes. Below that a hop to another thread costs more.
+/// Bytes that one poll may process in place where others wait: about half a millisecond of counting tokens,
+/// the slowest work by bytes. Below that a hop to another thread costs more.
 pub const IN_PLACE: usize = 16 << 10;
 
 thread_local! {
     static HERE: RefCell<Here> = const { RefCell::new(Here::Anywhere) };
 }
 
-/// Where this thread is, while it polls.
+/// Place of this thread while it polls.
 #[derive(Debug)]
 pub(super) enum Here {
-    /// Nothing is known: a thread of a program that may do with it what it likes.
+    /// Unknown: a thread of the program, which may use it as it likes.
     Anywhere,
-    /// Others wait for what this thread does next. With the bytes gone over in this poll.
+    /// Others wait for the next step of this thread. Holds the bytes processed in this poll.
     Serving(Arc<Tally>, usize),
     Computing(Arc<Piece>),
 }
 
-/// State of a piece of work while it runs.
+/// Steps and limits of a piece of work while it runs.
 #[derive(Debug)]
 pub(super) struct Piece {
     tally: Arc<Tally>,
@@ -37,12 +37,12 @@ pub(super) struct Piece {
     abandoned: AtomicBool,
 }
 
-/// Leaves the place that it was made for when dropped, in a panic, too.
+/// Restores the previous place when dropped, also in a panic.
 pub(super) struct Entered(Option<Here>);
 
-/// Says that the caller is about to go over `bytes` of input. Functions whose cost grows with their input
-/// call this first: it counts their steps, and panics in a debug build if they run where others wait and the
-/// input is longer than [`IN_PLACE`].
+/// Reports that the caller is about to process `bytes` of input. Functions whose cost grows with their input
+/// call this first. It counts their steps; in a debug build it panics if they run where others wait and the
+/// input of the poll exceeds [`IN_PLACE`].
 pub fn working(bytes: usize) {
     HERE.with_borrow_mut(|here| match here {
         Here::Anywhere => {}
@@ -58,11 +58,11 @@ pub fn working(bytes: usize) {
     });
 }
 
-/// Fails once the piece of work that this thread computes has made more steps than it may, or nobody waits
-/// for it any more. For loops that go over much; elsewhere it is `Ok`.
+/// Checks that the piece of work on this thread may continue. Long loops call it; outside of a piece it
+/// returns `Ok`.
 ///
 /// # Errors
-/// `TimedOut`, with what to do.
+/// `TimedOut` once the piece has made more steps than it may, or nobody waits for it any more.
 pub fn go_on() -> Result<()> {
     HERE.with_borrow(|here| match here {
         Here::Computing(piece) => piece.check(),
@@ -70,7 +70,7 @@ pub fn go_on() -> Result<()> {
     })
 }
 
-/// Polls a future where others wait.
+/// Polls a future on a thread for which others wait.
 pub(super) async fn serving<T>(tally: Arc<Tally>, work: impl Future<Output = T>) -> T {
     let mut work = pin!(work);
     std::future::poll_fn(move |context| -> Poll<T> {
@@ -92,7 +92,7 @@ impl Here {
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        // the old one is dropped outside of the borrow: a piece may be the last owner of much
+        // The place left is dropped outside of the borrow: this may be the last owner of its piece.
         let left = self.0.take().map(|before| HERE.replace(before));
         drop(left);
     }

@@ -1,4 +1,4 @@
-//! The threads that compute, the share of each account in them, and the bound on what waits.
+//! Pool of compute threads, with the share of each account and the bound on waiting work.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,33 +10,33 @@ use crate::threads::executor::Executor;
 use crate::threads::lock::lock;
 use crate::threads::turns::Turns;
 
-/// Most bytes of input of one piece of work, 64 MiB: twice the longest body of a request.
+/// Limit on the input of one piece of work, 64 MiB: twice the longest body of a request.
 pub const MAX_PIECE: usize = 64 << 20;
 
-/// Most bytes of input of all pieces that run or wait, 256 MiB; half of it for one account.
+/// Limit on the input of all pieces that run or wait, 256 MiB; half of it for one account.
 pub const MAX_QUEUED: usize = 256 << 20;
 
-/// Least that a piece counts as: its future and what it reads take about as much.
+/// Least size that a piece counts as: its future and its reads take about as much.
 const LEAST: usize = 16 << 10;
 
-/// See the module.
 pub(super) struct Pool {
     pub(super) executor: Executor,
+    /// Shares of accounts that have work. Entries without work are removed when another account is added.
     accounts: Mutex<HashMap<String, Weak<Share>>>,
     queued: AtomicUsize,
     pub(super) tally: Arc<Tally>,
-    /// Most steps of a piece.
+    /// Limit on the steps of a piece.
     pub(super) max_steps: u64,
 }
 
-/// The part of an account that has work under way.
+/// Turns and queued bytes of an account that has work.
 #[derive(Default)]
 struct Share {
     turns: Arc<Turns>,
     queued: AtomicUsize,
 }
 
-/// Bytes of a piece that is under way, given back when dropped.
+/// Bytes reserved for a piece, released when dropped.
 pub(super) struct Admitted {
     pool: Arc<Pool>,
     share: Arc<Share>,
@@ -64,13 +64,14 @@ impl Pool {
         if let Some(share) = accounts.get(account).and_then(Weak::upgrade) {
             return share;
         }
+        // The map grows with accounts, so it is pruned here, where it would grow.
         accounts.retain(|_, share| share.strong_count() > 0);
         let share = Arc::<Share>::default();
         accounts.insert(account.to_owned(), Arc::downgrade(&share));
         share
     }
 
-    /// Takes room for a piece.
+    /// Reserves room for a piece.
     pub(super) fn admit(self: &Arc<Self>, account: &str, bytes: usize) -> Result<Admitted> {
         if bytes > MAX_PIECE {
             let message = format!("{bytes} bytes are more than one call works on; send {MAX_PIECE} at most");
@@ -81,6 +82,7 @@ impl Pool {
         if has_room && add_within(&self.queued, bytes, MAX_QUEUED) {
             return Ok(Admitted { pool: Arc::clone(self), share, bytes });
         }
+        // The account had room but the pool has not: take the reservation back.
         if has_room {
             share.queued.fetch_sub(bytes, Ordering::Relaxed);
         }
@@ -89,7 +91,7 @@ impl Pool {
     }
 }
 
-/// Adds to a sum that stays within `most`; false if it would not.
+/// Adds `bytes` to a sum unless that exceeds `most`. Returns false if it would.
 fn add_within(sum: &AtomicUsize, bytes: usize, most: usize) -> bool {
     let more = |sum: usize| sum.checked_add(bytes).filter(|sum| *sum <= most);
     sum.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()

@@ -1,16 +1,16 @@
-//! Counts of what was computed.
+//! Counts of computed work.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counts of the work that was computed so far.
+/// Counts of the work computed so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Computed {
-    /// Pieces of work that were begun on the threads for it.
+    /// Pieces of work started on the compute threads.
     pub pieces: u64,
-    /// Steps that were made on them, in bytes gone over.
+    /// Steps made on those threads, in bytes of input.
     pub steps: u64,
-    /// Steps that were made in place, where others wait.
+    /// Steps made in place, where others wait.
     pub steps_in_place: u64,
 }
 

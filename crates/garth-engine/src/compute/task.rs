@@ -1,5 +1,4 @@
-//! A piece of work on the threads that compute: a future that is polled there when it is woken, in the turns
-//! of its account.
+//! Task: a future that is polled on a compute thread when it is woken, in the turns of its account.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex, Weak};
@@ -14,9 +13,8 @@ use crate::error::{Error, ErrorKind};
 use crate::threads::lock::lock;
 use crate::threads::turns::Turns;
 
-/// See the module.
 pub(super) struct Task {
-    /// Weak: a waker that somebody keeps holds no threads.
+    /// Weak: a waker held elsewhere must not keep the threads alive.
     pool: Weak<Pool>,
     turns: Arc<Turns>,
     piece: Arc<Piece>,
@@ -25,23 +23,23 @@ pub(super) struct Task {
 
 struct State {
     phase: Phase,
-    /// Taken while it is polled, and when it has ended.
+    /// `None` while it is polled and after its end.
     work: Option<BoxFuture<'static, ()>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// It waits to be woken.
+    /// Waits to be woken.
     Asleep,
-    /// It waits for its turn.
+    /// Waits for its turn.
     InLine,
     Running,
-    /// It was woken while it ran.
+    /// Woken while it ran; it queues again after this poll.
     Woken,
     Ended,
 }
 
-/// Who waits for a task. When this is dropped nobody does, and the work ends.
+/// Handle of the caller that waits for a task. Dropping it ends the work.
 pub(super) struct Waiter {
     task: Weak<Task>,
     piece: Arc<Piece>,
@@ -61,7 +59,7 @@ impl Task {
         (task, waiter)
     }
 
-    /// Lets it wait for its first turn; false if the system gives no thread.
+    /// Queues the task for its first turn. Returns false if the system provides no thread.
     pub(super) fn begin(self: &Arc<Self>) -> bool {
         lock(&self.state).phase = Phase::InLine;
         self.line_up()
@@ -76,6 +74,7 @@ impl Task {
     fn run(self: Arc<Self>) {
         let work = {
             let mut state = lock(&self.state);
+            // Its waiter was dropped while it was in line.
             if state.phase != Phase::InLine {
                 return;
             }
@@ -84,26 +83,31 @@ impl Task {
         };
         let Some(mut work) = work else { return };
         let polled = {
+            // Polled without the lock: the future may wake itself, which takes it.
             let _entered = Here::Computing(Arc::clone(&self.piece)).enter();
             let waker = waker_ref(&self);
             let mut context = Context::from_waker(&waker);
             catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(&mut context)))
         };
+        // `check` ends work that only waits from now on, but has used up its steps or lost its caller.
         let is_over = !matches!(&polled, Ok(poll) if poll.is_pending()) || self.piece.check().is_err();
         let mut state = lock(&self.state);
         if is_over || state.phase == Phase::Ended {
             state.phase = Phase::Ended;
             drop(state);
+            // Dropped without the lock: its destructor may wake this task.
             drop(work);
         } else {
             state.work = Some(work);
             let is_woken = state.phase == Phase::Woken;
             state.phase = if is_woken { Phase::InLine } else { Phase::Asleep };
+            // A wake during the poll must not be lost: the future may have seen the state of before.
             drop(state);
             if is_woken {
                 self.line_up();
             }
         }
+        // After the state is consistent; the executor reports it, and `Turns` survives it.
         if let Err(panic) = polled {
             resume_unwind(panic);
         }
@@ -112,6 +116,7 @@ impl Task {
 
 impl ArcWake for Task {
     fn wake_by_ref(task: &Arc<Self>) {
+        // One turn per wake at most: a task in line polls once for all wakes before that.
         let mut state = lock(&task.state);
         match state.phase {
             Phase::Asleep => state.phase = Phase::InLine,
@@ -127,7 +132,7 @@ impl ArcWake for Task {
 }
 
 impl Waiter {
-    /// Returns the error of a task that ended without an answer.
+    /// Returns the reason why a task ended without a result.
     pub(super) fn why_lost(&self) -> Error {
         let lost = || Error::new(ErrorKind::Io, "the work ended without an answer");
         self.piece.check().err().unwrap_or_else(lost)
@@ -140,7 +145,7 @@ impl Drop for Waiter {
         let Some(task) = self.task.upgrade() else { return };
         let mut state = lock(&task.state);
         state.phase = Phase::Ended;
-        // one that runs is dropped by its thread
+        // Work that is being polled is dropped by its thread.
         let work = state.work.take();
         drop(state);
         drop(work);

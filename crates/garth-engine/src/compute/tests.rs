@@ -1,4 +1,4 @@
-//! Tests of work that computes. None of them depends on time: pieces wait for what the test sends.
+//! Tests of compute work. None of them depends on time: pieces wait for messages of the test.
 
 use std::cell::RefCell;
 use std::sync::Barrier;
@@ -12,7 +12,7 @@ use futures::future::join_all;
 use super::*;
 use crate::threads::turns::AT_ONCE;
 
-/// Returns a piece that keeps its thread until the sender is dropped or sends.
+/// Returns a piece that occupies its thread until the sender sends or is dropped.
 fn gate() -> (mpsc::Sender<()>, impl Future<Output = ()> + Send + 'static) {
     let (open, opened) = mpsc::channel::<()>();
     (open, async move {
@@ -74,7 +74,7 @@ fn work_ends_when_nobody_waits() {
     let mut first = Box::pin(compute.run("a", 1, blocks));
     assert!((&mut first).now_or_never().is_none());
     let in_line = async move { dropped.send(()).unwrap() };
-    // never begun: dropped in line
+    // Never started: dropped in line.
     assert!(compute.run("a", 1, in_line).now_or_never().is_none());
     told.recv().unwrap_err();
     drop(open);
@@ -205,7 +205,7 @@ fn a_function_that_computes_is_found_where_others_wait() {
     assert_eq!(compute.computed().steps_in_place, IN_PLACE as u64);
     let found = std::panic::catch_unwind(|| block_on(compute.serving(async { working(IN_PLACE + 1) })));
     assert!(found.is_err());
-    // the thread is left as it was
+    // The thread is in its previous place again.
     working(IN_PLACE + 1);
     block_on(compute.serving(compute.run("a", 1, async { working(IN_PLACE + 1) }))).unwrap();
 }

@@ -1,13 +1,13 @@
-//! Accounts as the control data has them.
+//! Accounts as recorded in the control data.
 
 use crate::model::Timestamp;
 
 /// An account: one tree, in a folder of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
-    /// Name that operators use. See [`check_id`](crate::path::check_id).
+    /// Name for operators. See [`check_id`](crate::path::check_id).
     pub id: String,
-    /// Name of its folder below `accounts/`: 32 random hexadecimal digits, never used twice.
+    /// Name of its folder below `accounts/`: 32 random hexadecimal digits, never reused.
     pub folder: String,
     /// Time of creation.
     pub created: Timestamp,
@@ -18,8 +18,8 @@ pub struct Account {
 /// Lifecycle status of an account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AccountState {
-    /// It can be used.
+    /// In use.
     Active,
-    /// Being deleted: its keys are refused, and its folder is about to be removed.
+    /// Being deleted: its keys are rejected, and its folder is about to be removed.
     Deleted,
 }

@@ -1,4 +1,4 @@
-//! How a data folder is opened: whether it may be made, and what it may use in all.
+//! Options for opening a data folder: whether it may be created, and its limits.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,13 +15,14 @@ use crate::rule::Registry;
 use crate::runtime::disk::{failed, make_dir};
 use crate::runtime::{Limits, Runtime};
 
-/// Most descriptors that a connection takes: database and WAL, and of a writer the shared memory and two lock
-/// files. A reader's database file stays open until the account's other connections are closed.
+/// Limit on the descriptors of a connection: database and WAL, and for a writer the shared memory and two
+/// lock files. The database file of a reader stays open until the other connections of the account are
+/// closed.
 const DESCRIPTORS_PER_CONNECTION: u64 = 5;
-/// Most trees kept open. One that nobody uses holds no descriptor when others need it.
+/// Limit on trees kept open. An unused one releases its descriptors when others need them.
 const OPEN_TREES: usize = 1000;
-/// Most connections, used or not, and of these idle, however many descriptors there are: each takes up to
-/// 8 MiB of page cache.
+/// Limits on open and on idle connections, however many descriptors there are: each connection takes up to 8
+/// MiB of page cache.
 const OPEN_CONNECTIONS: u64 = 1000;
 const IDLE_CONNECTIONS: usize = 256;
 
@@ -56,11 +57,11 @@ pub struct DataDirBuilder {
 }
 
 impl DataDir {
-    /// Opens a data folder with default limits; makes it if it is missing. See
-    /// [`DataDir::builder`] for more choice.
+    /// Opens a data folder with default limits, and creates it if it is missing. See [`DataDir::builder`] for
+    /// other options.
     ///
     /// # Errors
-    /// Errors of [`DataDirBuilder::open`].
+    /// As [`DataDirBuilder::open`].
     pub fn open(folder: &Path, env: Env, registry: Registry) -> Result<Self> {
         Self::builder(registry).env(env).open(folder)
     }
@@ -85,54 +86,57 @@ impl DataDirBuilder {
         }
     }
 
-    /// Takes clock and randomness from `env`. Default: those of the machine.
+    /// Sets the clock and randomness. Default: those of the machine.
     pub fn env(self, env: Env) -> Self {
         Self { env, ..self }
     }
 
-    /// Whether a missing data folder is made. Default: yes.
+    /// Sets whether a missing data folder is created. Default: yes.
     pub fn create(self, create: bool) -> Self {
         Self { create, ..self }
     }
 
-    /// Keeps at most this many trees open that nobody uses just now, at least 1. Default: 1,000. How many
-    /// files they hold open is bounded by half of the process's limit of open files (`RLIMIT_NOFILE`).
+    /// Sets how many unused trees stay open, at least 1. Default: 1,000. The number of files that they hold
+    /// open is bounded by half of the process's limit of open files (`RLIMIT_NOFILE`).
     pub fn open_trees(self, limit: usize) -> Self {
         Self { open_trees: limit.max(1), ..self }
     }
 
-    /// Writes with at most this many threads, at least 1. Default: 8.
+    /// Sets the limit on writer threads, at least 1. Default: 8.
     pub fn writer_threads(self, limit: usize) -> Self {
         Self { writer_threads: limit.max(1), ..self }
     }
 
-    /// Runs reads that are long (searches, large pages and ranges) on at most this many threads, at least 1;
-    /// one account takes at most 2 of them. Default: 8.
+    /// Sets the limit on threads for long reads (searches, large pages and ranges), at least 1. One account
+    /// uses at most 2 of them. Default: 8.
     pub fn reader_threads(self, limit: usize) -> Self {
         Self { reader_threads: limit.max(1), ..self }
     }
 
-    /// Ends a read that takes longer than this, its turn waited for, with `TimedOut`; at most a day. Default:
-    /// 10 s.
+    /// Sets the time after which a read fails with `TimedOut`, the wait for its turn included; at most a day.
+    /// Default: 10 s.
     pub fn read_time(self, limit: Duration) -> Self {
         Self { read_time: limit.min(Duration::from_secs(24 * 60 * 60)), ..self }
     }
 
-    /// Keeps at most this many connections open that nobody uses just now, at least 1. Default: 256, or what
-    /// half of the process's limit of open files allows.
+    /// Sets the limit on idle connections, at least 1. Default: 256, or as many as half of the process's
+    /// limit of open files allows.
     pub fn idle_connections(self, limit: usize) -> Self {
         Self { idle_connections: limit.max(1), ..self }
     }
 
-    /// Opens the data folder. Blocks: a program does it once, as it starts. Where it is made, so are the
-    /// folders above it, with mode 0700. Deletions of accounts that a crash interrupted are finished.
+    /// Opens the data folder. Blocks: a program calls it once, at its start. Creates missing folders above it
+    /// as well, with mode 0700. Completes deletions of accounts that a crash interrupted.
     ///
     /// # Errors
-    /// `NotFound` if there is no data folder and none may be made; `NotEmpty` if the folder has other things
-    /// in it; `Format` for data of a newer garth; `Unavailable`, `NoSpace`, `Io`, `Corrupt` from the storage.
+    /// - `NotFound`: the data folder is missing and may not be created.
+    /// - `NotEmpty`: the folder contains other files.
+    /// - `Format`: a newer garth wrote the data.
+    /// - `Unavailable`, `NoSpace`, `Io` and `Corrupt`: from the storage.
     pub fn open(self, folder: &Path) -> Result<DataDir> {
         let folder = self.make_ready(folder)?;
         let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        // Half of the descriptors: the rest is for sockets and files of the program.
         let open = (descriptors / 2 / DESCRIPTORS_PER_CONNECTION).clamp(8, OPEN_CONNECTIONS) as usize;
         let limits = Limits {
             writer_threads: self.writer_threads,
@@ -145,7 +149,7 @@ impl DataDirBuilder {
         Ok(DataDir::new(Folder::open(folder, runtime, self.registry, self.open_trees)?))
     }
 
-    /// Makes the folder if it is missing and may be made; its absolute path without links.
+    /// Creates the folder if it is missing and may be created. Returns its absolute path without links.
     fn make_ready(&self, folder: &Path) -> Result<PathBuf> {
         let failed = failed("the data folder cannot be opened");
         check_control(folder)?;
@@ -162,14 +166,16 @@ impl DataDirBuilder {
                     ),
                 ));
             }
+            // Before the control data, which marks a folder as one of garth: a creation that is cut short
+            // here can be repeated.
             make_dir(&folder.join(ACCOUNTS)).map_err(&failed)?;
         }
         folder.canonicalize().map_err(&failed)
     }
 }
 
-/// Refuses a folder that has accounts and no control data, or control data without a byte. It is made before
-/// the first account, so that it was lost: made anew, it would know none of the accounts that are there.
+/// Rejects a folder that has accounts, but no control data or an empty file. The control data is created
+/// before the first account, so it was lost; a new one would know none of the existing accounts.
 fn check_control(folder: &Path) -> Result<()> {
     let failed = failed("the data folder cannot be opened");
     let is_there = match fs::metadata(folder.join(DATABASE)) {
@@ -190,8 +196,8 @@ fn check_control(folder: &Path) -> Result<()> {
     Err(Error::new(ErrorKind::Corrupt, message))
 }
 
-/// The name of something in a folder that garth did not put there. What a creation that was cut short left is
-/// its own, and `lost+found` is of the file system.
+/// Returns the name of an entry that garth did not create. Leftovers of an interrupted creation are garth's,
+/// and `lost+found` belongs to the filesystem.
 fn foreign_entry(folder: &Path) -> std::io::Result<Option<String>> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),

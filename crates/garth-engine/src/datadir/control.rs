@@ -1,8 +1,8 @@
-//! What operators set: accounts and API keys, in a small database of their own beside the trees, so
-//! that no tree can name another account and a credential is checked without opening any tree.
+//! Control data: accounts and API keys. They are in a small database of their own next to the trees, so that
+//! no tree can name another account, and a credential is verified without opening a tree.
 //!
-//! Any number of threads and processes may ask. Nothing is cached: a key that another process revokes opens
-//! nothing from the next call on.
+//! Any number of threads and processes may use it. Nothing is cached: a key that another process revokes is
+//! rejected from the next call on.
 
 pub(super) mod database;
 
@@ -15,7 +15,7 @@ use super::key::{ApiKey, Scope, Secret};
 use crate::error::Result;
 use crate::runtime::Runtime;
 
-/// The control data of a data folder.
+/// Control data of a data folder.
 #[derive(Clone)]
 pub struct Control {
     db: Arc<ControlDb>,
@@ -27,7 +27,7 @@ impl Control {
         Self { db: Arc::clone(db), runtime: runtime.clone() }
     }
 
-    /// Runs what syncs, or grows with what there is, off the caller's thread.
+    /// Runs a job that syncs, or grows with the data, off the thread of the caller.
     async fn elsewhere<T: Send + 'static>(
         &self,
         job: impl FnOnce(&ControlDb) -> Result<T> + Send + 'static,
@@ -36,24 +36,24 @@ impl Control {
         self.runtime.blocking().run(move || job(&db)).await
     }
 
-    /// All accounts, those being deleted too, by id in byte order.
+    /// Returns all accounts, including those being deleted, by id in byte order.
     ///
     /// # Errors
-    /// Those of the storage.
+    /// Errors of the storage.
     pub async fn accounts(&self) -> Result<Vec<Account>> {
         self.elsewhere(ControlDb::accounts).await
     }
 
-    /// At most `limit` of them, those behind an id (the empty one: from the first on).
+    /// Returns at most `limit` accounts after `id`, in byte order. The empty id starts at the first one.
     ///
     /// # Errors
-    /// Those of the storage.
+    /// Errors of the storage.
     pub async fn accounts_after(&self, id: &str, limit: usize) -> Result<Vec<Account>> {
         let id = id.to_owned();
         self.elsewhere(move |db| db.accounts_after(&id, limit)).await
     }
 
-    /// The account in use by that id.
+    /// Returns the active account of this id.
     ///
     /// # Errors
     /// `NotFound`, also if it is being deleted.
@@ -61,27 +61,27 @@ impl Control {
         self.db.account(id)
     }
 
-    /// Makes a key. The secret is in the answer and nowhere else.
+    /// Creates a key. Its secret is only in the result: it is not stored.
     ///
     /// # Errors
-    /// `NotFound` without such an account; `InvalidArgument` for no scope at all, or a label over
-    /// [`MAX_KEY_LABEL`](super::MAX_KEY_LABEL) bytes or with control characters.
+    /// `NotFound` if the account does not exist; `InvalidArgument` if `scopes` is empty, or the label exceeds
+    /// [`MAX_KEY_LABEL`](super::MAX_KEY_LABEL) bytes or contains control characters.
     pub async fn create_key(&self, account: &str, label: &str, scopes: &[Scope]) -> Result<(ApiKey, Secret)> {
         let (account, label, scopes) = (account.to_owned(), label.to_owned(), scopes.to_vec());
         self.elsewhere(move |db| db.create_key(&account, &label, &scopes)).await
     }
 
-    /// The keys of an account, revoked ones too, oldest first.
+    /// Returns the keys of an account, including revoked ones, oldest first.
     ///
     /// # Errors
-    /// `NotFound` without such an account.
+    /// `NotFound` if the account does not exist.
     pub async fn keys(&self, account: &str) -> Result<Vec<ApiKey>> {
         let account = account.to_owned();
         self.elsewhere(move |db| db.keys(&account)).await
     }
 
-    /// Revokes a key of an account: every process refuses it from the next call on. Idempotent: the first
-    /// time of revocation stays.
+    /// Revokes a key of an account: every process rejects it from the next call on. Idempotent: a repeat
+    /// keeps the first time of revocation.
     ///
     /// # Errors
     /// `NotFound` unless the account has a key of that id.
@@ -90,11 +90,11 @@ impl Control {
         self.elsewhere(move |db| db.revoke_key(&account, &id)).await
     }
 
-    /// The key of a token. `None` if it is malformed, unknown, wrong or revoked, or if its account is being
-    /// deleted; which of these is not told, since it would help to guess tokens.
+    /// Returns the key of a token. `None` if the token is malformed, unknown, wrong or revoked, or its
+    /// account is being deleted; the cases are not distinguished, because that would help to guess tokens.
     ///
     /// # Errors
-    /// Those of the storage.
+    /// Errors of the storage.
     pub async fn authenticate(&self, token: &str) -> Result<Option<ApiKey>> {
         Ok(self.db.admit(token)?.map(|(key, _)| key))
     }

@@ -1,5 +1,5 @@
-//! What accounts, keys and an account's tree cost, in steps of SQLite's machine, beside few and beside many
-//! other accounts. `docs/semantics.md` has the table.
+//! Costs of accounts, keys and the tree of an account in steps of the virtual machine of SQLite, next to few
+//! and next to many other accounts. `docs/semantics.md` has the table.
 
 use std::collections::BTreeMap;
 
@@ -14,14 +14,14 @@ use crate::model::{ByteRange, Page, SearchQuery};
 use crate::path::TreePath;
 use crate::sqlite::steps;
 
-/// Other accounts: few and many. Each of them has a tree that is open, a file and a key.
+/// Other accounts: few and many. Each has an open tree, a file and a key.
 const FEW: usize = 10;
 const MANY: usize = 200;
 
-/// Steps that something else may take beside a call; to look at each account would take many more.
+/// Steps that background work may add to a call. Looking at each account would take many more.
 const NOISE: u64 = 100;
 
-/// A data folder with an account `mine` among others.
+/// Creates a data folder with an account `mine` among others.
 fn data(others: usize) -> (TempDir, DataDir) {
     let folder = tempfile::tempdir().expect("a folder");
     let data = DataDir::open(&folder.path().join("data"), Env::system(), crate::rule::sample::registry())

@@ -1,5 +1,5 @@
-//! What a data folder has on disk, and the trees of it that are open. All calls block for the disk:
-//! [`DataDir`](crate::DataDir) says on which thread.
+//! Files of a data folder, and its open trees. All calls block for the disk: [`DataDir`](crate::DataDir)
+//! chooses the thread.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -24,18 +24,19 @@ use crate::runtime::disk::{dir_of, failed, is_short_of_descriptors, make_dir, sy
 /// Name of the folder of all trees in a data folder.
 pub(super) const ACCOUNTS: &str = "accounts";
 
-/// The log of an account's database, which every commit grows or rewrites.
+/// WAL of the database of an account, which every commit extends or rewrites.
 const LOG: &str = "tree.db-wal";
 
-/// How an account's database lay on disk at some moment. Another mark later: there may have been commits.
+/// Lengths and modification times of the database files of an account. A different mark means that there may
+/// have been commits.
 ///
-/// The same mark does not rule out a commit in the same tick of the file system's clock, some milliseconds:
-/// one that was taken just after a change is to be taken again.
+/// An equal mark does not rule out a commit in the same tick of the filesystem clock, some milliseconds: a
+/// mark taken just after a change has to be taken again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Mark([Option<(u64, i64, i64)>; 2]);
 
 impl Mark {
-    /// When the last change was, as the file system says.
+    /// Returns the time of the last change, by the clock of the filesystem.
     pub fn changed(&self) -> Option<Timestamp> {
         let times = self.0.iter().flatten();
         let nanos =
@@ -44,11 +45,11 @@ impl Mark {
     }
 }
 
-/// An opened data folder.
+/// Open data folder.
 pub(super) struct Folder {
     pub(super) path: PathBuf,
     pub(super) runtime: Runtime,
-    /// The rules and projections of every tree.
+    /// Rules and projections of every tree.
     registry: Registry,
     pub(super) control: Arc<ControlDb>,
     pub(super) trees: OpenTrees<SqliteFs>,
@@ -65,7 +66,7 @@ impl Folder {
         let trees = OpenTrees::new(open_trees, |tree: &SqliteFs| !tree.is_poisoned());
         let folder = Self { path, runtime, registry, control, trees };
         for account in folder.control.deleted_accounts()? {
-            // no failure to open: the account is inaccessible already, and the next open tries again
+            // Not a failure to open: the account is inaccessible already, and the next open tries again.
             if let Err(error) = folder.finish_deletion(&account) {
                 tracing::warn!(%error, "the deletion of an account is not finished");
             }
@@ -82,24 +83,26 @@ impl Folder {
             self.trees.forget(&name);
             fs::remove_dir_all(&folder).map_err(failed("the account's folder cannot be removed"))
         };
+        // The tree is created and synced before the account is recorded, so that no recorded account lacks a
+        // tree.
         if let Err(error) = self.open_tree(&name, block_on(self.trees.turn(&name))) {
             discard()?;
             return Err(error);
         }
         let added = self.control.add_account(id, &name);
         if added.as_ref().is_err_and(|error| !error.is(ErrorKind::Io)) {
-            // Certainly not added, so nothing refers to it. What cannot be removed is as harmless as after a
-            // crash.
+            // Certainly not recorded, so nothing refers to it; after `Io` it may have been. A folder that
+            // cannot be removed is as harmless as after a crash.
             let _ = discard();
         }
         added
     }
 
-    /// The tree of an account that was there, opened at its turn.
+    /// Opens the tree of an existing account in its turn.
     pub(super) fn tree(&self, account: &Account, turn: Turn<SqliteFs>) -> Result<Arc<SqliteFs>> {
         let whole = check_is_there(&self.tree_folder(&account.folder));
         match whole.and_then(|()| self.open_tree(&account.folder, turn)) {
-            // its deletion may have come in between
+            // Its deletion may have come in between.
             Err(_) if self.is_gone(account)? => Err(account_gone()),
             other => other,
         }
@@ -110,7 +113,7 @@ impl Folder {
         let open_on = || SqliteFs::open_on(&folder, &self.runtime, self.registry.clone())?.without_system();
         let mut open = || self.trees.get(name, &mut turn, open_on);
         match open() {
-            // out of file descriptors: close unused trees and try again
+            // Out of file descriptors: close unused trees and try again.
             Err(error) if error.is(ErrorKind::Unavailable) && is_short_of_descriptors() => {
                 self.trees.evict_all();
                 open()
@@ -138,13 +141,14 @@ impl Folder {
         let mut partial = name.to_owned();
         partial.push(format!(".partial-{}", new_folder(self.runtime.env())?));
         let partial = folder.with_file_name(partial);
+        // The name comes last: a folder of that name is a complete backup.
         let copied = self.backup_to(&partial).and_then(|done| {
             fs::rename(&partial, folder).map_err(&failed)?;
             sync_dir(dir_of(folder)).map_err(&failed)?;
             Ok(done)
         });
         if copied.is_err() {
-            // Nothing to add to what went wrong first; the name says what it is.
+            // The first error is the cause; the name of the folder marks what remains.
             let _ = fs::remove_dir_all(&partial);
         }
         copied
@@ -155,6 +159,8 @@ impl Folder {
         make_dir(&folder.join(ACCOUNTS)).map_err(&failed)?;
         self.control.backup(folder)?;
         let mut done = Vec::new();
+        // The accounts of the copied control data, not of the current one: the copy must not name an account
+        // that it lacks.
         let copied = ControlDb::open(folder, &self.runtime)?;
         for account in copied.accounts()? {
             if account.state == AccountState::Active {
@@ -169,8 +175,8 @@ impl Folder {
         Ok(done)
     }
 
-    /// Writes a copy of an account that was there when the control data was `copied`. One that has been
-    /// deleted since is deleted in the copy, too.
+    /// Writes a copy of an account that existed when the control data was `copied`. If it has been deleted in
+    /// the meantime, it is deleted in the copy, too.
     fn backup_account(&self, account: &Account, copied: &ControlDb, copy: &Path) -> Result<Option<Backup>> {
         let turn = block_on(self.trees.turn(&account.folder));
         match self.tree(account, turn).and_then(|tree| tree.backup(copy)) {
@@ -183,7 +189,7 @@ impl Folder {
                 copied.forget_deleted(account)?;
                 Ok(None)
             }
-            // The others of the folder are sound, perhaps, and can be looked at one by one.
+            // The error names the account: the other ones may be sound, and can be checked one by one.
             Err(error) => {
                 let message = format!("account {}: {}", account.id, error.message());
                 Err(Error::new(error.kind(), message).with_source(error))
@@ -191,7 +197,7 @@ impl Folder {
         }
     }
 
-    /// Whether an account that was there has been deleted since, or is being deleted.
+    /// Returns true if an account that existed has been deleted, or is being deleted.
     fn is_gone(&self, account: &Account) -> Result<bool> {
         match self.control.account(&account.id) {
             Ok(found) => Ok(found.folder != account.folder),
@@ -201,17 +207,21 @@ impl Folder {
     }
 
     fn finish_deletion(&self, account: &Account) -> Result<()> {
+        // First: a tree that is open would write files while they are removed.
         self.trees.forget(&account.folder);
         let failed = failed("the account's files cannot be removed; delete it again");
         match fs::remove_dir_all(self.tree_folder(&account.folder)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             removed => removed.map_err(&failed)?,
         }
+        // Durable before the rows are deleted: otherwise a crash could bring back the folder, to which
+        // nothing refers.
         sync_dir(&self.path.join(ACCOUNTS)).map_err(&failed)?;
         self.control.forget_deleted(account)
     }
 
-    /// How an account's database lies on disk; an empty log is as none, since opening the account makes one.
+    /// Returns the mark of an account. An empty log counts as missing, because opening the account creates
+    /// one.
     pub(super) fn mark(&self, account: &Account) -> Mark {
         let folder = self.tree_folder(&account.folder);
         let of = |name: &str| {
@@ -230,15 +240,15 @@ pub(super) fn account_gone() -> Error {
     Error::new(ErrorKind::NotFound, "the account is gone")
 }
 
-/// Refuses a database that is missing or has no byte. An account's is made before the account is known, so
-/// that it was lost, or a copy was cut short, and making it anew would hide the loss.
+/// Rejects a database that is missing or empty. It is created before the account is recorded, so it was lost
+/// or a copy was cut short; a new one would hide the loss.
 fn check_is_there(folder: &Path) -> Result<()> {
     let is_lost = || match fs::metadata(folder.join(DATABASE)) {
         Ok(file) => file.len() == 0,
         Err(error) => error.kind() == io::ErrorKind::NotFound,
     };
     if is_lost() {
-        // Older data folders have accounts whose database another process may be making right now.
+        // Older data folders have accounts whose database another process may be creating right now.
         let lock = folder.exists().then(|| WriterLock::new(folder));
         let _made = lock.as_ref().map(WriterLock::acquire).transpose()?;
         if is_lost() {

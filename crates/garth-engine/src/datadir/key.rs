@@ -1,4 +1,4 @@
-//! API keys: what they may do, how they look as text, and why their secret never reaches the disk.
+//! API keys: their scopes, their text form, and the hash that keeps their secrets off the disk.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,14 +9,14 @@ use crate::env::Env;
 use crate::error::{Error, Result};
 use crate::model::{Timestamp, hex};
 
-/// Random bytes of a key's public id; 64 bits keep ids distinct without a check.
+/// Random bytes of the public id of a key; 64 bits make ids distinct without a check.
 const ID_BYTES: usize = 8;
-/// Random bytes of a key's secret: 256 bits.
+/// Random bytes of the secret of a key: 256 bits.
 const SECRET_BYTES: usize = 32;
 /// Longest label, in bytes.
 pub const MAX_KEY_LABEL: usize = 256;
 
-/// What a key may do.
+/// Permission of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scope {
     /// `memory:read`: get, list, glob, history.
@@ -30,10 +30,10 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// Every scope.
+    /// All scopes.
     pub const ALL: [Self; 4] = [Self::MemoryRead, Self::MemoryWrite, Self::SearchRead, Self::Admin];
 
-    /// The text form.
+    /// Returns the text form.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::MemoryRead => "memory:read",
@@ -60,36 +60,36 @@ impl FromStr for Scope {
     }
 }
 
-/// A key as it is kept: everything but the secret.
+/// Stored form of a key: everything but the secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiKey {
     /// Public id: 16 lower-case hexadecimal digits.
     pub id: String,
-    /// The account that it opens.
+    /// Account that the key opens.
     pub account: String,
-    /// What its owner calls it.
+    /// Name chosen by its owner.
     pub label: String,
-    /// What it may do, in a fixed order, each once.
+    /// Scopes, sorted and without duplicates.
     pub scopes: Vec<Scope>,
-    /// When it was made.
+    /// Time of creation.
     pub created: Timestamp,
-    /// When it was revoked.
+    /// Time of revocation.
     pub revoked: Option<Timestamp>,
 }
 
 impl ApiKey {
-    /// Whether the key may do this. `admin` may do all.
+    /// Returns true if the key has the scope. `admin` includes all.
     pub fn allows(&self, scope: Scope) -> bool {
         self.scopes.iter().any(|has| *has == scope || *has == Scope::Admin)
     }
 }
 
-/// A key's whole token, `garth_<id>.<secret>`: shown once to who made it, kept nowhere.
+/// Complete token of a key, `garth_<id>.<secret>`: shown once to its creator, stored nowhere.
 #[derive(Clone)]
 pub struct Secret(String);
 
 impl Secret {
-    /// The token in clear, to show or to send. Never log it.
+    /// Returns the token in clear, to show or send it. Never log it.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -101,10 +101,10 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// The random key of a data folder under which secrets are hashed: a stolen hash cannot be tried without it.
+/// Random key of a data folder that keys the hashes of secrets: a stolen hash cannot be tried without it.
 pub(super) struct Hasher([u8; 32]);
 
-/// What is stored of a secret.
+/// Stored hash of a secret.
 pub(super) type SecretHash = [u8; 32];
 
 impl Hasher {
@@ -112,12 +112,13 @@ impl Hasher {
         Self(key)
     }
 
-    /// The hash covers the id too: a row's hash moved to another id opens nothing.
+    /// Returns the hash of a token. It covers the id too: a hash moved to the row of another id opens
+    /// nothing.
     fn hash(&self, token: &str) -> SecretHash {
         *blake3::keyed_hash(&self.0, token.as_bytes()).as_bytes()
     }
 
-    /// Makes a token: its public id, itself, and the hash to keep.
+    /// Creates a token. Returns its public id, itself, and the hash to store.
     pub(super) fn issue(&self, env: &Env) -> Result<(String, Secret, SecretHash)> {
         let id = hex(&env.random::<ID_BYTES>()?);
         let token = format!("garth_{id}.{}", hex(&env.random::<SECRET_BYTES>()?));
@@ -125,8 +126,8 @@ impl Hasher {
         Ok((id, Secret(token), hash))
     }
 
-    /// Whether a token has this hash. Takes the same time for any token and hash, and for no hash at all, so
-    /// that an unknown id cannot be told from a wrong secret.
+    /// Returns true if the token has this hash. Takes the same time for any token and hash, and for no hash,
+    /// so that an unknown id cannot be distinguished from a wrong secret.
     pub(super) fn verify(&self, token: &str, stored: Option<&SecretHash>) -> bool {
         let dummy = SecretHash::default();
         let same = self.hash(token).ct_eq(stored.unwrap_or(&dummy));
@@ -134,7 +135,7 @@ impl Hasher {
     }
 }
 
-/// The public id in a token; `None` unless the token has exactly the form of one.
+/// Returns the public id of a token; `None` unless it has exactly the form of a token.
 pub(super) fn token_id(token: &str) -> Option<&str> {
     let (id, secret) = token.strip_prefix("garth_")?.split_once('.')?;
     (is_hex(id, ID_BYTES) && is_hex(secret, SECRET_BYTES)).then_some(id)
@@ -144,7 +145,7 @@ fn is_hex(text: &str, bytes: usize) -> bool {
     text.len() == 2 * bytes && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// Scopes as they are stored: sorted, each once, separated by blanks.
+/// Returns scopes as they are stored: sorted, without duplicates, separated by spaces.
 pub(super) fn scopes_to_text(scopes: &[Scope]) -> Result<String> {
     if scopes.is_empty() {
         return Err(Error::invalid("a key has at least one scope"));

@@ -1,4 +1,5 @@
-//! Open trees: at most one instance of each account in a process, and a bounded number kept open unused.
+//! Open trees: at most one instance of each account in a process, and a bounded number that stays open
+//! unused.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, Weak};
@@ -8,26 +9,27 @@ use futures::lock::{self as async_lock, OwnedMutexGuard};
 use crate::error::{Error, ErrorKind, Result};
 use crate::threads::lock::lock;
 
-/// The instance of one tree while anybody holds it. Its lock is held while the tree is opened, so that one
-/// opens and the others wait, without a thread and without keeping other trees waiting.
+/// Instance of one tree while anybody holds it. The lock is held while the tree is opened: one caller opens
+/// it and the others wait, without a thread and without delaying other trees.
 type Slot<T> = Arc<async_lock::Mutex<Weak<T>>>;
 
-/// The turn to open one tree.
+/// Turn to open one tree.
 pub(super) type Turn<T> = OwnedMutexGuard<Weak<T>>;
 
 /// Open trees by the name of their folder.
 pub(super) struct OpenTrees<T> {
     capacity: usize,
-    /// Whether an instance may be given out again. One whose storage failed is let go, to be opened anew.
+    /// Returns true if an instance may be returned again. One whose storage failed is released, to be opened
+    /// again.
     is_sound: fn(&T) -> bool,
     state: Mutex<State<T>>,
 }
 
 struct State<T> {
     slots: HashMap<String, Slot<T>>,
-    /// Kept open, with the tick of their last use.
+    /// Trees kept open, with the tick of their last use.
     kept: HashMap<String, (u64, Arc<T>)>,
-    /// Their names by tick: the first was used longest ago.
+    /// Names of `kept` by tick, least recently used first.
     by_use: BTreeMap<u64, String>,
     tick: u64,
 }
@@ -38,17 +40,17 @@ impl<T> OpenTrees<T> {
         Self { capacity, is_sound, state: Mutex::new(state) }
     }
 
-    /// Waits for the turn to open the tree of that name.
+    /// Waits for the turn to open the tree of this name.
     pub(super) async fn turn(&self, name: &str) -> Turn<T> {
         let slot = lock(&self.state).slots.entry(name.to_owned()).or_default().clone();
         slot.lock_owned().await
     }
 
-    /// The instance of that name, opened if there is none.
+    /// Returns the instance of this name, and opens it if there is none.
     ///
     /// # Errors
-    /// Those of `open`; `Poisoned` while anybody holds an instance whose storage failed: the disk is looked
-    /// at anew only once nobody has it open.
+    /// Errors of `open`; `Poisoned` while anybody holds an instance whose storage failed: the disk is read
+    /// again only once nobody has it open.
     pub(super) fn get(
         &self,
         name: &str,
@@ -58,19 +60,20 @@ impl<T> OpenTrees<T> {
         if let Some(tree) = self.kept(name) {
             return Ok(tree);
         }
+        // Not kept, but a caller may still hold it: a second instance would have its own caches and writer.
         let tree = match turn.upgrade() {
             Some(tree) if (self.is_sound)(&tree) => tree,
             Some(_) => return Err(still_open()),
             None => open()?,
         };
         **turn = Arc::downgrade(&tree);
-        // dropped after the lock: closing a tree takes time
+        // Dropped without the lock: closing a tree takes time.
         let evicted = lock(&self.state).keep(name, &tree, self.capacity);
         drop(evicted);
         Ok(tree)
     }
 
-    /// The instance of that name, if it is kept open.
+    /// Returns the instance of this name, if it is kept open.
     pub(super) fn kept(&self, name: &str) -> Option<Arc<T>> {
         let tree = lock(&self.state).touch(name)?;
         if (self.is_sound)(&tree) {
@@ -80,7 +83,7 @@ impl<T> OpenTrees<T> {
         None
     }
 
-    /// Keeps none open that nobody uses; whether there was one.
+    /// Drops all trees that are kept open. Returns true if there was one.
     pub(super) fn evict_all(&self) -> bool {
         let evicted = {
             let mut state = lock(&self.state);
@@ -90,8 +93,9 @@ impl<T> OpenTrees<T> {
         !evicted.is_empty()
     }
 
-    /// Keeps the tree of that name no longer; who holds it still does.
+    /// Stops keeping the tree of this name open; callers that hold it still do.
     pub(super) fn forget(&self, name: &str) {
+        // Dropped without the lock, as above.
         let tree = lock(&self.state).take(name);
         drop(tree);
     }
@@ -107,6 +111,7 @@ impl<T> State<T> {
     fn touch(&mut self, name: &str) -> Option<Arc<T>> {
         let (used, tree) = self.kept.get_mut(name)?;
         let tree = tree.clone();
+        // The most recently used one, as most often, needs no change.
         if *used != self.tick {
             let entry = self.by_use.remove(used)?;
             self.tick += 1;
@@ -116,7 +121,7 @@ impl<T> State<T> {
         Some(tree)
     }
 
-    /// Keeps a tree open and gives what has to make room for it.
+    /// Keeps a tree open and returns those that have to make room for it.
     fn keep(&mut self, name: &str, tree: &Arc<T>, capacity: usize) -> Vec<Arc<T>> {
         if self.touch(name).is_some() {
             return Vec::new();
@@ -129,8 +134,9 @@ impl<T> State<T> {
             let Some((_, oldest)) = self.by_use.pop_first() else { break };
             evicted.extend(self.kept.remove(&oldest).map(|(_, tree)| tree));
         }
+        // Names of trees that are closed by now; pruned rarely, so that the cost per call stays constant.
         if self.slots.len() > 2 * capacity + self.kept.len() {
-            // A slot that another thread is at has a second owner.
+            // A slot with a second owner is in use by another thread.
             self.slots.retain(|_, slot| {
                 Arc::strong_count(slot) > 1 || slot.try_lock().is_none_or(|tree| tree.strong_count() > 0)
             });

@@ -1,5 +1,5 @@
-//! The bound on what is held open that many owners share, such as the connections of all open databases: how
-//! much may be idle, how much open in all, and who waits for room.
+//! Bound on open resources that many owners share, such as the connections of all open databases: how many
+//! may be idle, how many open in all, and who waits for room.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
@@ -7,19 +7,20 @@ use std::time::Duration;
 
 use crate::threads::lock::lock;
 
-/// How long [`IdleBudget::wait`] waits for room, in turns of this long: 10 s, as SQLite waits for a lock.
+/// Length of one wait of [`IdleBudget::wait`]. All turns together take 10 s, as long as SQLite waits for a
+/// lock.
 const TURN: Duration = Duration::from_millis(10);
 const TURNS: usize = 1000;
 
-/// An owner of idle resources.
+/// Owner of idle resources.
 pub(crate) trait IdleOwner: Send + Sync {
-    /// The tick of the budget at which it was last used; `None` if it has nothing idle.
+    /// Returns the tick of the budget at which it was last used; `None` if it has nothing idle.
     fn idle_since(&self) -> Option<u64>;
-    /// Closes one idle resource; `false` if there was none.
+    /// Closes one idle resource. Returns `false` if there was none.
     fn close_one(&self) -> bool;
 }
 
-/// A bound on what all owners keep open.
+/// Bound on the resources that all owners hold open.
 pub(crate) struct IdleBudget {
     most_idle: usize,
     most_open: usize,
@@ -33,11 +34,11 @@ pub(crate) struct IdleBudget {
     freed: Condvar,
 }
 
-/// Counts a resource as long as it is open, idle or not.
+/// Counts a resource while it is open, idle or not.
 pub(crate) struct Opened(Arc<IdleBudget>);
 
 impl IdleBudget {
-    /// At most `idle` idle resources in all, and `open` of them and those in use.
+    /// Returns a budget of at most `idle` idle resources, and `open` in all.
     pub(crate) fn new(idle: usize, open: usize) -> Arc<Self> {
         Arc::new(Self {
             most_idle: idle,
@@ -52,19 +53,20 @@ impl IdleBudget {
         })
     }
 
-    /// Has an owner asked to close what it keeps idle.
+    /// Registers an owner, which may be asked to close idle resources.
     pub(crate) fn register(&self, owner: Weak<dyn IdleOwner>) {
         let mut owners = lock(&self.owners);
-        // dropped owners are removed whenever the list would grow, which keeps their number below that of the
-        // rest
+        // Dropped owners are removed whenever the list would grow, which bounds their number by that of the
+        // others.
         if owners.len() == owners.capacity() {
             owners.retain(|owner| owner.strong_count() > 0);
         }
         owners.push(owner);
     }
 
-    /// Counts a resource that is about to be opened, and closes an idle one to make room. For those who hold
-    /// something that others may wait for: it is opened even if there is no room.
+    /// Counts a resource that is about to be opened, and closes an idle one if there is no room. It never
+    /// waits: the caller holds something for which others may wait, so it opens the resource even without
+    /// room.
     pub(crate) fn open(self: &Arc<Self>) -> Opened {
         if self.open.fetch_add(1, Ordering::SeqCst) >= self.most_open {
             self.close_oldest();
@@ -72,7 +74,8 @@ impl IdleBudget {
         Opened(Arc::clone(self))
     }
 
-    /// The same for those who hold nothing yet: waits until there is room. `None` if there is none for long.
+    /// Counts a resource for a caller that holds nothing yet: waits until there is room. `None` if there is
+    /// none for 10 s.
     pub(crate) fn wait(self: &Arc<Self>) -> Option<Opened> {
         for _ in 0..TURNS {
             let one_more = |open: usize| (open < self.most_open).then_some(open + 1);
@@ -84,32 +87,34 @@ impl IdleBudget {
             }
             self.waiting.fetch_add(1, Ordering::SeqCst);
             let turn = lock(&self.turn);
-            // a notice that came just before is made up for by the end of the turn
+            // A notice just before this wait is missed; the end of the turn makes up for it.
             drop(self.freed.wait_timeout(turn, TURN).unwrap_or_else(PoisonError::into_inner));
             self.waiting.fetch_sub(1, Ordering::SeqCst);
         }
         None
     }
 
-    /// Counts a resource that becomes idle; returns the tick of its use. [`Self::enforce`] comes after.
+    /// Counts a resource that becomes idle and returns the tick of its use. The caller calls
+    /// [`Self::enforce`] afterwards.
     pub(crate) fn add(&self) -> u64 {
         self.idle.fetch_add(1, Ordering::Relaxed);
         self.clock.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Closes idle resources if there are too many. The caller holds none of its owner's locks.
+    /// Closes idle resources while there are too many. The caller must hold no lock of its owner.
     pub(crate) fn enforce(&self) {
+        // What became idle can be closed for somebody who waits for room.
         self.shrink(self.most_idle);
         self.notify();
     }
 
-    /// Counts resources that are idle no more.
+    /// Counts `count` resources that are no longer idle.
     pub(crate) fn remove(&self, count: usize) {
         self.idle.fetch_sub(count, Ordering::Relaxed);
     }
 
-    /// Closes idle resources, those of the owners used longest ago first, until at most `keep`
-    /// are left. Whether any was closed.
+    /// Closes idle resources, least recently used owners first, until at most `keep` are left. Returns true
+    /// if any was closed.
     pub(crate) fn shrink(&self, keep: usize) -> bool {
         let mut closed = false;
         while self.idle.load(Ordering::Relaxed) > keep && self.close_oldest() {
@@ -119,6 +124,7 @@ impl IdleBudget {
     }
 
     fn close_oldest(&self) -> bool {
+        // Owners are asked without the lock of the list: closing a connection takes time.
         let owners: Vec<_> = lock(&self.owners).iter().filter_map(Weak::upgrade).collect();
         let idle = owners.iter().filter_map(|owner| Some((owner.idle_since()?, owner)));
         idle.min_by_key(|(since, _)| *since).is_some_and(|(_, oldest)| oldest.close_one())
@@ -208,7 +214,7 @@ mod tests {
         assert_eq!(owner.idle(), 0, "it made room");
         drop(second);
         let held = [budget.wait().unwrap(), budget.wait().unwrap()];
-        // who holds what others wait for does not wait
+        // A caller that holds something for which others wait does not wait.
         drop(budget.open());
         drop(held);
     }

@@ -1,4 +1,4 @@
-//! Files and folders of the host: made durable, with errors that do not contain their paths.
+//! Files and folders of the host: durable changes, and errors without host paths.
 
 use std::fs::{DirBuilder, File};
 use std::io;
@@ -9,16 +9,16 @@ use rustix::fs::{FallocateFlags, StatVfsMountFlags, fallocate};
 
 use crate::error::{Error, ErrorKind};
 
-/// Descriptors that opening an account takes at most: its lock files, and database, WAL and shared memory of
-/// a reader and of the writer.
+/// Limit on the descriptors that opening an account takes: its lock files, and database, WAL and shared
+/// memory of a reader and of the writer.
 const SPARE_DESCRIPTORS: usize = 8;
 
-/// Makes the names in a folder survive loss of power.
+/// Syncs a folder, so that the names in it survive a loss of power.
 pub(crate) fn sync_dir(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// Makes a folder (mode 0700) and those above it if they are missing, each durably.
+/// Creates a folder (mode 0700) and missing ones above it, each durably.
 pub(crate) fn make_dir(folder: &Path) -> io::Result<()> {
     if folder.is_dir() {
         return Ok(());
@@ -26,46 +26,47 @@ pub(crate) fn make_dir(folder: &Path) -> io::Result<()> {
     let above = dir_of(folder);
     make_dir(above)?;
     match new_dir(folder) {
+        // Another process may have created it; its name is synced all the same, because that process may not
+        // have got there yet.
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists || !folder.is_dir() => Err(error),
         _ => sync_dir(above),
     }
 }
 
-/// Makes a folder (mode 0700) that must not be there yet.
+/// Creates a folder (mode 0700). Fails if it exists.
 pub(crate) fn new_dir(folder: &Path) -> io::Result<()> {
     DirBuilder::new().mode(0o700).create(folder)
 }
 
-/// Gives the space of a range of a file back to the disk; it is then read as zeros, and the file is as long
-/// as before. `Unsupported` where the file system cannot do so.
+/// Frees the disk space of a range of a file. The range then reads as zeros, and the file keeps its length.
+/// `Unsupported` if the filesystem cannot do so.
 pub(crate) fn punch_hole(file: &File, offset: u64, length: u64) -> io::Result<()> {
     let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
     Ok(fallocate(file, mode, offset, length)?)
 }
 
-/// The folder that holds a file or folder.
+/// Returns the folder of a file or folder.
 pub(crate) fn dir_of(path: &Path) -> &Path {
     path.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Whether a file lies on a file system that is mounted read-only. `false` if that cannot be told.
+/// Returns true if a file is on a filesystem that is mounted read-only; `false` if that is unknown.
 pub(crate) fn is_read_only(file: &Path) -> bool {
     rustix::fs::statvfs(file).is_ok_and(|found| found.f_flag.contains(StatVfsMountFlags::RDONLY))
 }
 
-/// Whether the process, or the system, has hardly any file descriptors left: fewer than opening a database
-/// takes.
+/// Returns true if the process, or the system, has fewer file descriptors left than opening a database takes.
 pub(crate) fn is_short_of_descriptors() -> bool {
     let spare: io::Result<Vec<File>> = (0..SPARE_DESCRIPTORS).map(|_| File::open("/dev/null")).collect();
     spare.is_err_and(|error| is_out_of_descriptors(&error))
 }
 
-/// EMFILE and ENFILE: `ErrorKind` of the standard library has no name for them.
+/// Returns true for EMFILE and ENFILE: `ErrorKind` of the standard library has no name for them.
 fn is_out_of_descriptors(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(23 | 24))
 }
 
-/// A failure of the host's file system. `what` is a sentence without a path.
+/// Returns a converter for failures of the host filesystem. `what` is a sentence without a path.
 pub(crate) fn failed(what: &'static str) -> impl Fn(io::Error) -> Error {
     move |error| Error::new(kind_of(&error), what).with_source(error)
 }

@@ -1,9 +1,9 @@
-//! Points at which a test can make one open data folder fail: with an error, a panic, or the end of the
-//! process. In a release build a point is nothing.
+//! Failpoints: places where a test makes one open data folder fail with an error, a panic, or the end of the
+//! process. In a release build they compile to nothing.
 
 use crate::error::Result;
 
-/// The failpoints of one [`Runtime`](super::Runtime).
+/// Failpoints of one [`Runtime`](super::Runtime).
 #[derive(Debug, Default)]
 pub struct Failpoints {
     #[cfg(debug_assertions)]
@@ -35,7 +35,8 @@ mod armed {
     use super::{Failpoints, Result};
     use crate::error::{Error, ErrorKind};
 
-    /// Every point: those of a commit in order, then those of an upload, then those of `gc`.
+    /// All points of normal operation: those of a commit in order, then those of an upload, then those of
+    /// `gc`.
     pub const POINTS: [&str; 14] = [
         "plan",
         "apply",
@@ -52,25 +53,26 @@ mod armed {
         "gc-forget",
         "gc-punch",
     ];
-    /// The one that only opening data of an older format passes.
+    /// Point that is only passed when data of an older format is opened.
     pub const MIGRATE: &str = "migrate";
-    /// After a checkpoint: only what has grown long passes it, and what opens an account that was not closed.
+    /// Point after a checkpoint. It is only passed once the log has grown long, and when an account is opened
+    /// that was not closed.
     pub const CHECKPOINT: &str = "checkpoint";
 
-    /// How a point fails.
+    /// Way in which a point fails.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum Failure {
-        /// The storage answers an error.
+        /// The storage reports an error.
         Io,
         /// A sync fails.
         Sync,
-        /// A panic on the thread that passes.
+        /// The passing thread panics.
         Panic,
         /// The process ends at once.
         Abort,
     }
 
-    /// The point, how it fails, and how many passes succeed before.
+    /// Armed point, its failure, and the number of passes that succeed before.
     #[derive(Debug)]
     pub(super) struct Armed {
         point: &'static str,
@@ -79,8 +81,8 @@ mod armed {
     }
 
     impl Failpoints {
-        /// Makes it fail once, at a point of [`POINTS`], [`MIGRATE`] or [`CHECKPOINT`], after it was passed
-        /// `after` times.
+        /// Arms a failure, once, at a point of [`POINTS`], [`MIGRATE`] or [`CHECKPOINT`], after `after`
+        /// passes.
         ///
         /// # Panics
         /// If there is no such point.
@@ -91,12 +93,12 @@ mod armed {
                 Some(Armed { point, failure, after });
         }
 
-        /// Takes back what was armed; whether it was still to come.
+        /// Disarms the failpoints. Returns true if a failure was still armed.
         pub fn disarm(&self) -> bool {
             self.armed.lock().unwrap_or_else(PoisonError::into_inner).take().is_some()
         }
 
-        /// Passes a point; fails there if a test asked for it.
+        /// Passes a point. Fails there if a test armed it.
         pub(crate) fn pass(&self, name: &'static str) -> Result<()> {
             let mut armed = self.armed.lock().unwrap_or_else(PoisonError::into_inner);
             let failure = match &mut *armed {
@@ -107,6 +109,7 @@ mod armed {
                 }
                 _ => return Ok(()),
             };
+            // Before the failure: a panic under the lock would poison it, and the point fails only once.
             *armed = None;
             drop(armed);
             match failure {

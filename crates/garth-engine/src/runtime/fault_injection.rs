@@ -1,11 +1,11 @@
-//! Ways to break the engine's promises on purpose: negative controls, by which the crash tests
-//! prove that they would notice. Only debug builds can switch one on; in a release build every
-//! question here is a constant `false`.
+//! Faults: deliberate violations of the promises of the engine. They are negative controls, by which the
+//! crash tests prove that they would notice. Only debug builds can enable one; in a release build every
+//! method is a constant `false`.
 
-/// What is broken.
+/// A broken promise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// Nothing.
+    /// No fault.
     #[default]
     None,
     /// Durable commits skip the fsync of the WAL.
@@ -14,20 +14,20 @@ pub(crate) enum Fault {
     /// No fsync at all.
     #[cfg(debug_assertions)]
     SyncOff,
-    /// Commits are acknowledged before they are made.
+    /// Commits are acknowledged before they are written.
     #[cfg(debug_assertions)]
     AckEarly,
-    /// Folders of the host sync no content of files.
+    /// Host folders do not sync the content of files.
     #[cfg(debug_assertions)]
     ContentUnsynced,
-    /// Folders of the host sync no names.
+    /// Host folders do not sync names.
     #[cfg(debug_assertions)]
     NamesUnsynced,
 }
 
 #[cfg(debug_assertions)]
 impl Fault {
-    /// The fault that `GARTH_FAULT` asks for.
+    /// Returns the fault that `GARTH_FAULT` names.
     pub(crate) fn from_environment() -> Self {
         match std::env::var("GARTH_FAULT").as_deref() {
             Ok("sync-normal") => Self::SyncNormal,

@@ -1,25 +1,24 @@
-//! A bound on how many do something at once.
+//! Permits: a bound on how many threads do something at once.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use crate::threads::lock::lock;
 
-/// See the module.
 pub(crate) struct Permits {
     free: Mutex<usize>,
     more: Condvar,
 }
 
-/// Leave to do it, until dropped.
+/// One permit, returned when dropped.
 pub(crate) struct Permit(Arc<Permits>);
 
 impl Permits {
-    /// For `count` at once, at least one.
+    /// Returns `count` permits, at least one.
     pub(crate) fn new(count: usize) -> Arc<Self> {
         Arc::new(Self { free: Mutex::new(count.max(1)), more: Condvar::new() })
     }
 
-    /// Blocks until it is this caller's turn.
+    /// Blocks until a permit is free.
     pub(crate) fn acquire(self: &Arc<Self>) -> Permit {
         let mut free =
             self.more.wait_while(lock(&self.free), |free| *free == 0).unwrap_or_else(PoisonError::into_inner);
@@ -27,7 +26,7 @@ impl Permits {
         Permit(Arc::clone(self))
     }
 
-    /// `None` if as many as may do it already.
+    /// Returns a permit, or `None` if none is free.
     pub(crate) fn try_acquire(self: &Arc<Self>) -> Option<Permit> {
         let mut free = lock(&self.free);
         *free = free.checked_sub(1)?;

@@ -1,5 +1,5 @@
-//! Calls what it is given every so often: one thread for all accounts of a data folder, which is there only
-//! as long as there is anything to call.
+//! Tickers: call registered objects at an interval, on one thread for all accounts of a data folder. The
+//! thread exists only while something is registered.
 
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
@@ -8,16 +8,16 @@ use std::time::Duration;
 
 use crate::threads::lock::lock;
 
-/// Something to do every so often, as long as it exists.
+/// Object that is called at an interval, as long as it exists.
 pub(crate) trait Tick: Send + Sync {
-    /// Does it once; whether to do it again.
+    /// Runs once. Returns true to be called again.
     fn tick(self: Arc<Self>) -> bool;
 }
 
 #[derive(Default)]
 struct State {
     watched: Vec<Weak<dyn Tick>>,
-    /// The thread, also one that is about to end.
+    /// Thread, which may be about to end.
     thread: Option<JoinHandle<()>>,
     running: bool,
     stopping: bool,
@@ -28,22 +28,23 @@ struct Shared {
     every: Duration,
     state: Mutex<State>,
     stop: Condvar,
-    /// Held through a round: what one is calling is on no list meanwhile.
+    /// Held during a round: the objects being called are in no list then.
     turn: Mutex<()>,
 }
 
-/// See the module. Its thread ends when it is dropped, or nothing is left to call.
+/// Ticker whose thread ends when it is dropped, or when no object is left.
 pub(crate) struct Ticker(Arc<Shared>);
 
 impl Ticker {
-    /// The interval is in real time, whatever the clock of [`crate::Env`] says: it is about other processes.
+    /// Returns a ticker. The interval is in real time, whatever the clock of [`crate::Env`] says: it is about
+    /// other processes.
     pub(crate) fn new(name: &'static str, every: Duration) -> Self {
         let (state, stop, turn) = Default::default();
         Self(Arc::new(Shared { name, every, state, stop, turn }))
     }
 
-    /// Has `watched` called until it says that it need not be; `false` if the system gives no thread for that
-    /// now: it is called once there is one, which the next call of this tries.
+    /// Registers `watched` until it returns false. Returns `false` if the system provides no thread now:
+    /// calls start once a later `add` gets one.
     pub(crate) fn add(&self, watched: &Arc<impl Tick + 'static>) -> bool {
         let mut state = self.0.lock();
         let weak: Weak<dyn Tick> = Arc::downgrade(watched) as _;
@@ -51,7 +52,8 @@ impl Ticker {
         if !state.running {
             let shared = Arc::clone(&self.0);
             match thread::Builder::new().name(self.0.name.to_owned()).spawn(move || shared.run()) {
-                // the one before has ended, or is about to
+                // The previous thread has ended, or is about to: `running` is false, so it does not touch the
+                // state again.
                 Ok(thread) => state.thread = Some(thread),
                 Err(error) => {
                     tracing::warn!(%error, thread = self.0.name, "a thread could not be started");
@@ -63,7 +65,7 @@ impl Ticker {
         true
     }
 
-    /// Calls everything now.
+    /// Calls every object now.
     #[cfg(any(test, debug_assertions))]
     pub(crate) fn tick(&self) {
         let turn = lock(&self.0.turn);
@@ -81,7 +83,7 @@ impl Drop for Ticker {
         };
         self.0.stop.notify_all();
         if let Some(thread) = thread.filter(|thread| thread.thread().id() != thread::current().id()) {
-            // `Err` is a panic, which the panic hook has reported
+            // `Err` is a panic, which the panic hook has reported.
             let _ = thread.join();
         }
     }
@@ -103,8 +105,10 @@ impl Shared {
                 return;
             }
             drop(state);
+            // Taken before the list is emptied, so that `tick` finds all objects in it.
             let _turn = lock(&self.turn);
             let mut state = self.round();
+            // Under the lock that `round` returned: an `add` in between would rely on a thread that ends.
             if state.watched.is_empty() {
                 state.running = false;
                 return;
@@ -112,7 +116,7 @@ impl Shared {
         }
     }
 
-    /// Calls everything once, outside of the lock: what is called may add something.
+    /// Calls every object once, without the lock: an object may register another one.
     fn round(&self) -> MutexGuard<'_, State> {
         let mut watched = std::mem::take(&mut self.lock().watched);
         // A panic of one, which the panic hook reports, must not end the calls of the others.
@@ -133,7 +137,7 @@ mod tests {
 
     use super::*;
 
-    /// Wants to be called so many times.
+    /// Returns true until it was called as often as its count says.
     struct Times(AtomicUsize);
 
     impl Tick for Times {
@@ -150,7 +154,7 @@ mod tests {
         Ticker::new("often", Duration::from_millis(1))
     }
 
-    /// One whose thread waits for as long as the test lasts.
+    /// Returns a ticker whose thread sleeps for as long as the test lasts.
     fn seldom() -> Ticker {
         Ticker::new("seldom", Duration::from_secs(3600))
     }
@@ -168,7 +172,7 @@ mod tests {
         assert!(ticker.0.lock().thread.is_none());
         for _ in 0..2 {
             let [once, twice] = [1, 2].map(times);
-            // both before the first round
+            // Both before the first round.
             let turn = lock(&ticker.0.turn);
             assert!(ticker.add(&once) && ticker.add(&twice));
             drop(turn);

@@ -1,5 +1,5 @@
-//! Opening a database file, also where nothing can be written: on a full disk or a read-only file system.
-//! Why: `docs/decisions/opening-on-full-or-read-only-disks.md`.
+//! Opening a database file, including on a full disk or a read-only filesystem. The reasons are in
+//! `docs/decisions/opening-on-full-or-read-only-disks.md`.
 
 use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt;
@@ -12,44 +12,44 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, ffi};
 use super::error::{DbError, DbResult, Subject};
 use crate::runtime::disk::is_read_only;
 
-/// SQLite's busy timeout. Writers of a tree queue on a lock file first, so only checkpoints and other
-/// programs are waited for.
+/// Busy timeout of SQLite. Writers of a tree queue on a lock file first, so this only covers checkpoints and
+/// other programs.
 const BUSY: Duration = Duration::from_secs(10);
 
 const READ_WRITE: OpenFlags = OpenFlags::SQLITE_OPEN_READ_WRITE;
 
-/// A database file and how this program uses it.
+/// A database file and its settings in this program.
 #[derive(Clone, Debug)]
 pub(crate) struct Database {
     pub(crate) file: PathBuf,
     pub(crate) subject: &'static Subject,
-    /// Statements kept prepared by each connection: as many as its users have.
+    /// Prepared statements cached by each connection: as many as its users have.
     pub(crate) statements: usize,
-    /// Pages kept in memory by each connection, in KiB.
+    /// Page cache of each connection, in KiB.
     pub(crate) cache_kib: i64,
-    /// Settings of its own, run on each connection.
+    /// Further settings, applied to each connection.
     pub(crate) prepare: fn(&Connection) -> rusqlite::Result<()>,
 }
 
-/// A connection that only reads.
+/// Connection for reading only.
 pub(crate) struct ReadConn {
     pub(crate) conn: Connection,
     pub(crate) hold: Hold,
 }
 
-/// For how long a connection may be held.
+/// How long a connection may stay open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hold {
-    /// As long as it is of use.
+    /// As long as it is useful.
     Kept,
-    /// For one read. It can never write, and may not see what others write from now on.
+    /// For one read. It can never write, and may miss later commits of others.
     OneRead,
     /// For one read, during which it locks the file against every other connection.
     Exclusive,
 }
 
 impl Database {
-    /// A connection that may write.
+    /// Opens a connection that may write.
     pub(crate) fn connect(&self) -> DbResult<Connection> {
         let conn = self.open(READ_WRITE, &self.file)?;
         #[cfg(test)]
@@ -57,19 +57,20 @@ impl Database {
         Ok(conn)
     }
 
-    /// A connection that may write to a file that need not exist yet.
+    /// Opens a connection that may write, and creates a missing file.
     pub(crate) fn connect_or_create(&self) -> DbResult<Connection> {
         self.open(READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE, &self.file)
     }
 
-    /// A connection for reading, in the least restrictive way that works.
+    /// Opens a connection for reading, in the least restrictive way that works.
     ///
-    /// A WAL database needs its shared-memory file. Where that cannot be made, because the disk is full, the
-    /// connection takes the file for itself and keeps the index of the WAL in memory. On a read-only file
-    /// system no lock is possible: with its WAL beside it the file is opened read-only; without one it was
-    /// closed cleanly and nobody can change it there, which SQLite calls immutable. Such a connection takes
-    /// no locks and never sees a change, so nothing but the file system's own word leads to it: a failure to
-    /// open can have many reasons, and somebody may write the same folder where it is mounted writable.
+    /// A WAL database needs its shared-memory file. If that cannot be created because the disk is full, the
+    /// connection locks the file for itself and keeps the index of the WAL in memory. On a read-only
+    /// filesystem no lock is possible. A file with a WAL next to it is opened read-only; one without a WAL
+    /// was closed cleanly and cannot change there, which SQLite calls immutable. Such a connection takes no
+    /// locks and never sees a change, so it is only used if the filesystem itself reports that it is
+    /// read-only: a failure to open can have many reasons, and the same folder may be mounted writable
+    /// elsewhere.
     pub(crate) fn connect_to_read(&self) -> DbResult<ReadConn> {
         let error = match self.connect().and_then(|conn| probe(&conn).map(|()| conn)) {
             Ok(conn) => return Ok(ReadConn { conn, hold: Hold::Kept }),
@@ -77,9 +78,9 @@ impl Database {
         };
         if is_full(&error) {
             let conn = Connection::open_with_flags(&self.file, READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
-            // before anything else: most settings already look for the shared memory
+            // Before anything else: most settings already open the shared memory.
             conn.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
-            // closing must not try to write the WAL back to a full disk
+            // Closing must not try to write the WAL back to a full disk.
             conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
             self.configure(&conn)?;
             probe(&conn)?;
@@ -88,11 +89,11 @@ impl Database {
         if !is_refused(&error) || !is_read_only(&self.file) {
             return Err(error);
         }
-        // the first failure tells more than that of the last resort
+        // The first failure explains more than that of the last resort.
         self.connect_read_only().map(|conn| ReadConn { conn, hold: Hold::OneRead }).map_err(|_| error)
     }
 
-    /// A connection to a file on a read-only file system.
+    /// Opens a connection to a file on a read-only filesystem.
     fn connect_read_only(&self) -> DbResult<Connection> {
         let read_only = OpenFlags::SQLITE_OPEN_READ_ONLY;
         let conn = if self.sibling("-wal").exists() {
@@ -104,7 +105,7 @@ impl Database {
         Ok(conn)
     }
 
-    /// The file that SQLite keeps beside this one.
+    /// Returns the path of a file that SQLite stores next to this one.
     fn sibling(&self, suffix: &str) -> PathBuf {
         let mut name = self.file.clone().into_os_string();
         name.push(suffix);
@@ -119,8 +120,8 @@ impl Database {
 
     fn configure(&self, conn: &Connection) -> DbResult<()> {
         conn.busy_timeout(BUSY)?;
-        // without it a statement is planned again for each new value bound to it, which costs more than
-        // running it
+        // Without it, SQLite plans a statement again for each new bound value, which costs more than running
+        // it.
         conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         conn.set_prepared_statement_cache_capacity(self.statements);
         conn.pragma_update(None, "cache_size", -self.cache_kib)?;
@@ -133,7 +134,7 @@ pub(crate) fn reset_busy_timeout(conn: &Connection) -> rusqlite::Result<()> {
     conn.busy_timeout(BUSY)
 }
 
-/// Reads something: SQLite opens WAL and shared memory only then.
+/// Reads from the database: only then does SQLite open WAL and shared memory.
 fn probe(conn: &Connection) -> DbResult<()> {
     Ok(conn.query_row("SELECT count(*) FROM sqlite_schema WHERE 0", [], |_| Ok(()))?)
 }
@@ -143,7 +144,7 @@ fn is_full(error: &DbError) -> bool {
     error.extended_code().is_some_and(|code| code & 0xff == ffi::SQLITE_FULL || shared_memory.contains(&code))
 }
 
-/// Whether a file could not be opened for writing.
+/// Returns true if a file could not be opened for writing.
 fn is_refused(error: &DbError) -> bool {
     let DbError::Sqlite(error) = error else { return false };
     matches!(
@@ -152,7 +153,7 @@ fn is_refused(error: &DbError) -> bool {
     )
 }
 
-/// A URI for SQLite (RFC 3986): what is not an unreserved character is percent-encoded.
+/// Returns a URI for SQLite (RFC 3986). All but unreserved characters are percent-encoded.
 fn immutable_uri(file: &Path) -> String {
     let mut uri = String::from("file:");
     for byte in file.as_os_str().as_bytes() {
@@ -160,7 +161,7 @@ fn immutable_uri(file: &Path) -> String {
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'/' | b'-' | b'.' | b'_' | b'~' => {
                 uri.push(char::from(*byte));
             }
-            // writing to a `String` does not fail
+            // Writing to a `String` does not fail.
             other => drop(write!(uri, "%{other:02X}")),
         }
     }
@@ -180,7 +181,7 @@ mod tests {
         Database { file, subject: &SUBJECT, statements: 16, cache_kib: 64, prepare: |_| Ok(()) }
     }
 
-    /// Makes a WAL database with one row.
+    /// Creates a WAL database with one row.
     fn make(database: &Database) -> Connection {
         let conn = database.connect_or_create().unwrap();
         conn.execute_batch("PRAGMA journal_mode = WAL; CREATE TABLE t (n); INSERT INTO t VALUES (7)")
@@ -201,7 +202,8 @@ mod tests {
         assert_eq!(conn.query_row("SELECT n FROM t", [], |row| row.get(0)), Ok(7));
     }
 
-    // No permissions: the tests may run as root, whom they do not bind. So the last resort is taken directly.
+    // No file permissions here: the tests may run as root, whom they do not bind. So the last resort is
+    // called directly.
 
     #[test]
     fn a_read_only_database_shows_what_is_in_its_wal_alone() {
@@ -236,7 +238,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let database = database(folder.path().join("test.db"));
         drop(make(&database));
-        // as where descriptors have run out: the database opens, what belongs to it does not
+        // As when descriptors have run out: the database opens, but its WAL does not.
         fs::create_dir(folder.path().join("test.db-wal")).unwrap();
         let refused = database.connect_to_read().err().expect("nothing was opened");
         assert!(is_refused(&refused), "{refused:?}");

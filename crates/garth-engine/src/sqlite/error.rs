@@ -1,15 +1,15 @@
-//! Maps failures of SQLite to [`ErrorKind`]. SQLite's own message may contain host paths, so it is kept as
-//! the source and out of the message.
+//! Maps failures of SQLite to [`ErrorKind`]. The message of SQLite may contain host paths, so it becomes the
+//! source and stays out of the message.
 
 use rusqlite::ffi;
 
 use crate::error::{Error, ErrorKind};
 use crate::path::PathError;
 
-/// Result of work on a connection. Which database failed is added where the connection was handed out.
+/// Result of work on a connection. The pool that lent the connection adds the name of the database.
 pub(crate) type DbResult<T> = Result<T, DbError>;
 
-/// What stops work on a connection: SQLite, or an error that needs no mapping.
+/// Failure of work on a connection: one of SQLite, or an error that needs no mapping.
 #[derive(Debug)]
 pub(crate) enum DbError {
     /// SQLite failed.
@@ -36,22 +36,22 @@ impl From<PathError> for DbError {
     }
 }
 
-/// What messages call a database, and how to repair it.
+/// Name of a database in messages, and how to repair it.
 #[derive(Debug)]
 pub(crate) struct Subject {
     /// As in "{name} is damaged".
     pub(crate) name: &'static str,
-    /// What to do about damage.
+    /// Advice for a damaged database.
     pub(crate) repair: &'static str,
 }
 
-/// The kind of a failure. `Io` for what is not known. That a quota
-/// is used up (EDQUOT) is not: SQLite tells ENOSPC from other failures of a write, and gives the rest of
-/// `errno` to callers of `sqlite3_system_errno` alone, which takes `unsafe` code.
+/// Returns the kind of a failure; `Io` if it is unknown. A used up disk quota (EDQUOT) is unknown: SQLite
+/// distinguishes only ENOSPC from other failures of a write, and reading `errno` through
+/// `sqlite3_system_errno` takes `unsafe` code.
 fn kind_of(error: &rusqlite::Error) -> ErrorKind {
     let code = match error {
         rusqlite::Error::SqliteFailure(failure, _) => failure.extended_code,
-        // a stored value that garth never wrote
+        // A stored value that garth never wrote.
         rusqlite::Error::FromSqlConversionFailure(..)
         | rusqlite::Error::IntegralValueOutOfRange(..)
         | rusqlite::Error::InvalidColumnType(..)
@@ -59,7 +59,7 @@ fn kind_of(error: &rusqlite::Error) -> ErrorKind {
         _ => return ErrorKind::Io,
     };
     match code {
-        // the shared memory beside the database cannot grow; of a COMMIT see `DbError::of_commit`
+        // The shared memory next to the database cannot grow. For a COMMIT see `DbError::of_commit`.
         ffi::SQLITE_IOERR_SHMSIZE => ErrorKind::NoSpace,
         code => match code & 0xff {
             ffi::SQLITE_FULL => ErrorKind::NoSpace,
@@ -77,7 +77,7 @@ fn kind_of(error: &rusqlite::Error) -> ErrorKind {
 }
 
 impl DbError {
-    /// What went wrong.
+    /// Returns the kind.
     pub(crate) fn kind(&self) -> ErrorKind {
         match self {
             Self::Sqlite(error) => kind_of(error),
@@ -85,7 +85,7 @@ impl DbError {
         }
     }
 
-    /// SQLite's extended result code.
+    /// Returns the extended result code of SQLite.
     pub(crate) fn extended_code(&self) -> Option<i32> {
         match self {
             Self::Sqlite(rusqlite::Error::SqliteFailure(failure, _)) => Some(failure.extended_code),
@@ -93,9 +93,9 @@ impl DbError {
         }
     }
 
-    /// The same failure as that of a COMMIT. SQLite enters the frames of a commit into the shared memory once
-    /// they are in the WAL, mark and sync included: if it cannot grow then, a crash would bring the commit
-    /// back.
+    /// Returns this failure as that of a COMMIT. SQLite enters the frames of a commit into the shared memory
+    /// after they are in the WAL, commit mark and sync included. If the shared memory cannot grow then,
+    /// recovery after a crash would bring the commit back, so the failure becomes `Io`.
     pub(crate) fn of_commit(self) -> Self {
         let shared_memory = self.extended_code() == Some(ffi::SQLITE_IOERR_SHMSIZE);
         match self {
@@ -108,17 +108,19 @@ impl DbError {
         }
     }
 
-    /// Whether nobody can tell what the disk has: a sync failed, so that the kernel may have dropped pages
-    /// that it could not write, and another sync that succeeds proves nothing; or a commit that failed may
-    /// come back ([`Self::of_commit`]).
+    /// Returns true if the state of the disk is unknown. Either a sync failed, so that the kernel may have
+    /// dropped pages that it could not write, and a later successful sync proves nothing; or a failed commit
+    /// may come back ([`Self::of_commit`]).
     pub(crate) fn leaves_disk_unknown(&self) -> bool {
         const UNKNOWN: [i32; 3] =
+            // `SHMSIZE` is `NoSpace` unless `of_commit` has made it `Io`, and only that of a commit counts here.
             [ffi::SQLITE_IOERR_FSYNC, ffi::SQLITE_IOERR_DIR_FSYNC, ffi::SQLITE_IOERR_SHMSIZE];
         let mut cause: Option<&(dyn std::error::Error + 'static)> = match self {
             _ if !self.is(ErrorKind::Io) => None,
             Self::Sqlite(error) => Some(error),
             Self::Other(error) => Some(error),
         };
+        // `of_commit` and failpoints wrap the SQLite error, so the cause may be several levels down.
         while let Some(error) = cause {
             if let Some(rusqlite::Error::SqliteFailure(failure, _)) = error.downcast_ref() {
                 return UNKNOWN.contains(&failure.extended_code);
@@ -128,14 +130,15 @@ impl DbError {
         false
     }
 
-    /// Whether the kind is `kind`.
+    /// Returns true if the kind is `kind`.
     pub(crate) fn is(&self, kind: ErrorKind) -> bool {
         self.kind() == kind
     }
 
-    /// The error that leaves this crate.
+    /// Converts to the error that leaves this crate.
     pub(crate) fn describe(self, subject: &Subject) -> Error {
         let error = match self {
+            // It has its message already, often with a path of the tree.
             Self::Other(error) => return error,
             Self::Sqlite(error) => error,
         };

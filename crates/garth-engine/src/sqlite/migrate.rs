@@ -1,4 +1,4 @@
-//! The format of a database file: how it is recognised, made and brought forward.
+//! Format of a database file: recognising, creating and migrating it.
 
 use std::path::Path;
 
@@ -10,34 +10,34 @@ use crate::env::Env;
 use crate::error::{Error, ErrorKind};
 use crate::runtime::failpoint::Failpoints;
 
-/// How often the switch to WAL is tried: SQLite does not wait by itself when two processes switch at once.
+/// Attempts to switch to WAL: SQLite does not wait by itself when two processes switch at once.
 const WAL_TRIES: u32 = 100;
-/// Pause between two tries.
+/// Pause between two attempts.
 const WAL_PAUSE: std::time::Duration = std::time::Duration::from_millis(20);
 
-/// The format of a kind of database.
+/// Format of a kind of database.
 pub(crate) struct Format {
-    /// `PRAGMA application_id`: tells garth's files from others.
+    /// `PRAGMA application_id`: identifies files of garth.
     pub(crate) application_id: i32,
-    /// One script a version, from the empty file on. The version of a file (`PRAGMA user_version`) is how
-    /// many have run. Only ever appended to.
+    /// Migration scripts, one for each version, starting at the empty file. The version of a file (`PRAGMA
+    /// user_version`) is the number of scripts that have run. Scripts are only ever appended.
     pub(crate) scripts: &'static [&'static str],
 }
 
 impl Format {
-    /// The version that this build writes.
+    /// Returns the version that this build writes.
     pub(crate) fn newest(&self) -> i32 {
         self.scripts.len() as i32
     }
 
-    /// Whether a file is of the newest version.
+    /// Returns true if a file has the newest version.
     pub(crate) fn is_newest(&self, conn: &Connection, database: &Database) -> DbResult<bool> {
         Ok(self.version(conn, database)? == self.newest())
     }
 
-    /// The version of a file that this build can read; 0 for an empty one.
+    /// Returns the version of a file that this build can read; 0 for an empty file.
     fn version(&self, conn: &Connection, database: &Database) -> DbResult<i32> {
-        // one statement sees one state: another process may be making the file now
+        // One statement sees one state: another process may be creating the file now.
         let sql = "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_schema)
              FROM pragma_application_id, pragma_user_version";
         let found: (i32, i32, i64) =
@@ -57,8 +57,9 @@ impl Format {
         }
     }
 
-    /// Makes the tables of an empty file, or adds what an older version lacks: all of it or nothing. Call
-    /// it while no other process can. `first_rows` writes the first rows of a new file, after all scripts.
+    /// Creates the tables of an empty file, or runs the scripts that an older version lacks, in one
+    /// transaction. No other process may use the file during the call. `first_rows` writes the first rows of
+    /// a new file, after all scripts.
     pub(crate) fn bring_forward(
         &self,
         conn: &Connection,
@@ -67,11 +68,12 @@ impl Format {
         failpoints: &Failpoints,
         first_rows: impl FnOnce(&Connection) -> DbResult<()>,
     ) -> DbResult<()> {
-        // before the switch to WAL, which writes
+        // Before the switch to WAL, which writes: a file of another program must stay unchanged.
         self.version(conn, database)?;
         switch_to_wal(conn, env)?;
         conn.pragma_update(None, "synchronous", "FULL")?;
         conn.execute_batch("BEGIN IMMEDIATE")?;
+        // Again inside the transaction: only now can no other process change it.
         let version = self.version(conn, database)?;
         let missing = usize::try_from(version).map_or(&[][..], |version| &self.scripts[version..]);
         for script in missing {
@@ -82,6 +84,7 @@ impl Format {
             first_rows(conn)?;
             conn.pragma_update(None, "application_id", self.application_id)?;
         }
+        // Not for a current file, so that opening it writes nothing.
         if !missing.is_empty() {
             conn.pragma_update(None, "user_version", self.newest())?;
         }
@@ -89,7 +92,8 @@ impl Format {
     }
 }
 
-/// Makes what `VACUUM INTO` wrote like its original, which it is but for the WAL, and changes it as asked.
+/// Finishes a copy by `VACUUM INTO`: applies `change`, then sets the WAL mode, the only setting that the copy
+/// lacks.
 pub(crate) fn finish_copy<T>(copy: &Path, change: impl FnOnce(&Connection) -> DbResult<T>) -> DbResult<T> {
     let conn = Connection::open_with_flags(copy, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     let value = change(&conn)?;
@@ -196,7 +200,7 @@ mod tests {
         bring_forward(&FIRST, &database).unwrap();
         assert_eq!(number(&database, "SELECT n FROM t"), 1);
         std::fs::remove_file(&database.file).unwrap();
-        // the switch to WAL writes the file before its tables are made
+        // The switch to WAL writes the file before its tables are created.
         execute(&database, "PRAGMA journal_mode = WAL");
         bring_forward(&FIRST, &database).unwrap();
         assert_eq!(number(&database, "SELECT n FROM t"), 1);

@@ -1,5 +1,5 @@
-//! How long a read may take: so many steps on its caller's thread, so long elsewhere. SQLite asks every few
-//! hundred instructions of its virtual machine; what reads bytes says so itself.
+//! Bounds on reads: steps on the thread of the caller, time on other threads. SQLite asks every few hundred
+//! instructions of its virtual machine; code that reads bytes reports them itself.
 
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Instant;
@@ -10,23 +10,23 @@ use super::error::DbResult;
 use crate::env::Env;
 use crate::threads::lock::lock;
 
-/// Instructions between two looks: about 50 µs. Tests count each.
+/// Instructions between two checks: about 50 µs. Tests count each.
 const LOOK: i32 = if cfg!(test) { 1 } else { 500 };
-/// Steps on the thread of the caller, which may have others to serve: about 0.4 ms. A list of 100 names takes
-/// 1,500, and going to another thread and back costs as much as 200.
+/// Steps allowed on the thread of the caller, which may have others to serve: about 0.4 ms. A list of 100
+/// names takes 1,500 steps, and going to another thread and back costs as much as 200.
 pub(crate) const SHORT: u64 = 4000;
-/// Steps of looking a small file up and reading it.
+/// Steps of looking up and reading a small file.
 pub(crate) const FILE: u64 = 90;
 /// Bytes of content that count as a step: checked and copied, 1 MiB takes some 200 µs, as 2,000 steps do.
 pub(crate) const BYTES_PER_STEP: u64 = 512;
 
-/// What bounds the work on a connection.
+/// Bound on the work on a connection.
 pub(crate) enum Bound {
-    /// Nothing.
+    /// Unbounded.
     None,
-    /// This many steps.
+    /// Remaining steps.
     Steps(u64),
-    /// A moment, and that anybody still waits for the answer.
+    /// A deadline, and a token that the caller holds: the work also ends once the caller is gone.
     Until { env: Env, deadline: Instant, asked: Weak<()> },
 }
 
@@ -35,7 +35,7 @@ pub(crate) enum Bound {
 pub(crate) struct Patience(Arc<Mutex<Bound>>);
 
 impl Patience {
-    /// Watches over a connection, without a bound yet.
+    /// Installs the check on a connection, without a bound yet.
     pub(crate) fn watch(conn: &mut Connection) -> rusqlite::Result<Self> {
         let patience = Self(Arc::new(Mutex::new(Bound::None)));
         let watching = patience.clone();
@@ -52,7 +52,8 @@ impl Patience {
         *lock(&self.0) = bound;
     }
 
-    /// Counts work on so many bytes of content, before it is done.
+    /// Counts work on `bytes` of content, before it is done. Fails with the interrupt error of SQLite beyond
+    /// the bound.
     pub(crate) fn spend_on(&self, bytes: u64) -> DbResult<()> {
         if lock(&self.0).is_over(bytes / BYTES_PER_STEP) {
             return Err(rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_INTERRUPT), None).into());

@@ -1,6 +1,7 @@
-//! What every connection of a database has to know: that its storage has failed. SQLite writes the WAL back
-//! into the database when the last connection is closed, and then removes it. It does not look at checksums
-//! there, so after a failed sync the only good copy could go; opening the database again does look.
+//! Poison: a flag, shared by all connections of a database, that its storage has failed. When the last
+//! connection is closed, SQLite writes the WAL back into the database and removes it, without verifying
+//! checksums. After a failed sync the only good copy could be lost that way; opening the database again does
+//! verify it.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -9,8 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
-/// Whether the storage of a database has failed, so that nobody can tell what the disk has. Clones are the
-/// same one.
+/// Flag that the storage of a database has failed, so that the state of the disk is unknown. Clones share the
+/// flag.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Poison(Arc<AtomicBool>);
 
@@ -24,7 +25,7 @@ impl Poison {
     }
 }
 
-/// A connection that leaves the WAL as it is if its storage has failed by the time it is closed.
+/// Connection that leaves the WAL in place if its storage has failed by the time it is closed.
 #[derive(Debug)]
 pub(crate) struct Conn {
     conn: Connection,
@@ -54,7 +55,7 @@ impl DerefMut for Conn {
 impl Drop for Conn {
     fn drop(&mut self) {
         if self.poison.is_set() {
-            // it fails for a connection that is closed already only
+            // It fails only for a connection that is closed already.
             let _ = self.conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
         }
     }

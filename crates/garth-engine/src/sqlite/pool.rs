@@ -1,5 +1,5 @@
-//! Pool of reading connections. Reads run on the caller's thread: a hop to another thread costs more than a
-//! read of a few KiB. All pools of a data folder share one bound on idle connections.
+//! Pool of reading connections. Reads run on the thread of the caller: a hop to another thread costs more
+//! than a read of a few KiB. All pools of a data folder share one bound on idle connections.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,33 +16,33 @@ use crate::runtime::budget::{IdleBudget, IdleOwner, Opened};
 use crate::runtime::disk::is_short_of_descriptors;
 use crate::threads::lock::lock;
 
-/// Most idle connections of one database: about as many as threads that read it at once.
+/// Limit on idle connections of one database: about as many as threads that read it at once.
 const IDLE_PER_DATABASE: usize = 16;
 
-/// The reading connections of one database.
+/// Reading connections of one database.
 pub(crate) struct ConnPool {
     database: Database,
     budget: Arc<IdleBudget>,
     poison: Poison,
     idle: Mutex<Vec<Reader>>,
     used: AtomicU64,
-    /// Held while a connection is opened, and as long as one is used that locks the whole file: opening a
-    /// second one meanwhile would wait for this process itself.
+    /// Held while a connection is opened, and as long as one that locks the whole file is in use: opening a
+    /// second one then would wait for this process itself.
     exclusive: Mutex<()>,
 }
 
-/// A connection with what is needed to interrupt it.
+/// Connection with the handle that interrupts it.
 struct Reader {
     conn: Conn,
     patience: Patience,
     _opened: Opened,
 }
 
-/// A connection that one caller has for itself.
+/// Connection lent to one caller.
 struct Lent<'a> {
     reader: Reader,
     hold: Hold,
-    /// Kept until `reader` is closed, so it stands below it.
+    /// Released after `reader` is closed: fields drop in order of declaration, so it comes last.
     _turn: Option<MutexGuard<'a, ()>>,
 }
 
@@ -67,29 +67,29 @@ impl ConnPool {
         pool
     }
 
-    /// Whether the storage of this database has failed.
+    /// Returns true if the storage of this database has failed.
     pub(crate) fn is_poisoned(&self) -> bool {
         self.poison.is_set()
     }
 
-    /// Says that the storage has failed. From then on no connection is kept: the WAL is only looked at anew
-    /// when nobody has the database open.
+    /// Records that the storage has failed. From then on no connection is reused: SQLite reads the WAL again
+    /// only once nobody has the database open.
     pub(crate) fn poison(&self) {
         self.poison.set();
         while self.close_one() {}
     }
 
-    /// A connection that heeds whether the storage has failed.
+    /// Wraps a connection so that it honours the poison flag.
     pub(crate) fn watched(&self, conn: Connection) -> Conn {
         Conn::new(conn, &self.poison)
     }
 
-    /// Runs `read` in one read transaction: it sees one state, and writes nothing.
+    /// Runs `read` in one read transaction: it sees one state and writes nothing.
     pub(crate) fn read<T>(&self, read: impl FnOnce(&Connection) -> DbResult<T>) -> Result<T> {
         self.with(|conn| transaction(conn, read))
     }
 
-    /// As [`Self::read`], within a bound. `TimedOut` beyond it.
+    /// Runs `read` as [`Self::read`] does, within a bound. Fails with `TimedOut` beyond it.
     pub(crate) fn read_within<T>(
         &self,
         bound: Bound,
@@ -98,7 +98,7 @@ impl ConnPool {
         self.within(bound, |conn, patience| transaction(conn, |conn| read(conn, patience)))
     }
 
-    /// As [`Self::with`], within a bound. `TimedOut` beyond it.
+    /// Runs `work` as [`Self::with`] does, within a bound. Fails with `TimedOut` beyond it.
     pub(crate) fn within<T>(
         &self,
         bound: Bound,
@@ -107,18 +107,20 @@ impl ConnPool {
         self.with_reader(|reader| {
             reader.patience.set(bound);
             let outcome = work(&reader.conn, &reader.patience);
+            // Also before the rollback below, which must not be interrupted.
             reader.patience.set(Bound::None);
             if !reader.conn.is_autocommit() {
-                // its end was interrupted; if it fails again the connection is not kept
+                // The end of the transaction was interrupted. If this fails too, the connection is closed.
                 let _ = reader.conn.execute_batch("ROLLBACK");
             }
             outcome
         })
     }
 
-    /// As [`Self::read`], on a new connection: FTS5 checks its index by what the connection remembers of it,
-    /// which is out of date on one that was used before.
+    /// Runs `read` as [`Self::read`] does, on a new connection: FTS5 checks its index against what the
+    /// connection has cached, which is out of date on a used one.
     pub(crate) fn read_on_new<T>(&self, read: impl FnOnce(&Connection) -> DbResult<T>) -> Result<T> {
+        // `open` does not wait for room: the caller may hold a connection, as a check within a read does.
         let outcome = self.connect(self.budget.open()).and_then(|lent| {
             lent.reader.conn.execute_batch("BEGIN")?;
             read(&lent.reader.conn)
@@ -126,8 +128,8 @@ impl ConnPool {
         outcome.map_err(|error| error.describe(self.database.subject))
     }
 
-    /// Runs `work` on a connection that nobody else uses meanwhile. A connection left inside a transaction is
-    /// closed: the next user would read an old snapshot.
+    /// Runs `work` on a connection that nobody else uses in the meantime. A connection left inside a
+    /// transaction is closed: its next user would read an old snapshot.
     pub(crate) fn with<T>(&self, work: impl FnOnce(&Connection) -> DbResult<T>) -> Result<T> {
         self.with_reader(|reader| work(&reader.conn))
     }
@@ -152,7 +154,7 @@ impl ConnPool {
     fn take_back(&self, lent: Lent<'_>) {
         match lent.hold {
             Hold::Kept if lent.reader.conn.is_autocommit() && !self.is_poisoned() => self.keep(lent.reader),
-            // not kept: another process may wait for the file, and the disk may take writes next time
+            // Not reused: another process may wait for the file, and the disk may accept writes next time.
             Hold::Kept | Hold::OneRead | Hold::Exclusive => {}
         }
     }
@@ -165,7 +167,7 @@ impl ConnPool {
     fn connect(&self, opened: Opened) -> DbResult<Lent<'_>> {
         let turn = lock(&self.exclusive);
         let ReadConn { mut conn, hold } = match self.database.connect_to_read() {
-            // out of descriptors: close idle connections, of other accounts too, and try again
+            // Out of descriptors: close idle connections, of other accounts too, and try again.
             Err(error) if error.is(ErrorKind::Unavailable) && is_short_of_descriptors() => {
                 self.budget.shrink(0);
                 self.database.connect_to_read()?
@@ -188,7 +190,8 @@ impl ConnPool {
         if idle.len() >= IDLE_PER_DATABASE {
             return;
         }
-        // counted before anybody can take it, and closed to make room only once its use is on record
+        // Counted before anybody can take it, and `enforce` follows the record of its use: otherwise it would
+        // be the first to be closed.
         self.used.store(self.budget.add(), Ordering::Relaxed);
         idle.push(reader);
         drop(idle);
@@ -196,12 +199,12 @@ impl ConnPool {
     }
 }
 
-/// Runs `read` in a transaction.
+/// Runs `read` in a transaction and rolls it back: nothing was written.
 fn transaction<T>(conn: &Connection, read: impl FnOnce(&Connection) -> DbResult<T>) -> DbResult<T> {
     conn.prepare_cached("BEGIN")?.execute([])?;
     let outcome = read(conn);
     let ended = end(conn);
-    // what went wrong first tells more; the connection is closed then
+    // The first error explains more; the connection is closed then.
     if outcome.is_ok() {
         ended?;
     }
@@ -209,7 +212,7 @@ fn transaction<T>(conn: &Connection, read: impl FnOnce(&Connection) -> DbResult<
 }
 
 fn end(conn: &Connection) -> rusqlite::Result<()> {
-    // after some failures SQLite has rolled back by itself
+    // After some failures SQLite has rolled back by itself.
     if !conn.is_autocommit() {
         conn.prepare_cached("ROLLBACK")?.execute([])?;
     }
@@ -227,6 +230,7 @@ impl IdleOwner for ConnPool {
 }
 
 impl Drop for ConnPool {
+    // They close with the pool, without `take_idle`, which would count them.
     fn drop(&mut self) {
         self.budget.remove(lock(&self.idle).len());
     }
@@ -260,7 +264,7 @@ mod tests {
         lock(&pool.idle).len()
     }
 
-    /// Reads on this many connections at once.
+    /// Reads on `depth` connections at once.
     fn read_at_once(pool: &ConnPool, depth: usize) {
         if depth > 0 {
             pool.read(|conn| {
@@ -317,7 +321,7 @@ mod tests {
     #[test]
     fn a_read_that_ends_its_transaction_tells_its_own_error() {
         let (_folder, pool) = pool(&IdleBudget::new(4, 1000));
-        // as SQLite does by itself after failures of the storage
+        // As SQLite does by itself after failures of the storage.
         let failed = pool.read(|conn| {
             conn.execute_batch("ROLLBACK")?;
             DbResult::<()>::Err(Error::invalid("the cause").into())

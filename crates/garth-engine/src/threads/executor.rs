@@ -1,6 +1,6 @@
-//! Threads that write, that read at length and that do what else would block a caller, shared by all accounts
-//! of a data folder: ten thousand open accounts do not mean ten thousand threads, and a few accounts still
-//! reach the disk side by side.
+//! Executors: pools of threads for writes, long reads and other blocking work, shared by all accounts of a
+//! data folder. Ten thousand open accounts do not mean ten thousand threads, and several accounts still reach
+//! the disk in parallel.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,16 +13,17 @@ use futures::channel::oneshot;
 use super::lock::lock;
 use crate::error::{Error, ErrorKind, Result};
 
-/// How long a thread waits for work before it ends: longer than the pauses of a busy program.
+/// Time after which an idle thread ends: longer than the pauses of a busy program.
 const IDLE: Duration = Duration::from_secs(10);
 
 /// A piece of work.
 pub(crate) trait Work: Send + Sync {
-    /// Does some of it; returns itself if there may be more, which then waits in line behind other accounts.
+    /// Does a part of the work. Returns itself if more may remain; it then queues again, after other
+    /// accounts.
     fn run(self: Arc<Self>) -> Option<Arc<dyn Work>>;
 }
 
-/// Work that is done at once.
+/// Work that is done in one part.
 struct Job(Mutex<Option<Box<dyn FnOnce() + Send>>>);
 
 impl Work for Job {
@@ -46,17 +47,17 @@ struct Queue {
 struct Shared {
     queue: Mutex<Queue>,
     more: Condvar,
-    /// How long a thread waits for work.
+    /// Time after which an idle thread ends.
     idle: Duration,
 }
 
-/// A bounded pool of threads, started on demand; each ends when it had no work for [`IDLE`]. Dropping the
-/// pool runs what was submitted, then ends the threads.
+/// Bounded pool of threads, started on demand. A thread ends after [`IDLE`] without work. Dropping the pool
+/// runs all submitted work, then ends the threads.
 pub(crate) struct Executor {
     shared: Arc<Shared>,
-    /// What its threads are called.
+    /// Name of its threads.
     name: &'static str,
-    /// Most threads.
+    /// Limit on threads.
     limit: usize,
 }
 
@@ -70,14 +71,17 @@ impl Executor {
         Self { shared: Arc::new(Shared { queue, more, idle }), name, limit: limit.max(1) }
     }
 
-    /// Has `work` run soon; `false` if the system gives no thread to run it.
+    /// Queues `work`. Returns `false` if no thread runs and the system provides none.
     pub(crate) fn submit(&self, work: Arc<dyn Work>) -> bool {
         let mut queue = self.shared.lock();
+        // An idle thread may be claimed by work that waits already, so a new one is due unless more are
+        // idle than pieces wait.
         if queue.idle <= queue.waiting.len() && queue.threads.len() < self.limit {
             let shared = Arc::clone(&self.shared);
             match thread::Builder::new().name(self.name.to_owned()).spawn(move || shared.run()) {
                 Ok(thread) => queue.threads.push(thread),
                 Err(_) if queue.threads.is_empty() => return false,
+                // Another thread exists and will run the work later.
                 Err(_) => {}
             }
         }
@@ -87,14 +91,14 @@ impl Executor {
         true
     }
 
-    /// Runs `job`, for which the caller waits without a thread. It goes on to its end if nobody waits any
-    /// more.
+    /// Runs `job` while the caller waits without a thread. The job runs to its end even if the caller stops
+    /// waiting.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         job: impl FnOnce() -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let (answer, wait) = oneshot::channel();
-        // a caller that has gone needs no answer
+        // A caller that has gone needs no result.
         let job = move || drop(answer.send(job()));
         if !self.submit(Arc::new(Job(Mutex::new(Some(Box::new(job)))))) {
             let message = "the system gives no thread to work with; try again";
@@ -104,7 +108,7 @@ impl Executor {
         wait.await.unwrap_or_else(lost)
     }
 
-    /// Whether no work waits for a thread.
+    /// Returns true if no work waits for a thread.
     pub(crate) fn is_free(&self) -> bool {
         self.shared.lock().waiting.is_empty()
     }
@@ -114,14 +118,15 @@ impl Drop for Executor {
     fn drop(&mut self) {
         let threads = {
             let mut queue = self.shared.lock();
+            // Taken out first: a thread that ends removes itself from this list and needs the lock.
             queue.stopping = true;
             std::mem::take(&mut queue.threads)
         };
         self.shared.more.notify_all();
-        // a thread cannot join itself: the last owner may run on one, which then ends by itself
+        // A thread cannot join itself: the last owner may run on one, which then ends by itself.
         let others = threads.into_iter().filter(|thread| thread.thread().id() != thread::current().id());
         for thread in others {
-            // `Err` is a panic, which the panic hook has reported
+            // `Err` is a panic, which the panic hook has reported.
             let _ = thread.join();
         }
     }
@@ -136,7 +141,7 @@ impl Shared {
         let mut more = None;
         loop {
             let mut queue = self.lock();
-            // wakes nobody: this thread takes the first in line itself
+            // No notification: this thread takes the first in line itself.
             queue.waiting.extend(more.take());
             queue.idle += 1;
             let work = loop {
@@ -147,7 +152,7 @@ impl Shared {
                         let waited = self.more.wait_timeout(queue, self.idle);
                         let (locked, end) = waited.unwrap_or_else(PoisonError::into_inner);
                         queue = locked;
-                        // work that came in the last moment has counted on this thread
+                        // Work submitted in the last moment has counted on this thread.
                         if end.timed_out() && queue.waiting.is_empty() && !queue.stopping {
                             queue.idle -= 1;
                             let this = thread::current().id();
@@ -159,7 +164,7 @@ impl Shared {
             };
             queue.idle -= 1;
             drop(queue);
-            // the panic hook has reported it; the thread goes on for the other accounts
+            // The panic hook has reported it; the thread continues for the other accounts.
             more = catch_unwind(AssertUnwindSafe(|| work.run())).unwrap_or_default();
         }
     }
@@ -240,7 +245,7 @@ mod tests {
         }
     }
 
-    /// Work that owns the executor: its last owner is then the executor's own thread.
+    /// Work that owns the executor: its last owner is then a thread of the executor.
     struct Owner(Mutex<Option<Arc<Executor>>>);
 
     impl Work for Owner {

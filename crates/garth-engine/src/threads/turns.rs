@@ -1,5 +1,5 @@
-//! Long work of one account on threads that all accounts share: each account waits in line behind the others
-//! after every piece, and never takes all threads.
+//! Turns: long work of one account on threads that all accounts share. After every piece an account queues
+//! again after the others, and it never takes all threads.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -9,13 +9,13 @@ use std::sync::{Arc, Mutex};
 use super::executor::{Executor, Work};
 use super::lock::lock;
 
-/// Most pieces of one account that run at once: about as many as cores that one may take for itself.
+/// Limit on the pieces of one account that run at once: about as many cores as one account may use.
 pub(crate) const AT_ONCE: usize = 2;
 
-/// A piece of work, such as a read. It answers its caller itself.
+/// A piece of work, such as a read. It sends its result to its caller itself.
 type Piece = Box<dyn FnOnce() + Send>;
 
-/// The long work of one account.
+/// Long work of one account.
 #[derive(Default)]
 pub(crate) struct Turns {
     state: Mutex<State>,
@@ -30,12 +30,12 @@ impl fmt::Debug for Turns {
 #[derive(Default)]
 struct State {
     waiting: VecDeque<Piece>,
-    /// How many are on the executor or in line for it.
+    /// Pieces on the executor or in line for it.
     running: usize,
 }
 
 impl Turns {
-    /// Has `piece` run when its turn comes. `false` if the system gives no thread; then it is dropped.
+    /// Queues `piece`. Returns `false` and drops it if the system provides no thread.
     pub(crate) fn submit(self: &Arc<Self>, executor: &Executor, piece: Piece) -> bool {
         let mut state = lock(&self.state);
         state.waiting.push_back(piece);
@@ -43,13 +43,16 @@ impl Turns {
             return true;
         }
         state.running += 1;
+        // Counted before it is submitted, and submitted without the lock: `run` takes it, maybe before
+        // `submit` returns.
         drop(state);
         if executor.submit(Arc::clone(self) as Arc<dyn Work>) {
             return true;
         }
         let mut state = lock(&self.state);
         state.running -= 1;
-        // others may have come to rely on this one
+        // Others may rely on this one: they saw `running` at its limit and returned. Without any other that
+        // runs, they are dropped as well, so that their callers get an error instead of waiting for ever.
         let dropped = if state.running == 0 { std::mem::take(&mut state.waiting) } else { VecDeque::new() };
         drop(state);
         dropped.is_empty()
@@ -66,8 +69,9 @@ impl Work for Turns {
             };
             piece
         };
-        // the panic hook has reported it, and the caller loses its answer
+        // The panic hook has reported it, and the caller learns that its result is lost.
         let _ = catch_unwind(AssertUnwindSafe(piece));
+        // Even if nothing waits now: the next turn finds that out and counts itself off under the lock.
         Some(self)
     }
 }

@@ -1,5 +1,4 @@
-//! The control database: accounts and keys. All calls block, for a point query, one small transaction, or a
-//! list.
+//! Control database: accounts and keys. All calls block, for a point query, one small transaction, or a list.
 
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -51,7 +50,7 @@ fn database(folder: &Path) -> Database {
     }
 }
 
-/// The control database of a data folder.
+/// Control database of a data folder.
 pub(in crate::datadir) struct ControlDb {
     pool: Arc<ConnPool>,
     hasher: Hasher,
@@ -59,10 +58,10 @@ pub(in crate::datadir) struct ControlDb {
 }
 
 impl ControlDb {
-    /// Opens `control.db` in `folder`, which exists; makes it (mode 0600) or brings it forward if need be.
+    /// Opens `control.db` in an existing folder. Creates it (mode 0600) or migrates it if necessary.
     ///
     /// # Errors
-    /// `Format` for a file of a newer garth or of another program, which is left as it is; `Io`, `Corrupt`,
+    /// `Format` for a file of a newer garth or of another program, which stays unchanged; `Io`, `Corrupt`,
     /// `Unavailable` and `NoSpace` from the storage, here and in every call below.
     pub(in crate::datadir) fn open(folder: &Path, runtime: &Runtime) -> Result<Self> {
         let database = database(folder);
@@ -75,6 +74,8 @@ impl ControlDb {
             pool.with(|conn| {
                 FORMAT.bring_forward(conn, &database, env, failpoints, |conn| first_rows(conn, env))
             })?;
+            // Before any account is created: the name of the database must be durable first, see
+            // `check_control`.
             sync_dir(folder).map_err(failed("the data folder cannot be synced"))?;
         }
         let key =
@@ -89,6 +90,8 @@ impl ControlDb {
     /// Runs `job` in a transaction of its own, durable when this returns.
     fn write<T>(&self, job: impl FnOnce(&Connection) -> DbResult<T>) -> Result<T> {
         self.pool.with(|conn| {
+            // Immediate: a transaction that starts as a read fails if another process commits before its
+            // first write.
             let transaction = Transaction::new_unchecked(conn, TransactionBehavior::Immediate)?;
             let value = job(&transaction)?;
             transaction.commit().map_err(|error| DbError::from(error).of_commit())?;
@@ -96,10 +99,11 @@ impl ControlDb {
         })
     }
 
-    /// Makes an account whose folder is there already; `Folder::create_account` makes both.
+    /// Records an account whose folder exists; `Folder::create_account` creates both.
     ///
     /// # Errors
-    /// `InvalidArgument` for a bad id; `AlreadyExists`, also while an account of that id is being deleted.
+    /// `InvalidArgument` for an invalid id; `AlreadyExists`, also while an account of that id is being
+    /// deleted.
     pub(in crate::datadir) fn add_account(&self, id: &str, folder: &str) -> Result<Account> {
         check_id("account", id)?;
         let created = self.env.now();
@@ -114,20 +118,20 @@ impl ControlDb {
         Ok(Account { id: id.into(), folder: folder.into(), created, state: AccountState::Active })
     }
 
-    /// Lets the database grow no more.
+    /// Prevents the database from growing.
     #[cfg(test)]
     pub(in crate::datadir) fn fill(&self) {
         let limit = "PRAGMA max_page_count = 1";
         self.pool.with(|conn| Ok(conn.query_row(limit, [], |_| Ok(()))?)).unwrap();
     }
 
-    /// Writes a copy of the control data into `folder`, safe on disk and open to its owner alone.
+    /// Writes a durable copy of the control data into `folder`, readable by its owner only.
     pub(in crate::datadir) fn backup(&self, folder: &Path) -> Result<()> {
         let failed = failed("the backup could not be written");
         let to = folder.join(DATABASE);
         let target = to.to_str().ok_or_else(|| Error::invalid("the backup's path is not UTF-8"))?;
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&to).map_err(&failed)?;
-        // an empty file counts as none to `VACUUM INTO`
+        // `VACUUM INTO` accepts an existing file if it is empty.
         self.read(|conn| {
             conn.execute("VACUUM INTO ?1", [target])?;
             finish_copy(&to, |_| Ok(()))
@@ -140,14 +144,14 @@ impl ControlDb {
         self.read(|conn| all(conn, sql, [], account_of))
     }
 
-    /// A page of them, behind an id.
+    /// Returns a page of accounts after `id`.
     pub(in crate::datadir) fn accounts_after(&self, id: &str, limit: usize) -> Result<Vec<Account>> {
         let sql = "SELECT id, folder, created, deleted FROM account WHERE id > ?1 ORDER BY id LIMIT ?2";
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         self.read(|conn| all(conn, sql, (id, limit), account_of))
     }
 
-    /// The accounts whose deletion has begun and not ended.
+    /// Returns the accounts whose deletion has begun but not ended.
     pub(in crate::datadir) fn deleted_accounts(&self) -> Result<Vec<Account>> {
         let sql = "SELECT id, folder, created, deleted FROM account WHERE deleted = 1";
         self.read(|conn| all(conn, sql, [], account_of))
@@ -158,16 +162,17 @@ impl ControlDb {
         self.read(|conn| one(conn, sql, [id], account_of))?.ok_or_else(no_account)
     }
 
-    /// First step of a deletion: from its commit on no process opens the account or accepts its keys.
+    /// First step of a deletion: after its commit no process opens the account or accepts its keys.
     /// Idempotent.
     pub(in crate::datadir) fn mark_deleted(&self, id: &str) -> Result<Account> {
         let sql = "UPDATE account SET deleted = 1 WHERE id = ?1 RETURNING id, folder, created, deleted";
         self.write(|conn| one(conn, sql, [id], account_of))?.ok_or_else(no_account)
     }
 
-    /// Last step of a deletion, once the folder is removed: deletes the rows, which frees the id. Doing it
-    /// first would leave a folder that nothing refers to after a crash.
+    /// Last step of a deletion, after the folder is removed: deletes the rows, which frees the id. If it came
+    /// first, a crash would leave a folder to which nothing refers.
     pub(in crate::datadir) fn forget_deleted(&self, account: &Account) -> Result<()> {
+        // The folder as well: a repeat must not delete a new account of the same id.
         let sql = "DELETE FROM account WHERE id = ?1 AND folder = ?2 AND deleted = 1";
         self.write(|conn| Ok(conn.execute(sql, (&account.id, &account.folder))?))?;
         Ok(())
@@ -184,6 +189,7 @@ impl ControlDb {
         let (id, secret, hash) = self.hasher.issue(&self.env)?;
         let created = self.env.now();
         let key = self.write(|conn| {
+            // In the transaction: the account may have been deleted in the meantime.
             require_account(conn, account)?;
             let sql = "INSERT INTO api_key (id, account, label, scopes, hash, created) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
                        RETURNING id, account, label, scopes, created, revoked";
@@ -209,7 +215,7 @@ impl ControlDb {
         key.ok_or_else(|| Error::new(ErrorKind::NotFound, "this account has no key of that id"))
     }
 
-    /// The key of a token, with the folder of its account.
+    /// Authenticates a token. Returns its key and the folder of its account.
     pub(in crate::datadir) fn admit(&self, token: &str) -> Result<Option<(ApiKey, String)>> {
         let Some(id) = token_id(token) else { return Ok(None) };
         let found = self.read(|conn| {
@@ -219,13 +225,14 @@ impl ControlDb {
             let row = |row: &Row<'_>| Ok((row.get::<_, SecretHash>(6)?, (key_of(row)?, row.get(7)?)));
             one(conn, sql, [id], row)
         })?;
+        // Also for an unknown id, so that both take the same time.
         let right = self.hasher.verify(token, found.as_ref().map(|(hash, _)| hash));
         Ok(found.filter(|_| right).map(|(_, admitted)| admitted))
     }
 }
 
-/// Makes an empty file with the right mode under another name first and then gives it its name: a file that
-/// SQLite may have open already must not be opened here, since closing it would drop SQLite's locks.
+/// Creates an empty file with the right mode under another name and then links it to its own: a file that
+/// SQLite may have open must not be opened here, because closing it would drop the locks of SQLite.
 fn create_file(folder: &Path, env: &Env) -> Result<()> {
     let failed = failed("the control data cannot be made");
     let new = folder.join(format!("{DATABASE}.{}", hex(&env.random::<8>()?)));
@@ -238,7 +245,7 @@ fn create_file(folder: &Path, env: &Env) -> Result<()> {
     linked.map_err(&failed)
 }
 
-/// A new folder name: 128 random bits.
+/// Returns a new folder name of 128 random bits.
 pub(in crate::datadir) fn new_folder(env: &Env) -> Result<String> {
     Ok(hex(&env.random::<16>()?))
 }
