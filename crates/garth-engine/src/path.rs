@@ -11,8 +11,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 pub const MAX_NAME: usize = 255;
 /// Longest path that is accepted, in bytes: `PATH_MAX` of Linux.
 pub const MAX_PATH: usize = 4096;
-/// Longest path that is stored, in bytes. A view may begin at a path of [`MAX_PATH`] bytes and accept paths of
-/// that length itself.
+/// Longest path that is stored, in bytes. A view may begin at a path of [`MAX_PATH`] bytes and accept paths
+/// of that length itself.
 pub const MAX_STORED_PATH: usize = 2 * MAX_PATH;
 /// Directory of an account that garth reserves for itself. It is hidden from every caller, and nothing can be
 /// created in it (`AccessDenied`). It holds the upper layers of stored overlays.

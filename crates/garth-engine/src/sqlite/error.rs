@@ -113,7 +113,8 @@ impl DbError {
     /// may come back ([`Self::of_commit`]).
     pub(crate) fn leaves_disk_unknown(&self) -> bool {
         const UNKNOWN: [i32; 3] =
-            // `SHMSIZE` is `NoSpace` unless `of_commit` has made it `Io`, and only that of a commit counts here.
+            // `SHMSIZE` is `NoSpace` unless `of_commit` has made it `Io`, and only that of a commit counts
+            // here.
             [ffi::SQLITE_IOERR_FSYNC, ffi::SQLITE_IOERR_DIR_FSYNC, ffi::SQLITE_IOERR_SHMSIZE];
         let mut cause: Option<&(dyn std::error::Error + 'static)> = match self {
             _ if !self.is(ErrorKind::Io) => None,

@@ -1,4 +1,4 @@
-//! Collecting and checking beside writers: what it gives back, what it holds up, what it may not get wrong.
+//! Garbage collection and checks during writes: freed space, delays of writers, and content that must stay.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -19,7 +19,7 @@ const GRACE: Duration = Duration::from_secs(600);
 /// Commits of others between two collections.
 const BETWEEN: u64 = 20;
 
-/// Where files may have holes.
+/// Returns a folder on a filesystem that supports holes.
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").unwrap()
 }
@@ -32,7 +32,7 @@ async fn upload(fs: &SqliteFs, parts: &[u8]) -> StagedBody {
     upload.finish().await.unwrap()
 }
 
-/// Bytes that the pack files take on the disk.
+/// Returns the bytes that the pack files occupy on disk.
 fn taken(folder: &Path) -> u64 {
     let packs = std::fs::read_dir(folder.join("packs")).unwrap();
     packs.map(|pack| pack.unwrap().metadata().unwrap().blocks() * 512).sum()
@@ -61,7 +61,7 @@ async fn what_nothing_refers_to_in_a_pack_is_given_back_after_the_grace_and_the_
     let folder = folder();
     let (env, clock) = Env::manual(Timestamp(1_700_000_000_000_000_000));
     let fs = SqliteFs::open(folder.path(), env, garth_engine::rule::sample::registry()).unwrap();
-    // three parts that nobody will use; the second is used by the file, too
+    // Three parts that nobody will use; the second is used by the file, too.
     upload(&fs, &[1, 2, 3]).await;
     clock.advance(LONG - Duration::from_secs(3600));
     let body = Body::Staged(upload(&fs, &[2, 4]).await);
@@ -79,7 +79,8 @@ async fn what_nothing_refers_to_in_a_pack_is_given_back_after_the_grace_and_the_
     assert_eq!(fs.fsck().await.unwrap().findings, []);
 }
 
-/// Commits of every kind that changes references to chunks, until it is told to stop. Returns their number.
+/// Commits operations of every kind that changes references to chunks until `stop` is set. Returns their
+/// number.
 async fn write_on(fs: &SqliteFs, worker: u64, stop: &AtomicBool) -> u64 {
     let name = |what: &str| format!("/{what}-{worker}");
     let mut commits = 0;
@@ -119,7 +120,7 @@ async fn fsck_beside_writers_and_gc_finds_nothing_that_is_not_wrong() {
         let (fs, stop) = (open(), Arc::clone(&stop));
         async move {
             loop {
-                // before it looks whether to stop: commits that come behind that end the wait
+                // Read before `stop`: the final commits of the test come after it and end the wait.
                 let head = fs.head().await.unwrap().seq;
                 if stop.load(Ordering::Relaxed) {
                     return;

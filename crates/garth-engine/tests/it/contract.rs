@@ -1,4 +1,4 @@
-//! The contract suite on every engine, and through views.
+//! Contract suite on every engine, and through views.
 
 mod memory {
     use std::sync::Arc;
@@ -24,7 +24,7 @@ mod sqlite {
     garth_testkit::contract_tests!(subject);
 }
 
-/// On a tree that others have written to before, so that sequences and numbers begin elsewhere.
+/// On a tree with earlier commits, so that sequence numbers and inodes start elsewhere.
 mod used {
     use std::sync::Arc;
 
@@ -39,7 +39,7 @@ mod used {
     garth_testkit::contract_tests!(subject);
 }
 
-/// Without the abilities that are optional: no promise asks for more than it says.
+/// Without the optional abilities: no check relies on more than the capabilities say.
 mod limited {
     use std::sync::Arc;
 

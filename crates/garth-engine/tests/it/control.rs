@@ -1,4 +1,4 @@
-//! Accounts, keys and the data folder: what an operator relies on.
+//! Accounts, keys and the data folder, as an operator relies on them.
 
 use std::collections::HashSet;
 use std::fs;

@@ -1,4 +1,4 @@
-//! Appends with cut points: what comes again is stored once, and what an append costs.
+//! Appends with cut points: deduplication of repeated pieces, and the cost of an append.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ impl Account {
         }
     }
 
-    /// Rows of `chunk`, the bytes in them, and rows of `extent`.
+    /// Returns the rows of `chunk`, the bytes in them, and the rows of `extent`.
     fn stored(&self) -> [u64; 3] {
         let raw = rusqlite::Connection::open(self.folder.path().join("tree.db")).unwrap();
         let one = |sql: &str| raw.query_row(sql, [], |row| row.get(0)).unwrap();
@@ -36,7 +36,7 @@ impl Account {
         .map(one)
     }
 
-    /// What an operation adds to [`Self::stored`].
+    /// Returns what an operation adds to [`Self::stored`].
     async fn adds(&self, fs: &dyn FileSystem, op: Op) -> [u64; 3] {
         let before = self.stored();
         fs.apply(op).await.unwrap();
@@ -50,7 +50,7 @@ fn random_bytes(seed: u64, length: usize) -> Vec<u8> {
     (0..length.div_ceil(8)).flat_map(|_| random.next().to_le_bytes()).take(length).collect()
 }
 
-/// Appends these pieces, cut between them.
+/// Returns an append of these pieces, with cut points between them.
 fn pieces(path: &str, pieces: &[&[u8]]) -> Op {
     let ends = pieces.iter().scan(0, |end, piece| {
         *end += piece.len() as u64;
@@ -65,11 +65,11 @@ async fn a_piece_that_is_appended_again_adds_only_what_lies_beside_it() {
     let fs = &*account.fs;
     fs.mkdir_all("/scope").await.unwrap();
     let scope = Scope::open(fs, &p("/scope")).await.unwrap();
-    // the last one ends in an extent of 10 bytes
+    // The last one ends in an extent of 10 bytes.
     let sizes = [64 << 10, 100 << 10, 3 << 20, (1 << 20) + 10];
     let [least, some, large, odd] = sizes.map(|size| random_bytes(size as u64, size));
     let all: [&[u8]; 6] = [b"first", &least, &some, b"between", &large, &odd];
-    // in the order of `stored`: 1 + 1 + 1 + 1 + 3 + 2
+    // In the order of `stored`: 1 + 1 + 1 + 1 + 3 + 2.
     let bytes = all.concat().len() as u64;
     assert_eq!(account.adds(fs, pieces("/a", &all)).await, [9, bytes, 9]);
 
@@ -86,7 +86,7 @@ async fn a_piece_that_is_appended_again_adds_only_what_lies_beside_it() {
     fs.apply(append("/g", body)).await.unwrap();
     assert_eq!(account.stored(), [before[0], before[1], before[2] + 2], "an upload");
 
-    // where nothing was cut nothing is found
+    // Content without cut points is not searched for stored pieces.
     let [_, added, _] = account.adds(fs, append("/h", [b"x", &some[..]].concat())).await;
     assert_eq!(added, 1 + some.len() as u64);
 
@@ -113,7 +113,7 @@ async fn pieces_stay_apart_when_what_lies_beside_them_is_merged() {
     let [some, odd] = [100 << 10, (1 << 20) + 10].map(|size| random_bytes(size as u64, size));
     let mut content = Vec::new();
     for line in 0..20_u8 {
-        // each once, so that nothing else refers to it
+        // Each once, so that nothing else refers to it.
         let body: [&[u8]; 3] = match line {
             5 => [b"five;", &some, b"\n"],
             9 => [b"nine;", &odd, b"\n"],
@@ -124,7 +124,7 @@ async fn pieces_stay_apart_when_what_lies_beside_them_is_merged() {
     }
     let blame = fs.blame(&at("/log"), ByteRange::ALL, 100).await.unwrap();
     assert_eq!(blame.runs.len(), 20);
-    // of 22 short extents the runs before, between and behind the pieces are left
+    // Of 22 short extents the runs before, between and after the pieces remain.
     let collected = fs.gc(Duration::ZERO).await.unwrap();
     assert_eq!(collected.merged, 22 - 3);
     assert_eq!(account.stored()[2], 3 + 1 + 2);
@@ -134,7 +134,7 @@ async fn pieces_stay_apart_when_what_lies_beside_them_is_merged() {
     let after = fs.blame(&at("/log"), ByteRange::ALL, 100).await.unwrap();
     assert_eq!((&after.runs[..20], after.runs.len()), (&blame.runs[..], 21), "each commit is still named");
     let extents = account.stored()[2];
-    // only "again" joins what lies before it; pieces that are shared stay, too
+    // Only "again" is merged with the extent before it; shared pieces stay separate, too.
     assert_eq!((fs.gc(Duration::ZERO).await.unwrap().merged, account.stored()[2]), (1, extents - 1));
     assert_eq!(fs.blame(&at("/log"), ByteRange::ALL, 100).await.unwrap(), after);
     assert_eq!(fs.fsck().await.unwrap().findings, []);
@@ -146,7 +146,7 @@ async fn an_append_with_cuts_costs_rows_in_proportion_to_what_it_appends() {
     let fs = &*account.fs;
     let piece = random_bytes(1, 70_000);
     for beside in [1, 200] {
-        // a long file of many extents, and as much stored beside it
+        // A long file of many extents, and as much other stored content.
         for n in 0..beside {
             let one = random_bytes(n + 2, 70_000);
             fs.commit(Batch::new([pieces("/log", &[b"x", &one]), append("/log", "short")])).await.unwrap();

@@ -1,5 +1,5 @@
-//! A folder of the host: nothing outside is reached, nothing in it breaks a read, and what is done of a batch
-//! is told.
+//! Host folders: nothing outside is reached, nothing inside breaks a read, and errors report the completed
+//! operations of a batch.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -21,7 +21,7 @@ use garth_testkit::tools::*;
 use rustix::fs::{CWD, RenameFlags, mknodat, renameat_with};
 use tempfile::TempDir;
 
-/// A folder, and beside it one that is outside.
+/// A folder, and another one outside of it.
 struct Two {
     folder: TempDir,
     outside: TempDir,
@@ -44,7 +44,7 @@ impl Two {
         HostFs::open(self.folder.path(), mode, Env::system()).unwrap()
     }
 
-    /// Asserts that nobody was outside.
+    /// Asserts that the outside folder is unchanged.
     #[track_caller]
     fn assert_untouched(&self) {
         let all = state(self.outside.path());
@@ -52,7 +52,7 @@ impl Two {
     }
 }
 
-/// A line of [`state`] without the bits that the umask decides.
+/// Returns a line of [`state`] without the bits that the umask decides.
 fn masked(line: &str) -> String {
     let mut parts = line.splitn(3, ' ');
     let (name, mode, content) = (parts.next().unwrap(), parts.next().unwrap(), parts.next().unwrap());
@@ -60,7 +60,7 @@ fn masked(line: &str) -> String {
     format!("{name} {mode:o} {content}")
 }
 
-/// Everything in a folder, with modes and contents.
+/// Returns everything in a folder, with modes and contents.
 fn state(folder: &Path) -> Vec<String> {
     let (mut found, mut todo) = (Vec::new(), vec![folder.to_owned()]);
     while let Some(dir) = todo.pop() {
@@ -82,7 +82,8 @@ fn state(folder: &Path) -> Vec<String> {
     found
 }
 
-/// What a read or commit may answer while a directory is a link now and then.
+/// Counts the result of a read or commit while a directory is a link from time to time: `[ok, not a
+/// directory]`.
 #[track_caller]
 fn tally<T>(answer: garth_engine::Result<T>, counts: &mut [u32; 2]) -> Option<T> {
     match answer {

@@ -1,5 +1,5 @@
-//! What programs leave in folders besides files: fifos and sockets anywhere block nothing, names that are
-//! no text break nothing, and neither does what is swapped for a link or a fifo while it is used.
+//! Unusual entries in host folders: fifos and sockets block nothing, names outside UTF-8 break nothing, and
+//! neither do files that are swapped for a link or a fifo while in use.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -31,16 +31,17 @@ fn fifo(path: &Path) {
     mknodat(CWD, path, FileType::Fifo, rustix::fs::Mode::from_raw_mode(0o644), 0).unwrap();
 }
 
-/// Fails if the work has not ended in time.
+/// Runs the work and fails if it does not end in time.
 async fn in_time<T>(work: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(20), work).await.expect("something blocks")
 }
 
-/// Swaps two paths all the while until the flag is set.
+/// Swaps two paths until the flag is set. Returns the number of swaps.
 fn swapping(one: &Path, other: &Path, stop: &Arc<AtomicBool>) -> std::thread::JoinHandle<u32> {
     let (one, other, stop) = (one.to_owned(), other.to_owned(), Arc::clone(stop));
     std::thread::spawn(move || {
         let mut swaps = 0;
+        // An even number of swaps, so that the paths end as they began.
         while !stop.load(Ordering::Relaxed) || swaps % 2 == 1 {
             swaps += u32::from(renameat_with(CWD, &one, CWD, &other, RenameFlags::EXCHANGE).is_ok());
         }
@@ -122,7 +123,8 @@ async fn a_file_that_is_swapped_for_a_link_outside_is_neither_read_nor_written_t
     fs::write(&secret, "canary").unwrap();
     fs::set_permissions(&secret, fs::Permissions::from_mode(0o644)).unwrap();
     let (fs, mut met, mut swaps) = (&*host, [0_u32; 2], 0);
-    // What replaces a file may replace the link: it is made anew, until enough has met it.
+    // A write may replace the link instead of the file, so both are created again until enough calls have met
+    // the link.
     for round in 0..2000 {
         if round >= 100 && met.iter().all(|count| *count > 100) {
             break;
@@ -197,7 +199,7 @@ async fn names_that_are_no_text_break_no_page_name_rename_or_opening() {
     refused(fs, remove("/d/deeper", Remove::Directory), ErrorKind::NotEmpty, "/d/deeper").await;
     given(fs, [remove("/d/deeper", Remove::Tree)]).await;
     assert!(names_in(fs, "/d").await.is_empty());
-    // what a crash leaves by such names goes, too
+    // Leftovers of a crash with such names are removed, too.
     fs::create_dir_all(folder.path().join(".garth-tmp").join(odd(b"\xff")).join(odd(b"\xfe"))).unwrap();
     let again = HostFs::open(folder.path(), Mode::Writable, Env::system()).unwrap();
     assert_eq!(names_in(&*again, "/").await, ["copy", "d"]);

@@ -1,4 +1,4 @@
-//! Handles of one store in one tree: what is written through several of them is one commit.
+//! Handles of one store in one tree: a batch through several of them is one commit.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ fn owner(label: &str) -> Owner {
     Owner::new(label).unwrap()
 }
 
-/// The engines that join, each with what keeps it.
+/// Returns the engines that can join handles, each with its folder.
 fn stores() -> Vec<(Arc<dyn FileSystem>, Option<TempDir>)> {
     let folder = tempfile::tempdir().unwrap();
     let sqlite =
@@ -31,7 +31,8 @@ fn stores() -> Vec<(Arc<dyn FileSystem>, Option<TempDir>)> {
     ]
 }
 
-/// `/` is `/one`, `/two` another handle's `/two`, `/over` an overlay of `/below` and `/above`.
+/// Returns a tree of three handles: `/` is `/one`, `/two` is `/two` of another handle, and `/over` is an
+/// overlay of `/below` and `/above`.
 async fn tree(store: &dyn FileSystem) -> Arc<dyn FileSystem> {
     for dir in ["/one", "/two", "/below", "/above"] {
         store.mkdir_all(dir).await.unwrap();
@@ -111,7 +112,7 @@ async fn what_is_staged_or_held_through_one_part_is_used_in_a_batch_on_several()
             ("two".into(), "over".into())
         );
         assert_eq!(held.read_at(0, 100).await.unwrap(), "held on");
-        // what only another view staged or holds is not there
+        // Uploads and handles of another view are not found.
         let other = Scope::open_as(&*store, &p("/two"), owner("other")).await.unwrap();
         let held = other.open(&At::Path(p("/x"))).await.unwrap();
         other.remove("/x").await.unwrap();
@@ -168,7 +169,7 @@ async fn a_part_of_an_overlay_that_only_the_lower_layer_has_is_written() {
         part.write("/g", "new").await.unwrap();
         assert_eq!(text(&*part, "/f").await, "lower upper");
         assert_eq!(text(&*store, "/above/tree/a/b/g").await, "new");
-        // what views do besides is no way for the caller
+        // The extra operations of the views grant the caller no access.
         for path in ["/over/f", "/above/nodes", "/below/f"] {
             assert!(part.write(path, "x").await.is_err(), "{path}");
         }

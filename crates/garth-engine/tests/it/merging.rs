@@ -1,4 +1,4 @@
-//! Merging small extents: fewer of them, and every version byte for byte what it was.
+//! Merging small extents: fewer extents, and every version unchanged byte by byte.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use garth_engine::{AccountStore, Env, FileSystem};
 use garth_testkit::data::random::Random;
 use garth_testkit::tools::{append, at};
 
-/// Edits begin and end at multiples of this, so that new extents lie exactly where old ones were.
+/// Edits start and end at multiples of this, so that new extents are exactly where old ones were.
 const BLOCK: u64 = 32;
 
 async fn content(fs: &dyn FileSystem, path: &str) -> Vec<u8> {
@@ -20,14 +20,14 @@ async fn content(fs: &dyn FileSystem, path: &str) -> Vec<u8> {
     }
 }
 
-/// Which commits wrote the two files.
+/// Returns the blame of both files.
 async fn blame(fs: &dyn FileSystem) -> [Blame; 2] {
     let whole = |path| fs.blame(path, ByteRange::ALL, 1000);
     let [one, two] = ["/one", "/two"].map(at);
     [whole(&one).await.unwrap(), whole(&two).await.unwrap()]
 }
 
-/// An edit of one of two files, whose content is `now`.
+/// Returns an edit of one of two files with content `now`, and applies it to `now`.
 fn edit(random: &mut Random, now: &mut [Vec<u8>; 2], path: [&str; 2], last: u64) -> Op {
     let which = random.below(2) as usize;
     let (file, to) = (&mut now[which], at(path[which]));
@@ -126,11 +126,11 @@ async fn ten_thousand_appends_become_a_few_extents() {
     let before = fs.fsck().await.unwrap();
     let collected = fs.gc(Duration::ZERO).await.unwrap();
     let after = fs.fsck().await.unwrap();
-    // two million bytes in extents of 64 KiB each
+    // Two million bytes in extents of 64 KiB each.
     assert_eq!((before.chunks, collected.merged, collected.chunks), (10_000, 9_969, 10_000));
     assert_eq!((after.chunks, after.findings), (31, vec![]));
     assert_eq!((after.versions, after.bytes), (before.versions, before.bytes));
-    // nothing is left to do
+    // Nothing is left to do.
     let again = fs.gc(Duration::ZERO).await.unwrap();
     assert_eq!((again.merged, again.chunks), (0, 0));
     for n in [1, 2, 327, 328, 329, 5_000, 10_000] {
@@ -144,8 +144,8 @@ async fn ten_thousand_appends_become_a_few_extents() {
 async fn collecting_within_a_task_ends_however_many_steps_it_takes() {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
     let fs = SqliteFs::open(folder.path(), Env::system(), garth_engine::rule::sample::registry()).unwrap();
-    // each blocks this task's thread and never goes back to the runtime, whose
-    // patience (128 answers) must not matter
+    // Each call blocks the thread of this task and never returns to the runtime, whose limit (128 operations
+    // between yields) must not matter.
     for _ in 0..200 {
         fs.gc(Duration::ZERO).await.unwrap();
     }
@@ -156,7 +156,7 @@ async fn copies_made_while_extents_are_merged_keep_their_bytes() {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
     let fs = SqliteFs::open(folder.path(), Env::system(), garth_engine::rule::sample::registry()).unwrap();
     let other = SqliteFs::open(folder.path(), Env::system(), garth_engine::rule::sample::registry()).unwrap();
-    // ends when this end of the channel is gone, however that comes
+    // Ends when this end of the channel is dropped, also by a failing assertion.
     let (go_on, told) = std::sync::mpsc::channel::<()>();
     let collector = tokio::spawn(async move {
         let mut merged = 0;

@@ -1,5 +1,5 @@
-//! The model test on the SQLite engine, on a folder in memory where there is one: it is
-//! about meaning, not about disks.
+//! Model test on the SQLite engine, on a folder in memory where one exists: it is about meaning, not about
+//! disks.
 
 use garth_testkit::model::{ModelConfig, on_host, run, sqlite};
 use garth_testkit::subject::mounted::Part;
@@ -24,7 +24,7 @@ fn random_operations_through_a_scope_mean_the_same_as_on_a_tree_of_its_own() {
 
 #[test]
 fn random_operations_through_a_mount_mean_the_same_as_on_a_tree_of_its_own() {
-    // of what is shown twice a mount refuses some things before the store judges what comes before them
+    // Not `Part::Twice`: there a mount rejects some operations before the store judges those before them.
     for part in [Part::Root, Part::Directory] {
         let subject = || async move { sqlite().await.mounted(part).await.counted_anew().await };
         let stats = run(ModelConfig::from_env(2_000), subject)

@@ -1,4 +1,4 @@
-//! Trees that are made of several: what is shown where, what is one commit, and what stays where it is.
+//! Trees composed of several parts: visible paths, commits across parts, and mount points that cannot move.
 
 use std::sync::Arc;
 
@@ -40,8 +40,8 @@ impl Account {
         Self { fs, other, _folders: folders }
     }
 
-    /// `/` is a chat, `/.agent` the agent, `/skills/s` the account's and read-only, `/skills/o` of another
-    /// store, `/memory` a directory that `/.agent` shows, too.
+    /// Returns a tree: `/` is a chat, `/.agent` the agent, `/skills/s` a read-only directory of the account,
+    /// `/skills/o` another store, and `/memory` a directory that `/.agent` shows, too.
     async fn tree(&self) -> Arc<dyn FileSystem> {
         let other: Arc<dyn FileSystem> = self.other.clone();
         let tree = Mount::builder(&*self.fs, &p("/chats/one"), owner())
@@ -190,7 +190,7 @@ async fn a_batch_on_parts_of_one_store_is_one_commit_and_of_two_none() {
     assert_eq!(account.fs.head().await.unwrap().seq, commit.seq);
     assert_eq!(account.fs.read_to_string("/agents/a/memory/kept.md").await.unwrap(), "text");
     assert_eq!(tree.read_to_string("/memory/kept.md").await.unwrap(), "text");
-    // what moved is the same node, whose past came along
+    // The moved file is the same node and keeps its history.
     let history =
         tree.history(&At::Path(p("/.agent/memory/kept.md")), &HistoryPage::default()).await.unwrap();
     assert_eq!(history.items.len(), 2);

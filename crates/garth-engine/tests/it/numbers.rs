@@ -1,5 +1,5 @@
-//! What an overlay keeps for itself in its upper layer is found by no number, and a tree that has one keeps
-//! its past.
+//! Inodes in overlays: the private nodes of the upper layer are not reachable by inode, and a tree with an
+//! overlay keeps its past.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use garth_engine::{Env, ErrorKind, FileSystem, FileSystemExt, Name};
 use garth_testkit::tools::{at, given, p, write};
 use tempfile::TempDir;
 
-/// An account with a lower and an upper layer, an overlay of them, and the filesystem of the upper one.
+/// An account with a lower and an upper layer, their overlay, and the filesystem of the upper layer.
 struct Layers {
     fs: Arc<SqliteFs>,
     upper: Arc<dyn FileSystem>,
@@ -37,8 +37,8 @@ async fn layers(one_store: bool) -> Layers {
     Layers { fs, upper, overlay, _folder: folder }
 }
 
-/// The numbers by which an overlay shows all that its upper layer has, whether it should or not: those of the
-/// store, and marked like that of a file that is new.
+/// Returns the inodes that an overlay would use for every node of its upper layer, visible or not: the inode
+/// in the store, with the mark of a new file.
 async fn numbers(layers: &Layers) -> Vec<(String, Ino)> {
     layers.overlay.write("/new", "clean").await.unwrap();
     let shown = layers.overlay.entry("/new").await.unwrap().ino;
@@ -131,7 +131,7 @@ async fn names_of_what_was_copied_up_are_given_in_pages_of_one() {
             }
         }
         assert_eq!(names, ["/gone", "/secret/too"]);
-        // a tree that has it asks for its name to know what is in it
+        // A tree with this overlay asks for the name of the inode to find its mounts.
         let tree = Mount::builder(&*layers.fs, &p("/chat"), Owner::new("tree").unwrap())
             .mount(p("/skill"), Arc::clone(&layers.overlay));
         let tree = tree.open().await.unwrap();

@@ -1,5 +1,5 @@
-//! Numbers that come from outside may be as large as they can be: a read finds nothing there, or says what is
-//! wrong with the number, and never fails as if the storage were broken.
+//! Large numbers from callers: a read finds nothing, or reports the number as invalid, and never fails as if
+//! the storage were broken.
 
 use garth_engine::engine::memory::MemoryFs;
 use garth_engine::engine::sqlite::SqliteFs;
@@ -10,7 +10,7 @@ use garth_engine::model::{
 use garth_engine::{Env, Error, ErrorKind, FileSystem, Result};
 use garth_testkit::tools::{given, p, write};
 
-/// The largest number, and those beside the largest that SQLite stores.
+/// The largest number, and those around the largest that SQLite stores.
 const LARGE: [u64; 4] = [i64::MAX as u64 - 1, i64::MAX as u64, i64::MAX as u64 + 1, u64::MAX];
 
 fn check<T>(call: &str, number: u64, answer: Result<T>) -> Option<Error> {

@@ -1,4 +1,4 @@
-//! Overlays over directories that have something in them: what shows, what is copied up, what stays below.
+//! Overlays over directories with content: visible entries, copying up, and the unchanged lower layer.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub(super) struct Layers {
     _folder: TempDir,
 }
 
-/// What the lower layer has.
+/// Returns a batch that fills the lower layer.
 fn filled() -> Batch {
     let tags = SetAttrs::new().mode(0o640).tags(["kept"]).mtime(Timestamp(1_000_000));
     Batch::new([
@@ -74,7 +74,7 @@ async fn names(fs: &dyn FileSystem, dir: &str) -> Vec<String> {
     }
 }
 
-/// Every path, with the text of files, by a walk in small pages.
+/// Returns every path, with the text of files, from a walk in small pages.
 async fn all(fs: &dyn FileSystem) -> Vec<String> {
     let (mut found, mut page) = (Vec::new(), WalkPage::default().limit(3));
     loop {
@@ -111,7 +111,7 @@ async fn a_look_up_costs_at_most_one_more_of_each_layer_however_deep_it_is_and_w
             let at = At::Path(p(path));
             for call in ["stat", "fetch", "open"] {
                 let _ = (below.reads_since(), above.reads_since());
-                // what is not there costs no more
+                // Missing paths cost no more.
                 let _ = match call {
                     "stat" => tree.stat(&at).await.map(drop),
                     "fetch" => tree.fetch(&at, ByteRange::ALL).await.map(drop),
@@ -178,7 +178,7 @@ async fn what_is_below_shows_until_it_is_changed_and_stays_as_it_is() {
         ];
         assert_eq!(all(&*tree).await, now, "{one_store}");
         assert_eq!(names(&*tree, "/d").await, ["a", "link", "new", "sub"]);
-        // opened again it is the same
+        // An overlay opened again shows the same.
         assert_eq!(all(&*layers.tree().await).await, now);
     }
 }
@@ -226,11 +226,11 @@ async fn what_is_taken_away_does_not_come_back() {
         tree.write("/d/a", "other").await.unwrap();
         tree.remove("/d/a").await.unwrap();
         assert_eq!(tree.entry("/d/a").await.unwrap_err().kind(), ErrorKind::NotFound);
-        // an entry that expires uncovers nothing
+        // An entry that expires uncovers nothing.
         let soon = SetAttrs::new().expires_at(Timestamp(1));
         tree.commit(Op::set_attrs(p("/SKILL.md"), soon).into()).await.unwrap();
         assert_eq!(tree.entry("/SKILL.md").await.unwrap_err().kind(), ErrorKind::NotFound);
-        // removed and made again in one batch
+        // Removed and created again in one batch.
         let again = [Op::remove(p("/link")), Op::write(p("/link"), "a file"), Op::append(p("/link"), "!")];
         tree.commit(Batch::new(again)).await.unwrap();
         assert_eq!(tree.read_to_string("/link").await.unwrap(), "a file!");
@@ -390,7 +390,7 @@ async fn each_write_answers_with_the_number_that_the_file_shows_by() {
             let commit = tree.commit(Batch::new(ops)).await.unwrap();
             assert_eq!(commit.outcomes[1].ino, shown("/SKILL.md").await, "{one_store}: {commit:?}");
         }
-        // the directory above is removed, and made again
+        // The directory above is removed and created again.
         tree.write("/d/a", "copied up").await.unwrap();
         let again = Op::write(p("/d/a"), "new").with_parents();
         let commit = tree.commit(Batch::new([Op::remove_tree(p("/d")), again])).await.unwrap();
@@ -427,7 +427,7 @@ async fn a_node_is_found_by_its_number_where_it_was_renamed_as_it_was_copied_up(
     tree.rename("/d/a", "/renamed").await.unwrap();
     tree.append(file, "1").await.unwrap();
     assert_eq!(open.read_at(0, 100).await.unwrap(), "a1");
-    // twice in one commit, and two directories exchanged
+    // Twice in one commit, and two directories exchanged.
     tree.commit(Batch::new([
         Op::append(p("/SKILL.md"), "2"),
         Op::rename(p("/SKILL.md"), p("/once")),
@@ -529,7 +529,7 @@ async fn large_content_and_special_nodes_are_copied_up() {
     assert_eq!(tree.stat(&At::Node(Ino::ROOT)).await.unwrap().ino, Ino::ROOT);
 }
 
-/// Operations on a few names, some of them several levels deep.
+/// Returns operations on a few names, some of them several levels deep.
 fn random_ops(random: &mut Random) -> Vec<Op> {
     const PATHS: [&str; 14] = [
         "/SKILL.md",
@@ -566,7 +566,7 @@ fn random_ops(random: &mut Random) -> Vec<Op> {
     (0..=random.below(3)).map(|_| op(random)).collect()
 }
 
-/// What a tree shows, but for numbers and times: paths, kinds, modes, links of files, and text.
+/// Returns the visible tree without inodes and times: paths, kinds, modes, links of files, and text.
 async fn shown(fs: &dyn FileSystem) -> Vec<String> {
     let walk = fs.walk(&At::Path(p("/")), &WalkPage::default().with_entries()).await.unwrap();
     let mut found = Vec::new();

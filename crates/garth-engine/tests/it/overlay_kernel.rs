@@ -1,5 +1,5 @@
-//! Overlays beside the union mount of the kernel, and what that comparison has found. `cargo xtask prove
-//! overlayfs` does more of it.
+//! Overlays compared with overlayfs of the kernel, and cases that this comparison has found. `cargo xtask
+//! prove overlayfs` runs more of it.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ fn an_overlay_over_a_folder_does_what_the_kernels_does() {
     assert!(played(Lower::Folder).crossed > 0);
 }
 
-/// An overlay over a tree in memory that `ops` have made, and that tree.
+/// Returns an overlay over a tree in memory that `ops` created, and that tree.
 async fn overlay_over(ops: impl IntoIterator<Item = Op>) -> [Arc<dyn FileSystem>; 2] {
     let layers: [Arc<dyn FileSystem>; 2] =
         [(); 2].map(|()| Arc::new(MemoryFs::new(Env::system(), garth_engine::rule::sample::registry())) as _);

@@ -1,4 +1,4 @@
-//! Overlays that several clients write at once: what another does between two calls of one.
+//! Overlays with several writers: another client changes a layer between two calls of one writer.
 
 use std::sync::Arc;
 

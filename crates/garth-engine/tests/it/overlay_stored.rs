@@ -1,4 +1,4 @@
-//! Overlays that an account keeps, and what becomes of what was changed in one: told, applied, discarded.
+//! Stored overlays of an account: reporting, applying and discarding their changes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ fn lower(root: &str) -> Lower {
     Lower { root: p(root), as_of: None }
 }
 
-/// What the lower layer has.
+/// Returns a batch that fills the lower layer.
 fn filled() -> Batch {
     let tags = SetAttrs::new().mode(0o640).tags(["kept"]).mtime(Timestamp(1_000_000));
     Batch::new([
@@ -69,7 +69,7 @@ async fn layers(one_store: bool) -> Layers {
     Layers { below, over, store }
 }
 
-/// What differs, as `A /path`, read in pages of one.
+/// Returns the differences, as `A /path`, read in pages of one.
 async fn diff(over: &Overlay) -> Vec<String> {
     let (mut found, mut page) = (Vec::new(), NamesPage::default().limit(1));
     loop {
@@ -92,8 +92,8 @@ async fn diff(over: &Overlay) -> Vec<String> {
     found
 }
 
-/// What a tree shows, but for numbers: paths, kinds, modes, times of files, of links the first, attributes,
-/// and text.
+/// Returns the visible tree without inodes: paths, kinds, modes, times of files, the first path of each node,
+/// attributes, and text.
 async fn shown(fs: &dyn FileSystem) -> Vec<String> {
     let walk = fs.walk(&At::Path(p("/")), &WalkPage::default().with_entries()).await.unwrap();
     let (mut found, mut nodes) = (Vec::new(), HashMap::new());
@@ -172,7 +172,7 @@ async fn what_a_stored_overlay_keeps_shows_nowhere_else() {
         assert_eq!(account.commit(op.into()).await.unwrap_err().kind(), ErrorKind::AccessDenied);
     }
     assert_eq!(tree.search(&SearchQuery::new("zebra")).await.unwrap().hits[0].path, p("/secret"));
-    // an overlay of the whole account has nothing of what the account keeps
+    // An overlay of the complete account shows no private files of the account.
     assert_eq!(tree.entry("/.garth").await.unwrap_err().kind(), ErrorKind::NotFound);
 }
 
@@ -189,7 +189,8 @@ async fn a_garth_directory_of_the_users_own_is_not_taken() {
         let error = made.unwrap_err();
         assert_eq!((error.kind(), error.path()), (ErrorKind::AlreadyExists, Some(&p("/.garth"))));
         assert!(error.message().contains("open the account again"), "{error}");
-        // moved away: what is made there would still show to whoever has the account open
+        // After it is moved away, a system directory would still be visible to handles that were opened
+        // before.
         if account.exists("/.garth").await.unwrap() {
             account.rename("/.garth", "/mine").await.unwrap();
         }
@@ -335,7 +336,7 @@ async fn an_overlay_is_applied_in_one_commit_with_all_that_it_shows() {
 
 #[tokio::test]
 async fn what_others_changed_below_is_a_conflict_until_a_side_is_taken() {
-    // what the overlay does, what is done below meanwhile, and where that is a conflict
+    // Change in the overlay, concurrent change in the lower layer, and the path of the conflict.
     let cases: [(&str, Op, Op, &str); 9] = [
         ("both write", Op::append(p("/d/a"), "!"), Op::write(p("/d/a"), "other"), "/d/a"),
         ("removed here", Op::remove(p("/d/a")), Op::write(p("/d/a"), "other"), "/d/a"),
@@ -398,7 +399,7 @@ async fn what_both_changed_alike_and_what_only_others_changed_is_no_conflict() {
     assert_eq!(below.read_to_string("/d/sub/x").await.unwrap(), "x");
 }
 
-/// Operations on a few names, some of them several levels deep.
+/// Returns operations on a few names, some of them several levels deep.
 fn random_ops(random: &mut Random) -> Vec<Op> {
     const PATHS: [&str; 14] = [
         "/SKILL.md",

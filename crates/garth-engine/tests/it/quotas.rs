@@ -1,4 +1,4 @@
-//! Quotas: what counts, when it is refused, and that both engines, a scan and the counters agree.
+//! Quotas: counting, limits, and agreement of both engines, a scan and the counters.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ fn at(path: &str) -> At {
 
 const START: Timestamp = Timestamp(1_767_225_600_000_000_000);
 
-/// Both engines side by side: all that is asked of one is asked of the other, and has to be answered alike.
+/// Both engines side by side: every call goes to both, and both must return the same.
 struct Both {
     memory: MemoryFs,
     sqlite: Arc<SqliteFs>,
@@ -77,7 +77,7 @@ impl Both {
         self.try_run(ops.into_iter().collect()).await.unwrap()
     }
 
-    /// What operations are refused with, for the sake of a quota; they have changed nothing.
+    /// Returns the error of operations that exceed a quota, after checking that they changed nothing.
     async fn refusal(&self, ops: impl IntoIterator<Item = Op>) -> Error {
         let before = self.sqlite.head().await.unwrap();
         let error = self.try_run(ops.into_iter().collect()).await.unwrap_err();
@@ -86,7 +86,7 @@ impl Both {
         error
     }
 
-    /// Bytes and entries below a path that has a quota.
+    /// Returns the bytes and entries below a path that has a quota.
     async fn used(&self, path: &str) -> (u64, u64) {
         let quotas = self.sqlite.quotas().await.unwrap();
         let used = quotas.iter().find(|quota| quota.path == p(path)).unwrap().used;
@@ -110,7 +110,7 @@ fn entries(entries: u64) -> Limits {
     Limits::default().entries(entries)
 }
 
-/// Counts, refuses nothing.
+/// Returns limits that count but reject nothing.
 fn counts() -> Limits {
     bytes(MAX_COUNTED)
 }
@@ -158,7 +158,7 @@ async fn every_way_to_grow_is_counted_and_refused_at_the_limit() {
     }
     both.run([write("/q/g", 10), Op::symlink(at("/q/s"), "a target counts as a name only")]).await;
     assert_eq!(both.used("/q").await, (100, 3));
-    // wrong on the way, right at the end
+    // Over the limit in between, within it at the end.
     both.run([write("/q/more", 70), Op::remove(at("/q/f")), Op::truncate(at("/q/more"), 90)]).await;
     assert_eq!(both.used("/q").await, (100, 3));
     both.run([Op::punch(at("/q/more"), 0, 50)]).await;
@@ -182,13 +182,13 @@ async fn a_node_counts_once_below_each_path_where_it_has_a_name() {
     for path in ["/", "/a", "/a/in", "/b"] {
         assert_eq!(both.used(path).await.0, 15, "{path}");
     }
-    // written under the name that goes, kept under one elsewhere
+    // Written under a name that is removed, kept under one elsewhere.
     both.run([Op::append(at("/b/h"), "1"), Op::remove(at("/b/h"))]).await;
     assert_eq!(
         [both.used("/a").await, both.used("/a/in").await, both.used("/b").await],
         [(16, 4), (16, 1), (0, 0)]
     );
-    // written, and its other name removed with what is around it
+    // Written, and its other name removed with the directory around it.
     both.run([Op::link(at("/a/f"), at("/t/f")).with_parents()]).await;
     both.run([Op::truncate(at("/t/f"), 7), Op::remove_tree(at("/t"))]).await;
     assert_eq!([both.used("/").await, both.used("/a").await], [(7, 6), (7, 4)]);
@@ -221,7 +221,7 @@ async fn trees_that_move_take_what_is_used_with_them() {
     assert_eq!([both.used("/a").await, both.used("/b").await], [(5, 1), (95, 12)]);
     assert_eq!([both.used("/a/t/in").await, both.used("/b/t/in").await], [(0, 0), (90, 9)]);
     assert_eq!(both.used("/").await, total);
-    // moved within, changed on the way, back again
+    // Moved within, changed in between, and back again.
     both.run([
         Op::rename(at("/b/t"), at("/b/u")),
         write("/b/u/in/0", 11),
@@ -233,7 +233,7 @@ async fn trees_that_move_take_what_is_used_with_them() {
     .await;
     assert_eq!([both.used("/a").await, both.used("/b").await], [(89, 12), (0, 0)]);
     assert_eq!(both.used("/a/t/in").await, (74, 7));
-    // what comes with a tree is written there at once
+    // Nodes of a moved tree are written in the same batch.
     both.run([
         Op::rename(at("/a/t"), at("/t")),
         Op::append(at("/t/in/4"), "1"),
@@ -246,7 +246,7 @@ async fn trees_that_move_take_what_is_used_with_them() {
     both.run([Op::rename(at("/a/t"), at("/b/t")), Op::truncate(at("/b/t/in/5"), 0)]).await;
     assert_eq!(both.used("/b/t/in").await, (59, 7));
     both.run([Op::rename(at("/b/t"), at("/a/t"))]).await;
-    // the old one removed, another in its place, in one batch
+    // The old tree removed, and another created in its place, in one batch.
     both.run([Op::remove_tree(at("/a/t")), write("/a/t/in/x", 3), Op::copy_tree(at("/a/t"), at("/b/t"))])
         .await;
     assert_eq!([both.used("/a/t/in").await, both.used("/b/t/in").await], [(3, 1), (3, 1)]);
@@ -324,13 +324,13 @@ async fn what_has_expired_is_met_in_its_order_until_the_rest_fits() {
     both.run([write("/q/3", 0)]).await;
     assert_eq!(both.used("/q").await, (50, 6));
     both.refusal([write("/q/4", 0)]).await;
-    // made and due in the same batch
+    // Created and due in the same batch.
     both.run([expiring("/q/5", 5, 50)]).await;
     assert_eq!(both.used("/q").await, (50, 6));
     both.sound().await;
 }
 
-/// Names whose end by expiry the log tells.
+/// Returns the names whose expiry the log records.
 async fn changes(fs: &dyn FileSystem) -> Vec<String> {
     let mut ended = Vec::new();
     let query = garth_engine::model::ChangesQuery::since(garth_engine::model::Seq(0)).limit(1000);
@@ -442,7 +442,7 @@ async fn thirty_two_writers_fill_it_to_the_byte() {
     assert_eq!(written, most);
     let quotas = handles[1].quotas().await.unwrap();
     assert_eq!(quotas[0].used.bytes, most);
-    // set by one, it holds for the next commit of the other
+    // A limit set by one handle holds for the next commit of the other.
     handles[1].set_quota(&p("/q"), bytes(most + 1)).await.unwrap();
     handles[0].commit(Batch::new([Op::append(at("/q/0"), "x")])).await.unwrap();
     let error = handles[1].commit(Batch::new([Op::append(at("/q/0"), "x")])).await.unwrap_err();

@@ -1,4 +1,4 @@
-//! The registry of rules and projections with which a folder is opened.
+//! Registry of rules and projections with which a folder is opened.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The pages in `docs/specs` say what the code does: kinds of errors and limits.
+//! Agreement of the pages in `docs/specs` with the code: kinds of errors and limits.
 
 use garth_engine::ErrorKind;
 use garth_engine::fs::resolve::MAX_SYMLINKS;
@@ -12,7 +12,7 @@ use garth_engine::path::{MAX_ID, MAX_NAME, MAX_PATH, MAX_STORED_PATH};
 
 const TREE: &str = include_str!("../../../../docs/specs/tree.md");
 
-/// The cells of a table's rows.
+/// Returns the cells of the rows of a table.
 fn rows(head: &str) -> impl Iterator<Item = Vec<&'static str>> {
     let (_, table) = TREE.split_once(head).unwrap();
     let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));

@@ -1,4 +1,4 @@
-//! What the SQLite engine promises beyond the contract: maintenance, uploads, several instances.
+//! Promises of the SQLite engine beyond the contract: maintenance, uploads, several instances.
 
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
@@ -104,7 +104,7 @@ async fn a_backup_is_a_data_folder_that_opens_with_all_its_accounts() {
         upload.write(Bytes::from(vec![7; 3 << 20])).await.unwrap();
         let body = Body::Staged(upload.finish().await.unwrap());
         fs.apply(Op::write(path("/big"), body).create_new()).await.unwrap();
-        // the same again: a pack of its own, and nothing in it
+        // The same content again: a pack of its own, with nothing in it.
         let mut upload = fs.stage(&At::Path(path("/again"))).await.unwrap();
         upload.write(Bytes::from(vec![7; 3 << 20])).await.unwrap();
         let body = Body::Staged(upload.finish().await.unwrap());
@@ -165,13 +165,13 @@ async fn content_equal_to_a_damaged_chunk_is_kept_anew() {
 const TABLES: [&str; 8] =
     ["name", "name_past", "node", "dir_time_past", "attribute", "extent", "chunk", "log"];
 
-/// How many rows each of [`TABLES`] has.
+/// Returns the number of rows of each of [`TABLES`].
 fn rows(account: &Account) -> [i64; 8] {
     let raw = rusqlite::Connection::open(account.folder.path().join("tree.db")).unwrap();
     TABLES.map(|table| raw.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap())
 }
 
-/// The rows that one operation adds; a name that moves leaves as many live ones as there were.
+/// Returns the rows that one operation adds. A moved name does not change the number of live ones.
 async fn added(account: &Account, op: Op) -> [i64; 8] {
     let before = rows(account);
     account.fs.apply(op).await.unwrap();
@@ -188,31 +188,31 @@ async fn appends_renames_and_attributes_write_a_few_rows_and_never_copy_content(
         account.fs.append(&path("/d/sub/1"), Bytes::from_static(b"a line\n")).await.unwrap();
     }
     let append = Op::append(path("/d/sub/1"), Bytes::from_static(b"a line\n")).must_exist();
-    // in the order of TABLES: the node's version, one extent of one chunk, the log
+    // In the order of TABLES: the version of the node, one extent of one chunk, the log.
     assert_eq!(added(&account, append).await, [0, 0, 1, 0, 0, 1, 1, 1]);
     let tags = SetAttrs::new().tags(["t"]);
     let set = Op::set_attrs(path("/d/sub/1"), tags);
     assert_eq!(added(&account, set).await, [0, 0, 1, 0, 1, 0, 0, 1]);
     let rename = Op::rename(path("/d/sub"), path("/moved"));
-    // 101 names into the past; versions of the directory, its old parent and the root, of nothing below
+    // 101 names become past; versions of the directory, its old parent and the root, and of nothing below.
     assert_eq!(added(&account, rename).await, [0, 101, 3, 0, 0, 0, 0, 1]);
     let copy = Op::copy(path("/moved/2"), path("/copy"));
-    // the copy's extent points at the same chunk; the root has only other times
+    // The extent of the copy points at the same chunk; the root has only new times.
     assert_eq!(added(&account, copy).await, [1, 0, 1, 1, 0, 1, 0, 1]);
 }
 
 #[tokio::test]
 async fn a_range_is_copied_or_punched_without_a_byte_written() {
     let account = account();
-    // 4 MiB in four extents each
+    // 4 MiB in four extents each.
     let content = |salt: u32| (0..1 << 20).flat_map(|n: u32| (n ^ salt).to_le_bytes()).collect::<Vec<u8>>();
     for (name, salt) in [("/one", 1), ("/two", 77)] {
         account.fs.write(name, content(salt)).await.unwrap();
     }
-    // in the order of TABLES: a version, three parts of the source and two rests of the target, the log
+    // In the order of TABLES: a version, three parts of the source and two remainders of the target, the log.
     let copy = Op::copy_range(path("/one"), 1 << 19, 2 << 20, path("/two"), 100);
     assert_eq!(added(&account, copy).await, [0, 0, 1, 0, 0, 5, 0, 1]);
-    // one extent goes, two leave a rest
+    // One extent is removed, two leave a remainder.
     let punch = Op::punch(path("/one"), 1 << 19, 2 << 20);
     assert_eq!(added(&account, punch).await, [0, 0, 1, 0, 0, 2, 0, 1]);
     let mut expected = content(77);
@@ -238,7 +238,8 @@ async fn merging_leaves_no_orphans_behind_and_stops_at_files_that_may_be_taken_b
     let body = Body::Bytes(Bytes::from_static(b"three"));
     let late = Op::append(held.ino(), body).must_exist();
     fs.apply(late).await.unwrap();
-    // of the removed file two extents become one; the other's last write goes once nobody holds it
+    // Two extents of the removed file become one; the last write to the other is dropped once nobody holds
+    // it.
     let collected = fs.gc(Duration::ZERO).await.unwrap();
     assert_eq!((collected.merged, collected.versions), (1, 0));
     assert_eq!(held.read_at(0, 100).await.unwrap(), "onetwothree");
@@ -299,7 +300,7 @@ async fn a_lease_that_ran_out_leaves_its_file_the_whole_grace() {
     assert_eq!((collected.versions, collected.waiting), (0, 1));
     other.runtime().tick();
     other.sync().await.unwrap();
-    // as if the holder had slept: neither its lease nor what was said before counts
+    // As if the holder had slept: neither its lease nor the earlier report counts.
     clock.advance(Duration::from_secs(3600));
     assert_eq!(fs.gc(grace).await.unwrap().versions, 0);
     assert_eq!(theirs.read_at(0, 100).await.unwrap(), "before;after;");
@@ -319,7 +320,7 @@ async fn gc_tells_what_waits_for_the_grace() {
     }
     let grace = Duration::from_secs(600);
     for _ in 0..2 {
-        // the second upload brought nothing new
+        // The second upload stored nothing new.
         let collected = fs.gc(grace).await.unwrap();
         assert_eq!((collected.packs, collected.waiting), (0, 1));
         assert!(collected.waiting_bytes >= 1_200_000, "{collected:?}");

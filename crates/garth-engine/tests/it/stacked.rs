@@ -1,6 +1,6 @@
-//! The contract suite through several views, one over the other, drawn at random.
+//! Contract suite through several views, stacked at random.
 
-/// The stack of a seed, and the promises of every filesystem put to it.
+/// Runs the contract suite on the stack of each seed.
 macro_rules! stacks {
     ($($name:ident: $seed:literal on $engine:ident;)*) => {
         $(
