@@ -1,4 +1,4 @@
-//! Filesystems over another one, each of which counts, limits, changes or breaks what passes through it.
+//! Filesystems that wrap another one and count, limit, change or break calls.
 
 mod forward;
 

@@ -1,4 +1,4 @@
-//! Test tools of the storage engine: contract suite, model test, crash harness, proofs. Development only.
+//! Test tools of the storage engine: contract suite, model test, crash harness, proofs. For development only.
 //!
 //! | to find | look into |
 //! |---|---|

@@ -1,11 +1,12 @@
-//! The model test: random operations on an engine and on [`MemoryFs`](garth_engine::engine::memory::MemoryFs) side by
-//! side, every answer compared. A failing run is cut down to a short list of steps that still fails, and
+//! Model test: random operations on an engine and on [`Memory`](garth_engine::engine::memory::Memory) side by
+//! side, with every result compared. A failing run is shrunk to a short list of steps that still fails, and
 //! printed with its seed.
 //!
-//! Steps are made from the seed alone, without looking at either side, so that a list of them means the same
-//! after any were left out; what depends on the state (a right version, a past sequence) is worked out from
-//! the model as a step is played. That is why this is an own loop and not `proptest-state-machine`, whose
-//! bookkeeping per transition would also make a million operations take hours.
+//! Steps are drawn from the seed alone, without a look at either side, so that a list of them keeps its
+//! meaning after any were removed. Values that depend on the state (a matching version, a past sequence
+//! number) are derived from the model when a step is played. Therefore this is a loop of its own and not
+//! `proptest-state-machine`, whose bookkeeping per transition would also make a million operations take
+//! hours.
 
 mod comparisons;
 pub mod overlayfs;
@@ -35,20 +36,21 @@ use self::steps::{Step, episode_of};
 pub struct ModelConfig {
     /// Operations to apply at least, over all episodes.
     pub ops: u64,
-    /// Where the random numbers start. The same seed gives the same run.
+    /// Seed of the random numbers. The same seed gives the same run.
     pub seed: u64,
 }
 
-/// Steps played on one subject before a fresh one is taken: enough for long histories, few enough to shrink.
+/// Steps played on one subject before the next fresh one: enough for long histories, few enough to shrink.
 const EPISODE: usize = 2_000;
-/// Most replays spent on shrinking a failure.
+/// Limit on the replays that shrink a failure.
 const MAX_REPLAYS: usize = 600;
 
 impl ModelConfig {
-    /// As the environment says: `GARTH_MODEL_OPS` (else `ops`) and `GARTH_MODEL_SEED` (else 1).
+    /// Returns the configuration of the environment: `GARTH_MODEL_OPS` (default `ops`) and `GARTH_MODEL_SEED`
+    /// (default 1).
     ///
     /// # Panics
-    /// If a variable is set to something else than a number.
+    /// If a variable is set but is not a number.
     pub fn from_env(ops: u64) -> Self {
         let number = |name: &str, default| match std::env::var(name) {
             Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name} is a number, not `{text}`")),
@@ -58,8 +60,8 @@ impl ModelConfig {
     }
 }
 
-/// The subject to compare: SQLite on a folder in memory where there is one, as this is
-/// about meaning, not about disks.
+/// Returns a subject on SQLite, in a folder in memory where one exists: the test is about meaning, not about
+/// disks.
 pub async fn sqlite() -> Subject {
     let memory = Path::new("/dev/shm");
     Subject::sqlite(if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() }.as_path())
@@ -70,34 +72,34 @@ pub async fn sqlite() -> Subject {
 pub struct Stats {
     /// Fresh subjects.
     pub episodes: u64,
-    /// Operations in batches that were applied or refused.
+    /// Operations in batches that were applied or rejected.
     pub ops: u64,
     /// Batches applied.
     pub commits: u64,
-    /// Batches refused.
+    /// Rejected batches.
     pub refused: u64,
-    /// Refused batches that broke a rule.
+    /// Batches rejected by a rule.
     pub ruled: u64,
-    /// Refused batches that a quota did not allow.
+    /// Batches rejected by a quota.
     pub full: u64,
-    /// Comparisons besides those of batches: trees, contents, histories, the past.
+    /// Comparisons other than those of batches: trees, contents, histories, the past.
     pub checks: u64,
-    /// Times that the subject was opened again.
+    /// Reopenings of the subject.
     pub reopened: u64,
-    /// Times that another instance collected what the subject does not need.
+    /// Garbage collections by another instance.
     pub collected: u64,
 }
 
 /// A difference between the subject and the model.
 #[derive(Debug)]
 pub struct Failure {
-    /// The seed of the run.
+    /// Seed of the run.
     pub seed: u64,
-    /// The episode that failed, from 0.
+    /// Failing episode, counted from 0.
     pub episode: u64,
     /// Description of the difference, after shrinking.
     pub message: String,
-    /// The steps that lead there, after shrinking.
+    /// Steps that reproduce it, after shrinking.
     pub steps: Vec<String>,
 }
 
@@ -158,12 +160,13 @@ impl Stats {
     }
 }
 
-/// A step as text, without attributes that say nothing.
+/// Returns a step as text, without default attributes.
 fn brief(step: &Step) -> String {
     format!("{step:?}").replace(&format!("{:?}", SetAttrs::default()), "-")
 }
 
-/// Leaves out what the failure does not need: runs of steps, halving their length, then single operations.
+/// Removes steps that the failure does not need: first runs of steps, halving their length, then parts of
+/// single steps.
 async fn shrink<F, S>(mut steps: Vec<Step>, mut message: String, make_subject: &F) -> (Vec<Step>, String)
 where
     F: Fn() -> S,
@@ -180,12 +183,14 @@ where
             replays += 1;
             match play(&fewer, make_subject().await, u64::MAX).await {
                 Err((index, why)) => {
+                    // The failure may come earlier now; the steps after it are not needed.
                     fewer.truncate(index + 1);
                     (steps, message) = (fewer, why);
                 }
                 Ok(_) => start += length,
             }
         }
+        // At length 1 the pass is repeated while it removes anything: each removal may make others possible.
         if length > 1 || steps.len() == before {
             length /= 2;
         }
@@ -216,14 +221,14 @@ where
 mod tests {
     use std::sync::Arc;
 
-    use garth_engine::engine::memory::MemoryFs;
+    use garth_engine::engine::memory::Memory;
 
     use super::*;
     use crate::fs::planted::{Bug, Planted};
 
     async fn memory() -> Subject {
         let (env, clock) = Subject::clock();
-        Subject::new(Arc::new(MemoryFs::new(env, garth_engine::rule::sample::registry())), clock)
+        Subject::new(Arc::new(Memory::new(env, garth_engine::rule::sample::registry())), clock)
     }
 
     #[test]
@@ -240,7 +245,7 @@ mod tests {
                 let (env, clock) = Subject::clock();
                 Subject::new(
                     Arc::new(Planted::new(
-                        Arc::new(MemoryFs::new(env, garth_engine::rule::sample::registry())),
+                        Arc::new(Memory::new(env, garth_engine::rule::sample::registry())),
                         bug,
                     )),
                     clock,
@@ -250,7 +255,7 @@ mod tests {
                 Ok(stats) => panic!("{bug:?} was not caught: {stats:?}"),
                 Err(failure) => failure,
             };
-            // a bug that depends on the number of commits keeps more of the steps before it
+            // A bug that depends on the number of commits needs more of the steps before it.
             assert!(failure.steps.len() <= 20, "{bug:?} was not shrunk: {failure}");
         }
     }

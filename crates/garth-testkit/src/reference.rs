@@ -1,4 +1,4 @@
-//! Second implementations by which others are judged: slow and plain.
+//! Reference implementations for comparison: slow and plain.
 
 pub(crate) mod file_content;
 pub(crate) mod tree_shape;

@@ -1,6 +1,6 @@
-//! Filesystems under test. A [`Subject`] is a fresh filesystem on a clock that the test moves, with what a
-//! test has to know of it; the modules put views on one: a scope, a part of a mount, an overlay, a stack of
-//! them.
+//! Filesystems under test. A [`Subject`] is a fresh filesystem on a clock that the test moves, with the facts
+//! that a test needs about it. The modules put views on a subject: a scope, a part of a mount, an overlay, a
+//! stack of them.
 
 pub mod mounted;
 mod overlaid;
@@ -26,7 +26,7 @@ use crate::tools::{apply, mkdir_all, remove, write};
 /// Opens the same data as a new instance.
 pub type Reopen = Box<dyn Fn() -> Pin<Box<dyn Future<Output = Arc<dyn FileSystem>> + Send>> + Send + Sync>;
 
-/// Collects in the data from another instance, as another process would.
+/// Collects garbage from another instance, as another process would.
 pub type Collect =
     Box<dyn Fn() -> Pin<Box<dyn Future<Output = garth_engine::Result<()>> + Send>> + Send + Sync>;
 
@@ -36,40 +36,40 @@ pub struct Subject {
     pub fs: Arc<dyn FileSystem>,
     /// Its clock.
     pub clock: ManualClock,
-    /// The last commit before the test began; 0 if nobody has written yet.
+    /// Last commit before the test; 0 if there was none.
     pub head: Seq,
-    /// The number that the next node gets.
+    /// Inode of the next node.
     pub next: Ino,
-    /// The longest target of a symbolic link that it keeps, in bytes.
+    /// Longest target of a symbolic link, in bytes.
     pub longest_target: usize,
-    /// True if its paths are those of an account, which rules are for.
+    /// True if the paths are those of an account, to which the rules apply.
     pub ruled: bool,
-    /// True if each operation takes long, as through many views: then no check makes tens of thousands.
+    /// True if operations are slow, as through many views: checks then create fewer nodes.
     pub slow: bool,
-    /// Opens its data again, where they outlive an instance.
+    /// Opens the data again, if they outlive an instance.
     pub reopen: Option<Reopen>,
-    /// Collects what its data no longer need, where there is anything to collect.
+    /// Collects garbage, if the filesystem has any.
     pub collect: Option<Collect>,
     /// Guard that must live as long as the subject, such as the folder it is in.
     pub keep: Box<dyn Any + Send + Sync>,
 }
 
-/// Longer than the clock moves in any test: what others may still need stays.
+/// Longer than the clock moves in any test, so that other instances lose nothing.
 const GRACE: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// The time that subjects start at: 2026-01-01T00:00:00Z.
+/// Start time of subjects: 2026-01-01T00:00:00Z.
 pub const START: Timestamp = Timestamp(1_767_225_600_000_000_000);
 
 impl Subject {
-    /// A clock at [`START`], and the environment that shows it.
+    /// Returns a clock at [`START`], and its environment.
     pub fn clock() -> (Env, ManualClock) {
         Env::manual(START)
     }
 
-    /// The SQLite engine in a new folder below `base`, which can be opened again.
+    /// Returns a subject on the SQLite engine in a new folder below `base`. It can be opened again.
     ///
     /// # Panics
-    /// If the folder or the account cannot be made.
+    /// If the folder or the account cannot be created.
     pub fn sqlite(base: &Path) -> Self {
         let (env, clock) = Self::clock();
         let folder = tempfile::tempdir_in(base).expect("a temporary folder can be made");
@@ -94,11 +94,11 @@ impl Subject {
         }
     }
 
-    /// A new folder of the host, in memory if the machine has such folders: a disk would take its time for
-    /// each operation. Opened again it is another instance on the same folder.
+    /// Returns a subject on a new host folder, in memory if the machine has such folders, because a disk is
+    /// slow. Reopening it creates another instance on the same folder.
     ///
     /// # Panics
-    /// If the folder cannot be made.
+    /// If the folder cannot be created.
     pub fn host() -> Self {
         let (env, clock) = Self::clock();
         let memory = Path::new("/dev/shm");
@@ -116,13 +116,13 @@ impl Subject {
             })),
             keep: Box::new(folder),
             ruled: false,
-            // Linux takes the NUL behind it into account
+            // Linux counts the NUL after it.
             longest_target: MAX_TARGET - 1,
             ..Self::new(fs, clock)
         }
     }
 
-    /// A subject without data that outlive it.
+    /// Returns a subject whose data end with it.
     pub fn new(fs: Arc<dyn FileSystem>, clock: ManualClock) -> Self {
         let (head, next) = (Seq(0), Ino(Ino::ROOT.0 + 1));
         Self {
@@ -139,7 +139,7 @@ impl Subject {
         }
     }
 
-    /// Writes to the subject and empties it again: its sequences and numbers begin higher.
+    /// Writes to the subject and empties it again, so that its sequence numbers and inodes start higher.
     ///
     /// # Panics
     /// If a commit fails.
@@ -158,12 +158,12 @@ impl Subject {
         self
     }
 
-    /// The sequence of the test's `n`-th commit; of none, that of the last one before it.
+    /// Returns the sequence number of the `n`-th commit of the test; for 0, that of the last one before it.
     pub fn seq(&self, n: u64) -> Seq {
         Seq(self.head.0 + n)
     }
 
-    /// The number of the `n`-th node: the first is the root, the second the first that the test makes.
+    /// Returns the `n`-th inode: the first is the root, the second the first node that the test creates.
     pub fn ino(&self, n: u64) -> Ino {
         if n <= Ino::ROOT.0 { Ino(n) } else { Ino(self.next.0 + n - 2) }
     }

@@ -1,4 +1,4 @@
-//! Helpers of every test of a filesystem: paths, operations, reads and assertions.
+//! Helpers of filesystem tests: paths, operations, reads and assertions.
 
 use std::path::{Path, PathBuf};
 
@@ -8,14 +8,14 @@ use garth_engine::model::{
 };
 use garth_engine::{Capabilities, ErrorKind, FileSystem, FileSystemExt, Name, TreePath};
 
-/// Returns a folder on a disk, where syncs take their time. Temporary files may lie in memory, where a writer
-/// never waits and the work beside it starves.
+/// Returns a folder on a disk, where syncs take time. Temporary files may be in memory, where a writer never
+/// waits and concurrent work starves.
 pub fn on_disk() -> PathBuf {
     let disk = Path::new("/var/tmp");
     if disk.is_dir() { disk.to_owned() } else { std::env::temp_dir() }
 }
 
-/// The filesystem under test.
+/// A filesystem under test.
 pub type Fs = dyn FileSystem;
 
 /// Returns the abilities of a filesystem.
@@ -23,27 +23,27 @@ pub fn can(fs: &Fs) -> Capabilities {
     fs.capabilities(&TreePath::root())
 }
 
-/// A path that is known to be canonical.
+/// Parses a path that is known to be canonical.
 pub fn p(path: &str) -> TreePath {
     TreePath::parse(path).expect("a canonical path")
 }
 
-/// A path as what an operation addresses.
+/// Returns the address of a path.
 pub fn at(path: &str) -> At {
     At::Path(p(path))
 }
 
-/// A name that is known to be one.
+/// Parses a name that is known to be valid.
 pub fn name(name: &str) -> Name {
     Name::parse(name).expect("a name")
 }
 
-/// Writes a file, made if missing.
+/// Writes a file, created if missing.
 pub fn write(path: &str, content: impl Into<Body>) -> Op {
     write_at(at(path), content)
 }
 
-/// Writes a file, made if missing.
+/// Writes a file at an address, created if missing.
 pub fn write_at(at: At, content: impl Into<Body>) -> Op {
     Op::write(at, content)
 }
@@ -53,13 +53,13 @@ pub fn write_with(path: &str, content: impl Into<Body>, attrs: SetAttrs) -> Op {
     Op::write(at(path), content).with_attrs(attrs)
 }
 
-/// Writes a file as `create` says.
+/// Writes a file in the create mode `create`.
 pub fn write_as(path: &str, content: impl Into<Body>, create: Create) -> Op {
     let (at, body) = (at(path), content.into());
     Op::Write { at, body, create, parents: false, attrs: SetAttrs::default() }
 }
 
-/// Appends to a file, made if missing.
+/// Appends to a file, created if missing.
 pub fn append(path: &str, content: impl Into<Body>) -> Op {
     Op::append(at(path), content)
 }
@@ -74,52 +74,52 @@ pub fn truncate(path: &str, size: u64) -> Op {
     Op::truncate(at(path), size)
 }
 
-/// Makes a directory in one that exists.
+/// Creates a directory in an existing one.
 pub fn mkdir(path: &str) -> Op {
     Op::mkdir(at(path))
 }
 
-/// `mkdir -p`.
+/// Creates a directory and missing ones above it, like `mkdir -p`.
 pub fn mkdir_all(path: &str) -> Op {
     Op::mkdir_all(at(path))
 }
 
-/// Makes a symbolic link.
+/// Creates a symbolic link.
 pub fn symlink(path: &str, target: &str) -> Op {
     Op::symlink(at(path), target)
 }
 
-/// Makes a special node.
+/// Creates a special node.
 pub fn mknod(path: &str, node: Special) -> Op {
     Op::mknod(at(path), node)
 }
 
-/// Gives a node one more name.
+/// Adds a name to a node.
 pub fn link(from: &str, to: &str) -> Op {
     Op::link(at(from), at(to))
 }
 
-/// Removes what must be there.
+/// Removes an existing node.
 pub fn remove(path: &str, what: Remove) -> Op {
     Op::Remove { at: at(path), what, missing_ok: false }
 }
 
-/// Renames as POSIX does.
+/// Renames like POSIX.
 pub fn rename(from: &str, to: &str) -> Op {
     rename_as(from, to, RenameMode::Replace)
 }
 
-/// Renames as `mode` says.
+/// Renames in the mode `mode`.
 pub fn rename_as(from: &str, to: &str, mode: RenameMode) -> Op {
     Op::Rename { from: at(from), to: at(to), mode, parents: false }
 }
 
-/// Copies a file, or a directory with all below it, to a free name.
+/// Copies a file, or a directory with its subtree, to a free name.
 pub fn copy(from: &str, to: &str) -> Op {
     Op::copy_tree(at(from), at(to))
 }
 
-/// Copies a file over a file, as it was after a commit.
+/// Copies a file over a file, in its state after a commit.
 pub fn restore(from: &str, seq: Seq, to: &str) -> Op {
     Op::copy_tree(at(from), at(to)).replace().as_of(seq)
 }
@@ -142,23 +142,23 @@ pub async fn given<const N: usize>(fs: &Fs, ops: [Op; N]) {
     }
 }
 
-/// Writes a file, made if missing; gives its version.
+/// Writes a file, created if missing, and returns its version.
 pub async fn put(fs: &Fs, path: &str, content: impl Into<Body>) -> VersionId {
     apply(fs, write(path, content)).await.0.version(0)
 }
 
-/// The whole content of a file of at most 16 MiB, as text.
+/// Returns the complete content of a file of at most 16 MiB, as text.
 pub async fn text(fs: &Fs, path: &str) -> String {
     let bytes = fs.read(&at(path), ByteRange::ALL).await.unwrap_or_else(|error| panic!("{path}: {error}"));
     String::from_utf8(bytes.to_vec()).expect("a test wrote text")
 }
 
-/// The entry at a path.
+/// Returns the entry at a path.
 pub async fn stat(fs: &Fs, path: &str) -> Entry {
     fs.stat(&at(path)).await.unwrap_or_else(|error| panic!("stat {path}: {error}"))
 }
 
-/// Returns true if a path names something.
+/// Returns true if a path exists.
 pub async fn exists(fs: &Fs, path: &str) -> bool {
     match fs.stat(&at(path)).await {
         Ok(_) => true,
@@ -167,37 +167,37 @@ pub async fn exists(fs: &Fs, path: &str) -> bool {
     }
 }
 
-/// The names in a directory.
+/// Returns the names in a directory.
 pub async fn names_in(fs: &Fs, path: &str) -> Vec<String> {
     let page = Page::default().limit(10_000);
     let listing = fs.list(&at(path), &page).await.unwrap_or_else(|error| panic!("list {path}: {error}"));
     listing.items.into_iter().map(|item| item.name.to_string()).collect()
 }
 
-/// All paths below a directory, in the order of a walk.
+/// Returns all paths below a directory, in the order of a walk.
 pub async fn paths_below(fs: &Fs, path: &str) -> Vec<String> {
     let page = WalkPage::default().limit(10_000);
     let walk = fs.walk(&at(path), &page).await.unwrap_or_else(|error| panic!("walk {path}: {error}"));
     walk.items.into_iter().map(|item| item.path.to_string()).collect()
 }
 
-/// The last 100 versions of what a path named.
+/// Returns the last 100 versions of a path.
 pub async fn history(fs: &Fs, path: &str) -> Vec<Version> {
     let page = HistoryPage::default();
     fs.history(&at(path), &page).await.unwrap_or_else(|error| panic!("history {path}: {error}")).items
 }
 
-/// The paths of a node, at most 1,000.
+/// Returns the paths of a node, at most 1,000.
 pub async fn names_of(fs: &Fs, of: &At) -> garth_engine::Result<Vec<TreePath>> {
     Ok(fs.names(of, &NamesPage::default()).await?.items)
 }
 
-/// The snapshots, at most 1,000.
+/// Returns the snapshots, at most 1,000.
 pub async fn snapshots(fs: &Fs) -> garth_engine::Result<Vec<Snapshot>> {
     Ok(fs.snapshots(&SnapshotsPage::default()).await?.items)
 }
 
-/// Asserts that something fails with this kind and path.
+/// Asserts that a result is an error of this kind and path.
 #[track_caller]
 pub fn assert_error<T: std::fmt::Debug>(
     result: garth_engine::Result<T>,
@@ -227,12 +227,12 @@ pub async fn batch_refused(fs: &Fs, batch: Batch, kind: ErrorKind, path: Option<
     assert_eq!(fs.head().await.expect("a head"), before, "a refused batch took a sequence number: {what}");
 }
 
-/// Asserts that an operation fails with this kind, about this path, and takes no sequence number.
+/// Asserts that an operation fails with this kind about this path, and takes no sequence number.
 pub async fn refused(fs: &Fs, op: Op, kind: ErrorKind, path: &str) {
     batch_refused(fs, Batch::new([op]), kind, Some(path)).await;
 }
 
-/// Asserts that an operation fails with this kind, about no path.
+/// Asserts that an operation fails with this kind and without a path.
 pub async fn refused_outright(fs: &Fs, op: Op, kind: ErrorKind) {
     batch_refused(fs, Batch::new([op]), kind, None).await;
 }

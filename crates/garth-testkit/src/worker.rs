@@ -45,7 +45,7 @@ pub fn work(arguments: &[String]) -> Proven<()> {
     }
 }
 
-/// Makes single calls as they are asked for.
+/// Runs single calls, as they are requested on standard input.
 fn serve(folder: &Path) -> Proven<()> {
     let fs = SqliteFs::open(folder, Env::system(), garth_engine::rule::sample::registry())?;
     let mut handle: Option<Arc<dyn OpenFile>> = None;
@@ -75,7 +75,7 @@ async fn call(fs: &Arc<SqliteFs>, handle: &mut Option<Arc<dyn OpenFile>>, line: 
         }
         ["renew"] => {
             fs.runtime().tick();
-            // behind what that has asked for
+            // After the renewal that the tick requested.
             fs.sync().await?;
         }
         ["held-read"] => {
@@ -84,7 +84,7 @@ async fn call(fs: &Arc<SqliteFs>, handle: &mut Option<Arc<dyn OpenFile>>, line: 
         }
         ["release"] => {
             *handle = None;
-            // behind the lease that goes with the handle
+            // After the end of the lease, which the handle has requested.
             fs.sync().await?;
         }
         _ => return Err(Broken::because(format!("no such call: {line}"))),
@@ -92,7 +92,7 @@ async fn call(fs: &Arc<SqliteFs>, handle: &mut Option<Arc<dyn OpenFile>>, line: 
     Ok(String::new())
 }
 
-/// Appends and counts as fast as it can, until a line comes in. Tells what it did: `appends counts conflicts
+/// Appends and counts as fast as possible until a line comes in. Prints `appends counts conflicts
 /// longest-wait-ns`.
 fn hammer(folder: &Path, name: &str) -> Proven<()> {
     let env = Env::system();

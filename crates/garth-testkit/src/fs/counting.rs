@@ -1,4 +1,4 @@
-//! A filesystem that counts what is asked of it.
+//! Filesystem that counts calls.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,8 +13,7 @@ use garth_engine::{FileSystem, OpenFile, OpenNode, Result, TreePath, ViewBase};
 
 use super::forward::forward_filesystem;
 
-/// Counts the reads of the tree of another filesystem, and the names that they look at; those of its past,
-/// too.
+/// Counts the reads of another filesystem and of its past, and the names that they look at.
 #[derive(Debug)]
 pub struct Counting {
     inner: Arc<dyn FileSystem>,
@@ -23,7 +22,7 @@ pub struct Counting {
 }
 
 impl Counting {
-    /// Counts what is asked of a filesystem.
+    /// Wraps a filesystem.
     pub fn new(inner: Arc<dyn FileSystem>) -> Self {
         Self { inner, reads: Arc::default(), names: Arc::default() }
     }

@@ -1,5 +1,5 @@
-//! A filesystem that ends in the middle of its work, as a folder of the host does in a crash: the first
-//! operations are done, the rest is not.
+//! Filesystem that stops in the middle of its work, like a host folder in a crash: the first operations are
+//! completed, the rest is not.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,22 +10,22 @@ use garth_engine::{Error, ErrorKind, FileSystem, Result, ViewBase};
 
 use super::forward::forward_filesystem;
 
-/// Does so many operations, then nothing any more.
+/// Completes a number of operations, then nothing more.
 #[derive(Debug)]
 pub struct CutShort {
     inner: Arc<dyn FileSystem>,
     left: AtomicUsize,
-    /// True if the operation that is not done has made the directories above its name.
+    /// True if the first incomplete operation has created the directories above its name.
     with_parents: bool,
 }
 
 impl CutShort {
-    /// Does the first `left` operations.
+    /// Wraps a filesystem that completes `left` operations.
     pub fn new(inner: &Arc<dyn FileSystem>, left: usize, with_parents: bool) -> Self {
         Self { inner: Arc::clone(inner), left: AtomicUsize::new(left), with_parents }
     }
 
-    /// Returns the number of operations that it would still do.
+    /// Returns the number of operations that are left.
     pub fn left(&self) -> usize {
         self.left.load(Ordering::SeqCst)
     }

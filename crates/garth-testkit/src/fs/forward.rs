@@ -1,5 +1,4 @@
-//! Macro that forwards calls of a [`FileSystem`](garth_engine::FileSystem) to the filesystem that a wrapper is
-//! around.
+//! Macro that forwards calls of a [`FileSystem`](garth_engine::FileSystem) to the wrapped filesystem.
 
 /// Implements methods of [`FileSystem`](garth_engine::FileSystem) and `ViewBase` by the same call on a field. It goes into the
 /// implementation of a wrapper, which writes out the methods that do something else:

@@ -1,4 +1,4 @@
-//! A filesystem on which another client commits between two calls of the one under test.
+//! Filesystem on which another client commits between two calls of the client under test.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -9,7 +9,7 @@ use garth_engine::{FileSystem, Result, ViewBase};
 
 use super::forward::forward_filesystem;
 
-/// A call that another client comes in before.
+/// Call before which the other client commits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
     /// `stat`.
@@ -22,18 +22,18 @@ pub enum Call {
     Commit,
 }
 
-/// Passes everything on; right before one of the calls, another client commits.
+/// Forwards every call; right before one of them, another client commits.
 #[derive(Debug)]
 pub struct Interfering {
     inner: Arc<dyn FileSystem>,
     before: Call,
-    /// Calls to let through first.
+    /// Calls that pass first.
     skip: AtomicUsize,
     ops: Mutex<Vec<Op>>,
 }
 
 impl Interfering {
-    /// Commits `ops` before one of these calls, the first but `skip`.
+    /// Wraps a filesystem. Commits `ops` before a call of the kind `before`, after `skip` of them.
     pub fn new(inner: &Arc<dyn FileSystem>, before: Call, skip: usize, ops: Vec<Op>) -> Self {
         Self { inner: Arc::clone(inner), before, skip: AtomicUsize::new(skip), ops: Mutex::new(ops) }
     }
@@ -43,7 +43,7 @@ impl Interfering {
             return Ok(());
         }
         let ops = std::mem::take(&mut *self.ops.lock().expect("no test panics in between"));
-        // what comes in between may be garth itself
+        // The interfering client may be garth itself.
         self.inner.commit(Batch::new(ops).by_garth()).await.map(drop)
     }
 }

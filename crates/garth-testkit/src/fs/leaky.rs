@@ -1,5 +1,5 @@
-//! An engine whose confined handles have a leak on purpose: the negative control of the isolation proof,
-//! which must notice each.
+//! Engine whose confined handles leak on purpose: the negative control of the isolation proof, which must
+//! detect each leak.
 
 use std::collections::HashSet;
 use std::io::Write as _;
@@ -19,34 +19,34 @@ use garth_engine::{FileSystem, Lowering, OpenFile, OpenNode, Result, TreePath, V
 
 use super::forward::forward_filesystem;
 
-/// Check that is left out.
+/// Check that is omitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leak {
-    /// A read by number, whether the node has a name within.
+    /// Reads by inode: that the node has a name within.
     Number,
-    /// A read by number once the node had a name within: it is kept across a move.
+    /// Reads by inode: that a node which once had a name within still has one, after a move.
     NumberKept,
-    /// Where a version lay.
+    /// Location of a version.
     Version,
-    /// Where the source of a copy from the past lay.
+    /// Location of the source of a copy from the past.
     PastCopy,
-    /// The owner of a snapshot.
+    /// Owner of a snapshot.
     Snapshot,
-    /// The owner of a commit id.
+    /// Owner of a commit id.
     CommitId,
-    /// The owner of an idempotency key.
+    /// Owner of an idempotency key.
     IdempotencyKey,
-    /// The owner of a staged body.
+    /// Owner of a staged body.
     StagedBody,
-    /// Paths left out of a subtree.
+    /// Exclusions of a subtree.
     LeftOut,
-    /// Links on the way: reads follow them.
+    /// Links in a path: reads follow them.
     Link,
-    /// A commit by number.
+    /// Commits by inode.
     Write,
-    /// Links in a folder of the host: reads follow them.
+    /// Links in a host folder: reads follow them.
     HostRead,
-    /// Links in a folder of the host: writes follow them.
+    /// Links in a host folder: writes follow them.
     HostWrite,
 }
 
@@ -65,25 +65,25 @@ impl Leak {
         Self::Link,
         Self::Write,
     ];
-    /// Leaks of a folder of the host.
+    /// Leaks of a host folder.
     pub const OF_HOST: [Self; 2] = [Self::HostRead, Self::HostWrite];
 }
 
-/// An engine's handle, and the one that it was first confined from.
+/// Handle of an engine, and the handle that it was first confined from.
 #[derive(Clone, Debug)]
 pub struct Leaky {
     inner: Arc<dyn FileSystem>,
     whole: Arc<dyn FileSystem>,
     leak: Option<Leak>,
     within: Within,
-    /// Numbers that were found.
+    /// Inodes that were found.
     seen: Arc<Mutex<HashSet<Ino>>>,
-    /// The folder of the host that it shows, if it is one.
+    /// Host folder that it shows, if any.
     folder: PathBuf,
 }
 
 impl Leaky {
-    /// An engine as it should be.
+    /// Wraps an engine without a leak.
     pub fn new(engine: Arc<dyn FileSystem>) -> Self {
         let (inner, whole) = (Arc::clone(&engine), engine);
         Self {
@@ -96,17 +96,17 @@ impl Leaky {
         }
     }
 
-    /// A folder of the host as it should be shown.
+    /// Wraps a host folder without a leak.
     pub fn on_host(engine: Arc<dyn FileSystem>, folder: PathBuf) -> Self {
         Self { folder, ..Self::new(engine) }
     }
 
-    /// Where the host would look for a path.
+    /// Returns the host path that the kernel would resolve.
     fn on_disk(&self, path: &TreePath) -> PathBuf {
         self.folder.join(path.key().trim_start_matches('/'))
     }
 
-    /// Another handle of the same store, which leaks once it is confined.
+    /// Returns another handle of the same store, which leaks once it is confined.
     #[must_use]
     pub fn with(&self, leak: Leak) -> Self {
         Self { leak: Some(leak), ..self.clone() }
@@ -116,7 +116,7 @@ impl Leaky {
         self.leak == Some(leak)
     }
 
-    /// Where a read ends up that follows links, if any are on its way.
+    /// Returns the target of a read that follows links, if the path has any.
     async fn followed(&self, at: &At) -> Option<At> {
         let At::Path(path) = at else { return None };
         if !self.is(Leak::Link) {
@@ -126,7 +126,7 @@ impl Leaky {
         (found != *path).then_some(At::Path(found))
     }
 
-    /// Returns the filesystem that answers a read at an address.
+    /// Returns the filesystem that serves a read at an address.
     fn reader(&self, at: &At) -> &dyn FileSystem {
         let leaks = match (self.leak, at) {
             (Some(Leak::Number), At::Node(_) | At::Child(..)) => true,
@@ -242,7 +242,7 @@ impl FileSystem for Leaky {
             if let Op::Write { at: At::Path(path), body: Body::Bytes(bytes), .. } = op
                 && self.within.contains(path)
             {
-                // in place of what is there, as a program would; for a while, in which others swap links in
+                // In place, like a program would; repeated for a while, in which others swap in links.
                 for _ in 0..20 {
                     let _ = std::fs::OpenOptions::new()
                         .write(true)

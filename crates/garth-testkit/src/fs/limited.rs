@@ -1,5 +1,5 @@
-//! A filesystem that lacks abilities, as some to come will: it shows that the contract suite asks nobody for
-//! what they do not have.
+//! Filesystem without optional abilities, as future ones may be: it shows that the contract suite relies on
+//! no ability that a filesystem lacks.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use garth_engine::{
 
 use super::forward::forward_filesystem;
 
-/// Has what another filesystem has, but for some abilities.
+/// Has the abilities of another filesystem, except for some.
 #[derive(Debug)]
 pub struct Limited {
     inner: Arc<dyn FileSystem>,
@@ -24,8 +24,8 @@ pub struct Limited {
 }
 
 impl Limited {
-    /// Takes the optional abilities away: no log, numbers, links, special nodes, attributes, expiry, holes,
-    /// past, search, find or confinement.
+    /// Wraps a filesystem without its optional abilities: log, inodes, links, special nodes, attributes,
+    /// expiry, holes, past, search, find and confinement.
     pub fn new(inner: Arc<dyn FileSystem>) -> Self {
         let mut has = inner.capabilities(&TreePath::root());
         for ability in [

@@ -1,4 +1,4 @@
-//! A filesystem with a bug on purpose: the negative control of a check, which must notice it.
+//! Filesystem with a planted bug: the negative control of a check, which must detect it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +13,7 @@ use garth_engine::{FileSystem, Result, ViewBase};
 
 use super::forward::forward_filesystem;
 
-/// One call in so many meets a bug of concurrent calls.
+/// One call in this many meets a bug of concurrent calls.
 const EVERY: u64 = 10;
 
 /// Bug of a filesystem.
@@ -21,31 +21,31 @@ const EVERY: u64 = 10;
 pub enum Bug {
     /// About one append in 20 is acknowledged without its bytes.
     LostAppend,
-    /// `as_of` gives the commit before, for one commit in four.
+    /// For one commit in four, `as_of` returns the state before it.
     StalePast,
-    /// A batch that fails leaves its first operation behind.
+    /// A failed batch leaves its first operation applied.
     HalfBatch,
     /// A range of 64 KiB is read one byte short.
     ShortRead,
-    /// History leaves its oldest version out.
+    /// History omits the oldest version.
     ForgottenVersion,
-    /// Reads answer from a few commits ago.
+    /// Reads return a state of a few commits ago.
     StaleRead,
-    /// A write is acknowledged and not made.
+    /// A write is acknowledged and not applied.
     LostWrite,
-    /// A precondition is not looked at.
+    /// A precondition is ignored.
     IgnoredPrecondition,
-    /// A write is refused though its precondition holds.
+    /// A write is rejected although its precondition holds.
     FalseConflict,
 }
 
 impl Bug {
-    /// Bugs that a single caller meets; the others show among concurrent calls with preconditions.
+    /// Bugs that a single caller meets; the others appear among concurrent calls with preconditions.
     pub const SEQUENTIAL: [Self; 5] =
         [Self::LostAppend, Self::StalePast, Self::HalfBatch, Self::ShortRead, Self::ForgottenVersion];
 }
 
-/// A filesystem that has a bug.
+/// Filesystem that has a bug.
 #[derive(Debug)]
 pub struct Planted {
     inner: Arc<dyn FileSystem>,
@@ -54,7 +54,7 @@ pub struct Planted {
 }
 
 impl Planted {
-    /// Plants a bug.
+    /// Wraps a filesystem with a bug.
     pub fn new(inner: Arc<dyn FileSystem>, bug: Bug) -> Self {
         Self { inner, bug, calls: AtomicU64::new(0) }
     }
@@ -63,7 +63,7 @@ impl Planted {
         self.bug == bug && self.calls.fetch_add(1, Ordering::Relaxed) % EVERY == EVERY - 1
     }
 
-    /// Commits without what the bug leaves out.
+    /// Commits without the part that the bug loses.
     async fn commit_in_part(&self, mut batch: Batch) -> Result<Commit> {
         if self.bug == Bug::LostAppend {
             for op in &mut batch.ops {
@@ -82,12 +82,12 @@ impl Planted {
         result
     }
 
-    /// Where a read looks.
+    /// Returns the filesystem that serves a read.
     async fn source(&self) -> Result<Arc<dyn FileSystem>> {
         if !self.now(Bug::StaleRead) {
             return Ok(Arc::clone(&self.inner));
         }
-        // never before the files were made
+        // Never before the files were created.
         let head = self.inner.head().await?.seq.0;
         self.inner.as_of(&Moment::Seq(Seq(head.saturating_sub(20).max(3).min(head)))).await
     }
@@ -132,7 +132,7 @@ impl FileSystem for Planted {
         if self.now(Bug::LostWrite)
             && let Some((at, _)) = batch.preconditions.first()
         {
-            // checked and numbered, but not written
+            // Checked and numbered, but not written.
             let there = self.inner.stat(at).await?;
             let mut commit = self.inner.commit(Batch { ops: Vec::new(), ..batch }).await?;
             let version = VersionId { seq: commit.seq, ino: there.ino };

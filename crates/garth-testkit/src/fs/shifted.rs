@@ -1,5 +1,5 @@
-//! A filesystem with its numbers counted from where it began: a scope in an account that has commits and
-//! nodes already shows 3 where a fresh tree shows 1. So it can be compared with one.
+//! Filesystem that counts its numbers from where it began: a scope in an account with commits and nodes shows
+//! 1 for 3, like a fresh tree. So the two can be compared.
 
 use std::sync::Arc;
 
@@ -18,11 +18,11 @@ use super::forward::forward_filesystem;
 /// Offsets of numbers.
 #[derive(Clone, Copy, Debug)]
 struct Shift {
-    /// The last commit of before.
+    /// Last commit before the tree began.
     seq: u64,
-    /// By how much numbers of nodes are larger; the root is 1.
+    /// Difference of inodes; the root is 1.
     ino: u64,
-    /// The times of the root, which a fresh tree has at 0.
+    /// Times of the root, which are 0 in a fresh tree.
     root: [Timestamp; 3],
 }
 
@@ -34,10 +34,10 @@ pub struct Shifted {
 }
 
 impl Shifted {
-    /// A tree that has nothing in it yet, as if it were the first of all. `last` is the last node made.
+    /// Wraps an empty tree as if it were fresh. `last` is the last node created.
     ///
     /// # Errors
-    /// From the tree.
+    /// Errors of the tree.
     pub async fn new(inner: Arc<dyn FileSystem>, last: Ino) -> Result<Self> {
         let (seq, ino) = (inner.head().await?.seq.0, last.0 - Ino::ROOT.0);
         let root = inner.stat(&At::Path(TreePath::root())).await?;
@@ -45,14 +45,14 @@ impl Shifted {
         Ok(Self { inner, by: Shift { seq, ino, root } })
     }
 
-    /// Another state of the same tree.
+    /// Wraps another state of the same tree.
     #[must_use]
     pub fn again(&self, inner: Arc<dyn FileSystem>) -> Self {
         Self { inner, by: self.by }
     }
 }
 
-/// Numbers on their way in.
+/// Numbers of calls.
 impl Shift {
     fn seq(self, seq: Seq) -> Seq {
         Seq(seq.0.saturating_add(self.seq))
@@ -103,7 +103,7 @@ impl Shift {
     }
 }
 
-/// Numbers on their way out.
+/// Numbers of results.
 impl Shift {
     fn seq_out(self, seq: Seq) -> Seq {
         Seq(seq.0.saturating_sub(self.seq))
@@ -218,7 +218,7 @@ impl FileSystem for Shifted {
     async fn history(&self, at: &At, page: &HistoryPage) -> Result<Listing<Version>> {
         let page = page.clone().before(page.before.map(|version| self.by.version(version)));
         let mut versions = self.inner.history(&self.by.at(at), &page).await?;
-        // nobody made the first state of a tree
+        // The first state of a tree was created by no commit.
         versions.items.retain(|version| version.id.seq.0 > self.by.seq);
         for version in &mut versions.items {
             version.id = self.by.version_out(version.id);

@@ -1,4 +1,4 @@
-//! Compares the answers of two filesystems and describes the difference.
+//! Comparisons of the results of two filesystems, with a description of the difference.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -17,7 +17,7 @@ use crate::tools::{Fs, at, can, p};
 pub(super) type Difference = String;
 pub(super) type Checked<T = ()> = Result<T, Difference>;
 
-/// Compares two answers: equal, or the same kind of error about the same path.
+/// Compares two results: equal values, or errors of the same kind about the same path. Returns the value.
 pub(super) fn same<T: PartialEq + Debug>(
     what: &str,
     subject: Result<T>,
@@ -31,7 +31,7 @@ pub(super) fn same<T: PartialEq + Debug>(
         (subject, model) => {
             let (subject, model) = (format!("{subject:?}"), format!("{model:?}"));
             let same = subject.chars().zip(model.chars()).take_while(|(one, other)| one == other).count();
-            // what is around the first difference
+            // The text around the first difference.
             let brief =
                 |text: &str| text.chars().skip(same.saturating_sub(1000)).take(2000).collect::<String>();
             Err(format!("{what} differs\n  subject: {}\n  model:   {}", brief(&subject), brief(&model)))
@@ -39,12 +39,12 @@ pub(super) fn same<T: PartialEq + Debug>(
     }
 }
 
-/// The whole tree, entries included; gives it.
+/// Compares the complete tree with its entries, and returns it.
 pub(super) async fn same_tree(subject: &Fs, model: &Fs) -> Checked<Vec<WalkItem>> {
     let page = WalkPage::default().limit(10_000).with_entries();
     let (walk, expected) = (subject.walk(&at("/"), &page).await, model.walk(&at("/"), &page).await);
     if let (Ok(walk), Ok(expected)) = (&walk, &expected) {
-        // One item is easier to read than a whole tree.
+        // A single item is easier to read than a complete tree.
         for (item, due) in walk.items.iter().zip(&expected.items) {
             same("an item of the tree", Ok(item), Ok(due))?;
         }
@@ -58,7 +58,7 @@ pub(super) async fn same_tree(subject: &Fs, model: &Fs) -> Checked<Vec<WalkItem>
     Ok(expected.map(|walk| walk.items).unwrap_or_default())
 }
 
-/// All that one side has, with the content of files up to 100 KiB.
+/// Returns the complete tree, with the content of files below 100 KiB.
 pub(super) async fn tree_with_content(fs: &Fs) -> Checked<Vec<(WalkItem, Bytes)>> {
     let page = WalkPage::default().limit(10_000).with_entries();
     let walk = fs.walk(&at("/"), &page).await.map_err(|error| error.to_string())?;
@@ -75,7 +75,8 @@ pub(super) async fn tree_with_content(fs: &Fs) -> Checked<Vec<(WalkItem, Bytes)>
     Ok(tree)
 }
 
-/// All that is found by key, where both find; by line only where the subject's paths are those of an account.
+/// Compares the nodes found by key, if both sides support `find`. By line only if the paths of the subject
+/// are those of an account.
 pub(super) async fn same_found(subject: &Fs, model: &Fs, by_line: bool) -> Checked {
     if !can(subject).find {
         return Ok(());
@@ -90,7 +91,7 @@ pub(super) async fn same_found(subject: &Fs, model: &Fs, by_line: bool) -> Check
         let [mut found, mut due] =
             [all_found(subject, &query, limit).await, all_found(model, &query, MAX_PAGE).await];
         for items in [&mut found, &mut due].into_iter().flatten() {
-            // a view has numbers of its own, and the order of its stores'
+            // A view has inodes of its own, and the order of those of its stores.
             let number = |item: &FindItem| item.line.as_ref().map(|line| line.number);
             items.sort_by(|one, other| {
                 (&one.key, &one.path, number(one)).cmp(&(&other.key, &other.path, number(other)))
@@ -120,16 +121,15 @@ pub(super) async fn same_history(subject: &Fs, model: &Fs, path: &str, limit: us
     Ok(())
 }
 
-/// Who wrote the bytes of a range, of at most 1 MiB of it: an answer about more may end where the subject
-/// likes.
+/// Compares the blame of a range, of at most 1 MiB: a longer result may end at different points.
 pub(super) async fn same_blame(subject: &Fs, model: &Fs, place: &At, range: ByteRange) -> Checked {
     let range = ByteRange { length: range.length.min(1 << 20), ..range };
     let (found, expected) = (subject.blame(place, range, 50).await, model.blame(place, range, 50).await);
     same("who wrote a range", found, expected).map(drop)
 }
 
-/// What is neither `top`, nor below it, nor on the way to it, is as it was. Of a node that has names below
-/// `top` too, those may have come or gone.
+/// Checks that everything but `top`, its subtree and the directories above it is unchanged. For a node with
+/// names below `top` as well, only those names may have changed.
 pub(super) fn same_outside(
     top: &TreePath,
     before: &[(WalkItem, Bytes)],
@@ -160,7 +160,8 @@ pub(super) fn same_outside(
     }
 }
 
-/// Link counts follow from the names: of a file as many as it has, of a directory two and one for each in it.
+/// Checks link counts against the names: a file has one link per name, a directory two and one for each
+/// directory in it.
 fn check_links(tree: &[(WalkItem, Bytes)]) -> Checked {
     let mut names: BTreeMap<Ino, u64> = BTreeMap::new();
     let mut inside: BTreeMap<Option<TreePath>, u64> = BTreeMap::new();

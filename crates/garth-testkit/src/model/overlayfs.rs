@@ -1,5 +1,5 @@
-//! Overlays beside the union mount of the kernel: the same operations on both, and the same trees after them.
-//! Promises of only one of them are left out of the draw.
+//! Overlays compared with overlayfs of the kernel: the same operations on both, and the same trees after
+//! them. Operations on which only one of them makes a promise are not drawn.
 
 mod kernel_mount;
 mod random_steps;
@@ -28,7 +28,7 @@ use crate::tools::p;
 /// Lower layer of an overlay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lower {
-    /// A directory of the store that the upper layer is in: in memory, and on SQLite, in turn.
+    /// Directory of the store of the upper layer: in memory and on SQLite, alternately.
     SameStore,
     /// Another store.
     OtherStore,
@@ -43,23 +43,23 @@ pub struct Stats {
     pub episodes: u64,
     /// Operations on both.
     pub ops: u64,
-    /// Operations that both refused.
+    /// Operations that both rejected.
     pub refused: u64,
-    /// Renames of directories that the overlay refused as it cannot copy them up from another store.
+    /// Renames of directories that the overlay rejected, because it cannot copy them up from another store.
     pub crossed: u64,
-    /// Comparisons of whole trees.
+    /// Comparisons of complete trees.
     pub compared: u64,
 }
 
-/// Steps of one episode, and operations that make its lower layer.
+/// Steps of one episode, and operations that fill its lower layer.
 const STEPS: usize = 120;
 const BELOW: usize = 40;
-/// Trees are compared every so many steps.
+/// Steps between two comparisons of the trees.
 const EVERY: usize = 4;
-/// Most replays spent on shrinking a failure.
+/// Limit on the replays that shrink a failure.
 const MAX_REPLAYS: usize = 400;
 
-/// One episode, as drawn.
+/// One drawn episode.
 #[derive(Clone)]
 struct Episode {
     lower: Lower,
@@ -71,10 +71,10 @@ struct Episode {
 /// Plays random operations until `config.ops` were applied to both.
 ///
 /// # Errors
-/// The first difference, with a short list of steps that shows it.
+/// The first difference, with a short list of steps that reproduces it.
 ///
 /// # Panics
-/// If nothing can be mounted, with what to do about it; if called inside an async runtime.
+/// If nothing can be mounted, with a remedy; if called inside an async runtime.
 pub fn run(config: ModelConfig, lower: Lower) -> Result<Stats, Failure> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime starts");
@@ -111,7 +111,7 @@ impl Stats {
     }
 }
 
-/// Leaves out runs of operations that the failure does not need, halving their length.
+/// Removes runs of operations that the failure does not need, halving their length.
 async fn shrink(mut episode: Episode, mut message: String) -> (Episode, String) {
     let mut length = STEPS / 2;
     let mut replays = 0;
@@ -141,7 +141,7 @@ struct Both {
     above: Arc<dyn FileSystem>,
     ours: Arc<dyn FileSystem>,
     stats: Stats,
-    /// A copy of the kernel's lower layer, and the account's folder.
+    /// A copy of the lower layer of the kernel, and the folder of the account.
     _folders: [tempfile::TempDir; 2],
 }
 
@@ -200,7 +200,7 @@ impl Both {
         self.union.folder("merged")
     }
 
-    /// Opens both again.
+    /// Opens both sides again.
     async fn again(&mut self) -> Result<(), String> {
         self.union.mount_again().unwrap_or_else(|error| panic!("{error}"));
         let ours = Overlay::open(Arc::clone(&self.below), Arc::clone(&self.above)).await;
@@ -217,12 +217,13 @@ impl Both {
         }
     }
 
-    /// A batch that is refused is tried again as single operations: the first that fails is why.
+    /// Commits a batch to the overlay and applies its operations to the kernel. A rejected batch is repeated
+    /// as single operations: the first one that fails must have the same reason.
     async fn batch(&mut self, ops: &[Op]) -> Result<(), String> {
         if ops.iter().any(|op| kernel_mount::is_mode_of_link(&self.root(), op)) {
             return Ok(());
         }
-        // directories that are copied up behind it get the time of the batch
+        // Directories that are copied up after it get the time of the batch.
         if ops.len() > 1 && ops.iter().any(|op| kernel_mount::is_rename_of_nothing(&self.root(), op)) {
             return Ok(());
         }
@@ -241,7 +242,7 @@ impl Both {
                     first = first.or(self.one(op).await.map_err(|why| format!("{op:?}: {why}"))?);
                 }
                 match first {
-                    // a view says so before the store has judged what comes before
+                    // A view rejects this before the store has judged the operations before it.
                     _ if error.is(ErrorKind::CrossesMounts) => Ok(()),
                     Some(kind) if kind.errno() == error.kind().errno() => Ok(()),
                     first => Err(format!("refused with {error:?}, one by one with {first:?}")),
@@ -250,7 +251,7 @@ impl Both {
         }
     }
 
-    /// Does an operation on both; gives how they refused it.
+    /// Applies an operation to both sides. Returns the kind of error if both rejected it.
     async fn one(&mut self, op: &Op) -> Result<Option<ErrorKind>, String> {
         self.stats.ops += 1;
         let ours = self.ours.commit(Batch::new([op.clone()]).visible()).await;
@@ -273,7 +274,8 @@ impl Both {
         }
     }
 
-    /// What of another store is in a directory cannot be renamed with it. The kernel could.
+    /// Checks that a rename across stores was rejected for a reason: a directory with entries of another
+    /// store cannot be renamed. The kernel could do it.
     async fn crosses(&self, op: &Op) -> Result<(), String> {
         let crosses = match op {
             Op::Rename { from, to, mode, .. } => {
@@ -288,8 +290,8 @@ impl Both {
         }
     }
 
-    /// Whether something in a directory was not copied up by the overlay. The kernel may have done that, for
-    /// an operation that then failed.
+    /// Returns true if the overlay has not copied up everything in a directory. The kernel may have, for an
+    /// operation that then failed.
     async fn has_some_of_lower(&self, dir: &At) -> bool {
         let Ok(walk) = self.ours.walk(dir, &WalkPage::default()).await else { return false };
         for item in walk.items {
@@ -302,7 +304,7 @@ impl Both {
     }
 }
 
-/// Makes both lower layers, and gives all that is in them a time that no clock shows.
+/// Fills both lower layers, and sets times of all nodes that no clock shows.
 async fn fill(union: &Union, below: &dyn FileSystem, copy: &Path, episode: &Episode) -> Result<(), String> {
     let root = union.folder("lower");
     let of_host = episode.lower == Lower::Folder;
@@ -321,7 +323,7 @@ async fn fill(union: &Union, below: &dyn FileSystem, copy: &Path, episode: &Epis
     }
     let tree: Tree = of_folder(&root).map_err(|error| error.to_string())?;
     let mut rng = Random::new(1);
-    // from the deepest on, and of nodes with several names once for all
+    // From the deepest path up. Of a node with several names the last time stays, on both sides alike.
     for path in tree.keys().rev() {
         let seconds = random_steps::time(&mut rng).0 / 1_000_000_000;
         set_time(&root, path, seconds)?;

@@ -1,4 +1,4 @@
-//! Comparison of what handles show that leave some of the tree out.
+//! Comparison of handles that exclude some of the tree.
 
 use garth_engine::model::{
     At, Batch, ByteRange, ChangesQuery, Confinement, HistoryPage, Ino, Moment, Owner, Page, Seq, Within,
@@ -7,28 +7,28 @@ use garth_engine::model::{
 use super::comparisons::{Checked, same, same_found, same_history, same_tree};
 use crate::tools::{Fs, at, can, names_of, p};
 
-/// One of so many batches is confined.
+/// One of this many batches is confined.
 const EVERY: u64 = 5;
 
-/// Some of the places that steps use, with an island.
+/// Returns some of the places that steps use, with an island.
 fn within() -> Within {
     let left_out = ["/d/kv", "/kv/a", "/kv/d/b", "/agents/d/a", "/b"].map(p);
     Within::everything().without(left_out).with([p("/d/kv/d")])
 }
 
-/// Lets some of the batches reach no more than a part.
+/// Confines some of the batches to a part.
 pub(super) fn confine(batches: &mut [Batch], number: u64) {
     if number % EVERY == EVERY - 1 {
         batches.iter_mut().for_each(|batch| batch.within = Some(within()));
     }
 }
 
-/// What a part shows of the past after a commit, of the present, of a path, and of its node.
+/// Compares a part: its past after a commit, its present, a path, and the node of the path.
 pub(super) async fn same_part(subject: &Fs, model: &Fs, path: &str, seq: Seq) -> Checked {
     if !can(subject).confinement {
         return Ok(());
     }
-    // the root of a scope was made before the model's
+    // The root of a scope was created before that of the model.
     let path = if path == "/" { "/kv/d" } else { path };
     let ino = model.stat(&at(path)).await.map_or(Ino(seq.0 + 2), |entry| entry.ino);
     let owner = Owner::new("part").map_err(|error| error.to_string())?;

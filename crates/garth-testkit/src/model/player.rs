@@ -1,4 +1,4 @@
-//! Playing steps on the subject and on the model, and comparing every answer.
+//! Plays steps on the subject and on the model, and compares every result.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, LazyLock};
@@ -28,7 +28,7 @@ use crate::reference::tree_shape::shape;
 use crate::subject::{START, Subject};
 use crate::tools::{Fs, at, can, name, names_of, p, snapshots};
 
-/// Counts of what was played.
+/// Counts of the played steps.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pub(super) ops: u64,
@@ -41,7 +41,7 @@ pub(super) struct Tally {
     pub(super) collected: u64,
 }
 
-/// The bytes that bodies are cut from.
+/// Source of the content of bodies.
 pub(super) static BYTES: LazyLock<Bytes> = LazyLock::new(|| {
     let mut number = 1_u64;
     let bytes = std::iter::repeat_with(|| {
@@ -51,10 +51,10 @@ pub(super) static BYTES: LazyLock<Bytes> = LazyLock::new(|| {
     bytes.take((1 << 20) + 2048).collect()
 });
 
-/// The same as digits, which are JSON however they are put together.
+/// `BYTES` as digits, which are JSON however they are concatenated.
 static DIGITS: LazyLock<Bytes> = LazyLock::new(|| BYTES.iter().map(|byte| b'1' + byte % 9).collect());
 
-/// Files are hashed and read whole up to here.
+/// Largest file that is hashed and read completely.
 const WHOLE_FILE: u64 = 8 << 20;
 
 struct Run {
@@ -62,16 +62,17 @@ struct Run {
     model: MemoryFs,
     model_clock: ManualClock,
     now: Timestamp,
-    /// When the subject's data were last collected: the clock does not go back behind that.
+    /// Time of the last collection. The clock must not go back before it.
     collected: Timestamp,
     handles: [Option<[Arc<dyn OpenFile>; 2]>; SLOTS],
     held: [Option<[Arc<dyn OpenNode>; 2]>; SLOTS],
-    /// Trees of the subject, with the content of small files, by the commit that they were seen after.
+    /// Trees of the subject with the content of small files, by the commit after which they were read.
     remembered: Vec<(Seq, Vec<(WalkItem, Bytes)>)>,
     tally: Tally,
 }
 
-/// Plays steps until the last, or until `ops` operations were tried; an error names the step that differed.
+/// Plays steps to the end, or until `ops` operations were tried. An error has the index of the step that
+/// differed.
 pub(super) async fn play(steps: &[Step], subject: Subject, ops: u64) -> Result<Tally, (usize, Difference)> {
     let (env, model_clock) = Subject::clock();
     let registry = if subject.ruled { garth_engine::rule::sample::registry() } else { Registry::empty() };
@@ -88,7 +89,7 @@ pub(super) async fn play(steps: &[Step], subject: Subject, ops: u64) -> Result<T
         tally: Tally::default(),
     };
     for (index, step) in steps.iter().enumerate() {
-        // A panic is a failure like any other, so that it is shrunk.
+        // A panic is a failure like any other, so that it is shrunk, too.
         match AssertUnwindSafe(run.step(step)).catch_unwind().await {
             Ok(Ok(())) => {}
             Ok(Err(difference)) => return Err((index, difference)),
@@ -108,7 +109,7 @@ impl Run {
         match step {
             Step::Commit(batch) => self.commit(batch).await,
             Step::Clock(seconds) => {
-                // what a collection has forgotten has ended, and the model forgets nothing
+                // A collection has ended expired entries for good, but the model forgets nothing.
                 self.now = self.now.plus_seconds(*seconds).max(self.collected);
                 self.subject.clock.set(self.now);
                 self.model_clock.set(self.now);
@@ -158,7 +159,7 @@ impl Run {
                 self.tally.checks += 1;
                 let mut query = ChangesQuery::since(self.part_of_head(*part).await?).limit(30);
                 query.within.extend(within.iter().map(|path| p(path)));
-                // a page that begins within a commit, too
+                // Also a page that begins within a commit.
                 for changes in [0, 2] {
                     query.since.changes = changes;
                     same("changes", self.subject.fs.changes(&query).await, self.model.changes(&query).await)?;
@@ -185,6 +186,7 @@ impl Run {
 
     async fn part_of_head(&self, part: u64) -> Checked<Seq> {
         let head = same("head", self.subject.fs.head().await, self.model.head().await)?;
+        // Parts beyond `WHOLE` are commits of the future, which must be rejected.
         Ok(Seq(head.map_or(0, |head| head.seq.0) * part / WHOLE + part.saturating_sub(WHOLE)))
     }
 
@@ -250,7 +252,8 @@ impl Run {
         Ok(())
     }
 
-    /// An operation with its first path turned into a number, and its sequence into a real one.
+    /// Returns an operation with its first path replaced by the drawn kind of address, and its sequence
+    /// number computed.
     async fn addressed(&self, op: &Op, by: By) -> Checked<Op> {
         let mut op = op.clone();
         if let Op::Copy { as_of: Some(seq), .. } = &mut op {
@@ -306,8 +309,8 @@ impl Run {
         Ok(op)
     }
 
-    /// The operation for the subject and for the model: with the same bytes, staged
-    /// on each if that is asked for.
+    /// Returns the operation for the subject and for the model, with the same bytes, staged on each side if
+    /// drawn so.
     async fn with_bodies(&self, op: Op) -> [Op; 2] {
         let mut ops = [op.clone(), op];
         let sides: [&Fs; 2] = [&*self.subject.fs, &self.model];
@@ -320,6 +323,7 @@ impl Run {
             };
             let Body::Staged(spec) = body.clone() else { continue };
             let start = usize::try_from(spec.id).expect("below 1,000");
+            // Digits now and then, so that files under a rule for JSON are accepted as well.
             let from = if start.is_multiple_of(3) { &DIGITS } else { &BYTES };
             let bytes = from.slice(start..start + usize::try_from(spec.size).expect("1 MiB at most"));
             *body = if spec.id % 16 == 0 {
@@ -338,6 +342,7 @@ impl Run {
 
     async fn condition(&self, path: &str, holds: Holds) -> Precondition {
         let entry = self.model.stat(&at(path)).await.ok();
+        // Stand-in for a missing node, which matches no version.
         let wrong = |right: bool| u64::from(!right);
         let version = |id: Option<VersionId>, right| {
             let id = id.unwrap_or(VersionId { seq: Seq(1), ino: garth_engine::model::Ino(2) });
@@ -406,7 +411,7 @@ impl Run {
         }
         self.handles = Default::default();
         self.held = Default::default();
-        // The old instance goes first, as if the process had ended.
+        // The old instance is dropped first, as if the process had ended.
         self.subject.fs = Arc::new(self.model.clone());
         if let Some(reopen) = &self.subject.reopen {
             self.subject.fs = reopen().await;
@@ -415,8 +420,8 @@ impl Run {
         self.tree().await
     }
 
-    /// Collecting changes nothing that anybody sees, but for the ends of what has expired: those are
-    /// commits, which the model is told of.
+    /// Collects on the subject. This changes nothing visible, except that it commits the ends of expired
+    /// entries, which are repeated on the model.
     async fn collect(&mut self) -> Checked {
         let Some(collect) = &self.subject.collect else { return Ok(()) };
         collect().await.map_err(|error| format!("collecting fails: {error}"))?;
@@ -431,6 +436,7 @@ impl Run {
             let ends = self.subject.fs.changes_of(next).await.map_err(|error| error.to_string())?;
             let paths = ends.changes.iter().filter_map(|change| change.path().cloned());
             let ops = paths.map(|path| Op::check(path, Precondition::Absent));
+            // With the message of that commit, so that the logs stay equal.
             let batch = Batch { message: ends.commit.message.clone(), ..Batch::new(ops) };
             self.model.commit(batch).await.map_err(|error| format!("the model keeps {ends:?}: {error}"))?;
             same("the log", self.subject.fs.changes_of(next).await, self.model.changes_of(next).await)?;
@@ -513,7 +519,8 @@ impl Run {
 
     async fn remember(&mut self) -> Checked {
         let head = self.subject.fs.head().await.map_err(|error| error.to_string())?;
-        // Entries expire at whole seconds. Unless the clock went back, commits lie less than one after it.
+        // Entries expire at whole seconds. Unless the clock went back, commits are less than one second after
+        // it.
         if (0..1_000_000_000).contains(&(head.time.0 - self.now.0)) {
             let tree = tree_with_content(&*self.subject.fs).await?;
             self.remembered.push((head.seq, tree));
@@ -538,13 +545,15 @@ impl Run {
         Ok(())
     }
 
-    /// Afterwards the path is what it was, and all outside is what it is.
+    /// Restores a path on both sides. Afterwards the path must have its past content, and everything outside
+    /// must be unchanged.
     async fn restore(&mut self, path: &str, part: u64) -> Checked {
         let top = p(path);
         let moment = Moment::Seq(self.part_of_head(part).await?);
         let told = |error: garth_engine::Error| error.to_string();
         let past = self.model.as_of(&moment).await.map_err(told)?;
         let head = self.model.head().await.map_err(told)?;
+        // The commit of the restore takes this time: expiry is judged by it.
         let now = self.now.max(Timestamp(head.time.0 + 1));
         let due = shape(&*past, &top, now).await;
         let before = tree_with_content(&self.model).await?;
@@ -564,7 +573,7 @@ impl Run {
         self.tally.checks += 1;
         let due = due.map_err(told)?;
         let found = shape(&self.model, &top, now).await.map_err(told)?;
-        // What is larger is restored again without comparing it.
+        // Larger files are restored again without a comparison.
         let compared = due.iter().all(|shape| shape.size <= MAX_COMPARED);
         same(&format!("{path} restored to {moment:?}"), Ok(found), Ok(due))?;
         // An expired entry that the commit meets ends under all its names, which changes their directories.
@@ -578,6 +587,7 @@ impl Run {
         if !compared {
             return self.tree().await;
         }
+        // A second restore must find nothing to do.
         let again = restore(&self.model, &top, &moment, self.now, &batch).await.map_err(told)?;
         match again.commit {
             None => self.tree().await,
@@ -631,8 +641,8 @@ impl Run {
     }
 }
 
-/// A commit asked for as durable is so where the filesystem can; the model cannot, so it is left out of the
-/// comparison.
+/// Checks that a commit is durable exactly if the filesystem can be, and clears the flag: the model cannot be
+/// durable, so the flag is not compared.
 fn is_durable(fs: &Fs, commit: &mut Commit) -> Checked {
     match std::mem::take(&mut commit.durable) == can(fs).durable {
         true => Ok(()),

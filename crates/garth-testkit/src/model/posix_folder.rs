@@ -1,6 +1,6 @@
-//! The model test on a folder of the host, as far as POSIX goes: what a folder lacks is left out of the
-//! steps, operations are committed one by one, as a folder keeps what was done of a batch, and times,
-//! versions and numbers, which are the host's, are not compared.
+//! Model test on a host folder, within the limits of POSIX. Steps that a folder does not support are omitted,
+//! operations are committed one by one, because a folder keeps the completed part of a failed batch, and
+//! times, versions and inodes are not compared, because they are those of the host.
 
 use std::fmt::Debug;
 
@@ -17,7 +17,7 @@ use super::{EPISODE, Failure, ModelConfig, Stats};
 use crate::subject::{START, Subject};
 use crate::tools::{Fs, at};
 
-/// Files are read whole up to here.
+/// Largest file that is read completely.
 const SMALL: u64 = 200 << 10;
 /// Number of last steps that a failure prints.
 const TOLD: usize = 40;
@@ -112,6 +112,7 @@ impl Sides {
     }
 
     async fn commit(&self, mut op: Op, stats: &mut Stats) -> Checked {
+        // Linux has no mode of symbolic links.
         if let Op::SetAttrs { at, attrs } = &mut op
             && self.model.stat(at).await.is_ok_and(|entry| entry.kind == Kind::Symlink)
         {
@@ -142,7 +143,7 @@ impl Sides {
         stats.checks += 1;
         let (subject, model) = (all(&*self.subject.fs).await, all(&self.model).await);
         if let (Ok(subject), Ok(model)) = (&subject, &model) {
-            // one item is easier to read than a whole tree
+            // A single item is easier to read than a complete tree.
             for (item, due) in subject.iter().zip(model) {
                 same("an item of the tree", Ok(item), Ok(due))?;
             }
@@ -151,13 +152,13 @@ impl Sides {
     }
 }
 
-/// An operation as far as a folder can do it.
+/// Returns the operation as far as a folder supports it; `None` if it does not.
 fn supported(mut op: Op) -> Option<Op> {
     match &mut op {
         Op::Write { attrs, .. } | Op::Mkdir { attrs, .. } | Op::SetAttrs { attrs, .. } => posix(attrs),
         Op::Symlink { attrs, .. } => *attrs = SetAttrs::default(),
         Op::Mknod { node: Special::Fifo | Special::Socket, attrs, .. } => posix(attrs),
-        // devices take privilege
+        // Devices require privileges.
         Op::Mknod { .. } => return None,
         Op::Copy { as_of, .. } => *as_of = None,
         Op::Punch { .. } | Op::CopyRange { .. } | Op::Snapshot { .. } | Op::DropSnapshot { .. } => {
@@ -168,7 +169,7 @@ fn supported(mut op: Op) -> Option<Op> {
     Some(op)
 }
 
-/// What a folder keeps of attributes, and its owner may always read, write and list.
+/// Reduces attributes to those that a folder stores, with all permissions for the owner.
 fn posix(attrs: &mut SetAttrs) {
     *attrs = SetAttrs {
         mode: attrs.mode.map(|mode| mode & 0o777 | 0o700),
@@ -177,7 +178,7 @@ fn posix(attrs: &mut SetAttrs) {
     };
 }
 
-/// Puts the bytes in that are asked for, staged now and then.
+/// Replaces a drawn body by its bytes, staged from time to time.
 async fn with_body(fs: &Fs, op: &mut Op) {
     let (Op::Write { at: place, body, .. }
     | Op::Append { at: place, body, .. }
@@ -201,7 +202,7 @@ async fn with_body(fs: &Fs, op: &mut Op) {
 type Lite = (Kind, u32, u64, u64, Option<String>);
 
 fn of(entry: Entry) -> Lite {
-    // links have no mode of their own, and file systems count directories in their own ways
+    // Links have no mode of their own, and filesystems count directories in different ways.
     let mode = if entry.kind == Kind::Symlink { 0 } else { entry.mode };
     let names = if entry.kind == Kind::Directory { 0 } else { entry.nlink };
     (entry.kind, mode, entry.size, names, entry.target)
@@ -211,7 +212,7 @@ async fn lite(fs: &Fs, at: &At) -> Result<Lite> {
     fs.stat(at).await.map(of)
 }
 
-/// All that is there, with the content of small files.
+/// Returns the complete tree, with the content of small files.
 async fn all(fs: &Fs) -> Result<Vec<impl PartialEq + Debug + use<>>> {
     let walk = fs.walk(&at("/"), &WalkPage::default().limit(10_000).with_entries()).await?;
     let mut all = Vec::with_capacity(walk.items.len());

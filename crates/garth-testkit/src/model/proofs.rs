@@ -1,4 +1,4 @@
-//! The model test as proofs: random operations on one filesystem mean the same on another one.
+//! Model tests as proofs: random operations have the same results on two filesystems.
 
 use super::overlayfs::{self, Lower};
 use super::{ModelConfig, Stats, on_host, run, sqlite};
@@ -6,28 +6,28 @@ use crate::proof::{About, Broken, Proof, Proven, Report, Setting};
 use crate::subject::mounted::Part;
 use crate::subject::stacked::{View, drawn};
 
-/// Random operations on SQLite, or a folder of the host, beside the memory engine. The size is the
-/// operations.
+/// Random operations on SQLite, or on a host folder, compared with the memory engine. The size is the number
+/// of operations.
 #[derive(Clone, Copy, Debug)]
 pub struct BesideMemory {
-    /// View that the operations go through.
+    /// View through which the operations go.
     pub through: Through,
 }
 
-/// View of a filesystem that random operations go through.
+/// View of a filesystem for random operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Through {
-    /// None.
+    /// No view.
     Nothing,
-    /// None, with every batch planned as if rows were a round trip away.
+    /// No view, with every batch planned as if rows were a round trip away.
     Rounds,
-    /// So many scopes, one inside the other.
+    /// Nested scopes, of this depth.
     Scopes(usize),
     /// A part of a mount.
     Mount(Part),
-    /// Ten stacks of views drawn at random.
+    /// Ten random stacks of views.
     Stacks,
-    /// None, on a folder of the host instead of SQLite, as far as POSIX goes.
+    /// No view, on a host folder instead of SQLite, within the limits of POSIX.
     Folder,
 }
 
@@ -106,8 +106,8 @@ fn report(all: &[Stats]) -> Report {
     report
 }
 
-/// Random operations on an overlay beside the union mount of the kernel. Needs root. The size is the
-/// operations.
+/// Random operations on an overlay, compared with overlayfs of the kernel. Needs root. The size is the number
+/// of operations.
 #[derive(Clone, Copy, Debug)]
 pub struct BesideKernel {
     /// Lower layer of the overlay.

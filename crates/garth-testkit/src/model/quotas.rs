@@ -1,8 +1,8 @@
-//! Quotas in a model run. Views have none: there nothing is asked.
+//! Quotas in a model run. Views have none, so nothing is compared there.
 
 use std::any::Any;
 
-use garth_engine::engine::memory::MemoryFs;
+use garth_engine::engine::memory::Memory;
 use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::model::quota::{Limits, MAX_COUNTED, Quota};
 use garth_engine::{AccountStore, Result, TreePath};
@@ -11,18 +11,18 @@ use super::comparisons::{Checked, same};
 use super::steps::Room;
 use crate::tools::Fs;
 
-/// The quotas of a filesystem; `None` if it has none to set.
+/// Returns the quotas of a filesystem; `None` if it does not support them.
 async fn all(fs: &Fs) -> Option<Result<Vec<Quota>>> {
     let any = fs as &dyn Any;
-    match (any.downcast_ref::<SqliteFs>(), any.downcast_ref::<MemoryFs>()) {
+    match (any.downcast_ref::<SqliteFs>(), any.downcast_ref::<Memory>()) {
         (Some(sqlite), _) => Some(sqlite.quotas().await),
-        (None, memory) => memory.map(MemoryFs::quotas),
+        (None, memory) => memory.map(Memory::quotas),
     }
 }
 
 async fn set(fs: &Fs, path: &TreePath, limits: Limits) -> Option<Result<Quota>> {
     let any = fs as &dyn Any;
-    match (any.downcast_ref::<SqliteFs>(), any.downcast_ref::<MemoryFs>()) {
+    match (any.downcast_ref::<SqliteFs>(), any.downcast_ref::<Memory>()) {
         (Some(sqlite), _) => Some(sqlite.set_quota(path, limits).await),
         (None, memory) => memory.map(|memory| memory.set_quota(path, limits)),
     }
@@ -30,24 +30,25 @@ async fn set(fs: &Fs, path: &TreePath, limits: Limits) -> Option<Result<Quota>> 
 
 async fn remove(fs: &Fs, path: &TreePath) -> Option<Result<()>> {
     let any = fs as &dyn Any;
-    match (any.downcast_ref::<SqliteFs>(), any.downcast_ref::<MemoryFs>()) {
+    match (any.downcast_ref::<SqliteFs>(), any.downcast_ref::<Memory>()) {
         (Some(sqlite), _) => Some(sqlite.remove_quota(path).await),
         (None, memory) => memory.map(|memory| memory.remove_quota(path)),
     }
 }
 
-/// Compares what is used of each quota, and whether each side has the same.
-pub(super) async fn same_quotas(subject: &Fs, model: &MemoryFs) -> Checked {
+/// Compares the quotas of both sides and their usage.
+pub(super) async fn same_quotas(subject: &Fs, model: &Memory) -> Checked {
     let Some(found) = all(subject).await else { return Ok(()) };
     same("quotas", found, model.quotas()).map(drop)
 }
 
-/// Sets the quota of a path to what is used and a little more, or less, or removes it.
-pub(super) async fn play(subject: &Fs, model: &MemoryFs, path: &TreePath, room: Option<Room>) -> Checked {
+/// Sets the quota of a path to its usage plus `room`, or removes it.
+pub(super) async fn play(subject: &Fs, model: &Memory, path: &TreePath, room: Option<Room>) -> Checked {
     let Some(room) = room else {
         let Some(removed) = remove(subject, path).await else { return Ok(()) };
         return same("the removal of a quota", removed, model.remove_quota(path)).map(drop);
     };
+    // A quota that rejects nothing first: its answer is the usage.
     let most = Limits::default().bytes(MAX_COUNTED);
     let Some(found) = set(subject, path, most).await else { return Ok(()) };
     let Some(Quota { used, .. }) = same("a quota", found, model.set_quota(path, most))? else {
@@ -56,6 +57,7 @@ pub(super) async fn play(subject: &Fs, model: &MemoryFs, path: &TreePath, room: 
     let limit = |used: u64, room: Option<i64>| room.map(|room| used.saturating_add_signed(room));
     let mut limits =
         Limits { bytes: limit(used.bytes, room.bytes), entries: limit(used.entries, room.entries) };
+    // A quota without any limit is rejected.
     if limits == Limits::default() {
         limits = most;
     }

@@ -1,18 +1,18 @@
-//! Rules in a model run. Views have none: there nothing is set.
+//! Rules in a model run. Views have none, so nothing is set there.
 
 use std::any::Any;
 
-use garth_engine::engine::memory::MemoryFs;
+use garth_engine::engine::memory::Memory;
 use garth_engine::engine::sqlite::SqliteFs;
-use garth_engine::fs::breach::{ViolationSearch, look};
-use garth_engine::fs::store::{MAX_VIOLATIONS, SetRuleResult};
+use garth_engine::fs::breach::{Looked, look};
+use garth_engine::fs::store::{MAX_BREACHES, SetRule};
 use garth_engine::rule::{Class, Demand, Rule};
 use garth_engine::{AccountStore, Error};
 
 use super::comparisons::{Checked, same};
 use crate::tools::Fs;
 
-/// Rules to set: for most names, for few, for deep paths, and one of each demand.
+/// Rules to draw from: for most names, for few, for deep paths, and one of each constraint.
 const RULES: [(&str, &str, &str); 10] = [
     ("/**", "max-size", r#"{"bytes":100000}"#),
     ("/*", "json", "{}"),
@@ -34,8 +34,8 @@ fn rule(number: usize) -> Result<Rule, Error> {
     Ok(Rule::new(Class::parse(class)?, Demand::parse(demand, terms)?))
 }
 
-/// Sets a rule, where nothing breaks it or `force` asks for it; without a number removes all.
-pub(super) async fn play(subject: &Fs, model: &MemoryFs, number: Option<usize>, force: bool) -> Checked {
+/// Sets a rule if nothing violates it or `force` is set. Without a number, removes all rules.
+pub(super) async fn play(subject: &Fs, model: &Memory, number: Option<usize>, force: bool) -> Checked {
     let Some(subject) = (subject as &dyn Any).downcast_ref::<SqliteFs>() else { return Ok(()) };
     let Some(number) = number else {
         for rule in model.rules().all().filter(|rule| !rule.is_built_in()) {
@@ -47,9 +47,9 @@ pub(super) async fn play(subject: &Fs, model: &MemoryFs, number: Option<usize>, 
         return Ok(());
     };
     let rule = rule(number).map_err(|error| error.to_string())?;
-    let found = look(model, &rule, MAX_VIOLATIONS).await.map(|looked| {
-        let ViolationSearch { breaches, more, .. } = looked;
-        SetRuleResult { set: force || breaches.is_empty(), breaches, more }
+    let found = look(model, &rule, MAX_BREACHES).await.map(|looked| {
+        let Looked { breaches, more, .. } = looked;
+        SetRule { set: force || breaches.is_empty(), breaches, more }
     });
     let set = same("setting a rule", subject.set_rule(rule.clone(), force).await, found)?;
     if set.is_some_and(|found| found.set) {

@@ -1,4 +1,4 @@
-//! The steps of a model run and how they are drawn: few names in few directories, so that they collide.
+//! Steps of a model run and their distribution: few names in few directories, so that they collide.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::tools::at;
 /// Increment of [`Random`].
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The random numbers of one episode of a run.
+/// Returns the random numbers of one episode of a run.
 pub(super) fn episode_of(seed: u64, episode: u64) -> Random {
     let mixed = Random::new(seed).next().wrapping_add(episode.wrapping_mul(STEP));
     Random::new(seed.wrapping_add(STEP) ^ mixed)
@@ -22,53 +22,52 @@ pub(super) fn episode_of(seed: u64, episode: u64) -> Random {
 
 /// Handles that a run may hold open.
 pub(super) const SLOTS: usize = 4;
-/// A point of the past, or of a name's versions, in thousandths of all there is.
+/// Denominator of positions in the past, or among the versions of a name: they are drawn in thousandths.
 pub(super) const WHOLE: u64 = 1000;
 
-/// One step. It means something whatever came before.
+/// One step. It has a meaning whatever came before.
 #[derive(Clone, Debug)]
 pub(super) enum Step {
     Commit(BatchSpec),
-    /// Moves the clock by so many seconds; back, if negative.
+    /// Moves the clock by this many seconds; back, if negative.
     Clock(i64),
     Open(usize, String),
     Close(usize),
-    /// Holds a node of any kind, in place of the one that was held.
+    /// Holds a node of any kind, instead of the one held before.
     Hold(usize, String),
-    /// All that a held node tells, and what is listed in it.
+    /// Compares a held node and its entries.
     Held(usize),
     ReadHandle(usize, u64, u64),
     Reopen,
-    /// Collects what is not needed, from another instance.
+    /// Collects garbage from another instance.
     Collect,
-    /// The whole tree with entries.
+    /// Compares the complete tree with entries.
     Tree,
-    /// All that reads of this path tell.
+    /// Compares all reads of this path.
     Path(String, u64, u64),
-    /// Pages of a directory and of what is below it.
+    /// Compares pages of a directory and of the tree below it.
     Pages(String, usize, String),
-    /// The tree after a commit; `None` for the whole, else this path's history.
+    /// Compares the tree after a commit; with a path, only the history of that path.
     Past(u64, Option<String>),
-    /// The past must be what was seen when it was the present: keeps the tree as it is now.
+    /// Remembers the present tree, to be compared with the past later.
     Remember,
-    /// Compares one of the trees kept with the view of its sequence.
+    /// Compares a remembered tree with the past at its sequence number.
     Recall(u64),
-    /// Restores a path to what it was after a commit.
+    /// Restores a path to its state after a commit.
     Restore(String, u64),
-    /// The log behind a commit, of all or of a subtree.
+    /// Compares the log after a commit, of everything or of a subtree.
     Changes(u64, Option<String>),
     History(String, usize),
-    /// One version of a path.
+    /// Compares one version of a path.
     Version(String, u64),
     Snapshots(i64),
-    /// Sets one of some rules, perhaps by force, or removes all.
+    /// Sets a rule, forced or not, or removes all.
     Rule(Option<usize>, bool),
     /// Sets the quota of a path, or removes it.
     Quota(String, Option<Room>),
 }
 
-/// What a quota leaves of bytes and entries beyond what is used, or how much it is below that; `None` for no
-/// limit.
+/// Room that a quota leaves beyond the present usage; negative if the usage exceeds it; `None` for no limit.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Room {
     pub(super) bytes: Option<i64>,
@@ -86,7 +85,7 @@ pub(super) struct BatchSpec {
 
 #[derive(Clone, Debug)]
 pub(super) enum OpSpec {
-    /// Bodies are [`StagedBody`]s that say which bytes to take; sequences are in thousandths.
+    /// Bodies are [`StagedBody`]s that name the bytes to take; sequence numbers are in thousandths.
     Op(Box<Op>, By),
     Check(String, Holds),
 }
@@ -95,17 +94,17 @@ pub(super) enum OpSpec {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum By {
     Path,
-    /// By the number of the node there, if there is one.
+    /// By the inode of the node, if it exists.
     Node,
-    /// By name in the directory's number, if there is one.
+    /// By name in the inode of the directory, if it exists.
     Child,
     /// By the node of an open handle, if it is open.
     Handle(usize),
-    /// By the node that is held, or by a name in it.
+    /// By the held node, or by a name in it.
     Held(usize),
 }
 
-/// A condition, and whether it is meant to hold.
+/// A condition; true if it is meant to hold.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Holds {
     Absent,
@@ -118,7 +117,7 @@ pub(super) enum Holds {
 }
 
 impl Step {
-    /// The same with less in it.
+    /// Returns variants of the step with one part less.
     pub(super) fn simpler(&self) -> Vec<Self> {
         let Self::Commit(batch) = self else { return Vec::new() };
         let mut simpler = Vec::new();
@@ -142,22 +141,22 @@ impl Step {
     }
 }
 
-/// The last is where files are JSON, and directories can come to lie there.
+/// Directories of most names. In the last one files must be JSON, and directories may be created there.
 const DIRECTORIES: [&str; 10] =
     ["", "", "/d", "/kv", "/d/kv", "/kv/d", "/d%", "/agents", "/agents/d", "/agents/d/kv"];
 const NAMES: [&str; 6] = ["a", "b", "d_", "d", "kv", "d%"];
-/// The first of the names are mostly given to files, the others mostly to
-/// directories: else most batches fail.
+/// The first names mostly belong to files, the others mostly to directories; otherwise most batches would
+/// fail.
 const FILES: usize = 3;
 
-/// Node that an operation mostly expects at a path.
+/// Expected kind of the node at a path.
 #[derive(Clone, Copy)]
 enum Likely {
     File,
     Directory,
 }
 
-/// A path whose name mostly fits; sometimes deeper than the directories reach, sometimes the root.
+/// Returns a path whose name mostly fits; sometimes deeper than the directories, sometimes the root.
 fn likely(rng: &mut Random, what: Likely) -> String {
     let names = match what {
         _ if rng.one_in(16) => &NAMES[..],
@@ -176,7 +175,7 @@ fn path(rng: &mut Random) -> String {
     format!("{}/{}", rng.pick(&DIRECTORIES), rng.pick(&NAMES))
 }
 
-/// Mostly a directory, so that there is something to restore; sometimes the root.
+/// Returns mostly a directory, so that there is something to restore; sometimes the root.
 fn restored_path(rng: &mut Random) -> String {
     match rng.below(8) {
         0 => "/".to_owned(),
@@ -190,8 +189,8 @@ fn odd_path(rng: &mut Random) -> String {
     likely(rng, what)
 }
 
-/// Sizes around the borders at which engines cut content; mostly small. Some are of a few that fit on each
-/// other, so that edits begin and end where others did.
+/// Returns sizes around the limits at which engines cut content, mostly small ones. Some are multiples of one
+/// size, so that edits begin and end where others did.
 fn size(rng: &mut Random) -> u64 {
     match rng.below(100) {
         0..30 => 64 * rng.below(4),
@@ -206,7 +205,7 @@ fn body(rng: &mut Random) -> Body {
     Body::Staged(StagedBody { id: u128::from(rng.below(1000)), size: size(rng) })
 }
 
-/// Where an append is cut: mostly around what is large, rarely where nothing can be cut.
+/// Returns cut points of an append: mostly around long content, rarely invalid.
 fn cuts(rng: &mut Random, size: u64) -> Vec<u64> {
     let mut cuts: Vec<u64> = (0..rng.below(5)).map(|_| rng.below(size + 1)).collect();
     cuts.extend([rng.below(8), size.saturating_sub(rng.below(8))]);
@@ -220,7 +219,7 @@ fn cuts(rng: &mut Random, size: u64) -> Vec<u64> {
     cuts
 }
 
-/// The first step of every episode: the directories that most names are in.
+/// Returns the first step of every episode: it creates the directories of most names.
 pub(super) fn first() -> Step {
     let mkdir = |dir| OpSpec::Op(Box::new(crate::tools::mkdir_all(dir)), By::Path);
     let ops = ["/d", "/kv", "/d/kv", "/kv/d", "/d%", "/agents/d/kv"].map(mkdir).to_vec();
@@ -256,13 +255,14 @@ pub(super) fn random(rng: &mut Random) -> Step {
     }
 }
 
-/// Rules refuse much of what comes after: most are removed soon.
+/// Draws a rule or their removal. Rules reject much of what follows, so most are removed soon.
 fn rule(rng: &mut Random) -> Step {
     let drawn = usize::try_from(rng.below(DRAWN)).expect("small");
     Step::Rule((!rng.one_in(2)).then_some(drawn), rng.one_in(2))
 }
 
-/// Small rooms are reached soon, and hold up what comes after: most quotas are removed again.
+/// Draws a quota or its removal. Small quotas are soon full and block what follows, so most are removed
+/// again.
 fn quota(rng: &mut Random) -> Step {
     let path = match rng.pick(&DIRECTORIES) {
         "" => "/",
@@ -309,7 +309,7 @@ fn op(rng: &mut Random) -> OpSpec {
     let by = match rng.below(20) {
         0..15 => By::Path,
         15 | 16 => By::Child,
-        // What makes or removes a name refuses a node.
+        // Operations that create or remove a name reject a node.
         _ if (46..61).contains(&kind) || (70..91).contains(&kind) && !rng.one_in(4) => By::Path,
         17 => By::Node,
         18 => By::Held(slot(rng)),
@@ -389,7 +389,7 @@ fn special(rng: &mut Random) -> Special {
     ])
 }
 
-/// Attributes, in one of `chances` cases.
+/// Returns attributes, in one of `chances` cases.
 fn attrs(rng: &mut Random, chances: u64) -> SetAttrs {
     let mut attrs = SetAttrs::default();
     if !rng.one_in(chances) {

@@ -1,12 +1,11 @@
-//! Expected content of a large file without keeping it: any byte follows from a seed
-//! and the few writes made since.
+//! Expected content of a large file, without storing it: every byte follows from a seed and the few writes.
 
 use crate::data::random::Random;
 
 /// Bytes of one step of the generator.
 const WORD: u64 = 8;
 
-/// A stretch of content: from `start` on, the bytes of `seed` as if it began at `origin`; zeros for no seed.
+/// Range of content: the bytes of `seed` as if they began at `origin`; zeros without a seed.
 #[derive(Clone, Copy, Debug)]
 struct Stretch {
     start: u64,
@@ -18,16 +17,17 @@ struct Stretch {
 /// Expected content of a file.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Expected {
-    /// Later ones cover earlier ones.
+    /// Writes and holes; later ones cover earlier ones.
     stretches: Vec<Stretch>,
     size: u64,
 }
 
-/// `length` bytes of `seed` from its byte `from` on.
+/// Returns `length` bytes of `seed`, starting at byte `from`.
 pub(crate) fn content(seed: u64, from: u64, length: usize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(length + 2 * WORD as usize);
     let mut word = from / WORD;
     let skip = (from % WORD) as usize;
+    // Each word has a generator of its own, so that any offset is reached without the bytes before it.
     while bytes.len() < length + skip {
         let mut random = Random::new(seed ^ word.wrapping_mul(0xD6E8_FEB8_6659_FD93));
         bytes.extend_from_slice(&random.next().to_le_bytes());
@@ -71,7 +71,7 @@ impl Expected {
         }
     }
 
-    /// The bytes from `offset` on, up to `length` of them.
+    /// Returns up to `length` bytes from `offset`.
     pub(crate) fn read(&self, offset: u64, length: usize) -> Vec<u8> {
         let end = (offset + length as u64).min(self.size);
         let mut bytes = vec![0; end.saturating_sub(offset) as usize];

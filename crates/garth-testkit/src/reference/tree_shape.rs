@@ -1,4 +1,4 @@
-//! Shape of a tree, apart from numbers and versions: by this a restored tree is equal to what it was.
+//! Shape of a tree without inodes and versions: a restored tree must have the shape of its past state.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use garth_engine::{Result, TreePath};
 
 use crate::tools::Fs;
 
-/// One path. Names of one node have the same `node`: the first of its paths.
+/// Shape of one path. Names of one node have the same `node`: the first of its paths.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Shape {
     pub(crate) path: TreePath,
@@ -26,7 +26,7 @@ pub(crate) struct Shape {
     content: Bytes,
 }
 
-/// The shape of a path and all below it. An expiry that has passed at `now` counts as none.
+/// Returns the shape of a path and its subtree. An expiry that has passed at `now` counts as none.
 pub(crate) async fn shape(fs: &Fs, top: &TreePath, now: Timestamp) -> Result<Vec<Shape>> {
     let entry = fs.stat(&At::Path(top.clone())).await?;
     let directory = entry.kind == Kind::Directory;

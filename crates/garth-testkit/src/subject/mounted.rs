@@ -1,4 +1,4 @@
-//! A subject that is a part of a mounted tree: the tests of a whole tree, put to what a mount shows of it.
+//! Subjects that are a part of a mounted tree: the tests of a complete tree run on what a mount shows.
 
 use std::sync::Arc;
 
@@ -10,14 +10,14 @@ use garth_engine::{Env, FileSystem, FileSystemExt};
 use crate::subject::{START, Subject};
 use crate::tools::{given, p, write};
 
-/// Part of a mounted tree that the tests are put to.
+/// Part of a mounted tree under test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// All of it: a directory of the base, and nothing else.
+    /// The complete tree: a directory of the base, and nothing else.
     Root,
-    /// A directory of the base beside the one that is the root, below a directory that nothing has made.
+    /// Another directory of the base than the root, mounted below a directory that does not exist.
     Directory,
-    /// A directory of the base inside one that is shown elsewhere, so that its numbers are marked.
+    /// A directory of the base inside one that is shown elsewhere, so that its inodes are marked.
     Twice,
 }
 
@@ -26,13 +26,13 @@ const TWO: &str = "/tenant/two";
 const INSIDE: &str = "/tenant/two/inside";
 
 impl Subject {
-    /// A part of a tree that is made of directories of this subject, and of another filesystem.
+    /// Returns a part of a tree that is composed of directories of this subject and of another filesystem.
     ///
     /// # Panics
-    /// If the tree cannot be made.
+    /// If the tree cannot be created.
     pub async fn mounted(mut self, part: Part) -> Self {
         self.clock.set(START.plus_seconds(-86_400));
-        // the root of the part comes last, as the root of a new tree does
+        // The root of the part is created last, like the root of a new tree.
         let roots: &[&str] = match part {
             Part::Root => &[TWO, ONE],
             Part::Directory => &[ONE, TWO],
@@ -60,7 +60,7 @@ async fn tree_of(fs: &dyn FileSystem, part: Part) -> Arc<dyn FileSystem> {
     tree(fs, part).await.0
 }
 
-/// The part, and the number by which the whole tree shows its root.
+/// Returns the part, and the inode of its root in the complete tree.
 async fn tree(fs: &dyn FileSystem, part: Part) -> (Arc<dyn FileSystem>, Option<Ino>) {
     let owner = Owner::new("tree").expect("a label");
     let builder = Mount::builder(fs, &p(ONE), owner);

@@ -1,4 +1,4 @@
-//! A subject that is an overlay over an empty directory: the tests of a whole tree, put to its upper layer.
+//! Subjects that are an overlay over an empty directory: the tests of a complete tree run on its upper layer.
 
 use std::sync::Arc;
 
@@ -11,17 +11,18 @@ use crate::subject::{START, Subject};
 use crate::tools::p;
 
 impl Subject {
-    /// An overlay whose upper layer is a directory of this subject, over one of this store or of another.
+    /// Returns an overlay whose upper layer is a directory of this subject. The lower layer is a directory of
+    /// the same store, or of another one.
     ///
     /// # Panics
-    /// If it cannot be made.
+    /// If it cannot be created.
     pub async fn overlaid(mut self, one_store: bool) -> Self {
         self.clock.set(START.plus_seconds(-86_400));
         for dir in ["/below", "/above"] {
             self.fs.mkdir_all(dir).await.expect("a directory is made");
         }
         let fs = overlay(&*self.fs, one_store).await;
-        // what the next node of the upper layer will be shown by
+        // The inode of the next node of the upper layer is known only by creating one.
         let last = fs.mkdir_all("/last").await.expect("a directory is made");
         fs.remove("/last").await.expect("it is removed");
         self.next = Ino(last.ino.0 + 1);

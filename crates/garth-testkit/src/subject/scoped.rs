@@ -1,5 +1,5 @@
-//! A subject that is a scope: the tests of a whole tree, put to a directory of one, in an account that has
-//! canaries around it.
+//! Subjects that are a scope: the tests of a complete tree run on a directory, in an account with canaries
+//! around it.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,16 +12,16 @@ use crate::fs::shifted::Shifted;
 use crate::subject::{Reopen, START, Subject};
 use crate::tools::{append, given, p, symlink, write};
 
-/// The directories that scopes begin with, one in the other. Beside each are names that look like it.
+/// Roots of the scopes, one inside the other. Next to each are names that look like it.
 const ROOTS: [&str; 2] = ["/chat-a", "/c%_*"];
 
 impl Subject {
-    /// A scope of this subject, which is empty; `depth` scopes, one of the other.
+    /// Returns a scope of this subject, which must be empty; `depth` nested scopes.
     ///
     /// # Panics
-    /// If the scope cannot be made.
+    /// If the scope cannot be created.
     pub async fn scoped(mut self, depth: usize) -> Self {
-        // before all that a test does, so that its first commit is at START
+        // Before everything that a test does, so that its first commit is at START.
         self.clock.set(START.plus_seconds(-86_400));
         for root in &ROOTS[..depth] {
             let beside =
@@ -44,7 +44,7 @@ impl Subject {
         })
     }
 
-    /// Counts the numbers of this subject from 1, to be compared with a tree that begins there.
+    /// Counts the inodes and sequence numbers of this subject from 1, for comparison with a fresh tree.
     ///
     /// # Panics
     /// If the root cannot be read.
@@ -58,7 +58,7 @@ impl Subject {
         })
     }
 
-    /// Puts on what is opened again what was put on it before.
+    /// Applies `put` to the filesystem whenever it is opened again.
     pub(crate) fn on_reopening(
         mut self,
         put: impl Fn(Arc<dyn FileSystem>) -> Opening + Send + Sync + Clone + 'static,

@@ -1,4 +1,4 @@
-//! A subject behind several views, one over the other, drawn at random: each view may stand on any other.
+//! Subjects behind a random stack of views: any view may be over any other.
 
 use std::sync::Arc;
 
@@ -11,30 +11,30 @@ use crate::subject::mounted::Part;
 use crate::subject::{START, Subject};
 use crate::tools::{given, p, write};
 
-/// One of the views that a stack is made of.
+/// A view of a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum View {
     /// A scope of a directory.
     Scope,
-    /// A part of a mounted tree.
+    /// Part of a mounted tree.
     Part(Part),
     /// Directory through a confined handle.
     Confined,
-    /// The upper layer of an overlay over nothing, in one store or over another.
+    /// Upper layer of an overlay over an empty lower layer.
     Overlay {
         /// True if both layers are of one store.
         one_store: bool,
     },
 }
 
-/// The views of a stack, the lowest first: two to five of those that `of` has.
+/// Returns the views of a stack, the lowest first: two to five of `of`.
 pub fn drawn(seed: u64, of: &[View]) -> Vec<View> {
     let mut rng = Random::new(seed);
     (0..2 + rng.below(4)).map(|_| rng.pick(of)).collect()
 }
 
 impl View {
-    /// All of them.
+    /// All views.
     pub const ALL: &[Self] = &[
         Self::Scope,
         Self::Part(Part::Root),
@@ -45,8 +45,9 @@ impl View {
         Self::Overlay { one_store: false },
     ];
 
-    /// Views through which random operations answer what they do without. Of what is shown twice a mount
-    /// refuses some things before the store judges what comes before them, and an overlay has no past.
+    /// Views through which random operations have the same results as without them. A mount that shows a
+    /// directory twice rejects some operations before the store judges those before them, and an overlay has
+    /// no past.
     pub const EQUAL: &[Self] =
         &[Self::Scope, Self::Part(Part::Root), Self::Part(Part::Directory), Self::Confined];
 }
@@ -58,7 +59,7 @@ impl Subject {
     /// Puts several views on this subject, the lowest first.
     ///
     /// # Panics
-    /// If a view cannot be made.
+    /// If a view cannot be created.
     pub async fn stacked(mut self, views: &[View]) -> Self {
         for view in views {
             self = match *view {
@@ -69,7 +70,7 @@ impl Subject {
             };
         }
         self.clock.set(START.plus_seconds(-86_400));
-        // what the next node will be shown by, through all of them
+        // The inode of the next node, through all views, is known only by creating one.
         let last = self.fs.mkdir_all("/last").await.expect("a directory is made");
         self.fs.remove("/last").await.expect("it is removed");
         self.next = Ino(last.ino.0 + 1);
@@ -79,7 +80,7 @@ impl Subject {
         self
     }
 
-    /// The directory [`INSIDE`] through a confined handle, with canaries around it.
+    /// Returns the directory [`INSIDE`] through a confined handle, with canaries around it.
     async fn inside(mut self) -> Self {
         self.clock.set(START.plus_seconds(-86_400));
         for dir in [BESIDE, INSIDE] {
@@ -91,7 +92,7 @@ impl Subject {
     }
 }
 
-/// The directory through a handle that also reaches what is beside it.
+/// Returns the directory through a handle that also reaches the one next to it.
 async fn confined(fs: Arc<dyn FileSystem>) -> Arc<dyn FileSystem> {
     let owner = Owner::new("guest").expect("a label");
     let within = Within::new([p(BESIDE), p(INSIDE)]).without([p("/room/beside/hidden")]);

@@ -1,4 +1,5 @@
-//! The kernel's side: a union mount of three folders, and what the system calls make of garth's operations.
+//! Kernel side of the comparison: an overlayfs mount of three folders, and the operations of garth as system
+//! calls.
 
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Write};
@@ -14,16 +15,16 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-/// A union mount of the kernel in a temporary folder. Dropping it unmounts it.
+/// An overlayfs mount in a temporary folder. Dropping it unmounts it.
 pub(super) struct Union {
     folder: tempfile::TempDir,
     mounted: bool,
 }
 
 impl Union {
-    /// The folders, nothing mounted yet.
+    /// Creates the folders without mounting them.
     pub(super) fn new() -> Result<Self, String> {
-        // in memory: both layers must be on a file system that keeps whiteouts and extended attributes
+        // In memory: both layers must be on a filesystem that supports whiteouts and extended attributes.
         let base = Path::new("/dev/shm");
         let make = || {
             let folder = tempfile::tempdir_in(base)?;
@@ -36,12 +37,12 @@ impl Union {
         make().map_err(|error: io::Error| format!("no folder in {}: {error}", base.display()))
     }
 
-    /// A folder of it: `lower`, `upper`, or `merged`, what the mount shows.
+    /// Returns one of its folders: `lower`, `upper`, or `merged`, the mount point.
     pub(super) fn folder(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    /// Mounts it. Directories of the lower layer can be renamed, and hard links there stay together.
+    /// Mounts the layers. Directories of the lower layer can be renamed, and its hard links stay together.
     pub(super) fn mount(&mut self) -> Result<(), String> {
         let options = format!(
             "lowerdir={},upperdir={},workdir={},redirect_dir=on,index=on,metacopy=off,xino=off",
@@ -55,7 +56,7 @@ impl Union {
         Ok(())
     }
 
-    /// Mounts what the layers have by now.
+    /// Unmounts and mounts again, with the layers as they are now.
     pub(super) fn mount_again(&mut self) -> Result<(), String> {
         self.unmount()?;
         self.mount()
@@ -86,13 +87,14 @@ fn run(command: &mut Command) -> Result<(), String> {
     Err(format!("{command:?}: {}; {needs}", String::from_utf8_lossy(&output.stderr).trim()))
 }
 
-/// A path of the tree below a folder.
+/// Returns the path in a folder for a path of the tree.
 pub(super) fn host(root: &Path, path: &TreePath) -> PathBuf {
     root.join(path.as_str().trim_start_matches('/'))
 }
 
-/// Does an operation with system calls. What garth promises beyond them is judged here: links on the way are
-/// not followed, only files have content, and of several reasons to refuse the first in its order is told.
+/// Applies an operation with system calls. Promises of garth beyond these are checked here: links in a path
+/// are not followed, only files have content, and of several errors the first in the order of garth is
+/// returned.
 pub(super) fn apply(root: &Path, op: &Op) -> Result<(), Errno> {
     match op {
         Op::Write { at, body, .. } => {
@@ -148,7 +150,7 @@ fn look(path: &Path) -> Result<Metadata, Errno> {
     fs::symlink_metadata(path).map_err(errno)
 }
 
-/// Where an address is, if nothing on the way is a link.
+/// Returns the host path of an address if no component is a link.
 fn place(root: &Path, at: &At) -> Result<PathBuf, Errno> {
     let At::Path(path) = at else { unreachable!("paths are drawn") };
     for above in path.ancestors() {
@@ -227,21 +229,21 @@ pub(super) fn is_mode_of_link(root: &Path, op: &Op) -> bool {
     }
 }
 
-/// Returns true if an operation renames a node onto one of its own names, so that nothing happens.
+/// Returns true if an operation renames a node onto one of its own names, which has no effect.
 pub(super) fn is_rename_of_nothing(root: &Path, op: &Op) -> bool {
     let Op::Rename { from, to, .. } = op else { return false };
     let number = |at| place(root, at).and_then(|path| look(&path)).map(|found| found.ino());
     from == to || matches!((number(from), number(to)), (Ok(one), Ok(other)) if one == other)
 }
 
-/// Sets the time of the last change, in whole seconds.
+/// Sets the modification time, in seconds.
 pub(super) fn set_time(path: &Path, seconds: i64) -> Result<(), Errno> {
     let omit = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
     let times = Timestamps { last_access: omit, last_modification: Timespec { tv_sec: seconds, tv_nsec: 0 } };
     utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW)
 }
 
-/// The time of the last change, in nanoseconds.
+/// Returns the modification time, in nanoseconds.
 pub(super) fn mtime(found: &Metadata) -> i64 {
     found.mtime() * 1_000_000_000 + found.mtime_nsec()
 }

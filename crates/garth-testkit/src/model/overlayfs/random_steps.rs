@@ -1,30 +1,30 @@
-//! Operations drawn at random: few names, so that they meet.
+//! Random operations on few names, so that they collide.
 
 use garth_engine::model::{Op, SetAttrs, Special, Timestamp};
 
 use crate::data::random::Random;
 use crate::tools::p;
 
-/// Next step.
+/// One step of an episode.
 #[derive(Clone, Debug)]
 pub(super) enum Step {
-    /// Operations as one batch; on the kernel's side one after the other.
+    /// Operations in one batch; one after the other on the kernel.
     Batch(Vec<Op>),
-    /// Both trees are opened again on what their layers have by now.
+    /// Opens both trees again on their present layers.
     Again,
 }
 
-/// Times that are set lie before this second, those of the clock behind it: 2020-01-01.
+/// First second of clock times: 2020-01-01. Times that steps set are before it.
 pub(super) const NOW: i64 = 1_577_836_800;
-/// The first time that is set, in seconds: 2001-09-09.
+/// First time that a step sets, in seconds: 2001-09-09.
 const THEN: i64 = 1_000_000_000;
 
-/// Returns operations that make the lower layer. None of them removes anything.
+/// Returns operations that fill the lower layer. None of them removes anything.
 pub(super) fn lower(rng: &mut Random, count: usize) -> Vec<Op> {
     (0..count).map(|_| making(rng)).collect()
 }
 
-/// Step of the union.
+/// Returns the steps of an episode.
 pub(super) fn steps(rng: &mut Random, count: usize) -> Vec<Step> {
     (0..count).map(|_| step(rng)).collect()
 }
@@ -38,7 +38,7 @@ fn step(rng: &mut Random) -> Step {
         (0..many)
             .map(|_| match rng.below(20) {
                 0..8 => making(rng),
-                // alone, as copying up later in the batch would change the time of a directory again
+                // Alone, because copying up later in the batch would change the time of a directory again.
                 8..10 if many == 1 => setting(rng),
                 _ => changing(rng),
             })
@@ -87,7 +87,7 @@ fn id(rng: &mut Random) -> u32 {
     u32::from(rng.one_in(2))
 }
 
-/// A time that the clock does not show.
+/// Returns a time that the clock does not show.
 pub(super) fn time(rng: &mut Random) -> Timestamp {
     Timestamp((THEN + i64::from(u16::try_from(rng.below(60_000)).unwrap_or_default())) * 1_000_000_000)
 }
@@ -98,7 +98,7 @@ fn text(rng: &mut Random) -> String {
     letter.to_string().repeat(usize::try_from(length).unwrap_or_default())
 }
 
-/// One to three names deep.
+/// Returns a path of one to three names.
 fn path(rng: &mut Random) -> String {
     let depth = 1 + rng.below(3);
     (0..depth).map(|_| format!("/{}", rng.pick(&["a", "b", "c"]))).collect()

@@ -1,4 +1,4 @@
-//! Contents of a tree, in terms that both sides have.
+//! Visible content of a tree, in terms that both sides share.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -18,17 +18,17 @@ pub(super) struct Shown {
     kind: Kind,
     mode: u32,
     owner: (u32, u32),
-    /// If it was set, and is not of the clock.
+    /// Modification time if a step set it; `None` for one of the clock.
     mtime: Option<i64>,
     target: Option<String>,
     content: Vec<u8>,
-    /// The first path that shows the same node.
+    /// First path of the same node.
     node: TreePath,
-    /// Names of a node that is no directory.
+    /// Names of a node that is not a directory.
     nlink: u64,
 }
 
-/// Every path.
+/// Visible nodes by path.
 pub(super) type Tree = BTreeMap<TreePath, Shown>;
 
 /// Returns the contents of a folder.
@@ -69,8 +69,8 @@ pub(super) fn of_folder(root: &Path) -> std::io::Result<Tree> {
     Ok(tree)
 }
 
-/// What an overlay shows. What has not been copied up keeps the link count that it has below, also if some of
-/// its names went away with a directory: those are left out here.
+/// Returns the content of an overlay. A node that is not copied up keeps the link count of the lower layer,
+/// even if some of its names were removed with a directory: those are subtracted here.
 pub(super) async fn of_overlay(fs: &Fs, below: &Fs) -> Result<Tree, String> {
     let mut tree = of_tree(fs).await?;
     let mut names: HashMap<TreePath, u64> = HashMap::new();
@@ -87,7 +87,7 @@ pub(super) async fn of_overlay(fs: &Fs, below: &Fs) -> Result<Tree, String> {
     Ok(tree)
 }
 
-/// Returns the contents of a filesystem, by its listings; a walk must have the same paths.
+/// Returns the content of a filesystem by its listings; a walk must return the same paths.
 pub(super) async fn of_tree(fs: &Fs) -> Result<Tree, String> {
     let told = |path: &TreePath| {
         let path = path.clone();
@@ -137,7 +137,7 @@ fn set_time(nanoseconds: i64) -> Option<i64> {
     (nanoseconds < NOW * 1_000_000_000).then_some(nanoseconds)
 }
 
-/// Names each node by the first of its paths.
+/// Sets `node` of each path to the first path of its node.
 fn group(tree: &mut Tree, nodes: impl Iterator<Item = Vec<TreePath>>) {
     for mut paths in nodes {
         paths.sort();
