@@ -1,8 +1,8 @@
 //! Contract suite: every promise of [`garth_engine::FileSystem`] as a check of any implementation.
 //! [`contract_tests!`](crate::contract_tests) makes a test of each module, which runs its checks one by one.
 //!
-//! A check is put to filesystems that have the abilities that it needs (named after it in the `checks!` of
-//! its module); [`capabilities`] checks that an implementation refuses what it lacks.
+//! A check runs on filesystems that have the abilities that it needs (named after it in the `checks!` of its
+//! module); [`capabilities`] checks that an implementation rejects the others.
 
 pub mod attributes;
 pub mod blaming;

@@ -1,8 +1,8 @@
 //! Crashes under load: `kill -9` or loss of power, many times on one data folder. After each crash everything
-//! that was acknowledged must be there, and nothing may be there in part.
+//! acknowledged must exist, and nothing may exist in part.
 //!
-//! The harness keeps the journal of acknowledgements in its own memory, where no crash reaches it. Planted
-//! faults (`Config::fault`) run through the same code, as negative controls. Why:
+//! The harness stores the journal of acknowledgements in its own memory, where no crash reaches it. Planted
+//! faults (`Config::fault`) run through the same code as negative controls. The reasons are in
 //! `docs/decisions/crash-tests-with-negative-controls.md`.
 
 mod attempts;
@@ -34,57 +34,57 @@ pub use self::writers_crash::{By, WritersCrash};
 use crate::data::random::Random;
 use crate::tools::on_disk;
 
-/// Longest time that writers work before the crash, in milliseconds.
+/// Limit on the time that writers work before the crash, in milliseconds.
 const LONGEST_WORK: u64 = 250;
-/// Longest wait for an acknowledgement: half of the crashes come right after one.
+/// Limit on the wait for an acknowledgement: half of the crashes come right after one.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
-/// Longest time between the power cut and the end of the process, in milliseconds. What it acknowledges in
-/// this time must be refused or true.
+/// Limit on the time between the power cut and the end of the process, in milliseconds. Acknowledgements in
+/// this time must fail or be true.
 const LONGEST_DELAY: u64 = 20;
-/// Most findings of a kind that a violation shows.
+/// Limit on the findings of each kind that a violation lists.
 const SHOWN: usize = 10;
 
 /// Options of a run.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Decides values and moments.
+    /// Seed of values and times.
     pub seed: u64,
     /// Crashes.
     pub rounds: u32,
-    /// The binary `garth`.
+    /// Path of the binary `garth`.
     pub garth: PathBuf,
-    /// The writers.
+    /// Writers of the run.
     pub writers: Writers,
-    /// `GARTH_FAULT` for the writing process: a negative control.
+    /// `GARTH_FAULT` of the writing process: a negative control.
     pub fault: Option<&'static str>,
 }
 
-/// The writers, which are what crashes.
+/// The writers, which are the processes that crash.
 #[derive(Clone, Debug)]
 pub enum Writers {
-    /// Clients of `garth serve`, one file a put.
+    /// Clients of `garth serve`, one file per put.
     Http,
-    /// The binary `crash-writer` at this path, two files a batch.
+    /// The binary `crash-writer` at this path, two files per batch.
     Batches(PathBuf),
 }
 
 /// Counts of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// The seed of the run.
+    /// Seed of the run.
     pub seed: u64,
     /// Crashes survived and checked.
     pub rounds: u32,
     /// Puts (or batches) acknowledged before a crash.
     pub acknowledged: u64,
-    /// Puts not acknowledged when the crash came, or acknowledged while it did in a
-    /// way that need not be true.
+    /// Puts not acknowledged before the crash, or acknowledged during it, when an acknowledgement may be
+    /// wrong.
     pub in_flight: u64,
-    /// In-flight puts that are wholly there afterwards.
+    /// In-flight puts that exist completely afterwards.
     pub kept: u64,
-    /// Acknowledged puts that are not there as acknowledged.
+    /// Acknowledged puts that are missing or differ.
     pub lost: u64,
-    /// Values nobody wrote, and puts of which a part is there.
+    /// Values that nobody wrote, and puts that exist in part.
     pub partial: u64,
 }
 
@@ -99,16 +99,16 @@ impl fmt::Display for Report {
     }
 }
 
-/// Why a run ended early.
+/// Reason why a run ended early.
 #[derive(Clone, Debug)]
 pub enum Violation {
-    /// The harness could not do its work; says what is missing.
+    /// The harness could not work; names what is missing.
     Harness(String),
     /// A promise is broken.
     Broken {
-        /// The run up to and with the round that shows it.
+        /// Report up to and including the round that shows it.
         report: Report,
-        /// Findings, the first few of each kind.
+        /// First few findings of each kind.
         what: Vec<String>,
     },
 }
@@ -130,10 +130,10 @@ impl From<String> for Violation {
     }
 }
 
-/// Kills the writing process at a random moment of each round.
+/// Kills the writing process at a random time of each round.
 ///
 /// # Errors
-/// The first round that breaks a promise, or what keeps the harness from working.
+/// The first round that breaks a promise, or the reason why the harness cannot work.
 pub fn kill_rounds(config: &Config) -> Result<Report, Violation> {
     let folder = tempfile::tempdir_in(on_disk()).map_err(|e| format!("no temporary folder: {e}"))?;
     let data = folder.path().join("data");
@@ -143,10 +143,10 @@ pub fn kill_rounds(config: &Config) -> Result<Report, Violation> {
     })
 }
 
-/// Cuts the power of the disk at a random moment of each round. Needs root.
+/// Cuts the power of the disk at a random time of each round. Needs root.
 ///
 /// # Errors
-/// As for [`kill_rounds`].
+/// As [`kill_rounds`].
 pub fn cut_rounds(config: &Config) -> Result<Report, Violation> {
     let mut disk = Disk::new()?;
     let data = disk.mount_point().join("data");
@@ -204,13 +204,14 @@ impl<'a> Run<'a> {
             let found = self.check(&[(round, &journal)])?;
             self.fsck()?;
             if round == 0 {
+                // Not earlier: the first writers create the account.
                 self.set_quotas()?;
             }
             self.report.kept += found.kept.len() as u64;
             journal.settle(&found);
             journals.push((round, journal));
         }
-        // what a round left must survive all later crashes
+        // Data of each round must survive all later crashes.
         self.check(&journals.iter().map(|(round, journal)| (*round, journal)).collect::<Vec<_>>())?;
         Ok(self.report)
     }
@@ -254,10 +255,11 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Reads what is there after the crash and compares it with the journals.
+    /// Reads the data after the crash and compares it with the journals.
     fn check(&mut self, rounds: &[(u32, &Journal)]) -> Result<Findings, Violation> {
         let mut all = Findings::default();
         let mut server = match self.config.writers {
+            // Without the fault: only the process that crashed is the negative control.
             Writers::Http => Some(self.serve(None).map_err(|error| self.broken(vec![error.to_string()]))?),
             Writers::Batches(_) => None,
         };
@@ -293,8 +295,8 @@ impl<'a> Run<'a> {
         Err(self.broken(what.collect()))
     }
 
-    /// Quotas that refuse nothing, for all that is written: from then on `fsck` compares what they count with
-    /// what is there.
+    /// Sets quotas that reject nothing on everything that is written. From then on `fsck` compares their
+    /// counters with the tree.
     fn set_quotas(&self) -> Result<(), Violation> {
         for path in ["/", "/crash", "/agents"] {
             let output = match &self.config.writers {
@@ -315,8 +317,8 @@ impl<'a> Run<'a> {
         output.map_err(|e| format!("cannot start garth ({e}); {}", http_writers::BUILD_IT))
     }
 
-    /// Runs a verb of the writer of batches, and not of `garth`: a folder that was opened with the larger
-    /// registry of agents is read-only for the writers.
+    /// Runs a command of the batch writer. `garth` cannot be used here: it opens the folder with the larger
+    /// registry of agents, after which the folder is read-only for the writers.
     fn writer(&self, writer: &Path, verb: &str, path: &str) -> Result<Output, String> {
         let output = Command::new(writer).arg(verb).arg(&self.data).args([path, "0"]).output();
         output.map_err(|e| format!("cannot start {} ({e})", writer.display()))

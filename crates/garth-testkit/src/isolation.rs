@@ -1,4 +1,4 @@
-//! Tries to get out of a scope, a tree of views and a folder of the host, and to see what lies beside it.
+//! Attempts to leave a scope, a tree of views or a host folder, and to read what is outside.
 
 mod around;
 pub mod scopes;

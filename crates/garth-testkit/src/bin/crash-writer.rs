@@ -1,5 +1,5 @@
-//! The process that the crash tests kill: commits batches to an account through the engine, reads back what
-//! is there, sets a quota or checks the account. `GARTH_FAULT` plants a fault for the negative controls.
+//! Process that the crash tests kill. It commits batches to an account through the engine, reads the data
+//! back, sets a quota or checks the account. `GARTH_FAULT` plants a fault for the negative controls.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use garth_engine::model::quota::Limits;
 use garth_engine::{DataDir, Env, ErrorKind, FileSystem, TreePath};
 use garth_testkit::crash::{read_all, write_until_killed};
 
-/// The account, which `garth` takes too unless told otherwise.
+/// Account, which is also the default of `garth`.
 const ACCOUNT: &str = "default";
 
 fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {

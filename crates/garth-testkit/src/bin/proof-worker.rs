@@ -1,4 +1,4 @@
-//! The second process of the proofs that need one: runs the commands of its arguments and standard input.
+//! Second process of proofs: runs the commands of its arguments and standard input.
 
 fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -1,4 +1,4 @@
-//! Blame: which commit wrote which bytes, whatever was done to the file since.
+//! Blame: the commit that wrote each byte, whatever happened to the file afterwards.
 #![allow(clippy::unwrap_used, reason = "a check panics where a promise does not hold")]
 
 use garth_engine::ErrorKind::{InvalidArgument, IsADirectory, NotFound};
@@ -16,7 +16,7 @@ checks! {
     blame_refuses_what_is_no_file [history]
 }
 
-/// Length and commit of each run of a whole file.
+/// Returns length and commit of each run of a complete file.
 async fn runs(fs: &Fs, path: &str) -> Vec<(u64, Option<u64>)> {
     let blame = fs.blame(&at(path), ByteRange::ALL, MAX_PAGE).await.unwrap();
     assert_eq!(blame.next, None);
@@ -27,7 +27,7 @@ fn short(blame: &Blame) -> Vec<(u64, Option<u64>)> {
     blame.runs.iter().map(|run| (run.range.length, run.commit.map(|seq| seq.0))).collect()
 }
 
-/// Commits one operation; gives the commit.
+/// Commits one operation and returns the sequence number.
 async fn commit(fs: &Fs, op: Op) -> u64 {
     apply(fs, op).await.0.seq.0
 }

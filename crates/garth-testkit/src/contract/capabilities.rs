@@ -1,4 +1,4 @@
-//! Capabilities: an implementation does what it says, and refuses the rest wholly.
+//! Capabilities: an implementation does what it declares, and rejects everything else without a change.
 #![allow(clippy::unwrap_used, reason = "a check panics where a promise does not hold")]
 
 use garth_engine::ErrorKind::{ReadOnly, Unsupported};

@@ -1,4 +1,4 @@
-//! The version log: what changed, page after page, in the whole tree or in parts of it; and waiting for more.
+//! Version log: pages of changes, in the complete tree or in subtrees, and waiting for more.
 #![allow(clippy::unwrap_used, reason = "a check panics where a promise does not hold")]
 
 use std::time::Duration;
@@ -38,13 +38,14 @@ async fn page(fs: &Fs, since: impl Into<LogPosition>, limit: usize) -> Changes {
     fs.changes(&ChangesQuery::since(since).limit(limit)).await.unwrap()
 }
 
-/// Returns the query for what comes after a page.
+/// Returns the query for the changes after a page.
 fn behind(mut query: ChangesQuery, page: &Changes) -> ChangesQuery {
     query.since = page.until;
     query
 }
 
-/// All commits behind a position, by pages of this size; what two pages have of one is put together.
+/// Returns all commits after a position, read in pages of the size of the query. A commit on two pages is
+/// joined.
 async fn all(fs: &Fs, query: &ChangesQuery) -> Vec<CommitChanges> {
     let mut query = query.clone();
     let mut commits: Vec<CommitChanges> = Vec::new();
@@ -156,7 +157,7 @@ async fn a_page_of_changes_looks_at_a_bounded_part_of_the_log(subject: &Subject)
     let fs = &*subject.fs;
     given(fs, [mkdir("/in"), write("/out", "")]).await;
     let start = head(fs).await;
-    // each looks at the change and at the one name of its node
+    // Each of them scans the change and the one name of its node.
     let looked = MAX_SCANNED as u64 / 2;
     let outside = (0..looked + 1000).map(|_| set("/out", SetAttrs::default()));
     fs.commit(Batch::new(outside)).await.unwrap();
@@ -338,7 +339,7 @@ async fn waiting_ends_with_the_next_commit(subject: &Subject) {
     for wait in &mut waiting {
         assert!(wait.now_or_never().is_none(), "nothing was committed");
     }
-    // some give up
+    // Some stop waiting.
     waiting.truncate(10);
     batch_refused(
         fs,

@@ -1,4 +1,4 @@
-//! Batches: all or nothing, in order, numbered, guarded by preconditions.
+//! Batches: atomic, ordered, numbered, guarded by preconditions.
 #![allow(clippy::unwrap_used, reason = "a check panics where a promise does not hold")]
 
 use garth_engine::ErrorKind::{Conflict, IdempotencyMismatch, InvalidArgument, NotFound, TooLarge};
@@ -263,7 +263,7 @@ async fn exists_lists_of_etags_and_negations_are_judged_by_what_is_there(subject
     let other = VersionId { ino: stat(fs, "/d").await.ino, ..second };
     let list = |etags: &[VersionId]| Precondition::EtagIn(etags.to_vec());
     let hash = |text: &str| Precondition::Sha256(Sha256::digest(text).into());
-    // what holds of `/f`, of the directory, and of nothing
+    // Results for `/f`, for the directory, and for a missing path.
     for (that, holds) in [
         (Precondition::Exists, [true, true, false]),
         (Precondition::Etag(second), [true, false, false]),

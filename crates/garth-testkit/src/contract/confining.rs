@@ -1,4 +1,4 @@
-//! Confined handles and batches: only a part of the tree is there, now and in the past.
+//! Confined handles and batches: only a part of the tree exists for them, now and in the past.
 #![allow(clippy::unwrap_used, reason = "a check panics where a promise does not hold")]
 
 use std::sync::Arc;
@@ -49,7 +49,7 @@ async fn confined(fs: &Fs, tops: &[&str]) -> Arc<dyn FileSystem> {
     fs.confined(&confinement(tops, "view")).await.unwrap()
 }
 
-/// Two trees, of which a test sees the first.
+/// Creates two trees, of which a test sees the first.
 async fn two_trees(fs: &Fs) {
     given(
         fs,
@@ -303,7 +303,7 @@ async fn a_batch_reaches_no_more_than_it_says(subject: &Subject) {
     );
 }
 
-/// Sequence, and whether there is an entry.
+/// Returns the sequence number of each version, and true if it has an entry.
 fn shape(versions: &[Version]) -> Vec<(u64, bool)> {
     versions.iter().map(|version| (version.id.seq.0, version.entry.is_some())).collect()
 }
@@ -476,7 +476,7 @@ async fn a_record_in_a_key_space_is_its_owners_whichever_view_commits_it(subject
         assert_eq!((again.seq, again.replayed, again.note.as_str()), (first.seq, true, "first"));
     }
     assert_eq!(fs.recorded("k").await.unwrap().unwrap().commit.seq, first.seq);
-    // The view that committed it has no such key, and what it records for itself is not the owner's.
+    // The view that committed it has no such key, and its own records do not belong to the owner.
     assert_eq!(one.recorded("k").await.unwrap(), None);
     let own = one.commit(line(record("k", 2, 1000).note("own"))).await.unwrap();
     assert!(!own.replayed);

@@ -40,7 +40,7 @@ async fn range(fs: &Fs, path: &str, offset: u64, length: u64) -> Bytes {
     fs.read(&at(path), ByteRange { offset, length }).await.unwrap()
 }
 
-/// `length` bytes that differ from place to place.
+/// Returns `length` bytes that differ from place to place.
 fn pattern(length: usize, salt: usize) -> Vec<u8> {
     (0..length).map(|index| u8::try_from((index * 31 + index / 251 + salt) % 256).unwrap()).collect()
 }
@@ -315,7 +315,7 @@ async fn cut_points_change_no_byte_wherever_they_are(subject: &Subject) {
     put(fs, "/f", "short").await;
     let mut plain = b"short".to_vec();
     for step in 0..24_u8 {
-        // pieces that come again, short ones beside them, and cuts that fit on none
+        // Repeated pieces, short ones between them, and cuts that match none.
         let (mut body, mut cuts) = (Vec::new(), vec![0]);
         for _ in 0..random.below(6) {
             if random.one_in(2) {

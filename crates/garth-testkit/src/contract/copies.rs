@@ -1,4 +1,4 @@
-//! Copies, of the present and of the past.
+//! Copies of the present and of the past.
 #![allow(clippy::unwrap_used, reason = "a check panics where a promise does not hold")]
 
 use std::time::Duration;
@@ -206,7 +206,7 @@ async fn a_copy_of_the_past_restores_it(subject: &Subject) {
 async fn the_copies_of_a_batch_make_so_many_names(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/a"), write("/a/f", "x"), mkdir("/b")]).await;
-    // each directory is copied into the other, in turn, and so has more each time
+    // Each directory is copied into the other in turn, and so grows each time.
     let (mut ops, mut copies) = (Vec::new(), vec![("/a/f".to_owned(), 1)]);
     let (mut sizes, mut room) = ([2, 1], MAX_COPIED_NAMES);
     for step in 0..10 {
@@ -217,7 +217,7 @@ async fn the_copies_of_a_batch_make_so_many_names(subject: &Subject) {
         room -= sizes[from];
         sizes[to] += sizes[from];
     }
-    // then the largest as often as there is room for it, and so on to the last name
+    // Then the largest as often as it fits, and so on down to the last name.
     for (number, (from, size)) in copies.iter().enumerate().rev() {
         for again in 0..room / size {
             ops.push(copy(from, &format!("/c{number}-{again}")));

@@ -1,5 +1,5 @@
-//! Handles that leave parts of a subtree out, with islands in them: what is left out is not there, and no
-//! name can be made in it.
+//! Handles with exclusions in a subtree, and islands in these: excluded nodes do not exist for them, and no
+//! name can be created there.
 #![allow(clippy::unwrap_used, reason = "a check panics where a promise does not hold")]
 
 use std::sync::Arc;
@@ -32,7 +32,7 @@ checks! {
     a_search_leaves_out_what_is_left_out [confinement search links]
 }
 
-/// `/a` without some of it; `/a/s` has an island, `/a/h/x/gone` nobody has made.
+/// Returns `/a` with exclusions: `/a/s` has an island, `/a/h/x/gone` does not exist.
 fn part() -> Within {
     let left_out = ["/a/mem", "/a/MEM.md", "/a/s", "/a/none", "/a/h/x/gone"];
     Within::new([p("/a")]).without(left_out.map(p)).with([p("/a/s/1")])
@@ -42,7 +42,7 @@ async fn seen_through(fs: &Fs, within: Within) -> Arc<dyn FileSystem> {
     fs.confined(&Confinement::new(within, Owner::new("view").unwrap())).await.unwrap()
 }
 
-/// Files inside, left out, in an island, and such that only look as if they were left out.
+/// Creates files inside, excluded, in an island, and with names that only look excluded.
 async fn some_tree(fs: &Fs) {
     given(fs, [mkdir_all("/a/d"), write("/a/f", "inside"), write("/a/d/f", "inside")]).await;
     given(fs, [mkdir_all("/a/mem/deep"), write("/a/mem/f", "canary"), write("/a/mem/deep/f", "canary")])
@@ -234,7 +234,7 @@ async fn a_directory_with_something_left_out_stays_where_it_is(subject: &Subject
     }
     refused(view, rename("/a", "/a/d/x"), Busy, "/a").await;
     refused(view, Op::copy_tree(at("/a"), at("/a/new")), Busy, "/a").await;
-    // where it is not there, a file may take its name, but nothing that brings entries
+    // If the excluded path does not exist, a file may take a name above it, but nothing that brings entries.
     given(fs, [remove("/a/h", Remove::Tree)]).await;
     given(view, [mkdir_all("/a/d/x/gone")]).await;
     for op in [rename("/a/d", "/a/h"), Op::copy_tree(at("/a/d"), at("/a/h"))] {
@@ -264,7 +264,7 @@ async fn an_island_is_reached_by_its_own_path_and_its_top_stays(subject: &Subjec
     refused(view, rename("/a/d", top), Busy, top).await;
     refused(view, rename_as("/a/d", top, RenameMode::Exchange), Busy, top).await;
     refused(view, mkdir(top), AlreadyExists, top).await;
-    // what leads to it is not there, also as a place
+    // The directory above the island does not exist, also as a target.
     refused(view, rename("/a/s/1/g", "/a/s"), AccessDenied, "/a/s").await;
     refused(view, Op::copy_tree(at("/a/s/1"), at("/a/s")), AccessDenied, "/a/s").await;
     given(fs, [remove("/a/s", Remove::Tree)]).await;
@@ -470,7 +470,7 @@ async fn what_crosses_into_what_is_left_out_shows_as_removed_and_back_as_created
             change(Renamed { from: p("/a/s/1/f") }, island, "/a/f"),
         ]
     );
-    // a directory that is renamed as a whole, with what was left out here or is left out there
+    // A directory that is renamed with its excluded nodes, or to a place with an exclusion.
     since = fs.head().await.unwrap().seq;
     let whole =
         seen_through(fs, Within::everything().without([p("/a/mem"), p("/c/d")]).with([p("/a/mem/f")])).await;

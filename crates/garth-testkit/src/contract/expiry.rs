@@ -1,4 +1,4 @@
-//! Entries that end by themselves.
+//! Entries that expire.
 #![allow(clippy::unwrap_used, reason = "a check panics where a promise does not hold")]
 
 use std::time::Duration;
@@ -29,7 +29,7 @@ checks! {
     a_removed_tree_ends_an_expired_entry_under_all_its_names [expiry links]
 }
 
-/// Expires this many seconds after the subject's start.
+/// Returns attributes that expire this many seconds after the start of the subject.
 fn after(seconds: i64) -> SetAttrs {
     SetAttrs::new().expires_at(START.plus_seconds(seconds))
 }
@@ -151,7 +151,7 @@ async fn a_past_time_judges_expiry_by_itself(subject: &Subject) {
     assert!(exists(&*later, "/f").await, "no time is later than the view that is asked");
     let sooner = fs.as_of(&time(20)).await.unwrap().as_of(&time(9)).await.unwrap();
     assert_eq!(text(&*sooner, "/f").await, "x");
-    // What a restore brings back is the state of a commit.
+    // A restore brings back the state of a commit.
     let now = START.plus_seconds(20);
     let restored = restore_path(fs, &p("/d"), &time(20), now, &Batch::default()).await.unwrap();
     assert_eq!((restored.plan.restored, names_in(fs, "/d").await), (1, vec!["g".to_owned()]));
@@ -201,7 +201,7 @@ async fn preconditions_see_expired_entries_as_absent(subject: &Subject) {
 
 async fn an_entry_may_expire_between_two_operations_of_its_batch(subject: &Subject) {
     let fs = &*subject.fs;
-    // The commit's time is one: what it makes already expired is absent to the operations behind.
+    // A commit has one time: an entry that it creates already expired is absent for the operations after it.
     let batch = Batch::new([write_with("/f", "x", after(-1)), write("/f", "y")]);
     let commit = fs.commit(batch).await.unwrap();
     assert!(commit.outcomes[0].created && commit.outcomes[1].created);

@@ -1,5 +1,4 @@
-//! Finding by key, where there is any: what has a key is found from the commit on that gave it, until the one
-//! that takes it.
+//! Finding by key: a node is found from the commit that gives it the key until the commit that takes it away.
 #![allow(clippy::unwrap_used, reason = "a check panics where a promise does not hold")]
 
 use std::time::Duration;
@@ -25,7 +24,7 @@ checks! {
     every_kind_of_node_has_keys [find attributes special]
 }
 
-/// All that a query finds, in pages of so many.
+/// Returns all results of a query, read in pages of `limit`.
 pub(crate) async fn all_found(
     fs: &Fs,
     query: &FindQuery,
@@ -43,7 +42,7 @@ pub(crate) async fn all_found(
     }
 }
 
-/// The paths that a query finds, sorted, and the same whatever the size of a page.
+/// Returns the paths that a query finds, sorted, after checking that the page size makes no difference.
 async fn found(fs: &Fs, query: FindQuery) -> Vec<String> {
     let whole = all_found(fs, &query, 1000).await.unwrap();
     for limit in [1, 3] {
@@ -220,7 +219,7 @@ async fn what_many_have_is_found_page_by_page(subject: &Subject) {
         assert!(items.is_sorted_by(|one, other| one.key <= other.key));
         assert_eq!(items.len(), 2 * count);
     }
-    // what is set between two pages is found behind them, and what is found once is not found again
+    // A key set between two pages is found after them, and a result is not found twice.
     let first = fs.find(&tagged("x").limit(5)).await.unwrap();
     let gone = first.items[0].path.clone();
     fs.commit(Batch::new([Op::set_attrs(&gone, tags([]))])).await.unwrap();

@@ -1,4 +1,4 @@
-//! Open files: POSIX handles follow the node, handles to a version never change.
+//! Open files: handles follow the node, as in POSIX; handles to a version never change.
 #![allow(clippy::unwrap_used, reason = "a check panics where a promise does not hold")]
 
 use garth_engine::ErrorKind::{IsADirectory, NotFound, NotPermitted, TooLarge};
@@ -142,7 +142,7 @@ async fn a_handle_knows_the_last_change_of_a_node_that_ended_in_the_same_commit(
     given(fs, [write("/f", "x"), link("/f", "/g"), write("/h", "y")]).await;
     let file = fs.open(&at("/f")).await.unwrap();
     let before = file.stat().await.unwrap();
-    // the first removal changes the node, the second ends it
+    // The first removal changes the node, the second ends it.
     let batch = Batch::new([remove("/g", Remove::File), rename("/h", "/f")]);
     let commit = fs.commit(batch).await.unwrap();
     let after = file.stat().await.unwrap();
@@ -166,10 +166,10 @@ async fn a_node_whose_names_go_with_several_trees_of_a_batch_has_changed(subject
     let file = fs.open(&at("/d/a")).await.unwrap();
     let ops = ["/d", "/e"].map(|dir| remove(dir, Remove::Tree));
     let commit = fs.commit(Batch::new(ops)).await.unwrap();
-    // without the first it still had a name
+    // Without the first removal it still had a name.
     let after = file.stat().await.unwrap();
     assert_eq!((after.nlink, after.ctime, after.version.seq), (0, commit.time, commit.seq));
-    // the same where it was renamed between
+    // The same if a directory was renamed in between.
     given(fs, [mkdir("/d"), mkdir("/e"), write("/d/a", "x"), link("/d/a", "/e/c")]).await;
     let file = fs.open(&at("/d/a")).await.unwrap();
     let ops = [remove("/d", Remove::Tree), rename("/e", "/f"), remove("/f", Remove::Tree)];
@@ -192,7 +192,7 @@ async fn directories_of_a_removed_tree_end_as_they_were(subject: &Subject) {
         assert_eq!((after.nlink, after.version), (0, before.version), "{before:?}");
         assert_eq!((after.mtime, after.ctime, after.etag), (before.mtime, before.ctime, before.etag));
     }
-    // what has expired is removed before, and changes the directory that it was in
+    // An expired entry is removed first, which changes its directory.
     let expires = SetAttrs::new().expires_at(START.plus_seconds(10));
     given(fs, [write_with("/t/old", "x", expires)]).await;
     subject.clock.advance(std::time::Duration::from_secs(10));

@@ -1,4 +1,4 @@
-//! Finding names and nodes, and what is said where there is none.
+//! Lookup of names and nodes, and its errors.
 #![allow(clippy::unwrap_used, reason = "a check panics where a promise does not hold")]
 
 use garth_engine::ErrorKind::{NotADirectory, NotFound, NotPermitted, TooLarge};

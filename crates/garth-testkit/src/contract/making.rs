@@ -1,4 +1,4 @@
-//! Making directories, links, special nodes and further names.
+//! Creation of directories, links, special nodes and further names.
 #![allow(clippy::unwrap_used, reason = "a check panics where a promise does not hold")]
 
 use garth_engine::ErrorKind::{

@@ -179,12 +179,12 @@ async fn a_large_directory_is_listed_whole(subject: &Subject) {
     assert_eq!(paths_below(fs, "/").await.len(), 2_501);
 }
 
-/// Attributes of about 240 KiB.
+/// Returns attributes of about 240 KiB.
 fn large_attributes(mark: usize) -> SetAttrs {
     SetAttrs::default().metadata("large", format!("{mark}{}", "x".repeat(240 << 10)))
 }
 
-/// Checks a page that something else follows, and how many bytes it has.
+/// Checks the size of a page that is not the last.
 #[track_caller]
 fn assert_bounded<T: Weigh>(page: &Listing<T>) {
     let bytes: usize = page.items.iter().map(Weigh::weight).sum();
@@ -259,7 +259,7 @@ async fn names_and_snapshots_are_given_in_bounded_pages_that_meet(subject: &Subj
 
 async fn pages_of_history_are_bounded_in_bytes_and_meet_also_within_a_commit(subject: &Subject) {
     let fs = &*subject.fs;
-    // nodes that are all written in one commit, and come to one path in turn
+    // Nodes that are all written in one commit, and are renamed to one path in turn.
     let names: Vec<String> = (0..9).map(|number| format!("/{number}")).collect();
     fs.commit(Batch::new(names.iter().map(|name| write(name, "1")))).await.unwrap();
     fs.commit(Batch::new(names.iter().map(|name| write(name, "2")))).await.unwrap();

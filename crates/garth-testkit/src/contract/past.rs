@@ -35,7 +35,7 @@ checks! {
 /// Returns commit, node and presence of an entry for each version.
 fn shape(subject: &Subject, versions: &[Version]) -> Vec<(u64, u64, bool)> {
     let seq = |seq: Seq| seq.0 - subject.head.0;
-    // counted as `Subject::ino` does
+    // Counted like `Subject::ino`.
     let ino = |ino: Ino| if ino == Ino::ROOT { 1 } else { ino.0 + 2 - subject.next.0 };
     let shape = |version: &Version| (seq(version.id.seq), ino(version.id.ino), version.entry.is_some());
     versions.iter().map(shape).collect()
@@ -292,7 +292,7 @@ async fn the_past_is_found_by_time(subject: &Subject) {
     for (early, seq) in [(Timestamp(START.0 - 1), subject.seq(0)), (Timestamp(i64::MIN), Seq(0))] {
         let then = fs.as_of(&Moment::Time(early)).await.unwrap();
         assert_eq!(then.head().await.unwrap().seq, seq);
-        // a tree that begins in one that was there before has no root yet
+        // A tree that begins inside an older one has no root yet.
         assert!(!exists(&*then, "/").await || names_in(&*then, "/").await.is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! Ranges that are punched out or copied by reference, and the holes that they leave.
+//! Ranges that are punched or copied by reference, and their holes.
 #![allow(clippy::unwrap_used, reason = "a check panics where a promise does not hold")]
 
 use garth_engine::ErrorKind::{
@@ -33,7 +33,7 @@ fn copy_range(from: &str, from_offset: u64, length: u64, to: &str, to_offset: u6
     Op::copy_range(at(from), from_offset, length, at(to), to_offset)
 }
 
-/// Where data and holes begin, in turn, from the start of a file of `size` bytes on.
+/// Returns the offsets at which data and holes begin, alternately, in a file of `size` bytes.
 async fn borders(file: &dyn OpenFile, size: u64) -> Vec<u64> {
     let (mut borders, mut offset) = (Vec::new(), 0);
     while offset < size {
@@ -107,7 +107,7 @@ async fn a_range_is_copied_with_its_holes(subject: &Subject) {
     assert_eq!(borders(&*file, 12).await, [0, 3, 6, 12]);
     given(fs, [append("/f", "!"), write("/f", "new")]).await;
     assert_eq!(text(fs, "/g").await, "a34\0\0\08hijkl", "what it came from may change");
-    // longer than the source, behind the end of the target, within one file
+    // Longer than the source, after the end of the target, within one file.
     let (_, outcome) = apply(fs, copy_range("/g", 9, u64::MAX, "/g", 15)).await;
     assert_eq!((outcome.size, text(fs, "/g").await.as_str()), (18, "a34\0\0\08hijkl\0\0\0jkl"));
     let before = stat(fs, "/g").await;
@@ -197,7 +197,7 @@ async fn holes_are_told_to_the_byte(subject: &Subject) {
     assert_eq!(borders(&*file, 1 << 42).await, [0, 4, 6, 10], "a vast hole is skipped");
 }
 
-/// A file as it must be: each byte, `None` in a hole.
+/// Expected file: each byte, `None` in a hole.
 type Plain = Vec<Option<u8>>;
 
 fn plain_borders(plain: &Plain) -> Vec<u64> {
@@ -273,13 +273,13 @@ async fn the_copies_of_a_batch_take_so_many_pieces(subject: &Subject) {
     let large = vec![7; (2 << 20) + 1];
     given(fs, [mkdir("/d"), write("/d/f", "x"), write("/g", ""), write("/large", large)]).await;
     given(fs, [write("/hole", ""), truncate("/hole", 1 << 30)]).await;
-    // a file of one byte is copied behind its end again and again: every byte is a piece of its own
+    // A file of one byte is copied after its end again and again: every byte is a piece of its own.
     let (mut ops, mut size, mut room) = (Vec::new(), 1, MAX_COPIED_PIECES as u64);
     while size <= room {
         ops.push(copy_range("/d/f", 0, size, "/d/f", size));
         (room, size) = (room - size, 2 * size);
     }
-    // what one operation wrote is one for each MiB, and holes are none
+    // Content of one operation is one piece for each MiB, and holes are none.
     ops.extend([copy_range("/d/f", 0, room - 3, "/g", 0), copy("/large", "/l"), copy("/hole", "/h")]);
     ops.push(copy_range("/hole", 0, 1 << 30, "/g", 0));
     for (op, path) in [(copy_range("/large", 0, 1, "/g", 5), "/g"), (copy("/d", "/over"), "/over")] {

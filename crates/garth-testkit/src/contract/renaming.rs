@@ -1,4 +1,4 @@
-//! Renames: what POSIX promises, and what goes wrong where it is not kept.
+//! Renames: the promises of POSIX, and errors.
 #![allow(clippy::unwrap_used, reason = "a check panics where a promise does not hold")]
 
 use garth_engine::ErrorKind::{
@@ -202,7 +202,7 @@ async fn a_rename_follows_directories_by_number(subject: &Subject) {
     refused_outright(fs, op, NotFound).await;
 }
 
-/// Directories in each other, of so many levels of 256 bytes.
+/// Creates nested directories, `levels` levels of 256 bytes each. Returns the deepest path.
 async fn chain(fs: &Fs, top: &str, levels: usize) -> String {
     let mut path = top.to_owned();
     apply(fs, mkdir(&path)).await;
@@ -250,7 +250,7 @@ async fn the_length_of_paths_that_move_is_judged_by_what_the_batch_has_left(subj
     };
     let to = p(&format!("{short}/d"));
     let moved = || Op::rename(p("/d"), to.clone());
-    // too long because of what was there, and of what the batch has made or brought
+    // Too long because of existing paths, and of those that the batch has created or moved.
     refused(vec![moved()]).await;
     refused(vec![Op::remove_dir(last.clone()), moved()]).await;
     let again = [Op::remove_tree(above.clone()), Op::mkdir(above.clone()), Op::mkdir(last.clone())];
@@ -261,7 +261,7 @@ async fn the_length_of_paths_that_move_is_judged_by_what_the_batch_has_left(subj
         Op::rename(p("/y"), to.clone())
     }])
     .await;
-    // not because of what it has taken away
+    // Paths that the batch has removed do not count.
     let kept = deep.pop().unwrap();
     for ops in [
         vec![Op::remove_dir(last.clone()), Op::remove_dir(above.clone())],

@@ -1,4 +1,4 @@
-//! Symbolic links and `..`, resolved above the engine: they lead nowhere but into the same tree.
+//! Symbolic links and `..`, resolved above the engine: they never lead out of the tree.
 #![allow(clippy::unwrap_used, reason = "a check panics where a promise does not hold")]
 
 use std::sync::Arc;
@@ -146,7 +146,7 @@ async fn a_link_swapped_in_mid_operation_is_resolved_again(subject: &Subject) {
     let tries = &tries;
     let read = retry(fs, "/d/f", Follow::Yes, |path| async move {
         if tries.fetch_add(1, Ordering::SeqCst) == 0 {
-            // Another client turns the directory into a link, after the path was resolved.
+            // Another client turns the directory into a link after the path was resolved.
             given(fs, [remove("/d", Remove::Tree), symlink("/d", "/real")]).await;
         }
         fs.read(&At::Path(path), ByteRange::ALL).await
@@ -159,7 +159,7 @@ async fn a_link_swapped_in_mid_operation_is_resolved_again(subject: &Subject) {
     assert_error(honest.await, NotADirectory, Some("/real/f"));
 }
 
-/// `/f` as another client leaves it after it was resolved: a link to `/real`.
+/// Replaces `/f` by a link to `/real`, as another client does after the path was resolved.
 async fn swap_in_link(fs: &Fs) {
     given(fs, [remove("/f", Remove::Any), symlink("/f", "/real")]).await;
 }
@@ -214,7 +214,7 @@ async fn stat_never_answers_a_link_that_it_was_to_follow(subject: &Subject) {
     given(fs, [write("/real", "right"), write("/f", "old")]).await;
     let (path, entry) = stat_path(fs, "/f", Follow::Yes).await.unwrap();
     assert_eq!((path, entry.kind), (p("/f"), Kind::File));
-    // The first lookup resolves, the second is the answer.
+    // The first lookup resolves, the second returns the entry.
     let swap = vec![remove("/f", Remove::Any), symlink("/f", "/real")];
     let swapping = Interfering::new(&subject.fs, Call::Stat, 1, swap);
     let (path, entry) = stat_path(&swapping, "/f", Follow::Yes).await.unwrap();
@@ -232,7 +232,7 @@ async fn a_link_that_keeps_changing_ends_in_an_error(subject: &Subject) {
     .await;
     let swap = || rename_as("/d", "/d2", RenameMode::Exchange);
     let answer = retry(fs, "/d/f", Follow::Yes, |path| async move {
-        // Whatever was resolved is a link again by the time it is used.
+        // Any resolved path is a link again by the time it is used.
         if stat(fs, "/d").await.kind == garth_engine::model::Kind::Directory {
             given(fs, [swap()]).await;
         }
@@ -245,7 +245,7 @@ async fn a_link_that_keeps_changing_ends_in_an_error(subject: &Subject) {
     assert_error(answer.await, NotADirectory, Some("/d"));
 }
 
-/// Checks the answer of a read or commit while the last segment is a link now and then.
+/// Counts the result of a read or commit while the last segment is a link from time to time.
 fn counted<T>(answer: garth_engine::Result<T>, counts: &mut [u32; 2]) -> Option<T> {
     counts[usize::from(answer.is_err())] += 1;
     if let Err(error) = &answer {
@@ -267,7 +267,7 @@ async fn a_last_segment_that_others_swap_for_a_link_leads_nowhere_outside(subjec
             while !stop.load(Ordering::SeqCst) {
                 for link in ["/in/l", "/in/m"] {
                     for _ in 0..2 {
-                        // a view may give up where others are faster each time
+                        // A view may give up if others are faster each time.
                         let swap = Batch::new([rename_as("/in/f", link, RenameMode::Exchange)]).visible();
                         let _ = futures::executor::block_on(whole.commit(swap));
                     }

@@ -1,4 +1,4 @@
-//! Restoring a path: equal to what it was, touching only what differs, and nothing outside.
+//! Restoring a path: equal to its past state, with changes only where it differs, and none outside.
 #![allow(clippy::unwrap_used, reason = "a check panics where a promise does not hold")]
 
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use garth_engine::ErrorKind::{NotADirectory, NotFound};
 use garth_engine::FileSystem;
-use garth_engine::fs::restore::{RestoreAction, RestoreResult, plan, restore as restore_path};
+use garth_engine::fs::restore::{RestoreAction, Restored, plan, restore as restore_path};
 use garth_engine::model::{
     Batch, ChangesQuery, Create, Entry, Idempotency, Moment, Op, Remove, RenameMode, Seq, SetAttrs, Timestamp,
 };
@@ -43,13 +43,13 @@ checks! {
 /// Later than the clock of any test here.
 const NOW: Timestamp = Timestamp(START.0 + 3_600_000_000_000);
 
-/// The last commit, to be restored later.
+/// Returns the last commit, to be restored later.
 async fn then(fs: &Fs) -> Seq {
     fs.head().await.unwrap().seq
 }
 
-/// Restores, and checks that the path is what it was and that a second restore finds nothing to do.
-async fn restored(fs: &Fs, path: &str, seq: Seq) -> RestoreResult {
+/// Restores, and checks that the path equals its past state and that a second restore finds nothing to do.
+async fn restored(fs: &Fs, path: &str, seq: Seq) -> Restored {
     let moment = Moment::Seq(seq);
     let past = fs.as_of(&moment).await.unwrap();
     let due = shape(&*past, &p(path), NOW).await.unwrap();
@@ -62,11 +62,11 @@ async fn restored(fs: &Fs, path: &str, seq: Seq) -> RestoreResult {
     restored
 }
 
-fn actions(restored: &RestoreResult) -> Vec<(&str, RestoreAction)> {
+fn actions(restored: &Restored) -> Vec<(&str, RestoreAction)> {
     restored.plan.changes.iter().map(|change| (change.path.as_str(), change.action.clone())).collect()
 }
 
-fn counts(restored: &RestoreResult) -> (u64, u64, u64) {
+fn counts(restored: &Restored) -> (u64, u64, u64) {
     (restored.plan.restored, restored.plan.removed, restored.plan.unchanged)
 }
 
@@ -148,12 +148,12 @@ async fn what_was_moved_inside_is_moved_back(subject: &Subject) {
     assert!(actions(&back).contains(&("/t/a", moved("/t/b/moved"))), "{:?}", actions(&back));
     assert_eq!((stat(fs, "/t/a").await.ino, stat(fs, "/t/one").await.ino), (dir.ino, one.ino));
     assert_eq!(stat(fs, "/t/a/deep/g").await, deep, "what is below a moved directory is not touched");
-    // a directory that is now inside what was inside it
+    // A directory that is now inside a directory that was inside it.
     given(fs, [rename("/t/a/deep", "/t/deep"), rename("/t/a", "/t/deep/a")]).await;
     let inside_out = restored(fs, "/t", seq).await;
     assert_eq!(counts(&inside_out), (2, 0, 5));
     assert_eq!(stat(fs, "/t/a").await.ino, dir.ino);
-    // and one in whose place another stands that holds it
+    // A directory inside another one that took its name.
     given(fs, [rename("/t/a", "/t/c"), mkdir("/t/a"), rename("/t/c", "/t/a/c"), write("/t/a/new", "n")])
         .await;
     let out = restored(fs, "/t", seq).await;
@@ -167,7 +167,8 @@ async fn hard_links_inside_are_as_they_were(subject: &Subject) {
     given(fs, [write("/t/e", "y"), link("/t/e", "/t/f")]).await;
     let seq = then(fs).await;
     let (a, e) = (stat(fs, "/t/a").await, stat(fs, "/t/e").await);
-    // one name is removed, one is split off by its own node, one is added, and one node goes altogether
+    // One name is removed, one now belongs to a node of its own, one is added, and one node is removed
+    // completely.
     given(fs, [remove("/t/b", Remove::File), remove("/t/d/c", Remove::File), write("/t/d/c", "own")]).await;
     given(
         fs,
@@ -186,8 +187,8 @@ async fn hard_links_inside_are_as_they_were(subject: &Subject) {
     assert_eq!(stat(fs, "/t/f").await.nlink, 2);
 }
 
-/// Returns the part of an entry that must not change for a node outside: all but what its names inside count
-/// for.
+/// Returns the part of an entry that must not change for a node outside: everything but the effects of its
+/// names inside.
 fn outside(entry: Entry) -> Entry {
     let (version, ctime) = (entry.etag, entry.mtime);
     Entry { nlink: 0, version, ctime, ..entry }
@@ -288,7 +289,7 @@ async fn a_restore_after_the_clock_went_back_judges_expiry_by_the_time_of_its_co
     let seq = then(fs).await;
     subject.clock.set(START.plus_seconds(20));
     given(fs, [write("/other", "y"), remove("/d", Remove::Tree)]).await;
-    // the commits of an account go on from the last one
+    // The commit times of an account continue from the last one.
     subject.clock.set(START.plus_seconds(5));
     let now = START.plus_seconds(5);
     restore_path(fs, &p("/d"), &Moment::Seq(seq), now, &Batch::default()).await.unwrap();
@@ -310,12 +311,13 @@ async fn a_restore_that_is_overtaken_is_planned_again(subject: &Subject) {
     assert_eq!(done.commit.unwrap().seq.0, seq.0 + 4, "of two tries one is a commit");
 }
 
-/// A filesystem on which another client commits before one of the calls.
+/// Returns a filesystem on which another client commits before one of the calls.
 fn interfering(subject: &Subject, before: Call, skip: usize, ops: Vec<Op>) -> Arc<dyn FileSystem> {
     Arc::new(Interfering::new(&subject.fs, before, skip, ops))
 }
 
-/// A directory `/t/d` of more names than one page of a walk, and a file beside it that has changed since.
+/// Creates a directory `/t/d` with more names than one page of a walk, and next to it a file that changes
+/// afterwards.
 async fn large_directory(fs: &Fs) -> Seq {
     let files = (0..1500).map(|n| write(&format!("/t/d/{n:04}"), n.to_string()));
     fs.commit(Batch::new([mkdir_all("/t/d"), write("/t/f", "old")].into_iter().chain(files))).await.unwrap();
@@ -338,7 +340,7 @@ async fn a_directory_that_moves_while_a_restore_reads_shows_once(subject: &Subje
     given(fs, [mkdir_all("/t/a/b"), write("/t/a/b/f", "old"), link("/t/a/b/f", "/outside")]).await;
     let seq = large_directory(fs).await;
     given(fs, [write("/outside", "new")]).await;
-    // its names were read where it was, and are read again where it is now
+    // Its names were read at the old place and are read again at the new one.
     let busy = interfering(subject, Call::Walk, 1, vec![rename("/t/a/b", "/t/d/zz")]);
     restored(&*busy, "/t", seq).await;
     assert_eq!((text(fs, "/t/a/b/f").await.as_str(), text(fs, "/outside").await.as_str()), ("old", "new"));
@@ -359,7 +361,7 @@ async fn what_leaves_the_path_before_the_commit_of_a_restore_stays_as_it_is(subj
 async fn what_is_removed_while_a_restore_reads_comes_back(subject: &Subject) {
     let fs = &*subject.fs;
     let seq = large_directory(fs).await;
-    // of the same size and time, so that its content is compared
+    // Of the same size and time, so that its content is compared.
     let mtime = stat(fs, "/t/d/0000").await.mtime;
     given(fs, [write_with("/t/d/0000", "1", SetAttrs { mtime: Some(mtime), ..SetAttrs::default() })]).await;
     let busy = interfering(subject, Call::Walk, 1, vec![remove("/t/d", Remove::Tree)]);
@@ -374,7 +376,7 @@ async fn what_changes_after_a_restore_has_read_it_is_restored_too(subject: &Subj
     let busy = interfering(subject, Call::Commit, 0, later.clone());
     let done = restored(&*busy, "/t", seq).await;
     assert_eq!((done.plan.restored, done.plan.removed), (2, 1), "of both commits");
-    // and where it had found nothing to do
+    // Also if it had found nothing to do.
     let busy = interfering(subject, Call::Walk, 1, later);
     restored(&*busy, "/t", seq).await;
 }
@@ -391,7 +393,7 @@ async fn the_commits_of_one_restore_have_its_idempotency_record_once(subject: &S
     let done = restore_path(&*busy, &p("/t"), &moment, NOW, &batch).await.unwrap();
     assert!(!done.commit.unwrap().replayed);
     assert_eq!((text(fs, "/t/f").await.as_str(), text(fs, "/t/g").await.as_str()), ("old", "old"));
-    // the request again, after others have written: its first answer, and nothing is restored
+    // The repeated request, after others have written: it returns the first result and restores nothing.
     given(fs, [write("/t/f", "newest")]).await;
     let again = restore_path(fs, &p("/t"), &moment, NOW, &batch).await.unwrap();
     assert!(again.commit.unwrap().replayed);

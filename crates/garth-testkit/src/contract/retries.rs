@@ -1,4 +1,4 @@
-//! Retries: a batch that is committed again, by its id or its idempotency key, is answered as it was.
+//! Retries: a batch that is committed again, by its id or its idempotency key, has the first result.
 #![allow(clippy::unwrap_used, reason = "a check panics where a promise does not hold")]
 
 use std::time::Duration;
@@ -94,7 +94,7 @@ async fn a_caller_who_gives_up_can_ask_what_became_of_the_batch(subject: &Subjec
     for round in 0..50 {
         let id = CommitId(round);
         let batch = Batch::new([append("/f", format!("{round}\n"))]).id(id);
-        // polled once, then dropped: the answer reaches nobody
+        // Polled once, then dropped: nobody receives the result.
         drop(fs.commit(batch.clone()).now_or_never());
         let found = fs.committed(id).await.unwrap();
         let commit = match &found {

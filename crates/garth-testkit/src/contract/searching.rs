@@ -1,4 +1,4 @@
-//! Search, where there is any: a hit is only ever a current, unexpired file.
+//! Search: every hit is a current, unexpired file.
 #![allow(clippy::unwrap_used, reason = "a check panics where a promise does not hold")]
 
 use std::time::Duration;

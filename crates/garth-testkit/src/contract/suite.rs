@@ -17,7 +17,7 @@ pub(super) const ONLY: &str = "GARTH_CHECK";
 pub(crate) struct Check {
     /// Name of the function.
     pub(super) name: &'static str,
-    /// Returns true for a filesystem that has what the check needs.
+    /// Returns true for a filesystem with the abilities that the check needs.
     pub(super) needs: fn(Capabilities) -> bool,
     /// Checks the promise. Panics if it does not hold.
     pub(super) check: for<'a> fn(&'a Subject) -> Pin<Box<dyn Future<Output = ()> + 'a>>,
@@ -38,8 +38,8 @@ macro_rules! checks {
 }
 pub(crate) use checks;
 
-/// Runs checks one after the other, each on a subject and a runtime of its own. A check that fails does not
-/// keep the others from running.
+/// Runs checks one after the other, each on a subject and a runtime of its own. A failing check does not stop
+/// the others.
 pub(super) fn run<'a, S: Future<Output = Subject>>(
     module: &str,
     checks: impl Iterator<Item = &'a Check>,
@@ -49,7 +49,7 @@ pub(super) fn run<'a, S: Future<Output = Subject>>(
     for check in checks {
         ran += 1;
         let one = || {
-            // tasks that a check leaves behind end with its runtime
+            // Tasks that a check leaves behind end with its runtime.
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             runtime.expect("a runtime starts").block_on(async {
                 let subject = make().await;
@@ -70,7 +70,7 @@ pub(super) fn run<'a, S: Future<Output = Subject>>(
     );
 }
 
-/// Returns what a panic says.
+/// Returns the message of a panic.
 fn message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")

@@ -1,5 +1,5 @@
-//! Values of the writers: every value names its writer, round and number, so that whatever is read later
-//! either equals one attempted value byte for byte or is a finding.
+//! Values of the writers. Every value names its writer, round and number, so that any value read later either
+//! equals one attempted value byte by byte or is a finding.
 
 use std::fmt;
 
@@ -9,23 +9,23 @@ use crate::data::random::Random;
 
 /// Concurrent writers of a round.
 pub const WRITERS: u32 = 8;
-/// Puts of one writer before all go on to the next keys. Half of them go to a shared key, so that no key gets
-/// more than `WRITERS * PUTS_A_KEY / 2 = 80` versions: `/v1/history` shows at most 100 at once.
+/// Puts of one writer to one key before it uses the next keys. Half of them go to a shared key, so that no
+/// key gets more than `WRITERS * PUTS_A_KEY / 2 = 80` versions: `/v1/history` returns at most 100 at once.
 const PUTS_A_KEY: u32 = 20;
-/// Every so many values one is large.
+/// One value in this many is large.
 const LARGE_EVERY: u64 = 24;
-/// Sizes of large values, in bytes: below and above 64 KiB, from where on the engine
-/// keeps bodies by their hash.
+/// Sizes of large values, in bytes: below and above 64 KiB, from which the engine stores bodies by their
+/// hash.
 const LARGE: std::ops::Range<u64> = 20_000..180_000;
 
-/// One put (or batch) of one writer.
+/// A put (or batch) of one writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
 pub struct Attempt {
-    /// The round, from 0.
+    /// Round, counted from 0.
     pub round: u32,
-    /// The writer, from 0.
+    /// Writer, counted from 0.
     pub writer: u32,
-    /// Its number among the writer's puts of this round, from 1.
+    /// Number among the puts of the writer in this round, counted from 1.
     pub n: u32,
 }
 
@@ -38,15 +38,15 @@ impl fmt::Display for Attempt {
 /// Properties that the puts of a run share.
 #[derive(Clone, Copy, Debug)]
 pub struct Workload {
-    /// Decides the values.
+    /// Seed of the values.
     pub seed: u64,
     /// Files that one attempt writes, all with the same value: 1 for a put, 2 for a batch.
     pub files: u32,
 }
 
 impl Workload {
-    /// The paths that an attempt writes. Even attempts go to a key that all writers
-    /// share, odd ones to the writer's own.
+    /// Returns the paths that an attempt writes. Even attempts go to a key that all writers share, odd ones
+    /// to a key of the writer.
     pub fn paths(&self, attempt: Attempt) -> Vec<String> {
         let Attempt { round, writer, n } = attempt;
         let key = n / PUTS_A_KEY;
@@ -61,8 +61,8 @@ impl Workload {
         }
     }
 
-    /// The value that an attempt writes: JSON text, with numbers that only survive if
-    /// nobody parses them to a float.
+    /// Returns the value that an attempt writes: JSON text, with numbers that survive only if nobody parses
+    /// them as a float.
     pub fn value(&self, attempt: Attempt) -> String {
         let Attempt { round, writer, n } = attempt;
         let mut random =
@@ -81,14 +81,14 @@ impl Workload {
         )
     }
 
-    /// The attempt that a value read back is of; `None` if no attempt has exactly this value.
+    /// Returns the attempt that wrote a value; `None` if no attempt has exactly this value.
     pub fn recognise(&self, value: &str) -> Option<Attempt> {
         let attempt: Attempt = serde_json::from_str(value).ok()?;
         (self.value(attempt) == value).then_some(attempt)
     }
 }
 
-/// The directory of a round.
+/// Returns the directory of a round.
 pub(super) fn top(round: u32) -> String {
     format!("/crash/round-{round}")
 }

@@ -1,6 +1,6 @@
-//! The workload of batches: writers in a child process that commit two files at once straight to
-//! the engine, which HTTP has no request for. The child tells on stdout what was acknowledged
-//! and, started again, what it reads.
+//! Workload of batches: writers in a child process that commit two files at once directly to the engine,
+//! which HTTP has no request for. The child reports acknowledgements on stdout and, started again, the data
+//! that it reads.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -24,15 +24,15 @@ use super::kill::kill;
 /// Files of a batch.
 pub(super) const FILES: u32 = 2;
 
-/// Longer values are staged first, in bytes: a crash may come between the upload and its commit.
+/// Longer values are staged first, in bytes, so that a crash may come between the upload and its commit.
 const STAGED: usize = 64 << 10;
 
-/// A line of the child.
+/// A line of the child on stdout.
 #[derive(Debug, Deserialize, Serialize)]
 enum Line {
-    /// The tree is open; the writers begin.
+    /// The tree is open; the writers start.
     Ready,
-    /// The writer's next batch is acknowledged.
+    /// The next batch of the writer is acknowledged.
     Acknowledged { writer: u32, versions: Vec<String> },
     /// A batch failed; the writer stops.
     Failed { writer: u32, why: String },
@@ -42,8 +42,8 @@ enum Line {
 
 type Done<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
-/// Child: writes batches until it is killed, each writer the next only when the last one's line is printed.
-/// Engines may block the thread, so each writer has one.
+/// Runs in the child: writes batches until it is killed. A writer starts the next batch only after the line
+/// of the last one is printed. Engines may block the thread, so each writer has one.
 ///
 /// # Errors
 /// If stdout is closed.
@@ -112,10 +112,10 @@ fn splits_batches() -> bool {
     std::env::var_os("GARTH_FAULT").is_some_and(|fault| fault == "split-batch")
 }
 
-/// Child: prints every file below a round's directory, with its whole history.
+/// Runs in the child: prints every file below the directory of a round, with its complete history.
 ///
 /// # Errors
-/// Answer of the filesystem.
+/// Errors of the filesystem.
 pub async fn read_all(fs: &dyn FileSystem, round: u32) -> Done<()> {
     let top = At::Path(TreePath::parse(&top(round))?);
     let mut page = WalkPage::default().limit(MAX_PAGE);
@@ -149,12 +149,12 @@ async fn see(fs: &dyn FileSystem, path: &TreePath) -> Done<Line> {
     Ok(Line::Seen { path: path.to_string(), current: Some(current), versions })
 }
 
-/// Bytes that are no text are no value either; the check will say so.
+/// Returns bytes as text. Bytes that are not UTF-8 are no value either, and the check reports them.
 fn text(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap_or_else(|e| format!("not UTF-8: {e}"))
 }
 
-/// One write for one line, so that a kill never leaves half of one behind another.
+/// Prints a line in one write, so that a kill never leaves half a line before another.
 #[expect(clippy::disallowed_methods, reason = "a process reads it, not a person")]
 fn tell(line: &Line) -> Done<()> {
     let mut text = serde_json::to_vec(line)?;
@@ -162,7 +162,7 @@ fn tell(line: &Line) -> Done<()> {
     Ok(std::io::stdout().lock().write_all(&text)?)
 }
 
-/// Harness: starts the writers.
+/// Runs in the harness: starts the writers.
 pub(super) fn start(
     mut command: Command,
     data: &Path,
@@ -183,7 +183,7 @@ pub(super) fn start(
     Ok((child, Reader(thread::spawn(move || read_journal(lines, &moment)))))
 }
 
-/// Harness: reads what is there.
+/// Runs in the harness: reads the data.
 pub(super) fn observe(
     mut command: Command,
     data: &Path,
@@ -231,7 +231,7 @@ fn next(lines: &mut BufReader<ChildStdout>) -> Result<Option<Line>, String> {
     serde_json::from_str(&line).map(Some).map_err(|e| format!("the child said `{line:.200}`: {e}"))
 }
 
-/// The journal in the making: acknowledgements are noted as fast as they come.
+/// Journal in progress: acknowledgements are recorded as they come in.
 pub(super) struct Reader(JoinHandle<Result<Journal, String>>);
 
 impl Reader {
@@ -248,7 +248,7 @@ fn read_journal(mut lines: BufReader<ChildStdout>, moment: &Moment) -> Result<Jo
                 let versions = versions.iter().map(|id| id.parse()).collect::<garth_engine::Result<_>>();
                 let log = journal.writers.get_mut(writer as usize).ok_or("no such writer")?;
                 let versions = versions.map_err(|e| e.to_string())?;
-                // When the child began it is not known here: as if before the crash.
+                // The start of the write in the child is unknown here; it counts as before the crash.
                 let sure = moment.acknowledged(Phase::Working);
                 log.acknowledged.push(Acknowledged { versions, sure });
             }

@@ -1,12 +1,12 @@
 //! Phase of a crash, shared by the writers and the thread that crashes them: it decides which
 //! acknowledgements count.
 //!
-//! After a kill all of them count: the kernel keeps what it was given. A power cut made by an ioctl is less
-//! clean: an `fdatasync` that is under way at that moment may report success though nothing was written
-//! (with ext4 of Linux 6.18 a file that is only appended to loses its last acknowledged block in 4 of 100
-//! cuts; none of those acknowledged before the call). A real machine is off by then and acknowledges
-//! nothing. So such an acknowledgement counts as in flight; one for a write that began after the cut
-//! counts, and is then found to be lost.
+//! After a kill all of them count: the kernel keeps what it was given. A power cut by an ioctl is less clean:
+//! an `fdatasync` that runs at that time may report success although nothing was written (with ext4 of Linux
+//! 6.18 a file that is only appended to loses its last acknowledged block in 4 of 100 cuts; none of those
+//! acknowledged before the call). A real machine is off by then and acknowledges nothing. So such an
+//! acknowledgement counts as in flight; an acknowledgement of a write that started after the cut counts as
+//! given, and its loss is a finding.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub(super) enum Phase {
     Working,
     /// In progress.
     Crashing,
-    /// The disk, or the process, is gone.
+    /// The disk or the process is gone.
     Crashed,
 }
 
@@ -29,7 +29,7 @@ struct State {
     acknowledged: u64,
 }
 
-/// The phase, and how many acknowledgements there were.
+/// Phase of the crash, and the number of acknowledgements.
 #[derive(Debug)]
 pub(super) struct Moment {
     /// True if an acknowledgement given during the crash may be wrong.
@@ -56,7 +56,7 @@ impl Moment {
         self.phase() != Phase::Working
     }
 
-    /// Counts an acknowledgement of a write that began in that phase; whether it must be true.
+    /// Counts an acknowledgement of a write that started in the phase `begun`. Returns true if it must hold.
     pub(super) fn acknowledged(&self, begun: Phase) -> bool {
         let mut state = self.state();
         state.acknowledged += 1;
@@ -64,8 +64,8 @@ impl Moment {
         !self.doubtful || state.phase == Phase::Working || begun == Phase::Crashed
     }
 
-    /// Waits for the next acknowledgement, at most this long: a crash right after it
-    /// catches one given too early.
+    /// Waits up to `longest` for the next acknowledgement: a crash right after it catches one that was given
+    /// too early.
     pub(super) fn await_acknowledgement(&self, longest: Duration) {
         let state = self.state();
         let before = state.acknowledged;

@@ -1,5 +1,6 @@
-//! Power cuts under batches on a folder of the host: what was answered is there in full, and of the batch
-//! under way the first operations, each whole but for those that change a file in place.
+//! Power cuts under batches on a host folder. Acknowledged batches must exist completely; of the batch in
+//! flight the first operations may exist, each of them atomically, except for those that change a file in
+//! place.
 
 mod folder_state;
 mod random_batches;
@@ -20,25 +21,25 @@ use super::Disk;
 use crate::data::random::Random;
 use crate::proof::{About, Broken, Proof, Proven, Report, Setting, Worker, at, hold, run, say};
 
-/// The folder on the disk that loses its power.
+/// Folder on the disk that loses its power.
 const FOLDER: &str = "folder";
 /// File of another program.
 const OTHER: &str = "other";
-/// Where the engine keeps what is not finished, and what it keeps there for good.
+/// Folder of unfinished files of the engine, and the files in it that may stay.
 const SCRATCH: &str = ".garth-tmp";
 const LOCK: &str = "lock";
 const STAGED: &str = "staged-";
 /// Longer contents are staged first, in bytes: a cut may come between the upload and its commit.
 const UPLOADED: u64 = 64 << 10;
-/// Most answers that are heard before a cut, and the longest time behind the last of them, in microseconds.
-/// One of four cuts comes right behind an answer.
+/// Limit on the acknowledgements before a cut, and on the time after the last of them, in microseconds. One
+/// of four cuts comes right after an acknowledgement.
 const HEARD: u64 = 24;
 const LONGEST: u64 = 30_000;
 
-/// Power cuts under a folder of the host. Needs root.
+/// Power cuts under a host folder. Needs root.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HostCuts {
-    /// `GARTH_FAULT` of the process that writes: a negative control.
+    /// `GARTH_FAULT` of the writing process: a negative control.
     pub fault: Option<&'static str>,
 }
 
@@ -66,8 +67,8 @@ const COUNTS: [&str; 5] = [
     "cuts that left something unfinished",
 ];
 
-/// Child: commits the batches of a round until the power is cut. Tells `done` for each, `late` for one that
-/// began behind the cut, and at the end why the next failed.
+/// Runs in the child: commits the batches of a round until the power is cut. Prints `done` for each, `late`
+/// for one that started after the cut, and at the end the failure of the next.
 pub(crate) fn commit_until_cut(folder: &Path, seed: u64, round: u64) -> Proven<()> {
     let (env, clock) = Env::manual(time(round, 0));
     let fs = HostFs::open(folder, Mode::Writable, env)?;
@@ -111,11 +112,12 @@ async fn commit(fs: &dyn FileSystem, Drawn { durable, steps }: Drawn) -> Proven<
     Ok(())
 }
 
-/// Cuts the power under a process that commits batches, so many times, and compares what is there with what
-/// was answered and tried. Needs root. `fault` is the `GARTH_FAULT` of that process: a negative control.
+/// Cuts the power `rounds` times under a process that commits batches, and compares the data with the
+/// acknowledged and attempted batches. Needs root. `fault` is the `GARTH_FAULT` of that process: a negative
+/// control.
 ///
 /// # Errors
-/// Data that was lost, is there in part, or out of order.
+/// Lost, partial or disordered data.
 fn cut(binary: &Path, rounds: u64, seed: u64, fault: Option<&str>) -> Proven<Report> {
     let mut disk = Disk::new().map_err(Broken::because)?;
     let folder = disk.mount_point().join(FOLDER);
@@ -153,8 +155,8 @@ fn cut(binary: &Path, rounds: u64, seed: u64, fault: Option<&str>) -> Proven<Rep
     Ok(report)
 }
 
-/// Starts the writing process and cuts the power: how many batches it had answered before, and how many more
-/// while the power went, which a real machine would not have told.
+/// Starts the writing process and cuts the power. Returns the number of batches acknowledged before the cut,
+/// and of those acknowledged during it, which a real machine would not have reported.
 fn cut_once(
     disk: &mut Disk,
     binary: &Path,
@@ -176,11 +178,12 @@ fn cut_once(
         Env::system().sleep(Duration::from_micros(random.below(LONGEST)));
     }
     if random.one_in(2) {
-        // another program's sync brings to disk what is only visible: the names, but not yet all contents
+        // The sync of another program brings merely visible changes to disk: the names, but not yet all
+        // contents.
         std::fs::File::create(disk.mount_point().join(OTHER))?.sync_all()?;
     }
     disk.cut().map_err(Broken::because)?;
-    // it may have failed and ended already
+    // It may have failed and ended already.
     let _ = child.tell("cut");
     let mut unsure = 0;
     loop {
@@ -207,7 +210,7 @@ fn unfinished(folder: &Path) -> Proven<Vec<String>> {
     Ok(names)
 }
 
-/// Gives up if the root shows anything but the directories of rounds.
+/// Fails if the root contains anything but the directories of rounds.
 async fn alone(fs: &dyn FileSystem, round: u64) -> Proven<()> {
     let listing = fs.list(&at("/")?, &Page::default().limit(MAX_PAGE)).await?;
     let strange = |name: &str| {
@@ -218,7 +221,7 @@ async fn alone(fs: &dyn FileSystem, round: u64) -> Proven<()> {
     hold(strange.is_empty(), || format!("the root shows {strange:?}"))
 }
 
-/// The states that a cut may leave, from what was answered to what was tried.
+/// States that a cut may leave, from the acknowledged ones to the attempted ones.
 struct Expected {
     before: State,
     steps: Vec<Step>,
@@ -231,12 +234,12 @@ impl Expected {
     async fn new(seed: u64, round: u64, answered: u64, unsure: u64) -> Proven<Self> {
         let mut work = Work::new(seed, round)?;
         let (mut before, mut steps, mut ends) = (State::default(), Vec::new(), vec![0]);
-        // the last may have been under way
+        // The last one may have been in flight.
         for number in 1..=answered + unsure + 1 {
             let drawn = work.next().await?;
             steps.extend(drawn.steps);
             ends.push(steps.len());
-            // what is durable is so with all that was visible before
+            // A durable batch makes all earlier visible ones durable.
             if number <= answered && drawn.durable {
                 before = steps.pop().and_then(|mut step| step.states.pop()).unwrap_or(before);
                 (steps, ends) = (Vec::new(), vec![0]);
@@ -284,7 +287,7 @@ impl Expected {
     }
 }
 
-/// An operation without its content.
+/// Returns an operation as text, without its content.
 fn brief(op: &Op) -> String {
     let mut op = op.clone();
     let mut bytes = 0;

@@ -1,5 +1,5 @@
-//! The workload over HTTP: a real server, eight clients that put, and a reader that asks
-//! for every value and its history.
+//! Workload over HTTP: a real server, eight clients that put, and a reader that requests every value and its
+//! history.
 
 use std::collections::btree_map::Entry;
 use std::io::{BufRead, BufReader};
@@ -19,9 +19,9 @@ use super::crash_moment::Moment;
 use super::journal::{Acknowledged, Journal, Observed, Seen, WriterLog};
 use super::kill::kill;
 
-/// Longest wait for one answer.
+/// Longest wait for a response.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Most versions that `/v1/history` gives at once.
+/// Limit on the versions of one response of `/v1/history`.
 const HISTORY: u32 = 100;
 
 /// Hint about a missing binary.
@@ -41,7 +41,7 @@ pub(super) struct Client {
     key: String,
 }
 
-/// The line that `garth serve --json` prints.
+/// Line that `garth serve --json` prints.
 #[derive(Deserialize)]
 struct Ready {
     url: String,
@@ -73,7 +73,7 @@ struct HistoryItem<'a> {
     value: &'a RawValue,
 }
 
-/// Starts a server on a data folder. `key` is that of the folder's first start, and is set by it.
+/// Starts a server on a data folder. `key` is set by the first start of the folder and used by later ones.
 pub(super) fn serve(mut command: Command, data: &Path, key: &mut Option<String>) -> Result<Server, String> {
     let mut child = command
         .args(["serve", "--listen", "127.0.0.1:0", "--json", "--data"])
@@ -132,7 +132,7 @@ impl Client {
         answer.version_id.parse().map_err(|_| unexpected())
     }
 
-    /// Everything that is to be seen of a path.
+    /// Reads the value and the history of a path.
     fn see(&self, path: &str) -> Result<Seen, String> {
         let (status, text) = self.post("get", &json!({ "agent_id": "default", "path": path }).to_string())?;
         let unexpected = |what: &str| format!("{what} of {path} answered {status} `{text:.300}`");
@@ -175,9 +175,9 @@ impl Client {
         Ok(observed)
     }
 
-    /// Starts the writers. Each notes an answer before it asks again, and goes on until a
-    /// request fails (a server that acknowledges without a disk is found out later), which is a
-    /// finding unless the crash has begun.
+    /// Starts the writers. Each records a response before its next request, and continues until a request
+    /// fails, which is a finding unless the crash has begun. (A server that acknowledges without a disk is
+    /// detected later.)
     pub(super) fn write(&self, workload: Workload, round: u32, moment: &Arc<Moment>) -> Writers {
         let threads = (0..WRITERS).map(|writer| {
             let (client, moment) = (self.clone(), moment.clone());
@@ -216,7 +216,7 @@ impl Client {
 pub(super) struct Writers(Vec<JoinHandle<Result<WriterLog, String>>>);
 
 impl Writers {
-    /// Waits for them to notice that the server is gone.
+    /// Waits until they notice that the server is gone.
     pub(super) fn journal(self) -> Result<Journal, String> {
         let logs =
             self.0.into_iter().map(|thread| thread.join().map_err(|_| "a writer panicked".to_owned())?);

@@ -1,5 +1,5 @@
-//! Conditions after a crash, decided from two things only: the journal of what was acknowledged before
-//! it, and what is read after it. Every workload, real or with a planted fault, is judged here.
+//! Check after a crash, based on two things only: the journal of acknowledgements before it, and the data
+//! read after it. Every workload, real or with a planted fault, is judged here.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,46 +10,46 @@ use super::attempts::{Attempt, WRITERS, Workload};
 /// Journal of a round, kept in the memory of the harness.
 #[derive(Debug, Default)]
 pub struct Journal {
-    /// By writer.
+    /// Logs by writer.
     pub writers: Vec<WriterLog>,
 }
 
 /// Acknowledgements of one writer.
 #[derive(Clone, Debug, Default)]
 pub struct WriterLog {
-    /// Acknowledged puts, the first being number 1.
+    /// Acknowledged puts; the first has number 1.
     pub acknowledged: Vec<Acknowledged>,
-    /// Puts begun: as many as acknowledged, or one more that was in flight.
+    /// Puts started: as many as acknowledged, or one more that was in flight.
     pub attempted: u32,
 }
 
-/// An answer to a put.
+/// Acknowledgement of a put.
 #[derive(Clone, Debug)]
 pub struct Acknowledged {
-    /// The version of each file it wrote.
+    /// Version of each file that it wrote.
     pub versions: Vec<VersionId>,
-    /// Whether it must be there after the crash. Else it counts as in flight: it may
-    /// be there, as this version only.
+    /// True if the put must exist after the crash. Otherwise it counts as in flight: it may exist, as this
+    /// version only.
     pub sure: bool,
 }
 
 impl Journal {
-    /// Nothing written yet.
+    /// Returns an empty journal.
     pub fn new() -> Self {
         Self { writers: vec![WriterLog::default(); WRITERS as usize] }
     }
 
-    /// Puts acknowledged for sure.
+    /// Returns the number of puts acknowledged for sure.
     pub fn acknowledged(&self) -> u64 {
         self.writers.iter().flat_map(|writer| &writer.acknowledged).map(|put| u64::from(put.sure)).sum()
     }
 
-    /// Puts of which nobody knows.
+    /// Returns the number of puts whose outcome is unknown.
     pub fn in_flight(&self) -> u64 {
         self.writers.iter().map(|writer| u64::from(writer.attempted)).sum::<u64>() - self.acknowledged()
     }
 
-    /// Every put begun.
+    /// Returns every put that was started.
     pub fn attempts(&self, round: u32) -> impl Iterator<Item = Attempt> + '_ {
         (0..)
             .zip(&self.writers)
@@ -60,8 +60,8 @@ impl Journal {
         self.writers.get(attempt.writer as usize)?.acknowledged.get(attempt.n as usize - 1)
     }
 
-    /// Turns what was in flight into what is now known: seen after the crash, it must
-    /// stay; not seen, it must never come.
+    /// Resolves puts in flight by the findings: one that was found must stay, one that was not found must
+    /// never appear.
     pub fn settle(&mut self, found: &Findings) {
         for writer in &mut self.writers {
             writer.acknowledged.retain(|put| put.sure);
@@ -79,9 +79,9 @@ impl Journal {
 /// Versions read of one path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// The value now.
+    /// Current value.
     pub current: Option<String>,
-    /// Every version, newest first.
+    /// All versions, newest first.
     pub versions: Vec<(VersionId, String)>,
 }
 
@@ -91,13 +91,13 @@ pub type Observed = BTreeMap<String, Seen>;
 /// Findings of the check.
 #[derive(Debug, Default)]
 pub struct Findings {
-    /// Acknowledged puts that are not there as acknowledged.
+    /// Acknowledged puts that are missing or differ.
     pub lost: Vec<String>,
-    /// Values nobody wrote, and attempts of which only a part is there.
+    /// Values that nobody wrote, and attempts that exist in part.
     pub partial: Vec<String>,
-    /// Whatever else contradicts the promises: order, gaps.
+    /// Other contradictions of the promises: order, gaps.
     pub disorder: Vec<String>,
-    /// Puts that were in flight and are wholly there, with their versions.
+    /// In-flight puts that exist completely, with their versions.
     pub kept: Vec<(Attempt, Vec<VersionId>)>,
 }
 
@@ -108,7 +108,7 @@ impl Findings {
     }
 }
 
-/// Compares what is there with what must and may be there.
+/// Compares the observed data with those that must and may exist.
 pub fn check(workload: Workload, round: u32, journal: &Journal, observed: &Observed) -> Findings {
     let mut found = Findings::default();
     let visible = visible(workload, round, journal, observed, &mut found);
@@ -143,13 +143,13 @@ fn lost(attempt: Attempt, answer: &Acknowledged, there: &[Option<VersionId>]) ->
     format!("{attempt}: acknowledged as {}, found {}", text(&promised), text(there))
 }
 
-/// Versions of an attempt's files as text; a file that has none is `nothing`.
+/// Returns the versions of the files of an attempt as text; `nothing` for a missing one.
 fn text(versions: &[Option<VersionId>]) -> String {
     let version = |version: &Option<VersionId>| version.map_or("nothing".to_owned(), |id| id.to_string());
     versions.iter().map(version).collect::<Vec<_>>().join(", ")
 }
 
-/// Which attempt is seen at which path, in which version. Whatever is seen and is no attempt is a finding.
+/// Returns the version of each attempt at each path. Any other value is recorded as a finding.
 fn visible<'a>(
     workload: Workload,
     round: u32,
@@ -183,8 +183,8 @@ fn visible<'a>(
     visible
 }
 
-/// The tree is a prefix of the commit order: among the commits of a round none is missing, and those of one
-/// writer are in the order in which he asked for them.
+/// Checks that the tree is a prefix of the commit order: no commit of a round is missing before a later one,
+/// and those of one writer are in the order of their requests.
 fn check_order(visible: &BTreeMap<(Attempt, &str), VersionId>, found: &mut Findings) {
     let commits: BTreeSet<u64> = visible.values().map(|version| version.seq.0).collect();
     if let (Some(first), Some(last)) = (commits.first(), commits.last())
@@ -222,7 +222,7 @@ mod tests {
         version
     }
 
-    /// Two acknowledged batches of writer 0, and one in flight that came through.
+    /// Returns two acknowledged batches of writer 0, and one in flight that was committed.
     fn sound() -> (Journal, Observed) {
         let (mut journal, mut observed) = (Journal::new(), Observed::new());
         for n in 1..=3 {

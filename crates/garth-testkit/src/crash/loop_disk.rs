@@ -1,5 +1,5 @@
-//! A disk that can lose its power: ext4 on a loop device, shut down in mid-flight with an ioctl of the
-//! filesystem. What was not synced is gone when it is mounted again, as after a real power cut.
+//! Disk that can lose its power: ext4 on a loop device, shut down with an ioctl of the filesystem. Data that
+//! were not synced are gone when it is mounted again, as after a real power cut.
 
 #![allow(unsafe_code)] // one ioctl, for which there is no safe wrapper
 
@@ -15,16 +15,16 @@ use crate::tools::on_disk;
 
 /// `FS_IOC_SHUTDOWN`, `_IOR('X', 125, __u32)` in `linux/fs.h`.
 const FS_IOC_SHUTDOWN: libc::c_ulong = 0x8004_587D;
-/// `EXT4_GOING_FLAGS_NOLOGFLUSH` in `fs/ext4/ext4.h`: stop at once, without writing the journal out.
+/// `EXT4_GOING_FLAGS_NOLOGFLUSH` in `fs/ext4/ext4.h`: stop at once, without writing the journal.
 const NOLOGFLUSH: u32 = 2;
-/// Size of the image, which is sparse, in bytes: 2 GiB.
+/// Size of the sparse image, in bytes: 2 GiB.
 const SIZE: u64 = 2 << 30;
 /// Attempts to unmount while the last files are being closed.
 const UNMOUNT_TRIES: u32 = 50;
-/// Pause between two such tries.
+/// Pause between two attempts.
 const UNMOUNT_PAUSE: Duration = Duration::from_millis(20);
 
-/// The disk, mounted. Dropping it unmounts it and removes its image.
+/// Mounted disk. Dropping it unmounts it and removes its image.
 #[derive(Debug)]
 pub struct Disk {
     folder: tempfile::TempDir,
@@ -32,18 +32,18 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// Makes an empty disk and mounts it.
+    /// Creates an empty disk and mounts it.
     ///
     /// # Errors
-    /// Without root, loop devices or the tools: a sentence that says what to install.
+    /// Without root, loop devices or the tools: a sentence that names the missing package.
     pub fn new() -> Result<Self, String> {
         Self::of_size(SIZE)
     }
 
-    /// [`Disk::new`], of so many bytes.
+    /// Creates a disk as [`Disk::new`] does, with `size` bytes.
     ///
     /// # Errors
-    /// As for [`Disk::new`].
+    /// As [`Disk::new`].
     pub fn of_size(size: u64) -> Result<Self, String> {
         let folder = tempfile::tempdir_in(on_disk()).map_err(|e| format!("no temporary folder: {e}"))?;
         let mut disk = Self { folder, mounted: false };
@@ -58,7 +58,7 @@ impl Disk {
         Ok(disk)
     }
 
-    /// Where it is mounted.
+    /// Returns the mount point.
     pub fn mount_point(&self) -> PathBuf {
         self.folder.path().join("mnt")
     }
@@ -70,7 +70,7 @@ impl Disk {
     /// Cuts the power: from here on nothing reaches the disk, and every sync fails.
     ///
     /// # Errors
-    /// If the filesystem refuses.
+    /// If the filesystem rejects the ioctl.
     pub fn cut(&self) -> Result<(), String> {
         let root =
             File::open(self.mount_point()).map_err(|e| format!("cannot open the mounted disk: {e}"))?;
@@ -84,15 +84,15 @@ impl Disk {
         Err(format!("FS_IOC_SHUTDOWN failed ({}); it needs root and ext4", std::io::Error::last_os_error()))
     }
 
-    /// Lets nothing be written to it any more. Nobody may have a file of it open for writing.
+    /// Remounts the disk read-only. No process may have a file of it open for writing.
     ///
     /// # Errors
-    /// If it cannot be mounted anew.
+    /// If it cannot be remounted.
     pub fn make_read_only(&self) -> Result<(), String> {
         run("mount", &[Path::new("-o"), Path::new("remount,ro"), &self.mount_point()])
     }
 
-    /// Turns the power on again. Nobody may have a file of it open.
+    /// Turns the power on again. No process may have a file of it open.
     ///
     /// # Errors
     /// If it cannot be unmounted or mounted.
@@ -103,7 +103,7 @@ impl Disk {
 
     fn mount(&mut self) -> Result<(), String> {
         let (image, mount_point) = (self.image(), self.mount_point());
-        // The loop device detaches itself when it is unmounted.
+        // The loop device detaches itself at the unmount.
         run("mount", &[Path::new("-o"), Path::new("loop,noatime"), &image, &mount_point])?;
         self.mounted = true;
         Ok(())
@@ -127,7 +127,8 @@ impl Disk {
 impl Drop for Disk {
     fn drop(&mut self) {
         if self.mounted && self.unmount().is_err() {
-            // Whoever still has a file open keeps only that; the image and the loop device go with it.
+            // A process with an open file keeps only that file; the image and the loop device are removed
+            // with it.
             let _ = run("umount", &[Path::new("-l"), &self.mount_point()]);
         }
     }

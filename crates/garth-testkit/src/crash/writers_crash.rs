@@ -1,10 +1,10 @@
-//! Proof that concurrent writers lose nothing acknowledged to a crash.
+//! Proof that concurrent writers lose no acknowledged data in a crash.
 
 use super::{Config, Violation, Writers, cut_rounds, kill_rounds};
 use crate::proof::{About, Broken, Proof, Proven, Report, Setting, hold};
 
-/// Crashes under concurrent writers: HTTP clients of `garth serve` with one file a put, or a process that
-/// commits batches of two files. The size is the crashes.
+/// Crashes under concurrent writers: HTTP clients of `garth serve` with one file per put, or a process that
+/// commits batches of two files. The size is the number of crashes.
 #[derive(Clone, Copy, Debug)]
 pub struct WritersCrash {
     /// Kind of crash.

@@ -1,5 +1,6 @@
-//! Tries of a part of a tree at what lies around it: by path, number, version, sequence, snapshot, commit id,
-//! idempotency key, staged body, link, search and copies from the past. What is around is told by [`Hidden`].
+//! Attempts of a part of a tree to reach its surroundings: by path, inode, version, sequence number,
+//! snapshot, commit id, idempotency key, staged body, link, search and copies from the past. [`Hidden`]
+//! describes the surroundings.
 
 pub(super) mod outside;
 mod writes;
@@ -16,43 +17,43 @@ use garth_engine::{FileSystem, Name, Result, TreePath};
 use crate::data::random::Random;
 use crate::proof::{Broken, Proven, hold, path};
 
-/// In all that lies around.
+/// Text in everything outside.
 pub(super) const CANARY: &str = "canary-of-another-chat";
-/// A commit id and an idempotency key that others have used.
+/// Commit id and idempotency key that others have used.
 pub(super) const TAKEN: CommitId = CommitId(0x7a7a);
 const KEY: &str = "taken";
-/// The request that they were used with.
+/// Hash of the request that used them.
 const HASH: [u8; 32] = [7; 32];
 
-/// Data of others, by all that it can be asked for, and what paths to it may look like.
+/// Data of others, by everything that addresses them, and parts of paths that may lead to them.
 #[derive(Debug, Default)]
 pub(super) struct Hidden {
     pub(super) nodes: Vec<Ino>,
     pub(super) versions: Vec<VersionId>,
     pub(super) bodies: Vec<StagedBody>,
     pub(super) snapshots: Vec<String>,
-    /// A node that is inside now and was not before.
+    /// Node that is inside now and was outside before.
     pub(super) came: Option<Ino>,
-    /// A node that moves in and out.
+    /// Node that moves in and out.
     pub(super) shuttle: Option<Ino>,
-    /// Numbers that are tried besides lie below this one, and below each of these marks.
+    /// Random inodes are below this number, and below it within each mark.
     pub(super) numbers: u64,
     pub(super) marks: Vec<u64>,
-    /// The last commit that made any of it.
+    /// Last commit that created any of it.
     pub(super) head: Seq,
     /// Parts of paths.
     pub(super) parts: &'static [&'static str],
     /// Prefixes of some paths.
     pub(super) tops: &'static [&'static str],
-    /// Whole paths that lead to what is swapped, left out, or moves.
+    /// Complete paths that lead to swapped, excluded or moving nodes.
     pub(super) known: &'static [&'static str],
-    /// Where links are made to lead.
+    /// Targets of links.
     pub(super) targets: Vec<String>,
     /// Percentage of addresses that are paths in any case.
     pub(super) paths: u64,
 }
 
-/// The record of a request of others.
+/// Returns the record of a request of others.
 pub(super) fn record() -> Idempotency {
     Idempotency::new(KEY, HASH, Timestamp(i64::MAX))
 }
@@ -63,7 +64,7 @@ pub(super) struct Tries<'a> {
     pub(super) hidden: &'a Hidden,
 }
 
-/// An answer as text; whether it was no refusal.
+/// Result as text; true if it was no error.
 type Told = (bool, String);
 
 fn told<T: Debug>(answer: Result<T>) -> Told {
@@ -74,7 +75,7 @@ fn told<T: Debug>(answer: Result<T>) -> Told {
 }
 
 impl Tries<'_> {
-    /// One try; whether it was answered.
+    /// Makes one attempt. Returns true if it was not rejected.
     pub(super) async fn one(&mut self) -> Proven<bool> {
         let (answered, text) = match self.random.below(10) {
             0..6 => self.read().await?,
@@ -145,7 +146,7 @@ impl Tries<'_> {
         Seq(self.random.below(self.hidden.head.0 + 5))
     }
 
-    /// Returns true for an address of something that is never inside.
+    /// Returns true for an address of a node that is never inside.
     fn is_outside(&self, at: &At) -> bool {
         match at {
             At::Path(_) => false,
@@ -170,7 +171,7 @@ impl Tries<'_> {
             3 => told(fs.fetch(&at, ByteRange::ALL).await),
             4 => told(fs.names(&at, &NamesPage::default()).await),
             5 => told(fs.history(&at, &HistoryPage::default()).await),
-            // a handle follows its file out, as it should
+            // A handle rightly follows its file outside.
             6 if !self.is_shuttle(&at) => match fs.open(&at).await {
                 Ok(file) => told(file.read_at(0, 100).await),
                 refused => told(refused),
@@ -219,7 +220,7 @@ impl Tries<'_> {
         self.inside(&at, told)
     }
 
-    /// An answer about an address, which is none of what is never inside.
+    /// Checks that a successful result is not about a node that is never inside.
     fn inside(&self, at: &At, told: Told) -> Proven<Told> {
         hold(!(told.0 && self.is_outside(at)), || format!("{at} is found: {}", told.1))?;
         Ok(told)
@@ -257,20 +258,20 @@ impl Tries<'_> {
                 1 => self.inside(&at, told(then.fetch(&at, ByteRange::ALL).await))?,
                 _ => self.inside(&at, told(then.stat(&at).await))?,
             },
-            // the message says what was asked for
+            // The message repeats the request.
             Err(_) => (false, String::new()),
         };
         Ok(found)
     }
 
-    /// A link with any target, and a path through it.
+    /// Creates a link with any target, and reads a path through it.
     async fn through_links(&mut self) -> Proven<Told> {
         let target = match self.random.below(3) {
             0 | 1 => self.random.pick(&self.hidden.targets),
             _ => self.text(),
         };
         let link = format!("{}/link-{}", self.top(), self.random.below(20));
-        // taken, or no target that can be kept: then the path goes through what is there
+        // The name may be taken, or the target invalid: then the path leads through existing nodes.
         let made = Op::symlink(path(&link)?, target);
         let _ = self.fs.commit(Batch::new([made]).visible()).await;
         let text = format!("{link}{}", self.text());
@@ -280,12 +281,12 @@ impl Tries<'_> {
         })
     }
 
-    /// The top of a part of the tree.
+    /// Returns the top of a part of the tree.
     fn top(&mut self) -> &'static str {
         if self.hidden.tops.is_empty() { "" } else { self.random.pick(self.hidden.tops) }
     }
 
-    /// The commit of an id that another has used, or an own one.
+    /// Checks that a commit is not one of others, found by an id or key that they have used.
     fn told_commit(&self, found: Result<Option<Commit>>) -> Proven<Told> {
         let told_of = |commit: &Commit| commit.outcomes.iter().any(|it| self.hidden.nodes.contains(&it.ino));
         let others = found.as_ref().is_ok_and(|found| found.as_ref().is_some_and(told_of));

@@ -1,6 +1,5 @@
-//! Tries from a scope at what lies beside it in the same account, or is left out of it: by path, number,
-//! version, sequence, snapshot, commit id, idempotency key, staged body, link, search and copies from the
-//! past.
+//! Attempts of a scope to reach the rest of the same account, or its own exclusions: by path, inode, version,
+//! sequence number, snapshot, commit id, idempotency key, staged body, link, search and copies from the past.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,13 +17,13 @@ use crate::proof::{
     About, Broken, Proof, Proven, Report, Setting, account, at, hold, path, run, sound, write,
 };
 
-/// Where the scope begins.
+/// Root of the scope.
 const ROOT: &str = "/chats/a";
-/// Part of it that is left out.
+/// Excluded part of it.
 const LEFT_OUT: &str = "/secret";
-/// Tries between two moves of a file: its past grows with each move, and many tries read that.
+/// Attempts between two moves of a file: its history grows with each move, and many attempts read it.
 const TRIES_A_MOVE: u64 = 20;
-/// Where canaries lie.
+/// Directories of canaries.
 const BESIDE: [&str; 8] =
     ["/chats/a/secret", "/chats/ab", "/chats/a%", "/chats/_", "/chats/*", "/secret", "/chats/a-", "/chats/A"];
 
@@ -34,7 +33,7 @@ const PARTS: &[&str] = &[
     "dir", "link", "a/../ab", "..%2fab", "\\..", "ab\0", "~",
 ];
 
-/// Tries from a scope of an account at the rest of it.
+/// Attempts of a scope to reach the rest of its account.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Scopes {
     /// Leak of the filesystem: a negative control.
@@ -56,10 +55,10 @@ impl Proof for Scopes {
     }
 }
 
-/// Makes `tries` tries from a scope of an account at the rest of it, while a file moves in and out.
+/// Makes `tries` attempts from a scope of an account to reach the rest of it, while a file moves in and out.
 ///
 /// # Errors
-/// A canary or number that was seen, or one that is no longer there; with the seed of the try.
+/// A canary or inode that was seen, or one that is missing afterwards; with the seed of the attempt.
 fn scopes(folder: &Path, tries: u64, seed: u64, leak: Option<Leak>) -> Proven<Report> {
     let fs = account(&folder.join("account"), Env::system())?;
     run(async {
@@ -102,14 +101,14 @@ fn scopes(folder: &Path, tries: u64, seed: u64, leak: Option<Leak>) -> Proven<Re
     })
 }
 
-/// Keeps canaries outside, and leads some of them past the scope.
+/// Creates canaries outside, and moves some nodes from outside into the scope.
 pub(super) async fn hide(fs: &dyn FileSystem, dirs: &[&str]) -> Proven<Hidden> {
     let targets = ["../ab/secret", "/chats/ab"].map(str::to_owned).to_vec();
     let mut hidden = Hidden { numbers: 120, parts: PARTS, targets, ..Hidden::default() };
     let attrs = SetAttrs::new().tags([CANARY]);
     let commit =
         |ops: Vec<Op>| async move { Ok::<_, Broken>(fs.commit(Batch::new(ops).message(CANARY)).await?) };
-    // the message of a commit that changes something inside is told
+    // Messages of commits that change something inside are visible, so this commit must not have one.
     let left_out = left_out()?;
     fs.commit(Op::mkdir_all(left_out.clone()).into()).await?;
     let mut ops = Vec::new();
@@ -120,8 +119,8 @@ pub(super) async fn hide(fs: &dyn FileSystem, dirs: &[&str]) -> Proven<Hidden> {
     }
     ops.push(Op::snapshot(CANARY));
     commit(ops).await?;
-    // seen from inside: a name, a file with a past, a directory with what it holds, and one that comes and
-    // goes
+    // Visible inside: a name, a file with a past, a directory with its entries, and a file that moves in and
+    // out.
     commit(vec![write("/chats/came", CANARY)?, write("/chats/dir/f", CANARY)?]).await?;
     commit(vec![write("/chats/shuttle", CANARY)?, write("/chats/ab/linked", "linked")?]).await?;
     commit(vec![write("/chats/came", "clean")?, write("/chats/dir/f", "clean")?]).await?;
@@ -153,12 +152,12 @@ pub(super) async fn hide(fs: &dyn FileSystem, dirs: &[&str]) -> Proven<Hidden> {
     Ok(hidden)
 }
 
-/// Where the tree has what is left out of the scope.
+/// Returns the path of the exclusion in the tree.
 fn left_out() -> Proven<TreePath> {
     path(&format!("{ROOT}{LEFT_OUT}"))
 }
 
-/// Moves a file in and out. Inside it is clean, outside a canary, in one commit each.
+/// Moves a file in and out. It has clean content inside and a canary outside, changed in the same commit.
 pub(super) async fn shuttle(
     fs: Arc<dyn FileSystem>,
     stop: Arc<AtomicBool>,
@@ -170,7 +169,7 @@ pub(super) async fn shuttle(
         let into = [Op::write(&outside, "clean"), Op::rename(&outside, &inside)];
         let out = [Op::rename(&inside, &outside), Op::write(&outside, CANARY)];
         for ops in [into, out] {
-            // tries may have moved or removed it, or put something in its place
+            // Attempts may have moved or removed it, or put something in its place.
             let _ = fs.commit(Batch::new(ops).visible()).await;
             moved += TRIES_A_MOVE;
             while tried.load(Ordering::Relaxed) < moved && !stop.load(Ordering::Relaxed) {

@@ -1,5 +1,5 @@
-//! Tries from a tree that is made of views, as an agent is given it, at all that lies around its parts, is
-//! left out of them, or is another account's: on SQLite, while others swap directories for links.
+//! Attempts of a tree of views, like that of an agent, to reach the surroundings of its parts, their
+//! exclusions, and another account. It is on SQLite, while others swap directories for links.
 
 mod host_trees;
 mod parts;
@@ -23,10 +23,10 @@ use crate::data::random::Random;
 use crate::fs::leaky::Leak;
 use crate::proof::{About, Broken, Proof, Proven, Report, Setting, account, hold, path, run, sound};
 
-/// Tries between two swaps of a directory.
+/// Attempts between two swaps of a directory.
 const TRIES_A_SWAP: u64 = 5;
 
-/// Tries from a tree of views at what lies around its parts.
+/// Attempts of a tree of views to reach the surroundings of its parts.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Views {
     /// Leak of one of its filesystems: a negative control.
@@ -48,11 +48,11 @@ impl Proof for Views {
     }
 }
 
-/// Makes `tries` tries from a tree of views on an account, while a file moves in and out, and directories and
-/// files of every part are swapped for links that lead outside.
+/// Makes `tries` attempts from a tree of views on an account, while a file moves in and out, and directories
+/// and files of every part are swapped for links to the outside.
 ///
 /// # Errors
-/// A canary or number that was seen, or one that is no longer there; with the seed of the try.
+/// A canary or inode that was seen, or one that is missing afterwards; with the seed of the attempt.
 fn views(folder: &Path, tries: u64, seed: u64, leak: Option<(Place, Leak)>) -> Proven<Report> {
     let fs = account(&folder.join("account"), Env::system())?;
     let other = account(&folder.join("other"), Env::system())?;
@@ -96,7 +96,7 @@ async fn state(fs: &dyn FileSystem, other: &dyn FileSystem, memory: &dyn FileSys
     Ok(state)
 }
 
-/// The first line that differs.
+/// Describes the first difference.
 fn difference(before: &[String], after: &[String]) -> String {
     let differs = before.iter().zip(after).find(|(before, after)| before != after);
     differs.map_or_else(
@@ -105,7 +105,7 @@ fn difference(before: &[String], after: &[String]) -> String {
     )
 }
 
-/// Swaps directories and files for links that lead outside, there and back; how often.
+/// Swaps directories and files for links to the outside, back and forth. Returns the number of swaps.
 async fn swapper(fs: Arc<dyn FileSystem>, stop: Arc<AtomicBool>, tried: Arc<AtomicU64>) -> Proven<u64> {
     let pairs = SWAPPED.map(|[one, other]| Ok::<_, Broken>((path(one)?, path(other)?)));
     let (mut swaps, mut due) = (0, 0);
@@ -117,7 +117,7 @@ async fn swapper(fs: Arc<dyn FileSystem>, stop: Arc<AtomicBool>, tried: Arc<Atom
                 if fs.commit(swap).await.is_ok() {
                     swaps += 1;
                 } else {
-                    // a try has moved or removed one of them
+                    // An attempt has moved or removed one of them.
                     stored_trees::remake(&*fs, one, other).await;
                 }
                 due += TRIES_A_SWAP;

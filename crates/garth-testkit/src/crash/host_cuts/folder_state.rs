@@ -1,5 +1,5 @@
-//! What a tree holds, as far as a power cut may not change it, and what an operation that changes a file in
-//! place may leave of it half-way.
+//! Content of a tree as far as a power cut may not change it, and the states that an interrupted change in
+//! place may leave.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 
 use crate::proof::Proven;
 
-/// More names than a round makes.
+/// More names than a round creates.
 const NAMES: usize = 10_000;
 /// Nanoseconds of a second.
 const SECOND: i64 = 1_000_000_000;
@@ -23,19 +23,20 @@ const TOLD: usize = 6;
 pub(super) struct Shown {
     kind: Kind,
     mode: u32,
-    /// Time of a file or link, in seconds: within one, each engine counts operations in its own way.
+    /// Modification time of a file or link, in seconds: within one second, each engine counts operations in
+    /// its own way.
     mtime: i64,
     target: Option<String>,
     content: Bytes,
-    /// Its names are those that say the same here.
+    /// First path of the same node; equal for all of its names.
     first: TreePath,
 }
 
-/// All that is at a path and below it.
+/// Nodes at a path and below it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct State(BTreeMap<TreePath, Shown>);
 
-/// A file that is changed in place.
+/// File that an operation changes in place.
 #[derive(Debug)]
 pub(super) struct InPlace {
     file: TreePath,
@@ -44,7 +45,7 @@ pub(super) struct InPlace {
 }
 
 impl State {
-    /// Reads it all; of what is not there nothing.
+    /// Reads the tree at a path; empty if it is missing.
     pub(super) async fn of(fs: &dyn FileSystem, top: &TreePath) -> Proven<Self> {
         let page = WalkPage::default().limit(NAMES).with_entries();
         let walk = match fs.walk(&At::from(top), &page).await {
@@ -66,9 +67,9 @@ impl State {
             };
             let shown = Shown {
                 kind: entry.kind,
-                // links have none of their own
+                // Links have no mode of their own.
                 mode: if entry.kind == Kind::Symlink { 0 } else { entry.mode },
-                // directories have those of the host
+                // Times of directories are those of the host.
                 mtime: if entry.kind == Kind::Directory { 0 } else { entry.mtime.0.div_euclid(SECOND) },
                 target: entry.target,
                 content,
@@ -96,7 +97,7 @@ impl State {
         self.0.values().filter(|shown| Some(&shown.first) == first).count() > 1
     }
 
-    /// The file that an operation changes in place, which a crash may leave in part.
+    /// Returns the file that an operation changes in place, which a crash may leave half-changed.
     pub(super) fn changed_in_place(&self, op: &Op) -> Option<InPlace> {
         let (at, emptied) = match op {
             Op::Append { at, .. } | Op::Patch { at, .. } | Op::Truncate { at, .. } => (at, false),
@@ -110,10 +111,10 @@ impl State {
             .then(|| InPlace { file: path.clone(), emptied })
     }
 
-    /// Whether this is what a change of a file in place leaves when it is cut: all else is as before, and
-    /// each byte of the file is that of before or of after. Where only one of them has a byte it may be 0:
-    /// the host brings a new size to disk before the content, and empties the end of a block before it cuts
-    /// a file off there.
+    /// Returns true if this state is one that an interrupted change of a file in place may leave: everything
+    /// else is as before, and each byte of the file is that of before or after. A byte that only one of them
+    /// has may be 0: the host writes a new size before the content, and clears the end of a block before it
+    /// truncates a file there.
     pub(super) fn is_between(
         &self,
         before: &Self,
@@ -125,7 +126,7 @@ impl State {
         };
         let mut others = self.clone();
         for shown in others.0.values_mut().filter(|shown| shown.first == old.first) {
-            // another name that says something else is found below
+            // Another name with different content is detected below.
             if shown == found {
                 *shown = old.clone();
             }
@@ -141,7 +142,7 @@ impl State {
             && found.content.iter().enumerate().all(mixed)
     }
 
-    /// The paths at which another state differs.
+    /// Returns the paths at which another state differs.
     pub(super) fn differences<'a>(&'a self, other: &'a Self) -> Vec<&'a TreePath> {
         let mut paths: Vec<_> = self.0.keys().chain(other.0.keys()).collect();
         paths.sort();
@@ -150,7 +151,7 @@ impl State {
         paths
     }
 
-    /// The first differences from another state, in words.
+    /// Describes the first differences from another state.
     pub(super) fn beside(&self, other: &Self) -> String {
         let mut told = String::new();
         for path in self.differences(other).into_iter().take(TOLD) {
@@ -172,7 +173,7 @@ fn brief(shown: Option<&Shown>) -> String {
     )
 }
 
-/// Tells contents apart.
+/// Returns a short hash that distinguishes contents.
 fn sum(content: &[u8]) -> String {
     Sha256::digest(content)[..3].iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }

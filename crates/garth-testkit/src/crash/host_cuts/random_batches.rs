@@ -1,5 +1,5 @@
-//! The batches of a round: they follow from the seed and the round alone, so that whoever checks knows what
-//! the child tried, and what the tree holds after each operation.
+//! Batches of a round. They follow from the seed and the round alone, so that the check knows what the child
+//! attempted, and the state of the tree after each operation.
 
 use bytes::Bytes;
 use garth_engine::engine::memory::MemoryFs;
@@ -14,34 +14,34 @@ use crate::proof::{Broken, Proven, path};
 use crate::reference::file_content::content;
 use crate::subject::START;
 
-/// Most operations of a batch.
+/// Limit on the operations of a batch.
 const OPS: u64 = 8;
-/// One of so many batches is only visible.
+/// One batch in this many is only visible.
 const VISIBLE: u64 = 3;
-/// Names in a directory, and how deep directories go: few, so that operations meet.
+/// Names in a directory, and the depth of directories: few, so that operations collide.
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 const DEPTH: u64 = 3;
 /// Seconds between rounds: more than a round has batches.
 const APART: i64 = 100_000;
 
-/// The directory of a round.
+/// Returns the directory of a round.
 pub(super) fn top(round: u64) -> Proven<TreePath> {
     path(&format!("/round-{round}"))
 }
 
-/// The time of a batch.
+/// Returns the time of a batch.
 pub(super) fn time(round: u64, batch: u64) -> Timestamp {
     START.plus_seconds(round.cast_signed() * APART + batch.cast_signed())
 }
 
-/// An operation and what the tree may hold while it runs and after it, in this order.
+/// An operation, and the states that the tree may have during it and after it, in this order.
 #[derive(Debug)]
 pub(super) struct Step {
     pub(super) op: Op,
     pub(super) states: Vec<State>,
 }
 
-/// The batches of a round, one after the other.
+/// Batches of a round, one after the other.
 pub(super) struct Work {
     model: MemoryFs,
     clock: ManualClock,
@@ -53,7 +53,7 @@ pub(super) struct Work {
     now: State,
 }
 
-/// A batch and what it does step by step.
+/// A batch and its steps.
 #[derive(Debug)]
 pub(super) struct Drawn {
     pub(super) durable: bool,
@@ -69,12 +69,12 @@ impl Work {
         Ok(Self { model, clock, random, round, top, batches: 0, ops: 0, now })
     }
 
-    /// Its time.
+    /// Returns the time of the present batch.
     pub(super) fn time(&self) -> Timestamp {
         time(self.round, self.batches)
     }
 
-    /// The next batch. The first makes the directory of the round.
+    /// Returns the next batch. The first one creates the directory of the round.
     pub(super) async fn next(&mut self) -> Proven<Drawn> {
         self.batches += 1;
         self.clock.set(self.time());
@@ -89,8 +89,8 @@ impl Work {
         Ok(Drawn { durable, steps })
     }
 
-    /// An operation that the model takes. One that is only visible changes no file in place: a cut may leave
-    /// such a file as it was at any moment since.
+    /// Draws an operation that the model accepts. A merely visible one changes no file in place: a cut may
+    /// leave such a file in any state since the change.
     async fn step(&mut self, durable: bool) -> Proven<Step> {
         loop {
             self.ops += 1;
@@ -105,7 +105,7 @@ impl Work {
                 }
                 continue;
             }
-            // the parents that an operation makes are made one by one
+            // Missing parents are created one by one.
             let (Op::Write { .. } | Op::Append { .. } | Op::Mkdir { .. } | Op::Symlink { .. }) = op else {
                 continue;
             };
@@ -119,7 +119,7 @@ impl Work {
         }
     }
 
-    /// Plays an operation on the model; `None` if it is refused, or changes nothing.
+    /// Plays an operation on the model; `None` if it is rejected or changes nothing.
     async fn play(&mut self, op: Op) -> Proven<Option<Step>> {
         let Ok(commit) = self.model.commit(Batch::new([op.clone()])).await else { return Ok(None) };
         if commit.outcomes.iter().any(|outcome| !outcome.changed) {
@@ -129,8 +129,8 @@ impl Work {
         Ok(Some(Step { op, states: vec![self.now.clone()] }))
     }
 
-    /// The directories on the way to a path that are not there, from the top down; none if something else is
-    /// in their place, so that the model refuses.
+    /// Returns the missing directories above a path, from the top down; none if something else has one of
+    /// their names, so that the model rejects the operation.
     fn missing(&self, at: &TreePath) -> Proven<Vec<TreePath>> {
         let mut missing = Vec::new();
         let mut here = at.parent();
@@ -146,7 +146,7 @@ impl Work {
         Ok(missing)
     }
 
-    /// Where an operation makes or changes something, and the operation.
+    /// Draws an operation, and returns it with the path that it creates or changes.
     fn draw(&mut self) -> Proven<(TreePath, Op)> {
         let (at, other) = (self.place()?, self.place()?);
         let size = self.now.size(&at);
@@ -176,7 +176,7 @@ impl Work {
         Ok((at, op))
     }
 
-    /// A path below the top, now and then one that is there.
+    /// Draws a path below the top, half of the time an existing one.
     fn place(&mut self) -> Proven<TreePath> {
         let there: Vec<_> = self.now.paths().filter(|path| **path != self.top).cloned().collect();
         if !there.is_empty() && self.random.one_in(2) {
@@ -189,7 +189,7 @@ impl Work {
         path(&text)
     }
 
-    /// Bytes that no other operation writes.
+    /// Returns bytes that no other operation writes.
     fn body(&mut self) -> Bytes {
         let most = self.random.pick(&[100, 5_000, 50_000, 300_000]);
         let length = 1 + self.random.below(most) as usize;

@@ -1,4 +1,4 @@
-//! Surroundings of a view: what of them must stay as it is, and by what numbers it must not be found.
+//! Surroundings of a view: the state that must not change, and the inodes that must not be found.
 
 use garth_engine::model::{At, HistoryPage, NamesPage, WalkPage};
 use garth_engine::{FileSystem, TreePath};
@@ -9,7 +9,7 @@ use crate::proof::Proven;
 /// Prefix of the names of directories and files that others swap for links.
 pub(crate) const SWAPPED: &str = "swap-";
 
-/// A line for each path that is not `inside`, but for what moves and what has a name inside, too.
+/// Returns a line for each path that is not `inside`, except for moving nodes and those with a name inside.
 pub(crate) async fn outside(fs: &dyn FileSystem, inside: impl Fn(&TreePath) -> bool) -> Proven<Vec<String>> {
     let page = WalkPage::default().limit(10_000).with_entries();
     let all = fs.walk(&At::Path(TreePath::root()), &page).await?;
@@ -23,7 +23,7 @@ pub(crate) async fn outside(fs: &dyn FileSystem, inside: impl Fn(&TreePath) -> b
         .collect())
 }
 
-/// Adds the numbers and versions of all that has no name `inside`.
+/// Adds the inodes and versions of all nodes without a name `inside`.
 pub(crate) async fn numbers(
     fs: &dyn FileSystem,
     hidden: &mut Hidden,

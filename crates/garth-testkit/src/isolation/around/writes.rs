@@ -1,19 +1,19 @@
-//! Tries to change what lies around, or to take something of it inside.
+//! Attempts to change the surroundings, or to bring something of them inside.
 
 use garth_engine::model::{At, Batch, Body, ByteRange, Op, Page, Precondition, SetAttrs, WalkPage};
 
 use super::{Told, Tries, record, told};
 use crate::proof::{Broken, Proven, hold, path};
 
-/// One of so many tries removes what tries have made: copies of copies would grow without end.
+/// One attempt in this many removes nodes of earlier attempts: copies of copies would grow without end.
 const CLEAN: u64 = 40;
-/// More than this below a top is removed whatever it is.
+/// Beyond this many nodes below a top, all of them are removed.
 const MUCH: usize = 300;
-/// The names that tries make in a directory.
+/// Number of names that attempts create in a directory.
 const MADE: u64 = 6;
 
 impl Tries<'_> {
-    /// A commit, and what came of it.
+    /// Makes a commit, and returns its result with the content that it created.
     pub(super) async fn write(&mut self) -> Proven<Told> {
         if self.random.below(CLEAN) == 0 {
             return self.clean().await;
@@ -36,7 +36,7 @@ impl Tries<'_> {
                 return Ok(told(self.fs.commit(Op::remove_tree(At::Path(self.path())).into()).await));
             }
             4 => {
-                // what is outside is not there, whatever is asked of it
+                // A node outside does not exist, whatever the precondition.
                 let that = self.random.pick(&[Precondition::Exists, Precondition::Absent.negated()]);
                 batch = batch.require(at.clone(), that);
                 batch.ops.push(Op::mkdir(to));
@@ -48,15 +48,16 @@ impl Tries<'_> {
                 let dropped = self.fs.commit(Op::drop_snapshot(name).into()).await;
                 return match dropped {
                     Ok(_) => Err(Broken::because("a snapshot of another is dropped")),
-                    // the message says what was asked for
+                    // The message repeats the request.
                     Err(_) => Ok((false, String::new())),
                 };
             }
-            // a file that moves with a name that stays would show here what is written to it outside
+            // A file that moves while it keeps a name inside would rightly show here what is written to it
+            // outside.
             _ => batch.ops.push(self.op(&at, &to)),
         }
         if self.random.below(4) == 0 {
-            // what comes before in a batch opens nothing for what comes behind it
+            // Earlier operations of a batch grant no access to later ones.
             batch.ops.insert(0, Op::mkdir_all(path(&format!("{}/made", self.top()))?));
         }
         let (answered, text) = told(self.fs.commit(batch.visible()).await);
@@ -65,10 +66,10 @@ impl Tries<'_> {
         Ok((answered, format!("{text} {:?}", made.ok())))
     }
 
-    /// An operation on an address; what it makes or takes gets a name inside.
+    /// Draws an operation on an address. Nodes that it creates or takes get a name inside.
     fn op(&mut self, at: &At, to: &At) -> Op {
         let (from, into) = (at.clone(), to.clone());
-        // of a file that is inside, what is written to it outside would show here, as it should
+        // Writes to a file with a name inside rightly show inside, even if made outside.
         let stays = self.is_shuttle(at);
         match self.random.below(20) {
             0 => Op::rename(from, into),
@@ -93,7 +94,7 @@ impl Tries<'_> {
         }
     }
 
-    /// Removes what tries have made at the tops, and all where that has become much.
+    /// Removes nodes of earlier attempts at the tops, and everything where there are too many.
     async fn clean(&mut self) -> Proven<Told> {
         let tops = if self.hidden.tops.is_empty() { &[""][..] } else { self.hidden.tops };
         for top in tops {
@@ -110,7 +111,7 @@ impl Tries<'_> {
         Ok((true, String::new()))
     }
 
-    /// Under an id or key that another has used: an own commit, or an own one again.
+    /// Commits under an id or key that others have used: the result must be an own commit, new or repeated.
     async fn as_another(&mut self, batch: Batch) -> Proven<Told> {
         self.told_commit(self.fs.commit(batch).await.map(Some))
     }

@@ -1,5 +1,5 @@
-//! Tree of views over a folder of the host, while a second thread swaps its directories and files for links
-//! to a folder outside all the while.
+//! Tree of views over a host folder, while a second thread constantly swaps its directories and files for
+//! links to a folder outside.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use garth_engine::engine::host::{HostFs, Mode};
-use garth_engine::engine::memory::MemoryFs;
+use garth_engine::engine::memory::Memory;
 use garth_engine::model::{At, Owner, Within};
 use garth_engine::view::{Overlay, Scope};
 use garth_engine::{Env, FileSystem, TreePath};
@@ -26,7 +26,7 @@ use crate::isolation::around::outside::{SWAPPED as SWAP, outside};
 use crate::isolation::around::{CANARY, Hidden, Tries};
 use crate::proof::{About, Broken, Proof, Proven, Report, Setting, hold, path, run};
 
-/// Tries from a tree of views on a folder of the host, while a second thread swaps directories for links.
+/// Attempts of a tree of views on a host folder, while a second thread swaps directories for links.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HostViews {
     /// Leak of the folder: a negative control.
@@ -48,10 +48,10 @@ impl Proof for HostViews {
     }
 }
 
-/// Makes `tries` tries from a tree of views on a folder of the host, beside a thread that swaps.
+/// Makes `tries` attempts from a tree of views on a host folder, while a thread swaps directories.
 ///
 /// # Errors
-/// A canary or number that was seen, or one that is no longer there; with the seed of the try.
+/// A canary or inode that was seen, or one that is missing afterwards; with the seed of the attempt.
 fn views_on_host(folder: &Path, tries: u64, seed: u64, leak: Option<Leak>) -> Proven<Report> {
     let (root, away) = (folder.join("root"), folder.join("outside"));
     hide(&root, &away)?;
@@ -63,7 +63,7 @@ fn views_on_host(folder: &Path, tries: u64, seed: u64, leak: Option<Leak>) -> Pr
             None => host.clone(),
         };
         let memories =
-            [(); 2].map(|()| Arc::new(MemoryFs::new(Env::system(), garth_engine::rule::sample::registry())));
+            [(); 2].map(|()| Arc::new(Memory::new(Env::system(), garth_engine::rule::sample::registry())));
         let mut overlays = Vec::new();
         for (lower, memory) in LOWER.iter().zip(&memories) {
             let lower = Scope::open(&*base, &path(lower)?).await?;
@@ -110,13 +110,13 @@ fn views_on_host(folder: &Path, tries: u64, seed: u64, leak: Option<Leak>) -> Pr
     })
 }
 
-/// Puts canaries into the folder, where the tree does not show it, and into one outside.
+/// Puts canaries into the folder, at places that the tree does not show, and into a folder outside.
 fn hide(root: &Path, away: &Path) -> Proven<()> {
     let below = |dir: &Path, path: &str| dir.join(path.trim_start_matches('/'));
     let canaries = |dir: &Path| -> Proven<()> {
         fs::create_dir_all(dir.join(CANARY))?;
         symlink(format!("/{CANARY}"), dir.join("link"))?;
-        // by the names, too, that a write through a link would give
+        // Also under the names that a write through a link would use.
         for name in ["secret", "f", "copied", "x1", "swap-f"] {
             fs::write(dir.join(name), format!("secret garden {CANARY}\n"))?;
         }
@@ -140,14 +140,14 @@ fn hide(root: &Path, away: &Path) -> Proven<()> {
     Ok(symlink(away, root.join("agents/swap-dl"))?)
 }
 
-/// What is swapped in a folder, of which no upper layer is part. Not in a directory inside a part: a try may
-/// replace that by a link, through which the second thread itself would lead outside.
+/// Returns the swapped pairs of a folder, which has no upper layer. None is in a directory inside a part: an
+/// attempt may replace that by a link, through which the second thread itself would reach the outside.
 fn swapped() -> impl Iterator<Item = [&'static str; 2]> {
     let kept = |one: &str| !one.starts_with("/uppers") && !one.starts_with("/agents/x/memory");
     SWAPPED.into_iter().filter(move |[one, _]| kept(one))
 }
 
-/// Stages content for others.
+/// Stages content of others.
 async fn stage(host: &dyn FileSystem, hidden: &mut Hidden) -> Proven<()> {
     let owner = Owner::new("others")?;
     let others = host.confined(&garth_engine::model::Confinement::new(Within::everything(), owner)).await?;
@@ -161,7 +161,7 @@ async fn stage(host: &dyn FileSystem, hidden: &mut Hidden) -> Proven<()> {
     Ok(())
 }
 
-/// Swaps all the while, there and back; how often.
+/// Swaps constantly, back and forth. Returns the number of swaps.
 fn swapper(root: &Path, away: &Path, stop: &AtomicBool) -> u64 {
     let below = |path: &str| root.join(path.trim_start_matches('/'));
     let pairs: Vec<_> = swapped().map(|[one, other]| [below(one), below(other)]).collect();
@@ -172,7 +172,7 @@ fn swapper(root: &Path, away: &Path, stop: &AtomicBool) -> u64 {
                 if renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE).is_ok() {
                     swaps += 1;
                 } else {
-                    // a try has moved or removed one of them
+                    // An attempt has moved or removed one of them.
                     remake(one, other, away);
                 }
                 std::thread::yield_now();
@@ -182,14 +182,15 @@ fn swapper(root: &Path, away: &Path, stop: &AtomicBool) -> u64 {
     swaps
 }
 
-/// Makes what is swapped, and the link that takes its place, again; as much as others let it.
+/// Creates a swapped pair again: the node, and the link that takes its place. Concurrent attempts may
+/// interfere.
 fn remake(one: &Path, other: &Path, away: &Path) {
     let Some(kind) = one.file_name().and_then(|name| name.to_str()?.strip_prefix(SWAP)) else { return };
     for path in [one, other] {
         let is_dir = fs::symlink_metadata(path).is_ok_and(|data| data.is_dir());
         let _ = if is_dir { fs::remove_dir_all(path) } else { fs::remove_file(path) };
     }
-    // a new file is never made through a link
+    // A new file is never created through a link.
     let _ = match kind {
         "d" => fs::create_dir(one)
             .and_then(|()| fs::File::create_new(one.join("f")).map(drop))
@@ -198,8 +199,8 @@ fn remake(one: &Path, other: &Path, away: &Path) {
     };
 }
 
-/// A line for all that tries must leave as it is.
-async fn state(root: &Path, away: &Path, memories: &[Arc<MemoryFs>]) -> Proven<Vec<String>> {
+/// Returns lines of everything that attempts must not change.
+async fn state(root: &Path, away: &Path, memories: &[Arc<Memory>]) -> Proven<Vec<String>> {
     let mut lines = lines(root, |path| {
         let swapped = path.segments().any(|segment| segment.starts_with(SWAP) || segment == ".garth-tmp");
         swapped || is_inside(path)

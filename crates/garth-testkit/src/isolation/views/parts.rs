@@ -1,4 +1,4 @@
-//! Parts of an account, or of a folder, that the tree of views shows and leaves out, and what lies around it.
+//! Parts of an account, or of a folder, that the tree of views shows or excludes, and their surroundings.
 
 use std::sync::Arc;
 
@@ -9,15 +9,15 @@ use garth_engine::{FileSystem, FileSystemExt, TreePath};
 use crate::isolation::around::Hidden;
 use crate::proof::{Proven, path};
 
-/// Directories of the account that are shown, and where its overlays are read from and write to.
+/// Shown directories of the account, and the layers of its overlays.
 pub(super) const SHOWN: [&str; 3] = ["/chats/a", "/agents/x", "/users/u/agents/x"];
 pub(super) const UPPER: &str = "/uppers/a";
 pub(super) const LOWER: [&str; 2] = ["/skills/s", "/skills/m"];
-/// Parts left out of the tree, and an island in one of them.
+/// Excluded parts of the tree, and islands in them.
 pub(super) const LEFT_OUT: [&str; 4] =
     ["/secret", "/.agent/private", "/skills/s/private", "/skills/m/private"];
 pub(super) const ISLANDS: [&str; 2] = ["/secret/open", "/skills/s/private/open"];
-/// Parts left out and islands, by their paths in the account.
+/// Exclusions and islands, by their paths in the account.
 pub(super) const LEFT_OUT_BELOW: [&str; 5] = [
     "/chats/a/secret",
     "/agents/x/private",
@@ -28,7 +28,7 @@ pub(super) const LEFT_OUT_BELOW: [&str; 5] = [
 pub(super) const ISLANDS_BELOW: [&str; 3] =
     ["/chats/a/secret/open", "/skills/s/private/open", "/uppers/a/tree/private/open"];
 
-/// Where canaries lie: beside each part, by names that look like it, and in what is left out of it.
+/// Directories of canaries: next to each part, by names that look like it, and in its exclusions.
 pub(super) const BESIDE: [&str; 22] = [
     "/chats/a/secret",
     "/chats/ab",
@@ -54,7 +54,7 @@ pub(super) const BESIDE: [&str; 22] = [
     "/uppers/b",
 ];
 
-/// Pairs that are swapped, and the kind of the first: a directory, or a file.
+/// Swapped pairs. The name of the first tells its kind: a directory (`d`) or a file (`f`).
 pub(super) const SWAPPED: [[&str; 2]; 10] = [
     ["/chats/a/swap-d", "/chats/a/swap-dl"],
     ["/chats/a/swap-f", "/chats/a/swap-fl"],
@@ -65,7 +65,7 @@ pub(super) const SWAPPED: [[&str; 2]; 10] = [
     ["/skills/s/swap-f", "/skills/s/swap-fl"],
     ["/skills/m/swap-f", "/skills/m/swap-fl"],
     ["/uppers/a/tree/swap-ud", "/uppers/a/tree/swap-udl"],
-    // all that a part shows
+    // A complete part.
     ["/agents/x", "/agents/swap-dl"],
 ];
 
@@ -104,7 +104,7 @@ const KNOWN: &[&str] = &[
     "/skills/s/swap-ud/f",
     "/skills/s/swap-udl/secret",
     "/skills/s/swap-d/secret",
-    // links as long as nobody swaps them
+    // Links, as long as nobody swaps them.
     "/skills/s/swap-dl/secret",
     "/skills/s/swap-dl/secret",
     "/skills/s/swap-dl/link",
@@ -123,7 +123,7 @@ const KNOWN: &[&str] = &[
     "/linked",
     "/shuttle",
 ];
-/// Where links are made to lead.
+/// Targets of links.
 const TARGETS: [&str; 7] = [
     "../ab/secret",
     "/chats/ab",
@@ -134,10 +134,10 @@ const TARGETS: [&str; 7] = [
     "/secret/secret",
 ];
 
-/// Bits of a number without its mark.
+/// Bits of an inode without its mark.
 const BITS: u32 = 38;
 
-/// The tree over `base`, with two overlays: whole, and without what is left out.
+/// Returns the tree over `base` with two overlays: complete, and with the exclusions.
 pub(super) async fn mounted(
     base: &dyn FileSystem,
     overlays: [Arc<dyn FileSystem>; 2],
@@ -158,8 +158,8 @@ pub(super) async fn mounted(
     Ok([whole, part])
 }
 
-/// Adds the numbers of what an upper layer in memory has and the tree does not show; `shown`: where the tree
-/// shows the overlay.
+/// Adds the inodes of nodes of an upper layer in memory that the tree does not show. `shown` is the path of
+/// the overlay in the tree.
 pub(super) async fn numbers_in_memory(
     tree: &dyn FileSystem,
     shown: &str,
@@ -181,7 +181,7 @@ pub(super) async fn numbers_in_memory(
     Ok(())
 }
 
-/// Returns the mark of a number.
+/// Returns the mark of an inode.
 pub(super) fn mark(ino: Ino) -> u64 {
     ino.0 >> BITS << BITS
 }
@@ -200,18 +200,18 @@ pub(super) fn is_left_out(path: &TreePath) -> bool {
     is_within(path, &LEFT_OUT_BELOW) && !is_within(path, &ISLANDS_BELOW)
 }
 
-/// Returns true if the tree shows what is at a path of the account.
+/// Returns true if the tree shows the node at a path of the account.
 pub(super) fn is_shown(path: &TreePath) -> bool {
     let shown = is_within(path, &SHOWN) || is_within(path, &LOWER) || is_within(path, &["/uppers/a/tree"]);
     shown && !is_left_out(path)
 }
 
-/// Returns true if what is at a path of the account may be changed through the tree.
+/// Returns true if the node at a path of the account may be changed through the tree.
 pub(super) fn is_inside(path: &TreePath) -> bool {
     let upper = TreePath::parse(UPPER).unwrap_or_default();
     match path.rebase(&upper, &TreePath::root()) {
         Some(Ok(below)) => is_inside_memory(&below),
-        // what is swapped changes the directories that it is in
+        // Swapping changes the directories of the pair.
         _ if ["/agents", "/chats"].iter().chain(&LOWER).any(|dir| path.as_str() == *dir) => true,
         _ => is_within(path, &SHOWN) && !is_left_out(path),
     }
@@ -222,7 +222,7 @@ pub(super) fn is_seen_in_upper(path: &TreePath) -> bool {
         && (!is_within(path, &["/tree/private"]) || is_within(path, &["/tree/private/open"]))
 }
 
-/// Returns true if what is at a path of an upper layer of its own may be changed through the tree.
+/// Returns true if the node at a path of an upper layer may be changed through the tree.
 pub(super) fn is_inside_memory(path: &TreePath) -> bool {
     let kept = |top: &str| {
         !is_within(path, &[&format!("{top}/private")]) || is_within(path, &[&format!("{top}/private/open")])

@@ -1,9 +1,9 @@
-//! The tree that tries are made from, and what is around it: chats, agents, users and skills of one account,
-//! with canaries in all that is not shown, and links that lead there.
+//! Tree of the attempts, and its surroundings: chats, agents, users and skills of one account, with canaries
+//! in everything that is not shown, and links that lead there.
 
 use std::sync::Arc;
 
-use garth_engine::engine::memory::MemoryFs;
+use garth_engine::engine::memory::Memory;
 use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::model::{Batch, Ino, Op};
 use garth_engine::view::{Overlay, Scope};
@@ -29,15 +29,15 @@ pub enum Place {
     Upper,
 }
 
-/// Tree that tries are made from, and data that it must hide.
+/// Tree of the attempts, and the data that it must hide.
 pub(super) struct Made {
     pub(super) tree: Arc<dyn FileSystem>,
     pub(super) hidden: Hidden,
-    /// The upper layer of an overlay in memory.
-    pub(super) memory: Arc<MemoryFs>,
+    /// Upper layer of an overlay in memory.
+    pub(super) memory: Arc<Memory>,
 }
 
-/// Makes the tree, whose filesystem at a place leaks if that is asked for, and hides canaries around it.
+/// Creates the tree, with a leak in one of its filesystems if requested, and hides canaries around it.
 pub(super) async fn made(
     fs: &Arc<SqliteFs>,
     other: &dyn FileSystem,
@@ -64,7 +64,7 @@ pub(super) async fn made(
             _ => Arc::new(engine.clone()),
         }
     };
-    let memory = Arc::new(MemoryFs::new(Env::system(), garth_engine::rule::sample::registry()));
+    let memory = Arc::new(Memory::new(Env::system(), garth_engine::rule::sample::registry()));
     let (lower, upper) = (of(Place::Lower), of(Place::Upper));
     let one = Overlay::open(
         Scope::open(&*lower, &path(LOWER[0])?).await?,
@@ -89,7 +89,7 @@ pub(super) async fn made(
     Ok(Made { tree, hidden: guesses(hidden), memory })
 }
 
-/// Files that may be seen of the account, and directories that are swapped.
+/// Writes files that may be seen, and creates the swapped pairs.
 async fn fill(fs: &dyn FileSystem) -> Proven<()> {
     let mut ops = Vec::new();
     for dir in SHOWN
@@ -109,8 +109,7 @@ async fn fill(fs: &dyn FileSystem) -> Proven<()> {
     Ok(())
 }
 
-/// Leaves canaries in what an overlay keeps of what is left out: copied up, new, and by the name of what is
-/// hidden.
+/// Leaves canaries in the excluded part of the upper layer: copied up, new, and in the name of a whiteout.
 pub(super) async fn copy_up(overlay: &dyn FileSystem) -> Proven<()> {
     let (secret, new) = (path("/private/secret")?, path("/private/copied")?);
     let gone = path(&format!("/private/{CANARY}"))?;
@@ -119,7 +118,7 @@ pub(super) async fn copy_up(overlay: &dyn FileSystem) -> Proven<()> {
     Ok(overlay.commit(Op::append(path("/private/open/f")?, " up").into()).await.map(drop)?)
 }
 
-/// Makes what is swapped, and the link that takes its place, again.
+/// Creates a swapped pair again: the node, and the link that takes its place.
 pub(super) async fn remake(fs: &dyn FileSystem, one: &TreePath, other: &TreePath) {
     let (Some(name), Some(dir)) = (one.name(), one.parent()) else { return };
     let Some(kind) = name.strip_prefix(SWAP) else { return };
