@@ -1,4 +1,4 @@
-//! Search quality on the Cranfield collection, through what users use:
+//! Search quality on the Cranfield collection, measured through the interfaces of users:
 //!
 //! ```sh
 //! cargo run --profile prove -p garth-testkit --example cranfield -- files COLLECTION FOLDER # a file each
@@ -28,7 +28,7 @@ fn main() -> Result<()> {
     }
 }
 
-/// Title, author and abstract of each document as a file of its number.
+/// Writes title, author and abstract of each document to a file named after its number.
 fn files(collection: &Cranfield, folder: &Path) -> Result<()> {
     fs::create_dir_all(folder)?;
     for document in &collection.documents {

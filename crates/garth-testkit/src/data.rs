@@ -1,4 +1,5 @@
-//! Test data: random numbers, secrets and conversations made from a seed, and a public collection of texts.
+//! Test data: random numbers, secrets and conversations generated from a seed, and a public collection of
+//! texts.
 
 pub mod conversation;
 pub mod cranfield;

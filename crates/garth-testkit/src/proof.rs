@@ -1,6 +1,6 @@
-//! Proofs of promises that no single test of a call can show: several processes, many writers, big files,
-//! damage, collection, failures at every step. Each is a [`Proof`] and takes its size, so that tests run it
-//! small and `cargo xtask prove` at full size.
+//! Proofs of promises that no test of a single call can show: several processes, many writers, large files,
+//! damage, collection, failures at every step. Each is a [`Proof`] with a size, so that tests run it small
+//! and `cargo xtask prove` at full size.
 
 pub mod accounts;
 pub mod appends;
@@ -48,7 +48,7 @@ pub struct About {
     pub name: &'static str,
     /// Promise, as one sentence.
     pub claim: &'static str,
-    /// Size for `cargo xtask prove`, unless it is given another one: operations, crashes or rounds, as the
+    /// Size for `cargo xtask prove`, unless another one is given: operations, crashes or rounds, as the
     /// documentation of the proof says.
     pub full: u64,
     /// Size for the tests.
@@ -89,8 +89,8 @@ pub fn prove(proof: &dyn Proof, base: &Path, binaries: &Path, seed: u64, size: u
     proof.run(&Setting { folder: folder.path(), binaries, seed, size })
 }
 
-/// Runs a proof at the size for tests, in a folder in memory if the machine has such folders: then a disk has
-/// no part in it. Uses the binaries beside the test that calls it.
+/// Runs a proof at the size for tests, in a folder in memory if the machine has such folders, so that no disk
+/// is involved. Uses the binaries of the build of the calling test.
 ///
 /// # Errors
 /// Errors of the proof.

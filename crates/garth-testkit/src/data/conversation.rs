@@ -1,6 +1,6 @@
-//! Conversations that we make ourselves, with questions of which it is known which turn answers them:
-//! measures what a change does to search in sessions. People name what they talk about once, and the answer
-//! stands in the turn behind that, or in the one before.
+//! Generated conversations, with questions whose answering turn is known: they measure the effect of a change
+//! on search in sessions. People name their subject once, and the answer is in the turn after that, or in the
+//! one before.
 
 mod topics;
 
@@ -14,28 +14,27 @@ use crate::data::random::Random;
 /// Facts told in one session.
 const FACTS: usize = 12;
 
-/// A session as a file of JSON Lines, a turn a line.
+/// A session as a file of JSON Lines, one turn per line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Session {
-    /// Its file.
+    /// Name of its file.
     pub name: String,
-    /// Its lines, each with its line feed.
+    /// Lines with their line feeds.
     pub turns: Vec<String>,
 }
 
-/// Where the answer to a question stands.
+/// Position of the answer to a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Told {
     /// In a turn that does not say what it is about: the one before does.
     Behind,
     /// The turn after it answers.
     Before,
-    /// In a turn that says it itself.
+    /// In a turn that names its subject itself.
     Whole,
 }
 
 impl Session {
-    /// Kind of the turn.
     fn number(&self) -> usize {
         self.name.trim_end_matches(".jsonl").parse().unwrap_or_default()
     }
@@ -44,26 +43,26 @@ impl Session {
 /// A question, and the turn that answers it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
-    /// In plain words.
+    /// Question in plain words.
     pub text: String,
-    /// Where its words stand.
+    /// Position of the answer.
     pub told: Told,
-    /// The session.
+    /// Index of the session.
     pub session: usize,
-    /// The turn of the session.
+    /// Index of the turn in the session.
     pub turn: usize,
 }
 
 /// Sessions and questions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conversations {
-    /// About 30 KB each.
+    /// Sessions of about 30 KB each.
     pub sessions: Vec<Session>,
-    /// One for each fact that is told: 576.
+    /// One question for each fact: 576.
     pub questions: Vec<Question>,
 }
 
-/// A fact to be told.
+/// A fact to tell.
 #[derive(Clone, Copy)]
 struct Fact {
     topic: usize,
@@ -72,7 +71,7 @@ struct Fact {
 }
 
 impl Conversations {
-    /// The set that figures are measured on: always the same.
+    /// Generates the set on which figures are measured. It is always the same.
     pub fn made() -> Self {
         let mut random = Random::new(20_260_101);
         let mut facts = Vec::new();
@@ -91,7 +90,7 @@ impl Conversations {
         made
     }
 
-    /// Adds a session in which these facts are told.
+    /// Adds a session that tells these facts.
     fn add(&mut self, facts: &[Fact], random: &mut Random) {
         let session = self.sessions.len();
         let mut talk = Talk { session, texts: Vec::new() };
@@ -105,7 +104,7 @@ impl Conversations {
         self.sessions.push(talk.session());
     }
 
-    /// Returns one long session of so many turns, with small talk between; turns keep their ids.
+    /// Returns all sessions in one, filled with small talk to `turns` turns. Turns keep their ids.
     pub fn in_one(&self, turns: usize) -> Session {
         let (mut random, mut all) = (Random::new(20_260_102), Vec::new());
         let told: usize = self.sessions.iter().map(|session| session.turns.len()).sum();
@@ -121,7 +120,7 @@ impl Conversations {
         Session { name: "long".to_owned(), turns: all }
     }
 
-    /// Where a turn lies in its session, in bytes.
+    /// Returns the position of the answering turn in its session, in bytes.
     pub fn bytes_of(&self, question: &Question) -> Range<u64> {
         let turns = &self.sessions[question.session].turns;
         let start: usize = turns[..question.turn].iter().map(String::len).sum();
@@ -129,15 +128,15 @@ impl Conversations {
     }
 }
 
-/// A session in the making.
+/// A session in progress.
 struct Talk {
     session: usize,
     texts: Vec<String>,
 }
 
 impl Talk {
-    /// A turn that says this among other things. Turns alternate between the two, so one is as long as
-    /// people write, the next as long as models do.
+    /// Adds a turn that contains `what` among other sentences. Turns alternate between the two speakers, so
+    /// one is as long as those of people, the next as long as those of models.
     fn say(&mut self, what: &str, random: &mut Random) {
         let others = match self.texts.len() % 2 {
             0 => random.below(3),
@@ -153,7 +152,7 @@ impl Talk {
         self.texts.push(sentences.join(" "));
     }
 
-    /// Tells a fact; gives a question for it and the turn that answers it.
+    /// Tells a fact. Returns the position of the answer, a question, and the turn that answers it.
     fn tell(&mut self, fact: Fact, random: &mut Random) -> (Told, String, usize) {
         let topic = &TOPICS[fact.topic];
         let (subject, matter) = (topic.subjects[fact.subject], &topic.matters[fact.matter]);
@@ -179,7 +178,7 @@ impl Talk {
                 self.texts.len() - 1
             }
         };
-        // each way of telling has a question of its own
+        // Each way of telling has a question of its own.
         (told, about(matter.questions[way]), turn)
     }
 

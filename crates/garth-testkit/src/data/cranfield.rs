@@ -1,4 +1,5 @@
-//! The Cranfield 1400 collection, questions with relevance judgements: measures what a change does to search.
+//! The Cranfield 1400 collection, questions with relevance judgements: it measures the effect of a change on
+//! search.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -7,42 +8,43 @@ use std::path::Path;
 /// A document of the collection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Document {
-    /// Its number, 1 to 1,400.
+    /// Number, from 1 to 1,400.
     pub id: u32,
-    /// `.T`
+    /// Title (`.T`).
     pub title: String,
-    /// `.A`
+    /// Author (`.A`).
     pub author: String,
-    /// `.W`: the abstract. It begins with the title again.
+    /// Abstract (`.W`). It begins with the title again.
     pub text: String,
 }
 
 /// A question of the collection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Query {
-    /// Its place in the file, from 1: what the judgements call it. (The number after `.I` is another.)
+    /// Position in the file, counted from 1, which the judgements use. (The number after `.I` is another
+    /// one.)
     pub id: u32,
-    /// The question.
+    /// Text of the question.
     pub text: String,
 }
 
-/// Documents, questions, and which documents answer which question.
+/// Documents, questions, and the documents that answer each question.
 #[derive(Clone, Debug)]
 pub struct Cranfield {
-    /// In order of their numbers.
+    /// Documents in the order of their numbers.
     pub documents: Vec<Document>,
-    /// In order of the file.
+    /// Questions in the order of the file.
     pub queries: Vec<Query>,
-    /// By question: the documents judged with a grade above 0.
+    /// Documents with a grade above 0, by question.
     pub relevant: BTreeMap<u32, BTreeSet<u32>>,
 }
 
 /// Quality of rankings, as means over all questions that have an answer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Quality {
-    /// nDCG of the first 10, where a document is relevant or not.
+    /// nDCG of the first 10, with binary relevance.
     pub ndcg_at_10: f64,
-    /// The part of the relevant documents that is among the first 100.
+    /// Share of the relevant documents among the first 100.
     pub recall_at_100: f64,
 }
 
@@ -50,7 +52,7 @@ impl Cranfield {
     /// Reads `cran.all.1400`, `cran.qry` and `cranqrel` in `folder`.
     ///
     /// # Errors
-    /// A file is missing or not of the collection's form.
+    /// A file is missing or does not have the form of the collection.
     pub fn load(folder: &Path) -> io::Result<Self> {
         let text = |name: &str| {
             std::fs::read_to_string(folder.join(name))
@@ -71,8 +73,8 @@ impl Cranfield {
         })
     }
 
-    /// Judges `rank`, which answers a question with numbers of documents, best first;
-    /// the first 100 are looked at.
+    /// Measures `rank`, which answers a question with numbers of documents, best first. Only the first 100
+    /// count.
     ///
     /// # Errors
     /// Errors of `rank`.
@@ -90,8 +92,8 @@ impl Cranfield {
     }
 }
 
-/// Normalised discounted cumulative gain of the first `n` of `ranked`, with gain 1
-/// for relevant documents: 0 to 1.
+/// Returns the normalised discounted cumulative gain of the first `n` of `ranked`, with gain 1 for relevant
+/// documents: 0 to 1.
 pub fn ndcg_at(n: usize, ranked: &[u32], relevant: &BTreeSet<u32>) -> f64 {
     let discount = |place: usize| 1.0 / (place as f64 + 2.0).log2();
     let found = ranked.iter().take(n).enumerate().filter(|(_, id)| relevant.contains(id));
@@ -99,7 +101,7 @@ pub fn ndcg_at(n: usize, ranked: &[u32], relevant: &BTreeSet<u32>) -> f64 {
     gain / (0..relevant.len().min(n)).map(discount).sum::<f64>()
 }
 
-/// The part of the relevant documents among the first `n` of `ranked`: 0 to 1.
+/// Returns the share of the relevant documents among the first `n` of `ranked`: 0 to 1.
 pub fn recall_at(n: usize, ranked: &[u32], relevant: &BTreeSet<u32>) -> f64 {
     let found: BTreeSet<_> = ranked.iter().take(n).filter(|id| relevant.contains(id)).collect();
     found.len() as f64 / relevant.len() as f64
@@ -107,7 +109,7 @@ pub fn recall_at(n: usize, ranked: &[u32], relevant: &BTreeSet<u32>) -> f64 {
 
 type Fields = BTreeMap<char, String>;
 
-/// Records begin with `.I number`, their fields with a dot and a capital alone on a line.
+/// Parses records. They begin with `.I number`, their fields with a dot and a capital letter alone on a line.
 fn records(text: &str) -> io::Result<Vec<(u32, Fields)>> {
     let mut records: Vec<(u32, Fields)> = Vec::new();
     let mut name = ' ';

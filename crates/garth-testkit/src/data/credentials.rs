@@ -1,11 +1,11 @@
-//! Secrets of many services that are none, from a seed, in the texts that people write them in. Their marks
-//! are put together here, so that scanners of repositories find nothing.
+//! Fake secrets of many services, generated from a seed, in texts as people write them. Their marks are
+//! assembled here, so that scanners of repositories find nothing.
 
 use crate::data::harmless;
 use crate::data::random::Random;
 use crate::data::template::fill;
 
-/// A secret and what it is called.
+/// A secret and its names.
 #[derive(Clone, Debug)]
 pub struct Credential {
     /// Its name in a configuration, such as `stripe_secret_key`.
@@ -25,7 +25,7 @@ pub struct Written {
     pub text: String,
 }
 
-/// Names, and templates of which the parts are joined.
+/// Names, and templates whose parts are joined.
 const KINDS: &[(&str, &str, &[&str])] = &[
     ("aws_access_key_id", "AWS access key", &["AK", "IA{T16}"]),
     ("aws_secret_access_key", "AWS secret access key", &["{B40}"]),
@@ -91,7 +91,7 @@ const KINDS: &[(&str, &str, &[&str])] = &[
     ("encryption_key", "encryption key", &["{B43}="]),
 ];
 
-/// Private keys: what stands between the dashes.
+/// Private keys: the text between the dashes, and the number of lines.
 const BLOCKS: &[(&str, usize)] = &[
     ("RSA PRIVATE KEY", 24),
     ("PRIVATE KEY", 26),
@@ -123,7 +123,7 @@ pub fn keys(random: &mut Random) -> Vec<Credential> {
     BLOCKS.iter().map(one).collect()
 }
 
-/// Writes down a secret as people do.
+/// Returns texts with a secret, as people write them.
 pub fn written(credential: &Credential) -> Vec<Written> {
     let Credential { name, said, secret } = credential;
     let (env, flag, camel) = (name.to_uppercase(), name.replace('_', "-"), camel(name));
@@ -178,7 +178,7 @@ pub fn written(credential: &Credential) -> Vec<Written> {
     all
 }
 
-/// Writes down a secret on another line than its name, or in another order, or in strings of strings.
+/// Returns texts with a secret on another line than its name, in another order, or in strings of strings.
 fn apart(credential: &Credential) -> Vec<Written> {
     let Credential { name, said, secret } = credential;
     let env = name.to_uppercase();
@@ -218,7 +218,7 @@ fn apart(credential: &Credential) -> Vec<Written> {
     texts.into_iter().map(|(form, text)| Written { form, text }).collect()
 }
 
-/// Writes down a password in commands and statements, where it has no name.
+/// Returns commands and statements with a password, where it has no name.
 fn commands(secret: &str) -> Vec<Written> {
     let texts = [
         ("command", format!("curl -u ann:{secret} https://api.example.org/v1\n")),
@@ -239,7 +239,7 @@ fn commands(secret: &str) -> Vec<Written> {
     texts.into_iter().map(|(form, text)| Written { form, text }).collect()
 }
 
-/// Returns a text of all harmless spans and secrets, in any order, on long lines and on short ones.
+/// Returns a text with all harmless spans and secrets in any order, on long and short lines.
 pub fn mixed(random: &mut Random) -> String {
     let mut pieces: Vec<String> = harmless::each(random).into_iter().map(|it| it.text).collect();
     for credential in [each(random), keys(random)].concat() {

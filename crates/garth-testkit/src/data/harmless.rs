@@ -1,10 +1,10 @@
-//! Spans that look random and are no secrets: links, digests, ids, paths, addresses, public keys and what
-//! lock files and minified code have, from a seed, in the texts that they stand in.
+//! Spans that look random but are not secrets: links, digests, ids, paths, addresses, public keys, and
+//! content of lock files and minified code. They are generated from a seed, in typical texts.
 
 use crate::data::random::Random;
 use crate::data::template::fill;
 
-/// A text with a harmless span in it.
+/// A text with a harmless span.
 #[derive(Clone, Debug)]
 pub struct Harmless {
     /// Sort of the span.
@@ -87,7 +87,7 @@ const LINKS: &[&str] = &[
     "figma.com/file/{a22}/{w}",
 ];
 
-/// Digests, in the ways that tools write them.
+/// Digests, as tools write them.
 const DIGESTS: &[&str] = &[
     "{h32}",
     "{h40}",
@@ -166,7 +166,7 @@ const PATHS: &[&str] = &[
     "file:///Users/alice/{a28}/{w}.pdf",
 ];
 
-/// Addresses on blockchains and of mail.
+/// Addresses of blockchains and of mail.
 const ADDRESSES: &[&str] = &[
     "0x{x40}",
     "0x{h64}",
@@ -201,7 +201,7 @@ const PUBLIC: &[&str] = &[
     "The public key of the server is {B43}=.",
 ];
 
-/// Texts that have such spans by themselves.
+/// Texts that contain such spans themselves.
 const TEXTS: &[(&str, &str)] = &[
     ("data URL", "![{w}](data:image/png;base64,iVBORw0KGgo{B400}==)"),
     ("data URL", "src: url(data:font/woff2;charset=utf-8;base64,d09GMgAB{B300}=) format('woff2');"),
@@ -265,7 +265,7 @@ const TEXTS: &[(&str, &str)] = &[
     ("other script", "รหัสผ่านอยู่ที่ https://example.th/{u44} และ token หมดอายุแล้ว"),
 ];
 
-/// Texts that a link or a path stands in, also beside words that name secrets.
+/// Texts around a link or a path, some with words that name secrets.
 const AROUND_PLACES: &[&str] = &[
     "See {} for details.\n",
     "- [notes]({})\n",
@@ -280,7 +280,7 @@ const AROUND_PLACES: &[&str] = &[
     "{\"text\": \"the secret plan \\\"{}\\\"\\nnext\"}\n",
 ];
 
-/// Texts that an id, a digest or an address stands in.
+/// Texts around an id, a digest or an address.
 const AROUND_IDS: &[&str] = &[
     "See {} for details.\n",
     "- `{}`\n",
@@ -297,7 +297,7 @@ const AROUND_IDS: &[&str] = &[
     "{\"text\": \"Item \\\"{}\\\"\\nhas a token\"}\n",
 ];
 
-/// Values of logs, commits and configurations that are no secrets.
+/// Values of logs, commits and configurations that are not secrets.
 const VALUES: &[&str] = &[
     "req-{h8}",
     "req_{a12}",
@@ -332,7 +332,7 @@ const VALUES: &[&str] = &[
     "sha256:{h64}",
 ];
 
-/// Names of many things, and words behind names that make them those of others.
+/// Texts around values: names of many things, and words after names that change their meaning.
 const AROUND_VALUES: &[&str] = &[
     "auth: {}\n",
     "2026-01-27T09:30:00Z INFO auth: {} done\n",
@@ -373,7 +373,7 @@ const TIMES: &[&str] = &[
     "user->pass{d2},",
 ];
 
-/// Names of secrets that such a value stands beside.
+/// Names of secrets next to such a value.
 const AROUND_TIMES: &[&str] = &[
     "token expires: {}\n",
     "secret rotated: {}\n",
@@ -386,7 +386,7 @@ const AROUND_TIMES: &[&str] = &[
     "The password for staging is: {}\n",
 ];
 
-/// Returns one of each template in a text, each time in other ones.
+/// Returns each template once in a text, with new random parts each time.
 pub fn each(random: &mut Random) -> Vec<Harmless> {
     let mut all = Vec::new();
     let sets: [(&'static str, &[&str], &[&str]); 8] = [

@@ -1,17 +1,17 @@
-//! Pseudo-random numbers from a seed alone, so that a run can be repeated. The stream must never change, or
-//! old seeds would give other runs.
+//! Pseudo-random numbers that depend on a seed alone, so that a run can be repeated. The stream must never
+//! change, or old seeds would give other runs.
 
-/// `SplitMix64` (Steele, Lea and Flood 2014): small, and any seed is good.
+/// `SplitMix64` (Steele, Lea and Flood 2014): small, and good for any seed.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// The stream of a seed.
+    /// Returns the stream of a seed.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// Any number. Not an iterator's `next`: the stream has no end.
+    /// Returns any number. Not the `next` of an iterator: the stream has no end.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
@@ -21,7 +21,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number below `end`; the tiny bias does not matter here.
+    /// Returns a number below `end`. The tiny bias does not matter here.
     pub fn below(&mut self, end: u64) -> u64 {
         self.next() % end
     }
@@ -31,7 +31,7 @@ impl Random {
         self.below(chances) == 0
     }
 
-    /// One of these.
+    /// Returns one of the elements.
     pub fn pick<T: Clone>(&mut self, from: &[T]) -> T {
         from[self.below(from.len() as u64) as usize].clone()
     }

@@ -1,5 +1,5 @@
-//! Secrets that are none, to be planted in texts: made from a seed, so that no file of this repository has
-//! one.
+//! Fake secrets to plant in texts. They are generated from a seed, so that no file of this repository
+//! contains one.
 
 use crate::data::random::Random;
 
@@ -9,32 +9,33 @@ const ALNUM: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456
 const URL: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 const BASE64: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// Text with a secret in it.
+/// Text with a secret.
 #[derive(Clone, Debug)]
 pub struct Planted {
-    /// Text before it that says that it is a secret, where its own looks do not.
+    /// Text before the secret, which identifies it if its form does not.
     pub before: String,
-    /// The secret.
+    /// Secret.
     pub secret: String,
-    /// Text after it.
+    /// Text after the secret.
     pub behind: String,
-    /// Name that garth gives it.
+    /// Name that garth gives to the kind of secret.
     pub kind: &'static str,
 }
 
 impl Planted {
-    /// All of it.
+    /// Returns the complete text.
     pub fn text(&self) -> String {
         format!("{}{}{}", self.before, self.secret, self.behind)
     }
 
-    /// All of it with blanks for the secret.
+    /// Returns the complete text with spaces in place of the secret.
     pub fn blank(&self) -> String {
         format!("{}{}{}", self.before, " ".repeat(self.secret.len()), self.behind)
     }
 }
 
-/// Characters of an alphabet, a digit, a small and a capital letter (where it has some) in front.
+/// Returns random characters of an alphabet. A digit, a small and a capital letter come first if the alphabet
+/// has them.
 fn some(random: &mut Random, alphabet: &str, count: usize) -> String {
     let first = ["2", "a", "Q"].into_iter().filter(|c| alphabet.contains(*c)).collect::<String>();
     let rest = (first.len()..count).map(|_| {
@@ -44,7 +45,7 @@ fn some(random: &mut Random, alphabet: &str, count: usize) -> String {
     first + &rest.collect::<String>()
 }
 
-/// One secret of each kind.
+/// Returns one secret of each kind.
 pub fn each(random: &mut Random) -> Vec<Planted> {
     let r = random;
     let mut all = Vec::new();

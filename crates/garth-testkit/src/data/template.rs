@@ -1,4 +1,4 @@
-//! Templates of test texts: each `{a22}` becomes so many random characters of an alphabet, from a seed.
+//! Templates of test texts: each `{a22}` is replaced by 22 random characters of an alphabet, from a seed.
 
 use crate::data::random::Random;
 

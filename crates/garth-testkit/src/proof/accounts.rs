@@ -1,6 +1,6 @@
-//! Many accounts in one process: each is written, read and let go in turn, or all at once, and what the
-//! process holds stays bounded. In a process of its own, whose descriptors are limited and whose threads,
-//! descriptors and memory the kernel counts.
+//! Many accounts in one process: each is written, read and released, in turn or all at once, and the
+//! resources of the process stay bounded. The process is a separate one, whose descriptors are limited and
+//! whose threads, descriptors and memory the kernel counts.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,13 +13,13 @@ use super::{
     About, Broken, Proof, Proven, Report, Setting, at, hold, peak_memory, process_status, run, sound, write,
 };
 
-/// Most threads of the process. Its own runtime has five.
+/// Limit on the threads of the process. Its own runtime has five.
 pub const MOST_THREADS: u64 = 28;
-/// Most memory that the process may have had, in bytes.
+/// Limit on the peak memory of the process, in bytes.
 pub const MOST_MEMORY: u64 = 256 << 20;
-/// Rounds over all accounts: the first makes them, the others find them again.
+/// Rounds over all accounts: the first creates them, the others open them again.
 const ROUNDS: u64 = 2;
-/// Accounts between two looks at the kernel.
+/// Accounts between two samples of the kernel's counts.
 const SAMPLED: u64 = 16;
 
 /// Many accounts in one process, within a limit of open files.
@@ -27,7 +27,7 @@ const SAMPLED: u64 = 16;
 pub struct Accounts {
     /// Order in which they are used.
     pub used: Used,
-    /// Descriptors that the process may have open (`RLIMIT_NOFILE`).
+    /// Limit on open descriptors of the process (`RLIMIT_NOFILE`).
     pub descriptors: u64,
 }
 
@@ -36,7 +36,7 @@ pub struct Accounts {
 pub enum Used {
     /// One after the other, twice.
     InTurn,
-    /// All at once, each by a caller of its own who holds nothing between calls: they wait for room.
+    /// All at once, each by a caller of its own that holds nothing between calls. The callers wait for room.
     AtOnce,
 }
 
@@ -65,8 +65,8 @@ fn worked(folder: &Path, binary: &Path, used: Used, accounts: u64, limit: u64) -
         Used::InTurn => "accounts",
         Used::AtOnce => "crowd",
     };
-    // `ulimit` before `exec`: the limit holds for the worker from its first
-    // descriptor on, and for nobody else
+    // `ulimit` before `exec`: the limit holds for the worker from its first descriptor on, and for no other
+    // process.
     let out = Command::new("sh")
         .args(["-c", "ulimit -n \"$1\" && exec \"$2\" \"$3\" \"$4\" \"$5\"", "sh", &limit.to_string()])
         .args([binary, Path::new(command), Path::new(&accounts.to_string()), folder])
@@ -88,7 +88,7 @@ fn worked(folder: &Path, binary: &Path, used: Used, accounts: u64, limit: u64) -
     Ok(report)
 }
 
-/// Uses accounts one after another, in the worker. Returns its answer: `descriptors threads memory`.
+/// Uses accounts one after another, in the worker. Returns the line to print: `descriptors threads memory`.
 pub(crate) fn use_in_turn(folder: &Path, accounts: u64) -> Proven<String> {
     let data = DataDir::open(folder, Env::system(), garth_engine::rule::sample::registry())?;
     let (mut descriptors, mut threads) = (0, 0);
@@ -107,7 +107,7 @@ pub(crate) fn use_in_turn(folder: &Path, accounts: u64) -> Proven<String> {
     Ok(format!("{descriptors} {threads} {}", peak_memory()?))
 }
 
-/// Uses accounts all at once, in the worker. Returns its answer: `descriptors threads memory`.
+/// Uses accounts all at once, in the worker. Returns the line to print: `descriptors threads memory`.
 pub(crate) fn use_at_once(folder: &Path, accounts: u64) -> Proven<String> {
     let data = DataDir::open(folder, Env::system(), garth_engine::rule::sample::registry())?;
     let (descriptors, threads) = run(async {
@@ -134,7 +134,7 @@ pub(crate) fn use_at_once(folder: &Path, accounts: u64) -> Proven<String> {
     Ok(format!("{descriptors} {threads} {}", peak_memory()?))
 }
 
-/// Writes to an account, reads what earlier rounds wrote, and lets it go.
+/// Writes to an account, reads the files of earlier rounds, and releases the account.
 async fn use_one(data: &DataDir, n: u64, round: u64) -> Proven<()> {
     let id = format!("account-{n}");
     if round == 0 {

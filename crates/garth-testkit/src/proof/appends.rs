@@ -1,4 +1,4 @@
-//! Many writers of one file in one process, and what ten thousand small appends cost.
+//! Many writers of one file in one process, and the cost of ten thousand small appends.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::data::random::Random;
 
 /// Limit on the bytes of the data folder after [`ManyAppends`], while it is open.
 pub const MOST_BYTES: u64 = 20_000_000;
-/// Appends under way at the same time, so that commits group.
+/// Appends in flight at the same time, so that commits are grouped.
 const IN_FLIGHT: u64 = 32;
 /// Bytes of each appended line.
 const LINE: usize = 200;
@@ -94,10 +94,10 @@ fn written(writers: u64, each: u64, conflicts: u64) -> Report {
         .with("conflicts", conflicts)
 }
 
-/// `writers` append `each` lines to one file at the same time.
+/// Runs `writers` writers that append `each` lines to one file at the same time.
 ///
 /// # Errors
-/// A line that is missing, doubled, torn or out of its writer's order.
+/// A line that is missing, duplicated, torn or out of the order of its writer.
 fn appenders(folder: &Path, writers: u64, each: u64) -> Proven<()> {
     let fs = account(folder, Env::system())?;
     run(async {
@@ -135,7 +135,8 @@ fn appenders(folder: &Path, writers: u64, each: u64) -> Proven<()> {
     sound(&*fs)
 }
 
-/// `writers` raise one counter by compare-and-swap, `each` times.
+/// Runs `writers` writers that increment one counter by compare-and-swap, `each` times. Returns the number of
+/// conflicts.
 ///
 /// # Errors
 /// A version with two winners, or none.
@@ -189,7 +190,7 @@ fn cas_writers(folder: &Path, writers: u64, each: u64) -> Proven<u64> {
     Ok(conflicts)
 }
 
-/// The line of one append: words that differ, as agents' lines do.
+/// Returns the line of one append: varying words, like those of agents.
 fn line(n: u64) -> Bytes {
     const WORDS: [&str; 16] = [
         "garden", "letter", "river", "engine", "winter", "signal", "copper", "market", "window", "forest",
@@ -206,11 +207,11 @@ fn line(n: u64) -> Bytes {
     text.into()
 }
 
-/// Appends `appends` lines of 200 bytes to one file, each its own durable commit, 32 under way at
-/// once; then looks at every version.
+/// Appends `appends` lines of 200 bytes to one file, each in a durable commit of its own, 32 in flight at
+/// once. Then compares every version.
 ///
 /// # Errors
-/// A version that is missing or of other bytes.
+/// A version that is missing or has other bytes.
 fn many_appends(folder: &Path, appends: u64) -> Proven<Report> {
     let fs = account(folder, Env::system())?;
     run(async {
@@ -259,7 +260,7 @@ fn many_appends(folder: &Path, appends: u64) -> Proven<Report> {
         .with("versions compared", compared))
 }
 
-/// Every version has its size; `sample` of them also their bytes.
+/// Checks the size of every version, and the bytes of `sample` of them. Returns the number of the latter.
 async fn compare(fs: &SqliteFs, appends: u64, sample: u64) -> Proven<u64> {
     let now = read(fs, "/log").await?;
     hold(now.len() as u64 == appends * LINE as u64, || format!("the file has {} bytes", now.len()))?;

@@ -1,6 +1,6 @@
-//! A file far larger than the memory that may be spent on it: streamed in and out, changed in the middle,
-//! compared with a generator that knows every byte. In a process of its own, whose peak memory the kernel
-//! tells.
+//! File far larger than the memory that may be used for it: streamed in and out, changed in the middle,
+//! compared with a generator that knows every byte. The process is a separate one, whose peak memory the
+//! kernel reports.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,9 +15,9 @@ use super::{About, Broken, Proof, Proven, Report, Setting, account, at, hold, pe
 use crate::data::random::Random;
 use crate::reference::file_content::{Expected, content};
 
-/// Most memory that the process may have had, in bytes.
+/// Limit on the peak memory of the process, in bytes.
 pub const MOST_MEMORY: u64 = 64 << 20;
-/// Bytes given to an upload at a time; no multiple of a chunk.
+/// Bytes of one write of an upload; not a multiple of a chunk.
 const STEP: usize = 700_001;
 /// Ranges read at random and compared.
 const RANGES: u64 = 300;
@@ -44,7 +44,7 @@ impl Proof for BigFile {
 /// Has a worker (`binary` is `proof-worker`) write, change and read a file of `size` bytes in `folder`.
 ///
 /// # Errors
-/// A byte that is another one, or more memory than [`MOST_MEMORY`].
+/// A byte that differs, or more memory than [`MOST_MEMORY`].
 fn big_file(folder: &Path, binary: &Path, size: u64, seed: u64) -> Proven<Report> {
     let place = folder.to_str().ok_or_else(|| Broken::because("the folder's path is not UTF-8"))?;
     let out = std::process::Command::new(binary)
@@ -63,7 +63,7 @@ fn big_file(folder: &Path, binary: &Path, size: u64, seed: u64) -> Proven<Report
     Ok(report)
 }
 
-/// Writes, changes and reads the file, in the worker. Returns its answer: `peak compared`.
+/// Writes, changes and reads the file, in the worker. Returns the line to print: `peak compared`.
 pub(crate) fn write_and_read(folder: &Path, size: u64, seed: u64) -> Proven<String> {
     let fs = account(folder, Env::system())?;
     let compared = run(changes(&fs, size, seed))?;
@@ -117,7 +117,7 @@ async fn changes(fs: &Arc<SqliteFs>, size: u64, seed: u64) -> Proven<u64> {
     Ok(compared)
 }
 
-/// Streams the whole file and compares it.
+/// Streams the complete file and compares it.
 async fn compare(fs: &Arc<SqliteFs>, file: &Expected) -> Proven<u64> {
     let handle = fs.open(&at("/big")?).await?;
     let mut bytes = std::pin::pin!(handle.stream(ByteRange::ALL));

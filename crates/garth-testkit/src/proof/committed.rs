@@ -1,6 +1,5 @@
-//! Answers that are lost: the caller gives up, the process ends between commit and answer, the connection is
-//! cut. Whoever then asks by the commit's id, and commits again under it where there is none, has committed
-//! once.
+//! Lost answers: the caller gives up, or the process ends between commit and answer. A caller that then asks
+//! by the commit id, and commits again under it if there is no such commit, has committed once.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader};
@@ -18,17 +17,17 @@ use garth_engine::{Env, FileSystem};
 use super::{About, Broken, Proof, Proven, Report, Setting, account, append, hold, read, run, say, sound};
 use crate::data::random::Random;
 
-/// The file that each commit appends its id to.
+/// File to which each commit appends its id.
 const LINES: &str = "/lines";
-/// Where the process that commits ends: at a point of its commit, in their order, or killed at any moment.
+/// Ends of the committing process: at a point of its commit, in their order, or killed at any time.
 const ENDS: [&str; 7] = ["plan", "apply", "index", "before-commit", "after-commit", "answer", "killed"];
-/// Longest time until a caller gives up or a process is killed, in microseconds: about twice a commit.
+/// Limit on the time until a caller gives up or a process is killed, in microseconds: about twice a commit.
 const LONGEST: u64 = 3000;
 
 /// Reaction of a caller to a lost answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retry {
-    /// Asks by the id, and commits again under it if there is none.
+    /// Asks by the id, and commits again under it if there is no such commit.
     SameId,
     /// Commits again under another id: the negative control.
     OtherId,
@@ -59,7 +58,7 @@ impl Proof for CallersGone {
     }
 }
 
-/// Processes that end between a commit and its answer: at each point of a commit in turn, or at any moment.
+/// Processes that end between a commit and its answer: at each point of a commit in turn, or at any time.
 #[derive(Clone, Copy, Debug)]
 pub struct ProcessesEnded {
     /// Retry after a lost answer.
@@ -81,7 +80,7 @@ impl Proof for ProcessesEnded {
     }
 }
 
-/// One commit and its id.
+/// A commit that was attempted.
 struct Tried {
     id: CommitId,
     batch: Batch,
@@ -93,7 +92,7 @@ impl Tried {
         Ok(Self { id, batch: batch(id)? })
     }
 
-    /// Finds out what became of it, and brings it about.
+    /// Finds out whether the commit exists, and commits again if it does not.
     async fn settle(&self, fs: &dyn FileSystem, retry: Retry, report: &mut Report) -> Proven<()> {
         report.add("answers lost", 1);
         let found = fs.committed(self.id).await?.filter(|_| retry == Retry::SameId);
@@ -125,7 +124,7 @@ fn batch(id: CommitId) -> Proven<Batch> {
 /// Gives up `rounds` commits, each after a while, on two instances of an account in `folder`.
 ///
 /// # Errors
-/// A commit that was made twice, not at all, or answered in another way.
+/// A commit that was made twice or not at all, or that has different results.
 fn given_up(folder: &Path, rounds: u64, seed: u64, retry: Retry) -> Proven<Report> {
     let mut random = Random::new(seed);
     let mut report = Report::of(COUNTS);
@@ -143,13 +142,13 @@ fn given_up(folder: &Path, rounds: u64, seed: u64, retry: Retry) -> Proven<Repor
                     drop(tokio::time::timeout(while_it_waits, first.commit(this.batch.clone())).await);
                 }
             }
-            // The second instance may be asked while the first still has the batch in its queue: what it then
-            // commits under the id is the commit, and the first finds it there.
+            // The second instance may be asked while the first still has the batch in its queue: the commit
+            // that it then makes under the id is the only one, and the first instance finds it.
             let asked = if random.one_in(2) { &first } else { &second };
             this.settle(&**asked, retry, &mut report).await?;
             tried.push(this.id);
         }
-        // behind what is still queued
+        // After everything that is still queued.
         first.sync().await?;
         once(&first, &tried).await
     })?;
@@ -157,11 +156,11 @@ fn given_up(folder: &Path, rounds: u64, seed: u64, retry: Retry) -> Proven<Repor
     Ok(report)
 }
 
-/// Ends the process that commits, `rounds` times: at each point of a commit in turn, or at any moment.
-/// `binary` is `proof-worker`.
+/// Ends the committing process `rounds` times: at each point of a commit in turn, or at any time. `binary` is
+/// `proof-worker`.
 ///
 /// # Errors
-/// As for [`given_up`]; what was answered before the end and is not there.
+/// As [`given_up`]; an answered commit that is missing.
 fn ended(folder: &Path, binary: &Path, rounds: u64, seed: u64, retry: Retry) -> Proven<Report> {
     let mut random = Random::new(seed);
     let mut report = Report::of(COUNTS);
@@ -170,7 +169,7 @@ fn ended(folder: &Path, binary: &Path, rounds: u64, seed: u64, retry: Retry) -> 
     for end in ENDS.into_iter().cycle().take(usize::try_from(rounds).unwrap_or(usize::MAX)) {
         let this = Tried::new(&mut random)?;
         let answered = commit_elsewhere(folder, binary, this.id, end, random.below(LONGEST))?;
-        // nobody else has it open: what the log of the database holds is found as after a crash
+        // No other process has it open: the log of the database is recovered as after a crash.
         let fs = SqliteFs::open(folder, Env::system(), garth_engine::rule::sample::registry())?;
         run(async {
             let found = fs.committed(this.id).await?.is_some();
@@ -186,7 +185,7 @@ fn ended(folder: &Path, binary: &Path, rounds: u64, seed: u64, retry: Retry) -> 
     Ok(report)
 }
 
-/// Has another process commit and end; whether it was answered first.
+/// Has another process commit and end. Returns true if it answered first.
 fn commit_elsewhere(folder: &Path, binary: &Path, id: CommitId, end: &str, micros: u64) -> Proven<bool> {
     let place = folder.to_str().ok_or_else(|| Broken::because("the folder's path is not UTF-8"))?;
     let mut child = Command::new(binary)
@@ -223,7 +222,7 @@ pub(crate) fn commit_and_end(folder: &Path, id: &str, end: &str) -> Proven<()> {
     }
 }
 
-/// Each id is in the log once, and so is what its commit did.
+/// Checks that each id is in the log once, and that its commit took effect once.
 async fn once(fs: &Arc<SqliteFs>, tried: &[CommitId]) -> Proven<()> {
     let mut commits: HashMap<CommitId, u64> = HashMap::new();
     let mut query = ChangesQuery::since(Seq(0)).limit(MAX_PAGE);

@@ -1,5 +1,5 @@
-//! Damage done to a closed account behind the engine's back: `fsck` names each kind,
-//! and no read gives wrong bytes.
+//! Damage to a closed account, done without the engine: `fsck` finds each kind, and no read returns wrong
+//! bytes.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -21,11 +21,11 @@ use crate::reference::file_content::content;
 /// A kind of damage.
 struct Damage {
     name: &'static str,
-    /// The finding that must be among those of `fsck`.
+    /// Kind of finding that `fsck` must report.
     finding: &'static str,
-    /// The file whose content is hit, if it is content.
+    /// File whose content is damaged.
     hits: Option<&'static str>,
-    /// The file that cannot be read any more, if it is no content that is hit. All others read as before.
+    /// File that becomes unreadable because other rows are damaged. All other files read as before.
     loses: Option<&'static str>,
     inflict: fn(&Path) -> Proven<()>,
 }
@@ -256,10 +256,10 @@ impl Proof for EveryDamage {
     }
 }
 
-/// Damages an account below `folder` in each way and has `fsck` look.
+/// Damages an account below `folder` in each way and runs `fsck`.
 ///
 /// # Errors
-/// Damage that was not found, a finding in a sound account, or wrong bytes read.
+/// Damage that was not found, a finding in a sound account, or wrong bytes.
 fn damage(folder: &Path) -> Proven<Report> {
     let original = folder.join("sound");
     let fs = account(&original, Env::system())?;
@@ -287,7 +287,7 @@ fn damage(folder: &Path) -> Proven<Report> {
     Ok(report)
 }
 
-/// Content of every kind: in the database and in a pack, indexed, patched, linked, removed, expiring.
+/// Writes content of every kind: in the database and in a pack, indexed, patched, linked, removed, expiring.
 async fn fill(fs: &SqliteFs) -> Proven<()> {
     let mut upload = fs.stage(&at(PACKED)?).await?;
     for step in 0..30 {
@@ -308,7 +308,7 @@ async fn fill(fs: &SqliteFs) -> Proven<()> {
     let expiring = SetAttrs { expires_at, ..SetAttrs::default() };
     fs.commit(Batch::new([link, write("/short-lived", "x")?])).await?;
     fs.commit(Batch::new([Op::set_attrs(at("/short-lived")?, expiring)])).await?;
-    // more changes than one row of the log holds
+    // More changes than one row of the log holds.
     let many = std::iter::repeat_n(Op::set_attrs(at("/")?, SetAttrs::default()), 5000);
     let keep_until = Env::system().now().plus_seconds(3600);
     let record = Idempotency::new("key", [1; 32], keep_until);
@@ -316,7 +316,8 @@ async fn fill(fs: &SqliteFs) -> Proven<()> {
     Ok(())
 }
 
-/// Checks that damaged content answers `Corrupt`, lost content an error, and that all else is as it was.
+/// Checks that damaged content fails with `Corrupt`, lost content with an error, and that everything else is
+/// unchanged.
 async fn reads(fs: &SqliteFs, damage: &Damage) -> Proven<()> {
     let expected: [(&str, Vec<u8>); 3] = [
         (INLINE, content(2, 0, 70_000)),
@@ -342,7 +343,7 @@ async fn reads(fs: &SqliteFs, damage: &Damage) -> Proven<()> {
             Err(error) => return Err(error.into()),
         }
     }
-    // what is damaged keeps nobody from writing something else
+    // Damage must not prevent other writes.
     if damage.hits.is_some() {
         let hit = fs.commit(Batch::new([append(NOTE, "more\n")?]));
         let (beside, hit) = futures::join!(fs.commit(Batch::new([write("/new", "new")?])), hit);
@@ -378,7 +379,7 @@ fn flip_packed(folder: &Path) -> Proven<()> {
     flip(&pack(folder)?, 1_500_000)
 }
 
-/// The first byte of a table's root page says what kind of page it is.
+/// Damages the root page of a table: its first byte is the type of the page.
 fn flip_page(folder: &Path) -> Proven<()> {
     let conn = Connection::open(folder.join("tree.db"))?;
     let page: u64 =

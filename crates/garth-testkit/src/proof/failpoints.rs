@@ -1,6 +1,6 @@
-//! Failures at every step of commit, upload and collection: an error, a panic, the end of the process.
-//! After each the account opens again as a prefix of its commits that has all that were acknowledged,
-//! and other accounts never notice.
+//! Failures at every step of commit, upload and collection: an error, a panic, the end of the process. After
+//! each the account opens again with a prefix of its commits that includes all acknowledged ones, and other
+//! accounts are not affected.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -26,17 +26,17 @@ use crate::reference::file_content::content;
 const WRITERS: u64 = 6;
 /// Batches of each writer, if nothing stops it.
 const BATCHES: u64 = 8;
-/// The writer that uploads.
+/// Number of the writer that uploads.
 const UPLOADER: u64 = WRITERS;
-/// Bytes of an upload: more than goes into the database.
+/// Bytes of an upload: more than is stored in the database.
 const UPLOAD: usize = 1_300_000;
-/// A file that `gc` has to remove.
+/// File that `gc` has to remove.
 const LEFT_OVER: &str = "packs/left-over.pack";
 /// Time after which calls count as hanging.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Failure at each point of commits, uploads and collections. The size is the failures of each kind at a
-/// point.
+/// Failures at each point of commits, uploads and collections. The size is the number of failures of each
+/// kind at a point.
 #[derive(Clone, Copy, Debug)]
 pub struct Failpoints;
 
@@ -55,7 +55,7 @@ impl Proof for Failpoints {
     }
 }
 
-/// Last try and last acknowledgement of each writer.
+/// Last attempted and last acknowledged batch of each writer.
 #[derive(Clone, Debug, Default)]
 struct Journal(BTreeMap<u64, (u64, u64)>);
 
@@ -78,7 +78,7 @@ type Note = Arc<dyn Fn(Event) + Send + Sync>;
 /// Fails `rounds` times at each point in each way, on accounts below `folder`. `binary` is `proof-worker`.
 ///
 /// # Errors
-/// Data that was lost, torn, left hanging or unsound, and after which failure.
+/// Data that was lost, torn, left hanging or unsound, and the failure before it.
 fn failpoints(folder: &Path, binary: &Path, rounds: u64, seed: u64) -> Proven<Report> {
     let mut random = Random::new(seed);
     let mut report =
@@ -87,12 +87,12 @@ fn failpoints(folder: &Path, binary: &Path, rounds: u64, seed: u64) -> Proven<Re
     for round in 0..rounds {
         for point in POINTS {
             for failure in [Failure::Io, Failure::Panic, Failure::Abort, Failure::Sync] {
-                // where the WAL is synced
+                // The only point at which the WAL is synced.
                 if failure == Failure::Sync && point != "before-commit" {
                     continue;
                 }
                 let folder = folder.join(format!("{point}-{failure:?}-{round}"));
-                // fewer than there are passes in every run
+                // Fewer than the passes of every run.
                 let often = match point {
                     "plan" | "apply" => 20,
                     "index" | "before-commit" | "after-commit" | "answer" => 6,
@@ -148,7 +148,7 @@ fn failed(folder: &Path, point: &str, failure: Failure, after: u32, seed: u64) -
     Ok(journal)
 }
 
-/// Fails in another process, which this ends.
+/// Fails in another process, which the failure ends.
 fn aborted(folder: &Path, binary: &Path, point: &str, after: u32, seed: u64) -> Proven<Journal> {
     let place = folder.to_str().ok_or_else(|| Broken::because("the folder's path is not UTF-8"))?;
     let out =
@@ -169,8 +169,8 @@ fn aborted(folder: &Path, binary: &Path, point: &str, after: u32, seed: u64) -> 
     Ok(journal)
 }
 
-/// Runs writers, an upload and a collection in the worker until the failpoint aborts it. Prints each try and
-/// each acknowledgement.
+/// Runs writers, an upload and a collection in the worker until the failpoint aborts it. Prints each attempt
+/// and each acknowledgement.
 pub(crate) fn work_until_abort(folder: &Path, point: &str, after: u64, seed: u64) -> Proven<()> {
     let fs = account(folder, Env::system())?;
     prepare(folder, &fs)?;
@@ -178,7 +178,7 @@ pub(crate) fn work_until_abort(folder: &Path, point: &str, after: u64, seed: u64
         let what = if event.acknowledged { "kept" } else { "tried" };
         #[expect(clippy::disallowed_methods, reason = "a process reads it, not a person")]
         let mut out = std::io::stdout().lock();
-        // nobody to tell means nobody to miss it
+        // Without a reader nobody misses the line.
         let _ = writeln!(out, "{what} {} {}", event.writer, event.batch);
         let _ = out.flush();
     });
@@ -187,12 +187,12 @@ pub(crate) fn work_until_abort(folder: &Path, point: &str, after: u64, seed: u64
     Err(Broken::because(format!("the work ended without an abort: {errors:?}")))
 }
 
-/// Something for `gc` to merge, to remove and to give back.
+/// Creates extents to merge, a pack to remove and a range to free, for `gc`.
 fn prepare(folder: &Path, fs: &Arc<SqliteFs>) -> Proven<()> {
     run(async {
         fs.commit(Batch::new([write("/first", "first")?])).await?;
         fs.commit(Batch::new([append("/first", "second")?])).await?;
-        // the same bytes three times, stored once
+        // The same bytes three times, stored once.
         let mut upload = fs.stage(&at("/zeros")?).await?;
         upload.write(vec![0; 3 << 20].into()).await?;
         fs.commit(Batch::new([write("/zeros", Body::Staged(upload.finish().await?))?])).await?;
@@ -202,7 +202,8 @@ fn prepare(folder: &Path, fs: &Arc<SqliteFs>) -> Proven<()> {
     Ok(std::fs::write(folder.join(LEFT_OVER), "x")?)
 }
 
-/// Writers, an uploader and a collection at the same time; each ends with its first error.
+/// Runs writers, an uploader and a collection at the same time. Each ends with its first error; returns the
+/// errors.
 async fn load(fs: &Arc<SqliteFs>, note: &Note, seed: u64) -> Proven<Vec<String>> {
     let mut tasks = Vec::new();
     for writer in 0..WRITERS {
@@ -223,7 +224,7 @@ async fn load(fs: &Arc<SqliteFs>, note: &Note, seed: u64) -> Proven<Vec<String>>
     Ok(errors)
 }
 
-/// Two files a batch, which must always say the same.
+/// Writes two files per batch, which must always have the same content.
 async fn pairs(fs: Arc<SqliteFs>, note: Note, writer: u64) -> Proven<()> {
     for batch in 1..=BATCHES {
         note(Event { writer, batch, acknowledged: false });
@@ -248,10 +249,10 @@ async fn uploads(fs: Arc<SqliteFs>, note: Note, seed: u64) -> Proven<()> {
     Ok(())
 }
 
-/// Opens the account again: what is there is a prefix of each writer's batches that
-/// has what was acknowledged.
+/// Opens the account again, and checks that it has a prefix of the batches of each writer that includes the
+/// acknowledged ones.
 fn check(folder: &Path, journal: &Journal, report: &mut Report) -> Proven<()> {
-    // it is there still if `gc` was kept from it
+    // It still exists if `gc` was prevented from removing it.
     let _ = std::fs::remove_file(folder.join(LEFT_OVER));
     let fs = SqliteFs::open(folder, Env::system(), garth_engine::rule::sample::registry())?;
     sound(&*fs)?;

@@ -1,5 +1,4 @@
-//! `gc` beside another process that reads, holds files open and uploads: it removes
-//! orphans, and nothing else.
+//! Garbage collection while another process reads, holds files open and uploads: it removes orphans only.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,7 +20,7 @@ use crate::reference::file_content::content;
 /// Longer than an upload may wait, in seconds.
 const LONG: u64 = 25 * 3600;
 
-/// Collection beside readers and open handles of another process. The size is the files.
+/// Garbage collection with readers and open handles in another process. The size is the number of files.
 #[derive(Clone, Copy, Debug)]
 pub struct Collection;
 
@@ -35,11 +34,11 @@ impl Proof for Collection {
     }
 }
 
-/// Writes `files` files in several versions to an account below `folder`, makes orphans of every kind, and
-/// collects beside `proof-worker` (`binary`).
+/// Writes `files` files in several versions to an account below `folder`, creates orphans of every kind, and
+/// collects while `proof-worker` (`binary`) runs.
 ///
 /// # Errors
-/// Something removed that is needed, or kept that nothing needs.
+/// Data that was removed although it is needed, or kept although it is not.
 fn collect(folder: &Path, binary: &Path, files: u64, seed: u64) -> Proven<Report> {
     let place = folder.to_str().ok_or_else(|| Broken::because("the folder's path is not UTF-8"))?;
     let (env, clock) = Env::manual(Env::system().now());
@@ -49,7 +48,8 @@ fn collect(folder: &Path, binary: &Path, files: u64, seed: u64) -> Proven<Report
 
     doomed(&fs, &mut other)?;
 
-    // a file that the other process writes after its last name is gone, and one that this one does
+    // One file that the other process writes after its last name was removed, and one that this process
+    // writes.
     block_on(fs.commit(Batch::new([write("/held", "before;")?, write("/here", "before;")?])))?;
     other.ask("hold /held")?;
     let here = block_on(fs.open(&at("/here")?))?;
@@ -84,7 +84,7 @@ fn collect(folder: &Path, binary: &Path, files: u64, seed: u64) -> Proven<Report
     hold(aged.expired == 0 && aged.staged == 2 && aged.versions == 2 && aged.packs >= 1, || {
         format!("of two closed files and two abandoned uploads gc removes {aged:?}")
     })?;
-    // the one that was under way all the time is told so, instead of being kept without its bytes
+    // The upload that was in flight all the time gets an error, instead of being accepted without its bytes.
     let refused = block_on(abandoned.finish());
     hold(refused.as_ref().is_err_and(|error| error.is(ErrorKind::NotFound)), || {
         format!("an upload that was collected ends with {refused:?}")
@@ -111,8 +111,8 @@ fn collect(folder: &Path, binary: &Path, files: u64, seed: u64) -> Proven<Report
     Ok(report)
 }
 
-/// A file without a name that this process writes and closes while the other one only reads it: `gc` says
-/// that it will go, the other one asks for it to stay.
+/// Checks a file without a name that this process writes and closes while the other one only reads it: `gc`
+/// announces its removal, and the other process objects.
 fn doomed(fs: &SqliteFs, other: &mut Worker) -> Proven<()> {
     block_on(fs.commit(Batch::new([write("/theirs", "before;")?])))?;
     other.ask("hold /theirs")?;
@@ -135,10 +135,10 @@ fn doomed(fs: &SqliteFs, other: &mut Worker) -> Proven<()> {
     sound(fs)
 }
 
-/// A version that was made: file, commit, content.
+/// A version: file, commit, content.
 type Kept = (String, Seq, String);
 
-/// Versions of files, some of them removed, with snapshots in between.
+/// Creates versions of files, some of them removed, with snapshots in between.
 async fn history(fs: &SqliteFs, files: u64, seed: u64) -> Proven<Vec<Kept>> {
     let mut random = Random::new(seed);
     let mut kept = Vec::new();
@@ -159,7 +159,7 @@ async fn history(fs: &SqliteFs, files: u64, seed: u64) -> Proven<Vec<Kept>> {
     Ok(kept)
 }
 
-/// Every version is there as it was made, and every snapshot.
+/// Checks that every version and every snapshot is unchanged.
 async fn check(fs: &SqliteFs, kept: &[Kept]) -> Proven<()> {
     for (file, seq, text) in kept {
         let then = fs.as_of(&Moment::Seq(*seq)).await?;
@@ -185,7 +185,7 @@ struct Uploads {
     abandoned: Box<dyn garth_engine::Upload>,
 }
 
-/// One upload that waits for its commit, one that nobody will use, and one that never ends.
+/// Starts one upload that waits for its commit, one that nobody will use, and one that never ends.
 async fn uploads(fs: &Arc<SqliteFs>) -> Proven<Uploads> {
     let mut begun = Vec::new();
     for seed in [11, 12, 13] {

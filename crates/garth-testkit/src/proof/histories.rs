@@ -1,6 +1,6 @@
-//! One account, many clients: every history of reads and compare-and-swap writes is one that a single thread
-//! could have made, in the order of real time. Checked by the versions alone: each names its predecessor, so
-//! the order of writes needs no search.
+//! One account, many clients: every history of reads and compare-and-swap writes must be one that a single
+//! thread could have produced, in the order of real time. The check uses the versions alone: each names its
+//! predecessor, so that the order of writes needs no search.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -49,14 +49,14 @@ impl Proof for Histories {
     }
 }
 
-/// Call and its answer.
+/// A call and its result.
 #[derive(Clone, Debug)]
 enum Call {
-    /// Read this version, or a text that names it.
+    /// Read this version, or a text that identifies it.
     Saw(Seen),
-    /// Replaced a version by another one, of this text.
+    /// Replaced the first version by the second one, with this text.
     Replaced(VersionId, VersionId, String),
-    /// Was refused to replace this version.
+    /// Failed to replace this version.
     Refused(VersionId),
 }
 
@@ -66,7 +66,7 @@ enum Seen {
     Text(String),
 }
 
-/// A call with the ticks at which it began and ended.
+/// A call with the ticks at which it started and ended.
 #[derive(Clone, Debug)]
 struct Record {
     file: u64,
@@ -75,11 +75,11 @@ struct Record {
     ended: u64,
 }
 
-/// Makes and checks `histories` histories, each of `calls` calls a client, on accounts below `folder`. With a
-/// bug, on a filesystem that has it.
+/// Records and checks `histories` histories, each of `calls` calls per client, on accounts below `folder`.
+/// With a bug, on a filesystem that has it.
 ///
 /// # Errors
-/// Answers that no single thread could have seen.
+/// Results that no single thread could have seen.
 fn linear(folder: &Path, histories: u64, calls: u64, seed: u64, bug: Option<Bug>) -> Proven<Report> {
     let mut report = Report::of(["histories", "reads", "writes", "conflicts"]);
     for history in 0..histories {
@@ -108,7 +108,7 @@ fn name(file: u64) -> String {
     format!("/file-{file}")
 }
 
-/// Runs the clients; gives the first version of each file, and all calls.
+/// Runs the clients. Returns the first version of each file, and all calls.
 async fn record(fs: &Arc<dyn FileSystem>, calls: u64, seed: u64) -> Proven<(Vec<VersionId>, Vec<Record>)> {
     let mut first = Vec::new();
     for file in 0..FILES {
@@ -178,13 +178,13 @@ async fn run_client(
     Ok(records)
 }
 
-/// The write that made a version: when it began, and what the next version is.
+/// Write of a version: the tick at which it started, and the next version.
 struct Made {
     began: u64,
     next: Option<VersionId>,
 }
 
-/// Checks that one order of all calls explains what each saw and keeps the order of time.
+/// Checks that one order of all calls explains every result and agrees with real time.
 fn check(first: &[VersionId], records: &[Record]) -> Proven<()> {
     let mut made: HashMap<VersionId, Made> =
         first.iter().map(|version| (*version, Made { began: 0, next: None })).collect();
@@ -214,7 +214,7 @@ fn check(first: &[VersionId], records: &[Record]) -> Proven<()> {
     in_time(records, &made, &texts)
 }
 
-/// Follows the clock: no call sees less than a call that had ended before it began.
+/// Checks the order of time: no call sees an older state than a call that ended before it started.
 fn in_time(
     records: &[Record],
     made: &HashMap<VersionId, Made>,
@@ -226,7 +226,7 @@ fn in_time(
         ticks.push((record.ended, n, true));
     }
     ticks.sort_unstable();
-    // the newest commit that somebody had seen when a call began
+    // Newest commit that any ended call had seen when a call started.
     let (mut seen, mut floors) = (0, vec![0; records.len()]);
     for (_, n, ended) in ticks {
         let record = &records[n];

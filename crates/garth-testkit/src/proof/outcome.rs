@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Why a promise is not proved: what was seen instead of it.
+/// Reason why a promise is not proved: an observation that contradicts it.
 #[derive(Debug)]
 pub struct Broken(String);
 

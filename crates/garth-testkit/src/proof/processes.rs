@@ -1,4 +1,4 @@
-//! Several processes on one data folder: no stale read, no lost write, no writer that the others keep out.
+//! Several processes on one data folder: no stale read, no lost write, no starved writer.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,12 +12,12 @@ use super::{
     About, Broken, Proof, Proven, Report, Setting, Worker, account, hold, millis, read, sound, write,
 };
 
-/// Counter that each process raises by compare-and-swap.
+/// Counter that each process increments by compare-and-swap.
 pub(crate) const COUNTER: &str = "/counter";
 /// File that each process appends its lines to.
 pub(crate) const LINES: &str = "/lines";
 
-/// Processes on one account. The size is the commits that they make together.
+/// Processes on one account. The size is the number of commits that they make together.
 #[derive(Clone, Copy, Debug)]
 pub struct Processes {
     /// Processes.
@@ -35,24 +35,24 @@ impl Proof for Processes {
     }
 
     fn run(&self, setting: &Setting<'_>) -> Proven<Report> {
-        // values written by one process and read at once by each of the others
+        // Values written by one process and read immediately by each of the others.
         let turns = setting.size.div_ceil(100).max(60);
         processes(setting.folder, &setting.worker(), self.processes, turns, setting.size)
     }
 }
 
-/// Work of processes that wrote at the same time.
+/// Results of processes that wrote at the same time.
 #[derive(Debug, Default)]
 struct Work {
-    /// Lines of each process that were acknowledged, and of these the ones written while all were at it.
+    /// Acknowledged lines of each process; later only those written while all of them wrote.
     shares: Vec<u64>,
-    /// Longest time that each waited for one commit, in milliseconds.
+    /// Longest wait of each process for one commit, in milliseconds.
     longest_waits: Vec<f64>,
-    /// Most commits in a row, while all were at it, none of which was of one that was waiting.
+    /// Longest run of commits, while all of them wrote, without one of a waiting process.
     longest_passed_over: u64,
-    /// Times that the counter was raised by compare-and-swap, all of them kept.
+    /// Increments of the counter by compare-and-swap, all of them kept.
     counted: u64,
-    /// Tries that lost against another process.
+    /// Attempts that lost against another process.
     conflicts: u64,
 }
 
@@ -60,7 +60,7 @@ struct Work {
 /// turn, then all at once until `commits` are made.
 ///
 /// # Errors
-/// A value that was stale, a write that was lost, or a process that was kept out.
+/// A stale value, a lost write, or a starved process.
 fn processes(folder: &Path, binary: &Path, processes: usize, turns: u64, commits: u64) -> Proven<Report> {
     open_together(&folder.join("new"), binary, processes)?;
     let folder = folder.join("account");
@@ -90,7 +90,7 @@ fn processes(folder: &Path, binary: &Path, processes: usize, turns: u64, commits
     Ok(report)
 }
 
-/// All make the account's database at the same moment: each must be able to use it.
+/// Has all processes create the database of the account at the same time: each must be able to use it.
 fn open_together(folder: &Path, binary: &Path, processes: usize) -> Proven<()> {
     for round in 0..3 {
         let folder = folder.join(round.to_string());
@@ -159,8 +159,8 @@ fn all_at_once(
     Ok(work)
 }
 
-/// Every acknowledged line is there once and in order; and all made progress from the last
-/// one's start to the first one's end.
+/// Checks that every acknowledged line exists once and in order, and that all processes made progress between
+/// the start of the last one and the end of the first one.
 fn check_lines(text: &str, work: &mut Work, processes: usize) -> Proven<()> {
     let mut next: BTreeMap<usize, u64> = BTreeMap::new();
     let mut order = Vec::new();

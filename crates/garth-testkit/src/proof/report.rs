@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Index;
 
-/// Counts and notes of a proof. Printed as one line of counts and a line for each group and note:
+/// Counts and notes of a proof. Printed as one line of counts, and one line for each group and note:
 ///
 /// ```text
 /// 20 histories, 4031 reads, 1480 writes, 889 conflicts
@@ -17,7 +17,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Returns a report with these counts, all zero. A count is named by what is counted, in the plural.
+    /// Returns a report with these counts, all zero. The name of a count is the counted thing, in the plural.
     pub fn of<const N: usize>(names: [&'static str; N]) -> Self {
         Self { counts: names.map(|name| (name, 0)).to_vec(), ..Self::default() }
     }
@@ -25,7 +25,7 @@ impl Report {
     /// Adds to a count.
     ///
     /// # Panics
-    /// If the report has no such count: a misspelt name would be counted apart.
+    /// If the report has no such count: a misspelt name would get a count of its own.
     pub fn add(&mut self, name: &str, n: impl TryInto<u64>) {
         *self.count(name) += number(n);
     }
@@ -48,12 +48,12 @@ impl Report {
         self
     }
 
-    /// Adds to one of a group of counts whose names the run decides, such as the kinds of steps.
+    /// Adds to a count of a group whose names depend on the run, such as the kinds of steps.
     pub fn add_in(&mut self, group: &'static str, name: impl Into<String>, n: u64) {
         *self.groups.entry((group, name.into())).or_default() += n;
     }
 
-    /// Returns one of a group of counts; 0 if it was never added to.
+    /// Returns a count of a group; 0 if nothing was added to it.
     pub fn in_group(&self, group: &'static str, name: &str) -> u64 {
         self.groups.get(&(group, name.to_owned())).copied().unwrap_or_default()
     }

@@ -1,5 +1,5 @@
-//! A tree of very many names is renamed and removed: memory does not grow with it, and another account
-//! commits meanwhile. In a process of its own, whose peak memory the kernel tells.
+//! Rename and removal of a tree with very many names: memory does not grow with it, and another account
+//! commits in the meantime. The process is a separate one, whose peak memory the kernel reports.
 
 use std::fmt;
 use std::path::Path;
@@ -16,13 +16,13 @@ use garth_engine::{Env, FileSystem};
 
 use super::{About, Broken, Proof, Proven, Report, Setting, at, hold, path, peak_memory, run, sound};
 
-/// Most memory that the process may have had while it renamed and removed, in bytes.
+/// Limit on the peak memory of the process during rename and removal, in bytes.
 pub const MOST_MEMORY: u64 = 100 << 20;
-/// Names in one directory, and in one commit that makes them.
+/// Names in one directory, and in one commit that creates them.
 const TOGETHER: u64 = 1000;
-/// Time that the other account commits for comparison, with nothing beside it.
+/// Time during which the other account commits alone, for comparison.
 const QUIET: Duration = Duration::from_secs(5);
-/// Between two of its commits.
+/// Pause between two of its commits.
 const PAUSE: Duration = Duration::from_millis(2);
 
 /// Waits of durable commits.
@@ -46,7 +46,7 @@ impl fmt::Display for Waits {
     }
 }
 
-/// Large tree that is renamed and removed beside an account that commits. The size is its names.
+/// Large tree that is renamed and removed while another account commits. The size is the number of its names.
 #[derive(Clone, Copy, Debug)]
 pub struct Subtrees;
 
@@ -84,7 +84,7 @@ fn subtrees(folder: &Path, binary: &Path, names: u64) -> Proven<Report> {
     Ok(report)
 }
 
-/// Renames and removes the tree, in the worker. Returns its answer: the peak of memory, then the times.
+/// Renames and removes the tree, in the worker. Returns the line to print: the peak memory, then the times.
 pub(crate) fn rename_and_remove(folder: &Path, names: u64) -> Proven<String> {
     let runtime = Runtime::new(Env::system());
     let open = |name: &str| -> Proven<Arc<SqliteFs>> {
@@ -99,7 +99,7 @@ pub(crate) fn rename_and_remove(folder: &Path, names: u64) -> Proven<String> {
         Ok(())
     })?
     .1;
-    // the peak from here on
+    // Resets the peak, so that filling the tree does not count.
     std::fs::write("/proc/self/clear_refs", "5")?;
     let timed = |op: Op| -> Proven<(Duration, Waits)> {
         let commit = &mut || Ok(block_on(large.commit(op.clone().into())).map(drop)?);
@@ -135,7 +135,7 @@ fn fill(fs: &SqliteFs, names: u64) -> Proven<()> {
     })
 }
 
-/// Does something while another account commits; tells how long it took, and how long the commits waited.
+/// Runs `work` while another account commits. Returns the time that it took, and the waits of the commits.
 fn commit_beside(other: &Arc<SqliteFs>, work: &mut dyn FnMut() -> Proven<()>) -> Proven<(Duration, Waits)> {
     let (env, done) = (Env::system(), AtomicBool::new(false));
     std::thread::scope(|scope| {

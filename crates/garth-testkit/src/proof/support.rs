@@ -23,13 +23,14 @@ pub fn run<T>(proof: impl Future<Output = Proven<T>>) -> Proven<T> {
 /// Creates the folder of an account and opens it with the registry of the engine's tests.
 ///
 /// # Errors
-/// From the folder and the engine.
+/// Errors of the folder and the engine.
 pub fn account(folder: &Path, env: Env) -> Proven<Arc<SqliteFs>> {
     std::fs::create_dir_all(folder)?;
     Ok(SqliteFs::open(folder, env, garth_engine::rule::sample::registry())?)
 }
 
-/// Drops an account and waits until nobody has it open: the last to close it removes the log of the database.
+/// Drops an account and waits until nobody has it open: closing its last connection removes the log of the
+/// database.
 /// Returns the path of the database.
 ///
 /// # Errors
@@ -114,10 +115,10 @@ pub fn remove(what: &str) -> Proven<Op> {
     Ok(Op::remove_tree(at(what)?))
 }
 
-/// Reads a whole file as text.
+/// Reads a complete file as text.
 ///
 /// # Errors
-/// From the filesystem; the content is not UTF-8.
+/// Errors of the filesystem; the content is not UTF-8.
 pub async fn read(fs: &dyn FileSystem, from: &str) -> Proven<String> {
     let bytes = fs.read(&at(from)?, ByteRange::ALL).await?;
     String::from_utf8(bytes.to_vec()).map_err(|_| Broken::because(format!("{from} is no text")))
@@ -126,7 +127,7 @@ pub async fn read(fs: &dyn FileSystem, from: &str) -> Proven<String> {
 /// Returns the bytes of all files below a folder.
 ///
 /// # Errors
-/// From the host.
+/// Errors of the host.
 pub fn bytes_below(folder: &Path) -> Proven<u64> {
     let mut bytes = 0;
     for entry in std::fs::read_dir(folder)? {

@@ -1,4 +1,5 @@
-//! Second process of a proof: a line on its standard input asks, a line on its standard output answers.
+//! Second process of a proof. It reads requests from standard input and prints responses to standard output,
+//! one per line.
 
 use std::io::{BufRead, BufReader, Write, stdout};
 use std::path::Path;
@@ -6,10 +7,10 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use super::outcome::{Broken, Proven, hold};
 
-/// Writes one line to standard output: the answer of a worker.
+/// Prints one line to standard output: the response of a worker.
 ///
 /// # Errors
-/// From standard output.
+/// Errors of standard output.
 #[expect(clippy::disallowed_methods, reason = "a process reads it, not a person")]
 pub fn say(line: &str) -> Proven<()> {
     let mut out = stdout().lock();
@@ -26,10 +27,10 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Starts the binary and waits until it says `ready`.
+    /// Starts the binary and waits until it prints `ready`.
     ///
     /// # Errors
-    /// The binary does not start, or says something else.
+    /// The binary does not start, or prints something else.
     pub fn start(binary: &Path, arguments: &[&str]) -> Proven<Self> {
         Self::start_broken(binary, arguments, None)
     }
@@ -37,7 +38,7 @@ impl Worker {
     /// Starts a worker with a planted fault, as [`Worker::start`] does without one: a negative control.
     ///
     /// # Errors
-    /// As for `start`.
+    /// As `start`.
     pub fn start_broken(binary: &Path, arguments: &[&str], fault: Option<&str>) -> Proven<Self> {
         let mut child = Command::new(binary)
             .args(arguments)
@@ -75,7 +76,7 @@ impl Worker {
         Ok(line.trim_end_matches('\n').to_owned())
     }
 
-    /// Sends a call to a worker that serves calls, and returns the answer.
+    /// Sends a call to a worker that serves calls, and returns the result.
     ///
     /// # Errors
     /// The call failed, or the worker has ended.
@@ -89,7 +90,7 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // it may have ended by itself
+        // It may have ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,5 +1,4 @@
-//! Nothing acknowledged is lost to `kill -9` or loss of power, and the check that says so sees planted
-//! faults.
+//! No acknowledged data is lost to `kill -9` or loss of power, and the check detects planted faults.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -16,9 +15,9 @@ use tokio::runtime::Runtime;
 /// Rounds in which a planted fault has to show; a run ends at the first that shows it. An early
 /// acknowledgement shows in about one of ten, so that all of them miss it once in a thousand million runs.
 const CONTROL_ROUNDS: u32 = 200;
-/// Kills of a run that must find nothing; `GARTH_KILLS` asks for more.
+/// Kills of a run that must find nothing; `GARTH_KILLS` sets another number.
 const KILLS: u32 = 10;
-/// Power cuts of a run that must find nothing; `GARTH_CUTS` asks for more.
+/// Power cuts of a run that must find nothing; `GARTH_CUTS` sets another number.
 const CUTS: u32 = 6;
 /// Runs with batches split in two, each ended by its first round: nearly every one has a half batch in
 /// flight.
@@ -59,7 +58,7 @@ fn assert_kept(outcome: Result<Report, Violation>, rounds: u32) {
     assert!(report.acknowledged > 0, "the writers were at work: {report}");
 }
 
-/// Report of the check about a planted fault.
+/// Returns the report of a check that detected a planted fault.
 fn caught(outcome: Result<Report, Violation>) -> Report {
     match outcome {
         Ok(report) => panic!("the planted fault was not seen: {report}"),
@@ -91,7 +90,7 @@ fn power_cut_keeps_what_was_synced_and_only_that() {
     File::create(&unsynced).unwrap().sync_all().unwrap();
 }
 
-/// The SQLite engine on `disk`, and a runtime to ask it.
+/// Returns the SQLite engine on `disk`, and a runtime for its calls.
 fn engine_on(disk: &Disk) -> (Arc<SqliteFs>, Runtime) {
     (
         SqliteFs::open(&disk.mount_point(), Env::system(), garth_engine::rule::sample::registry()).unwrap(),
@@ -99,7 +98,7 @@ fn engine_on(disk: &Disk) -> (Arc<SqliteFs>, Runtime) {
     )
 }
 
-/// Writes one file, acknowledged as soon as it is seen.
+/// Writes one file, acknowledged as soon as it is visible.
 async fn write_visible(fs: &SqliteFs, path: &TreePath, content: &'static str) {
     fs.commit(Batch::from(Op::write(path, content)).visible()).await.unwrap();
 }
@@ -130,7 +129,7 @@ fn a_visible_commit_that_was_asked_for_by_its_id_survives_a_power_cut() {
     let path = TreePath::parse("/note").unwrap();
     let (fs, runtime) = engine_on(&disk);
     runtime.block_on(async {
-        // the log's file is there and synced
+        // The file of the log exists and is synced.
         fs.write(&TreePath::parse("/other").unwrap(), "x").await.unwrap();
         let batch = Batch::new([Op::write(&path, "once")]).id(CommitId(7)).visible();
         let seq = fs.commit(batch).await.unwrap().seq;
@@ -150,7 +149,7 @@ fn a_durable_retry_of_a_visible_commit_survives_a_power_cut() {
     let path = TreePath::parse("/note").unwrap();
     let (fs, runtime) = engine_on(&disk);
     runtime.block_on(async {
-        // the log's file is there and synced: only what the retry writes is in question
+        // The file of the log exists and is synced: only the writes of the retry are in question.
         fs.write(&TreePath::parse("/other").unwrap(), "x").await.unwrap();
         for durability in [Durability::Visible, Durability::Durable] {
             let (at, body, attrs) = (At::from(&path), Body::from("once"), SetAttrs::default());

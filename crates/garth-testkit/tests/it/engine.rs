@@ -1,5 +1,5 @@
-//! Regression tests of the SQLite engine under failures. Here and not in the engine's crate, since they need
-//! failpoints and change the database from outside.
+//! Regression tests of the SQLite engine under failures. They are not in the crate of the engine, because
+//! they need failpoints and change the database from outside.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ async fn upload(fs: &SqliteFs, bytes: Vec<u8>) -> Box<dyn Upload> {
 fn behind_its_back(fs: Arc<SqliteFs>, folder: &Path, sql: &str) {
     drop(fs);
     let conn = Connection::open(folder.join("tree.db")).unwrap();
-    // alone with the file: what closes the account may still be at it
+    // Exclusively: a thread that closes the account may still use the file.
     conn.busy_timeout(Duration::from_secs(60)).unwrap();
     conn.pragma_update(None, "locking_mode", "EXCLUSIVE").unwrap();
     conn.execute_batch(sql).unwrap();
@@ -114,7 +114,7 @@ async fn fsck_beside_uploads_finds_nothing() {
 async fn damage_that_one_commit_meets_fails_no_other_of_its_group() {
     let folder = folder();
     let (fs, _) = open(folder.path());
-    // no end of a line: search has to read it again when something is added
+    // Without a line feed at the end: search has to read the line again when something is appended.
     fs.write(&path("/note"), "some text").await.unwrap();
     behind_its_back(fs, folder.path(), "UPDATE chunk SET data = x'00'");
     let (fs, _) = open(folder.path());
@@ -176,7 +176,7 @@ async fn gc_of_late_writes_leaves_other_holders_the_content_that_the_file_had() 
 async fn a_panic_while_writing_costs_its_callers_the_answer_and_hangs_nobody() {
     let folder = folder();
     let runtime = Runtime::new(Env::system());
-    // more than the runtime has threads that write
+    // More than the writer threads of the runtime.
     for n in 0..12 {
         let one = folder.path().join(n.to_string());
         std::fs::create_dir(&one).unwrap();

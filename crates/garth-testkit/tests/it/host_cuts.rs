@@ -1,4 +1,4 @@
-//! Power cuts under a folder of the host, and the check that says what is kept sees a sync that is left out.
+//! Power cuts under a host folder, and a check that detects an omitted sync.
 
 use std::fs::{self, File};
 
@@ -14,10 +14,10 @@ use tokio::runtime::Runtime;
 
 use super::crash::asked;
 
-/// Cuts of a run that must find nothing; `GARTH_CUTS` asks for more.
+/// Cuts of a run that must find nothing; `GARTH_CUTS` sets another number.
 const CUTS: u32 = 24;
-/// Cuts in which a sync that is left out has to show; a run ends at the first that shows it. That of names
-/// shows in about one of ten, since the next file's brings them to disk, too.
+/// Cuts in which an omitted sync has to show; a run ends at the first that shows it. An omitted sync of names
+/// shows in about one of ten, because the sync of the next file brings them to disk, too.
 const CONTROL_CUTS: u64 = 200;
 
 fn cut(proof: &HostCuts, seed: u64, cuts: u64) -> Proven<Report> {
@@ -46,7 +46,7 @@ fn a_file_that_was_only_visible_is_whole_or_absent_after_a_power_cut_and_spares_
             [write("/new", new.clone()), copy("/new", "/copy"), write("/replaced", new.clone())];
         fs.commit(Batch::new(ops).visible()).await.unwrap();
     });
-    // another program's sync brings the names to disk
+    // The sync of another program brings the names to disk.
     File::create(place.join("other")).unwrap().sync_all().unwrap();
     disk.cut().unwrap();
     drop((fs, runtime));

@@ -1,4 +1,4 @@
-//! Nothing leads out of a scope, a tree of views and a folder, and a planted leak of each is noticed.
+//! Nothing leads out of a scope, a tree of views or a folder, and each planted leak is detected.
 
 use garth_testkit::fs::leaky::Leak;
 use garth_testkit::isolation::scopes::Scopes;
@@ -12,7 +12,7 @@ fn proven(proof: &dyn Proof) -> Report {
     report
 }
 
-/// Message about a leak within so many tries.
+/// Returns the message about a leak that is detected within `tries` attempts.
 fn noticed(proof: &dyn Proof, tries: u64) -> String {
     let outcome = prove(proof, &in_memory(), &binaries_of_test(), 13, tries);
     let noticed = outcome.err().map_or_else(|| "not seen".to_owned(), |broken| broken.to_string());
@@ -42,7 +42,7 @@ fn tries_from_a_tree_of_views_see_and_change_nothing_around_its_parts() {
 
 #[test]
 fn every_planted_leak_of_a_part_or_layer_of_a_tree_is_caught() {
-    // a number that is not found is not written to either: a mount looks before the store does
+    // An inode that is not found is not written to either: a mount looks before the store does.
     let base = Leak::ALL.into_iter().filter(|leak| *leak != Leak::Write).map(|leak| (Place::Base, leak));
     for leak in base.chain([(Place::Lower, Leak::Link), (Place::Upper, Leak::Number)]) {
         let noticed = noticed(&Views { leak: Some(leak) }, 20_000);

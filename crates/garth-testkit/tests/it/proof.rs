@@ -1,4 +1,4 @@
-//! Proofs of the engine, small. `cargo xtask prove` runs them at full size.
+//! Proofs of the engine at a small size. `cargo xtask prove` runs them at full size.
 
 use garth_testkit::fs::planted::Bug;
 use garth_testkit::proof::accounts::{Accounts, Used};
@@ -20,7 +20,7 @@ fn proven(proof: &dyn Proof, seed: u64) -> Report {
     report
 }
 
-/// A proof on a disk, where syncs take their time.
+/// Runs a proof on a disk, where syncs take time.
 #[track_caller]
 fn proven_on_disk(proof: &dyn Proof, seed: u64) -> Report {
     let size = proof.about().ci;
@@ -30,7 +30,7 @@ fn proven_on_disk(proof: &dyn Proof, seed: u64) -> Report {
     report
 }
 
-/// The reason for which a negative control fails.
+/// Returns the reason for which a negative control fails.
 #[track_caller]
 fn broken(proof: &dyn Proof, seed: u64) -> String {
     let broken = prove_small(proof, seed).expect_err("the fault is noticed").to_string();

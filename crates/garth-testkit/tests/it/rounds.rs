@@ -1,5 +1,5 @@
-//! The contract suite and the model test on the SQLite engine as it plans where rows are a round trip away.
-//! Here and not in the engine's crate, since it plans so for tests only.
+//! Contract suite and model test on the SQLite engine when it plans as if rows were a round trip away. They
+//! are not in the crate of the engine, because it plans this way for tests only.
 
 use garth_engine::engine::planner::fetched;
 use garth_testkit::model::{ModelConfig, run, sqlite};

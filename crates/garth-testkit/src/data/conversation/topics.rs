@@ -1,5 +1,4 @@
-//! Topics: written by hand for this purpose, taken from nowhere. `{s}` stands for whom or what
-//! it is about, `{v}` for what is told.
+//! Topics, written by hand for this purpose. `{s}` stands for the subject, `{v}` for the stated value.
 
 mod private;
 mod public;
@@ -11,7 +10,7 @@ use self::topic::Topic;
 
 pub(super) const TOPICS: [Topic; 6] = [TRIPS, PETS, SERVICES, ROOMS, FRIENDS, COURSES];
 
-/// Small talk, which makes a turn as long as turns are. Some of it has words of the questions.
+/// Small talk, which gives turns a realistic length. Some of it contains words of the questions.
 pub(super) const SMALL_TALK: [&str; 48] = [
     "By the way, the printer works again after I took the paper tray apart and cleaned the rollers.",
     "I read the article that you sent, and the second half seems much stronger than the first.",

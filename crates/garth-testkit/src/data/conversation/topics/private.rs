@@ -126,7 +126,7 @@ pub(super) const PETS: Topic = Topic {
     ],
 };
 
-/// A house that is renovated.
+/// A house under renovation.
 pub(super) const ROOMS: Topic = Topic {
     subjects: [
         "kitchen",
