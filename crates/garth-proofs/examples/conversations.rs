@@ -1,4 +1,4 @@
-//! Rate at which search finds the turn that answers a question, in conversations of our own:
+//! Rate at which search finds the turn that answers a question, in generated conversations:
 //!
 //! ```sh
 //! cargo run --profile prove -p garth-proofs --example conversations
@@ -18,11 +18,11 @@ use garth_testkit::data::conversation::{Conversations, Told};
 
 type Result<T, E = Box<dyn std::error::Error>> = std::result::Result<T, E>;
 
-/// Hits that are looked at.
+/// Number of hits that count.
 const HITS: usize = 10;
 /// Turns of one long session.
 const TURNS: usize = 10_000;
-/// Turns of one commit, where a session grows turn by turn: each is a passage then.
+/// Turns of one commit. If a session grows turn by turn, each turn is a passage.
 const GROWING: [(&str, usize); 2] = [("written at once", usize::MAX), ("turn by turn", 1)];
 
 fn main() -> Result<()> {
@@ -43,7 +43,7 @@ fn main() -> Result<()> {
     long(&set)
 }
 
-/// Prints how often one session of many turns gives the turn that answers a question, and how long it takes.
+/// Prints how often one session of many turns returns the answering turn, and how long it takes.
 fn long(set: &Conversations) -> Result<()> {
     let (folder, env) = (tempfile::tempdir()?, Env::system());
     let fs = SqliteFs::open(folder.path(), env.clone(), garth::agent::registry())?;
@@ -89,9 +89,9 @@ fn long(set: &Conversations) -> Result<()> {
     Ok(())
 }
 
-/// Returns true if a piece has a turn as a whole.
+/// Returns true if a piece contains a complete turn.
 fn has(piece: &Range<u64>, turn: &Range<u64>) -> bool {
-    // the line feed behind a turn is in no piece
+    // The line feed after a turn is in no piece.
     piece.start <= turn.start && turn.end <= piece.end + 1
 }
 
@@ -99,7 +99,7 @@ fn path(name: &str) -> Result<TreePath> {
     Ok(TreePath::parse(&format!("/{name}"))?)
 }
 
-/// Prints how often the turn is wholly in one of the first hits.
+/// Prints how often the complete turn is in one of the first hits.
 fn measure(how: &str, set: &Conversations, fs: &dyn FileSystem, neighbours: bool) -> Result<()> {
     let mut found: BTreeMap<Told, (usize, usize)> = BTreeMap::new();
     for question in &set.questions {

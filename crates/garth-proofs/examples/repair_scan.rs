@@ -1,5 +1,5 @@
-//! How long repair looks at so many memories where there is nothing to do, and how much memory that takes: in
-//! an account, and in a plain folder with the same files.
+//! Time and memory of repair for a number of memories without damage, in an account and in a plain folder
+//! with the same files.
 //!
 //! ```sh
 //! cargo run --profile prove -p garth-proofs --example repair_scan -- make FOLDER 100000
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use futures::TryStreamExt as _;
-use garth::agent::memory::{Memories, Put, Repair, Uri};
+use garth::agent::node::{Nodes, Put, Repair, Uri};
 use garth::agent::outbox::{Options, Worker};
 use garth_engine::engine::host::{HostFs, Mode};
 use garth_engine::model::Kind;
@@ -46,21 +46,21 @@ fn plain(folder: &str) -> PathBuf {
     Path::new(folder).join("plain")
 }
 
-/// Memories of ten users, with a text of 1 KiB each, whose events are done.
+/// Creates memories of ten users, with a text of 1 KiB each and without undelivered events.
 async fn make(folder: &Path, count: usize) -> Result<()> {
     let name = folder.to_str().ok_or("the folder's name is UTF-8")?;
     let data = DataDir::open(&data(name), Env::system(), garth::agent::registry())?;
     data.create_account(ACCOUNT).await?;
     let fs = data.account(ACCOUNT).await?;
-    let memories = Memories::new(&*fs, ACCOUNT, Env::system());
+    let nodes = Nodes::new(&*fs, ACCOUNT, Env::system());
     let begun = Instant::now();
     for n in 0..count {
         let uri: Uri = format!("ctx://{ACCOUNT}/users/u{}/memories/events/e{n}", n % 10).parse()?;
         let words = (0..128).map(|word| format!("{:07x} ", (n * 128 + word) * 2_654_435_761 % (1 << 28)));
-        memories.put(&uri, &Put::new(words.collect::<String>())).await?;
+        nodes.put(&uri, &Put::new(words.collect::<String>())).await?;
     }
     Worker::new(Env::system(), ACCOUNT, Options::default()).run_out(&*fs, None).await?;
-    println!("{count} memories, made in {:.0} s", begun.elapsed().as_secs_f64());
+    println!("{count} nodes, made in {:.0} s", begun.elapsed().as_secs_f64());
     let mut walk = fs.walk_all("/");
     while let Some(item) = walk.try_next().await? {
         let at = plain(name).join(item.path.as_str().trim_start_matches('/'));
@@ -74,11 +74,11 @@ async fn make(folder: &Path, count: usize) -> Result<()> {
 
 async fn scan(fs: &dyn FileSystem) -> Result<()> {
     let begun = Instant::now();
-    let repair = Repair::new(Memories::new(fs, ACCOUNT, Env::system())).dry_run(true);
+    let repair = Repair::new(Nodes::new(fs, ACCOUNT, Env::system())).dry_run(true);
     let report = repair.scan(|_| ()).await?;
     let seconds = begun.elapsed().as_secs_f64();
     let status = std::fs::read_to_string("/proc/self/status")?;
     let most = status.lines().find(|line| line.starts_with("VmHWM")).unwrap_or_default();
-    println!("{} memories in {seconds:.1} s, sound: {}, {most}", report.memories, report.is_sound());
+    println!("{} nodes in {seconds:.1} s, sound: {}, {most}", report.nodes, report.is_sound());
     Ok(())
 }

@@ -1,6 +1,5 @@
-//! How long a search, and a recall, takes in accounts of so many passages, and how long commits wait while
-//! text is indexed that was too much for its own:
-//!
+//! Time of a search and of a recall in accounts of given numbers of passages, and the wait of commits while
+//! text that exceeded the limit of its own commit is indexed:
 //! ```sh
 //! cargo run --profile prove -p garth-proofs --example search_latency -- 1000 100000
 //! cargo run --profile prove -p garth-proofs --example search_latency -- left
@@ -19,18 +18,18 @@ use garth_testkit::data::random::Random;
 
 type Result<T, E = Box<dyn std::error::Error>> = std::result::Result<T, E>;
 
-/// Different words; of texts in English of this size about as many occur more than once.
+/// Number of different words. In English texts of this size about as many words occur more than once.
 const WORDS: u64 = 100_000;
-/// Words of a passage: with these it has about 1,000 bytes.
+/// Words of a passage, which has about 1,000 bytes then.
 const LENGTH: usize = 150;
-/// Passages of a file, a paragraph each.
+/// Passages of a file, one paragraph each.
 const PER_FILE: u64 = 4;
 /// Files of a commit.
 const FILES: u64 = 250;
 /// Searches that are timed, after as many that are not.
 const SEARCHES: usize = 200;
 
-/// Kind of query, and how to ask it.
+/// Kind of query, and a function that draws one.
 type Kind = (&'static str, fn(&mut Random) -> SearchQuery);
 
 const KINDS: [Kind; 4] = [
@@ -70,7 +69,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Commits 32 MiB more than a commit indexes, and small files while the rest follows.
+/// Commits 32 MiB more than a commit indexes, and small files while the rest is indexed.
 fn left() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let fs = SqliteFs::open(folder.path(), Env::system(), garth::agent::registry())?;
@@ -124,17 +123,17 @@ fn fill(fs: &dyn FileSystem, passages: u64) -> Result<()> {
     Ok(())
 }
 
-/// Under a heading of its own, and so a passage.
+/// Returns a paragraph with a heading of its own, which makes it a passage.
 fn paragraph(random: &mut Random) -> String {
     let words: Vec<String> = (0..LENGTH).map(|_| word(random, 0)).collect();
     format!("# {}\n{}\n", word(random, 0), words.join(" "))
 }
 
-/// A word as often as Zipf's law has it, of those with this rank or a higher one.
+/// Returns a word by Zipf's law, of those with this rank or a higher one.
 fn word(random: &mut Random, from: u64) -> String {
     let share = random.below(1 << 53) as f64 / (1_u64 << 53) as f64;
     let rank = ((WORDS as f64).powf(share) as u64).max(from);
-    // no word of English, and none that a stem would shorten
+    // Not a word of English, and none that a stemmer would shorten.
     let mut rest = rank * 7_919 + 26;
     let mut word = String::from("z");
     while rest > 0 {
@@ -145,7 +144,7 @@ fn word(random: &mut Random, from: u64) -> String {
     word
 }
 
-/// So many words that few passages have, and so many as they come.
+/// Returns `rare` words that few passages have, and `any` words by their frequency.
 fn question(random: &mut Random, rare: u64, any: u64) -> String {
     let rare: Vec<String> = (0..rare).map(|_| word(random, 2_000 + random.clone().below(50_000))).collect();
     let any: Vec<String> = (0..any).map(|_| word(random, 0)).collect();
@@ -158,7 +157,7 @@ fn print(kind: &str, mut times: Vec<Duration>, hits: usize) {
     println!("  {kind}: p50 {:.2} ms, p95 {:.2} ms, {hits} hits", part(50), part(95));
 }
 
-/// Durations of the calls, and sources in all.
+/// Returns the durations of the calls, and the total number of sources.
 fn recalled(fs: &dyn FileSystem, asked: &[Recall]) -> Result<(Vec<Duration>, usize)> {
     let recaller = Recaller::new(fs, "default", Env::system());
     let (mut times, mut hits) = (Vec::new(), 0);
@@ -170,7 +169,7 @@ fn recalled(fs: &dyn FileSystem, asked: &[Recall]) -> Result<(Vec<Duration>, usi
     Ok((times, hits))
 }
 
-/// Durations of the calls, and hits in all.
+/// Returns the durations of the calls, and the total number of hits.
 fn timed(fs: &dyn FileSystem, queries: &[SearchQuery]) -> Result<(Vec<Duration>, usize)> {
     let (mut times, mut hits) = (Vec::new(), 0);
     for query in queries {

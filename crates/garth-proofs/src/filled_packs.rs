@@ -1,5 +1,5 @@
 //! Packs of random sessions with results of all sizes: within their budget by an independent count, with
-//! whole units, and with as much of the budget used as there is content for.
+//! complete units, and with as much of the budget used as there is content for.
 
 use std::path::Path;
 
@@ -12,23 +12,23 @@ use serde_json::{Value, json};
 use crate::reference::chat_grammar;
 use crate::support::account;
 
-/// Tokens of a result that is shown in part while messages are left out.
+/// Limit on the tokens of a result that is shown in part while messages are omitted.
 const KEPT: u64 = 1000;
-/// Messages that are short: none is left out while a result shown in part keeps more than [`KEPT`].
+/// Length of a short message, in tokens: none is omitted while a result shown in part exceeds [`KEPT`].
 const SHORT: u64 = 500;
 /// Bytes of a result that is shown as short as possible.
 const LEAST: u64 = 600;
 
-/// Fault that the proof has to notice.
+/// Fault that the proof has to detect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Packs use half of what they may.
+    /// Packs use half of their budget.
     Half,
-    /// Packs use twice as much as they may.
+    /// Packs use twice their budget.
     Twice,
 }
 
-/// Packs of random sessions with results of all sizes. The size is the sessions.
+/// Packs of random sessions with results of all sizes. The size is the number of sessions.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FilledPacks {
     /// Planted fault.
@@ -53,13 +53,13 @@ impl Proof for FilledPacks {
 /// Counts of a run.
 const COUNTS: [&str; 4] = ["packs", "packs with messages left out", "results in part", "packs that go on"];
 
-/// A session and what was said in it.
+/// A session and its messages.
 struct Play<'a> {
     sessions: Sessions<'a>,
     name: String,
     random: Random,
     budget: u64,
-    /// Tokens of each line as it is shown whole, about, and whether it is a result.
+    /// Approximate tokens of each line when it is shown completely; true for a result.
     lines: Vec<(u64, bool)>,
     calls: u64,
     last: Option<Packed>,
@@ -96,7 +96,7 @@ impl Play<'_> {
         (0..words).map(|_| self.random.pick(&WORDS)).collect::<Vec<_>>().join(" ")
     }
 
-    /// Tokens of a result: mostly short ones, some of up to twice the budget.
+    /// Draws the tokens of a result: mostly few, sometimes up to twice the budget.
     fn length(&mut self) -> u64 {
         match self.random.below(10) {
             0 => self.random.below(self.budget * 2),

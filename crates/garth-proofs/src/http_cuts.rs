@@ -1,4 +1,5 @@
-//! Connections that are cut during a put: whoever puts again under the same idempotency key has put once.
+//! Connections that are cut during a put: a client that puts again under the same idempotency key has put
+//! once.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -11,10 +12,10 @@ use garth_testkit::data::random::Random;
 use garth_testkit::proof::{About, Broken, Proof, Proven, Report, Setting, hold};
 use serde_json::{Value, json};
 
-/// Longest time until a connection is cut, in microseconds: about twice a commit.
+/// Limit on the time until a connection is cut, in microseconds: about twice a commit.
 const LONGEST: u64 = 3000;
 
-/// A server that puts are sent to.
+/// Server that receives the puts.
 struct Server {
     child: Child,
     address: String,
@@ -72,13 +73,13 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // it may have ended by itself
+        // It may have ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Connections that are cut before or during the answer to a put. The size is the puts.
+/// Connections that are cut before or during the response to a put. The size is the number of puts.
 #[derive(Clone, Copy, Debug)]
 pub struct HttpCuts;
 
@@ -100,8 +101,8 @@ impl Proof for HttpCuts {
 /// Counts of lost answers.
 const COUNTS: [&str; 3] = ["answers lost", "puts that were there", "puts made by a retry"];
 
-/// Cuts the connection of `rounds` puts to a server, before or while they are answered, and puts again under
-/// the same idempotency key. `garth` is the binary.
+/// Cuts the connection of `rounds` puts to a server, before or during the response, and puts again under the
+/// same idempotency key. `garth` is the binary.
 ///
 /// # Errors
 /// A put that was made twice or not at all.
@@ -112,7 +113,7 @@ fn cut(data: &Path, garth: &Path, rounds: u64, seed: u64) -> Proven<Report> {
     for round in 0..rounds {
         let (key, path) = (format!("key-{round}"), format!("/cut/{round}"));
         let put = json!({"path": path, "value": round});
-        // one in four is cut before the server has the whole request
+        // One in four is cut before the server has the complete request.
         let part = random.one_in(4).then(|| random.below(1000) as usize);
         let connection =
             server.send("put", &key, &put, |whole| part.map_or(whole, |part| whole * part / 1000))?;

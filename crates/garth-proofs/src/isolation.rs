@@ -1,4 +1,4 @@
-//! Tries of one account, agent or session class to see what belongs to another.
+//! Attempts of one account, agent or session class to read data of another.
 
 pub mod accounts;
 pub mod audiences;

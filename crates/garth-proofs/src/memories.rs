@@ -1,5 +1,6 @@
-//! Memories that are cut short. On a folder of the host a batch is done operation by operation: whatever is
-//! left when one ends behind any of them is made whole by repair. On SQLite a kill leaves nothing to repair.
+//! Interrupted changes of memories. On a host folder a batch is applied operation by operation: after an
+//! interruption behind any of them, repair restores a consistent state. On SQLite a kill leaves nothing to
+//! repair.
 
 pub mod damaged;
 pub mod other_readers;
@@ -9,8 +10,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use garth::agent::memory::{
-    Edge, Event, EventType, LayerText, Level, Memories, Meta, Origin, Put, Repair, Report as Repaired, Told,
+use garth::agent::node::{
+    Edge, Event, EventType, LayerText, Level, Meta, Nodes, Origin, Put, Repair, Report as Repaired, Told,
     Uri, sha256,
 };
 use garth_engine::engine::host::{HostFs, Mode};
@@ -25,10 +26,10 @@ use crate::worker_binary::agent_worker;
 
 const ACCOUNT: &str = "default";
 
-/// Most operations of one change here.
+/// Limit on the operations of one change.
 const MOST_OPS: usize = 40;
 
-/// A change of memories that is cut short.
+/// A change of memories that is interrupted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Change {
     Make,
@@ -77,18 +78,18 @@ fn edge(from: &Uri, to: &Uri) -> Edge {
     }
 }
 
-fn memories(fs: &dyn FileSystem) -> Memories<'_> {
-    Memories::new(fs, ACCOUNT, Env::system())
+fn nodes(fs: &dyn FileSystem) -> Nodes<'_> {
+    Nodes::new(fs, ACCOUNT, Env::system())
 }
 
-/// Repairs all, then again: the second time nothing is to be done.
+/// Repairs everything, and checks that a second run has nothing to do.
 async fn repaired(fs: &dyn FileSystem) -> Proven<Repaired> {
-    let report = Repair::new(memories(fs)).at_once(true).scan(|_| ()).await?;
+    let report = Repair::new(nodes(fs)).at_once(true).scan(|_| ()).await?;
     hold(report.failed == 0, || format!("not repaired: {:?}", report.failures))?;
     let before = files(fs).await?;
     let mut more = Vec::new();
-    let tell = |told: &Told<'_>| more.push(format!("{} {}", told.finding.as_str(), told.memory));
-    let again = Repair::new(memories(fs)).at_once(true).scan(tell).await?;
+    let tell = |told: &Told<'_>| more.push(format!("{} {}", told.finding.as_str(), told.node));
+    let again = Repair::new(nodes(fs)).at_once(true).scan(tell).await?;
     let after = files(fs).await?;
     let changed = before.iter().filter(|(path, bytes)| after.get(*path) != Some(bytes)).map(|(path, _)| path);
     let changed: Vec<_> = changed.chain(after.keys().filter(|path| !before.contains_key(*path))).collect();
@@ -100,7 +101,7 @@ async fn repaired(fs: &dyn FileSystem) -> Proven<Repaired> {
     Ok(report)
 }
 
-/// All files, with what they hold.
+/// Returns all files with their contents.
 async fn files(fs: &dyn FileSystem) -> Proven<BTreeMap<TreePath, Vec<u8>>> {
     let mut files = BTreeMap::new();
     let mut page = WalkPage::default().limit(10_000);
@@ -124,7 +125,7 @@ async fn events(fs: &dyn FileSystem) -> Proven<Vec<Event>> {
     Ok(of_outbox.filter_map(|(_, bytes)| Event::parse(&bytes).ok()).collect())
 }
 
-/// As if all events were done.
+/// Removes all events, as if they were delivered.
 async fn drain(fs: &dyn FileSystem, of: &[Uri]) -> Proven<()> {
     for path in files(fs).await?.into_keys().filter(|path| path.as_str().contains("/.outbox/")) {
         fs.remove(&path).await?;
@@ -136,15 +137,15 @@ async fn drain(fs: &dyn FileSystem, of: &[Uri]) -> Proven<()> {
     Ok(())
 }
 
-/// Memories on a folder of the host that are cut short behind each operation. It has no size.
+/// Memories on a host folder, with changes interrupted after each operation. It has no size.
 #[derive(Clone, Copy, Debug)]
 pub struct Cuts;
 
 impl Proof for Cuts {
     fn about(&self) -> About {
         About {
-            name: "memory-cuts",
-            claim: "Memories that are cut short behind any operation are repaired.",
+            name: "node-cuts",
+            claim: "Nodes that are cut short behind any operation are repaired.",
             full: 1,
             ci: 1,
         }
@@ -155,13 +156,13 @@ impl Proof for Cuts {
     }
 }
 
-/// Kills of a process that changes memories on SQLite. The size is the kills.
+/// Kills of a process that changes memories on SQLite. The size is the number of kills.
 #[derive(Clone, Copy, Debug)]
 pub struct Kills;
 
 impl Proof for Kills {
     fn about(&self) -> About {
-        About { name: "memory-kills", claim: "A kill leaves nothing of memories to repair.", full: 50, ci: 5 }
+        About { name: "node-kills", claim: "A kill leaves nothing of nodes to repair.", full: 50, ci: 5 }
     }
 
     fn run(&self, setting: &Setting<'_>) -> Proven<Report> {
@@ -169,7 +170,7 @@ impl Proof for Kills {
     }
 }
 
-/// Ends each change behind each of its operations, and repairs what is there.
+/// Interrupts each change after each of its operations, and repairs the result.
 ///
 /// # Errors
 /// Damage that was not repaired.
@@ -193,7 +194,8 @@ fn cuts(folder: &Path) -> Proven<Report> {
     Ok(report)
 }
 
-/// Returns true if the change was cut.
+/// Interrupts a change after `ops` operations, repairs, and checks the result. Returns true if the change was
+/// interrupted.
 async fn cut(
     folder: &Path,
     change: Change,
@@ -204,25 +206,25 @@ async fn cut(
     let fs: Arc<dyn FileSystem> = HostFs::open(folder, Mode::Writable, Env::system())?;
     let is_there = !matches!(change, Change::Make | Change::MakeSkill);
     let mut there = vec![tea()?];
-    memories(&*fs).put(&tea()?, &Put::new("Green.")).await?;
+    nodes(&*fs).put(&tea()?, &Put::new("Green.")).await?;
     if is_there {
         let mut put = Put::new("# Coffee\n\nBlack.\n");
         put.brief = LayerText::Given("Her coffee".to_owned());
-        memories(&*fs).put(&coffee()?, &put).await?;
-        memories(&*fs).relate(&edge(&tea()?, &coffee()?)).await?;
-        memories(&*fs).relate(&edge(&coffee()?, &tea()?)).await?;
+        nodes(&*fs).put(&coffee()?, &put).await?;
+        nodes(&*fs).relate(&edge(&tea()?, &coffee()?)).await?;
+        nodes(&*fs).relate(&edge(&coffee()?, &tea()?)).await?;
         there.push(coffee()?);
     }
     drain(&*fs, &there).await?;
-    // times of a folder tell what came later
+    // Times of a folder show the order of changes, so they must differ.
     Env::system().sleep(Duration::from_millis(20));
     let short = CutShort::new(&fs, ops, with_parents);
-    let done = changed(&memories(&short), change).await;
+    let done = changed(&nodes(&short), change).await;
     let is_cut = done.is_err();
     hold(is_cut || short.left() < ops || ops == 0, || "nothing was done".to_owned())?;
     let fs = HostFs::open(folder, Mode::Writable, Env::system())?;
     let found = repaired(&*fs).await?;
-    hold(found.broken == 0, || format!("broken: {:?}", found.broken_memories))?;
+    hold(found.broken == 0, || format!("broken: {:?}", found.broken_nodes))?;
     hold(is_cut || found.found.is_empty(), || format!("whole, and yet {:?}", found.found))?;
     for (name, count) in found.found {
         report.add_in("found and repaired", name, count);
@@ -232,26 +234,26 @@ async fn cut(
     Ok(is_cut)
 }
 
-async fn changed(memories: &Memories<'_>, change: Change) -> Proven<()> {
+async fn changed(nodes: &Nodes<'_>, change: Change) -> Proven<()> {
     let mut put = Put::new("# Coffee\n\nWith milk. And sugar.\n");
     match change {
-        Change::Make | Change::Update => drop(memories.put(&coffee()?, &put).await?),
-        Change::MakeSkill => drop(memories.put(&uri("agents/scout/skills/brew")?, &put).await?),
+        Change::Make | Change::Update => drop(nodes.put(&coffee()?, &put).await?),
+        Change::MakeSkill => drop(nodes.put(&uri("agents/scout/skills/brew")?, &put).await?),
         Change::UpdateGiven => {
             put.brief = LayerText::Given("With milk".to_owned());
             put.overview = LayerText::Given("Milk, sugar".to_owned());
-            memories.put(&coffee()?, &put).await?;
+            nodes.put(&coffee()?, &put).await?;
         }
-        Change::Tag => drop(memories.tag(&coffee()?, &["drink".to_owned()], &[]).await?),
-        Change::Move => drop(memories.move_to(&coffee()?, &moved()?).await?),
-        Change::Delete => drop(memories.delete(&coffee()?).await?),
+        Change::Tag => drop(nodes.tag(&coffee()?, &["drink".to_owned()], &[]).await?),
+        Change::Move => drop(nodes.move_to(&coffee()?, &moved()?).await?),
+        Change::Delete => drop(nodes.delete(&coffee()?).await?),
     }
     Ok(())
 }
 
-/// Gives up unless what is there is a state before or after the change, whole, and is told of.
+/// Fails unless the memory is in a state before or after the change, completely, and its event exists.
 async fn settled(fs: &dyn FileSystem, change: Change, ops: usize) -> Proven<()> {
-    let memories = memories(fs);
+    let nodes = nodes(fs);
     let told = events(fs).await?;
     let of = |kind: EventType, uri: &Uri| {
         told.iter().any(|event| event.event_type == kind && event.uri == uri.to_string())
@@ -259,15 +261,15 @@ async fn settled(fs: &dyn FileSystem, change: Change, ops: usize) -> Proven<()> 
     let led_to = String::from_utf8_lossy(&fs.read_file(tea()?.file(".relations.json")).await?).into_owned();
     let place = match change {
         Change::MakeSkill => uri("agents/scout/skills/brew")?,
-        Change::Move if memories.exists(&moved()?).await? => moved()?,
+        Change::Move if nodes.exists(&moved()?).await? => moved()?,
         _ => coffee()?,
     };
-    let there = memories.exists(&place).await?;
+    let there = nodes.exists(&place).await?;
     let leads = led_to.contains(&format!("\"to_uri\": \"{place}\""));
     match change {
         Change::Make | Change::MakeSkill if !there => {
             let only_text = change == Change::MakeSkill && ops <= 1;
-            return hold(ops == 0 || only_text, || "its text is there and no memory".to_owned());
+            return hold(ops == 0 || only_text, || "its text is there and no node".to_owned());
         }
         Change::Delete if !there => {
             let left = files(fs).await?.into_keys().find(|path| path.as_str().contains("coffee"));
@@ -281,7 +283,7 @@ async fn settled(fs: &dyn FileSystem, change: Change, ops: usize) -> Proven<()> 
         let old = fs.exists(&coffee()?.dir()).await?;
         hold(!old && of(EventType::MoveContext, &coffee()?), || "the move is not told of".to_owned())?;
     }
-    let content = memories.get(&place, Level::Content).await?;
+    let content = nodes.get(&place, Level::Content).await?;
     let layers = content.meta.layers.clone().ok_or_else(|| Broken::because("it has no layers"))?;
     let sha = sha256(content.text.as_bytes());
     let is_of_text = layers.overview.content_sha256 == sha || layers.overview.origin == Origin::Stale;
@@ -291,7 +293,7 @@ async fn settled(fs: &dyn FileSystem, change: Change, ops: usize) -> Proven<()> 
     let is_told = done >= Some(content.meta.version)
         || of(EventType::UpsertContext, &place)
         || of(EventType::MoveContext, &coffee()?);
-    hold(is_told, || "nobody is told of the memory".to_owned())
+    hold(is_told, || "nobody is told of the node".to_owned())
 }
 
 /// Changes memories until it is killed.
@@ -301,24 +303,24 @@ async fn settled(fs: &dyn FileSystem, change: Change, ops: usize) -> Proven<()> 
 pub(crate) fn change_until_killed(folder: &Path, seed: u64) -> Proven<()> {
     run(async {
         let fs = SqliteFs::open(folder, Env::system(), garth::agent::registry())?;
-        let (memories, mut random) = (memories(&*fs), Random::new(seed));
+        let (nodes, mut random) = (nodes(&*fs), Random::new(seed));
         say("ready")?;
         loop {
             let draw = |random: &mut Random| uri(&format!("users/u/memories/events/e{}", random.below(8)));
-            let (memory, other) = (draw(&mut random)?, draw(&mut random)?);
-            // what is not there cannot be changed
+            let (node, other) = (draw(&mut random)?, draw(&mut random)?);
+            // Changes of missing memories fail.
             let _ = match random.below(6) {
-                0..=2 => memories.put(&memory, &Put::new(format!("Text {}.", random.next()))).await.map(drop),
-                3 if memory != other => memories.relate(&edge(&memory, &other)).await.map(drop),
-                4 if memory != other => memories.move_to(&memory, &other).await.map(drop),
-                _ => memories.delete(&memory).await.map(drop),
+                0..=2 => nodes.put(&node, &Put::new(format!("Text {}.", random.next()))).await.map(drop),
+                3 if node != other => nodes.relate(&edge(&node, &other)).await.map(drop),
+                4 if node != other => nodes.move_to(&node, &other).await.map(drop),
+                _ => nodes.delete(&node).await.map(drop),
             };
             say("done")?;
         }
     })
 }
 
-/// Kills a process that changes memories on SQLite, so many times: there is never anything to repair.
+/// Kills a process that changes memories on SQLite `kills` times, and checks that nothing is to be repaired.
 ///
 /// # Errors
 /// Damage that a kill left.
@@ -326,7 +328,7 @@ fn kills(folder: &Path, worker: &Path, kills: u64, seed: u64) -> Proven<Report> 
     let text = folder.to_str().ok_or_else(|| Broken::because("the folder's path is no text"))?;
     let (mut random, mut report) = (Random::new(seed), Report::of(["kills", "changes answered"]));
     for round in 0..kills {
-        let mut child = Worker::start(worker, &["memories", text, &(seed + round).to_string()])?;
+        let mut child = Worker::start(worker, &["nodes", text, &(seed + round).to_string()])?;
         for _ in 0..1 + random.below(30) {
             child.hear()?;
             report.add("changes answered", 1);

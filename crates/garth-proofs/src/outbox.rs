@@ -1,6 +1,6 @@
-//! The outbox under kills: workers in several processes tell a sink over HTTP that fails, hangs, and answers
-//! twice or late. Every event has its effect or is superseded, those of a memory arrive in order, and nobody
-//! holds two of them at a time.
+//! Outbox under kills: workers in several processes deliver to a sink over HTTP that fails, hangs, and
+//! responds twice or late. Every event has its effect or is superseded, those of a memory arrive in order,
+//! and no two of them are leased at the same time.
 
 mod bad_sink;
 mod delivery_check;
@@ -11,8 +11,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use futures::executor::block_on;
-use garth::agent::memory::edge::{self, Edge};
-use garth::agent::memory::{Memories, Put, Repair, Uri};
+use garth::agent::node::edge::{self, Edge};
+use garth::agent::node::{Nodes, Put, Repair, Uri};
 use garth::agent::outbox::{counters, list};
 use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::{Env, ErrorKind};
@@ -26,19 +26,19 @@ use crate::worker_binary::agent_worker;
 
 pub(crate) use self::delivery_worker::work;
 
-/// Memories that changes are about.
-const MEMORIES: u64 = 24;
+/// Number of memories that change.
+const NODES: u64 = 24;
 /// Worker processes; each has two workers.
 const PROCESSES: usize = 2;
-/// Longest wait for all events to be done once nobody is killed any more, in seconds.
+/// Limit on the time until all events are delivered after the last kill, in seconds.
 const PATIENCE: u64 = 180;
 
 /// Fault of the workers: a negative control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// They count an event as told before it is.
+    /// They count an event as delivered before it is.
     TellsLater,
-    /// They take events that others hold.
+    /// They claim events that others have leased.
     IgnoresLeases,
 }
 
@@ -52,7 +52,8 @@ impl Fault {
     }
 }
 
-/// Events that are delivered to a sink that fails, hangs and answers late, while workers are killed. The size
+/// Events delivered to a sink that fails, hangs and responds late, while workers are killed. The size is the
+/// number of kills.
 /// is the kills.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Deliveries {
@@ -85,14 +86,14 @@ const COUNTS: [&str; 9] = [
     "requests repeated",
     "events delivered in order",
     "events superseded",
-    "memories with their versions",
+    "nodes with their versions",
 ];
 
-/// Changes memories while workers (`binary` is `proof-worker`) are killed `kills` times; then all must end
-/// well.
+/// Changes memories while workers (`binary` is `proof-worker`) are killed `kills` times, and checks the final
+/// state.
 ///
 /// # Errors
-/// An event that was lost, out of order, or held twice.
+/// An event that was lost, out of order, or leased twice.
 fn outbox(folder: &Path, binary: &Path, kills: u64, seed: u64, fault: Option<Fault>) -> Proven<Report> {
     let fs = account(folder, Env::system())?;
     let sink = Sink::start(seed)?;
@@ -106,18 +107,18 @@ fn outbox(folder: &Path, binary: &Path, kills: u64, seed: u64, fault: Option<Fau
             report.add("changes", block_on(change(&fs, &mut random))?);
         }
         env.sleep(Duration::from_millis(20 + random.below(150)));
-        // dropped before the next one starts: killed
+        // Dropped before the next one starts: killed.
         let one = random.below(PROCESSES as u64) as usize;
         drop(workers.remove(one));
         report.add("kills", 1);
         workers.push(start()?);
     }
     if fault == Some(Fault::IgnoresLeases) {
-        // who ignores leases may hold events for long; what was seen so far is enough
+        // A worker that ignores leases may hold events for long; the observations so far are enough.
         env.sleep(Duration::from_millis(LEASE));
     } else {
         drain(&fs)?;
-        // what is told later than it counts as told
+        // Time for deliveries that come later than they are counted.
         env.sleep(Duration::from_millis(2 * TIMEOUT));
     }
     drop(workers);
@@ -128,16 +129,16 @@ fn outbox(folder: &Path, binary: &Path, kills: u64, seed: u64, fault: Option<Fau
     Ok(report)
 }
 
-/// Repair finds nothing to do, and tells nobody: what was told is told.
+/// Checks that repair finds nothing to do and creates no events.
 async fn at_rest(fs: &SqliteFs) -> Proven<()> {
-    let memories = Memories::new(fs, ACCOUNT, Env::system());
-    let report = Repair::new(memories).at_once(true).scan(|_| ()).await?;
-    hold(report.is_sound() && report.memories > 0, || format!("repair found something to do: {report:?}"))?;
+    let nodes = Nodes::new(fs, ACCOUNT, Env::system());
+    let report = Repair::new(nodes).at_once(true).scan(|_| ()).await?;
+    hold(report.is_sound() && report.nodes > 0, || format!("repair found something to do: {report:?}"))?;
     let count = counters(fs).await?;
     hold(count.waiting.events == 0, || format!("repair made {} events", count.waiting.events))
 }
 
-/// Waits until nothing waits any more.
+/// Waits until no event is left.
 fn drain(fs: &SqliteFs) -> Proven<()> {
     let (env, mut count) = (Env::system(), counters_of(fs)?);
     let begun = env.instant();
@@ -152,7 +153,7 @@ fn drain(fs: &SqliteFs) -> Proven<()> {
     hold(count.1 == 0, || format!("{} events were given up", count.1))
 }
 
-/// The events that are left, without what they tell.
+/// Returns the remaining events as text.
 async fn left(fs: &SqliteFs) -> Proven<String> {
     let items = list(fs, ACCOUNT, false, None).await?.items.into_iter();
     let words = items.map(|item| match item.event {
@@ -168,24 +169,24 @@ fn counters_of(fs: &SqliteFs) -> Proven<(usize, usize)> {
 }
 
 fn uri(number: u64) -> Proven<Uri> {
-    // of two at random, four pairs of nine are of two owners
+    // Of two random memories, four pairs in nine have two owners.
     let owner = if number.is_multiple_of(3) { "users/ben" } else { "users/ann" };
     Ok(format!("ctx://{ACCOUNT}/{owner}/memories/events/n{number}").parse()?)
 }
 
-/// Changes a memory at random. Whether it could be.
+/// Changes a memory at random. Returns true if it succeeded.
 async fn change(fs: &SqliteFs, random: &mut Random) -> Proven<bool> {
-    let memories = Memories::new(fs, ACCOUNT, Env::system());
-    let (one, other) = (uri(random.below(MEMORIES))?, uri(random.below(MEMORIES))?);
+    let nodes = Nodes::new(fs, ACCOUNT, Env::system());
+    let (one, other) = (uri(random.below(NODES))?, uri(random.below(NODES))?);
     let changed = match random.below(20) {
         0..12 => {
             let text = format!("Fact {} about {one}.\n", random.below(1 << 40));
             let text = if random.below(10) == 0 { text.repeat(2_000) } else { text };
-            memories.put(&one, &Put::new(text)).await.map(drop)
+            nodes.put(&one, &Put::new(text)).await.map(drop)
         }
-        12..14 => memories.delete(&one).await.map(drop),
-        14..16 => memories.move_to(&one, &other).await.map(drop),
-        _ => memories.relate(&edge_of(&one, &other)?).await.map(drop),
+        12..14 => nodes.delete(&one).await.map(drop),
+        14..16 => nodes.move_to(&one, &other).await.map(drop),
+        _ => nodes.relate(&edge_of(&one, &other)?).await.map(drop),
     };
     match changed {
         Ok(()) => Ok(true),

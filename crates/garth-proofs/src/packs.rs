@@ -1,5 +1,5 @@
-//! Packs of random sessions: within their budget by an independent count, in lists that no provider refuses,
-//! and the same bytes when they are built again, whatever has happened since. What was said only grows.
+//! Packs of random sessions: within their budget by an independent count, in lists that no provider rejects,
+//! and identical when they are rebuilt, whatever happened in the meantime. Messages are only ever added.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -16,26 +16,26 @@ use serde_json::json;
 
 use crate::reference::chat_grammar;
 
-/// Sessions whose packs are built again at the end, and commits that come before.
+/// Number of sessions whose packs are rebuilt at the end, and of commits before that.
 const LAST: usize = 20;
 const LATER: u64 = 1000;
 
-/// A pack to be built again.
+/// A pack to rebuild.
 struct Kept {
     at: Moment,
     markdown: String,
     lists: [String; 2],
 }
 
-/// A session and what is known of it.
+/// A session and its expected state.
 struct Play<'a> {
     fs: &'a dyn FileSystem,
     sessions: Sessions<'a>,
     name: String,
     random: Random,
-    /// The budget of packs, which changes now and then.
+    /// Budget of packs, which changes from time to time.
     budget: u64,
-    /// The lines of messages as they were, which stay.
+    /// Lines of all messages, which must stay unchanged.
     said: Vec<String>,
     /// Calls without a result.
     open: Vec<String>,
@@ -60,7 +60,7 @@ const WORDS: [&str; 12] = [
     "[garth:end x]",
 ];
 
-/// Packs of random sessions. The size is the sessions.
+/// Packs of random sessions. The size is the number of sessions.
 #[derive(Clone, Copy, Debug)]
 pub struct Packs;
 
@@ -79,11 +79,11 @@ impl Proof for Packs {
     }
 }
 
-/// Counts of a run. Packs are built again 1,000 commits later, and from a backup.
+/// Counts of a run. Packs are rebuilt 1,000 commits later, and from a backup.
 const COUNTS: [&str; 5] =
     ["sessions", "packs", "budgets too small", "sources resolved", "packs built again much later"];
 
-/// Plays so many random sessions.
+/// Plays `count` random sessions.
 ///
 /// # Errors
 /// The promise that does not hold.
@@ -207,7 +207,8 @@ impl Play<'_> {
         Ok(())
     }
 
-    /// One to four messages: of every role, with calls that have one result, none, or two, in any order.
+    /// Appends one to four messages: of every role, with calls that have one result, none, or two, in any
+    /// order.
     async fn say(&mut self) -> Proven<()> {
         let mut drafts = Vec::new();
         for _ in 0..=self.random.below(3) {
@@ -223,7 +224,7 @@ impl Play<'_> {
                     }
                     for _ in 0..=self.random.below(3) {
                         self.calls += 1;
-                        // models use the same ids again
+                        // Models reuse ids.
                         let id = format!("call {}", self.calls % 9);
                         let arguments =
                             if self.random.one_in(5) { json!("{\"cut") } else { json!({"a": 1.50}) };
@@ -297,7 +298,7 @@ impl Play<'_> {
         if self.said.is_empty() {
             return Ok(());
         }
-        // a withdrawal may have taken entries away
+        // A withdrawal may have removed entries.
         self.facts = self.fs.read_to_string(&self.path(EntryKind::Fact.file())?).await?;
         let line = 1 + self.random.below(self.said.len() as u64);
         let source = self.random.pick(&[format!("messages:{line}"), "tail:1".to_owned()]);
@@ -317,7 +318,7 @@ impl Play<'_> {
             }
             done => drop(done?),
         }
-        // where it led is kept beside it
+        // The resolved target is stored with the entry.
         self.facts = self.fs.read_to_string(&self.path(EntryKind::Fact.file())?).await?;
         Ok(())
     }
@@ -360,7 +361,7 @@ impl Play<'_> {
         Ok(())
     }
 
-    /// One of the packs before, as it was.
+    /// Rebuilds one of the earlier packs.
     async fn build_again(&mut self) -> Proven<()> {
         if self.kept.is_empty() {
             return Ok(());
@@ -403,7 +404,7 @@ impl Play<'_> {
     }
 }
 
-/// Checks what every pack keeps.
+/// Checks the promises of every pack.
 fn check(packed: &Packed, room: u64) -> Proven<()> {
     let tokens = bpe_openai::o200k_base().encode(&*packed.markdown).len() as u64;
     hold(tokens == packed.pack.tokens, || {

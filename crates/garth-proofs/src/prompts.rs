@@ -1,5 +1,5 @@
-//! Prompts of random workspaces are, byte for byte, those that a second implementation makes, which follows
-//! the table of sections naively; the manifest agrees, and what was told is built again.
+//! Prompts of random workspaces are, byte by byte, those of a reference implementation that follows the table
+//! of sections naively. The manifest agrees, and recorded prompts can be rebuilt.
 
 pub mod followed_paths;
 mod workspaces;
@@ -24,7 +24,8 @@ use crate::reference::civil_time;
 pub use crate::reference::prompt::Misread;
 use crate::reference::prompt::{Naive, World, audience, seen, sha256, whole};
 
-/// Prompts of random workspaces beside a second implementation. The size is the workspaces.
+/// Prompts of random workspaces compared with a reference implementation. The size is the number of
+/// workspaces.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Prompts {
     /// Mistake of the second implementation: a negative control.
@@ -49,7 +50,7 @@ impl Proof for Prompts {
 /// Counts of a run.
 const COUNTS: [&str; 4] = ["workspaces", "prompts", "prompts of first runs", "prompts built again"];
 
-/// Compares the prompts of so many random workspaces, on SQLite and in memory; with skills or without.
+/// Compares the prompts of `count` random workspaces, on SQLite and in memory; with skills or without.
 ///
 /// # Errors
 /// The difference, with the seed.
@@ -69,7 +70,7 @@ fn random(folder: &Path, count: u64, seed: u64, skills: bool, misread: Option<Mi
                 Arc::new(MemoryFs::new(Env::system(), garth::agent::registry()))
             };
             let mut random = Random::new(seed);
-            // from 2012 to 2035
+            // From 2012 to 2035.
             let now = 1_325_376_000 + random.below(24 * 365 * 86_400).cast_signed();
             let (env, clock) = Env::manual(Timestamp(now * 1_000_000_000));
             let mut global = if is_sqlite { of_all.clone() } else { BTreeMap::new() };
@@ -99,7 +100,7 @@ fn random(folder: &Path, count: u64, seed: u64, skills: bool, misread: Option<Mi
     })
 }
 
-/// The prompts of a workspace for each class, of which the cache may know something, and for a session.
+/// Compares the prompts of a workspace for each class, which the cache may know in part, and for a session.
 async fn compare(
     making: &mut Making<'_>,
     cache: &PromptCache,
@@ -131,7 +132,7 @@ async fn compare(
     world.session = Some([Some(audience.to_owned()), Some("work".to_owned()), key, create.model.clone()]);
     sessions.create(&create).await?;
     let of = PromptOptions::default().session(audience, "work");
-    // whoever builds it, the class is that of the session
+    // The session determines the class, whoever builds the prompt.
     let workspace = Workspace::new(fs, &agent, making.env.clone())?;
     let told = workspace.prompt(&of.clone().inputs(inputs(&world)?)).await?;
     same(&told, &world, misread, report)?;

@@ -1,4 +1,4 @@
-//! Second process of the proofs that need one: runs the command of its arguments.
+//! Second process of proofs: runs the command of its arguments.
 
 fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

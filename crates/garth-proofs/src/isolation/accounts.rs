@@ -1,5 +1,5 @@
-//! Isolation: canaries in another account, and in another agent's part of the same account, are never seen,
-//! whatever paths, links, patterns and ids are tried. Tries are generated from a seed.
+//! Isolation: canaries in another account, and of another agent in the same account, are never seen, whatever
+//! paths, links, patterns and ids are tried. The attempts are generated from a seed.
 
 mod tries;
 mod world;
@@ -19,12 +19,12 @@ use serde_json::value::RawValue;
 use self::tries::Tries;
 use self::world::{KEYS, TREES, VICTIM, World};
 
-/// In everything that the other account keeps.
+/// Canary in all data of the other account.
 const FOREIGN: &str = "canary-of-another-account";
-/// In everything that the other agent keeps.
+/// Canary in all data of the other agent.
 const HIDDEN: &str = "canary-of-another-agent";
 
-/// Tries of one account, and of one agent, to see what belongs to another. The size is the tries.
+/// Attempts of one account, and of one agent, to read data of another. The size is the number of attempts.
 #[derive(Clone, Copy, Debug)]
 pub struct Accounts;
 
@@ -43,10 +43,10 @@ impl Proof for Accounts {
     }
 }
 
-/// Makes `tries` tries from one account of a data folder at another one.
+/// Makes `tries` attempts from one account of a data folder to reach another one.
 ///
 /// # Errors
-/// A canary that was seen, or one that is no longer there; with the seed of the try.
+/// A canary that was seen, or one that is missing afterwards; with the seed of the attempt.
 fn isolation(folder: &Path, tries: u64, seed: u64) -> Proven<Report> {
     let home = DataDir::open(folder, Env::system(), garth::agent::registry())?;
     for id in [VICTIM, TREES, KEYS] {
@@ -92,7 +92,7 @@ fn one(world: &World, seed: u64, report: &mut Report) -> Proven<()> {
     Ok(())
 }
 
-/// The folders of the accounts, by name and by whole path.
+/// Returns the folders of the accounts, by name and by complete path.
 fn folders(folder: &Path) -> Proven<Vec<String>> {
     let mut folders = vec![folder.to_string_lossy().into_owned()];
     for entry in std::fs::read_dir(folder.join("accounts"))? {
@@ -103,12 +103,12 @@ fn folders(folder: &Path) -> Proven<Vec<String>> {
     Ok(folders)
 }
 
-/// Thousands of small calls: without a runtime of their own.
+/// Runs one of thousands of small calls, without a runtime of its own.
 fn run_here<T>(work: impl Future<Output = Proven<T>>) -> Proven<T> {
     futures::executor::block_on(work)
 }
 
-/// Keeps canaries as content, names, link targets, labels, messages and values.
+/// Stores canaries as content, names, link targets, tags, messages and values.
 async fn hide(fs: &dyn FileSystem, canary: &str, agent: &str) -> Proven<()> {
     let kv = Kv::new(fs, agent, None).map_err(|error| Broken::because(error.to_string()))?;
     let text = format!("\"{canary}\"");
@@ -139,7 +139,7 @@ async fn state(fs: &dyn FileSystem) -> Proven<String> {
     Ok(format!("{:?}", fs.head().await?))
 }
 
-/// The other agent's files and versions, which tries through keys must not change.
+/// Returns the files and versions of the other agent, which attempts by keys must not change.
 async fn values(fs: &dyn FileSystem) -> Proven<String> {
     let page = garth_engine::model::WalkPage::default().limit(1000).with_entries();
     match fs.walk(&at("/agents/victim/kv")?, &page).await {

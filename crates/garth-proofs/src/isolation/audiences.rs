@@ -1,8 +1,7 @@
-//! Who sees what of an account: owners, session keys, users, classes and chats are drawn, settings change,
-//! and sessions write, reset and spawn. No tree, prompt, pack, transcript, archive, media file, child, memory
-//! or source of a session ever has a word of an audience that is not its own, or of a session that fewer
-//! listen to. A main session sees what others remember as evidence in its prompt, and the archives of its
-//! agent.
+//! Visibility in an account: owners, session keys, users, classes and chats are drawn, settings change, and
+//! sessions write, reset and spawn. No tree, prompt, pack, transcript, archive, media file, child, memory or
+//! source of a session ever has a word of another audience, or of a session with fewer listeners. A main
+//! session sees what others remember as evidence in its prompt, and the archives of its agent.
 
 mod looks;
 mod moves;
@@ -17,17 +16,17 @@ use garth_engine::{AccountStore, DataDir, Env};
 use garth_testkit::data::random::Random;
 use garth_testkit::proof::{About, Broken, Proof, Proven, Report, Setting, hold, run, sound};
 
-/// The agent of the sessions, and one that works for them.
+/// Agent of the sessions, and one that works for them.
 const AGENT: &str = "bot";
 const HELPER: &str = "cook";
-/// Number of ids that children are given.
+/// Number of ids of children.
 const CHILDREN: u64 = 12;
-/// Whose words are those of an agent's main sessions, whoever they are.
+/// Audience of the main sessions of an agent, whoever talks in them.
 const OF_AGENT: &str = "the agent";
-/// States of one account: its past grows, and each look reads that.
+/// States of one account: its history grows, and each look reads it.
 const STATES_OF_ONE: u64 = 200;
 
-/// A request, with what it was judged to be.
+/// A request, with the audience and class that it was given.
 #[derive(Clone, Debug)]
 struct Asks {
     request: Request,
@@ -35,7 +34,7 @@ struct Asks {
     class: Class,
 }
 
-/// Part of an account that is looked at. As a leak, the look is another's: a negative control.
+/// Part of an account to look at. As a leak, another audience looks: a negative control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// Trees.
@@ -53,7 +52,7 @@ pub enum Way {
     /// Children.
     Child,
     /// Memories.
-    Memory,
+    Node,
     /// Sources.
     Source,
     /// Exports.
@@ -70,18 +69,18 @@ impl Way {
         Self::Media,
         Self::Archive,
         Self::Child,
-        Self::Memory,
+        Self::Node,
         Self::Source,
         Self::Export,
     ];
 }
 
-/// Whose words something has.
+/// Origin of words: the audience and class of the session that wrote them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Label {
     audience: String,
     class: Class,
-    /// True for what was said in a session, and is in its archive after a reset.
+    /// True for messages of a session, which are in its archive after a reset.
     said: bool,
 }
 
@@ -90,12 +89,11 @@ impl Label {
         Self { audience: audience.to_owned(), class, said }
     }
 
-    /// Returns the word that all text of this label has. It has no letters that base64 or JSON writes
-    /// otherwise, and a multiple of three bytes.
+    /// Returns the word in every text of this label. It contains no letters that base64 or JSON encodes
+    /// differently, and its length is a multiple of three bytes.
     fn canary(&self) -> String {
-        let hash = garth::agent::memory::sha256(
-            format!("{} {} {}", self.audience, self.class, self.said).as_bytes(),
-        );
+        let hash =
+            garth::agent::node::sha256(format!("{} {} {}", self.audience, self.class, self.said).as_bytes());
         format!("canary{}", &hash[..18])
     }
 }
@@ -106,18 +104,18 @@ struct World {
     env: Env,
     random: Random,
     leak: Option<Way>,
-    /// Words that were written.
+    /// Labels of the words that were written.
     labels: Vec<Label>,
     /// Sessions: audience, agent, name and id.
     sessions: Vec<[String; 4]>,
     media: Vec<MediaKey>,
 }
 
-/// Looks of sessions at what belongs to other audiences. The size is the tries of each way: calls that are
-/// made in looks.
+/// Looks of sessions at data of other audiences. The size is the number of attempts of each way: calls that
+/// looks make.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Audiences {
-    /// Way that leads to what is another's: a negative control.
+    /// Way that leads to data of another audience: a negative control.
     pub leak: Option<Way>,
 }
 
@@ -140,7 +138,7 @@ impl Proof for Audiences {
 const COUNTS: [&str; 7] =
     ["looks", "looks that saw words", "tries", "answered", "moves", "moves refused", "identities refused"];
 
-/// Tries each way so many times.
+/// Makes `tries` attempts of each way.
 ///
 /// # Errors
 /// A word that was seen, with the seed of its account.
@@ -173,7 +171,7 @@ fn isolation(folder: &Path, tries: u64, seed: u64, leak: Option<Way>) -> Proven<
     })
 }
 
-/// Returns the way with the fewest tries, and how many it has.
+/// Returns the way with the fewest attempts, and their number.
 fn next_way(report: &Report) -> (Way, u64) {
     let tried = Way::ALL.map(|way| (way, report.in_group("tries", &format!("{way:?}"))));
     tried.into_iter().min_by_key(|(_, tries)| *tries).unwrap_or((Way::Tree, 0))
@@ -185,7 +183,7 @@ impl World {
         Self { account, env, random, leak, labels: Vec::new(), sessions: Vec::new(), media: Vec::new() }
     }
 
-    /// Something happens, and several look at it.
+    /// Makes some moves, then some looks.
     async fn state(&mut self, report: &mut Report) -> Proven<()> {
         for _ in 0..2 {
             let Some(asks) = self.asks(report).await? else { continue };
@@ -207,22 +205,22 @@ impl World {
         Ok(())
     }
 
-    /// Opens what a request reaches.
+    /// Opens the access of a request.
     async fn open(account: &Arc<dyn AccountStore>, env: &Env, asks: &Asks) -> garth_engine::Result<Access> {
         let access = Access::open(account, env, Caller::ApiKey, &asks.request).await?;
         access.make().await?;
         Ok(access)
     }
 
-    /// Gives up if a text has a word that is not for who looked.
+    /// Fails if a text has a word that the looking session must not see.
     fn clean(&self, asks: &Asks, way: Way, text: &str) -> Proven<()> {
         let is_main = asks.class == Class::Main;
-        // what others remember is evidence in a main prompt, and its agent's archives are main's
+        // Memories of others are evidence in a main prompt, and the archives of its agent belong to main.
         let is_wide = is_main && matches!(way, Way::Prompt | Way::Archive | Way::Export);
         for label in &self.labels {
             let own = label.audience == asks.audience && asks.class.sees(label.class);
             let of_agent = is_main && label.audience == OF_AGENT;
-            // archives and their media are files of the agent, which a source may name
+            // Archives and their media are files of the agent, which a source may name.
             let archived = is_main && matches!(way, Way::Tree | Way::Source) && label.said;
             if own || of_agent || is_wide || archived {
                 continue;

@@ -1,12 +1,12 @@
-//! Tries from the memories of an agent, in a chat with a user, at those of others: by URI, relation,
-//! prefix, move, replacement, search, recall and events that speak for others.
+//! Attempts of an agent, in a chat with a user, to reach the memories of others: by URI, relation, prefix,
+//! move, replacement, search, recall and events in the name of others.
 
 mod forged_events;
-mod hidden_memories;
+mod hidden_nodes;
 
 use std::path::Path;
 
-use garth::agent::memory::{Around, Direction, Level, List, Memories, Prefix, Put, Status, Uri};
+use garth::agent::node::{Around, Direction, Level, List, Nodes, Prefix, Put, Status, Uri};
 use garth::agent::recall::{Key, Recall, Recaller};
 use garth::agent::{Access, Caller, Class, Request};
 use garth_engine::model::{Confinement, Owner, SearchQuery, WalkPage, Within};
@@ -15,40 +15,40 @@ use garth_testkit::data::random::Random;
 use garth_testkit::proof::{About, Proof, Proven, Report, Setting, hold, path, run};
 
 use self::forged_events::Told;
-use self::hidden_memories::{CANARY, OTHER, OWN, edge, hide};
+use self::hidden_nodes::{CANARY, OTHER, OWN, edge, hide};
 
-/// Tries between two looks at what a sink is told.
+/// Attempts between two deliveries to the sink.
 const ROUND: u64 = 500;
 
-/// Tries through the memories of an agent at those of other users, agents and accounts. The size is the
-/// tries.
+/// Attempts through the memories of an agent to reach those of other users, agents and accounts. The size is
+/// the number of attempts.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct AgentMemories {
-    /// True to try through the memories of the whole account: a negative control.
+pub struct AgentNodes {
+    /// True to use the memories of the complete account: a negative control.
     pub leaky: bool,
 }
 
-impl Proof for AgentMemories {
+impl Proof for AgentNodes {
     fn about(&self) -> About {
         About {
-            name: "memory-isolation",
-            claim: "The memories of an agent reach those of no other user, agent or account.",
+            name: "node-isolation",
+            claim: "The nodes of an agent reach those of no other user, agent or account.",
             full: 100_000,
             ci: 3_000,
         }
     }
 
     fn run(&self, setting: &Setting<'_>) -> Proven<Report> {
-        memories(setting.folder, setting.size, setting.seed, self.leaky)
+        nodes(setting.folder, setting.size, setting.seed, self.leaky)
     }
 }
 
-/// Makes `tries` tries from the memories of an agent. With `leaky` they are made on the whole account: the
-/// negative control, which must be noticed.
+/// Makes `tries` attempts from the memories of an agent. With `leaky` they use the complete account: the
+/// negative control, which must be detected.
 ///
 /// # Errors
-/// A canary that was seen, or one that is no longer there; with the seed of the try.
-fn memories(folder: &Path, tries: u64, seed: u64, leaky: bool) -> Proven<Report> {
+/// A canary that was seen, or one that is missing afterwards; with the seed of the attempt.
+fn nodes(folder: &Path, tries: u64, seed: u64, leaky: bool) -> Proven<Report> {
     let home = DataDir::open(folder, Env::system(), garth::agent::registry())?;
     run(async {
         for account in [OWN, OTHER] {
@@ -57,7 +57,7 @@ fn memories(folder: &Path, tries: u64, seed: u64, leaky: bool) -> Proven<Report>
         }
         let (own, other) = (home.account(OWN).await?, home.account(OTHER).await?);
         let told = Told::default();
-        // what others have to tell of their own
+        // Events of others about their own memories.
         told.drain(&*own, None).await?;
         let mut before = (state(&*own).await?, state(&*other).await?);
         let kept = texts(&before.0);
@@ -66,7 +66,7 @@ fn memories(folder: &Path, tries: u64, seed: u64, leaky: bool) -> Proven<Report>
         let access = Access::open(&own, &env, Caller::Holder, &request).await?;
         access.make().await?;
         let tree = access.tree().open().await?;
-        // events are written as files where the memories are
+        // Events are written as files next to the memories.
         let at = |place: &str| path(place);
         let reach = Within::new([
             at("/users/alice/memories")?,
@@ -76,13 +76,13 @@ fn memories(folder: &Path, tries: u64, seed: u64, leaky: bool) -> Proven<Report>
         let reach = own.raw().confined(&Confinement::new(reach, Owner::new("tries")?)).await?;
         let tries_of = match leaky {
             true => Tries {
-                memories: Memories::new(&*own, OWN, env.clone()),
+                nodes: Nodes::new(&*own, OWN, env.clone()),
                 recaller: Recaller::new(&*own, OWN, env.clone()),
                 fs: &*own,
                 tree: &*own,
             },
             false => Tries {
-                memories: access.memories(OWN),
+                nodes: access.nodes(OWN),
                 recaller: access.recaller(&*tree, OWN),
                 fs: &*reach,
                 tree: &*tree,
@@ -99,7 +99,7 @@ fn memories(folder: &Path, tries: u64, seed: u64, leaky: bool) -> Proven<Report>
                 let after = (state(&*own).await?, state(&*other).await?);
                 hold(before == after, || format!("before seed {seed}: what others keep has changed"))?;
                 told.drain(&*own, Some(seed)).await?;
-                // edges to what was moved or deleted follow, and that is told
+                // Edges to moved or deleted memories follow them, and these changes are delivered.
                 before = (state(&*own).await?, state(&*other).await?);
                 hold(texts(&before.0) == kept, || {
                     format!("before seed {seed}: texts of others have changed")
@@ -111,7 +111,7 @@ fn memories(folder: &Path, tries: u64, seed: u64, leaky: bool) -> Proven<Report>
     })
 }
 
-/// A URI of one's own, of another user or agent, or of another account.
+/// Draws a URI of the own owners, of another user or agent, or of another account.
 fn any(random: &mut Random) -> Uri {
     let account = random.pick(&[OWN, OWN, OWN, OTHER]);
     let owner = random.pick(&[
@@ -135,31 +135,31 @@ fn any(random: &mut Random) -> Uri {
 
 /// Interfaces by which an agent reaches memories.
 struct Tries<'a> {
-    memories: Memories<'a>,
+    nodes: Nodes<'a>,
     recaller: Recaller<'a>,
-    /// The directories of its memories, by their paths in the account.
+    /// Directories of its memories, by their paths in the account.
     fs: &'a dyn FileSystem,
-    /// All that it sees.
+    /// Everything that it sees.
     tree: &'a dyn FileSystem,
 }
 
 impl Tries<'_> {
-    /// One try: what was asked, and what came of it.
+    /// Makes one attempt. Returns the call and its result.
     async fn one(&self, random: &mut Random) -> (String, String) {
-        let (memories, uri, other) = (&self.memories, any(random), any(random));
+        let (nodes, uri, other) = (&self.nodes, any(random), any(random));
         let call = random.below(16);
         let answer = match call {
             0 | 1 => {
                 let mut put = Put::new(random.pick(&["The garden of Alice is a garden.", "Else."]));
                 put.replaces = random.one_in(4).then_some(other.clone());
                 put.edges = random.one_in(4).then(|| vec![edge(&uri, &other, "mine")]);
-                format!("{:?}", memories.put(&uri, &put).await)
+                format!("{:?}", nodes.put(&uri, &put).await)
             }
             2 | 3 => {
                 let level = random.pick(&[Level::Abstract, Level::Overview, Level::Content]);
-                format!("{:?}", memories.get(&uri, level).await)
+                format!("{:?}", nodes.get(&uri, level).await)
             }
-            4 => format!("{:?}", memories.exists(&uri).await),
+            4 => format!("{:?}", nodes.exists(&uri).await),
             5 => {
                 let dir = uri.dir();
                 let dirs: Vec<_> = dir.ancestors().chain([dir.clone()]).collect();
@@ -167,17 +167,17 @@ impl Tries<'_> {
                 let prefix = if prefix.is_root() { Prefix::Account } else { Prefix::Below(prefix) };
                 let mut list = List::new(prefix);
                 list.status = random.pick(&[Status::Active, Status::Broken]);
-                format!("{:?}", memories.list(&list).await)
+                format!("{:?}", nodes.list(&list).await)
             }
-            6 => format!("{:?}", memories.tag(&uri, &["mine".to_owned()], &[CANARY.to_owned()]).await),
-            7 => format!("{:?}", memories.relate(&edge(&uri, &other, "mine")).await),
-            8 => format!("{:?}", memories.unrelate(&uri, &other, None).await),
+            6 => format!("{:?}", nodes.tag(&uri, &["mine".to_owned()], &[CANARY.to_owned()]).await),
+            7 => format!("{:?}", nodes.relate(&edge(&uri, &other, "mine")).await),
+            8 => format!("{:?}", nodes.unrelate(&uri, &other, None).await),
             9 => {
                 let direction = random.pick(&[Direction::Outgoing, Direction::Incoming, Direction::Both]);
-                format!("{:?}", memories.around(&uri, &Around::new(direction).hops(3)).await)
+                format!("{:?}", nodes.around(&uri, &Around::new(direction).hops(3)).await)
             }
-            10 => format!("{:?}", memories.move_to(&uri, &other).await),
-            11 => format!("{:?}", memories.delete(&uri).await),
+            10 => format!("{:?}", nodes.move_to(&uri, &other).await),
+            11 => format!("{:?}", nodes.delete(&uri).await),
             12 => format!("{:?}", self.tree.search(&search(random)).await),
             13 => format!("{:?}", self.recaller.recall(&recall(random), &Key::new([7; 32])).await),
             _ => format!("{:?}", forged_events::write(self.fs, random, &uri, &other).await),
@@ -186,12 +186,12 @@ impl Tries<'_> {
     }
 }
 
-/// Questions that others' texts answer, too.
+/// Draws a question that texts of others answer, too.
 fn question(random: &mut Random) -> &'static str {
     random.pick(&["garden of Alice", "what is the garden of Alice", "garden", "canary", CANARY])
 }
 
-/// One's own directories, those of others, and some that are not there.
+/// Draws own directories, those of others, and missing ones.
 fn within(random: &mut Random) -> Vec<TreePath> {
     let some = [
         "/",
@@ -222,13 +222,13 @@ fn recall(random: &mut Random) -> Recall {
     asked
 }
 
-/// Returns everything that others keep except relations and events.
+/// Returns all data of others except relations and events.
 fn texts(state: &[String]) -> Vec<String> {
     let is_text = |line: &&String| !line.contains("/.relations.json ") && !line.contains("/.outbox/");
     state.iter().filter(is_text).cloned().collect()
 }
 
-/// All that others keep.
+/// Returns all data of others.
 async fn state(fs: &dyn FileSystem) -> Proven<Vec<String>> {
     let mut lines = Vec::new();
     for top in ["/users/bob", "/agents/eve", "/users/alic", "/users/alice2"] {

@@ -1,6 +1,6 @@
-//! Whose memory a prompt holds: through random states in which sessions of several audiences write and
-//! attack, no prompt for a session of a class other than `main`, and nothing in its tree, ever has a word of
-//! `MEMORY.md` or of what another audience remembered.
+//! Memory in prompts: through random states in which sessions of several audiences write and attack, no
+//! prompt for a session of a class other than `main`, and nothing in its tree, ever has a word of `MEMORY.md`
+//! or of the memory of another audience.
 
 mod attacks;
 mod moves;
@@ -16,7 +16,7 @@ use garth_engine::{AccountStore, DataDir, Env, FileSystem};
 use garth_testkit::data::random::Random;
 use garth_testkit::proof::{About, Broken, Proof, Proven, Report, Setting, hold, path, run, sound};
 
-/// The agent, and the classes of its sessions; the session of each is called like it.
+/// Agent, and the classes of its sessions. Each session is named after its class.
 const AGENT: &str = "bot";
 const MAIN: &str = "main";
 const OTHERS: [&str; 2] = ["dm", "group"];
@@ -30,7 +30,7 @@ fn audience(class: &str) -> &'static str {
     }
 }
 
-/// The request of a session of a class.
+/// Returns the request of a session of a class.
 fn request(class: &str) -> Proven<Request> {
     let request = Request::new(AGENT).session(class);
     Ok(match class {
@@ -40,18 +40,18 @@ fn request(class: &str) -> Proven<Request> {
     })
 }
 
-/// The author of what a session of a class writes.
+/// Returns the author of writes of a session of a class.
 fn author(class: &str) -> Author {
     Author::agent(AGENT).with_class(class).with_audience(audience(class))
 }
 
-/// What is in all that is only for main sessions, and in the daily memory that a class wrote.
+/// Canaries: in everything that is only for main sessions, and in the daily memory of a class.
 const LONG_TERM: &str = "canary-of-long-term-memory";
 fn canary(class: &str) -> String {
     format!("canary-remembered-in-{class}")
 }
 
-/// States of one account: its past grows, and each look reads that.
+/// States of one account: its history grows, and each look reads it.
 const STATES_OF_ONE: u64 = 250;
 
 /// Way that is left open: a negative control.
@@ -69,14 +69,14 @@ pub enum Open {
 struct World {
     account: Arc<dyn AccountStore>,
     env: Env,
-    /// The trees of others, by class.
+    /// Trees of the other classes, in their order.
     trees: Vec<Arc<dyn FileSystem>>,
     main: Arc<dyn FileSystem>,
     open: Option<Open>,
     random: Random,
 }
 
-/// Prompts and trees of sessions of other classes than `main`. The size is the states that are looked at.
+/// Prompts and trees of sessions of other classes than `main`. The size is the number of states.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Prompts {
     /// Way to the words of main sessions that is left open: a negative control.
@@ -109,7 +109,7 @@ const COUNTS: [&str; 7] = [
     "attacks",
 ];
 
-/// Looks at so many random states.
+/// Checks `states` random states.
 ///
 /// # Errors
 /// A canary that was seen, with the seed of its account.
@@ -166,7 +166,7 @@ impl World {
         Ok(world)
     }
 
-    /// Something happens, and it is looked who sees what.
+    /// Changes something, then checks what each class sees.
     async fn state(&mut self, report: &mut Report) -> Proven<()> {
         for _ in 0..=self.random.below(2) {
             if self.random.one_in(2) {
@@ -187,7 +187,7 @@ impl World {
         Ok(())
     }
 
-    /// Gives up if a text has what is not for a class.
+    /// Fails if a text contains anything that the class must not see.
     fn clean(&self, class: &str, what: &str, text: &str) -> Proven<()> {
         let foreign = [MAIN].into_iter().chain(OTHERS).filter(|other| *other != class).map(canary);
         let foreign = foreign.chain([LONG_TERM.to_owned()]);

@@ -1,23 +1,23 @@
-//! Answers of calls, as text in which canaries are looked for.
+//! Results of calls, as text that is searched for canaries.
 
 use std::fmt::Debug;
 
 use garth_engine::model::{At, ByteRange, WalkPage};
 use garth_engine::{FileSystem, Result, TreePath};
 
-/// Answers of calls, as text.
+/// Results of calls, as text.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
-    /// Answers and errors of all calls.
+    /// Results and errors of all calls.
     pub(super) text: String,
     /// Calls that were made.
     pub(super) calls: u64,
-    /// Calls that were not refused.
+    /// Calls that were not rejected.
     pub(super) answered: u64,
 }
 
 impl Seen {
-    /// Adds the answer of a call.
+    /// Adds the result of a call.
     pub(super) fn told<T: Debug>(&mut self, answer: Result<T>) {
         self.calls += 1;
         self.answered += u64::from(answer.is_ok());
@@ -27,7 +27,7 @@ impl Seen {
         };
     }
 
-    /// Adds another form of what a call answered.
+    /// Adds another form of a result.
     pub(super) fn form(&mut self, text: &str) {
         self.text += text;
         self.text.push('\n');
@@ -38,7 +38,7 @@ impl Seen {
         let root = At::Path(TreePath::root());
         let walk = fs.walk(&root, &WalkPage::default()).await;
         let items = walk.as_ref().map(|walk| walk.items.clone()).unwrap_or_default();
-        // refused in a past in which it was not there yet
+        // Fails in a past in which the root does not exist yet.
         self.told(walk.map(drop));
         for item in items {
             if let Ok((_, bytes)) = fs.fetch(&At::Path(item.path.clone()), ByteRange::ALL).await {

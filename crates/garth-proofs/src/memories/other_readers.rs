@@ -1,12 +1,12 @@
-//! Others who read the folder agree on which memories are there: the program of the layout's own description,
-//! run on a folder of the host and on the export of an account.
+//! Other readers of a folder agree on the existing memories: the program in the description of the layout,
+//! run on a host folder and on the export of an account.
 
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use garth::agent::memory::{Memories, Put, Uri};
+use garth::agent::node::{Nodes, Put, Uri};
 use garth_engine::engine::host::{HostFs, Mode};
 use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::view::Scope;
@@ -16,7 +16,7 @@ use garth_testkit::proof::{About, Broken, Proof, Proven, Report, Setting, hold, 
 
 use super::{ACCOUNT, files, uri};
 
-/// As the layout's description has it, but that a meta which is no JSON object is one of no memory.
+/// Program of the description of the layout, except that metadata that are not a JSON object mean no memory.
 const READER: &str = r#"
 import json, pathlib, sys
 root = pathlib.Path(sys.argv[1])
@@ -38,15 +38,15 @@ for uri in sys.stdin.read().split():
         print(0)
 "#;
 
-/// Other programs that read the layout of a folder. The size is its memories.
+/// Other programs that read the layout of a folder. The size is the number of memories.
 #[derive(Clone, Copy, Debug)]
 pub struct OtherReaders;
 
 impl Proof for OtherReaders {
     fn about(&self) -> About {
         About {
-            name: "memory-readers",
-            claim: "Other readers of a folder agree on which memories exist.",
+            name: "node-readers",
+            claim: "Other readers of a folder agree on which nodes exist.",
             full: 10_000,
             ci: 400,
         }
@@ -57,10 +57,10 @@ impl Proof for OtherReaders {
     }
 }
 
-/// Makes so many memories in all states, on a folder and in an account, and compares.
+/// Creates `count` memories in all states, on a folder and in an account, and compares.
 ///
 /// # Errors
-/// A memory that is there for one and not for another.
+/// A memory that exists for one reader and not for another.
 fn agree(folder: &Path, count: u64, seed: u64) -> Proven<Report> {
     let [plain, account, export] = ["plain", "account", "export"].map(|name| folder.join(name));
     for dir in [&plain.join("accounts").join(ACCOUNT), &account, &export] {
@@ -79,8 +79,8 @@ fn agree(folder: &Path, count: u64, seed: u64) -> Proven<Report> {
         let mut there = Vec::new();
         for fs in [&on_host, &on_sqlite] {
             let mut random = Random::new(seed);
-            for memory in &all {
-                make(&**fs, memory, &mut random).await?;
+            for node in &all {
+                make(&**fs, node, &mut random).await?;
             }
             there.push(ours(&**fs, &all).await?);
         }
@@ -91,25 +91,23 @@ fn agree(folder: &Path, count: u64, seed: u64) -> Proven<Report> {
         }
         for (ours, folder) in there.iter().zip([&plain, &export]) {
             let theirs = theirs(folder, &all)?;
-            for ((memory, ours), theirs) in all.iter().zip(ours).zip(theirs) {
-                hold(*ours == theirs, || format!("{memory}: {ours} for us, {theirs} for others"))?;
+            for ((node, ours), theirs) in all.iter().zip(ours).zip(theirs) {
+                hold(*ours == theirs, || format!("{node}: {ours} for us, {theirs} for others"))?;
             }
         }
         let there = there[0].iter().filter(|there| **there).count() as u64;
-        Ok(Report::of(["memories", "memories that exist"])
-            .with("memories", count)
-            .with("memories that exist", there))
+        Ok(Report::of(["nodes", "nodes that exist"]).with("nodes", count).with("nodes that exist", there))
     })
 }
 
-/// A memory in some state.
-async fn make(fs: &dyn FileSystem, memory: &Uri, random: &mut Random) -> Proven<()> {
+/// Creates a memory in some state.
+async fn make(fs: &dyn FileSystem, node: &Uri, random: &mut Random) -> Proven<()> {
     let state = random.below(12);
     if state == 0 {
         return Ok(());
     }
-    let file = memory.file(".meta.json");
-    Memories::new(fs, ACCOUNT, Env::system()).put(memory, &Put::new("Black.")).await?;
+    let file = node.file(".meta.json");
+    Nodes::new(fs, ACCOUNT, Env::system()).put(node, &Put::new("Black.")).await?;
     let meta = fs.read_to_string(&file).await?;
     let meta = match state {
         1 => meta.replace("ACTIVE", "PENDING"),
@@ -131,10 +129,10 @@ async fn make(fs: &dyn FileSystem, memory: &Uri, random: &mut Random) -> Proven<
 }
 
 async fn ours(fs: &dyn FileSystem, all: &[Uri]) -> Proven<Vec<bool>> {
-    let memories = Memories::new(fs, ACCOUNT, Env::system());
+    let nodes = Nodes::new(fs, ACCOUNT, Env::system());
     let mut there = Vec::new();
-    for memory in all {
-        there.push(memories.exists(memory).await?);
+    for node in all {
+        there.push(nodes.exists(node).await?);
     }
     Ok(there)
 }

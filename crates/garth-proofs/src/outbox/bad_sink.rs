@@ -1,4 +1,4 @@
-//! A sink over HTTP that misbehaves: at the first tries of an event it fails, hangs, or answers late or
+//! Sink over HTTP that misbehaves: at the first attempts of an event it fails, hangs, or responds late or
 //! twice.
 
 use std::collections::HashMap;
@@ -16,24 +16,24 @@ use garth_testkit::proof::Proven;
 
 use super::shared_settings::TIMEOUT;
 
-/// Times that an event meets a sink that misbehaves.
+/// Attempts of an event at which the sink may misbehave.
 const BAD_TRIES: u64 = 2;
 
-/// A request whose effect the sink has.
+/// A request that has taken effect in the sink.
 #[derive(Clone, Debug)]
 pub(super) struct Told {
-    /// The event.
+    /// Delivered event.
     pub(super) event: Event,
 }
 
-/// Requests that the sink got.
+/// Requests that the sink received.
 #[derive(Debug, Default)]
 pub(super) struct Journal {
-    /// Requests that had an effect, in the order in which they had it.
+    /// Requests that took effect, in this order.
     pub(super) told: Vec<Told>,
-    /// All requests.
+    /// Number of all requests.
     pub(super) requests: usize,
-    /// Requests that should not be made.
+    /// Descriptions of invalid requests.
     pub(super) wrong: Vec<String>,
     tries: HashMap<String, u64>,
 }
@@ -71,28 +71,28 @@ impl Sink {
                 let (Ok(stream), notes, dice) = (stream, Arc::clone(&notes), random.below(10)) else {
                     continue;
                 };
-                // a client that was killed in the middle is no failure of the sink's
+                // A client that was killed in the middle is not a failure of the sink.
                 std::thread::spawn(move || drop(answer(&stream, &notes, dice)));
             }
         });
         Ok(Self { url, journal, stopped, thread: Some(thread) })
     }
 
-    /// Ends it; what it got.
+    /// Stops the sink and returns its journal.
     pub(super) fn stop(mut self) -> Journal {
         self.stopped.store(true, Ordering::Release);
-        // wakes it
+        // Wakes it.
         let address = self.url.trim_start_matches("http://").trim_end_matches("/events");
         drop(TcpStream::connect(address));
         if let Some(thread) = self.thread.take() {
-            // it does not panic
+            // It does not panic.
             let _ = thread.join();
         }
         std::mem::take(&mut *self.journal.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// Reads a request and answers it.
+/// Reads a request and responds to it.
 fn answer(stream: &TcpStream, journal: &Mutex<Journal>, dice: u64) -> std::io::Result<()> {
     let mut reader = BufReader::new(stream);
     let (mut length, mut key, mut is_signed, mut line) = (0, String::new(), false, String::new());
@@ -134,7 +134,7 @@ fn answer(stream: &TcpStream, journal: &Mutex<Journal>, dice: u64) -> std::io::R
     }
 }
 
-/// Notes a request, in the order in which it has its effect, and says how it is met.
+/// Records a request, in the order in which it takes effect, and returns the reaction to it.
 fn noted(journal: &Mutex<Journal>, body: &[u8], key: &str, is_signed: bool, dice: u64) -> How {
     let mut journal = journal.lock().unwrap_or_else(PoisonError::into_inner);
     journal.requests += 1;

@@ -1,9 +1,9 @@
-//! Conditions on the sink, the log and the tree once all is done.
+//! Checks of the sink, the log and the tree after all deliveries.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use futures::TryStreamExt as _;
-use garth::agent::memory::{Event, EventStatus, EventType, Meta, Status, edge};
+use garth::agent::node::{Event, EventStatus, EventType, Meta, Status, edge};
 use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::model::{ChangeKind, ChangesQuery, Ino, LogPosition, Timestamp, VersionId};
 use garth_engine::{ErrorKind, FileSystem, FileSystemExt};
@@ -11,10 +11,10 @@ use garth_testkit::proof::{Broken, Proven, Report, hold};
 
 use super::bad_sink::Journal;
 
-/// An event's place in the order: commit, what it is, id.
+/// Position of an event in the order: commit, rank of its type, id.
 type Place = (u64, u8, String);
 
-/// The memories that an event is about.
+/// Returns the memories that an event is about.
 fn about(event: &Event) -> Vec<String> {
     std::iter::once(event.uri.clone()).chain(event.payload.new_uri.clone()).collect()
 }
@@ -28,17 +28,17 @@ fn place(event: &Event, made: u64) -> Place {
     (made, rank, event.event_id.clone())
 }
 
-/// An event as the log shows it.
+/// An event as recorded in the log.
 struct Made {
     event: Event,
-    /// The commit that made it.
+    /// Commit that created it.
     seq: u64,
-    /// From when until when it was held, at most.
+    /// Start and latest end of each lease.
     leases: Vec<(Timestamp, Timestamp)>,
 }
 
 impl Made {
-    /// It is held no longer.
+    /// Ends its last lease.
     fn end(&mut self, time: Timestamp) {
         if let Some((_, until)) = self.leases.last_mut() {
             *until = time.min(*until);
@@ -46,7 +46,7 @@ impl Made {
     }
 }
 
-/// Checks all of it.
+/// Runs all checks.
 pub(super) async fn all(fs: &SqliteFs, journal: &Journal, report: &mut Report) -> Proven<()> {
     if let Some(wrong) = journal.wrong.first() {
         return Err(Broken::because(format!("the sink got what is no event: {wrong}")));
@@ -60,11 +60,11 @@ pub(super) async fn all(fs: &SqliteFs, journal: &Journal, report: &mut Report) -
     report.set("events delivered in order", told.len());
     report.set("requests repeated", journal.told.len() - told.len());
     report.set("events superseded", stood_for(journal, &made, &told)?);
-    report.set("memories with their versions", same_index(fs, journal).await?);
+    report.set("nodes with their versions", same_index(fs, journal).await?);
     Ok(())
 }
 
-/// Every event that ever was, from the log.
+/// Returns every event of the log.
 async fn made(fs: &SqliteFs) -> Proven<BTreeMap<String, Made>> {
     let (mut by_ino, mut since): (HashMap<Ino, Made>, LogPosition) = (HashMap::new(), LogPosition::default());
     loop {
@@ -76,7 +76,7 @@ async fn made(fs: &SqliteFs) -> Proven<BTreeMap<String, Made>> {
                 });
                 let time = commit.commit.time;
                 if !is_event || !matches!(change.kind, ChangeKind::Created | ChangeKind::Modified) {
-                    // a directory that moves with it takes no lease away
+                    // A rename of a directory above does not end a lease.
                     if !matches!(change.kind, ChangeKind::Renamed { .. }) {
                         by_ino.entry(change.ino).and_modify(|made| made.end(time));
                     }
@@ -92,7 +92,7 @@ async fn made(fs: &SqliteFs) -> Proven<BTreeMap<String, Made>> {
                     seq: commit.commit.seq.0,
                     leases: Vec::new(),
                 });
-                // another's claim does not end a lease: it may have come too early
+                // A claim of another worker does not end a lease: it may have come too early.
                 match lease {
                     Some(until) => made.leases.push((time, until)),
                     None => made.end(time),
@@ -107,16 +107,16 @@ async fn made(fs: &SqliteFs) -> Proven<BTreeMap<String, Made>> {
     Ok(by_ino.into_values().map(|made| (made.event.event_id.clone(), made)).collect())
 }
 
-/// No two events of a memory were held at a time.
+/// Checks that no two events of a memory were leased at the same time.
 fn held_once(made: &BTreeMap<String, Made>) -> Proven<()> {
-    let mut by_memory: BTreeMap<String, Vec<(Timestamp, Timestamp, &str)>> = BTreeMap::new();
+    let mut by_node: BTreeMap<String, Vec<(Timestamp, Timestamp, &str)>> = BTreeMap::new();
     for (id, made) in made {
         for uri in about(&made.event) {
             let leases = made.leases.iter().map(|(from, until)| (*from, *until, &**id));
-            by_memory.entry(uri).or_default().extend(leases);
+            by_node.entry(uri).or_default().extend(leases);
         }
     }
-    for (uri, mut leases) in by_memory {
+    for (uri, mut leases) in by_node {
         leases.sort();
         for pair in leases.windows(2) {
             let ((_, until, first), (from, _, second)) = (pair[0], pair[1]);
@@ -128,7 +128,7 @@ fn held_once(made: &BTreeMap<String, Made>) -> Proven<()> {
     Ok(())
 }
 
-/// Checks that the events of each memory came in order. Returns the ids of all that came.
+/// Checks that the events of each memory were delivered in order. Returns the ids of all delivered events.
 fn in_order(journal: &Journal, made: &BTreeMap<String, Made>) -> Proven<BTreeSet<String>> {
     let (mut last, mut told): (BTreeMap<String, Place>, BTreeSet<String>) = Default::default();
     for one in &journal.told {
@@ -147,7 +147,7 @@ fn in_order(journal: &Journal, made: &BTreeMap<String, Made>) -> Proven<BTreeSet
     Ok(told)
 }
 
-/// Checks that each event that did not come was superseded by one that did. Returns their number.
+/// Checks that each event that was not delivered was superseded by a delivered one. Returns their number.
 fn stood_for(journal: &Journal, made: &BTreeMap<String, Made>, told: &BTreeSet<String>) -> Proven<usize> {
     let mut newest: BTreeMap<String, u64> = BTreeMap::new();
     for one in &journal.told {
@@ -175,8 +175,8 @@ fn stood_for(journal: &Journal, made: &BTreeMap<String, Made>, told: &BTreeSet<S
 /// An index: texts and edges by URI.
 type Index = BTreeMap<String, (Option<String>, Vec<String>)>;
 
-/// What the sink made of what it got is what the tree has; each memory has its version noted, and nothing is
-/// left in an outbox. Gives how many memories there are.
+/// Checks that the index of the sink equals the tree, that each memory has its version in `.done`, and that
+/// no outbox has an event left. Returns the number of memories.
 async fn same_index(fs: &SqliteFs, journal: &Journal) -> Proven<usize> {
     let mut index = Index::new();
     for one in &journal.told {
@@ -201,7 +201,7 @@ async fn same_index(fs: &SqliteFs, journal: &Journal) -> Proven<usize> {
     }
     index.retain(|_, (text, edges)| text.is_some() || !edges.is_empty());
     let mut walk = fs.walk_all("/");
-    let (mut there, mut memories) = (Index::new(), 0);
+    let (mut there, mut nodes) = (Index::new(), 0);
     while let Some(item) = walk.try_next().await? {
         let path = item.path.as_str();
         if path.contains("/.outbox/") {
@@ -212,7 +212,7 @@ async fn same_index(fs: &SqliteFs, journal: &Journal) -> Proven<usize> {
         if meta.status != Status::Active {
             continue;
         }
-        memories += 1;
+        nodes += 1;
         let done = match fs.read_to_string(format!("{dir}/.outbox/.done")).await {
             Err(error) if error.is(ErrorKind::NotFound) => String::new(),
             done => done?,
@@ -224,7 +224,7 @@ async fn same_index(fs: &SqliteFs, journal: &Journal) -> Proven<usize> {
         let edges = edge::parse(&fs.read_file(format!("{dir}/.relations.json")).await?)?;
         there.insert(meta.uri, (Some(text), edges.into_iter().map(|edge| edge.to_uri).collect()));
     }
-    let differs = there.iter().find(|(uri, memory)| index.get(*uri) != Some(memory));
+    let differs = there.iter().find(|(uri, node)| index.get(*uri) != Some(node));
     if let Some((uri, _)) = differs {
         return Err(Broken::because(format!(
             "the sink has another text or other edges of {uri}: something was lost"
@@ -232,5 +232,5 @@ async fn same_index(fs: &SqliteFs, journal: &Journal) -> Proven<usize> {
     }
     let extra = index.keys().find(|uri| !there.contains_key(*uri));
     hold(extra.is_none(), || format!("the sink still has {extra:?}, which is gone: something was lost"))?;
-    Ok(memories)
+    Ok(nodes)
 }

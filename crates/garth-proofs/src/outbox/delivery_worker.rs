@@ -1,4 +1,4 @@
-//! A worker process of the proof: two workers that go on until they are killed.
+//! Worker process of the proof: two workers that run until they are killed.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use garth_testkit::proof::{Broken, Proven, run, say};
 
 use super::shared_settings::{ACCOUNT, LEASE, TIMEOUT};
 
-/// Shared with the sink.
+/// Secret shared with the sink.
 pub(super) const SECRET: &[u8] = b"a secret of the proof";
 
 /// Workers of one process.
 const WORKERS: i64 = 2;
 
-/// Child: works until it is killed.
+/// Runs in the child: works until it is killed.
 pub(crate) fn work(folder: &Path, url: &str, fault: &str) -> Proven<()> {
     let fs = SqliteFs::open(folder, Env::system(), garth::agent::registry())?;
     let http = HttpSink::new(url, SECRET, Env::system())?.timeout_after(Duration::from_millis(TIMEOUT));
@@ -32,7 +32,7 @@ pub(crate) fn work(folder: &Path, url: &str, fault: &str) -> Proven<()> {
     say("ready")?;
     run(async {
         let workers = (0..WORKERS).map(|number| {
-            // whose clock is an hour ahead takes every lease for over
+            // A clock that is an hour ahead takes over every lease.
             let env = match ignores_leases && number > 0 {
                 true => Env::manual(Env::system().now().plus_seconds(3600 * number)).0,
                 false => Env::system(),
@@ -58,7 +58,7 @@ pub(crate) fn work(folder: &Path, url: &str, fault: &str) -> Proven<()> {
     })
 }
 
-/// Says that an event is delivered, and delivers it a moment later.
+/// Reports an event as delivered, and delivers it shortly afterwards.
 #[derive(Debug)]
 struct Later(HttpSink);
 
@@ -72,7 +72,7 @@ impl Sink for Later {
         let (sink, event) = (self.0.clone(), event.clone());
         tokio::spawn(async move {
             tokio::time::sleep(Duration::from_millis(200)).await;
-            // nobody hears of it any more
+            // Nobody waits for the result any more.
             let _ = sink.deliver(&event).await;
         });
         Ok(())

@@ -1,6 +1,6 @@
 //! Settings that the proof, its worker processes and the sink must agree on.
 
-/// Account that the URIs name.
+/// Account in the URIs.
 pub(super) const ACCOUNT: &str = "default";
 /// Length of a lease, in milliseconds.
 pub(super) const LEASE: u64 = 1_500;

@@ -26,7 +26,7 @@ pub struct Session {
 /// Position of the answer to a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Told {
-    /// In a turn that does not say what it is about: the one before does.
+    /// In a turn that does not name its subject; the turn before it does.
     Behind,
     /// The turn after it answers.
     Before,

@@ -1,5 +1,5 @@
-//! One call each, with paths, names, links, patterns and ids generated from pieces that
-//! have led outside in other systems.
+//! Attempts: single calls with paths, names, links, patterns and ids, generated from pieces that have led
+//! outside in other systems.
 
 use std::fmt::Debug;
 
@@ -87,13 +87,13 @@ const IDS: [&str; 18] = [
     "..",
 ];
 
-/// Answer or error of a call, as text.
+/// Result or error of a call, as text.
 pub(super) struct Answer {
     pub(super) answered: bool,
     pub(super) text: String,
 }
 
-/// Source of tries: draws each from a seed and makes it on the accounts of a world.
+/// Source of attempts: draws each from a seed and makes it on the accounts of a world.
 pub(super) struct Tries<'a> {
     random: Random,
     world: &'a World,
@@ -118,7 +118,7 @@ impl<'a> Tries<'a> {
         Self { random, world }
     }
 
-    /// Text that may be a path.
+    /// Draws a text that may be a path.
     fn text(&mut self) -> String {
         let mut text = String::new();
         for _ in 0..=self.random.below(6) {
@@ -141,7 +141,7 @@ impl<'a> Tries<'a> {
         self.world.folders[n as usize].clone()
     }
 
-    /// A path that an engine takes; what is no path becomes a name.
+    /// Draws a valid path; an invalid text becomes a name.
     fn path(&mut self) -> TreePath {
         let text = self.text();
         let plain = || format!("/{}", text.replace(['/', '\0'], "-"));
@@ -164,7 +164,7 @@ impl<'a> Tries<'a> {
         Seq(if self.random.below(8) == 0 { self.random.next() } else { self.random.below(300) })
     }
 
-    /// A call on a tree of one's own.
+    /// Makes a call on the own tree.
     pub(super) async fn tree(&mut self) -> Proven<Answer> {
         let fs = &*self.world.trees;
         Ok(match self.random.below(16) {
@@ -210,13 +210,13 @@ impl<'a> Tries<'a> {
         })
     }
 
-    /// A link with any target, and a path through it.
+    /// Creates a link with any target, and reads a path through it.
     async fn through_links(&mut self) -> Proven<Answer> {
         let fs = &*self.world.trees;
         let link = format!("/link-{}", self.random.below(50));
         let (at, target) = (At::Path(TreePath::parse(&link)?), self.text());
         let attrs = SetAttrs::default();
-        // taken, or no target that can be kept: then the path goes through what is there
+        // The name may be taken, or the target invalid: then the path leads through existing nodes.
         let _ = fs.commit(Batch::new([Op::symlink(at, target).with_parents().with_attrs(attrs)])).await;
         let path = format!("{link}{}", self.text());
         let path = if self.random.below(2) == 0 { path } else { self.text() };
@@ -256,7 +256,7 @@ impl<'a> Tries<'a> {
         }
     }
 
-    /// A call on the keys of an agent that is not the other one.
+    /// Makes a call on the keys of any agent but the other one.
     pub(super) async fn keys(&mut self) -> Proven<Answer> {
         let agent = match self.random.below(3) {
             0 => self.id(),
@@ -289,7 +289,7 @@ impl<'a> Tries<'a> {
         })
     }
 
-    /// An id that looks like one that is there, and is not.
+    /// Draws an id that looks like an existing one, but is not.
     fn id(&mut self) -> String {
         let id = match self.random.below(3) {
             0 => self.text(),
@@ -299,7 +299,7 @@ impl<'a> Tries<'a> {
         if [VICTIM, TREES, KEYS].contains(&id.as_str()) { format!("{id}?") } else { id }
     }
 
-    /// An account's id or a token.
+    /// Tries the id of an account, or a token.
     pub(super) fn ids(&mut self) -> Proven<Answer> {
         if self.random.below(2) == 0 {
             let id = self.id();

@@ -1,9 +1,9 @@
-//! Looks of sessions at what there is, by each way.
+//! Looks of sessions at an account, by each way.
 
 use std::sync::Arc;
 
 use garth::agent::media::{Hydrator, Media};
-use garth::agent::memory::{Level, List as MemoryList, Memories, Prefix, Uri};
+use garth::agent::node::{Level, List as NodeList, Nodes, Prefix, Uri};
 use garth::agent::recall::{Key, Recall};
 use garth::agent::session::{
     Append, Draft, Export, Format, List, PackOptions, Resolved, Role, Select, Sessions, Source,
@@ -21,27 +21,27 @@ use super::{AGENT, Asks, CHILDREN, HELPER, Way, World};
 /// Media files that a look opens.
 const OPENED: usize = 8;
 
-/// Interfaces of a look: those of an access, or, as a leak, those of whoever holds the folder.
+/// Interfaces of a look: those of an access or, as a leak, those of the holder of the folder.
 struct Interfaces<'a> {
     sessions: Sessions<'a>,
     workspace: Workspace<'a>,
-    memories: Memories<'a>,
+    nodes: Nodes<'a>,
     media: Media<'a>,
 }
 
 /// Target of a look.
 struct Aim {
-    /// The audience whose it is said to be.
+    /// Audience of the look.
     of: String,
-    /// The session that is named.
+    /// Name of the session.
     name: String,
-    /// A session of anybody: audience, agent, name and id.
+    /// Session of any audience: audience, agent, name and id.
     other: [String; 4],
     is_leak: bool,
 }
 
 impl World {
-    /// Looks by one way at what a request reaches, and returns what was seen.
+    /// Looks by one way at everything that a request reaches, and returns what was seen.
     pub(super) async fn look(&mut self, asks: &Asks, way: Way) -> Proven<Seen> {
         let account = Arc::clone(&self.account);
         let other = match self.sessions.is_empty() {
@@ -69,14 +69,14 @@ impl World {
             Interfaces {
                 sessions: Sessions::new(&*account, &of, AGENT, self.env.clone())?,
                 workspace: Workspace::new(&*account, AGENT, self.env.clone())?,
-                memories: Memories::new(&*account, "own", self.env.clone()),
+                nodes: Nodes::new(&*account, "own", self.env.clone()),
                 media: Media::new(&*account, self.env.clone()),
             }
         } else {
             Interfaces {
                 sessions: access.sessions(),
                 workspace: access.workspace(),
-                memories: access.memories("own"),
+                nodes: access.nodes("own"),
                 media: access.media(),
             }
         };
@@ -93,14 +93,14 @@ impl World {
             Way::Media => self.media(&mut seen, &reached.media, &aim).await,
             Way::Archive => archives(&mut seen, &reached.workspace, &aim).await,
             Way::Child => self.children(&mut seen, &access, &reached.sessions, request, &aim).await?,
-            Way::Memory => self.memories(&mut seen, &access, &reached.memories, &aim.other[0]).await,
+            Way::Node => self.nodes(&mut seen, &access, &reached.nodes, &aim.other[0]).await,
             Way::Source => self.sources(&mut seen, &reached.sessions, &aim).await,
             Way::Export => exports(&mut seen, &reached, &aim).await,
         }
         Ok(seen)
     }
 
-    /// Looks at all of a tree, and by calls in it.
+    /// Looks at a complete tree, and makes calls in it.
     async fn tree(&mut self, seen: &mut Seen, access: &Access) -> Proven<()> {
         let fs = match access.tree().open().await {
             Ok(tree) => tree,
@@ -126,7 +126,7 @@ impl World {
         Ok(())
     }
 
-    /// Looks at prompts of the agent, of a session and of a past, and at a day.
+    /// Looks at prompts of the agent, of a session and of the past, and at daily memories.
     async fn prompts(&mut self, seen: &mut Seen, workspace: &Workspace<'_>, aim: &Aim) -> Proven<()> {
         let of_session = PromptOptions::default().session(&*aim.of, &*aim.name).dry();
         let mut of_past = of_session.clone();
@@ -138,12 +138,13 @@ impl World {
             seen.told(prompt.map(|prompt| prompt.text));
         }
         let today = workspace.day_of(self.env.now()).await?;
-        seen.told(workspace.daily(today).await);
-        seen.told(workspace.list_daily(None, 10).await);
+        seen.told(workspace.memory(today).await);
+        seen.told(workspace.days(None, 10).await);
         Ok(())
     }
 
-    /// Looks at a pack with images, for both providers; perhaps of a session that names an image of any.
+    /// Looks at a pack with images, for both providers; half of the time of a session that names an image of
+    /// any other.
     async fn pack(&mut self, seen: &mut Seen, sessions: &Sessions<'_>, name: &str) {
         if !self.media.is_empty() && self.random.one_in(2) {
             let key = self.random.pick(&self.media).to_string();
@@ -161,7 +162,7 @@ impl World {
         }
     }
 
-    /// Looks at the media of a session, and opens some of all that there are.
+    /// Looks at the media of a session, and opens some of all existing ones.
     async fn media(&mut self, seen: &mut Seen, media: &Media<'_>, aim: &Aim) {
         seen.told(media.list(&aim.other[3], None, 100).await);
         for _ in 0..OPENED.min(self.media.len()) {
@@ -173,8 +174,8 @@ impl World {
         }
     }
 
-    /// Looks at the children of a session: the list, a result by its path, and the sessions of the agent who
-    /// is asked.
+    /// Looks at the children of a session: the list, a result by its path, and the sessions of the child
+    /// agent.
     async fn children(
         &mut self,
         seen: &mut Seen,
@@ -198,7 +199,7 @@ impl World {
             }
             Err(error) => seen.told::<()>(Err(error)),
         }
-        // of the other agent, whom the same audience asks
+        // Sessions of the other agent for the same audience.
         let mut of_helper = request;
         (of_helper.agent, of_helper.key) = (HELPER.to_owned(), None);
         match Access::open(&self.account, &self.env, Caller::ApiKey, &of_helper).await {
@@ -210,16 +211,16 @@ impl World {
         Ok(())
     }
 
-    /// Looks at memories of an audience, the list of all, and what recall finds.
-    async fn memories(&mut self, seen: &mut Seen, access: &Access, memories: &Memories<'_>, audience: &str) {
+    /// Looks at memories of an audience, the list of all, and the results of recall.
+    async fn nodes(&mut self, seen: &mut Seen, access: &Access, nodes: &Nodes<'_>, audience: &str) {
         for number in 0..3 {
             let uri = format!("ctx://own/users/{audience}/memories/entities/n{number}");
             match uri.parse::<Uri>() {
-                Ok(uri) => seen.told(memories.get(&uri, Level::Content).await),
+                Ok(uri) => seen.told(nodes.get(&uri, Level::Content).await),
                 Err(error) => seen.told::<()>(Err(error)),
             }
         }
-        seen.told(memories.list(&MemoryList::new(Prefix::Account)).await);
+        seen.told(nodes.list(&NodeList::new(Prefix::Account)).await);
         match access.tree().open().await {
             Ok(tree) => {
                 let asked = Recall::new("a note of what was said, canary").budget(2_000);
@@ -229,7 +230,7 @@ impl World {
         }
     }
 
-    /// Looks at what sources that a model names lead to.
+    /// Looks at the targets of sources that a model names.
     async fn sources(&mut self, seen: &mut Seen, sessions: &Sessions<'_>, aim: &Aim) {
         let [audience, agent, session, id] = &aim.other;
         let of = format!("/users/{audience}/agents/{agent}");
@@ -248,7 +249,7 @@ impl World {
         for source in sources {
             let Ok(parsed) = source.parse::<Source>() else { continue };
             let resolved = sessions.resolve(&aim.name, &parsed).await;
-            // what it leads to is read as whoever holds the account reads it
+            // The target is read with the access of the holder of the account.
             let led_to = match &resolved {
                 Ok(Resolved::File { path, .. }) => {
                     let read = self.account.fetch(&At::from(path), ByteRange::ALL).await;
@@ -296,7 +297,7 @@ async fn exports(seen: &mut Seen, reached: &Interfaces<'_>, aim: &Aim) {
     }
 }
 
-/// A text, with the canaries of images in it.
+/// Returns a text, with the decoded canaries of images appended.
 fn decoded(text: &str) -> String {
     use base64::Engine as _;
     let mut found = text.to_owned();

@@ -1,11 +1,11 @@
-//! What sessions write: messages with images, memory, memories, files, children, and resets; and attacks on
-//! files of their trees.
+//! Writes of sessions: messages with images, memories, files, children, and resets; and attacks on files of
+//! their trees.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures::StreamExt as _;
 use garth::agent::media::NewMedia;
-use garth::agent::memory::{Put, Uri};
+use garth::agent::node::{Put, Uri};
 use garth::agent::session::{Append, ChildChange, Create, Derive, Draft, Role, Spawn};
 use garth::agent::workspace::Reset;
 use garth::agent::{Access, Class};
@@ -17,7 +17,7 @@ use serde_json::json;
 
 use super::{AGENT, Asks, CHILDREN, HELPER, Label, OF_AGENT, World};
 
-/// Places of a tree that attacks work on.
+/// Paths of a tree that attacks use.
 const PLACES: [&str; 11] = [
     "/.agent/MEMORY.md",
     "/.agent/SOUL.md",
@@ -33,12 +33,12 @@ const PLACES: [&str; 11] = [
 ];
 
 impl World {
-    /// Notes that words of a label may be somewhere, and returns their text.
+    /// Records that words of a label may exist from now on, and returns their text.
     fn says(&mut self, audience: &str, class: Class) -> String {
         self.notes(Label::new(audience, class, true))
     }
 
-    /// The same of what is kept in files, for all sessions of an audience.
+    /// Does the same for words in files, which all sessions of an audience may see.
     fn keeps(&mut self, audience: &str) -> String {
         self.notes(Label::new(audience, Class::Group, false))
     }
@@ -51,13 +51,13 @@ impl World {
         canary
     }
 
-    /// One of it; whether it was not refused.
+    /// Makes a random move. Returns true if it was not rejected.
     pub(super) async fn moves(&mut self, asks: &Asks) -> Proven<bool> {
         if self.random.one_in(30) {
             self.settings().await?;
         }
         let account = std::sync::Arc::clone(&self.account);
-        // settings may have changed since
+        // Settings may have changed in the meantime.
         let Ok(access) = Self::open(&account, &self.env, asks).await else { return Ok(false) };
         let who = access.identity();
         let asks = &Asks { audience: who.audience().to_owned(), class: who.class(), ..asks.clone() };
@@ -74,18 +74,16 @@ impl World {
                     true => self.says(OF_AGENT, Class::Main),
                     false => self.keeps(&asks.audience),
                 };
-                access.workspace().add_daily(None, &text).await.map(drop)
+                access.workspace().remember(None, &text).await.map(drop)
             }
             7 => {
                 let text = self.keeps(&asks.audience);
                 let uri =
                     format!("ctx://own/users/{}/memories/entities/n{}", asks.audience, self.random.below(3));
                 match uri.parse::<Uri>() {
-                    Ok(uri) => access
-                        .memories("own")
-                        .put(&uri, &Put::new(format!("A note: {text}.")))
-                        .await
-                        .map(drop),
+                    Ok(uri) => {
+                        access.nodes("own").put(&uri, &Put::new(format!("A note: {text}."))).await.map(drop)
+                    }
                     Err(error) => Err(error),
                 }
             }
@@ -97,13 +95,13 @@ impl World {
             }
             12 => self.spawn(asks, access).await?,
             13 => self.put(asks, access).await?,
-            // what main copies, it may show to whom it likes
+            // A main session may show what it copies to anybody.
             _ if asks.class == Class::Main => Ok(()),
             _ => self.attack(access).await?,
         })
     }
 
-    /// Says something in a session, which is created.
+    /// Creates a session and says something in it.
     async fn speak(&mut self, asks: &Asks, access: &Access) -> Proven<Result<()>> {
         let (sessions, name) = (access.sessions(), format!("s{}", self.random.below(3)));
         let created = sessions.create(&Create::new(&*name)).await;
@@ -136,7 +134,7 @@ impl World {
             Ok(tree) => tree,
             Err(error) => return Ok(Err(error)),
         };
-        // a chat of all owners is for all of them
+        // A chat of all owners is visible to all of them.
         let places = ["/.user/notes.md", "/.user/memory/MEMORY.md", "/.user/USER.md", "/notes.md"];
         let shared = asks.request.chat.is_some() && asks.class == Class::Main;
         let place = self.random.pick(if shared { &places[..3] } else { &places });
@@ -145,7 +143,7 @@ impl World {
         Ok(tree.commit(Batch::new([op]).visible()).await.map(drop))
     }
 
-    /// Hands work to a child, says something in it, and has its result.
+    /// Gives work to a child, says something in it, and sets its result.
     async fn spawn(&mut self, asks: &Asks, access: &Access) -> Proven<Result<()>> {
         let (parent, id) =
             (format!("s{}", self.random.below(3)), format!("c{}", self.random.below(CHILDREN)));
@@ -182,7 +180,7 @@ impl World {
         })
     }
 
-    /// Changes files of a tree, to see more.
+    /// Changes files of the tree, to see more.
     async fn attack(&mut self, access: &Access) -> Proven<Result<()>> {
         let tree = match access.tree().open().await {
             Ok(tree) => tree,
@@ -209,7 +207,7 @@ impl World {
     }
 }
 
-/// Returns a picture that providers accept, with a text in it.
+/// Returns an image that providers accept, with a text in it.
 fn png(text: &str) -> Vec<u8> {
     let header = b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR\0\0\0\x01\0\0\0\x01\x08\x06\0\0\0";
     [header, text.as_bytes()].concat()

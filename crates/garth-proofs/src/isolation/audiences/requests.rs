@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::{AGENT, Asks, HELPER, World};
 
-/// Keys of sessions, behind the agent.
+/// Session keys, without the agent.
 const KEYS: [&str; 8] = [
     "main",
     "else",
@@ -20,7 +20,7 @@ const KEYS: [&str; 8] = [
 ];
 
 impl World {
-    /// Sets whom the agents serve.
+    /// Draws the settings of the agents: whom they serve.
     pub(super) async fn settings(&mut self) -> Proven<()> {
         for agent in [AGENT, HELPER] {
             let mut settings = json!({});
@@ -49,7 +49,7 @@ impl World {
         Ok(())
     }
 
-    /// Draws a request that is not refused; none if this one was.
+    /// Draws a request that is not rejected; `None` if this one was.
     pub(super) async fn asks(&mut self, report: &mut Report) -> Proven<Option<Asks>> {
         let mut request = Request::new(AGENT);
         if self.random.one_in(2) {
@@ -69,7 +69,7 @@ impl World {
         let judged = match Self::open(&self.account, &self.env, &asks).await {
             Ok(access) => {
                 let who = access.identity();
-                // sessions are named in the prompts of their own audience only
+                // Sessions are named in the prompts of their own audience only.
                 Some((who.audience().to_owned(), who.class()))
             }
             Err(_) => None,

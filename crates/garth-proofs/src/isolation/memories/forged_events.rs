@@ -1,27 +1,27 @@
-//! Events that an agent writes into the directories of its own memories, and that speak for others; and the
-//! sink that must not hear of them.
+//! Events that an agent writes into the directories of its own memories in the name of others, and the sink
+//! that must not receive them.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use garth::agent::memory::event::{Payload, Record, TextRef};
-use garth::agent::memory::write_ops::{upsert, upsert_relation};
-use garth::agent::memory::{Event, EventType, Meta, Uri};
+use garth::agent::node::event::{Payload, Record, TextRef};
+use garth::agent::node::write_ops::{upsert, upsert_relation};
+use garth::agent::node::{Event, EventType, Meta, Uri};
 use garth::agent::outbox::{Options, Sink, SinkError, Worker};
 use garth_engine::model::{Op, Seq};
 use garth_engine::{AccountStore, Env, FileSystem, FileSystemExt};
 use garth_testkit::data::random::Random;
 use garth_testkit::proof::{Proven, hold};
 
-use super::hidden_memories::{CANARY, OWN, edge};
+use super::hidden_nodes::{CANARY, OWN, edge};
 
-/// In every forged event.
+/// Text in every forged event.
 const FORGED: &str = "forged-by-alice";
-/// Owners of the memories that are tried.
+/// Owners of the memories of the attempts.
 const OWNERS: [&str; 2] = ["ctx://own/users/alice/", "ctx://own/agents/bot/"];
 
-/// Writes an event beside `uri` that is about `other`, or has something of it.
+/// Writes an event next to `uri` that is about `other`, or contains something of it.
 pub(super) async fn write(
     fs: &dyn FileSystem,
     random: &mut Random,
@@ -42,18 +42,18 @@ fn event(random: &mut Random, uri: &Uri, other: &Uri) -> garth_engine::Result<Ev
     match random.below(7) {
         0 => upsert(&env, other, &meta(other), [FORGED; 3]),
         1 => {
-            // one's own, with a record of the other's
+            // An own event, with a record of the other memory.
             let mut event = upsert(&env, uri, &meta(uri), [FORGED; 3])?;
             let of_other = upsert(&env, other, &meta(other), [FORGED; 3])?;
             event.payload.records = of_other.payload.records;
             Ok(event)
         }
         2 => {
-            // one's own, with the text of the other's
+            // An own event, with the text of the other memory.
             let mut event = upsert(&env, uri, &meta(uri), [FORGED; 3])?;
             let text = format!("The garden of Alice is a {CANARY}.");
             let path = other.file("content.md").to_string();
-            let sha256 = garth::agent::memory::sha256(text.as_bytes());
+            let sha256 = garth::agent::node::sha256(text.as_bytes());
             for record in event.payload.records.iter_mut().flatten() {
                 let text_ref = TextRef { path: path.clone(), version: 1, sha256: sha256.clone() };
                 *record = Record { text: None, text_ref: Some(text_ref), ..record.clone() };
@@ -71,7 +71,7 @@ fn event(random: &mut Random, uri: &Uri, other: &Uri) -> garth_engine::Result<Ev
     })
 }
 
-/// A sink that notes what it is told.
+/// Sink that checks the delivered events.
 #[derive(Debug, Default)]
 pub(super) struct Told {
     wrong: Mutex<Vec<String>>,
@@ -84,7 +84,7 @@ impl Told {
         *self.count.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells all that waits; without a seed nobody hears of it.
+    /// Delivers all waiting events; without a seed, discards them.
     pub(super) async fn drain(&self, own: &dyn AccountStore, seed: Option<u64>) -> Proven<()> {
         let mut worker = Worker::new(Env::system(), OWN, Options::default());
         let sink: Option<&dyn Sink> = seed.is_some().then_some(self);
@@ -109,7 +109,7 @@ impl Sink for Told {
         let about = uris.chain(records).chain(edges);
         let (own, others): (Vec<&String>, Vec<&String>) = about.partition(|uri| is_own(uri));
         let text = event.to_json().unwrap_or_else(|error| error.to_string());
-        // nothing of others beside one's own, and nothing of one's own about others
+        // An own event must not contain anything of others, and one about others must not be forged.
         let is_wrong = match (own.is_empty(), others.is_empty()) {
             (_, true) => text.contains(CANARY),
             (true, false) => text.contains(FORGED),

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::{AGENT, LONG_TERM, MAIN, OTHERS, Open, World, audience, author, canary};
 
-/// Texts that look like what garth says itself.
+/// Headers that look like text of garth itself.
 const HEADERS: [&str; 6] = [
     "### Extracted from context compaction (09:30)\n\n",
     "## Long-Term Memory\n\n",
@@ -22,7 +22,7 @@ const HEADERS: [&str; 6] = [
 ];
 
 impl World {
-    /// A day that prompts of now may show.
+    /// Draws a day whose memory a present prompt may show.
     pub(super) fn day(&mut self) -> Proven<Day> {
         let today = garth::agent::workspace::Zone::default().day(self.env.now());
         Ok(self.random.pick(&[today.before(), today, today.after()]))
@@ -32,7 +32,7 @@ impl World {
         self.random.pick(&[MAIN, OTHERS[0], OTHERS[1]])
     }
 
-    /// Writes what a class remembers.
+    /// Returns a text that a class remembers.
     fn text(&mut self, class: &str) -> String {
         let header = self.random.pick(&HEADERS);
         let spoken = if self.open == Some(Open::Text) { canary(MAIN) } else { canary(class) };
@@ -40,7 +40,7 @@ impl World {
     }
 
     async fn commit(&self, class: &str, ops: Vec<Op>) -> Proven<bool> {
-        // what is moved may not be there
+        // A source of a rename may be missing.
         Ok(self.account.commit(Batch::new(ops).author(author(class)).visible()).await.is_ok())
     }
 
@@ -48,7 +48,7 @@ impl World {
         path(&format!("/agents/{AGENT}/{name}"))
     }
 
-    /// Writes `MEMORY.md`, and what else is for main sessions alone.
+    /// Writes `MEMORY.md`, and other files for main sessions only.
     pub(super) async fn long_term(&mut self) -> Proven<()> {
         let number = self.random.below(1000);
         let text = format!("{LONG_TERM} {number}\n");
@@ -61,11 +61,11 @@ impl World {
         Ok(())
     }
 
-    /// One of it.
+    /// Makes a random change.
     pub(super) async fn happens(&mut self) -> Proven<()> {
         let (class, day, other) = (self.class(), self.day()?, self.day()?);
         let text = self.text(class);
-        // the owner's file, or that of an audience, as whoever holds the folder may write both
+        // A file of the owner, or of an audience: the holder of the folder may write both.
         let of = self.random.pick(&[MAIN, class]);
         let file = match of {
             MAIN => self.in_home(&format!("memory/{day}.md"))?,
@@ -76,8 +76,9 @@ impl World {
             0..=4 => {
                 let workspace = Workspace::new(&*self.account, AGENT, self.env.clone())?;
                 let workspace = workspace.author(author(class));
-                match workspace.add_daily(Some(day), &text).await {
-                    // a session has made a link of this name, a second name of it, or a file of its directory
+                match workspace.remember(Some(day), &text).await {
+                    // A session has created a link of this name, a second name for it, or a file in place of
+                    // its directory.
                     Err(error)
                         if error.is(ErrorKind::AlreadyExists) || error.is(ErrorKind::NotADirectory) => {}
                     remembered => drop(remembered?),
@@ -86,16 +87,16 @@ impl World {
             5 | 6 => drop(self.commit(class, vec![Op::append(file, text).with_parents()]).await?),
             7 => drop(self.commit(class, vec![Op::write(file, text).with_parents()]).await?),
             8 => {
-                // over what somebody else said
+                // Over the words of another class.
                 let at = self.random.below(40);
                 self.commit(class, vec![Op::patch(file, at, text)]).await?;
             }
-            // one with other names would be the audience's that main writes from then on
+            // With other names, it would be the file of the audience that main writes from then on.
             9 if of == MAIN || self.has_one_name(&file).await => {
                 self.commit(MAIN, vec![Op::rename(file, to)]).await?;
             }
             10 => drop(self.commit(MAIN, vec![Op::copy(file, to).replace()]).await?),
-            // of an audience's file it would be the audience's that others write
+            // A link to the file of an audience would be the file that others write.
             11 if of == MAIN => drop(self.commit(MAIN, vec![Op::link(file, to)]).await?),
             12 => {
                 let size = self.random.below(200);
@@ -105,7 +106,7 @@ impl World {
             14 => self.long_term().await?,
             15 => self.settings().await?,
             16 => {
-                // what a class wrote elsewhere, and main keeps
+                // A file that a class wrote elsewhere, and that main moves to its memory.
                 let notes = path(&format!("/chats/{class}/{day}.md"))?;
                 self.commit(class, vec![Op::write(notes.clone(), canary(class)).with_parents()]).await?;
                 let moved = self.commit(MAIN, vec![Op::rename(notes.clone(), to)]).await?;
@@ -121,7 +122,7 @@ impl World {
             }
             18 if self.random.one_in(8) => drop(self.account.gc(Duration::ZERO).await?),
             _ => {
-                // the file as an editor writes it again
+                // Rewrites the file like an editor.
                 let text = self.account.read_to_string(&file.to_string()).await.unwrap_or_default();
                 self.commit(MAIN, vec![Op::write(file, text).with_parents()]).await?;
             }
@@ -133,7 +134,7 @@ impl World {
         self.account.stat(&At::from(file)).await.is_ok_and(|entry| entry.nlink == 1)
     }
 
-    /// The directory of daily memory goes away, comes back, or is another.
+    /// Moves the directory of daily memories away or back, or exchanges it.
     async fn swap_directories(&mut self) -> Proven<()> {
         let (memory, old) = (self.in_home("memory")?, self.in_home("sessions/memory")?);
         let parent = Op::mkdir_all(self.in_home("sessions")?);

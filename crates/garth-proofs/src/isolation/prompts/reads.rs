@@ -1,4 +1,4 @@
-//! Reads of the other classes: their prompts, their memory, and what every call in their trees answers.
+//! Reads of the other classes: their prompts, their memory, and every call in their trees.
 
 use garth::agent::session::Format;
 use garth::agent::workspace::{Inputs, Prompt, PromptOptions, Workspace};
@@ -22,11 +22,11 @@ impl World {
         })
     }
 
-    /// Checks that what is hidden from others is there.
+    /// Checks that the words hidden from others exist.
     pub(super) async fn main_sees_all(&self, report: &mut Report) -> Proven<()> {
         let prompt = match self.workspace(Some(MAIN))?.prompt(&PromptOptions::default()).await {
             Ok(prompt) => prompt,
-            // somebody cut a letter of a day in two
+            // Another session has cut a character of a daily memory in two.
             Err(error) if error.is(garth_engine::ErrorKind::Corrupt) => return Ok(()),
             Err(error) => return Err(error.into()),
         };
@@ -35,14 +35,14 @@ impl World {
         Ok(())
     }
 
-    /// A prompt for a class, in one of the ways in which there is one.
+    /// Checks a prompt for a class, built in one of several ways.
     pub(super) async fn look_at_prompts(&mut self, class: &'static str, report: &mut Report) -> Proven<()> {
         let head = self.account.head().await?.seq;
         let seq = Seq(self.random.below(head.0) + 1);
         let way = self.random.below(8);
         let asks = match self.open {
             Some(Open::Prompt) => Some(MAIN),
-            // its session says the class to whom it is not said
+            // The session determines the class if the caller does not.
             _ if way == 3 || way == 5 => self.random.pick(&[None, Some(MAIN), Some(class)]),
             _ => Some(class),
         };
@@ -55,7 +55,7 @@ impl World {
             2 => workspace.prompt(&session).await,
             3 => workspace.prompt(&session.dry()).await,
             4 => workspace.prompt(&plain.at(Moment::Seq(seq)).inputs(Inputs::default())).await,
-            // the last one that was told, of whichever moment
+            // The last recorded prompt, of any time.
             5 => workspace.prompt(&session.at(Moment::Seq(seq))).await,
             6 => {
                 let today = workspace.day_of(self.env.now()).await?;
@@ -83,7 +83,7 @@ impl World {
         }
     }
 
-    /// A call in the tree of a class.
+    /// Checks a call in the tree of a class.
     pub(super) async fn look_into(
         &mut self,
         class: &'static str,
@@ -140,7 +140,7 @@ impl World {
             },
             14 => seen.files(fs).await,
             _ => match &place {
-                // through the links that attacks have made
+                // Through the links that attacks have created.
                 At::Path(path) => match resolve(fs, path.as_str(), Follow::Yes).await {
                     Ok(found) => seen.told(fs.fetch(&At::Path(found), ByteRange::ALL).await),
                     refused => seen.told(refused),
@@ -161,7 +161,7 @@ impl World {
     }
 }
 
-/// A prompt in every form.
+/// Returns a prompt in every form.
 fn forms(prompt: &Prompt) -> String {
     let lists = [Format::OpenAi, Format::Anthropic].map(|format| prompt.list(format));
     format!("{}\n{}\n{}\n{}", prompt.report(), prompt.manifest(), lists[0], lists[1])
