@@ -106,7 +106,7 @@ impl Play<'_> {
     }
 
     async fn step(&mut self, report: &mut Report, fault: Option<Fault>) -> Proven<()> {
-        // Packs go on after a few turns, and move after many.
+        // Packs continue after a few turns, and move after many.
         let most = if self.random.one_in(2) { 60 } else { 2 };
         let turns = 1 + self.random.below(most);
         let mut drafts = Vec::new();

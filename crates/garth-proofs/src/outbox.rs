@@ -54,7 +54,6 @@ impl Fault {
 
 /// Events delivered to a sink that fails, hangs and responds late, while workers are killed. The size is the
 /// number of kills.
-/// is the kills.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Deliveries {
     /// Fault of the workers: a negative control.

@@ -28,7 +28,7 @@ use crate::reference::prompt::{Naive, World, audience, seen, sha256, whole};
 /// workspaces.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Prompts {
-    /// Mistake of the second implementation: a negative control.
+    /// Mistake of the reference implementation: a negative control.
     pub misread: Option<Misread>,
 }
 

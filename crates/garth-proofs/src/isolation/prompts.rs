@@ -21,7 +21,7 @@ const AGENT: &str = "bot";
 const MAIN: &str = "main";
 const OTHERS: [&str; 2] = ["dm", "group"];
 
-/// The audience of a class: the owner, a user in direct messages, a channel.
+/// Returns the audience of a class: the owner, a user in direct messages, a channel.
 fn audience(class: &str) -> &'static str {
     match class {
         MAIN => "default",

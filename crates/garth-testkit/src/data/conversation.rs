@@ -28,7 +28,7 @@ pub struct Session {
 pub enum Told {
     /// In a turn that does not name its subject; the turn before it does.
     Behind,
-    /// The turn after it answers.
+    /// In a turn whose subject is named in the turn after it.
     Before,
     /// In a turn that names its subject itself.
     Whole,

@@ -30,11 +30,7 @@ pub fn account(folder: &Path, env: Env) -> Proven<Arc<SqliteFs>> {
 }
 
 /// Drops an account and waits until nobody has it open: closing its last connection removes the log of the
-/// database.
-/// Returns the path of the database.
-///
-/// # Errors
-/// The account stays open for 10 seconds.
+/// database. Returns the path of the database.
 pub fn closed(fs: Arc<SqliteFs>, folder: &Path) -> Proven<PathBuf> {
     drop(fs);
     let log = folder.join("tree.db-wal");
