@@ -1,5 +1,6 @@
-//! Archives of sessions: whatever the bytes, lines come out in bounded memory or an error does, and the same
-//! lines however the bytes are cut.
+//! Archives of sessions: arbitrary bytes give lines or an error in bounded memory, however the bytes are
+//! split.
+//! how the bytes are split.
 
 #![no_main]
 
@@ -8,7 +9,7 @@ use std::cell::RefCell;
 use garth::agent::workspace::Unpacked;
 use libfuzzer_sys::fuzz_target;
 
-/// Bytes of lines after which no more are wanted.
+/// Bytes of lines after which reading stops.
 const ENOUGH: usize = 1 << 20;
 
 fn lines(bytes: &[u8], step: usize) -> Option<Vec<String>> {

@@ -1,4 +1,4 @@
-//! A batch that is taken from JSON is written as it is read.
+//! A batch parsed from JSON serializes to the same batch.
 #![no_main]
 
 use garth::model::Batch;

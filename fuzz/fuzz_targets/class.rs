@@ -1,5 +1,5 @@
-//! A class of paths is written as it is read, has only what lies below its base, and says where it may have
-//! something.
+//! A glob pattern displays as it was parsed, and matches only paths below its base.
+//! match.
 #![no_main]
 
 use garth::TreePath;

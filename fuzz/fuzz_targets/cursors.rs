@@ -1,5 +1,4 @@
-//! A cursor that nobody gave is refused, or a page begins somewhere: no list panics, and none gives more than
-//! it has.
+//! A forged cursor is rejected or starts a page: no list panics or returns more than it has.
 #![no_main]
 
 use std::cell::OnceCell;

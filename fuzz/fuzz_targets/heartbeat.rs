@@ -1,5 +1,5 @@
-//! Whether a file of heartbeats says anything: what says nothing says nothing more with headings, comments
-//! and rules, and something with a word.
+//! A heartbeat file without content still has none after headings, comments and rules are added, and has some
+//! after a word is added.
 #![no_main]
 
 use garth::agent::workspace::says_anything;
@@ -12,7 +12,8 @@ fuzz_target!(|text: &str| {
     }
     if !says {
         assert!(!says_anything(&format!("{text}\n<!-- a\ncomment -->\n")));
-        // a byte order mark is one only at the start, and a comment that a heading opens could end behind it
+        // A byte order mark is one only at the start, and a comment that is open in the first copy could end
+        // in the second.
         let alone = !text.starts_with('\u{feff}') && !text.contains("<!--");
         assert!(!alone || !says_anything(&format!("{text}\n{text}")));
         assert!(says_anything(&format!("{text}\nword")));

@@ -1,4 +1,4 @@
-//! Headers of images: whatever the bytes, a header has a size, and more bytes only make a GIF larger.
+//! Image headers: every accepted header has a size, and more bytes can only increase the size of a GIF.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Whether a text is JSON, and what it is: never a panic, and as `serde_json` says where that has an opinion.
+//! The JSON reader never panics, and rejects what `serde_json` rejects and otherwise only what rules forbid.
 #![no_main]
 
 use garth_engine::rule::json;
@@ -10,7 +10,7 @@ fuzz_target!(|text: &[u8]| {
         Ok(_) => assert!(other.is_ok()),
         Err(flaw) => {
             assert!(flaw.line > 0 && flaw.what.len() < 300, "{flaw}");
-            // what only rules refuse
+            // Errors that only garth's rules have.
             let own = ["twice", "more than"].iter().any(|own| flaw.what.contains(own));
             assert!(own || other.is_err(), "{flaw}");
         }

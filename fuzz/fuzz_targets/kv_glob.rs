@@ -1,4 +1,4 @@
-//! Keys and patterns of the key-value interface, over a tree in memory with a few keys.
+//! Keys and patterns of the key-value interface over a tree in memory with a few keys.
 #![no_main]
 
 use std::sync::LazyLock;

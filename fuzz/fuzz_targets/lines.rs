@@ -1,4 +1,4 @@
-//! JSON Lines are judged the same in pieces, at once, and from the place that an append begins at.
+//! JSON Lines give the same verdict in pieces, at once, and from the offset where an append begins.
 #![no_main]
 
 use std::sync::LazyLock;

@@ -1,4 +1,5 @@
-//! Answers of models: an object that is found is one, and what a string in it holds hides none of it.
+//! Answers of models: an extracted object is valid JSON, and the content of its strings does not affect
+//! extraction.
 
 #![no_main]
 
@@ -17,7 +18,7 @@ fuzz_target!(|text: &str| {
     if let Some(value) = found(text) {
         assert!(value.is_object());
     }
-    // What a string holds changes nothing, whatever it looks like.
+    // The content of a string does not affect extraction.
     let due = serde_json::json!({ "said": text });
     assert_eq!(found(&format!("<think>hm</think>\n{due}\n")), Some(due));
 });

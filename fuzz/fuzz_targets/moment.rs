@@ -1,4 +1,4 @@
-//! Moments, times, ages and questions of any text.
+//! Arbitrary texts never make the parsers of times, ages and search queries panic.
 #![no_main]
 
 use garth::model::{Moment, Timestamp, parse_age};

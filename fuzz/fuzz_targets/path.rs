@@ -1,4 +1,4 @@
-//! A path that is taken is written as it is read.
+//! An accepted path displays as it was parsed.
 #![no_main]
 
 use garth::{Name, TreePath};

@@ -1,12 +1,12 @@
-//! Verdicts are those of the crate `jsonschema` for all schemas that both take.
+//! Verdicts equal those of the crate `jsonschema` for all schemas that both accept.
 #![no_main]
 
 use garth_engine::rule::schema::{Budget, Schema};
 use libfuzzer_sys::fuzz_target;
 
-/// Whether the two mean different things by a schema on purpose.
+/// Returns true if the two implementations interpret a schema differently on purpose.
 fn differs(text: &str) -> bool {
-    // keywords of our own, formats by other readers, and numbers that a double does not hold
+    // Keywords that only garth has, formats with other parsers, and numbers that a double does not represent.
     ["maxBytes", "format", "pattern", "e", "E", "."].iter().any(|part| match *part {
         "e" | "E" | "." => {
             text.split(part).skip(1).any(|after| after.starts_with(|c: char| "+-0123456789".contains(c)))

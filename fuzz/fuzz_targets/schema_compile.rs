@@ -1,4 +1,4 @@
-//! Schemas of any text are taken or refused, and judge a value in few steps either way.
+//! Arbitrary texts are accepted or rejected as schemas, and an accepted one checks a value in few steps.
 #![no_main]
 
 use garth_engine::rule::schema::{Budget, Schema};

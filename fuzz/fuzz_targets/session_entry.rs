@@ -1,4 +1,4 @@
-//! An entry of a derived file is one line with an object, written as it is read.
+//! An accepted entry of a derived file is one line with an object, and displays as it was parsed.
 #![no_main]
 
 use garth::agent::session::{Entry, EntryKind};

@@ -1,5 +1,6 @@
-//! A session key that is taken is written as it is read, but for capital letters that an older spelling has
-//! as `%41` to `%5a`; what is written is read as the same key; and no two lists of parts have one key.
+//! An accepted session key displays as it was parsed, except for capital letters that an older spelling has
+//! as
+//! `%41` to `%5a`. The displayed form parses to the same key, and no two lists of parts give one key.
 #![no_main]
 
 use garth::agent::session::SessionKey;

@@ -1,4 +1,4 @@
-//! Lines of messages are read or refused; what is read is shown as a list of either provider, which is JSON.
+//! Lines of messages are accepted or rejected, and accepted ones convert to valid JSON for either provider.
 #![no_main]
 
 use std::collections::BTreeMap;

@@ -1,5 +1,6 @@
-//! Policies of sessions are read or refused, the same each time; what is let go has a history, and no key is
-//! passed over.
+//! A policy that deletes messages or events keeps a history, parsing is consistent, and unknown keys are
+//! rejected.
+//! is ignored.
 #![no_main]
 
 use garth::agent::session::Policy;

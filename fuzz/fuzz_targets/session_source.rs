@@ -1,4 +1,4 @@
-//! A source that is taken is written as it is read.
+//! An accepted source displays as it was parsed.
 #![no_main]
 
 use garth::agent::session::Source;

@@ -1,4 +1,4 @@
-//! A transcript that is imported goes out in every format, and comes in again as what is there already.
+//! An imported transcript exports in every format, and importing an export adds no message.
 #![no_main]
 
 use futures::executor::block_on;
@@ -7,7 +7,7 @@ use garth::agent::session::{Create, Document, Export, Import, Sessions, Transcri
 use garth::engine::memory::MemoryFs;
 use libfuzzer_sys::fuzz_target;
 
-/// All of a session as a transcript.
+/// Returns a complete session as a transcript.
 async fn exported(sessions: &Sessions<'_>, format: TranscriptFormat) -> String {
     let (mut document, mut text) = (Document::new(format), String::new());
     let mut next = Some(1);
@@ -27,7 +27,7 @@ fuzz_target!(|text: &str| {
     block_on(async {
         sessions.create(&Create::new("s")).await.expect("a session");
         if sessions.import("s", &Import::new(own, text)).await.is_err() {
-            // what can be read of it is read
+            // The valid messages must still import.
             let some = Import::new(own, text).skip_bad();
             if own == TranscriptFormat::Markdown || sessions.import("s", &some).await.is_err() {
                 return;

@@ -1,5 +1,6 @@
-//! Metadata beside a file is read or refused, the same each time; what is read has one form, which reads as
-//! the same and is never too long, and a file gets that and no more.
+//! Sidecar metadata is accepted or rejected consistently. Accepted metadata has one bounded form that parses
+//! to
+//! the same, and exactly that is set on a file.
 #![no_main]
 
 use garth::agent::workspace::layout::{MAX_SIDECAR, OWN, Sidecar};

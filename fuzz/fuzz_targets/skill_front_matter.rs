@@ -1,4 +1,4 @@
-//! `SKILL.md`: whatever the text, it is read, and its body is a part of it.
+//! `SKILL.md`: every text parses, and its body is a part of it.
 
 #![no_main]
 

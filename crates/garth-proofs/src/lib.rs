@@ -1,28 +1,28 @@
-//! Proofs of the features of agents and of the server: memories, outbox, sessions, prompts, isolation.
-//! Development only. Proofs that need the storage engine alone are in `garth-testkit`.
+//! Proofs of the features of agents and of the server: memories, outbox, sessions, prompts and isolation. For
+//! development only. Proofs of the storage engine alone are in `garth-testkit`.
 //!
 //! | to find | look into |
 //! |---|---|
-//! | tries to see what belongs to another account, agent or session class | [`isolation`] |
-//! | repair of memories | [`memories`] |
+//! | attempts to read data of another account, agent or session class | [`isolation`] |
+//! | repair of memories | [`nodes`] |
 //! | delivery of events | [`outbox`] |
 //! | packs of sessions | [`packs`] |
-//! | transcripts that come in parts and again | [`transcripts`] |
-//! | prompts beside a second implementation, paths that they name | [`prompts`] |
+//! | transcripts that are imported in parts and again | [`transcripts`] |
+//! | prompts compared with a second implementation, and the paths that they name | [`prompts`] |
 //! | packs of sessions with long results | [`filled_packs`] |
 //! | many withdrawals in a session | [`withdrawals`] |
 //! | crashes, resets and collection of sessions | [`sessions`] |
 //! | batches over the tree of an agent under kills | [`view_kills`] |
-//! | writes that are sent again, under kills | [`retry_kills`] |
+//! | retried writes under kills | [`retry_kills`] |
 //! | connections that are cut during a put | [`http_cuts`] |
 //! | accounts that several proofs open | `support` |
-//! | second implementations that others are compared with | `reference` |
+//! | second implementations to compare with | `reference` |
 //! | second processes of these proofs | [`worker`] |
 
 pub mod filled_packs;
 pub mod http_cuts;
 pub mod isolation;
-pub mod memories;
+pub mod nodes;
 pub mod outbox;
 pub mod packs;
 pub mod prompts;

@@ -162,7 +162,7 @@ fn inputs(world: &World) -> Proven<Inputs> {
     serde_json::from_value(inputs).map_err(|error| Broken::because(error.to_string()))
 }
 
-/// Gives up unless a prompt and its manifest are as they have to be.
+/// Fails unless a prompt and its manifest equal those of the second implementation.
 fn same(prompt: &Prompt, world: &World, misread: Option<Misread>, report: &mut Report) -> Proven<()> {
     let due = crate::reference::prompt::prompt(world, misread);
     hold(prompt.text == due.text, || {
@@ -188,7 +188,8 @@ fn same(prompt: &Prompt, world: &World, misread: Option<Misread>, report: &mut R
     for part in &prompt.parts {
         let said = prompt.said(part);
         if part.included {
-            // each part begins with its heading, if it has one: those before it have all tokens until there
+            // Each part begins with its heading, if it has one. The parts before it have all tokens up to
+            // that heading.
             let before = &prompt.text[..part.range.start];
             let heading = format!("## {}\n\n", part.section);
             let before = before.strip_suffix(&heading).unwrap_or(before);
@@ -211,7 +212,7 @@ fn same(prompt: &Prompt, world: &World, misread: Option<Misread>, report: &mut R
     Ok(())
 }
 
-/// The file that a part is of, and its text.
+/// Returns the path and the text of the file that a part shows.
 fn file_of(world: &World, part: &str) -> (Option<String>, Option<String>) {
     let home = format!("/agents/{}", world.agent);
     let of_audience = format!("/users/{}{home}", audience(&world.class));
@@ -239,7 +240,7 @@ fn file_of(world: &World, part: &str) -> (Option<String>, Option<String>) {
     (content.as_ref().map(|_| format!("{home}/{name}")), content)
 }
 
-/// Gives up unless the lists for providers have the text.
+/// Fails unless the message lists for providers contain the text of the prompt.
 fn lists(prompt: &Prompt, due: &Naive) -> Proven<()> {
     let list = |format| {
         serde_json::from_str::<Value>(&prompt.list(format))

@@ -1,4 +1,4 @@
-//! Second implementations by which those of garth are judged: slow and plain.
+//! Second implementations to compare with: slow and simple.
 
 pub(crate) mod chat_grammar;
 pub(crate) mod civil_time;

@@ -1,5 +1,5 @@
-//! Appends, imports, changes of memories and resets, killed in the middle and sent again under their
-//! idempotency keys while others write: each has one effect, and a repeat is answered as the first try was.
+//! Appends, imports, memory changes and resets that are killed and sent again under their idempotency keys,
+//! while others write: each has one effect, and a repeat returns the result of the first attempt.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures::executor::block_on;
 use garth::agent::Once;
-use garth::agent::memory::{Memories, Put, Uri};
+use garth::agent::node::{Nodes, Put, Uri};
 use garth::agent::session::{Append, Create, Draft, Import, Log, Sessions, TranscriptFormat};
 use garth::agent::workspace::{Reset, Workspace};
 use garth_engine::model::{Idempotency, Timestamp};
@@ -19,40 +19,40 @@ use garth_testkit::proof::{About, Broken, Proof, Proven, Report, Setting, Worker
 use crate::support::opened;
 use crate::worker_binary::agent_worker;
 
-/// Writers, each with sessions and memories of its own.
+/// Writers, each with its own sessions and memories.
 const WRITERS: u64 = 4;
-/// Requests of a round: an append, a put, a move, an import, a reset.
+/// Requests of a round: an append, a put, a move, an import and a reset.
 const ROUND: u64 = 5;
-/// Messages of an import: more than one commit takes.
+/// Messages of an import: more than fit into one commit.
 const IMPORTED: u64 = 1_020;
-/// Most answers that are heard before a kill, and the longest time behind the last of them, in microseconds.
+/// Upper bound of the acknowledgements before a kill, and of the delay after the last one, in microseconds.
 const HEARD: u64 = 12;
 const LONGEST: u64 = 40_000;
 
 /// Form in which requests are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// Under an idempotency key.
+    /// With an idempotency key.
     Keyed,
-    /// Without one: what the proof must notice.
+    /// Without a key: the proof must notice it.
     Plain,
 }
 
-/// Session of a round.
+/// Returns the session of a round.
 fn session(writer: u64, round: u64) -> String {
     format!("s-{writer}-{round}")
 }
 
-/// Memory of a round, before and after its move.
-fn memory(writer: u64, round: u64, moved: bool) -> Proven<Uri> {
+/// Returns the memory of a round, before or after its move.
+fn node(writer: u64, round: u64, moved: bool) -> Proven<Uri> {
     let name = if moved { "to" } else { "from" };
     Ok(format!("ctx://default/users/ann/memories/preferences/{name}-{writer}-{round}").parse()?)
 }
 
-/// Handles that carry out one request.
+/// Handles that execute one request.
 struct Handles<'a> {
     sessions: Sessions<'a>,
-    memories: Memories<'a>,
+    nodes: Nodes<'a>,
     workspace: Workspace<'a>,
 }
 
@@ -61,13 +61,13 @@ impl<'a> Handles<'a> {
         let env = Env::system();
         Ok(Self {
             sessions: Sessions::new(fs, "ann", "coder", env.clone())?.once(once.clone()),
-            memories: Memories::new(fs, "default", env.clone()).once(once.clone()),
+            nodes: Nodes::new(fs, "default", env.clone()).once(once.clone()),
             workspace: Workspace::new(fs, "coder", env)?.once(once.clone()),
         })
     }
 }
 
-/// Sends request `n` of a writer. Returns its answer as text.
+/// Sends request `n` of a writer. Returns the result as text.
 async fn send(fs: &Arc<dyn AccountStore>, writer: u64, n: u64, form: Form) -> Proven<String> {
     let once = match form {
         Form::Keyed => {
@@ -76,7 +76,7 @@ async fn send(fs: &Arc<dyn AccountStore>, writer: u64, n: u64, form: Form) -> Pr
         }
         Form::Plain => Once::default(),
     };
-    let Handles { sessions, memories, workspace } = Handles::new(&**fs, &once)?;
+    let Handles { sessions, nodes, workspace } = Handles::new(&**fs, &once)?;
     let round = n / ROUND;
     let name = session(writer, round);
     Ok(match n % ROUND {
@@ -85,13 +85,12 @@ async fn send(fs: &Arc<dyn AccountStore>, writer: u64, n: u64, form: Form) -> Pr
             format!("{:?}", sessions.append(&name, &said).await?)
         }
         1 => {
-            let written =
-                memories.put(&memory(writer, round, false)?, &Put::new(format!("Fact {n}.\n"))).await?;
+            let written = nodes.put(&node(writer, round, false)?, &Put::new(format!("Fact {n}.\n"))).await?;
             format!("{written:?}")
         }
         2 => {
-            let [from, to] = [memory(writer, round, false)?, memory(writer, round, true)?];
-            format!("{:?}", memories.move_to(&from, &to).await?)
+            let [from, to] = [node(writer, round, false)?, node(writer, round, true)?];
+            format!("{:?}", nodes.move_to(&from, &to).await?)
         }
         3 => {
             let line = |number| format!("{{\"role\":\"user\",\"content\":\"line {number} of {n}\"}}\n");
@@ -106,7 +105,8 @@ async fn send(fs: &Arc<dyn AccountStore>, writer: u64, n: u64, form: Form) -> Pr
     })
 }
 
-/// Child: sends requests until it is killed, from the given one of each writer on, and tells each answer.
+/// Runs in the child process: sends the requests of each writer from a given one on, and reports each result,
+/// until the process is killed.
 pub(crate) fn write_until_killed(folder: &Path, from: &str, form: Form) -> Proven<()> {
     let fs = opened(folder)?;
     say("ready")?;
@@ -127,7 +127,7 @@ pub(crate) fn write_until_killed(folder: &Path, from: &str, form: Form) -> Prove
     Ok(())
 }
 
-/// Kills of a process that sends writes under idempotency keys. The size is the kills.
+/// Kills of a process that writes under idempotency keys. The size is the number of kills.
 #[derive(Clone, Copy, Debug)]
 pub struct RetryKills {
     /// Form of the requests.
@@ -149,14 +149,14 @@ impl Proof for RetryKills {
     }
 }
 
-/// Counts of a run.
 const COUNTS: [&str; 4] =
     ["kills", "requests answered", "repeats answered as the first try", "requests under way when killed"];
 
-/// Kills a process that writes, so many times, and sends again what was answered and what was under way.
+/// Kills a writing process `kills` times. After each kill sends the acknowledged and the pending requests
+/// again.
 ///
 /// # Errors
-/// An effect that is not there or there twice, a repeat with another answer.
+/// An effect that is missing or exists twice, or a repeat with another result.
 fn killed(folder: &Path, binary: &Path, kills: u64, seed: u64, form: Form) -> Proven<Report> {
     let (mut random, mut report) = (Random::new(seed), Report::of(COUNTS));
     let fs = opened(folder)?;
@@ -201,8 +201,9 @@ fn killed(folder: &Path, binary: &Path, kills: u64, seed: u64, form: Form) -> Pr
     Ok(report)
 }
 
-/// Sends the last request that was answered once more, finishes those that were under way, and counts what
-/// all of them have done. Returns the next request of the writer.
+/// Sends the last acknowledged request again, finishes the pending ones, and counts the effects of all.
+/// Returns
+/// the next request of the writer.
 async fn settle(
     fs: &Arc<dyn AccountStore>,
     writer: u64,
@@ -218,7 +219,7 @@ async fn settle(
         report.add("repeats answered as the first try", 1);
         next = n + 1;
     }
-    // Answered and not heard, or under way: the process ended behind some of its steps.
+    // These were acknowledged but not read, or pending: the process may have ended after some of their steps.
     loop {
         let record = fs.recorded(&format!("{writer}-{next}")).await?;
         report.add("requests under way when killed", u64::from(record.is_some()));
@@ -227,7 +228,8 @@ async fn settle(
         hold(again == answer, || format!("request {next} of {writer} was answered {answer}, now {again}"))?;
         report.add("repeats answered as the first try", 1);
         next += 1;
-        // The process was not further than this: what all of them have done can be counted.
+        // Without a record the process had not begun this request, so the effects of all requests can be
+        // counted.
         if record.is_none() {
             counted(fs, writer, next - 1).await?;
             return Ok(next);
@@ -235,9 +237,9 @@ async fn settle(
     }
 }
 
-/// Counts what the requests of a writer have done up to the last one.
+/// Fails unless the effects of a writer's requests up to `last` each exist once.
 async fn counted(fs: &Arc<dyn AccountStore>, writer: u64, last: u64) -> Proven<()> {
-    let Handles { sessions, memories, .. } = Handles::new(&**fs, &Once::default())?;
+    let Handles { sessions, nodes, .. } = Handles::new(&**fs, &Once::default())?;
     let round = last / ROUND;
     for round in round.saturating_sub(1)..=round {
         let done = |of: u64| last >= round * ROUND + of;
@@ -250,7 +252,7 @@ async fn counted(fs: &Arc<dyn AccountStore>, writer: u64, last: u64) -> Proven<(
         hold(next == due, || format!("{name} goes on as {next:?}, not {due:?}"))?;
         for (moved, due) in [(false, done(1) && !done(2)), (true, done(2))] {
             let (uri, there) =
-                (memory(writer, round, moved)?, memories.exists(&memory(writer, round, moved)?).await?);
+                (node(writer, round, moved)?, nodes.exists(&node(writer, round, moved)?).await?);
             hold(there == due, || format!("{uri}: there is {there}, not {due}"))?;
         }
     }

@@ -1,4 +1,4 @@
-//! Proofs about sessions: crashes while they are used and reset, and collection of what they no longer need.
+//! Proofs about sessions: crashes while they are used and reset, and collection of their unused files.
 
 pub mod collection;
 pub mod crashes;

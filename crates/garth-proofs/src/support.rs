@@ -11,7 +11,7 @@ use garth_testkit::proof::Proven;
 /// Creates the folder of an account and opens it.
 ///
 /// # Errors
-/// From the folder and the engine.
+/// As [`std::fs::create_dir_all`] and [`SqliteFs::open`].
 pub(crate) fn account(folder: &Path, env: Env) -> Proven<Arc<SqliteFs>> {
     std::fs::create_dir_all(folder)?;
     Ok(SqliteFs::open(folder, env, garth::agent::registry())?)
@@ -20,7 +20,7 @@ pub(crate) fn account(folder: &Path, env: Env) -> Proven<Arc<SqliteFs>> {
 /// Opens the account `default` of a data folder. Creates it if it does not exist.
 ///
 /// # Errors
-/// From the data folder.
+/// As [`garth::open`].
 pub(crate) fn opened(folder: &Path) -> Proven<Arc<dyn AccountStore>> {
     let data = garth::open(folder)?;
     match block_on(data.create_account("default")) {

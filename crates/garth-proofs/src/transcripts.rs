@@ -1,5 +1,5 @@
-//! Random transcripts that come in parts and again as a whole: a session says what its transcript says, once,
-//! whatever an SDK changes beside it, and whatever was withdrawn or reset in between.
+//! Random transcripts that are imported in parts and again completely: a session contains each message of its
+//! transcript once, whatever fields an SDK changes, and whatever was withdrawn or reset in between.
 
 use std::path::Path;
 
@@ -23,19 +23,19 @@ const FORMATS: [TranscriptFormat; 5] = [
     TranscriptFormat::Markdown,
 ];
 
-/// Words that conversations repeat.
+/// Texts that repeat within a conversation.
 const SAID: [&str; 8] = ["yes", "ok", "continue", "Done.", "größe\n\nü", "## user", "{\"a\":1}", "1.0"];
 
-/// Way that is left open: a negative control.
+/// Fault to plant: a negative control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// A message of each transcript is lost on the way.
+    /// Leaves out the last message of a transcript.
     Lost,
-    /// A message of each transcript comes twice.
+    /// Sends the last message of a transcript twice.
     Doubled,
 }
 
-/// Transcripts in all formats. The size is their number.
+/// Transcripts in all formats. The size is the number of transcripts.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Transcripts {
     /// Fault to plant: a negative control.
@@ -60,17 +60,17 @@ impl Proof for Transcripts {
 const COUNTS: [&str; 8] =
     ["transcripts", "messages", "parts", "sent again", "rewinds", "withdrawals", "resets", "system prompts"];
 
-/// A message as a conversation has it, whatever its format.
+/// Message of a conversation, independent of its format.
 #[derive(Clone, Debug)]
 enum Said {
     System(String),
     User(String),
     Assistant(String),
-    /// A call with its arguments, and its result.
+    /// Tool call with its id, arguments and result.
     Call(String, Value, String),
 }
 
-/// Imports so many random transcripts.
+/// Imports `size` random transcripts.
 fn random(folder: &Path, (size, seed): (u64, u64), fault: Option<Fault>) -> Proven<Report> {
     run(async {
         let data = DataDir::open(&folder.join("data"), Env::system(), garth::agent::registry())?;
@@ -105,16 +105,16 @@ fn random(folder: &Path, (size, seed): (u64, u64), fault: Option<Fault>) -> Prov
     })
 }
 
-/// A transcript and its session.
+/// Transcript and its session.
 struct Play<'a> {
     fs: &'a dyn FileSystem,
     name: String,
     format: TranscriptFormat,
     random: Random,
     said: Vec<Said>,
-    /// Something of it was sent.
+    /// True after the first import.
     has_begun: bool,
-    /// The system prompt was changed: a file has it.
+    /// True after the system prompt was changed: from then on a file contains it.
     has_system_file: bool,
     fault: Option<Fault>,
 }
@@ -144,7 +144,7 @@ impl Play<'_> {
         self.check().await
     }
 
-    /// The conversation goes on.
+    /// Extends the conversation. Returns the new messages.
     fn go_on(&mut self) -> Vec<Said> {
         let mut more = Vec::new();
         for _ in 0..1 + self.random.below(4) {
@@ -164,7 +164,7 @@ impl Play<'_> {
         more
     }
 
-    /// New messages come alone.
+    /// Imports new messages alone.
     async fn part(&mut self, report: &mut Report) -> Proven<()> {
         let is_first = !self.has_begun;
         let new = self.go_on();
@@ -178,7 +178,7 @@ impl Play<'_> {
         Ok(())
     }
 
-    /// All of it comes, with what is new.
+    /// Imports the complete transcript, extended by new messages.
     async fn whole(&mut self, report: &mut Report) -> Proven<()> {
         let new = self.go_on();
         let before = self.said.len();
@@ -196,9 +196,9 @@ impl Play<'_> {
         self.check().await
     }
 
-    /// The system prompt is another from now on.
+    /// Imports the transcript with another system prompt.
     async fn change_system(&mut self, report: &mut Report) -> Proven<()> {
-        // a session without messages takes a prompt as its first
+        // A session without messages takes a system prompt as its first message.
         if self.said.iter().all(|said| matches!(said, Said::System(_))) {
             return self.whole(report).await;
         }
@@ -214,7 +214,7 @@ impl Play<'_> {
         self.check().await
     }
 
-    /// What is there comes again, and changes nothing.
+    /// Imports the transcript once more and checks that nothing changes.
     async fn again(&mut self, report: &mut Report) -> Proven<()> {
         let text = self.text(&self.said.clone(), true);
         let done = self.sessions()?.import(&self.name, &Import::new(self.format, &text).whole()).await?;
@@ -223,12 +223,12 @@ impl Play<'_> {
         Ok(())
     }
 
-    /// The last messages are withdrawn, and the conversation goes on without them.
+    /// Withdraws the last messages from the session and from the transcript.
     async fn withdraw(&mut self, report: &mut Report) -> Proven<()> {
         let is_gone = |said: &&Said| !matches!(said, Said::System(_) | Said::Call(..));
         let count = self.said.iter().rev().take_while(is_gone).count().min(2);
         let there = self.sessions()?.lines(&self.name, &Select::messages(1..=u64::MAX)).await?.items.len();
-        // a session that goes on from another may have fewer
+        // A session that continues another one may have fewer messages than the transcript.
         if count == 0 || there < count {
             return Ok(());
         }
@@ -238,7 +238,7 @@ impl Play<'_> {
         self.again(report).await
     }
 
-    /// The conversation goes another way from one of its messages on.
+    /// Replaces the messages from a random one on, and imports with `rewind`.
     async fn rewind(&mut self, report: &mut Report) -> Proven<()> {
         let first = self.said.iter().take_while(|said| matches!(said, Said::System(_))).count();
         let keep = first + self.random.below((self.said.len() - first) as u64 + 1) as usize;
@@ -249,7 +249,7 @@ impl Play<'_> {
         let text = self.text(&self.said.clone(), true);
         let sessions = self.sessions()?;
         match sessions.import(&self.name, &Import::new(self.format, &text).whole().rewind()).await {
-            // what a reset has closed stays
+            // Messages that a reset has archived cannot be replaced.
             Err(error) if error.is(ErrorKind::Conflict) && error.message().contains("was reset") => {
                 self.said = before;
                 return Ok(());
@@ -269,7 +269,7 @@ impl Play<'_> {
         Ok(())
     }
 
-    /// The session, and those that it goes on from, say what the transcript says.
+    /// Fails unless the session, with those that it continues, contains the messages of the transcript.
     async fn check(&self) -> Proven<()> {
         let sessions = self.sessions()?;
         let (mut names, mut name) = (Vec::new(), Some(self.name.clone()));
@@ -294,7 +294,7 @@ impl Play<'_> {
         let is_markdown = self.format == TranscriptFormat::Markdown;
         let mut due: Vec<String> = self.said.iter().flat_map(|said| due(said, is_markdown)).collect();
         if self.has_system_file {
-            // sessions that were reset still have the prompt that they began with
+            // Sessions that were reset still contain their first system prompt.
             there.retain(|said| !said.starts_with("System "));
             due.retain(|said| !said.starts_with("System "));
             let mut prompt = None;
@@ -308,7 +308,7 @@ impl Play<'_> {
             hold(is_last, || format!("the system prompt is {prompt:?}"))?;
         }
         hold(there == due, || format!("the session says\n{there:#?}\nand the transcript\n{due:#?}"))?;
-        // and so does an export of the session
+        // An export of the session must contain the same messages.
         let (mut document, mut text, mut next) = (Document::new(self.format), String::new(), Some(1));
         while let Some(line) = next {
             let page = sessions.export(&self.name, &Export::new(self.format).lines(line..=u64::MAX)).await?;
@@ -325,7 +325,7 @@ impl Play<'_> {
         Ok(())
     }
 
-    /// Writes a transcript. Sent again, it differs in all that carries nothing.
+    /// Returns a transcript. With `again` it may differ in fields that carry no content.
     fn text(&mut self, said: &[Said], again: bool) -> String {
         let noise = again && self.random.one_in(2);
         let mut items = Vec::new();
@@ -385,7 +385,7 @@ impl Play<'_> {
         items
     }
 
-    /// Changes what carries nothing.
+    /// Changes fields of a message that carry no content.
     fn noise(&mut self, item: &mut Value) {
         let format = self.format;
         let Value::Object(fields) = item else { return };
@@ -437,7 +437,7 @@ fn markdown(said: &Said) -> Vec<Value> {
     }
 }
 
-/// What a message of a session says. Names of tools are with their calls.
+/// Returns the content of a message of a session as text. The name of a tool appears in its call only.
 fn said_in(message: &Message) -> String {
     let blocks: Vec<_> = message.content.iter().map(block).collect();
     format!("{:?} {}", message.role, blocks.join(" "))
@@ -456,7 +456,7 @@ fn block(block: &Block) -> String {
     }
 }
 
-/// What a session is to say.
+/// Returns the messages that a session must have for one of the transcript.
 fn due(said: &Said, is_markdown: bool) -> Vec<String> {
     let message = |role: &str, content: Value| {
         let line =

@@ -1,5 +1,5 @@
-//! Batches over the views of an agent's tree, killed in the middle and retried while others write: each is
-//! there whole and once, and a retry is told what the first was.
+//! Batches over the views of an agent's tree that are killed and retried while others write: each is applied
+//! completely and once, and a retry returns the commit of the first attempt.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,9 +19,9 @@ use garth_testkit::proof::{
 use crate::support::opened;
 use crate::worker_binary::agent_worker;
 
-/// Writers, each with files of its own in three parts of the tree.
+/// Writers, each with its own files in three parts of the tree.
 const WRITERS: u64 = 4;
-/// Most answers that are heard before a kill, and the longest time behind the last of them, in microseconds.
+/// Upper bound of the acknowledgements before a kill, and of the delay after the last one, in microseconds.
 const HEARD: u64 = 40;
 const LONGEST: u64 = 3_000;
 
@@ -30,18 +30,18 @@ const LONGEST: u64 = 3_000;
 pub enum How {
     /// As one commit.
     Whole,
-    /// One commit for each operation: what the proof must notice.
+    /// As one commit for each operation: the proof must notice it.
     Split,
 }
 
-/// The tree, over an account that is open.
+/// Returns the tree of an agent over an open account.
 async fn tree(fs: &Arc<dyn AccountStore>) -> Proven<Arc<dyn FileSystem>> {
     let request = Request::new("scout").user("ann").chat("chat").class(Class::Main);
     let access = Access::open(fs, &Env::system(), Caller::Holder, &request).await?;
     Ok(access.tree().skills([Skill::overriding("cook")?]).open().await?)
 }
 
-/// The files that a writer's batches append a line to, in the tree and in the account.
+/// Returns the logs that a writer's batches append to: their paths in the tree and in the account.
 fn logs(writer: u64) -> [(String, String); 3] {
     let skill = format!("/agents/scout/skills/cook/log-{writer}");
     [
@@ -51,14 +51,15 @@ fn logs(writer: u64) -> [(String, String); 3] {
     ]
 }
 
-/// Where a writer's token is after so many batches.
+/// Returns the path of a writer's token after a number of batches.
 fn token(writer: u64, batches: u64) -> String {
     let dir = if batches.is_multiple_of(2) { "" } else { "/.agent" };
     format!("{dir}/token-{writer}")
 }
 
-/// A batch over the chat, the user, the agent and a skill. What it appends to there is copied up, and what it
-/// takes away is hidden.
+/// Returns a batch over the chat, the user, the agent and a skill. It copies up a file of the skill's lower
+/// layer,
+/// and removes one that it has written.
 fn batch(writer: u64, n: u64) -> Proven<Batch> {
     let mut ops = Vec::new();
     for (log, _) in logs(writer) {
@@ -83,7 +84,7 @@ async fn committed(tree: &dyn FileSystem, batch: Batch, how: How) -> Proven<u64>
     Ok(seq)
 }
 
-/// Child: commits until it is killed, and tells what was answered.
+/// Runs in the child process: commits batches and reports each commit until the process is killed.
 pub(crate) fn write_until_killed(folder: &Path, how: How) -> Proven<()> {
     let fs = opened(folder)?;
     let tree = block_on(tree(&fs))?;
@@ -107,7 +108,7 @@ pub(crate) fn write_until_killed(folder: &Path, how: How) -> Proven<()> {
     Ok(())
 }
 
-/// Changes what lies below the skill, and what is beside the agent's tree.
+/// Changes the lower layer of the skill, and a file outside of the agent's tree.
 fn write_below(fs: &Arc<dyn AccountStore>) -> Proven<()> {
     for n in 0_u64.. {
         let ops = [write("/skills/cook/SKILL.md", n.to_string())?, write("/elsewhere", n.to_string())?];
@@ -116,7 +117,7 @@ fn write_below(fs: &Arc<dyn AccountStore>) -> Proven<()> {
     Ok(())
 }
 
-/// Lines of a log, which counts from 1 on.
+/// Returns the number of lines of a log. Fails unless line `n` is `n`.
 async fn lines(fs: &dyn FileSystem, log: &str) -> Proven<u64> {
     if !fs.exists(at(log)?).await? {
         return Ok(0);
@@ -128,7 +129,8 @@ async fn lines(fs: &dyn FileSystem, log: &str) -> Proven<u64> {
     Ok(text.lines().count() as u64)
 }
 
-/// Kills of a process that commits batches over the views of the tree of an agent. The size is the kills.
+/// Kills of a process that commits batches over the views of an agent's tree. The size is the number of
+/// kills.
 #[derive(Clone, Copy, Debug)]
 pub struct ViewKills {
     /// Form of the batches.
@@ -150,14 +152,14 @@ impl Proof for ViewKills {
     }
 }
 
-/// Counts of a run.
 const COUNTS: [&str; 4] =
     ["kills", "batches answered", "batches kept without an answer", "retries answered with the first commit"];
 
-/// Kills a process that commits batches, so many times, and retries each time what may have been under way.
+/// Kills a committing process `kills` times, and retries the batches that may have been pending each time.
 ///
 /// # Errors
-/// A batch that is there in part or twice, an answer that is not there, a retry with another answer.
+/// A batch that is applied in part or twice, an acknowledged batch that is missing, or a retry with another
+/// result.
 fn killed(folder: &Path, binary: &Path, kills: u64, seed: u64, how: How) -> Proven<Report> {
     let (mut random, mut report) = (Random::new(seed), Report::of(COUNTS));
     let fs = opened(folder)?;
@@ -212,8 +214,9 @@ fn killed(folder: &Path, binary: &Path, kills: u64, seed: u64, how: How) -> Prov
     Ok(report)
 }
 
-/// Looks at what a writer left and goes on, while others do; gives how many batches nobody had heard of, and
-/// how many retries were answered.
+/// Checks the batches of a writer and commits one more, while other writers do the same. Returns the number
+/// of
+/// batches that were applied without acknowledgement, and the number of replayed retries.
 async fn settle(
     fs: &Arc<dyn AccountStore>,
     tree: &dyn FileSystem,
@@ -228,7 +231,7 @@ async fn settle(
         hold(again.replayed && again.seq.0 == seq, || format!("batch {n} was {seq}, is {again:?}"))?;
         replayed += 1;
     }
-    // the one that may have been under way, or the next
+    // This batch may have been pending when the process was killed, or else the next one.
     let retry = async |n: u64| -> Proven<Commit> { Ok(tree.commit(batch(writer, n)?).await?) };
     if done > 0 {
         let last = retry(done).await?;

@@ -1,5 +1,5 @@
-//! Many withdrawals in one session: packs and tails take as many reads as beside few, and nothing that was
-//! withdrawn is in them or found.
+//! Many withdrawals in one session: packs and tails need no more reads than with few, and neither they nor a
+//! search contain a withdrawn message.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,30 +12,30 @@ use garth_testkit::proof::{About, Proof, Proven, Report, Setting, hold, run};
 
 use crate::support::account;
 
-/// Withdrawals that the others are compared with.
+/// Number of withdrawals to compare with.
 const FEW: u64 = 50;
-/// Reads that a search among more events may take besides: halvings of each of its runs.
+/// Reads that a search among more events may need in addition: binary search in each of its runs.
 const MORE: usize = 64;
 
-/// How messages are withdrawn.
+/// Pattern of the withdrawals.
 #[derive(Clone, Copy, Debug)]
 enum Way {
-    /// The last message, again and again.
+    /// The last message, repeatedly.
     Back,
-    /// Every answer, as a person asks for another one.
+    /// Every answer, as when a person asks for another one.
     Regenerate,
     /// Every second message.
     Apart,
-    /// The same message.
+    /// The same message each time.
     Again,
 }
 
 const WAYS: [Way; 4] = [Way::Back, Way::Regenerate, Way::Apart, Way::Again];
 
-/// Many withdrawals in one session. The size is the withdrawals.
+/// Many withdrawals in one session. The size is the number of withdrawals.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Withdrawals {
-    /// Plants the fault that nothing is withdrawn.
+    /// Withdraws nothing: a negative control.
     pub none: bool,
 }
 
@@ -77,7 +77,7 @@ fn compared(folder: &Path, size: u64, none: bool) -> Proven<Report> {
     })
 }
 
-/// Reads of a tail and of a pack in a session with so many withdrawals.
+/// Returns the reads of a tail and of a pack in a session with `count` withdrawals.
 async fn reads(fs: &Arc<dyn FileSystem>, way: Way, count: u64, none: bool) -> Proven<(usize, usize)> {
     let counting = Counting::new(Arc::clone(fs));
     let agent = format!("{way:?}-{count}").to_lowercase();

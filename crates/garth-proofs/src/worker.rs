@@ -12,7 +12,7 @@ use crate::{memories, outbox, retry_kills, sessions};
 /// `resets FOLDER SEED` or `sessions FOLDER SEED`.
 ///
 /// # Errors
-/// The promise that does not hold, for the process that started this one.
+/// The violated promise, for the process that started this one.
 pub fn work(arguments: &[String]) -> Proven<()> {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let number = |text: &str| text.parse().map_err(|_| Broken::because(format!("`{text}` is no number")));

@@ -1,6 +1,6 @@
-//! The integration tests of this crate: one binary, so that they link once.
+//! Integration tests of this crate: one binary, so that they link once.
 
-// Tests, their helpers too, stop at what must not happen, and tell what they saw.
+// Tests and their helpers panic on failure, and print the counts of the proofs.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod it {

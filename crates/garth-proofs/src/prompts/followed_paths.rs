@@ -1,5 +1,5 @@
-//! Paths that prompts name lead somewhere: each is followed through the tree that the prompt is for, and is
-//! the file that the account has there, or a place where the reader writes what the next prompt shows.
+//! Paths that prompts name are valid: each is followed through the tree that the prompt is for. It names the
+//! file that the account has there, or a path where the reader may write what the next prompt then contains.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use super::workspaces::{CLASSES, Making, world};
 use crate::reference::civil_time;
 use crate::reference::prompt::{World, audience};
 
-/// Paths in the prompts of random workspaces, followed one by one. The size is the prompts.
+/// Reads each path that the prompts of random workspaces name. The size is the number of prompts.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FollowedPaths {
-    /// Names the paths of the account to who works in the tree of a chat: a negative control.
+    /// Names the paths of the account to a reader of a chat's tree: a negative control.
     pub of_account: bool,
 }
 
@@ -41,7 +41,6 @@ impl Proof for FollowedPaths {
     }
 }
 
-/// Counts of a run.
 const COUNTS: [&str; 5] =
     ["prompts", "prompts of first runs", "paths read", "paths written and shown", "prompts built again"];
 
@@ -65,7 +64,7 @@ impl FollowedPaths {
         Ok(report)
     }
 
-    /// Makes a random workspace and follows the paths of its prompts, of each class and for the account.
+    /// Creates a random workspace and follows the paths of its prompts, of each class and for the account.
     async fn workspace(
         &self,
         account: &Arc<dyn AccountStore>,
@@ -111,7 +110,7 @@ impl FollowedPaths {
     }
 }
 
-/// Gives up unless the prompt of a session is built again byte for byte.
+/// Fails unless the prompt of a session can be built again byte for byte.
 async fn again(access: &Access, report: &mut Report) -> Proven<()> {
     let (sessions, workspace) = (access.sessions(), access.workspace());
     let mut create = Create::new("work");
@@ -127,13 +126,13 @@ async fn again(access: &Access, report: &mut Report) -> Proven<()> {
     Ok(())
 }
 
-/// Whoever reads a prompt, and the tree that it works in.
+/// Reader of a prompt, and the tree that it works in.
 struct Reader<'a> {
     account: &'a Arc<dyn AccountStore>,
     tree: &'a dyn FileSystem,
     agent: &'a str,
     audience: &'a str,
-    /// False for whoever works at the account's root.
+    /// False for a reader of the account's root.
     chat: bool,
 }
 
@@ -156,7 +155,8 @@ impl Reader<'_> {
             let is = self.tree.stat(&At::from(&named)).await.optional()?;
             let due = self.account.stat(&At::from(&lies)).await.optional()?;
             match (is, due) {
-                // a directory may be put together of what is open
+                // An overlay merges the entries of several directories, so the inode of a directory need not
+                // match.
                 (Some(is), Some(due)) if due.is_dir() => {
                     hold(is.is_dir(), || format!("{named} is {:?}", is.kind))?;
                 }
@@ -185,7 +185,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Writes a file that a prompt names and that is not there. The next prompt has it.
+    /// Writes a missing file that a prompt names. The next prompt contains it.
     async fn write(&self, workspace: &Workspace<'_>, named: &TreePath, lies: &TreePath) -> Proven<()> {
         let text = format!("Written to {}.", lies.as_str().replace('/', " "));
         let write = Op::write(named.clone(), text.clone()).with_parents();
@@ -196,14 +196,14 @@ impl Reader<'_> {
         hold(next.text.contains(&text), || {
             format!("{named} was written, and the next prompt is without it")
         })?;
-        // so that the other readers find the workspace as it was
+        // The readers of the other classes must find the workspace unchanged.
         match self.account.commit(Op::remove(lies.clone()).into()).await {
             Err(error) if error.is(ErrorKind::NotFound) => Ok(()),
             removed => Ok(removed.map(drop)?),
         }
     }
 
-    /// Returns where a path of the tree lies in the account.
+    /// Returns the account's path of a path of the tree.
     fn in_account(&self, named: &TreePath) -> Proven<TreePath> {
         if !self.chat {
             return Ok(named.clone());
@@ -224,7 +224,7 @@ impl Reader<'_> {
     }
 }
 
-/// Returns what a prompt has between backticks that looks like a path.
+/// Returns the words between backticks of a prompt that look like paths.
 fn paths_of(text: &str) -> BTreeSet<String> {
     let looks =
         |text: &&str| text.contains('/') || [".md", ".json", ".jsonl"].iter().any(|end| text.ends_with(end));

@@ -1,4 +1,4 @@
-//! Random workspaces, and what is known of each without asking it.
+//! Random workspaces, and the state that a prompt of each is expected to show.
 
 use std::collections::BTreeMap;
 
@@ -13,10 +13,10 @@ use serde_json::json;
 use crate::reference::civil_time::{self, ZONES};
 use crate::reference::prompt::{World, audience};
 
-/// Classes of sessions.
+/// Session classes.
 pub(super) const CLASSES: [&str; 3] = ["main", "dm", "group"];
 
-/// Names of files that are sections, and of what comes with them.
+/// Files of a workspace that are sections of a prompt.
 const FILES: [&str; 8] = [
     "SOUL.md",
     "IDENTITY.md",
@@ -28,7 +28,7 @@ const FILES: [&str; 8] = [
     "BOOTSTRAP.md",
 ];
 
-/// Words of texts.
+/// Fragments of which random texts are made: Markdown, line separators and marks that prompts use themselves.
 const PIECES: [&str; 23] = [
     "kind and calm",
     "Likes tea.",
@@ -55,7 +55,7 @@ const PIECES: [&str; 23] = [
     "\n```md\n# A\n```\n",
 ];
 
-/// A workspace that is being made.
+/// Workspace under construction.
 pub(super) struct Making<'a> {
     pub(super) fs: &'a dyn FileSystem,
     pub(super) random: Random,
@@ -65,14 +65,15 @@ pub(super) struct Making<'a> {
 }
 
 impl Making<'_> {
-    /// Makes it.
+    /// Creates all files of the workspace, with skills if `skills` is true.
     pub(super) async fn all(&mut self, skills: bool) -> Proven<()> {
         self.settings().await?;
         for name in FILES {
             let chances = if name == "BOOTSTRAP.md" { 3 } else { 2 };
             match self.random.below(20) {
                 0 => self.commit(Op::mkdir_all(self.path(name)?), None).await?,
-                // where a link leads is not looked at
+                // Prompts do not follow symbolic links, so the target does not matter and the world has no
+                // entry.
                 1 => self.commit(Op::symlink(self.path(name)?, "MEMORY.md"), None).await?,
                 _ if self.random.one_in(chances) => {
                     let text = self.text();
@@ -120,7 +121,7 @@ impl Making<'_> {
         Ok(())
     }
 
-    /// The text of a skill, and what is told of it.
+    /// Returns the text of a random skill, and the name and description that a prompt shows for it.
     pub(super) fn skill(&mut self, directory: &str) -> (String, (String, String)) {
         let number = self.random.below(100);
         let description = format!("Does what {number} others do, and \"more\".");
@@ -143,7 +144,8 @@ impl Making<'_> {
         Ok(TreePath::parse(&format!("/agents/{}/{name}", self.world.agent))?)
     }
 
-    /// The path of a file that main sessions have with the agent, and others with their audience.
+    /// Returns the path of a file that the class `main` has in the agent's directory, and others with their
+    /// audience.
     fn kept(&self, class: &str, name: &str) -> Proven<TreePath> {
         match class {
             "main" => self.path(name),
@@ -155,7 +157,7 @@ impl Making<'_> {
         }
     }
 
-    /// In the name of a class of sessions; of people, if it is none.
+    /// Commits an operation as a session of a class, or as a person if there is none.
     async fn commit(&self, op: Op, class: Option<&str>) -> Proven<()> {
         let author = class.map_or_else(Author::default, |class| author(&self.world.agent, class));
         self.fs.commit(Batch::new([op]).author(author).visible()).await?;
@@ -211,17 +213,17 @@ impl Making<'_> {
         lines
     }
 
-    /// A day from the day before yesterday to tomorrow.
+    /// Returns the name of a random day between the day before yesterday and tomorrow.
     fn day(&mut self) -> String {
         let zone = self.world.zone.as_deref().unwrap_or("UTC");
         let today = civil_time::day(zone, self.world.now);
         civil_time::name(today - 2 + self.random.below(4).cast_signed())
     }
 
-    /// Something happens to the memory of a day.
+    /// Changes the daily memory of a random day: remembers, writes, appends, patches, moves or copies.
     async fn memory(&mut self) -> Proven<()> {
         let (day, class) = (self.day(), self.random.pick(&CLASSES));
-        // anybody may write the owner's where that is shared, and each its own
+        // Every class may write the memory of `main`, which is shared, and its own.
         let of = self.random.pick(&["main", class]);
         let path = self.kept(of, &format!("memory/{day}.md"))?;
         let text = self.text();
@@ -231,7 +233,7 @@ impl Making<'_> {
         match (self.random.below(8), there) {
             (0..=3, _) => return self.remember(&day, class).await,
             (4, _) => {
-                // people write for `main`
+                // What a person writes counts as written by `main`.
                 let by = (class != "main").then_some(class);
                 self.commit(Op::write(path, text.clone()).with_parents(), by).await?;
                 self.world.days.insert(key, letters(&text));
@@ -254,13 +256,13 @@ impl Making<'_> {
                     return Ok(());
                 }
                 if self.random.one_in(2) {
-                    // what is moved stays theirs who wrote it
+                    // A move keeps the author of each byte.
                     self.commit(Op::rename(path, to), Some("main")).await?;
                     self.world.days.remove(&key);
                     self.world.days.insert((of, other), there);
                 } else {
                     self.commit(Op::copy(path, to.clone()).replace(), Some(class)).await?;
-                    // so that it is never what main left there
+                    // Makes the copy differ from every text that `main` has left at that path.
                     self.commit(Op::append(to, "."), Some(class)).await?;
                     let letters = there.iter().map(|(letter, _)| *letter).chain(['.']);
                     let copied = letters.map(|letter| (letter, class)).collect();
@@ -272,7 +274,7 @@ impl Making<'_> {
         Ok(())
     }
 
-    /// As a session does, at some time of the day.
+    /// Remembers a text as a session does, at a random time of the day.
     async fn remember(&mut self, day: &str, class: &'static str) -> Proven<()> {
         let text = self.text();
         let workspace = Workspace::new(self.fs, &self.world.agent, self.env.clone())?;
@@ -280,7 +282,7 @@ impl Making<'_> {
         let at = self.world.now - self.random.below(86_400).cast_signed();
         self.clock.set(Timestamp(at * 1_000_000_000));
         let zone = self.world.zone.clone().unwrap_or_else(|| "UTC".to_owned());
-        // the day of the moment, or a given one
+        // Either the day of the clock or a given one.
         let (day, given) = match self.random.one_in(2) {
             true => (civil_time::name(civil_time::day(&zone, at)), None),
             false => (day.to_owned(), Some(day.parse()?)),
@@ -309,12 +311,12 @@ impl Making<'_> {
     }
 }
 
-/// The author of what a session of a class writes.
+/// Returns the author of a session of a class.
 pub(super) fn author(agent: &str, class: &str) -> Author {
     Author::agent(agent).with_class(class).with_audience(audience(class))
 }
 
-/// Nothing but an agent and a time.
+/// Returns a world that has only an agent, a time and the skills of all agents.
 pub(super) fn world(agent: String, now: i64, global: &BTreeMap<String, (String, String)>) -> World {
     World { agent, now, skills: [BTreeMap::new(), global.clone()], ..World::default() }
 }

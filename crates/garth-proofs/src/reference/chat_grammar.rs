@@ -1,4 +1,4 @@
-//! Grammar of lists of messages that providers accept, by their documents and by nothing that builds lists.
+//! Grammar of the message lists that providers accept, written from their documentation alone.
 
 use std::collections::HashSet;
 
@@ -22,7 +22,7 @@ fn is_name(name: &str, most: usize) -> bool {
     (1..=most).contains(&name.len()) && name.bytes().all(is_part)
 }
 
-/// Chat Completions: each call of a message has its result behind it, before anything else.
+/// Checks a list for Chat Completions: the results of a message's calls follow it before any other message.
 pub(crate) fn openai(list: &str) -> Proven<()> {
     let list = parsed(list)?;
     let (mut due, mut seen): (Vec<String>, HashSet<String>) = (Vec::new(), HashSet::new());
@@ -51,7 +51,8 @@ pub(crate) fn openai(list: &str) -> Proven<()> {
     hold(due.is_empty(), || format!("no results of {due:?}"))
 }
 
-/// Messages: roles take turns, the user first; results are first in the message behind their calls.
+/// Checks a list for Messages: roles alternate, the user first, and results come first in the message after
+/// their calls.
 pub(crate) fn anthropic(list: &str) -> Proven<()> {
     let list = parsed(list)?;
     let (mut due, mut seen): (HashSet<String>, HashSet<String>) = (HashSet::new(), HashSet::new());

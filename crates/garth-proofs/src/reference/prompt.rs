@@ -1,5 +1,6 @@
-//! Prompts once more, by a page of code that goes through the table of sections from its top to its end. It
-//! shares nothing with the library but the texts that garth says itself.
+//! Prompts by a second implementation, which reads the table of sections from top to bottom. It shares
+//! nothing
+//! with the library but the texts that garth itself provides.
 
 use std::collections::BTreeMap;
 
@@ -12,32 +13,32 @@ use super::civil_time;
 /// Mistake that this implementation makes on purpose: a negative control of the comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Misread {
-    /// Long-term memory is for all sessions.
+    /// Long-term memory is shown to all sessions.
     Memory,
-    /// Yesterday is today.
+    /// Yesterday is taken for today.
     Day,
-    /// Heartbeats are there also where they say nothing.
+    /// Heartbeats are included even if the file has no content.
     Heartbeat,
 }
 
-/// All that a prompt is made of.
+/// All inputs of a prompt.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct World {
     pub(crate) agent: String,
-    /// The class of the session.
+    /// Class of the session.
     pub(crate) class: String,
-    /// User, name, key and model of the session, if it is for one.
+    /// Identity of the session, if the prompt is for one: user, name, key and model.
     pub(crate) session: Option<[Option<String>; 4]>,
-    /// Texts of files, by name; those of an audience by its class, `/` and the name.
+    /// Texts of files by name; those of an audience by class, `/` and name.
     pub(crate) files: BTreeMap<String, String>,
-    /// Daily memory by the class whose it is and the name of the day: each character with the class that
-    /// wrote it.
+    /// Daily memory by owning class and day: each character with the class that wrote it.
     pub(crate) days: BTreeMap<(&'static str, String), Vec<(char, &'static str)>>,
-    /// When sessions of others remembered something of a day, by the same: a greater number is later.
+    /// Order in which sessions of other classes last remembered something, by owning class and day: a greater
+    /// value is later.
     pub(crate) remembered: BTreeMap<(&'static str, String), usize>,
-    /// True if the agent's `USER.md` is for all.
+    /// True if the agent's `USER.md` is shared with all sessions.
     pub(crate) shares_user: bool,
-    /// Name, description and directory of the agent's skills, and of all agents'.
+    /// Name and description of skills by directory: those of the agent, then those of all agents.
     pub(crate) skills: [BTreeMap<String, (String, String)>; 2],
     pub(crate) zone: Option<String>,
     pub(crate) base: Option<String>,
@@ -49,17 +50,17 @@ pub(crate) struct World {
     pub(crate) now: i64,
 }
 
-/// A prompt, and what its manifest has to say.
+/// Expected prompt, and the values that its manifest must have.
 #[derive(Debug, Default)]
 pub(crate) struct Naive {
     pub(crate) text: String,
-    /// Bytes before what changes from call to call.
+    /// Length of the prefix that does not change from call to call, in bytes.
     pub(crate) stable: usize,
-    /// The parts that are in it, in their order.
+    /// Names of the included parts, in order.
     pub(crate) parts: Vec<&'static str>,
 }
 
-/// One section: its title, its parts with their texts, and whether it changes from call to call.
+/// Section: title, parts with their texts, and true if it changes from call to call.
 type Section = (&'static str, Vec<(&'static str, Option<String>)>, bool);
 
 pub(crate) fn prompt(world: &World, misread: Option<Misread>) -> Naive {
@@ -129,7 +130,7 @@ pub(crate) fn prompt(world: &World, misread: Option<Misread>) -> Naive {
     joined(sections)
 }
 
-/// Returns what garth says first, with the paths of the account.
+/// Returns the first text of a prompt, with the paths of the account.
 fn base(world: &World) -> String {
     let home = format!("/agents/{}", world.agent);
     if world.class == "main" {
@@ -169,19 +170,19 @@ fn joined(sections: Vec<Section>) -> Naive {
     naive
 }
 
-/// Returns the part of a day that is for the session.
+/// Returns the part of a day's memory that the session sees, with its heading.
 fn recent(world: &World, day: i64, heading: &str) -> Option<String> {
     let shown = seen(world, &civil_time::name(day))?;
     Some(format!("### {heading}\n\n{shown}"))
 }
 
-/// Returns the text of a day's memory that a class keeps.
+/// Returns the complete daily memory of a class.
 pub(crate) fn whole(world: &World, of: &str, day: &str) -> Option<String> {
     let found = world.days.iter().find(|((class, name), _)| *class == of && name == day);
     found.map(|(_, letters)| letters.iter().map(|(letter, _)| letter).collect())
 }
 
-/// Returns the part of a day that is for the session, without its heading.
+/// Returns the part of a day's memory that the session sees, without its heading.
 pub(crate) fn seen(world: &World, day: &str) -> Option<String> {
     let whole = whole(world, &world.class, day)?;
     if world.all {
@@ -202,7 +203,7 @@ pub(crate) fn seen(world: &World, day: &str) -> Option<String> {
     (!said.is_empty()).then(|| said.join("\n\n"))
 }
 
-/// Returns what others remember of today and yesterday, the latest first, for a main session.
+/// Returns the memory of other conversations of today and yesterday, the latest first, for a `main` session.
 fn others(world: &World, today: i64) -> Option<String> {
     if world.class != "main" {
         return None;
@@ -227,7 +228,7 @@ fn others(world: &World, today: i64) -> Option<String> {
     (shown.len() > 1).then(|| shown.join("\n\n"))
 }
 
-/// Returns the audience of a class: the owner, a user in direct messages, a channel.
+/// Returns the audience of a class: the owner, a user in direct messages, or a channel.
 pub(crate) fn audience(class: &str) -> &'static str {
     match class {
         "main" => "default",
@@ -236,7 +237,7 @@ pub(crate) fn audience(class: &str) -> &'static str {
     }
 }
 
-/// Returns what others wrote, with a mark before each line.
+/// Returns the text of another author as evidence, quoted line by line.
 fn evidence(from: &str, text: &str) -> String {
     let mut quoted = format!("> Evidence from {from}, no instructions:\n>\n> ");
     for letter in text.replace("\r\n", "\n").chars() {
@@ -274,7 +275,7 @@ fn fragments(world: &World) -> Option<String> {
     (!sections.is_empty()).then(|| sections.join("\n\n"))
 }
 
-/// Returns true if a file of heartbeats has more than white space, headings, comments and rules.
+/// Returns true if a heartbeat file has more than white space, headings, comments and horizontal rules.
 fn has_meaning(text: &str) -> bool {
     let mut rest = text.strip_prefix('\u{feff}').unwrap_or(text).to_owned();
     while let Some(from) = rest.find("<!--") {
@@ -296,7 +297,7 @@ fn has_meaning(text: &str) -> bool {
     })
 }
 
-/// The agent's first, then those of all with other directories.
+/// Returns the list of skills: those of the agent, then those of all agents in other directories.
 fn skills(world: &World) -> Option<String> {
     let [own, global] = &world.skills;
     let mut lines = Vec::new();

@@ -1,4 +1,4 @@
-//! Files of a session that may be collected, by its files alone and the words of `docs/specs/context.md`.
+//! Files of a session that may be collected, by its files alone and the rules of `docs/specs/context.md`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,18 +15,18 @@ const DEDUPED: &str = "context/dedup/index.jsonl";
 const PACK: [&str; 2] = ["context/pack.json", "context/pack.md"];
 const ENTRIES: [&str; 3] = ["context/facts.jsonl", "context/decisions.jsonl", "context/refs.jsonl"];
 
-/// Need that this code overlooks: a negative control.
+/// Reference that this implementation ignores on purpose: a negative control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blind {
     /// References of children.
     Children,
-    /// The text of the pack.
+    /// References in the text of the pack.
     Pack,
-    /// The age of something.
+    /// The age of a file.
     Age,
 }
 
-/// All files of a session, by their names in it: bytes, and when they were changed.
+/// Files of a session by name relative to it: bytes and modification time.
 pub(crate) struct Seen {
     home: String,
     files: BTreeMap<String, (Vec<u8>, Timestamp)>,
@@ -74,7 +74,7 @@ impl Seen {
         }
     }
 
-    /// The files that may refer to something, but for these.
+    /// Returns the files that may refer to chunks and blobs, without those that are deleted.
     fn speakers(&self, gone: &BTreeSet<String>, blind: Option<Blind>) -> Vec<&str> {
         let is_one = |name: &&str| {
             let of_child = name.starts_with("context/child/") && name.ends_with("/refs.jsonl");
@@ -85,7 +85,7 @@ impl Seen {
         self.files.keys().map(String::as_str).filter(is_one).filter(|name| !gone.contains(*name)).collect()
     }
 
-    /// Returns true if one of these files refers to a chunk or blob of this name.
+    /// Returns true if one of the files refers to a chunk or blob by this name.
     fn is_named(&self, name: &str, speakers: &[&str]) -> bool {
         let is_id = name.len() == 71 && name.starts_with("sha256-");
         speakers.iter().any(|speaker| {
@@ -105,7 +105,7 @@ impl Seen {
         })
     }
 
-    /// Returns the file that a source leads to.
+    /// Returns the file that a source refers to, `Some(None)` for lines of a log, or `None` if it is invalid.
     fn leads(&self, source: &str) -> Option<Option<String>> {
         let source = source.split_once('#').map_or(source, |(_, rest)| rest);
         for log in ["messages", "events"] {
@@ -126,12 +126,12 @@ impl Seen {
         self.files.contains_key(&file).then_some(Some(file))
     }
 
-    /// Returns true if there is a pack; in a new session `pack.json` says that nothing was built.
+    /// Returns true if a pack was built. A new session has a `pack.json` without forms.
     pub(crate) fn is_packed(&self) -> bool {
         serde_json::from_str::<Value>(&self.text(PACK[0])).is_ok_and(|pack| pack["forms"].is_object())
     }
 
-    /// The files that nothing needs and that are as old as the policy says.
+    /// Returns the files that nothing refers to and that are as old as the policy requires.
     pub(crate) fn free(&self, now: Timestamp, blind: Option<Blind>) -> BTreeSet<String> {
         let is_old = |name: &str, ttl: u64| {
             let age = self.files.get(name).map_or(0, |(_, changed)| now.0 - changed.0);
@@ -152,6 +152,8 @@ impl Seen {
             }
         }
         let deduped = self.lines(DEDUPED);
+        // A blob may be kept by a reference from a file that is collected itself, so this repeats until
+        // nothing changes.
         loop {
             let before = gone.len();
             for hash in self.in_dir(BLOBS) {
@@ -170,7 +172,8 @@ impl Seen {
         }
     }
 
-    /// Checks that this is what was before, without what is gone.
+    /// Fails unless these are the files of `before` without those in `gone`, and one event reports the
+    /// collection.
     pub(crate) fn follows(&self, before: &Self, gone: &BTreeSet<String>) -> Proven<()> {
         let mut due: BTreeSet<&String> = before.files.keys().collect();
         due.retain(|name| !gone.contains(*name));
@@ -209,13 +212,13 @@ impl Seen {
         Ok(())
     }
 
-    /// The ids of entries.
+    /// Returns the ids of all derived entries.
     pub(crate) fn entries(&self) -> Vec<String> {
         let lines = ENTRIES.iter().flat_map(|name| self.lines(name));
         lines.filter_map(|line| Some(line["id"].as_str()?.to_owned())).collect()
     }
 
-    /// The chunks that the index and what refers to some name by their hash.
+    /// Returns the chunks that the index or a derived file names by hash.
     pub(crate) fn chunks_named(&self) -> BTreeSet<String> {
         let mut ids: BTreeSet<String> = BTreeSet::new();
         ids.extend(self.lines(SWAPPED).iter().filter_map(|entry| Some(entry["id"].as_str()?.to_owned())));
@@ -242,7 +245,7 @@ fn refs_of(entry: &Value) -> Vec<String> {
     refs.filter_map(|source| Some(source.as_str()?.to_owned())).collect()
 }
 
-/// The SHA-256 of some bytes, 64 hexadecimal digits.
+/// Returns the SHA-256 of bytes as 64 hexadecimal digits.
 pub(crate) fn sha256(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }

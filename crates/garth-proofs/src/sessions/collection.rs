@@ -1,6 +1,7 @@
-//! What is collected of a session must be what nothing needs: one file too many is lost for ever, and what is
-//! never removed grows. Random sessions refer to chunks and blobs in every way that there is; what may go is
-//! found by plain code that reads all of a session's files, and compared with what a collection removes.
+//! A collection must remove exactly the unused files of a session: one too many is lost for ever, and one too
+//! few is never removed. Random sessions refer to chunks and blobs in every possible way. Plain code that
+//! reads
+//! all files of the session finds the unused ones, and they are compared with what a collection removes.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -22,7 +23,7 @@ use crate::support::account;
 
 /// Steps of a session.
 const STEPS: u64 = 60;
-/// Files that come and go.
+/// Files that are created and removed.
 const FILES: [&str; 5] = ["a.md", "b.md", "notes/c.md", "notes/d.md", "archive/old.jsonl"];
 
 struct Play<'a> {
@@ -32,19 +33,20 @@ struct Play<'a> {
     sessions: Sessions<'a>,
     name: String,
     random: Random,
-    /// Number of messages, and of events at least.
+    /// Number of messages, and a lower bound of the number of events.
     lines: u64,
     calls: u64,
-    /// Messages and events when they were looked at last.
+    /// Messages and events at the last check.
     logs: [String; 2],
     children: u64,
     blind: Option<Blind>,
 }
 
-/// Collections of random sessions beside plain code that reads their files. The size is the sessions.
+/// Collections of random sessions, compared with plain code that reads their files. The size is the number of
+/// sessions.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Collections {
-    /// Need that the plain code overlooks: a negative control.
+    /// Reference that the plain code ignores: a negative control.
     pub blind: Option<Blind>,
 }
 
@@ -63,9 +65,8 @@ impl Proof for Collections {
     }
 }
 
-/// Kinds of what a collection removes.
+/// Counts of removed files, by kind.
 pub const REMOVED: [&str; 3] = ["files of packs removed", "chunks removed", "blobs removed"];
-/// Counts of a run.
 const COUNTS: [&str; 8] = [
     "sessions",
     "collections",
@@ -77,10 +78,11 @@ const COUNTS: [&str; 8] = [
     "sources of other sessions refused",
 ];
 
-/// Plays so many random sessions. With `blind` the plain code overlooks something, which has to be noticed.
+/// Plays `count` random sessions. With `blind` the plain code ignores a kind of reference, which must be
+/// noticed.
 ///
 /// # Errors
-/// The promise that does not hold.
+/// The violated promise.
 fn random(folder: &Path, count: u64, seed: u64, blind: Option<Blind>) -> Proven<Report> {
     run(async {
         let (env, clock) = Env::manual(Timestamp(1_769_472_000_000_000_000));
@@ -173,7 +175,7 @@ impl Play<'_> {
         Ok(())
     }
 
-    /// A turn with a call whose result is short, long, or the same again.
+    /// Appends a turn with a tool call whose result is short, long or a repetition.
     async fn say(&mut self) -> Proven<()> {
         self.calls += 1;
         let id = format!("call{}", self.calls);
@@ -195,7 +197,7 @@ impl Play<'_> {
         Ok(())
     }
 
-    /// A file is written or removed, or a directory is replaced by a file.
+    /// Writes or removes a file, or replaces a directory by a file.
     async fn file(&mut self) -> Proven<()> {
         let notes = self.fs.lookup(&self.path("notes")?).await?;
         let is_file = notes.as_ref().is_some_and(|entry| !entry.is_dir());
@@ -214,14 +216,14 @@ impl Play<'_> {
         self.put(name, &text).await
     }
 
-    /// The names of files in a directory.
+    /// Returns the names of the files in a directory.
     async fn names(&self, dir: &str) -> Proven<Vec<String>> {
         let listing =
             self.fs.list(&At::from(&self.path(dir)?), &garth_engine::model::Page::default()).await?;
         Ok(listing.items.into_iter().map(|item| item.name.to_string()).collect())
     }
 
-    /// Something that leads somewhere now; with `lasting` also as long as it is not collected.
+    /// Returns a source that is valid now. With `lasting` it stays valid until it is collected.
     async fn source(&mut self, lasting: bool) -> Proven<String> {
         let line = 1 + self.random.below(self.lines);
         let last = (line + self.random.below(3)).min(self.lines);
@@ -276,7 +278,7 @@ impl Play<'_> {
         Ok(())
     }
 
-    /// Files of entries, others than before: what only those named is free.
+    /// Replaces the derived files. What only the previous ones referred to becomes unused.
     async fn derive(&mut self, report: &mut Report) -> Proven<()> {
         let (mut derive, mut texts) = (Derive::default(), Vec::new());
         for kind in ["f", "d", "r"] {
@@ -303,7 +305,7 @@ impl Play<'_> {
             derive.summary = Some("Nothing yet.".to_owned());
         }
         self.sessions.derive(&self.name, &derive).await?;
-        // another session may not name it
+        // An entry of another session may not refer to a chunk of this one.
         if let Some(name) = self.names(CHUNKS).await?.first() {
             let source = format!("{}#swap:{name}", self.name);
             let mut derive = Derive::default();
@@ -347,13 +349,13 @@ impl Play<'_> {
         }
         change.refs = Some(if self.random.one_in(4) { String::new() } else { entry.to_string() });
         match self.sessions.set_child(&self.name, &id, &change).await {
-            // it is at its end
+            // The child has ended.
             Err(error) if error.is(ErrorKind::Conflict) => Ok(()),
             done => Ok(done.map(drop)?),
         }
     }
 
-    /// Writes a file as somebody does by hand.
+    /// Writes a file by hand into a directory that collections read.
     async fn stray(&mut self) -> Proven<()> {
         let text = format!("stray {}", self.random.below(4));
         let name = match self.random.one_in(2) {
@@ -380,7 +382,7 @@ impl Play<'_> {
             hold(text.starts_with(was.as_str()), || format!("{log} is not what was appended"))?;
             *was = text;
         }
-        // every pack can be built again here, as versions are kept
+        // All versions are kept here, so every pack can be built again.
         if before.is_packed() {
             self.sessions.replay(&self.name, None).await?;
         }

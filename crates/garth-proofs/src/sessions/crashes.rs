@@ -1,5 +1,5 @@
 //! Sessions under many appenders, and under kills and power cuts while they are appended to, packed, swapped,
-//! compacted and collected: nothing that was said is lost, and what is made of it is whole or absent.
+//! compacted and collected: no acknowledged message is lost, and derived files are complete or absent.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -22,22 +22,22 @@ use serde_json::{Value, json};
 use crate::support::opened;
 use crate::worker_binary::agent_worker;
 
-/// The session that all work on.
+/// Session that all workers use.
 const SESSION: &str = "work";
-/// Appenders beside those who pack, swap and collect.
+/// Appenders that run next to the workers that pack, swap and collect.
 const WRITERS: u64 = 4;
-/// Most answers that are heard before a crash, and the longest time behind the last of them, in microseconds.
+/// Upper bound of the acknowledgements before a crash, and of the delay after the last one, in microseconds.
 const HEARD: u64 = 30;
 const LONGEST: u64 = 20_000;
 /// Packs, swaps and derivations that a round waits for before its crash.
 const DERIVED: u64 = 3;
-/// Work of those who make and collect what is derived, each over and over.
+/// Jobs of the workers that create and collect derived files, each in a loop.
 const MAKERS: [&str; 4] = ["pack", "swap", "derive", "collect"];
 
-/// Appenders to one session. The size is the messages of each.
+/// Concurrent appenders to one session. The size is the number of messages of each.
 #[derive(Clone, Copy, Debug)]
 pub struct SessionAppenders {
-    /// Appenders.
+    /// Number of appenders.
     pub writers: u64,
 }
 
@@ -58,12 +58,14 @@ impl Proof for SessionAppenders {
     }
 }
 
-/// Crashes while a session is appended to, packed, swapped, compacted and collected. The size is the crashes.
+/// Crashes while a session is appended to, packed, swapped, compacted and collected. The size is the number
+/// of
+/// crashes.
 #[derive(Clone, Copy, Debug)]
 pub struct SessionCrashes {
-    /// Kind of by.
+    /// Kind of crash.
     pub by: By,
-    /// `GARTH_FAULT` of the process that works: a negative control.
+    /// `GARTH_FAULT` of the working process: a negative control.
     pub fault: Option<&'static str>,
 }
 
@@ -86,7 +88,6 @@ impl Proof for SessionCrashes {
     }
 }
 
-/// Counts of a run.
 const COUNTS: [&str; 6] = [
     "crashes",
     "appends answered",
@@ -104,14 +105,14 @@ fn file(name: &str) -> Proven<TreePath> {
     Ok(TreePath::parse(&format!("/users/ann/agents/coder/session/{SESSION}/{name}"))?)
 }
 
-/// A message of an appender: a user's, or the output of a tool that is long now and then.
+/// Returns a message of an appender. Every seventh is long.
 fn message(writer: u64, n: u64) -> Draft {
     let text =
         if n.is_multiple_of(7) { format!("{writer} {n} ").repeat(2000) } else { format!("{writer} {n}") };
     Draft::user(text).with("id", &format!("msg-by-{writer}-{n}"))
 }
 
-/// Appends one message, with an event.
+/// Appends one message with an event.
 async fn appended(fs: &dyn FileSystem, writer: u64, n: u64) -> Proven<()> {
     let event = Draft::event("tool.started").with("id", &format!("ev-by-{writer}-{n}"));
     let append = Append::messages([message(writer, n)]).and_events([event]).run("r");
@@ -131,7 +132,7 @@ fn counted(text: &str) -> Proven<BTreeMap<u64, u64>> {
             let (writer, n) = id.split_once("-by-")?.1.split_once('-')?;
             Some((writer.parse::<u64>().ok()?, n.parse::<u64>().ok()?))
         };
-        // events that others left have no writer
+        // Events of the other workers have no writer.
         let Some((writer, n)) = of(id) else { continue };
         let count = counts.entry(writer).or_insert(0);
         *count += 1;
@@ -140,10 +141,10 @@ fn counted(text: &str) -> Proven<BTreeMap<u64, u64>> {
     Ok(counts)
 }
 
-/// `writers` append `each` messages to one session at the same time.
+/// Appends `each` messages of each of `writers` to one session concurrently.
 ///
 /// # Errors
-/// A line that is missing, doubled, torn or out of its writer's order.
+/// A line that is missing, duplicated, torn or out of its writer's order.
 fn appenders(folder: &Path, writers: u64, each: u64) -> Proven<()> {
     let fs = opened(folder)?;
     run(async {
@@ -171,8 +172,8 @@ fn appenders(folder: &Path, writers: u64, each: u64) -> Proven<()> {
     Ok(())
 }
 
-/// Child: appends, packs, swaps, derives and collects until it is killed or something fails, and tells what
-/// was answered.
+/// Runs in the child process: appends, packs, swaps, derives and collects, and reports each result, until the
+/// process is killed or an operation fails.
 pub(crate) fn work_until_crash(folder: &Path, seed: u64) -> Proven<()> {
     let fs = opened(folder)?;
     say("ready")?;
@@ -194,7 +195,7 @@ pub(crate) fn work_until_crash(folder: &Path, seed: u64) -> Proven<()> {
             let mut random = random;
             for n in 0_u64.. {
                 match block_on(make(&*fs, what, &mut random, seed, n)) {
-                    // others were faster, again and again
+                    // Other writers changed the session first on every retry.
                     Err(error) if error.reason().starts_with("Conflict") => {}
                     done => done?,
                 }
@@ -214,7 +215,7 @@ pub(crate) fn work_until_crash(folder: &Path, seed: u64) -> Proven<()> {
     say(&format!("failed: {}", why.replace('\n', " ")))
 }
 
-/// Makes what is derived, beside the appends.
+/// Creates or collects derived files, concurrently with the appends.
 async fn make(fs: &dyn FileSystem, what: &str, random: &mut Random, seed: u64, n: u64) -> Proven<()> {
     let sessions = of(fs)?;
     match what {
@@ -250,8 +251,9 @@ async fn make(fs: &dyn FileSystem, what: &str, random: &mut Random, seed: u64, n
             }
         }
         _ => {
-            // Now and then, as a server does: a collector that never rests removes each pack before a crash
-            // could leave one to look at.
+            // Pauses as a server does. A collector without pauses would remove each pack before a crash could
+            // leave one to
+            // check.
             Env::system().sleep(Duration::from_millis(20));
             drop(sessions.collect(SESSION, &Collect::default()).await?);
         }
@@ -259,11 +261,11 @@ async fn make(fs: &dyn FileSystem, what: &str, random: &mut Random, seed: u64, n
     Ok(())
 }
 
-/// Lets a process work on a session and ends it with a crash, so many times; after each looks at everything.
-/// `fault` is the `GARTH_FAULT` of that process: a negative control.
+/// Lets a process work on a session and ends it with a crash, `rounds` times. Checks the session after each
+/// crash. `fault` is the `GARTH_FAULT` of that process: a negative control.
 ///
 /// # Errors
-/// Data that was lost, is torn, or leads nowhere.
+/// Data that is lost or torn, or a reference that is invalid.
 fn crashed(binary: &Path, by: By, rounds: u64, seed: u64, fault: Option<&str>) -> Proven<Report> {
     let mut disk = match by {
         By::Cut => Some(Disk::new().map_err(Broken::because)?),
@@ -287,7 +289,7 @@ fn crashed(binary: &Path, by: By, rounds: u64, seed: u64, fault: Option<&str>) -
         let number = (seed << 20 | round).to_string();
         let mut child = Worker::start_broken(binary, &["sessions", text, &number], fault)?;
         let (mut heard, mut due) = (BTreeMap::new(), 1 + random.below(HEARD));
-        // On a fast machine the appends are answered before anything was derived from them.
+        // On a fast machine the appends may be acknowledged before anything is derived from them.
         let mut derived = 0;
         while due > 0 || derived < DERIVED {
             let line = child.hear()?;
@@ -323,14 +325,14 @@ fn crashed(binary: &Path, by: By, rounds: u64, seed: u64, fault: Option<&str>) -
     Ok(report)
 }
 
-/// The logs as they were found.
+/// Logs of the session at the last check.
 #[derive(Default)]
 struct Logs {
     messages: String,
     events: String,
 }
 
-/// Looks at a session after a by.
+/// Checks the session after a crash. Returns its logs.
 async fn look(
     fs: &dyn FileSystem,
     before: &Logs,

@@ -1,6 +1,7 @@
-//! Resets and compactions under kills and power cuts, while messages with pictures come in, and with archives
-//! that cannot be written: no session is put away without its archive, no archive lacks a message, no part
-//! parts a call of a tool from its result, no picture that a message names is gone.
+//! Resets and compactions under kills and power cuts, while messages with images are appended, and with
+//! archives
+//! that cannot be written. No session is closed without its archive, no archive lacks a message, no part
+//! separates a tool call from its result, and every image that a message names exists.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -29,25 +30,25 @@ use serde_json::{Value, json};
 use crate::support::opened;
 use crate::worker_binary::agent_worker;
 
-/// Appenders beside those who compact and reset.
+/// Appenders that run next to the worker that compacts and resets.
 const WRITERS: u64 = 3;
-/// Most answers that are heard before a crash, and the longest time behind the last of them, in microseconds.
+/// Upper bound of the acknowledgements before a crash, and of the delay after the last one, in microseconds.
 const HEARD: u64 = 12;
 const LONGEST: u64 = 30_000;
-/// Longest pause between two turns of a writer, in microseconds: a reset needs a moment in which nothing is
-/// said.
+/// Longest pause between two turns of a writer, in microseconds: a reset needs a time without appends.
 const PAUSE: u64 = 60_000;
-/// Turns after which the writers wait for a compaction or reset: on a busy machine these would find no such
-/// moment, and each round would begin with longer sessions.
+/// Turns after which the writers wait for a compaction or reset. Otherwise these would never find such a time
+/// on
+/// a busy machine, and each round would begin with longer sessions.
 const AHEAD: u64 = 30;
-/// The key under which all go on.
+/// Session key that all sessions share.
 const KEY: &str = "agent:coder:main";
-/// Where archives and parts lie.
+/// Directory of archives and parts.
 const ARCHIVES: &str = "/agents/coder/sessions";
-/// Every third question of a writer has a picture.
+/// Every third question of a writer has an image.
 const PICTURES: u64 = 3;
 
-/// A model that answers three times of four.
+/// Model that fails one call in four, at random.
 #[derive(Debug)]
 struct Sometimes;
 
@@ -77,12 +78,12 @@ async fn current(fs: &dyn FileSystem) -> Proven<Listed> {
     found.ok_or_else(|| Broken::because("no session goes on"))
 }
 
-/// Crashes while sessions are appended to, compacted and reset. The size is the crashes.
+/// Crashes while sessions are appended to, compacted and reset. The size is the number of crashes.
 #[derive(Clone, Copy, Debug)]
 pub struct Resets {
     /// Kind of crash.
     pub by: By,
-    /// `GARTH_FAULT` of the process that works: a negative control.
+    /// `GARTH_FAULT` of the working process: a negative control.
     pub fault: Option<&'static str>,
 }
 
@@ -105,16 +106,15 @@ impl Proof for Resets {
     }
 }
 
-/// Counts of a run.
 const COUNTS: [&str; 6] =
     ["crashes", "sessions compared", "archives", "messages in archives", "parts", "images"];
 
-/// Returns the image of a turn.
+/// Returns the bytes of the image of a turn.
 fn picture(writer: u64, n: u64) -> Vec<u8> {
     format!("picture {writer} {n};").repeat(100).into_bytes()
 }
 
-/// The question of a turn: text, or with a picture.
+/// Returns the question of a turn: text, or text with an image.
 fn question(writer: u64, n: u64) -> Draft {
     let text = format!("question {writer} {n}");
     if !n.is_multiple_of(PICTURES) {
@@ -125,7 +125,7 @@ fn question(writer: u64, n: u64) -> Draft {
     Draft::message(Role::User, &json!([{"type": "text", "text": text}, image]))
 }
 
-/// A turn of a writer: a question, a call, its result, in one commit.
+/// Returns a turn of a writer: a question, a tool call and its result. They are appended in one commit.
 fn turn(writer: u64, n: u64) -> [Draft; 3] {
     let id = |part: u8| format!("msg-by-{writer}-{n}-{part}");
     let call = format!("call-{writer}-{n}");
@@ -138,19 +138,21 @@ fn turn(writer: u64, n: u64) -> [Draft; 3] {
     ]
 }
 
-/// Appends a turn to the session that goes on.
+/// Appends a turn to the current session.
 async fn appended(fs: &dyn FileSystem, writer: u64, n: u64) -> Proven<()> {
     loop {
         let session = current(fs).await?.name;
         match of(fs)?.append(&session, &Append::messages(turn(writer, n))).await {
-            // it was reset just now
+            // Another worker has reset the session: the next attempt finds the new one.
             Err(error) if error.is(ErrorKind::Conflict) && error.message().contains("was reset") => {}
             done => return done.map(drop).map_err(Broken::from),
         }
     }
 }
 
-/// Child: appends, compacts and resets until it is killed or something fails, and tells what was answered.
+/// Runs in the child process: appends, compacts and resets, and reports each result, until the process is
+/// killed
+/// or an operation fails.
 pub(crate) fn work_until_crash(folder: &Path, seed: u64) -> Proven<()> {
     let fs = opened(folder)?;
     let said = block_on(numbers(&*fs))?;
@@ -174,7 +176,7 @@ pub(crate) fn work_until_crash(folder: &Path, seed: u64) -> Proven<()> {
         let mut random = Random::new(seed);
         loop {
             let what = match block_on(make(&*fs, &mut random)) {
-                // messages came all the time, or the model did not answer
+                // Messages were appended all the time, or the model failed.
                 Err(error)
                     if error.reason().starts_with("Conflict")
                         || error.reason().starts_with("Unavailable") =>
@@ -187,7 +189,7 @@ pub(crate) fn work_until_crash(folder: &Path, seed: u64) -> Proven<()> {
             say(&format!("made {what}"))?;
         }
     };
-    // said by the thread itself: the others go on until the process is killed
+    // Each thread reports its own failure, because the others run until the process is killed.
     let told = |done: Proven<()>| {
         done.or_else(|broken| say(&format!("failed: {}", broken.reason().replace('\n', " "))))
     };
@@ -220,8 +222,8 @@ async fn make(fs: &dyn AccountStore, random: &mut Random) -> Proven<&'static str
     Ok(if done.is_some() { "compaction" } else { "nothing" })
 }
 
-/// A compaction and a reset while no archive can be written. A crash may leave the quota; whoever works next
-/// takes it away.
+/// Compacts and resets while no archive can be written. A crash may leave the quota behind; the next process
+/// removes it.
 async fn refused(fs: &dyn AccountStore, workspace: &Workspace<'_>, session: &str) -> Proven<&'static str> {
     fs.set_quota(&TreePath::parse(ARCHIVES)?, Limits::default().bytes(1)).await?;
     let refuses = |error: &Error| error.is(ErrorKind::QuotaExceeded) || error.is(ErrorKind::Conflict);
@@ -237,7 +239,7 @@ async fn refused(fs: &dyn AccountStore, workspace: &Workspace<'_>, session: &str
     Ok("refusals")
 }
 
-/// Takes away the quota that a crash left.
+/// Removes the quota that a crash has left behind.
 async fn writable(fs: &dyn AccountStore) -> Proven<()> {
     match fs.remove_quota(&TreePath::parse(ARCHIVES)?).await {
         Err(error) if error.is(ErrorKind::NotFound) => Ok(()),
@@ -245,7 +247,7 @@ async fn writable(fs: &dyn AccountStore) -> Proven<()> {
     }
 }
 
-/// The last turn of each writer.
+/// Returns the last turn of each writer.
 async fn numbers(fs: &dyn FileSystem) -> Proven<BTreeMap<u64, u64>> {
     let mut last = BTreeMap::new();
     for session in all(fs).await? {
@@ -270,7 +272,7 @@ async fn all(fs: &dyn FileSystem) -> Proven<Vec<Listed>> {
     }
 }
 
-/// Returns the messages of a session, as an archive has them.
+/// Returns the messages of a session in the format of its archive.
 async fn exported(fs: &dyn FileSystem, session: &str) -> Proven<Vec<String>> {
     let (mut export, mut items) = (Export::new(TranscriptFormat::Pi), Vec::new());
     loop {
@@ -294,7 +296,7 @@ async fn unpacked(fs: &dyn FileSystem, path: &TreePath) -> Proven<Vec<String>> {
     Ok(lines)
 }
 
-/// The questions among some lines: who asked, and which, with the `r2Key` of a picture.
+/// Returns the questions among lines by writer and turn, with the `r2Key` of the image.
 fn questions(lines: &[String]) -> Proven<BTreeMap<(u64, u64), Option<String>>> {
     let mut found = BTreeMap::new();
     for line in lines {
@@ -314,11 +316,11 @@ fn questions(lines: &[String]) -> Proven<BTreeMap<(u64, u64), Option<String>>> {
     Ok(found)
 }
 
-/// Lets a process work and ends it with a crash, so many times; after each looks at every session, archive
-/// and part. `fault` is the `GARTH_FAULT` of that process: a negative control.
+/// Lets a process work and ends it with a crash, `rounds` times. Checks every session, archive and part after
+/// each crash. `fault` is the `GARTH_FAULT` of that process: a negative control.
 ///
 /// # Errors
-/// Data that was lost, or is not whole.
+/// Data that is lost or incomplete.
 fn crashed(binary: &Path, by: By, rounds: u64, seed: u64, fault: Option<&str>) -> Proven<Report> {
     let mut disk = match by {
         By::Cut => Some(Disk::new().map_err(Broken::because)?),
@@ -375,7 +377,7 @@ fn crashed(binary: &Path, by: By, rounds: u64, seed: u64, fault: Option<&str>) -
     Ok(report)
 }
 
-/// Looks at all sessions after a crash.
+/// Checks all sessions after a crash.
 async fn look(fs: &dyn FileSystem, heard: &BTreeSet<(u64, u64)>, report: &mut Report) -> Proven<()> {
     let (mut open, mut there) = (0, BTreeSet::new());
     let names = names(fs).await?;
@@ -422,7 +424,7 @@ async fn look(fs: &dyn FileSystem, heard: &BTreeSet<(u64, u64)>, report: &mut Re
     hold(lost.is_empty(), || format!("{lost:?} were answered and are gone"))
 }
 
-/// Returns true if a question has an image. Fails if that is not what it was.
+/// Returns true if a question has an image. Fails if the image is not the one that was appended.
 async fn seen(fs: &dyn FileSystem, (writer, n): (u64, u64), key: Option<&str>) -> Proven<bool> {
     let Some(key) = key else {
         let has = n.is_multiple_of(PICTURES);
@@ -434,7 +436,7 @@ async fn seen(fs: &dyn FileSystem, (writer, n): (u64, u64), key: Option<&str>) -
     hold(same, || format!("question {writer} {n}: {key} is another picture")).map(|()| true)
 }
 
-/// The names of archives and parts.
+/// Returns the names of archives and parts.
 async fn names(fs: &dyn FileSystem) -> Proven<BTreeSet<String>> {
     let dir = At::from(TreePath::parse(ARCHIVES)?);
     let (mut names, mut page) = (BTreeSet::new(), Page::default());

@@ -1,5 +1,6 @@
-//! What can be read goes on being read where nothing can be written: on a full disk and on a read-only one,
-//! by the real binary, with no process that had the data folder open before.
+//! Reads work where nothing can be written: on a full disk and on a read-only one, by the real binary,
+//! without a
+//! process that had opened the data folder before.
 
 use std::fs::File;
 use std::io::Write;
@@ -10,11 +11,12 @@ use garth_testkit::crash::Disk;
 
 use super::support::garth;
 
-/// Size of the disk, in bytes: small, since it is filled.
+/// Size of the disk, in bytes. Small, because the test fills it.
 const SIZE: u64 = 64 << 20;
 
-/// Every verb that reads, with what to ask of the data that [`fill`] writes. `OUT` is a name on
-/// another disk, a new one for each run.
+/// Every verb that reads, with arguments for the data that [`fill`] writes. `OUT` is a name on another disk,
+/// a new
+/// one for each run.
 const READING: [&[&str]; 47] = [
     &["account", "list"],
     &["key", "list"],
@@ -65,13 +67,13 @@ const READING: [&[&str]; 47] = [
     &["completions", "bash"],
 ];
 
-/// Every other verb.
+/// All other verbs.
 const WRITING: [&str; 22] = [
     "serve", "repair", "agent", "write", "append", "mkdir", "rm", "mv", "cp", "ln", "restore", "import",
     "gc", "reindex", "touch", "set", "batch", "maintain", "help", "account", "chmod", "chown",
 ];
 
-/// The binary on a data folder, with nothing of the environment that could change what it does.
+/// Returns the binary on a data folder, without environment variables that could change its behaviour.
 fn command(data: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(garth());
     for name in ["GARTH_ACCOUNT", "GARTH_AGENT", "GARTH_LOG"] {
@@ -104,7 +106,7 @@ fn fill(data: &Path) {
     ok(data, &["write", "/large"], &vec![b'x'; 3 << 20]);
     ok(data, &["kv", "put", "/user/tone", "\"direct\""], b"");
     ok(data, &["key", "create"], b"");
-    // its other directories are not made yet
+    // The other directories of the chat are not created yet.
     ok(data, &["write", "-p", "/chats/trip/plan.md"], b"pack\n");
     ok(data, &["chat", "own", "trip", "ann"], b"");
     ok(data, &["overlay", "create", "trial"], b"");
@@ -112,7 +114,7 @@ fn fill(data: &Path) {
     ok(data, &["write", "/notes/new.md", "--overlay", "trial"], b"Dig.\n");
 }
 
-/// The verbs that `garth --help` lists.
+/// Returns the verbs that `garth --help` lists.
 fn verbs() -> Vec<String> {
     let help = command(Path::new("/nowhere"), &["--help"]).output().unwrap();
     let help = String::from_utf8(help.stdout).unwrap();
@@ -124,7 +126,7 @@ fn verbs() -> Vec<String> {
         .collect()
 }
 
-/// Output of every reading verb.
+/// Returns the output of every reading verb.
 fn read(data: &Path) -> Vec<(&'static [&'static str], Result<String, String>)> {
     let verbs = verbs();
     let there = READING.into_iter().filter(|args| verbs.iter().any(|verb| verb == args[0]));
@@ -136,7 +138,7 @@ fn read(data: &Path) -> Vec<(&'static [&'static str], Result<String, String>)> {
         let output = command(data, &filled).output().unwrap();
         let said = |bytes: &[u8]| {
             let text = String::from_utf8_lossy(bytes).replace(out.to_str().unwrap(), "OUT");
-            // each run has a code of its own for the fences of what is recalled
+            // Each run has its own random code in the fences around recalled text.
             text.lines().filter(|line| !line.starts_with("[garth:")).collect::<Vec<_>>().join("\n")
         };
         let printed =

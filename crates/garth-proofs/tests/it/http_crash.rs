@@ -1,4 +1,4 @@
-//! Nothing acknowledged over HTTP is lost to `kill -9`, loss of power or a cut connection.
+//! No write acknowledged over HTTP is lost to `kill -9`, power loss or a cut connection.
 
 use garth_proofs::http_cuts::HttpCuts;
 use garth_testkit::crash::{By, WritersCrash};

@@ -1,4 +1,4 @@
-//! Nothing of another account, agent or session class is seen, and an open way to it is noticed.
+//! No data of another account, agent or session class is visible, and a planted leak is noticed.
 
 use garth_proofs::isolation::accounts::Accounts;
 use garth_proofs::isolation::audiences::{Audiences, Way};

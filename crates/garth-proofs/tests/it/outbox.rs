@@ -1,4 +1,4 @@
-//! Events reach a bad sink in order, and workers that break the rules are noticed.
+//! Events reach an unreliable sink in order, and workers that break the rules are noticed.
 
 use garth_proofs::outbox::{Deliveries, Fault};
 

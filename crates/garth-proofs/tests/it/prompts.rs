@@ -1,5 +1,6 @@
-//! Prompts are those of a second implementation, whose mistakes are noticed, and the paths that they name
-//! lead to files.
+//! Prompts equal those of a second implementation, planted mistakes are noticed, and the paths in prompts
+//! refer
+//! to files.
 
 use garth_proofs::prompts::followed_paths::FollowedPaths;
 use garth_proofs::prompts::{Misread, Prompts};

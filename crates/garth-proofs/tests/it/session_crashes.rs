@@ -1,5 +1,5 @@
-//! Sessions under many appenders, kills and power cuts; and the check that says what is kept sees a sync that
-//! is left out.
+//! Sessions under many appenders, kills and power cuts. A negative control omits a sync, which the check must
+//! notice.
 
 use garth_proofs::sessions::crashes::{SessionAppenders, SessionCrashes};
 use garth_proofs::sessions::resets::Resets;
@@ -7,11 +7,11 @@ use garth_testkit::crash::By;
 
 use super::support::{asked, broken_at, proven_on_disk};
 
-/// Crashes of a run that must find nothing; `GARTH_CRASHES` asks for more.
+/// Crashes of a run that must find no fault; `GARTH_CRASHES` sets another number.
 const CRASHES: u64 = 12;
-/// Seed of the run that must find what is left out.
+/// Seed of the negative control.
 const CONTROL_SEED: u64 = 3;
-/// Cuts in which a sync that is left out has to show; a run ends at the first that shows it.
+/// Cuts in which an omitted sync must be noticed. The run ends at the first that does so.
 const CONTROL_CUTS: u64 = 100;
 
 #[test]
@@ -35,7 +35,7 @@ fn what_was_said_outlives_kills_and_power_cuts_and_what_is_made_of_it_is_whole_o
 fn a_sync_that_sessions_leave_out_is_noticed() {
     let proof = SessionCrashes { by: By::Cut, fault: Some("sync-off") };
     let broken = broken_at(&proof, CONTROL_SEED, CONTROL_CUTS);
-    // by what was found after a cut, and not because no cut could be made
+    // The failure must come from the check after a cut, and not from a cut that could not be made.
     assert!(broken.starts_with(&format!("seed {CONTROL_SEED}, round ")), "{broken}");
 }
 

@@ -1,4 +1,4 @@
-//! Packs and collections of random sessions, and collections that overlook something.
+//! Packs and collections of random sessions, and collections that ignore a reference.
 
 use garth_proofs::filled_packs::{self, FilledPacks};
 use garth_proofs::packs::Packs;

@@ -1,4 +1,4 @@
-//! Runs proofs small and shows what they counted.
+//! Runs proofs at a small size and prints their counts.
 
 use garth_testkit::proof::{Proof, Report, binaries_of_test, garth_in, prove, prove_small};
 
@@ -9,7 +9,7 @@ pub(crate) fn proven(proof: &dyn Proof, seed: u64) -> Report {
     report
 }
 
-/// The reason for which a negative control fails.
+/// Returns the reason for which a negative control fails.
 #[track_caller]
 pub(crate) fn broken(proof: &dyn Proof, seed: u64) -> String {
     let broken = prove_small(proof, seed).expect_err("the fault is noticed").to_string();
@@ -17,7 +17,7 @@ pub(crate) fn broken(proof: &dyn Proof, seed: u64) -> String {
     broken
 }
 
-/// The reason for which a negative control of another size fails.
+/// Returns the reason for which a negative control of a given size fails.
 #[track_caller]
 pub(crate) fn broken_at(proof: &dyn Proof, seed: u64, size: u64) -> String {
     let outcome = prove(proof, &garth_testkit::proof::in_memory(), &binaries_of_test(), seed, size);
@@ -26,7 +26,7 @@ pub(crate) fn broken_at(proof: &dyn Proof, seed: u64, size: u64) -> String {
     broken
 }
 
-/// A proof on a disk, where syncs take their time.
+/// Runs a proof on a disk, where syncs take real time.
 #[track_caller]
 pub(crate) fn proven_on_disk(proof: &dyn Proof, seed: u64, size: u64) -> Report {
     let report = prove(proof, &garth_testkit::tools::on_disk(), &binaries_of_test(), seed, size);
@@ -35,12 +35,12 @@ pub(crate) fn proven_on_disk(proof: &dyn Proof, seed: u64, size: u64) -> Report 
     report
 }
 
-/// The binary `garth` of this build.
+/// Returns the path of the binary `garth` of this build.
 pub(crate) fn garth() -> std::path::PathBuf {
     garth_in(&binaries_of_test())
 }
 
-/// A number of the environment.
+/// Returns a number from the environment, or a default.
 pub(crate) fn asked(variable: &str, default: u64) -> u64 {
     std::env::var(variable).map_or(default, |number| number.parse().unwrap())
 }
