@@ -1,6 +1,5 @@
 //! Archives of sessions: arbitrary bytes give lines or an error in bounded memory, however the bytes are
 //! split.
-//! how the bytes are split.
 
 #![no_main]
 

@@ -1,5 +1,4 @@
 //! A glob pattern displays as it was parsed, and matches only paths below its base.
-//! match.
 #![no_main]
 
 use garth::TreePath;

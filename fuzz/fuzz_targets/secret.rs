@@ -1,6 +1,5 @@
 //! Secrets are ordered spans of complete characters. Masking a text in two pieces hides secrets if, and only
 //! if, masking it at once does. Text after a line does not turn the line into a secret.
-//! text, and text after a line does not add a secret to it.
 #![no_main]
 
 use garth_engine::text::secret::{find, masked, masked_in_context};

@@ -1,6 +1,5 @@
 //! An accepted session key displays as it was parsed, except for capital letters that an older spelling has
-//! as
-//! `%41` to `%5a`. The displayed form parses to the same key, and no two lists of parts give one key.
+//! as `%41` to `%5a`. The displayed form parses to the same key, and no two lists of parts give one key.
 #![no_main]
 
 use garth::agent::session::SessionKey;

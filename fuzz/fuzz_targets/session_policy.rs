@@ -1,6 +1,5 @@
 //! A policy that deletes messages or events keeps a history, parsing is consistent, and unknown keys are
 //! rejected.
-//! is ignored.
 #![no_main]
 
 use garth::agent::session::Policy;

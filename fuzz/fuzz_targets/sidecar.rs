@@ -1,6 +1,5 @@
 //! Sidecar metadata is accepted or rejected consistently. Accepted metadata has one bounded form that parses
-//! to
-//! the same, and exactly that is set on a file.
+//! to the same, and exactly that is set on a file.
 #![no_main]
 
 use garth::agent::workspace::layout::{MAX_SIDECAR, OWN, Sidecar};

@@ -1,5 +1,5 @@
-//! `cargo xtask bench`: builds garth and the peers for shipping and lets `benches/peers` measure. The peers
-//! are a workspace of their own, so that only who measures compiles their dependencies.
+//! `cargo xtask bench`: builds garth and the peers for shipping and runs `benches/peers`. The peers are a
+//! workspace of their own, so that their dependencies are compiled for benchmarks only.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -8,16 +8,16 @@ use anyhow::Result;
 
 use crate::{cargo, check, target};
 
-/// What to measure.
+/// Arguments of the benchmark.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Rows and options of the benchmark: `files`, `create`, ..., `--size PERCENT`, `--runs N`,
-    /// `--dir FOLDER`; `--help` lists them
+    /// Rows and options of the benchmark: `files`, `create`, ..., `--size PERCENT`, `--runs N`, `--dir
+    /// FOLDER`; `--help` lists them
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<String>,
 }
 
-/// Builds and measures; the table goes to standard output.
+/// Builds and measures. The table is written to standard output.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<ExitCode> {
     check(cargo().args(["build", "--profile", "dist", "--package", "garth-cli"]).current_dir(root))?;
     check(cargo().args(["build", "--release", "--locked"]).current_dir(root.join("benches/peers")))?;

@@ -1,19 +1,19 @@
-//! Cargo and the repository, for the chores that build and run something.
+//! Cargo and the repository, for the commands that build and run something.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-/// Returns the root of the repository: the folder above this crate.
+/// Returns the root of the repository, which is the parent folder of this crate.
 pub(crate) fn root() -> PathBuf {
-    // Not as it was compiled: a build in a shared target folder may be of another clone.
+    // Read at run time: a build in a shared target folder may be of another clone.
     let here = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
     let here = here.expect("`cargo xtask` says where the crate is");
     here.parent().expect("the crate lies in the repository").to_owned()
 }
 
-/// Returns a command that runs the cargo which runs this process.
+/// Returns a command that runs the same cargo as this process.
 pub(crate) fn cargo() -> Command {
     Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }

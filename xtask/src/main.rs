@@ -1,5 +1,5 @@
-//! Chores of the project: `cargo xtask tidy`, `prove`, `bench`. In Rust, so that they
-//! run the same on every machine and need no other tool.
+//! Commands of the project: `cargo xtask tidy`, `prove`, `bench`. They are in Rust, so that they run the same
+//! on every machine and need no other tool.
 
 #![allow(clippy::print_stdout, clippy::print_stderr)] // a command line talks to its user
 
@@ -22,7 +22,7 @@ enum Xtask {
     Tidy,
     /// Prove a promise at full size
     Prove(prove::Options),
-    /// Measure garth beside its peers and print the table of docs/benchmarks.md
+    /// Measure garth and its peers and print the table of docs/benchmarks.md
     Bench(bench::Options),
 }
 

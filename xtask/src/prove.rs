@@ -1,6 +1,6 @@
 //! `cargo xtask prove`: the proofs at full size. The tests run the same code, which is in `garth-testkit` and
-//! `garth-proofs`, at a small one. Figures of a debug build would prove nothing, so this starts itself again
-//! in the profile `prove`.
+//! `garth-proofs`, at a small size. Figures of a debug build would prove nothing, so this command restarts
+//! itself in the profile `prove`.
 
 mod name;
 #[cfg(feature = "prove")]
@@ -18,7 +18,7 @@ use self::name::Name;
 use crate::target;
 use crate::{cargo, check};
 
-/// Arguments.
+/// Arguments of the command.
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// The proof
@@ -31,8 +31,8 @@ pub(crate) struct Options {
     seed: u64,
 }
 
-/// Runs the proofs in a build of the profile `prove` and prints their reports: optimised, with the failpoints
-/// and planted faults that a release lacks.
+/// Runs the proofs and prints their reports, in a build of the profile `prove`: optimised, with the
+/// failpoints and planted faults that a release lacks.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<ExitCode> {
     if cfg!(not(feature = "prove")) {
         let mut again = cargo();

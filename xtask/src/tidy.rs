@@ -1,5 +1,5 @@
-//! `cargo xtask tidy`: the house rules that neither rustfmt nor clippy knows. Every finding names a file, a
-//! line and what to do about it.
+//! `cargo xtask tidy`: rules of the repository that neither rustfmt nor clippy checks. Every finding names a
+//! file, a line and a remedy.
 
 mod finding;
 mod lines;
@@ -16,7 +16,7 @@ use anyhow::{Context, Result, ensure};
 
 use self::finding::{Files, Finding};
 
-/// Checks the repository at `root` and prints what it finds.
+/// Checks the repository at `root` and prints the findings.
 pub(crate) fn run(root: &Path) -> Result<ExitCode> {
     let files = files(root)?;
     let findings = check(&files);
@@ -52,7 +52,7 @@ fn check(files: &Files) -> Vec<Finding> {
     findings
 }
 
-/// Tracked files and those that git would add; what is not UTF-8 is left out.
+/// Returns the tracked files and those that git would add, except files that are not UTF-8.
 fn files(root: &Path) -> Result<Files> {
     let mut git = Command::new("git");
     git.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]).current_dir(root);

@@ -202,8 +202,7 @@ fn killed(folder: &Path, binary: &Path, kills: u64, seed: u64, form: Form) -> Pr
 }
 
 /// Sends the last acknowledged request again, finishes the pending ones, and counts the effects of all.
-/// Returns
-/// the next request of the writer.
+/// Returns the next request of the writer.
 async fn settle(
     fs: &Arc<dyn AccountStore>,
     writer: u64,

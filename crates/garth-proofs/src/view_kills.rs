@@ -58,8 +58,7 @@ fn token(writer: u64, batches: u64) -> String {
 }
 
 /// Returns a batch over the chat, the user, the agent and a skill. It copies up a file of the skill's lower
-/// layer,
-/// and removes one that it has written.
+/// layer, and removes one that it has written.
 fn batch(writer: u64, n: u64) -> Proven<Batch> {
     let mut ops = Vec::new();
     for (log, _) in logs(writer) {
@@ -215,8 +214,7 @@ fn killed(folder: &Path, binary: &Path, kills: u64, seed: u64, how: How) -> Prov
 }
 
 /// Checks the batches of a writer and commits one more, while other writers do the same. Returns the number
-/// of
-/// batches that were applied without acknowledgement, and the number of replayed retries.
+/// of batches that were applied without acknowledgement, and the number of replayed retries.
 async fn settle(
     fs: &Arc<dyn AccountStore>,
     tree: &dyn FileSystem,

@@ -5,100 +5,107 @@
 pub(super) enum Name {
     /// Random operations on SQLite equal those on the memory engine, with reopening: 1,000,000
     Model,
-    /// The same through a scope, then through a scope of a scope, against a tree of its own: 1,000,000 each
+    /// The same through a scope, then through two nested scopes, compared with a separate tree: 1,000,000
+    /// each
     ModelScopes,
-    /// The same through a mount's root and a part of it: 1,000,000 each
+    /// The same through a mount's root and a directory of it: 1,000,000 each
     ModelMounts,
-    /// The same through ten stacks of views drawn at random: 1,000,000
+    /// The same through ten random stacks of views: 1,000,000
     ModelStacks,
-    /// Overlays beside union mounts of the kernel (needs root), over a layer of the same store, of another
-    /// and a folder: 300,000 each
+    /// Overlays compared with union mounts of the kernel (needs root), over a layer of the same store, of
+    /// another store and of a folder: 300,000 each
     Overlayfs,
-    /// As `model` on a folder of the host, as far as POSIX goes: 300,000
+    /// As `model` on a folder of the host, as far as POSIX permits: 300,000
     ModelHost,
     /// As `model`, with every batch planned as if rows were a round trip away: 1,000,000
     ModelRounds,
-    /// `kill -9` under 8 concurrent HTTP writers, then under batches: 200 kills each, nothing acknowledged is
-    /// lost
+    /// `kill -9` under 8 concurrent HTTP writers, then under batches, loses no acknowledged write: 200 kills
+    /// each
     Kill,
-    /// Power cuts on ext4 (needs root) under the same writers: 100 cuts each, nothing acknowledged is lost
+    /// Power cuts on ext4 (needs root) under the same writers lose no acknowledged write: 100 cuts each
     Cut,
-    /// Power cuts on ext4 (needs root) under a folder of the host: what was answered is kept, of the batch
-    /// under way the first operations: 500 cuts
+    /// Power cuts on ext4 (needs root) under a folder of the host lose no acknowledged operation and keep a
+    /// prefix of the pending batch: 500 cuts
     HostCuts,
-    /// Processes on one data folder read nothing stale, lose nothing and let each other write: 20,000 commits
+    /// Processes on one data folder read no stale data, lose no write and do not block each other: 20,000
+    /// commits
     Processes,
     /// 64 appenders to one file lose no line, and every version is readable: 10,000 appends, under 20 MB
     Appenders,
-    /// 64 writers at one version, of which one wins: 50 times each
+    /// 64 writers that compare and swap one version, of which one succeeds: 50 times each
     Cas,
-    /// A large file by stream in under 64 MiB of memory, compared with what was written: 1,024 MiB
+    /// A large file, streamed in under 64 MiB of memory and compared with what was written: 1,024 MiB
     BigFile,
-    /// Accounts used in turn, then a fifth of them at once, with 1,024 descriptors and bounded threads and
-    /// memory: 10,000
+    /// Accounts used one after another, then a fifth of them at once, with 1,024 descriptors and bounded
+    /// threads and memory: 10,000
     Accounts,
-    /// A tree is renamed and removed in under 100 MiB of memory, beside an account that commits: 1,000,000
+    /// A tree is renamed and removed in under 100 MiB of memory while another account commits: 1,000,000
     /// names
     Subtrees,
     /// `fsck` finds every kind of damage
     Fsck,
-    /// `gc` beside readers and open handles of another process removes orphans only: 300 files
+    /// `gc` removes orphans only, while another process reads and holds open handles: 300 files
     Gc,
     /// An error, a panic and an abort at each step of commits, uploads and collections: 12 times each
     Failpoints,
     /// Histories of 16 clients have one order: 400
     Order,
-    /// No path, link, glob or id reaches another account, and nothing leads out of a scope: 200,000 tries
+    /// No path, link, glob or id reaches another account, and nothing leads out of a scope: 200,000 attempts
     /// each
     Isolation,
-    /// The same from a tree of views of each kind, while directories are swapped for links: 1,000,000 tries
+    /// The same from a tree of views of each kind, while directories are swapped for links: 1,000,000
+    /// attempts
     IsolationViews,
-    /// The same on a folder of the host, while a second thread swaps for links outside: 1,000,000 tries
+    /// The same on a folder of the host, while another thread swaps in links that lead outside: 1,000,000
+    /// attempts
     IsolationHost,
-    /// The memories of an agent reach those of no other user, agent or account: 100,000 tries
-    IsolationMemories,
-    /// A lost answer (caller gone, process ended, connection cut), then a retry: one commit: 1,000 times each
+    /// The memories of an agent reach those of no other user, agent or account: 100,000 attempts
+    IsolationNodes,
+    /// A lost response (caller dropped, process ended, connection cut), then a retry: one commit: 1,000 times
+    /// each
     Committed,
-    /// Memories on a folder cut short behind each operation are repaired, of damaged directories nothing
-    /// of the user's is lost, and other readers agree on what is there: 10,000 directories, 10,000 memories
+    /// Interrupted changes of memories on a folder are repaired, damaged directories lose no data of the
+    /// user, and other readers agree on the result: 10,000 directories, 10,000 memories
     Repair,
-    /// Batches over the views of an agent's tree are whole and once after a kill and a retry: 100 kills
+    /// Batches over the views of an agent's tree are complete and applied once after a kill and a retry: 100
+    /// kills
     ViewKills,
-    /// Appends, imports, changes of memories and resets under idempotency keys, killed and sent again: each
-    /// has one effect, and repeats are answered alike: 100 kills
+    /// Appends, imports, memory changes and resets under idempotency keys, killed and sent again, have one
+    /// effect, and repeats return the same result: 100 kills
     RetryKills,
-    /// Packs of random sessions are within their budget, refused by no provider, and built again byte for
-    /// byte, whatever happens since: 2,000 sessions
+    /// Packs of random sessions are within their budget, accepted by every provider, and can be built again
+    /// byte for byte, whatever happens later: 2,000 sessions
     Packs,
-    /// A session says what its transcript says, in parts, sent again, after withdrawals and resets: 10,000
-    /// transcripts
+    /// A session contains what its transcript contains, imported in parts, sent again, after withdrawals and
+    /// resets: 10,000 transcripts
     Transcripts,
-    /// Packs of random sessions with results of all sizes use their budget, and show long results in part
-    /// before messages are left out: 10,000 sessions
+    /// Packs of random sessions with results of all sizes use their budget, and shorten long results before
+    /// they leave out messages: 10,000 sessions
     FilledPacks,
-    /// Packs and tails take as many reads beside many withdrawals in a session as beside 50: 50,000
-    /// withdrawals
+    /// Packs and tails need as many reads with many withdrawals in a session as with 50: 50,000 withdrawals
     Withdrawals,
     /// Prompts of random workspaces equal, byte for byte, those of a second implementation: 1,000 workspaces
     Prompts,
-    /// Paths in prompts of random workspaces are read through the tree that each prompt is for: 1,000 prompts
+    /// Paths in prompts of random workspaces can be read through the tree that each prompt is for: 1,000
+    /// prompts
     PromptPaths,
-    /// No prompt for a session of a class other than `main`, and nothing in its tree, has a word of MEMORY.md
-    /// or of what another class remembered: 200,000 states
+    /// No prompt for a session of a class other than `main`, and no file of its tree, contains a word of
+    /// MEMORY.md or of what another class remembered: 200,000 states
     PromptIsolation,
-    /// Nothing of another audience, or of fewer listeners, is in trees, prompts, packs, media, archives,
-    /// exports, children, memories and sources of a session, with owners, keys and chats drawn: 200,000 looks
+    /// No data of another audience, or of fewer listeners, is in the trees, prompts, packs, media, archives,
+    /// exports, children, memories and sources of a session, with random owners, keys and chats: 200,000
+    /// reads
     AudienceIsolation,
     /// 64 appenders to one session, then kills and power cuts (needs root) while it is appended to, packed,
-    /// swapped and collected: 100 crashes each, nothing said is lost, what is derived is whole or absent
+    /// swapped and collected, lose no message and leave derived files complete or absent: 100 crashes each
     Sessions,
-    /// Kills and power cuts (needs root) while sessions are appended to, compacted and reset: 100 crashes
-    /// each, no session is put away without its archive, and archives and parts are what was said
+    /// Kills and power cuts (needs root) while sessions are appended to, compacted and reset close no session
+    /// without its archive, and archives and parts contain the messages: 100 crashes each
     Resets,
-    /// A collection removes of random sessions what nothing needs, by plain code that reads their files, and
-    /// nothing else: 2,000 sessions
+    /// A collection removes exactly the unused files of random sessions, compared with plain code that reads
+    /// all files: 2,000 sessions
     SessionGc,
-    /// Events reach a sink that fails, hangs and answers late, once and in order, under kills of 4 workers in
+    /// Events reach a sink that fails, hangs and replies late, once and in order, under kills of 4 workers in
     /// 2 processes: 100 kills
     Outbox,
 }

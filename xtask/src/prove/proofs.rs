@@ -1,5 +1,5 @@
-//! Proofs behind the names of `cargo xtask prove`. The first of a name is the one that `--size` counts; the
-//! others grow and shrink with it.
+//! Proofs behind the names of `cargo xtask prove`. `--size` is the size of the first proof of a name; the
+//! others scale with it.
 
 use garth_proofs::filled_packs::FilledPacks;
 use garth_proofs::http_cuts::HttpCuts;
@@ -42,7 +42,7 @@ use garth_testkit::subject::mounted::Part;
 
 use super::name::Name;
 
-/// Descriptors that a process may have open unless somebody raises it: the soft limit of most systems.
+/// Limit on open descriptors in the proofs of accounts: the default soft limit of most systems.
 const DESCRIPTORS: u64 = 1_024;
 
 /// Returns the proofs of a name.

@@ -1,11 +1,11 @@
-//! Input and output of every rule: the files of the repository, and a finding about one of them.
+//! Input and output of every rule: the files of the repository, and findings about them.
 
 use std::collections::BTreeMap;
 
 /// Text files of the repository by path, as git lists them.
 pub(super) type Files = BTreeMap<String, String>;
 
-/// Broken rule.
+/// Violation of a rule.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Finding {
     pub(super) path: String,

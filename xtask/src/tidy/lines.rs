@@ -1,21 +1,20 @@
-//! Rules for the lines of text files: how long they are, and that they refer to
-//! nothing a reader does not have.
+//! Rules for the lines of text files: their length, and no references to documents outside the repository.
 
 use super::finding::Finding;
 
-/// Longest line of a comment in Rust, in characters: as wide as the code that rustfmt makes.
+/// Longest comment line in Rust, in characters: the width to which rustfmt formats code.
 const MAX_COMMENT: usize = 110;
-/// Longest line of code in Rust, which rustfmt leaves longer for a string only, in characters.
+/// Longest code line in Rust, in characters. rustfmt leaves a line longer only because of a string.
 const MAX_CODE: usize = 140;
 /// Longest line of Markdown, in characters.
 const MAX_LINE: usize = 120;
 
-/// Words that, with a number behind them, refer to documents that are not in this repository.
+/// Words that refer to documents outside the repository if a number follows.
 const NUMBERED: [&str; 3] = ["seed", "issue", "review"];
-/// The one that does without a number. In two parts, so that this file does not break its own rule.
+/// Such a word that needs no number. In two parts, so that this file does not violate its own rule.
 const UNNUMBERED: [&str; 2] = ["DES", "IGN"];
 
-/// Finds lines that are too long, and references to documents that are not in the repository.
+/// Finds lines that are too long, and references to documents outside the repository.
 pub(super) fn check(path: &str, content: &str) -> Vec<Finding> {
     let limit: fn(&str) -> usize = match path.rsplit_once('.') {
         Some((_, "rs")) => |line| if line.trim_start().starts_with("//") { MAX_COMMENT } else { MAX_CODE },
@@ -38,7 +37,7 @@ pub(super) fn check(path: &str, content: &str) -> Vec<Finding> {
     findings
 }
 
-/// What of a line counts: neither a table row, which cannot be broken, nor the target of a link.
+/// Returns the length of a line that counts: 0 for table rows, which cannot be broken, and no link targets.
 fn length(line: &str) -> usize {
     if line.trim_start_matches([' ', '/', '!']).starts_with('|') || line.contains("://") {
         return 0;
@@ -51,7 +50,7 @@ fn length(line: &str) -> usize {
     length + rest.chars().count()
 }
 
-/// A reference to a document that is not in the repository.
+/// Returns a reference to a document outside the repository.
 fn absent(line: &str) -> Option<String> {
     let mut before = "";
     line.split(|c: char| !c.is_alphanumeric() && c != '_').find_map(|word| {

@@ -1,5 +1,5 @@
-//! Rules for links: what a document or comment points at is there. A promise of `docs/semantics.md` points at
-//! its test.
+//! Rules for links: the target of a link in a document or comment exists. Each promise of `docs/semantics.md`
+//! links its test.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -9,10 +9,10 @@ use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 use super::finding::{Files, Finding};
 use super::rust;
 
-/// The document in which every table row and list item is a promise and links the test that keeps it.
+/// Document in which every table row and list item is a promise with a link to its test.
 const PROMISES: &str = "docs/semantics.md";
 
-/// Finds links to files, headings and tests that are not there, and promises without a test.
+/// Finds links to missing files, headings and tests, and promises without a test.
 pub(super) fn check(path: &str, content: &str, files: &Files) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (event, at) in parse(content) {
@@ -27,7 +27,7 @@ pub(super) fn check(path: &str, content: &str, files: &Files) -> Vec<Finding> {
     findings
 }
 
-/// Finds documents that a comment names in backticks and that are not there.
+/// Finds missing documents that a comment names in backticks.
 pub(super) fn check_comments(path: &str, content: &str, files: &Files) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (index, line) in content.lines().enumerate().filter(|(_, line)| line.trim_start().starts_with("//")) {
@@ -50,7 +50,7 @@ fn line_of(content: &str, at: &Range<usize>) -> usize {
     content[..at.start].matches('\n').count() + 1
 }
 
-/// Why a link leads nowhere; `None` for one that does, or that leads out of the repository.
+/// Returns the reason for which a link is broken, or `None` if it is valid or leads out of the repository.
 fn broken(from: &str, to: &str, files: &Files) -> Option<String> {
     if to.contains("://") || to.starts_with("mailto:") {
         return None;
@@ -77,7 +77,7 @@ fn broken(from: &str, to: &str, files: &Files) -> Option<String> {
     missing.then(|| format!("links to `{to}`, but {target} has no heading `#{anchor}`: correct the link"))
 }
 
-/// The path from the repository's root that a link means; `None` if it leads out.
+/// Returns the path of a link from the repository's root, or `None` if it leads out.
 fn resolve(from: &str, link: &str) -> Option<String> {
     if link.is_empty() {
         return Some(from.to_owned());
@@ -96,8 +96,8 @@ fn resolve(from: &str, link: &str) -> Option<String> {
     Some(segments.join("/"))
 }
 
-/// The anchors of a document's headings, as code hosts make them: lower case, spaces to `-`, punctuation
-/// dropped, and a number behind what was there before.
+/// Returns the anchors of a document's headings as code hosts generate them: lower case, `-` for spaces, no
+/// punctuation, and a number after a repeated one.
 fn anchors(content: &str) -> impl Iterator<Item = String> {
     let mut headings = Vec::new();
     let mut open: Option<String> = None;
@@ -122,7 +122,7 @@ fn anchors(content: &str) -> impl Iterator<Item = String> {
     })
 }
 
-/// Table rows and list items that link no test.
+/// Finds table rows and list items that link no test.
 fn promises(path: &str, content: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut open: Vec<(usize, bool)> = Vec::new(); // the line of a promise and whether it has named a test

@@ -1,10 +1,10 @@
-//! Rules for manifests: a crate that does not opt in to the workspace's lints is checked by none of them, and
-//! crates depend on those below them only.
+//! Rules for manifests: every crate opts in to the workspace's lints, without which none of them applies, and
+//! depends on lower crates only.
 
 use super::finding::Finding;
 
-/// Dependencies between the crates of this repository: each name, and the crates that it may depend on. Tests
-/// may use `garth-testkit` too, and those of `garth-agent` the facade that its documentation shows.
+/// Permitted dependencies between the crates of this repository: each crate, and those that it may depend on.
+/// Tests may also use `garth-testkit`, and those of `garth-agent` the facade that its documentation shows.
 const CRATES: [(&str, &str); 13] = [
     ("garth-tokens", ""),
     ("garth-engine", ""),
@@ -21,14 +21,14 @@ const CRATES: [(&str, &str); 13] = [
     ("garth-fuzz", "garth garth-engine"),
 ];
 
-/// Finds packages of the workspace without `lints.workspace`, and dependencies that point upwards.
+/// Finds packages of the workspace without `lints.workspace`, and dependencies on higher crates.
 pub(super) fn check(path: &str, content: &str) -> Vec<Finding> {
     let has = |header: &str| content.lines().any(|line| line.trim() == header);
     if !has("[package]") {
         return Vec::new();
     }
     let mut findings = arrows(path, content);
-    // a manifest with a `[workspace]` of its own is another workspace: `benches/peers`, `fuzz`
+    // A manifest with its own `[workspace]` belongs to another workspace: `benches/peers`, `fuzz`.
     if !has("[workspace]") && !section(content, "[lints]").any(|(_, line)| line == "workspace = true") {
         let message = "does not opt in to the workspace's lints: add `[lints]` with `workspace = true`";
         findings.push(Finding::new(path, 1, message));
@@ -36,7 +36,7 @@ pub(super) fn check(path: &str, content: &str) -> Vec<Finding> {
     findings
 }
 
-/// The lines of a section, with their numbers.
+/// Returns the lines of a section with their line numbers.
 fn section<'a>(content: &'a str, header: &'a str) -> impl Iterator<Item = (usize, &'a str)> {
     let lines = content.lines().enumerate().map(|(index, line)| (index + 1, line.trim()));
     lines.skip_while(move |(_, line)| *line != header).skip(1).take_while(|(_, line)| !line.starts_with('['))

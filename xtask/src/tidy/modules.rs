@@ -1,21 +1,22 @@
-//! Rules for the modules of a crate: which may use which, and no circle. What a file uses is read from its
-//! `use` items, its qualified paths and its macro calls, and followed through re-exports to the file that has
-//! it.
+//! Rules for the modules of a crate: their permitted dependencies, and no cycles. The dependencies of a file
+//! are read from its `use` items, its qualified paths and its macro calls, and followed through re-exports to
+//! the file that defines the name.
 //!
-//! # Circles
+//! # Cycles
 //!
-//! A *room* is a module with all that is inside it. At each module, these are its *level*: the file of the
-//! module, and the rooms of its children. An arrow from one file to another counts at the level where the two
-//! part, between the nodes that hold them. No level has a circle. So, in a module `p` with children `a`, `b`:
+//! The *room* of a module is the module with everything inside it. The *level* of a module consists of its
+//! own file and the rooms of its children. A dependency of one file on another counts at the level where
+//! their paths diverge, between the nodes that contain them. No level may have a cycle. So, in a module `p`
+//! with children `a`, `b`:
 //!
-//! - `p/a.rs → p/b.rs → p/a.rs` is a circle, and so is `p/a/x.rs → p/b/y.rs` with `p/b/z.rs → p/a/w.rs`: the
-//!   rooms of `a` and `b` can neither be read nor moved one without the other.
-//! - `p.rs` may use its children, and a child what `p.rs` defines, but not both: `p.rs → p/a.rs → p.rs` is a
-//!   circle, as is `p.rs → p/a.rs → p/b.rs → p.rs`.
-//! - `mod a;` and `pub use a::A;` in `p.rs` are not arrows, unless `p.rs` uses the name `A` itself. A child
-//!   that uses `super::A` uses `p/a.rs`, not `p.rs`.
+//! - `p/a.rs → p/b.rs → p/a.rs` is a cycle, and so is `p/a/x.rs → p/b/y.rs` with `p/b/z.rs → p/a/w.rs`:
+//!   neither room can be read or moved without the other.
+//! - `p.rs` may use its children, or a child what `p.rs` defines, but not both: `p.rs → p/a.rs → p.rs` is a
+//!   cycle, as is `p.rs → p/a.rs → p/b.rs → p.rs`.
+//! - `mod a;` and `pub use a::A;` in `p.rs` are not dependencies, unless `p.rs` uses the name `A` itself. A
+//!   child that uses `super::A` depends on `p/a.rs`, not on `p.rs`.
 //!
-//! Method calls are not seen: `p.rs` may call a method that `p/a.rs` implements for a type of `p.rs`.
+//! Method calls are not visible: `p.rs` may call a method that `p/a.rs` implements for a type of `p.rs`.
 
 mod arrows;
 mod circles;
@@ -27,7 +28,7 @@ use std::collections::BTreeSet;
 use self::arrows::Crate;
 use super::finding::{Files, Finding};
 
-/// Finds arrows that the layers do not allow, and circles.
+/// Finds dependencies that the layers do not permit, and cycles.
 pub(super) fn check(files: &Files) -> Vec<Finding> {
     let roots = files
         .keys()
@@ -47,7 +48,7 @@ pub(super) fn check(files: &Files) -> Vec<Finding> {
 mod tests {
     use super::*;
 
-    /// What is found in a crate of these files below its `src/`.
+    /// Returns the findings in a crate that has these files below its `src/`.
     fn found<const N: usize>(root: &str, sources: [(&str, &str); N]) -> Vec<String> {
         let file = |(path, source): (&str, &str)| (format!("{root}/src/{path}"), source.to_owned());
         let files = sources.into_iter().map(file).collect();
@@ -86,7 +87,7 @@ mod tests {
         assert_eq!(circles([("lib.rs", "mod p;\n"), parent, child, sibling]), ["p/c.rs → p/d.rs → p/c.rs"]);
     }
 
-    /// Findings about circles, each as its way from file to file.
+    /// Returns the cycles of a crate, each as its path from file to file.
     fn circles<const N: usize>(sources: [(&str, &str); N]) -> Vec<String> {
         let way = |finding: String| {
             let (_, way) = finding.split_once("uses itself: ").unwrap();
@@ -122,7 +123,7 @@ mod tests {
         assert_eq!(circles([lib, ("p.rs", &calls), ("p/a.rs", uses)]), ["p.rs → p/a.rs → p.rs"]);
         assert_eq!(circles([lib, ("p.rs", &calls), ("p/a.rs", defines)]), [""; 0]);
         assert_eq!(circles([lib, ("p.rs", p), ("p/a.rs", uses)]), [""; 0]);
-        // At any depth, and of the root of the crate, too.
+        // At any depth, and at the root of the crate.
         let deep = "use super::super::P;\npub fn g(_: P) {}\n";
         let calls = format!("{p}fn f() {{ a::b::g(P); }}\n");
         assert_eq!(

@@ -1,5 +1,5 @@
 //! Rules for Rust sources: sizes, layout and the opening `//!`. Lengths are counted on the parsed source, so
-//! that strings and comments do not mislead them. (`unwrap` outside tests is clippy's `unwrap_used`.)
+//! that strings and comments are not mistaken for code. (`unwrap` outside tests is clippy's `unwrap_used`.)
 
 use std::collections::BTreeSet;
 
@@ -9,12 +9,12 @@ use syn::visit::{self, Visit};
 
 use super::finding::Finding;
 
-/// Most lines of code of a file.
+/// Limit on the lines of code of a file.
 const MAX_FILE: usize = 600;
-/// Most lines of code of a function. CONTRIBUTING.md asks for about 70; this is where "about" ends.
+/// Limit on the lines of code of a function. CONTRIBUTING.md asks for about 70, and this is the tolerance.
 const MAX_FUNCTION: usize = 100;
 
-/// Finds what breaks the rules in one source file.
+/// Finds violations in one source file.
 pub(super) fn check(path: &str, content: &str) -> Vec<Finding> {
     let found = |line, message: String| Finding::new(path, line, message);
     let mut findings = layout(path);
@@ -53,7 +53,7 @@ fn layout(path: &str) -> Vec<Finding> {
     if name == "mod.rs" {
         return vec![Finding::new(path, 1, format!("is a mod.rs: move it to {dir}.rs"))];
     }
-    // `shipped.rs` is built for release, too, which would take minutes for all tests of the crate
+    // `shipped.rs` is also built for release, which would take minutes for all tests of the crate.
     let known = name == "it.rs" || path == "crates/garth-cli/tests/shipped.rs";
     let binary_of_its_own = dir.rsplit('/').next() == Some("tests") && !dir.contains("src/") && !known;
     if binary_of_its_own {
@@ -63,7 +63,7 @@ fn layout(path: &str) -> Vec<Finding> {
     Vec::new()
 }
 
-/// Collects the numbers of the lines that hold a token other than a comment.
+/// Collects the numbers of the lines that contain a token other than a comment.
 fn lines_of_code(tokens: TokenStream, source: &[&str], into: &mut BTreeSet<usize>) {
     for token in tokens {
         match token {
@@ -83,7 +83,8 @@ fn lines_of_code(tokens: TokenStream, source: &[&str], into: &mut BTreeSet<usize
     }
 }
 
-/// A doc comment is an attribute to the parser; its tokens all point at the comment.
+/// Returns true if a token is part of a doc comment. The parser turns it into an attribute, whose tokens all
+/// have the span of the comment.
 fn is_comment(span: Span, source: &[&str]) -> bool {
     let start = span.start();
     let line = source.get(start.line - 1).copied().unwrap_or_default();
@@ -130,7 +131,7 @@ impl<'ast> Visit<'ast> for Functions {
     }
 }
 
-/// Whether the source has a function of that name, also one inside a macro call such as `proptest!`.
+/// Returns true if the source has a function of that name, also inside a macro call such as `proptest!`.
 pub(super) fn has_function(content: &str, name: &str) -> bool {
     fn look(tokens: TokenStream, name: &str) -> bool {
         let mut after_fn = false;

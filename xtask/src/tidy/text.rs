@@ -1,11 +1,11 @@
-//! Rules for every text file: nothing of the machine it was written on gets into the repository.
+//! Rules for every text file: no paths or hosts of the machine on which it was written.
 
 use super::finding::Finding;
 
-/// The index that every lock file of cargo names.
+/// Index that every lock file of cargo names.
 const CARGO_INDEX: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
-/// Finds paths of a machine and hosts of registries.
+/// Finds machine paths and registry hosts.
 pub(super) fn check(path: &str, content: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (index, line) in content.lines().enumerate() {
@@ -23,7 +23,7 @@ pub(super) fn check(path: &str, content: &str) -> Vec<Finding> {
     findings
 }
 
-/// Put together here, so that this file does not break its own rule.
+/// Returns machine paths. They are composed here, so that this file does not violate its own rule.
 fn homes() -> [String; 2] {
     ["work", "root"].map(|dir| format!("/{dir}/"))
 }
@@ -41,7 +41,7 @@ fn hosts() -> [String; 7] {
     .map(|(host, domain)| format!("{host}.{domain}"))
 }
 
-/// Whether `dir` stands in the line as the start of an absolute path: `crates/work/` is fine.
+/// Returns true if `dir` begins an absolute path in the line, as it does not in `crates/work/`.
 fn names_path(line: &str, dir: &str) -> bool {
     line.match_indices(dir).any(|(at, _)| {
         let before = line[..at].chars().next_back();

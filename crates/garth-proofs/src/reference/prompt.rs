@@ -1,6 +1,5 @@
 //! Prompts by a second implementation, which reads the table of sections from top to bottom. It shares
-//! nothing
-//! with the library but the texts that garth itself provides.
+//! nothing with the library but the texts that garth itself provides.
 
 use std::collections::BTreeMap;
 

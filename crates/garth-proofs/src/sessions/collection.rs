@@ -1,7 +1,7 @@
 //! A collection must remove exactly the unused files of a session: one too many is lost for ever, and one too
 //! few is never removed. Random sessions refer to chunks and blobs in every possible way. Plain code that
-//! reads
-//! all files of the session finds the unused ones, and they are compared with what a collection removes.
+//! reads all files of the session finds the unused ones, and they are compared with what a collection
+//! removes.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -59,8 +59,7 @@ impl Proof for SessionAppenders {
 }
 
 /// Crashes while a session is appended to, packed, swapped, compacted and collected. The size is the number
-/// of
-/// crashes.
+/// of crashes.
 #[derive(Clone, Copy, Debug)]
 pub struct SessionCrashes {
     /// Kind of crash.
@@ -252,8 +251,7 @@ async fn make(fs: &dyn FileSystem, what: &str, random: &mut Random, seed: u64, n
         }
         _ => {
             // Pauses as a server does. A collector without pauses would remove each pack before a crash could
-            // leave one to
-            // check.
+            // leave one to check.
             Env::system().sleep(Duration::from_millis(20));
             drop(sessions.collect(SESSION, &Collect::default()).await?);
         }

@@ -1,7 +1,6 @@
 //! Resets and compactions under kills and power cuts, while messages with images are appended, and with
-//! archives
-//! that cannot be written. No session is closed without its archive, no archive lacks a message, no part
-//! separates a tool call from its result, and every image that a message names exists.
+//! archives that cannot be written. No session is closed without its archive, no archive lacks a message, no
+//! part separates a tool call from its result, and every image that a message names exists.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -38,8 +37,7 @@ const LONGEST: u64 = 30_000;
 /// Longest pause between two turns of a writer, in microseconds: a reset needs a time without appends.
 const PAUSE: u64 = 60_000;
 /// Turns after which the writers wait for a compaction or reset. Otherwise these would never find such a time
-/// on
-/// a busy machine, and each round would begin with longer sessions.
+/// on a busy machine, and each round would begin with longer sessions.
 const AHEAD: u64 = 30;
 /// Session key that all sessions share.
 const KEY: &str = "agent:coder:main";
@@ -151,8 +149,7 @@ async fn appended(fs: &dyn FileSystem, writer: u64, n: u64) -> Proven<()> {
 }
 
 /// Runs in the child process: appends, compacts and resets, and reports each result, until the process is
-/// killed
-/// or an operation fails.
+/// killed or an operation fails.
 pub(crate) fn work_until_crash(folder: &Path, seed: u64) -> Proven<()> {
     let fs = opened(folder)?;
     let said = block_on(numbers(&*fs))?;

@@ -1,6 +1,5 @@
 //! Reads work where nothing can be written: on a full disk and on a read-only one, by the real binary,
-//! without a
-//! process that had opened the data folder before.
+//! without a process that had opened the data folder before.
 
 use std::fs::File;
 use std::io::Write;
@@ -15,8 +14,7 @@ use super::support::garth;
 const SIZE: u64 = 64 << 20;
 
 /// Every verb that reads, with arguments for the data that [`fill`] writes. `OUT` is a name on another disk,
-/// a new
-/// one for each run.
+/// a new one for each run.
 const READING: [&[&str]; 47] = [
     &["account", "list"],
     &["key", "list"],

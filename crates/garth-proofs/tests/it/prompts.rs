@@ -1,6 +1,5 @@
 //! Prompts equal those of a second implementation, planted mistakes are noticed, and the paths in prompts
-//! refer
-//! to files.
+//! refer to files.
 
 use garth_proofs::prompts::followed_paths::FollowedPaths;
 use garth_proofs::prompts::{Misread, Prompts};

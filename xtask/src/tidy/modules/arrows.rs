@@ -1,11 +1,11 @@
-//! Arrows between the files of a crate: an arrow leads from a file to each file that has something it uses.
+//! Dependencies between the files of a crate: from each file to the files that define the names it uses.
 
 use std::collections::BTreeMap;
 
 use super::names::{Export, Module, Named, Names, Use};
 use crate::tidy::finding::{Files, Finding};
 
-/// Limit on the re-exports that are followed from one name.
+/// Limit on the re-exports that are followed from one name, which ends circular ones.
 const MAX_EXPORTS: usize = 8;
 
 /// Files of a crate by module.
@@ -18,7 +18,7 @@ struct Source<'a> {
     names: Names,
 }
 
-/// Use of a file by another one.
+/// Dependency of a file on another one.
 pub(super) struct Arrow {
     pub(super) from: Module,
     pub(super) to: Module,
@@ -27,7 +27,7 @@ pub(super) struct Arrow {
 }
 
 impl<'a> Crate<'a> {
-    /// Reads the crate in the directory `root`. Leaves out files that do not parse: another rule finds them.
+    /// Reads the crate in the directory `root`. Skips files that do not parse, which another rule finds.
     pub(super) fn read(root: &str, files: &'a Files) -> Self {
         let folder = format!("{root}/src/");
         let has_lib = files.contains_key(&format!("{folder}lib.rs"));
@@ -52,7 +52,8 @@ impl<'a> Crate<'a> {
         Self { sources }
     }
 
-    /// Returns the arrows, one for each pair of files. A parent's re-export of its children is none.
+    /// Returns the dependencies, one for each pair of files. A parent's re-exports of its children do not
+    /// count.
     pub(super) fn arrows(&self) -> Vec<Arrow> {
         let mut lines = BTreeMap::new();
         for (from, source) in &self.sources {
@@ -84,7 +85,7 @@ impl<'a> Crate<'a> {
             }
     }
 
-    /// Returns the file that has what a path names; `None` if the path is of another crate.
+    /// Returns the file that defines what a path names, or `None` if the path is of another crate.
     fn file_of(&self, path: &Named, follow: usize) -> Option<Module> {
         let length = (0..=path.segments.len())
             .rev()
@@ -100,7 +101,7 @@ impl<'a> Crate<'a> {
         Some(exported.unwrap_or_else(|| module.to_vec()))
     }
 
-    /// Returns the file that has a name which a module imports, and so may export.
+    /// Returns the file that defines a name which a module imports and therefore may export.
     fn exported(&self, module: &[String], name: &str, rest: &[String], follow: usize) -> Option<Module> {
         let names = &self.sources.get(module)?.names;
         if names.defined.contains(name) {
@@ -124,7 +125,7 @@ impl Arrow {
         self.from.starts_with(&self.to) || self.to.starts_with(&self.from)
     }
 
-    /// Returns a finding about the file at `path`, from which the arrow leads.
+    /// Returns a finding about the file at `path`, which has the dependency.
     pub(super) fn finding(&self, path: &str, message: &str) -> Finding {
         Finding::new(path, self.line, message)
     }

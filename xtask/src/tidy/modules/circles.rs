@@ -1,20 +1,20 @@
-//! Circles of arrows between the files of a crate.
+//! Dependency cycles between the files of a crate.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::arrows::{Arrow, Crate};
 use crate::tidy::finding::Finding;
 
-/// Node of a graph: the room of a module, or the file of the module that the graph is about.
+/// Node of a graph: the room of a module, or the file of the module to which the level belongs.
 type Node<'a> = &'a [String];
 
-/// Arrows of one level of a crate, the first one for each pair of nodes.
+/// Dependencies of one level of a crate, the first one for each pair of nodes.
 #[derive(Default)]
 struct Graph<'a> {
     arrows: BTreeMap<Node<'a>, BTreeMap<Node<'a>, &'a Arrow>>,
 }
 
-/// Finds the circles of a crate.
+/// Finds the cycles of a crate.
 pub(super) fn check(files: &Crate<'_>, arrows: &[Arrow]) -> Vec<Finding> {
     let mut levels = BTreeMap::<&[String], Graph<'_>>::new();
     for arrow in arrows {
@@ -31,7 +31,7 @@ impl<'a> Graph<'a> {
         self.arrows.entry(from).or_default().entry(to).or_insert(arrow);
     }
 
-    /// Returns circles so that each node which is on one is on one that is returned.
+    /// Returns cycles such that every node on some cycle is on a returned one.
     fn circles(&self) -> Vec<Vec<&'a Arrow>> {
         let mut seen = BTreeSet::new();
         let mut circles = Vec::new();
@@ -46,7 +46,8 @@ impl<'a> Graph<'a> {
         circles
     }
 
-    /// Returns the shortest way from a node back to itself, each arrow with the node that it leaves.
+    /// Returns the shortest path from a node back to itself, each dependency with the node that it starts
+    /// from.
     fn circle(&self, start: Node<'a>) -> Option<Vec<(Node<'a>, &'a Arrow)>> {
         let mut came_by = BTreeMap::<Node<'a>, (Node<'a>, &'a Arrow)>::new();
         let mut waiting = VecDeque::from([start]);
@@ -70,12 +71,12 @@ impl<'a> Graph<'a> {
     }
 }
 
-/// Describes a circle file by file, at the line of its first arrow.
+/// Describes a cycle file by file, at the line of its first dependency.
 fn finding(files: &Crate<'_>, circle: &[&Arrow]) -> Finding {
     let mut way = String::new();
     let mut at: Option<&Arrow> = None;
     for arrow in circle {
-        // Two arrows of one room may meet in different files of it.
+        // Consecutive dependencies may meet in different files of the same room.
         if at.is_none_or(|at| at.to != arrow.from) {
             let comma = if way.is_empty() { "" } else { ", " };
             way += &format!("{comma}{}", files.path(&arrow.from));

@@ -1,9 +1,9 @@
-//! Layers of a crate: which of its modules may use which.
+//! Layers of a crate: the permitted dependencies of its modules.
 
 use super::arrows::{Arrow, Crate};
 use crate::tidy::finding::Finding;
 
-/// Vocabulary of each crate that has layers: the modules that every layer of it may use.
+/// Vocabulary of each crate with layers: the modules that all its layers may use.
 const VOCABULARY: [(&str, &str); 2] = [
     (
         "crates/garth-agent",
@@ -12,10 +12,10 @@ const VOCABULARY: [(&str, &str); 2] = [
     ("crates/garth-engine", "path error env model text compute threads"),
 ];
 
-/// Layers: directory of the crate, module, and the layers that it may use besides the [`VOCABULARY`], as
-/// ARCHITECTURE.md draws them. A file belongs to the longest module that holds it. A module may always use
-/// what is inside it, and what it is inside of. A module of the vocabulary uses nothing else of its crate
-/// than the vocabulary. A crate without vocabulary is not checked.
+/// Layers: directory of the crate, module, and the layers that it may use in addition to the [`VOCABULARY`],
+/// as ARCHITECTURE.md draws them. A file belongs to the longest matching module. A module may always use its
+/// children and its parents. A module of the vocabulary uses only the vocabulary of its crate. A crate
+/// without vocabulary is not checked.
 const LAYERS: [(&str, &str, &str); 23] = [
     ("crates/garth-agent", "registry", ""),
     ("crates/garth-agent", "chat", ""),
@@ -42,7 +42,7 @@ const LAYERS: [(&str, &str, &str); 23] = [
     ("crates/garth-engine", "datadir", "fs engine runtime sqlite rule"),
 ];
 
-/// Finds the arrows of the crate in `root` that lead where its layers do not allow it.
+/// Finds dependencies of the crate in `root` that its layers do not permit.
 pub(super) fn check(root: &str, files: &Crate<'_>, arrows: &[Arrow]) -> Vec<Finding> {
     let Some((_, vocabulary)) = VOCABULARY.into_iter().find(|(name, _)| *name == root) else {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! Names in the source of one file: which it uses, imports, exports and defines. Tests are left out.
+//! Names in the source of one file that it uses, imports, exports and defines. Tests are not read.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use syn::visit::{self, Visit};
 /// Path of a module from the root of its crate.
 pub(super) type Module = Vec<String>;
 
-/// Path of a name from the root of its crate. One that begins with a plain name may be of another crate,
+/// Path of a name from the root of its crate. A path that begins with a plain name may be of another crate,
 /// unless at least its first `least` segments name a module of this one.
 #[derive(Clone)]
 pub(super) struct Named {
@@ -17,7 +17,7 @@ pub(super) struct Named {
     pub(super) least: usize,
 }
 
-/// One place where a file names something.
+/// Occurrence of a name in a file.
 pub(super) struct Use {
     pub(super) path: Named,
     pub(super) line: usize,
@@ -34,7 +34,7 @@ pub(super) enum Export {
 /// Names of one file.
 #[derive(Default)]
 pub(super) struct Names {
-    /// Module being read: that of the file, or an inline one in it.
+    /// Module that is being read: that of the file, or an inline module in it.
     module: Module,
     /// True inside a `use` item with a visibility.
     in_export: bool,
@@ -47,7 +47,7 @@ pub(super) struct Names {
 }
 
 impl Named {
-    /// Returns the path that `segments` mean inside `module`; `None` above the root of the crate.
+    /// Returns the absolute path of `segments` in `module`, or `None` above the root of the crate.
     fn inside(module: &[String], segments: &[String]) -> Option<Self> {
         let mut base = module.to_vec();
         let mut rest = segments;
@@ -115,7 +115,7 @@ impl Names {
         self.imported.extend(Named::inside(&self.module, &to).map(|path| (known_as, path)));
     }
 
-    /// Reads the paths in the tokens of a macro call, which are not parsed.
+    /// Reads the paths in the tokens of a macro call, which the parser does not interpret.
     fn scan(&mut self, tokens: TokenStream) {
         let mut path: Vec<String> = Vec::new();
         let (mut colons, mut line, mut is_field) = (0, 0, false);
@@ -125,7 +125,7 @@ impl Names {
                     if path.is_empty() {
                         line = ident.span().start().line;
                     }
-                    // The name of a field or method is no path.
+                    // The name of a field or method is not a path.
                     if !is_field {
                         path.push(ident.to_string());
                     }
@@ -194,7 +194,7 @@ impl<'ast> Visit<'ast> for Names {
         self.in_export = false;
     }
 
-    // `pub(in path)` uses nothing of the module that it names.
+    // `pub(in path)` restricts visibility and uses no name of the module.
     fn visit_vis_restricted(&mut self, _: &'ast syn::VisRestricted) {}
 
     fn visit_path(&mut self, path: &'ast syn::Path) {
