@@ -1,7 +1,8 @@
 //! Commands of the project: `cargo xtask tidy`, `prove`, `bench`. They are in Rust, so that they run the same
 //! on every machine and need no other tool.
 
-#![allow(clippy::print_stdout, clippy::print_stderr)] // a command line talks to its user
+// A command line prints to its user.
+#![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod bench;
 mod cargo;

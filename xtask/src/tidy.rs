@@ -61,7 +61,8 @@ fn files(root: &Path) -> Result<Files> {
     let paths = String::from_utf8(listed.stdout).context("a file's name is not UTF-8")?;
     let read = |path: &str| match std::fs::read(root.join(path)) {
         Ok(bytes) => Some(Ok((path.to_owned(), String::from_utf8(bytes).ok()?))),
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => None, // deleted, the deletion not yet committed
+        // A file whose deletion is not committed yet.
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => None,
         Err(e) => Some(Err(e).with_context(|| format!("cannot read {path}"))),
     };
     paths.split_terminator('\0').filter_map(read).collect()

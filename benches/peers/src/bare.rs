@@ -1,5 +1,5 @@
-//! What `POST /v1/get` is measured against: axum with nothing behind it. It parses the same request and
-//! writes the same JSON from a map in memory, with no key, no tree and no version.
+//! Server to compare `POST /v1/get` with: axum alone. It parses the same request and returns the same JSON
+//! from a map in memory, without key, tree or version.
 
 use std::collections::HashMap;
 use std::io::{BufRead, Write};
@@ -15,7 +15,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// The answer of `get`, field for field.
+/// Response of `get`, field by field.
 #[derive(Serialize, Deserialize)]
 struct Answer {
     found: bool,
@@ -29,13 +29,14 @@ struct Answer {
 
 #[derive(Deserialize)]
 struct Request {
-    #[allow(dead_code)] // parsed, as garth parses it
+    // Parsed because garth parses it too.
+    #[allow(dead_code)]
     agent_id: String,
     path: String,
 }
 
-/// Reads answers from standard input, one a line, prints the address as one line of
-/// JSON and serves until killed.
+/// Reads responses from standard input, one per line, prints the address as one line of JSON and serves until
+/// it is killed.
 #[tokio::main(worker_threads = 2)]
 pub(crate) async fn serve() -> Result<()> {
     let mut answers = HashMap::new();

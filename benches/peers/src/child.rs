@@ -1,4 +1,4 @@
-//! One run of one side, in a process of its own: makes the workload, does it, prints its figures as one line
+//! Run of one side in its own process: prepares the workload, executes it, and prints the figures as one line
 //! of JSON.
 
 use std::path::{Path, PathBuf};
@@ -16,19 +16,19 @@ use crate::size::Size;
 use crate::work::{self, scale};
 use crate::{fixed, replay};
 
-/// What to run.
+/// Arguments of a run.
 #[derive(clap::Args)]
 pub(crate) struct Options {
     workload: Workload,
     side: Which,
-    /// An empty folder
+    /// Empty folder
     folder: PathBuf,
     #[command(flatten)]
     size: Size,
-    /// Repetitions, where they share one set-up
+    /// Repetitions, for workloads with one common preparation
     #[arg(long, default_value_t = 1)]
     runs: usize,
-    /// The folder that garth's run wrote
+    /// Folder that garth's run has written
     #[arg(long)]
     garths: Option<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! The order of a measurement: runs of the sides alternate, their figures end in the table.
+//! Order of a measurement: the runs of the sides alternate, and their figures end in the table.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,8 @@ use crate::rows::{ROWS, Workload};
 use crate::side::Which;
 use crate::{http, import, machine, report};
 
-/// Measures and prints. A workload that fails says why and leaves its rows empty; the others go on.
+/// Measures and prints the table. A workload that fails prints its error and leaves its rows empty; the
+/// others continue.
 pub(crate) fn run(options: &Options) -> Result<()> {
     ensure!(options.runs >= 1, "--runs is at least 1");
     print!("{}", machine::header(options.folder()?.path(), options.runs, options.size)?);
@@ -45,7 +46,7 @@ fn measure(workload: Workload, options: &Options) -> Result<Figures> {
             figures.merge("", http::beside_searches(options, &data)?);
             Ok(figures)
         }
-        // what they need takes long to make: one process does it once and asks garth beside itself
+        // The preparation takes long: one process does it once and compares garth with itself.
         Workload::Deep
         | Workload::Versions
         | Workload::Lives
@@ -69,7 +70,7 @@ fn measure(workload: Workload, options: &Options) -> Result<Figures> {
     }
 }
 
-/// Runs of garth and of its peers in turn, each with a folder of its own.
+/// Runs garth and its peers alternately, each in its own folder.
 fn alternate(workload: Workload, options: &Options) -> Result<Figures> {
     let mut figures = Figures::default();
     for run in 1..=options.runs {
@@ -85,7 +86,7 @@ fn alternate(workload: Workload, options: &Options) -> Result<Figures> {
     Ok(figures)
 }
 
-/// Resets of a session, each in a process of its own that has not written it.
+/// Resets a session, each time in a process other than the one that has written it.
 fn resets(options: &Options) -> Result<Figures> {
     let mut figures = Figures::default();
     for run in 1..=options.runs {

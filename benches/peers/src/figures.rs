@@ -1,14 +1,14 @@
-//! What runs measured: figures by name, each with its repetitions.
+//! Figures of runs by name, each with its repetitions.
 //!
-//! garth's figures are called as what was measured (`read`); those that they stand beside begin with whose
-//! they are (`agentfs read`). Times are nanoseconds of one operation, sizes are bytes.
+//! The name of a figure of garth is the operation (`read`); that of a peer begins with the peer (`agentfs
+//! read`). Times are nanoseconds of one operation, sizes are bytes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// Figures, of one run or of all runs of a workload.
+/// Figures of one run or of all runs of a workload.
 #[derive(Default, Serialize, Deserialize)]
 pub(crate) struct Figures(BTreeMap<String, Vec<f64>>);
 
@@ -18,13 +18,12 @@ impl Figures {
         self.0.entry(name.into()).or_default().push(value);
     }
 
-    /// Adds `ops` operations that took `spent` together.
+    /// Adds the time of one of `ops` operations that took `spent` together.
     pub(crate) fn time(&mut self, name: impl Into<String>, spent: Duration, ops: usize) {
         self.add(name, spent.as_nanos() as f64 / ops as f64);
     }
 
-    /// Adds the median, the slowest of 100 and of 1,000, and the slowest of all: `{name} p50`, `p99`, `p999`,
-    /// `max`.
+    /// Adds the percentiles 50, 99 and 99.9 and the maximum: `{name} p50`, `p99`, `p999`, `max`.
     pub(crate) fn latencies(&mut self, name: &str, mut all: Vec<Duration>) {
         all.sort_unstable();
         for (label, share) in [("p50", 0.5), ("p99", 0.99), ("p999", 0.999), ("max", 1.0)] {
@@ -35,7 +34,7 @@ impl Figures {
         }
     }
 
-    /// Adds what a run measured, under the name of whose run it was; garth's have none.
+    /// Adds the figures of a run, with `whose` before their names. It is empty for garth.
     pub(crate) fn merge(&mut self, whose: &str, run: Self) {
         for (name, values) in run.0 {
             let name = if whose.is_empty() { name } else { format!("{whose} {name}") };
@@ -43,7 +42,7 @@ impl Figures {
         }
     }
 
-    /// The middle of the repetitions, or between the two in the middle.
+    /// Returns the median of the repetitions.
     pub(crate) fn median(&self, name: &str) -> Option<f64> {
         let mut sorted = self.0.get(name)?.clone();
         sorted.sort_by(f64::total_cmp);

@@ -1,5 +1,5 @@
-//! Fixed rows into plain SQLite, on tables that do not follow garth's: what the rows alone would cost,
-//! however many garth has.
+//! Fixed rows into plain SQLite, in tables that are independent of garth's: the cost of the rows alone,
+//! however many garth writes.
 
 use std::path::Path;
 use std::time::Instant;
@@ -12,13 +12,13 @@ use crate::figures::Figures;
 /// Operations of one transaction.
 pub(crate) const GROUP: usize = 32;
 
-/// Directories of the tree that is renamed.
+/// Directories of the renamed tree.
 pub(crate) const DIRS: usize = 50;
 
-/// Bytes of a value that is put.
+/// Size of a value, in bytes.
 const VALUE: usize = 210;
 
-/// A new database whose commits are durable.
+/// Opens a new database with durable commits.
 pub(crate) fn database(folder: &Path) -> Result<Connection> {
     let conn = Connection::open(folder.join("plain.db"))?;
     let mode: String = conn.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
@@ -27,7 +27,7 @@ pub(crate) fn database(folder: &Path) -> Result<Connection> {
     Ok(conn)
 }
 
-/// A name, a node, an extent and a row of the log for each put, in groups of 32.
+/// Inserts a name, a node, an extent and a log row for each put, in groups of 32.
 pub(crate) fn put(folder: &Path, puts: usize) -> Result<Figures> {
     let mut conn = database(folder)?;
     conn.execute_batch(
@@ -62,7 +62,7 @@ pub(crate) fn put(folder: &Path, puts: usize) -> Result<Figures> {
     Ok(figures)
 }
 
-/// The names of a tree of [`DIRS`] directories moved to other keys in one transaction, with no past kept.
+/// Renames the rows of a tree of [`DIRS`] directories in one transaction, without keeping the past.
 pub(crate) fn rename(folder: &Path, files: usize) -> Result<Figures> {
     let mut conn = database(folder)?;
     conn.execute_batch(

@@ -1,4 +1,4 @@
-//! The rows over HTTP: `garth serve` in a process of its own, asked over loopback.
+//! Rows over HTTP: `garth serve` in its own process, called over loopback.
 
 mod client;
 mod computing;
@@ -23,16 +23,16 @@ use crate::rows::Workload;
 use crate::side::Which;
 use crate::work::puts;
 
-/// Values that `get` asks for in turn.
+/// Values that `get` reads in turn.
 const KEYS: usize = 1_000;
-/// Puts a second beside which `get` is measured.
+/// Puts per second in the busy measurement of `get`.
 const BUSY: f64 = 1_500.0;
 
 const GET: Ask = Ask { route: "/v1/get", body: |index| key_body(index % KEYS) };
 const PUT: Ask = Ask { route: "/v1/put", body: put_body };
 const SEARCH: Ask = Ask { route: "/v1/search", body: |_| br#"{"query":"common"}"#.to_vec() };
 
-/// `POST /v1/get` against a bare handler with the same answers, and against itself beside puts.
+/// Measures `POST /v1/get`, compared with a bare handler with the same responses, and with concurrent puts.
 pub(crate) fn get(options: &Options) -> Result<Figures> {
     let requests = options.size.of(64_000, 32);
     let (data, runtime) = (options.folder()?, runtime()?);
@@ -59,7 +59,7 @@ pub(crate) fn get(options: &Options) -> Result<Figures> {
     Ok(figures)
 }
 
-/// `POST /v1/put` against fixed rows into plain SQLite.
+/// Measures `POST /v1/put`, compared with fixed rows in plain SQLite.
 pub(crate) fn put(options: &Options) -> Result<Figures> {
     let (requests, runtime) = (puts(options.size), runtime()?);
     let mut figures = Figures::default();
@@ -80,7 +80,7 @@ pub(crate) fn put(options: &Options) -> Result<Figures> {
     Ok(figures)
 }
 
-/// Latencies of each call at half of the rate that it reaches.
+/// Measures the latencies of each call at half of its maximum rate.
 pub(crate) fn half_load(options: &Options) -> Result<Figures> {
     let (data, runtime) = (options.folder()?, runtime()?);
     let garth = Server::garth(options.garth()?, data.path())?;
@@ -100,8 +100,8 @@ pub(crate) fn half_load(options: &Options) -> Result<Figures> {
     Ok(figures)
 }
 
-/// The slowest of many gets without and beside two searches for a word that all values have, in the folder
-/// that `work::scale::names` has filled.
+/// Measures the slowest get without and with two concurrent searches for a word that all values have, in the
+/// folder that `work::scale::names` has filled.
 pub(crate) fn beside_searches(options: &Options, data: &TempDir) -> Result<Figures> {
     const RATE: f64 = 500.0;
     let requests = options.size.of(5_000, 100);
@@ -130,7 +130,7 @@ pub(crate) fn beside_searches(options: &Options, data: &TempDir) -> Result<Figur
     Ok(figures)
 }
 
-/// Memory of a server while clients hold connections and ask nothing; then each asks once more.
+/// Measures the memory of a server with idle connections. Afterwards each connection must still work.
 pub(crate) fn idle(options: &Options) -> Result<Figures> {
     let runtime = runtime()?;
     let mut figures = Figures::default();
@@ -153,7 +153,7 @@ pub(crate) fn idle(options: &Options) -> Result<Figures> {
     Ok(figures)
 }
 
-/// Asks once on each connection; how many got no answer.
+/// Sends a request on each connection. Returns the number of failures.
 async fn ask_each(connections: &mut [Connection]) -> usize {
     let mut failures = 0;
     for connection in connections {
@@ -162,7 +162,7 @@ async fn ask_each(connections: &mut [Connection]) -> usize {
     failures
 }
 
-/// Ends what went on beside a measurement; an error if it had ended before.
+/// Stops the background load of a measurement. Fails if it had stopped before.
 async fn still_at_work<T: 'static>(mut tasks: JoinSet<Result<T>>) -> Result<()> {
     if let Some(ended) = tasks.try_join_next() {
         ended??;
@@ -172,7 +172,7 @@ async fn still_at_work<T: 'static>(mut tasks: JoinSet<Result<T>>) -> Result<()> 
     Ok(())
 }
 
-/// Puts the values that `GET` asks for; the answers, a line each.
+/// Puts the values that `GET` reads. Returns the responses, one per line.
 async fn fill(target: &Target) -> Result<Vec<u8>> {
     let mut connection = Connection::open(target).await?;
     let mut answers = Vec::new();

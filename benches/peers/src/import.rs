@@ -1,4 +1,4 @@
-//! Whole commands on a folder of many small files: `garth import` beside `cp` and `rsync`.
+//! Complete commands on a folder of many small files: `garth import`, compared with `cp` and `rsync`.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -12,10 +12,10 @@ use crate::work::content::text;
 
 /// Files of one directory.
 const WIDTH: usize = 100;
-/// Bytes of a file.
+/// Size of a file, in bytes.
 const LENGTH: usize = 1024;
 
-/// Imports a folder and copies it, both to where nothing is; then both once more.
+/// Imports a folder and copies it, each to an empty target, and then both once more.
 pub(crate) fn measure(options: &Options) -> Result<Figures> {
     let source = options.folder()?;
     let files = options.size.of(100_000, WIDTH);
@@ -48,7 +48,8 @@ fn copy(source: &Path, copies: &Path, figures: &mut Figures) -> Result<()> {
     figures.time("cp new", copied + synced, 1);
     let mut rsync = Command::new("rsync");
     rsync.arg("-a").arg(source.join(".")).arg(copies.join("rsync"));
-    // the first one copies, with times, which `cp -r` does not keep
+    // The first run copies the files with their times, which `cp -r` does not preserve and the second run
+    // compares.
     if timed(&mut rsync).is_ok() {
         figures.time("rsync again", timed(&mut rsync)?, 1);
     }

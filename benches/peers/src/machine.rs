@@ -1,4 +1,4 @@
-//! What the figures were taken on and with: a ratio without this cannot be repeated.
+//! Machine and software of a measurement, without which its ratios cannot be reproduced.
 
 use std::fmt::Write;
 use std::os::unix::fs::MetadataExt;
@@ -9,7 +9,7 @@ use anyhow::Result;
 
 use crate::size::Size;
 
-/// The command and the versions, as lines of Markdown.
+/// Returns the command and the versions as lines of Markdown.
 pub(crate) fn header(data: &Path, runs: usize, size: Size) -> Result<String> {
     let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let cpu = cpu
@@ -63,13 +63,13 @@ fn said(program: &str, arguments: &[&str]) -> String {
     output.map_or("?".to_owned(), |output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// The version of a tool, or that there is none.
+/// Returns the version of a tool, or that it is missing.
 fn first_line(tool: &str) -> String {
     let said = said(tool, &["--version"]);
     said.lines().next().filter(|line| *line != "?").map_or_else(|| format!("no {tool}"), str::to_owned)
 }
 
-/// The version of a package in the lock file this was built with.
+/// Returns the version of a package in the lock file of this build.
 fn locked(package: &str) -> &'static str {
     let lock = include_str!("../Cargo.lock").split("[[package]]");
     let field = |block: &'static str, name: &str| {
@@ -80,7 +80,7 @@ fn locked(package: &str) -> &'static str {
         .unwrap_or("?")
 }
 
-/// The type of the file system that a folder lies on.
+/// Returns the type of the filesystem of a folder.
 fn file_system(folder: &Path) -> String {
     let Ok(folder) = folder.canonicalize() else { return "?".to_owned() };
     let mounts = std::fs::read_to_string("/proc/mounts").unwrap_or_default();
@@ -92,7 +92,7 @@ fn file_system(folder: &Path) -> String {
     mounts.lines().filter_map(on).max_by_key(|(length, _)| *length).map_or("?".to_owned(), |(_, kind)| kind)
 }
 
-/// Bytes that a folder takes on disk, with all below it.
+/// Returns the disk space of a folder with all its contents, in bytes.
 pub(crate) fn disk_use(folder: &Path) -> Result<u64> {
     let mut sum = 0;
     for entry in std::fs::read_dir(folder)? {

@@ -1,10 +1,11 @@
-//! garth beside its peers: the rows of docs/benchmarks.md, each a ratio in one run on one machine.
+//! garth compared with its peers: the rows of docs/benchmarks.md, each a ratio within one run on one machine.
 //!
-//! Every run of one side is a process of its own, in a folder of its own, so that neither memory nor open
-//! files of one show in the other. Runs of the sides alternate; the table shows medians. `cargo xtask
-//! bench` builds and starts this.
+//! Each run of one side has its own process and its own folder, so that neither memory nor open files of one
+//! affect another. The runs of the sides alternate, and the table shows medians. `cargo xtask bench` builds
+//! and starts this.
 
-#![allow(clippy::disallowed_methods)] // a benchmark reads the clock
+// A benchmark reads the clock.
+#![allow(clippy::disallowed_methods)]
 
 mod bare;
 mod child;
@@ -28,7 +29,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
-/// Measures garth beside its peers.
+/// Measures garth and its peers.
 #[derive(Parser)]
 struct Cli {
     #[command(subcommand)]
@@ -39,10 +40,10 @@ struct Cli {
 enum Command {
     /// Measure and print the table
     Run(options::Options),
-    /// One run of one side: what `run` starts
+    /// One run of one side, as `run` starts it
     #[command(hide = true)]
     Child(child::Options),
-    /// The bare handler that `get` is measured against: answers read from standard input
+    /// The bare handler to compare `get` with; reads its responses from standard input
     #[command(hide = true)]
     Bare,
 }

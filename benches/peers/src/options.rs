@@ -1,4 +1,4 @@
-//! What to measure and with what, and how a run is started with it.
+//! Options of a measurement, and how they start a run.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -12,32 +12,32 @@ use crate::rows::Workload;
 use crate::side::Which;
 use crate::size::Size;
 
-/// What to measure.
+/// Options of a measurement.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Rows to measure; all unless named
+    /// Rows to measure (default: all)
     pub(crate) rows: Vec<Workload>,
     #[command(flatten)]
     pub(crate) size: Size,
     /// Alternating runs of each side
     #[arg(long, default_value_t = 5)]
     pub(crate) runs: usize,
-    /// The `garth` binary for the rows over HTTP and of whole commands
+    /// The `garth` binary for the rows over HTTP and of complete commands
     #[arg(long)]
     garth: Option<PathBuf>,
-    /// Where to put the data; a folder on the disk to be measured
+    /// Folder for the data, on the disk to be measured
     #[arg(long)]
     dir: Option<PathBuf>,
 }
 
 impl Options {
-    /// The binary to serve and import with.
+    /// Returns the binary that serves and imports.
     pub(crate) fn garth(&self) -> Result<Command> {
         let binary = self.garth.as_deref().context("this row needs --garth PATH, the binary")?;
         Ok(Command::new(binary))
     }
 
-    /// An empty folder on the disk that is measured.
+    /// Creates an empty folder on the measured disk.
     pub(crate) fn folder(&self) -> Result<TempDir> {
         let base = self.dir.clone().unwrap_or_else(std::env::temp_dir);
         tempfile::Builder::new()
@@ -46,7 +46,8 @@ impl Options {
             .context("cannot make a folder for the data")
     }
 
-    /// Runs one side in a process of its own, in `folder`; a peer may look at what garth's run wrote.
+    /// Runs one side in its own process, in `folder`. A peer may read the folder that garth's run has
+    /// written.
     pub(crate) fn child(
         &self,
         workload: Workload,

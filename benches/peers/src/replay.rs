@@ -1,8 +1,7 @@
-//! The same rows into plain SQLite: takes the tables that garth filled, and times nothing but inserting their
-//! rows into empty ones of the same shape, on the same settings, a transaction for every 32 operations.
+//! The same rows into plain SQLite: reads the tables that garth has filled, and measures the insertion of
+//! their rows into empty tables with the same schema and settings, one transaction for every 32 operations.
 //!
-//! What garth reads, checks, updates or indexes for search on the way is not done again,
-//! so this is a bound from below.
+//! It does not repeat garth's reads, checks, updates and search indexing, so this is a lower bound.
 
 use std::fs::File;
 use std::io::Read;
@@ -34,7 +33,7 @@ fn largest(folder: &Path) -> Result<PathBuf> {
     Ok(all.into_iter().max_by_key(|(size, _)| *size).context("garth left no database")?.1)
 }
 
-/// Inserts the rows of the largest database below `from`, which stand for `ops` appends, into a new one in
+/// Inserts the rows of the largest database below `from`, which result from `ops` appends, into a new one in
 /// `to`.
 pub(crate) fn run(from: &Path, to: &Path, ops: usize) -> Result<Figures> {
     let source = Connection::open(largest(from)?)?;
@@ -58,7 +57,7 @@ pub(crate) fn run(from: &Path, to: &Path, ops: usize) -> Result<Figures> {
     Ok(figures)
 }
 
-/// Makes the ordinary tables and their indexes; gives their rows. Search tables are left out.
+/// Creates the ordinary tables and their indexes, without the search tables. Returns their rows.
 fn copy_schema(source: &Connection, target: &Connection) -> Result<Vec<Table>> {
     let mut schema = source.prepare(
         "SELECT m.type, m.tbl_name, m.sql FROM sqlite_schema m LEFT JOIN pragma_table_list t ON t.name = m.tbl_name \
@@ -88,7 +87,7 @@ fn rows(source: &Connection, table: &str) -> Result<Table> {
     Ok(Table { insert: format!("INSERT INTO \"{table}\" ({}) VALUES ({marks})", columns.join(", ")), rows })
 }
 
-/// Every SQLite database below a folder, with its size (the log beside it included).
+/// Returns every SQLite database below a folder with its size, including its write-ahead log.
 fn databases(folder: &Path) -> Result<Vec<(u64, PathBuf)>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder)? {

@@ -1,11 +1,11 @@
-//! The table: medians, ratios, goals.
+//! The table: medians, ratios and goals.
 
 use std::fmt::Write;
 
 use crate::figures::Figures;
 use crate::rows::{Goal, Row, Unit};
 
-/// The Markdown table of `docs/benchmarks.md`.
+/// Returns the Markdown table of `docs/benchmarks.md`.
 pub(crate) fn table<'a>(rows: impl Iterator<Item = (&'a Row, &'a Figures)>) -> String {
     let mut table = String::from(
         "| job | garth | peer | against | result | goal | met |\n|---|--:|--:|---|--:|--:|---|\n",
@@ -71,7 +71,7 @@ impl Unit {
     }
 }
 
-/// Three digits and the unit that they fit.
+/// Formats three digits with a suitable unit.
 fn scaled(mut figure: f64, step: f64, units: &[&str]) -> String {
     let mut units = units.iter().peekable();
     while let Some(unit) = units.next() {

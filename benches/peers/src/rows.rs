@@ -1,8 +1,8 @@
-//! The rows: what is measured, beside what, and its goal.
+//! Rows of the table: the workload, its peer and its goal.
 
 use crate::side::Which;
 
-/// What is run. The name is the row's argument on the command line.
+/// Workload. Its name is the row's argument on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub(crate) enum Workload {
     /// stat and read 4 KiB files
@@ -19,43 +19,43 @@ pub(crate) enum Workload {
     Big,
     /// rename and remove a tree of 5,000 files
     Tree,
-    /// list a directory of 10,000
+    /// list a directory of 10 with 1,000,000 deeper entries
     List,
     /// list a directory of 10 beside 1,000,000 deeper entries
     Deep,
     /// read in the middle of 100,000 versions
     Versions,
-    /// a path that 100,000 files had in turn: its past
+    /// a path that 100,000 files had one after another: its past
     Lives,
-    /// 1,000,000 names with a word in all of them: embedded, and `get` beside searches over HTTP
+    /// 1,000,000 names with a common word: embedded, and `get` during searches over HTTP
     Names,
     /// 10,000 accounts in turn with 1,024 file descriptors
     Accounts,
     /// find by key with 1,000 and with 1,000,000 entries
     Find,
-    /// views beside the tree that they show; opening an agent's tree
+    /// views compared with the tree that they show; opening an agent's tree
     Views,
-    /// rules, quotas and projections beside the same commits without
+    /// rules, quotas and projections compared with the same commits without them
     Rules,
-    /// memories beside plain files of the same bytes
-    Memories,
+    /// memories compared with plain files of the same bytes
+    Nodes,
     /// sessions of few and of many messages: append, and pack for a model
     Sessions,
-    /// sessions of few and of many owners under one key: which one is meant; appends that may be sent again
+    /// sessions of few and of many owners under one key: finding one; appends with an idempotency key
     Owners,
-    /// the prompt of a workspace: putting it together, and what of it stays over a day
+    /// the prompt of a workspace: building it, and the part of it that is stable over a day
     Prompt,
     /// the reset of a session of 100,000 messages: time and memory
     Reset,
-    /// pictures of messages that go to a model: how often they are read from memory
+    /// images of messages for a model: cache hits
     Pictures,
-    /// `POST /v1/get`, 32 connections; and beside 1,500 puts a second
+    /// `POST /v1/get`, 32 connections; and during 1,500 puts a second
     Get,
     /// `POST /v1/put`, 32 connections
     Put,
-    /// latencies of get and put at half of what the server can do
+    /// latencies of get and put at half of the maximum rate
     HalfLoad,
-    /// the slowest get of one account beside calls of another that compute
+    /// the slowest get of one account while calls of another compute
     Computing,
     /// 1,000 and 10,000 idle connections
     Idle,
@@ -64,7 +64,7 @@ pub(crate) enum Workload {
 }
 
 impl Workload {
-    /// Who does it beside garth, each in processes of its own, the runs alternating.
+    /// Returns the peers that execute the workload too, each in its own processes, with alternating runs.
     pub(crate) fn peers(self) -> &'static [Which] {
         match self {
             Self::Files | Self::Create | Self::CreateIndexed | Self::List => &[Which::AgentFs],
@@ -75,58 +75,59 @@ impl Workload {
     }
 }
 
-/// One line of the table.
+/// Row of the table.
 #[derive(Clone, Copy)]
 pub(crate) struct Row {
-    /// What is run; rows of one workload share its runs.
+    /// Workload. Its rows share its runs.
     pub(crate) workload: Workload,
-    /// The job in words.
+    /// Description of the operation.
     pub(crate) job: &'static str,
-    /// garth's figure.
+    /// Figure of garth.
     pub(crate) figure: &'static str,
-    /// The figure that it stands beside.
+    /// Figure to compare with.
     pub(crate) peer: &'static str,
-    /// Whose that is, in words.
+    /// Description of that figure.
     pub(crate) against: &'static str,
-    /// What the figures count.
+    /// Unit of the figures.
     pub(crate) unit: Unit,
-    /// What is to be reached.
+    /// Goal of the row.
     pub(crate) goal: Goal,
 }
 
-/// What a figure counts.
+/// Unit of a figure.
 #[derive(Clone, Copy)]
 pub(crate) enum Unit {
     /// Nanoseconds.
     Time,
     /// Bytes.
     Bytes,
-    /// Bytes for each byte given.
+    /// Bytes stored per byte written.
     Share,
-    /// Things.
+    /// Number of items.
     Count,
 }
 
-/// What is to be reached.
+/// Goal of a row.
 #[derive(Clone, Copy)]
 pub(crate) enum Goal {
-    /// At least so many times as fast as the other.
+    /// At least this many times as fast as the peer.
     Faster(f64),
-    /// At most so many times the other's figure.
+    /// At most this many times the peer's figure.
     Within(f64),
-    /// At most so much, in the row's unit.
+    /// At most this value, in the row's unit.
     AtMost(f64),
-    /// Less than so much, in the row's unit.
+    /// Less than this value, in the row's unit.
     Below(f64),
-    /// Shown, with no goal.
+    /// No goal: the figure is only shown.
     None,
 }
 
 const AGENTFS: &str = "agentfs-sdk 0.6.4 (no fsync)";
 const MIB: f64 = (1 << 20) as f64;
 
-/// All rows, in the order of the table.
-#[rustfmt::skip] // one row, two lines
+/// Rows of the table, in order.
+// Each row takes two lines.
+#[rustfmt::skip]
 pub(crate) const ROWS: &[Row] = &[
     row(Workload::Files, "stat", "stat a 4 KiB file")
         .against("agentfs stat", AGENTFS, Goal::Faster(2.0)),
@@ -216,7 +217,7 @@ pub(crate) const ROWS: &[Row] = &[
         .against("plain", "garth: without them", Goal::Within(1.1)),
     row(Workload::Rules, "tagged", "  with a tag, which is projected")
         .against("plain", "garth: without it", Goal::None),
-    row(Workload::Memories, "memory", "put a memory of 1 KiB, durable")
+    row(Workload::Nodes, "node", "put a context node of 1 KiB, durable")
         .against("plain", "garth: its files under other names, in one batch", Goal::Faster(0.7)),
     row(Workload::Sessions, "append long", "append a message of 1 KiB to 100,000, durable")
         .against("append short", "garth: to 10", Goal::Within(1.25)),

@@ -1,4 +1,4 @@
-//! What the sides have in common, so that a workload is written once and asks the same of each.
+//! Common interface of the sides, so that a workload is written once and is the same for each.
 
 pub(crate) mod agentfs;
 pub(crate) mod garth;
@@ -7,19 +7,19 @@ pub(crate) mod plain;
 use anyhow::Result;
 use bytes::Bytes;
 
-/// Who is measured.
+/// Side of a comparison.
 #[derive(Clone, Copy, clap::ValueEnum)]
 pub(crate) enum Which {
     /// garth on its SQLite engine
     Garth,
-    /// agentfs-sdk from crates.io, as shipped
+    /// agentfs-sdk from crates.io, unchanged
     AgentFs,
-    /// The files of this machine, or rows in plain SQLite
+    /// The filesystem of this machine, or rows in plain SQLite
     Plain,
 }
 
 impl Which {
-    /// What its figures begin with; garth's with nothing.
+    /// Returns the first word of the side's figures, which is empty for garth.
     pub(crate) fn called(self) -> &'static str {
         match self {
             Self::Garth => "",
@@ -29,36 +29,38 @@ impl Which {
     }
 }
 
-/// Bytes of one piece of a large file.
+/// Size of a piece of a large file, in bytes.
 pub(crate) const PIECE: usize = 1 << 20;
 
-/// What makes files. Each call uses what the side offers that is fastest for it.
-#[allow(async_fn_in_trait)] // inside this program
+/// Side that creates and reads files. Each call uses the fastest interface of the side.
+// The lint concerns traits of public interfaces.
+#[allow(async_fn_in_trait)]
 pub(crate) trait Files {
-    /// Makes a directory.
+    /// Creates a directory.
     async fn mkdir(&self, path: &str) -> Result<()>;
-    /// Makes files with their content, in one commit if the side has such; `indexed`:
-    /// searchable if the side can.
+    /// Creates files with content, in one commit if the side has commits, and searchable if `indexed` is true
+    /// and the side can.
     async fn create(&self, files: Vec<(String, Bytes)>, indexed: bool) -> Result<()>;
     /// Writes a file in pieces of [`PIECE`] bytes.
     async fn write_big(&self, path: &str, pieces: &mut (dyn Iterator<Item = Bytes> + Send)) -> Result<()>;
-    /// Reads a file in pieces; its length.
+    /// Reads a file in pieces. Returns its length.
     async fn read_big(&self, path: &str) -> Result<u64>;
 }
 
-/// A tree of files.
-#[allow(async_fn_in_trait)] // inside this program
+/// Side with a complete tree of files.
+// The lint concerns traits of public interfaces.
+#[allow(async_fn_in_trait)]
 pub(crate) trait Side: Files {
-    /// The size of a file.
+    /// Returns the size of a file.
     async fn stat(&self, path: &str) -> Result<u64>;
-    /// The whole of a small file; its length.
+    /// Reads a small file at once. Returns its length.
     async fn read(&self, path: &str) -> Result<u64>;
-    /// Gives a directory another name.
+    /// Renames a directory.
     async fn rename(&self, from: &str, to: &str) -> Result<()>;
-    /// Removes a directory with all below it.
+    /// Removes a directory with all its contents.
     async fn remove_tree(&self, path: &str) -> Result<()>;
-    /// Lists a directory, names only; how many.
+    /// Lists a directory, names only. Returns the number of entries.
     async fn names(&self, path: &str) -> Result<usize>;
-    /// Lists a directory with attributes; how many.
+    /// Lists a directory with attributes. Returns the number of entries.
     async fn entries(&self, path: &str) -> Result<usize>;
 }

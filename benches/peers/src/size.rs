@@ -1,6 +1,6 @@
-//! How large a run is: all counts are parts of those that the table names.
+//! Size of a run: all counts are fractions of those in the table.
 
-/// How much of the full sizes.
+/// Fraction of the full sizes.
 #[derive(Clone, Copy, clap::Args)]
 pub(crate) struct Size {
     /// Percent of the full sizes: below 100 the figures only show that the program runs
@@ -10,12 +10,12 @@ pub(crate) struct Size {
 }
 
 impl Size {
-    /// So much of `full`, a multiple of `step` and at least that.
+    /// Returns the fraction of `full`, as a multiple of `step` and at least one.
     pub(crate) fn of(self, full: usize, step: usize) -> usize {
         (full * usize::from(self.percent) / 100 / step).max(1) * step
     }
 
-    /// As arguments of another run.
+    /// Returns the arguments that give another run the same size.
     pub(crate) fn arguments(self) -> [String; 2] {
         ["--size".to_owned(), self.percent.to_string()]
     }

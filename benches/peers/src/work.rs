@@ -1,5 +1,4 @@
-//! The workloads, each asking the same of every side. Times are of the work alone:
-//! what it needs is made before.
+//! Workloads, which are the same for every side. Times do not include the preparation.
 
 pub(crate) mod content;
 pub(crate) mod memories;
@@ -30,28 +29,28 @@ use crate::size::Size;
 
 /// Files of one batch.
 const BATCH: usize = 64;
-/// Bytes of one append.
+/// Size of one append, in bytes.
 const APPEND: usize = 200;
 
-/// Where a run of appends leaves a copy of its rows.
+/// Folder in which a run of appends leaves a copy of its rows.
 pub(crate) const BEFORE_MERGING: &str = "before";
 
-/// How many appends there are.
+/// Returns the number of appends.
 pub(crate) fn appends(size: Size) -> usize {
     size.of(10_016, GROUP)
 }
 
-/// How many puts there are.
+/// Returns the number of puts.
 pub(crate) fn puts(size: Size) -> usize {
     size.of(16_000, GROUP)
 }
 
-/// How many files the tree has that is renamed and removed.
+/// Returns the number of files of the tree that is renamed and removed.
 pub(crate) fn tree_files(size: Size) -> usize {
     size.of(5_000, DIRS)
 }
 
-/// stat, then read, of the same small files in turn.
+/// Measures stat, then read, of the same small files in turn.
 pub(crate) async fn files(side: &impl Side, size: Size) -> Result<Figures> {
     let reads = size.of(20_000, 1_000);
     side.mkdir("/agents").await?;
@@ -60,7 +59,7 @@ pub(crate) async fn files(side: &impl Side, size: Size) -> Result<Figures> {
     for batch in paths.chunks(BATCH) {
         side.create(batch.iter().zip(0..).map(|(path, i)| (path.clone(), text(i))).collect(), false).await?;
     }
-    // A step that shares no factor with the count visits every file, no two neighbours in a row.
+    // The step is coprime to the count, so it visits every file, and never two neighbours in succession.
     let order = |i: usize| &paths[i * 389 % paths.len()];
     for i in 0..paths.len() {
         side.read(order(i)).await?;
@@ -79,7 +78,7 @@ pub(crate) async fn files(side: &impl Side, size: Size) -> Result<Figures> {
     Ok(figures)
 }
 
-/// Small files in batches.
+/// Creates small files in batches.
 pub(crate) async fn create(side: &impl Files, size: Size, indexed: bool) -> Result<Figures> {
     let creates = size.of(6_400, BATCH);
     side.mkdir("/notes").await?;
@@ -96,10 +95,11 @@ pub(crate) async fn create(side: &impl Files, size: Size, indexed: bool) -> Resu
     Ok(figures)
 }
 
-/// The same, found by search; then searched, and again once the index is merged.
+/// Creates searchable files, searches them, and searches again after the index is merged.
 pub(crate) async fn create_indexed(garth: &Garth, size: Size) -> Result<Figures> {
     const TIMES: usize = 30;
-    let query = SearchQuery::new("tinolu kasemi"); // each in one file of twenty
+    // Each of the two words is in one file of twenty.
+    let query = SearchQuery::new("tinolu kasemi");
     let mut figures = create(garth, size, true).await?;
     for figure in ["search", "search merged"] {
         let start = Instant::now();
@@ -112,7 +112,7 @@ pub(crate) async fn create_indexed(garth: &Garth, size: Size) -> Result<Figures>
     Ok(figures)
 }
 
-/// Small files, each durable before the next.
+/// Creates small files, each durable before the next.
 pub(crate) async fn create_one(side: &impl Files, size: Size) -> Result<Figures> {
     let creates = size.of(1_000, 10);
     side.mkdir("/notes").await?;
@@ -127,7 +127,7 @@ pub(crate) async fn create_one(side: &impl Files, size: Size) -> Result<Figures>
     Ok(figures)
 }
 
-/// Commits `count` batches, 32 under way at once.
+/// Commits `count` batches, 32 concurrently.
 pub(crate) async fn commit_grouped(
     garth: &Garth,
     count: usize,
@@ -148,8 +148,8 @@ pub(crate) async fn commit_grouped(
     Ok(())
 }
 
-/// Appends to one file, each a durable commit and a version of its own. A copy of what was written is left
-/// for whoever inserts the same rows; then it is merged.
+/// Appends to one file, each time as a durable commit with its own version. Leaves a copy of the rows for the
+/// peer that inserts the same ones, then merges the log.
 pub(crate) async fn append(garth: Garth, folder: &Path, size: Size) -> Result<Figures> {
     let (appends, log) = (appends(size), At::Path(path("/log.jsonl")));
     garth.create(vec![("/log.jsonl".to_owned(), Bytes::new())], false).await?;
@@ -175,12 +175,13 @@ pub(crate) async fn append(garth: Garth, folder: &Path, size: Size) -> Result<Fi
     Ok(figures)
 }
 
-/// One large file, written and read in pieces.
+/// Writes and reads one large file in pieces.
 pub(crate) async fn big(side: &impl Files, size: Size) -> Result<Figures> {
     let count = size.of(256, 1);
     let mut piece = noise();
     let mut pieces = (0..count as u64).map(|index| {
-        piece[..8].copy_from_slice(&index.to_le_bytes()); // no two alike, so that storing once does not help
+        // No two pieces are equal, so deduplication does not help.
+        piece[..8].copy_from_slice(&index.to_le_bytes());
         Bytes::copy_from_slice(&piece)
     });
     let mut figures = Figures::default();
@@ -194,7 +195,7 @@ pub(crate) async fn big(side: &impl Files, size: Size) -> Result<Figures> {
     Ok(figures)
 }
 
-/// A tree of [`DIRS`] directories: renamed, then removed.
+/// Renames a tree of [`DIRS`] directories, then removes it.
 pub(crate) async fn tree(side: &impl Side, size: Size) -> Result<Figures> {
     side.mkdir("/old").await?;
     for dir in 0..DIRS {
@@ -213,7 +214,7 @@ pub(crate) async fn tree(side: &impl Side, size: Size) -> Result<Figures> {
     Ok(figures)
 }
 
-/// A wide directory, listed ten times.
+/// Lists a wide directory ten times.
 pub(crate) async fn list(side: &impl Side, size: Size) -> Result<Figures> {
     const TIMES: usize = 10;
     let count = size.of(10_000, 500);

@@ -22,7 +22,8 @@ pub(super) fn check(path: &str, content: &str) -> Vec<Finding> {
         _ => |_| usize::MAX,
     };
     let mut findings = Vec::new();
-    let mut is_code = false; // in a document: commands are copied as they are
+    // True inside a code block of a document, whose commands are copied as they are.
+    let mut is_code = false;
     for (index, line) in content.lines().enumerate() {
         is_code ^= path.ends_with(".md") && line.trim_start().starts_with("```");
         let mut found = |message: String| findings.push(Finding::new(path, index + 1, message));

@@ -125,7 +125,8 @@ fn anchors(content: &str) -> impl Iterator<Item = String> {
 /// Finds table rows and list items that link no test.
 fn promises(path: &str, content: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let mut open: Vec<(usize, bool)> = Vec::new(); // the line of a promise and whether it has named a test
+    // The line of each open promise, and whether it has linked a test.
+    let mut open: Vec<(usize, bool)> = Vec::new();
     for (event, at) in parse(content) {
         match event {
             Event::Start(Tag::TableRow | Tag::Item) => open.push((line_of(content, &at), false)),

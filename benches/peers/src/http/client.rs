@@ -1,5 +1,5 @@
-//! Clients: 32 connections that each wait for an answer before they ask again, as fast as they can or at a
-//! given rate. Every run is bounded in count.
+//! Clients: 32 connections that each wait for a response before the next request, at full speed or at a given
+//! rate. The number of requests of a run is bounded, except for a background load.
 
 use std::time::{Duration, Instant};
 
@@ -10,17 +10,17 @@ use tokio::task::JoinSet;
 
 use super::server::Target;
 
-/// Connections at once: a server that is in use, on a machine of a few cores.
+/// Concurrent connections, as of a busy server on a machine with a few cores.
 const CONNECTIONS: usize = 32;
 
-/// What is asked: the route, and the body of each request by its number.
+/// Call: the route, and the body of each request by its number.
 #[derive(Clone, Copy)]
 pub(crate) struct Ask {
     pub(crate) route: &'static str,
     pub(crate) body: fn(usize) -> Vec<u8>,
 }
 
-/// Sends `requests` as fast as the answers come; how long it took from first to last.
+/// Sends `requests` at full speed. Returns the time from the first to the last.
 pub(crate) async fn load(target: &Target, ask: Ask, requests: usize) -> Result<Duration> {
     let connections = open(target, CONNECTIONS).await?;
     let mut tasks = JoinSet::new();
@@ -39,8 +39,8 @@ pub(crate) async fn load(target: &Target, ask: Ask, requests: usize) -> Result<D
     Ok(start.elapsed())
 }
 
-/// Sends `requests`, `rate` of them a second; how long each took from when it was due. So one that waits for
-/// the answer before it counts that wait.
+/// Sends `requests` at `rate` per second. Returns the time of each from when it was due, so the wait for a
+/// slow response counts for the requests that it delays.
 pub(crate) async fn paced(target: &Target, ask: Ask, requests: usize, rate: f64) -> Result<Vec<Duration>> {
     let connections = open(target, CONNECTIONS).await?;
     let mut tasks = JoinSet::new();
@@ -52,7 +52,8 @@ pub(crate) async fn paced(target: &Target, ask: Ask, requests: usize, rate: f64)
                 let mut due = start + Duration::from_secs_f64(index as f64 / rate);
                 if due > Instant::now() {
                     tokio::time::sleep_until(due.into()).await;
-                    due = Instant::now(); // the timer's own delay is not the server's
+                    // The delay of the timer itself is not part of the latency.
+                    due = Instant::now();
                 }
                 connection.post(ask.route, &(ask.body)(index)).await?;
                 latencies.push(due.elapsed());
@@ -67,7 +68,7 @@ pub(crate) async fn paced(target: &Target, ask: Ask, requests: usize, rate: f64)
     Ok(latencies)
 }
 
-/// Connections that are open together.
+/// Opens `count` connections.
 pub(crate) async fn open(target: &Target, count: usize) -> Result<Vec<Connection>> {
     let mut connections = Vec::with_capacity(count);
     for _ in 0..count {
@@ -76,8 +77,8 @@ pub(crate) async fn open(target: &Target, count: usize) -> Result<Vec<Connection
     Ok(connections)
 }
 
-/// One connection, kept open. Just enough of HTTP/1.1 for the answers of these
-/// servers, so that asking costs little.
+/// Persistent connection with the minimum of HTTP/1.1 that these servers need, so that the client costs
+/// little.
 pub(crate) struct Connection {
     stream: tokio::io::BufReader<TcpStream>,
     head: String,
@@ -95,7 +96,7 @@ impl Connection {
         Ok(Self { stream: tokio::io::BufReader::new(stream), head })
     }
 
-    /// Asks and waits for the answer.
+    /// Sends a request and returns the body of its response.
     pub(crate) async fn post(&mut self, route: &str, body: &[u8]) -> Result<Vec<u8>> {
         let mut request =
             format!("POST {route} HTTP/1.1\r\n{}Content-Length: {}\r\n\r\n", self.head, body.len())

@@ -1,5 +1,4 @@
-//! `get` of one account beside calls of another that compute: how long the slowest takes, for each family of
-//! such calls.
+//! `get` of one account while calls of another compute: the slowest latency for each family of such calls.
 
 use std::path::Path;
 
@@ -17,15 +16,15 @@ use super::{GET, fill, runtime, still_at_work};
 use crate::figures::Figures;
 use crate::options::Options;
 
-/// Gets a second, and callers of the other account.
+/// Gets per second, and callers of the other account.
 const RATE: f64 = 500.0;
 const CALLERS: usize = 2;
 
-/// Bytes of the long message, and of each file of the workspace that goes into prompts.
+/// Size of the long message, and of each workspace file that goes into prompts, in bytes.
 const MESSAGE: usize = 7_500_000;
 const FILE: usize = 1_000_000;
 
-/// The families: the name of the figure, and what is asked again and again.
+/// Returns the families: the name of the figure, the route and the body of the repeated call.
 fn families() -> [(&'static str, &'static str, String); 5] {
     let of = |mut fields: serde_json::Value| {
         (fields["agent"], fields["user"]) = (json!("coder"), json!("ann"));
@@ -48,7 +47,7 @@ fn families() -> [(&'static str, &'static str, String); 5] {
     ]
 }
 
-/// Measures gets beside each family, and alone.
+/// Measures gets alone and concurrently with each family.
 pub(crate) fn beside_computing(options: &Options) -> Result<Figures> {
     let requests = options.size.of(5_000, 100);
     let (data, runtime) = (options.folder()?, runtime()?);
@@ -85,7 +84,7 @@ fn words(bytes: usize) -> String {
     (0..).map(|number| format!("word{} ", number % 977)).take(bytes / 7).collect()
 }
 
-/// Makes an account that has much of everything; returns a key of it.
+/// Creates an account with much data of every kind. Returns one of its keys.
 async fn prepare(folder: &Path) -> Result<String> {
     let data = garth::open(folder)?;
     data.create_account("busy").await?;

@@ -1,4 +1,4 @@
-//! Servers in processes of their own.
+//! Servers in their own processes.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use anyhow::{Context, Result};
 use serde::Deserialize;
 
-/// What a server says on its first line.
+/// First line that a server prints.
 #[derive(Deserialize)]
 struct Ready {
     url: String,
@@ -15,21 +15,21 @@ struct Ready {
     key: Option<String>,
 }
 
-/// Where to ask, and as whom.
+/// Address and key of a server.
 #[derive(Clone)]
 pub(crate) struct Target {
     pub(crate) address: String,
     pub(crate) key: String,
 }
 
-/// A server that ends with this value.
+/// Server process that ends when this value is dropped.
 pub(crate) struct Server {
     child: Child,
     pub(crate) target: Target,
 }
 
 impl Server {
-    /// Starts one that reads `input`.
+    /// Starts a server that reads `input`.
     pub(crate) fn start(mut command: Command, input: &[u8]) -> Result<Self> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().with_context(|| format!("cannot start {command:?}"))?;
@@ -48,7 +48,7 @@ impl Server {
         Self::start(command, b"")
     }
 
-    /// Its number, as `/proc` has it.
+    /// Returns the process id, as `/proc` names it.
     pub(crate) fn process(&self) -> String {
         self.child.id().to_string()
     }
@@ -56,7 +56,8 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let _ = self.child.kill(); // all that it acknowledged is on the disk
+        // Acknowledged writes are on the disk, so a kill loses none.
+        let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }

@@ -1,8 +1,8 @@
-//! agentfs-sdk as shipped. Opening it sets `PRAGMA synchronous = OFF` on its one connection, so none
-//! of its commits waits for the disk; its `fsync` call, which sets FULL and commits an empty
-//! transaction, is not made here.
+//! agentfs-sdk as published. Opening it sets `PRAGMA synchronous = OFF` on its only connection, so none of
+//! its commits waits for the disk. Its `fsync` call, which sets FULL and commits an empty transaction, is not
+//! used here.
 //!
-//! Where the crate has two ways (by path, or by inode as its mount does), the faster one is used.
+//! Where the crate has two interfaces (by path, or by inode as its mount does), the faster one is used.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use bytes::Bytes;
 
 use super::{Files, PIECE, Side};
 
-/// A file system in one database file.
+/// Filesystem in one database file.
 #[derive(Clone)]
 pub(crate) struct AgentFs(Arc<AgentFS>);
 
 impl AgentFs {
-    /// Opens a new one in `folder`.
+    /// Opens a new filesystem in `folder`.
     pub(crate) async fn open(folder: &Path) -> Result<Self> {
         let file =
             folder.join("agent.db").into_os_string().into_string().ok().context("folder is not UTF-8")?;

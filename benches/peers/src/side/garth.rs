@@ -12,16 +12,16 @@ use garth_engine::engine::sqlite::SqliteFs;
 
 use super::{Files, Side};
 
-/// A tree on the SQLite engine.
+/// Tree on the SQLite engine.
 #[derive(Clone)]
 pub(crate) struct Garth(pub(crate) Arc<dyn AccountStore>);
 
-/// A path of the benchmark's own making.
+/// Returns a path of the benchmark, which is always valid.
 pub(crate) fn path(path: &str) -> TreePath {
     TreePath::parse(path).expect("the benchmark's paths are canonical")
 }
 
-/// An operation that makes a file.
+/// Returns an operation that creates a file.
 pub(crate) fn write(at: &str, content: Bytes, searchable: bool) -> Op {
     let attrs = if searchable { SetAttrs::new() } else { SetAttrs::new().searchable(false) };
     Op::write(path(at), content).create_new().with_attrs(attrs)

@@ -1,4 +1,4 @@
-//! The files of this machine, made durable by hand: what durable files cost without a database.
+//! Files of this machine with explicit syncs: the cost of durable files without a database.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -9,11 +9,11 @@ use bytes::Bytes;
 
 use super::{Files, PIECE};
 
-/// A folder.
+/// Folder of the host.
 pub(crate) struct Plain(PathBuf);
 
 impl Plain {
-    /// Uses the folder.
+    /// Uses an existing folder.
     pub(crate) fn open(folder: &Path) -> Result<Self> {
         Ok(Self(folder.to_owned()))
     }
@@ -22,7 +22,7 @@ impl Plain {
         self.0.join(path.trim_start_matches('/'))
     }
 
-    /// Makes a file that survives loss of power when this returns.
+    /// Creates a file that survives power loss once this returns.
     fn write(&self, path: &str, pieces: &mut dyn Iterator<Item = Bytes>) -> Result<()> {
         let path = self.at(path);
         let mut file = File::create_new(&path)?;

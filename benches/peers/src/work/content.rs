@@ -1,20 +1,20 @@
-//! What is written: the same bytes for every side and run.
+//! Contents of files, the same bytes for every side and run.
 
 use bytes::Bytes;
 
 use crate::side::PIECE;
 
-/// Bytes of a small file.
+/// Size of a small file, in bytes.
 pub(crate) const SMALL: usize = 4096;
 
-/// 4 KiB of words, different for each seed.
+/// Returns 4 KiB of words that depend on the seed.
 pub(crate) fn text(seed: u64) -> Bytes {
     const SYLLABLES: [&str; 16] =
         ["ba", "re", "ti", "no", "lu", "ka", "se", "mi", "do", "vu", "pa", "ge", "li", "fo", "tu", "ra"];
     let mut random = Random::new(seed);
     let mut text = String::with_capacity(SMALL + 16);
     while text.len() < SMALL {
-        // Two to four syllables: some 70,000 words, the short ones common, as in a language.
+        // Two to four syllables give some 70,000 words, the short ones common, as in a natural language.
         for _ in 0..2 + random.next() % 3 {
             text.push_str(SYLLABLES[(random.next() % 16) as usize]);
         }
@@ -24,13 +24,13 @@ pub(crate) fn text(seed: u64) -> Bytes {
     text.into()
 }
 
-/// A piece that nothing compresses.
+/// Returns a piece that does not compress.
 pub(crate) fn noise() -> Vec<u8> {
     let mut random = Random::new(1);
     (0..PIECE / 8).flat_map(|_| random.next().to_le_bytes()).collect()
 }
 
-/// splitmix64 (Steele, Lea and Flood, 2014): the same stream for every side and run.
+/// splitmix64 (Steele, Lea and Flood, 2014): the same sequence for every side and run.
 struct Random(u64);
 
 impl Random {

@@ -1,10 +1,10 @@
-//! What a memory costs beside plain files with the same bytes in one batch.
+//! Cost of a memory, compared with plain files of the same bytes in one batch.
 
 use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
-use garth::agent::memory::{Memories, Put, Uri};
+use garth::agent::node::{Nodes, Put, Uri};
 use garth::model::{Batch, Op, WalkPage};
 use garth::{Env, FileSystemExt, TreePath};
 
@@ -14,30 +14,30 @@ use crate::side::garth::{Garth, path};
 use crate::size::Size;
 
 /// Memories of one repetition.
-const MEMORIES: usize = 500;
-/// Bytes of a memory's text.
+const NODES: usize = 500;
+/// Size of a memory's text, in bytes.
 const TEXT: usize = 1024;
 
-pub(crate) async fn memories(folder: &Path, size: Size, runs: usize) -> Result<Figures> {
+pub(crate) async fn nodes(folder: &Path, size: Size, runs: usize) -> Result<Figures> {
     let data = garth::open(folder)?;
-    for account in ["memories", "files"] {
+    for account in ["nodes", "files"] {
         data.create_account(account).await?;
     }
-    let (account, plain) = (data.account("memories").await?, Garth(data.account("files").await?));
-    let memories = Memories::new(&*account, "memories", Env::system());
+    let (account, plain) = (data.account("nodes").await?, Garth(data.account("files").await?));
+    let nodes = Nodes::new(&*account, "nodes", Env::system());
     let mut figures = Figures::default();
-    let count = size.of(MEMORIES, 10);
+    let count = size.of(NODES, 10);
     for run in 0..runs {
         let uris: Vec<Uri> = (0..count)
-            .map(|n| format!("ctx://memories/users/u{}/memories/events/e-{run}-{n}", n % 10).parse())
+            .map(|n| format!("ctx://nodes/users/u{}/memories/events/e-{run}-{n}", n % 10).parse())
             .collect::<Result<_, _>>()?;
         let content =
             |n: usize| String::from_utf8_lossy(&text((run * count + n) as u64)[..TEXT]).into_owned();
         let start = Instant::now();
         for (n, uri) in uris.iter().enumerate() {
-            ensure!(memories.put(uri, &Put::new(content(n))).await?.created, "the memory is new");
+            ensure!(nodes.put(uri, &Put::new(content(n))).await?.created, "the node is new");
         }
-        figures.time("memory", start.elapsed(), count);
+        figures.time("node", start.elapsed(), count);
         let mut batches = Vec::new();
         for uri in &uris {
             batches.push(batch(&account_files(&*account, uri).await?, uri));
@@ -51,7 +51,7 @@ pub(crate) async fn memories(folder: &Path, size: Size, runs: usize) -> Result<F
     Ok(figures)
 }
 
-/// The files of a memory.
+/// Returns the files of a memory.
 async fn account_files(fs: &dyn garth::FileSystem, uri: &Uri) -> Result<Vec<(TreePath, bytes::Bytes)>> {
     let mut files = Vec::new();
     for item in fs.walk(&uri.dir().into(), &WalkPage::default()).await?.items {
@@ -62,7 +62,7 @@ async fn account_files(fs: &dyn garth::FileSystem, uri: &Uri) -> Result<Vec<(Tre
     Ok(files)
 }
 
-/// The same bytes under names that no memory has.
+/// Returns a batch of the same bytes under paths that are not memories.
 fn batch(files: &[(TreePath, bytes::Bytes)], uri: &Uri) -> Batch {
     let dir = uri.dir().as_str().replace("/memories/", "/notes/");
     let write = |(at, (_, bytes)): (usize, &(TreePath, bytes::Bytes))| {

@@ -1,5 +1,5 @@
-//! Cost of finding the session that a key means, by how many others have one under the same key; and of an
-//! append that may be sent again beside one that may not.
+//! Cost of finding the session of a key, by the number of its owners, and of an append with an idempotency
+//! key compared with one without.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,11 +16,11 @@ use crate::figures::Figures;
 use crate::side::garth::path;
 use crate::size::Size;
 
-/// Owners of a session under the same key, by the name of the account.
+/// Owners of a session under the same key, by account.
 const OWNERS: [(&str, usize); 2] = [("few", 10), ("many", 100_000)];
 /// Calls of one repetition.
 const CALLS: usize = 200;
-/// Bytes of a message.
+/// Size of a message, in bytes.
 const MESSAGE: usize = 1024;
 
 pub(crate) async fn owners(folder: &Path, size: Size, runs: usize) -> Result<Figures> {
@@ -52,7 +52,7 @@ pub(crate) async fn owners(folder: &Path, size: Size, runs: usize) -> Result<Fig
     Ok(figures)
 }
 
-/// Appends to one session, in turn with and without a key for retries.
+/// Appends to one session, alternately with and without an idempotency key.
 async fn appended(data: &DataDir, request: &Request, figures: &mut Figures) -> Result<()> {
     let account = data.account("few").await?;
     let access = Access::open(&account, &Env::system(), Caller::ApiKey, request).await?;
@@ -76,7 +76,7 @@ async fn appended(data: &DataDir, request: &Request, figures: &mut Figures) -> R
     Ok(())
 }
 
-/// Makes an account in which so many owners have a session under the key of the request.
+/// Creates an account in which `owners` owners each have a session under the key of the request.
 async fn fill(data: &DataDir, name: &str, request: &Request, owners: usize) -> Result<()> {
     data.create_account(name).await?;
     let account = data.account(name).await?;

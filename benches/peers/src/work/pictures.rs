@@ -1,5 +1,4 @@
-//! How often the pictures of a session that goes to a model are read from memory, and what a list costs with
-//! them.
+//! Cache hits for the images of a session that goes to a model, and the cost of a list with them.
 
 use std::path::Path;
 use std::time::Instant;
@@ -16,12 +15,12 @@ use super::content::text;
 use crate::figures::Figures;
 use crate::size::Size;
 
-/// Calls of a model, and after how many somebody shows it a picture.
+/// Calls of a model, and the interval between messages with an image.
 const CALLS: usize = 200;
 const SHOWN: usize = 5;
-/// Bytes of a picture.
+/// Size of an image, in bytes.
 const PICTURE: usize = 300 << 10;
-/// Tokens of a pack: room for all that is said.
+/// Token budget of a pack, sufficient for all messages.
 const BUDGET: u64 = 200_000;
 
 fn message(n: usize) -> Result<Draft> {

@@ -1,4 +1,4 @@
-//! What it costs to put a prompt together, and how much of it stays between the calls of a day.
+//! Cost of building a prompt, and the part of it that is stable between the calls of a day.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -14,16 +14,16 @@ use super::content::text;
 use crate::figures::Figures;
 use crate::size::Size;
 
-/// Files of a workspace, and bytes of one: with fragments, settings, two days of memory and what is known of
-/// the session they are 12.
+/// Files of a workspace, and the size of one in bytes. With fragments, settings, two daily memories and the
+/// facts about the session they are 12.
 const FILES: [&str; 7] =
     ["SOUL.md", "IDENTITY.md", "USER.md", "AGENTS.md", "MEMORY.md", "TOOLS.md", "HEARTBEAT.md"];
 const FILE: usize = 2048;
-/// Skills of the agent and of all, half each.
+/// Skills, half of the agent and half of all agents.
 const SKILLS: usize = 50;
 /// Prompts of one repetition.
 const PROMPTS: usize = 500;
-/// Calls of a day, and after how many something is remembered.
+/// Calls of a day, and the interval between those that remember something.
 const CALLS: usize = 200;
 const REMEMBERED: usize = 10;
 /// 2026-01-27 00:10 UTC.
@@ -60,7 +60,7 @@ pub(crate) async fn prompt(folder: &Path, size: Size, runs: usize) -> Result<Fig
     Ok(figures)
 }
 
-/// Lays out the workspace of an agent.
+/// Creates the workspace of an agent.
 async fn fill(account: &dyn FileSystem, agent: &str, order: &str) -> Result<()> {
     let home = format!("/agents/{agent}");
     let piece = |n: usize| String::from_utf8_lossy(&text(n as u64)[..FILE]).into_owned();
@@ -82,8 +82,8 @@ async fn fill(account: &dyn FileSystem, agent: &str, order: &str) -> Result<()> 
     Ok(())
 }
 
-/// The calls of a day, each minutes after the one before: which share of the bytes of a prompt was the same
-/// in the one before, from its beginning on.
+/// Measures the calls of a day, each minutes after the previous one: the common prefix of a prompt with its
+/// predecessor, as a fraction of its bytes.
 async fn day(
     workspace: &Workspace<'_>,
     clock: &ManualClock,

@@ -1,4 +1,4 @@
-//! What a reset of a long session costs: its archive has all that was said, and is made in bounded memory.
+//! Cost of resetting a long session: its archive has all messages, and is written in bounded memory.
 
 use std::path::Path;
 use std::time::Instant;
@@ -15,8 +15,8 @@ use crate::size::Size;
 /// Messages of the session.
 const MESSAGES: usize = 100_000;
 
-/// The first process that runs it in a folder writes the session, and the next resets it: so its peak memory
-/// is that of a reset.
+/// The first process that runs in a folder writes the session and the next one resets it, so that its peak
+/// memory is that of the reset alone.
 pub(crate) async fn reset(folder: &Path, size: Size) -> Result<Figures> {
     let (data, messages) = (garth::open(folder)?, size.of(MESSAGES, 1_000));
     let mut figures = Figures::default();

@@ -1,4 +1,4 @@
-//! What rules, quotas and projections cost a commit, beside the same commit without them.
+//! Cost of rules, quotas and projections for a commit, compared with the same commit without them.
 
 use std::path::Path;
 use std::time::Instant;
@@ -15,7 +15,7 @@ use crate::size::Size;
 
 /// Commits of one repetition.
 const TIMES: usize = 200;
-/// Rules and quotas that a tree has for paths elsewhere.
+/// Rules and quotas of a tree for other paths.
 const ELSEWHERE: usize = 20;
 
 pub(crate) async fn rules(folder: &Path, size: Size, runs: usize) -> Result<Figures> {
@@ -42,7 +42,7 @@ async fn set(garth: &Garth, class: &str, demand: &str) -> Result<()> {
     Ok(())
 }
 
-/// Appends of a line to a file of 1 MB and to one of 100 MB, each with a rule for its lines and without one.
+/// Appends a line to files of 1 MB and of 100 MB, each with and without a rule for its lines.
 async fn guarded(garth: &Garth, size: Size, runs: usize, figures: &mut Figures) -> Result<()> {
     let line = format!("{{\"text\": \"{}\"}}\n", "x".repeat(187));
     let long = size.of(100, 2);
@@ -74,8 +74,8 @@ async fn guarded(garth: &Garth, size: Size, runs: usize, figures: &mut Figures) 
     Ok(())
 }
 
-/// New small files that no class matches: in an account without rules and quotas of its own, and in one with
-/// some for paths elsewhere; and with a tag, which is projected.
+/// Creates small files that no pattern matches, in an account without its own rules and quotas and in one
+/// with some for other paths; and files with a tag, which is projected.
 async fn beside(accounts: &[Garth], runs: usize, figures: &mut Figures) -> Result<()> {
     for garth in accounts {
         garth.0.commit(Op::mkdir(path("/notes")).into()).await?;

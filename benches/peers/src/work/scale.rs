@@ -1,5 +1,5 @@
-//! garth beside itself: the same call where little and where much is stored that it does not ask for. What is
-//! stored takes long to make, so it is made once; then the two are asked in turn.
+//! garth compared with itself: the same call on a small and on a large store of unrelated data. The stores
+//! take long to fill, so they are filled once and measured alternately.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ use crate::size::Size;
 /// Calls of one repetition.
 const TIMES: usize = 1_000;
 
-/// Two directories of ten, one with many entries deeper down.
+/// Lists two directories of ten entries, one of which has many entries deeper down.
 pub(crate) async fn deep(garth: &Garth, size: Size, runs: usize) -> Result<Figures> {
     let entries = size.of(1_000_000, 1_000);
     for top in ["/shallow", "/deep"] {
@@ -44,7 +44,7 @@ pub(crate) async fn deep(garth: &Garth, size: Size, runs: usize) -> Result<Figur
     Ok(figures)
 }
 
-/// A file of few and one of many versions, read as each was in the middle.
+/// Reads a file with few and one with many versions as of the middle of its history.
 pub(crate) async fn versions(garth: &Garth, size: Size, runs: usize) -> Result<Figures> {
     let overwrite = |at: TreePath, i: usize| Batch::from(Op::write(at, format!("version {i:>32}"))).visible();
     let mut middles = Vec::new();
@@ -60,7 +60,8 @@ pub(crate) async fn versions(garth: &Garth, size: Size, runs: usize) -> Result<F
     Ok(figures)
 }
 
-/// A path that few and one that many files had in turn: read as it was in the middle, and its newest history.
+/// Reads a path that few files and one that many files had one after another, as of the middle, and lists its
+/// latest history.
 pub(crate) async fn lives(garth: &Garth, size: Size, runs: usize) -> Result<Figures> {
     let replace = |at: TreePath, i: usize| {
         let write = Op::write(at.clone(), format!("file {i:>35}")).create_new();
@@ -103,8 +104,8 @@ async fn read_middles(
     Ok(())
 }
 
-/// An account of 1,000 names and one of many, all with one word in common. The larger is `default`, for a
-/// server to answer from.
+/// Measures an account of 1,000 names and one of many, all with one common word. The larger one is `default`,
+/// which the HTTP rows use afterwards.
 pub(crate) async fn names(folder: &Path, size: Size, runs: usize) -> Result<Figures> {
     let data = garth::open(folder)?;
     let mut accounts = Vec::new();
@@ -118,7 +119,8 @@ pub(crate) async fn names(folder: &Path, size: Size, runs: usize) -> Result<Figu
             });
             garth.0.commit(Batch::new(files).visible()).await?;
         }
-        garth.0.gc(Duration::ZERO).await?; // the index is whole
+        // Merges the search index before the measurement.
+        garth.0.gc(Duration::ZERO).await?;
         accounts.push((name, garth));
     }
     let mut figures = Figures::default();
@@ -130,7 +132,7 @@ pub(crate) async fn names(folder: &Path, size: Size, runs: usize) -> Result<Figu
     Ok(figures)
 }
 
-/// The path of a value: `/names/{dir}/{file}` to those who ask over HTTP.
+/// Returns the path of a value, which is `/names/{dir}/{file}` over HTTP.
 fn named(dir: usize, file: usize) -> String {
     format!("/agents/default/kv/names/{dir}/{file}.json")
 }
@@ -159,8 +161,8 @@ async fn ask_names(name: &str, garth: &Garth, figures: &mut Figures) -> Result<(
     Ok(())
 }
 
-/// A tag that ten entries have, a value that one has, and the first page of a tag that all have; where there
-/// are few entries and many.
+/// Finds a tag of ten entries, a value of one entry, and the first page of a tag of all, among few and many
+/// entries.
 pub(crate) async fn find(folder: &Path, size: Size, runs: usize) -> Result<Figures> {
     let data = garth::open(folder)?;
     let mut accounts = Vec::new();
@@ -198,8 +200,8 @@ pub(crate) async fn find(folder: &Path, size: Size, runs: usize) -> Result<Figur
     Ok(figures)
 }
 
-/// Many accounts in turn, with fewer file descriptors than they would take together: the process was started
-/// with a limit of 1,024. What fails is counted.
+/// Visits many accounts in turn, in a process that was started with a limit of 1,024 file descriptors, fewer
+/// than they would need together. Counts the failures.
 pub(crate) async fn accounts(folder: &Path, size: Size, runs: usize) -> Result<Figures> {
     let limits = std::fs::read_to_string("/proc/self/limits").context("needs Linux")?;
     let limit = limits.lines().find(|line| line.starts_with("Max open files"));
@@ -222,7 +224,7 @@ pub(crate) async fn accounts(folder: &Path, size: Size, runs: usize) -> Result<F
     Ok(figures)
 }
 
-/// Tells of a failure and counts it.
+/// Returns 1 for a failure, which it also prints, or else 0.
 fn failed<T>(account: usize, outcome: Result<T>) -> usize {
     match outcome {
         Ok(_) => 0,

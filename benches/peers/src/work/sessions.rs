@@ -1,4 +1,4 @@
-//! What it costs to go on with a session, and to pack it for a model, by how much was said in it.
+//! Cost of continuing a session and of packing it for a model, by the number of its messages.
 
 use std::path::Path;
 use std::time::Instant;
@@ -16,17 +16,17 @@ use crate::size::Size;
 /// Messages of sessions, by the name of the figure.
 const SESSIONS: [(&str, usize); 4] =
     [("short", 10), ("middle", 1_000), ("long", 100_000), ("longest", 1_000_000)];
-/// Outputs of tools that are all the same, bytes of one, and how many are appended at once.
+/// Number of identical tool outputs, the size of one in bytes, and the number of outputs per append.
 const OUTPUTS: usize = 1_000;
 const OUTPUT: usize = 1 << 20;
 const AT_ONCE: usize = 8;
-/// Bytes of a message.
+/// Size of a message, in bytes.
 const MESSAGE: usize = 1024;
 /// Appends of one repetition.
 const APPENDS: usize = 50;
 /// Packs of one repetition.
 const PACKS: usize = 10;
-/// Tokens of a pack.
+/// Token budget of a pack.
 const BUDGET: u64 = 32_000;
 
 fn message(n: usize) -> Draft {
@@ -34,7 +34,7 @@ fn message(n: usize) -> Draft {
     if n % 2 == 0 { Draft::user(said) } else { Draft::assistant(said) }
 }
 
-/// Says so many messages.
+/// Appends `messages` messages.
 pub(crate) async fn fill(sessions: &Sessions<'_>, session: &str, messages: usize) -> Result<()> {
     for first in (0..messages).step_by(1_000) {
         let drafts = (first..messages.min(first + 1_000)).map(message);
@@ -58,7 +58,7 @@ pub(crate) async fn sessions(folder: &Path, size: Size, runs: usize) -> Result<F
     options.budget = Some(BUDGET);
     for run in 0..runs {
         for (name, _) in SESSIONS {
-            // as an SDK does: a pack, then what was said
+            // The order of an SDK: it packs, then appends.
             let packed = sessions.pack(name, &options).await?;
             ensure!(packed.pack.tokens <= BUDGET, "it fits");
             let start = Instant::now();
@@ -82,7 +82,7 @@ pub(crate) async fn sessions(folder: &Path, size: Size, runs: usize) -> Result<F
     Ok(figures)
 }
 
-/// Bytes of content that the same output of a tool takes, said again and again; the index apart.
+/// Returns the bytes of content stored for repeated identical tool outputs, without the index.
 async fn repeated(data: &DataDir, folder: &Path, size: Size) -> Result<u64> {
     data.create_account("repeats").await?;
     let account = data.account("repeats").await?;
@@ -107,7 +107,7 @@ async fn repeated(data: &DataDir, folder: &Path, size: Size) -> Result<u64> {
     Ok(database.query_row("SELECT sum(len) FROM chunk", [], |row| row.get(0))?)
 }
 
-/// The name of an account's folder.
+/// Returns the name of an account's folder.
 async fn account_folder(data: &DataDir, account: &str) -> Result<String> {
     let accounts = data.control().accounts_after("", 10).await?;
     let found = accounts.into_iter().find(|one| one.id == account);

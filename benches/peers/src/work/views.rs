@@ -1,4 +1,4 @@
-//! What views cost beside the tree that they show.
+//! Cost of views, compared with the tree that they show.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,13 +18,13 @@ use crate::size::Size;
 
 /// Skills of the agent whose tree is opened.
 const SKILLS: usize = 50;
-/// How often it is opened.
+/// Number of times the tree is opened.
 const OPENS: usize = 200;
 /// Files that are looked up.
 const FILES: usize = 1_000;
 
 pub(crate) async fn views(folder: &Path, size: Size) -> Result<Figures> {
-    // opened by its data folder, as whatever keeps something in `/.garth` is
+    // Opened as a data folder, as every application does that keeps changes of skills in `/.garth`.
     let data = garth::open(&folder.join("data"))?;
     data.create_account("default").await?;
     let garth = &Garth(data.account("default").await?);
@@ -35,7 +35,7 @@ pub(crate) async fn views(folder: &Path, size: Size) -> Result<Figures> {
     Ok(figures)
 }
 
-/// stat of the same files in the tree, and through one view of each kind.
+/// Measures stat of the same files in the tree, and through one view of each kind.
 async fn looked_up(garth: &Garth, size: Size, figures: &mut Figures) -> Result<()> {
     let store: &dyn FileSystem = &*garth.0;
     store.mkdir_all("/chats/one/notes").await?;
@@ -67,7 +67,7 @@ async fn looked_up(garth: &Garth, size: Size, figures: &mut Figures) -> Result<(
         ("upper stat", &*above, "/notes"),
     ];
     let stats = size.of(20_000, FILES);
-    // the sides alternate: all of them meet the same noise
+    // The sides alternate, so that noise affects all of them alike.
     for round in 0..6 {
         for (figure, fs, dir) in sides {
             let paths: Vec<At> =
@@ -76,7 +76,7 @@ async fn looked_up(garth: &Garth, size: Size, figures: &mut Figures) -> Result<(
             for i in 0..stats / 5 {
                 ensure!(fs.stat(&paths[i * 389 % FILES]).await?.size >= SMALL as u64, "stat tells the size");
             }
-            // the first warms up
+            // The first round is a warm-up.
             if round > 0 {
                 figures.time(figure, start.elapsed(), stats / 5);
             }
@@ -85,7 +85,7 @@ async fn looked_up(garth: &Garth, size: Size, figures: &mut Figures) -> Result<(
     Ok(())
 }
 
-/// An agent's tree with many skills, of each kind.
+/// Opens an agent's tree with many skills, of each kind.
 async fn opened(garth: &Garth, figures: &mut Figures) -> Result<()> {
     for n in 0..SKILLS {
         let skill = Op::write(path(&format!("/skills/skill-{n}/SKILL.md")), text(n as u64)).with_parents();
@@ -111,7 +111,7 @@ async fn opened(garth: &Garth, figures: &mut Figures) -> Result<()> {
     Ok(())
 }
 
-/// A directory with many files, renamed within a part of a mounted tree and from one to another.
+/// Renames a directory with many files within one part of a mounted tree and between two parts.
 async fn renamed(garth: &Garth, size: Size, figures: &mut Figures) -> Result<()> {
     let store: &dyn FileSystem = &*garth.0;
     let files = size.of(10_000, 100);

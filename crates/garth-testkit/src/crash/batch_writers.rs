@@ -121,7 +121,8 @@ pub async fn read_all(fs: &dyn FileSystem, round: u32) -> Done<()> {
     let mut page = WalkPage::default().limit(MAX_PAGE);
     loop {
         let walk = match fs.walk(&top, &page).await {
-            Err(error) if error.is(ErrorKind::NotFound) => return Ok(()), // the crash came before the first commit
+            // The crash came before the first commit.
+            Err(error) if error.is(ErrorKind::NotFound) => return Ok(()),
             other => other?,
         };
         for item in walk.items.iter().filter(|item| item.kind == Kind::File) {
@@ -226,7 +227,8 @@ fn next(lines: &mut BufReader<ChildStdout>) -> Result<Option<Line>, String> {
     let mut line = String::new();
     lines.read_line(&mut line).map_err(|e| e.to_string())?;
     if !line.ends_with('\n') {
-        return Ok(None); // the end, or a line that the kill cut off: nobody was told that
+        // The end, or a line that the kill has cut off and that therefore acknowledges nothing.
+        return Ok(None);
     }
     serde_json::from_str(&line).map(Some).map_err(|e| format!("the child said `{line:.200}`: {e}"))
 }
@@ -259,7 +261,8 @@ fn read_journal(mut lines: BufReader<ChildStdout>, moment: &Moment) -> Result<Jo
         }
     }
     for writer in &mut journal.writers {
-        writer.attempted = writer.acknowledged.len() as u32 + 1; // the next one may have been under way
+        // The next batch may have been pending.
+        writer.attempted = writer.acknowledged.len() as u32 + 1;
     }
     Ok(journal)
 }

@@ -1,7 +1,8 @@
 //! Disk that can lose its power: ext4 on a loop device, shut down with an ioctl of the filesystem. Data that
 //! were not synced are gone when it is mounted again, as after a real power cut.
 
-#![allow(unsafe_code)] // one ioctl, for which there is no safe wrapper
+// One ioctl has no safe wrapper.
+#![allow(unsafe_code)]
 
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;

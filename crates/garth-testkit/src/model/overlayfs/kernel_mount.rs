@@ -134,7 +134,8 @@ pub(super) fn apply(root: &Path, op: &Op) -> Result<(), Errno> {
     }
 }
 
-#[allow(clippy::needless_pass_by_value)] // given to `map_err`
+// The signature is the one that `map_err` needs.
+#[allow(clippy::needless_pass_by_value)]
 fn errno(error: io::Error) -> Errno {
     Errno::from_io_error(&error).unwrap_or(Errno::IO)
 }
