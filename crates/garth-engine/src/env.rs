@@ -18,7 +18,8 @@ trait Clock: Send + Sync + fmt::Debug {
 struct SystemClock;
 
 impl Clock for SystemClock {
-    #[allow(clippy::disallowed_methods)] // this is the one place
+    // The only place that may call it: everything else asks `Env`.
+    #[allow(clippy::disallowed_methods)]
     fn now(&self) -> Timestamp {
         match std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH) {
             Ok(since) => Timestamp(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)),
@@ -79,7 +80,8 @@ impl Env {
     ///
     /// # Errors
     /// `Io` if the system provides none.
-    #[allow(clippy::disallowed_methods)] // this is the one place
+    // The only place that may call it: everything else asks `Env`.
+    #[allow(clippy::disallowed_methods)]
     pub fn random<const N: usize>(&self) -> Result<[u8; N]> {
         let mut bytes = [0; N];
         getrandom::fill(&mut bytes)
@@ -131,13 +133,15 @@ impl Env {
     }
 
     /// Returns a point in time for measurements. This is always real time, whatever the clock says.
-    #[allow(clippy::disallowed_methods)] // this is the one place
+    // The only place that may call it: everything else asks `Env`.
+    #[allow(clippy::disallowed_methods)]
     pub fn instant(&self) -> Instant {
         Instant::now()
     }
 
     /// Blocks this thread for `time`. This is always real time, whatever the clock says.
-    #[allow(clippy::disallowed_methods)] // this is the one place
+    // The only place that may call it: everything else asks `Env`.
+    #[allow(clippy::disallowed_methods)]
     pub fn sleep(&self, time: Duration) {
         std::thread::sleep(time);
     }

@@ -192,6 +192,7 @@ pub fn check_id(what: &str, id: &str) -> Result<()> {
 /// Returns the beginning of a text, as much as a message shows.
 fn shortened(text: &str) -> String {
     const SHOWN: usize = 32;
+    // By characters: a cut at a byte could split one.
     let mut chars = text.chars();
     let mut shown: String = chars.by_ref().take(SHOWN).collect();
     if chars.next().is_some() {

@@ -1,6 +1,7 @@
 //! Integration tests of this crate, in one binary, so that they link once.
 
-#![allow(clippy::unwrap_used)] // tests, their helpers too, stop at what must not happen
+// Tests and their helpers panic on failure.
+#![allow(clippy::unwrap_used)]
 
 mod it {
     mod collecting;

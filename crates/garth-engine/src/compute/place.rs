@@ -74,6 +74,7 @@ pub fn go_on() -> Result<()> {
 pub(super) async fn serving<T>(tally: Arc<Tally>, work: impl Future<Output = T>) -> T {
     let mut work = pin!(work);
     std::future::poll_fn(move |context| -> Poll<T> {
+        // On every poll: an executor may poll the future on another thread each time.
         let _entered = Here::Serving(Arc::clone(&tally), 0).enter();
         work.as_mut().poll(context)
     })
@@ -104,6 +105,7 @@ impl Piece {
     }
 
     fn count(&self, steps: u64) {
+        // Relaxed: the counts order no other memory.
         self.steps.fetch_add(steps, Ordering::Relaxed);
         self.tally.count(steps);
     }

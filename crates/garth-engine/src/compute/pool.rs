@@ -94,6 +94,7 @@ impl Pool {
 /// Adds `bytes` to a sum unless that exceeds `most`. Returns false if it would.
 fn add_within(sum: &AtomicUsize, bytes: usize, most: usize) -> bool {
     let more = |sum: usize| sum.checked_add(bytes).filter(|sum| *sum <= most);
+    // Relaxed: the sum protects no other memory.
     sum.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
 }
 

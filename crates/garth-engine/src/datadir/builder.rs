@@ -152,6 +152,7 @@ impl DataDirBuilder {
     /// Creates the folder if it is missing and may be created. Returns its absolute path without links.
     fn make_ready(&self, folder: &Path) -> Result<PathBuf> {
         let failed = failed("the data folder cannot be opened");
+        // First, so that lost control data is not replaced by a new file.
         check_control(folder)?;
         if !folder.join(DATABASE).try_exists().map_err(&failed)? {
             if !self.create {

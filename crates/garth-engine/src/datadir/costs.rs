@@ -26,6 +26,7 @@ fn data(others: usize) -> (TempDir, DataDir) {
     let folder = tempfile::tempdir().expect("a folder");
     let data = DataDir::open(&folder.path().join("data"), Env::system(), crate::rule::sample::registry())
         .expect("a data folder");
+    // Ids that sort before and after `mine`, so that a scan in either direction is noticed.
     let before = (0..others / 2).map(|n| format!("before-{n}"));
     let behind = (0..others / 2).map(|n| format!("other-{n}"));
     let made = before.chain(["mine".to_owned()]).chain(behind).map(|id| {
@@ -74,6 +75,7 @@ fn costs(others: usize) -> BTreeMap<&'static str, u64> {
     count("delete an account", &|n| block_on(data.delete_account(&format!("new-{n}"))));
     drop(tree);
     count("open", &|_| {
+        // Closes the tree, so that the call has to open it.
         data.folder.trees.forget(&folder);
         block_on(data.account("mine")).map(drop)
     });

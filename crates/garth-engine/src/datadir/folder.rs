@@ -76,6 +76,7 @@ impl Folder {
 
     pub(super) fn create_account(&self, id: &str) -> Result<Account> {
         check_id("account", id)?;
+        // Random, and not the id: a new account never finds the files of a deleted one.
         let name = new_folder(self.runtime.env())?;
         let folder = self.tree_folder(&name);
         make_dir(&folder).map_err(failed("the account's folder cannot be made"))?;
@@ -182,6 +183,7 @@ impl Folder {
         match self.tree(account, turn).and_then(|tree| tree.backup(copy)) {
             Ok(backup) => Ok(Some(backup)),
             Err(_) if self.is_gone(account)? => {
+                // Deleted during the copy: the backup omits it, as if it had begun later.
                 copied.mark_deleted(&account.id)?;
                 if copy.exists() {
                     fs::remove_dir_all(copy).map_err(failed("the backup could not be written"))?;
@@ -200,6 +202,7 @@ impl Folder {
     /// Returns true if an account that existed has been deleted, or is being deleted.
     fn is_gone(&self, account: &Account) -> Result<bool> {
         match self.control.account(&account.id) {
+            // Another account of the same id may have been created since.
             Ok(found) => Ok(found.folder != account.folder),
             Err(error) if error.is(ErrorKind::NotFound) => Ok(true),
             Err(error) => Err(error),

@@ -42,6 +42,7 @@ impl<T> OpenTrees<T> {
 
     /// Waits for the turn to open the tree of this name.
     pub(super) async fn turn(&self, name: &str) -> Turn<T> {
+        // The lock of the map is released before the wait.
         let slot = lock(&self.state).slots.entry(name.to_owned()).or_default().clone();
         slot.lock_owned().await
     }

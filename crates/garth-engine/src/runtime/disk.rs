@@ -57,6 +57,7 @@ pub(crate) fn is_read_only(file: &Path) -> bool {
 
 /// Returns true if the process, or the system, has fewer file descriptors left than opening a database takes.
 pub(crate) fn is_short_of_descriptors() -> bool {
+    // Tried, not computed: the system may have run out of descriptors below the limit of the process.
     let spare: io::Result<Vec<File>> = (0..SPARE_DESCRIPTORS).map(|_| File::open("/dev/null")).collect();
     spare.is_err_and(|error| is_out_of_descriptors(&error))
 }

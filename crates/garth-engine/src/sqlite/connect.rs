@@ -113,6 +113,7 @@ impl Database {
     }
 
     fn open(&self, flags: OpenFlags, file: &Path) -> DbResult<Connection> {
+        // A connection is used by one thread at a time, so SQLite needs no mutex.
         let conn = Connection::open_with_flags(file, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
         self.configure(&conn)?;
         Ok(conn)
@@ -124,6 +125,7 @@ impl Database {
         // it.
         conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         conn.set_prepared_statement_cache_capacity(self.statements);
+        // A negative size is in KiB, a positive one in pages.
         conn.pragma_update(None, "cache_size", -self.cache_kib)?;
         Ok((self.prepare)(conn)?)
     }

@@ -80,6 +80,7 @@ impl Format {
             conn.execute_batch(script)?;
             failpoints.pass("migrate")?;
         }
+        // An older file has its id and its first rows already.
         if version == 0 {
             first_rows(conn)?;
             conn.pragma_update(None, "application_id", self.application_id)?;
@@ -109,6 +110,7 @@ fn switch_to_wal(conn: &Connection, env: &Env) -> DbResult<()> {
             other => return Ok(other?),
         }
     }
+    // The last attempt, whose error is returned.
     Ok(conn.pragma_update(None, "journal_mode", "WAL")?)
 }
 

@@ -62,6 +62,7 @@ impl ConnPool {
             used: AtomicU64::new(0),
             exclusive: Mutex::default(),
         });
+        // Weak: the budget must not keep the pool alive.
         let owner: Weak<dyn IdleOwner> = Arc::downgrade(&pool) as _;
         budget.register(owner);
         pool

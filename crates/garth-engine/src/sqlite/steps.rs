@@ -24,6 +24,7 @@ pub(super) fn count() {
 pub(super) fn counted(mut conn: Connection) -> rusqlite::Result<Connection> {
     let look = || {
         count();
+        // False lets the statement continue.
         false
     };
     conn.progress_handler(1, Some(look))?;

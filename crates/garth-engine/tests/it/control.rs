@@ -64,6 +64,7 @@ async fn nothing_but_the_exact_token_authenticates() {
     let (key, secret) = home.control().create_key("acme", "", &[Scope::Admin]).await.unwrap();
     let (other, _) = home.control().create_key("acme", "", &[Scope::Admin]).await.unwrap();
     let token = secret.reveal();
+    // A secret that differs in its last digit only.
     let last = if token.ends_with('0') { '1' } else { '0' };
     let wrong = [
         format!("{}{last}", &token[..token.len() - 1]),
@@ -92,6 +93,7 @@ async fn nothing_but_the_exact_token_authenticates() {
 async fn a_key_revoked_elsewhere_opens_nothing_at_the_next_call() {
     let (folder, home) = with_account().await;
     let (key, secret) = home.control().create_key("acme", "", &[Scope::MemoryRead]).await.unwrap();
+    // A second instance stands for another process: it shares no memory with the first.
     let elsewhere =
         DataDir::open(folder.path(), Env::system(), garth_engine::rule::sample::registry()).unwrap();
     let elsewhere = elsewhere.control();
@@ -134,6 +136,7 @@ async fn a_deleted_account_is_gone_with_its_keys_and_files_and_its_name_is_free(
     assert!(elsewhere.authenticate(other.reveal()).await.unwrap().is_some());
     assert!(!folder.path().join("accounts").join(&old.folder).exists());
     for gone in [
+        // Every call by the name of the account fails alike.
         home.account("acme").await.err(),
         home.delete_account("acme").await.err(),
         home.control().account("acme").await.err(),
@@ -155,6 +158,7 @@ async fn a_key_that_was_let_in_never_reaches_another_account_of_its_name() {
     let home = self::home(folder.path());
     home.create_account("acme").await.unwrap();
     let (_, secret) = home.control().create_key("acme", "", &[Scope::Admin]).await.unwrap();
+    // The key is admitted before the account is deleted and created again.
     let admitted = home.admit(secret.reveal()).await.unwrap().unwrap();
     assert!(Arc::ptr_eq(&home.tree_of(&admitted).await.unwrap(), &home.account("acme").await.unwrap()));
     home.delete_account("acme").await.unwrap();
@@ -169,8 +173,10 @@ async fn a_deletion_that_a_crash_interrupted_is_finished_on_open() {
     let (_, secret) = home.control().create_key("acme", "", &[Scope::Admin]).await.unwrap();
     let account = home.control().account("acme").await.unwrap();
     let tree = folder.path().join("accounts").join(&account.folder);
+    // A leftover file, as of a removal that was interrupted.
     fs::write(tree.join("left"), "over").unwrap();
     let raw = rusqlite::Connection::open(folder.path().join("control.db")).unwrap();
+    // The first step of a deletion, as a crash leaves it.
     raw.execute("UPDATE account SET deleted = 1", []).unwrap();
 
     assert_eq!(home.control().authenticate(secret.reveal()).await.unwrap(), None);
@@ -187,6 +193,7 @@ async fn a_deletion_that_a_crash_interrupted_is_finished_on_open() {
 async fn of_many_who_make_one_account_in_a_fresh_folder_one_wins() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("data");
+    // All start at once, so that they meet in the creation of the control data as well.
     let barrier = Barrier::new(8);
     let made: Vec<_> = std::thread::scope(|scope| {
         let makers: Vec<_> = (0..8)
@@ -215,6 +222,7 @@ async fn accounts_are_listed_by_name_and_bad_names_are_refused() {
     }
     let accounts = home.control().accounts().await.unwrap();
     let ids: Vec<_> = accounts.iter().map(|account| account.id.as_str()).collect();
+    // By bytes: capital letters come before small ones.
     assert_eq!(ids, ["%", "Acme", "a b", "acme", "zoë"]);
     assert_eq!(accounts.iter().map(|account| &account.folder).collect::<HashSet<_>>().len(), 5);
     for bad in ["", ".", "..", "a/b", "a\0b", "a\nb", &"x".repeat(129)] {
@@ -241,6 +249,7 @@ async fn no_secret_is_in_the_files_or_in_debug_output() {
     let (folder, home) = with_account().await;
     let (key, secret) = home.control().create_key("acme", "laptop", &[Scope::Admin]).await.unwrap();
     let text = secret.reveal().split_once('.').unwrap().1;
+    // The secret could be stored in hexadecimal form or as raw bytes.
     let raw: Vec<u8> =
         (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap()).collect();
     let mut files = 0;
@@ -253,6 +262,7 @@ async fn no_secret_is_in_the_files_or_in_debug_output() {
         assert!(!holds(text.as_bytes()) && !holds(&raw), "{}", file.display());
         files += usize::from(holds(key.id.as_bytes()));
     }
+    // Otherwise the search might have missed the file with the keys.
     assert!(files > 0, "the key itself was looked at");
     let shown = format!("{secret:?} {key:?} {home:?} {:?}", home.control());
     assert!(!shown.contains(text) && !shown.contains(&folder.path().display().to_string()), "{shown}");
@@ -284,6 +294,7 @@ async fn a_newer_or_foreign_control_database_is_refused_and_left_as_it_is() {
         }
         let raw = rusqlite::Connection::open(folder.path().join("control.db")).unwrap();
         raw.execute_batch(change).unwrap();
+        // Without WAL, the complete database is in one file that can be compared.
         raw.pragma_update(None, "journal_mode", "DELETE").unwrap();
         drop(raw);
         let before = fs::read(folder.path().join("control.db")).unwrap();

@@ -93,6 +93,7 @@ fn tally<T>(answer: garth_engine::Result<T>, counts: &mut [u32; 2]) -> Option<T>
         }
         Err(error) => {
             let kind = error.kind();
+            // The link and the directory are exchanged in between, so a path may lead through either.
             let due = [ErrorKind::NotADirectory, ErrorKind::NotFound, ErrorKind::AlreadyExists];
             assert!(due.contains(&kind) || kind == ErrorKind::WouldBlock, "{kind:?}: {error}");
             counts[1] += u32::from(kind == ErrorKind::NotADirectory);
@@ -119,18 +120,21 @@ async fn nothing_outside_is_reached_while_a_second_thread_swaps_folders_for_link
     };
     let fs = &*host;
     let (mut reads, mut writes) = ([0; 2], [0; 2]);
+    // Until each of the four outcomes has been met often: otherwise the swaps may have missed every call.
     for round in 0.. {
         if reads.iter().chain(&writes).all(|count| *count > 300) {
             break;
         }
         assert!(round < 100_000, "a swap was never met: {reads:?} {writes:?}");
         let read = tally(fs.read(&at("/d/f"), ByteRange::ALL).await, &mut reads);
+        // `canary` is the content outside: reading it would mean that the link was followed.
         assert!(read.is_none_or(|bytes| !bytes.starts_with(b"canary")));
         let listed = tally(fs.list(&at("/d"), &Page::default().with_entries()).await, &mut reads);
         assert!(listed.is_none_or(|page| page.items.iter().all(|item| item.name.as_str() != "g")));
         let walk = tally(fs.walk(&at("/"), &WalkPage::default()).await, &mut reads);
         let below = walk.into_iter().flat_map(|walk| walk.items);
         assert!(below.into_iter().all(|item| item.path.name() != Some("g")));
+        // Resolution follows `/l` and may be overtaken by the swap before the read.
         if let Ok(path) = resolve(fs, "/l/f", Follow::Yes).await {
             tally(fs.read(&path.into(), ByteRange::ALL).await, &mut reads);
         }
@@ -173,10 +177,12 @@ async fn links_of_any_kind_lead_nowhere_but_into_the_folder() {
         ("cwd", "/proc/self/cwd".to_owned()),
     ] {
         symlink(target, two.path(name)).unwrap();
+        // The link followed by the complete path outside, or by the name in its target.
         let (below, way) = (format!("/{name}{outside}/f"), format!("/{name}"));
         for path in [below, format!("/{name}/f")] {
             assert_error(fs.read(&at(&path), ByteRange::ALL).await, ErrorKind::NotADirectory, Some(&way));
             refused(fs, write(&path, "x"), ErrorKind::NotADirectory, &way).await;
+            // Links are resolved against the root of the folder, where their targets are missing.
             if let Ok(inside) = resolve(fs, &path, Follow::Yes).await {
                 assert_error(
                     fs.stat(&inside.clone().into()).await,
@@ -202,6 +208,7 @@ async fn fifos_sockets_and_devices_are_shown_and_block_nothing() {
     for (path, kind) in [("/fifo", Kind::Fifo), ("/socket", Kind::Socket)] {
         assert_eq!(stat(fs, path).await.kind, kind);
         assert_error(fs.read(&at(path), ByteRange::ALL).await, ErrorKind::NotPermitted, Some(path));
+        // Opening a FIFO without a writer would block for ever.
         assert_error(fs.open(&at(path)).await, ErrorKind::NotPermitted, Some(path));
         for op in [write(path, "x"), append(path, "x"), patch(path, 0, "x"), truncate(path, 0)] {
             refused(fs, op, ErrorKind::NotPermitted, path).await;
@@ -214,6 +221,7 @@ async fn fifos_sockets_and_devices_are_shown_and_block_nothing() {
     }
     assert_eq!(names_in(fs, "/").await, ["fifo2", "socket2"]);
     let device = fs.commit(mknod("/null", Special::CharDevice(0x103)).into()).await;
+    // Creating a device takes privileges, which not every test machine has.
     match device {
         Ok(_) => {
             assert_error(fs.read(&at("/null"), ByteRange::ALL).await, ErrorKind::NotPermitted, Some("/null"));
@@ -236,7 +244,9 @@ async fn names_that_are_no_text_are_left_out_and_break_nothing() {
     let fs = &*host;
     assert_eq!(paths_below(fs, "/").await, ["/d", "/f", "/full", "/link"]);
     assert!(names_in(fs, "/d").await.is_empty());
+    // The link exists, but its target is not UTF-8 and cannot be shown.
     assert_eq!((stat(fs, "/link").await.kind, stat(fs, "/link").await.target), (Kind::Symlink, None));
+    // The hidden name still counts: a directory that contains it is not empty.
     refused(fs, remove("/full", Remove::Directory), ErrorKind::NotEmpty, "/full").await;
     refused(fs, rename("/d", "/full"), ErrorKind::NotEmpty, "/full").await;
     given(fs, [rename("/d", "/e"), copy("/e", "/c"), remove("/full", Remove::Tree)]).await;
@@ -248,6 +258,7 @@ async fn names_that_are_no_text_are_left_out_and_break_nothing() {
 
 #[tokio::test]
 async fn another_file_system_in_the_folder_is_no_part_of_it() {
+    // `/proc` is another filesystem on every Linux machine, and takes no privileges to mount.
     let host = HostFs::open(Path::new("/"), Mode::ReadOnly, Env::system()).unwrap();
     assert_error(host.stat(&at("/proc")).await, ErrorKind::CrossesMounts, Some("/proc"));
     assert_error(host.stat(&at("/proc/version")).await, ErrorKind::CrossesMounts, Some("/proc/version"));
@@ -281,6 +292,7 @@ async fn an_error_says_how_many_operations_were_done_and_they_stay() {
     assert_eq!((error.kind(), error.path().unwrap().as_str()), (ErrorKind::NotFound, "/no"));
     assert!((error.done() == Some(2)) && error.message().contains("2 of 4 operations were done"), "{error}");
     assert_eq!(paths_below(&*host, "/").await, ["/d", "/d/f"]);
+    // Checked for the complete batch in advance, so that no operation is done before.
     let unsupported = Batch::new([write("/late", "y"), set("/d/f", SetAttrs::new().tags(["t"]))]);
     let error = host.commit(unsupported).await.unwrap_err();
     assert_eq!((error.kind(), error.done()), (ErrorKind::Unsupported, None), "told before anything is done");
@@ -292,11 +304,13 @@ async fn an_error_says_how_many_operations_were_done_and_they_stay() {
 #[tokio::test]
 async fn what_a_crash_left_is_removed_at_the_next_opening_and_never_shown() {
     let two = Two::new();
+    // A deep directory, which has to be removed from its end.
     let deep = format!(".garth-tmp/left{}", "/d".repeat(300));
     fs::create_dir_all(two.path(&deep)).unwrap();
     fs::write(two.path(&deep).join("f"), "x").unwrap();
     fs::write(two.path(".garth-tmp/file"), "x").unwrap();
     symlink(two.outside.path(), two.path(".garth-tmp/link")).unwrap();
+    // A recent upload may belong to another process that still runs, so it stays.
     fs::write(two.path(".garth-tmp/staged-1"), "an upload of another process").unwrap();
     let host = two.open(Mode::Writable);
     let mut left: Vec<_> =
@@ -335,6 +349,7 @@ async fn what_others_change_is_seen_and_no_version_of_before() {
     let version = put(fs, "/f", "mine").await;
     assert_eq!(stat(fs, "/f").await.etag, version, "a writer knows the etag of what it wrote");
     let handle = fs.open(&at("/f")).await.unwrap();
+    // Overwrites the file in place, so the handle shows the new content, too.
     fs::write(two.path("f"), "theirs").unwrap();
     assert_eq!(
         (text(fs, "/f").await.as_str(), &handle.read_at(0, 9).await.unwrap()[..]),
@@ -355,6 +370,7 @@ async fn instances_on_one_folder_take_turns() {
         let host = two.open(Mode::Writable);
         tokio::spawn(async move {
             for line in 0..50 {
+                // Read before each commit, so that a failure shows the size that the writer saw.
                 let found = stat_or_none(&*host, "/log").await;
                 let batch = Batch::new([append("/log", format!("{writer}:{line}\n"))]).visible();
                 host.commit(batch).await.unwrap_or_else(|error| panic!("{found:?}: {error}"));
@@ -374,6 +390,7 @@ async fn stat_or_none(fs: &Fs, path: &str) -> Option<u64> {
 #[tokio::test]
 async fn a_huge_directory_is_listed_in_pages_that_meet_in_order() {
     let two = Two::new();
+    // In no particular order, so that sorting is up to the listing.
     let names: Vec<String> = (0..20_000).map(|number| format!("{:05}", number * 7_919 % 20_000)).collect();
     for name in &names {
         fs::write(two.path(name), "").unwrap();
@@ -406,6 +423,7 @@ async fn long_files_are_streamed_and_copied_with_their_holes() {
         let all = pieces.concat();
         assert_eq!((all.len() as u64, &all[..5], &all[all.len() - 3..]), (size, &b"begin"[..], &b"end"[..]));
     }
+    // The copy must not fill the hole in the middle.
     let kept = std::os::unix::fs::MetadataExt::blocks(&fs::metadata(two.path("g")).unwrap());
     assert!(kept * 512 < 1 << 20, "a hole takes no space: {kept} blocks");
     let mut upload = fs.stage(&at("/h")).await.unwrap();
@@ -427,6 +445,7 @@ async fn a_folder_that_cannot_be_opened_is_told_without_its_path() {
     }
     let host = two.open(Mode::Writable);
     fs::remove_file(two.path("f")).unwrap();
+    // The folder is removed while it is open.
     fs::remove_dir_all(two.folder.path()).unwrap();
     let error = host.commit(write("/f", "x").into()).await.unwrap_err();
     assert_eq!((error.kind(), error.path()), (ErrorKind::NotFound, None));

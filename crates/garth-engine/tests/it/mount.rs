@@ -88,6 +88,7 @@ async fn parts_are_shown_where_they_are_and_all_that_leads_to_them() {
     assert_eq!(names(&*tree, "/skills").await, ["o", "s"]);
     assert_eq!(names(&*tree, "/skills/o").await, ["SKILL.md"]);
     assert_eq!(tree.read_to_string("/skills/o/SKILL.md").await.unwrap(), "# Cook\n");
+    // `/skills` is shown because parts are below it, and must not be created for that.
     let made = account.fs.exists("/chats/one/skills").await.unwrap();
     assert!(!made, "nothing is made by looking");
     for hidden in ["/secret", "/skills/x", "/skills/s/SKILL.md", "/.agent/a", "/agents"] {
@@ -95,6 +96,7 @@ async fn parts_are_shown_where_they_are_and_all_that_leads_to_them() {
     }
     let skills = tree.entry("/skills").await.unwrap();
     let shown = tree.stat(&At::Node(skills.ino)).await.unwrap();
+    // A directory that only leads to parts has an inode that can be used like any other.
     assert!(skills.is_dir() && shown == skills);
     let child = At::Child(skills.ino, Name::parse("o").unwrap());
     assert_eq!(tree.stat(&child).await.unwrap().ino, tree.entry("/skills/o").await.unwrap().ino);
@@ -163,6 +165,7 @@ async fn parts_and_what_leads_to_them_stay_where_they_are() {
             assert_eq!(refused(&*tree, Op::rename(&path, p("/x"))).await, ErrorKind::Busy, "{point}");
             assert_eq!(refused(&*tree, Op::rename(p("/d"), &path)).await, ErrorKind::Busy, "{point}");
             assert_eq!(refused(&*tree, Op::exchange(p("/d"), &path)).await, ErrorKind::Busy, "{point}");
+            // Of the parts only `/skills/s` is read-only, which is checked first.
             let kind = if point == "/skills/s" { ErrorKind::ReadOnly } else { ErrorKind::AlreadyExists };
             assert_eq!(refused(&*tree, Op::mkdir(&path)).await, kind, "{point}");
         }
@@ -198,6 +201,7 @@ async fn a_batch_on_parts_of_one_store_is_one_commit_and_of_two_none() {
         Op::rename(p("/note.md"), p("/skills/o/note.md")),
         Op::copy(p("/skills/o/SKILL.md"), p("/SKILL.md")),
         Op::link(p("/note.md"), p("/skills/o/note.md")),
+        // Also within one store: both names would be in different parts.
         Op::link(p("/note.md"), p("/.agent/note.md")),
         Op::link(tree.entry("/note.md").await.unwrap().ino, p("/.agent/note.md")),
     ] {
@@ -255,6 +259,7 @@ async fn nodes_keep_their_numbers_and_marked_ones_whatever_else_is_shown() {
     assert_eq!(tree.entry("/.agent/memory/m.md").await.unwrap().ino, node);
     let [twice, other] = [tree.entry("/memory/m.md"), tree.entry("/skills/o/SKILL.md")];
     let (twice, other) = (twice.await.unwrap(), other.await.unwrap());
+    // Their inodes have a tag above 38 bits, and stay exact as JSON numbers, below 2^53.
     assert!(twice.ino != node && other.ino.0 > 1 << 38 && twice.ino.0 < 1 << 53);
     assert_eq!(twice.version.ino, twice.ino);
     let names = tree.names(&At::Node(twice.ino), &garth_engine::model::NamesPage::default()).await.unwrap();
@@ -268,6 +273,7 @@ async fn nodes_keep_their_numbers_and_marked_ones_whatever_else_is_shown() {
         .open()
         .await
         .unwrap();
+    // The tag depends on the mount point, and not on the other parts.
     assert_eq!(smaller.entry("/skills/o/SKILL.md").await.unwrap().ino, other.ino);
     let outcome = tree.commit(Op::append(p("/memory/m.md"), "more").into()).await.unwrap();
     assert_eq!(outcome.outcomes[0].ino, twice.ino);

@@ -98,6 +98,7 @@ async fn all(fs: &dyn FileSystem) -> Vec<String> {
 async fn a_look_up_costs_at_most_one_more_of_each_layer_however_deep_it_is_and_whatever_is_hidden() {
     for one_store in [true, false] {
         let layers = layers(one_store).await;
+        // 20 levels: a look-up that asked for each level would exceed the limits below.
         let deep: String = (0..20).map(|n| format!("/{n}")).collect();
         let write = Op::write(p(&format!("{deep}/f")), "deep").with_parents();
         layers.below.commit(Batch::new([write])).await.unwrap();
@@ -143,6 +144,7 @@ async fn fetch_many_asks_each_layer_few_times() {
         let items: Vec<_> = paths.map(|path| (At::Path(p(path)), ByteRange::ALL)).collect();
         let _ = (below.reads_since(), above.reads_since());
         let answers = tree.fetch_many(&items).await.unwrap().items;
+        // The counters were reset above: these are the reads of one call.
         let [below, above] = [below.reads_since(), above.reads_since()];
         // The lower layer is read twice: a look-up of the original of `/d/a`, which tells if its copy keeps
         // the inode, and one `fetch_many` of all that only this layer has.
@@ -165,6 +167,7 @@ async fn what_is_below_shows_until_it_is_changed_and_stays_as_it_is() {
         tree.write("/d/new", "new").await.unwrap();
         tree.remove("/d/sub/b").await.unwrap();
         tree.rename("/link", "/d/link").await.unwrap();
+        // Changes go to the upper layer alone.
         assert_eq!(all(&*layers.below).await, before, "the lower layer stays");
         let now = [
             "/SKILL.md=# Cook\n",
@@ -595,6 +598,7 @@ async fn random_batches_leave_what_they_leave_in_one_tree() {
             let [one, two] =
                 [tree.commit(Batch::new(ops.clone())).await, plain.commit(Batch::new(ops)).await];
             let kinds = [one, two].map(|answer| answer.map(drop).map_err(|error| error.kind()));
+            // Only success is compared: of several errors each engine may find another one first.
             assert_eq!(kinds[0].is_ok(), kinds[1].is_ok(), "{kinds:?} of seed {seed}: {done:#?}");
             assert_eq!(shown(&*tree).await, shown(&plain).await, "seed {seed}: {done:#?}");
         }

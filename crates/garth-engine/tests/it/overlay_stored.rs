@@ -359,7 +359,8 @@ async fn what_others_changed_below_is_a_conflict_until_a_side_is_taken() {
                 let Layers { below, over, .. } = layers(one_store).await;
                 let copies = matches!(here, Op::Rename { .. }) && !one_store;
                 if copies {
-                    continue; // of two stores it is not renamed
+                    // A directory of another store cannot be renamed.
+                    continue;
                 }
                 over.commit(here.clone().into()).await.unwrap();
                 over.write("/mine", "x").await.unwrap();

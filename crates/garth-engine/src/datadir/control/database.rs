@@ -94,6 +94,7 @@ impl ControlDb {
             // first write.
             let transaction = Transaction::new_unchecked(conn, TransactionBehavior::Immediate)?;
             let value = job(&transaction)?;
+            // Not every failed commit is undone: the error says whether it may come back.
             transaction.commit().map_err(|error| DbError::from(error).of_commit())?;
             Ok(value)
         })
@@ -130,6 +131,7 @@ impl ControlDb {
         let failed = failed("the backup could not be written");
         let to = folder.join(DATABASE);
         let target = to.to_str().ok_or_else(|| Error::invalid("the backup's path is not UTF-8"))?;
+        // Created here for its mode: SQLite would create it readable by others.
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&to).map_err(&failed)?;
         // `VACUUM INTO` accepts an existing file if it is empty.
         self.read(|conn| {
@@ -208,6 +210,7 @@ impl ControlDb {
     pub(in crate::datadir) fn revoke_key(&self, account: &str, id: &str) -> Result<ApiKey> {
         let now = self.env.now();
         let key = self.write(|conn| {
+            // A repeat keeps the time of the first revocation.
             let sql = "UPDATE api_key SET revoked = coalesce(revoked, ?3) WHERE account = ?1 AND id = ?2
                        RETURNING id, account, label, scopes, created, revoked";
             one(conn, sql, (account, id, now.0), key_of)
@@ -238,6 +241,7 @@ fn create_file(folder: &Path, env: &Env) -> Result<()> {
     let new = folder.join(format!("{DATABASE}.{}", hex(&env.random::<8>()?)));
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new).map_err(&failed)?;
     let linked = match fs::hard_link(&new, folder.join(DATABASE)) {
+        // Another process has created the file in the meantime.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         other => other,
     };
