@@ -26,6 +26,7 @@ fn everything() -> SetAttrs {
         atime: Some(Timestamp(-5)),
         mtime: Some(Timestamp(6)),
         content_type: Some(Some("text/plain".to_owned())),
+        // Neither sorted nor unique: tags are stored as they are given.
         tags: Some(vec!["b".to_owned(), "a".to_owned(), "b".to_owned()]),
         importance: Some(-0.25),
         searchable: Some(Some(false)),
@@ -116,6 +117,7 @@ async fn bad_values_are_refused(subject: &Subject) {
     refused(fs, set("/d", expiry()), NotPermitted, "/d").await;
     refused(fs, set("/", expiry()), NotPermitted, "/").await;
     refused(fs, Op::mkdir(at("/new")).with_attrs(expiry()), NotPermitted, "/new").await;
+    // The path is looked up before the expiry is judged by the kind of node.
     refused(fs, set("/no", expiry()), NotFound, "/no").await;
     refused_outright(fs, Op::set_attrs(At::Node(subject.ino(1000)), none()), NotFound).await;
 }
@@ -128,6 +130,7 @@ async fn attributes_have_a_largest_size(subject: &Subject) {
         ..SetAttrs::default()
     };
     given(fs, [set("/f", metadata("a", MAX_ATTRIBUTES - 1000))]).await;
+    // The limit covers all attributes of a node together, and not those of one operation.
     let error = fs.commit(Batch::new([set("/f", metadata("b", 1000))])).await.unwrap_err();
     assert_eq!(error.kind(), TooLarge);
     assert_eq!(stat(fs, "/f").await.attributes.metadata.len(), 1);

@@ -55,8 +55,10 @@ async fn what_replaces_or_copies_is_of_the_new_commit_even_if_it_is_equal(subjec
     let large = vec![7; 200_000];
     let first = commit(fs, write("/f", large.clone())).await;
     commit(fs, patch("/f", 5, "x")).await;
+    // A copy shares the stored content, so blame must not be read from where it is stored.
     let copied = commit(fs, copy("/f", "/copy")).await;
     assert_eq!(runs(fs, "/copy").await, [(200_000, Some(copied))]);
+    // Equal content may be deduplicated, and belongs to the new commit all the same.
     let again = commit(fs, write("/f", large)).await;
     assert!(again > first);
     assert_eq!(runs(fs, "/f").await, [(200_000, Some(again))]);
@@ -70,6 +72,7 @@ async fn pieces_of_an_append_are_of_its_commit_even_if_they_were_stored_before(s
     let with = |before: &str, after: &str| {
         let body = [before.as_bytes(), &piece, after.as_bytes()].concat();
         let from = before.len() as u64;
+        // The cuts make the piece one chunk, which is stored once for all three appends.
         append("/f", body).cut_at([from, from + 70_000])
     };
     let first = commit(fs, with("one", "")).await;
@@ -77,9 +80,11 @@ async fn pieces_of_an_append_are_of_its_commit_even_if_they_were_stored_before(s
     let third = commit(fs, with("three", "four")).await;
     let expected = [(70_003, Some(first)), (70_003, Some(second)), (70_009, Some(third))];
     assert_eq!(runs(fs, "/f").await, expected);
+    // Overwrites the end of the first append and the beginning of the second.
     let patched = commit(fs, patch("/f", 70_000, "border")).await;
     let expected = [(70_000, Some(first)), (6, Some(patched)), (70_000, Some(second)), expected[2]];
     assert_eq!(runs(fs, "/f").await, expected);
+    // A collection may move content to another place.
     if let Some(collect) = &subject.collect {
         collect().await.unwrap();
         assert_eq!(runs(fs, "/f").await, expected, "however it is stored");

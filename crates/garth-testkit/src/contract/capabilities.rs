@@ -46,6 +46,7 @@ async fn what_is_lacking_is_unsupported_and_changes_nothing(subject: &Subject) {
     for (has, op) in cases {
         let (what, before) = (format!("{op:?}"), (stat(fs, "/f").await, paths_below(fs, "/").await));
         match (has, fs.commit(Batch::new([op])).await) {
+            // Also an ability that is declared must work.
             (true, committed) => drop(committed.unwrap_or_else(|error| panic!("{what}: {error}"))),
             (false, committed) => {
                 assert_eq!(committed.unwrap_err().kind(), Unsupported, "{what}");
@@ -95,6 +96,7 @@ async fn a_view_of_the_past_has_what_the_present_has_but_writes(subject: &Subjec
     let then = fs.as_of(&Moment::Seq(subject.seq(1))).await.unwrap();
     let (now, past) = (can(fs), can(&*then));
     assert!(now.write && !past.write);
+    // Only `write` may differ, as callers choose their reads by the capabilities.
     assert_eq!((past.nodes, past.history, past.snapshots), (now.nodes, now.history, now.snapshots));
     assert_error(then.commit(Batch::new([write("/f", "y")])).await, ReadOnly, None);
 }

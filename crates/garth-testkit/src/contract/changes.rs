@@ -60,6 +60,7 @@ async fn all(fs: &Fs, query: &ChangesQuery) -> Vec<CommitChanges> {
         if page.until == page.head.into() {
             return commits;
         }
+        // Otherwise a reader would ask for the same page for ever.
         assert!(page.until > query.since, "each page moves on");
         query.since = page.until;
     }
@@ -98,6 +99,7 @@ async fn changes_come_in_order_and_in_pages(subject: &Subject) {
     assert_eq!(everything.until, seqs[4].into());
     let first = page(fs, seqs[0], 2).await;
     assert_eq!((numbers(&first), first.until, first.head), (seqs[1..3].to_vec(), seqs[2].into(), seqs[4]));
+    // An empty batch takes a sequence number, which readers of the log must see.
     let empty = fs.commit(Batch::default().message("nothing")).await.unwrap().seq;
     let last = page(fs, seqs[4], 1).await;
     assert_eq!(
@@ -105,6 +107,7 @@ async fn changes_come_in_order_and_in_pages(subject: &Subject) {
         (vec![empty], 0),
         "it is a commit all the same"
     );
+    // A position at or after the head gives an empty page, and no error.
     for since in [empty, Seq(empty.0 + 1), Seq(u64::MAX)] {
         let none = page(fs, since, 10).await;
         assert!(none.commits.is_empty());
@@ -125,6 +128,7 @@ async fn a_page_of_changes_may_end_within_a_commit(subject: &Subject) {
     let first = page(fs, start, 2).await;
     assert_eq!(paths(&first), ["/d0000", "/d0001"]);
     assert_eq!(first.until, LogPosition { seq: start, changes: 2 });
+    // A page may begin anywhere within a commit.
     for skip in [2, 500, 2997] {
         let middle = page(fs, LogPosition { seq: start, changes: skip }, 2).await;
         assert_eq!(paths(&middle), [format!("/d{skip:04}"), format!("/d{:04}", skip + 1)]);
@@ -148,6 +152,7 @@ async fn a_page_of_changes_has_a_largest_size(subject: &Subject) {
     }
     let first = page(fs, start, 10_000).await;
     let shown = first.commits.len();
+    // The page ends because of its bytes, and not much before.
     assert!(shown < count && shown * 4000 <= MAX_CHANGES_BYTES && (shown + 1) * 4100 > MAX_CHANGES_BYTES);
     assert_eq!(first.until, first.commits[shown - 1].commit.seq.into());
     assert_eq!(all(fs, &ChangesQuery::since(start).limit(10_000)).await.len(), count);
@@ -180,6 +185,7 @@ async fn a_change_names_every_path_of_its_node(subject: &Subject) {
     assert_eq!(seen(fs, start, &[]).await, [modified(&["/a", "/d/z", "/d-/f"])]);
     assert_eq!(seen(fs, start, &["/d"]).await, [modified(&["/d/z"])]);
     assert_eq!(seen(fs, start, &["/a", "/d-"]).await, [modified(&["/a", "/d-/f"])]);
+    // Later commits must not change what an earlier change names.
     given(fs, [rename("/d-", "/e"), remove("/a", Remove::Any)]).await;
     let then = fs.as_of(&Seq(start.0 + 1).into()).await.unwrap();
     for fs in [fs, &*then] {
@@ -190,6 +196,7 @@ async fn a_change_names_every_path_of_its_node(subject: &Subject) {
     fs.commit(Batch::new([append("/d/z", "y"), remove("/d/z", Remove::Any)])).await.unwrap();
     let log = seen(fs, start, &[]).await;
     assert_eq!(log, [modified(&["/e/f"]), change(Removed, node, "/d/z")]);
+    // More names than one change lists.
     let links = (0..MAX_CHANGE_PATHS + 20).map(|number| link("/e/f", &format!("/d/{number:03}")));
     fs.commit(Batch::new(links)).await.unwrap();
     let start = head(fs).await;
@@ -201,6 +208,7 @@ async fn a_change_names_every_path_of_its_node(subject: &Subject) {
 
 async fn changes_of_a_subtree_are_those_inside(subject: &Subject) {
     let fs = &*subject.fs;
+    // Names that a search by prefix, by pattern or without case would mistake for `/a`.
     given(fs, [mkdir("/a"), mkdir("/ab"), mkdir("/a%"), mkdir("/A"), write("/a/f", "1"), mkdir("/b")]).await;
     let (dir, file) = (ino(fs, "/a").await, ino(fs, "/a/f").await);
     let start = head(fs).await;
@@ -268,6 +276,7 @@ async fn what_happens_above_a_subtree_shows_at_its_top(subject: &Subject) {
     let start = head(fs).await;
     given(fs, [mkdir_all("/a/b/c")]).await;
     let first = ino(fs, "/a/b").await;
+    // The subtrees lie below the directories that change, and one never exists.
     let within = ["/a/b", "/a/none", "/z/b"];
     assert_eq!(
         seen(fs, start, &within).await,
@@ -275,6 +284,7 @@ async fn what_happens_above_a_subtree_shows_at_its_top(subject: &Subject) {
         "an empty directory above brings nothing"
     );
     let start = head(fs).await;
+    // The change of attributes above is not shown, and the rename is.
     given(fs, [set("/a", SetAttrs::default()), rename("/a", "/z")]).await;
     assert_eq!(
         seen(fs, start, &within).await,
@@ -339,8 +349,9 @@ async fn waiting_ends_with_the_next_commit(subject: &Subject) {
     for wait in &mut waiting {
         assert!(wait.now_or_never().is_none(), "nothing was committed");
     }
-    // Some stop waiting.
+    // Waiters that stop must not keep the others from being woken.
     waiting.truncate(10);
+    // A batch that fails is no commit and wakes nobody.
     batch_refused(
         fs,
         Batch::new([remove("/no", Remove::Any)]),

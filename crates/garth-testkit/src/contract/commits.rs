@@ -56,6 +56,7 @@ async fn a_batch_is_applied_in_order_as_one_commit(subject: &Subject) {
         Outcome::changed(version(2), 0),
         Outcome::changed(version(3), 7),
     ];
+    // Without a log, versions need not count commits, so only the effects are compared.
     let did = |told: &[Outcome]| told.iter().map(|it| (it.created, it.changed, it.size)).collect::<Vec<_>>();
     assert_eq!((commit.seq, did(&commit.outcomes), commit.replayed), (subject.seq(1), did(&expected), false));
     if can(fs).log {
@@ -136,6 +137,7 @@ async fn a_commit_says_whether_it_is_durable(subject: &Subject) {
     assert!(!visible.durable, "nothing has made it durable yet");
     if can(fs).log {
         let keyed = || Batch::new([write("/f", "y")]).idempotency(record("k", 1, 1000));
+        // The first commit of the record need not be durable.
         assert!(!fs.commit(keyed().visible()).await.unwrap().durable);
         let again = fs.commit(keyed()).await.unwrap();
         assert_eq!((again.replayed, again.durable), (true, can(fs).durable), "asked for as durable now");
@@ -169,6 +171,7 @@ async fn a_failing_last_operation_leaves_nothing(subject: &Subject) {
     assert_eq!(after, before);
     assert_eq!(paths_below(fs, "/").await, ["/d", "/g", "/h", "/d/f"]);
     assert_eq!((text(fs, "/d/f").await.as_str(), text(fs, "/g").await.as_str()), ("x", "y"));
+    // The same batch without the failing operation, under the same id and key.
     let ok = Batch { ops: batch.ops[..7].to_vec(), ..batch };
     let commit = fs.commit(ok).await.unwrap();
     assert_eq!(
@@ -195,6 +198,7 @@ async fn times_increase_even_if_the_clock_does_not(subject: &Subject) {
     let first = apply(fs, write("/a", "")).await.0.time;
     assert_eq!(first, START);
     assert_eq!(apply(fs, write("/b", "")).await.0.time, Timestamp(START.0 + 1));
+    // The clock goes back, for example after a correction by NTP.
     subject.clock.set(Timestamp(START.0 - 1_000_000_000));
     let (commit, _) = apply(fs, write("/c", "")).await;
     assert_eq!(commit.time, Timestamp(START.0 + 2));
@@ -245,8 +249,10 @@ async fn absent_and_sha256_are_judged_by_what_is_there(subject: &Subject) {
     refused(fs, check("/f", hash("y")), Conflict, "/f").await;
     refused(fs, check("/d", hash("")), Conflict, "/d").await;
     refused(fs, check("/l", hash("/f")), Conflict, "/l").await;
+    // An inode that was never used is absent, too.
     let gone = Op::check(At::Node(subject.ino(1000)), Precondition::Absent);
     apply(fs, gone).await;
+    // Several chunks, a patch within one of them and a hole at the end.
     given(fs, [write("/big", vec![7; 300_000]), patch("/big", 150_000, "abc"), truncate("/big", 400_000)])
         .await;
     let mut big = vec![7; 300_000];
@@ -260,6 +266,7 @@ async fn exists_lists_of_etags_and_negations_are_judged_by_what_is_there(subject
     let first = put(fs, "/f", "one").await;
     let second = put(fs, "/f", "two").await;
     given(fs, [mkdir("/d"), set("/f", SetAttrs::new().mode(0o600))]).await;
+    // An etag of the same commit, but of another node.
     let other = VersionId { ino: stat(fs, "/d").await.ino, ..second };
     let list = |etags: &[VersionId]| Precondition::EtagIn(etags.to_vec());
     let hash = |text: &str| Precondition::Sha256(Sha256::digest(text).into());
@@ -299,6 +306,7 @@ async fn conditions_have_limits(subject: &Subject) {
     apply(fs, check("/f", etags(MAX_ETAGS))).await;
     refused_outright(fs, check("/f", etags(MAX_ETAGS + 1)), TooLarge).await;
     refused_outright(fs, check("/f", etags(MAX_ETAGS + 1).negated()), TooLarge).await;
+    // A condition is negated at most once, so that its size stays bounded.
     refused_outright(fs, check("/f", Precondition::Exists.negated().negated()), InvalidArgument).await;
     let twice = if_so("/f", Precondition::Exists.negated().negated(), write("/f", "y"));
     batch_refused(fs, twice, InvalidArgument, None).await;
@@ -310,6 +318,7 @@ async fn conditions_have_limits(subject: &Subject) {
     refused(fs, check("/larger", hash()), TooLarge, "/larger").await;
     batch_refused(fs, if_so("/larger", hash().negated(), write("/f", "y")), TooLarge, Some("/larger")).await;
     refused(fs, check("/d", hash()), Conflict, "/d").await;
+    // The limit covers all hashes of a batch together.
     let both = Batch::new([check("/large", hash().negated()), check("/f", hash().negated())]);
     batch_refused(fs, both, TooLarge, Some("/f")).await;
     assert_eq!(text(fs, "/f").await, "x");
@@ -332,6 +341,7 @@ async fn preconditions_see_the_state_before_and_checks_the_state_between(subject
     if can(fs).log {
         assert_eq!(commit.version(4), VersionId { seq: subject.seq(2), ino: first.ino });
     }
+    // A check sees what the operations before it have done.
     let wrong = Batch::new([write("/g", "three"), check("/g", Precondition::Absent)]);
     batch_refused(fs, wrong, Conflict, Some("/g")).await;
     assert_eq!(text(fs, "/g").await, if can(fs).atomic { "two" } else { "three" });
@@ -353,6 +363,7 @@ async fn the_batch_is_checked_then_its_key_its_id_its_preconditions_its_operatio
         ..Batch::new([remove("/no", Remove::Any), symlink("/x", "")])
     };
     batch_refused(fs, wrong.clone(), TooLarge, None).await;
+    // Each step repairs the error that is found first, so that the next one shows.
     let wrong = Batch { message: String::new(), ..wrong };
     batch_refused(fs, wrong.clone(), InvalidArgument, None).await;
     let wrong = Batch { ops: wrong.ops[..1].to_vec(), ..wrong };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use garth_engine::ErrorKind::{
     AlreadyExists, Busy, Conflict, InvalidArgument, IsADirectory, NotADirectory, NotFound, Stale,
 };
-use garth_engine::engine::memory::MemoryFs;
+use garth_engine::engine::memory::Memory;
 use garth_engine::model::{
     Answer, At, Batch, Body, ByteRange, CommitId, Confinement, HistoryPage, Ino, Moment, Op, Owner, Page,
     Precondition, Remove, RenameMode, SetAttrs, Version, VersionId, WalkPage, Within,
@@ -56,6 +56,7 @@ async fn two_trees(fs: &Fs) {
         [mkdir_all("/in/d"), write("/in/d/f", "inside"), mkdir_all("/out/d"), write("/out/d/f", "canary")],
     )
     .await;
+    // Names that a prefix or a pattern would mistake for `/in`.
     given(fs, [mkdir("/in-b"), write("/in-b/f", "canary"), write("/in%", "canary"), write("/i_", "canary")])
         .await;
 }
@@ -85,6 +86,7 @@ async fn what_lies_outside_is_not_found_by_path_number_or_child(subject: &Subjec
     {
         unseen(&*view, &at(path), Some(path)).await;
     }
+    // The root has a fixed inode, which anybody can guess.
     for root in [At::Node(Ino::ROOT), At::Child(Ino::ROOT, name("out"))] {
         assert_eq!(view.stat(&root).await.unwrap_err().kind(), NotFound);
         assert_eq!(view.list(&root, &Page::default()).await.unwrap_err().kind(), NotFound);
@@ -128,6 +130,7 @@ async fn what_lies_outside_is_not_found_by_any_operation(subject: &Subject) {
             refused(view, op, NotFound, path).await;
         }
         apply(view, Op::Remove { at: at(path), what: Remove::Tree, missing_ok: true }).await;
+        // A path outside looks absent, so conditions on it say the same.
         apply(view, Op::check(at(path), Precondition::Absent)).await;
         refused(view, Op::check(at(path), Precondition::Exists), Conflict, path).await;
         let seen = Batch::new([write("/in/x", "x")]).require(at(path), Precondition::Exists);
@@ -147,6 +150,7 @@ async fn what_lies_outside_is_not_found_by_any_operation(subject: &Subject) {
         ] {
             refused_outright(view, op, NotFound).await;
         }
+        // The right etag must not confirm that the node exists.
         let same = Op::check(at.clone(), Precondition::Etag(file.etag));
         refused_outright(view, same, Conflict).await;
     }
@@ -158,6 +162,7 @@ async fn what_lies_outside_is_not_found_by_any_operation(subject: &Subject) {
 async fn a_failed_lookup_tells_nothing_of_what_is_above_the_top(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [write("/file", "x"), mkdir("/a"), write("/a/f", "x")]).await;
+    // Tops below a file and below nothing: both must look alike, as their parents are outside.
     let view = confined(fs, &["/file/top", "/a/no", "/a/f"]).await;
     let view = &*view;
     for path in ["/file/top", "/file/top/x", "/a/no", "/a/no/x/y"] {
@@ -170,6 +175,7 @@ async fn a_failed_lookup_tells_nothing_of_what_is_above_the_top(subject: &Subjec
         refused(view, rename(path, "/a/no/z"), NotFound, path).await;
         refused(view, remove(path, Remove::Any), NotFound, path).await;
     }
+    // `/a/f` itself is inside, so its kind may be told.
     assert_error(view.stat(&at("/a/f/x")).await, NotADirectory, Some("/a/f"));
     refused(view, Op::write(at("/a/f/x"), "x").with_parents(), NotADirectory, "/a/f").await;
     assert!(!exists(fs, "/a/no").await, "no directory was made on the way");
@@ -186,6 +192,7 @@ async fn a_number_is_found_only_while_the_node_has_a_name_inside(subject: &Subje
     let below = At::Node(stat(fs, "/in/moved/g").await.ino);
     assert_eq!(names_of(view, &file).await.unwrap(), [p("/in/d/f")], "of two names the one inside");
     assert_eq!(names_of(view, &below).await.unwrap(), [p("/in/moved/g")]);
+    // The inodes were known before, and must not stay a way in.
     given(fs, [rename("/in/d/f", "/out/f"), rename("/in/moved", "/out/moved")]).await;
     for node in [&file, &moved, &below] {
         assert_error(view.stat(node).await, NotFound, None);
@@ -235,6 +242,7 @@ async fn the_top_can_be_read_and_changed_but_not_made_removed_or_moved(subject: 
         refused(view, remove(top, Remove::Tree), Busy, top).await;
         refused(view, Op::Remove { at: at(top), what: Remove::Any, missing_ok: true }, Busy, top).await;
         refused(view, rename(top, "/a/top/x"), Busy, top).await;
+        // The name of a top belongs to its parent, which is outside.
         refused(view, rename("/a/top/f", top), Busy, top).await;
         refused(view, rename_as("/a/top/f", top, RenameMode::Exchange), Busy, top).await;
         refused(view, mkdir(top), AlreadyExists, top).await;
@@ -244,6 +252,7 @@ async fn the_top_can_be_read_and_changed_but_not_made_removed_or_moved(subject: 
     }
     refused(view, write("/a/top", "x"), IsADirectory, "/a/top").await;
     refused(view, copy("/a/top/f", "/a/top"), AlreadyExists, "/a/top").await;
+    // Replacing the content of a top keeps its name and its node.
     apply(view, Op::copy(at("/a/top/f"), at("/a/file")).replace()).await;
     assert_eq!(text(fs, "/a/file").await, "x");
     for op in [
@@ -275,6 +284,7 @@ async fn confining_again_intersects(subject: &Subject) {
     assert_eq!(text(&*inner, "/a/b/f").await, "x");
     assert_eq!(text(&*inner, "/c/h").await, "z");
     unseen(&*inner, &at("/a/g"), Some("/a/g")).await;
+    // Asking for more than the view has gives no more.
     let all = confined(&*inner, &["/"]).await;
     unseen(&*all, &at("/"), Some("/")).await;
     assert_eq!(text(&*all, "/a/b/f").await, "x");
@@ -311,6 +321,7 @@ fn shape(versions: &[Version]) -> Vec<(u64, bool)> {
 async fn the_past_shows_a_node_only_from_when_it_had_a_name_inside(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/in"), mkdir("/out")]).await;
+    // The message of a commit outside is as secret as its content.
     let before = Batch::new([write("/out/f", "canary")]).message("canary");
     let secret = fs.commit(before).await.unwrap().version(0);
     let node = At::Node(secret.ino);
@@ -324,6 +335,7 @@ async fn the_past_shows_a_node_only_from_when_it_had_a_name_inside(subject: &Sub
     let shown = [(left.seq.0, false), (inside.seq.0, true), (moved.seq.0, true)];
     assert_eq!(shape(&view.history(&at("/in/f"), &page).await.unwrap().items), shown);
     assert_eq!(shape(&view.history(&node, &page).await.unwrap().items), shown[1..]);
+    // Pages must count only the versions that are shown.
     for limit in 1..3 {
         let some = view.history(&at("/in/f"), &page.clone().limit(limit)).await.unwrap().items;
         assert_eq!(shape(&some), shown[..limit]);
@@ -366,6 +378,7 @@ async fn a_directory_moved_in_brings_what_it_holds_as_it_is(subject: &Subject) {
     assert_eq!(view.open_version(version).await.unwrap().read_at(0, 9).await.unwrap(), "as it is");
     let versions = history(&*view, "/in/d/f").await;
     assert_eq!(shape(&versions), [(version.seq.0, true)]);
+    // The commit was made outside, so its message stays hidden.
     assert_eq!((versions[0].commit.message.as_str(), versions[0].commit.seq), ("", version.seq));
     let blame = view.blame(&at("/in/d/f"), ByteRange::ALL, 10).await.unwrap();
     assert_eq!((blame.commits[0].message.as_str(), blame.commits[0].seq), ("", version.seq));
@@ -389,6 +402,7 @@ async fn a_node_without_a_name_is_reached_through_the_handle_that_holds_it(subje
     assert_error(other.stat(&node).await, NotFound, None);
     refused_outright(&*other, Op::append(node.clone(), "!"), NotFound).await;
     assert_eq!(file.read_at(0, 20).await.unwrap(), "inside!");
+    // A hold belongs to one handle, and not to the views made from it.
     let inner = confined(&*one, &["/in"]).await;
     assert_error(inner.stat(&node).await, NotFound, None);
     drop(file);
@@ -439,6 +453,7 @@ async fn snapshots_ids_keys_and_staged_bodies_are_their_owners(subject: &Subject
         assert!(!commit.replayed, "nobody has used the id or the key here");
         assert_eq!(view.commit(once).await.unwrap().seq, commit.seq);
         assert_eq!(history(view, &path).await[0].commit.id, Some(CommitId(5)));
+        // Bodies of less than one piece, and of several.
         for size in [5, 2 << 20] {
             let mut upload = view.stage(&at(&path)).await.unwrap();
             upload.write(vec![b'x'; size].into()).await.unwrap();
@@ -458,6 +473,7 @@ async fn snapshots_ids_keys_and_staged_bodies_are_their_owners(subject: &Subject
     given(&*views[0], [Op::drop_snapshot("kept")]).await;
     assert!(names(&*views[0]).await.is_empty());
     assert_eq!(names(&*views[1]).await, ["kept"]);
+    // A new handle of the same owner, with other tops.
     let again = fs.confined(&confinement(&["/in"], "other")).await.unwrap();
     assert_eq!(names(&*again).await, ["kept"], "of an owner, not of a handle");
     given(fs, [Op::drop_snapshot("kept")]).await;
@@ -485,7 +501,8 @@ async fn a_record_in_a_key_space_is_its_owners_whichever_view_commits_it(subject
     assert_eq!((again.seq, again.note.as_str()), (own.seq, "own"), "the owner of views may keep their keys");
     assert_eq!(fs.recorded("k").await.unwrap().unwrap().commit.note, "first");
     assert_eq!(text(fs, "/in/f").await, "xx");
-    let elsewhere = MemoryFs::new(Env::system(), Registry::empty()).key_space().unwrap();
+    // The key space of another store.
+    let elsewhere = Memory::new(Env::system(), Registry::empty()).key_space().unwrap();
     batch_refused(fs, line(record("k", 1, 1000).kept_in(elsewhere)), InvalidArgument, None).await;
 }
 
@@ -503,6 +520,7 @@ async fn assumptions_are_judged_behind_the_record_and_before_conditions(subject:
         let again = fs.commit(batch.clone()).await.unwrap();
         assert_eq!((again.seq, again.replayed), (first.seq, true), "whatever holds by now");
     }
+    // The assumption fails first: `Stale` makes the view plan again, while `Conflict` would reach the caller.
     let late = Batch { idempotency: None, ..batch }.require(at("/f"), Precondition::Absent);
     batch_refused(fs, late, Stale, None).await;
     let conflict = Batch { assumptions: assume(Precondition::Exists), ..Batch::new([write("/f", "3")]) };

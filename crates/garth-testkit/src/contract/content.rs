@@ -62,6 +62,7 @@ async fn write_makes_a_file_and_replaces_its_content(subject: &Subject) {
     assert!(!outcome.created && (!can(fs).nodes || outcome.ino == made.ino));
     let (time, version, now) = (second.time, second.version(0), stat(fs, "/f").await);
     let mut expected = Entry { size: 5, mtime: time, ctime: time, version, etag: version, ..made };
+    // Without nodes, a write may put a new file in place of the old one.
     if !can(fs).nodes {
         expected.ino = outcome.ino;
     }
@@ -136,6 +137,7 @@ async fn patch_writes_a_range_and_holes_read_as_zeros(subject: &Subject) {
     .await;
     assert_eq!(text(fs, "/f").await, "012abc678XYZ\0\0!");
     let before = stat(fs, "/f").await;
+    // An empty body must not extend the file either.
     given(fs, [patch("/f", 1000, "")]).await;
     assert_eq!(stat(fs, "/f").await, before, "an empty body changes nothing");
     given(fs, [write("/sparse", ""), patch("/sparse", 1 << 40, "end")]).await;
@@ -148,6 +150,7 @@ async fn truncate_cuts_and_extends_with_zeros(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [write("/f", "0123456789"), truncate("/f", 4)]).await;
     assert_eq!(text(fs, "/f").await, "0123");
+    // The chunk still has the cut bytes if the engine does not clear them.
     given(fs, [truncate("/f", 6), append("/f", "x")]).await;
     assert_eq!(text(fs, "/f").await, "0123\0\0x", "what was cut off does not come back");
     let (commit, _) = apply(fs, truncate("/f", 0)).await;
@@ -172,6 +175,7 @@ async fn ranges_read_what_is_there_and_no_more(subject: &Subject) {
     let fs = &*subject.fs;
     let content = pattern(200_000, 1);
     put(fs, "/f", content.clone()).await;
+    // Ranges across page and chunk borders, past the end, and with a length that overflows.
     for (offset, length) in [(0, 1), (0, 200_000), (4095, 2), (65_535, 4_097), (199_999, 10), (100, u64::MAX)]
     {
         let start = usize::try_from(offset).unwrap();
@@ -223,10 +227,12 @@ async fn many_files_are_fetched_at_one_moment(subject: &Subject) {
         }
     }
     assert!(fs.fetch_many(&[]).await.unwrap().items.is_empty());
+    // Missing files count towards the limit, too.
     let many = vec![(at("/no"), ByteRange::ALL); MAX_PAGE + 1];
     assert_error(fs.fetch_many(&many).await, InvalidArgument, None);
     assert_eq!(fs.fetch_many(&many[1..]).await.unwrap().items.len(), MAX_PAGE);
 
+    // Two files are written in one commit each time, so a mixed state would show two rounds.
     let writer = {
         let fs = subject.fs.clone();
         tokio::spawn(async move {
@@ -260,6 +266,7 @@ async fn many_files_are_fetched_as_far_as_one_answer_has_room(subject: &Subject)
     };
     assert_eq!(answered(&["/a", "/b", "/c", "/small"]).await, [Some(third), Some(third)], "in their order");
     assert_eq!(answered(&["/c", "/small"]).await, [Some(third), Some(1)], "the rest is asked for again");
+    // Items that fail take no room.
     assert_eq!(answered(&["/a", "/large", "/no", "/b", "/c"]).await, [Some(third), None, None, Some(third)]);
     assert_error(fs.fetch_many(&whole(&["/large"])).await.unwrap().items.remove(0), TooLarge, Some("/large"));
     given(fs, [truncate("/a", MAX_READ as u64)]).await;
@@ -277,6 +284,7 @@ async fn edits_at_awkward_sizes_equal_a_plain_vector(subject: &Subject) {
     let fs = &*subject.fs;
     put(fs, "/f", "").await;
     let mut plain: Vec<u8> = Vec::new();
+    // Sizes next to those of pages, chunks and pieces.
     let edges = [4095, 4096, 4097, 65_535, 65_536, 65_537, 131_072, (1 << 20) - 1, 1 << 20, (1 << 20) + 1];
     for (step, edge) in edges.into_iter().enumerate() {
         let bytes = pattern(edge / 2 + 1, step);
@@ -338,6 +346,7 @@ async fn cut_points_change_no_byte_wherever_they_are(subject: &Subject) {
             plain[at as usize..end].copy_from_slice(&bytes);
             apply(fs, patch("/f", at, bytes)).await;
         }
+        // Keeps the file small enough for the test.
         if plain.len() > 8 << 20 {
             plain.truncate(random.below(4 << 20) as usize);
             apply(fs, truncate("/f", plain.len() as u64)).await;
@@ -387,6 +396,7 @@ async fn a_staged_body_shows_only_once_committed(subject: &Subject) {
     assert!(names_in(fs, "/").await.is_empty());
     assert_eq!(fs.head().await.unwrap().seq, subject.seq(0));
     put(fs, "/f", "head").await;
+    // A body with a wrong size may be forged, and must not be used.
     for size in [staged.size - 1, staged.size + 1] {
         let body = Body::Staged(StagedBody { size, ..staged.clone() });
         refused_outright(fs, Op::patch(at("/f"), 0, body), NotFound).await;
@@ -396,6 +406,7 @@ async fn a_staged_body_shows_only_once_committed(subject: &Subject) {
     let file = fs.open(&at("/f")).await.unwrap();
     let pieces: Vec<Bytes> = file.stream(ByteRange::ALL).try_collect().await.unwrap();
     assert!(pieces.concat() == [b"head", &content[..]].concat(), "the content staged");
+    // A staged body is used up by the commit that uses it.
     let op = Op::patch(at("/f"), 0, body);
     refused_outright(fs, op, NotFound).await;
     let unknown = Body::Staged(StagedBody { id: u128::MAX, size: 1 });
@@ -409,6 +420,7 @@ async fn a_staged_body_outlives_a_batch_that_fails(subject: &Subject) {
     let body = Body::Staged(upload.finish().await.unwrap());
     let put = Op::write(at("/f"), body).create_new();
     batch_refused(fs, Batch::new([put.clone(), mkdir("/no/d")]), NotFound, Some("/no/d")).await;
+    // One body cannot be used twice in a batch, and stays if that is tried.
     batch_refused(fs, Batch::new([put.clone(), rename_op(&put, "/g")]), NotFound, None).await;
     given(fs, [put]).await;
     assert_eq!(text(fs, "/f").await, "kept");
@@ -440,6 +452,7 @@ async fn an_abandoned_upload_leaves_nothing(subject: &Subject) {
 
 async fn bodies_too_large_for_memory_are_refused(subject: &Subject) {
     let fs = &*subject.fs;
+    // The limit covers all bodies of a batch together.
     let half = Bytes::from(vec![0; MAX_INLINE_BODY / 2 + 1]);
     let batch = Batch::new([write("/a", half.clone()), write("/b", half)]);
     batch_refused(fs, batch, TooLarge, None).await;

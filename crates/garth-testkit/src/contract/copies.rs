@@ -50,11 +50,13 @@ async fn a_copy_is_a_new_node_with_all_that_cp_a_keeps(subject: &Subject) {
     subject.clock.advance(Duration::from_secs(1));
     let (commit, outcome) = apply(fs, plain("/f", "/g")).await;
     let (f, g) = (stat(fs, "/f").await, stat(fs, "/g").await);
+    // Two nodes were created in between.
     assert_eq!((outcome.ino, outcome.created), (Ino(f.ino.0 + 3), true));
     assert_eq!((g.mode, g.uid, g.gid, g.mtime), (0o640, 1, 2, Timestamp(12)));
     assert_eq!((&g.attributes, g.expires_at, g.size), (&f.attributes, f.expires_at, 1));
     assert_eq!([g.ctime, g.birthtime, g.atime], [commit.time; 3]);
     assert_eq!((g.version, g.etag, g.nlink), (commit.version(0), commit.version(0), 1));
+    // Content is shared until one of the two changes.
     given(fs, [append("/g", "y"), plain("/l", "/l2"), plain("/c", "/c2")]).await;
     assert_eq!((text(fs, "/f").await.as_str(), text(fs, "/g").await.as_str()), ("x", "xy"));
     assert_eq!(stat(fs, "/l2").await.target.as_deref(), Some("t"));
@@ -86,6 +88,7 @@ async fn a_directory_is_copied_with_all_below_it(subject: &Subject) {
     assert_eq!((stat(fs, "/c/g").await.nlink, stat(fs, "/a/g").await.nlink), (2, 2));
     assert_eq!((stat(fs, "/c").await.mode, stat(fs, "/c").await.mtime), (0o700, Timestamp(5)));
     assert_eq!(stat(fs, "/c").await.nlink, 3);
+    // The copies share content, and must not share changes.
     given(fs, [write("/c/b/f", "changed")]).await;
     assert_eq!(text(fs, "/a/b/f").await, "x");
 }
@@ -107,6 +110,7 @@ async fn a_copied_directory_keeps_the_hard_links_inside_it(subject: &Subject) {
         given(fs, [remove("/a", Remove::Tree), restore("/a", before, "/a")]).await;
         let (f, g) = (stat(fs, "/a/f").await, stat(fs, "/a/b/g").await);
         assert_eq!((f.ino, f.nlink), (g.ino, 2));
+        // A restored copy is a new node, and not linked to the name outside.
         assert_ne!(f.ino, stat(fs, "/outside").await.ino);
     }
 }
@@ -137,6 +141,7 @@ async fn a_copied_tree_leaves_out_what_has_expired_under_all_its_names(subject: 
     let (commit, _) = apply(fs, copy("/d", "/c")).await;
     assert_eq!(paths_below(fs, "/").await, ["/c", "/d", "/c/e", "/d/e"]);
     for dir in ["/d", "/c", "/d/e", "/c/e"] {
+        // The expired names are removed first, in the original as well.
         assert_eq!(stat(fs, dir).await.mtime, commit.time, "{dir} lost a name before it was copied");
     }
 }
@@ -145,6 +150,7 @@ async fn copy_checks_in_its_order(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir_all("/d/e"), write("/f", "x"), write("/g", "y"), symlink("/l", "t")]).await;
     refused(fs, plain("/no", "/d/e"), NotFound, "/no").await;
+    // Without `recursive` a directory is rejected, wherever it would go.
     refused(fs, plain("/d", "/d/x"), IsADirectory, "/d").await;
     refused(fs, copy("/d", "/d/x"), InvalidArgument, "/d/x").await;
     refused(fs, copy("/d", "/d/e/x"), InvalidArgument, "/d/e/x").await;
@@ -177,6 +183,7 @@ async fn a_file_copied_onto_a_file_keeps_the_node(subject: &Subject) {
     assert_eq!((after.ctime, after.birthtime), (commit.time, before.birthtime));
     assert_eq!(text(fs, "/h").await, "new");
     let before = stat(fs, "/h").await;
+    // `/h` is another name of the same node.
     given(fs, [replace("/g", "/g"), replace("/g", "/h")]).await;
     assert_eq!(stat(fs, "/h").await, before, "onto itself nothing happens");
 }
@@ -198,6 +205,7 @@ async fn a_copy_of_the_past_restores_it(subject: &Subject) {
     refused(fs, restore("/d/f", subject.seq(1), "/x"), NotFound, "/d/f").await;
     refused(fs, restore("/d/f", subject.seq(0), "/x"), NotFound, "/d/f").await;
     refused_outright(fs, restore("/d/f", subject.seq(1000), "/x"), NotFound).await;
+    // The inode no longer exists, but did at that time.
     let op = Op::copy(At::Node(good.ino), at("/by-node")).as_of(good.seq);
     given(fs, [op]).await;
     assert_eq!(text(fs, "/by-node").await, "good");
@@ -242,6 +250,7 @@ async fn a_copy_has_none_of_the_notes_that_views_make(subject: &Subject) {
         mkdir("/d"),
         set("/d", noted("of d")),
     ];
+    // Callers may not write notes themselves.
     batch_refused(fs, Batch::new(ops.clone()), RuleViolation, None).await;
     fs.commit(Batch::new(ops).by_garth()).await.expect("garth notes what it likes");
     for op in [copy("/a", "/copy"), Op::copy(p("/a"), p("/b")).replace(), Op::copy_tree(p("/d"), p("/e"))] {

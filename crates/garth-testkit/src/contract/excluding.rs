@@ -99,6 +99,7 @@ async fn what_is_left_out_is_not_found_by_path_number_or_child(subject: &Subject
     let many = view.fetch_many(&many).await.unwrap().items;
     assert_eq!(many.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, false, true]);
     assert_error(view.stat(&at("/a/meme/x")).await, NotADirectory, Some("/a/meme"));
+    // A file above the island must not show as `NotADirectory`, since `/a/s` is excluded.
     given(fs, [remove("/a/s", Remove::Tree), write("/a/s", "a file")]).await;
     assert_error(view.stat(&at("/a/s/1/f")).await, NotFound, Some("/a/s/1/f"));
 }
@@ -127,6 +128,7 @@ async fn no_operation_finds_what_is_left_out_or_makes_a_name_there(subject: &Sub
             copy("/a/f", path),
             Op::copy_tree(at("/a/d"), at(path)),
         ] {
+            // Creating is denied whether the path exists or not, so the error does not tell which.
             refused(view, op, AccessDenied, path).await;
         }
         for op in [
@@ -172,6 +174,7 @@ async fn no_operation_finds_what_is_left_out_or_makes_a_name_there(subject: &Sub
     ] {
         refused_outright(view, op, NotFound).await;
     }
+    // No parent may be created in an excluded directory either.
     let deep = Op::write(at("/a/s/3/f"), "x").with_parents();
     refused(view, deep, AccessDenied, "/a/s/3/f").await;
     let after = fs.walk(&at("/a"), &WalkPage::default().with_entries()).await.unwrap().items;
@@ -185,6 +188,7 @@ async fn a_name_left_out_is_no_name_of_a_node(subject: &Subject) {
     let view = seen_through(fs, part()).await;
     let view = &*view;
     let node = At::Node(stat(fs, "/a/f").await.ino);
+    // `/a/mem/also` is a name of the same node.
     assert_eq!(names_of(view, &node).await.unwrap(), [p("/a/f"), p("/a/d/also")]);
     let first = view.names(&node, &NamesPage::default().limit(1)).await.unwrap();
     assert_eq!((first.items, first.more), (vec![p("/a/f")], true));
@@ -223,8 +227,10 @@ async fn a_directory_with_something_left_out_stays_where_it_is(subject: &Subject
             refused(view, rename_as(from, to, RenameMode::Exchange), Busy, holder).await;
         }
         refused(view, Op::copy_tree(at(holder), at("/a/new")), Busy, holder).await;
+        // By inode, the exclusion below must be found as well.
         let by_number = At::Node(stat(fs, holder).await.ino);
         refused(view, Op::copy_tree(by_number, at("/a/new")), Busy, holder).await;
+        // A copy of the past has the exclusions of the present.
         let then = view.head().await.unwrap().seq;
         refused(view, Op::copy_tree(at(holder), at("/a/new")).as_of(then), Busy, holder).await;
         refused(view, Op::copy(p(holder), p("/a/new")), IsADirectory, holder).await;
@@ -236,6 +242,7 @@ async fn a_directory_with_something_left_out_stays_where_it_is(subject: &Subject
     refused(view, Op::copy_tree(at("/a"), at("/a/new")), Busy, "/a").await;
     // If the excluded path does not exist, a file may take a name above it, but nothing that brings entries.
     given(fs, [remove("/a/h", Remove::Tree)]).await;
+    // Moved to `/a/h`, its content would land in an excluded path.
     given(view, [mkdir_all("/a/d/x/gone")]).await;
     for op in [rename("/a/d", "/a/h"), Op::copy_tree(at("/a/d"), at("/a/h"))] {
         refused(view, op, Busy, "/a/h").await;
@@ -279,6 +286,7 @@ async fn an_island_is_reached_by_its_own_path_and_its_top_stays(subject: &Subjec
 async fn pages_pass_what_is_left_out_and_meet(subject: &Subject) {
     let fs = &*subject.fs;
     some_tree(fs).await;
+    // More excluded entries than a page has.
     let many = (0..300).map(|n| write(&format!("/a/mem/deep/{n}"), "x"));
     fs.commit(Batch::new(many)).await.unwrap();
     let then = fs.head().await.unwrap().seq;
@@ -318,6 +326,7 @@ async fn pages_pass_what_is_left_out_and_meet(subject: &Subject) {
                 assert_eq!(paths, walked, "in pages of {limit}");
             }
         }
+        // A page may begin after an excluded path, which the caller may have guessed.
         let behind = WalkPage::default().after(Some(p("/a/mem/deep/5")));
         let rest = view.walk(&at("/a"), &behind).await.unwrap().items;
         assert_eq!(rest.iter().map(|item| item.path.as_str()).collect::<Vec<_>>(), Vec::<&str>::new());
@@ -454,6 +463,7 @@ async fn what_crosses_into_what_is_left_out_shows_as_removed_and_back_as_created
     let change = |kind: ChangeKind, ino: Ino, path: &str| Change::new(kind, ino, [p(path)]);
     let ino = async |path: &str| stat(fs, path).await.ino;
     let mut since = fs.head().await.unwrap().seq;
+    // Changes within what is excluded are not shown.
     given(fs, [write("/a/mem/new", "x"), append("/a/mem/f", "x"), remove("/a/s/2", Remove::Tree)]).await;
     given(fs, [rename("/a/mem/new", "/a/mem/deep/new"), write("/a/MEM.md", "x")]).await;
     assert_eq!(seen(view, since).await, []);

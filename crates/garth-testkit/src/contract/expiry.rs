@@ -88,6 +88,7 @@ async fn a_commit_that_meets_an_expired_entry_records_its_end_first(subject: &Su
     given(fs, [write_with("/f", "x", after(10)), link("/f", "/g"), mkdir("/d")]).await;
     let old = stat(fs, "/f").await.ino;
     subject.clock.advance(Duration::from_secs(10));
+    // Nothing has recorded the end of the entry before.
     let (commit, outcome) = apply(fs, write("/f", "new")).await;
     assert!(outcome.created);
     if !can(fs).history {
@@ -119,6 +120,7 @@ async fn the_past_judges_expiry_by_its_own_time(subject: &Subject) {
     let fs = &*subject.fs;
     let version = apply(fs, write_with("/f", "x", after(10))).await.0.version(0);
     subject.clock.advance(Duration::from_secs(10));
+    // The first commit after the expiry.
     let later = put(fs, "/g", "y").await;
     let before = fs.as_of(&Moment::Seq(version.seq)).await.unwrap();
     assert_eq!(text(&*before, "/f").await, "x");
@@ -146,6 +148,7 @@ async fn a_past_time_judges_expiry_by_itself(subject: &Subject) {
         let head = fs.head().await.unwrap();
         assert_eq!(then.head().await.unwrap(), head, "the head is the last commit, whatever the time");
     }
+    // A view of the past has its own time, which its views cannot exceed.
     let early = fs.as_of(&time(9)).await.unwrap();
     let later = early.as_of(&time(1000)).await.unwrap();
     assert!(exists(&*later, "/f").await, "no time is later than the view that is asked");
@@ -167,6 +170,7 @@ fn set_never(path: &str) -> Op {
 async fn expiry_can_be_moved_cleared_and_be_past(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [write_with("/a", "x", after(10)), write_with("/b", "x", after(10)), write("/c", "x")]).await;
+    // An expiry in the past takes effect with the commit itself.
     given(fs, [set("/a", after(20)), set_never("/b"), set("/c", after(-5))]).await;
     assert!(!exists(fs, "/c").await, "a moment that has passed removes it at once");
     subject.clock.advance(Duration::from_secs(15));
@@ -220,6 +224,7 @@ async fn a_commit_that_only_looks_at_an_expired_entry_records_its_end_too(subjec
     let by_condition = Batch { preconditions: vec![(at("/d/a"), Precondition::Absent)], ..Batch::default() };
     let by_removal = Batch::new([Op::remove(at("/d/b/x")).if_exists()]);
     let by_number = Batch::new([Op::check(node, Precondition::Absent)]);
+    // The copy reads the entry as a child of the directory.
     let as_child = Batch::new([copy("/d", "/copy")]);
     for (batch, path) in
         [(by_condition, "/d/a"), (by_removal, "/d/b"), (by_number, "/d/c"), (as_child, "/d/e")]
@@ -242,6 +247,7 @@ async fn a_removed_tree_ends_an_expired_entry_under_all_its_names(subject: &Subj
     given(fs, [write_with("/e/f", "x", after(10)), link("/e/f", "/d/g")]).await;
     subject.clock.advance(Duration::from_secs(10));
     let (commit, _) = apply(fs, remove("/d", Remove::Tree)).await;
+    // `/e` is not part of the removed tree, but had the other name of the entry.
     let beside = stat(fs, "/e").await;
     assert_eq!((beside.mtime, beside.version.seq), (commit.time, commit.seq), "it lost a name, too");
 }

@@ -63,6 +63,7 @@ fn tagged(tag: &str) -> FindQuery {
 
 async fn what_has_a_tag_or_a_value_is_found_as_soon_as_it_has(subject: &Subject) {
     let fs = &*subject.fs;
+    // A tag that is set twice is found once.
     let attrs = tags(["x", "y", "x"]).metadata("due", "2026-01-02").metadata("owner", "ann");
     given(fs, [write_with("/a", "a", attrs), write("/b", "b"), mkdir("/d"), symlink("/s", "/a")]).await;
     assert_eq!(found(fs, tagged("x")).await, ["/a"]);
@@ -78,6 +79,7 @@ async fn what_has_a_tag_or_a_value_is_found_as_soon_as_it_has(subject: &Subject)
     assert_eq!(found(fs, tagged("y")).await, ["/a", "/copy"]);
     let root = &fs.find(&tagged("root")).await.unwrap().items[0];
     assert_eq!((root.path.as_str(), root.ino), ("/", stat(fs, "/").await.ino));
+    // The index must follow each change, and not only the creation.
     given(fs, [write_with("/made", "1", tags(["made"])), set("/made", tags(["again"]))]).await;
     assert!(found(fs, tagged("made")).await.is_empty());
     assert_eq!(found(fs, tagged("again")).await, ["/made"]);
@@ -102,6 +104,7 @@ async fn what_loses_its_key_or_its_last_name_is_not_found(subject: &Subject) {
     assert_eq!(found(fs, tagged("y")).await, ["/moved/e", "/moved/e/f", "/over"]);
     given(fs, [remove("/moved", Remove::Tree)]).await;
     assert_eq!(found(fs, tagged("y")).await, ["/over"]);
+    // Writing the content keeps the attributes.
     given(fs, [write("/over", "the content alone")]).await;
     assert_eq!(found(fs, tagged("y")).await, ["/over"]);
 }
@@ -113,6 +116,7 @@ async fn an_entry_is_not_found_from_its_expiry_on(subject: &Subject) {
     assert_eq!(found(fs, tagged("x")).await, ["/a", "/b"]);
     subject.clock.advance(Duration::from_secs(10));
     assert_eq!(found(fs, tagged("x")).await, ["/b"]);
+    // A new node under the same path, without the key.
     given(fs, [write("/a", "another")]).await;
     assert_eq!(found(fs, tagged("x")).await, ["/b"], "nor is what takes its name");
     if let Some(collect) = &subject.collect {
@@ -125,6 +129,7 @@ async fn an_entry_is_not_found_from_its_expiry_on(subject: &Subject) {
 
 async fn keys_are_found_by_range_in_the_order_of_bytes(subject: &Subject) {
     let fs = &*subject.fs;
+    // Unsorted, with a repeated value, an empty one and one beyond ASCII.
     for day in ["2026-01-10", "2025-12-31", "2026-01-02", "é", "", "2026-01-02"] {
         let path = format!("/{}", paths_below(fs, "/").await.len());
         given(fs, [write_with(&path, day, SetAttrs::new().metadata("due", day).metadata("du", "1"))]).await;
@@ -156,6 +161,7 @@ async fn keys_are_found_by_range_in_the_order_of_bytes(subject: &Subject) {
 
 async fn long_keys_are_found_whole(subject: &Subject) {
     let fs = &*subject.fs;
+    // Longer than an index entry: only the beginning and a hash are indexed.
     let long = |end: &str| format!("{}{end}", "k".repeat(5000));
     given(fs, [write_with("/a", "", tags([&long("1"), "k"])), write_with("/b", "", tags([&long("2")]))])
         .await;
@@ -170,6 +176,7 @@ async fn long_keys_are_found_whole(subject: &Subject) {
 
 async fn a_find_is_bounded_by_segment_and_shows_each_path_of_a_node(subject: &Subject) {
     let fs = &*subject.fs;
+    // Names that a prefix, a pattern or a comparison without case would confuse.
     for dir in ["/chat-a", "/chat-ab", "/chat_a", "/chat%", "/CHAT-A"] {
         given(fs, [mkdir(dir), write_with(&format!("{dir}/f"), "x", tags(["x"]))]).await;
     }
@@ -200,12 +207,14 @@ async fn a_find_shows_what_its_handle_reaches(subject: &Subject) {
     assert_eq!(found(&*view, tagged("x")).await, ["/in/a", "/in/out/island/c", "/in/out/island/d"]);
     assert_eq!(found(&*view, tagged("x").within(p("/in/out"))).await.len(), 2);
     assert!(found(&*view, tagged("x").within(p("/other"))).await.is_empty());
+    // The node lives on under `/other/a`, which is outside.
     given(fs, [remove("/in/a", Remove::File)]).await;
     assert_eq!(found(&*view, tagged("x")).await, ["/in/out/island/c", "/in/out/island/d"]);
 }
 
 async fn what_many_have_is_found_page_by_page(subject: &Subject) {
     let fs = &*subject.fs;
+    // More than one page in any case.
     let count = if subject.slow { 30 } else { 300 };
     let file = |n: usize| write_with(&format!("/d/{n:03}"), "", tags(["x", &format!("t{n:03}")]));
     fs.commit(Batch::new(std::iter::once(mkdir("/d")).chain((0..count).map(file)))).await.unwrap();

@@ -52,6 +52,7 @@ async fn a_handle_outlives_removal(subject: &Subject) {
     given(fs, [write("/f", "x"), write("/g", "new")]).await;
     let removed = fs.open(&at("/f")).await.unwrap();
     let version = removed.stat().await.unwrap().version;
+    // The new file has the same path, but is another node.
     given(fs, [remove("/f", Remove::File), write("/f", "another")]).await;
     let entry = removed.stat().await.unwrap();
     assert_eq!((entry.nlink, entry.version), (0, version));
@@ -79,6 +80,7 @@ async fn a_node_held_open_is_reached_and_written_without_a_name(subject: &Subjec
     assert_eq!(content(&*file).await, "xy");
     assert_eq!(file.stat().await.unwrap().version, commit.version(0));
     assert_eq!(fs.read(&node, ByteRange::ALL).await.unwrap(), "xy");
+    // As in POSIX, a removed node gets no new name.
     refused_outright(fs, Op::link(node.clone(), at("/again")), NotFound).await;
     let again = fs.open(&node).await.unwrap();
     drop(file);
@@ -214,6 +216,7 @@ async fn a_removed_node_of_any_kind_is_reached_while_it_is_held(subject: &Subjec
     }
     given(fs, [rename("/d", "/moved")]).await;
     assert_eq!(held[2].0.stat().await.unwrap(), stat(fs, "/moved/l").await, "it follows the node");
+    // The root can be held like any node.
     let root = fs.hold(&At::Node(Ino::ROOT)).await.unwrap();
     given(fs, [remove("/moved", Remove::Tree)]).await;
     for (node, before) in &held {
@@ -238,6 +241,7 @@ async fn a_removed_directory_that_is_held_lists_nothing_and_takes_no_name(subjec
     given(fs, [mkdir("/d"), write("/d/f", "x"), write("/g", "y")]).await;
     let held = fs.hold(&at("/d")).await.unwrap();
     let (dir, child) = (At::Node(held.ino()), At::Child(held.ino(), name("f")));
+    // A new directory of the same path must not show through the old one.
     given(fs, [remove("/d", Remove::Tree), mkdir("/d"), write("/d/f", "another")]).await;
     let listing = fs.list(&dir, &Page::default()).await.unwrap();
     assert!(listing.items.is_empty() && !listing.more);

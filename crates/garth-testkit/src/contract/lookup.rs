@@ -30,6 +30,7 @@ async fn an_empty_tree_is_a_root_at_sequence_0(subject: &Subject) {
     assert!(names_in(fs, "/").await.is_empty());
     assert!(paths_below(fs, "/").await.is_empty());
     assert_eq!(names_of(fs, &at("/")).await.unwrap(), [p("/")]);
+    // A tree with earlier commits has a history of its root.
     if subject.head == Seq(0) && can(fs).history {
         assert!(history(fs, "/").await.is_empty());
     }
@@ -122,6 +123,7 @@ async fn a_child_is_looked_up_in_its_directory_wherever_that_moved(subject: &Sub
 async fn names_gives_every_path_in_the_order_of_a_walk(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/b"), mkdir("/b/c"), write("/z", "x"), link("/z", "/b/c/n"), link("/z", "/a")]).await;
+    // Paths are computed from directories as they are now.
     given(fs, [rename("/b", "/y")]).await;
     assert_eq!(names_of(fs, &at("/z")).await.unwrap(), [p("/a"), p("/z"), p("/y/c/n")]);
     assert_eq!(names_of(fs, &at("/y/c")).await.unwrap(), [p("/y/c")]);
@@ -142,6 +144,7 @@ async fn names_are_bytes_and_never_patterns(subject: &Subject) {
         "/A",
         "/a ",
         "/é",
+        // The same letter as the one before, in another Unicode normalization.
         "/e\u{301}",
         "/日本",
         "/\u{1f600}",
@@ -158,6 +161,7 @@ async fn names_are_bytes_and_never_patterns(subject: &Subject) {
     let mut sorted: Vec<String> = odd.iter().map(|path| path[1..].to_owned()).collect();
     sorted.sort();
     assert_eq!(names_in(fs, "/").await, sorted);
+    // Used as patterns, these would remove other names as well.
     given(fs, [remove("/%", Remove::Any), remove("/_", Remove::Tree), remove("/*", Remove::Any)]).await;
     assert_eq!(names_in(fs, "/").await.len(), odd.len() - 3);
 }
@@ -166,6 +170,7 @@ async fn the_longest_name_and_path_work(subject: &Subject) {
     let fs = &*subject.fs;
     let long = "n".repeat(255);
     let mut path = String::new();
+    // 15 levels of 256 bytes leave room for one more name below the limit of 4,096.
     for _ in 0..15 {
         path = format!("{path}/{long}");
         apply(fs, mkdir(&path)).await;

@@ -86,6 +86,7 @@ async fn parents_are_made_only_where_asked_and_top_down(subject: &Subject) {
     let op =
         Op::Write { at: at("/x/y/f"), body: "1".into(), create: Default::default(), parents: true, attrs };
     apply(fs, op).await;
+    // The attributes of the operation are those of the file, and not of its new parents.
     assert_eq!((stat(fs, "/x/y").await.mode, stat(fs, "/x/y/f").await.mode), (0o755, 0o600));
     given(fs, [write("/f", "x")]).await;
     let op = Op::Rename { from: at("/f"), to: at("/m/n/f"), mode: Default::default(), parents: true };
@@ -194,6 +195,7 @@ async fn link_checks_the_node_then_the_name(subject: &Subject) {
 
 async fn a_node_has_at_most_65000_names(subject: &Subject) {
     let fs = &*subject.fs;
+    // 65,000 links take too long there.
     if subject.slow {
         return;
     }

@@ -44,6 +44,7 @@ async fn a_listing_is_in_byte_order_and_pages_meet(subject: &Subject) {
     let fs = &*subject.fs;
     odd_tree(fs).await;
     assert_eq!(names_in(fs, "/").await, ODD);
+    // The last three: one less than all names, all of them, and one more.
     for limit in [1, 2, 5, 13, 14, 15] {
         let mut all = Vec::new();
         let mut page = Page::default().limit(limit);
@@ -63,6 +64,7 @@ async fn a_listing_is_in_byte_order_and_pages_meet(subject: &Subject) {
 async fn a_listing_starts_behind_a_name_that_need_not_exist(subject: &Subject) {
     let fs = &*subject.fs;
     odd_tree(fs).await;
+    // The name may have been removed since the page before.
     for (after, first) in [("a", "a b"), ("aa", "ab"), ("chat-a", "chat-ab"), ("0", "A")] {
         let page = Page::default().after(name(after));
         let listing = fs.list(&at("/"), &page).await.unwrap();
@@ -111,6 +113,7 @@ async fn a_walk_goes_by_directory_then_name_and_pages_meet(subject: &Subject) {
         .iter()
         .flat_map(|name| ["", "/f", "/sub", "/sub/g"].map(|rest| p(&format!("/{name}{rest}"))))
         .collect();
+    // By directory, then by name.
     expected.sort_by_key(TreePath::split);
     for limit in [1, 3, 7, 56, 57] {
         let mut all = Vec::new();
@@ -145,6 +148,7 @@ async fn a_walk_starts_behind_a_path_that_need_not_exist(subject: &Subject) {
         let found = walk.items.first().map_or("", |item| item.path.as_str());
         assert_eq!(found, first, "behind {after}");
     }
+    // A position outside of the walked directory is a mistake of the caller.
     for outside in ["/", "/a", "/ab", "/ab/f", "/a%/f"] {
         let page = WalkPage::default().after(p(outside));
         assert_error(fs.walk(&at("/a"), &page).await.map(|walk| walk.items.len()), InvalidArgument, None);
@@ -222,6 +226,7 @@ async fn pages_are_bounded_in_bytes_and_meet(subject: &Subject) {
 
 async fn names_and_snapshots_are_given_in_bounded_pages_that_meet(subject: &Subject) {
     let fs = &*subject.fs;
+    // Long paths, so that a page of names ends by its bytes.
     let deep = format!("/{}", ["x".repeat(250).as_str(); 15].join("/"));
     given(fs, [write("/f", ""), mkdir_all(&deep)]).await;
     let mut names: Vec<String> = (0..2_500).map(|number| format!("{deep}/{number:04}")).collect();

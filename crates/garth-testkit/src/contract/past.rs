@@ -136,6 +136,7 @@ async fn a_moved_directory_does_not_bring_what_it_held_before(subject: &Subject)
     let fs = &*subject.fs;
     given(fs, [mkdir("/d"), write("/d/gone", "1"), remove("/d/gone", Remove::File), write("/d/f", "2")])
         .await;
+    // `/e` existed only after `/d/gone` was removed.
     given(fs, [rename("/d", "/e"), rename("/e/f", "/e/g"), rename("/e", "/d")]).await;
     assert_error(fs.history(&at("/e/gone"), &HistoryPage::default()).await, NotFound, Some("/e/gone"));
     assert_eq!(shape(subject, &history(fs, "/d/gone").await), [(3, 3, false), (2, 3, true)]);
@@ -169,6 +170,7 @@ async fn changes_tell_what_each_operation_did(subject: &Subject) {
     let cases = [
         (mkdir_all("/a/b"), vec![change(Created, 2, "/a"), change(Created, 3, "/a/b")]),
         (write("/a/f", "1"), vec![change(Created, 4, "/a/f")]),
+        // A write with attributes is one change.
         (write_with("/a/f", "2", SetAttrs::new().mode(0o600)), vec![change(Modified, 4, "/a/f")]),
         (append("/a/f", ""), vec![]),
         (patch("/a/f", 9, ""), vec![]),
@@ -244,6 +246,7 @@ async fn any_past_sequence_can_be_read(subject: &Subject) {
     assert_eq!(text(&*then, "/d/f").await, "12");
     assert_eq!(names_in(&*then, "/d").await, ["f"]);
     assert_eq!(names_of(&*then, &At::Node(subject.ino(3))).await.unwrap(), [p("/d/f")]);
+    // Opened before the present changes below the same paths.
     let file = then.open(&at("/d/f")).await.unwrap();
     given(fs, [write("/e/f", "new"), write("/d", "file")]).await;
     assert_eq!(file.read_at(0, 10).await.unwrap(), "12");
@@ -268,9 +271,11 @@ async fn a_view_of_the_past_is_read_only_and_ends_there(subject: &Subject) {
     let changes = then.changes(&ChangesQuery::since(subject.seq(1))).await.unwrap();
     assert_eq!((changes.commits.len(), changes.head), (2, subject.seq(3)));
     assert_eq!(snapshots(&*then).await.unwrap().len(), 1);
+    // No commit will ever follow in the past, so waiting would never end.
     assert_error(then.wait(subject.seq(3)).await, Unsupported, None);
     assert_error(then.as_of(&Moment::Seq(subject.seq(4))).await, NotFound, None);
     assert_error(then.as_of(&Moment::Snapshot("late".to_owned())).await, NotFound, None);
+    // A later time means the end of this view.
     let later = then.as_of(&Moment::Time(Timestamp(i64::MAX))).await.unwrap();
     assert_eq!(later.head().await.unwrap().seq, subject.seq(3));
     let earlier = then.as_of(&Moment::Seq(subject.seq(1))).await.unwrap();
@@ -289,6 +294,7 @@ async fn the_past_is_found_by_time(subject: &Subject) {
         let then = fs.as_of(&Moment::Time(START.plus_seconds(time))).await.unwrap();
         assert_eq!(then.head().await.unwrap().seq, subject.seq(seq), "{time} seconds in");
     }
+    // Times before the first commit.
     for (early, seq) in [(Timestamp(START.0 - 1), subject.seq(0)), (Timestamp(i64::MIN), Seq(0))] {
         let then = fs.as_of(&Moment::Time(early)).await.unwrap();
         assert_eq!(then.head().await.unwrap().seq, seq);
@@ -300,6 +306,7 @@ async fn the_past_is_found_by_time(subject: &Subject) {
 async fn a_snapshot_names_a_sequence(subject: &Subject) {
     let fs = &*subject.fs;
     put(fs, "/f", "1").await;
+    // The order within the batch does not matter: a snapshot names the complete commit.
     let commit = fs.commit(Batch::new([snapshot("z"), write("/f", "2")])).await.unwrap();
     assert_eq!(commit.outcomes[0].ino, Ino::ROOT);
     given(fs, [write("/f", "3"), snapshot("a b/é")]).await;
@@ -325,6 +332,7 @@ async fn a_snapshot_has_a_proper_name(subject: &Subject) {
         refused_outright(fs, snapshot(bad), InvalidArgument).await;
     }
     refused_outright(fs, snapshot(&"s".repeat(MAX_LABEL + 1)), garth_engine::ErrorKind::TooLarge).await;
+    // Names that only resemble times and ages are valid.
     given(fs, [snapshot("v1"), snapshot("2026-01"), snapshot("1a")]).await;
 }
 

@@ -63,6 +63,7 @@ async fn punching_makes_a_hole_and_keeps_the_size(subject: &Subject) {
         Entry { mtime: time, ctime: time, version, etag: version, ..before.clone() }
     );
     assert_eq!(text(fs, "/f").await, "01\0\0\x0056789");
+    // The length may exceed the file, and the sum may overflow.
     given(fs, [punch("/f", 8, u64::MAX)]).await;
     assert_eq!((text(fs, "/f").await.as_str(), stat(fs, "/f").await.size), ("01\0\0\x00567\0\0", 10));
     given(fs, [patch("/f", 3, "x"), punch("/f", 0, 10), append("/f", "!")]).await;
@@ -75,6 +76,7 @@ async fn punching_makes_a_hole_and_keeps_the_size(subject: &Subject) {
 
 async fn punching_where_nothing_is_stored_changes_nothing(subject: &Subject) {
     let fs = &*subject.fs;
+    // A terabyte of holes, which must not be visited byte by byte.
     given(fs, [write("/f", "ab"), truncate("/f", 1 << 40), patch("/f", 1 << 30, "cd")]).await;
     let before = stat(fs, "/f").await;
     for op in [
@@ -105,6 +107,7 @@ async fn a_range_is_copied_with_its_holes(subject: &Subject) {
     assert_eq!(stat(fs, "/f").await, f, "the source stays as it is");
     let file = fs.open(&at("/g")).await.unwrap();
     assert_eq!(borders(&*file, 12).await, [0, 3, 6, 12]);
+    // The copy refers to content, which must stay when the source changes.
     given(fs, [append("/f", "!"), write("/f", "new")]).await;
     assert_eq!(text(fs, "/g").await, "a34\0\0\08hijkl", "what it came from may change");
     // Longer than the source, after the end of the target, within one file.
@@ -139,6 +142,7 @@ async fn ranges_are_checked_in_order(subject: &Subject) {
     refused(fs, copy_range("/f", 0, 0, "/d", 0), IsADirectory, "/d").await;
     refused(fs, copy_range("/f", 0, 1, "/g", MAX_FILE), TooLarge, "/g").await;
     refused(fs, copy_range("/f", 0, 1, "/g", u64::MAX), TooLarge, "/g").await;
+    // Two names of one file: overlaps are found by node, and not by path.
     given(fs, [link("/f", "/h")]).await;
     for (start, length, place) in [(0, 10, 0), (0, 6, 5), (5, 9, 1), (2, u64::MAX, 9)] {
         refused(fs, copy_range("/f", start, length, "/h", place), InvalidArgument, "/h").await;
@@ -240,6 +244,7 @@ async fn ranges_at_awkward_places_equal_those_of_a_plain_vector(subject: &Subjec
             _ => {
                 let bytes = plain[range(plain)].to_vec();
                 let target = &mut files[other];
+                // Overlapping ranges within one file are rejected.
                 if one == other && (offset.abs_diff(place) as usize) < bytes.len() {
                     let op = copy_range(paths[one], offset, length, paths[other], place);
                     refused(fs, op, InvalidArgument, paths[other]).await;

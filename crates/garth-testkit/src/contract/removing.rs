@@ -34,6 +34,7 @@ async fn remove_takes_only_what_was_expected(subject: &Subject) {
         assert_eq!((outcome.ino, outcome.created), (ino, false));
         assert!(!exists(fs, path).await, "{path}");
     }
+    // The removed directories no longer count as links of their parent.
     assert_eq!(stat(fs, "/").await.nlink, 2);
 }
 
@@ -51,6 +52,7 @@ async fn removing_nothing_is_fine_where_said(subject: &Subject) {
     let dead = stat(fs, "/d").await.ino;
     given(fs, [remove("/d", Remove::Directory)]).await;
     for what in [Remove::File, Remove::Directory, Remove::Any, Remove::Tree] {
+        // Missing in different ways: name, directory, below a file, in a removed directory.
         for place in [at("/no"), at("/no/no"), at("/f/x"), At::Child(dead, name("x"))] {
             let before = fs.head().await.unwrap().seq;
             let (commit, outcome) = apply(fs, Op::Remove { at: place, what, missing_ok: true }).await;
@@ -58,6 +60,7 @@ async fn removing_nothing_is_fine_where_said(subject: &Subject) {
             assert_eq!(commit.seq.0, before.0 + 1, "it takes a sequence number all the same");
         }
     }
+    // `if_exists` forgives a missing name only.
     refused(fs, Op::remove_dir(at("/f")).if_exists(), NotADirectory, "/f").await;
     refused(fs, remove("/no", Remove::Tree), NotFound, "/no").await;
 }

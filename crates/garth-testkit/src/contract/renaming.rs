@@ -39,6 +39,7 @@ async fn rename_keeps_node_and_content(subject: &Subject) {
     let after = stat(fs, "/e/g").await;
     let mut expected = Entry { ctime: commit.time, version: commit.version(0), ..before };
     if !can(fs).log {
+        // A host filesystem sets its own ctime, from which the etag derives.
         (expected.ctime, expected.etag) = (after.ctime, after.etag);
     }
     assert_eq!(after, expected);
@@ -126,11 +127,13 @@ async fn a_directory_cannot_move_into_itself(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir_all("/a/b/c"), write("/a/f", "x")]).await;
     for mode in ALL {
+        // Whether the target exists or not, and whatever it is.
         for to in ["/a/x", "/a/b", "/a/b/c/d", "/a/no/x", "/a/f", "/a/f/x"] {
             refused(fs, rename_as("/a", to, mode), InvalidArgument, to).await;
         }
     }
     assert_eq!(paths_below(fs, "/").await, ["/a", "/a/b", "/a/f", "/a/b/c"]);
+    // `/ab` begins with the text of `/a`.
     given(fs, [rename("/a", "/ab"), rename("/ab", "/a")]).await;
     assert_eq!(paths_below(fs, "/a").await.len(), 3, "a name that begins alike is no inside");
 }
@@ -218,6 +221,7 @@ async fn a_rename_that_makes_a_path_too_long_is_refused(subject: &Subject) {
     let (long, short) = (chain(fs, "/d", 15).await, chain(fs, "/f", 3).await);
     chain(fs, "/e", 15).await;
     given(fs, [rename("/e", &format!("{long}/e"))]).await;
+    // The deepest path would exceed the limit for stored paths.
     let too_long = Op::rename(p("/d"), p(&format!("{short}/d")));
     let error = fs.commit(too_long.into()).await.unwrap_err();
     assert_eq!((error.kind(), error.path()), (NameTooLong, None));

@@ -48,6 +48,7 @@ async fn paths_are_normalised_and_links_followed(subject: &Subject) {
         ("/a/./b/.", "/a/b"),
         ("/a/b/../b/f", "/a/b/f"),
         ("/abs/f", "/a/b/f"),
+        // `..` after a link is the parent of its target, as in POSIX.
         ("/abs/..", "/a"),
         ("/a/rel", "/a/b/f"),
         ("/a/up/f", "/a/b/f"),
@@ -95,6 +96,7 @@ async fn forty_links_are_followed_and_no_more(subject: &Subject) {
     let ops =
         (1..=MAX_SYMLINKS + 1).map(|number| symlink(&format!("/l{number}"), &format!("l{}", number - 1)));
     fs.commit(Batch::new(ops)).await.unwrap();
+    // `/lN` takes N links to reach `/l0`.
     assert_eq!(to(fs, &format!("/l{MAX_SYMLINKS}")).await, "/l0");
     let error = resolve(fs, &format!("/l{}", MAX_SYMLINKS + 1), Follow::Yes).await.unwrap_err();
     assert_eq!(error.kind(), SymlinkLoop);
@@ -135,6 +137,7 @@ async fn nothing_leads_above_the_root(subject: &Subject) {
     }
     for path in ["/proc/self/environ", "/../../../../proc/version", "/a/b/root/proc/version"] {
         let resolved = to(fs, path).await;
+        // The path must mean the tree, even if the test runs on a host with `/proc`.
         assert!(!exists(fs, &resolved).await, "{path} is not of the host");
     }
 }
@@ -153,6 +156,7 @@ async fn a_link_swapped_in_mid_operation_is_resolved_again(subject: &Subject) {
     });
     assert_eq!(read.await.unwrap(), "right");
     assert_eq!(tries.load(Ordering::SeqCst), 2);
+    // Without a link in the path, the error is returned at once.
     let honest = retry(fs, "/real/f", Follow::Yes, |path| async move {
         fs.stat(&At::Path(path.join(&name("below"))?)).await
     });
@@ -277,6 +281,7 @@ async fn a_last_segment_that_others_swap_for_a_link_leads_nowhere_outside(subjec
     };
     let (mut reads, mut writes) = ([0; 2], [0; 2]);
     for round in 0..3000 {
+        // Enough of each outcome: the swaps have met reads and writes in both states.
         if reads.iter().chain(&writes).all(|count| *count > 50) {
             break;
         }

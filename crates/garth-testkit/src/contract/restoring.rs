@@ -56,6 +56,7 @@ async fn restored(fs: &Fs, path: &str, seq: Seq) -> Restored {
     let restored = restore_path(fs, &p(path), &moment, NOW, &Batch::default()).await.unwrap();
     assert_eq!(shape(fs, &p(path), NOW).await.unwrap(), due);
     let head = fs.head().await.unwrap();
+    // A repeated restore must not commit, or retries would grow the history.
     let again = restore_path(fs, &p(path), &moment, NOW, &Batch::default()).await.unwrap();
     assert_eq!((again.commit, again.plan.changes), (None, Vec::new()));
     assert_eq!(fs.head().await.unwrap(), head);
@@ -89,6 +90,7 @@ async fn one_change_among_5000_entries_touches_one(subject: &Subject) {
     let restored = restored(fs, "/t", seq).await;
     assert_eq!((counts(&restored), restored.commit.as_ref().unwrap().outcomes.len()), ((1, 0, 4999), 1));
     assert_eq!(actions(&restored), [("/t/7/7", RestoreAction::Changed)]);
+    // A restore that copied the tree would give every file a new version.
     assert_eq!(stat(fs, "/t/7/8").await, before);
 }
 
@@ -190,6 +192,7 @@ async fn hard_links_inside_are_as_they_were(subject: &Subject) {
 /// Returns the part of an entry that must not change for a node outside: everything but the effects of its
 /// names inside.
 fn outside(entry: Entry) -> Entry {
+    // Link count, version and ctime change with the names inside.
     let (version, ctime) = (entry.etag, entry.mtime);
     Entry { nlink: 0, version, ctime, ..entry }
 }
@@ -200,6 +203,7 @@ async fn a_node_with_names_outside_stays_as_it_is_there(subject: &Subject) {
     let seq = then(fs).await;
     given(
         fs,
+        // The write through the name outside also changes the node inside.
         [link("/t/both", "/both"), write("/both", "new"), rename("/t/out", "/out"), link("/t/same", "/same")],
     )
     .await;
@@ -241,6 +245,7 @@ async fn a_path_that_is_gone_or_another_now_comes_back(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir_all("/x/t"), write("/x/t/f", "f"), write("/x/file", "1")]).await;
     let seq = then(fs).await;
+    // The parent of the path is removed, too, and has to be created.
     given(fs, [remove("/x", Remove::Tree)]).await;
     let back = restored(fs, "/x/t", seq).await;
     assert_eq!((counts(&back), back.plan.created), ((2, 0, 0), true));
@@ -414,6 +419,7 @@ async fn a_restore_below_what_is_a_file_now_is_refused(subject: &Subject) {
 
 async fn a_name_like_those_that_a_restore_uses_is_in_nobodys_way(subject: &Subject) {
     let fs = &*subject.fs;
+    // The first temporary name that any of these commits would choose is taken.
     let taken = (1..40).map(|seq| write(&format!("/t/.restoring-{seq}-1"), "mine"));
     fs.commit(Batch::new([mkdir("/t")].into_iter().chain(taken))).await.unwrap();
     given(fs, [write("/t/one", "1"), write("/t/two", "2")]).await;

@@ -49,6 +49,7 @@ async fn a_retry_answers_the_first_commit_again(subject: &Subject) {
 async fn a_retry_under_the_same_id_never_commits_twice(subject: &Subject) {
     let fs = &*subject.fs;
     let batch = |id| Batch { id: Some(CommitId(id)), ..Batch::new([append("/f", "x"), mkdir_all("/d")]) };
+    // The extreme ids: neither means that there is none.
     for id in [u128::MAX, 0] {
         let first = fs.commit(batch(id)).await.unwrap();
         assert!(!first.replayed);
@@ -73,6 +74,7 @@ async fn a_lost_answer_is_asked_for_by_its_id(subject: &Subject) {
     assert_eq!(fs.committed(id).await.unwrap(), None, "what was refused is no commit");
     let batch = Batch::new([append("/f", "x"), mkdir_all("/d"), mkdir_all("/d")]).id(id);
     let first = fs.commit(batch).await.unwrap();
+    // The result is kept even after its node is removed.
     given(fs, [remove("/f", Remove::File)]).await;
     let found = fs.committed(id).await.unwrap().unwrap();
     assert!(found.replayed);

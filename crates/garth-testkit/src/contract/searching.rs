@@ -41,7 +41,9 @@ async fn a_text_file_is_found_as_soon_as_it_is_written(subject: &Subject) {
     assert!(hit.score > 0.0 && hit.score <= 1.0, "{}", hit.score);
     assert!(hit.snippet.contains("heron"), "{}", hit.snippet);
     assert!(hit.bytes.start < hit.bytes.end && hit.bytes.end <= 35 && hit.lines == (1..2), "{hit:?}");
+    // Content that is not UTF-8 is not indexed, and must not disturb the index.
     put(fs, "/binary", vec![0, 159, 146, 150]).await;
+    // Characters that mean something in the query language of FTS5.
     assert_eq!(found(fs, &words("garth?! \"(heron)\" * -")).await, ["/note.md"], "any characters are fine");
     assert!(found(fs, &words("")).await.is_empty());
     for limit in [0, 1_001] {
@@ -132,6 +134,7 @@ async fn a_search_is_bounded_by_metadata_time_and_class(subject: &Subject) {
 async fn the_limit_of_a_search_counts_what_it_may_show(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/best"), mkdir("/rest")]).await;
+    // Better hits that the pattern excludes, more of them than the limit.
     for n in 0..30 {
         put(fs, &format!("/best/{n}"), "heron heron heron").await;
     }
@@ -160,6 +163,7 @@ async fn a_search_gives_several_passages_of_a_file_and_the_lines_around(subject:
     assert!(fs.search(&words("heron")).await.unwrap().hits[0].context.is_none());
     let all = fs.search(&words("heron").within(p("/other")).context(20)).await.unwrap().hits;
     assert_eq!(all[0].context.as_ref().unwrap().text, "a heron");
+    // One line that is longer than the context may be.
     let long = "x ".repeat(20_000) + "heron " + &"y ".repeat(20_000);
     put(fs, "/line", long).await;
     let hits = fs.search(&words("heron").within(p("/line")).context(20)).await.unwrap().hits;
