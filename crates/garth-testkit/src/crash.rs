@@ -208,6 +208,7 @@ impl<'a> Run<'a> {
                 self.set_quotas()?;
             }
             self.report.kept += found.kept.len() as u64;
+            // From now on, the next rounds must not change what this one has left.
             journal.settle(&found);
             journals.push((round, journal));
         }
@@ -225,6 +226,7 @@ impl<'a> Run<'a> {
         let moment = Arc::new(Moment::new(self.doubtful));
         let work = Duration::from_millis(self.random.below(LONGEST_WORK));
         let delay = Duration::from_millis(self.random.below(LONGEST_DELAY));
+        // Drawn before the writers start, so that a seed gives the same times whatever the machine does.
         let on_acknowledgement = self.random.below(2) == 0;
         let mut crash = |child: &mut Child| {
             Env::system().sleep(work);
@@ -238,6 +240,7 @@ impl<'a> Run<'a> {
             Writers::Http => {
                 let mut server = self.serve(self.config.fault)?;
                 let writers = server.client.write(self.workload, round, &moment);
+                // The writers are joined even if the crash failed, so that no thread outlives the round.
                 let crashed = crash(&mut server.child);
                 let journal = writers.journal();
                 crashed?;
@@ -349,6 +352,7 @@ impl<'a> Run<'a> {
     fn command(&self, program: &Path, fault: Option<&str>) -> Result<Command, String> {
         let mut command = Command::new(program);
         command.stderr(self.log()?);
+        // A fault in the environment of the test must not reach a process that is to be sound.
         command.env_remove("GARTH_FAULT").envs(fault.map(|fault| ("GARTH_FAULT", fault)));
         Ok(command)
     }

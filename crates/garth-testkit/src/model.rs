@@ -131,6 +131,7 @@ where
         let mut stats = Stats::default();
         while stats.ops < config.ops {
             let mut rng = episode_of(config.seed, stats.episodes);
+            // All steps are drawn in advance, so that shrinking can remove any of them.
             let mut steps: Vec<Step> = (1..EPISODE).map(|_| steps::random(&mut rng)).collect();
             steps.insert(0, steps::first());
             match play(&steps, make_subject().await, config.ops - stats.ops).await {
@@ -235,6 +236,7 @@ mod tests {
     fn the_memory_engine_equals_itself() {
         let config = ModelConfig::from_env(10_000);
         let stats = run(config, memory).unwrap_or_else(|failure| panic!("{failure}"));
+        // If most batches were rejected, the run would prove little.
         assert!(stats.ops >= config.ops && stats.commits * 4 > stats.ops && stats.checks > 0, "{stats:?}");
     }
 

@@ -110,6 +110,7 @@ pub fn in_memory() -> PathBuf {
 /// If the test is not in a folder of a build.
 pub fn binaries_of_test() -> PathBuf {
     let test = std::env::current_exe().expect("a running program has a path");
+    // Tests are in `target/PROFILE/deps`, and binaries in `target/PROFILE`.
     test.ancestors().nth(2).expect("a test is in target/PROFILE/deps").to_owned()
 }
 

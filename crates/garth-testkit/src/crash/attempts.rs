@@ -67,6 +67,7 @@ impl Workload {
         let Attempt { round, writer, n } = attempt;
         let mut random =
             Random::new(self.seed ^ u64::from(round) << 40 ^ u64::from(writer) << 32 ^ u64::from(n));
+        // 40 digits, far more than a float holds, and no leading zero, which JSON forbids.
         let digits: String = (0..40).map(|_| char::from(b'1' + random.below(9) as u8)).collect();
         let size = match random.below(LARGE_EVERY) {
             0 => LARGE.start + random.below(LARGE.end - LARGE.start),
@@ -84,6 +85,7 @@ impl Workload {
     /// Returns the attempt that wrote a value; `None` if no attempt has exactly this value.
     pub fn recognise(&self, value: &str) -> Option<Attempt> {
         let attempt: Attempt = serde_json::from_str(value).ok()?;
+        // Compared byte by byte: a value that only parses alike was changed.
         (self.value(attempt) == value).then_some(attempt)
     }
 }

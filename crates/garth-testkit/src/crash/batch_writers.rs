@@ -73,6 +73,7 @@ async fn write_as(fs: &dyn FileSystem, workload: Workload, round: u32, writer: u
             Err(error) => return tell(&Line::Failed { writer, why: format!("{attempt}: {error}") }),
         };
         let versions = (0..FILES as usize).map(|file| commit.version(file).to_string()).collect();
+        // Printed only after the commit has returned, so that a printed line is an acknowledgement.
         tell(&Line::Acknowledged { writer, versions })?;
     }
     Ok(())
@@ -89,9 +90,11 @@ async fn commit(fs: &dyn FileSystem, paths: &[String], value: &str) -> garth_eng
         } else {
             Body::from(value.to_owned())
         };
+        // Attributes have index rows, which must survive together with the content.
         let marks = SetAttrs::new().tags(["written"]).metadata("length", value.len().to_string());
         ops.push(Op::write(at, body).with_parents().with_attrs(marks));
     }
+    // The negative control commits the files of a batch one by one.
     if !splits_batches() {
         return fs.commit(Batch::new(ops)).await;
     }
@@ -254,6 +257,7 @@ fn read_journal(mut lines: BufReader<ChildStdout>, moment: &Moment) -> Result<Jo
                 let sure = moment.acknowledged(Phase::Working);
                 log.acknowledged.push(Acknowledged { versions, sure });
             }
+            // After the crash has begun, a write may fail.
             Line::Failed { writer, why } if !moment.has_come() => {
                 return Err(format!("writer {writer} failed before the crash: {why}"));
             }

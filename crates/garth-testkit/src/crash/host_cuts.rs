@@ -73,6 +73,7 @@ pub(crate) fn commit_until_cut(folder: &Path, seed: u64, round: u64) -> Proven<(
     let (env, clock) = Env::manual(time(round, 0));
     let fs = HostFs::open(folder, Mode::Writable, env)?;
     let cut = Arc::new(AtomicBool::new(false));
+    // The parent reports the cut on stdin, because only it knows when the cut was made.
     let told = Arc::clone(&cut);
     std::thread::spawn(move || {
         let mut line = String::new();
@@ -85,6 +86,8 @@ pub(crate) fn commit_until_cut(folder: &Path, seed: u64, round: u64) -> Proven<(
         loop {
             let drawn = work.next().await?;
             clock.set(work.time());
+            // Read before the commit starts: a commit that started earlier may be acknowledged during the
+            // cut.
             let late = cut.load(Ordering::Acquire);
             match commit(&*fs, drawn).await {
                 Ok(()) => say(if late { "late" } else { "done" })?,
@@ -122,6 +125,7 @@ fn cut(binary: &Path, rounds: u64, seed: u64, fault: Option<&str>) -> Proven<Rep
     let mut disk = Disk::new().map_err(Broken::because)?;
     let folder = disk.mount_point().join(FOLDER);
     std::fs::create_dir(&folder)?;
+    // The folder itself must survive the first cut.
     std::fs::File::open(disk.mount_point())?.sync_all()?;
     let (mut random, mut report, mut left) = (Random::new(seed), Report::of(COUNTS), Vec::new());
     for round in 0..rounds {
@@ -131,6 +135,7 @@ fn cut(binary: &Path, rounds: u64, seed: u64, fault: Option<&str>) -> Proven<Rep
         report.add("power cuts", 1);
         report.add("batches answered and kept", answered);
         report.add("cuts that left something unfinished", u64::from(!unfinished(&folder)?.is_empty()));
+        // Opening removes unfinished files, which `unfinished` checks below.
         let fs = HostFs::open(&folder, Mode::Writable, Env::system())?;
         let found = run(async {
             let found = State::of(&*fs, &top(round)?).await?;
@@ -189,6 +194,7 @@ fn cut_once(
     loop {
         match child.hear()?.as_str() {
             "done" => unsure += 1,
+            // The first commit after the cut fails, which ends the child.
             line if line.starts_with("failed") => break,
             line => return Err(Broken::because(format!("the writer said `{line}` behind the cut"))),
         }
@@ -257,6 +263,7 @@ impl Expected {
             let in_place = before.changed_in_place(&step.op);
             for (place, state) in step.states.iter().enumerate() {
                 if found == state {
+                    // A cut at the end of a batch does not interrupt any.
                     let whole = place + 1 == step.states.len() && self.ends.contains(&(number + 1));
                     report.add("cuts inside a batch", u64::from(!whole));
                     return Ok(());
@@ -275,6 +282,7 @@ impl Expected {
             .enumerate()
             .flat_map(|(number, step)| step.states.iter().map(move |state| (number + 1, state)));
         let nearest = states.chain([(0, &self.before)]);
+        // The state with the fewest differences explains the failure best.
         let nearest = nearest.min_by_key(|(_, state)| found.differences(state).len());
         let (number, state) = nearest.unwrap_or((0, &self.before));
         let ops: Vec<_> = self.steps.iter().map(|step| brief(&step.op)).collect();

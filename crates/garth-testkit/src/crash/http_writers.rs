@@ -95,9 +95,11 @@ pub(super) fn serve(mut command: Command, data: &Path, key: &mut Option<String>)
             return Err(error);
         }
     };
+    // The server prints a key only when it creates the data folder.
     if ready.key.is_some() {
         *key = ready.key;
     }
+    // A rejection is a response that the check reads, and not a failed request.
     let config = ureq::Agent::config_builder().timeout_global(Some(PATIENCE)).http_status_as_error(false);
     let client = Client {
         agent: config.build().new_agent(),
@@ -195,6 +197,8 @@ impl Client {
     ) -> Result<WriterLog, String> {
         let mut log = WriterLog::default();
         loop {
+            // Before the request, so that one that starts after the cut can be told from one that the cut
+            // met.
             let begun = moment.phase();
             log.attempted += 1;
             let attempt = Attempt { round, writer, n: log.attempted };
@@ -205,6 +209,7 @@ impl Client {
                     let sure = moment.acknowledged(begun);
                     log.acknowledged.push(Acknowledged { versions, sure });
                 }
+                // The crash ends the connection; the last attempt counts as in flight.
                 Err(_) if moment.has_come() => return Ok(log),
                 Err(error) => return Err(format!("{attempt} failed before the crash: {error}")),
             }

@@ -64,6 +64,7 @@ impl Journal {
     /// never appear.
     pub fn settle(&mut self, found: &Findings) {
         for writer in &mut self.writers {
+            // Doubtful ones are either among the findings or missing.
             writer.acknowledged.retain(|put| put.sure);
         }
         for (attempt, versions) in &found.kept {
@@ -125,6 +126,7 @@ pub fn check(workload: Workload, round: u32, journal: &Journal, observed: &Obser
                     found.kept.push((attempt, whole));
                 }
             }
+            // A doubtful put may be missing.
             (Some(answer), None) if !answer.sure => {}
             (Some(answer), _) => found.lost.push(lost(attempt, answer, &there)),
             (None, Some(whole)) => found.kept.push((attempt, whole)),
@@ -193,6 +195,7 @@ fn check_order(visible: &BTreeMap<(Attempt, &str), VersionId>, found: &mut Findi
         let missing = (*first..*last).find(|seq| !commits.contains(seq));
         found.disorder.push(format!("commit {missing:?} is missing though {last} is there"));
     }
+    // The keys are sorted by writer and number, so neighbours are successive attempts of a writer.
     let mut last: Option<(Attempt, u64)> = None;
     for ((attempt, _), version) in visible {
         if let Some((before, seq)) = last

@@ -50,6 +50,7 @@ impl Disk {
         let mut disk = Self { folder, mounted: false };
         let prepare = || {
             fs::create_dir(disk.mount_point())?;
+            // Sparse: the image takes space only for what is written.
             File::create(disk.image())?.set_len(size)
         };
         prepare().map_err(|e| format!("no room for the disk image: {e}"))?;
@@ -112,6 +113,7 @@ impl Disk {
 
     fn unmount(&mut self) -> Result<(), String> {
         let mount_point = self.mount_point();
+        // The kernel may still be closing the files of a killed process.
         let mut tries = 0;
         while let Err(error) = run("umount", &[&mount_point]) {
             tries += 1;

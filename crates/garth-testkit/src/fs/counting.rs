@@ -122,6 +122,7 @@ impl ViewBase for Counting {
 
     async fn stat_first(&self, places: [&At; 2]) -> (usize, Result<Entry>) {
         self.called();
+        // One call that looks at up to two names.
         self.add(2);
         self.inner.view_base().stat_first(places).await
     }

@@ -37,6 +37,7 @@ impl CutShort {
             return self.inner.commit(batch).await;
         }
         self.left.store(0, Ordering::SeqCst);
+        // The operations before the cut are completed.
         let undone = batch.ops.split_off(left);
         if let Some(Op::Write { at: At::Path(path), parents: true, .. }) = undone.first()
             && self.with_parents

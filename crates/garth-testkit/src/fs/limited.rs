@@ -191,6 +191,7 @@ impl FileSystem for Limited {
     }
 
     async fn commit(&self, batch: Batch) -> Result<Commit> {
+        // First, as an engine does: an invalid batch is invalid whatever the abilities.
         batch.check()?;
         need(self.has.log || (batch.id.is_none() && batch.idempotency.is_none()))?;
         batch.preconditions.iter().try_for_each(|(at, _)| self.at(at).map(drop))?;

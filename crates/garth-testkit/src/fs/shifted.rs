@@ -118,6 +118,7 @@ impl Shift {
     }
 
     fn time_out(self, time: Timestamp) -> Timestamp {
+        // Only the root has these times, because each commit has a time of its own.
         if self.root.contains(&time) { Timestamp(0) } else { time }
     }
 

@@ -89,6 +89,7 @@ impl Tries<'_> {
     fn text(&mut self) -> String {
         let mut text = String::new();
         if self.random.below(4) == 0 && !self.hidden.known.is_empty() {
+            // Random paths alone would rarely meet the interesting nodes.
             return self.random.pick(self.hidden.known).to_owned();
         }
         if self.random.below(3) == 0 && !self.hidden.tops.is_empty() {
@@ -97,6 +98,7 @@ impl Tries<'_> {
         for _ in 0..=self.random.below(4) {
             text.push('/');
             match self.random.below(200) {
+                // Names beyond the limit of 255 bytes.
                 0 => text.push_str(&"x".repeat(self.random.below(300) as usize)),
                 _ => text.push_str(self.random.pick(self.hidden.parts)),
             }
@@ -143,6 +145,7 @@ impl Tries<'_> {
     }
 
     fn seq(&mut self) -> Seq {
+        // Some are after the last commit.
         Seq(self.random.below(self.hidden.head.0 + 5))
     }
 
@@ -232,6 +235,7 @@ impl Tries<'_> {
             _ => self.of(|hidden| &hidden.versions),
         };
         let version = match of_others {
+            // Through a view, inodes have the mark of their part.
             Some(version) => VersionId { ino: Ino(version.ino.0 | self.mark()), ..version },
             None => VersionId { seq: self.seq(), ino: self.ino() },
         };
@@ -252,6 +256,7 @@ impl Tries<'_> {
         let named = matches!(moment, Moment::Snapshot(_));
         let at = self.at();
         let found = match self.fs.as_of(&moment).await {
+            // No snapshot of others may exist for the view, so finding one is a leak in itself.
             Ok(_) if named => return Err(Broken::because(format!("{moment:?} of others is found"))),
             Ok(then) => match self.random.below(3) {
                 0 => told(then.walk(&At::Path(TreePath::root()), &WalkPage::default().with_entries()).await),

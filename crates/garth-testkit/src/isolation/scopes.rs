@@ -78,6 +78,7 @@ fn scopes(folder: &Path, tries: u64, seed: u64, leak: Option<Leak>) -> Proven<Re
         let mut report = Report::of(["tries", "answered"]);
         let mut outcome = Ok(());
         for n in 0..tries {
+            // A seed for each attempt, so that a failing one can be repeated alone.
             let seed = seed.wrapping_add(n);
             let mut tries = Tries { random: Random::new(seed), fs: &*scope, hidden: &hidden };
             match tries.one().await {
@@ -142,6 +143,7 @@ pub(super) async fn hide(fs: &dyn FileSystem, dirs: &[&str]) -> Proven<Hidden> {
         .await?;
     hidden.snapshots = vec![CANARY.to_owned(), "theirs".to_owned()];
     for fs in [fs, &*other] {
+        // Bodies of less than one piece, and of several.
         for size in [CANARY.len(), 2 << 20] {
             let mut upload = fs.stage(&At::Path(path("/secret")?)).await?;
             upload.write(CANARY.repeat(size / CANARY.len()).into()).await?;
@@ -166,6 +168,7 @@ pub(super) async fn shuttle(
     let (outside, inside) = (path("/chats/shuttle")?, path("/chats/a/shuttle")?);
     let mut moved = 0;
     while !stop.load(Ordering::Relaxed) {
+        // The content changes in the same commit as the place, so a canary inside is always a leak.
         let into = [Op::write(&outside, "clean"), Op::rename(&outside, &inside)];
         let out = [Op::rename(&inside, &outside), Op::write(&outside, CANARY)];
         for ops in [into, out] {

@@ -77,6 +77,7 @@ fn views(folder: &Path, tries: u64, seed: u64, leak: Option<(Place, Leak)>) -> P
             report.add("tries", 1);
             tried.store(n + 1, Ordering::Relaxed);
         }
+        // Also after a failure, so that the tasks end before the folder is removed.
         stop.store(true, Ordering::Relaxed);
         shuttle.await??;
         report.set("swaps", swapper.await??);

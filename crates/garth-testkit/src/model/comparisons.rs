@@ -86,6 +86,7 @@ pub(super) async fn same_found(subject: &Fs, model: &Fs, by_line: bool) -> Check
         (FindQuery::tag("t").within(p("/d")).within(p("/kv")), 2),
         (FindQuery::new(Projection::METADATA), 5),
     ];
+    // Only the sample registry has a projection of lines.
     queries.extend(by_line.then(|| (FindQuery::new(garth_engine::rule::sample::FIRST_WORD), MAX_PAGE)));
     for (query, limit) in queries {
         let [mut found, mut due] =
@@ -107,6 +108,7 @@ fn again(error: &garth_engine::Error) -> garth_engine::Error {
 }
 
 pub(super) async fn same_history(subject: &Fs, model: &Fs, path: &str, limit: usize) -> Checked {
+    // From the end, and from somewhere in the middle.
     for page in [HistoryPage::default(), HistoryPage::default().before_commit(Seq(500))] {
         let page = page.limit(limit);
         let (versions, expected) =
@@ -143,6 +145,7 @@ pub(super) fn same_outside(
     let plain = |(item, content): &(WalkItem, Bytes)| {
         let mut item = item.clone();
         if let Some(entry) = item.entry.as_mut().filter(|entry| inside.contains(&entry.ino)) {
+            // Names below `top` change these, and nothing else.
             (entry.nlink, entry.ctime, entry.version) = (0, Timestamp(0), entry.etag);
         }
         (item, content.clone())

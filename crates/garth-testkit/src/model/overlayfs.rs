@@ -147,6 +147,7 @@ struct Both {
 
 async fn play(episode: &Episode) -> Result<Stats, String> {
     let mut both = Both::new(episode).await?;
+    // Compared again at the end: an overlay must never write to its lower layer.
     let lower = of_tree(&*both.below).await?;
     for (index, step) in episode.steps.iter().enumerate() {
         let outcome = match step {
@@ -168,8 +169,10 @@ async fn play(episode: &Episode) -> Result<Stats, String> {
 impl Both {
     async fn new(episode: &Episode) -> Result<Self, String> {
         let mut union = Union::new().unwrap_or_else(|error| panic!("{error}"));
+        // In memory, because each episode creates and removes many files.
         let folders = [(); 2].map(|()| tempfile::tempdir_in("/dev/shm").expect("a temporary folder"));
         let copy = folders[0].path();
+        // Temporary folders have mode 0700, which the root of the tree would show.
         fs::set_permissions(copy, fs::Permissions::from_mode(0o755)).expect("its owner may do that");
         let account: Arc<dyn FileSystem> = match episode.sqlite {
             true => SqliteFs::open(folders[1].path(), Env::system(), garth_engine::rule::sample::registry())
@@ -239,6 +242,7 @@ impl Both {
             Err(error) => {
                 let mut first = None;
                 for op in ops {
+                    // All operations are applied, so that both sides have the same state for the next step.
                     first = first.or(self.one(op).await.map_err(|why| format!("{op:?}: {why}"))?);
                 }
                 match first {
@@ -295,6 +299,7 @@ impl Both {
     async fn has_some_of_lower(&self, dir: &At) -> bool {
         let Ok(walk) = self.ours.walk(dir, &WalkPage::default()).await else { return false };
         for item in walk.items {
+            // The upper layer stores copies below `/tree`.
             let copy = p(&format!("/tree{}", item.path));
             if self.above.stat(&At::Path(copy)).await.is_err() {
                 return true;

@@ -30,6 +30,7 @@ pub(super) async fn same_part(subject: &Fs, model: &Fs, path: &str, seq: Seq) ->
     }
     // The root of a scope was created before that of the model.
     let path = if path == "/" { "/kv/d" } else { path };
+    // For a missing path some inode, which may exist.
     let ino = model.stat(&at(path)).await.map_or(Ino(seq.0 + 2), |entry| entry.ino);
     let owner = Owner::new("part").map_err(|error| error.to_string())?;
     let to = Confinement::new(within(), owner);

@@ -48,6 +48,7 @@ pub(super) static BYTES: LazyLock<Bytes> = LazyLock::new(|| {
         number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         u8::try_from(number >> 56).expect("eight bits")
     });
+    // Room for the largest body, from any start below 1,000.
     bytes.take((1 << 20) + 2048).collect()
 });
 
@@ -210,6 +211,7 @@ impl Run {
         };
         for batch in &mut batches {
             batch.preconditions.extend(condition.clone());
+            // Shifted, so that the upper bits of ids are used as well.
             batch.id = spec.id.map(|id| CommitId(u128::from(id) << 90));
             batch.idempotency = spec.idempotency.map(|(key, hash)| {
                 Idempotency::new(format!("k{key}"), [hash; 32], self.now.plus_seconds(300))
@@ -352,6 +354,7 @@ impl Run {
             Holds::Absent => Precondition::Absent,
             Holds::Exists => Precondition::Exists,
             Holds::EtagIn(right) => {
+                // The list has a wrong etag first, so that the comparison must not stop there.
                 let right = version(entry.map(|entry| entry.etag), right);
                 Precondition::EtagIn(vec![VersionId { seq: Seq(0), ..right }, right])
             }
@@ -409,6 +412,7 @@ impl Run {
         if self.subject.reopen.is_none() {
             return Ok(());
         }
+        // Handles would keep the old instance open.
         self.handles = Default::default();
         self.held = Default::default();
         // The old instance is dropped first, as if the process had ended.
@@ -465,6 +469,7 @@ impl Run {
         let all = ByteRange::ALL;
         same("content", subject.read(&place, all).await, model.read(&place, all).await)?;
         if let Some(entry) = entry.filter(|entry| entry.kind == Kind::File && entry.size > MAX_READ as u64) {
+            // Too long to be read at once.
             let range = ByteRange { offset: entry.size / 2, length: 5000 };
             same("the middle", subject.read(&place, range).await, model.read(&place, range).await)?;
         }
@@ -479,6 +484,7 @@ impl Run {
         for after in [None, name] {
             let page = Page::default().after(after).limit(limit).with_entries();
             let (listing, expected) = (subject.list(&place, &page).await, model.list(&place, &page).await);
+            // `more` may be true before an empty last page, but never false before more entries.
             if let (Ok(listing), Ok(expected)) = (&listing, &expected)
                 && expected.more
                 && !listing.more

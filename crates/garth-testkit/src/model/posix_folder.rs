@@ -160,6 +160,7 @@ fn supported(mut op: Op) -> Option<Op> {
         Op::Mknod { node: Special::Fifo | Special::Socket, attrs, .. } => posix(attrs),
         // Devices require privileges.
         Op::Mknod { .. } => return None,
+        // A folder has no past.
         Op::Copy { as_of, .. } => *as_of = None,
         Op::Punch { .. } | Op::CopyRange { .. } | Op::Snapshot { .. } | Op::DropSnapshot { .. } => {
             return None;
@@ -172,6 +173,7 @@ fn supported(mut op: Op) -> Option<Op> {
 /// Reduces attributes to those that a folder stores, with all permissions for the owner.
 fn posix(attrs: &mut SetAttrs) {
     *attrs = SetAttrs {
+        // Without permissions for the owner, the test itself could not read the file.
         mode: attrs.mode.map(|mode| mode & 0o777 | 0o700),
         mtime: attrs.mtime,
         ..SetAttrs::default()

@@ -47,6 +47,7 @@ pub(super) async fn play(subject: &Fs, model: &Memory, number: Option<usize>, fo
         return Ok(());
     };
     let rule = rule(number).map_err(|error| error.to_string())?;
+    // The model has no call that sets a rule after a check, so the check is made here.
     let found = look(model, &rule, MAX_BREACHES).await.map(|looked| {
         let Looked { breaches, more, .. } = looked;
         SetRule { set: force || breaches.is_empty(), breaches, more }
@@ -58,6 +59,7 @@ pub(super) async fn play(subject: &Fs, model: &Memory, number: Option<usize>, fo
     let of = |rules: Vec<Rule>| -> Vec<String> {
         let mut told: Vec<_> =
             rules.iter().map(|rule| format!("{:?}", (rule.class(), rule.demand()))).collect();
+        // The two sides may keep rules in different orders.
         told.sort();
         told
     };

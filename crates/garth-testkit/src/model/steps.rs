@@ -16,6 +16,7 @@ const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Returns the random numbers of one episode of a run.
 pub(super) fn episode_of(seed: u64, episode: u64) -> Random {
+    // Mixed, so that neighbouring seeds and episodes have unrelated numbers.
     let mixed = Random::new(seed).next().wrapping_add(episode.wrapping_mul(STEP));
     Random::new(seed.wrapping_add(STEP) ^ mixed)
 }
@@ -212,6 +213,7 @@ fn cuts(rng: &mut Random, size: u64) -> Vec<u64> {
     cuts.sort_unstable();
     cuts.dedup();
     match rng.below(24) {
+        // Invalid: cut points must increase, and lie within the body.
         0 => cuts.reverse(),
         1 => cuts.push(size + 1),
         _ => cuts.retain(|cut| *cut <= size),
@@ -233,6 +235,7 @@ pub(super) fn random(rng: &mut Random) -> Step {
         732..740 => quota(rng),
         740..760 => Step::Restore(restored_path(rng), rng.below(WHOLE)),
         760..790 => Step::Clock(i64::try_from(rng.below(30)).expect("small")),
+        // Rarely backwards: commit times must still increase.
         790..793 => Step::Clock(-3),
         793..808 => Step::Open(slot(rng), odd_path(rng)),
         808..812 => Step::Close(slot(rng)),

@@ -56,6 +56,7 @@ impl State {
         for item in walk.items {
             entries.extend(item.entry.map(|entry| (item.path, *entry)));
         }
+        // Sorted, so that the first path of a node is the same on every walk.
         entries.sort_by(|one, other| one.0.cmp(&other.0));
         let mut firsts: BTreeMap<Ino, TreePath> = BTreeMap::new();
         let mut state = Self::default();
@@ -107,6 +108,7 @@ impl State {
         };
         let At::Path(path) = at else { return None };
         let is_file = self.kind(path) == Some(Kind::File);
+        // A file with one name is replaced by a new one instead, which is atomic.
         (is_file && (!emptied || self.has_several_names(path)))
             .then(|| InPlace { file: path.clone(), emptied })
     }

@@ -80,6 +80,7 @@ impl Work {
         self.clock.set(self.time());
         if self.batches == 1 {
             let first = self.play(Op::mkdir(&self.top)).await?.ok_or_else(refused)?;
+            // Durable, so that the directory of the round exists in any case.
             return Ok(Drawn { durable: true, steps: vec![first] });
         }
         let (durable, mut steps) = (!self.random.one_in(VISIBLE), Vec::new());
@@ -122,6 +123,7 @@ impl Work {
     /// Plays an operation on the model; `None` if it is rejected or changes nothing.
     async fn play(&mut self, op: Op) -> Proven<Option<Step>> {
         let Ok(commit) = self.model.commit(Batch::new([op.clone()])).await else { return Ok(None) };
+        // An operation without an effect would make two states of the list equal.
         if commit.outcomes.iter().any(|outcome| !outcome.changed) {
             return Ok(None);
         }
@@ -169,6 +171,7 @@ impl Work {
             22 => Op::copy(&other, &at).replace(),
             _ => {
                 let time = START.plus_seconds(-1 - self.random.below(1_000_000).cast_signed());
+                // Linux has no mode of symbolic links.
                 let mode = (self.now.kind(&at) != Some(Kind::Symlink)).then_some(mode);
                 Op::set_attrs(&at, SetAttrs { mode, mtime: Some(time), ..SetAttrs::default() })
             }

@@ -14,6 +14,7 @@ pub(crate) async fn outside(fs: &dyn FileSystem, inside: impl Fn(&TreePath) -> b
     let page = WalkPage::default().limit(10_000).with_entries();
     let all = fs.walk(&At::Path(TreePath::root()), &page).await?;
     let moves = |path: &TreePath| {
+        // These change while the attempts run.
         let own = ["shuttle", "linked"].map(Some).contains(&path.name());
         own || path.segments().any(|segment| segment.starts_with(SWAPPED))
     };

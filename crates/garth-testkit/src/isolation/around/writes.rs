@@ -62,6 +62,7 @@ impl Tries<'_> {
         }
         let (answered, text) = told(self.fs.commit(batch.visible()).await);
         hold(!(answered && self.is_outside(&at)), || format!("{at} is reached by a commit: {text}"))?;
+        // The result alone does not show what was copied, so the new file is read.
         let made = self.fs.fetch(&At::Path(into), ByteRange { offset: 0, length: 100 }).await;
         Ok((answered, format!("{text} {:?}", made.ok())))
     }

@@ -37,6 +37,7 @@ pub(super) const BESIDE: [&str; 22] = [
     "/chats/*",
     "/chats/a-",
     "/chats/A",
+    // A Cyrillic letter that looks like `a`, and `a` with invisible and combining characters.
     "/chats/\u{430}",
     "/chats/a\u{200b}",
     "/chats/a\u{301}",
@@ -166,6 +167,7 @@ pub(super) async fn numbers_in_memory(
     memory: &dyn FileSystem,
     hidden: &mut Hidden,
 ) -> Proven<()> {
+    // A new file has an inode of the upper layer, which reveals the mark of the overlay.
     let fresh = format!("{shown}/fresh");
     tree.write(fresh.as_str(), "clean").await?;
     let mark = mark(tree.entry(fresh.as_str()).await?.ino);

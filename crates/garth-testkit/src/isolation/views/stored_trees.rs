@@ -49,6 +49,7 @@ pub(super) async fn made(
         "/agents/x/memory",
         "/skills/m/private/open",
     ]) {
+        // The overlay requires an empty upper layer.
         if !dir.starts_with("/uppers/a/") {
             made.push(Op::mkdir_all(path(dir)?));
         }
@@ -81,6 +82,7 @@ pub(super) async fn made(
         hidden.marks.push(mark(whole.entry(marked).await?.ino));
     }
     numbers(&**fs, &mut hidden, is_shown).await?;
+    // A node may be asked for by its own inode and by that with any mark.
     let raw = std::mem::take(&mut hidden.nodes);
     let marked = |mark: &u64| raw.iter().map(|ino| Ino(mark | ino.0)).collect::<Vec<_>>();
     hidden.nodes = hidden.marks.iter().flat_map(marked).collect();

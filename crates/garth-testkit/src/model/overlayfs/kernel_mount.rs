@@ -44,6 +44,7 @@ impl Union {
 
     /// Mounts the layers. Directories of the lower layer can be renamed, and its hard links stay together.
     pub(super) fn mount(&mut self) -> Result<(), String> {
+        // `redirect_dir` permits renames of lower directories, and `index` keeps hard links together.
         let options = format!(
             "lowerdir={},upperdir={},workdir={},redirect_dir=on,index=on,metacopy=off,xino=off",
             self.folder("lower").display(),
@@ -112,6 +113,7 @@ pub(super) fn apply(root: &Path, op: &Op) -> Result<(), Errno> {
         Op::Mkdir { at, .. } => {
             let path = place(root, at)?;
             fs::create_dir(&path).map_err(errno)?;
+            // The umask of the process must not show in the tree.
             fs::set_permissions(path, Permissions::from_mode(0o755)).map_err(errno)
         }
         Op::Symlink { at, target, .. } => std::os::unix::fs::symlink(target, place(root, at)?).map_err(errno),
@@ -192,6 +194,7 @@ fn rename(root: &Path, from: &At, to: &At, mode: RenameMode) -> Result<(), Errno
     let (At::Path(from_path), At::Path(to_path)) = (from, to) else { unreachable!("paths are drawn") };
     let old = place(root, from)?;
     let is_dir = look(&old)?.is_dir();
+    // Checked first, as garth does: the kernel may find another error before.
     if is_dir && to_path != from_path && to_path.is_within(from_path) {
         return Err(Errno::INVAL);
     }
@@ -239,6 +242,7 @@ pub(super) fn is_rename_of_nothing(root: &Path, op: &Op) -> bool {
 
 /// Sets the modification time, in seconds.
 pub(super) fn set_time(path: &Path, seconds: i64) -> Result<(), Errno> {
+    // Leaves the time of access alone.
     let omit = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
     let times = Timestamps { last_access: omit, last_modification: Timespec { tv_sec: seconds, tv_nsec: 0 } };
     utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW)

@@ -61,6 +61,7 @@ pub(super) fn of_folder(root: &Path) -> std::io::Result<Tree> {
             target: target.map(|target| target.to_string_lossy().into_owned()),
             content: if kind == Kind::File { fs::read(&at)? } else { Vec::new() },
             node: path.clone(),
+            // Filesystems count the links of directories in different ways.
             nlink: if kind == Kind::Directory { 0 } else { found.nlink() },
         };
         tree.insert(path, shown);
@@ -125,6 +126,7 @@ pub(super) async fn of_tree(fs: &Fs) -> Result<Tree, String> {
     let walk = fs.walk(&At::Path(TreePath::root()), &WalkPage::default().limit(1000)).await;
     let mut walked: Vec<_> =
         walk.map_err(told(&TreePath::root()))?.items.into_iter().map(|item| item.path).collect();
+    // A walk returns what is below its directory.
     walked.push(TreePath::root());
     walked.sort();
     match walked.iter().eq(tree.keys()) {
@@ -134,6 +136,7 @@ pub(super) async fn of_tree(fs: &Fs) -> Result<Tree, String> {
 }
 
 fn set_time(nanoseconds: i64) -> Option<i64> {
+    // The two clocks differ, so only times that a step has set are compared.
     (nanoseconds < NOW * 1_000_000_000).then_some(nanoseconds)
 }
 
