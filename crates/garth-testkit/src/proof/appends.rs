@@ -130,6 +130,7 @@ fn appenders(folder: &Path, writers: u64, each: u64) -> Proven<()> {
             format!("of {each} lines each {next:?} are there")
         })?;
         let head = fs.head().await?.seq;
+        // The file was created by the first append, so there is exactly one commit per line.
         hold(head == Seq(writers * each), || format!("{head} commits for {} appends", writers * each))
     })?;
     sound(&*fs)
@@ -183,6 +184,7 @@ fn cas_writers(folder: &Path, writers: u64, each: u64) -> Proven<u64> {
                 expected = expected.wrapping_sub(1);
             }
         }
+        // The first version holds 0, after which the count wraps around.
         hold(expected == u64::MAX, || format!("the versions end before {expected}"))?;
         Proven::Ok(conflicts)
     })?;
@@ -265,6 +267,7 @@ async fn compare(fs: &SqliteFs, appends: u64, sample: u64) -> Proven<u64> {
     let now = read(fs, "/log").await?;
     hold(now.len() as u64 == appends * LINE as u64, || format!("the file has {} bytes", now.len()))?;
     let mut lines: Vec<&str> = now.split_inclusive('\n').collect();
+    // Appends in flight are committed in any order; each line begins with its number of a fixed width.
     lines.sort_unstable();
     let kept = lines.iter().zip(0..).all(|(kept, n)| kept.as_bytes() == line(n));
     hold(kept, || "the file has other lines than were appended".to_owned())?;
@@ -277,6 +280,7 @@ async fn compare(fs: &SqliteFs, appends: u64, sample: u64) -> Proven<u64> {
         for version in &versions {
             let size = version.entry.as_ref().map_or(0, |entry| entry.size);
             hold(size == expected * LINE as u64, || format!("version {} has {size} bytes", version.id))?;
+            // Each read grows with the version: comparing all bytes of all versions would be quadratic.
             if expected % appends.div_ceil(sample) == 0 {
                 let bytes = fs.open_version(version.id).await?.read_at(0, now.len()).await?;
                 hold(bytes == now.as_bytes()[..size as usize], || {

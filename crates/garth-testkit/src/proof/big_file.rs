@@ -86,6 +86,7 @@ async fn changes(fs: &Arc<SqliteFs>, size: u64, seed: u64) -> Proven<u64> {
     let body = upload(size, seed).await?;
     fs.commit(Batch::new([super::write("/big", body)?])).await?;
     let mut compared = compare(fs, &file).await? + ranges(&**fs, &file, &mut random).await?;
+    // Compared again at the end, when the current file shares only some of the content.
     let whole = (fs.head().await?.seq, file.clone());
 
     let mut ops = Vec::new();
@@ -104,6 +105,7 @@ async fn changes(fs: &Arc<SqliteFs>, size: u64, seed: u64) -> Proven<u64> {
     let less = size - size / 10 - 7;
     file.truncate(less);
     fs.commit(Batch::new([Op::truncate(at("/big")?, less)])).await?;
+    // The bytes after the new end must read as zeros, not as those that were cut off.
     file.truncate(less + 3_000_000);
     fs.commit(Batch::new([Op::truncate(at("/big")?, less + 3_000_000)])).await?;
     let end = file.size();
@@ -133,6 +135,7 @@ async fn compare(fs: &Arc<SqliteFs>, file: &Expected) -> Proven<u64> {
 async fn ranges(fs: &dyn FileSystem, file: &Expected, random: &mut Random) -> Proven<u64> {
     let mut compared = 0;
     for _ in 0..RANGES {
+        // Some ranges begin or end after the end of the file.
         let (offset, length) = (random.below(file.size() + 1000), random.below(200_000));
         let bytes = fs.read(&at("/big")?, ByteRange { offset, length }).await?;
         hold(bytes == file.read(offset, length as usize), || {

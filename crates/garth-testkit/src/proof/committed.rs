@@ -95,6 +95,7 @@ impl Tried {
     /// Finds out whether the commit exists, and commits again if it does not.
     async fn settle(&self, fs: &dyn FileSystem, retry: Retry, report: &mut Report) -> Proven<()> {
         report.add("answers lost", 1);
+        // The negative control ignores the id, and must be caught by [`once`].
         let found = fs.committed(self.id).await?.filter(|_| retry == Retry::SameId);
         let first = match found {
             Some(commit) => {
@@ -110,6 +111,7 @@ impl Tried {
         if retry == Retry::OtherId {
             return Ok(());
         }
+        // A retry after the commit is known to exist must return the results of the first one.
         let again = fs.commit(self.batch.clone()).await?;
         hold(again.replayed && (again.seq, &again.outcomes) == (first.seq, &first.outcomes), || {
             format!("a retry is answered by {again:?}, the first was {first:?}")
@@ -135,6 +137,7 @@ fn given_up(folder: &Path, rounds: u64, seed: u64, retry: Retry) -> Proven<Repor
         for _ in 0..rounds {
             let this = Tried::new(&mut random)?;
             match random.below(4) {
+                // Dropped before it is polled once, so only the retry makes the commit.
                 0 => drop(first.commit(this.batch.clone())),
                 1 => drop(first.commit(this.batch.clone()).now_or_never()),
                 _ => {
@@ -174,6 +177,7 @@ fn ended(folder: &Path, binary: &Path, rounds: u64, seed: u64, retry: Retry) -> 
         run(async {
             let found = fs.committed(this.id).await?.is_some();
             hold(found || !answered, || format!("{end}: what was answered is not there"))?;
+            // These points follow the durable commit in the database.
             hold(found || !["after-commit", "answer"].contains(&end), || format!("{end}: it is not there"))?;
             this.settle(&*fs, retry, &mut report).await
         })?;
@@ -245,6 +249,7 @@ async fn once(fs: &Arc<SqliteFs>, tried: &[CommitId]) -> Proven<()> {
         let times = (commits.get(id).copied(), lines.get(id.to_string().as_str()).copied());
         hold(times == (Some(1), Some(1)), || format!("commit {id}: in the log and done {times:?} times"))?;
     }
+    // Finds commits under any other id as well.
     let all = tried.len();
     hold(commits.len() == all && lines.len() == all, || "there are commits that nobody tried".to_owned())
 }

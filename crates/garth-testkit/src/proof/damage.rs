@@ -265,9 +265,11 @@ fn damage(folder: &Path) -> Proven<Report> {
     let fs = account(&original, Env::system())?;
     run(fill(&fs))?;
     sound(&*fs)?;
+    // Without a connection the log of the database is merged into it, and a copy of the files is complete.
     closed(fs, &original)?;
     let mut report = Report::of(["kinds of damage found"]);
     for (n, damage) in DAMAGES.iter().enumerate() {
+        // Each kind of damage has its own copy, so that findings of another kind cannot hide its own.
         let copy = folder.join(n.to_string());
         copy_folder(&original, &copy)?;
         let inflicted = (damage.inflict)(&copy);
@@ -356,6 +358,7 @@ async fn reads(fs: &SqliteFs, damage: &Damage) -> Proven<()> {
 fn sql(folder: &Path, sql: &str) -> Proven<()> {
     let conn = Connection::open(folder.join("tree.db"))?;
     conn.execute_batch(sql)?;
+    // A statement that matches no row would leave the account sound, and prove nothing.
     hold(conn.changes() > 0, || "nothing was changed".to_owned())
 }
 
@@ -369,6 +372,7 @@ fn flip(file: &Path, offset: u64) -> Proven<()> {
 fn flip_inline(folder: &Path) -> Proven<()> {
     let database = folder.join("tree.db");
     let bytes = fs::read(&database)?;
+    // The position of the content in the database is not known, but its bytes are.
     let part = content(2, 40_000, 64);
     let found = bytes.windows(part.len()).position(|window| window == part);
     let offset = found.ok_or_else(|| Broken::because("the content is not in the database"))?;

@@ -111,6 +111,7 @@ fn failpoints(folder: &Path, binary: &Path, rounds: u64, seed: u64) -> Proven<Re
                 let journal = journal.map_err(told)?;
                 check(&folder, &journal, &mut report).map_err(told)?;
                 run(async {
+                    // The failure must not reach another account of the same process.
                     bystander.commit(Batch::new([write("/bystander", point)?])).await?;
                     Ok(())
                 })
@@ -132,6 +133,7 @@ fn failed(folder: &Path, point: &str, failure: Failure, after: u32, seed: u64) -
     let failpoints = fs.runtime().failpoints();
     failpoints.arm(point, failure, after);
     let errors = run(load(&fs, &note, seed))?;
+    // A point that was never passed would make the round prove nothing.
     hold(!failpoints.disarm(), || "the point was never passed".to_owned())?;
     hold(!errors.is_empty(), || "nobody was told of the failure".to_owned())?;
     let next = run(async { Ok(fs.commit(Batch::new([write("/next", "next")?])).await) })?;
@@ -154,6 +156,7 @@ fn aborted(folder: &Path, binary: &Path, point: &str, after: u32, seed: u64) -> 
     let out =
         Command::new(binary).args(["fail", place, point, &after.to_string(), &seed.to_string()]).output()?;
     let said = String::from_utf8_lossy(&out.stdout);
+    // An abort ends the process by a signal, so it has no exit code.
     hold(out.status.code().is_none(), || {
         format!("the process did not abort: {said}{}", String::from_utf8_lossy(&out.stderr))
     })?;
@@ -289,6 +292,7 @@ fn check(folder: &Path, journal: &Journal, report: &mut Report) -> Proven<()> {
                 hold(bytes.len() == UPLOAD, || format!("upload {batch} has {} bytes", bytes.len()))?;
             }
         }
+        // After a new start the account accepts writes again, whatever the failure was.
         fs.commit(Batch::new([write("/again", "again")?])).await?;
         Proven::Ok(())
     })?;

@@ -61,6 +61,7 @@ fn collect(folder: &Path, binary: &Path, files: u64, seed: u64) -> Proven<Report
     let uploads = run(uploads(&fs))?;
     let attrs = SetAttrs::new().expires_at(env.now().plus_seconds(1));
     block_on(fs.commit(Batch::new([write("/short-lived/file", "soon gone")?.with_attrs(attrs)])))?;
+    // The short-lived file expires, but no upload is old enough to be collected.
     clock.advance(Duration::from_secs(2));
 
     let held = block_on(fs.gc(Duration::ZERO))?;

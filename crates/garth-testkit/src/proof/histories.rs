@@ -168,6 +168,7 @@ async fn run_client(
         let ended = clock.fetch_add(1, Ordering::SeqCst);
         let refused = matches!(call, Call::Refused(_));
         records.push(Record { file, call, began, ended });
+        // The next write needs the current version, or it would be refused as well.
         if refused {
             let began = clock.fetch_add(1, Ordering::SeqCst);
             *version = fs.stat(&at(&name(file))?).await?.etag;
@@ -194,6 +195,7 @@ fn check(first: &[VersionId], records: &[Record]) -> Proven<()> {
         if let Call::Replaced(_, version, text) = &record.call {
             let again = made.insert(*version, Made { began: record.began, next: None });
             hold(again.is_none(), || format!("two writes made version {version}"))?;
+            // The text names its client and call, so it identifies one version.
             texts.insert(text.clone(), *version);
         }
     }
@@ -245,7 +247,10 @@ fn in_time(
                 let (version, write) = found.ok_or_else(|| {
                     Broken::because(format!("file {} was read as {what:?}, which nobody wrote", record.file))
                 })?;
+                // A write takes effect at some time between its ticks, so only its start is certain to come
+                // first.
                 hold(write.began < record.ended, || format!("{version} was read before it was written"))?;
+                // Its successor was seen by a call that ended before this one started.
                 let stale = write.next.is_some_and(|next| next.seq.0 <= floor);
                 hold(!stale, || format!("stale read: {version} after commit {floor} was seen"))?;
                 seen = seen.max(version.seq.0);

@@ -99,6 +99,7 @@ fn open_together(folder: &Path, binary: &Path, processes: usize) -> Proven<()> {
         let workers: Vec<_> = (0..processes)
             .map(|_| {
                 let (binary, place) = (binary.to_owned(), place.to_owned());
+                // `start` waits for the worker, so each needs its own thread to start at the same time.
                 std::thread::spawn(move || Worker::start(&binary, &["serve", &place]))
             })
             .collect();
@@ -180,6 +181,8 @@ fn check_lines(text: &str, work: &mut Work, processes: usize) -> Proven<()> {
     })?;
     let first = |who| order.iter().position(|by| *by == who).unwrap_or(order.len());
     let last = |who| order.iter().rposition(|by| *by == who).unwrap_or(0);
+    // Processes start and end at different times; only the lines in between, when all of them wrote, show
+    // whether one of them starves.
     let begin = (0..processes).map(first).max().unwrap_or(0);
     let end = (0..processes).map(last).min().unwrap_or(0);
     let together = &order[begin.min(end)..=end];
@@ -188,6 +191,7 @@ fn check_lines(text: &str, work: &mut Work, processes: usize) -> Proven<()> {
         let gaps = together.split(|by| *by == who).map(<[usize]>::len);
         work.longest_passed_over = work.longest_passed_over.max(gaps.max().unwrap_or(0) as u64);
     }
+    // A tenth of an equal share.
     let fair = together.len() as u64 / (10 * processes as u64);
     hold(work.shares.iter().all(|share| *share > fair), || {
         format!("of {} lines written side by side the processes have {:?}", together.len(), work.shares)
