@@ -168,6 +168,7 @@ impl Play<'_> {
         let lists = [packed.list(Format::OpenAi), packed.list(Format::Anthropic)];
         chat_grammar::openai(&lists[0])?;
         chat_grammar::anthropic(&lists[1])?;
+        // The list contains a placeholder for a call without a result.
         hold(!lists[0].contains("[interrupted"), || "a call has lost its result".to_owned())?;
         let results = lists[0].matches("\"role\":\"tool\"").count();
         let list: Value =
@@ -186,6 +187,8 @@ impl Play<'_> {
         let sum: u64 = in_part.iter().map(|(tokens, _)| tokens).sum();
         let is_shortest = in_part.iter().all(|(_, bytes)| *bytes <= LEAST);
         let is_spare = pack.tokens * 4 <= self.budget * 3;
+        // At most 40% of the budget, unless the results are at their shortest or the pack stays within three
+        // quarters of the budget.
         hold(sum * 5 <= self.budget * 2 || is_shortest || is_spare, || {
             format!("{sum} tokens of results in part in a budget of {}", self.budget)
         })?;
@@ -198,6 +201,7 @@ impl Play<'_> {
         report.add("packs that go on", usize::from(resumes_after_append));
         if !left_out.is_empty() {
             report.add("packs with messages left out", 1);
+            // Messages may be omitted only if the pack uses at least 70% of the budget.
             hold(used * 10 >= self.budget * 7, || {
                 format!("{used} of {} tokens are used and {} messages left out", self.budget, left_out.len())
             })?;

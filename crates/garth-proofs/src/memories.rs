@@ -93,6 +93,7 @@ async fn repaired(fs: &dyn FileSystem) -> Proven<Repaired> {
     let after = files(fs).await?;
     let changed = before.iter().filter(|(path, bytes)| after.get(*path) != Some(bytes)).map(|(path, _)| path);
     let changed: Vec<_> = changed.chain(after.keys().filter(|path| !before.contains_key(*path))).collect();
+    // Broken memories stay broken, so their number is compared instead of being 0.
     let same = more.is_empty() && again.broken == report.broken && changed.is_empty();
     hold(same, || {
         let (first, then) = (report.broken, again.broken);
@@ -185,6 +186,7 @@ fn cuts(folder: &Path) -> Proven<Report> {
                 std::fs::create_dir(&own)?;
                 let is_cut = run(cut(&own, change, ops, with_parents, &mut report)).map_err(told)?;
                 std::fs::remove_dir_all(&own)?;
+                // The change has fewer operations than that, so later interruptions would not happen either.
                 if !is_cut {
                     break;
                 }
@@ -286,6 +288,7 @@ async fn settled(fs: &dyn FileSystem, change: Change, ops: usize) -> Proven<()> 
     let content = nodes.get(&place, Level::Content).await?;
     let layers = content.meta.layers.clone().ok_or_else(|| Broken::because("it has no layers"))?;
     let sha = sha256(content.text.as_bytes());
+    // An overview that belongs to an earlier text must be marked as stale.
     let is_of_text = layers.overview.content_sha256 == sha || layers.overview.origin == Origin::Stale;
     hold(is_of_text, || format!("its overview is of another text: {:?}", content.meta))?;
     let done = fs.read_file(place.file(".outbox/.done")).await.ok();

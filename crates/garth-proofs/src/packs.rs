@@ -181,6 +181,7 @@ impl Play<'_> {
             }
             36 => {
                 let text = self.text(30);
+                // A pinned file changes the beginning of all later packs.
                 let name = self.random.pick(&["system.md", "style.md"]);
                 self.sessions.pin(&self.name, name, Some(&text)).await?;
                 "pin"
@@ -258,6 +259,7 @@ impl Play<'_> {
         let done = self.sessions.append(&self.name, &Append::messages(drafts).run(run)).await?;
         let lines = done.lines.ok_or_else(|| Broken::because("an append tells no lines"))?;
         hold(*lines.start() == self.said.len() as u64 + 1, || format!("lines {lines:?} are not the next"))?;
+        // The lines are read back, because ids and times are added when they are appended.
         let page = self.sessions.lines(&self.name, &Select::messages(lines).with_withdrawn()).await?;
         self.said.extend(page.items.into_iter().map(|line| line.text));
         Ok(())
@@ -275,6 +277,7 @@ impl Play<'_> {
             Ok(packed) => packed,
             Err(error) if error.is(ErrorKind::BudgetTooSmall) => {
                 report.add("budgets too small", 1);
+                // The message ends with the smallest possible budget, which must then be enough.
                 let mut words =
                     error.message().split_whitespace().filter_map(|word| word.parse::<u64>().ok());
                 let least = words.next_back().ok_or_else(|| Broken::because("no least budget is named"))?;
@@ -287,6 +290,7 @@ impl Play<'_> {
             Err(error) => return Err(error.into()),
         };
         let budget = options.budget.unwrap_or_default();
+        // A budget of 0 means no limit.
         check(&packed, if budget == 0 { u64::MAX } else { budget - options.reserved.output_tokens })?;
         let lists = [packed.list(Format::OpenAi), packed.list(Format::Anthropic)];
         self.kept.push(Kept { at: Moment::Seq(self.fs.head().await?.seq), markdown: packed.markdown, lists });
@@ -326,6 +330,7 @@ impl Play<'_> {
     async fn withdraw(&mut self) -> Proven<()> {
         let source: Source = format!("tail:{}", 1 + self.random.below(3)).parse()?;
         match self.sessions.withdraw(&self.name, &source, None).await {
+            // The tail may be empty, because its messages were withdrawn before.
             Err(error) if error.is(ErrorKind::NotFound) => Ok(()),
             done => {
                 done?;
@@ -377,6 +382,7 @@ impl Play<'_> {
         hold(again.markdown == kept.markdown, || {
             format!("pack {at} is built again as\n{}\nand was\n{}", again.markdown, kept.markdown)
         })?;
+        // Lists are derived from the pack again, so they are compared as well.
         let lists = [again.list(Format::OpenAi), again.list(Format::Anthropic)];
         hold(lists == kept.lists, || format!("the lists of pack {at} are others"))
     }
@@ -406,6 +412,7 @@ impl Play<'_> {
 
 /// Checks the promises of every pack.
 fn check(packed: &Packed, room: u64) -> Proven<()> {
+    // An independent count of the complete text.
     let tokens = bpe_openai::o200k_base().encode(&*packed.markdown).len() as u64;
     hold(tokens == packed.pack.tokens, || {
         format!("{} tokens are told, {tokens} are there:\n{}", packed.pack.tokens, packed.markdown)

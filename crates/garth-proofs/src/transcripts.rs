@@ -168,9 +168,11 @@ impl Play<'_> {
     async fn part(&mut self, report: &mut Report) -> Proven<()> {
         let is_first = !self.has_begun;
         let new = self.go_on();
+        // The first part includes a system prompt that was drawn before.
         let sent = if is_first { [self.said.clone(), new.clone()].concat() } else { new.clone() };
         let text = self.text(&sent, false);
         let done = self.sessions()?.import(&self.name, &Import::new(self.format, &text).part()).await?;
+        // The texts repeat, but the messages of a part are always new.
         hold(done.new == done.messages, || format!("a part lost messages: {done:?}"))?;
         self.said.extend(new);
         self.has_begun = true;
@@ -264,6 +266,7 @@ impl Play<'_> {
         let workspace = Workspace::new(self.fs, "coder", Env::system())?;
         let reset = workspace.reset("ann", &self.name, &Reset::default()).await?;
         let reset = reset.ok_or_else(|| Broken::because("the session was not reset".to_owned()))?;
+        // The next imports go to the session that continues this one.
         self.name = reset.next.name;
         report.add("resets", 1);
         Ok(())
@@ -318,6 +321,7 @@ impl Play<'_> {
         text.push_str(&document.end());
         let first = names.len() == 1;
         let again = Import::new(self.format, &text).whole();
+        // A session that continues another one exports only its own messages.
         if first {
             let done = sessions.import(&self.name, &again).await?;
             hold(done.new == 0 && !done.system_changed, || format!("an export is not the session: {text}"))?;
@@ -353,6 +357,7 @@ impl Play<'_> {
             (_, Said::User(text)) => vec![json!({"role": "user", "content": text})],
             (_, Said::Assistant(text)) => vec![json!({"role": "assistant", "content": text})],
             (TranscriptFormat::OpenAi, Said::Call(id, arguments, result)) => {
+                // Another layout of the same JSON.
                 let text = if noise { format!("{arguments:#}") } else { arguments.to_string() };
                 let function = json!({"name": "n", "arguments": text});
                 vec![
@@ -421,6 +426,7 @@ impl Play<'_> {
 fn markdown(said: &Said) -> Vec<Value> {
     let section = |role: &str, text: &str| {
         let text = text.split('\n').map(|line| {
+            // A line that looks like a heading would begin another message.
             let heading = ["## user", "## system", "## assistant", "## tool"].contains(&line);
             if heading { format!("\\{line}") } else { line.to_owned() }
         });

@@ -64,6 +64,7 @@ fn batch(writer: u64, n: u64) -> Proven<Batch> {
     for (log, _) in logs(writer) {
         ops.push(append(&log, format!("{n}\n"))?);
     }
+    // A batch that is applied twice fails here, because the token has moved.
     ops.push(Op::rename(path(&token(writer, n - 1))?, path(&token(writer, n))?));
     ops.push(write(&format!("/skills/cook/tried/{writer}-{n}"), "x")?);
     ops.push(Op::remove(path(&format!("/skills/cook/tried/{writer}-{n}"))?));

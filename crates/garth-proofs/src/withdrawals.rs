@@ -132,6 +132,7 @@ async fn reads(fs: &Arc<dyn FileSystem>, way: Way, count: u64, none: bool) -> Pr
     let packed = sessions.pack("s", &options).await?;
     let of_pack = counting.reads_since();
     hold(!packed.markdown.contains("zwithdrawn"), || format!("{way:?}: a pack has withdrawn messages"))?;
+    // An empty pack would contain no withdrawn message either.
     hold(packed.markdown.contains("kept last 0"), || format!("{way:?}: a pack lacks messages"))?;
     Ok((of_tail, of_pack))
 }

@@ -60,6 +60,7 @@ fn isolation(folder: &Path, tries: u64, seed: u64) -> Proven<Report> {
         hide(&*victim, FOREIGN, "default").await?;
         hide(&*keys, HIDDEN, VICTIM).await
     })?;
+    // The head is enough: any change would be a commit.
     let before = run(state(&*victim))?;
     let hidden = run(values(&*keys))?;
     let world = World { home, trees, keys, token: token.reveal().to_owned(), folders: folders(folder)? };

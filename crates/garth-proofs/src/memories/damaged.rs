@@ -74,11 +74,13 @@ async fn damage(many: u64, random: &mut Random, report: &mut Report) -> Proven<(
             nodes.put(&node, &Put::new(format!("Later {}.", random.next()))).await?;
         }
         break_some(&*fs, &node, random).await?;
+        // Taken after the damage: what the damage itself destroyed cannot be restored.
         kept.extend(texts(&*fs, &node).await?.into_iter().map(|text| (node.clone(), text)));
     }
     let found = repaired(&*fs).await?;
     let mut left: BTreeMap<TreePath, Vec<Vec<u8>>> = BTreeMap::new();
     for (path, bytes) in files(&*fs).await? {
+        // Repair may move a text to another name, but not out of the directory.
         for dir in path.ancestors() {
             left.entry(dir).or_default().push(bytes.clone());
         }

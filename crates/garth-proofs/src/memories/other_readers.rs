@@ -78,6 +78,7 @@ fn agree(folder: &Path, count: u64, seed: u64) -> Proven<Report> {
         }
         let mut there = Vec::new();
         for fs in [&on_host, &on_sqlite] {
+            // The same seed gives both filesystems the same memories.
             let mut random = Random::new(seed);
             for node in &all {
                 make(&**fs, node, &mut random).await?;
@@ -149,6 +150,7 @@ fn theirs(folder: &Path, all: &[Uri]) -> Proven<Vec<bool>> {
     })?;
     let lines: String = all.iter().map(|uri| format!("{uri}\n")).collect();
     let mut input = child.stdin.take().ok_or_else(|| Broken::because("python3 reads nothing"))?;
+    // Written by a thread: with full pipes in both directions neither process would continue.
     let writer = std::thread::spawn(move || input.write_all(lines.as_bytes()));
     let output = child.wait_with_output()?;
     let _ = writer.join();

@@ -121,6 +121,7 @@ pub(crate) fn prompt(world: &World, misread: Option<Misread>) -> Naive {
         ];
         let middle = vec![recent];
         let behind = vec![runtime];
+        // With caching, sections that change from call to call come last.
         match world.cache {
             false => [first, middle, last, behind].concat(),
             true => [first, last, middle, behind].concat(),
@@ -210,6 +211,7 @@ fn others(world: &World, today: i64) -> Option<String> {
     let days = [today - 1, today].map(civil_time::name);
     let mut found: Vec<_> = world.remembered.iter().filter(|((_, day), _)| days.contains(day)).collect();
     found.sort_by_key(|(_, when)| std::cmp::Reverse(**when));
+    // Limit on the tokens of all other conversations.
     let (mut left, mut shown) = (2_000, vec!["### Other conversations".to_owned()]);
     for ((class, day), _) in found {
         let text = whole(world, class, day).unwrap_or_default();
@@ -307,6 +309,7 @@ fn skills(world: &World) -> Option<String> {
         ));
     }
     for (directory, (name, description)) in global {
+        // A skill of the agent hides one of the same directory for all agents.
         if !own.contains_key(directory) {
             lines.push(format!("- **{name}**: {description} (`/skills/{directory}/SKILL.md`)"));
         }

@@ -205,6 +205,7 @@ impl Play<'_> {
             if notes.is_some() {
                 self.fs.apply(Op::remove_tree(At::from(self.path("notes")?))).await?;
             }
+            // Sources below a name that is no directory any more are invalid.
             return if is_file { Ok(()) } else { self.put("notes", "no directory").await };
         }
         let name = self.random.pick(&FILES);
@@ -253,6 +254,7 @@ impl Play<'_> {
                 let is_there = self.fs.exists(&self.path(name)?).await?;
                 if is_there { name.to_owned() } else { "messages:1-1".to_owned() }
             }
+            // Also if there is no chunk or blob yet.
             _ => "tail:1".to_owned(),
         })
     }
@@ -281,6 +283,7 @@ impl Play<'_> {
     /// Replaces the derived files. What only the previous ones referred to becomes unused.
     async fn derive(&mut self, report: &mut Report) -> Proven<()> {
         let (mut derive, mut texts) = (Derive::default(), Vec::new());
+        // Facts, decisions and references.
         for kind in ["f", "d", "r"] {
             let mut text = String::new();
             for number in 0..self.random.below(4) {
@@ -390,6 +393,7 @@ impl Play<'_> {
         let head = self.fs.head().await?.seq;
         let dry = self.sessions.collect(&self.name, &Collect::dry()).await?;
         hold(self.fs.head().await?.seq == head, || "a dry run changes something".to_owned())?;
+        // The dry run comes first: after a collection that removed too much, nothing could be compared.
         let told: BTreeSet<String> = dry.removed.iter().map(|one| one.name.clone()).collect();
         hold(told == due, || {
             let more: Vec<_> = told.difference(&due).collect();
@@ -400,8 +404,10 @@ impl Play<'_> {
         hold(done.removed == dry.removed, || format!("{done:?} is not what was told: {dry:?}"))?;
         let after = Seen::read(self.fs, &home).await?;
         after.follows(&before, &due)?;
+        // Everything unused must be found in one run, also what only removed files referred to.
         let again = self.sessions.collect(&self.name, &Collect::default()).await?;
         hold(again.removed.is_empty(), || format!("a second run removes {again:?}"))?;
+        // No remaining entry or chunk may refer to a removed file.
         for id in after.entries() {
             let why = self.sessions.why(&self.name, &id).await?;
             report.add("names followed", why.sources.len());

@@ -276,7 +276,9 @@ fn crashed(binary: &Path, by: By, rounds: u64, seed: u64, fault: Option<&str>) -
     let fs = opened(&folder)?;
     run(async {
         of(&*fs)?.create(&Create::new(SESSION)).await?;
+        // A session without messages would have no valid `tail` source.
         appended(&*fs, WRITERS, 1).await?;
+        // With these limits a collection removes everything that is unused at once.
         fs.apply(Op::write(file("context/gc.policy")?, "pack_ttl=0s\nswap_ttl=0s\n")).await?;
         Ok(())
     })?;
@@ -307,6 +309,7 @@ fn crashed(binary: &Path, by: By, rounds: u64, seed: u64, fault: Option<&str>) -
         }
         Env::system().sleep(Duration::from_micros(random.below(LONGEST)));
         if let Some(disk) = &disk {
+            // The cut precedes the end of the process, so that nothing is written in between.
             disk.cut().map_err(Broken::because)?;
         }
         drop(child);
@@ -343,12 +346,14 @@ async fn look(
     hold(now.messages.starts_with(&before.messages), || "messages that were there are not".to_owned())?;
     hold(now.events.starts_with(&before.events), || "events that were there are not".to_owned())?;
     let counts = counted(&now.messages)?;
+    // Both are appended by one commit.
     hold(counts == counted(&now.events)?, || "a message came without its event".to_owned())?;
     for (writer, n) in heard {
         let there = counts.get(writer).copied().unwrap_or(0);
         hold(there >= *n, || format!("message {n} of {writer} was answered; {there} are there"))?;
         report.add("messages kept without an answer", there - n);
     }
+    // Files that a session always has.
     for name in ["state", "cwd", "created_at", "updated_at", "meta.json", "latest.md"] {
         text(name).await?;
     }
@@ -362,6 +367,7 @@ async fn look(
             report.add("packs built again", 1);
         }
         Err(error) if error.is(ErrorKind::NotFound) => {
+            // The two files of a pack are written and removed together.
             hold(markdown.is_none(), || "pack.md is there without pack.json".to_owned())?;
         }
         Err(error) => return Err(error.into()),

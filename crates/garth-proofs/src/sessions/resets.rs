@@ -56,6 +56,7 @@ impl ChatModel for Sometimes {
         if Env::system().random::<1>()?[0] % 4 == 0 {
             return Err(Error::new(ErrorKind::Unavailable, "it does not answer"));
         }
+        // The question for daily memory and the one for notes expect different forms.
         let memory = ask.system.contains("memory of an agent");
         let notes = r#"{"summary":"S","facts":[],"decisions":[],"todo":"","refs":[]}"#;
         Ok(Answer { text: if memory { "- remembered" } else { notes }.to_owned(), tokens: None })
@@ -152,6 +153,7 @@ async fn appended(fs: &dyn FileSystem, writer: u64, n: u64) -> Proven<()> {
 /// killed or an operation fails.
 pub(crate) fn work_until_crash(folder: &Path, seed: u64) -> Proven<()> {
     let fs = opened(folder)?;
+    // Writers continue after the last turn that the previous process stored.
     let said = block_on(numbers(&*fs))?;
     block_on(writable(&*fs))?;
     say("ready")?;
@@ -222,6 +224,7 @@ async fn make(fs: &dyn AccountStore, random: &mut Random) -> Proven<&'static str
 /// Compacts and resets while no archive can be written. A crash may leave the quota behind; the next process
 /// removes it.
 async fn refused(fs: &dyn AccountStore, workspace: &Workspace<'_>, session: &str) -> Proven<&'static str> {
+    // With one byte for all archives and parts, none can be written.
     fs.set_quota(&TreePath::parse(ARCHIVES)?, Limits::default().bytes(1)).await?;
     let refuses = |error: &Error| error.is(ErrorKind::QuotaExceeded) || error.is(ErrorKind::Conflict);
     let compacted = workspace.compact("default", session, &Trim::default()).await;
@@ -353,11 +356,13 @@ fn crashed(binary: &Path, by: By, rounds: u64, seed: u64, fault: Option<&str>) -
                 ["made", what] => (*what).to_owned(),
                 _ => return Err(told(Broken::because(format!("the worker said `{line}`")))),
             };
+            // Only compactions and resets count: appends are far more frequent.
             due -= u64::from(what != "append");
             report.add_in("answered", what, 1);
         }
         Env::system().sleep(Duration::from_micros(random.below(LONGEST)));
         if let Some(disk) = &disk {
+            // The cut precedes the end of the process, so that nothing is written in between.
             disk.cut().map_err(Broken::because)?;
         }
         drop(child);
@@ -367,6 +372,7 @@ fn crashed(binary: &Path, by: By, rounds: u64, seed: u64, fault: Option<&str>) -
         report.add("crashes", 1);
         let fs = opened(&folder).map_err(told)?;
         run(look(&*fs, &heard, &mut report)).map_err(told)?;
+        // A check of the complete account takes longer than a round.
         if round % 10 == 9 || round + 1 == rounds {
             sound(&*fs).map_err(told)?;
         }
@@ -389,6 +395,7 @@ async fn look(fs: &dyn FileSystem, heard: &BTreeSet<(u64, u64)>, report: &mut Re
         let archive = TreePath::parse(&format!("{ARCHIVES}/{id}.jsonl.gz"))?;
         let has_archive = names.contains(archive.name().unwrap_or_default());
         if session.state.is_final() {
+            // A session without messages has no archive.
             hold(has_archive != said.is_empty(), || {
                 format!("{}: is put away without its archive", session.name)
             })?;
@@ -409,6 +416,7 @@ async fn look(fs: &dyn FileSystem, heard: &BTreeSet<(u64, u64)>, report: &mut Re
             parts.extend(unpacked(fs, &TreePath::parse(&format!("{ARCHIVES}/{name}"))?).await?);
             report.add("parts", 1);
         }
+        // Parts contain the messages up to this line, in order and without gaps.
         let left = usize::try_from(session.meta.compacted_to.unwrap_or(0)).unwrap_or(0);
         hold(said.get(..left) == Some(&parts[..]), || {
             format!("{}: its parts are not the {left} messages that left", session.name)
@@ -416,6 +424,7 @@ async fn look(fs: &dyn FileSystem, heard: &BTreeSet<(u64, u64)>, report: &mut Re
         let next_is_result = said.get(left).is_some_and(|line| line.contains("\"toolResult\""));
         hold(!next_is_result, || format!("{}: a call left without its result", session.name))?;
     }
+    // All sessions share one key, so exactly one of them is open.
     hold(open == 1, || format!("{open} sessions go on"))?;
     let lost: Vec<_> = heard.difference(&there).collect();
     hold(lost.is_empty(), || format!("{lost:?} were answered and are gone"))

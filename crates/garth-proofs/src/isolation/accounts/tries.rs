@@ -123,6 +123,8 @@ impl<'a> Tries<'a> {
         let mut text = String::new();
         for _ in 0..=self.random.below(6) {
             let part = match self.random.below(24) {
+                // The folders of accounts have names that are hard to guess, so they are given to the
+                // attacker.
                 0 => self.folder(),
                 1 => "x".repeat(self.random.below(300) as usize),
                 _ => self.random.pick(&PARTS).to_owned(),
@@ -151,6 +153,7 @@ impl<'a> Tries<'a> {
     fn at(&mut self) -> At {
         let ino = Ino(match self.random.below(8) {
             0 => self.random.next(),
+            // Small inodes are likely to exist, in this account or in another one.
             _ => self.random.below(200),
         });
         match self.random.below(4) {
@@ -296,6 +299,7 @@ impl<'a> Tries<'a> {
             1 => self.folder(),
             _ => self.random.pick(&IDS).to_owned(),
         };
+        // The holder of the data folder may open any account by its own id.
         if [VICTIM, TREES, KEYS].contains(&id.as_str()) { format!("{id}?") } else { id }
     }
 
