@@ -53,6 +53,7 @@ fn prove(_root: &Path, _options: &Options) -> Result<()> {
 fn prove(root: &Path, options: &Options) -> Result<()> {
     let binaries = binaries(root)?;
     let proofs = proofs::named(options.name);
+    // A given size is that of the first proof; the others are scaled in proportion.
     let full = proofs.first().map_or(1, |proof| proof.about().full);
     for proof in proofs {
         let about = proof.about();

@@ -75,6 +75,7 @@ fn alternate(workload: Workload, options: &Options) -> Result<Figures> {
     let mut figures = Figures::default();
     for run in 1..=options.runs {
         eprintln!("  {run}/{}", options.runs);
+        // A new folder for each run: no run benefits from the files of an earlier one.
         let own = options.folder()?;
         let outcome = options.child(workload, Which::Garth, &own, None, 1)?;
         figures.merge("", outcome);

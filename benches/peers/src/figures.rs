@@ -27,6 +27,7 @@ impl Figures {
     pub(crate) fn latencies(&mut self, name: &str, mut all: Vec<Duration>) {
         all.sort_unstable();
         for (label, share) in [("p50", 0.5), ("p99", 0.99), ("p999", 0.999), ("max", 1.0)] {
+            // The nearest rank: an observed latency, not a value between two.
             let rank = ((all.len() as f64 * share).ceil() as usize).max(1) - 1;
             if let Some(latency) = all.get(rank) {
                 self.time(format!("{name} {label}"), *latency, 1);

@@ -51,6 +51,7 @@ pub(crate) fn get(options: &Options) -> Result<Figures> {
             let (target, mut puts) = (garth.target.clone(), JoinSet::new());
             puts.spawn(async move { paced(&target, PUT, usize::MAX, BUSY).await });
             let spent = load(&garth.target, GET, requests).await?;
+            // A load that failed early would leave the rest of the measurement without it.
             still_at_work(puts).await?;
             anyhow::Ok(spent)
         })?;
@@ -91,6 +92,7 @@ pub(crate) fn half_load(options: &Options) -> Result<Figures> {
         for (name, ask, requests) in [("get", GET, 64_000), ("put", PUT, 16_000)] {
             let requests = options.size.of(requests, 1_000);
             let latencies = runtime.block_on(async {
+                // The maximum rate of this machine, measured right before.
                 let full = load(&garth.target, ask, requests).await?;
                 paced(&garth.target, ask, requests, requests as f64 / full.as_secs_f64() / 2.0).await
             })?;

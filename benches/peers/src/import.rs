@@ -27,6 +27,7 @@ pub(crate) fn measure(options: &Options) -> Result<Figures> {
             std::fs::write(folder.join(format!("{file}.md")), content)?;
         }
     }
+    // The pages of the source are written now, not while something is measured.
     timed(Command::new("sync").arg("-f").arg(source.path()))?;
     let mut figures = Figures::default();
     for run in 1..=options.runs {
@@ -44,6 +45,7 @@ pub(crate) fn measure(options: &Options) -> Result<Figures> {
 
 fn copy(source: &Path, copies: &Path, figures: &mut Figures) -> Result<()> {
     let copied = timed(Command::new("cp").arg("-r").arg(source).arg(copies.join("cp")))?;
+    // An import is durable when it ends, so the copy is made durable as well.
     let synced = timed(Command::new("sync").arg("-f").arg(copies))?;
     figures.time("cp new", copied + synced, 1);
     let mut rsync = Command::new("rsync");

@@ -58,6 +58,7 @@ impl Options {
     ) -> Result<Figures> {
         let program = std::env::current_exe()?;
         let mut command = Command::new(&program);
+        // Fewer descriptors than all accounts would need together.
         if workload == Workload::Accounts {
             command = Command::new("sh");
             command.args(["-c", "ulimit -n 1024 && exec \"$0\" \"$@\""]).arg(program);

@@ -24,6 +24,7 @@ struct Table {
 pub(crate) fn keep(from: &Path, to: &Path) -> Result<()> {
     std::fs::create_dir(to)?;
     let copy = to.join("tree.db").into_os_string().into_string().ok().context("the folder is not UTF-8")?;
+    // A plain copy of an open database could miss the commits in its log.
     Connection::open(largest(from)?)?.execute("VACUUM INTO ?1", [copy])?;
     Ok(())
 }

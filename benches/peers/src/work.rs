@@ -162,6 +162,7 @@ pub(crate) async fn append(garth: Garth, folder: &Path, size: Size) -> Result<Fi
     .await?;
     figures.time("append", start.elapsed(), appends);
     let before = folder.join(BEFORE_MERGING);
+    // Before `gc`, because merged rows are fewer than those that the appends wrote.
     replay::keep(folder, &before)?;
     garth.0.gc(Duration::ZERO).await?;
     for version in (0..=appends).step_by(appends / GROUP) {
@@ -169,6 +170,7 @@ pub(crate) async fn append(garth: Garth, folder: &Path, size: Size) -> Result<Fi
         let length = past.read(&log, ByteRange::ALL).await?.len();
         ensure!(length == version * APPEND, "every version is there to the byte");
     }
+    // Closing the database merges its log, which would be counted otherwise.
     drop(garth);
     let on_disk = disk_use(folder)? - disk_use(&before)?;
     figures.add("disk", on_disk as f64 / (appends * APPEND) as f64);

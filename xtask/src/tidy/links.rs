@@ -55,6 +55,7 @@ fn broken(from: &str, to: &str, files: &Files) -> Option<String> {
     if to.contains("://") || to.starts_with("mailto:") {
         return None;
     }
+    // A link such as `#heading` leads to its own document.
     let (file, anchor) = to.split_once('#').map_or((to, None), |(file, anchor)| (file, Some(anchor)));
     let Some(target) = resolve(from, file) else {
         return Some(format!("links to `{to}`, outside the repository: bring it in or name it in words"));
@@ -88,6 +89,7 @@ fn resolve(from: &str, link: &str) -> Option<String> {
         match segment {
             "" | "." => {}
             ".." => {
+                // Fails above the root of the repository.
                 segments.pop()?;
             }
             name => segments.push(name),
@@ -115,6 +117,7 @@ fn anchors(content: &str) -> impl Iterator<Item = String> {
     }
     let mut seen = BTreeMap::<String, usize>::new();
     headings.into_iter().map(move |heading| {
+        // Punctuation is dropped before spaces become hyphens, so `a - b` has three of them.
         let kept = heading.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
         let slug = kept.collect::<String>().to_lowercase().replace(' ', "-");
         let count = seen.entry(slug.clone()).and_modify(|count| *count += 1).or_insert(0);
@@ -129,8 +132,10 @@ fn promises(path: &str, content: &str) -> Vec<Finding> {
     let mut open: Vec<(usize, bool)> = Vec::new();
     for (event, at) in parse(content) {
         match event {
+            // Items may be nested, so the open ones form a stack.
             Event::Start(Tag::TableRow | Tag::Item) => open.push((line_of(content, &at), false)),
             Event::Start(Tag::Link { dest_url, .. }) if dest_url.contains(".rs#") => {
+                // A link in a nested item is also evidence for the items around it.
                 open.iter_mut().for_each(|promise| promise.1 = true);
             }
             Event::End(TagEnd::TableRow | TagEnd::Item) => {

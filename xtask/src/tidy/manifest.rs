@@ -51,6 +51,7 @@ fn arrows(path: &str, content: &str) -> Vec<Finding> {
         return vec![Finding::new(path, 1, message)];
     };
     let dependencies = section(content, "[dependencies]").filter_map(|(number, line)| {
+        // Both `name.workspace = true` and `name = { … }`.
         let used = line.split(['.', ' ', '=']).next()?;
         let ours = CRATES.into_iter().any(|(known, _)| known == used);
         (ours && !may_use.split(' ').any(|allowed| allowed == used)).then_some((number, used))

@@ -27,6 +27,8 @@ pub(super) fn check(path: &str, content: &str) -> Vec<Finding> {
         (Err(e), _) => return vec![found(e.span().start().line, format!("does not parse: {e}"))],
     };
     let mut code = BTreeSet::new();
+    // Both forms are needed: tokens have the lines of code, also in macro calls, and the syntax tree has the
+    // functions.
     lines_of_code(tokens, &content.lines().collect::<Vec<_>>(), &mut code);
     if code.len() > MAX_FILE {
         let message =
@@ -69,6 +71,7 @@ fn lines_of_code(tokens: TokenStream, source: &[&str], into: &mut BTreeSet<usize
         match token {
             TokenTree::Group(group) => {
                 if !is_comment(group.span_open(), source) {
+                    // The span of a whole group would include its blank lines and comments.
                     into.extend([group.span_open().start().line, group.span_close().end().line]);
                     lines_of_code(group.stream(), source, into);
                 }
@@ -109,6 +112,7 @@ impl Functions {
 impl<'ast> Visit<'ast> for Functions {
     fn visit_item_fn(&mut self, item: &'ast syn::ItemFn) {
         self.add(&item.sig, &item.block);
+        // Functions inside the body have limits of their own.
         visit::visit_item_fn(self, item);
     }
 
@@ -133,6 +137,7 @@ impl<'ast> Visit<'ast> for Functions {
 
 /// Returns true if the source has a function of that name, also inside a macro call such as `proptest!`.
 pub(super) fn has_function(content: &str, name: &str) -> bool {
+    // The parser does not interpret macro calls, so the tokens themselves are read.
     fn look(tokens: TokenStream, name: &str) -> bool {
         let mut after_fn = false;
         tokens.into_iter().any(|token| match token {

@@ -88,6 +88,7 @@ impl Connection {
     /// Connects.
     pub(crate) async fn open(target: &Target) -> Result<Self> {
         let stream = TcpStream::connect(&target.address).await?;
+        // A delay of small packets would hide the latency of the server.
         stream.set_nodelay(true)?;
         let head = format!(
             "Host: {}\r\nAuthorization: Bearer {}\r\nContent-Type: application/json\r\n",

@@ -40,6 +40,7 @@ pub(crate) async fn nodes(folder: &Path, size: Size, runs: usize) -> Result<Figu
         figures.time("node", start.elapsed(), count);
         let mut batches = Vec::new();
         for uri in &uris {
+            // Prepared before the clock starts.
             batches.push(batch(&account_files(&*account, uri).await?, uri));
         }
         let start = Instant::now();

@@ -86,6 +86,7 @@ async fn fill(data: &DataDir, name: &str, request: &Request, owners: usize) -> R
     access.make().await?;
     let create = Create::new("main").key("agent:coder:main".parse()?);
     let session = access.sessions().create(&create).await?;
+    // Later owners are copies of the first: creating each through the library would take much longer.
     let meta = account.read_to_string("/users/ann/agents/coder/session/main/meta.json").await?;
     for first in (0..owners).step_by(100) {
         let ops = (first..owners.min(first + 100)).map(|n| {

@@ -65,6 +65,7 @@ pub(crate) async fn versions(garth: &Garth, size: Size, runs: usize) -> Result<F
 pub(crate) async fn lives(garth: &Garth, size: Size, runs: usize) -> Result<Figures> {
     let replace = |at: TreePath, i: usize| {
         let write = Op::write(at.clone(), format!("file {i:>35}")).create_new();
+        // A new file each time, so the path has many inodes instead of one with many versions.
         Batch::new([Op::remove(at).if_exists(), write]).visible()
     };
     let mut middles = Vec::new();

@@ -80,6 +80,7 @@ impl Conversations {
                 facts.extend((0..about.matters.len()).map(|matter| Fact { topic, subject, matter }));
             }
         }
+        // Shuffles (Fisher and Yates), so that a session tells of many topics.
         for last in (1..facts.len()).rev() {
             facts.swap(last, random.below(last as u64 + 1) as usize);
         }

@@ -81,6 +81,7 @@ impl Cranfield {
     pub fn evaluate<E>(&self, mut rank: impl FnMut(&str) -> Result<Vec<u32>, E>) -> Result<Quality, E> {
         let (mut ndcg, mut recall, mut count) = (0.0, 0.0, 0.0);
         for query in &self.queries {
+            // Questions without an answer have no defined recall.
             if let Some(relevant) = self.relevant.get(&query.id) {
                 let ranked = rank(&query.text)?;
                 ndcg += ndcg_at(10, &ranked, relevant);
@@ -98,6 +99,7 @@ pub fn ndcg_at(n: usize, ranked: &[u32], relevant: &BTreeSet<u32>) -> f64 {
     let discount = |place: usize| 1.0 / (place as f64 + 2.0).log2();
     let found = ranked.iter().take(n).enumerate().filter(|(_, id)| relevant.contains(id));
     let gain: f64 = found.map(|(place, _)| discount(place)).sum();
+    // The best possible ranking has all relevant documents first.
     gain / (0..relevant.len().min(n)).map(discount).sum::<f64>()
 }
 
@@ -137,6 +139,7 @@ fn judgements(text: &str) -> io::Result<BTreeMap<u32, BTreeSet<u32>>> {
         let [query, document, grade] = line.split_whitespace().collect::<Vec<_>>()[..] else {
             return Err(invalid(line));
         };
+        // Grades of -1 mark documents without relevance.
         if grade.parse::<i32>().map_err(|_| invalid(line))? > 0 {
             relevant.entry(number(query)?).or_default().insert(number(document)?);
         }

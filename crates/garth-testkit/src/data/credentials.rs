@@ -112,6 +112,7 @@ pub fn each(random: &mut Random) -> Vec<Credential> {
 /// Returns one private key of each kind.
 pub fn keys(random: &mut Random) -> Vec<Credential> {
     let one = |(label, lines): &(&'static str, usize)| {
+        // PGP blocks have an empty line after their header.
         let first = if label.starts_with("PGP") { "\n" } else { "" };
         let body: String = (0..*lines).map(|_| fill(random, "{B64}\n")).collect();
         let secret = format!(
@@ -139,6 +140,7 @@ pub fn written(credential: &Credential) -> Vec<Written> {
             serde_json::json!(format!("the {said} is {secret}"))
         ),
     );
+    // Keys of several lines fit into fewer forms.
     if secret.contains('\n') {
         add("prose", format!("Here is the {said} of the server:\n\n{secret}\n\nKeep it.\n"));
         add("YAML", format!("{name}: |\n  {}\nnext: 1\n", secret.replace('\n', "\n  ")));
@@ -165,6 +167,7 @@ pub fn written(credential: &Credential) -> Vec<Written> {
         all.extend(commands(secret));
     }
     let mut add = |form, text: String| all.push(Written { form, text });
+    // Other characters would have to be escaped in a URL.
     if secret.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.~!".contains(&byte)) {
         add("URL", format!("DATABASE_URL=postgres://app:{secret}@db.example.org:5432/main\n"));
         add("URL", format!("git clone https://alice:{secret}@git.example.org/acme/app.git\n"));

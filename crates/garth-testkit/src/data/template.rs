@@ -43,6 +43,7 @@ pub(super) fn fill(random: &mut Random, template: &str) -> String {
     while let Some(at) = rest.find('{') {
         filled.push_str(&rest[..at]);
         rest = &rest[at..];
+        // Without a closing brace the code is empty, and the brace stays.
         let end = rest.find('}').unwrap_or(0);
         let code = rest.get(1..end).unwrap_or_default();
         let mut chars = code.chars();

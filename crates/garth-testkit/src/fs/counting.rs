@@ -108,6 +108,7 @@ impl FileSystem for Counting {
 
     async fn as_of(&self, moment: &Moment) -> Result<Arc<dyn FileSystem>> {
         let inner = self.inner.as_of(moment).await?;
+        // The past shares the counters, so its reads count as well.
         Ok(Arc::new(Self { inner, reads: Arc::clone(&self.reads), names: Arc::clone(&self.names) }))
     }
 

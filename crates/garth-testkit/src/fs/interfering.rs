@@ -39,6 +39,7 @@ impl Interfering {
     }
 
     async fn interfere(&self, call: Call) -> Result<()> {
+        // The counter wraps around after 0, so the other client commits only once.
         if call != self.before || self.skip.fetch_sub(1, Ordering::SeqCst) != 0 {
             return Ok(());
         }

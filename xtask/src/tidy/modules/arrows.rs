@@ -38,6 +38,7 @@ impl<'a> Crate<'a> {
             };
             let module: Module = match inside {
                 "lib" => Vec::new(),
+                // The binary uses the library from outside, like another crate.
                 "main" if has_lib => continue,
                 "main" => Vec::new(),
                 _ => inside.split('/').map(str::to_owned).collect(),
@@ -60,6 +61,7 @@ impl<'a> Crate<'a> {
             for used in &source.names.used {
                 let target = self.file_of(&used.path, MAX_EXPORTS).filter(|to| to != from);
                 if let Some(to) = target.filter(|to| !self.only_exports(from, to, used)) {
+                    // Uses are in the order of the file, so the first line stays.
                     lines.entry((from.clone(), to)).or_insert(used.line);
                 }
             }
@@ -88,8 +90,10 @@ impl<'a> Crate<'a> {
     /// Returns the file that defines what a path names, or `None` if the path is of another crate.
     fn file_of(&self, path: &Named, follow: usize) -> Option<Module> {
         let length = (0..=path.segments.len())
+            // The longest path that is a file wins; the rest names an item in it.
             .rev()
             .find(|length| self.sources.contains_key(&path.segments[..*length]))?;
+        // The first segment is no module here, so the path begins with the name of another crate.
         if length < path.least {
             return None;
         }
@@ -104,6 +108,7 @@ impl<'a> Crate<'a> {
     /// Returns the file that defines a name which a module imports and therefore may export.
     fn exported(&self, module: &[String], name: &str, rest: &[String], follow: usize) -> Option<Module> {
         let names = &self.sources.get(module)?.names;
+        // A definition hides a name from a glob import.
         if names.defined.contains(name) {
             return None;
         }

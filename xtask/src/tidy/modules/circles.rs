@@ -19,6 +19,7 @@ pub(super) fn check(files: &Crate<'_>, arrows: &[Arrow]) -> Vec<Finding> {
     let mut levels = BTreeMap::<&[String], Graph<'_>>::new();
     for arrow in arrows {
         let common = arrow.from.iter().zip(&arrow.to).take_while(|(from, to)| from == to).count();
+        // A file whose path is the common prefix is a node itself; any other file is represented by its room.
         let node = |module: &'_ [String]| module.len().min(common + 1);
         let (from, to) = (&arrow.from[..node(&arrow.from)], &arrow.to[..node(&arrow.to)]);
         levels.entry(&arrow.from[..common]).or_default().add(from, to, arrow);
@@ -49,6 +50,7 @@ impl<'a> Graph<'a> {
     /// Returns the shortest path from a node back to itself, each dependency with the node that it starts
     /// from.
     fn circle(&self, start: Node<'a>) -> Option<Vec<(Node<'a>, &'a Arrow)>> {
+        // Breadth first: the first way back is a shortest one.
         let mut came_by = BTreeMap::<Node<'a>, (Node<'a>, &'a Arrow)>::new();
         let mut waiting = VecDeque::from([start]);
         while let Some(node) = waiting.pop_front() {

@@ -59,6 +59,7 @@ impl Named {
             }
             "self" => rest = &rest[1..],
             "super" => {}
+            // A plain name is a child of this module, or another crate.
             _ => least = module.len() + 1,
         }
         while rest.first().is_some_and(|segment| segment == "super") {
@@ -180,6 +181,7 @@ impl<'ast> Visit<'ast> for Names {
     }
 
     fn visit_item_mod(&mut self, item: &'ast syn::ItemMod) {
+        // Tests may use everything.
         if item.ident == "tests" {
             return;
         }
