@@ -57,6 +57,7 @@ async fn no_read_or_commit_waits_for_a_fifo_in_a_directory() {
     for place in ["d/fifo", "d/sub/fifo", "fifo"] {
         fifo(&folder.path().join(place));
     }
+    // A second name, so that a search for names meets the fifo as well.
     fs::hard_link(folder.path().join("fifo"), folder.path().join("d/again")).unwrap();
     let _socket = UnixListener::bind(folder.path().join("d/socket")).unwrap();
     let fs = &*host;
@@ -112,6 +113,7 @@ async fn a_file_that_is_swapped_for_a_fifo_while_it_is_used_blocks_nothing() {
     })
     .await;
     stop.store(true, Ordering::Relaxed);
+    // Both outcomes must have occurred, or the swaps proved nothing.
     assert!(swapper.join().unwrap() > 0 && met.iter().all(|count| *count > 0), "{met:?}");
 }
 

@@ -62,6 +62,7 @@ async fn a_batch_on_several_handles_of_one_store_is_one_commit() {
             Op::rename(p("/over/f"), p("/two/f")),
             Op::rename(p("/b"), p("/over/b")),
         ];
+        // A retry must find the one commit, whichever handle stored the record.
         let record = Idempotency::new("k", [1; 32], Timestamp(i64::MAX));
         let batch = Batch::new(ops).idempotency(record);
         let first = tree.commit(batch.clone()).await.unwrap();
@@ -70,6 +71,7 @@ async fn a_batch_on_several_handles_of_one_store_is_one_commit() {
         assert_eq!(store.head().await.unwrap().seq.0, before + 1);
         assert_eq!(text(&*tree, "/two/f").await, "lower upper");
         assert_eq!(text(&*store, "/two/f").await, "lower upper");
+        // The overlay copied the file up before the rename.
         assert_eq!(text(&*store, "/below/f").await, "lower");
         assert_eq!(text(&*tree, "/over/b").await, "b");
         assert!(tree.stat(&At::Path(p("/over/f"))).await.is_err());

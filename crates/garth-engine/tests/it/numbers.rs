@@ -41,6 +41,7 @@ async fn layers(one_store: bool) -> Layers {
 /// in the store, with the mark of a new file.
 async fn numbers(layers: &Layers) -> Vec<(String, Ino)> {
     layers.overlay.write("/new", "clean").await.unwrap();
+    // A new file shows the difference between the inodes of the overlay and of its store.
     let shown = layers.overlay.entry("/new").await.unwrap().ino;
     let raw = layers.upper.entry("/tree/new").await.unwrap().ino;
     let all = layers.upper.walk(&at("/"), &WalkPage::default()).await.unwrap().items;

@@ -87,6 +87,7 @@ async fn diff(over: &Overlay) -> Vec<String> {
             _ => break,
         }
     }
+    // Pages must neither skip nor repeat a difference.
     let at_once = over.diff(&NamesPage::default()).await.unwrap().items;
     assert_eq!(at_once.len(), found.len());
     found
@@ -100,6 +101,7 @@ async fn shown(fs: &dyn FileSystem) -> Vec<String> {
     for item in walk.items {
         let entry = item.entry.unwrap();
         let first = nodes.entry(entry.ino).or_insert_with(|| item.path.clone());
+        // Times of directories differ between the layers, because each change of an entry sets them.
         let mtime = if entry.is_dir() { Timestamp(0) } else { entry.mtime };
         let text = fs.read_to_string(&item.path).await.unwrap_or_default();
         found.push(format!(
@@ -231,6 +233,7 @@ async fn a_fork_stays_as_it_began_and_is_applied_to_what_is_there_now() {
     let folder = tempfile::tempdir().unwrap();
     let (_data, account) = account(&folder).await;
     account.commit(filled()).await.unwrap();
+    // The fork shows this commit, not the write after it.
     let seq = Seq(head(&*account).await);
     account.write("/d/a", "later").await.unwrap();
     let fork = Lower { root: p("/"), as_of: Some(seq) };
@@ -312,6 +315,7 @@ async fn an_overlay_is_applied_in_one_commit_with_all_that_it_shows() {
         ]))
         .await
         .unwrap();
+        // An application keeps the times of files and new directories.
         let time = over.entry("/n").await.unwrap().mtime;
         let (now, before) = (shown(&over).await, (head(&*below).await, head(&*store).await));
         let applied = over.apply(Side::Neither, &Batch::default().message("apply")).await.unwrap();
@@ -453,6 +457,7 @@ async fn a_lower_layer_that_random_batches_were_applied_to_is_what_the_overlay_s
             let applied = over.apply(Side::Neither, &Batch::default()).await;
             let context = format!("seed {seed}, round {round}: {told:?} {done:#?} {before:#?}");
             assert!(applied.is_ok(), "{applied:?} {context}");
+            // At most one commit, also if nothing had to be applied.
             assert!(head(&*store).await <= in_store + 1, "{context}");
             assert_eq!(shown(&*below).await, now, "{context}");
             assert_eq!(told.is_empty(), before == now, "{context}");
@@ -521,6 +526,7 @@ async fn what_both_layers_made_the_same_is_no_conflict_whenever_that_was() {
     for one_store in [true, false] {
         let layers = layers(one_store).await;
         let time = |time| SetAttrs::new().mtime(Timestamp(time));
+        // The contents are equal, and only the times differ.
         for (fs, at) in [(&layers.over as &dyn FileSystem, 1), (&*layers.below, 2)] {
             let made = Op::write(p("/x"), "same").with_attrs(time(at));
             let changed = Op::write(p("/d/a"), "also").with_attrs(time(at));
@@ -537,6 +543,7 @@ async fn a_search_goes_on_behind_what_is_hidden_or_changed() {
     let folder = tempfile::tempdir().unwrap();
     let (_data, account) = account(&folder).await;
     for n in 0..60 {
+        // Hidden and changed files have the better scores, so they fill the first results of the lower layer.
         let text = if n < 50 { "needle needle needle" } else { "many other words and one needle among them" };
         let write = Op::write(p(&format!("/many/{n:02}.md")), format!("{text} {n}")).with_parents();
         account.commit(write.into()).await.unwrap();

@@ -49,6 +49,7 @@ impl Both {
 
     async fn try_run(&self, ops: Vec<Op>) -> Result<Commit, Error> {
         let asked = format!("{ops:?}");
+        // A rejected batch must not change the counters.
         let before = self.sqlite.quotas().await.unwrap();
         let memory = self.memory.commit(Batch::new(ops.clone())).await;
         let sqlite = self.sqlite.commit(Batch::new(ops)).await;
@@ -309,6 +310,7 @@ async fn what_has_expired_is_met_in_its_order_until_the_rest_fits() {
     both.set("/q", bytes(100).entries(6)).await;
     both.run([expiring("/q/late", 30, 30), expiring("/q/early", 30, 10), expiring("/q/d/mid", 30, 20)]).await;
     both.run([expiring("/elsewhere", 30, 5), write("/q/stays", 10)]).await;
+    // One second before the first expiry.
     both.later(9);
     both.refusal([write("/q/new", 20)]).await;
     both.later(100);
@@ -401,6 +403,7 @@ async fn a_view_is_told_of_what_it_reaches_and_of_nothing_else() {
     let scope = Scope::open(&*both.sqlite, &p("/chats/one")).await.unwrap();
     let error = scope.commit(Batch::new([write("/g", 14)])).await.unwrap_err();
     assert_eq!((error.kind(), error.path()), (ErrorKind::QuotaExceeded, None));
+    // Neither the limit nor the usage of a quota above the view may appear.
     assert!(!error.to_string().contains(|letter: char| letter.is_ascii_digit()), "{error}");
     assert!(!error.to_string().contains("chats"), "{error}");
     both.set("/chats/one", bytes(20)).await;
@@ -416,6 +419,7 @@ async fn thirty_two_writers_fill_it_to_the_byte() {
         || SqliteFs::open(folder.path(), Env::system(), garth_engine::rule::sample::registry()).unwrap();
     let handles = [open(), open()];
     handles[0].commit(Batch::new([Op::mkdir(at("/q"))])).await.unwrap();
+    // A prime number, so that appends of seven bytes leave a rest for those of one byte.
     let (most, piece) = (9_973, 7);
     handles[0].set_quota(&p("/q"), bytes(most)).await.unwrap();
     let writers = (0..32).map(|writer| {

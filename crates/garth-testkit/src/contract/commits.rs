@@ -281,6 +281,7 @@ async fn exists_lists_of_etags_and_negations_are_judged_by_what_is_there(subject
         (Precondition::Absent, [false, false, true]),
     ] {
         for (path, holds) in ["/f", "/d", "/no"].into_iter().zip(holds) {
+            // A condition and its negation never hold together.
             let (right, wrong) = if holds {
                 (that.clone(), that.clone().negated())
             } else {
@@ -344,6 +345,7 @@ async fn preconditions_see_the_state_before_and_checks_the_state_between(subject
     // A check sees what the operations before it have done.
     let wrong = Batch::new([write("/g", "three"), check("/g", Precondition::Absent)]);
     batch_refused(fs, wrong, Conflict, Some("/g")).await;
+    // Without atomic batches, operations before the failing one stay applied.
     assert_eq!(text(fs, "/g").await, if can(fs).atomic { "two" } else { "three" });
 }
 
@@ -468,6 +470,7 @@ async fn what_was_acknowledged_is_there_after_reopening(subject: &Subject) {
     assert_eq!(stat(&*again, "/g").await, stat(fs, "/g").await);
     assert_eq!(snapshots(&*again).await.unwrap(), snapshots(fs).await.unwrap());
     assert_eq!(history(&*again, "/d/f").await, history(fs, "/d/f").await);
+    // Both instances are open, and each must see the commits of the other.
     put(&*again, "/new", "seen at once").await;
     assert_eq!(text(fs, "/new").await, "seen at once");
     put(fs, "/new", "both ways").await;

@@ -122,6 +122,7 @@ impl Leaky {
         if !self.is(Leak::Link) {
             return None;
         }
+        // Resolved in the complete tree, so a link may lead out of the view.
         let found = resolve(&*self.whole, path.as_str(), Follow::Yes).await.ok()?;
         (found != *path).then_some(At::Path(found))
     }
@@ -193,6 +194,7 @@ impl FileSystem for Leaky {
         {
             let entry = match self.whole.stat(at).await {
                 Ok(entry) => entry,
+                // The engine rejects the link, but the leak needs any entry to return with the bytes.
                 Err(_) => self.whole.stat(&At::Path(TreePath::root())).await?,
             };
             return Ok((entry, bytes.into()));

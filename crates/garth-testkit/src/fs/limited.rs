@@ -56,6 +56,7 @@ impl Limited {
 
     fn attrs(&self, attrs: &SetAttrs) -> Result<()> {
         need(self.has.expiry || attrs.expires_at.is_none())?;
+        // Attributes of POSIX are not optional.
         let posix = SetAttrs {
             mode: attrs.mode,
             uid: attrs.uid,

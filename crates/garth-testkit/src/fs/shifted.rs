@@ -59,6 +59,7 @@ impl Shift {
     }
 
     fn ino(self, ino: Ino) -> Ino {
+        // The root has the inode 1 everywhere, and 0 stands for no node.
         if ino.0 > 1 { Ino(ino.0.saturating_add(self.ino)) } else { ino }
     }
 

@@ -122,6 +122,7 @@ impl Step {
     pub(super) fn simpler(&self) -> Vec<Self> {
         let Self::Commit(batch) = self else { return Vec::new() };
         let mut simpler = Vec::new();
+        // A batch without operations would not be the failing step any more.
         if batch.ops.len() > 1 {
             for index in 0..batch.ops.len() {
                 let mut fewer = batch.clone();
@@ -294,6 +295,7 @@ fn batch(rng: &mut Random) -> BatchSpec {
 }
 
 fn holds(rng: &mut Random) -> Holds {
+    // Most conditions hold, or most batches would be rejected.
     let right = !rng.one_in(4);
     rng.pick(&[
         Holds::Absent,
@@ -341,6 +343,7 @@ fn op(rng: &mut Random) -> OpSpec {
             Op::Append { at: place, body, create, parents, cuts }
         }
         30..40 => Op::patch(place, size(rng) + size(rng), body(rng)),
+        // Rarely very long, so that sparse files occur.
         40..46 => Op::truncate(place, if rng.one_in(100) { 1 << 40 } else { size(rng) }),
         46..58 => Op::Mkdir { at: place, parents: !rng.one_in(3), attrs: attrs(rng, 6) },
         58..60 => Op::Symlink { at: place, target: path(rng), parents, attrs: attrs(rng, 3) },
@@ -398,6 +401,7 @@ fn attrs(rng: &mut Random, chances: u64) -> SetAttrs {
     if !rng.one_in(chances) {
         return attrs;
     }
+    // Sometimes in the past at the start.
     let seconds = i64::try_from(rng.below(20_000)).expect("small") - 5;
     match rng.below(8) {
         0 => attrs.mode = Some(u32::try_from(rng.below(0o10000)).expect("small")),

@@ -175,6 +175,7 @@ fn a_full_disk_refuses_commits_goes_on_reading_and_takes_them_again_once_there_i
     runtime.block_on(fs.write(&path, "before")).unwrap();
     let filler = disk.mount_point().join("filler");
     let mut file = File::create(&filler).unwrap();
+    // Fills the disk.
     while file.write_all(&[7; 4096]).is_ok() {}
     let large = || Bytes::from(vec![1; 4 << 20]);
     let refused = runtime.block_on(fs.write(&path, large())).unwrap_err();
