@@ -139,6 +139,7 @@ async fn compare(
     let home = format!("/agents/{agent}");
     let changes = [
         Op::write(path(&format!("{home}/SOUL-new.md"))?, "another soul"),
+        // The recorded prompt must not depend on the present files.
         Op::rename(path(&home)?, path(&format!("/away/{agent}"))?),
     ];
     fs.commit(Batch::new([Op::mkdir_all(path("/away")?)]).visible()).await?;

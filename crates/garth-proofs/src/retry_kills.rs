@@ -240,6 +240,7 @@ async fn settle(
 async fn counted(fs: &Arc<dyn AccountStore>, writer: u64, last: u64) -> Proven<()> {
     let Handles { sessions, nodes, .. } = Handles::new(&**fs, &Once::default())?;
     let round = last / ROUND;
+    // Earlier rounds were counted after earlier kills.
     for round in round.saturating_sub(1)..=round {
         let done = |of: u64| last >= round * ROUND + of;
         let name = session(writer, round);

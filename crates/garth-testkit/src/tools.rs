@@ -216,6 +216,7 @@ pub fn assert_error<T: std::fmt::Debug>(
 /// Asserts that a batch fails with this kind and path, and takes no sequence number.
 pub async fn batch_refused(fs: &Fs, batch: Batch, kind: ErrorKind, path: Option<&str>) {
     let what = format!("{batch:?}");
+    // A rejected batch must leave no trace in the log.
     let before = fs.head().await.expect("a head");
     match fs.commit(batch).await {
         Ok(commit) => panic!("{kind:?} was due for {what}, but it gave {commit:?}"),

@@ -21,6 +21,7 @@ fn about(event: &Event) -> Vec<String> {
 
 fn place(event: &Event, made: u64) -> Place {
     let rank = match event.event_type {
+        // A memory may be moved or deleted and created again in one commit.
         EventType::MoveContext | EventType::DeleteContext => 0,
         EventType::UpsertContext => 1,
         EventType::UpsertRelation => 2,
@@ -41,6 +42,7 @@ impl Made {
     /// Ends its last lease.
     fn end(&mut self, time: Timestamp) {
         if let Some((_, until)) = self.leases.last_mut() {
+            // A lease may also have ended by itself before.
             *until = time.min(*until);
         }
     }
@@ -117,6 +119,7 @@ fn held_once(made: &BTreeMap<String, Made>) -> Proven<()> {
         }
     }
     for (uri, mut leases) in by_node {
+        // By start, so that only neighbours need to be compared.
         leases.sort();
         for pair in leases.windows(2) {
             let ((_, until, first), (from, _, second)) = (pair[0], pair[1]);
@@ -137,6 +140,7 @@ fn in_order(journal: &Journal, made: &BTreeMap<String, Made>) -> Proven<BTreeSet
         let place = place(&one.event, of.seq);
         for uri in about(&one.event) {
             if let Some(before) = last.insert(uri.clone(), place.clone()) {
+                // Equal places are repeated deliveries of one event.
                 hold(before <= place, || {
                     format!("{uri}: {} of commit {} came after that of {}", place.2, place.0, before.0)
                 })?;
@@ -159,6 +163,7 @@ fn stood_for(journal: &Journal, made: &BTreeMap<String, Made>, told: &BTreeSet<S
     let untold = made.iter().filter(|(id, _)| !told.contains(*id));
     let mut count = 0;
     for (id, made) in untold {
+        // Only upserts are superseded: a later one has the state of the memory, too.
         let is_upsert = matches!(made.event.event_type, EventType::UpsertContext | EventType::UpsertRelation);
         let is_later = newest.get(&made.event.uri).is_some_and(|newest| *newest >= made.seq);
         hold(is_upsert && is_later, || {
@@ -199,6 +204,7 @@ async fn same_index(fs: &SqliteFs, journal: &Journal) -> Proven<usize> {
             }
         }
     }
+    // An upsert of no edges may leave an empty entry.
     index.retain(|_, (text, edges)| text.is_some() || !edges.is_empty());
     let mut walk = fs.walk_all("/");
     let (mut there, mut nodes) = (Index::new(), 0);

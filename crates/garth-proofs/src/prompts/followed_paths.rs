@@ -72,6 +72,7 @@ impl FollowedPaths {
         report: &mut Report,
     ) -> Proven<()> {
         let mut random = Random::new(seed);
+        // From 2012 to 2035.
         let now = 1_325_376_000 + random.below(24 * 365 * 86_400).cast_signed();
         let (env, clock) = Env::manual(Timestamp(now * 1_000_000_000));
         let agent = format!("a{number}");
@@ -161,6 +162,7 @@ impl Reader<'_> {
                     hold(is.is_dir(), || format!("{named} is {:?}", is.kind))?;
                 }
                 (Some(is), Some(due)) => {
+                    // The same node, not an equal copy.
                     hold(is.ino == due.ino, || format!("{named} is another file than {lies}"))?;
                     if is.kind == Kind::File {
                         let read = self.tree.read(&At::from(&named), ByteRange::ALL).await?;
@@ -228,6 +230,7 @@ impl Reader<'_> {
 fn paths_of(text: &str) -> BTreeSet<String> {
     let looks =
         |text: &&str| text.contains('/') || [".md", ".json", ".jsonl"].iter().any(|end| text.ends_with(end));
+    // Every second part of a line is between backticks.
     let quoted = text.lines().flat_map(|line| line.split('`').skip(1).step_by(2));
     quoted.filter(looks).map(str::to_owned).collect()
 }

@@ -149,6 +149,7 @@ async fn no_operation_finds_what_is_left_out_or_makes_a_name_there(subject: &Sub
         ] {
             refused(view, op, NotFound, path).await;
         }
+        // For the view nothing exists there, so a lenient removal succeeds and removes nothing.
         apply(view, Op::Remove { at: at(path), what: Remove::Tree, missing_ok: true }).await;
         apply(view, Op::check(at(path), Precondition::Absent)).await;
         refused(view, Op::check(at(path), Precondition::Exists), Conflict, path).await;
@@ -370,6 +371,7 @@ async fn confining_again_leaves_out_what_either_does(subject: &Subject) {
     refused(&*inner, write("/a/d/g", "x"), AccessDenied, "/a/d/g").await;
     let back = seen_through(&*inner, Within::new([p("/a/mem"), p("/a/s"), p("/a/f")])).await;
     for path in ["/a/mem", "/a/s", "/a/s/2"] {
+        // A second confinement cannot bring back an excluded path.
         unseen(&*back, &at(path), Some(path)).await;
     }
     assert_eq!(text(&*back, "/a/s/1/f").await, "island");
@@ -390,6 +392,8 @@ async fn the_past_leaves_out_what_is_left_out_now(subject: &Subject) {
     some_tree(fs).await;
     let secret = fs.commit(Batch::new([write("/a/mem/g", "canary")]).message("canary")).await.unwrap();
     let secret = secret.version(0);
+    // The file moves in and out of the visible part, and a history by inode must show only the visible
+    // stretches.
     let node = At::Node(secret.ino);
     let came = apply(fs, rename("/a/mem/g", "/a/g")).await.0;
     let inside = put(fs, "/a/g", "inside").await;

@@ -132,6 +132,7 @@ pub fn check(workload: Workload, round: u32, journal: &Journal, observed: &Obser
             (None, Some(whole)) => found.kept.push((attempt, whole)),
             (None, None) => {}
         }
+        // Independent of the acknowledgement: no batch may be applied in part.
         if there.contains(&None) && there.iter().any(Option::is_some) {
             found.partial.push(format!("{attempt}: only a part of it is there: {}", text(&there)));
         }
@@ -169,6 +170,7 @@ fn visible<'a>(
             match known {
                 None => found.partial.push(format!("{path} {version}: nobody wrote `{value:.120}`")),
                 Some(attempt) => {
+                    // Each attempt writes a path once, so a second version would be a commit applied twice.
                     if visible.insert((attempt, path.as_str()), *version).is_some() {
                         found.disorder.push(format!("{path} {version}: {attempt} is there twice"));
                     }
@@ -188,7 +190,9 @@ fn visible<'a>(
 /// Checks that the tree is a prefix of the commit order: no commit of a round is missing before a later one,
 /// and those of one writer are in the order of their requests.
 fn check_order(visible: &BTreeMap<(Attempt, &str), VersionId>, found: &mut Findings) {
+    // Several files of a batch share a commit.
     let commits: BTreeSet<u64> = visible.values().map(|version| version.seq.0).collect();
+    // During a round nothing else commits, so the sequence numbers have no gaps.
     if let (Some(first), Some(last)) = (commits.first(), commits.last())
         && last - first + 1 != commits.len() as u64
     {
