@@ -1,4 +1,4 @@
-//! The same rows into plain SQLite: reads the tables that garth has filled, and measures the insertion of
+//! Identical rows in plain SQLite: reads the tables that garth has filled, and measures the insertion of
 //! their rows into empty tables with the same schema and settings, one transaction for every 32 operations.
 //!
 //! It does not repeat garth's reads, checks, updates and search indexing, so this is a lower bound.

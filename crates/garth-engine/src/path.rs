@@ -305,6 +305,7 @@ impl TreePath {
     /// # Errors
     /// [`PathError::StoredPathTooLong`] if the result exceeds [`MAX_STORED_PATH`] bytes.
     pub fn join(&self, name: &Name) -> Result<Self> {
+        // A joined path may exceed the limit of callers: a move can lengthen the paths below.
         check_stored_length(self.0.len() + 1 + name.0.len())?;
         Ok(Self(format!("{}/{}", self.0, name.0)))
     }

@@ -222,11 +222,13 @@ async fn cut(
     Env::system().sleep(Duration::from_millis(20));
     let short = CutShort::new(&fs, ops, with_parents);
     let done = changed(&nodes(&short), change).await;
+    // Only an interruption makes this change fail.
     let is_cut = done.is_err();
     hold(is_cut || short.left() < ops || ops == 0, || "nothing was done".to_owned())?;
     let fs = HostFs::open(folder, Mode::Writable, Env::system())?;
     let found = repaired(&*fs).await?;
     hold(found.broken == 0, || format!("broken: {:?}", found.broken_nodes))?;
+    // After a complete change repair has nothing to do.
     hold(is_cut || found.found.is_empty(), || format!("whole, and yet {:?}", found.found))?;
     for (name, count) in found.found {
         report.add_in("found and repaired", name, count);
@@ -291,6 +293,7 @@ async fn settled(fs: &dyn FileSystem, change: Change, ops: usize) -> Proven<()> 
     // An overview that belongs to an earlier text must be marked as stale.
     let is_of_text = layers.overview.content_sha256 == sha || layers.overview.origin == Origin::Stale;
     hold(is_of_text, || format!("its overview is of another text: {:?}", content.meta))?;
+    // An event may have been delivered before: then `.done` names its version.
     let done = fs.read_file(place.file(".outbox/.done")).await.ok();
     let done = done.and_then(|bytes| String::from_utf8(bytes.into()).ok()?.trim().parse().ok());
     let is_told = done >= Some(content.meta.version)

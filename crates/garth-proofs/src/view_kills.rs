@@ -69,6 +69,7 @@ fn batch(writer: u64, n: u64) -> Proven<Batch> {
     ops.push(write(&format!("/skills/cook/tried/{writer}-{n}"), "x")?);
     ops.push(Op::remove(path(&format!("/skills/cook/tried/{writer}-{n}"))?));
     let key = format!("{writer}-{n}");
+    // The key identifies the batch, whichever process commits it.
     let record = Idempotency::new(key, [1; 32], Timestamp(i64::MAX));
     Ok(Batch::new(ops).idempotency(record))
 }
@@ -103,6 +104,7 @@ pub(crate) fn write_until_killed(folder: &Path, how: How) -> Proven<()> {
         })
     });
     for thread in writers.collect::<Vec<_>>().into_iter().chain([outsider]) {
+        // Only a failure ends a thread.
         thread.join().map_err(|_| Broken::because("a writer panicked"))??;
     }
     Ok(())
@@ -250,6 +252,7 @@ async fn settle(
 /// Returns the number of batches of a writer. Fails if one is not in all parts of the tree.
 async fn whole(fs: &Arc<dyn AccountStore>, tree: &dyn FileSystem, writer: u64) -> Proven<u64> {
     let done = lines(tree, &logs(writer)[0].0).await?;
+    // Each log is read through the view and in the account, which must agree.
     for (shown, kept) in logs(writer) {
         let (here, there) = (lines(tree, &shown).await?, lines(&**fs, &kept).await?);
         hold((here, there) == (done, done), || format!("{shown}: {here} and {there} of {done} batches"))?;

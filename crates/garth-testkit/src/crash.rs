@@ -151,6 +151,7 @@ pub fn cut_rounds(config: &Config) -> Result<Report, Violation> {
     let mut disk = Disk::new()?;
     let data = disk.mount_point().join("data");
     Run::new(config, data, true)?.rounds(|child, delay, moment| {
+        // Errors are returned last: the process must not outlive the round.
         let cut = disk.cut();
         moment.advance(Phase::Crashed);
         Env::system().sleep(delay);

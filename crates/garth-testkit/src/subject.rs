@@ -78,6 +78,7 @@ impl Subject {
             SqliteFs::open(&path, env.clone(), garth_engine::rule::sample::registry())
                 .expect("the engine opens what it wrote")
         };
+        // Another instance, as in another process.
         let collect = open.clone();
         let fs = open();
         Self {
@@ -144,6 +145,7 @@ impl Subject {
     /// # Panics
     /// If a commit fails.
     pub async fn used(mut self) -> Self {
+        // Commit times increase, so the earlier commits must not reach the start time of the test.
         self.clock.set(START.plus_seconds(-1000));
         let mut last = self.next;
         for round in 0..5 {

@@ -99,6 +99,7 @@ async fn day(
     }
     let mut before = workspace.prompt(&options).await?;
     for call in 0..size.of(CALLS, CALLS) {
+        // 200 calls of 7 minutes stay within one day.
         clock.advance(Duration::from_secs(7 * 60));
         if call % REMEMBERED == 0 {
             workspace.remember(None, &format!("In call {call} something was learnt.")).await?;

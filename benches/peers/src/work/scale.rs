@@ -204,6 +204,7 @@ pub(crate) async fn find(folder: &Path, size: Size, runs: usize) -> Result<Figur
 /// Visits many accounts in turn, in a process that was started with a limit of 1,024 file descriptors, fewer
 /// than they would need together. Counts the failures.
 pub(crate) async fn accounts(folder: &Path, size: Size, runs: usize) -> Result<Figures> {
+    // Without the limit the row would measure nothing.
     let limits = std::fs::read_to_string("/proc/self/limits").context("needs Linux")?;
     let limit = limits.lines().find(|line| line.starts_with("Max open files"));
     ensure!(limit.is_some_and(|line| line.contains(" 1024 ")), "started with 1,024 file descriptors");

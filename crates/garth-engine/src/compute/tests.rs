@@ -32,9 +32,11 @@ fn work_is_answered_on_a_thread_for_it() {
 
 #[test]
 fn an_account_never_takes_all_threads() {
+    // One thread more than an account may occupy.
     let compute = Compute::with_steps(AT_ONCE + 1, MAX_STEPS);
     let (gates, greedy): (Vec<_>, Vec<_>) = (0..10).map(|_| gate()).unzip();
     let mut greedy = join_all(greedy.into_iter().map(|work| compute.run("greedy", 1, work)));
+    // Polled once, which queues all pieces.
     assert!((&mut greedy).now_or_never().is_none());
     for answer in 0..10 {
         assert_eq!(block_on(compute.run("quiet", 1, async move { answer })).unwrap(), answer);
@@ -59,6 +61,7 @@ fn work_that_wakes_itself_goes_on() {
     let compute = Compute::new();
     let mut left = 100;
     let work = std::future::poll_fn(move |context| {
+        // Woken while it runs: the wake must not be lost.
         context.waker().wake_by_ref();
         left -= 1;
         if left == 0 { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
@@ -76,6 +79,7 @@ fn work_ends_when_nobody_waits() {
     let in_line = async move { dropped.send(()).unwrap() };
     // Never started: dropped in line.
     assert!(compute.run("a", 1, in_line).now_or_never().is_none());
+    // The piece is dropped with its sender, without having run.
     told.recv().unwrap_err();
     drop(open);
     block_on(first).unwrap();
@@ -164,6 +168,7 @@ fn a_panic_is_an_error_and_costs_no_thread() {
 fn work_within_work_runs_in_place() {
     let compute = Compute::with_steps(1, MAX_STEPS);
     let inner = compute.clone();
+    // More bytes than a queued piece may have.
     let work = async move { inner.run("b", usize::MAX, async { thread::current().id() }).await };
     block_on(compute.run("a", 1, work)).unwrap().unwrap();
     assert_eq!(compute.computed().pieces, 1);

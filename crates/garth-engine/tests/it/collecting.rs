@@ -44,6 +44,7 @@ async fn equal_parts_of_an_upload_are_stored_once_and_gc_gives_back_the_space_of
     let fs = SqliteFs::open(folder.path(), Env::system(), garth_engine::rule::sample::registry()).unwrap();
     let body = Body::Staged(upload(&fs, &[0; 50]).await);
     fs.commit(Batch::new([Op::write(at("/z"), body)])).await.unwrap();
+    // The pack has all parts, although 49 of them are duplicates.
     assert!(taken(folder.path()) >= 49 * MIB as u64);
     let waits = fs.gc(GRACE).await.unwrap();
     assert_eq!((waits.freed, waits.waiting, waits.waiting_bytes), (0, 1, 49 * MIB as u64));
@@ -63,6 +64,7 @@ async fn what_nothing_refers_to_in_a_pack_is_given_back_after_the_grace_and_the_
     let fs = SqliteFs::open(folder.path(), env, garth_engine::rule::sample::registry()).unwrap();
     // Three parts that nobody will use; the second is used by the file, too.
     upload(&fs, &[1, 2, 3]).await;
+    // The first upload will be older than the limit, the second will not.
     clock.advance(LONG - Duration::from_secs(3600));
     let body = Body::Staged(upload(&fs, &[2, 4]).await);
     fs.commit(Batch::new([Op::write(at("/kept"), body)])).await.unwrap();
@@ -86,6 +88,7 @@ async fn write_on(fs: &SqliteFs, worker: u64, stop: &AtomicBool) -> u64 {
     let mut commits = 0;
     while !stop.load(Ordering::Relaxed) {
         let n = commits;
+        // Few different contents, so that chunks are shared and freed again.
         let large = vec![(n % 5) as u8; 70_000];
         fs.commit(Batch::new([append(&name("log"), format!("line {n}\n"))])).await.unwrap();
         fs.commit(Batch::new([Op::write(at(&name("large")), large)])).await.unwrap();
@@ -146,6 +149,7 @@ async fn fsck_beside_writers_and_gc_finds_nothing_that_is_not_wrong() {
     for work in work {
         commits += work.await.unwrap();
     }
+    // The collector may wait for the next commits of others.
     for _ in 0..=BETWEEN {
         fs.commit(Batch::new([]).visible()).await.unwrap();
     }

@@ -73,6 +73,7 @@ async fn walked(fs: &dyn FileSystem, dir: &str, limit: usize) -> Vec<String> {
 }
 
 async fn refused(fs: &dyn FileSystem, op: Op) -> ErrorKind {
+    // A rejected operation must not be a commit either.
     let head = fs.head().await.unwrap();
     let error = fs.commit(op.clone().into()).await.unwrap_err();
     assert_eq!(fs.head().await.unwrap(), head, "{op:?}");
@@ -111,6 +112,7 @@ async fn parts_are_shown_where_they_are_and_all_that_leads_to_them() {
 #[tokio::test]
 async fn what_lies_below_a_part_is_hidden_and_a_file_does_not_lead_anywhere() {
     let account = Account::new().await;
+    // Both names exist in the tree below the mounts, with other nodes.
     account.fs.write("/chats/one/skills", "a file where a directory leads on").await.unwrap();
     account.fs.mkdir_all("/chats/one/.agent/hidden").await.unwrap();
     let tree = account.tree().await;
@@ -132,6 +134,7 @@ async fn a_part_that_is_a_file_or_a_link_shows_as_that() {
     base.symlink("/link", "soul.md").await.unwrap();
     base.mkdir_all("/root").await.unwrap();
     let tree = Mount::builder(&*base, &p("/root"), owner())
+        // The parent directory exists only because parts are below it.
         .directory(p("/.agent/SOUL.md"), p("/soul.md"))
         .directory(p("/.agent/link"), p("/link"))
         .open()
@@ -207,6 +210,7 @@ async fn a_batch_on_parts_of_one_store_is_one_commit_and_of_two_none() {
     ] {
         assert_eq!(refused(&*tree, op.clone()).await, ErrorKind::CrossesMounts, "{op:?}");
     }
+    // Within one part a link is possible.
     tree.apply(Op::link(p("/note.md"), p("/link.md"))).await.unwrap();
     let other = tree.write("/skills/o/new.md", "elsewhere").await;
     other.unwrap();
@@ -239,6 +243,7 @@ async fn nothing_is_written_through_a_read_only_part() {
 async fn new_names_beside_parts_land_in_the_tree_below() {
     let account = Account::new().await;
     let tree = account.tree().await;
+    // The parent is now created in the base, under a new inode.
     tree.write("/skills/list.md", "one").await.unwrap();
     assert_eq!(account.fs.read_to_string("/chats/one/skills/list.md").await.unwrap(), "one");
     assert_eq!(names(&*tree, "/skills").await, ["list.md", "o", "s"]);
@@ -295,6 +300,7 @@ async fn changes_search_and_the_past_are_those_of_what_is_shown() {
     assert_eq!(told.len(), 3, "{told:?}");
     assert_eq!(told[2].paths, [p("/.agent/garden.md")]);
     assert_eq!(told[2].kind, ChangeKind::Renamed { from: p("/garden.md") });
+    // Seen from one part, a file that moves in is created.
     let inside = ChangesQuery::since(since).within(p("/.agent"));
     let changes = tree.changes(&inside).await.unwrap();
     let last = &changes.commits.last().unwrap().changes[0];
@@ -308,6 +314,7 @@ async fn changes_search_and_the_past_are_those_of_what_is_shown() {
     assert_eq!(paths(found), ["/.agent/garden.md", "/.agent/soil.md", "/skills/o/plants.md"]);
     let found = tree.search(&SearchQuery::new("garden").within(p("/skills"))).await.unwrap();
     assert_eq!(paths(found), ["/skills/o/plants.md"]);
+    // The past is that of the base; another store has other sequence numbers.
     let past = tree.as_of(&Seq(since.0 + 1).into()).await.unwrap();
     assert_eq!(past.read_to_string("/garden.md").await.unwrap(), "tomatoes in the garden");
     assert_eq!(past.entry("/skills/o/plants.md").await.unwrap_err().kind(), ErrorKind::Unsupported);
@@ -371,6 +378,7 @@ async fn what_is_left_out_of_a_tree_is_left_out_of_its_parts() {
         assert_eq!(refused(view, Op::remove(p(path))).await, ErrorKind::NotFound);
     }
     for path in ["/.agent", "/skills"] {
+        // They lead to excluded paths, which would move with them.
         assert_eq!(refused(view, Op::rename(p(path), p("/x"))).await, ErrorKind::Busy);
     }
     assert!(refused(view, Op::copy_tree(p("/.agent"), p("/x"))).await == ErrorKind::Busy);

@@ -84,6 +84,7 @@ async fn all(fs: &dyn FileSystem) -> Vec<String> {
                 Ok(text) => format!("={text}"),
                 Err(_) => String::new(),
             };
+            // A walk and a lookup must agree on the inode.
             assert_eq!(fs.entry(&item.path).await.unwrap().ino, item.ino, "{}", item.path);
             found.push(format!("{}{text}", item.path));
         }
@@ -336,6 +337,7 @@ async fn conditions_are_judged_on_what_shows() {
 async fn a_file_longer_than_one_read_is_read_whole_though_there_are_no_versions() {
     let layers = layers(true).await;
     let tree = layers.tree().await;
+    // More than one read returns.
     let long = vec![7; MAX_READ + 3];
     layers.below.write("/long", long.clone()).await.unwrap();
     assert_eq!(tree.read_file("/long").await.unwrap(), long);
@@ -351,6 +353,7 @@ async fn a_file_that_is_renamed_below_is_another_than_the_copy_of_it() {
         let number = tree.entry("/d/a").await.unwrap().ino;
         tree.write("/d/a", "draft").await.unwrap();
         assert_eq!(tree.entry("/d/a").await.unwrap().ino, number);
+        // The copy in the upper layer has the inode of a file that now has another name.
         layers.below.rename("/d/a", "/d/z").await.unwrap();
         let [copy, other] = [tree.entry("/d/a").await.unwrap(), tree.entry("/d/z").await.unwrap()];
         assert_ne!(copy.ino, other.ino);

@@ -133,6 +133,7 @@ fn isolation(folder: &Path, states: u64, seed: u64, open: Option<Open>) -> Prove
                 sound(&*world.account)?;
             }
             drop(world);
+            // The disk would fill with hundreds of accounts.
             data.delete_account(&id).await?;
             round += 1;
         }

@@ -149,6 +149,7 @@ fn joined(sections: Vec<Section>) -> Naive {
     let mut stable = None;
     for (title, parts, changes) in sections {
         let parts: Vec<_> = parts.into_iter().filter_map(|(name, text)| Some((name, text?))).collect();
+        // A file without text is treated like a missing one.
         let parts: Vec<_> = parts.into_iter().filter(|(_, text)| !text.is_empty()).collect();
         if parts.is_empty() {
             continue;
@@ -190,6 +191,7 @@ pub(crate) fn seen(world: &World, day: &str) -> Option<String> {
     }
     let letters = world.days.iter().find(|((class, name), _)| *class == world.class && name == day)?.1;
     let mut said: Vec<String> = Vec::new();
+    // Consecutive characters of one class form one passage.
     for run in letters.chunk_by(|one, next| one.1 == next.1) {
         let class = run[0].1;
         let text: String = run.iter().map(|(letter, _)| letter).collect();
@@ -220,6 +222,7 @@ fn others(world: &World, today: i64) -> Option<String> {
         }
         let said = evidence(&format!("{day} with {}", audience(class)), text.trim());
         let tokens = o200k_base().count(&said);
+        // The first that does not fit ends the list, also if a later one would.
         if tokens > left {
             break;
         }

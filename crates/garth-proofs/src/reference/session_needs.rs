@@ -87,6 +87,7 @@ impl Seen {
 
     /// Returns true if one of the files refers to a chunk or blob by this name.
     fn is_named(&self, name: &str, speakers: &[&str]) -> bool {
+        // `sha256-` and 64 digits: such a name occurs only as a reference.
         let is_id = name.len() == 71 && name.starts_with("sha256-");
         speakers.iter().any(|speaker| {
             if is_id {
@@ -160,6 +161,7 @@ impl Seen {
                 let refs = deduped.iter().filter(|entry| entry["hash"] == *hash);
                 let refs = refs.flat_map(|entry| entry["refs"].as_array().into_iter().flatten());
                 let live = refs.filter_map(|source| self.leads(source.as_str()?));
+                // A reference from a removed file does not count, and lines of logs are never removed.
                 let live = live.filter(|file| file.as_ref().is_none_or(|file| !gone.contains(file))).count();
                 let too_few = (live as u64) < self.policy("dedup_min_refs", "1");
                 if too_few && !self.is_named(hash, &speakers) {
@@ -187,6 +189,7 @@ impl Seen {
         let (was, now) = (before.text("events.jsonl"), self.text("events.jsonl"));
         let more = now.strip_prefix(&was).ok_or_else(|| Broken::because("events are others"))?;
         let is_told = more.lines().count() == 1 && more.contains("context.collected") && more.ends_with('\n');
+        // A collection that removes nothing writes nothing.
         hold(if gone.is_empty() { more.is_empty() } else { is_told }, || format!("events end with {more}"))?;
         let is_left =
             |entry: &Value| !gone.contains(&format!("{CHUNKS}/{}", entry["id"].as_str().unwrap_or_default()));

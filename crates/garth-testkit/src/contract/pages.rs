@@ -51,6 +51,7 @@ async fn a_listing_is_in_byte_order_and_pages_meet(subject: &Subject) {
         loop {
             let listing = fs.list(&at("/"), &page).await.unwrap();
             assert!(listing.items.len() <= limit);
+            // An empty page keeps its position.
             page.after = listing.items.last().map(|item| item.name.clone()).or(page.after);
             all.extend(listing.items.into_iter().map(|item| item.name.to_string()));
             if !listing.more {
@@ -101,6 +102,7 @@ async fn a_directory_lists_its_own_children_only(subject: &Subject) {
     for name in ODD {
         assert_eq!(names_in(fs, &format!("/{name}")).await, ["f", "sub"]);
         let top = format!("/{name}");
+        // Names with the same beginning sort next to it, and must not be part of it.
         let below = [format!("{top}/f"), format!("{top}/sub"), format!("{top}/sub/g")];
         assert_eq!(paths_below(fs, &top).await, below, "a look-alike of {name} is elsewhere");
     }

@@ -39,6 +39,7 @@ impl Shifted {
     /// # Errors
     /// Errors of the tree.
     pub async fn new(inner: Arc<dyn FileSystem>, last: Ino) -> Result<Self> {
+        // The next node gets the inode after `last`, which has to be shown as 2.
         let (seq, ino) = (inner.head().await?.seq.0, last.0 - Ino::ROOT.0);
         let root = inner.stat(&At::Path(TreePath::root())).await?;
         let root = [root.birthtime, root.mtime, root.ctime];
@@ -76,6 +77,7 @@ impl Shift {
     }
 
     fn condition(self, that: &mut Precondition) {
+        // Conditions may be nested or have several versions.
         for version in that.versions() {
             *version = self.version(*version);
         }

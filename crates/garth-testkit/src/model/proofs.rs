@@ -57,7 +57,8 @@ impl Proof for BesideMemory {
         let stats = match self.through {
             Through::Nothing => run(config, sqlite),
             Through::Rounds => {
-                garth_engine::engine::planner::fetched::require_fetched_rows();
+                // Holds for the process from here on.
+                garth_engine::engine::planner::fetched::ask_for();
                 run(config, sqlite)
             }
             Through::Scopes(depth) => {

@@ -95,6 +95,7 @@ impl fmt::Display for Report {
         let mut lines = vec![counts.join(", ")];
         let mut of = "";
         for ((group, name), n) in &self.groups {
+            // Groups are sorted by name, so one group is in succession.
             match *group == of {
                 true => lines.last_mut().into_iter().for_each(|line| *line += &format!(", {n} {name}")),
                 false => lines.push(format!("{group}: {n} {name}")),

@@ -80,6 +80,7 @@ impl World {
                 media: access.media(),
             }
         };
+        // Often the name of a session of another audience, which may exist for this one as well.
         let name = match self.random.below(4) {
             0 if !other[2].is_empty() => other[2].clone(),
             n => format!("s{}", n % 3),
@@ -203,6 +204,7 @@ impl World {
         let mut of_helper = request;
         (of_helper.agent, of_helper.key) = (HELPER.to_owned(), None);
         match Access::open(&self.account, &self.env, Caller::ApiKey, &of_helper).await {
+            // Another audience would look at its own sessions.
             Ok(helper) if helper.identity().audience() == of => {
                 seen.told(helper.sessions().list(&List::default()).await);
             }

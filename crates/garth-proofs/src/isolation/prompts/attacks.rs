@@ -74,6 +74,7 @@ impl World {
         let own = OTHERS[at];
         let (from, to) = (self.place(own)?, self.place(own)?);
         let head = self.account.head().await?.seq;
+        // Sometimes a commit that does not exist yet.
         let past = Seq(self.random.below(head.0 + 2));
         let target = self.random.pick(&TARGETS);
         let target = self.filled(target, own)?;
@@ -107,6 +108,7 @@ impl World {
             }
             _ => Op::rename(from, path("/.agent/memory")?),
         };
+        // Most attempts are rejected; only the words that are visible afterwards matter.
         Ok(self.trees[at].commit(Batch::new([op]).visible()).await.is_ok())
     }
 
