@@ -131,6 +131,7 @@ fn paragraph(random: &mut Random) -> String {
 
 /// Returns a word by Zipf's law, of those with this rank or a higher one.
 fn word(random: &mut Random, from: u64) -> String {
+    // Ranks are distributed evenly on a logarithmic scale.
     let share = random.below(1 << 53) as f64 / (1_u64 << 53) as f64;
     let rank = ((WORDS as f64).powf(share) as u64).max(from);
     // Not a word of English, and none that a stemmer would shorten.

@@ -116,6 +116,7 @@ fn fill(data: &Path) {
 fn verbs() -> Vec<String> {
     let help = command(Path::new("/nowhere"), &["--help"]).output().unwrap();
     let help = String::from_utf8(help.stdout).unwrap();
+    // Names of verbs are indented by two spaces, and followed by at least two.
     let indented = help.lines().filter_map(|line| line.strip_prefix("  "));
     let verbs = indented.filter_map(|line| line.split_once("  ")).map(|(verb, _)| verb);
     verbs
@@ -171,6 +172,7 @@ fn every_reading_verb_works_on_a_full_disk() {
     fill(&data);
     let before = read(&data);
     let mut filler = File::create(disk.mount_point().join("filler")).unwrap();
+    // In large steps, then byte by byte until nothing fits.
     for size in [1 << 16, 1] {
         while filler.write_all(&vec![7; size]).is_ok() {}
     }

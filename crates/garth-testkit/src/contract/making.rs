@@ -37,6 +37,7 @@ async fn mkdir_makes_a_directory(subject: &Subject) {
     assert_eq!([entry.mtime, entry.atime], [commit.time; 2]);
     assert!(!can(fs).log || [entry.birthtime, entry.ctime] == [commit.time; 2]);
     assert_eq!((entry.version, entry.etag), (commit.version(0), commit.version(0)));
+    // The new directory has an entry `..` that leads to its parent.
     assert_eq!(stat(fs, "/").await.nlink, 3);
 }
 
@@ -47,6 +48,7 @@ async fn mkdir_refuses_what_is_there(subject: &Subject) {
         refused(fs, mkdir(path), AlreadyExists, path).await;
     }
     refused(fs, mkdir_all("/f"), AlreadyExists, "/f").await;
+    // A link to a directory is not followed.
     refused(fs, mkdir_all("/l"), AlreadyExists, "/l").await;
     refused(fs, mkdir_all("/f/x"), NotADirectory, "/f").await;
 }
@@ -58,6 +60,7 @@ async fn mkdir_with_parents_accepts_a_directory_and_leaves_it_alone(subject: &Su
     let attrs = SetAttrs::new().mode(0o700);
     let (_, outcome) = apply(fs, Op::mkdir_all(at("/d")).with_attrs(attrs)).await;
     assert_eq!((outcome.ino, outcome.created), (before.ino, false));
+    // Its attributes are not those of the operation, either.
     assert_eq!(stat(fs, "/d").await, before);
     let outcome = apply(fs, mkdir_all("/")).await.1;
     assert_eq!((outcome.ino, outcome.created), (Ino::ROOT, false));
@@ -93,6 +96,7 @@ async fn parents_are_made_only_where_asked_and_top_down(subject: &Subject) {
     apply(fs, op).await;
     apply(fs, Op::link(at("/m/n/f"), at("/o/f")).with_parents()).await;
     assert_eq!(stat(fs, "/o/f").await.nlink, 2);
+    // The error is about the file, not about the missing names below it.
     refused(fs, mkdir_all("/o/f/g/h"), NotADirectory, "/o/f").await;
 }
 

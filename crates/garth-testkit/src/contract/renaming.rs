@@ -55,6 +55,7 @@ async fn a_directory_moves_with_all_below_it(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir_all("/a/b/c"), write("/a/b/c/f", "x"), mkdir("/ab"), write("/ab/f", "y"), mkdir("/t")])
         .await;
+    // Only the entry of the directory itself changes, whatever is below it.
     let (dir, file) = (stat(fs, "/a/b").await, stat(fs, "/a/b/c/f").await);
     given(fs, [rename("/a", "/t/new")]).await;
     assert_eq!(
@@ -72,6 +73,7 @@ async fn rename_onto_a_file_replaces_it(subject: &Subject) {
     let f = stat(fs, "/f").await.ino;
     let (commit, _) = apply(fs, rename("/f", "/g")).await;
     assert_eq!((stat(fs, "/g").await.ino, text(fs, "/g").await.as_str()), (f, "new"));
+    // The replaced node lost a name, which is a change of the node.
     let kept = stat(fs, "/kept").await;
     assert_eq!(kept.nlink, 1);
     assert!(!can(fs).log || (kept.ctime, kept.version.seq) == (commit.time, commit.seq));
@@ -87,6 +89,7 @@ async fn rename_onto_an_empty_directory_replaces_it(subject: &Subject) {
     let (d, e) = (stat(fs, "/d").await.ino, stat(fs, "/e").await.ino);
     given(fs, [rename("/d", "/e")]).await;
     assert_eq!((stat(fs, "/e").await.ino, text(fs, "/e/f").await.as_str()), (d, "x"));
+    // The replaced directory has no name any more.
     assert_error(fs.stat(&At::Node(e)).await, NotFound, None);
     assert_eq!(stat(fs, "/").await.nlink, 3);
 }
@@ -111,6 +114,7 @@ async fn rename_refuses_what_does_not_match(subject: &Subject) {
     refused(fs, rename("/d", "/full"), NotEmpty, "/full").await;
     refused(fs, rename("/e", "/full"), NotEmpty, "/full").await;
     refused(fs, rename("/no", "/f"), NotFound, "/no").await;
+    // A missing source is found before the target is looked at.
     refused(fs, rename("/no", "/no/x"), NotFound, "/no").await;
     refused(fs, rename("/f", "/no/f"), NotFound, "/no/f").await;
     refused(fs, rename("/f", "/f/x"), NotADirectory, "/f").await;
@@ -187,6 +191,7 @@ async fn exchange_swaps_two_names_of_any_kind(subject: &Subject) {
     assert!(!can(fs).log || times == [commit.time; 2]);
     assert_eq!((text(fs, "/e/g/f").await.as_str(), text(fs, "/d/sub").await.as_str()), ("x", "y"));
     assert_eq!((stat(fs, "/d").await.nlink, stat(fs, "/e").await.nlink), (2, 3));
+    // Both names must exist.
     refused(fs, rename_as("/d/sub", "/no", Exchange), NotFound, "/no").await;
     given(fs, [rename_as("/d", "/e", Exchange)]).await;
     assert_eq!(paths_below(fs, "/").await, ["/d", "/e", "/d/g", "/d/g/f", "/e/sub"]);
@@ -196,6 +201,7 @@ async fn a_rename_follows_directories_by_number(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d"), mkdir("/e"), write("/d/f", "x")]).await;
     let (d, e) = (stat(fs, "/d").await.ino, stat(fs, "/e").await.ino);
+    // The inode leads to the directory, wherever it is now.
     given(fs, [rename("/d", "/moved")]).await;
     let (from, to) = (At::Child(d, name("f")), At::Child(e, name("g")));
     apply(fs, Op::Rename { from, to, mode: Replace, parents: false }).await;
@@ -227,6 +233,7 @@ async fn a_rename_that_makes_a_path_too_long_is_refused(subject: &Subject) {
     assert_eq!((error.kind(), error.path()), (NameTooLong, None));
     let copied = Op::copy_tree(p("/d"), p(&format!("{short}/d")));
     assert_eq!(fs.commit(copied.into()).await.unwrap_err().kind(), NameTooLong);
+    // A little shorter, and within the limit.
     given(fs, [rename("/d", "/f/d")]).await;
     let walk = fs.walk(&at("/f"), &WalkPage::default()).await.unwrap();
     assert_eq!((walk.items.len(), paths_below(fs, &short).await.len()), (35, 0));

@@ -96,6 +96,7 @@ pub(super) async fn play(steps: &[Step], subject: Subject, ops: u64) -> Result<T
             Ok(Err(difference)) => return Err((index, difference)),
             Err(_) => return Err((index, "a panic (its message is above)".to_owned())),
         }
+        // Operations are counted, because a step may have several or none.
         if run.tally.ops >= ops {
             break;
         }
@@ -235,6 +236,7 @@ impl Run {
             Some(_) => self.tally.commits += 1,
             None => self.tally.refused += 1,
         }
+        // After every batch, also a rejected one: it must not change a counter.
         quotas::same_quotas(&*self.subject.fs, &self.model).await?;
         if let Some(id) = spec.id.map(|id| CommitId(u128::from(id) << 90)) {
             let mut subject = self.subject.fs.committed(id).await;
@@ -283,6 +285,7 @@ impl Run {
         match by {
             By::Path => {}
             By::Node => {
+                // Both sides have the same inodes, so the model's is used.
                 if let Ok(entry) = self.model.stat(place).await {
                     *place = At::Node(entry.ino);
                 }

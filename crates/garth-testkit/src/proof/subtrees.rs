@@ -94,6 +94,7 @@ pub(crate) fn rename_and_remove(folder: &Path, names: u64) -> Proven<String> {
     };
     let (large, other) = (open("large")?, open("other")?);
     fill(&large, names)?;
+    // The waits of commits on this machine without other work, for comparison in the report.
     let quiet = commit_beside(&other, &mut || {
         runtime.env().sleep(QUIET);
         Ok(())

@@ -60,6 +60,7 @@ impl World {
         // Settings may have changed in the meantime.
         let Ok(access) = Self::open(&account, &self.env, asks).await else { return Ok(false) };
         let who = access.identity();
+        // The words belong to the audience and class that the access was given.
         let asks = &Asks { audience: who.audience().to_owned(), class: who.class(), ..asks.clone() };
         Ok(self.move_in(asks, &access).await?.is_ok())
     }
@@ -104,6 +105,7 @@ impl World {
     /// Creates a session and says something in it.
     async fn speak(&mut self, asks: &Asks, access: &Access) -> Proven<Result<()>> {
         let (sessions, name) = (access.sessions(), format!("s{}", self.random.below(3)));
+        // The session may exist already, and then it is used.
         let created = sessions.create(&Create::new(&*name)).await;
         let meta = match sessions.get(&name).await {
             Ok(listed) => listed.meta,
@@ -118,6 +120,7 @@ impl World {
         }
         let said = Draft::message(Role::User, &json!(content));
         let appended = sessions.append(&name, &Append::messages([said])).await;
+        // The keys of images are known to those who look for leaks.
         let (stored, _) = access.media().list(&meta.id, None, 100).await?;
         self.media.extend(stored.into_iter().map(|stored| stored.key));
         if self.random.one_in(3) {
