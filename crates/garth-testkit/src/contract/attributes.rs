@@ -75,6 +75,7 @@ async fn what_is_not_named_stays_and_what_is_cleared_goes(subject: &Subject) {
     given(fs, [set("/f", SetAttrs { gid: Some(9), ..SetAttrs::default() })]).await;
     let after = stat(fs, "/f").await;
     assert_eq!(after, Entry { gid: 9, ctime: after.ctime, version: after.version, ..before });
+    // `None` inside of `Some` clears an attribute; a missing one stays.
     let clear = SetAttrs {
         content_type: Some(None),
         tags: Some(Vec::new()),
@@ -111,6 +112,7 @@ async fn bad_values_are_refused(subject: &Subject) {
         SetAttrs { metadata: BTreeMap::from([(String::new(), None)]), ..none() },
         SetAttrs { xattrs: BTreeMap::from([("x".repeat(256), None)]), ..none() },
     ] {
+        // Invalid values are found before the path is looked up.
         refused_outright(fs, set("/no", attrs), InvalidArgument).await;
     }
     let expiry = || none().expires_at(START.plus_seconds(1));

@@ -96,6 +96,7 @@ async fn a_node_without_a_name_is_not_found(subject: &Subject) {
     given(fs, [mkdir("/d"), write("/d/f", "x")]).await;
     let (dir, file) = (stat(fs, "/d").await.ino, stat(fs, "/d/f").await.ino);
     given(fs, [remove("/d", Remove::Tree)]).await;
+    // Removed, never used, and no inode at all.
     for ino in [dir, file, subject.ino(1000), Ino::NONE] {
         assert_error(fs.stat(&At::Node(ino)).await, NotFound, None);
         assert_error(names_of(fs, &At::Node(ino)).await, NotFound, None);
@@ -113,6 +114,7 @@ async fn a_child_is_looked_up_in_its_directory_wherever_that_moved(subject: &Sub
     let file = stat(fs, "/d/f").await.ino;
     given(fs, [rename("/d", "/e/moved")]).await;
     assert_eq!(fs.stat(&At::Child(dir, name("f"))).await.unwrap().ino, file);
+    // The inode stays valid although the path changed.
     apply(fs, write_at(At::Child(dir, name("g")), "y")).await;
     assert_eq!(text(fs, "/e/moved/g").await, "y");
     assert_error(fs.stat(&At::Child(dir, name("no"))).await, NotFound, Some("/e/moved/no"));
@@ -192,6 +194,7 @@ async fn an_error_names_the_path_asked_or_the_first_of_a_nodes(subject: &Subject
     given(fs, [mkdir("/d"), write("/d/f", "x"), link("/d/f", "/a"), truncate("/d/f", 1 << 40)]).await;
     assert_error(fs.read(&at("/d/f"), ByteRange::ALL).await, TooLarge, Some("/d/f"));
     let node = At::Node(stat(fs, "/d/f").await.ino);
+    // A node with several names is reported under the first one, in the order of a walk.
     assert_error(fs.read(&node, ByteRange::ALL).await, TooLarge, Some("/a"));
     let directory = At::Node(stat(fs, "/d").await.ino);
     refused(fs, Op::link(directory, at("/l")), NotPermitted, "/d").await;

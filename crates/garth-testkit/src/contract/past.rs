@@ -68,6 +68,7 @@ async fn history_shows_every_version_newest_first(subject: &Subject) {
     assert_eq!(fs.history(&At::Node(subject.ino(2)), &HistoryPage::default()).await.unwrap().items, versions);
     let child = At::Child(Ino::ROOT, name("f"));
     assert_eq!(fs.history(&child, &HistoryPage::default()).await.unwrap().items, versions);
+    // The commit itself is not part of the page.
     let page = HistoryPage::default().before_commit(subject.seq(4)).limit(1);
     assert_eq!(fs.history(&at("/f"), &page).await.unwrap().items, versions[1..2]);
     let page = HistoryPage::default().before_commit(subject.seq(1)).limit(1);
@@ -128,6 +129,7 @@ async fn history_follows_directories_that_move(subject: &Subject) {
     assert_eq!(shape(subject, &history(fs, "/e/f").await), [(7, 3, false), (4, 3, true), (2, 3, true)]);
     assert_eq!(shape(subject, &history(fs, "/d/f").await), [(6, 5, true), (3, 3, false), (2, 3, true)]);
     given(fs, [rename_as("/d/f", "/d/f", RenameMode::Replace)]).await;
+    // The directory with this inode was removed.
     let removed = fs.history(&At::Child(subject.ino(2), name("f")), &HistoryPage::default()).await;
     assert_error(removed, NotFound, None);
 }
@@ -158,6 +160,7 @@ async fn what_one_commit_makes_and_removes_never_was(subject: &Subject) {
     assert_error(fs.history(&at("/f"), &HistoryPage::default()).await, NotFound, Some("/f"));
     assert_error(fs.history(&at("/k"), &HistoryPage::default()).await, NotFound, Some("/k"));
     assert_eq!(shape(subject, &history(fs, "/kept").await), [(2, 2, true), (1, 2, true)]);
+    // The node existed only within the commit, so it has no version.
     assert_error(fs.open_version(commit.version(0)).await, NotFound, None);
     assert_eq!(changes_of(fs, commit.seq).await.len(), 4, "the log still tells");
 }
@@ -236,6 +239,7 @@ async fn any_past_sequence_can_be_read(subject: &Subject) {
         ],
     )
     .await;
+    // After each commit, and before the first.
     let expected: [&[&str]; 6] = [&[], &["/d"], &["/d", "/d/f"], &["/d", "/d/f"], &["/e", "/e/f"], &["/e"]];
     for (seq, paths) in (0..).zip(expected) {
         let then = fs.as_of(&Moment::Seq(subject.seq(seq))).await.unwrap();
@@ -282,6 +286,7 @@ async fn a_view_of_the_past_is_read_only_and_ends_there(subject: &Subject) {
     assert_eq!(text(&*earlier, "/f").await, "1");
     assert_error(earlier.history(&at("/g"), &HistoryPage::default()).await, NotFound, Some("/g"));
     let second = garth_engine::model::VersionId { seq: subject.seq(2), ino: subject.ino(2) };
+    // A version that is later than the view does not exist in it.
     assert_error(earlier.open_version(second).await, NotFound, None);
 }
 
@@ -322,6 +327,7 @@ async fn a_snapshot_names_a_sequence(subject: &Subject) {
     assert_error(fs.as_of(&Moment::Snapshot("z".to_owned())).await, NotFound, None);
     assert_eq!(text(&*then, "/f").await, "2", "history stays");
     given(fs, [snapshot("z")]).await;
+    // Within one batch a name can be moved to the present.
     let batch = Batch::new([Op::drop_snapshot("z"), snapshot("z")]);
     assert_eq!(fs.commit(batch).await.unwrap().seq, snapshots(fs).await.unwrap()[1].seq);
 }

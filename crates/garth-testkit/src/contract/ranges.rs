@@ -106,6 +106,7 @@ async fn a_range_is_copied_with_its_holes(subject: &Subject) {
     assert_eq!((after.ino, after.mtime, after.etag), (g.ino, commit.time, commit.version(0)));
     assert_eq!(stat(fs, "/f").await, f, "the source stays as it is");
     let file = fs.open(&at("/g")).await.unwrap();
+    // The hole is copied as a hole, and not as zeros.
     assert_eq!(borders(&*file, 12).await, [0, 3, 6, 12]);
     // The copy refers to content, which must stay when the source changes.
     given(fs, [append("/f", "!"), write("/f", "new")]).await;
@@ -135,6 +136,7 @@ async fn ranges_are_checked_in_order(subject: &Subject) {
     refused(fs, punch("/f/x", 0, 1), NotADirectory, "/f").await;
     refused(fs, punch("/d", 0, 1), IsADirectory, "/d").await;
     refused(fs, punch("/l", 0, 1), NotPermitted, "/l").await;
+    // The source is judged before the target.
     refused(fs, copy_range("/no", 0, 1, "/d", 0), NotFound, "/no").await;
     refused(fs, copy_range("/l", 0, 1, "/no", 0), NotPermitted, "/l").await;
     refused(fs, copy_range("/d", 0, 0, "/no", 0), IsADirectory, "/d").await;
@@ -160,6 +162,7 @@ async fn a_range_of_a_file_without_a_name_is_punched_and_copied(subject: &Subjec
     given(fs, [remove("/f", Remove::File)]).await;
     let node = At::Node(file.ino());
     given(fs, [Op::punch(node.clone(), 1, 2), Op::copy_range(node.clone(), 0, 4, at("/g"), 1)]).await;
+    // A node without a name can also be the target.
     given(fs, [Op::copy_range(at("/g"), 0, 1, node, 5)]).await;
     assert_eq!(
         (text(fs, "/g").await.as_str(), &file.read_at(0, 9).await.unwrap()[..]),
@@ -205,6 +208,7 @@ async fn holes_are_told_to_the_byte(subject: &Subject) {
 type Plain = Vec<Option<u8>>;
 
 fn plain_borders(plain: &Plain) -> Vec<u64> {
+    // A hole around the file, so that its first and last byte need no special case.
     let kinds = std::iter::once(false).chain(plain.iter().map(Option::is_some)).chain([false]);
     let kinds: Vec<bool> = kinds.collect();
     (0..=plain.len()).filter(|at| kinds[*at] != kinds[at + 1]).map(|at| at as u64).collect()

@@ -30,6 +30,7 @@ async fn remove_takes_only_what_was_expected(subject: &Subject) {
         [("/l", Remove::File), ("/d/e", Remove::Directory), ("/d/f", Remove::Any), ("/d", Remove::Any)]
     {
         let ino = stat(fs, path).await.ino;
+        // The outcome names the removed node, which callers can no longer look up.
         let outcome = apply(fs, remove(path, what)).await.1;
         assert_eq!((outcome.ino, outcome.created), (ino, false));
         assert!(!exists(fs, path).await, "{path}");
@@ -42,6 +43,7 @@ async fn the_root_cannot_be_removed(subject: &Subject) {
     let fs = &*subject.fs;
     for what in [Remove::File, Remove::Directory, Remove::Any, Remove::Tree] {
         refused(fs, remove("/", what), Busy, "/").await;
+        // Leniency covers missing names, and the root exists.
         refused(fs, Op::Remove { at: at("/"), what, missing_ok: true }, Busy, "/").await;
     }
 }
@@ -72,6 +74,7 @@ async fn a_tree_goes_with_all_below_it_and_nothing_beside(subject: &Subject) {
     given(
         fs,
         [
+            // Names that begin like the tree, or are patterns that would match it.
             mkdir("/ab"),
             write("/ab/f", "1"),
             mkdir("/a%"),

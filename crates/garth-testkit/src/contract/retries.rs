@@ -37,8 +37,10 @@ async fn a_retry_answers_the_first_commit_again(subject: &Subject) {
     assert!(!first.replayed && again.replayed);
     assert_eq!((again.seq, again.time, &again.outcomes), (first.seq, first.time, &first.outcomes));
     assert_eq!((text(fs, "/f").await.as_str(), fs.head().await.unwrap().seq), ("x", subject.seq(2)));
+    // The hash of the request tells a retry from another request under the same key.
     batch_refused(fs, batch(2), IdempotencyMismatch, None).await;
     subject.clock.advance(Duration::from_secs(10));
+    // The record has ended, so the key is free again.
     let anew = fs
         .commit(Batch { idempotency: Some(record("k", 2, 100)), ..Batch::new([append("/f", "y")]) })
         .await
@@ -117,6 +119,7 @@ async fn one_record_serves_id_and_key(subject: &Subject) {
     let seq = fs.commit(first.clone()).await.unwrap().seq;
     let by_id = Batch::new([append("/f", "y")]).id(CommitId(1));
     let by_key = Batch::new([append("/f", "y")]).id(CommitId(2)).idempotency(record("k", 1, 10));
+    // The request differs, but id or hash decide.
     for retry in [by_id, by_key] {
         let again = fs.commit(retry).await.unwrap();
         assert_eq!((again.seq, again.replayed), (seq, true));
@@ -136,6 +139,7 @@ async fn a_retry_gets_the_note_of_the_first_try(subject: &Subject) {
     let again = fs.commit(noted("second")).await.unwrap();
     assert_eq!((again.seq, again.replayed, again.note.as_str()), (first.seq, true, "first: \u{e9}"));
     let long = "n".repeat(MAX_NOTE);
+    // The note has its own limit, also if the batch has no operations.
     let nothing = |note: &str| Batch::new([]).idempotency(record("nothing", 1, 10).note(note));
     batch_refused(fs, nothing(&format!("{long}n")), TooLarge, None).await;
     let seq = fs.commit(nothing(&long)).await.unwrap().seq;

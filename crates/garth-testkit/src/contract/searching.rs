@@ -67,6 +67,7 @@ async fn what_is_overwritten_removed_or_expired_is_not_found(subject: &Subject) 
     given(fs, [rename("/moved", "/here")]).await;
     subject.clock.advance(Duration::from_secs(10));
     assert_eq!(found(fs, &words("heron")).await, ["/here"]);
+    // An attribute alone takes a file out of the index.
     let off = SetAttrs::new().searchable(false);
     given(fs, [set("/here", off)]).await;
     assert!(found(fs, &words("heron")).await.is_empty());
@@ -75,6 +76,7 @@ async fn what_is_overwritten_removed_or_expired_is_not_found(subject: &Subject) 
 async fn a_search_is_bounded_by_segment_and_tag(subject: &Subject) {
     let fs = &*subject.fs;
     let tagged = |tag: &str| SetAttrs::new().tags([tag]);
+    // Names that a comparison of text, a `LIKE` pattern or another case would confuse.
     for dir in ["/chat-a", "/chat-ab", "/chat_a", "/chat%", "/CHAT-A"] {
         given(fs, [mkdir(dir), write_with(&format!("{dir}/f"), "heron", tagged(dir))]).await;
     }
@@ -118,6 +120,7 @@ async fn a_search_is_bounded_by_metadata_time_and_class(subject: &Subject) {
     assert!(found(fs, &heron().metadata("topic", "bird")).await.is_empty(), "values are whole");
     let at = |seconds| START.plus_seconds(seconds);
     assert_eq!(found(fs, &heron().since(at(20))).await, ["/log/c.txt", "/notes/old/b.md"]);
+    // The end of the range is exclusive.
     assert_eq!(found(fs, &heron().until(at(20))).await, ["/notes/a.md"]);
     assert_eq!(found(fs, &heron().since(at(11)).until(at(30))).await, ["/notes/old/b.md"]);
     let class = |pattern: &str| heron().class(pattern);

@@ -30,6 +30,7 @@ macro_rules! checks {
         pub(super) const CHECKS: &[$crate::contract::suite::Check] = &[
             $($crate::contract::suite::Check {
                 name: stringify!($check),
+                // A check without needs runs on every filesystem.
                 needs: |_can| true $($(&& _can.$need)+)?,
                 check: |subject| Box::pin($check(subject)),
             }),*
@@ -72,6 +73,7 @@ pub(super) fn run<'a, S: Future<Output = Subject>>(
 
 /// Returns the message of a panic.
 fn message(panic: &(dyn Any + Send)) -> &str {
+    // A panic has a literal or a formatted message.
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
 }
