@@ -38,7 +38,7 @@ pub(crate) enum Workload {
     /// rules, quotas and projections compared with the same commits without them
     Rules,
     /// memories compared with plain files of the same bytes
-    Nodes,
+    Memories,
     /// sessions of few and of many messages: append, and pack for a model
     Sessions,
     /// sessions of few and of many owners under one key: finding one; appends with an idempotency key
@@ -217,7 +217,7 @@ pub(crate) const ROWS: &[Row] = &[
         .against("plain", "garth: without them", Goal::Within(1.1)),
     row(Workload::Rules, "tagged", "  with a tag, which is projected")
         .against("plain", "garth: without it", Goal::None),
-    row(Workload::Nodes, "node", "put a context node of 1 KiB, durable")
+    row(Workload::Memories, "memory", "put a memory of 1 KiB, durable")
         .against("plain", "garth: its files under other names, in one batch", Goal::Faster(0.7)),
     row(Workload::Sessions, "append long", "append a message of 1 KiB to 100,000, durable")
         .against("append short", "garth: to 10", Goal::Within(1.25)),

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use futures::TryStreamExt as _;
-use garth::agent::node::{Nodes, Put, Repair, Uri};
+use garth::agent::memory::{Memories, Put, Repair, Uri};
 use garth::agent::outbox::{Options, Worker};
 use garth_engine::engine::host::{HostFs, Mode};
 use garth_engine::model::Kind;
@@ -52,15 +52,15 @@ async fn make(folder: &Path, count: usize) -> Result<()> {
     let data = DataDir::open(&data(name), Env::system(), garth::agent::registry())?;
     data.create_account(ACCOUNT).await?;
     let fs = data.account(ACCOUNT).await?;
-    let nodes = Nodes::new(&*fs, ACCOUNT, Env::system());
+    let memories = Memories::new(&*fs, ACCOUNT, Env::system());
     let begun = Instant::now();
     for n in 0..count {
         let uri: Uri = format!("ctx://{ACCOUNT}/users/u{}/memories/events/e{n}", n % 10).parse()?;
         let words = (0..128).map(|word| format!("{:07x} ", (n * 128 + word) * 2_654_435_761 % (1 << 28)));
-        nodes.put(&uri, &Put::new(words.collect::<String>())).await?;
+        memories.put(&uri, &Put::new(words.collect::<String>())).await?;
     }
     Worker::new(Env::system(), ACCOUNT, Options::default()).run_out(&*fs, None).await?;
-    println!("{count} nodes, made in {:.0} s", begun.elapsed().as_secs_f64());
+    println!("{count} memories, made in {:.0} s", begun.elapsed().as_secs_f64());
     let mut walk = fs.walk_all("/");
     while let Some(item) = walk.try_next().await? {
         let at = plain(name).join(item.path.as_str().trim_start_matches('/'));
@@ -74,11 +74,11 @@ async fn make(folder: &Path, count: usize) -> Result<()> {
 
 async fn scan(fs: &dyn FileSystem) -> Result<()> {
     let begun = Instant::now();
-    let repair = Repair::new(Nodes::new(fs, ACCOUNT, Env::system())).dry_run(true);
+    let repair = Repair::new(Memories::new(fs, ACCOUNT, Env::system())).dry_run(true);
     let report = repair.scan(|_| ()).await?;
     let seconds = begun.elapsed().as_secs_f64();
     let status = std::fs::read_to_string("/proc/self/status")?;
     let most = status.lines().find(|line| line.starts_with("VmHWM")).unwrap_or_default();
-    println!("{} nodes in {seconds:.1} s, sound: {}, {most}", report.nodes, report.is_sound());
+    println!("{} memories in {seconds:.1} s, sound: {}, {most}", report.memories, report.is_sound());
     Ok(())
 }

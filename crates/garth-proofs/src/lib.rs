@@ -4,7 +4,7 @@
 //! | to find | look into |
 //! |---|---|
 //! | attempts to read data of another account, agent or session class | [`isolation`] |
-//! | repair of memories | [`nodes`] |
+//! | repair of memories | [`memories`] |
 //! | delivery of events | [`outbox`] |
 //! | packs of sessions | [`packs`] |
 //! | transcripts that are imported in parts and again | [`transcripts`] |
@@ -22,7 +22,7 @@
 pub mod filled_packs;
 pub mod http_cuts;
 pub mod isolation;
-pub mod nodes;
+pub mod memories;
 pub mod outbox;
 pub mod packs;
 pub mod prompts;

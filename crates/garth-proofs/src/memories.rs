@@ -10,8 +10,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use garth::agent::node::{
-    Edge, Event, EventType, LayerText, Level, Meta, Nodes, Origin, Put, Repair, Report as Repaired, Told,
+use garth::agent::memory::{
+    Edge, Event, EventType, LayerText, Level, Memories, Meta, Origin, Put, Repair, Report as Repaired, Told,
     Uri, sha256,
 };
 use garth_engine::engine::host::{HostFs, Mode};
@@ -78,18 +78,18 @@ fn edge(from: &Uri, to: &Uri) -> Edge {
     }
 }
 
-fn nodes(fs: &dyn FileSystem) -> Nodes<'_> {
-    Nodes::new(fs, ACCOUNT, Env::system())
+fn memories(fs: &dyn FileSystem) -> Memories<'_> {
+    Memories::new(fs, ACCOUNT, Env::system())
 }
 
 /// Repairs everything, and checks that a second run has nothing to do.
 async fn repaired(fs: &dyn FileSystem) -> Proven<Repaired> {
-    let report = Repair::new(nodes(fs)).at_once(true).scan(|_| ()).await?;
+    let report = Repair::new(memories(fs)).at_once(true).scan(|_| ()).await?;
     hold(report.failed == 0, || format!("not repaired: {:?}", report.failures))?;
     let before = files(fs).await?;
     let mut more = Vec::new();
-    let tell = |told: &Told<'_>| more.push(format!("{} {}", told.finding.as_str(), told.node));
-    let again = Repair::new(nodes(fs)).at_once(true).scan(tell).await?;
+    let tell = |told: &Told<'_>| more.push(format!("{} {}", told.finding.as_str(), told.memory));
+    let again = Repair::new(memories(fs)).at_once(true).scan(tell).await?;
     let after = files(fs).await?;
     let changed = before.iter().filter(|(path, bytes)| after.get(*path) != Some(bytes)).map(|(path, _)| path);
     let changed: Vec<_> = changed.chain(after.keys().filter(|path| !before.contains_key(*path))).collect();
@@ -145,8 +145,8 @@ pub struct Cuts;
 impl Proof for Cuts {
     fn about(&self) -> About {
         About {
-            name: "node-cuts",
-            claim: "Nodes that are cut short behind any operation are repaired.",
+            name: "memory-cuts",
+            claim: "Memories that are cut short behind any operation are repaired.",
             full: 1,
             ci: 1,
         }
@@ -163,7 +163,7 @@ pub struct Kills;
 
 impl Proof for Kills {
     fn about(&self) -> About {
-        About { name: "node-kills", claim: "A kill leaves nothing of nodes to repair.", full: 50, ci: 5 }
+        About { name: "memory-kills", claim: "A kill leaves nothing of memories to repair.", full: 50, ci: 5 }
     }
 
     fn run(&self, setting: &Setting<'_>) -> Proven<Report> {
@@ -208,26 +208,26 @@ async fn cut(
     let fs: Arc<dyn FileSystem> = HostFs::open(folder, Mode::Writable, Env::system())?;
     let is_there = !matches!(change, Change::Make | Change::MakeSkill);
     let mut there = vec![tea()?];
-    nodes(&*fs).put(&tea()?, &Put::new("Green.")).await?;
+    memories(&*fs).put(&tea()?, &Put::new("Green.")).await?;
     if is_there {
         let mut put = Put::new("# Coffee\n\nBlack.\n");
         put.brief = LayerText::Given("Her coffee".to_owned());
-        nodes(&*fs).put(&coffee()?, &put).await?;
-        nodes(&*fs).relate(&edge(&tea()?, &coffee()?)).await?;
-        nodes(&*fs).relate(&edge(&coffee()?, &tea()?)).await?;
+        memories(&*fs).put(&coffee()?, &put).await?;
+        memories(&*fs).relate(&edge(&tea()?, &coffee()?)).await?;
+        memories(&*fs).relate(&edge(&coffee()?, &tea()?)).await?;
         there.push(coffee()?);
     }
     drain(&*fs, &there).await?;
     // Times of a folder show the order of changes, so they must differ.
     Env::system().sleep(Duration::from_millis(20));
     let short = CutShort::new(&fs, ops, with_parents);
-    let done = changed(&nodes(&short), change).await;
+    let done = changed(&memories(&short), change).await;
     // Only an interruption makes this change fail.
     let is_cut = done.is_err();
     hold(is_cut || short.left() < ops || ops == 0, || "nothing was done".to_owned())?;
     let fs = HostFs::open(folder, Mode::Writable, Env::system())?;
     let found = repaired(&*fs).await?;
-    hold(found.broken == 0, || format!("broken: {:?}", found.broken_nodes))?;
+    hold(found.broken == 0, || format!("broken: {:?}", found.broken_memories))?;
     // After a complete change repair has nothing to do.
     hold(is_cut || found.found.is_empty(), || format!("whole, and yet {:?}", found.found))?;
     for (name, count) in found.found {
@@ -238,26 +238,26 @@ async fn cut(
     Ok(is_cut)
 }
 
-async fn changed(nodes: &Nodes<'_>, change: Change) -> Proven<()> {
+async fn changed(memories: &Memories<'_>, change: Change) -> Proven<()> {
     let mut put = Put::new("# Coffee\n\nWith milk. And sugar.\n");
     match change {
-        Change::Make | Change::Update => drop(nodes.put(&coffee()?, &put).await?),
-        Change::MakeSkill => drop(nodes.put(&uri("agents/scout/skills/brew")?, &put).await?),
+        Change::Make | Change::Update => drop(memories.put(&coffee()?, &put).await?),
+        Change::MakeSkill => drop(memories.put(&uri("agents/scout/skills/brew")?, &put).await?),
         Change::UpdateGiven => {
             put.brief = LayerText::Given("With milk".to_owned());
             put.overview = LayerText::Given("Milk, sugar".to_owned());
-            nodes.put(&coffee()?, &put).await?;
+            memories.put(&coffee()?, &put).await?;
         }
-        Change::Tag => drop(nodes.tag(&coffee()?, &["drink".to_owned()], &[]).await?),
-        Change::Move => drop(nodes.move_to(&coffee()?, &moved()?).await?),
-        Change::Delete => drop(nodes.delete(&coffee()?).await?),
+        Change::Tag => drop(memories.tag(&coffee()?, &["drink".to_owned()], &[]).await?),
+        Change::Move => drop(memories.move_to(&coffee()?, &moved()?).await?),
+        Change::Delete => drop(memories.delete(&coffee()?).await?),
     }
     Ok(())
 }
 
 /// Fails unless the memory is in a state before or after the change, completely, and its event exists.
 async fn settled(fs: &dyn FileSystem, change: Change, ops: usize) -> Proven<()> {
-    let nodes = nodes(fs);
+    let memories = memories(fs);
     let told = events(fs).await?;
     let of = |kind: EventType, uri: &Uri| {
         told.iter().any(|event| event.event_type == kind && event.uri == uri.to_string())
@@ -265,15 +265,15 @@ async fn settled(fs: &dyn FileSystem, change: Change, ops: usize) -> Proven<()> 
     let led_to = String::from_utf8_lossy(&fs.read_file(tea()?.file(".relations.json")).await?).into_owned();
     let place = match change {
         Change::MakeSkill => uri("agents/scout/skills/brew")?,
-        Change::Move if nodes.exists(&moved()?).await? => moved()?,
+        Change::Move if memories.exists(&moved()?).await? => moved()?,
         _ => coffee()?,
     };
-    let there = nodes.exists(&place).await?;
+    let there = memories.exists(&place).await?;
     let leads = led_to.contains(&format!("\"to_uri\": \"{place}\""));
     match change {
         Change::Make | Change::MakeSkill if !there => {
             let only_text = change == Change::MakeSkill && ops <= 1;
-            return hold(ops == 0 || only_text, || "its text is there and no node".to_owned());
+            return hold(ops == 0 || only_text, || "its text is there and no memory".to_owned());
         }
         Change::Delete if !there => {
             let left = files(fs).await?.into_keys().find(|path| path.as_str().contains("coffee"));
@@ -287,7 +287,7 @@ async fn settled(fs: &dyn FileSystem, change: Change, ops: usize) -> Proven<()> 
         let old = fs.exists(&coffee()?.dir()).await?;
         hold(!old && of(EventType::MoveContext, &coffee()?), || "the move is not told of".to_owned())?;
     }
-    let content = nodes.get(&place, Level::Content).await?;
+    let content = memories.get(&place, Level::Content).await?;
     let layers = content.meta.layers.clone().ok_or_else(|| Broken::because("it has no layers"))?;
     let sha = sha256(content.text.as_bytes());
     // An overview that belongs to an earlier text must be marked as stale.
@@ -299,7 +299,7 @@ async fn settled(fs: &dyn FileSystem, change: Change, ops: usize) -> Proven<()> 
     let is_told = done >= Some(content.meta.version)
         || of(EventType::UpsertContext, &place)
         || of(EventType::MoveContext, &coffee()?);
-    hold(is_told, || "nobody is told of the node".to_owned())
+    hold(is_told, || "nobody is told of the memory".to_owned())
 }
 
 /// Changes memories until it is killed.
@@ -309,17 +309,17 @@ async fn settled(fs: &dyn FileSystem, change: Change, ops: usize) -> Proven<()> 
 pub(crate) fn change_until_killed(folder: &Path, seed: u64) -> Proven<()> {
     run(async {
         let fs = SqliteFs::open(folder, Env::system(), garth::agent::registry())?;
-        let (nodes, mut random) = (nodes(&*fs), Random::new(seed));
+        let (memories, mut random) = (memories(&*fs), Random::new(seed));
         say("ready")?;
         loop {
             let draw = |random: &mut Random| uri(&format!("users/u/memories/events/e{}", random.below(8)));
-            let (node, other) = (draw(&mut random)?, draw(&mut random)?);
+            let (memory, other) = (draw(&mut random)?, draw(&mut random)?);
             // Changes of missing memories fail.
             let _ = match random.below(6) {
-                0..=2 => nodes.put(&node, &Put::new(format!("Text {}.", random.next()))).await.map(drop),
-                3 if node != other => nodes.relate(&edge(&node, &other)).await.map(drop),
-                4 if node != other => nodes.move_to(&node, &other).await.map(drop),
-                _ => nodes.delete(&node).await.map(drop),
+                0..=2 => memories.put(&memory, &Put::new(format!("Text {}.", random.next()))).await.map(drop),
+                3 if memory != other => memories.relate(&edge(&memory, &other)).await.map(drop),
+                4 if memory != other => memories.move_to(&memory, &other).await.map(drop),
+                _ => memories.delete(&memory).await.map(drop),
             };
             say("done")?;
         }
@@ -334,7 +334,7 @@ fn kills(folder: &Path, worker: &Path, kills: u64, seed: u64) -> Proven<Report> 
     let text = folder.to_str().ok_or_else(|| Broken::because("the folder's path is no text"))?;
     let (mut random, mut report) = (Random::new(seed), Report::of(["kills", "changes answered"]));
     for round in 0..kills {
-        let mut child = Worker::start(worker, &["nodes", text, &(seed + round).to_string()])?;
+        let mut child = Worker::start(worker, &["memories", text, &(seed + round).to_string()])?;
         for _ in 0..1 + random.below(30) {
             child.hear()?;
             report.add("changes answered", 1);

@@ -11,8 +11,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use futures::executor::block_on;
-use garth::agent::node::edge::{self, Edge};
-use garth::agent::node::{Nodes, Put, Repair, Uri};
+use garth::agent::memory::edge::{self, Edge};
+use garth::agent::memory::{Memories, Put, Repair, Uri};
 use garth::agent::outbox::{counters, list};
 use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::{Env, ErrorKind};
@@ -27,7 +27,7 @@ use crate::worker_binary::agent_worker;
 pub(crate) use self::delivery_worker::work;
 
 /// Number of memories that change.
-const NODES: u64 = 24;
+const MEMORIES: u64 = 24;
 /// Worker processes; each has two workers.
 const PROCESSES: usize = 2;
 /// Limit on the time until all events are delivered after the last kill, in seconds.
@@ -85,7 +85,7 @@ const COUNTS: [&str; 9] = [
     "requests repeated",
     "events delivered in order",
     "events superseded",
-    "nodes with their versions",
+    "memories with their versions",
 ];
 
 /// Changes memories while workers (`binary` is `proof-worker`) are killed `kills` times, and checks the final
@@ -130,9 +130,9 @@ fn outbox(folder: &Path, binary: &Path, kills: u64, seed: u64, fault: Option<Fau
 
 /// Checks that repair finds nothing to do and creates no events.
 async fn at_rest(fs: &SqliteFs) -> Proven<()> {
-    let nodes = Nodes::new(fs, ACCOUNT, Env::system());
-    let report = Repair::new(nodes).at_once(true).scan(|_| ()).await?;
-    hold(report.is_sound() && report.nodes > 0, || format!("repair found something to do: {report:?}"))?;
+    let memories = Memories::new(fs, ACCOUNT, Env::system());
+    let report = Repair::new(memories).at_once(true).scan(|_| ()).await?;
+    hold(report.is_sound() && report.memories > 0, || format!("repair found something to do: {report:?}"))?;
     let count = counters(fs).await?;
     hold(count.waiting.events == 0, || format!("repair made {} events", count.waiting.events))
 }
@@ -175,17 +175,17 @@ fn uri(number: u64) -> Proven<Uri> {
 
 /// Changes a memory at random. Returns true if it succeeded.
 async fn change(fs: &SqliteFs, random: &mut Random) -> Proven<bool> {
-    let nodes = Nodes::new(fs, ACCOUNT, Env::system());
-    let (one, other) = (uri(random.below(NODES))?, uri(random.below(NODES))?);
+    let memories = Memories::new(fs, ACCOUNT, Env::system());
+    let (one, other) = (uri(random.below(MEMORIES))?, uri(random.below(MEMORIES))?);
     let changed = match random.below(20) {
         0..12 => {
             let text = format!("Fact {} about {one}.\n", random.below(1 << 40));
             let text = if random.below(10) == 0 { text.repeat(2_000) } else { text };
-            nodes.put(&one, &Put::new(text)).await.map(drop)
+            memories.put(&one, &Put::new(text)).await.map(drop)
         }
-        12..14 => nodes.delete(&one).await.map(drop),
-        14..16 => nodes.move_to(&one, &other).await.map(drop),
-        _ => nodes.relate(&edge_of(&one, &other)?).await.map(drop),
+        12..14 => memories.delete(&one).await.map(drop),
+        14..16 => memories.move_to(&one, &other).await.map(drop),
+        _ => memories.relate(&edge_of(&one, &other)?).await.map(drop),
     };
     match changed {
         Ok(()) => Ok(true),

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures::executor::block_on;
 use garth::agent::Once;
-use garth::agent::node::{Nodes, Put, Uri};
+use garth::agent::memory::{Memories, Put, Uri};
 use garth::agent::session::{Append, Create, Draft, Import, Log, Sessions, TranscriptFormat};
 use garth::agent::workspace::{Reset, Workspace};
 use garth_engine::model::{Idempotency, Timestamp};
@@ -44,7 +44,7 @@ fn session(writer: u64, round: u64) -> String {
 }
 
 /// Returns the memory of a round, before or after its move.
-fn node(writer: u64, round: u64, moved: bool) -> Proven<Uri> {
+fn memory(writer: u64, round: u64, moved: bool) -> Proven<Uri> {
     let name = if moved { "to" } else { "from" };
     Ok(format!("ctx://default/users/ann/memories/preferences/{name}-{writer}-{round}").parse()?)
 }
@@ -52,7 +52,7 @@ fn node(writer: u64, round: u64, moved: bool) -> Proven<Uri> {
 /// Handles that execute one request.
 struct Handles<'a> {
     sessions: Sessions<'a>,
-    nodes: Nodes<'a>,
+    memories: Memories<'a>,
     workspace: Workspace<'a>,
 }
 
@@ -61,7 +61,7 @@ impl<'a> Handles<'a> {
         let env = Env::system();
         Ok(Self {
             sessions: Sessions::new(fs, "ann", "coder", env.clone())?.once(once.clone()),
-            nodes: Nodes::new(fs, "default", env.clone()).once(once.clone()),
+            memories: Memories::new(fs, "default", env.clone()).once(once.clone()),
             workspace: Workspace::new(fs, "coder", env)?.once(once.clone()),
         })
     }
@@ -76,7 +76,7 @@ async fn send(fs: &Arc<dyn AccountStore>, writer: u64, n: u64, form: Form) -> Pr
         }
         Form::Plain => Once::default(),
     };
-    let Handles { sessions, nodes, workspace } = Handles::new(&**fs, &once)?;
+    let Handles { sessions, memories, workspace } = Handles::new(&**fs, &once)?;
     let round = n / ROUND;
     let name = session(writer, round);
     Ok(match n % ROUND {
@@ -85,12 +85,13 @@ async fn send(fs: &Arc<dyn AccountStore>, writer: u64, n: u64, form: Form) -> Pr
             format!("{:?}", sessions.append(&name, &said).await?)
         }
         1 => {
-            let written = nodes.put(&node(writer, round, false)?, &Put::new(format!("Fact {n}.\n"))).await?;
+            let written =
+                memories.put(&memory(writer, round, false)?, &Put::new(format!("Fact {n}.\n"))).await?;
             format!("{written:?}")
         }
         2 => {
-            let [from, to] = [node(writer, round, false)?, node(writer, round, true)?];
-            format!("{:?}", nodes.move_to(&from, &to).await?)
+            let [from, to] = [memory(writer, round, false)?, memory(writer, round, true)?];
+            format!("{:?}", memories.move_to(&from, &to).await?)
         }
         3 => {
             let line = |number| format!("{{\"role\":\"user\",\"content\":\"line {number} of {n}\"}}\n");
@@ -238,7 +239,7 @@ async fn settle(
 
 /// Fails unless the effects of a writer's requests up to `last` each exist once.
 async fn counted(fs: &Arc<dyn AccountStore>, writer: u64, last: u64) -> Proven<()> {
-    let Handles { sessions, nodes, .. } = Handles::new(&**fs, &Once::default())?;
+    let Handles { sessions, memories, .. } = Handles::new(&**fs, &Once::default())?;
     let round = last / ROUND;
     // Earlier rounds were counted after earlier kills.
     for round in round.saturating_sub(1)..=round {
@@ -252,7 +253,7 @@ async fn counted(fs: &Arc<dyn AccountStore>, writer: u64, last: u64) -> Proven<(
         hold(next == due, || format!("{name} goes on as {next:?}, not {due:?}"))?;
         for (moved, due) in [(false, done(1) && !done(2)), (true, done(2))] {
             let (uri, there) =
-                (node(writer, round, moved)?, nodes.exists(&node(writer, round, moved)?).await?);
+                (memory(writer, round, moved)?, memories.exists(&memory(writer, round, moved)?).await?);
             hold(there == due, || format!("{uri}: there is {there}, not {due}"))?;
         }
     }

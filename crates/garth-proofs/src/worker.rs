@@ -5,10 +5,10 @@ use std::path::Path;
 use garth_testkit::proof::{Broken, Proven};
 
 use crate::view_kills::{self, How};
-use crate::{nodes, outbox, retry_kills, sessions};
+use crate::{memories, outbox, retry_kills, sessions};
 
 /// Runs a command: `views FOLDER`, `split-views FOLDER`, `retries FOLDER FROM`, `plain-retries FOLDER FROM`,
-/// `outbox FOLDER URL FAULT`, `nodes FOLDER SEED`, `resets FOLDER SEED` or `sessions FOLDER SEED`.
+/// `outbox FOLDER URL FAULT`, `memories FOLDER SEED`, `resets FOLDER SEED` or `sessions FOLDER SEED`.
 ///
 /// # Errors
 /// The violated promise, for the process that started this one.
@@ -27,7 +27,7 @@ pub fn work(arguments: &[String]) -> Proven<()> {
         ["outbox", folder, url, fault] => outbox::work(Path::new(folder), url, fault),
         ["resets", folder, seed] => sessions::resets::work_until_crash(Path::new(folder), number(seed)?),
         ["sessions", folder, seed] => sessions::crashes::work_until_crash(Path::new(folder), number(seed)?),
-        ["nodes", folder, seed] => nodes::change_until_killed(Path::new(folder), number(seed)?),
+        ["memories", folder, seed] => memories::change_until_killed(Path::new(folder), number(seed)?),
         _ => Err(Broken::because("no such work")),
     }
 }

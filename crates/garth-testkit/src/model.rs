@@ -1,4 +1,4 @@
-//! Model test: random operations on an engine and on [`Memory`](garth_engine::engine::memory::Memory) side by
+//! Model test: random operations on an engine and on [`MemoryFs`](garth_engine::engine::memory::MemoryFs) side by
 //! side, with every result compared. A failing run is shrunk to a short list of steps that still fails, and
 //! printed with its seed.
 //!
@@ -222,14 +222,14 @@ where
 mod tests {
     use std::sync::Arc;
 
-    use garth_engine::engine::memory::Memory;
+    use garth_engine::engine::memory::MemoryFs;
 
     use super::*;
     use crate::fs::planted::{Bug, Planted};
 
     async fn memory() -> Subject {
         let (env, clock) = Subject::clock();
-        Subject::new(Arc::new(Memory::new(env, garth_engine::rule::sample::registry())), clock)
+        Subject::new(Arc::new(MemoryFs::new(env, garth_engine::rule::sample::registry())), clock)
     }
 
     #[test]
@@ -247,7 +247,7 @@ mod tests {
                 let (env, clock) = Subject::clock();
                 Subject::new(
                     Arc::new(Planted::new(
-                        Arc::new(Memory::new(env, garth_engine::rule::sample::registry())),
+                        Arc::new(MemoryFs::new(env, garth_engine::rule::sample::registry())),
                         bug,
                     )),
                     clock,

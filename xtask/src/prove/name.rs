@@ -60,7 +60,7 @@ pub(super) enum Name {
     /// attempts
     IsolationHost,
     /// The memories of an agent reach those of no other user, agent or account: 100,000 attempts
-    IsolationNodes,
+    IsolationMemories,
     /// A lost response (caller dropped, process ended, connection cut), then a retry: one commit: 1,000 times
     /// each
     Committed,

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
-use garth::agent::node::{Nodes, Put, Uri};
+use garth::agent::memory::{Memories, Put, Uri};
 use garth::model::{Batch, Op, WalkPage};
 use garth::{Env, FileSystemExt, TreePath};
 
@@ -14,30 +14,30 @@ use crate::side::garth::{Garth, path};
 use crate::size::Size;
 
 /// Memories of one repetition.
-const NODES: usize = 500;
+const MEMORIES: usize = 500;
 /// Size of a memory's text, in bytes.
 const TEXT: usize = 1024;
 
-pub(crate) async fn nodes(folder: &Path, size: Size, runs: usize) -> Result<Figures> {
+pub(crate) async fn memories(folder: &Path, size: Size, runs: usize) -> Result<Figures> {
     let data = garth::open(folder)?;
-    for account in ["nodes", "files"] {
+    for account in ["memories", "files"] {
         data.create_account(account).await?;
     }
-    let (account, plain) = (data.account("nodes").await?, Garth(data.account("files").await?));
-    let nodes = Nodes::new(&*account, "nodes", Env::system());
+    let (account, plain) = (data.account("memories").await?, Garth(data.account("files").await?));
+    let memories = Memories::new(&*account, "memories", Env::system());
     let mut figures = Figures::default();
-    let count = size.of(NODES, 10);
+    let count = size.of(MEMORIES, 10);
     for run in 0..runs {
         let uris: Vec<Uri> = (0..count)
-            .map(|n| format!("ctx://nodes/users/u{}/memories/events/e-{run}-{n}", n % 10).parse())
+            .map(|n| format!("ctx://memories/users/u{}/memories/events/e-{run}-{n}", n % 10).parse())
             .collect::<Result<_, _>>()?;
         let content =
             |n: usize| String::from_utf8_lossy(&text((run * count + n) as u64)[..TEXT]).into_owned();
         let start = Instant::now();
         for (n, uri) in uris.iter().enumerate() {
-            ensure!(nodes.put(uri, &Put::new(content(n))).await?.created, "the node is new");
+            ensure!(memories.put(uri, &Put::new(content(n))).await?.created, "the memory is new");
         }
-        figures.time("node", start.elapsed(), count);
+        figures.time("memory", start.elapsed(), count);
         let mut batches = Vec::new();
         for uri in &uris {
             // Prepared before the clock starts.

@@ -52,7 +52,7 @@ pub enum Way {
     /// Children.
     Child,
     /// Memories.
-    Node,
+    Memory,
     /// Sources.
     Source,
     /// Exports.
@@ -69,7 +69,7 @@ impl Way {
         Self::Media,
         Self::Archive,
         Self::Child,
-        Self::Node,
+        Self::Memory,
         Self::Source,
         Self::Export,
     ];
@@ -92,8 +92,9 @@ impl Label {
     /// Returns the word in every text of this label. It contains no letters that base64 or JSON encodes
     /// differently, and its length is a multiple of three bytes.
     fn canary(&self) -> String {
-        let hash =
-            garth::agent::node::sha256(format!("{} {} {}", self.audience, self.class, self.said).as_bytes());
+        let hash = garth::agent::memory::sha256(
+            format!("{} {} {}", self.audience, self.class, self.said).as_bytes(),
+        );
         format!("canary{}", &hash[..18])
     }
 }

@@ -2,11 +2,11 @@
 //! move, replacement, search, recall and events in the name of others.
 
 mod forged_events;
-mod hidden_nodes;
+mod hidden_memories;
 
 use std::path::Path;
 
-use garth::agent::node::{Around, Direction, Level, List, Nodes, Prefix, Put, Status, Uri};
+use garth::agent::memory::{Around, Direction, Level, List, Memories, Prefix, Put, Status, Uri};
 use garth::agent::recall::{Key, Recall, Recaller};
 use garth::agent::{Access, Caller, Class, Request};
 use garth_engine::model::{Confinement, Owner, SearchQuery, WalkPage, Within};
@@ -15,7 +15,7 @@ use garth_testkit::data::random::Random;
 use garth_testkit::proof::{About, Proof, Proven, Report, Setting, hold, path, run};
 
 use self::forged_events::Told;
-use self::hidden_nodes::{CANARY, OTHER, OWN, edge, hide};
+use self::hidden_memories::{CANARY, OTHER, OWN, edge, hide};
 
 /// Attempts between two deliveries to the sink.
 const ROUND: u64 = 500;
@@ -23,23 +23,23 @@ const ROUND: u64 = 500;
 /// Attempts through the memories of an agent to reach those of other users, agents and accounts. The size is
 /// the number of attempts.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct AgentNodes {
+pub struct AgentMemories {
     /// True to use the memories of the complete account: a negative control.
     pub leaky: bool,
 }
 
-impl Proof for AgentNodes {
+impl Proof for AgentMemories {
     fn about(&self) -> About {
         About {
-            name: "node-isolation",
-            claim: "The nodes of an agent reach those of no other user, agent or account.",
+            name: "memory-isolation",
+            claim: "The memories of an agent reach those of no other user, agent or account.",
             full: 100_000,
             ci: 3_000,
         }
     }
 
     fn run(&self, setting: &Setting<'_>) -> Proven<Report> {
-        nodes(setting.folder, setting.size, setting.seed, self.leaky)
+        memories(setting.folder, setting.size, setting.seed, self.leaky)
     }
 }
 
@@ -48,7 +48,7 @@ impl Proof for AgentNodes {
 ///
 /// # Errors
 /// A canary that was seen, or one that is missing afterwards; with the seed of the attempt.
-fn nodes(folder: &Path, tries: u64, seed: u64, leaky: bool) -> Proven<Report> {
+fn memories(folder: &Path, tries: u64, seed: u64, leaky: bool) -> Proven<Report> {
     let home = DataDir::open(folder, Env::system(), garth::agent::registry())?;
     run(async {
         for account in [OWN, OTHER] {
@@ -76,13 +76,13 @@ fn nodes(folder: &Path, tries: u64, seed: u64, leaky: bool) -> Proven<Report> {
         let reach = own.raw().confined(&Confinement::new(reach, Owner::new("tries")?)).await?;
         let tries_of = match leaky {
             true => Tries {
-                nodes: Nodes::new(&*own, OWN, env.clone()),
+                memories: Memories::new(&*own, OWN, env.clone()),
                 recaller: Recaller::new(&*own, OWN, env.clone()),
                 fs: &*own,
                 tree: &*own,
             },
             false => Tries {
-                nodes: access.nodes(OWN),
+                memories: access.memories(OWN),
                 recaller: access.recaller(&*tree, OWN),
                 fs: &*reach,
                 tree: &*tree,
@@ -135,7 +135,7 @@ fn any(random: &mut Random) -> Uri {
 
 /// Interfaces by which an agent reaches memories.
 struct Tries<'a> {
-    nodes: Nodes<'a>,
+    memories: Memories<'a>,
     recaller: Recaller<'a>,
     /// Directories of its memories, by their paths in the account.
     fs: &'a dyn FileSystem,
@@ -146,20 +146,20 @@ struct Tries<'a> {
 impl Tries<'_> {
     /// Makes one attempt. Returns the call and its result.
     async fn one(&self, random: &mut Random) -> (String, String) {
-        let (nodes, uri, other) = (&self.nodes, any(random), any(random));
+        let (memories, uri, other) = (&self.memories, any(random), any(random));
         let call = random.below(16);
         let answer = match call {
             0 | 1 => {
                 let mut put = Put::new(random.pick(&["The garden of Alice is a garden.", "Else."]));
                 put.replaces = random.one_in(4).then_some(other.clone());
                 put.edges = random.one_in(4).then(|| vec![edge(&uri, &other, "mine")]);
-                format!("{:?}", nodes.put(&uri, &put).await)
+                format!("{:?}", memories.put(&uri, &put).await)
             }
             2 | 3 => {
                 let level = random.pick(&[Level::Abstract, Level::Overview, Level::Content]);
-                format!("{:?}", nodes.get(&uri, level).await)
+                format!("{:?}", memories.get(&uri, level).await)
             }
-            4 => format!("{:?}", nodes.exists(&uri).await),
+            4 => format!("{:?}", memories.exists(&uri).await),
             5 => {
                 let dir = uri.dir();
                 let dirs: Vec<_> = dir.ancestors().chain([dir.clone()]).collect();
@@ -167,17 +167,17 @@ impl Tries<'_> {
                 let prefix = if prefix.is_root() { Prefix::Account } else { Prefix::Below(prefix) };
                 let mut list = List::new(prefix);
                 list.status = random.pick(&[Status::Active, Status::Broken]);
-                format!("{:?}", nodes.list(&list).await)
+                format!("{:?}", memories.list(&list).await)
             }
-            6 => format!("{:?}", nodes.tag(&uri, &["mine".to_owned()], &[CANARY.to_owned()]).await),
-            7 => format!("{:?}", nodes.relate(&edge(&uri, &other, "mine")).await),
-            8 => format!("{:?}", nodes.unrelate(&uri, &other, None).await),
+            6 => format!("{:?}", memories.tag(&uri, &["mine".to_owned()], &[CANARY.to_owned()]).await),
+            7 => format!("{:?}", memories.relate(&edge(&uri, &other, "mine")).await),
+            8 => format!("{:?}", memories.unrelate(&uri, &other, None).await),
             9 => {
                 let direction = random.pick(&[Direction::Outgoing, Direction::Incoming, Direction::Both]);
-                format!("{:?}", nodes.around(&uri, &Around::new(direction).hops(3)).await)
+                format!("{:?}", memories.around(&uri, &Around::new(direction).hops(3)).await)
             }
-            10 => format!("{:?}", nodes.move_to(&uri, &other).await),
-            11 => format!("{:?}", nodes.delete(&uri).await),
+            10 => format!("{:?}", memories.move_to(&uri, &other).await),
+            11 => format!("{:?}", memories.delete(&uri).await),
             12 => format!("{:?}", self.tree.search(&search(random)).await),
             13 => format!("{:?}", self.recaller.recall(&recall(random), &Key::new([7; 32])).await),
             _ => format!("{:?}", forged_events::write(self.fs, random, &uri, &other).await),

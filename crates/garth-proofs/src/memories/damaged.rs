@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use garth::agent::node::{LayerText, Nodes, Put, Uri};
-use garth_engine::engine::memory::Memory;
+use garth::agent::memory::{LayerText, Memories, Put, Uri};
+use garth_engine::engine::memory::MemoryFs;
 use garth_engine::model::{Batch, Op};
 use garth_engine::{Env, FileSystem, FileSystemExt, TreePath};
 use garth_testkit::data::random::Random;
@@ -18,12 +18,12 @@ const AT_ONCE: u64 = 200;
 
 /// Damaged directories of memories. The size is their number.
 #[derive(Clone, Copy, Debug)]
-pub struct DamagedNodes;
+pub struct DamagedMemories;
 
-impl Proof for DamagedNodes {
+impl Proof for DamagedMemories {
     fn about(&self) -> About {
         About {
-            name: "node-damage",
+            name: "memory-damage",
             claim: "Of damaged directories nothing of the user is lost.",
             full: 10_000,
             ci: 600,
@@ -54,11 +54,11 @@ fn damaged(directories: u64, seed: u64) -> Proven<Report> {
 }
 
 async fn damage(many: u64, random: &mut Random, report: &mut Report) -> Proven<()> {
-    let fs: Arc<dyn FileSystem> = Arc::new(Memory::new(Env::system(), garth::agent::registry()));
-    let nodes = Nodes::new(&*fs, ACCOUNT, Env::system());
+    let fs: Arc<dyn FileSystem> = Arc::new(MemoryFs::new(Env::system(), garth::agent::registry()));
+    let memories = Memories::new(&*fs, ACCOUNT, Env::system());
     let mut kept: Vec<(Uri, Vec<u8>)> = Vec::new();
     for n in 0..many {
-        let node = match random.one_in(4) {
+        let memory = match random.one_in(4) {
             true => uri(&format!("agents/scout/skills/s{n}"))?,
             false => uri(&format!("users/alice/memories/events/e{n}"))?,
         };
@@ -69,13 +69,13 @@ async fn damage(many: u64, random: &mut Random, report: &mut Report) -> Proven<(
         if random.one_in(2) {
             put.overview = LayerText::Given(format!("Given outline {}", random.next()));
         }
-        nodes.put(&node, &put).await?;
+        memories.put(&memory, &put).await?;
         if random.one_in(3) {
-            nodes.put(&node, &Put::new(format!("Later {}.", random.next()))).await?;
+            memories.put(&memory, &Put::new(format!("Later {}.", random.next()))).await?;
         }
-        break_some(&*fs, &node, random).await?;
+        break_some(&*fs, &memory, random).await?;
         // Taken after the damage: what the damage itself destroyed cannot be restored.
-        kept.extend(texts(&*fs, &node).await?.into_iter().map(|text| (node.clone(), text)));
+        kept.extend(texts(&*fs, &memory).await?.into_iter().map(|text| (memory.clone(), text)));
     }
     let found = repaired(&*fs).await?;
     let mut left: BTreeMap<TreePath, Vec<Vec<u8>>> = BTreeMap::new();
@@ -85,9 +85,9 @@ async fn damage(many: u64, random: &mut Random, report: &mut Report) -> Proven<(
             left.entry(dir).or_default().push(bytes.clone());
         }
     }
-    for (node, text) in &kept {
-        let is_kept = left.get(&node.dir()).is_some_and(|texts| texts.contains(text));
-        hold(is_kept, || format!("{node}: lost {:?}", String::from_utf8_lossy(text)))?;
+    for (memory, text) in &kept {
+        let is_kept = left.get(&memory.dir()).is_some_and(|texts| texts.contains(text));
+        hold(is_kept, || format!("{memory}: lost {:?}", String::from_utf8_lossy(text)))?;
     }
     report.add("damaged directories", many);
     report.add("texts of the user kept", kept.len());
@@ -100,7 +100,7 @@ async fn damage(many: u64, random: &mut Random, report: &mut Report) -> Proven<(
 }
 
 /// Damages some files of a memory.
-async fn break_some(fs: &dyn FileSystem, node: &Uri, random: &mut Random) -> Proven<()> {
+async fn break_some(fs: &dyn FileSystem, memory: &Uri, random: &mut Random) -> Proven<()> {
     let names = [
         "content.md",
         "SKILL.md",
@@ -113,7 +113,7 @@ async fn break_some(fs: &dyn FileSystem, node: &Uri, random: &mut Random) -> Pro
         "mine.txt",
     ];
     for _ in 0..random.below(6) {
-        let path = node.file(random.pick(&names));
+        let path = memory.file(random.pick(&names));
         let before = fs.read_file(&path).await.ok();
         let there = fs.lookup(&path).await?.is_some();
         let remove = there.then(|| Op::remove_tree(path.clone()));
@@ -148,11 +148,11 @@ async fn break_some(fs: &dyn FileSystem, node: &Uri, random: &mut Random) -> Pro
 }
 
 /// Returns the data of the user: the text, given layers, and files that do not belong to a memory.
-async fn texts(fs: &dyn FileSystem, node: &Uri) -> Proven<Vec<Vec<u8>>> {
-    let dir = node.dir();
+async fn texts(fs: &dyn FileSystem, memory: &Uri) -> Proven<Vec<Vec<u8>>> {
+    let dir = memory.dir();
     let mut own = Vec::new();
-    let read = async |name: &str| fs.read_file(node.file(name)).await.ok().map(|bytes| bytes.to_vec());
-    let has_text = read(if node.is_skill() { "SKILL.md" } else { "content.md" }).await.is_some()
+    let read = async |name: &str| fs.read_file(memory.file(name)).await.ok().map(|bytes| bytes.to_vec());
+    let has_text = read(if memory.is_skill() { "SKILL.md" } else { "content.md" }).await.is_some()
         || read("content.md").await.is_some();
     let meta = read(".meta.json").await;
     let meta = meta.and_then(|bytes| serde_json::from_slice::<serde_json::Value>(&bytes).ok());
@@ -160,7 +160,7 @@ async fn texts(fs: &dyn FileSystem, node: &Uri) -> Proven<Vec<Vec<u8>>> {
         let origin = meta.as_ref().map(|meta| meta["layers"][layer]["origin"].clone());
         origin.is_some_and(|origin| origin == "given" || origin == "stale")
     };
-    let has_meta = fs.lookup(node.file(".meta.json")).await?.is_some();
+    let has_meta = fs.lookup(memory.file(".meta.json")).await?.is_some();
     let known = |meta: &serde_json::Value| {
         meta["status"].as_str().is_some_and(|status| ["PENDING", "ACTIVE", "BROKEN"].contains(&status))
     };

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use garth::agent::node::{Nodes, Put, Uri};
+use garth::agent::memory::{Memories, Put, Uri};
 use garth_engine::engine::host::{HostFs, Mode};
 use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::view::Scope;
@@ -45,8 +45,8 @@ pub struct OtherReaders;
 impl Proof for OtherReaders {
     fn about(&self) -> About {
         About {
-            name: "node-readers",
-            claim: "Other readers of a folder agree on which nodes exist.",
+            name: "memory-readers",
+            claim: "Other readers of a folder agree on which memories exist.",
             full: 10_000,
             ci: 400,
         }
@@ -80,8 +80,8 @@ fn agree(folder: &Path, count: u64, seed: u64) -> Proven<Report> {
         for fs in [&on_host, &on_sqlite] {
             // The same seed gives both filesystems the same memories.
             let mut random = Random::new(seed);
-            for node in &all {
-                make(&**fs, node, &mut random).await?;
+            for memory in &all {
+                make(&**fs, memory, &mut random).await?;
             }
             there.push(ours(&**fs, &all).await?);
         }
@@ -92,23 +92,25 @@ fn agree(folder: &Path, count: u64, seed: u64) -> Proven<Report> {
         }
         for (ours, folder) in there.iter().zip([&plain, &export]) {
             let theirs = theirs(folder, &all)?;
-            for ((node, ours), theirs) in all.iter().zip(ours).zip(theirs) {
-                hold(*ours == theirs, || format!("{node}: {ours} for us, {theirs} for others"))?;
+            for ((memory, ours), theirs) in all.iter().zip(ours).zip(theirs) {
+                hold(*ours == theirs, || format!("{memory}: {ours} for us, {theirs} for others"))?;
             }
         }
         let there = there[0].iter().filter(|there| **there).count() as u64;
-        Ok(Report::of(["nodes", "nodes that exist"]).with("nodes", count).with("nodes that exist", there))
+        Ok(Report::of(["memories", "memories that exist"])
+            .with("memories", count)
+            .with("memories that exist", there))
     })
 }
 
 /// Creates a memory in some state.
-async fn make(fs: &dyn FileSystem, node: &Uri, random: &mut Random) -> Proven<()> {
+async fn make(fs: &dyn FileSystem, memory: &Uri, random: &mut Random) -> Proven<()> {
     let state = random.below(12);
     if state == 0 {
         return Ok(());
     }
-    let file = node.file(".meta.json");
-    Nodes::new(fs, ACCOUNT, Env::system()).put(node, &Put::new("Black.")).await?;
+    let file = memory.file(".meta.json");
+    Memories::new(fs, ACCOUNT, Env::system()).put(memory, &Put::new("Black.")).await?;
     let meta = fs.read_to_string(&file).await?;
     let meta = match state {
         1 => meta.replace("ACTIVE", "PENDING"),
@@ -130,10 +132,10 @@ async fn make(fs: &dyn FileSystem, node: &Uri, random: &mut Random) -> Proven<()
 }
 
 async fn ours(fs: &dyn FileSystem, all: &[Uri]) -> Proven<Vec<bool>> {
-    let nodes = Nodes::new(fs, ACCOUNT, Env::system());
+    let memories = Memories::new(fs, ACCOUNT, Env::system());
     let mut there = Vec::new();
-    for node in all {
-        there.push(nodes.exists(node).await?);
+    for memory in all {
+        there.push(memories.exists(memory).await?);
     }
     Ok(there)
 }

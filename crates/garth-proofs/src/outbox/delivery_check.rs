@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use futures::TryStreamExt as _;
-use garth::agent::node::{Event, EventStatus, EventType, Meta, Status, edge};
+use garth::agent::memory::{Event, EventStatus, EventType, Meta, Status, edge};
 use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::model::{ChangeKind, ChangesQuery, Ino, LogPosition, Timestamp, VersionId};
 use garth_engine::{ErrorKind, FileSystem, FileSystemExt};
@@ -62,7 +62,7 @@ pub(super) async fn all(fs: &SqliteFs, journal: &Journal, report: &mut Report) -
     report.set("events delivered in order", told.len());
     report.set("requests repeated", journal.told.len() - told.len());
     report.set("events superseded", stood_for(journal, &made, &told)?);
-    report.set("nodes with their versions", same_index(fs, journal).await?);
+    report.set("memories with their versions", same_index(fs, journal).await?);
     Ok(())
 }
 
@@ -111,14 +111,14 @@ async fn made(fs: &SqliteFs) -> Proven<BTreeMap<String, Made>> {
 
 /// Checks that no two events of a memory were leased at the same time.
 fn held_once(made: &BTreeMap<String, Made>) -> Proven<()> {
-    let mut by_node: BTreeMap<String, Vec<(Timestamp, Timestamp, &str)>> = BTreeMap::new();
+    let mut by_memory: BTreeMap<String, Vec<(Timestamp, Timestamp, &str)>> = BTreeMap::new();
     for (id, made) in made {
         for uri in about(&made.event) {
             let leases = made.leases.iter().map(|(from, until)| (*from, *until, &**id));
-            by_node.entry(uri).or_default().extend(leases);
+            by_memory.entry(uri).or_default().extend(leases);
         }
     }
-    for (uri, mut leases) in by_node {
+    for (uri, mut leases) in by_memory {
         // By start, so that only neighbours need to be compared.
         leases.sort();
         for pair in leases.windows(2) {
@@ -207,7 +207,7 @@ async fn same_index(fs: &SqliteFs, journal: &Journal) -> Proven<usize> {
     // An upsert of no edges may leave an empty entry.
     index.retain(|_, (text, edges)| text.is_some() || !edges.is_empty());
     let mut walk = fs.walk_all("/");
-    let (mut there, mut nodes) = (Index::new(), 0);
+    let (mut there, mut memories) = (Index::new(), 0);
     while let Some(item) = walk.try_next().await? {
         let path = item.path.as_str();
         if path.contains("/.outbox/") {
@@ -218,7 +218,7 @@ async fn same_index(fs: &SqliteFs, journal: &Journal) -> Proven<usize> {
         if meta.status != Status::Active {
             continue;
         }
-        nodes += 1;
+        memories += 1;
         let done = match fs.read_to_string(format!("{dir}/.outbox/.done")).await {
             Err(error) if error.is(ErrorKind::NotFound) => String::new(),
             done => done?,
@@ -230,7 +230,7 @@ async fn same_index(fs: &SqliteFs, journal: &Journal) -> Proven<usize> {
         let edges = edge::parse(&fs.read_file(format!("{dir}/.relations.json")).await?)?;
         there.insert(meta.uri, (Some(text), edges.into_iter().map(|edge| edge.to_uri).collect()));
     }
-    let differs = there.iter().find(|(uri, node)| index.get(*uri) != Some(node));
+    let differs = there.iter().find(|(uri, memory)| index.get(*uri) != Some(memory));
     if let Some((uri, _)) = differs {
         return Err(Broken::because(format!(
             "the sink has another text or other edges of {uri}: something was lost"
@@ -238,5 +238,5 @@ async fn same_index(fs: &SqliteFs, journal: &Journal) -> Proven<usize> {
     }
     let extra = index.keys().find(|uri| !there.contains_key(*uri));
     hold(extra.is_none(), || format!("the sink still has {extra:?}, which is gone: something was lost"))?;
-    Ok(nodes)
+    Ok(memories)
 }

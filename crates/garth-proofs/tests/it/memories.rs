@@ -1,13 +1,13 @@
 //! Memories whose changes are interrupted, killed or damaged, and what other readers see of them.
 
-use garth_proofs::nodes::damaged::DamagedNodes;
-use garth_proofs::nodes::other_readers::OtherReaders;
-use garth_proofs::nodes::{Cuts, Kills};
+use garth_proofs::memories::damaged::DamagedMemories;
+use garth_proofs::memories::other_readers::OtherReaders;
+use garth_proofs::memories::{Cuts, Kills};
 
 use super::support::{proven, proven_on_disk};
 
 #[test]
-fn nodes_cut_short_behind_each_operation_are_repaired() {
+fn memories_cut_short_behind_each_operation_are_repaired() {
     let report = proven(&Cuts, 1);
     for finding in ["orphan", "missing_event", "changed_content", "moved", "unfinished_delete"] {
         assert!(report.in_group("found and repaired", finding) > 0, "{finding} was never found: {report}");
@@ -15,18 +15,18 @@ fn nodes_cut_short_behind_each_operation_are_repaired() {
 }
 
 #[test]
-fn a_kill_leaves_nothing_of_nodes_to_repair() {
+fn a_kill_leaves_nothing_of_memories_to_repair() {
     assert_eq!(proven_on_disk(&Kills, 1, 5)["kills"], 5);
 }
 
 #[test]
 fn of_damaged_directories_nothing_of_the_users_is_lost() {
-    let report = proven(&DamagedNodes, 1);
+    let report = proven(&DamagedMemories, 1);
     assert!(report["repaired"] > 100 && report["broken"] > 10, "{report}");
 }
 
 #[test]
-fn other_readers_agree_on_which_nodes_are_there() {
+fn other_readers_agree_on_which_memories_are_there() {
     let report = proven(&OtherReaders, 1);
-    assert!(report["nodes that exist"] > 50 && report["nodes that exist"] < 350, "{report}");
+    assert!(report["memories that exist"] > 50 && report["memories that exist"] < 350, "{report}");
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use garth_engine::ErrorKind::{
     AlreadyExists, Busy, Conflict, InvalidArgument, IsADirectory, NotADirectory, NotFound, Stale,
 };
-use garth_engine::engine::memory::Memory;
+use garth_engine::engine::memory::MemoryFs;
 use garth_engine::model::{
     Answer, At, Batch, Body, ByteRange, CommitId, Confinement, HistoryPage, Ino, Moment, Op, Owner, Page,
     Precondition, Remove, RenameMode, SetAttrs, Version, VersionId, WalkPage, Within,
@@ -502,7 +502,7 @@ async fn a_record_in_a_key_space_is_its_owners_whichever_view_commits_it(subject
     assert_eq!(fs.recorded("k").await.unwrap().unwrap().commit.note, "first");
     assert_eq!(text(fs, "/in/f").await, "xx");
     // The key space of another store.
-    let elsewhere = Memory::new(Env::system(), Registry::empty()).key_space().unwrap();
+    let elsewhere = MemoryFs::new(Env::system(), Registry::empty()).key_space().unwrap();
     batch_refused(fs, line(record("k", 1, 1000).kept_in(elsewhere)), InvalidArgument, None).await;
 }
 

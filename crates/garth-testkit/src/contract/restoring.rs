@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use garth_engine::ErrorKind::{NotADirectory, NotFound};
 use garth_engine::FileSystem;
-use garth_engine::fs::restore::{RestoreAction, Restored, plan, restore as restore_path};
+use garth_engine::fs::restore::{RestoreAction, RestoreResult, plan, restore as restore_path};
 use garth_engine::model::{
     Batch, ChangesQuery, Create, Entry, Idempotency, Moment, Op, Remove, RenameMode, Seq, SetAttrs, Timestamp,
 };
@@ -49,7 +49,7 @@ async fn then(fs: &Fs) -> Seq {
 }
 
 /// Restores, and checks that the path equals its past state and that a second restore finds nothing to do.
-async fn restored(fs: &Fs, path: &str, seq: Seq) -> Restored {
+async fn restored(fs: &Fs, path: &str, seq: Seq) -> RestoreResult {
     let moment = Moment::Seq(seq);
     let past = fs.as_of(&moment).await.unwrap();
     let due = shape(&*past, &p(path), NOW).await.unwrap();
@@ -63,11 +63,11 @@ async fn restored(fs: &Fs, path: &str, seq: Seq) -> Restored {
     restored
 }
 
-fn actions(restored: &Restored) -> Vec<(&str, RestoreAction)> {
+fn actions(restored: &RestoreResult) -> Vec<(&str, RestoreAction)> {
     restored.plan.changes.iter().map(|change| (change.path.as_str(), change.action.clone())).collect()
 }
 
-fn counts(restored: &Restored) -> (u64, u64, u64) {
+fn counts(restored: &RestoreResult) -> (u64, u64, u64) {
     (restored.plan.restored, restored.plan.removed, restored.plan.unchanged)
 }
 

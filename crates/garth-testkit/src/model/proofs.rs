@@ -58,7 +58,7 @@ impl Proof for BesideMemory {
             Through::Nothing => run(config, sqlite),
             Through::Rounds => {
                 // Holds for the process from here on.
-                garth_engine::engine::planner::fetched::ask_for();
+                garth_engine::engine::planner::fetched::require_fetched_rows();
                 run(config, sqlite)
             }
             Through::Scopes(depth) => {

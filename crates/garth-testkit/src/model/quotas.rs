@@ -2,7 +2,7 @@
 
 use std::any::Any;
 
-use garth_engine::engine::memory::Memory;
+use garth_engine::engine::memory::MemoryFs;
 use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::model::quota::{Limits, MAX_COUNTED, Quota};
 use garth_engine::{AccountStore, Result, TreePath};
@@ -14,15 +14,15 @@ use crate::tools::Fs;
 /// Returns the quotas of a filesystem; `None` if it does not support them.
 async fn all(fs: &Fs) -> Option<Result<Vec<Quota>>> {
     let any = fs as &dyn Any;
-    match (any.downcast_ref::<SqliteFs>(), any.downcast_ref::<Memory>()) {
+    match (any.downcast_ref::<SqliteFs>(), any.downcast_ref::<MemoryFs>()) {
         (Some(sqlite), _) => Some(sqlite.quotas().await),
-        (None, memory) => memory.map(Memory::quotas),
+        (None, memory) => memory.map(MemoryFs::quotas),
     }
 }
 
 async fn set(fs: &Fs, path: &TreePath, limits: Limits) -> Option<Result<Quota>> {
     let any = fs as &dyn Any;
-    match (any.downcast_ref::<SqliteFs>(), any.downcast_ref::<Memory>()) {
+    match (any.downcast_ref::<SqliteFs>(), any.downcast_ref::<MemoryFs>()) {
         (Some(sqlite), _) => Some(sqlite.set_quota(path, limits).await),
         (None, memory) => memory.map(|memory| memory.set_quota(path, limits)),
     }
@@ -30,20 +30,20 @@ async fn set(fs: &Fs, path: &TreePath, limits: Limits) -> Option<Result<Quota>> 
 
 async fn remove(fs: &Fs, path: &TreePath) -> Option<Result<()>> {
     let any = fs as &dyn Any;
-    match (any.downcast_ref::<SqliteFs>(), any.downcast_ref::<Memory>()) {
+    match (any.downcast_ref::<SqliteFs>(), any.downcast_ref::<MemoryFs>()) {
         (Some(sqlite), _) => Some(sqlite.remove_quota(path).await),
         (None, memory) => memory.map(|memory| memory.remove_quota(path)),
     }
 }
 
 /// Compares the quotas of both sides and their usage.
-pub(super) async fn same_quotas(subject: &Fs, model: &Memory) -> Checked {
+pub(super) async fn same_quotas(subject: &Fs, model: &MemoryFs) -> Checked {
     let Some(found) = all(subject).await else { return Ok(()) };
     same("quotas", found, model.quotas()).map(drop)
 }
 
 /// Sets the quota of a path to its usage plus `room`, or removes it.
-pub(super) async fn play(subject: &Fs, model: &Memory, path: &TreePath, room: Option<Room>) -> Checked {
+pub(super) async fn play(subject: &Fs, model: &MemoryFs, path: &TreePath, room: Option<Room>) -> Checked {
     let Some(room) = room else {
         let Some(removed) = remove(subject, path).await else { return Ok(()) };
         return same("the removal of a quota", removed, model.remove_quota(path)).map(drop);

@@ -2,10 +2,10 @@
 
 use std::any::Any;
 
-use garth_engine::engine::memory::Memory;
+use garth_engine::engine::memory::MemoryFs;
 use garth_engine::engine::sqlite::SqliteFs;
-use garth_engine::fs::breach::{Looked, look};
-use garth_engine::fs::store::{MAX_BREACHES, SetRule};
+use garth_engine::fs::breach::{ViolationSearch, look};
+use garth_engine::fs::store::{MAX_VIOLATIONS, SetRuleResult};
 use garth_engine::rule::{Class, Demand, Rule};
 use garth_engine::{AccountStore, Error};
 
@@ -35,7 +35,7 @@ fn rule(number: usize) -> Result<Rule, Error> {
 }
 
 /// Sets a rule if nothing violates it or `force` is set. Without a number, removes all rules.
-pub(super) async fn play(subject: &Fs, model: &Memory, number: Option<usize>, force: bool) -> Checked {
+pub(super) async fn play(subject: &Fs, model: &MemoryFs, number: Option<usize>, force: bool) -> Checked {
     let Some(subject) = (subject as &dyn Any).downcast_ref::<SqliteFs>() else { return Ok(()) };
     let Some(number) = number else {
         for rule in model.rules().all().filter(|rule| !rule.is_built_in()) {
@@ -48,9 +48,9 @@ pub(super) async fn play(subject: &Fs, model: &Memory, number: Option<usize>, fo
     };
     let rule = rule(number).map_err(|error| error.to_string())?;
     // The model has no call that sets a rule after a check, so the check is made here.
-    let found = look(model, &rule, MAX_BREACHES).await.map(|looked| {
-        let Looked { breaches, more, .. } = looked;
-        SetRule { set: force || breaches.is_empty(), breaches, more }
+    let found = look(model, &rule, MAX_VIOLATIONS).await.map(|looked| {
+        let ViolationSearch { breaches, more, .. } = looked;
+        SetRuleResult { set: force || breaches.is_empty(), breaches, more }
     });
     let set = same("setting a rule", subject.set_rule(rule.clone(), force).await, found)?;
     if set.is_some_and(|found| found.set) {

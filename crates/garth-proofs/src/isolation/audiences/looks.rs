@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use garth::agent::media::{Hydrator, Media};
-use garth::agent::node::{Level, List as NodeList, Nodes, Prefix, Uri};
+use garth::agent::memory::{Level, List as MemoryList, Memories, Prefix, Uri};
 use garth::agent::recall::{Key, Recall};
 use garth::agent::session::{
     Append, Draft, Export, Format, List, PackOptions, Resolved, Role, Select, Sessions, Source,
@@ -25,7 +25,7 @@ const OPENED: usize = 8;
 struct Interfaces<'a> {
     sessions: Sessions<'a>,
     workspace: Workspace<'a>,
-    nodes: Nodes<'a>,
+    memories: Memories<'a>,
     media: Media<'a>,
 }
 
@@ -69,14 +69,14 @@ impl World {
             Interfaces {
                 sessions: Sessions::new(&*account, &of, AGENT, self.env.clone())?,
                 workspace: Workspace::new(&*account, AGENT, self.env.clone())?,
-                nodes: Nodes::new(&*account, "own", self.env.clone()),
+                memories: Memories::new(&*account, "own", self.env.clone()),
                 media: Media::new(&*account, self.env.clone()),
             }
         } else {
             Interfaces {
                 sessions: access.sessions(),
                 workspace: access.workspace(),
-                nodes: access.nodes("own"),
+                memories: access.memories("own"),
                 media: access.media(),
             }
         };
@@ -94,7 +94,7 @@ impl World {
             Way::Media => self.media(&mut seen, &reached.media, &aim).await,
             Way::Archive => archives(&mut seen, &reached.workspace, &aim).await,
             Way::Child => self.children(&mut seen, &access, &reached.sessions, request, &aim).await?,
-            Way::Node => self.nodes(&mut seen, &access, &reached.nodes, &aim.other[0]).await,
+            Way::Memory => self.memories(&mut seen, &access, &reached.memories, &aim.other[0]).await,
             Way::Source => self.sources(&mut seen, &reached.sessions, &aim).await,
             Way::Export => exports(&mut seen, &reached, &aim).await,
         }
@@ -139,8 +139,8 @@ impl World {
             seen.told(prompt.map(|prompt| prompt.text));
         }
         let today = workspace.day_of(self.env.now()).await?;
-        seen.told(workspace.memory(today).await);
-        seen.told(workspace.days(None, 10).await);
+        seen.told(workspace.daily(today).await);
+        seen.told(workspace.list_daily(None, 10).await);
         Ok(())
     }
 
@@ -214,15 +214,15 @@ impl World {
     }
 
     /// Looks at memories of an audience, the list of all, and the results of recall.
-    async fn nodes(&mut self, seen: &mut Seen, access: &Access, nodes: &Nodes<'_>, audience: &str) {
+    async fn memories(&mut self, seen: &mut Seen, access: &Access, memories: &Memories<'_>, audience: &str) {
         for number in 0..3 {
             let uri = format!("ctx://own/users/{audience}/memories/entities/n{number}");
             match uri.parse::<Uri>() {
-                Ok(uri) => seen.told(nodes.get(&uri, Level::Content).await),
+                Ok(uri) => seen.told(memories.get(&uri, Level::Content).await),
                 Err(error) => seen.told::<()>(Err(error)),
             }
         }
-        seen.told(nodes.list(&NodeList::new(Prefix::Account)).await);
+        seen.told(memories.list(&MemoryList::new(Prefix::Account)).await);
         match access.tree().open().await {
             Ok(tree) => {
                 let asked = Recall::new("a note of what was said, canary").budget(2_000);

@@ -5,7 +5,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures::StreamExt as _;
 use garth::agent::media::NewMedia;
-use garth::agent::node::{Put, Uri};
+use garth::agent::memory::{Put, Uri};
 use garth::agent::session::{Append, ChildChange, Create, Derive, Draft, Role, Spawn};
 use garth::agent::workspace::Reset;
 use garth::agent::{Access, Class};
@@ -75,16 +75,18 @@ impl World {
                     true => self.says(OF_AGENT, Class::Main),
                     false => self.keeps(&asks.audience),
                 };
-                access.workspace().remember(None, &text).await.map(drop)
+                access.workspace().add_daily(None, &text).await.map(drop)
             }
             7 => {
                 let text = self.keeps(&asks.audience);
                 let uri =
                     format!("ctx://own/users/{}/memories/entities/n{}", asks.audience, self.random.below(3));
                 match uri.parse::<Uri>() {
-                    Ok(uri) => {
-                        access.nodes("own").put(&uri, &Put::new(format!("A note: {text}."))).await.map(drop)
-                    }
+                    Ok(uri) => access
+                        .memories("own")
+                        .put(&uri, &Put::new(format!("A note: {text}.")))
+                        .await
+                        .map(drop),
                     Err(error) => Err(error),
                 }
             }

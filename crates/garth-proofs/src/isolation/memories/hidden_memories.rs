@@ -1,6 +1,6 @@
 //! Memories of other users and agents, with a canary in each, which no attempt may read or change.
 
-use garth::agent::node::{Edge, Nodes, Put, Uri};
+use garth::agent::memory::{Edge, Memories, Put, Uri};
 use garth_engine::{AccountStore, Env};
 use garth_testkit::proof::Proven;
 
@@ -13,10 +13,10 @@ pub(super) const OTHER: &str = "other";
 
 /// Puts memories of others into an account, with relations among them and to the memory of the attempts.
 pub(super) async fn hide(account: &dyn AccountStore, name: &str) -> Proven<()> {
-    let nodes = Nodes::new(account, name, Env::system());
+    let memories = Memories::new(account, name, Env::system());
     let uri = |below: &str| format!("ctx://{name}/{below}").parse::<Uri>();
     let mine = uri("users/alice/memories/events/a")?;
-    nodes.put(&mine, &Put::new("The garden of Alice.")).await?;
+    memories.put(&mine, &Put::new("The garden of Alice.")).await?;
     let mut last = mine.clone();
     for owner in ["users/bob", "agents/eve", "users/alic", "users/alice2"] {
         for below in ["memories/profile", "memories/events/a", "memories/events/hidden"] {
@@ -24,10 +24,10 @@ pub(super) async fn hide(account: &dyn AccountStore, name: &str) -> Proven<()> {
             let other = uri(&format!("{owner}/{below}"))?;
             let mut put = Put::new(format!("The garden of Alice is a {CANARY}."));
             put.tags = Some(vec![CANARY.to_owned()]);
-            nodes.put(&other, &put).await?;
+            memories.put(&other, &put).await?;
             for to in [&mine, &last] {
                 if *to != other {
-                    nodes.relate(&edge(&other, to, CANARY)).await?;
+                    memories.relate(&edge(&other, to, CANARY)).await?;
                 }
             }
             last = other;

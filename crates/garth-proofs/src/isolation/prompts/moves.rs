@@ -76,7 +76,7 @@ impl World {
             0..=4 => {
                 let workspace = Workspace::new(&*self.account, AGENT, self.env.clone())?;
                 let workspace = workspace.author(author(class));
-                match workspace.remember(Some(day), &text).await {
+                match workspace.add_daily(Some(day), &text).await {
                     // A session has created a link of this name, a second name for it, or a file in place of
                     // its directory.
                     Err(error)

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use garth_engine::engine::host::{HostFs, Mode};
-use garth_engine::engine::memory::Memory;
+use garth_engine::engine::memory::MemoryFs;
 use garth_engine::model::{At, Owner, Within};
 use garth_engine::view::{Overlay, Scope};
 use garth_engine::{Env, FileSystem, TreePath};
@@ -63,7 +63,7 @@ fn views_on_host(folder: &Path, tries: u64, seed: u64, leak: Option<Leak>) -> Pr
             None => host.clone(),
         };
         let memories =
-            [(); 2].map(|()| Arc::new(Memory::new(Env::system(), garth_engine::rule::sample::registry())));
+            [(); 2].map(|()| Arc::new(MemoryFs::new(Env::system(), garth_engine::rule::sample::registry())));
         let mut overlays = Vec::new();
         for (lower, memory) in LOWER.iter().zip(&memories) {
             let lower = Scope::open(&*base, &path(lower)?).await?;
@@ -200,7 +200,7 @@ fn remake(one: &Path, other: &Path, away: &Path) {
 }
 
 /// Returns lines of everything that attempts must not change.
-async fn state(root: &Path, away: &Path, memories: &[Arc<Memory>]) -> Proven<Vec<String>> {
+async fn state(root: &Path, away: &Path, memories: &[Arc<MemoryFs>]) -> Proven<Vec<String>> {
     let mut lines = lines(root, |path| {
         let swapped = path.segments().any(|segment| segment.starts_with(SWAP) || segment == ".garth-tmp");
         swapped || is_inside(path)

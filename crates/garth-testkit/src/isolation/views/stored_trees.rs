@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use garth_engine::engine::memory::Memory;
+use garth_engine::engine::memory::MemoryFs;
 use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::model::{Batch, Ino, Op};
 use garth_engine::view::{Overlay, Scope};
@@ -34,7 +34,7 @@ pub(super) struct Made {
     pub(super) tree: Arc<dyn FileSystem>,
     pub(super) hidden: Hidden,
     /// Upper layer of an overlay in memory.
-    pub(super) memory: Arc<Memory>,
+    pub(super) memory: Arc<MemoryFs>,
 }
 
 /// Creates the tree, with a leak in one of its filesystems if requested, and hides canaries around it.
@@ -65,7 +65,7 @@ pub(super) async fn made(
             _ => Arc::new(engine.clone()),
         }
     };
-    let memory = Arc::new(Memory::new(Env::system(), garth_engine::rule::sample::registry()));
+    let memory = Arc::new(MemoryFs::new(Env::system(), garth_engine::rule::sample::registry()));
     let (lower, upper) = (of(Place::Lower), of(Place::Upper));
     let one = Overlay::open(
         Scope::open(&*lower, &path(LOWER[0])?).await?,
