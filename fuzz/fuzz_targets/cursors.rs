@@ -43,7 +43,8 @@ fuzz_target!(|cursor: &str| {
             let _ = kv.list("/d", page()).await.map(|found| assert!(found.items.len() <= 2));
             let _ = kv.glob("/d/*", Semantics::Whole, page()).await;
             let _ = kv.history("/d/k1", page()).await;
-            let _ = kv.search(&Search { query: "needle", path_prefix: None, tags_any: Vec::new() }, page()).await;
+            let _ =
+                kv.search(&Search { query: "needle", path_prefix: None, tags_any: Vec::new() }, page()).await;
             let sessions = Sessions::new(fs, "ann", "coder", Env::system()).unwrap();
             let mut list = List::default();
             (list.limit, list.after) = (2, Some(cursor.to_owned()));

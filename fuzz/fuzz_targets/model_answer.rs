@@ -9,7 +9,8 @@ use libfuzzer_sys::fuzz_target;
 
 fn found(answer: &str) -> Option<serde_json::Value> {
     let read = |object: &str| {
-        serde_json::from_str(object).map_err(|error| Error::new(ErrorKind::InvalidArgument, error.to_string()))
+        serde_json::from_str(object)
+            .map_err(|error| Error::new(ErrorKind::InvalidArgument, error.to_string()))
     };
     object_in(answer, read).ok()
 }

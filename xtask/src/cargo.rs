@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_target_directory_is_read_from_what_cargo_says() {
+    fn reads_target_directory_from_cargo_metadata() {
         let said = r#"{"packages":[],"target_directory":"/home/a/target","version":1}"#;
         assert_eq!(target_in(said), Some(PathBuf::from("/home/a/target")));
         assert_eq!(target_in("{}"), None);

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn findings_of_all_rules_are_sorted_by_file_and_line() {
+    fn sorts_findings_by_file_and_line() {
         let home = ["/", "root", "/x"].concat();
         let files = Files::from([
             ("b.rs".to_owned(), "fn f() {}\n".to_owned()),
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn the_repository_itself_is_listed() {
+    fn lists_files_of_the_repository() {
         let files = files(&crate::cargo::root()).unwrap();
         assert!(
             files.contains_key("Cargo.toml") && files.contains_key("xtask/src/tidy.rs"),

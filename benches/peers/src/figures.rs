@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_median_is_the_middle_or_between_the_two() {
+    fn median_averages_the_two_middle_values() {
         let median = |values: &[f64]| {
             let mut figures = Figures::default();
             values.iter().for_each(|value| figures.add("it", *value));
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn latencies_are_those_of_the_nearest_rank() {
+    fn latencies_use_the_nearest_rank() {
         let mut figures = Figures::default();
         figures.latencies("get", (1..=1000).rev().map(Duration::from_nanos).collect());
         let of = |label: &str| figures.median(&format!("get {label}"));

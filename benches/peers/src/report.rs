@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ratio_is_met_when_garth_takes_so_much_less_time() {
+    fn ratio_goal_compares_times() {
         let faster = line(Goal::Faster(1.5), 2_000.0, 3_000.0);
         assert!(
             faster.ends_with("| 2.00 µs | 3.00 µs | agentfs-sdk 0.6.4 (no fsync) | 1.50× | ≥ 1.5× | yes |")
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn other_goals_bound_the_figure_itself_or_its_multiple_of_the_other() {
+    fn other_goals_bound_figure_or_multiple() {
         assert!(line(Goal::Within(2.0), 3e6, 2e6).ends_with("| 1.50× | ≤ 2× | yes |"));
         assert!(line(Goal::Within(1.4), 3e6, 2e6).ends_with("| 1.50× | ≤ 1.4× | **no** |"));
         assert!(line(Goal::Below(20e6), 20e6, 1.0).ends_with("| 20.0 ms | < 20.0 ms | **no** |"));
@@ -116,14 +116,14 @@ mod tests {
     }
 
     #[test]
-    fn sizes_have_binary_units() {
+    fn formats_sizes_in_binary_units() {
         assert_eq!(Unit::Bytes.show(8192.0), "8.00 KiB");
         assert_eq!(Unit::Bytes.show(33_554_432.0), "32.0 MiB");
         assert_eq!(Unit::Time.show(5e12), "5000 s");
     }
 
     #[test]
-    fn what_was_not_measured_says_so() {
+    fn reports_missing_measurements() {
         let nothing = Figures::default();
         let table = table(ROWS.iter().map(|row| (row, &nothing)));
         assert!(

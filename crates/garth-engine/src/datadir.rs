@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_commit_leaves_another_mark_and_opening_or_reading_does_not() {
+    fn only_commits_change_the_mark() {
         let folder = tempfile::tempdir().unwrap();
         let place = folder.path().join("data");
         let data = DataDir::open(&place, Env::system(), crate::rule::sample::registry()).unwrap();
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn an_account_that_is_slow_to_open_keeps_nobody_from_others() {
+    fn slow_account_does_not_delay_others() {
         let folder = tempfile::tempdir().unwrap();
         let data = DataDir::open(&folder.path().join("data"), Env::system(), crate::rule::sample::registry())
             .unwrap();

@@ -348,7 +348,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_kind_has_a_name_of_its_own_that_reads_back() {
+    fn error_kind_names_round_trip() {
         for kind in ErrorKind::ALL {
             assert_eq!(kind.as_str().parse::<ErrorKind>().expect("a name"), *kind);
             let variant = format!("{kind:?}");
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mapped_error_names_the_path_of_the_view_or_none() {
+    fn mapped_error_names_path_of_view() {
         let [inside, outside] = ["/scope/a", "/b"].map(|path| TreePath::parse(path).expect("a path"));
         let seen = TreePath::parse("/a").expect("a path");
         let map = |path: &TreePath| (*path == inside).then(|| seen.clone());
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clone_keeps_the_cause() {
+    fn cloned_error_keeps_its_cause() {
         let error = Error::new(ErrorKind::Io, "the disk failed").with_source(std::io::Error::other("EIO"));
         let cause = std::error::Error::source(&error.clone()).map(ToString::to_string);
         assert_eq!(cause.as_deref(), Some("EIO"));

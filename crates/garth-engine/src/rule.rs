@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tree_has_so_many_rules_one_for_a_class_and_a_kind_of_demand_and_keeps_those_of_every_tree() {
+    fn rules_are_bounded_unique_and_keep_built_ins() {
         let rule = |class: &str, bytes| Rule::new(Class::parse(class).unwrap(), Demand::MaxSize(bytes));
         let mut rules = super::sample::registry().rules().clone();
         let own = |rules: &Rules| rules.all().filter(|rule| !rule.is_built_in()).count();

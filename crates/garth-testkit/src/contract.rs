@@ -106,7 +106,7 @@ mod tests {
     /// A check that [`GROUPS`] or the macro leaves out would never run. Within a module the compiler sees to
     /// it: a check that `checks!` does not name is dead code.
     #[test]
-    fn every_module_of_the_suite_becomes_a_test() {
+    fn every_contract_module_becomes_a_test() {
         let text = include_str!("contract.rs");
         let modules: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("pub mod ")).collect();
         let groups: Vec<String> = GROUPS.iter().map(|(name, _)| format!("{name};")).collect();

@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn the_memory_engine_equals_itself() {
+    fn memory_engine_matches_itself() {
         let config = ModelConfig::from_env(10_000);
         let stats = run(config, memory).unwrap_or_else(|failure| panic!("{failure}"));
         // If most batches were rejected, the run would prove little.
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn planted_faults_are_caught_and_shrunk() {
+    fn model_catches_and_shrinks_planted_faults() {
         for bug in Bug::SEQUENTIAL {
             let planted = || async move {
                 let (env, clock) = Subject::clock();

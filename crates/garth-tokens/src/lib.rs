@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn every_token_in_text_counts_as_tiktoken_does() {
+    fn token_counts_match_tiktoken() {
         let mut text = String::new();
         for id in (0..vocabulary::TOKENS as u32).step_by(7) {
             let token = String::from_utf8_lossy(VOCABULARY.bytes(id)).into_owned();
@@ -125,7 +125,7 @@ mod tests {
         }
 
         #[test]
-        fn counts_words_beside_other_scripts(
+        fn counts_words_next_to_other_scripts(
             text in concat!(
                 "([a-z]{1,6}|[A-Z]{1,3}| |'s|'LL|'|\\n|[0-9]{1,4}",
                 "|[é\u{301}\u{2b0}ǅя日本あ한\u{a0}\u{3000}]|[😀-😎]|\u{200d}){0,40}",

@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn comments_are_as_wide_as_code_and_markdown_a_little_wider() {
+    fn limits_line_width_by_kind() {
         let of = |length: usize| "é".repeat(length);
         let comment = |length| format!("fn f() {{\n    // {}\n}}\n", of(length - 7));
         assert_eq!(lines("a.rs", &comment(MAX_COMMENT)), [0; 0]);
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_broken_is_let_be() {
+    fn accepts_long_unbreakable_lines() {
         let long = "x".repeat(MAX_LINE);
         assert_eq!(lines("a.md", &format!("| a | {long} |\n[a]({long}) b\nhttps://{long}\n")), [0; 0]);
         assert_eq!(lines("a.md", &format!("```sh\n{long}y\n```\n{long}y\n")), [4]);
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn references_to_documents_that_are_not_here_are_found() {
+    fn finds_references_to_missing_documents() {
         let absent = [["DES", "IGN 7"], ["Se", "ed 4"], ["(iss", "ue 2, item 7)"], ["rev", "iew 1"]];
         for words in absent {
             assert_eq!(lines("a.toml", &format!("fine\n# as {} says\n", words.concat())), [2], "{words:?}");

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn links_to_files_folders_and_other_sites_are_followed() {
+    fn follows_links_to_files_and_folders() {
         let fine =
             "[a](a.md) [b](../README.md) [c](/README.md) [d](..) [e](https://example.org/x#y) [f](../docs)\n";
         assert_eq!(findings("docs/b.md", fine), []);
@@ -177,25 +177,25 @@ mod tests {
     }
 
     #[test]
-    fn anchors_are_headings_numbered_when_they_repeat() {
+    fn numbers_repeated_heading_anchors() {
         assert_eq!(findings("docs/b.md", "[a](../README.md#two-words) [b](../README.md#one-1)\n"), []);
         assert_eq!(findings("docs/b.md", "[a](../README.md#two) [b](../README.md#one-2)\n").len(), 2);
     }
 
     #[test]
-    fn a_link_to_a_test_names_a_function_of_that_file() {
+    fn test_link_names_a_function() {
         assert_eq!(findings("README.md", "[yes](tests/it.rs#a_note_survives)\n"), []);
         let missing = findings("README.md", "\n[yes](tests/it.rs#a_note_is_lost)\n");
         assert!(missing[0].0 == 2 && missing[0].1.contains("no `fn a_note_is_lost`"), "{missing:?}");
     }
 
     #[test]
-    fn links_in_code_are_no_links() {
+    fn ignores_links_in_code() {
         assert_eq!(findings("README.md", "```\n[a](gone.md)\n```\n`[a](gone.md)`\n"), []);
     }
 
     #[test]
-    fn a_document_that_a_comment_names_is_there() {
+    fn comments_name_existing_documents() {
         let files = Files::from([("docs/a.md".to_owned(), String::new())]);
         let content =
             "//! See `docs/a.md`.\n/// See `docs/b.md` and `docs/a.md`.\nlet text = \"`docs/b.md`\";\n";
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_promise_links_its_test() {
+    fn promises_link_their_tests() {
         let kept = "| promise | test |\n|---|---|\n| kept | [t](../tests/it.rs#a_note_survives) |\n";
         assert_eq!(findings(PROMISES, kept), []);
         let table = findings(PROMISES, "| promise | test |\n|---|---|\n| kept | soon |\n");

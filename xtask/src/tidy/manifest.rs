@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_package_opts_in_to_the_lints_of_its_workspace() {
+    fn packages_opt_in_to_workspace_lints() {
         let package = "[package]\nname = \"garth\"\n";
         assert_eq!(check("Cargo.toml", package).len(), 1);
         assert_eq!(
@@ -80,13 +80,13 @@ mod tests {
     }
 
     #[test]
-    fn another_workspace_has_its_own_lints() {
+    fn other_workspace_has_its_own_lints() {
         assert_eq!(check("Cargo.toml", "[workspace]\n[package]\nname = \"peers\"\n"), []);
         assert_eq!(check("Cargo.toml", "[workspace]\nmembers = []\n"), []);
     }
 
     #[test]
-    fn nothing_depends_on_what_stands_on_it() {
+    fn rejects_dependency_on_higher_layer() {
         let of = |name: &str, rest: &str| {
             check("Cargo.toml", &format!("[package]\nname = \"{name}\"\n[lints]\nworkspace = true\n{rest}"))
         };

@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn two_files_that_use_each_other_are_a_circle() {
+    fn finds_cycle_of_two_files() {
         let a = ("a.rs", "use crate::b::B;\npub struct A;\n");
         let lib = ("lib.rs", "mod a;\nmod b;\n");
         assert_eq!(found("x", [lib, a, ("b.rs", "pub struct B;\n")]), [""; 0]);
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_in_a_macro_call_and_one_through_a_reexport_count() {
+    fn counts_paths_in_macros_and_reexports() {
         let lib = ("main.rs", "mod a;\nmod b;\npub(crate) use b::{c::C, d as e};\n");
         let a = ("a.rs", "pub struct A;\nfn f() { println!(\"{}\", crate::C::new()); }\n");
         let b = ("b.rs", "pub mod c;\npub mod d;\n");
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn children_that_use_each_other_through_their_parents_names_are_a_circle() {
+    fn finds_cycle_through_parent_names() {
         let parent = ("p.rs", "mod c;\nmod d;\npub use self::c::*;\n");
         let sibling = ("p/d.rs", "use super::g;\npub fn h() {}\n");
         let child = ("p/c.rs", "use super::d::h;\npub fn g() {}\n");
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn rooms_do_not_use_each_other_in_a_circle() {
+    fn rejects_cycle_between_rooms() {
         let lib = ("lib.rs", "mod p;\n");
         let p = ("p.rs", "mod a;\nmod b;\nmod c;\n");
         let [x, w] = [("p/a/x.rs", "use crate::p::b::y::Y;\n"), ("p/a/w.rs", "pub struct W;\n")];
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parent_and_a_child_do_not_use_each_other() {
+    fn rejects_cycle_of_parent_and_child() {
         let lib = ("lib.rs", "mod p;\n");
         let [uses, defines] = ["use super::P;\npub fn g(_: P) {}\n", "pub fn g() {}\n"];
         let p = "mod a;\npub struct P;\n";
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn no_circle_leads_through_a_parent() {
+    fn rejects_cycle_through_a_parent() {
         let lib = ("lib.rs", "mod p;\n");
         let p = ("p.rs", "mod a;\nmod b;\npub struct P;\nfn f() { a::g(); }\n");
         let [a, b] = [("p/a.rs", "use super::b::B;\n"), ("p/b.rs", "use super::P;\npub struct B(P);\n")];
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reexport_is_used_by_who_names_it() {
+    fn reexport_counts_for_its_user() {
         let lib = ("lib.rs", "mod p;\n");
         let [a, b] = [("p/a.rs", "pub struct A;\n"), ("p/b.rs", "use super::A;\npub fn g() {}\n")];
         // `b` uses `a`, not the parent that exports `A`.
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parent_uses_what_it_exports_only_if_it_names_it() {
+    fn parent_uses_exports_only_by_name() {
         let lib = ("lib.rs", "mod p;\n");
         let a = ("p/a.rs", "use super::P;\npub struct A(P);\n");
         for export in ["pub use self::a::A;", "pub(crate) use a::A as B;", "pub use self::a::*;"] {
@@ -176,14 +176,14 @@ mod tests {
     }
 
     #[test]
-    fn tests_may_use_what_they_like() {
+    fn tests_may_use_any_module() {
         let a = ("a.rs", "use crate::b::B;\n");
         let b = ("b.rs", "pub struct B;\n#[cfg(test)]\nmod tests {\n    use crate::a::A;\n}\n");
         assert_eq!(found("x", [("lib.rs", ""), a, b]), [""; 0]);
     }
 
     #[test]
-    fn a_layer_uses_those_below_it_only() {
+    fn layers_use_only_lower_layers() {
         let lib = ("lib.rs", "pub use engine::E;\n");
         let engine = ("engine.rs", "use crate::fs::Fs;\npub struct E;\n");
         let fs = ("fs.rs", "use crate::model::M;\npub struct Fs;\n");
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn each_crate_has_layers_and_a_vocabulary_of_its_own() {
+    fn crates_have_their_own_layers() {
         let ids = ("ids.rs", "pub fn id() {}\n");
         let media = ("media.rs", "use crate::ids::id;\npub fn get() {}\n");
         assert_eq!(found("crates/garth-agent", [("lib.rs", ""), ids, media]), [""; 0]);
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn engines_share_the_planner_only_and_a_new_module_needs_a_layer() {
+    fn rejects_module_without_layer() {
         let base = [("lib.rs", ""), ("engine/planner.rs", "pub fn plan() {}\n")];
         let [lib, planner] = base;
         let uses_planner = "use crate::engine::planner::plan;\n";

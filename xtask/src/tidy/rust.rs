@@ -172,14 +172,14 @@ mod tests {
     }
 
     #[test]
-    fn a_file_opens_by_saying_why_it_exists() {
+    fn file_starts_with_module_comment() {
         assert_eq!(messages("a.rs", "//! why\n"), [""; 0]);
         assert!(messages("a.rs", "// why\n")[0].contains("does not open with `//!`"));
         assert_eq!(messages("a.rs", "").len(), 1);
     }
 
     #[test]
-    fn a_function_ends_at_the_limit() {
+    fn rejects_function_beyond_limit() {
         assert_eq!(messages("a.rs", &function(MAX_FUNCTION - 2)), [""; 0]);
         let long = messages("a.rs", &function(MAX_FUNCTION - 1));
         assert_eq!(
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn methods_and_default_methods_are_functions_too() {
+    fn limits_length_of_methods() {
         let body = "        g();\n".repeat(MAX_FUNCTION);
         let source = format!(
             "//! why\nimpl A {{\n    fn f() {{\n{body}    }}\n}}\ntrait T {{\n    fn d() {{\n{body}    }}\n}}\n"
@@ -198,21 +198,21 @@ mod tests {
     }
 
     #[test]
-    fn comments_and_blank_lines_are_no_code() {
+    fn comments_and_blanks_count_as_no_code() {
         let comments = "    // one\n\n    /* two\n    three */\n    /// four\n".repeat(MAX_FILE);
         let source = format!("//! why\nfn f() {{\n{comments}    let s = \"a\n// text\n\n\";\n}}\n");
         assert_eq!(messages("a.rs", &source), [""; 0]);
     }
 
     #[test]
-    fn a_file_ends_at_the_limit_and_lines_of_a_string_count() {
+    fn rejects_file_beyond_limit() {
         let source = |lines| format!("//! why\nconst S: &str = \"{}\";\n", "//\n".repeat(lines));
         assert_eq!(messages("a.rs", &source(MAX_FILE - 1)), [""; 0]);
         assert!(messages("a.rs", &source(MAX_FILE))[0].starts_with("1: has 601 lines of code"));
     }
 
     #[test]
-    fn mod_rs_and_a_second_test_binary_are_refused() {
+    fn rejects_mod_rs_and_second_test_binary() {
         assert!(messages("src/a/mod.rs", "//! why\n")[0].contains("move it to src/a.rs"));
         assert_eq!(messages("crates/a/tests/more.rs", "//! why\n").len(), 1);
         assert_eq!(messages("crates/a/tests/it.rs", "//! why\n"), [""; 0]);
@@ -221,18 +221,18 @@ mod tests {
     }
 
     #[test]
-    fn a_skipped_test_is_found() {
+    fn finds_skipped_tests() {
         let source = "//! why\nmod tests {\n    #[test]\n    #[ignore = \"slow\"]\n    fn t() {}\n}\n";
         assert_eq!(messages("a.rs", source), ["4: skips a test: make it run or remove it"]);
     }
 
     #[test]
-    fn what_does_not_parse_is_said() {
+    fn reports_unparsable_file() {
         assert!(messages("a.rs", "//! why\nfn f( {}\n")[0].contains("does not parse"));
     }
 
     #[test]
-    fn functions_are_found_in_macros_and_not_in_text() {
+    fn finds_functions_in_macros() {
         let source =
             "//! fn doc\nproptest! { #[test] fn inner(x in 0..9) {} }\nfn outer() { other(\"fn text\"); }\n";
         let found = ["inner", "outer", "other", "text", "doc"].map(|name| has_function(source, name));

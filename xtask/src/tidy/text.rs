@@ -58,14 +58,14 @@ mod tests {
     }
 
     #[test]
-    fn a_path_of_a_machine_is_found_and_a_relative_one_is_not() {
+    fn finds_absolute_machine_paths() {
         let home = ["/", "root", "/.cache"].concat();
         assert_eq!(lines(&format!("fine\ncp x {home}\n\"{home}\"\n")), [2, 3]);
         assert_eq!(lines(&format!("crates{home}\n../..{home}\n$HOME{home}\n")), [0; 0]);
     }
 
     #[test]
-    fn a_registry_host_is_found_but_not_the_index_in_a_lock_file() {
+    fn finds_registry_hosts_outside_lock_file() {
         let host = ["https://pypi", "org/simple"].join(".");
         assert_eq!(lines(&format!("pip install -i {host} x")), [1]);
         assert_eq!(lines(&format!("source = \"{CARGO_INDEX}\"\nfrom crates.io\n")), [0; 0]);

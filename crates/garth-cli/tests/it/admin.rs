@@ -46,7 +46,7 @@ fn keys_are_shown_once_and_revoked() {
 }
 
 #[test]
-fn a_key_is_revoked_through_its_own_account_only() {
+fn key_is_revoked_through_its_account_only() {
     let garth = Garth::new();
     garth.ok(&["account", "create", "team-b"]);
     let id = string(&garth.json(&["key", "create"])["id"]);

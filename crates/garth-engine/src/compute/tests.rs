@@ -21,7 +21,7 @@ fn gate() -> (mpsc::Sender<()>, impl Future<Output = ()> + Send + 'static) {
 }
 
 #[test]
-fn work_is_answered_on_a_thread_for_it() {
+fn work_runs_on_a_compute_thread() {
     let compute = Compute::new();
     let name = || thread::current().name().map(str::to_owned);
     let answered = block_on(compute.run("a", 10, async move { (working(7), name()).1 })).unwrap();
@@ -31,7 +31,7 @@ fn work_is_answered_on_a_thread_for_it() {
 }
 
 #[test]
-fn an_account_never_takes_all_threads() {
+fn account_never_takes_all_threads() {
     // One thread more than an account may occupy.
     let compute = Compute::with_steps(AT_ONCE + 1, MAX_STEPS);
     let (gates, greedy): (Vec<_>, Vec<_>) = (0..10).map(|_| gate()).unzip();
@@ -46,7 +46,7 @@ fn an_account_never_takes_all_threads() {
 }
 
 #[test]
-fn what_waits_takes_no_thread() {
+fn waiting_work_occupies_no_thread() {
     let compute = Compute::with_steps(1, MAX_STEPS);
     let (sender, waits) = oneshot::channel::<u8>();
     let mut waiting = Box::pin(compute.run("a", 1, waits));
@@ -57,7 +57,7 @@ fn what_waits_takes_no_thread() {
 }
 
 #[test]
-fn work_that_wakes_itself_goes_on() {
+fn work_that_wakes_itself_continues() {
     let compute = Compute::new();
     let mut left = 100;
     let work = std::future::poll_fn(move |context| {
@@ -101,7 +101,7 @@ fn work_ends_when_nobody_waits() {
 }
 
 #[test]
-fn bytes_are_bounded_for_a_piece_an_account_and_all() {
+fn bytes_are_bounded_per_piece_account_and_pool() {
     let compute = Compute::new();
     // A piece that nobody can wake is given up, sooner or later.
     let wakers = RefCell::new(Vec::new());
@@ -152,7 +152,7 @@ fn work_of_too_many_steps_fails() {
 }
 
 #[test]
-fn a_panic_is_an_error_and_costs_no_thread() {
+fn panicking_work_fails_and_costs_no_thread() {
     let compute = Compute::with_steps(1, MAX_STEPS);
     for _ in 0..4 {
         let lost = block_on(compute.run("a", 1, async { panic!("as the test asks") }));
@@ -175,7 +175,7 @@ fn work_within_work_runs_in_place() {
 }
 
 #[test]
-fn pieces_of_many_callers_are_all_answered() {
+fn concurrent_callers_all_get_their_results() {
     let compute = Compute::with_steps(3, MAX_STEPS);
     let start = Barrier::new(4);
     thread::scope(|scope| {
@@ -200,7 +200,7 @@ fn pieces_of_many_callers_are_all_answered() {
 
 #[test]
 #[cfg(debug_assertions)]
-fn a_function_that_computes_is_found_where_others_wait() {
+fn serving_thread_rejects_long_computation() {
     let compute = Compute::new();
     let little = async {
         working(IN_PLACE / 2);

@@ -89,7 +89,7 @@ fn costs(others: usize) -> BTreeMap<&'static str, u64> {
 }
 
 #[test]
-fn no_call_costs_more_beside_many_accounts() {
+fn call_costs_do_not_grow_with_accounts() {
     let [few, many] = [FEW, MANY].map(costs);
     let dearer = |(call, steps): &(&&str, &u64)| **steps > few[**call] + NOISE;
     let dearer: Vec<_> = many.iter().filter(dearer).collect();

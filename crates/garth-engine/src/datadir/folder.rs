@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn an_account_that_is_deleted_between_look_up_and_opening_is_not_found() {
+    fn account_deleted_before_opening_is_not_found() {
         let (_folder, data) = home();
         let account = data.create_account("a").unwrap();
         data.delete_account("a").unwrap();
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn an_account_that_is_deleted_during_a_backup_is_not_in_it() {
+    fn backup_omits_account_deleted_during_it() {
         let (folder, data) = home();
         let account = data.create_account("gone").unwrap();
         let copy = folder.path().join("copy");
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn an_account_for_which_there_is_no_space_leaves_no_folder() {
+    fn failed_account_creation_leaves_no_folder() {
         let (_folder, data) = home();
         data.control.fill();
         let mut made = 0;
@@ -323,7 +323,7 @@ mod tests {
 
     #[cfg(debug_assertions)]
     #[test]
-    fn an_account_whose_storage_failed_is_opened_anew_once_it_was_let_go() {
+    fn failed_account_reopens_once_released() {
         use crate::fs::FileSystemExt as _;
         let (_folder, data) = home();
         let account = data.create_account("a").unwrap();

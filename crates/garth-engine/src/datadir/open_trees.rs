@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_used_most_recently_stays_open() {
+    fn recently_used_trees_stay_open() {
         let (cache, mut opens) = (OpenTrees::new(2, |_| true), 0);
         opened(&cache, "a", &mut opens);
         opened(&cache, "b", &mut opens);
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn an_instance_in_use_is_given_again_though_it_had_to_make_room() {
+    fn evicted_instance_in_use_is_shared() {
         let (cache, mut opens) = (OpenTrees::new(1, |_| true), 0);
         let held = opened(&cache, "a", &mut opens);
         for other in 0..20 {
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_that_failed_to_open_is_tried_again() {
+    fn failed_open_is_retried() {
         let cache = OpenTrees::<u32>::new(1, |_| true);
         let error = get(&cache, "a", || Err(crate::Error::invalid("no"))).unwrap_err();
         assert_eq!(error.message(), "no");
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn an_instance_whose_storage_failed_is_opened_anew_once_nobody_holds_it() {
+    fn failed_instance_reopens_once_released() {
         let cache = OpenTrees::<AtomicBool>::new(2, |sound| sound.load(Ordering::Relaxed));
         let open = || get(&cache, "a", || Ok(Arc::new(AtomicBool::new(true))));
         let held = open().unwrap();
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_that_open_one_tree_at_once_get_one_instance() {
+    fn concurrent_opens_share_one_instance() {
         let cache = OpenTrees::<u32>::new(1, |_| true);
         let trees: Vec<_> = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..8)

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_used_longest_ago_goes_first() {
+    fn closes_least_recently_used_first() {
         let budget = IdleBudget::new(3, 100);
         let owners: [_; 5] = owners(&budget);
         for owner in &owners {
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn who_finds_no_room_waits_until_something_is_closed_or_becomes_idle() {
+    fn wait_ends_when_room_is_freed() {
         let budget = IdleBudget::new(2, 2);
         let [owner] = owners(&budget);
         let (first, second) = (budget.wait().unwrap(), budget.wait().unwrap());

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn the_thread_is_there_only_while_there_is_something_to_call() {
+    fn ticker_thread_runs_only_while_needed() {
         let ticker = often();
         assert!(ticker.0.lock().thread.is_none());
         for _ in 0..2 {
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn the_thread_ends_with_its_owner_and_with_what_it_calls() {
+    fn ticker_thread_ends_with_owner_and_watched() {
         let ticker = seldom();
         let lasting = times(usize::MAX);
         ticker.add(&lasting);
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_watched_is_called_as_long_as_it_exists() {
+    fn ticker_calls_watched_objects_while_alive() {
         let ticker = seldom();
         let [first, second] = [9, 9].map(times);
         ticker.add(&first);

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_of_any_bytes_is_opened_by_its_uri() {
+    fn immutable_uri_opens_any_path() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("a b?mode=memory&c#d%20e\u{e9}.db");
         drop(make(&database(file.clone())));
@@ -208,7 +208,7 @@ mod tests {
     // called directly.
 
     #[test]
-    fn a_read_only_database_shows_what_is_in_its_wal_alone() {
+    fn read_only_database_shows_its_wal() {
         let folder = tempfile::tempdir().unwrap();
         let database = database(folder.path().join("test.db"));
         let _writer = make(&database);
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_only_database_that_was_closed_is_read_and_nothing_is_made_beside_it() {
+    fn reading_closed_database_creates_no_files() {
         let folder = tempfile::tempdir().unwrap();
         let database = database(folder.path().join("test.db"));
         drop(make(&database));
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_not_there_is_not_made_for_reading() {
+    fn reading_does_not_create_missing_file() {
         let folder = tempfile::tempdir().unwrap();
         let database = database(folder.path().join("test.db"));
         assert!(database.connect_to_read().is_err_and(|error| error.is(crate::ErrorKind::Unavailable)));
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_opened_is_opened_without_locks_on_a_read_only_file_system_alone() {
+    fn opens_without_locks_only_on_read_only_filesystem() {
         let folder = tempfile::tempdir().unwrap();
         let database = database(folder.path().join("test.db"));
         drop(make(&database));

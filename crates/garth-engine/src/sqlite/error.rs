@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_commit_for_which_the_shared_memory_cannot_grow_is_not_told_to_have_been_refused() {
+    fn commit_without_shared_memory_is_not_reported_refused() {
         assert!(failure(ffi::SQLITE_IOERR_SHMSIZE).is(ErrorKind::NoSpace));
         assert!(failure(ffi::SQLITE_IOERR_SHMSIZE).of_commit().is(ErrorKind::Io));
         assert!(failure(ffi::SQLITE_FULL).of_commit().is(ErrorKind::NoSpace), "its last frame is cut off");

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_file_runs_all_scripts_and_an_old_one_those_it_lacks() {
+    fn migration_runs_missing_scripts() {
         let folder = tempfile::tempdir().unwrap();
         let database = database(folder.path());
         bring_forward(&FIRST, &database).unwrap();
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_format_is_refused_and_left_as_it_is() {
+    fn rejects_newer_format_unchanged() {
         let folder = tempfile::tempdir().unwrap();
         let database = database(folder.path());
         bring_forward(&SECOND, &database).unwrap();
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn the_database_of_another_program_is_refused_and_left_as_it_is() {
+    fn rejects_foreign_database_unchanged() {
         let folder = tempfile::tempdir().unwrap();
         let database = database(folder.path());
         execute(&database, "CREATE TABLE theirs (n)");
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_whose_making_was_cut_short_is_made() {
+    fn completes_interrupted_creation() {
         let folder = tempfile::tempdir().unwrap();
         let database = database(folder.path());
         std::fs::write(&database.file, "").unwrap();
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_script_that_fails_leaves_the_file_of_before() {
+    fn failed_script_leaves_file_unchanged() {
         static BROKEN: Format = format(&[SCRIPTS[0], "CREATE TABLE other (n); CREATE TABLE t (n)"]);
         let folder = tempfile::tempdir().unwrap();
         let database = database(folder.path());

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn closing_writes_the_wal_back_unless_the_storage_has_failed() {
+    fn poisoned_connection_keeps_wal_on_close() {
         for failed in [false, true] {
             let folder = tempfile::tempdir().unwrap();
             let poison = Poison::default();

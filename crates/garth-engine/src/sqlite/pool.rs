@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_sees_one_moment_and_the_next_a_later_one_on_the_same_connection() {
+    fn each_read_sees_one_state() {
         let (folder, pool) = pool(&IdleBudget::new(4, 1000));
         let writer = Connection::open(folder.path().join("test.db")).unwrap();
         pool.read(|conn| {
@@ -293,14 +293,14 @@ mod tests {
     }
 
     #[test]
-    fn a_database_keeps_a_bounded_number_of_connections() {
+    fn idle_connections_per_database_are_bounded() {
         let (_folder, pool) = pool(&IdleBudget::new(1000, 1000));
         read_at_once(&pool, IDLE_PER_DATABASE + 4);
         assert_eq!(idle(&pool), IDLE_PER_DATABASE);
     }
 
     #[test]
-    fn the_connections_of_the_database_used_longest_ago_are_closed_first() {
+    fn closes_connections_of_least_recently_used_database() {
         let budget = IdleBudget::new(3, 1000);
         let [(_a, first), (_b, second)] = [pool(&budget), pool(&budget)];
         read_at_once(&first, 3);
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_that_fails_leaves_its_connection_fit_for_the_next() {
+    fn failed_read_leaves_connection_usable() {
         let (_folder, pool) = pool(&IdleBudget::new(4, 1000));
         let failed = pool.read(|_| DbResult::<()>::Err(Error::invalid("as the test asks").into()));
         assert_eq!(failed.unwrap_err().message(), "as the test asks");
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_that_ends_its_transaction_tells_its_own_error() {
+    fn read_that_rolled_back_returns_its_error() {
         let (_folder, pool) = pool(&IdleBudget::new(4, 1000));
         // As SQLite does by itself after failures of the storage.
         let failed = pool.read(|conn| {
@@ -332,14 +332,14 @@ mod tests {
     }
 
     #[test]
-    fn a_read_on_a_new_connection_keeps_no_other_waiting() {
+    fn read_on_new_connection_blocks_no_other() {
         let (_folder, pool) = pool(&IdleBudget::new(4, 1000));
         let both = pool.read_on_new(|_| Ok(pool.read(sum).unwrap()));
         assert_eq!(both.unwrap(), 1);
     }
 
     #[test]
-    fn a_connection_inside_a_transaction_is_not_kept() {
+    fn connection_inside_transaction_is_closed() {
         let (_folder, pool) = pool(&IdleBudget::new(4, 1000));
         pool.with(|conn| Ok(conn.execute_batch("BEGIN")?)).unwrap();
         assert_eq!(idle(&pool), 0);

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_submitted_is_finished_before_the_threads_end() {
+    fn drop_finishes_submitted_work() {
         let executor = Executor::new("test", 2);
         let works: Vec<_> = (0..10).map(|_| Arc::new(Count(AtomicUsize::new(0), 5))).collect();
         for work in &works {
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_costs_no_thread() {
+    fn panicking_job_costs_no_thread() {
         let executor = Executor::new("test", 1);
         assert!(executor.submit(Arc::new(Panics)));
         let work = Arc::new(Count(AtomicUsize::new(0), 1));
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_answers_ends_though_nobody_waits_and_its_panic_is_an_error() {
+    fn job_returns_result_even_if_abandoned() {
         let executor = Executor::new("test", 1);
         assert_eq!(block_on(executor.run(|| Ok(7))).unwrap(), 7);
         let lost = block_on(executor.run(|| -> Result<()> { panic!("as the test asks") }));
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_thread_ends_and_the_next_work_starts_another() {
+    fn idle_thread_ends_and_work_restarts_it() {
         let executor = Executor::with_idle("test", 1, Duration::ZERO);
         for round in 1..=3 {
             assert_eq!(block_on(executor.run(move || Ok(round))).unwrap(), round);
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn an_executor_may_end_on_a_thread_of_its_own() {
+    fn executor_may_drop_on_its_own_thread() {
         let executor = Arc::new(Executor::new("test", 1));
         let shared = Arc::downgrade(&executor.shared);
         let owner = Arc::new(Owner(Mutex::new(Some(executor.clone()))));

@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_account_with_many_reads_waits_in_line_behind_one_with_few() {
+    fn busy_account_does_not_delay_another() {
         let executor = Executor::new("test", 1);
         let [many, few] = [(); 2].map(|()| Arc::new(Turns::default()));
         let (done, order) = mpsc::channel();
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn an_account_never_takes_all_threads() {
+    fn account_never_takes_all_threads() {
         let executor = Executor::new("test", AT_ONCE + 1);
         let [greedy, other] = [(); 2].map(|()| Arc::new(Turns::default()));
         let (start, started) = mpsc::channel::<()>();
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_costs_no_turn() {
+    fn panicking_piece_costs_no_turn() {
         let executor = Executor::new("test", 1);
         let turns = Arc::new(Turns::default());
         for _ in 0..2 * AT_ONCE {

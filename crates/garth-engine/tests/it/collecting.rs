@@ -39,7 +39,7 @@ fn taken(folder: &Path) -> u64 {
 }
 
 #[tokio::test]
-async fn equal_parts_of_an_upload_are_stored_once_and_gc_gives_back_the_space_of_the_others() {
+async fn gc_frees_duplicate_parts_of_upload() {
     let folder = folder();
     let fs = SqliteFs::open(folder.path(), Env::system(), garth_engine::rule::sample::registry()).unwrap();
     let body = Body::Staged(upload(&fs, &[0; 50]).await);
@@ -58,7 +58,7 @@ async fn equal_parts_of_an_upload_are_stored_once_and_gc_gives_back_the_space_of
 }
 
 #[tokio::test]
-async fn what_nothing_refers_to_in_a_pack_is_given_back_after_the_grace_and_the_rest_stays() {
+async fn gc_frees_unreferenced_pack_ranges_after_grace() {
     let folder = folder();
     let (env, clock) = Env::manual(Timestamp(1_700_000_000_000_000_000));
     let fs = SqliteFs::open(folder.path(), env, garth_engine::rule::sample::registry()).unwrap();
@@ -108,7 +108,7 @@ async fn write_on(fs: &SqliteFs, worker: u64, stop: &AtomicBool) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn fsck_beside_writers_and_gc_finds_nothing_that_is_not_wrong() {
+async fn fsck_reports_nothing_during_writes_and_gc() {
     let folder = folder();
     let stop = Arc::new(AtomicBool::new(false));
     let open =

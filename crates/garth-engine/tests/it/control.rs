@@ -27,7 +27,7 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[tokio::test]
-async fn a_key_opens_its_account_and_survives_reopening() {
+async fn key_opens_its_account_and_survives_reopening() {
     let folder = tempfile::tempdir().unwrap();
     let (env, _) = Env::manual(Timestamp(5));
     let home = DataDir::open(folder.path(), env.clone(), garth_engine::rule::sample::registry()).unwrap();
@@ -59,7 +59,7 @@ async fn scopes_have_one_text_form_and_admin_implies_all() {
 }
 
 #[tokio::test]
-async fn nothing_but_the_exact_token_authenticates() {
+async fn only_the_exact_token_authenticates() {
     let (_folder, home) = with_account().await;
     let (key, secret) = home.control().create_key("acme", "", &[Scope::Admin]).await.unwrap();
     let (other, _) = home.control().create_key("acme", "", &[Scope::Admin]).await.unwrap();
@@ -90,7 +90,7 @@ async fn nothing_but_the_exact_token_authenticates() {
 }
 
 #[tokio::test]
-async fn a_key_revoked_elsewhere_opens_nothing_at_the_next_call() {
+async fn revoked_key_fails_in_other_processes() {
     let (folder, home) = with_account().await;
     let (key, secret) = home.control().create_key("acme", "", &[Scope::MemoryRead]).await.unwrap();
     // A second instance stands for another process: it shares no memory with the first.
@@ -108,7 +108,7 @@ async fn a_key_revoked_elsewhere_opens_nothing_at_the_next_call() {
 }
 
 #[tokio::test]
-async fn a_key_is_revoked_through_its_own_account_only() {
+async fn key_is_revoked_through_its_account_only() {
     let (_folder, home) = with_account().await;
     home.create_account("other").await.unwrap();
     let (key, secret) = home.control().create_key("acme", "", &[Scope::MemoryRead]).await.unwrap();
@@ -120,7 +120,7 @@ async fn a_key_is_revoked_through_its_own_account_only() {
 }
 
 #[tokio::test]
-async fn a_deleted_account_is_gone_with_its_keys_and_files_and_its_name_is_free() {
+async fn deleting_an_account_frees_its_name() {
     let (folder, home) = with_account().await;
     home.create_account("other").await.unwrap();
     let (_, secret) = home.control().create_key("acme", "", &[Scope::Admin]).await.unwrap();
@@ -153,7 +153,7 @@ async fn a_deleted_account_is_gone_with_its_keys_and_files_and_its_name_is_free(
 }
 
 #[tokio::test]
-async fn a_key_that_was_let_in_never_reaches_another_account_of_its_name() {
+async fn admitted_key_never_reaches_namesake_account() {
     let folder = tempfile::tempdir().unwrap();
     let home = self::home(folder.path());
     home.create_account("acme").await.unwrap();
@@ -168,7 +168,7 @@ async fn a_key_that_was_let_in_never_reaches_another_account_of_its_name() {
 }
 
 #[tokio::test]
-async fn a_deletion_that_a_crash_interrupted_is_finished_on_open() {
+async fn open_completes_interrupted_deletion() {
     let (folder, home) = with_account().await;
     let (_, secret) = home.control().create_key("acme", "", &[Scope::Admin]).await.unwrap();
     let account = home.control().account("acme").await.unwrap();
@@ -190,7 +190,7 @@ async fn a_deletion_that_a_crash_interrupted_is_finished_on_open() {
 }
 
 #[tokio::test]
-async fn of_many_who_make_one_account_in_a_fresh_folder_one_wins() {
+async fn concurrent_account_creation_has_one_winner() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("data");
     // All start at once, so that they meet in the creation of the control data as well.
@@ -215,7 +215,7 @@ async fn of_many_who_make_one_account_in_a_fresh_folder_one_wins() {
 }
 
 #[tokio::test]
-async fn accounts_are_listed_by_name_and_bad_names_are_refused() {
+async fn lists_accounts_and_rejects_bad_names() {
     let (_folder, home) = with_account().await;
     for id in ["zoë", "a b", "%", "Acme"] {
         home.create_account(id).await.unwrap();
@@ -232,7 +232,7 @@ async fn accounts_are_listed_by_name_and_bad_names_are_refused() {
 }
 
 #[tokio::test]
-async fn keys_need_an_account_a_scope_and_a_plain_label() {
+async fn create_key_rejects_invalid_arguments() {
     let (_folder, home) = with_account().await;
     let refused = async |account: &str, label: &str, scopes: &[Scope]| {
         home.control().create_key(account, label, scopes).await.unwrap_err().kind()
@@ -245,7 +245,7 @@ async fn keys_need_an_account_a_scope_and_a_plain_label() {
 }
 
 #[tokio::test]
-async fn no_secret_is_in_the_files_or_in_debug_output() {
+async fn secrets_appear_in_no_file_or_debug_output() {
     let (folder, home) = with_account().await;
     let (key, secret) = home.control().create_key("acme", "laptop", &[Scope::Admin]).await.unwrap();
     let text = secret.reveal().split_once('.').unwrap().1;
@@ -269,7 +269,7 @@ async fn no_secret_is_in_the_files_or_in_debug_output() {
 }
 
 #[tokio::test]
-async fn only_the_owner_gets_at_what_is_made() {
+async fn created_files_are_private_to_owner() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("deep/data");
     let home = home(&data);
@@ -285,7 +285,7 @@ async fn only_the_owner_gets_at_what_is_made() {
 }
 
 #[tokio::test]
-async fn a_newer_or_foreign_control_database_is_refused_and_left_as_it_is() {
+async fn rejects_newer_or_foreign_control_database() {
     let foreign = "CREATE TABLE notes (text); INSERT INTO notes VALUES ('mine')";
     for change in ["PRAGMA user_version = 9999", "PRAGMA application_id = 1", foreign] {
         let folder = tempfile::tempdir().unwrap();
@@ -318,7 +318,7 @@ async fn a_newer_or_foreign_control_database_is_refused_and_left_as_it_is() {
 }
 
 #[tokio::test]
-async fn errors_about_the_data_folder_do_not_say_where_it_is() {
+async fn data_folder_errors_hide_its_path() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("taken");
     fs::write(&file, "").unwrap();
@@ -328,7 +328,7 @@ async fn errors_about_the_data_folder_do_not_say_where_it_is() {
 }
 
 #[tokio::test]
-async fn one_account_has_one_instance_while_it_is_held() {
+async fn account_has_one_instance_while_held() {
     let (_folder, home) = with_account().await;
     home.create_account("other").await.unwrap();
     let first = home.account("acme").await.unwrap();

@@ -60,7 +60,7 @@ fn pieces(path: &str, pieces: &[&[u8]]) -> Op {
 }
 
 #[tokio::test]
-async fn a_piece_that_is_appended_again_adds_only_what_lies_beside_it() {
+async fn repeated_piece_adds_only_new_bytes() {
     let account = Account::new();
     let fs = &*account.fs;
     fs.mkdir_all("/scope").await.unwrap();
@@ -107,7 +107,7 @@ async fn a_piece_that_is_appended_again_adds_only_what_lies_beside_it() {
 }
 
 #[tokio::test]
-async fn pieces_stay_apart_when_what_lies_beside_them_is_merged() {
+async fn merging_keeps_cut_pieces_separate() {
     let account = Account::new();
     let fs = &*account.fs;
     let [some, odd] = [100 << 10, (1 << 20) + 10].map(|size| random_bytes(size as u64, size));
@@ -141,7 +141,7 @@ async fn pieces_stay_apart_when_what_lies_beside_them_is_merged() {
 }
 
 #[tokio::test]
-async fn an_append_with_cuts_costs_rows_in_proportion_to_what_it_appends() {
+async fn append_with_cuts_adds_proportional_rows() {
     let account = Account::new();
     let fs = &*account.fs;
     let piece = random_bytes(1, 70_000);

@@ -103,7 +103,7 @@ fn tally<T>(answer: garth_engine::Result<T>, counts: &mut [u32; 2]) -> Option<T>
 }
 
 #[tokio::test]
-async fn nothing_outside_is_reached_while_a_second_thread_swaps_folders_for_links() {
+async fn swapped_links_reach_nothing_outside() {
     let two = Two::new();
     fs::create_dir_all(two.path("d/sub")).unwrap();
     fs::write(two.path("d/f"), "inside").unwrap();
@@ -162,7 +162,7 @@ async fn nothing_outside_is_reached_while_a_second_thread_swaps_folders_for_link
 }
 
 #[tokio::test]
-async fn links_of_any_kind_lead_nowhere_but_into_the_folder() {
+async fn links_never_lead_outside_the_folder() {
     let two = Two::new();
     let outside = two.outside.path().to_str().unwrap();
     let host = two.open(Mode::Writable);
@@ -198,7 +198,7 @@ async fn links_of_any_kind_lead_nowhere_but_into_the_folder() {
 }
 
 #[tokio::test]
-async fn fifos_sockets_and_devices_are_shown_and_block_nothing() {
+async fn special_files_are_listed_and_block_nothing() {
     let two = Two::new();
     let mode = rustix::fs::Mode::from_raw_mode(0o644);
     mknodat(CWD, two.path("fifo"), rustix::fs::FileType::Fifo, mode, 0).unwrap();
@@ -231,7 +231,7 @@ async fn fifos_sockets_and_devices_are_shown_and_block_nothing() {
 }
 
 #[tokio::test]
-async fn names_that_are_no_text_are_left_out_and_break_nothing() {
+async fn names_outside_utf8_are_omitted() {
     let two = Two::new();
     let odd = OsStr::from_bytes(b"\xff\xfeodd");
     fs::create_dir_all(two.path("d").join(odd)).unwrap();
@@ -257,7 +257,7 @@ async fn names_that_are_no_text_are_left_out_and_break_nothing() {
 }
 
 #[tokio::test]
-async fn another_file_system_in_the_folder_is_no_part_of_it() {
+async fn mounted_filesystem_in_folder_is_excluded() {
     // `/proc` is another filesystem on every Linux machine, and takes no privileges to mount.
     let host = HostFs::open(Path::new("/"), Mode::ReadOnly, Env::system()).unwrap();
     assert_error(host.stat(&at("/proc")).await, ErrorKind::CrossesMounts, Some("/proc"));
@@ -266,7 +266,7 @@ async fn another_file_system_in_the_folder_is_no_part_of_it() {
 }
 
 #[tokio::test]
-async fn a_folder_opened_for_reading_is_left_as_it_is() {
+async fn read_only_open_changes_nothing() {
     let two = Two::new();
     fs::create_dir_all(two.path("d")).unwrap();
     fs::write(two.path("d/f"), "x").unwrap();
@@ -283,7 +283,7 @@ async fn a_folder_opened_for_reading_is_left_as_it_is() {
 }
 
 #[tokio::test]
-async fn an_error_says_how_many_operations_were_done_and_they_stay() {
+async fn error_counts_completed_operations() {
     let two = Two::new();
     let host = two.open(Mode::Writable);
     let batch =
@@ -302,7 +302,7 @@ async fn an_error_says_how_many_operations_were_done_and_they_stay() {
 }
 
 #[tokio::test]
-async fn what_a_crash_left_is_removed_at_the_next_opening_and_never_shown() {
+async fn open_removes_leftovers_of_a_crash() {
     let two = Two::new();
     // A deep directory, which has to be removed from its end.
     let deep = format!(".garth-tmp/left{}", "/d".repeat(300));
@@ -329,7 +329,7 @@ async fn what_a_crash_left_is_removed_at_the_next_opening_and_never_shown() {
 }
 
 #[tokio::test]
-async fn a_link_in_place_of_what_is_not_finished_is_refused() {
+async fn rejects_link_as_temporary_folder() {
     let two = Two::new();
     symlink(two.outside.path(), two.path(".garth-tmp")).unwrap();
     let opened = HostFs::open(two.folder.path(), Mode::Writable, Env::system());
@@ -342,7 +342,7 @@ async fn a_link_in_place_of_what_is_not_finished_is_refused() {
 }
 
 #[tokio::test]
-async fn what_others_change_is_seen_and_no_version_of_before() {
+async fn host_shows_changes_of_other_programs() {
     let two = Two::new();
     let host = two.open(Mode::Writable);
     let fs = &*host;
@@ -364,7 +364,7 @@ async fn what_others_change_is_seen_and_no_version_of_before() {
 }
 
 #[tokio::test]
-async fn instances_on_one_folder_take_turns() {
+async fn instances_of_one_folder_serialize_writes() {
     let two = Two::new();
     let writers = (0..4).map(|writer| {
         let host = two.open(Mode::Writable);
@@ -388,7 +388,7 @@ async fn stat_or_none(fs: &Fs, path: &str) -> Option<u64> {
 }
 
 #[tokio::test]
-async fn a_huge_directory_is_listed_in_pages_that_meet_in_order() {
+async fn huge_directory_is_listed_in_ordered_pages() {
     let two = Two::new();
     // In no particular order, so that sorting is up to the listing.
     let names: Vec<String> = (0..20_000).map(|number| format!("{:05}", number * 7_919 % 20_000)).collect();
@@ -411,7 +411,7 @@ async fn a_huge_directory_is_listed_in_pages_that_meet_in_order() {
 }
 
 #[tokio::test]
-async fn long_files_are_streamed_and_copied_with_their_holes() {
+async fn long_files_are_copied_with_holes() {
     let two = Two::new();
     let host = two.open(Mode::Writable);
     let fs = &*host;
@@ -435,7 +435,7 @@ async fn long_files_are_streamed_and_copied_with_their_holes() {
 }
 
 #[tokio::test]
-async fn a_folder_that_cannot_be_opened_is_told_without_its_path() {
+async fn error_of_unopenable_folder_hides_its_path() {
     let two = Two::new();
     fs::write(two.path("f"), "").unwrap();
     for (path, kind) in [("no", ErrorKind::NotFound), ("f", ErrorKind::NotADirectory)] {

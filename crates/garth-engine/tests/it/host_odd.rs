@@ -50,7 +50,7 @@ fn swapping(one: &Path, other: &Path, stop: &Arc<AtomicBool>) -> std::thread::Jo
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_read_or_commit_waits_for_a_fifo_in_a_directory() {
+async fn fifo_blocks_no_read_or_commit() {
     let (folder, host) = open();
     fs::create_dir_all(folder.path().join("d/sub")).unwrap();
     fs::write(folder.path().join("d/f"), "text").unwrap();
@@ -87,7 +87,7 @@ async fn no_read_or_commit_waits_for_a_fifo_in_a_directory() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_that_is_swapped_for_a_fifo_while_it_is_used_blocks_nothing() {
+async fn file_swapped_for_fifo_blocks_nothing() {
     let (folder, host) = open();
     let (file, other) = (folder.path().join("f"), folder.path().join("fifo"));
     fs::write(&file, "text").unwrap();
@@ -118,7 +118,7 @@ async fn a_file_that_is_swapped_for_a_fifo_while_it_is_used_blocks_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_that_is_swapped_for_a_link_outside_is_neither_read_nor_written_through_it() {
+async fn file_swapped_for_link_is_never_followed() {
     let (folder, host) = open();
     let outside = tempfile::tempdir().unwrap();
     let (file, link, secret) = (folder.path().join("f"), folder.path().join("l"), outside.path().join("f"));
@@ -168,7 +168,7 @@ async fn a_file_that_is_swapped_for_a_link_outside_is_neither_read_nor_written_t
 }
 
 #[tokio::test]
-async fn names_that_are_no_text_break_no_page_name_rename_or_opening() {
+async fn names_outside_utf8_break_no_operation() {
     let (folder, host) = open();
     let odd = |name: &[u8]| OsStr::from_bytes(name).to_owned();
     let dir = folder.path().join("d");
@@ -209,7 +209,7 @@ async fn names_that_are_no_text_break_no_page_name_rename_or_opening() {
 }
 
 #[tokio::test]
-async fn a_part_of_a_folder_refuses_as_a_part_of_any_tree_does() {
+async fn confined_folder_rejects_like_any_tree() {
     let (_folder, host) = open();
     given(&*host, [mkdir("/d"), write("/d/f", "x")]).await;
     let within = Within::everything().without([p("/d")]);

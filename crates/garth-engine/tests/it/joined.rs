@@ -51,7 +51,7 @@ async fn text(fs: &dyn FileSystem, path: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_batch_on_several_handles_of_one_store_is_one_commit() {
+async fn batch_across_handles_is_one_commit() {
     for (store, _folder) in stores() {
         let tree = tree(&*store).await;
         let before = store.head().await.unwrap().seq.0;
@@ -79,7 +79,7 @@ async fn a_batch_on_several_handles_of_one_store_is_one_commit() {
 }
 
 #[tokio::test]
-async fn the_same_batch_is_the_same_owners_wherever_it_begins() {
+async fn batch_id_belongs_to_owner_of_tree() {
     for (store, _folder) in stores() {
         let tree = tree(&*store).await;
         let id = CommitId(7);
@@ -90,7 +90,7 @@ async fn the_same_batch_is_the_same_owners_wherever_it_begins() {
 }
 
 #[tokio::test]
-async fn what_is_staged_or_held_through_one_part_is_used_in_a_batch_on_several() {
+async fn joined_batch_uses_staged_and_held_nodes() {
     for (store, _folder) in stores() {
         let tree = tree(&*store).await;
         let stage = async |path: &str, bytes: &'static [u8]| {
@@ -129,7 +129,7 @@ async fn what_is_staged_or_held_through_one_part_is_used_in_a_batch_on_several()
 }
 
 #[tokio::test]
-async fn handles_of_two_stores_or_of_the_past_are_not_joined() {
+async fn joins_only_present_handles_of_one_store() {
     let stores = stores();
     let [(one, _), (other, _folder)] = &stores[..] else { panic!("two stores") };
     assert!(one.view_base().joined(&**other).is_none() && other.view_base().joined(&**one).is_none());
@@ -142,7 +142,7 @@ async fn handles_of_two_stores_or_of_the_past_are_not_joined() {
 }
 
 #[tokio::test]
-async fn a_handle_stamps_its_author_over_what_a_batch_says() {
+async fn handle_author_overrides_batch_author() {
     for (store, _folder) in stores() {
         store.mkdir_all("/d").await.unwrap();
         let author = Author::agent("scout").with_user("ann");
@@ -161,7 +161,7 @@ async fn a_handle_stamps_its_author_over_what_a_batch_says() {
 }
 
 #[tokio::test]
-async fn a_part_of_an_overlay_that_only_the_lower_layer_has_is_written() {
+async fn scope_writes_to_lower_part_of_overlay() {
     for (store, _folder) in stores() {
         let tree = tree(&*store).await;
         store.mkdir_all("/below/a/b").await.unwrap();

@@ -63,7 +63,7 @@ fn edit(random: &mut Random, now: &mut [Vec<u8>; 2], path: [&str; 2], last: u64)
 }
 
 #[tokio::test]
-async fn every_version_is_the_same_after_any_number_of_merges() {
+async fn merging_preserves_every_version() {
     const PATHS: [&str; 2] = ["/one", "/two"];
     for seed in 0..8 {
         let mut random = Random::new(seed);
@@ -113,7 +113,7 @@ async fn every_version_is_the_same_after_any_number_of_merges() {
 }
 
 #[tokio::test]
-async fn ten_thousand_appends_become_a_few_extents() {
+async fn merging_reduces_appends_to_few_extents() {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
     let fs = SqliteFs::open(folder.path(), Env::system(), garth_engine::rule::sample::registry()).unwrap();
     let line = |n: u64| format!("{n:0199}\n");
@@ -141,7 +141,7 @@ async fn ten_thousand_appends_become_a_few_extents() {
 }
 
 #[tokio::test]
-async fn collecting_within_a_task_ends_however_many_steps_it_takes() {
+async fn gc_within_a_task_finishes() {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
     let fs = SqliteFs::open(folder.path(), Env::system(), garth_engine::rule::sample::registry()).unwrap();
     // Each call blocks the thread of this task and never returns to the runtime, whose limit (128 operations
@@ -152,7 +152,7 @@ async fn collecting_within_a_task_ends_however_many_steps_it_takes() {
 }
 
 #[tokio::test]
-async fn copies_made_while_extents_are_merged_keep_their_bytes() {
+async fn copies_during_merging_keep_their_bytes() {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
     let fs = SqliteFs::open(folder.path(), Env::system(), garth_engine::rule::sample::registry()).unwrap();
     let other = SqliteFs::open(folder.path(), Env::system(), garth_engine::rule::sample::registry()).unwrap();

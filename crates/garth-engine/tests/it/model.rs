@@ -6,14 +6,14 @@ use garth_testkit::subject::mounted::Part;
 use garth_testkit::subject::stacked::{View, drawn};
 
 #[test]
-fn random_operations_mean_the_same_as_on_the_specification() {
+fn random_operations_match_the_specification() {
     let stats = run(ModelConfig::from_env(20_000), sqlite).unwrap_or_else(|failure| panic!("{failure}"));
     assert!(stats.commits > 0 && stats.reopened > 0 && stats.collected > 0, "{stats:?}");
     assert!(stats.ruled > 100 && stats.full > 100, "{stats:?}");
 }
 
 #[test]
-fn random_operations_through_a_scope_mean_the_same_as_on_a_tree_of_its_own() {
+fn random_operations_through_a_scope_match() {
     for depth in [1, 2] {
         let subject = || async move { sqlite().await.scoped(depth).await.counted_anew().await };
         let stats =
@@ -23,7 +23,7 @@ fn random_operations_through_a_scope_mean_the_same_as_on_a_tree_of_its_own() {
 }
 
 #[test]
-fn random_operations_through_a_mount_mean_the_same_as_on_a_tree_of_its_own() {
+fn random_operations_through_a_mount_match() {
     // Not `Part::Twice`: there a mount rejects some operations before the store judges those before them.
     for part in [Part::Root, Part::Directory] {
         let subject = || async move { sqlite().await.mounted(part).await.counted_anew().await };
@@ -34,7 +34,7 @@ fn random_operations_through_a_mount_mean_the_same_as_on_a_tree_of_its_own() {
 }
 
 #[test]
-fn random_operations_through_stacks_of_views_mean_the_same_as_on_a_tree_of_its_own() {
+fn random_operations_through_stacked_views_match() {
     for seed in [1, 2] {
         let views = drawn(seed, View::EQUAL);
         let subject = || async { sqlite().await.stacked(&views).await.counted_anew().await };
@@ -45,7 +45,7 @@ fn random_operations_through_stacks_of_views_mean_the_same_as_on_a_tree_of_its_o
 }
 
 #[test]
-fn random_operations_on_a_folder_mean_the_same_as_far_as_posix_goes() {
+fn random_operations_on_a_folder_match_posix() {
     let stats = on_host(ModelConfig::from_env(6_000)).unwrap_or_else(|failure| panic!("{failure}"));
     assert!(stats.commits > 2_000 && stats.refused > 0 && stats.checks > 0, "{stats:?}");
 }

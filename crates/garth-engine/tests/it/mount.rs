@@ -81,7 +81,7 @@ async fn refused(fs: &dyn FileSystem, op: Op) -> ErrorKind {
 }
 
 #[tokio::test]
-async fn parts_are_shown_where_they_are_and_all_that_leads_to_them() {
+async fn mount_shows_parts_and_directories_above_them() {
     let account = Account::new().await;
     let tree = account.tree().await;
     tree.write("/b.md", "b").await.unwrap();
@@ -110,7 +110,7 @@ async fn parts_are_shown_where_they_are_and_all_that_leads_to_them() {
 }
 
 #[tokio::test]
-async fn what_lies_below_a_part_is_hidden_and_a_file_does_not_lead_anywhere() {
+async fn mount_hides_base_entries_at_its_points() {
     let account = Account::new().await;
     // Both names exist in the tree below the mounts, with other nodes.
     account.fs.write("/chats/one/skills", "a file where a directory leads on").await.unwrap();
@@ -126,7 +126,7 @@ async fn what_lies_below_a_part_is_hidden_and_a_file_does_not_lead_anywhere() {
 }
 
 #[tokio::test]
-async fn a_part_that_is_a_file_or_a_link_shows_as_that() {
+async fn mount_shows_file_and_link_parts() {
     let folder = tempfile::tempdir().unwrap();
     let registry = garth_engine::rule::sample::registry();
     let base = SqliteFs::open(folder.path(), Env::system(), registry).unwrap();
@@ -157,7 +157,7 @@ async fn a_part_that_is_a_file_or_a_link_shows_as_that() {
 }
 
 #[tokio::test]
-async fn parts_and_what_leads_to_them_stay_where_they_are() {
+async fn mount_points_cannot_be_moved_or_removed() {
     let account = Account::new().await;
     let tree = account.tree().await;
     tree.mkdir_all("/d").await.unwrap();
@@ -181,7 +181,7 @@ async fn parts_and_what_leads_to_them_stay_where_they_are() {
 }
 
 #[tokio::test]
-async fn a_batch_on_parts_of_one_store_is_one_commit_and_of_two_none() {
+async fn batch_across_stores_is_rejected() {
     let account = Account::new().await;
     let tree = account.tree().await;
     tree.write("/draft.md", "text").await.unwrap();
@@ -218,7 +218,7 @@ async fn a_batch_on_parts_of_one_store_is_one_commit_and_of_two_none() {
 }
 
 #[tokio::test]
-async fn nothing_is_written_through_a_read_only_part() {
+async fn read_only_part_rejects_writes() {
     let account = Account::new().await;
     account.fs.write("/skills/s/SKILL.md", "# Bake\n").await.unwrap();
     let tree = account.tree().await;
@@ -240,7 +240,7 @@ async fn nothing_is_written_through_a_read_only_part() {
 }
 
 #[tokio::test]
-async fn new_names_beside_parts_land_in_the_tree_below() {
+async fn names_next_to_parts_go_to_base() {
     let account = Account::new().await;
     let tree = account.tree().await;
     // The parent is now created in the base, under a new inode.
@@ -256,7 +256,7 @@ async fn new_names_beside_parts_land_in_the_tree_below() {
 }
 
 #[tokio::test]
-async fn nodes_keep_their_numbers_and_marked_ones_whatever_else_is_shown() {
+async fn mounted_nodes_keep_stable_inodes() {
     let account = Account::new().await;
     account.fs.write("/agents/a/memory/m.md", "m").await.unwrap();
     let tree = account.tree().await;
@@ -286,7 +286,7 @@ async fn nodes_keep_their_numbers_and_marked_ones_whatever_else_is_shown() {
 }
 
 #[tokio::test]
-async fn changes_search_and_the_past_are_those_of_what_is_shown() {
+async fn mount_limits_changes_search_and_past() {
     let account = Account::new().await;
     let tree = account.tree().await;
     let since = tree.head().await.unwrap().seq;
@@ -324,7 +324,7 @@ async fn changes_search_and_the_past_are_those_of_what_is_shown() {
 }
 
 #[tokio::test]
-async fn a_walk_goes_through_all_parts_in_one_order_whatever_its_pages() {
+async fn mount_walk_order_is_independent_of_pages() {
     let account = Account::new().await;
     let tree = account.tree().await;
     for file in
@@ -354,7 +354,7 @@ async fn a_walk_goes_through_all_parts_in_one_order_whatever_its_pages() {
 }
 
 #[tokio::test]
-async fn what_is_left_out_of_a_tree_is_left_out_of_its_parts() {
+async fn exclusions_of_a_mount_apply_to_parts() {
     let account = Account::new().await;
     let tree = account.tree().await;
     tree.write("/.agent/memory/f", "canary").await.unwrap();

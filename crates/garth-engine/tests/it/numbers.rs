@@ -49,7 +49,7 @@ async fn numbers(layers: &Layers) -> Vec<(String, Ino)> {
 }
 
 #[tokio::test]
-async fn what_was_copied_up_and_is_left_out_is_found_by_none_of_its_numbers() {
+async fn excluded_copies_are_unreachable_by_inode() {
     for one_store in [true, false] {
         let layers = layers(one_store).await;
         given(&*layers.overlay, [Op::append(p("/secret/f"), "canary"), write("/secret/g", "canary")]).await;
@@ -71,7 +71,7 @@ async fn what_was_copied_up_and_is_left_out_is_found_by_none_of_its_numbers() {
 }
 
 #[tokio::test]
-async fn what_an_overlay_knows_of_its_layers_is_found_by_no_number() {
+async fn overlay_notes_are_unreachable_by_inode() {
     for one_store in [true, false] {
         let layers = layers(one_store).await;
         given(&*layers.overlay, [Op::remove(p("/gone")), Op::append(p("/secret/f"), "x")]).await;
@@ -91,7 +91,7 @@ async fn what_an_overlay_knows_of_its_layers_is_found_by_no_number() {
 }
 
 #[tokio::test]
-async fn a_file_that_was_copied_up_and_lost_its_names_is_found_while_it_is_open() {
+async fn unlinked_copy_is_reachable_while_open() {
     for one_store in [true, false] {
         let layers = layers(one_store).await;
         given(&*layers.overlay, [Op::append(p("/secret/f"), "!")]).await;
@@ -104,7 +104,7 @@ async fn a_file_that_was_copied_up_and_lost_its_names_is_found_while_it_is_open(
 }
 
 #[tokio::test]
-async fn a_tree_with_an_overlay_of_its_store_in_it_keeps_its_past() {
+async fn mount_with_overlay_keeps_its_past() {
     let layers = layers(true).await;
     let tree = Mount::builder(&*layers.fs, &p("/chat"), Owner::new("tree").unwrap())
         .mount(p("/skill"), Arc::clone(&layers.overlay));
@@ -118,7 +118,7 @@ async fn a_tree_with_an_overlay_of_its_store_in_it_keeps_its_past() {
 }
 
 #[tokio::test]
-async fn names_of_what_was_copied_up_are_given_in_pages_of_one() {
+async fn names_of_copied_file_come_in_pages() {
     for one_store in [true, false] {
         let layers = layers(one_store).await;
         given(&*layers.overlay, [Op::append(p("/gone"), "!"), Op::link(p("/gone"), p("/secret/too"))]).await;
@@ -143,7 +143,7 @@ async fn names_of_what_was_copied_up_are_given_in_pages_of_one() {
 }
 
 #[tokio::test]
-async fn a_batch_through_an_overlay_opens_nothing_of_its_layers_to_numbers_of_the_base() {
+async fn base_inodes_do_not_reach_overlay_layers() {
     let layers = layers(true).await;
     given(&*layers.overlay, [Op::append(p("/secret/f"), "canary")]).await;
     let kept = layers.upper.entry("/tree/secret/f").await.unwrap().ino;

@@ -68,7 +68,7 @@ async fn ask(fs: &dyn FileSystem, projection: Projection) {
 }
 
 #[tokio::test]
-async fn the_largest_numbers_break_no_read() {
+async fn largest_numbers_break_no_read() {
     let folder = tempfile::tempdir().unwrap();
     let sqlite =
         SqliteFs::open(folder.path(), Env::system(), garth_engine::rule::sample::registry()).unwrap();

@@ -96,7 +96,7 @@ async fn all(fs: &dyn FileSystem) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_look_up_costs_at_most_one_more_of_each_layer_however_deep_it_is_and_whatever_is_hidden() {
+async fn lookup_cost_does_not_grow_with_depth() {
     for one_store in [true, false] {
         let layers = layers(one_store).await;
         // 20 levels: a look-up that asked for each level would exceed the limits below.
@@ -131,7 +131,7 @@ async fn a_look_up_costs_at_most_one_more_of_each_layer_however_deep_it_is_and_w
 }
 
 #[tokio::test]
-async fn fetch_many_asks_each_layer_few_times() {
+async fn fetch_many_reads_each_layer_few_times() {
     for one_store in [true, false] {
         let layers = layers(one_store).await;
         let [below, above] = [&layers.below, &layers.above].map(|fs| Arc::new(Counting::new(Arc::clone(fs))));
@@ -159,7 +159,7 @@ async fn fetch_many_asks_each_layer_few_times() {
 }
 
 #[tokio::test]
-async fn what_is_below_shows_until_it_is_changed_and_stays_as_it_is() {
+async fn writes_leave_the_lower_layer_unchanged() {
     for one_store in [true, false] {
         let layers = layers(one_store).await;
         let (tree, before) = (layers.tree().await, all(&*layers.below).await);
@@ -188,7 +188,7 @@ async fn what_is_below_shows_until_it_is_changed_and_stays_as_it_is() {
 }
 
 #[tokio::test]
-async fn a_file_is_copied_up_with_its_names_attributes_times_and_number() {
+async fn copy_up_preserves_names_attributes_and_inode() {
     for one_store in [true, false] {
         let layers = layers(one_store).await;
         let tree = layers.tree().await;
@@ -219,7 +219,7 @@ async fn a_file_is_copied_up_with_its_names_attributes_times_and_number() {
 }
 
 #[tokio::test]
-async fn what_is_taken_away_does_not_come_back() {
+async fn removed_lower_entries_stay_hidden() {
     for one_store in [true, false] {
         let layers = layers(one_store).await;
         let tree = layers.tree().await;
@@ -243,7 +243,7 @@ async fn what_is_taken_away_does_not_come_back() {
 }
 
 #[tokio::test]
-async fn a_directory_that_is_not_empty_in_both_layers_together_is_not_removed() {
+async fn rejects_removal_of_directory_filled_below() {
     for one_store in [true, false] {
         let layers = layers(one_store).await;
         let tree = layers.tree().await;
@@ -261,7 +261,7 @@ async fn a_directory_that_is_not_empty_in_both_layers_together_is_not_removed() 
 }
 
 #[tokio::test]
-async fn a_directory_from_below_is_renamed_in_one_store_and_not_from_another() {
+async fn lower_directory_renames_only_within_one_store() {
     let layers1 = layers(true).await;
     let tree = layers1.tree().await;
     tree.write("/d/new", "new").await.unwrap();
@@ -291,7 +291,7 @@ async fn a_directory_from_below_is_renamed_in_one_store_and_not_from_another() {
 }
 
 #[tokio::test]
-async fn nothing_is_made_below_a_file_of_the_lower_layer() {
+async fn rejects_names_below_lower_file() {
     for one_store in [true, false] {
         let tree = layers(one_store).await.tree().await;
         for op in [Op::write(p("/d/a/x"), "x").with_parents(), Op::mkdir_all(p("/link/x"))] {
@@ -304,7 +304,7 @@ async fn nothing_is_made_below_a_file_of_the_lower_layer() {
 }
 
 #[tokio::test]
-async fn conditions_are_judged_on_what_shows() {
+async fn overlay_judges_conditions_on_merged_tree() {
     for one_store in [true, false] {
         let layers = layers(one_store).await;
         let tree = layers.tree().await;
@@ -334,7 +334,7 @@ async fn conditions_are_judged_on_what_shows() {
 }
 
 #[tokio::test]
-async fn a_file_longer_than_one_read_is_read_whole_though_there_are_no_versions() {
+async fn overlay_reads_long_files_completely() {
     let layers = layers(true).await;
     let tree = layers.tree().await;
     // More than one read returns.
@@ -346,7 +346,7 @@ async fn a_file_longer_than_one_read_is_read_whole_though_there_are_no_versions(
 }
 
 #[tokio::test]
-async fn a_file_that_is_renamed_below_is_another_than_the_copy_of_it() {
+async fn file_renamed_below_differs_from_its_copy() {
     for one_store in [true, false] {
         let layers = layers(one_store).await;
         let tree = layers.tree().await;
@@ -376,7 +376,7 @@ async fn a_file_that_is_renamed_below_is_another_than_the_copy_of_it() {
 }
 
 #[tokio::test]
-async fn each_write_answers_with_the_number_that_the_file_shows_by() {
+async fn write_returns_inode_of_merged_file() {
     for one_store in [true, false] {
         let layers = layers(one_store).await;
         let tree = layers.tree().await;
@@ -405,7 +405,7 @@ async fn each_write_answers_with_the_number_that_the_file_shows_by() {
 }
 
 #[tokio::test]
-async fn a_node_is_found_by_its_number_where_it_was_renamed_after_it_was_copied_up() {
+async fn inode_survives_rename_after_copy_up() {
     for one_store in [true, false] {
         let layers = layers(one_store).await;
         let tree = layers.tree().await;
@@ -423,7 +423,7 @@ async fn a_node_is_found_by_its_number_where_it_was_renamed_after_it_was_copied_
 }
 
 #[tokio::test]
-async fn a_node_is_found_by_its_number_where_it_was_renamed_as_it_was_copied_up() {
+async fn inode_survives_rename_during_copy_up() {
     let layers = layers(true).await;
     let tree = layers.tree().await;
     let [file, other, dir, deep] = ["/d/a", "/SKILL.md", "/d/sub", "/d/sub/b"].map(|path| tree.entry(path));
@@ -455,7 +455,7 @@ async fn a_node_is_found_by_its_number_where_it_was_renamed_as_it_was_copied_up(
 }
 
 #[tokio::test]
-async fn conditions_on_hashes_are_bounded_also_for_what_is_below() {
+async fn overlay_bounds_hash_conditions_on_lower_files() {
     let layers = layers(true).await;
     layers
         .below
@@ -469,7 +469,7 @@ async fn conditions_on_hashes_are_bounded_also_for_what_is_below() {
 }
 
 #[tokio::test]
-async fn a_part_of_an_overlay_shows_nothing_of_the_rest_by_path_or_number() {
+async fn confined_overlay_hides_the_rest() {
     for one_store in [true, false] {
         let layers = layers(one_store).await;
         let tree = layers.tree().await;
@@ -511,7 +511,7 @@ async fn a_part_of_an_overlay_shows_nothing_of_the_rest_by_path_or_number() {
 }
 
 #[tokio::test]
-async fn an_upper_layer_with_something_else_in_it_is_refused() {
+async fn rejects_upper_layer_with_foreign_files() {
     let layers = layers(true).await;
     layers.above.write("/notes.md", "x").await.unwrap();
     let error = Overlay::open(Arc::clone(&layers.below), Arc::clone(&layers.above)).await.unwrap_err();
@@ -520,7 +520,7 @@ async fn an_upper_layer_with_something_else_in_it_is_refused() {
 }
 
 #[tokio::test]
-async fn large_content_and_special_nodes_are_copied_up() {
+async fn copies_up_large_files_and_special_nodes() {
     let layers = layers(false).await;
     let content: Vec<u8> = (0..3_000_000u32).flat_map(u32::to_le_bytes).collect();
     layers.below.write("/large", content.clone()).await.unwrap();
@@ -586,7 +586,7 @@ async fn shown(fs: &dyn FileSystem) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn random_batches_leave_what_they_leave_in_one_tree() {
+async fn random_batches_on_overlay_match_one_tree() {
     for seed in 0..60 {
         let layers = layers(true).await;
         let (tree, plain) =

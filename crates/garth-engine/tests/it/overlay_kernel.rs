@@ -20,17 +20,17 @@ fn played(lower: Lower) -> Stats {
 }
 
 #[test]
-fn an_overlay_in_one_store_does_what_the_kernels_does() {
+fn overlay_in_one_store_matches_the_kernel() {
     assert_eq!(played(Lower::SameStore).crossed, 0);
 }
 
 #[test]
-fn an_overlay_over_another_store_does_what_the_kernels_does() {
+fn overlay_over_another_store_matches_the_kernel() {
     assert!(played(Lower::OtherStore).crossed > 0);
 }
 
 #[test]
-fn an_overlay_over_a_folder_does_what_the_kernels_does() {
+fn overlay_over_a_folder_matches_the_kernel() {
     assert!(played(Lower::Folder).crossed > 0);
 }
 
@@ -44,7 +44,7 @@ async fn overlay_over(ops: impl IntoIterator<Item = Op>) -> [Arc<dyn FileSystem>
 }
 
 #[tokio::test]
-async fn what_is_behind_a_file_of_the_lower_layer_is_refused_about_that_file() {
+async fn path_below_lower_file_fails_naming_it() {
     let [tree, below] = overlay_over([Op::write(p("/d/f"), "f").with_parents()]).await;
     let (file, dir) = (tree.entry("/d/f").await.unwrap(), tree.entry("/d").await.unwrap());
     for op in [
@@ -73,7 +73,7 @@ async fn what_is_behind_a_file_of_the_lower_layer_is_refused_about_that_file() {
 }
 
 #[tokio::test]
-async fn to_be_copied_up_changes_no_time_of_a_directory_and_what_the_batch_does_there_does() {
+async fn copy_up_preserves_directory_times() {
     let at = |path: &str| Op::set_attrs(p(path), SetAttrs::new().mtime(Timestamp(1_000_000_000)));
     let [tree, _] = overlay_over([
         Op::write(p("/a/f"), "f").with_parents(),
@@ -100,7 +100,7 @@ async fn to_be_copied_up_changes_no_time_of_a_directory_and_what_the_batch_does_
 }
 
 #[tokio::test]
-async fn a_file_with_several_names_is_copied_up_from_a_folder_of_the_host() {
+async fn copy_up_preserves_hard_links_of_host() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("d")).unwrap();
     std::fs::write(folder.path().join("f"), "f").unwrap();

@@ -33,7 +33,7 @@ async fn concurrent_writers_copy_a_file_up_once() {
 }
 
 #[tokio::test]
-async fn another_writer_may_copy_a_file_up_before_any_read_of_a_writer() {
+async fn copy_up_tolerates_concurrent_copy_up() {
     let mut met = 0;
     for skip in 0..30 {
         let layers = layers(true).await;
@@ -56,7 +56,7 @@ async fn another_writer_may_copy_a_file_up_before_any_read_of_a_writer() {
 }
 
 #[tokio::test]
-async fn another_writer_may_remove_a_directory_before_any_read_of_a_writer() {
+async fn rename_tolerates_concurrent_directory_removal() {
     let mut met = 0;
     for (call, skip) in (0..60).map(|skip| (Call::Stat, skip)).chain((0..6).map(|skip| (Call::Walk, skip))) {
         let layers = layers(true).await;

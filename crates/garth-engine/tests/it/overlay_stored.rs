@@ -117,7 +117,7 @@ async fn head(fs: &dyn FileSystem) -> u64 {
 }
 
 #[tokio::test]
-async fn a_stored_overlay_is_there_when_the_data_folder_is_opened_again() {
+async fn stored_overlay_survives_reopening() {
     let folder = tempfile::tempdir().unwrap();
     {
         let (_data, account) = account(&folder).await;
@@ -151,7 +151,7 @@ async fn a_stored_overlay_is_there_when_the_data_folder_is_opened_again() {
 }
 
 #[tokio::test]
-async fn what_a_stored_overlay_keeps_shows_nowhere_else() {
+async fn stored_overlay_content_is_hidden_elsewhere() {
     let folder = tempfile::tempdir().unwrap();
     let (_data, account) = account(&folder).await;
     account.write("/a", "below").await.unwrap();
@@ -179,7 +179,7 @@ async fn what_a_stored_overlay_keeps_shows_nowhere_else() {
 }
 
 #[tokio::test]
-async fn a_garth_directory_of_the_users_own_is_not_taken() {
+async fn rejects_system_directory_owned_by_user() {
     let folder = tempfile::tempdir().unwrap();
     let (data, account) = account(&folder).await;
     account.raw().write("/.garth", "mine").await.unwrap();
@@ -204,7 +204,7 @@ async fn a_garth_directory_of_the_users_own_is_not_taken() {
 }
 
 #[tokio::test]
-async fn makers_of_the_systems_directory_all_succeed_at_once() {
+async fn concurrent_creation_of_system_directory_succeeds() {
     let folder = tempfile::tempdir().unwrap();
     let (_data, account) = account(&folder).await;
     let makers: Vec<_> = (0..8)
@@ -229,7 +229,7 @@ async fn makers_of_the_systems_directory_all_succeed_at_once() {
 }
 
 #[tokio::test]
-async fn a_fork_stays_as_it_began_and_is_applied_to_what_is_there_now() {
+async fn fork_applies_to_the_present() {
     let folder = tempfile::tempdir().unwrap();
     let (_data, account) = account(&folder).await;
     account.commit(filled()).await.unwrap();
@@ -261,7 +261,7 @@ async fn a_fork_stays_as_it_began_and_is_applied_to_what_is_there_now() {
 }
 
 #[tokio::test]
-async fn every_kind_of_change_is_told_and_what_was_only_copied_up_is_not() {
+async fn diff_reports_changes_but_no_copies() {
     for one_store in [true, false] {
         let Layers { below, over, .. } = layers(one_store).await;
         assert!(diff(&over).await.is_empty());
@@ -293,7 +293,7 @@ async fn every_kind_of_change_is_told_and_what_was_only_copied_up_is_not() {
 }
 
 #[tokio::test]
-async fn an_overlay_is_applied_in_one_commit_with_all_that_it_shows() {
+async fn apply_writes_everything_in_one_commit() {
     for one_store in [true, false] {
         let Layers { below, over, store } = layers(one_store).await;
         let nodes = ["/SKILL.md", "/d/a"].map(|path| below.entry(path));
@@ -339,7 +339,7 @@ async fn an_overlay_is_applied_in_one_commit_with_all_that_it_shows() {
 }
 
 #[tokio::test]
-async fn what_others_changed_below_is_a_conflict_until_a_side_is_taken() {
+async fn apply_conflicts_until_a_side_is_chosen() {
     // Change in the overlay, concurrent change in the lower layer, and the path of the conflict.
     let cases: [(&str, Op, Op, &str); 9] = [
         ("both write", Op::append(p("/d/a"), "!"), Op::write(p("/d/a"), "other"), "/d/a"),
@@ -390,7 +390,7 @@ async fn what_others_changed_below_is_a_conflict_until_a_side_is_taken() {
 }
 
 #[tokio::test]
-async fn what_both_changed_alike_and_what_only_others_changed_is_no_conflict() {
+async fn equal_changes_do_not_conflict() {
     let Layers { below, over, .. } = layers(true).await;
     let same = Op::write(p("/d/a"), "same").with_attrs(SetAttrs::new().mtime(Timestamp(7)));
     over.commit(same.clone().into()).await.unwrap();
@@ -440,7 +440,7 @@ fn random_ops(random: &mut Random) -> Vec<Op> {
 }
 
 #[tokio::test]
-async fn a_lower_layer_that_random_batches_were_applied_to_is_what_the_overlay_showed() {
+async fn applied_random_batches_match_the_overlay() {
     for seed in 0..150 {
         let Layers { below, over, store } = layers(seed % 3 != 0).await;
         let mut random = Random::new(seed);
@@ -469,7 +469,7 @@ async fn a_lower_layer_that_random_batches_were_applied_to_is_what_the_overlay_s
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn nothing_that_is_written_while_an_overlay_is_applied_is_lost() {
+async fn apply_loses_no_concurrent_write() {
     let folder = tempfile::tempdir().unwrap();
     let (_data, account) = account(&folder).await;
     account.mkdir_all("/d").await.unwrap();
@@ -506,7 +506,7 @@ async fn nothing_that_is_written_while_an_overlay_is_applied_is_lost() {
 }
 
 #[tokio::test]
-async fn the_name_that_is_kept_for_garth_is_not_made_in_an_overlay_of_the_root() {
+async fn root_overlay_rejects_reserved_name() {
     let folder = tempfile::tempdir().unwrap();
     let (_data, account) = account(&folder).await;
     account.write("/n", "n").await.unwrap();
@@ -522,7 +522,7 @@ async fn the_name_that_is_kept_for_garth_is_not_made_in_an_overlay_of_the_root()
 }
 
 #[tokio::test]
-async fn what_both_layers_made_the_same_is_no_conflict_whenever_that_was() {
+async fn equal_creations_do_not_conflict() {
     for one_store in [true, false] {
         let layers = layers(one_store).await;
         let time = |time| SetAttrs::new().mtime(Timestamp(time));
@@ -539,7 +539,7 @@ async fn what_both_layers_made_the_same_is_no_conflict_whenever_that_was() {
 }
 
 #[tokio::test]
-async fn a_search_goes_on_behind_what_is_hidden_or_changed() {
+async fn search_continues_past_hidden_files() {
     let folder = tempfile::tempdir().unwrap();
     let (_data, account) = account(&folder).await;
     for n in 0..60 {

@@ -125,7 +125,7 @@ fn expiring(path: &str, size: usize, seconds: i64) -> Op {
 }
 
 #[tokio::test]
-async fn every_way_to_grow_is_counted_and_refused_at_the_limit() {
+async fn quota_counts_and_limits_every_growth() {
     let both = Both::new();
     both.run([write("/q/f", 90), write("/other/big", 50), write("/other/d/x", 20)]).await;
     let set = both.set("/q", bytes(100).entries(3)).await;
@@ -168,7 +168,7 @@ async fn every_way_to_grow_is_counted_and_refused_at_the_limit() {
 }
 
 #[tokio::test]
-async fn a_node_counts_once_below_each_path_where_it_has_a_name() {
+async fn node_counts_once_per_quota() {
     let both = Both::new();
     for path in ["/", "/a", "/a/in", "/b"] {
         both.set(path, counts()).await;
@@ -205,7 +205,7 @@ async fn a_node_counts_once_below_each_path_where_it_has_a_name() {
 }
 
 #[tokio::test]
-async fn trees_that_move_take_what_is_used_with_them() {
+async fn moved_trees_carry_their_usage() {
     let both = Both::new();
     for path in ["/", "/a", "/a/t/in", "/b", "/b/t/in"] {
         both.set(path, counts()).await;
@@ -283,7 +283,7 @@ async fn each_of_nested_quotas_holds() {
 }
 
 #[tokio::test]
-async fn what_was_there_before_the_limit_stays_and_does_not_grow() {
+async fn quota_keeps_existing_excess_but_blocks_growth() {
     let both = Both::new();
     both.run([write("/q/f", 100), write("/q/g", 100)]).await;
     both.set("/q", bytes(50).entries(1)).await;
@@ -305,7 +305,7 @@ async fn what_was_there_before_the_limit_stays_and_does_not_grow() {
 }
 
 #[tokio::test]
-async fn what_has_expired_is_met_in_its_order_until_the_rest_fits() {
+async fn expired_entries_end_until_quota_fits() {
     let both = Both::new();
     both.set("/q", bytes(100).entries(6)).await;
     both.run([expiring("/q/late", 30, 30), expiring("/q/early", 30, 10), expiring("/q/d/mid", 30, 20)]).await;
@@ -345,7 +345,7 @@ async fn changes(fs: &dyn FileSystem) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn what_has_expired_in_a_tree_that_moves_is_met_where_it_comes() {
+async fn moved_expired_entries_free_target_quota() {
     let both = Both::new();
     both.set("/q", entries(3)).await;
     both.set("/", counts()).await;
@@ -362,7 +362,7 @@ async fn what_has_expired_in_a_tree_that_moves_is_met_where_it_comes() {
 }
 
 #[tokio::test]
-async fn numbers_near_the_largest_are_counted_and_refused() {
+async fn quota_handles_numbers_near_the_maximum() {
     let both = Both::new();
     let most = 1_u64 << 43;
     both.set("/", entries(MAX_COUNTED)).await;
@@ -378,7 +378,7 @@ async fn numbers_near_the_largest_are_counted_and_refused() {
 }
 
 #[tokio::test]
-async fn a_tree_has_so_many_quotas() {
+async fn tree_has_a_bounded_number_of_quotas() {
     let both = Both::new();
     both.run([write("/0/f", 7)]).await;
     for number in 0..MAX_QUOTAS {
@@ -396,7 +396,7 @@ async fn a_tree_has_so_many_quotas() {
 }
 
 #[tokio::test]
-async fn a_view_is_told_of_what_it_reaches_and_of_nothing_else() {
+async fn quota_errors_reveal_only_visible_paths() {
     let both = Both::new();
     both.run([write("/chats/one/f", 10), write("/chats/two/secret", 77)]).await;
     both.set("/chats", bytes(100)).await;
@@ -413,7 +413,7 @@ async fn a_view_is_told_of_what_it_reaches_and_of_nothing_else() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn thirty_two_writers_fill_it_to_the_byte() {
+async fn concurrent_writers_fill_quota_exactly() {
     let folder = tempfile::tempdir().unwrap();
     let open =
         || SqliteFs::open(folder.path(), Env::system(), garth_engine::rule::sample::registry()).unwrap();
@@ -455,7 +455,7 @@ async fn thirty_two_writers_fill_it_to_the_byte() {
 }
 
 #[tokio::test]
-async fn counters_that_are_wrong_are_found_and_counted_again() {
+async fn reindex_repairs_wrong_quota_counters() {
     let both = Both::new();
     both.run([write("/q/f", 10)]).await;
     both.set("/q", bytes(20)).await;

@@ -20,7 +20,7 @@ fn rows(head: &str) -> impl Iterator<Item = Vec<&'static str>> {
 }
 
 #[test]
-fn the_specification_lists_exactly_the_kinds_of_errors_with_their_errnos() {
+fn specification_lists_all_error_kinds() {
     let listed: Vec<String> = rows("| kind | errno | HTTP | exit | when |")
         .map(|row| format!("{} {}", row[0], row[1].rsplit(' ').next().unwrap()))
         .collect();
@@ -29,7 +29,7 @@ fn the_specification_lists_exactly_the_kinds_of_errors_with_their_errnos() {
 }
 
 #[test]
-fn the_specification_lists_every_limit_with_its_value() {
+fn specification_lists_all_limits() {
     let listed: Vec<(String, u64)> = rows("| constant | limit | of | error |")
         .map(|row| (row[0].trim_matches('`').to_owned(), row[1].replace(',', "").parse().unwrap()))
         .collect();

@@ -32,7 +32,7 @@ fn write(at: &str, content: impl Into<Body>) -> Op {
 }
 
 #[tokio::test]
-async fn a_sound_account_has_no_findings() {
+async fn fsck_finds_nothing_in_sound_account() {
     let Account { fs, folder: _folder, clock } = account();
     fs.commit(Batch::new([write("/a/b.md", "# One\nalpha beta\n"), write("/a/c.bin", vec![0; 200_000])]))
         .await
@@ -57,7 +57,7 @@ async fn a_sound_account_has_no_findings() {
 }
 
 #[tokio::test]
-async fn a_staged_upload_lands_in_a_pack_and_is_stored_once() {
+async fn staged_upload_is_stored_once_in_pack() {
     let Account { fs, folder, .. } = account();
     let content: Vec<u8> = (0..5_000_000_u32).flat_map(|n| n.to_le_bytes()).collect();
     for name in ["/one", "/two"] {
@@ -79,7 +79,7 @@ async fn a_staged_upload_lands_in_a_pack_and_is_stored_once() {
 }
 
 #[tokio::test]
-async fn two_instances_see_each_others_commits_at_once() {
+async fn instances_see_each_others_commits() {
     let Account { fs, folder, .. } = account();
     let other = SqliteFs::open(folder.path(), Env::system(), garth_engine::rule::sample::registry()).unwrap();
     for round in 0..50 {
@@ -91,7 +91,7 @@ async fn two_instances_see_each_others_commits_at_once() {
 }
 
 #[tokio::test]
-async fn a_backup_is_a_data_folder_that_opens_with_all_its_accounts() {
+async fn backup_opens_with_all_accounts() {
     let folder = tempfile::tempdir().unwrap();
     let home =
         DataDir::open(&folder.path().join("data"), Env::system(), garth_engine::rule::sample::registry())
@@ -140,7 +140,7 @@ async fn a_backup_is_a_data_folder_that_opens_with_all_its_accounts() {
 }
 
 #[tokio::test]
-async fn content_equal_to_a_damaged_chunk_is_kept_anew() {
+async fn content_of_damaged_chunk_is_stored_again() {
     let Account { fs, folder, .. } = account();
     let content: Vec<u8> = (0..100_000_u32).map(|n| (n % 251) as u8).collect();
     fs.write(&path("/one"), Bytes::from(content.clone())).await.unwrap();
@@ -180,7 +180,7 @@ async fn added(account: &Account, op: Op) -> [i64; 8] {
 }
 
 #[tokio::test]
-async fn appends_renames_and_attributes_write_a_few_rows_and_never_copy_content() {
+async fn metadata_changes_write_few_rows() {
     let account = account();
     let batch = (0..100).map(|n| write(&format!("/d/sub/{n}"), vec![b'x'; 3000]));
     account.fs.commit(Batch::new(batch)).await.unwrap();
@@ -202,7 +202,7 @@ async fn appends_renames_and_attributes_write_a_few_rows_and_never_copy_content(
 }
 
 #[tokio::test]
-async fn a_range_is_copied_or_punched_without_a_byte_written() {
+async fn copy_range_and_punch_write_no_content() {
     let account = account();
     // 4 MiB in four extents each.
     let content = |salt: u32| (0..1 << 20).flat_map(|n: u32| (n ^ salt).to_le_bytes()).collect::<Vec<u8>>();
@@ -225,7 +225,7 @@ async fn a_range_is_copied_or_punched_without_a_byte_written() {
 }
 
 #[tokio::test]
-async fn merging_leaves_no_orphans_behind_and_stops_at_files_that_may_be_taken_back() {
+async fn merging_skips_files_with_revocable_writes() {
     let Account { fs, folder: _folder, .. } = account();
     fs.commit(Batch::new([write("/gone", "one"), write("/late", "one")])).await.unwrap();
     for at in ["/gone", "/late"] {
@@ -256,7 +256,7 @@ async fn merging_leaves_no_orphans_behind_and_stops_at_files_that_may_be_taken_b
 }
 
 #[tokio::test]
-async fn what_is_held_without_a_name_keeps_its_changes_until_it_is_let_go() {
+async fn unlinked_node_keeps_changes_while_held() {
     let folder = tempfile::tempdir().unwrap();
     let (env, _clock) = Env::manual(Timestamp(1_700_000_000_000_000_000));
     let [fs, other] = [(); 2].map(|()| {
@@ -281,7 +281,7 @@ async fn what_is_held_without_a_name_keeps_its_changes_until_it_is_let_go() {
 
 #[cfg(debug_assertions)]
 #[tokio::test]
-async fn a_lease_that_ran_out_leaves_its_file_the_whole_grace() {
+async fn expired_lease_restarts_the_grace() {
     let folder = tempfile::tempdir().unwrap();
     let (env, clock) = Env::manual(Timestamp(1_700_000_000_000_000_000));
     let [fs, other] = [(); 2].map(|()| {
@@ -309,7 +309,7 @@ async fn a_lease_that_ran_out_leaves_its_file_the_whole_grace() {
 }
 
 #[tokio::test]
-async fn gc_tells_what_waits_for_the_grace() {
+async fn gc_reports_packs_waiting_for_grace() {
     let Account { fs, clock, folder: _folder } = account();
     let content = Bytes::from(vec![7; 1_200_000]);
     for name in ["/one", "/two"] {
@@ -331,7 +331,7 @@ async fn gc_tells_what_waits_for_the_grace() {
 }
 
 #[tokio::test]
-async fn a_snapshot_of_before_names_were_checked_is_read_and_dropped() {
+async fn legacy_snapshot_name_can_be_dropped() {
     let Account { fs, folder, clock: _ } = account();
     fs.write(&path("/f"), Bytes::from_static(b"old")).await.unwrap();
     let raw = rusqlite::Connection::open(folder.path().join("tree.db")).unwrap();
@@ -344,7 +344,7 @@ async fn a_snapshot_of_before_names_were_checked_is_read_and_dropped() {
 }
 
 #[tokio::test]
-async fn a_check_is_content_with_a_root_that_the_first_commits_left_alone() {
+async fn fsck_accepts_unchanged_root() {
     let account = account();
     for _ in 0..3 {
         account.fs.commit(Batch::new([])).await.unwrap();

@@ -44,7 +44,7 @@ stacks! {
 }
 
 #[tokio::test]
-async fn an_overlay_of_parts_of_an_overlay_finds_nodes_by_number() {
+async fn nested_overlay_finds_nodes_by_inode() {
     let views = [View::Overlay { one_store: false }, View::Overlay { one_store: true }];
     let subject = memory().stacked(&views).await;
     let fs = &*subject.fs;
@@ -56,7 +56,7 @@ async fn an_overlay_of_parts_of_an_overlay_finds_nodes_by_number() {
 }
 
 #[tokio::test]
-async fn a_check_of_the_root_of_a_view_answers_with_its_number() {
+async fn check_of_view_root_returns_root_inode() {
     for view in View::ALL {
         let subject = memory().stacked(&[*view]).await;
         let commit = subject.fs.commit(Op::check(p("/"), Precondition::Exists).into()).await.unwrap();

@@ -156,7 +156,7 @@ fn assert_reads_the_same(data: &Path, before: &[(&[&str], Result<String, String>
 }
 
 #[test]
-fn every_verb_is_known_to_read_or_to_write() {
+fn every_command_is_classified_as_reading_or_writing() {
     let verbs = verbs();
     assert!(verbs.len() > 20, "{verbs:?}");
     for verb in verbs {
@@ -166,7 +166,7 @@ fn every_verb_is_known_to_read_or_to_write() {
 }
 
 #[test]
-fn every_reading_verb_works_on_a_full_disk() {
+fn reading_commands_work_on_full_disk() {
     let disk = Disk::of_size(SIZE).unwrap_or_else(|why| panic!("{why}"));
     let data = disk.mount_point().join("data");
     fill(&data);
@@ -182,7 +182,7 @@ fn every_reading_verb_works_on_a_full_disk() {
 }
 
 #[test]
-fn every_reading_verb_works_on_a_read_only_disk_and_on_a_backup_there() {
+fn reading_commands_work_on_read_only_disk() {
     let disk = Disk::of_size(SIZE).unwrap_or_else(|why| panic!("{why}"));
     let [data, backup] = ["data", "backup"].map(|name| disk.mount_point().join(name));
     fill(&data);

@@ -22,7 +22,7 @@ fn power_cut_loses_no_acknowledged_http_put() {
 }
 
 #[test]
-fn a_put_whose_connection_was_cut_is_there_once_after_a_retry() {
+fn retried_put_is_stored_once() {
     let report = proven(&HttpCuts, 3);
     assert_eq!(report["answers lost"], 60);
     assert!(report["puts that were there"] > 5 && report["puts made by a retry"] > 5, "{report}");

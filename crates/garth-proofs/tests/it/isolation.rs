@@ -8,7 +8,7 @@ use garth_proofs::isolation::prompts::{Open, Prompts};
 use super::support::{broken, broken_at, proven};
 
 #[test]
-fn twenty_thousand_tries_see_no_canary() {
+fn random_requests_see_no_canary() {
     let report = proven(&Accounts, 13);
     let tries = ["tries on the tree", "tries on keys", "tries of ids"];
     assert_eq!(tries.map(|what| report[what]).iter().sum::<u64>(), 20_000);
@@ -28,7 +28,7 @@ fn tries_from_the_memories_of_a_whole_account_are_noticed() {
 }
 
 #[test]
-fn no_prompt_or_tree_of_another_class_has_a_word_that_is_for_main_sessions() {
+fn other_classes_see_no_main_session_content() {
     let report = proven(&Prompts::default(), 1);
     assert_eq!(report["states"], 600);
     for (what, least) in [
@@ -43,7 +43,7 @@ fn no_prompt_or_tree_of_another_class_has_a_word_that_is_for_main_sessions() {
 }
 
 #[test]
-fn a_way_to_the_words_of_main_sessions_is_noticed() {
+fn proof_detects_leaked_main_session_content() {
     for open in [Open::Prompt, Open::Tree, Open::Text] {
         let broken = broken_at(&Prompts { open: Some(open) }, 1, 300);
         assert!(broken.contains("is seen by"), "{open:?}: {broken}");
@@ -51,7 +51,7 @@ fn a_way_to_the_words_of_main_sessions_is_noticed() {
 }
 
 #[test]
-fn no_session_sees_a_word_of_another_audience_or_of_fewer_listeners() {
+fn session_sees_no_word_of_other_audiences() {
     let report = proven(&Audiences::default(), 1);
     assert!(report["looks that saw words"] > 300 && report["answered"] > 2_000, "{report}");
     assert!(report["moves"] > report["moves refused"] && report["identities refused"] > 50, "{report}");
@@ -61,7 +61,7 @@ fn no_session_sees_a_word_of_another_audience_or_of_fewer_listeners() {
 }
 
 #[test]
-fn a_way_to_what_another_audience_has_is_noticed() {
+fn proof_detects_leak_between_audiences() {
     for leak in Way::ALL {
         println!("a leak by {leak:?}");
         let broken = broken_at(&Audiences { leak: Some(leak) }, 1, 600);

@@ -20,7 +20,7 @@ fn a_kill_leaves_nothing_of_memories_to_repair() {
 }
 
 #[test]
-fn of_damaged_directories_nothing_of_the_users_is_lost() {
+fn repair_loses_no_user_data() {
     let report = proven(&DamagedMemories, 1);
     assert!(report["repaired"] > 100 && report["broken"] > 10, "{report}");
 }

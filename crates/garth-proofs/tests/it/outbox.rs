@@ -12,13 +12,13 @@ fn events_reach_a_bad_sink_in_order_while_workers_are_killed() {
 }
 
 #[test]
-fn a_worker_that_counts_events_as_told_too_early_is_noticed() {
+fn proof_detects_early_acknowledgement_by_worker() {
     let broken = broken(&Deliveries { fault: Some(Fault::TellsLater) }, 3);
     assert!(broken.contains("lost") || broken.contains("came after"), "{broken}");
 }
 
 #[test]
-fn a_worker_that_ignores_leases_is_noticed() {
+fn proof_detects_worker_ignoring_leases() {
     let broken = broken(&Deliveries { fault: Some(Fault::IgnoresLeases) }, 3);
     assert!(broken.contains("was held until"), "{broken}");
 }

@@ -7,7 +7,7 @@ use garth_proofs::prompts::{Misread, Prompts};
 use super::support::{broken, proven};
 
 #[test]
-fn prompts_of_random_workspaces_are_those_of_a_second_implementation() {
+fn random_prompts_match_reference_implementation() {
     let report = proven(&Prompts::default(), 1);
     assert!(report["prompts"] == 480 && report["prompts built again"] == 120, "{report}");
     assert!(report["prompts of first runs"] > 20, "{report}");
@@ -19,7 +19,7 @@ fn prompts_of_random_workspaces_are_those_of_a_second_implementation() {
 }
 
 #[test]
-fn a_prompt_that_is_read_wrongly_is_noticed() {
+fn proof_detects_wrong_prompt() {
     for misread in [Misread::Memory, Misread::Day, Misread::Heartbeat] {
         let broken = broken(&Prompts { misread: Some(misread) }, 1);
         assert!(broken.contains("the prompt differs at byte"), "{misread:?}: {broken}");
@@ -27,7 +27,7 @@ fn a_prompt_that_is_read_wrongly_is_noticed() {
 }
 
 #[test]
-fn paths_in_prompts_are_read_through_the_tree() {
+fn prompt_paths_are_readable_in_tree() {
     let report = proven(&FollowedPaths::default(), 1);
     assert!(report["prompts"] >= 60 && report["prompts of first runs"] > 3, "{report}");
     assert!(report["paths read"] > 150 && report["paths written and shown"] > 30, "{report}");
@@ -35,7 +35,7 @@ fn paths_in_prompts_are_read_through_the_tree() {
 }
 
 #[test]
-fn a_path_of_another_tree_is_noticed() {
+fn proof_detects_path_of_another_tree() {
     let broken = broken(&FollowedPaths { of_account: true }, 1);
     assert!(broken.contains("is at no place of the tree"), "{broken}");
 }

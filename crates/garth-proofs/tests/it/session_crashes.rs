@@ -15,13 +15,13 @@ const CONTROL_SEED: u64 = 3;
 const CONTROL_CUTS: u64 = 100;
 
 #[test]
-fn no_line_of_many_appenders_is_lost_torn_or_out_of_order() {
+fn session_appenders_lose_and_tear_no_line() {
     let report = proven_on_disk(&SessionAppenders { writers: 16 }, 1, 8);
     assert_eq!(report["appends answered"], 128);
 }
 
 #[test]
-fn what_was_said_outlives_kills_and_power_cuts_and_what_is_made_of_it_is_whole_or_absent() {
+fn sessions_survive_kills_and_power_cuts() {
     let (crashes, seed) = (asked("GARTH_CRASHES", CRASHES), u64::from(std::process::id()));
     for by in [By::Kill, By::Cut] {
         let report = proven_on_disk(&SessionCrashes { by, fault: None }, seed, crashes);
@@ -32,7 +32,7 @@ fn what_was_said_outlives_kills_and_power_cuts_and_what_is_made_of_it_is_whole_o
 }
 
 #[test]
-fn a_sync_that_sessions_leave_out_is_noticed() {
+fn proof_detects_sync_omitted_by_sessions() {
     let proof = SessionCrashes { by: By::Cut, fault: Some("sync-off") };
     let broken = broken_at(&proof, CONTROL_SEED, CONTROL_CUTS);
     // The failure must come from the check after a cut, and not from a cut that could not be made.
@@ -40,7 +40,7 @@ fn a_sync_that_sessions_leave_out_is_noticed() {
 }
 
 #[test]
-fn no_session_is_put_away_without_its_archive_under_kills_and_power_cuts() {
+fn resets_survive_kills_and_power_cuts() {
     let (crashes, seed) = (asked("GARTH_CRASHES", CRASHES), u64::from(std::process::id()));
     for by in [By::Kill, By::Cut] {
         let report = proven_on_disk(&Resets { by, fault: None }, seed, crashes);
@@ -51,7 +51,7 @@ fn no_session_is_put_away_without_its_archive_under_kills_and_power_cuts() {
 }
 
 #[test]
-fn a_sync_that_resets_leave_out_is_noticed() {
+fn proof_detects_sync_omitted_by_resets() {
     let proof = Resets { by: By::Cut, fault: Some("sync-off") };
     let broken = broken_at(&proof, CONTROL_SEED, CONTROL_CUTS);
     assert!(broken.starts_with(&format!("seed {CONTROL_SEED}, round ")), "{broken}");

@@ -9,7 +9,7 @@ use garth_proofs::withdrawals::Withdrawals;
 use super::support::{broken, broken_at, proven};
 
 #[test]
-fn packs_of_random_sessions_are_within_their_budget_and_built_again() {
+fn random_packs_fit_budget_and_replay() {
     let report = proven(&Packs, 1);
     for (what, least) in [
         ("packs", 80),
@@ -22,14 +22,14 @@ fn packs_of_random_sessions_are_within_their_budget_and_built_again() {
 }
 
 #[test]
-fn of_random_sessions_all_that_nothing_needs_is_collected_and_nothing_else() {
+fn session_gc_collects_exactly_unneeded_files() {
     let report = proven(&Collections::default(), 1);
     assert!(report["collections"] > 60, "{report}");
     assert!(REMOVED.iter().all(|what| report[what] > 10), "{report}");
 }
 
 #[test]
-fn what_is_overlooked_of_a_session_is_noticed() {
+fn proof_detects_missed_session_file() {
     for blind in [Blind::Children, Blind::Pack, Blind::Age] {
         let broken = broken_at(&Collections { blind: Some(blind) }, 1, 40);
         assert!(broken.contains("stay though nothing needs them"), "{blind:?}: {broken}");
@@ -37,7 +37,7 @@ fn what_is_overlooked_of_a_session_is_noticed() {
 }
 
 #[test]
-fn sessions_say_what_their_transcripts_say() {
+fn sessions_match_their_transcripts() {
     let report = proven(&Transcripts::default(), 1);
     for (what, least) in [
         ("messages", 200),
@@ -52,7 +52,7 @@ fn sessions_say_what_their_transcripts_say() {
 }
 
 #[test]
-fn lost_and_doubled_messages_are_noticed() {
+fn proof_detects_lost_and_duplicate_messages() {
     for fault in [Fault::Lost, Fault::Doubled] {
         let broken = broken_at(&Transcripts { fault: Some(fault) }, 1, 20);
         assert!(broken.contains("the session says") || broken.contains("sent again"), "{fault:?}: {broken}");
@@ -60,7 +60,7 @@ fn lost_and_doubled_messages_are_noticed() {
 }
 
 #[test]
-fn packs_use_their_budget_and_show_long_results_in_part() {
+fn packs_fill_budget_and_cut_long_results() {
     let report = proven(&FilledPacks::default(), 1);
     for what in ["packs with messages left out", "results in part", "packs that go on"] {
         assert!(report[what] > 1, "{what}: {report}");
@@ -68,14 +68,14 @@ fn packs_use_their_budget_and_show_long_results_in_part() {
 }
 
 #[test]
-fn packs_that_use_too_little_or_too_much_are_noticed() {
+fn proof_detects_wrong_pack_size() {
     let broken = |fault| broken(&FilledPacks { fault: Some(fault) }, 1);
     assert!(broken(filled_packs::Fault::Half).contains("messages left out"));
     assert!(broken(filled_packs::Fault::Twice).contains("in a budget of"));
 }
 
 #[test]
-fn packs_and_tails_cost_the_same_beside_many_withdrawals() {
+fn pack_cost_does_not_grow_with_withdrawals() {
     proven(&Withdrawals::default(), 1);
     assert!(broken(&Withdrawals { none: true }, 1).contains("a pack has withdrawn messages"));
 }

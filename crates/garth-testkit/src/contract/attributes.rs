@@ -11,11 +11,11 @@ use crate::subject::{START, Subject};
 use crate::tools::*;
 
 checks! {
-    every_attribute_is_kept_as_given [attributes expiry]
-    what_is_not_named_stays_and_what_is_cleared_goes [attributes expiry]
-    every_kind_of_node_has_attributes [attributes special]
-    bad_values_are_refused [attributes expiry nodes]
-    attributes_have_a_largest_size [attributes]
+    attributes_are_stored_as_given [attributes expiry]
+    unnamed_attributes_stay_and_cleared_ones_go [attributes expiry]
+    attributes_exist_on_every_kind_of_node [attributes special]
+    rejects_invalid_attribute_values [attributes expiry nodes]
+    attributes_have_a_maximum_size [attributes]
 }
 
 fn everything() -> SetAttrs {
@@ -36,7 +36,7 @@ fn everything() -> SetAttrs {
     }
 }
 
-async fn every_attribute_is_kept_as_given(subject: &Subject) {
+async fn attributes_are_stored_as_given(subject: &Subject) {
     let fs = &*subject.fs;
     put(fs, "/f", "x").await;
     let before = stat(fs, "/f").await;
@@ -68,7 +68,7 @@ async fn every_attribute_is_kept_as_given(subject: &Subject) {
     assert_eq!(text(fs, "/f").await, "x");
 }
 
-async fn what_is_not_named_stays_and_what_is_cleared_goes(subject: &Subject) {
+async fn unnamed_attributes_stay_and_cleared_ones_go(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [write_with("/f", "x", everything())]).await;
     let before = stat(fs, "/f").await;
@@ -91,7 +91,7 @@ async fn what_is_not_named_stays_and_what_is_cleared_goes(subject: &Subject) {
     assert_eq!((after.attributes, after.expires_at), (Attributes::default(), None));
 }
 
-async fn every_kind_of_node_has_attributes(subject: &Subject) {
+async fn attributes_exist_on_every_kind_of_node(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d"), symlink("/l", "t"), mknod("/p", garth_engine::model::Special::Fifo)]).await;
     for path in ["/", "/d", "/l", "/p"] {
@@ -101,7 +101,7 @@ async fn every_kind_of_node_has_attributes(subject: &Subject) {
     }
 }
 
-async fn bad_values_are_refused(subject: &Subject) {
+async fn rejects_invalid_attribute_values(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d"), write("/f", "x")]).await;
     let none = SetAttrs::default;
@@ -124,7 +124,7 @@ async fn bad_values_are_refused(subject: &Subject) {
     refused_outright(fs, Op::set_attrs(At::Node(subject.ino(1000)), none()), NotFound).await;
 }
 
-async fn attributes_have_a_largest_size(subject: &Subject) {
+async fn attributes_have_a_maximum_size(subject: &Subject) {
     let fs = &*subject.fs;
     put(fs, "/f", "x").await;
     let metadata = |key: &str, size: usize| SetAttrs {

@@ -9,11 +9,11 @@ use crate::subject::Subject;
 use crate::tools::*;
 
 checks! {
-    each_byte_is_of_the_commit_that_wrote_it [history]
-    what_replaces_or_copies_is_of_the_new_commit_even_if_it_is_equal [history]
-    pieces_of_an_append_are_of_its_commit_even_if_they_were_stored_before [history]
-    blame_tells_the_commits_and_goes_on_in_pages [history]
-    blame_refuses_what_is_no_file [history]
+    blame_names_commit_of_each_byte [history]
+    replaced_content_is_blamed_on_new_commit [history]
+    deduplicated_append_is_blamed_on_its_commit [history]
+    blame_lists_commits_in_pages [history]
+    blame_rejects_directories_and_links [history]
 }
 
 /// Returns length and commit of each run of a complete file.
@@ -32,7 +32,7 @@ async fn commit(fs: &Fs, op: Op) -> u64 {
     apply(fs, op).await.0.seq.0
 }
 
-async fn each_byte_is_of_the_commit_that_wrote_it(subject: &Subject) {
+async fn blame_names_commit_of_each_byte(subject: &Subject) {
     let fs = &*subject.fs;
     let first = commit(fs, write("/f", "0123456789")).await;
     let patched = commit(fs, patch("/f", 2, "ab")).await;
@@ -50,7 +50,7 @@ async fn each_byte_is_of_the_commit_that_wrote_it(subject: &Subject) {
     assert_eq!(runs(&*past, "/g").await, [(2, Some(first)), (2, Some(patched)), (1, Some(first))]);
 }
 
-async fn what_replaces_or_copies_is_of_the_new_commit_even_if_it_is_equal(subject: &Subject) {
+async fn replaced_content_is_blamed_on_new_commit(subject: &Subject) {
     let fs = &*subject.fs;
     let large = vec![7; 200_000];
     let first = commit(fs, write("/f", large.clone())).await;
@@ -66,7 +66,7 @@ async fn what_replaces_or_copies_is_of_the_new_commit_even_if_it_is_equal(subjec
     assert_eq!(runs(fs, "/copy").await, [(1000, Some(copied)), (1, Some(left)), (198_999, Some(copied))]);
 }
 
-async fn pieces_of_an_append_are_of_its_commit_even_if_they_were_stored_before(subject: &Subject) {
+async fn deduplicated_append_is_blamed_on_its_commit(subject: &Subject) {
     let fs = &*subject.fs;
     let piece = vec![7; 70_000];
     let with = |before: &str, after: &str| {
@@ -91,7 +91,7 @@ async fn pieces_of_an_append_are_of_its_commit_even_if_they_were_stored_before(s
     }
 }
 
-async fn blame_tells_the_commits_and_goes_on_in_pages(subject: &Subject) {
+async fn blame_lists_commits_in_pages(subject: &Subject) {
     let fs = &*subject.fs;
     let mut expected = Vec::new();
     for n in 0..20 {
@@ -117,7 +117,7 @@ async fn blame_tells_the_commits_and_goes_on_in_pages(subject: &Subject) {
     assert_eq!((behind.runs.len(), behind.next), (0, None));
 }
 
-async fn blame_refuses_what_is_no_file(subject: &Subject) {
+async fn blame_rejects_directories_and_links(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d"), write("/f", "x")]).await;
     assert_error(fs.blame(&at("/d"), ByteRange::ALL, 1).await, IsADirectory, Some("/d"));

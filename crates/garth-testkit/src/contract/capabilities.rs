@@ -13,12 +13,12 @@ use crate::subject::{START, Subject};
 use crate::tools::*;
 
 checks! {
-    what_is_lacking_is_unsupported_and_changes_nothing
-    reads_that_are_lacking_are_unsupported
-    a_view_of_the_past_has_what_the_present_has_but_writes [history]
+    unsupported_operations_fail_without_change
+    missing_read_capabilities_fail_as_unsupported
+    past_view_lacks_only_writing [history]
 }
 
-async fn what_is_lacking_is_unsupported_and_changes_nothing(subject: &Subject) {
+async fn unsupported_operations_fail_without_change(subject: &Subject) {
     let fs = &*subject.fs;
     let has = can(fs);
     let version = put(fs, "/f", "x").await;
@@ -56,7 +56,7 @@ async fn what_is_lacking_is_unsupported_and_changes_nothing(subject: &Subject) {
     }
 }
 
-async fn reads_that_are_lacking_are_unsupported(subject: &Subject) {
+async fn missing_read_capabilities_fail_as_unsupported(subject: &Subject) {
     let fs = &*subject.fs;
     let has = can(fs);
     let version = put(fs, "/f", "x").await;
@@ -90,7 +90,7 @@ async fn reads_that_are_lacking_are_unsupported(subject: &Subject) {
     }
 }
 
-async fn a_view_of_the_past_has_what_the_present_has_but_writes(subject: &Subject) {
+async fn past_view_lacks_only_writing(subject: &Subject) {
     let fs = &*subject.fs;
     put(fs, "/f", "x").await;
     let then = fs.as_of(&Moment::Seq(subject.seq(1))).await.unwrap();

@@ -16,18 +16,18 @@ use crate::subject::Subject;
 use crate::tools::*;
 
 checks! {
-    changes_come_in_order_and_in_pages [history]
-    a_page_of_changes_may_end_within_a_commit [history]
-    a_page_of_changes_has_a_largest_size [history]
-    a_page_of_changes_looks_at_a_bounded_part_of_the_log [history]
-    a_change_names_every_path_of_its_node [history links]
-    changes_of_a_subtree_are_those_inside [history links snapshots]
-    a_rename_over_the_border_shows_as_created_or_removed [history nodes]
-    what_happens_above_a_subtree_shows_at_its_top [history nodes]
-    pages_of_a_subtree_move_on_where_nothing_is_shown [history]
-    a_query_has_a_largest_number_of_subtrees [history]
-    waiting_ends_with_the_next_commit [history]
-    waiting_ends_with_a_commit_of_another_instance [history]
+    changes_are_listed_in_order_and_pages [history]
+    changes_page_may_end_within_commit [history]
+    changes_page_has_a_maximum_size [history]
+    changes_page_scans_bounded_log [history]
+    change_names_every_path_of_node [history links]
+    subtree_changes_exclude_outside [history links snapshots]
+    rename_across_subtree_is_creation_or_removal [history nodes]
+    changes_above_subtree_show_at_its_top [history nodes]
+    subtree_pages_advance_past_hidden_commits [history]
+    changes_query_has_a_maximum_of_subtrees [history]
+    wait_ends_with_the_next_commit [history]
+    wait_ends_with_commit_of_another_instance [history]
 }
 
 async fn head(fs: &Fs) -> Seq {
@@ -87,7 +87,7 @@ async fn ino(fs: &Fs, path: &str) -> Ino {
     stat(fs, path).await.ino
 }
 
-async fn changes_come_in_order_and_in_pages(subject: &Subject) {
+async fn changes_are_listed_in_order_and_pages(subject: &Subject) {
     let fs = &*subject.fs;
     let start = head(fs).await;
     let mut seqs = Vec::new();
@@ -115,7 +115,7 @@ async fn changes_come_in_order_and_in_pages(subject: &Subject) {
     }
 }
 
-async fn a_page_of_changes_may_end_within_a_commit(subject: &Subject) {
+async fn changes_page_may_end_within_commit(subject: &Subject) {
     let fs = &*subject.fs;
     let start = head(fs).await;
     let large =
@@ -143,7 +143,7 @@ async fn a_page_of_changes_may_end_within_a_commit(subject: &Subject) {
     assert_eq!(whole.iter().map(|commit| commit.changes.len()).collect::<Vec<_>>(), [3000, 1]);
 }
 
-async fn a_page_of_changes_has_a_largest_size(subject: &Subject) {
+async fn changes_page_has_a_maximum_size(subject: &Subject) {
     let fs = &*subject.fs;
     let start = head(fs).await;
     let count = MAX_CHANGES_BYTES / 4000 + 10;
@@ -158,7 +158,7 @@ async fn a_page_of_changes_has_a_largest_size(subject: &Subject) {
     assert_eq!(all(fs, &ChangesQuery::since(start).limit(10_000)).await.len(), count);
 }
 
-async fn a_page_of_changes_looks_at_a_bounded_part_of_the_log(subject: &Subject) {
+async fn changes_page_scans_bounded_log(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/in"), write("/out", "")]).await;
     let start = head(fs).await;
@@ -174,7 +174,7 @@ async fn a_page_of_changes_looks_at_a_bounded_part_of_the_log(subject: &Subject)
     assert_eq!((numbers(&rest), rest.until), (vec![inside], inside.into()));
 }
 
-async fn a_change_names_every_path_of_its_node(subject: &Subject) {
+async fn change_names_every_path_of_node(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d"), write("/d/z", ""), mkdir("/d-"), link("/d/z", "/d-/f"), link("/d/z", "/a")])
         .await;
@@ -206,7 +206,7 @@ async fn a_change_names_every_path_of_its_node(subject: &Subject) {
     assert_eq!(seen(fs, start, &["/e"]).await, [modified(&["/e/f"])]);
 }
 
-async fn changes_of_a_subtree_are_those_inside(subject: &Subject) {
+async fn subtree_changes_exclude_outside(subject: &Subject) {
     let fs = &*subject.fs;
     // Names that a search by prefix, by pattern or without case would mistake for `/a`.
     given(fs, [mkdir("/a"), mkdir("/ab"), mkdir("/a%"), mkdir("/A"), write("/a/f", "1"), mkdir("/b")]).await;
@@ -245,7 +245,7 @@ async fn changes_of_a_subtree_are_those_inside(subject: &Subject) {
     assert_eq!((shown[0].commit.message.as_str(), shown[0].changes.len()), ("both", 1));
 }
 
-async fn a_rename_over_the_border_shows_as_created_or_removed(subject: &Subject) {
+async fn rename_across_subtree_is_creation_or_removal(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/in"), mkdir("/out"), write("/in/f", "1"), write("/out/g", "2"), mkdir("/in2")]).await;
     let (f, g) = (ino(fs, "/in/f").await, ino(fs, "/out/g").await);
@@ -271,7 +271,7 @@ async fn a_rename_over_the_border_shows_as_created_or_removed(subject: &Subject)
     assert_eq!(seen(fs, start, &["/in", "/in2"]).await, [renamed("/in/g", g, "/in2/g")], "both are inside");
 }
 
-async fn what_happens_above_a_subtree_shows_at_its_top(subject: &Subject) {
+async fn changes_above_subtree_show_at_its_top(subject: &Subject) {
     let fs = &*subject.fs;
     let start = head(fs).await;
     given(fs, [mkdir_all("/a/b/c")]).await;
@@ -319,7 +319,7 @@ async fn what_happens_above_a_subtree_shows_at_its_top(subject: &Subject) {
     assert_eq!(seen(fs, start, &["/in/top", "/a/top"]).await, expected);
 }
 
-async fn pages_of_a_subtree_move_on_where_nothing_is_shown(subject: &Subject) {
+async fn subtree_pages_advance_past_hidden_commits(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/in")]).await;
     let start = head(fs).await;
@@ -331,7 +331,7 @@ async fn pages_of_a_subtree_move_on_where_nothing_is_shown(subject: &Subject) {
     assert_eq!((numbers(&rest), rest.until, rest.head), (vec![], Seq(start.0 + 4).into(), Seq(start.0 + 4)));
 }
 
-async fn a_query_has_a_largest_number_of_subtrees(subject: &Subject) {
+async fn changes_query_has_a_maximum_of_subtrees(subject: &Subject) {
     let fs = &*subject.fs;
     let subtrees = |count: usize| {
         (0..count).fold(ChangesQuery::default(), |query, number| query.within(p(&format!("/{number}"))))
@@ -340,7 +340,7 @@ async fn a_query_has_a_largest_number_of_subtrees(subject: &Subject) {
     assert_error(fs.changes(&subtrees(MAX_SUBTREES + 1)).await, InvalidArgument, None);
 }
 
-async fn waiting_ends_with_the_next_commit(subject: &Subject) {
+async fn wait_ends_with_the_next_commit(subject: &Subject) {
     let fs = &*subject.fs;
     put(fs, "/f", "1").await;
     let seq = head(fs).await;
@@ -367,7 +367,7 @@ async fn waiting_ends_with_the_next_commit(subject: &Subject) {
     assert!(fs.wait(commit.seq).now_or_never().is_none());
 }
 
-async fn waiting_ends_with_a_commit_of_another_instance(subject: &Subject) {
+async fn wait_ends_with_commit_of_another_instance(subject: &Subject) {
     let fs = &*subject.fs;
     let Some(reopen) = &subject.reopen else { return };
     let other = reopen().await;

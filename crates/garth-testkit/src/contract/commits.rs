@@ -14,25 +14,25 @@ use crate::subject::{START, Subject};
 use crate::tools::*;
 
 checks! {
-    a_batch_is_applied_in_order_as_one_commit [links]
-    a_failing_last_operation_leaves_nothing [atomic links snapshots]
-    an_outcome_tells_the_size_that_the_operation_left
-    a_commit_says_whether_it_is_durable
-    an_operation_that_changes_nothing_answers_the_version_that_is_there [links]
+    batch_is_one_ordered_commit [links]
+    failing_last_operation_undoes_the_batch [atomic links snapshots]
+    outcome_reports_size_after_operation
+    commit_reports_its_durability
+    unchanged_node_returns_current_version [links]
     sequence_numbers_are_dense
-    times_increase_even_if_the_clock_does_not
-    a_version_precondition_lets_one_writer_through
-    an_etag_survives_what_is_no_change_of_content [log links]
-    absent_and_sha256_are_judged_by_what_is_there [nodes]
-    exists_lists_of_etags_and_negations_are_judged_by_what_is_there [nodes]
-    conditions_have_limits
-    preconditions_see_the_state_before_and_checks_the_state_between
-    the_batch_is_checked_then_its_key_its_id_its_preconditions_its_operations [log]
-    author_and_message_are_kept [history]
-    a_batch_has_limits
-    concurrent_appenders_lose_no_line
-    of_concurrent_writers_with_one_version_one_wins
-    what_was_acknowledged_is_there_after_reopening [links snapshots history]
+    commit_times_increase_despite_clock
+    version_precondition_admits_one_writer
+    etag_changes_only_with_content [log links]
+    judges_absent_and_sha256_on_current_state [nodes]
+    judges_exists_etags_and_negations [nodes]
+    preconditions_have_limits
+    checks_see_state_between_operations
+    batch_is_judged_in_documented_order [log]
+    commit_stores_author_and_message [history]
+    batch_size_is_limited
+    concurrent_appends_lose_no_line
+    concurrent_version_writers_have_one_winner
+    acknowledged_commits_survive_reopening [links snapshots history]
 }
 
 fn check(path: &str, that: Precondition) -> Op {
@@ -43,7 +43,7 @@ fn if_so(path: &str, that: Precondition, op: Op) -> Batch {
     Batch { preconditions: vec![(at(path), that)], ..Batch::new([op]) }
 }
 
-async fn a_batch_is_applied_in_order_as_one_commit(subject: &Subject) {
+async fn batch_is_one_ordered_commit(subject: &Subject) {
     let fs = &*subject.fs;
     let ops =
         [mkdir("/d"), write("/d/f", "one"), append("/d/f", " two"), rename("/d", "/e"), link("/e/f", "/g")];
@@ -69,7 +69,7 @@ async fn a_batch_is_applied_in_order_as_one_commit(subject: &Subject) {
     assert_eq!((head.seq, head.time), (commit.seq, commit.time));
 }
 
-async fn an_operation_that_changes_nothing_answers_the_version_that_is_there(subject: &Subject) {
+async fn unchanged_node_returns_current_version(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d"), write("/f", "x"), link("/f", "/g"), write("/other", "y")]).await;
     let onto_itself = Op::copy(at("/f"), at("/f")).replace();
@@ -109,7 +109,7 @@ async fn an_operation_that_changes_nothing_answers_the_version_that_is_there(sub
     assert_eq!(commit.outcomes, expected, "each as its operation left the node");
 }
 
-async fn an_outcome_tells_the_size_that_the_operation_left(subject: &Subject) {
+async fn outcome_reports_size_after_operation(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [write("/f", "12345"), mkdir("/d")]).await;
     let dressed = SetAttrs::new().mode(0o600);
@@ -131,7 +131,7 @@ async fn an_outcome_tells_the_size_that_the_operation_left(subject: &Subject) {
     assert_eq!(sizes, [8, 11, 4, 4, 4, 4, 6, 0, 4, 0, 0]);
 }
 
-async fn a_commit_says_whether_it_is_durable(subject: &Subject) {
+async fn commit_reports_its_durability(subject: &Subject) {
     let fs = &*subject.fs;
     let visible = fs.commit(Batch::new([write("/f", "x")]).visible()).await.unwrap();
     assert!(!visible.durable, "nothing has made it durable yet");
@@ -145,7 +145,7 @@ async fn a_commit_says_whether_it_is_durable(subject: &Subject) {
     assert_eq!(fs.commit(Batch::new([write("/f", "z")])).await.unwrap().durable, can(fs).durable);
 }
 
-async fn a_failing_last_operation_leaves_nothing(subject: &Subject) {
+async fn failing_last_operation_undoes_the_batch(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d"), write("/d/f", "x"), write("/g", "y"), link("/g", "/h")]).await;
     let mut before = Vec::new();
@@ -193,7 +193,7 @@ async fn sequence_numbers_are_dense(subject: &Subject) {
     }
 }
 
-async fn times_increase_even_if_the_clock_does_not(subject: &Subject) {
+async fn commit_times_increase_despite_clock(subject: &Subject) {
     let fs = &*subject.fs;
     let first = apply(fs, write("/a", "")).await.0.time;
     assert_eq!(first, START);
@@ -207,7 +207,7 @@ async fn times_increase_even_if_the_clock_does_not(subject: &Subject) {
     assert_eq!(apply(fs, write("/d", "")).await.0.time, START.plus_seconds(1));
 }
 
-async fn a_version_precondition_lets_one_writer_through(subject: &Subject) {
+async fn version_precondition_admits_one_writer(subject: &Subject) {
     let fs = &*subject.fs;
     let first = put(fs, "/f", "one").await;
     fs.commit(if_so("/f", Precondition::Version(first), write("/f", "two"))).await.unwrap();
@@ -218,7 +218,7 @@ async fn a_version_precondition_lets_one_writer_through(subject: &Subject) {
     assert_eq!(text(fs, "/f").await, "two");
 }
 
-async fn an_etag_survives_what_is_no_change_of_content(subject: &Subject) {
+async fn etag_changes_only_with_content(subject: &Subject) {
     let fs = &*subject.fs;
     let etag = put(fs, "/f", "one").await;
     given(fs, [set("/f", Default::default()), link("/f", "/g"), rename("/f", "/h")]).await;
@@ -228,7 +228,7 @@ async fn an_etag_survives_what_is_no_change_of_content(subject: &Subject) {
     batch_refused(fs, if_so("/g", Precondition::Version(etag), mkdir("/d")), Conflict, Some("/g")).await;
 }
 
-async fn absent_and_sha256_are_judged_by_what_is_there(subject: &Subject) {
+async fn judges_absent_and_sha256_on_current_state(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [write("/f", "x"), mkdir("/d"), symlink("/l", "/f")]).await;
     let hash = |text: &str| Precondition::Sha256(Sha256::digest(text).into());
@@ -261,7 +261,7 @@ async fn absent_and_sha256_are_judged_by_what_is_there(subject: &Subject) {
     apply(fs, check("/big", Precondition::Sha256(Sha256::digest(&big).into()))).await;
 }
 
-async fn exists_lists_of_etags_and_negations_are_judged_by_what_is_there(subject: &Subject) {
+async fn judges_exists_etags_and_negations(subject: &Subject) {
     let fs = &*subject.fs;
     let first = put(fs, "/f", "one").await;
     let second = put(fs, "/f", "two").await;
@@ -298,7 +298,7 @@ async fn exists_lists_of_etags_and_negations_are_judged_by_what_is_there(subject
     refused(fs, by_number, Conflict, "/f").await;
 }
 
-async fn conditions_have_limits(subject: &Subject) {
+async fn preconditions_have_limits(subject: &Subject) {
     let fs = &*subject.fs;
     let version = put(fs, "/f", "x").await;
     given(fs, [write("/large", ""), truncate("/large", MAX_HASHED), write("/larger", "")]).await;
@@ -325,7 +325,7 @@ async fn conditions_have_limits(subject: &Subject) {
     assert_eq!(text(fs, "/f").await, "x");
 }
 
-async fn preconditions_see_the_state_before_and_checks_the_state_between(subject: &Subject) {
+async fn checks_see_state_between_operations(subject: &Subject) {
     let fs = &*subject.fs;
     let first = put(fs, "/f", "one").await;
     let batch = Batch {
@@ -349,7 +349,7 @@ async fn preconditions_see_the_state_before_and_checks_the_state_between(subject
     assert_eq!(text(fs, "/g").await, if can(fs).atomic { "two" } else { "three" });
 }
 
-async fn the_batch_is_checked_then_its_key_its_id_its_preconditions_its_operations(subject: &Subject) {
+async fn batch_is_judged_in_documented_order(subject: &Subject) {
     let fs = &*subject.fs;
     let keyed = Batch {
         id: Some(CommitId(1)),
@@ -378,7 +378,7 @@ async fn the_batch_is_checked_then_its_key_its_id_its_preconditions_its_operatio
     batch_refused(fs, wrong, NotFound, Some("/no")).await;
 }
 
-async fn author_and_message_are_kept(subject: &Subject) {
+async fn commit_stores_author_and_message(subject: &Subject) {
     let fs = &*subject.fs;
     let author = Author::agent("é").with_key("k").with_session("s").with_user("u").with_class("one to one");
     let batch = Batch {
@@ -395,7 +395,7 @@ async fn author_and_message_are_kept(subject: &Subject) {
     assert_eq!(fs.sync().await.unwrap(), commit.seq);
 }
 
-async fn a_batch_has_limits(subject: &Subject) {
+async fn batch_size_is_limited(subject: &Subject) {
     let fs = &*subject.fs;
     let ops = (0..=MAX_OPS).map(|_| remove("/no", Remove::Any));
     batch_refused(fs, Batch::new(ops), TooLarge, None).await;
@@ -412,7 +412,7 @@ async fn a_batch_has_limits(subject: &Subject) {
     assert_eq!(text(fs, "/f").await.lines().count(), 5_000);
 }
 
-async fn concurrent_appenders_lose_no_line(subject: &Subject) {
+async fn concurrent_appends_lose_no_line(subject: &Subject) {
     let tasks = (0..16).map(|writer| {
         let fs = subject.fs.clone();
         tokio::spawn(async move {
@@ -433,7 +433,7 @@ async fn concurrent_appenders_lose_no_line(subject: &Subject) {
     assert_eq!(subject.fs.head().await.unwrap().seq, subject.seq(160));
 }
 
-async fn of_concurrent_writers_with_one_version_one_wins(subject: &Subject) {
+async fn concurrent_version_writers_have_one_winner(subject: &Subject) {
     let mut version = put(&*subject.fs, "/f", "start").await;
     for round in 0..5 {
         let tasks: Vec<_> = (0..8)
@@ -456,7 +456,7 @@ async fn of_concurrent_writers_with_one_version_one_wins(subject: &Subject) {
     }
 }
 
-async fn what_was_acknowledged_is_there_after_reopening(subject: &Subject) {
+async fn acknowledged_commits_survive_reopening(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d"), write("/d/f", "x"), link("/d/f", "/g"), Op::snapshot("s")]).await;
     fs.sync().await.unwrap();

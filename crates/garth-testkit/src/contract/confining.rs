@@ -20,21 +20,21 @@ use crate::subject::Subject;
 use crate::tools::*;
 
 checks! {
-    what_lies_outside_is_not_found_by_path_number_or_child [confinement nodes]
-    what_lies_outside_is_not_found_by_any_operation [confinement nodes links holes]
-    a_failed_lookup_tells_nothing_of_what_is_above_the_top [confinement nodes]
-    a_number_is_found_only_while_the_node_has_a_name_inside [confinement nodes links]
-    an_error_about_a_number_names_a_name_inside [confinement nodes links]
-    the_top_can_be_read_and_changed_but_not_made_removed_or_moved [confinement links]
-    confining_again_intersects [confinement nodes]
-    a_batch_reaches_no_more_than_it_says [confinement]
-    the_past_shows_a_node_only_from_when_it_had_a_name_inside [confinement nodes history]
-    a_directory_moved_in_brings_what_it_holds_as_it_is [confinement nodes history]
-    a_node_without_a_name_is_reached_through_the_handle_that_holds_it [confinement nodes]
-    snapshots_ids_keys_and_staged_bodies_are_their_owners [confinement snapshots history]
-    a_record_in_a_key_space_is_its_owners_whichever_view_commits_it [confinement log]
-    assumptions_are_judged_behind_the_record_and_before_conditions [confinement]
-    answers_tell_of_the_operations_that_they_name [confinement]
+    confined_view_hides_outside_nodes [confinement nodes]
+    confined_operations_find_nothing_outside [confinement nodes links holes]
+    failed_lookup_reveals_nothing_above_top [confinement nodes]
+    inode_is_found_only_with_inside_name [confinement nodes links]
+    inode_error_names_inside_path [confinement nodes links]
+    confinement_top_cannot_be_moved_or_removed [confinement links]
+    repeated_confinement_intersects [confinement nodes]
+    batch_within_limits_its_reach [confinement]
+    past_shows_node_since_inside_name [confinement nodes history]
+    directory_moved_inside_brings_its_entries [confinement nodes history]
+    unlinked_node_is_reached_through_its_handle [confinement nodes]
+    snapshots_keys_and_staged_bodies_have_owners [confinement snapshots history]
+    key_space_record_belongs_to_its_owner [confinement log]
+    assumptions_are_judged_before_conditions [confinement]
+    answer_reports_named_operations [confinement]
 }
 
 fn within(tops: &[&str]) -> Within {
@@ -76,7 +76,7 @@ pub(super) async fn unseen(fs: &Fs, at: &At, path: Option<&str>) {
     }
 }
 
-async fn what_lies_outside_is_not_found_by_path_number_or_child(subject: &Subject) {
+async fn confined_view_hides_outside_nodes(subject: &Subject) {
     let fs = &*subject.fs;
     two_trees(fs).await;
     let view = confined(fs, &["/in"]).await;
@@ -101,7 +101,7 @@ async fn what_lies_outside_is_not_found_by_path_number_or_child(subject: &Subjec
     unseen(&*view, &At::Child(dir, name("no")), Some("/in/d/no")).await;
 }
 
-async fn what_lies_outside_is_not_found_by_any_operation(subject: &Subject) {
+async fn confined_operations_find_nothing_outside(subject: &Subject) {
     let fs = &*subject.fs;
     two_trees(fs).await;
     let view = confined(fs, &["/in"]).await;
@@ -159,7 +159,7 @@ async fn what_lies_outside_is_not_found_by_any_operation(subject: &Subject) {
     assert_eq!(paths_below(fs, "/in").await, ["/in/d", "/in/d/f"]);
 }
 
-async fn a_failed_lookup_tells_nothing_of_what_is_above_the_top(subject: &Subject) {
+async fn failed_lookup_reveals_nothing_above_top(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [write("/file", "x"), mkdir("/a"), write("/a/f", "x")]).await;
     // Tops below a file and below nothing: both must look alike, as their parents are outside.
@@ -181,7 +181,7 @@ async fn a_failed_lookup_tells_nothing_of_what_is_above_the_top(subject: &Subjec
     assert!(!exists(fs, "/a/no").await, "no directory was made on the way");
 }
 
-async fn a_number_is_found_only_while_the_node_has_a_name_inside(subject: &Subject) {
+async fn inode_is_found_only_with_inside_name(subject: &Subject) {
     let fs = &*subject.fs;
     two_trees(fs).await;
     given(fs, [link("/in/d/f", "/out/also"), mkdir("/in/moved"), write("/in/moved/g", "x")]).await;
@@ -210,7 +210,7 @@ async fn a_number_is_found_only_while_the_node_has_a_name_inside(subject: &Subje
     view.commit(batch).await.unwrap();
 }
 
-async fn an_error_about_a_number_names_a_name_inside(subject: &Subject) {
+async fn inode_error_names_inside_path(subject: &Subject) {
     let fs = &*subject.fs;
     given(
         fs,
@@ -228,7 +228,7 @@ async fn an_error_about_a_number_names_a_name_inside(subject: &Subject) {
     refused(&*view, past_the_end, garth_engine::ErrorKind::TooLarge, "/in/f").await;
 }
 
-async fn the_top_can_be_read_and_changed_but_not_made_removed_or_moved(subject: &Subject) {
+async fn confinement_top_cannot_be_moved_or_removed(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir_all("/a/top"), write("/a/file", "x"), write("/a/top/f", "x")]).await;
     let view = confined(fs, &["/a/top", "/a/file", "/a/no"]).await;
@@ -275,7 +275,7 @@ async fn the_top_can_be_read_and_changed_but_not_made_removed_or_moved(subject: 
     assert_eq!(names_in(fs, "/a/other").await, ["g", "h"], "from one subtree to another");
 }
 
-async fn confining_again_intersects(subject: &Subject) {
+async fn repeated_confinement_intersects(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir_all("/a/b"), mkdir("/c"), write("/a/b/f", "x"), write("/a/g", "y"), write("/c/h", "z")])
         .await;
@@ -296,7 +296,7 @@ async fn confining_again_intersects(subject: &Subject) {
     refused(&*inner, write("/a/new", "x"), NotFound, "/a/new").await;
 }
 
-async fn a_batch_reaches_no_more_than_it_says(subject: &Subject) {
+async fn batch_within_limits_its_reach(subject: &Subject) {
     let fs = &*subject.fs;
     two_trees(fs).await;
     let confine = |tops: &[&str], op: Op| Batch { within: Some(within(tops)), ..Batch::new([op]) };
@@ -318,7 +318,7 @@ fn shape(versions: &[Version]) -> Vec<(u64, bool)> {
     versions.iter().map(|version| (version.id.seq.0, version.entry.is_some())).collect()
 }
 
-async fn the_past_shows_a_node_only_from_when_it_had_a_name_inside(subject: &Subject) {
+async fn past_shows_node_since_inside_name(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/in"), mkdir("/out")]).await;
     // The message of a commit outside is as secret as its content.
@@ -366,7 +366,7 @@ async fn the_past_shows_a_node_only_from_when_it_had_a_name_inside(subject: &Sub
     assert_error(view.history(&other, &page).await, NotFound, None);
 }
 
-async fn a_directory_moved_in_brings_what_it_holds_as_it_is(subject: &Subject) {
+async fn directory_moved_inside_brings_its_entries(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/in"), mkdir_all("/out/d"), write("/out/d/f", "canary")]).await;
     let last = Batch::new([write("/out/d/f", "as it is")]).message("canary");
@@ -390,7 +390,7 @@ async fn a_directory_moved_in_brings_what_it_holds_as_it_is(subject: &Subject) {
     assert_eq!(shape(&ended).len(), 2, "its end is seen, since its last name was inside");
 }
 
-async fn a_node_without_a_name_is_reached_through_the_handle_that_holds_it(subject: &Subject) {
+async fn unlinked_node_is_reached_through_its_handle(subject: &Subject) {
     let fs = &*subject.fs;
     two_trees(fs).await;
     let (one, other) = (confined(fs, &["/in"]).await, confined(fs, &["/in"]).await);
@@ -420,7 +420,7 @@ async fn a_node_without_a_name_is_reached_through_the_handle_that_holds_it(subje
     refused_outright(&*one, Op::copy_tree(dir, p("/in/copy")), NotFound).await;
 }
 
-async fn snapshots_ids_keys_and_staged_bodies_are_their_owners(subject: &Subject) {
+async fn snapshots_keys_and_staged_bodies_have_owners(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/in"), Op::snapshot("kept")]).await;
     let views = [
@@ -479,7 +479,7 @@ async fn snapshots_ids_keys_and_staged_bodies_are_their_owners(subject: &Subject
     given(fs, [Op::drop_snapshot("kept")]).await;
 }
 
-async fn a_record_in_a_key_space_is_its_owners_whichever_view_commits_it(subject: &Subject) {
+async fn key_space_record_belongs_to_its_owner(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/in")]).await;
     let [one, other] = [confinement(&["/in"], "one"), confinement(&["/in"], "other")];
@@ -506,7 +506,7 @@ async fn a_record_in_a_key_space_is_its_owners_whichever_view_commits_it(subject
     batch_refused(fs, line(record("k", 1, 1000).kept_in(elsewhere)), InvalidArgument, None).await;
 }
 
-async fn assumptions_are_judged_behind_the_record_and_before_conditions(subject: &Subject) {
+async fn assumptions_are_judged_before_conditions(subject: &Subject) {
     let fs = &*subject.fs;
     let version = put(fs, "/f", "1").await;
     let assume = |that| vec![(at("/f"), that)];
@@ -527,7 +527,7 @@ async fn assumptions_are_judged_behind_the_record_and_before_conditions(subject:
     batch_refused(fs, conflict.require(at("/f"), Precondition::Absent), Conflict, Some("/f")).await;
 }
 
-async fn answers_tell_of_the_operations_that_they_name(subject: &Subject) {
+async fn answer_reports_named_operations(subject: &Subject) {
     let fs = &*subject.fs;
     put(fs, "/below", "x").await;
     let shown = Ino(1 << 40);

@@ -15,25 +15,25 @@ use crate::subject::Subject;
 use crate::tools::*;
 
 checks! {
-    write_makes_a_file_and_replaces_its_content
-    create_is_kept_to
-    a_write_keeps_mode_and_attributes_and_applies_the_new_ones_after [attributes]
+    write_creates_or_replaces_a_file
+    write_honours_create_mode
+    write_keeps_mode_and_attributes [attributes]
     append_adds_at_the_end
-    patch_writes_a_range_and_holes_read_as_zeros
+    patch_writes_range_and_leaves_holes
     truncate_cuts_and_extends_with_zeros
-    a_file_has_a_largest_size
-    ranges_read_what_is_there_and_no_more
-    one_read_gives_at_most_16_mib
-    many_files_are_fetched_at_one_moment [nodes]
-    many_files_are_fetched_as_far_as_one_answer_has_room [attributes]
-    edits_at_awkward_sizes_equal_a_plain_vector
-    many_small_appends_read_back_whole
-    cut_points_change_no_byte_wherever_they_are
-    cut_points_increase_within_a_body_that_is_not_staged
-    a_staged_body_shows_only_once_committed
-    a_staged_body_outlives_a_batch_that_fails [atomic]
-    an_abandoned_upload_leaves_nothing
-    bodies_too_large_for_memory_are_refused [nodes]
+    file_has_a_maximum_size
+    range_reads_stop_at_end_of_file
+    read_returns_at_most_16_mib
+    fetch_many_sees_one_state [nodes]
+    fetch_many_stops_at_response_limit [attributes]
+    edits_at_odd_sizes_match_a_vector
+    small_appends_read_back_completely
+    cut_points_change_no_byte
+    rejects_invalid_cut_points
+    staged_body_is_invisible_until_commit
+    staged_body_survives_failed_batch [atomic]
+    abandoned_upload_leaves_nothing
+    rejects_bodies_beyond_inline_limit [nodes]
 }
 
 async fn range(fs: &Fs, path: &str, offset: u64, length: u64) -> Bytes {
@@ -45,7 +45,7 @@ fn pattern(length: usize, salt: usize) -> Vec<u8> {
     (0..length).map(|index| u8::try_from((index * 31 + index / 251 + salt) % 256).unwrap()).collect()
 }
 
-async fn write_makes_a_file_and_replaces_its_content(subject: &Subject) {
+async fn write_creates_or_replaces_a_file(subject: &Subject) {
     let fs = &*subject.fs;
     let (first, outcome) = apply(fs, write("/f", "one")).await;
     assert!(outcome.created && (!can(fs).nodes || outcome.ino == subject.ino(2)));
@@ -75,7 +75,7 @@ async fn write_makes_a_file_and_replaces_its_content(subject: &Subject) {
     assert_eq!((stat(fs, "/f").await.size, text(fs, "/f").await.as_str()), (0, ""));
 }
 
-async fn create_is_kept_to(subject: &Subject) {
+async fn write_honours_create_mode(subject: &Subject) {
     let fs = &*subject.fs;
     refused(fs, write_as("/f", "x", Create::Never), NotFound, "/f").await;
     given(
@@ -102,7 +102,7 @@ async fn create_is_kept_to(subject: &Subject) {
     refused(fs, op, NotFound, "/g").await;
 }
 
-async fn a_write_keeps_mode_and_attributes_and_applies_the_new_ones_after(subject: &Subject) {
+async fn write_keeps_mode_and_attributes(subject: &Subject) {
     let fs = &*subject.fs;
     let tags = |tag: &str| SetAttrs::new().tags([tag]);
     given(fs, [write_with("/f", "1", tags("a").mode(0o600)), write("/f", "2")]).await;
@@ -128,7 +128,7 @@ async fn append_adds_at_the_end(subject: &Subject) {
     assert_eq!(stat(fs, "/f").await, before, "nothing added is no change");
 }
 
-async fn patch_writes_a_range_and_holes_read_as_zeros(subject: &Subject) {
+async fn patch_writes_range_and_leaves_holes(subject: &Subject) {
     let fs = &*subject.fs;
     given(
         fs,
@@ -160,7 +160,7 @@ async fn truncate_cuts_and_extends_with_zeros(subject: &Subject) {
     assert_eq!(&range(fs, "/f", MAX_FILE - 2, 10).await[..], [0; 2]);
 }
 
-async fn a_file_has_a_largest_size(subject: &Subject) {
+async fn file_has_a_maximum_size(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [write("/f", "x")]).await;
     refused(fs, truncate("/f", MAX_FILE + 1), TooLarge, "/f").await;
@@ -171,7 +171,7 @@ async fn a_file_has_a_largest_size(subject: &Subject) {
     assert_eq!(stat(fs, "/f").await.size, MAX_FILE);
 }
 
-async fn ranges_read_what_is_there_and_no_more(subject: &Subject) {
+async fn range_reads_stop_at_end_of_file(subject: &Subject) {
     let fs = &*subject.fs;
     let content = pattern(200_000, 1);
     put(fs, "/f", content.clone()).await;
@@ -191,7 +191,7 @@ async fn ranges_read_what_is_there_and_no_more(subject: &Subject) {
     assert_error(fs.open(&at("/d")).await, IsADirectory, Some("/d"));
 }
 
-async fn one_read_gives_at_most_16_mib(subject: &Subject) {
+async fn read_returns_at_most_16_mib(subject: &Subject) {
     let fs = &*subject.fs;
     let size = MAX_READ as u64 + 1;
     given(fs, [write("/f", ""), truncate("/f", size)]).await;
@@ -200,7 +200,7 @@ async fn one_read_gives_at_most_16_mib(subject: &Subject) {
     assert_eq!(range(fs, "/f", 0, MAX_READ as u64).await.len(), MAX_READ);
 }
 
-async fn many_files_are_fetched_at_one_moment(subject: &Subject) {
+async fn fetch_many_sees_one_state(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d"), write("/d/f", "content"), symlink("/l", "/d/f"), write("/empty", "")]).await;
     let (dir, file) = (stat(fs, "/d").await.ino, stat(fs, "/d/f").await);
@@ -252,7 +252,7 @@ async fn many_files_are_fetched_at_one_moment(subject: &Subject) {
     writer.await.unwrap();
 }
 
-async fn many_files_are_fetched_as_far_as_one_answer_has_room(subject: &Subject) {
+async fn fetch_many_stops_at_response_limit(subject: &Subject) {
     let fs = &*subject.fs;
     let third = MAX_READ as u64 / 3 + 1;
     for path in ["/a", "/b", "/c"] {
@@ -280,7 +280,7 @@ async fn many_files_are_fetched_as_far_as_one_answer_has_room(subject: &Subject)
     assert!((1..MAX_READ / 200_000 + 1).contains(&shown), "attributes take room, too: {shown}");
 }
 
-async fn edits_at_awkward_sizes_equal_a_plain_vector(subject: &Subject) {
+async fn edits_at_odd_sizes_match_a_vector(subject: &Subject) {
     let fs = &*subject.fs;
     put(fs, "/f", "").await;
     let mut plain: Vec<u8> = Vec::new();
@@ -305,7 +305,7 @@ async fn edits_at_awkward_sizes_equal_a_plain_vector(subject: &Subject) {
     }
 }
 
-async fn many_small_appends_read_back_whole(subject: &Subject) {
+async fn small_appends_read_back_completely(subject: &Subject) {
     let fs = &*subject.fs;
     let mut plain = String::new();
     for number in 0..300 {
@@ -316,7 +316,7 @@ async fn many_small_appends_read_back_whole(subject: &Subject) {
     assert_eq!(text(fs, "/f").await, plain);
 }
 
-async fn cut_points_change_no_byte_wherever_they_are(subject: &Subject) {
+async fn cut_points_change_no_byte(subject: &Subject) {
     let fs = &*subject.fs;
     let mut random = Random::new(5);
     let pieces = [65_535, 65_536, 100_000, (1 << 20) + 70_000].map(|size| pattern(size, size));
@@ -359,7 +359,7 @@ async fn cut_points_change_no_byte_wherever_they_are(subject: &Subject) {
     }
 }
 
-async fn cut_points_increase_within_a_body_that_is_not_staged(subject: &Subject) {
+async fn rejects_invalid_cut_points(subject: &Subject) {
     let fs = &*subject.fs;
     put(fs, "/f", "").await;
     let invalid: [&[u64]; 6] = [&[1, 1], &[2, 1], &[0, 0], &[4], &[1, u64::MAX], &[u64::MAX, 0]];
@@ -384,7 +384,7 @@ async fn cut_points_increase_within_a_body_that_is_not_staged(subject: &Subject)
     assert_eq!(text(fs, "/g").await, "staged");
 }
 
-async fn a_staged_body_shows_only_once_committed(subject: &Subject) {
+async fn staged_body_is_invisible_until_commit(subject: &Subject) {
     let fs = &*subject.fs;
     let content = pattern(5 << 20, 3);
     let mut upload = fs.stage(&at("/f")).await.unwrap();
@@ -413,7 +413,7 @@ async fn a_staged_body_shows_only_once_committed(subject: &Subject) {
     refused_outright(fs, Op::patch(at("/f"), 0, unknown), NotFound).await;
 }
 
-async fn a_staged_body_outlives_a_batch_that_fails(subject: &Subject) {
+async fn staged_body_survives_failed_batch(subject: &Subject) {
     let fs = &*subject.fs;
     let mut upload = fs.stage(&at("/f")).await.unwrap();
     upload.write("kept".into()).await.unwrap();
@@ -440,7 +440,7 @@ fn rename_op(op: &Op, path: &str) -> Op {
     }
 }
 
-async fn an_abandoned_upload_leaves_nothing(subject: &Subject) {
+async fn abandoned_upload_leaves_nothing(subject: &Subject) {
     let fs = &*subject.fs;
     let mut upload = fs.stage(&at("/f")).await.unwrap();
     upload.write(Bytes::from(vec![1; 1 << 20])).await.unwrap();
@@ -450,7 +450,7 @@ async fn an_abandoned_upload_leaves_nothing(subject: &Subject) {
     assert_eq!(text(fs, "/f").await, "x");
 }
 
-async fn bodies_too_large_for_memory_are_refused(subject: &Subject) {
+async fn rejects_bodies_beyond_inline_limit(subject: &Subject) {
     let fs = &*subject.fs;
     // The limit covers all bodies of a batch together.
     let half = Bytes::from(vec![0; MAX_INLINE_BODY / 2 + 1]);

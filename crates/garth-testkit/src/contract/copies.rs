@@ -13,16 +13,16 @@ use crate::subject::{START, Subject};
 use crate::tools::*;
 
 checks! {
-    a_copy_has_none_of_the_notes_that_views_make [attributes]
-    a_copy_is_a_new_node_with_all_that_cp_a_keeps [special attributes expiry]
-    a_directory_is_copied_with_all_below_it [links]
-    a_copied_directory_keeps_the_hard_links_inside_it [links]
-    a_copy_of_the_past_leaves_an_expiry_that_has_passed_behind [history expiry]
-    copy_checks_in_its_order
-    a_file_copied_onto_a_file_keeps_the_node [links attributes expiry]
-    a_copy_of_the_past_restores_it [nodes history]
-    a_copied_tree_leaves_out_what_has_expired_under_all_its_names [expiry links]
-    the_copies_of_a_batch_make_so_many_names
+    copy_drops_notes_of_views [attributes]
+    copy_keeps_what_cp_archive_keeps [special attributes expiry]
+    copy_includes_the_complete_subtree [links]
+    copied_directory_keeps_inner_hard_links [links]
+    copy_of_past_drops_passed_expiry [history expiry]
+    copy_checks_in_documented_order
+    copy_onto_file_keeps_its_inode [links attributes expiry]
+    copy_of_past_restores_content [nodes history]
+    copied_tree_omits_expired_nodes [expiry links]
+    batch_copies_are_limited_in_names
 }
 
 fn replace(from: &str, to: &str) -> Op {
@@ -43,7 +43,7 @@ fn dressed() -> SetAttrs {
         .expires_at(START.plus_seconds(1_000_000))
 }
 
-async fn a_copy_is_a_new_node_with_all_that_cp_a_keeps(subject: &Subject) {
+async fn copy_keeps_what_cp_archive_keeps(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [write_with("/f", "x", dressed()), symlink("/l", "t"), mknod("/c", Special::CharDevice(5))])
         .await;
@@ -63,7 +63,7 @@ async fn a_copy_is_a_new_node_with_all_that_cp_a_keeps(subject: &Subject) {
     assert_eq!((stat(fs, "/c2").await.kind, stat(fs, "/c2").await.rdev), (Kind::CharDevice, 5));
 }
 
-async fn a_directory_is_copied_with_all_below_it(subject: &Subject) {
+async fn copy_includes_the_complete_subtree(subject: &Subject) {
     let fs = &*subject.fs;
     given(
         fs,
@@ -93,7 +93,7 @@ async fn a_directory_is_copied_with_all_below_it(subject: &Subject) {
     assert_eq!(text(fs, "/a/b/f").await, "x");
 }
 
-async fn a_copied_directory_keeps_the_hard_links_inside_it(subject: &Subject) {
+async fn copied_directory_keeps_inner_hard_links(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir_all("/a/b"), write("/a/f", "x"), link("/a/f", "/a/b/g"), link("/a/f", "/outside")])
         .await;
@@ -115,7 +115,7 @@ async fn a_copied_directory_keeps_the_hard_links_inside_it(subject: &Subject) {
     }
 }
 
-async fn a_copy_of_the_past_leaves_an_expiry_that_has_passed_behind(subject: &Subject) {
+async fn copy_of_past_drops_passed_expiry(subject: &Subject) {
     let fs = &*subject.fs;
     let expires = |seconds| SetAttrs::new().expires_at(START.plus_seconds(seconds));
     given(
@@ -132,7 +132,7 @@ async fn a_copy_of_the_past_leaves_an_expiry_that_has_passed_behind(subject: &Su
     assert_eq!(stat(fs, "/e/late").await.expires_at, Some(START.plus_seconds(1000)));
 }
 
-async fn a_copied_tree_leaves_out_what_has_expired_under_all_its_names(subject: &Subject) {
+async fn copied_tree_omits_expired_nodes(subject: &Subject) {
     let fs = &*subject.fs;
     let soon = SetAttrs::new().expires_at(START.plus_seconds(10));
     given(fs, [mkdir_all("/d/e"), write_with("/d/f", "x", soon), link("/d/f", "/d/e/g"), link("/d/f", "/h")])
@@ -146,7 +146,7 @@ async fn a_copied_tree_leaves_out_what_has_expired_under_all_its_names(subject: 
     }
 }
 
-async fn copy_checks_in_its_order(subject: &Subject) {
+async fn copy_checks_in_documented_order(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir_all("/d/e"), write("/f", "x"), write("/g", "y"), symlink("/l", "t")]).await;
     refused(fs, plain("/no", "/d/e"), NotFound, "/no").await;
@@ -171,7 +171,7 @@ async fn copy_checks_in_its_order(subject: &Subject) {
     assert_eq!(text(fs, "/p/q/f").await, "x");
 }
 
-async fn a_file_copied_onto_a_file_keeps_the_node(subject: &Subject) {
+async fn copy_onto_file_keeps_its_inode(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [write_with("/f", "new", dressed()), write("/g", "old"), link("/g", "/h")]).await;
     let before = stat(fs, "/g").await;
@@ -188,7 +188,7 @@ async fn a_file_copied_onto_a_file_keeps_the_node(subject: &Subject) {
     assert_eq!(stat(fs, "/h").await, before, "onto itself nothing happens");
 }
 
-async fn a_copy_of_the_past_restores_it(subject: &Subject) {
+async fn copy_of_past_restores_content(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d")]).await;
     let good = put(fs, "/d/f", "good").await;
@@ -211,7 +211,7 @@ async fn a_copy_of_the_past_restores_it(subject: &Subject) {
     assert_eq!(text(fs, "/by-node").await, "good");
 }
 
-async fn the_copies_of_a_batch_make_so_many_names(subject: &Subject) {
+async fn batch_copies_are_limited_in_names(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/a"), write("/a/f", "x"), mkdir("/b")]).await;
     // Each directory is copied into the other in turn, and so grows each time.
@@ -241,7 +241,7 @@ async fn the_copies_of_a_batch_make_so_many_names(subject: &Subject) {
     given(fs, [copy("/a", "/over")]).await;
 }
 
-async fn a_copy_has_none_of_the_notes_that_views_make(subject: &Subject) {
+async fn copy_drops_notes_of_views(subject: &Subject) {
     let fs = &*subject.fs;
     let noted = |note: &str| SetAttrs::new().xattr("garth.note", note).xattr("user.color", "red");
     let ops = [

@@ -19,17 +19,17 @@ use crate::subject::Subject;
 use crate::tools::*;
 
 checks! {
-    what_is_left_out_is_not_found_by_path_number_or_child [confinement nodes]
-    no_operation_finds_what_is_left_out_or_makes_a_name_there [confinement nodes links holes special]
-    a_name_left_out_is_no_name_of_a_node [confinement nodes links]
-    a_directory_with_something_left_out_stays_where_it_is [confinement nodes history]
-    an_island_is_reached_by_its_own_path_and_its_top_stays [confinement]
-    pages_pass_what_is_left_out_and_meet [confinement]
-    the_root_is_there_without_what_is_left_out_of_it [confinement nodes]
-    confining_again_leaves_out_what_either_does [confinement nodes]
-    the_past_leaves_out_what_is_left_out_now [confinement nodes history]
-    what_crosses_into_what_is_left_out_shows_as_removed_and_back_as_created [confinement history]
-    a_search_leaves_out_what_is_left_out [confinement search links]
+    excluded_nodes_are_unreachable [confinement nodes]
+    operations_cannot_reach_excluded_paths [confinement nodes links holes special]
+    excluded_names_are_not_listed [confinement nodes links]
+    directory_with_exclusion_cannot_move [confinement nodes history]
+    island_is_reached_by_its_path [confinement]
+    pages_skip_excluded_entries [confinement]
+    root_shows_without_exclusions [confinement nodes]
+    repeated_confinement_unites_exclusions [confinement nodes]
+    past_omits_current_exclusions [confinement nodes history]
+    moves_across_exclusion_are_removal_and_creation [confinement history]
+    search_omits_exclusions [confinement search links]
 }
 
 /// Returns `/a` with exclusions: `/a/s` has an island, `/a/h/x/gone` does not exist.
@@ -69,7 +69,7 @@ const LEFT_OUT: [&str; 10] = [
     "/a/h/x/gone",
 ];
 
-async fn what_is_left_out_is_not_found_by_path_number_or_child(subject: &Subject) {
+async fn excluded_nodes_are_unreachable(subject: &Subject) {
     let fs = &*subject.fs;
     some_tree(fs).await;
     let view = seen_through(fs, part()).await;
@@ -104,7 +104,7 @@ async fn what_is_left_out_is_not_found_by_path_number_or_child(subject: &Subject
     assert_error(view.stat(&at("/a/s/1/f")).await, NotFound, Some("/a/s/1/f"));
 }
 
-async fn no_operation_finds_what_is_left_out_or_makes_a_name_there(subject: &Subject) {
+async fn operations_cannot_reach_excluded_paths(subject: &Subject) {
     let fs = &*subject.fs;
     some_tree(fs).await;
     let before = fs.walk(&at("/a"), &WalkPage::default().with_entries()).await.unwrap().items;
@@ -182,7 +182,7 @@ async fn no_operation_finds_what_is_left_out_or_makes_a_name_there(subject: &Sub
     assert_eq!(after, before, "nothing was touched");
 }
 
-async fn a_name_left_out_is_no_name_of_a_node(subject: &Subject) {
+async fn excluded_names_are_not_listed(subject: &Subject) {
     let fs = &*subject.fs;
     some_tree(fs).await;
     given(fs, [link("/a/f", "/a/mem/also"), link("/a/f", "/a/d/also"), link("/a/mem/f", "/b/f")]).await;
@@ -210,7 +210,7 @@ async fn a_name_left_out_is_no_name_of_a_node(subject: &Subject) {
     refused_outright(view, Op::append(node, "!"), NotFound).await;
 }
 
-async fn a_directory_with_something_left_out_stays_where_it_is(subject: &Subject) {
+async fn directory_with_exclusion_cannot_move(subject: &Subject) {
     let fs = &*subject.fs;
     some_tree(fs).await;
     let view = seen_through(fs, part()).await;
@@ -256,7 +256,7 @@ async fn a_directory_with_something_left_out_stays_where_it_is(subject: &Subject
     given(view, [remove("/a/d", Remove::Tree), rename("/a/h/x/f", "/a/h/g")]).await;
 }
 
-async fn an_island_is_reached_by_its_own_path_and_its_top_stays(subject: &Subject) {
+async fn island_is_reached_by_its_path(subject: &Subject) {
     let fs = &*subject.fs;
     some_tree(fs).await;
     let view = seen_through(fs, part()).await;
@@ -284,7 +284,7 @@ async fn an_island_is_reached_by_its_own_path_and_its_top_stays(subject: &Subjec
     assert!(!exists(fs, "/a/s").await, "no directory was made on the way");
 }
 
-async fn pages_pass_what_is_left_out_and_meet(subject: &Subject) {
+async fn pages_skip_excluded_entries(subject: &Subject) {
     let fs = &*subject.fs;
     some_tree(fs).await;
     // More excluded entries than a page has.
@@ -334,7 +334,7 @@ async fn pages_pass_what_is_left_out_and_meet(subject: &Subject) {
     }
 }
 
-async fn the_root_is_there_without_what_is_left_out_of_it(subject: &Subject) {
+async fn root_shows_without_exclusions(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/.own"), write("/.own/f", "canary"), write("/f", "x")]).await;
     let view = seen_through(fs, Within::everything().without([p("/.own")])).await;
@@ -358,7 +358,7 @@ async fn the_root_is_there_without_what_is_left_out_of_it(subject: &Subject) {
     assert_eq!(hold.stat().await.unwrap().mode, 0o700);
 }
 
-async fn confining_again_leaves_out_what_either_does(subject: &Subject) {
+async fn repeated_confinement_unites_exclusions(subject: &Subject) {
     let fs = &*subject.fs;
     some_tree(fs).await;
     let outer = seen_through(fs, part()).await;
@@ -387,7 +387,7 @@ async fn confining_again_leaves_out_what_either_does(subject: &Subject) {
     assert_eq!(paths_below(fs, "/a/d").await, ["/a/d/f", "/a/d/in", "/a/d/in/g"]);
 }
 
-async fn the_past_leaves_out_what_is_left_out_now(subject: &Subject) {
+async fn past_omits_current_exclusions(subject: &Subject) {
     let fs = &*subject.fs;
     some_tree(fs).await;
     let secret = fs.commit(Batch::new([write("/a/mem/g", "canary")]).message("canary")).await.unwrap();
@@ -458,7 +458,7 @@ async fn seen(view: &Fs, since: Seq) -> Vec<Change> {
     }
 }
 
-async fn what_crosses_into_what_is_left_out_shows_as_removed_and_back_as_created(subject: &Subject) {
+async fn moves_across_exclusion_are_removal_and_creation(subject: &Subject) {
     use ChangeKind::{Created, Modified, Removed, Renamed};
     let fs = &*subject.fs;
     some_tree(fs).await;
@@ -512,7 +512,7 @@ async fn what_crosses_into_what_is_left_out_shows_as_removed_and_back_as_created
     );
 }
 
-async fn a_search_leaves_out_what_is_left_out(subject: &Subject) {
+async fn search_omits_exclusions(subject: &Subject) {
     let fs = &*subject.fs;
     some_tree(fs).await;
     let text = "a grey heron";

@@ -15,18 +15,18 @@ use crate::subject::{START, Subject};
 use crate::tools::*;
 
 checks! {
-    an_expired_entry_is_absent_everywhere_at_once [expiry nodes links]
-    an_expired_name_is_free [expiry]
-    a_commit_that_meets_an_expired_entry_records_its_end_first [expiry links]
-    a_directory_of_expired_entries_is_empty [expiry]
-    the_past_judges_expiry_by_its_own_time [expiry history]
-    a_past_time_judges_expiry_by_itself [expiry history nodes links]
-    expiry_can_be_moved_cleared_and_be_past [expiry]
-    a_version_that_its_own_commit_made_expire_has_no_name [expiry history]
+    expired_entry_is_absent_everywhere [expiry nodes links]
+    expired_name_can_be_reused [expiry]
+    commit_records_expiry_first [expiry links]
+    directory_of_expired_entries_is_empty [expiry]
+    past_judges_expiry_by_commit_time [expiry history]
+    as_of_time_judges_expiry_by_that_time [expiry history nodes links]
+    expiry_can_be_changed_and_cleared [expiry]
+    version_expired_by_its_commit_is_nameless [expiry history]
     preconditions_see_expired_entries_as_absent [expiry]
-    an_entry_may_expire_between_two_operations_of_its_batch [expiry]
-    a_commit_that_only_looks_at_an_expired_entry_records_its_end_too [expiry nodes history]
-    a_removed_tree_ends_an_expired_entry_under_all_its_names [expiry links]
+    entry_may_expire_within_its_batch [expiry]
+    check_of_expired_entry_records_its_end [expiry nodes history]
+    removed_tree_ends_all_expired_names [expiry links]
 }
 
 /// Returns attributes that expire this many seconds after the start of the subject.
@@ -34,7 +34,7 @@ fn after(seconds: i64) -> SetAttrs {
     SetAttrs::new().expires_at(START.plus_seconds(seconds))
 }
 
-async fn an_expired_entry_is_absent_everywhere_at_once(subject: &Subject) {
+async fn expired_entry_is_absent_everywhere(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d"), write_with("/d/f", "x", after(10)), link("/d/f", "/g"), write("/d/h", "y")])
         .await;
@@ -58,7 +58,7 @@ async fn an_expired_entry_is_absent_everywhere_at_once(subject: &Subject) {
     refused_outright(fs, write_at(At::Node(ino), "z"), NotFound).await;
 }
 
-async fn an_expired_name_is_free(subject: &Subject) {
+async fn expired_name_can_be_reused(subject: &Subject) {
     let fs = &*subject.fs;
     given(
         fs,
@@ -83,7 +83,7 @@ async fn an_expired_name_is_free(subject: &Subject) {
     assert_eq!(paths_below(fs, "/").await, ["/a", "/b", "/c", "/d", "/d/e"]);
 }
 
-async fn a_commit_that_meets_an_expired_entry_records_its_end_first(subject: &Subject) {
+async fn commit_records_expiry_first(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [write_with("/f", "x", after(10)), link("/f", "/g"), mkdir("/d")]).await;
     let old = stat(fs, "/f").await.ino;
@@ -102,7 +102,7 @@ async fn a_commit_that_meets_an_expired_entry_records_its_end_first(subject: &Su
     assert_eq!(history(fs, "/f").await[0].entry.as_ref().unwrap().ino, outcome.ino);
 }
 
-async fn a_directory_of_expired_entries_is_empty(subject: &Subject) {
+async fn directory_of_expired_entries_is_empty(subject: &Subject) {
     let fs = &*subject.fs;
     for dir in ["/a", "/b", "/c", "/d"] {
         given(fs, [mkdir(dir), write_with(&format!("{dir}/f"), "x", after(10))]).await;
@@ -116,7 +116,7 @@ async fn a_directory_of_expired_entries_is_empty(subject: &Subject) {
     assert_eq!(names_in(fs, "/").await, ["e"]);
 }
 
-async fn the_past_judges_expiry_by_its_own_time(subject: &Subject) {
+async fn past_judges_expiry_by_commit_time(subject: &Subject) {
     let fs = &*subject.fs;
     let version = apply(fs, write_with("/f", "x", after(10))).await.0.version(0);
     subject.clock.advance(Duration::from_secs(10));
@@ -133,7 +133,7 @@ async fn the_past_judges_expiry_by_its_own_time(subject: &Subject) {
     assert_eq!(history(fs, "/f").await.last().unwrap().id, version);
 }
 
-async fn a_past_time_judges_expiry_by_itself(subject: &Subject) {
+async fn as_of_time_judges_expiry_by_that_time(subject: &Subject) {
     let fs = &*subject.fs;
     let version = apply(fs, write_with("/f", "x", after(10))).await.0.version(0);
     given(fs, [mkdir("/d"), link("/f", "/d/g")]).await;
@@ -167,7 +167,7 @@ fn set_never(path: &str) -> Op {
     set(path, SetAttrs::new().never_expires())
 }
 
-async fn expiry_can_be_moved_cleared_and_be_past(subject: &Subject) {
+async fn expiry_can_be_changed_and_cleared(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [write_with("/a", "x", after(10)), write_with("/b", "x", after(10)), write("/c", "x")]).await;
     // An expiry in the past takes effect with the commit itself.
@@ -180,7 +180,7 @@ async fn expiry_can_be_moved_cleared_and_be_past(subject: &Subject) {
     refused(fs, set_never("/a"), NotFound, "/a").await;
 }
 
-async fn a_version_that_its_own_commit_made_expire_has_no_name(subject: &Subject) {
+async fn version_expired_by_its_commit_is_nameless(subject: &Subject) {
     let fs = &*subject.fs;
     let named = put(fs, "/c", "x").await;
     let expired = apply(fs, set("/c", after(-5))).await.0.version(0);
@@ -203,7 +203,7 @@ async fn preconditions_see_expired_entries_as_absent(subject: &Subject) {
     assert_eq!(text(fs, "/f").await, "new");
 }
 
-async fn an_entry_may_expire_between_two_operations_of_its_batch(subject: &Subject) {
+async fn entry_may_expire_within_its_batch(subject: &Subject) {
     let fs = &*subject.fs;
     // A commit has one time: an entry that it creates already expired is absent for the operations after it.
     let batch = Batch::new([write_with("/f", "x", after(-1)), write("/f", "y")]);
@@ -213,7 +213,7 @@ async fn an_entry_may_expire_between_two_operations_of_its_batch(subject: &Subje
     assert_eq!(text(fs, "/f").await, "y");
 }
 
-async fn a_commit_that_only_looks_at_an_expired_entry_records_its_end_too(subject: &Subject) {
+async fn check_of_expired_entry_records_its_end(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d")]).await;
     for path in ["/d/a", "/d/b", "/d/c", "/d/e"] {
@@ -241,7 +241,7 @@ async fn a_commit_that_only_looks_at_an_expired_entry_records_its_end_too(subjec
     batch_refused(fs, failing, NotFound, Some("/no")).await;
 }
 
-async fn a_removed_tree_ends_an_expired_entry_under_all_its_names(subject: &Subject) {
+async fn removed_tree_ends_all_expired_names(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d"), mkdir("/e")]).await;
     given(fs, [write_with("/e/f", "x", after(10)), link("/e/f", "/d/g")]).await;

@@ -13,15 +13,15 @@ use crate::subject::{START, Subject};
 use crate::tools::*;
 
 checks! {
-    what_has_a_tag_or_a_value_is_found_as_soon_as_it_has [find attributes]
-    what_loses_its_key_or_its_last_name_is_not_found [find attributes]
-    an_entry_is_not_found_from_its_expiry_on [find attributes expiry]
-    keys_are_found_by_range_in_the_order_of_bytes [find attributes]
-    long_keys_are_found_whole [find attributes]
-    a_find_is_bounded_by_segment_and_shows_each_path_of_a_node [find attributes links]
-    a_find_shows_what_its_handle_reaches [find attributes confinement links]
-    what_many_have_is_found_page_by_page [find attributes]
-    every_kind_of_node_has_keys [find attributes special]
+    find_sees_new_keys_immediately [find attributes]
+    find_omits_lost_keys_and_names [find attributes]
+    find_omits_expired_entries [find attributes expiry]
+    find_returns_key_ranges_in_byte_order [find attributes]
+    find_returns_long_keys_completely [find attributes]
+    find_is_bounded_by_segment [find attributes links]
+    find_is_limited_to_its_handle [find attributes confinement links]
+    find_returns_pages [find attributes]
+    find_covers_every_kind_of_node [find attributes special]
 }
 
 /// Returns all results of a query, read in pages of `limit`.
@@ -61,7 +61,7 @@ fn tagged(tag: &str) -> FindQuery {
     FindQuery::tag(tag)
 }
 
-async fn what_has_a_tag_or_a_value_is_found_as_soon_as_it_has(subject: &Subject) {
+async fn find_sees_new_keys_immediately(subject: &Subject) {
     let fs = &*subject.fs;
     // A tag that is set twice is found once.
     let attrs = tags(["x", "y", "x"]).metadata("due", "2026-01-02").metadata("owner", "ann");
@@ -88,7 +88,7 @@ async fn what_has_a_tag_or_a_value_is_found_as_soon_as_it_has(subject: &Subject)
     assert!(found(fs, tagged("brief")).await.is_empty());
 }
 
-async fn what_loses_its_key_or_its_last_name_is_not_found(subject: &Subject) {
+async fn find_omits_lost_keys_and_names(subject: &Subject) {
     let fs = &*subject.fs;
     let attrs = || tags(["x", "y"]).metadata("k", "v");
     for path in ["/a", "/b", "/c", "/over"] {
@@ -109,7 +109,7 @@ async fn what_loses_its_key_or_its_last_name_is_not_found(subject: &Subject) {
     assert_eq!(found(fs, tagged("y")).await, ["/over"]);
 }
 
-async fn an_entry_is_not_found_from_its_expiry_on(subject: &Subject) {
+async fn find_omits_expired_entries(subject: &Subject) {
     let fs = &*subject.fs;
     let expires = tags(["x"]).expires_at(START.plus_seconds(10));
     given(fs, [write_with("/a", "a", expires.clone()), write_with("/b", "b", tags(["x"]))]).await;
@@ -127,7 +127,7 @@ async fn an_entry_is_not_found_from_its_expiry_on(subject: &Subject) {
     }
 }
 
-async fn keys_are_found_by_range_in_the_order_of_bytes(subject: &Subject) {
+async fn find_returns_key_ranges_in_byte_order(subject: &Subject) {
     let fs = &*subject.fs;
     // Unsorted, with a repeated value, an empty one and one beyond ASCII.
     for day in ["2026-01-10", "2025-12-31", "2026-01-02", "é", "", "2026-01-02"] {
@@ -159,7 +159,7 @@ async fn keys_are_found_by_range_in_the_order_of_bytes(subject: &Subject) {
     }
 }
 
-async fn long_keys_are_found_whole(subject: &Subject) {
+async fn find_returns_long_keys_completely(subject: &Subject) {
     let fs = &*subject.fs;
     // Longer than an index entry: only the beginning and a hash are indexed.
     let long = |end: &str| format!("{}{end}", "k".repeat(5000));
@@ -174,7 +174,7 @@ async fn long_keys_are_found_whole(subject: &Subject) {
     assert_eq!(found(fs, FindQuery::new(Projection::TAG).from("kk").to("l")).await, ["/a", "/b", "/c"]);
 }
 
-async fn a_find_is_bounded_by_segment_and_shows_each_path_of_a_node(subject: &Subject) {
+async fn find_is_bounded_by_segment(subject: &Subject) {
     let fs = &*subject.fs;
     // Names that a prefix, a pattern or a comparison without case would confuse.
     for dir in ["/chat-a", "/chat-ab", "/chat_a", "/chat%", "/CHAT-A"] {
@@ -194,7 +194,7 @@ async fn a_find_is_bounded_by_segment_and_shows_each_path_of_a_node(subject: &Su
     assert_eq!(found(fs, tagged("x").within(p("/chat-a"))).await, ["/chat-a/a"]);
 }
 
-async fn a_find_shows_what_its_handle_reaches(subject: &Subject) {
+async fn find_is_limited_to_its_handle(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/in"), mkdir("/in/out"), mkdir("/in/out/island"), mkdir("/other")]).await;
     for path in ["/in/a", "/in/out/b", "/in/out/island/c", "/other/d"] {
@@ -212,7 +212,7 @@ async fn a_find_shows_what_its_handle_reaches(subject: &Subject) {
     assert_eq!(found(&*view, tagged("x")).await, ["/in/out/island/c", "/in/out/island/d"]);
 }
 
-async fn what_many_have_is_found_page_by_page(subject: &Subject) {
+async fn find_returns_pages(subject: &Subject) {
     let fs = &*subject.fs;
     // More than one page in any case.
     let count = if subject.slow { 30 } else { 300 };
@@ -244,7 +244,7 @@ async fn what_many_have_is_found_page_by_page(subject: &Subject) {
     assert_eq!(seen.len(), count);
 }
 
-async fn every_kind_of_node_has_keys(subject: &Subject) {
+async fn find_covers_every_kind_of_node(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mknod("/fifo", Special::Fifo), set("/fifo", tags(["x"]))]).await;
     assert_eq!(found(fs, tagged("x")).await, ["/fifo"]);

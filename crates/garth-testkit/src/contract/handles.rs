@@ -12,26 +12,26 @@ use crate::subject::{START, Subject};
 use crate::tools::*;
 
 checks! {
-    a_handle_sees_later_writes_and_follows_renames [nodes]
-    a_handle_outlives_removal [nodes]
-    a_handle_knows_the_last_change_of_a_node_that_ended_in_the_same_commit [nodes links]
-    a_node_whose_names_all_go_with_one_tree_ends_as_it_was [nodes links]
-    a_node_whose_names_go_with_several_trees_of_a_batch_has_changed [nodes links]
-    directories_of_a_removed_tree_end_as_they_were [nodes expiry]
-    a_node_held_open_is_reached_and_written_without_a_name [nodes]
-    a_handle_outlives_expiry [nodes expiry]
-    a_version_never_changes [history]
-    a_version_that_is_not_there_is_not_found [history]
-    a_removed_node_of_any_kind_is_reached_while_it_is_held [nodes special]
-    a_removed_directory_that_is_held_lists_nothing_and_takes_no_name [nodes links]
-    a_held_node_of_the_past_never_changes [nodes history]
+    handle_sees_later_writes_and_renames [nodes]
+    handle_outlives_removal [nodes]
+    handle_sees_change_in_final_commit [nodes links]
+    node_removed_with_tree_ends_unchanged [nodes links]
+    node_removed_with_several_trees_has_changed [nodes links]
+    removed_tree_directories_end_unchanged [nodes expiry]
+    open_node_is_writable_without_name [nodes]
+    handle_outlives_expiry [nodes expiry]
+    version_content_never_changes [history]
+    missing_version_is_not_found [history]
+    removed_node_is_reachable_while_held [nodes special]
+    held_removed_directory_is_empty_and_closed [nodes links]
+    held_past_node_never_changes [nodes history]
 }
 
 async fn content(file: &dyn OpenFile) -> String {
     String::from_utf8(file.read_at(0, 1 << 20).await.unwrap().to_vec()).unwrap()
 }
 
-async fn a_handle_sees_later_writes_and_follows_renames(subject: &Subject) {
+async fn handle_sees_later_writes_and_renames(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d"), write("/d/f", "one")]).await;
     let file = fs.open(&at("/d/f")).await.unwrap();
@@ -47,7 +47,7 @@ async fn a_handle_sees_later_writes_and_follows_renames(subject: &Subject) {
     assert_error(file.read_at(0, MAX_READ + 1).await, TooLarge, None);
 }
 
-async fn a_handle_outlives_removal(subject: &Subject) {
+async fn handle_outlives_removal(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [write("/f", "x"), write("/g", "new")]).await;
     let removed = fs.open(&at("/f")).await.unwrap();
@@ -66,7 +66,7 @@ async fn a_handle_outlives_removal(subject: &Subject) {
     assert_eq!(content(&*deep).await, "deep");
 }
 
-async fn a_node_held_open_is_reached_and_written_without_a_name(subject: &Subject) {
+async fn open_node_is_writable_without_name(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [write("/f", "x")]).await;
     let file = fs.open(&at("/f")).await.unwrap();
@@ -90,7 +90,7 @@ async fn a_node_held_open_is_reached_and_written_without_a_name(subject: &Subjec
     refused_outright(fs, write_at(node, "z"), NotFound).await;
 }
 
-async fn a_handle_outlives_expiry(subject: &Subject) {
+async fn handle_outlives_expiry(subject: &Subject) {
     let fs = &*subject.fs;
     let attrs = garth_engine::model::SetAttrs::new().expires_at(crate::subject::START.plus_seconds(10));
     given(fs, [write_with("/f", "x", attrs)]).await;
@@ -105,7 +105,7 @@ async fn a_handle_outlives_expiry(subject: &Subject) {
     assert_ne!(stat(fs, "/f").await.ino, file.ino());
 }
 
-async fn a_version_never_changes(subject: &Subject) {
+async fn version_content_never_changes(subject: &Subject) {
     let fs = &*subject.fs;
     let first = put(fs, "/f", "one").await;
     let early = fs.open_version(first).await.unwrap();
@@ -120,7 +120,7 @@ async fn a_version_never_changes(subject: &Subject) {
     assert_eq!(content(&*fs.open_version(second).await.unwrap()).await, "two!");
 }
 
-async fn a_version_that_is_not_there_is_not_found(subject: &Subject) {
+async fn missing_version_is_not_found(subject: &Subject) {
     let fs = &*subject.fs;
     let first = put(fs, "/f", "one").await;
     let dir = fs.mkdir_all(&p("/d")).await.unwrap();
@@ -139,7 +139,7 @@ async fn a_version_that_is_not_there_is_not_found(subject: &Subject) {
     assert_error(fs.open_version(link).await, NotPermitted, None);
 }
 
-async fn a_handle_knows_the_last_change_of_a_node_that_ended_in_the_same_commit(subject: &Subject) {
+async fn handle_sees_change_in_final_commit(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [write("/f", "x"), link("/f", "/g"), write("/h", "y")]).await;
     let file = fs.open(&at("/f")).await.unwrap();
@@ -151,7 +151,7 @@ async fn a_handle_knows_the_last_change_of_a_node_that_ended_in_the_same_commit(
     assert_eq!((after.ctime, after.version.seq, after.etag), (commit.time, commit.seq, before.etag));
 }
 
-async fn a_node_whose_names_all_go_with_one_tree_ends_as_it_was(subject: &Subject) {
+async fn node_removed_with_tree_ends_unchanged(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d"), write("/d/a", "x"), link("/d/a", "/d/b")]).await;
     let file = fs.open(&at("/d/a")).await.unwrap();
@@ -161,7 +161,7 @@ async fn a_node_whose_names_all_go_with_one_tree_ends_as_it_was(subject: &Subjec
     assert_eq!((after.nlink, after.ctime, after.version), (0, before.ctime, before.version));
 }
 
-async fn a_node_whose_names_go_with_several_trees_of_a_batch_has_changed(subject: &Subject) {
+async fn node_removed_with_several_trees_has_changed(subject: &Subject) {
     let fs = &*subject.fs;
     let tree = [mkdir("/d"), mkdir("/e"), write("/d/a", "x"), link("/d/a", "/d/b"), link("/d/a", "/e/c")];
     given(fs, tree).await;
@@ -180,7 +180,7 @@ async fn a_node_whose_names_go_with_several_trees_of_a_batch_has_changed(subject
     assert_eq!((after.nlink, after.ctime, after.version.seq), (0, commit.time, commit.seq));
 }
 
-async fn directories_of_a_removed_tree_end_as_they_were(subject: &Subject) {
+async fn removed_tree_directories_end_unchanged(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir_all("/d/e/f"), write("/d/e/x", "x"), mkdir_all("/t/e"), write("/t/e/x", "x")]).await;
     let mut held = Vec::new();
@@ -206,7 +206,7 @@ async fn directories_of_a_removed_tree_end_as_they_were(subject: &Subject) {
     assert_eq!(below.stat().await.unwrap().version, before.version);
 }
 
-async fn a_removed_node_of_any_kind_is_reached_while_it_is_held(subject: &Subject) {
+async fn removed_node_is_reachable_while_held(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir_all("/d/e"), symlink("/d/l", "to"), mknod("/d/p", Special::Fifo), write("/d/f", "x")])
         .await;
@@ -236,7 +236,7 @@ async fn a_removed_node_of_any_kind_is_reached_while_it_is_held(subject: &Subjec
     assert_error(fs.stat(&link).await, NotFound, None);
 }
 
-async fn a_removed_directory_that_is_held_lists_nothing_and_takes_no_name(subject: &Subject) {
+async fn held_removed_directory_is_empty_and_closed(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d"), write("/d/f", "x"), write("/g", "y")]).await;
     let held = fs.hold(&at("/d")).await.unwrap();
@@ -262,7 +262,7 @@ async fn a_removed_directory_that_is_held_lists_nothing_and_takes_no_name(subjec
     assert_error(fs.list(&dir, &Page::default()).await, NotFound, None);
 }
 
-async fn a_held_node_of_the_past_never_changes(subject: &Subject) {
+async fn held_past_node_never_changes(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d"), symlink("/l", "one")]).await;
     let then = fs.as_of(&Moment::Seq(fs.head().await.unwrap().seq)).await.unwrap();

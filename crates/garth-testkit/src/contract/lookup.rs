@@ -9,20 +9,20 @@ use crate::subject::Subject;
 use crate::tools::*;
 
 checks! {
-    an_empty_tree_is_a_root_at_sequence_0
-    a_missing_segment_is_not_found_with_the_whole_path
-    a_segment_that_is_no_directory_is_named_by_the_error
+    empty_tree_has_root_at_sequence_0
+    missing_segment_error_names_complete_path
+    error_names_segment_that_is_no_directory
     engines_never_follow_a_link
-    a_node_is_reached_by_number_under_any_name [nodes links]
-    a_node_without_a_name_is_not_found [nodes]
-    a_child_is_looked_up_in_its_directory_wherever_that_moved [nodes]
-    names_gives_every_path_in_the_order_of_a_walk [links]
+    node_is_reached_by_inode [nodes links]
+    unlinked_node_is_not_found [nodes]
+    child_lookup_follows_moved_directory [nodes]
+    names_lists_paths_in_walk_order [links]
     names_are_bytes_and_never_patterns
-    the_longest_name_and_path_work
-    an_error_names_the_path_asked_or_the_first_of_a_nodes [nodes links]
+    longest_name_and_path_work
+    error_names_requested_or_first_path [nodes links]
 }
 
-async fn an_empty_tree_is_a_root_at_sequence_0(subject: &Subject) {
+async fn empty_tree_has_root_at_sequence_0(subject: &Subject) {
     let fs = &*subject.fs;
     assert_eq!(fs.head().await.unwrap().seq, subject.seq(0));
     let root = stat(fs, "/").await;
@@ -36,7 +36,7 @@ async fn an_empty_tree_is_a_root_at_sequence_0(subject: &Subject) {
     }
 }
 
-async fn a_missing_segment_is_not_found_with_the_whole_path(subject: &Subject) {
+async fn missing_segment_error_names_complete_path(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d")]).await;
     for path in ["/x", "/x/y/z", "/d/x", "/d/x/y"] {
@@ -52,7 +52,7 @@ async fn a_missing_segment_is_not_found_with_the_whole_path(subject: &Subject) {
     }
 }
 
-async fn a_segment_that_is_no_directory_is_named_by_the_error(subject: &Subject) {
+async fn error_names_segment_that_is_no_directory(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d"), write("/d/f", "x"), symlink("/d/l", "/d")]).await;
     for (path, way) in [("/d/f/x", "/d/f"), ("/d/f/x/y", "/d/f"), ("/d/l/f", "/d/l")] {
@@ -79,7 +79,7 @@ async fn engines_never_follow_a_link(subject: &Subject) {
     assert_eq!(names_in(fs, "/d").await, ["f"]);
 }
 
-async fn a_node_is_reached_by_number_under_any_name(subject: &Subject) {
+async fn node_is_reached_by_inode(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d"), write("/d/f", "x")]).await;
     let ino = stat(fs, "/d/f").await.ino;
@@ -91,7 +91,7 @@ async fn a_node_is_reached_by_number_under_any_name(subject: &Subject) {
     assert_eq!(text(fs, "/d/h").await, "y");
 }
 
-async fn a_node_without_a_name_is_not_found(subject: &Subject) {
+async fn unlinked_node_is_not_found(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d"), write("/d/f", "x")]).await;
     let (dir, file) = (stat(fs, "/d").await.ino, stat(fs, "/d/f").await.ino);
@@ -107,7 +107,7 @@ async fn a_node_without_a_name_is_not_found(subject: &Subject) {
     refused_outright(fs, write_at(At::Child(dir, name("n")), "y"), NotFound).await;
 }
 
-async fn a_child_is_looked_up_in_its_directory_wherever_that_moved(subject: &Subject) {
+async fn child_lookup_follows_moved_directory(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d"), mkdir("/e"), write("/d/f", "x")]).await;
     let dir = stat(fs, "/d").await.ino;
@@ -122,7 +122,7 @@ async fn a_child_is_looked_up_in_its_directory_wherever_that_moved(subject: &Sub
     assert_error(fs.stat(&At::Child(subject.ino(1000), name("x"))).await, NotFound, None);
 }
 
-async fn names_gives_every_path_in_the_order_of_a_walk(subject: &Subject) {
+async fn names_lists_paths_in_walk_order(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/b"), mkdir("/b/c"), write("/z", "x"), link("/z", "/b/c/n"), link("/z", "/a")]).await;
     // Paths are computed from directories as they are now.
@@ -168,7 +168,7 @@ async fn names_are_bytes_and_never_patterns(subject: &Subject) {
     assert_eq!(names_in(fs, "/").await.len(), odd.len() - 3);
 }
 
-async fn the_longest_name_and_path_work(subject: &Subject) {
+async fn longest_name_and_path_work(subject: &Subject) {
     let fs = &*subject.fs;
     let long = "n".repeat(255);
     let mut path = String::new();
@@ -189,7 +189,7 @@ async fn history_len(fs: &Fs, path: &str) -> Option<usize> {
     fs.history(&at(path), &HistoryPage::default()).await.ok().map(|versions| versions.items.len())
 }
 
-async fn an_error_names_the_path_asked_or_the_first_of_a_nodes(subject: &Subject) {
+async fn error_names_requested_or_first_path(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d"), write("/d/f", "x"), link("/d/f", "/a"), truncate("/d/f", 1 << 40)]).await;
     assert_error(fs.read(&at("/d/f"), ByteRange::ALL).await, TooLarge, Some("/d/f"));

@@ -11,21 +11,21 @@ use crate::subject::Subject;
 use crate::tools::*;
 
 checks! {
-    mkdir_makes_a_directory
-    mkdir_refuses_what_is_there
-    mkdir_with_parents_accepts_a_directory_and_leaves_it_alone
-    parents_are_made_only_where_asked_and_top_down [links special]
-    making_a_name_sets_the_times_of_its_directory [log links]
-    a_symlink_keeps_any_text
-    special_nodes_keep_kind_and_device_number [special]
-    a_hard_link_is_another_name_of_the_node [links special]
-    link_checks_the_node_then_the_name [links nodes]
-    a_node_has_at_most_65000_names [links]
-    a_name_is_not_made_by_node [nodes links special]
-    an_inode_number_is_never_used_twice [nodes]
+    mkdir_creates_a_directory
+    mkdir_rejects_existing_names
+    mkdir_with_parents_accepts_existing_directory
+    parents_are_created_only_on_request [links special]
+    creating_a_name_updates_directory_times [log links]
+    symlink_stores_any_text
+    special_nodes_store_kind_and_device [special]
+    hard_link_is_another_name_of_node [links special]
+    link_checks_node_before_name [links nodes]
+    node_has_at_most_65000_names [links]
+    rejects_creation_by_inode [nodes links special]
+    inodes_are_never_reused [nodes]
 }
 
-async fn mkdir_makes_a_directory(subject: &Subject) {
+async fn mkdir_creates_a_directory(subject: &Subject) {
     let fs = &*subject.fs;
     let attrs = SetAttrs::new().owner(7, 8).mode(0o700);
     let op = Op::mkdir(at("/d")).with_attrs(attrs);
@@ -41,7 +41,7 @@ async fn mkdir_makes_a_directory(subject: &Subject) {
     assert_eq!(stat(fs, "/").await.nlink, 3);
 }
 
-async fn mkdir_refuses_what_is_there(subject: &Subject) {
+async fn mkdir_rejects_existing_names(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d"), write("/f", "x"), symlink("/l", "/d")]).await;
     for path in ["/", "/d", "/f", "/l"] {
@@ -53,7 +53,7 @@ async fn mkdir_refuses_what_is_there(subject: &Subject) {
     refused(fs, mkdir_all("/f/x"), NotADirectory, "/f").await;
 }
 
-async fn mkdir_with_parents_accepts_a_directory_and_leaves_it_alone(subject: &Subject) {
+async fn mkdir_with_parents_accepts_existing_directory(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d")]).await;
     let before = stat(fs, "/d").await;
@@ -66,7 +66,7 @@ async fn mkdir_with_parents_accepts_a_directory_and_leaves_it_alone(subject: &Su
     assert_eq!((outcome.ino, outcome.created), (Ino::ROOT, false));
 }
 
-async fn parents_are_made_only_where_asked_and_top_down(subject: &Subject) {
+async fn parents_are_created_only_on_request(subject: &Subject) {
     let fs = &*subject.fs;
     for op in [
         mkdir("/a/b"),
@@ -100,7 +100,7 @@ async fn parents_are_made_only_where_asked_and_top_down(subject: &Subject) {
     refused(fs, mkdir_all("/o/f/g/h"), NotADirectory, "/o/f").await;
 }
 
-async fn making_a_name_sets_the_times_of_its_directory(subject: &Subject) {
+async fn creating_a_name_updates_directory_times(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d")]).await;
     subject.clock.advance(std::time::Duration::from_secs(5));
@@ -121,7 +121,7 @@ async fn making_a_name_sets_the_times_of_its_directory(subject: &Subject) {
     assert_eq!(stat(fs, "/d").await, before, "a change of a file is none of its directory");
 }
 
-async fn a_symlink_keeps_any_text(subject: &Subject) {
+async fn symlink_stores_any_text(subject: &Subject) {
     let fs = &*subject.fs;
     let long = "t".repeat(subject.longest_target);
     for (path, target) in [("/1", "/"), ("/2", "../../x"), ("/3", "a//b/./"), ("/4", &long), ("/5", "é %_*")]
@@ -138,7 +138,7 @@ async fn a_symlink_keeps_any_text(subject: &Subject) {
     refused(fs, symlink("/", "y"), AlreadyExists, "/").await;
 }
 
-async fn special_nodes_keep_kind_and_device_number(subject: &Subject) {
+async fn special_nodes_store_kind_and_device(subject: &Subject) {
     let fs = &*subject.fs;
     let cases = [
         ("/fifo", Special::Fifo, Kind::Fifo, 0),
@@ -161,7 +161,7 @@ async fn special_nodes_keep_kind_and_device_number(subject: &Subject) {
     }
 }
 
-async fn a_hard_link_is_another_name_of_the_node(subject: &Subject) {
+async fn hard_link_is_another_name_of_node(subject: &Subject) {
     let fs = &*subject.fs;
     let version = put(fs, "/f", "x").await;
     subject.clock.advance(std::time::Duration::from_secs(1));
@@ -179,7 +179,7 @@ async fn a_hard_link_is_another_name_of_the_node(subject: &Subject) {
     assert_eq!(stat(fs, "/l2").await.nlink, 2);
 }
 
-async fn link_checks_the_node_then_the_name(subject: &Subject) {
+async fn link_checks_node_before_name(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d"), write("/f", "x"), write("/g", "y")]).await;
     refused(fs, link("/no", "/f"), NotFound, "/no").await;
@@ -197,7 +197,7 @@ async fn link_checks_the_node_then_the_name(subject: &Subject) {
     assert_eq!(stat(fs, "/h").await.ino, ino);
 }
 
-async fn a_node_has_at_most_65000_names(subject: &Subject) {
+async fn node_has_at_most_65000_names(subject: &Subject) {
     let fs = &*subject.fs;
     // 65,000 links take too long there.
     if subject.slow {
@@ -212,7 +212,7 @@ async fn a_node_has_at_most_65000_names(subject: &Subject) {
     given(fs, [remove("/d/1", Remove::File), link("/f", "/one-more")]).await;
 }
 
-async fn a_name_is_not_made_by_node(subject: &Subject) {
+async fn rejects_creation_by_inode(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d"), write("/f", "x")]).await;
     for ino in [stat(fs, "/d").await.ino, stat(fs, "/f").await.ino, Ino::ROOT, subject.ino(1000)] {
@@ -233,7 +233,7 @@ async fn a_name_is_not_made_by_node(subject: &Subject) {
     }
 }
 
-async fn an_inode_number_is_never_used_twice(subject: &Subject) {
+async fn inodes_are_never_reused(subject: &Subject) {
     let fs = &*subject.fs;
     let mut seen = std::collections::BTreeSet::from([Ino::ROOT]);
     for _ in 0..5 {

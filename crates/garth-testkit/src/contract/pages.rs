@@ -13,17 +13,17 @@ use crate::subject::Subject;
 use crate::tools::*;
 
 checks! {
-    a_listing_is_in_byte_order_and_pages_meet
-    a_listing_starts_behind_a_name_that_need_not_exist
-    a_listing_carries_entries_where_asked [nodes]
-    a_directory_lists_its_own_children_only
-    a_walk_goes_by_directory_then_name_and_pages_meet
-    a_walk_starts_behind_a_path_that_need_not_exist
+    listing_is_in_byte_order_across_pages
+    listing_starts_after_any_name
+    listing_includes_entries_on_request [nodes]
+    directory_lists_only_its_children
+    walk_is_ordered_by_directory_then_name
+    walk_starts_after_any_path
     pages_have_limits
-    a_large_directory_is_listed_whole
-    pages_are_bounded_in_bytes_and_meet [attributes]
-    names_and_snapshots_are_given_in_bounded_pages_that_meet [links]
-    pages_of_history_are_bounded_in_bytes_and_meet_also_within_a_commit [history attributes]
+    large_directory_is_listed_completely
+    pages_are_bounded_in_bytes [attributes]
+    names_and_snapshots_come_in_pages [links]
+    history_pages_are_bounded_in_bytes [history attributes]
 }
 
 const ODD: [&str; 14] =
@@ -40,7 +40,7 @@ async fn odd_tree(fs: &Fs) {
     fs.commit(Batch::new(ops)).await.unwrap();
 }
 
-async fn a_listing_is_in_byte_order_and_pages_meet(subject: &Subject) {
+async fn listing_is_in_byte_order_across_pages(subject: &Subject) {
     let fs = &*subject.fs;
     odd_tree(fs).await;
     assert_eq!(names_in(fs, "/").await, ODD);
@@ -62,7 +62,7 @@ async fn a_listing_is_in_byte_order_and_pages_meet(subject: &Subject) {
     }
 }
 
-async fn a_listing_starts_behind_a_name_that_need_not_exist(subject: &Subject) {
+async fn listing_starts_after_any_name(subject: &Subject) {
     let fs = &*subject.fs;
     odd_tree(fs).await;
     // The name may have been removed since the page before.
@@ -76,7 +76,7 @@ async fn a_listing_starts_behind_a_name_that_need_not_exist(subject: &Subject) {
     assert!(listing.items.is_empty() && !listing.more);
 }
 
-async fn a_listing_carries_entries_where_asked(subject: &Subject) {
+async fn listing_includes_entries_on_request(subject: &Subject) {
     let fs = &*subject.fs;
     given(
         fs,
@@ -96,7 +96,7 @@ async fn a_listing_carries_entries_where_asked(subject: &Subject) {
     }
 }
 
-async fn a_directory_lists_its_own_children_only(subject: &Subject) {
+async fn directory_lists_only_its_children(subject: &Subject) {
     let fs = &*subject.fs;
     odd_tree(fs).await;
     for name in ODD {
@@ -108,7 +108,7 @@ async fn a_directory_lists_its_own_children_only(subject: &Subject) {
     }
 }
 
-async fn a_walk_goes_by_directory_then_name_and_pages_meet(subject: &Subject) {
+async fn walk_is_ordered_by_directory_then_name(subject: &Subject) {
     let fs = &*subject.fs;
     odd_tree(fs).await;
     let mut expected: Vec<TreePath> = ODD
@@ -140,7 +140,7 @@ async fn a_walk_goes_by_directory_then_name_and_pages_meet(subject: &Subject) {
     }
 }
 
-async fn a_walk_starts_behind_a_path_that_need_not_exist(subject: &Subject) {
+async fn walk_starts_after_any_path(subject: &Subject) {
     let fs = &*subject.fs;
     odd_tree(fs).await;
     for (after, first) in [("/a/e", "/a/f"), ("/a/f", "/a/sub"), ("/a/sub/no", ""), ("/a/sub/f", "/a/sub/g")]
@@ -173,7 +173,7 @@ async fn pages_have_limits(subject: &Subject) {
     assert_error(fs.walk(&at("/f"), &WalkPage::default()).await, NotADirectory, Some("/f"));
 }
 
-async fn a_large_directory_is_listed_whole(subject: &Subject) {
+async fn large_directory_is_listed_completely(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d")]).await;
     let names: Vec<String> = (0..2_500).map(|number| format!("{number:05}")).collect();
@@ -198,7 +198,7 @@ fn assert_bounded<T: Weigh>(page: &Listing<T>) {
     assert!((MAX_PAGE_BYTES * 9 / 10..=MAX_PAGE_BYTES).contains(&bytes), "the page has {bytes} bytes");
 }
 
-async fn pages_are_bounded_in_bytes_and_meet(subject: &Subject) {
+async fn pages_are_bounded_in_bytes(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d")]).await;
     let names: Vec<String> = (0..50).map(|number| format!("{number:02}")).collect();
@@ -226,7 +226,7 @@ async fn pages_are_bounded_in_bytes_and_meet(subject: &Subject) {
     assert_eq!(fs.list(&at("/d"), &Page::default()).await.unwrap().items.len(), 50);
 }
 
-async fn names_and_snapshots_are_given_in_bounded_pages_that_meet(subject: &Subject) {
+async fn names_and_snapshots_come_in_pages(subject: &Subject) {
     let fs = &*subject.fs;
     // Long paths, so that a page of names ends by its bytes.
     let deep = format!("/{}", ["x".repeat(250).as_str(); 15].join("/"));
@@ -264,7 +264,7 @@ async fn names_and_snapshots_are_given_in_bounded_pages_that_meet(subject: &Subj
     assert_error(fs.snapshots(&SnapshotsPage::default().limit(0)).await, InvalidArgument, None);
 }
 
-async fn pages_of_history_are_bounded_in_bytes_and_meet_also_within_a_commit(subject: &Subject) {
+async fn history_pages_are_bounded_in_bytes(subject: &Subject) {
     let fs = &*subject.fs;
     // Nodes that are all written in one commit, and are renamed to one path in turn.
     let names: Vec<String> = (0..9).map(|number| format!("/{number}")).collect();

@@ -16,20 +16,20 @@ use crate::tools::*;
 
 checks! {
     history_shows_every_version_newest_first [history nodes]
-    history_of_a_path_goes_through_delete_and_re_create [history nodes]
-    a_moved_file_brings_its_past_and_takes_its_future [history]
+    path_history_spans_removal_and_recreation [history nodes]
+    history_follows_moved_file [history]
     history_follows_directories_that_move [history nodes]
-    a_moved_directory_does_not_bring_what_it_held_before [history]
-    what_one_commit_makes_and_removes_never_was [history]
-    changes_tell_what_each_operation_did [history links snapshots]
-    any_past_sequence_can_be_read [history nodes]
-    a_view_of_the_past_is_read_only_and_ends_there [history snapshots]
-    the_past_is_found_by_time [history]
-    a_snapshot_names_a_sequence [snapshots history]
-    a_snapshot_has_a_proper_name [snapshots]
-    a_snapshot_is_not_named_like_a_moment [snapshots]
-    writes_to_an_unlinked_open_file_are_versions_of_its_node [history nodes]
-    what_a_file_stands_above_never_was [history]
+    moved_directory_history_omits_former_entries [history]
+    nodes_created_and_removed_at_once_leave_nothing [history]
+    changes_report_each_operation [history links snapshots]
+    every_past_sequence_is_readable [history nodes]
+    past_view_is_read_only [history snapshots]
+    as_of_accepts_a_time [history]
+    snapshot_names_a_sequence [snapshots history]
+    snapshot_name_is_validated [snapshots]
+    snapshot_name_cannot_be_a_time [snapshots]
+    unlinked_writes_create_versions_of_node [history nodes]
+    path_below_a_file_has_no_past [history]
 }
 
 /// Returns commit, node and presence of an entry for each version.
@@ -75,7 +75,7 @@ async fn history_shows_every_version_newest_first(subject: &Subject) {
     assert!(fs.history(&at("/f"), &page).await.unwrap().items.is_empty());
 }
 
-async fn history_of_a_path_goes_through_delete_and_re_create(subject: &Subject) {
+async fn path_history_spans_removal_and_recreation(subject: &Subject) {
     let fs = &*subject.fs;
     given(
         fs,
@@ -99,7 +99,7 @@ async fn history_of_a_path_goes_through_delete_and_re_create(subject: &Subject) 
     assert_error(fs.history(&At::Node(subject.ino(99)), &HistoryPage::default()).await, NotFound, None);
 }
 
-async fn a_moved_file_brings_its_past_and_takes_its_future(subject: &Subject) {
+async fn history_follows_moved_file(subject: &Subject) {
     let fs = &*subject.fs;
     given(
         fs,
@@ -134,7 +134,7 @@ async fn history_follows_directories_that_move(subject: &Subject) {
     assert_error(removed, NotFound, None);
 }
 
-async fn a_moved_directory_does_not_bring_what_it_held_before(subject: &Subject) {
+async fn moved_directory_history_omits_former_entries(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d"), write("/d/gone", "1"), remove("/d/gone", Remove::File), write("/d/f", "2")])
         .await;
@@ -147,7 +147,7 @@ async fn a_moved_directory_does_not_bring_what_it_held_before(subject: &Subject)
     assert_eq!(shape(subject, &history(fs, "/d/g").await), [(6, 4, true), (4, 4, true)]);
 }
 
-async fn what_one_commit_makes_and_removes_never_was(subject: &Subject) {
+async fn nodes_created_and_removed_at_once_leave_nothing(subject: &Subject) {
     let fs = &*subject.fs;
     put(fs, "/kept", "x").await;
     let batch = Batch::new([
@@ -165,7 +165,7 @@ async fn what_one_commit_makes_and_removes_never_was(subject: &Subject) {
     assert_eq!(changes_of(fs, commit.seq).await.len(), 4, "the log still tells");
 }
 
-async fn changes_tell_what_each_operation_did(subject: &Subject) {
+async fn changes_report_each_operation(subject: &Subject) {
     let fs = &*subject.fs;
     use ChangeKind::{Attributes, Created, Linked, Modified, Removed, Renamed};
     let renamed = |from: &str| Renamed { from: p(from) };
@@ -226,7 +226,7 @@ async fn changes_tell_what_each_operation_did(subject: &Subject) {
     );
 }
 
-async fn any_past_sequence_can_be_read(subject: &Subject) {
+async fn every_past_sequence_is_readable(subject: &Subject) {
     let fs = &*subject.fs;
     given(
         fs,
@@ -258,7 +258,7 @@ async fn any_past_sequence_can_be_read(subject: &Subject) {
     assert_error(fs.as_of(&Moment::Seq(subject.seq(8))).await, NotFound, None);
 }
 
-async fn a_view_of_the_past_is_read_only_and_ends_there(subject: &Subject) {
+async fn past_view_is_read_only(subject: &Subject) {
     let fs = &*subject.fs;
     given(
         fs,
@@ -290,7 +290,7 @@ async fn a_view_of_the_past_is_read_only_and_ends_there(subject: &Subject) {
     assert_error(earlier.open_version(second).await, NotFound, None);
 }
 
-async fn the_past_is_found_by_time(subject: &Subject) {
+async fn as_of_accepts_a_time(subject: &Subject) {
     let fs = &*subject.fs;
     put(fs, "/f", "1").await;
     subject.clock.advance(Duration::from_secs(10));
@@ -308,7 +308,7 @@ async fn the_past_is_found_by_time(subject: &Subject) {
     }
 }
 
-async fn a_snapshot_names_a_sequence(subject: &Subject) {
+async fn snapshot_names_a_sequence(subject: &Subject) {
     let fs = &*subject.fs;
     put(fs, "/f", "1").await;
     // The order within the batch does not matter: a snapshot names the complete commit.
@@ -332,7 +332,7 @@ async fn a_snapshot_names_a_sequence(subject: &Subject) {
     assert_eq!(fs.commit(batch).await.unwrap().seq, snapshots(fs).await.unwrap()[1].seq);
 }
 
-async fn a_snapshot_has_a_proper_name(subject: &Subject) {
+async fn snapshot_name_is_validated(subject: &Subject) {
     let fs = &*subject.fs;
     for bad in ["", "a\nb"] {
         refused_outright(fs, snapshot(bad), InvalidArgument).await;
@@ -342,7 +342,7 @@ async fn a_snapshot_has_a_proper_name(subject: &Subject) {
     given(fs, [snapshot("v1"), snapshot("2026-01"), snapshot("1a")]).await;
 }
 
-async fn a_snapshot_is_not_named_like_a_moment(subject: &Subject) {
+async fn snapshot_name_cannot_be_a_time(subject: &Subject) {
     let fs = &*subject.fs;
     for moment in [
         "1",
@@ -365,7 +365,7 @@ async fn a_snapshot_is_not_named_like_a_moment(subject: &Subject) {
     }
 }
 
-async fn writes_to_an_unlinked_open_file_are_versions_of_its_node(subject: &Subject) {
+async fn unlinked_writes_create_versions_of_node(subject: &Subject) {
     let fs = &*subject.fs;
     put(fs, "/f", "1").await;
     let file = fs.open(&at("/f")).await.unwrap();
@@ -379,7 +379,7 @@ async fn writes_to_an_unlinked_open_file_are_versions_of_its_node(subject: &Subj
     assert_eq!(fs.open_version(versions[0].id).await.unwrap().read_at(0, 9).await.unwrap(), "2");
 }
 
-async fn what_a_file_stands_above_never_was(subject: &Subject) {
+async fn path_below_a_file_has_no_past(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [write("/f", "x")]).await;
     assert_error(fs.history(&at("/f/g"), &HistoryPage::default()).await, NotFound, Some("/f/g"));

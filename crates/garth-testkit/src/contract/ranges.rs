@@ -15,14 +15,14 @@ use crate::subject::Subject;
 use crate::tools::*;
 
 checks! {
-    punching_makes_a_hole_and_keeps_the_size [holes]
-    punching_where_nothing_is_stored_changes_nothing [holes]
-    a_range_is_copied_with_its_holes [holes]
-    ranges_are_checked_in_order [holes links]
-    a_range_of_a_file_without_a_name_is_punched_and_copied [holes nodes]
-    holes_are_told_to_the_byte [holes]
-    ranges_at_awkward_places_equal_those_of_a_plain_vector [holes]
-    the_copies_of_a_batch_take_so_many_pieces [holes]
+    punch_leaves_a_hole_and_keeps_size [holes]
+    punch_of_hole_changes_nothing [holes]
+    copy_range_keeps_holes [holes]
+    range_operations_check_in_documented_order [holes links]
+    range_operations_work_on_unlinked_file [holes nodes]
+    holes_are_reported_exactly [holes]
+    range_operations_match_a_plain_vector [holes]
+    batch_copies_are_limited_in_pieces [holes]
 }
 
 fn punch(path: &str, offset: u64, length: u64) -> Op {
@@ -50,7 +50,7 @@ async fn borders(file: &dyn OpenFile, size: u64) -> Vec<u64> {
     borders
 }
 
-async fn punching_makes_a_hole_and_keeps_the_size(subject: &Subject) {
+async fn punch_leaves_a_hole_and_keeps_size(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [write("/f", "0123456789")]).await;
     let before = stat(fs, "/f").await;
@@ -74,7 +74,7 @@ async fn punching_makes_a_hole_and_keeps_the_size(subject: &Subject) {
     }
 }
 
-async fn punching_where_nothing_is_stored_changes_nothing(subject: &Subject) {
+async fn punch_of_hole_changes_nothing(subject: &Subject) {
     let fs = &*subject.fs;
     // A terabyte of holes, which must not be visited byte by byte.
     given(fs, [write("/f", "ab"), truncate("/f", 1 << 40), patch("/f", 1 << 30, "cd")]).await;
@@ -95,7 +95,7 @@ async fn punching_where_nothing_is_stored_changes_nothing(subject: &Subject) {
     assert_eq!(changed, [true, false, true], "each on what the ones before it left");
 }
 
-async fn a_range_is_copied_with_its_holes(subject: &Subject) {
+async fn copy_range_keeps_holes(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [write("/f", "01234"), patch("/f", 8, "89"), write("/g", "abcdefghijkl")]).await;
     let (f, g) = (stat(fs, "/f").await, stat(fs, "/g").await);
@@ -129,7 +129,7 @@ async fn a_range_is_copied_with_its_holes(subject: &Subject) {
     assert_eq!((text(fs, "/f").await.as_str(), &text(fs, "/g").await[..6]), ("nowow", "nowow\0"));
 }
 
-async fn ranges_are_checked_in_order(subject: &Subject) {
+async fn range_operations_check_in_documented_order(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d"), symlink("/l", "/f"), write("/f", "0123456789"), write("/g", "x")]).await;
     refused(fs, punch("/no", 0, 1), NotFound, "/no").await;
@@ -155,7 +155,7 @@ async fn ranges_are_checked_in_order(subject: &Subject) {
     assert_eq!(stat(fs, "/g").await.size, MAX_FILE);
 }
 
-async fn a_range_of_a_file_without_a_name_is_punched_and_copied(subject: &Subject) {
+async fn range_operations_work_on_unlinked_file(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [write("/f", "01234"), write("/g", "x")]).await;
     let file = fs.open(&at("/f")).await.unwrap();
@@ -170,7 +170,7 @@ async fn a_range_of_a_file_without_a_name_is_punched_and_copied(subject: &Subjec
     );
 }
 
-async fn holes_are_told_to_the_byte(subject: &Subject) {
+async fn holes_are_reported_exactly(subject: &Subject) {
     let fs = &*subject.fs;
     given(
         fs,
@@ -214,7 +214,7 @@ fn plain_borders(plain: &Plain) -> Vec<u64> {
     (0..=plain.len()).filter(|at| kinds[*at] != kinds[at + 1]).map(|at| at as u64).collect()
 }
 
-async fn ranges_at_awkward_places_equal_those_of_a_plain_vector(subject: &Subject) {
+async fn range_operations_match_a_plain_vector(subject: &Subject) {
     let fs = &*subject.fs;
     let mut random = Random::new(3);
     let mut files: [Plain; 2] = [Vec::new(), Vec::new()];
@@ -277,7 +277,7 @@ async fn ranges_at_awkward_places_equal_those_of_a_plain_vector(subject: &Subjec
     }
 }
 
-async fn the_copies_of_a_batch_take_so_many_pieces(subject: &Subject) {
+async fn batch_copies_are_limited_in_pieces(subject: &Subject) {
     let fs = &*subject.fs;
     let large = vec![7; (2 << 20) + 1];
     given(fs, [mkdir("/d"), write("/d/f", "x"), write("/g", ""), write("/large", large)]).await;

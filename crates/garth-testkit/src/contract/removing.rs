@@ -9,16 +9,16 @@ use crate::subject::Subject;
 use crate::tools::*;
 
 checks! {
-    remove_takes_only_what_was_expected
+    remove_rejects_other_kinds
     the_root_cannot_be_removed
-    removing_nothing_is_fine_where_said [nodes]
-    a_tree_goes_with_all_below_it_and_nothing_beside [links nodes]
-    a_tree_may_be_a_single_file
-    a_removed_name_can_be_made_again_as_anything
-    removing_one_of_two_names_sets_ctime_only [log links]
+    if_exists_accepts_missing_names [nodes]
+    remove_tree_deletes_exactly_the_subtree [links nodes]
+    remove_tree_accepts_a_file
+    removed_name_can_be_created_again
+    removing_a_hard_link_updates_only_ctime [log links]
 }
 
-async fn remove_takes_only_what_was_expected(subject: &Subject) {
+async fn remove_rejects_other_kinds(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d"), mkdir("/d/e"), write("/d/f", "x"), symlink("/l", "/d")]).await;
     refused(fs, remove("/d", Remove::File), IsADirectory, "/d").await;
@@ -48,7 +48,7 @@ async fn the_root_cannot_be_removed(subject: &Subject) {
     }
 }
 
-async fn removing_nothing_is_fine_where_said(subject: &Subject) {
+async fn if_exists_accepts_missing_names(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d"), write("/f", "x")]).await;
     let dead = stat(fs, "/d").await.ino;
@@ -67,7 +67,7 @@ async fn removing_nothing_is_fine_where_said(subject: &Subject) {
     refused(fs, remove("/no", Remove::Tree), NotFound, "/no").await;
 }
 
-async fn a_tree_goes_with_all_below_it_and_nothing_beside(subject: &Subject) {
+async fn remove_tree_deletes_exactly_the_subtree(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/a"), mkdir("/a/b"), mkdir("/a/b/c"), write("/a/b/c/f", "x"), write("/a/b/g", "y")])
         .await;
@@ -95,13 +95,13 @@ async fn a_tree_goes_with_all_below_it_and_nothing_beside(subject: &Subject) {
     assert_eq!(stat(fs, "/").await.nlink, 5);
 }
 
-async fn a_tree_may_be_a_single_file(subject: &Subject) {
+async fn remove_tree_accepts_a_file(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [write("/f", "x"), remove("/f", Remove::Tree)]).await;
     assert!(!exists(fs, "/f").await);
 }
 
-async fn a_removed_name_can_be_made_again_as_anything(subject: &Subject) {
+async fn removed_name_can_be_created_again(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [write("/n", "x"), remove("/n", Remove::Any), mkdir("/n"), write("/n/f", "y")]).await;
     given(fs, [remove("/n", Remove::Tree), symlink("/n", "t"), remove("/n", Remove::Any), write("/n", "z")])
@@ -111,7 +111,7 @@ async fn a_removed_name_can_be_made_again_as_anything(subject: &Subject) {
     assert!(names_in(fs, "/n").await.is_empty(), "what was below the old directory is not below the new one");
 }
 
-async fn removing_one_of_two_names_sets_ctime_only(subject: &Subject) {
+async fn removing_a_hard_link_updates_only_ctime(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [write("/f", "x"), link("/f", "/g")]).await;
     let before = stat(fs, "/f").await;

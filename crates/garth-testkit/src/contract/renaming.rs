@@ -12,24 +12,24 @@ use crate::subject::Subject;
 use crate::tools::*;
 
 checks! {
-    rename_keeps_node_and_content
-    a_directory_moves_with_all_below_it
+    rename_keeps_inode_and_content
+    renamed_directory_keeps_its_subtree
     rename_onto_a_file_replaces_it [links]
     rename_onto_an_empty_directory_replaces_it [nodes]
-    rename_refuses_what_does_not_match
-    a_directory_cannot_move_into_itself
-    nothing_moves_onto_a_directory_that_it_is_in
-    a_rename_to_the_same_node_does_nothing [links]
-    noreplace_replaces_nothing
+    rename_rejects_mismatched_kinds
+    rename_rejects_directory_into_itself
+    rename_rejects_target_above_source
+    rename_to_same_node_does_nothing [links]
+    no_replace_rejects_existing_target
     exchange_swaps_two_names_of_any_kind
-    a_rename_follows_directories_by_number [nodes]
-    a_rename_that_makes_a_path_too_long_is_refused
-    the_length_of_paths_that_move_is_judged_by_what_the_batch_has_left [atomic]
+    rename_accepts_directories_by_inode [nodes]
+    rename_rejects_too_long_paths
+    path_length_is_judged_within_batch [atomic]
 }
 
 const ALL: [RenameMode; 3] = [Replace, NoReplace, Exchange];
 
-async fn rename_keeps_node_and_content(subject: &Subject) {
+async fn rename_keeps_inode_and_content(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d"), mkdir("/e"), write("/d/f", "x")]).await;
     let before = stat(fs, "/d/f").await;
@@ -51,7 +51,7 @@ async fn rename_keeps_node_and_content(subject: &Subject) {
     }
 }
 
-async fn a_directory_moves_with_all_below_it(subject: &Subject) {
+async fn renamed_directory_keeps_its_subtree(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir_all("/a/b/c"), write("/a/b/c/f", "x"), mkdir("/ab"), write("/ab/f", "y"), mkdir("/t")])
         .await;
@@ -94,7 +94,7 @@ async fn rename_onto_an_empty_directory_replaces_it(subject: &Subject) {
     assert_eq!(stat(fs, "/").await.nlink, 3);
 }
 
-async fn rename_refuses_what_does_not_match(subject: &Subject) {
+async fn rename_rejects_mismatched_kinds(subject: &Subject) {
     let fs = &*subject.fs;
     given(
         fs,
@@ -127,7 +127,7 @@ async fn rename_refuses_what_does_not_match(subject: &Subject) {
     refused(fs, rename("/no", "/"), Busy, "/").await;
 }
 
-async fn a_directory_cannot_move_into_itself(subject: &Subject) {
+async fn rename_rejects_directory_into_itself(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir_all("/a/b/c"), write("/a/f", "x")]).await;
     for mode in ALL {
@@ -142,7 +142,7 @@ async fn a_directory_cannot_move_into_itself(subject: &Subject) {
     assert_eq!(paths_below(fs, "/a").await.len(), 3, "a name that begins alike is no inside");
 }
 
-async fn nothing_moves_onto_a_directory_that_it_is_in(subject: &Subject) {
+async fn rename_rejects_target_above_source(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir_all("/a/b/c"), write("/a/b/f", "x")]).await;
     for from in ["/a/b", "/a/b/c", "/a/b/f"] {
@@ -152,7 +152,7 @@ async fn nothing_moves_onto_a_directory_that_it_is_in(subject: &Subject) {
     }
 }
 
-async fn a_rename_to_the_same_node_does_nothing(subject: &Subject) {
+async fn rename_to_same_node_does_nothing(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [write("/x", "1"), link("/x", "/y"), mkdir("/d"), write("/d/f", "2")]).await;
     let before = (stat(fs, "/x").await, stat(fs, "/d").await, stat(fs, "/").await);
@@ -169,7 +169,7 @@ async fn a_rename_to_the_same_node_does_nothing(subject: &Subject) {
     assert_eq!(text(fs, "/d/f").await, "2");
 }
 
-async fn noreplace_replaces_nothing(subject: &Subject) {
+async fn no_replace_rejects_existing_target(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [write("/f", "x"), write("/g", "y"), mkdir("/d"), mkdir("/e")]).await;
     for (from, to) in [("/f", "/g"), ("/f", "/d"), ("/d", "/e"), ("/d", "/f")] {
@@ -197,7 +197,7 @@ async fn exchange_swaps_two_names_of_any_kind(subject: &Subject) {
     assert_eq!(paths_below(fs, "/").await, ["/d", "/e", "/d/g", "/d/g/f", "/e/sub"]);
 }
 
-async fn a_rename_follows_directories_by_number(subject: &Subject) {
+async fn rename_accepts_directories_by_inode(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d"), mkdir("/e"), write("/d/f", "x")]).await;
     let (d, e) = (stat(fs, "/d").await.ino, stat(fs, "/e").await.ino);
@@ -222,7 +222,7 @@ async fn chain(fs: &Fs, top: &str, levels: usize) -> String {
     path
 }
 
-async fn a_rename_that_makes_a_path_too_long_is_refused(subject: &Subject) {
+async fn rename_rejects_too_long_paths(subject: &Subject) {
     let fs = &*subject.fs;
     let (long, short) = (chain(fs, "/d", 15).await, chain(fs, "/f", 3).await);
     chain(fs, "/e", 15).await;
@@ -246,7 +246,7 @@ async fn a_rename_that_makes_a_path_too_long_is_refused(subject: &Subject) {
     assert_eq!(fs.stat(&At::Path(longest.path.clone())).await.unwrap().ino, longest.ino, "and found by it");
 }
 
-async fn the_length_of_paths_that_move_is_judged_by_what_the_batch_has_left(subject: &Subject) {
+async fn path_length_is_judged_within_batch(subject: &Subject) {
     let fs = &*subject.fs;
     let (long, short) = (chain(fs, "/d", 15).await, chain(fs, "/f", 3).await);
     chain(fs, "/e", 15).await;

@@ -18,15 +18,15 @@ use crate::tools::*;
 
 checks! {
     paths_are_normalised_and_links_followed
-    bad_paths_are_refused
-    forty_links_are_followed_and_no_more
-    nothing_leads_above_the_root
-    a_link_swapped_in_mid_operation_is_resolved_again
-    a_link_swapped_in_at_the_end_is_followed_by_reads_and_writes
-    a_link_at_the_end_that_is_not_followed_is_no_reason_to_try_again
-    stat_never_answers_a_link_that_it_was_to_follow
-    a_link_that_keeps_changing_ends_in_an_error
-    a_last_segment_that_others_swap_for_a_link_leads_nowhere_outside [confinement]
+    rejects_invalid_paths
+    follows_at_most_40_links
+    paths_never_lead_above_root
+    swapped_link_is_resolved_again
+    swapped_final_link_is_followed
+    unfollowed_final_link_causes_no_retry
+    stat_never_returns_a_followed_link
+    endlessly_changing_link_fails
+    swapped_last_segment_leads_nowhere_outside [confinement]
 }
 
 async fn to(fs: &Fs, path: &str) -> String {
@@ -68,7 +68,7 @@ async fn paths_are_normalised_and_links_followed(subject: &Subject) {
     assert_eq!(resolve(fs, "/a/up/f", Follow::No).await.unwrap(), p("/a/b/f"));
 }
 
-async fn bad_paths_are_refused(subject: &Subject) {
+async fn rejects_invalid_paths(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d"), write("/f", "x")]).await;
     for (path, kind) in [
@@ -90,7 +90,7 @@ async fn bad_paths_are_refused(subject: &Subject) {
     assert_eq!(resolve(fs, &long, Follow::Yes).await.unwrap_err().kind(), NameTooLong);
 }
 
-async fn forty_links_are_followed_and_no_more(subject: &Subject) {
+async fn follows_at_most_40_links(subject: &Subject) {
     let fs = &*subject.fs;
     put(fs, "/l0", "end").await;
     let ops =
@@ -117,7 +117,7 @@ async fn forty_links_are_followed_and_no_more(subject: &Subject) {
     assert_eq!(resolve(fs, "/self", Follow::No).await.unwrap(), p("/self"));
 }
 
-async fn nothing_leads_above_the_root(subject: &Subject) {
+async fn paths_never_lead_above_root(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir_all("/etc"), write("/etc/passwd", "canary of the tree"), mkdir_all("/a/b")]).await;
     let up = "../".repeat(50);
@@ -142,7 +142,7 @@ async fn nothing_leads_above_the_root(subject: &Subject) {
     }
 }
 
-async fn a_link_swapped_in_mid_operation_is_resolved_again(subject: &Subject) {
+async fn swapped_link_is_resolved_again(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/real"), write("/real/f", "right"), mkdir("/d"), write("/d/f", "old")]).await;
     let tries = AtomicUsize::new(0);
@@ -168,7 +168,7 @@ async fn swap_in_link(fs: &Fs) {
     given(fs, [remove("/f", Remove::Any), symlink("/f", "/real")]).await;
 }
 
-async fn a_link_swapped_in_at_the_end_is_followed_by_reads_and_writes(subject: &Subject) {
+async fn swapped_final_link_is_followed(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [write("/real", "right"), write("/f", "old")]).await;
     let tries = AtomicUsize::new(0);
@@ -198,7 +198,7 @@ async fn a_link_swapped_in_at_the_end_is_followed_by_reads_and_writes(subject: &
     assert_eq!(tries.load(Ordering::SeqCst), 2);
 }
 
-async fn a_link_at_the_end_that_is_not_followed_is_no_reason_to_try_again(subject: &Subject) {
+async fn unfollowed_final_link_causes_no_retry(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [write("/real", "right"), write("/f", "old")]).await;
     let tries = AtomicUsize::new(0);
@@ -213,7 +213,7 @@ async fn a_link_at_the_end_that_is_not_followed_is_no_reason_to_try_again(subjec
     assert_eq!(tries.load(Ordering::SeqCst), 1);
 }
 
-async fn stat_never_answers_a_link_that_it_was_to_follow(subject: &Subject) {
+async fn stat_never_returns_a_followed_link(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [write("/real", "right"), write("/f", "old")]).await;
     let (path, entry) = stat_path(fs, "/f", Follow::Yes).await.unwrap();
@@ -227,7 +227,7 @@ async fn stat_never_answers_a_link_that_it_was_to_follow(subject: &Subject) {
     assert_eq!((path, entry.kind), (p("/f"), Kind::Symlink));
 }
 
-async fn a_link_that_keeps_changing_ends_in_an_error(subject: &Subject) {
+async fn endlessly_changing_link_fails(subject: &Subject) {
     let fs = &*subject.fs;
     given(
         fs,
@@ -259,7 +259,7 @@ fn counted<T>(answer: garth_engine::Result<T>, counts: &mut [u32; 2]) -> Option<
     answer.ok()
 }
 
-async fn a_last_segment_that_others_swap_for_a_link_leads_nowhere_outside(subject: &Subject) {
+async fn swapped_last_segment_leads_nowhere_outside(subject: &Subject) {
     let whole = &*subject.fs;
     given(whole, [mkdir("/in"), write("/in/f", "inside"), mkdir("/out"), write("/out/f", "canary")]).await;
     given(whole, [symlink("/in/l", "../out/f"), symlink("/in/m", "/out/f")]).await;

@@ -18,26 +18,26 @@ use crate::subject::{START, Subject};
 use crate::tools::*;
 
 checks! {
-    one_change_among_5000_entries_touches_one [history nodes]
-    what_changed_in_place_keeps_its_node [history nodes attributes]
-    what_was_added_goes_and_what_was_removed_comes_back [history nodes links]
-    what_was_moved_inside_is_moved_back [history nodes]
-    hard_links_inside_are_as_they_were [history nodes links]
-    a_node_with_names_outside_stays_as_it_is_there [history nodes links]
-    every_kind_comes_back_in_place_of_any_other [history nodes]
-    a_path_that_is_gone_or_another_now_comes_back [history nodes]
-    an_expiry_that_has_passed_is_not_restored [history nodes expiry]
-    a_restore_after_the_clock_went_back_judges_expiry_by_the_time_of_its_commit [history nodes expiry]
-    a_restore_that_is_overtaken_is_planned_again [history nodes]
-    a_name_that_moves_while_a_restore_reads_its_directory_is_not_lost [history nodes]
-    a_directory_that_moves_while_a_restore_reads_shows_once [history nodes links]
-    what_leaves_the_path_before_the_commit_of_a_restore_stays_as_it_is [history nodes attributes]
-    what_is_removed_while_a_restore_reads_comes_back [history nodes attributes]
-    what_changes_after_a_restore_has_read_it_is_restored_too [history nodes]
-    the_commits_of_one_restore_have_its_idempotency_record_once [history nodes]
-    a_restore_below_what_is_a_file_now_is_refused [history nodes]
-    a_name_like_those_that_a_restore_uses_is_in_nobodys_way [history nodes]
-    a_plan_changes_nothing_and_says_what_would [history nodes]
+    restore_touches_only_changed_entries [history nodes]
+    restore_in_place_keeps_inode [history nodes attributes]
+    restore_removes_additions_and_recovers_removals [history nodes links]
+    restore_moves_entries_back [history nodes]
+    restore_recovers_hard_links_inside [history nodes links]
+    restore_leaves_outside_names_unchanged [history nodes links]
+    restore_replaces_any_kind [history nodes]
+    restore_recovers_missing_or_replaced_path [history nodes]
+    restore_drops_passed_expiry [history nodes expiry]
+    restore_judges_expiry_by_commit_time [history nodes expiry]
+    overtaken_restore_is_planned_again [history nodes]
+    name_moved_during_restore_is_kept [history nodes]
+    directory_moved_during_restore_shows_once [history nodes links]
+    nodes_leaving_during_restore_stay_unchanged [history nodes attributes]
+    removal_during_restore_is_undone [history nodes attributes]
+    change_during_restore_is_restored [history nodes]
+    restore_stores_its_idempotency_record_once [history nodes]
+    restore_rejects_path_below_a_file [history nodes]
+    restore_tolerates_its_temporary_names [history nodes]
+    restore_plan_reports_without_changing [history nodes]
 }
 
 /// Later than the clock of any test here.
@@ -75,7 +75,7 @@ fn moved(from: &str) -> RestoreAction {
     RestoreAction::Moved { from: p(from) }
 }
 
-async fn one_change_among_5000_entries_touches_one(subject: &Subject) {
+async fn restore_touches_only_changed_entries(subject: &Subject) {
     let fs = &*subject.fs;
     for dir in 0..50 {
         let files = (1..100).map(|file| write(&format!("/t/{dir}/{file}"), format!("{dir} {file}")));
@@ -94,7 +94,7 @@ async fn one_change_among_5000_entries_touches_one(subject: &Subject) {
     assert_eq!(stat(fs, "/t/7/8").await, before);
 }
 
-async fn what_changed_in_place_keeps_its_node(subject: &Subject) {
+async fn restore_in_place_keeps_inode(subject: &Subject) {
     let fs = &*subject.fs;
     let attrs = SetAttrs::new().mode(0o600).tags(["a"]);
     given(
@@ -117,7 +117,7 @@ async fn what_changed_in_place_keeps_its_node(subject: &Subject) {
     assert!(!restored.plan.created);
 }
 
-async fn what_was_added_goes_and_what_was_removed_comes_back(subject: &Subject) {
+async fn restore_removes_additions_and_recovers_removals(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir_all("/t/a/b"), write("/t/a/f", "f"), write("/t/a/b/g", "g"), write("/t/h", "h")]).await;
     given(fs, [link("/t/a/f", "/t/a/b/f2"), symlink("/t/a/l", "f"), mkdir("/t/keep")]).await;
@@ -138,7 +138,7 @@ async fn what_was_added_goes_and_what_was_removed_comes_back(subject: &Subject) 
     );
 }
 
-async fn what_was_moved_inside_is_moved_back(subject: &Subject) {
+async fn restore_moves_entries_back(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir_all("/t/a/deep"), mkdir("/t/b"), write("/t/a/f", "f"), write("/t/a/deep/g", "g")]).await;
     given(fs, [write("/t/one", "1"), write("/t/two", "2")]).await;
@@ -163,7 +163,7 @@ async fn what_was_moved_inside_is_moved_back(subject: &Subject) {
     assert!(names_in(fs, "/t").await.iter().all(|name| !name.starts_with('.')), "nothing is left waiting");
 }
 
-async fn hard_links_inside_are_as_they_were(subject: &Subject) {
+async fn restore_recovers_hard_links_inside(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir_all("/t/d"), write("/t/a", "x"), link("/t/a", "/t/b"), link("/t/a", "/t/d/c")]).await;
     given(fs, [write("/t/e", "y"), link("/t/e", "/t/f")]).await;
@@ -197,7 +197,7 @@ fn outside(entry: Entry) -> Entry {
     Entry { nlink: 0, version, ctime, ..entry }
 }
 
-async fn a_node_with_names_outside_stays_as_it_is_there(subject: &Subject) {
+async fn restore_leaves_outside_names_unchanged(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/t"), write("/t/both", "old"), write("/t/out", "old"), write("/t/same", "s")]).await;
     let seq = then(fs).await;
@@ -225,7 +225,7 @@ async fn a_node_with_names_outside_stays_as_it_is_there(subject: &Subject) {
     assert_eq!(stat(fs, "/t/same").await, same, "what does not differ is not touched");
 }
 
-async fn every_kind_comes_back_in_place_of_any_other(subject: &Subject) {
+async fn restore_replaces_any_kind(subject: &Subject) {
     let fs = &*subject.fs;
     given(
         fs,
@@ -241,7 +241,7 @@ async fn every_kind_comes_back_in_place_of_any_other(subject: &Subject) {
     assert_eq!(stat(fs, "/t/link").await.target.as_deref(), Some("file"));
 }
 
-async fn a_path_that_is_gone_or_another_now_comes_back(subject: &Subject) {
+async fn restore_recovers_missing_or_replaced_path(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir_all("/x/t"), write("/x/t/f", "f"), write("/x/file", "1")]).await;
     let seq = then(fs).await;
@@ -268,7 +268,7 @@ async fn a_path_that_is_gone_or_another_now_comes_back(subject: &Subject) {
     assert_error(never, NotFound, Some("/never"));
 }
 
-async fn an_expiry_that_has_passed_is_not_restored(subject: &Subject) {
+async fn restore_drops_passed_expiry(subject: &Subject) {
     let fs = &*subject.fs;
     let expires = |at: i64| SetAttrs::new().expires_at(START.plus_seconds(at));
     given(
@@ -287,7 +287,7 @@ async fn an_expiry_that_has_passed_is_not_restored(subject: &Subject) {
     assert_eq!(stat(fs, "/t/later").await.expires_at, Some(START.plus_seconds(10_000)));
 }
 
-async fn a_restore_after_the_clock_went_back_judges_expiry_by_the_time_of_its_commit(subject: &Subject) {
+async fn restore_judges_expiry_by_commit_time(subject: &Subject) {
     let fs = &*subject.fs;
     let expires = SetAttrs::new().expires_at(START.plus_seconds(10));
     given(fs, [mkdir("/d"), write_with("/d/f", "x", expires)]).await;
@@ -303,7 +303,7 @@ async fn a_restore_after_the_clock_went_back_judges_expiry_by_the_time_of_its_co
     assert_eq!((again.commit, again.plan.changes), (None, Vec::new()));
 }
 
-async fn a_restore_that_is_overtaken_is_planned_again(subject: &Subject) {
+async fn overtaken_restore_is_planned_again(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/t"), write("/t/f", "old"), write("/t/g", "old")]).await;
     let seq = then(fs).await;
@@ -331,7 +331,7 @@ async fn large_directory(fs: &Fs) -> Seq {
     seq
 }
 
-async fn a_name_that_moves_while_a_restore_reads_its_directory_is_not_lost(subject: &Subject) {
+async fn name_moved_during_restore_is_kept(subject: &Subject) {
     let fs = &*subject.fs;
     let seq = large_directory(fs).await;
     let node = stat(fs, "/t/d/0000").await.ino;
@@ -340,7 +340,7 @@ async fn a_name_that_moves_while_a_restore_reads_its_directory_is_not_lost(subje
     assert_eq!(stat(fs, "/t/d/0000").await.ino, node);
 }
 
-async fn a_directory_that_moves_while_a_restore_reads_shows_once(subject: &Subject) {
+async fn directory_moved_during_restore_shows_once(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir_all("/t/a/b"), write("/t/a/b/f", "old"), link("/t/a/b/f", "/outside")]).await;
     let seq = large_directory(fs).await;
@@ -351,7 +351,7 @@ async fn a_directory_that_moves_while_a_restore_reads_shows_once(subject: &Subje
     assert_eq!((text(fs, "/t/a/b/f").await.as_str(), text(fs, "/outside").await.as_str()), ("old", "new"));
 }
 
-async fn what_leaves_the_path_before_the_commit_of_a_restore_stays_as_it_is(subject: &Subject) {
+async fn nodes_leaving_during_restore_stay_unchanged(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir_all("/t/sub"), write("/t/sub/f", "old"), write("/t/sub/g", "old")]).await;
     let seq = then(fs).await;
@@ -363,7 +363,7 @@ async fn what_leaves_the_path_before_the_commit_of_a_restore_stays_as_it_is(subj
     assert_eq!((text(fs, "/x/f").await.as_str(), text(fs, "/t/sub/f").await.as_str()), ("older", "old"));
 }
 
-async fn what_is_removed_while_a_restore_reads_comes_back(subject: &Subject) {
+async fn removal_during_restore_is_undone(subject: &Subject) {
     let fs = &*subject.fs;
     let seq = large_directory(fs).await;
     // Of the same size and time, so that its content is compared.
@@ -374,7 +374,7 @@ async fn what_is_removed_while_a_restore_reads_comes_back(subject: &Subject) {
     assert_eq!(names_in(fs, "/t/d").await.len(), 1500);
 }
 
-async fn what_changes_after_a_restore_has_read_it_is_restored_too(subject: &Subject) {
+async fn change_during_restore_is_restored(subject: &Subject) {
     let fs = &*subject.fs;
     let seq = large_directory(fs).await;
     let later = vec![write("/t/d/0001", "changed"), write("/t/d/new", "new")];
@@ -386,7 +386,7 @@ async fn what_changes_after_a_restore_has_read_it_is_restored_too(subject: &Subj
     restored(&*busy, "/t", seq).await;
 }
 
-async fn the_commits_of_one_restore_have_its_idempotency_record_once(subject: &Subject) {
+async fn restore_stores_its_idempotency_record_once(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/t"), write("/t/f", "old"), write("/t/g", "old")]).await;
     let seq = then(fs).await;
@@ -405,7 +405,7 @@ async fn the_commits_of_one_restore_have_its_idempotency_record_once(subject: &S
     assert_eq!(text(fs, "/t/f").await, "newest");
 }
 
-async fn a_restore_below_what_is_a_file_now_is_refused(subject: &Subject) {
+async fn restore_rejects_path_below_a_file(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/a"), write("/a/b", "old"), write("/c", "a file")]).await;
     let seq = then(fs).await;
@@ -417,7 +417,7 @@ async fn a_restore_below_what_is_a_file_now_is_refused(subject: &Subject) {
     assert_error(never, NotFound, Some("/c/d"));
 }
 
-async fn a_name_like_those_that_a_restore_uses_is_in_nobodys_way(subject: &Subject) {
+async fn restore_tolerates_its_temporary_names(subject: &Subject) {
     let fs = &*subject.fs;
     // The first temporary name that any of these commits would choose is taken.
     let taken = (1..40).map(|seq| write(&format!("/t/.restoring-{seq}-1"), "mine"));
@@ -429,7 +429,7 @@ async fn a_name_like_those_that_a_restore_uses_is_in_nobodys_way(subject: &Subje
     assert_eq!(text(fs, &format!("/t/.restoring-{seq}-1")).await, "mine");
 }
 
-async fn a_plan_changes_nothing_and_says_what_would(subject: &Subject) {
+async fn restore_plan_reports_without_changing(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/t"), write("/t/f", "old")]).await;
     let seq = then(fs).await;

@@ -12,20 +12,20 @@ use crate::subject::{START, Subject};
 use crate::tools::*;
 
 checks! {
-    a_retry_answers_the_first_commit_again [log]
-    a_retry_under_the_same_id_never_commits_twice [log]
-    a_lost_answer_is_asked_for_by_its_id [log]
-    a_caller_who_gives_up_can_ask_what_became_of_the_batch [log]
-    one_record_serves_id_and_key [log]
-    a_retry_gets_the_note_of_the_first_try [log]
-    a_record_is_found_by_its_key_until_its_time_is_over [log]
+    retry_returns_the_first_commit [log]
+    retry_with_same_id_commits_once [log]
+    committed_returns_a_lost_result [log]
+    abandoned_batch_can_be_queried [log]
+    idempotency_record_serves_id_and_key [log]
+    retry_returns_the_first_note [log]
+    key_record_is_found_until_expiry [log]
 }
 
 pub(super) fn record(key: &str, hash: u8, seconds: i64) -> Idempotency {
     Idempotency::new(key, [hash; 32], START.plus_seconds(seconds))
 }
 
-async fn a_retry_answers_the_first_commit_again(subject: &Subject) {
+async fn retry_returns_the_first_commit(subject: &Subject) {
     let fs = &*subject.fs;
     let batch = |hash| Batch {
         idempotency: Some(record("k", hash, 10)),
@@ -48,7 +48,7 @@ async fn a_retry_answers_the_first_commit_again(subject: &Subject) {
     assert_eq!((anew.replayed, anew.seq, text(fs, "/f").await.as_str()), (false, subject.seq(3), "xy"));
 }
 
-async fn a_retry_under_the_same_id_never_commits_twice(subject: &Subject) {
+async fn retry_with_same_id_commits_once(subject: &Subject) {
     let fs = &*subject.fs;
     let batch = |id| Batch { id: Some(CommitId(id)), ..Batch::new([append("/f", "x"), mkdir_all("/d")]) };
     // The extreme ids: neither means that there is none.
@@ -67,7 +67,7 @@ async fn a_retry_under_the_same_id_never_commits_twice(subject: &Subject) {
     assert_eq!(text(fs, "/f").await, "xx");
 }
 
-async fn a_lost_answer_is_asked_for_by_its_id(subject: &Subject) {
+async fn committed_returns_a_lost_result(subject: &Subject) {
     let fs = &*subject.fs;
     let id = CommitId(7);
     assert_eq!(fs.committed(id).await.unwrap(), None);
@@ -93,7 +93,7 @@ async fn a_lost_answer_is_asked_for_by_its_id(subject: &Subject) {
     }
 }
 
-async fn a_caller_who_gives_up_can_ask_what_became_of_the_batch(subject: &Subject) {
+async fn abandoned_batch_can_be_queried(subject: &Subject) {
     let fs = &*subject.fs;
     for round in 0..50 {
         let id = CommitId(round);
@@ -113,7 +113,7 @@ async fn a_caller_who_gives_up_can_ask_what_became_of_the_batch(subject: &Subjec
     assert_eq!(text(fs, "/f").await.lines().collect::<Vec<_>>(), lines, "each once, in order");
 }
 
-async fn one_record_serves_id_and_key(subject: &Subject) {
+async fn idempotency_record_serves_id_and_key(subject: &Subject) {
     let fs = &*subject.fs;
     let first = Batch::new([append("/f", "x")]).id(CommitId(1)).idempotency(record("k", 1, 10));
     let seq = fs.commit(first.clone()).await.unwrap().seq;
@@ -131,7 +131,7 @@ async fn one_record_serves_id_and_key(subject: &Subject) {
     assert_eq!(text(fs, "/f").await, "x");
 }
 
-async fn a_retry_gets_the_note_of_the_first_try(subject: &Subject) {
+async fn retry_returns_the_first_note(subject: &Subject) {
     let fs = &*subject.fs;
     let noted = |note: &str| Batch::new([append("/f", "x")]).idempotency(record("k", 1, 10).note(note));
     let first = fs.commit(noted("first: \u{e9}")).await.unwrap();
@@ -147,7 +147,7 @@ async fn a_retry_gets_the_note_of_the_first_try(subject: &Subject) {
     assert_eq!((again.seq, again.note), (seq, long), "a commit that changes nothing has a record, too");
 }
 
-async fn a_record_is_found_by_its_key_until_its_time_is_over(subject: &Subject) {
+async fn key_record_is_found_until_expiry(subject: &Subject) {
     let fs = &*subject.fs;
     assert_eq!(fs.recorded("k").await.unwrap(), None);
     let refused = Batch::new([remove("/no", Remove::Any)]).idempotency(record("k", 1, 10));

@@ -11,12 +11,12 @@ use crate::subject::{START, Subject};
 use crate::tools::*;
 
 checks! {
-    a_text_file_is_found_as_soon_as_it_is_written [search]
-    what_is_overwritten_removed_or_expired_is_not_found [search expiry]
-    a_search_is_bounded_by_segment_and_tag [search attributes]
-    a_search_is_bounded_by_metadata_time_and_class [search attributes]
-    the_limit_of_a_search_counts_what_it_may_show [search links]
-    a_search_gives_several_passages_of_a_file_and_the_lines_around [search]
+    search_finds_new_files_immediately [search]
+    search_omits_overwritten_and_removed_text [search expiry]
+    search_filters_by_directory_and_tag [search attributes]
+    search_filters_by_metadata_time_and_pattern [search attributes]
+    search_limit_counts_visible_hits [search links]
+    search_returns_several_passages_with_context [search]
 }
 
 fn words(text: &str) -> SearchQuery {
@@ -30,7 +30,7 @@ async fn found(fs: &Fs, query: &SearchQuery) -> Vec<String> {
     paths
 }
 
-async fn a_text_file_is_found_as_soon_as_it_is_written(subject: &Subject) {
+async fn search_finds_new_files_immediately(subject: &Subject) {
     let fs = &*subject.fs;
     let version = put(fs, "/note.md", "The grey heron stands in the garth.").await;
     put(fs, "/other.md", "Nothing of the kind.").await;
@@ -51,7 +51,7 @@ async fn a_text_file_is_found_as_soon_as_it_is_written(subject: &Subject) {
     }
 }
 
-async fn what_is_overwritten_removed_or_expired_is_not_found(subject: &Subject) {
+async fn search_omits_overwritten_and_removed_text(subject: &Subject) {
     let fs = &*subject.fs;
     let expires = SetAttrs::new().expires_at(START.plus_seconds(10));
     given(fs, [write("/a", "heron"), write("/b", "heron"), write_with("/c", "heron", expires), mkdir("/d")])
@@ -73,7 +73,7 @@ async fn what_is_overwritten_removed_or_expired_is_not_found(subject: &Subject) 
     assert!(found(fs, &words("heron")).await.is_empty());
 }
 
-async fn a_search_is_bounded_by_segment_and_tag(subject: &Subject) {
+async fn search_filters_by_directory_and_tag(subject: &Subject) {
     let fs = &*subject.fs;
     let tagged = |tag: &str| SetAttrs::new().tags([tag]);
     // Names that a comparison of text, a `LIKE` pattern or another case would confuse.
@@ -97,7 +97,7 @@ async fn a_search_is_bounded_by_segment_and_tag(subject: &Subject) {
     assert_eq!(fs.search(&words("heron").limit(2)).await.unwrap().hits.len(), 2);
 }
 
-async fn a_search_is_bounded_by_metadata_time_and_class(subject: &Subject) {
+async fn search_filters_by_metadata_time_and_pattern(subject: &Subject) {
     let fs = &*subject.fs;
     let of = |topic: &str, seconds| {
         let attrs = SetAttrs::new().metadata("topic", topic).metadata("lang", "en");
@@ -134,7 +134,7 @@ async fn a_search_is_bounded_by_metadata_time_and_class(subject: &Subject) {
     }
 }
 
-async fn the_limit_of_a_search_counts_what_it_may_show(subject: &Subject) {
+async fn search_limit_counts_visible_hits(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/best"), mkdir("/rest")]).await;
     // Better hits that the pattern excludes, more of them than the limit.
@@ -147,7 +147,7 @@ async fn the_limit_of_a_search_counts_what_it_may_show(subject: &Subject) {
     assert_eq!(found(fs, &query).await, ["/rest/a"], "of its names the one that is asked for");
 }
 
-async fn a_search_gives_several_passages_of_a_file_and_the_lines_around(subject: &Subject) {
+async fn search_returns_several_passages_with_context(subject: &Subject) {
     let fs = &*subject.fs;
     let filler = "plain filler words that fill\n".repeat(200);
     put(fs, "/long", format!("first heron\n{filler}before\nthe second heron\nbehind\n{filler}end")).await;

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn each_failing_check_is_named_and_the_others_run() {
+    fn names_failing_checks_and_runs_the_rest() {
         let broken = catch_unwind(|| run("some", CHECKS.iter(), memory)).unwrap_err();
         let text = message(&*broken);
         assert!(text.starts_with("2 of 3 checks of `some` failed"), "{text}");

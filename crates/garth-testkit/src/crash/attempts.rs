@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_is_recognised_only_whole() {
+    fn recognises_only_complete_values() {
         let workload = Workload { seed: 7, files: 1 };
         let attempt = Attempt { round: 3, writer: 2, n: 24 };
         let value = workload.value(attempt);
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn no_key_gets_more_versions_than_history_shows() {
+    fn keys_stay_within_one_history_page() {
         let workload = Workload { seed: 1, files: 1 };
         let mut versions = std::collections::HashMap::new();
         for (writer, n) in (0..WRITERS).flat_map(|writer| (1..500).map(move |n| (writer, n))) {

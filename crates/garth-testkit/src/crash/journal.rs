@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sound_tree_passes_and_what_was_in_flight_is_held_to_from_then_on() {
+    fn sound_tree_passes_journal_check() {
         let (mut journal, mut observed) = sound();
         let found = check(WORKLOAD, 0, &journal, &observed);
         assert!(found.is_clean(), "{found:?}");
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_doubtful_acknowledgement_may_be_gone_but_nothing_else() {
+    fn only_doubtful_acknowledgements_may_be_lost() {
         let (mut journal, mut observed) = sound();
         let doubtful: Vec<_> = (0..2).map(|file| observed[&path(3, file)].versions[0].0).collect();
         journal.writers[0].acknowledged.push(Acknowledged { versions: doubtful, sure: false });
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn every_way_to_break_the_promise_is_a_finding() {
+    fn journal_finds_every_broken_promise() {
         let broken = |change: &dyn Fn(&mut Observed)| {
             let (journal, mut observed) = sound();
             change(&mut observed);

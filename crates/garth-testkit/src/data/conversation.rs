@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_set_is_always_the_same_and_its_questions_name_what_their_turns_mostly_do_not() {
+    fn conversation_set_is_reproducible() {
         let set = Conversations::made();
         assert_eq!(set, Conversations::made());
         assert_eq!((set.sessions.len(), set.questions.len()), (48, 576));

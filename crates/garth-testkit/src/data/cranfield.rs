@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rankings_are_judged_as_by_hand() {
+    fn judges_rankings_as_by_hand() {
         let relevant = BTreeSet::from([1, 2, 3]);
         let discount = |place: f64| 1.0 / (place + 1.0).log2();
         let ideal = discount(1.0) + discount(2.0) + discount(3.0);
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn the_three_files_are_read_and_questions_numbered_by_their_order() {
+    fn reads_cranfield_files_in_order() {
         let dir = tempfile::tempdir().unwrap();
         let write = |name, text| std::fs::write(dir.path().join(name), text).unwrap();
         write(

@@ -71,7 +71,7 @@ fn caught(outcome: Result<Report, Violation>) -> Report {
 }
 
 #[test]
-fn power_cut_keeps_what_was_synced_and_only_that() {
+fn power_cut_keeps_exactly_synced_data() {
     let mut disk = Disk::new().unwrap_or_else(|why| panic!("{why}"));
     let (synced, unsynced) = (disk.mount_point().join("synced"), disk.mount_point().join("unsynced"));
     let mut file = File::create(&synced).unwrap();
@@ -104,7 +104,7 @@ async fn write_visible(fs: &SqliteFs, path: &TreePath, content: &'static str) {
 }
 
 #[test]
-fn a_visible_commit_is_seen_at_once_and_survives_a_power_cut_once_synced() {
+fn visible_commit_survives_power_cut_after_sync() {
     let mut disk = Disk::new().unwrap_or_else(|why| panic!("{why}"));
     let path = TreePath::parse("/note").unwrap();
     let (fs, runtime) = engine_on(&disk);
@@ -124,7 +124,7 @@ fn a_visible_commit_is_seen_at_once_and_survives_a_power_cut_once_synced() {
 }
 
 #[test]
-fn a_visible_commit_that_was_asked_for_by_its_id_survives_a_power_cut() {
+fn queried_visible_commit_survives_power_cut() {
     let mut disk = Disk::new().unwrap_or_else(|why| panic!("{why}"));
     let path = TreePath::parse("/note").unwrap();
     let (fs, runtime) = engine_on(&disk);
@@ -144,7 +144,7 @@ fn a_visible_commit_that_was_asked_for_by_its_id_survives_a_power_cut() {
 }
 
 #[test]
-fn a_durable_retry_of_a_visible_commit_survives_a_power_cut() {
+fn durable_retry_survives_power_cut() {
     let mut disk = Disk::new().unwrap_or_else(|why| panic!("{why}"));
     let path = TreePath::parse("/note").unwrap();
     let (fs, runtime) = engine_on(&disk);
@@ -168,7 +168,7 @@ fn a_durable_retry_of_a_visible_commit_survives_a_power_cut() {
 }
 
 #[test]
-fn a_full_disk_refuses_commits_goes_on_reading_and_takes_them_again_once_there_is_room() {
+fn full_disk_rejects_commits_but_serves_reads() {
     let disk = Disk::new().unwrap_or_else(|why| panic!("{why}"));
     let (fs, runtime) = engine_on(&disk);
     let path = TreePath::parse("/note").unwrap();
@@ -189,23 +189,23 @@ fn a_full_disk_refuses_commits_goes_on_reading_and_takes_them_again_once_there_i
 }
 
 #[test]
-fn kill_loses_no_acknowledged_batch_and_halves_none() {
+fn kill_loses_and_splits_no_acknowledged_batch() {
     assert_kill_loses_nothing(batches());
 }
 
 #[test]
-fn power_cut_loses_no_acknowledged_batch_and_halves_none() {
+fn power_cut_loses_and_splits_no_acknowledged_batch() {
     assert_power_cut_loses_nothing(batches());
 }
 
 #[test]
-fn kill_control_an_acknowledgement_before_the_commit_is_caught() {
+fn kill_control_catches_early_acknowledgement() {
     let report = caught(kill_rounds(&config(CONTROL_ROUNDS, batches(), Some("ack-early"))));
     assert!(report.lost > 0);
 }
 
 #[test]
-fn kill_control_a_batch_split_in_two_commits_is_caught() {
+fn kill_control_catches_split_batch() {
     let halves = (0..SPLIT_RUNS).map(|run| {
         let config = config(CONTROL_ROUNDS, batches(), Some("split-batch"));
         caught(kill_rounds(&Config { seed: config.seed + run, ..config })).partial
@@ -214,13 +214,13 @@ fn kill_control_a_batch_split_in_two_commits_is_caught() {
 }
 
 #[test]
-fn power_cut_control_synchronous_normal_is_caught() {
+fn power_cut_control_catches_synchronous_normal() {
     let report = caught(cut_rounds(&config(CONTROL_ROUNDS, batches(), Some("sync-normal"))));
     assert!(report.lost > 0);
 }
 
 #[test]
-fn power_cut_control_a_stubbed_fsync_is_caught() {
+fn power_cut_control_catches_stubbed_fsync() {
     let report = caught(cut_rounds(&config(CONTROL_ROUNDS, batches(), Some("sync-off"))));
     assert!(report.lost > 0);
 }

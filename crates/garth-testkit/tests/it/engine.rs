@@ -44,7 +44,7 @@ fn behind_its_back(fs: Arc<SqliteFs>, folder: &Path, sql: &str) {
 }
 
 #[tokio::test]
-async fn an_upload_that_failed_once_stays_failed() {
+async fn failed_upload_stays_failed() {
     let folder = folder();
     let (fs, _) = open(folder.path());
     let mut upload = fs.stage(&path("/file").into()).await.unwrap();
@@ -58,7 +58,7 @@ async fn an_upload_that_failed_once_stays_failed() {
 }
 
 #[tokio::test]
-async fn a_slow_upload_keeps_its_lease() {
+async fn slow_upload_keeps_its_lease() {
     let folder = folder();
     let (fs, clock) = open(folder.path());
     let mut slow = upload(&fs, vec![1; 2_000_000]).await;
@@ -76,7 +76,7 @@ async fn a_slow_upload_keeps_its_lease() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn fsck_beside_uploads_finds_nothing() {
+async fn fsck_finds_nothing_during_uploads() {
     let folder = folder();
     let (fs, _) = open(folder.path());
     let stop = Arc::new(AtomicBool::new(false));
@@ -111,7 +111,7 @@ async fn fsck_beside_uploads_finds_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn damage_that_one_commit_meets_fails_no_other_of_its_group() {
+async fn damage_fails_only_the_commit_it_affects() {
     let folder = folder();
     let (fs, _) = open(folder.path());
     // Without a line feed at the end: search has to read the line again when something is appended.
@@ -139,7 +139,7 @@ async fn damage_that_one_commit_meets_fails_no_other_of_its_group() {
 }
 
 #[tokio::test]
-async fn a_row_that_makes_no_sense_is_damage_and_no_failure_of_the_storage() {
+async fn impossible_row_is_reported_as_damage() {
     let folder = folder();
     let (fs, _) = open(folder.path());
     let ino = fs.write(&path("/note"), "some text\n").await.unwrap().ino.0;
@@ -154,7 +154,7 @@ async fn a_row_that_makes_no_sense_is_damage_and_no_failure_of_the_storage() {
 }
 
 #[tokio::test]
-async fn gc_of_late_writes_leaves_other_holders_the_content_that_the_file_had() {
+async fn gc_of_late_writes_spares_other_holders() {
     let folder = folder();
     let (fs, _) = open(folder.path());
     let (other, _) = open(folder.path());
@@ -173,7 +173,7 @@ async fn gc_of_late_writes_leaves_other_holders_the_content_that_the_file_had() 
 }
 
 #[tokio::test]
-async fn a_panic_while_writing_costs_its_callers_the_answer_and_hangs_nobody() {
+async fn panicking_writer_hangs_no_caller() {
     let folder = folder();
     let runtime = Runtime::new(Env::system());
     // More than the writer threads of the runtime.
@@ -192,7 +192,7 @@ async fn a_panic_while_writing_costs_its_callers_the_answer_and_hangs_nobody() {
 }
 
 #[tokio::test]
-async fn fsck_again_and_again_while_search_merges_its_index_finds_nothing() {
+async fn fsck_finds_nothing_during_index_merges() {
     let folder = folder();
     let (fs, _) = open(folder.path());
     for n in 0..60 {

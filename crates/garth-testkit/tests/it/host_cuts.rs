@@ -25,7 +25,7 @@ fn cut(proof: &HostCuts, seed: u64, cuts: u64) -> Proven<Report> {
 }
 
 #[test]
-fn a_power_cut_keeps_what_a_folder_answered_and_the_first_operations_of_the_batch_under_way() {
+fn power_cut_keeps_acknowledged_folder_operations() {
     let (cuts, seed) = (asked("GARTH_CUTS", CUTS), u64::from(std::process::id()));
     let report = cut(&HostCuts::default(), seed, cuts.into()).unwrap_or_else(|broken| panic!("{broken}"));
     println!("seed {seed}: {report}");
@@ -35,7 +35,7 @@ fn a_power_cut_keeps_what_a_folder_answered_and_the_first_operations_of_the_batc
 }
 
 #[test]
-fn a_file_that_was_only_visible_is_whole_or_absent_after_a_power_cut_and_spares_what_it_replaces() {
+fn power_cut_never_tears_visible_file() {
     let mut disk = Disk::new().unwrap_or_else(|why| panic!("{why}"));
     let (place, runtime) = (disk.mount_point(), Runtime::new().unwrap());
     let (old, new) = (Bytes::from(vec![b'o'; 300_000]), Bytes::from(vec![b'n'; 200_000]));
@@ -59,7 +59,7 @@ fn a_file_that_was_only_visible_is_whole_or_absent_after_a_power_cut_and_spares_
 }
 
 #[test]
-fn a_sync_that_a_folder_leaves_out_is_noticed() {
+fn proof_detects_sync_omitted_by_folder() {
     for fault in ["sync-off", "content-unsynced", "names-unsynced"] {
         let broken = cut(&HostCuts { fault: Some(fault) }, 3, CONTROL_CUTS);
         let broken = broken.expect_err("the planted fault is seen").to_string();

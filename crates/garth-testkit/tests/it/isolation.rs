@@ -21,13 +21,13 @@ fn noticed(proof: &dyn Proof, tries: u64) -> String {
 }
 
 #[test]
-fn tries_from_a_scope_see_nothing_of_what_lies_beside_it() {
+fn scope_sees_nothing_outside() {
     let report = proven(&Scopes::default());
     assert!(report["tries"] == 5_000 && report["answered"] > 500, "{report}");
 }
 
 #[test]
-fn every_planted_leak_of_a_scope_is_caught() {
+fn catches_every_planted_scope_leak() {
     for leak in Leak::ALL {
         let noticed = noticed(&Scopes { leak: Some(leak) }, 5_000);
         assert_ne!(noticed, "not seen", "{leak:?}");
@@ -35,13 +35,13 @@ fn every_planted_leak_of_a_scope_is_caught() {
 }
 
 #[test]
-fn tries_from_a_tree_of_views_see_and_change_nothing_around_its_parts() {
+fn views_reach_nothing_outside_their_parts() {
     let report = proven(&Views::default());
     assert!(report["tries"] == 5_000 && report["answered"] > 500 && report["swaps"] > 100, "{report}");
 }
 
 #[test]
-fn every_planted_leak_of_a_part_or_layer_of_a_tree_is_caught() {
+fn catches_every_planted_view_leak() {
     // An inode that is not found is not written to either: a mount looks before the store does.
     let base = Leak::ALL.into_iter().filter(|leak| *leak != Leak::Write).map(|leak| (Place::Base, leak));
     for leak in base.chain([(Place::Lower, Leak::Link), (Place::Upper, Leak::Number)]) {
@@ -51,13 +51,13 @@ fn every_planted_leak_of_a_part_or_layer_of_a_tree_is_caught() {
 }
 
 #[test]
-fn tries_from_a_tree_of_views_on_a_folder_reach_nothing_outside_while_it_is_swapped_for_links() {
+fn folder_views_never_follow_swapped_links() {
     let report = proven(&HostViews::default());
     assert!(report["tries"] == 5_000 && report["answered"] > 500 && report["swaps"] > 100, "{report}");
 }
 
 #[test]
-fn every_planted_leak_of_a_folder_is_caught() {
+fn catches_every_planted_folder_leak() {
     for leak in Leak::OF_HOST {
         let noticed = noticed(&HostViews { leak: Some(leak) }, 60_000);
         let sign = if leak == Leak::HostRead { "seed " } else { "what lies outside was changed" };

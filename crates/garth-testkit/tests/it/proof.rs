@@ -39,13 +39,13 @@ fn broken(proof: &dyn Proof, seed: u64) -> String {
 }
 
 #[test]
-fn two_processes_on_one_folder_read_no_stale_value_lose_no_write_and_let_each_other_write() {
+fn two_processes_share_one_folder() {
     let report = proven_on_disk(&Processes { processes: 2 }, 1);
     assert!(report["counter increments"] > 0 && report.group("lines beside each other").count() == 2);
 }
 
 #[test]
-fn three_processes_on_one_folder_read_no_stale_value_lose_no_write_and_let_each_other_write() {
+fn three_processes_share_one_folder() {
     let proof = Processes { processes: 3 };
     let report = prove(&proof, &garth_testkit::proof::in_memory(), &binaries_of_test(), 1, 1500);
     let report = report.unwrap_or_else(|broken| panic!("{broken}"));
@@ -53,12 +53,12 @@ fn three_processes_on_one_folder_read_no_stale_value_lose_no_write_and_let_each_
 }
 
 #[test]
-fn sixty_four_appenders_to_one_file_lose_no_line() {
+fn concurrent_appenders_lose_no_acknowledged_line() {
     assert_eq!(proven_on_disk(&Appenders { writers: 64 }, 1)["writes kept"], 640);
 }
 
 #[test]
-fn of_sixty_four_writers_by_compare_and_swap_each_version_has_one_winner() {
+fn compare_and_swap_has_one_winner_per_version() {
     let report = proven(&CompareAndSwap { writers: 64 }, 1);
     assert_eq!(report["writes kept"], 320);
     // Without a conflict the writers did not compete.
@@ -66,72 +66,72 @@ fn of_sixty_four_writers_by_compare_and_swap_each_version_has_one_winner() {
 }
 
 #[test]
-fn ten_thousand_appends_stay_readable_in_every_version_and_take_less_than_20_mb() {
+fn appended_versions_stay_readable_and_small() {
     let report = proven(&ManyAppends, 1);
     assert!(report["bytes once closed"] < 20_000_000, "{report}");
     assert_eq!(report["versions compared"], 1_000);
 }
 
 #[test]
-fn a_file_larger_than_the_memory_is_written_changed_and_read_by_stream() {
+fn streams_file_larger_than_memory() {
     let report = proven(&BigFile, 7);
     assert!(report["bytes of peak memory"] < big_file::MOST_MEMORY, "{report}");
     assert!(report["bytes compared"] > 180 << 20, "{report}");
 }
 
 #[test]
-fn a_large_tree_is_renamed_and_removed_in_little_memory() {
+fn large_tree_operations_use_little_memory() {
     let report = proven(&Subtrees, 1);
     assert!(report["bytes of peak memory"] < subtrees::MOST_MEMORY, "{report}");
 }
 
 #[test]
-fn many_accounts_used_at_once_wait_for_room() {
+fn concurrently_used_accounts_wait_for_room() {
     let report = proven(&Accounts { used: Used::AtOnce, descriptors: 256 }, 1);
     assert!(report["descriptors"] < 256, "{report}");
 }
 
 #[test]
-fn many_accounts_used_in_turn_take_bounded_descriptors_threads_and_memory() {
+fn many_accounts_use_bounded_resources() {
     let report = proven(&Accounts { used: Used::InTurn, descriptors: 128 }, 1);
     assert!(report["descriptors"] > 0 && report["threads"] > 0, "{report}");
 }
 
 #[test]
-fn fsck_finds_every_kind_of_damage_and_no_read_gives_wrong_bytes() {
+fn fsck_finds_every_kind_of_damage() {
     assert_eq!(proven(&EveryDamage, 1)["kinds of damage found"], 26);
 }
 
 #[test]
-fn gc_beside_another_process_removes_orphans_only() {
+fn gc_removes_only_orphans_beside_another_process() {
     let report = proven(&Collection, 3);
     let removed = ["versions removed while held", "versions removed", "uploads removed"];
     assert_eq!(removed.map(|what| report[what]), [0, 2, 2]);
 }
 
 #[test]
-fn a_failure_at_any_step_leaves_a_prefix_of_the_commits_with_all_that_were_acknowledged() {
+fn failure_at_any_step_keeps_acknowledged_commits() {
     let report = proven(&Failpoints, 5);
     assert_eq!(report["failures"], 43);
     assert!(report["batches acknowledged and kept"] > 100, "{report}");
 }
 
 #[test]
-fn a_commit_whose_caller_gave_up_is_there_once_after_a_retry() {
+fn retry_after_abandoned_commit_commits_once() {
     let report = proven(&CallersGone { retry: Retry::SameId }, 3);
     assert_eq!(report["answers lost"], 150);
     assert!(report["commits that were there"] > 20 && report["commits made by a retry"] > 20, "{report}");
 }
 
 #[test]
-fn a_commit_whose_process_ended_before_the_answer_is_there_once_after_a_retry() {
+fn retry_after_process_end_commits_once() {
     let report = proven(&ProcessesEnded { retry: Retry::SameId }, 3);
     assert_eq!(report["answers lost"], 42);
     assert!(report["commits that were there"] >= 12 && report["commits made by a retry"] >= 12, "{report}");
 }
 
 #[test]
-fn a_retry_under_another_id_commits_twice_and_is_noticed() {
+fn proof_detects_retry_under_another_id() {
     let proofs: [&dyn Proof; 2] =
         [&CallersGone { retry: Retry::OtherId }, &ProcessesEnded { retry: Retry::OtherId }];
     for proof in proofs {
@@ -141,14 +141,14 @@ fn a_retry_under_another_id_commits_twice_and_is_noticed() {
 }
 
 #[test]
-fn histories_of_sixteen_clients_have_one_order() {
+fn client_histories_are_linearizable() {
     let report = proven(&Histories::default(), 11);
     assert_eq!(report["histories"], 20);
     assert!(report["reads"] > 1000 && report["writes"] > 500 && report["conflicts"] > 100, "{report}");
 }
 
 #[test]
-fn planted_bugs_break_the_order_of_a_history() {
+fn planted_bugs_break_linearizability() {
     for (bug, sign) in [
         (Bug::StaleRead, "stale read"),
         (Bug::LostWrite, ""),

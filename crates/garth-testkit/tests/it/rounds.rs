@@ -13,7 +13,7 @@ async fn subject() -> Subject {
 garth_testkit::contract_tests!(subject);
 
 #[test]
-fn random_operations_mean_the_same_planned_in_rounds() {
+fn random_operations_match_when_planned_in_rounds() {
     fetched::require_fetched_rows();
     let stats = run(ModelConfig::from_env(5_000), sqlite).unwrap_or_else(|failure| panic!("{failure}"));
     assert!(stats.commits > 0 && stats.ruled > 0, "{stats:?}");
