@@ -187,9 +187,13 @@ impl Play<'_> {
         let sum: u64 = in_part.iter().map(|(tokens, _)| tokens).sum();
         let is_shortest = in_part.iter().all(|(_, bytes)| *bytes <= LEAST);
         let is_spare = pack.tokens * 4 <= self.budget * 3;
+        // A pack that goes on keeps the results of the one before as they are.
+        let goes_on = self.last.as_ref().is_some_and(|last| {
+            text.starts_with(&*last.markdown) && last.pack.window.cuts.len() == pack.window.cuts.len()
+        });
         // At most 40% of the budget, unless the results are at their shortest or the pack stays within three
         // quarters of the budget.
-        hold(sum * 5 <= self.budget * 2 || is_shortest || is_spare, || {
+        hold(sum * 5 <= self.budget * 2 || is_shortest || is_spare || goes_on, || {
             format!("{sum} tokens of results in part in a budget of {}", self.budget)
         })?;
         let left_out = &self.lines[..usize::try_from(pack.window.from - 1).unwrap_or(0)];

@@ -1,6 +1,6 @@
 //! Builds a pack: first what it has to contain, then files, then as many messages as fit.
 
-use super::fill::{Bounds, Choice, KEPT, choose, grow, shortest, shrink_all};
+use super::fill::{Bounds, Choice, KEPT, LinesBefore, choose, grow, shortest, shrink_all};
 use super::layers::{Candidate, Part};
 use super::manifest::{FORM, IMAGES, Item, Omitted, Pack, Prefix, Reserved, Window};
 use super::options::{MAX_TOKENS, PackFiles, PackOptions, too_small};
@@ -11,6 +11,7 @@ use crate::count::ENCODING;
 use crate::registry::projections::sessions::{ASSISTANT, USER, WITHDRAWN};
 use crate::session::content::swap::Chunked;
 use crate::session::handle::Sessions;
+use crate::session::log::draft::Role;
 use crate::session::log::lines::{End, Line};
 use crate::session::log::message::Message;
 use crate::session::store::files::{Log, MESSAGES};
@@ -19,13 +20,20 @@ use garth_engine::error::Result;
 use garth_engine::fs::FileSystemExt as _;
 use garth_engine::text::secret::Judgement;
 
+/// Limit on the system messages at the beginning of a session that every pack contains.
+const MAX_LEAD: usize = 16;
+
 /// Attempts to choose a window, until the tokens of all its messages are near enough.
 const CHOICES: usize = 4;
+
+/// Kind of the system messages at the beginning, where they are omitted.
+const LEAD: &str = "system";
 
 /// Swap entries of results that are shown in part, with their chunks.
 pub(super) type Cuts = Vec<Chunked>;
 
 /// Limits and state of the session that a pack is built by.
+#[derive(Clone)]
 struct BuildContext<'a> {
     session: &'a str,
     /// Tokens for the pack itself.
@@ -39,9 +47,16 @@ struct BuildContext<'a> {
     /// Line at which the unfinished step starts; the line after the end if there is none.
     step: u64,
     user: Option<u64>,
+    /// System messages at the beginning of the session: lines 1 to this.
+    lead: u64,
 }
 
 impl BuildContext<'_> {
+    /// Returns the system messages of a window that starts at a line, if it starts after them.
+    fn lead_before(&self, from: u64) -> u64 {
+        if self.lead < from { self.lead } else { 0 }
+    }
+
     /// Returns the messages that every pack has to contain.
     fn due_spec(&self) -> WindowSpec {
         let kept = self.user.filter(|user| *user < self.step);
@@ -99,6 +114,7 @@ impl Sessions<'_> {
         let window = Window {
             from: plan.spec.from,
             to: plan.spec.to,
+            lead: plan.spec.lead,
             kept: plan.spec.kept,
             cuts: plan.spec.cuts.clone(),
             events: plan.spec.events,
@@ -157,6 +173,7 @@ impl Sessions<'_> {
         let reserved = options.reserved.all();
         let all = if budget == 0 { MAX_TOKENS.saturating_add(reserved) } else { budget };
         let spec = WindowSpec {
+            lead: 0,
             kept: None,
             from: 1,
             to: end.lines,
@@ -166,6 +183,7 @@ impl Sessions<'_> {
             judgement: Judgement::CURRENT,
         };
         let user = user.map(|user| user.number);
+        let lead = self.leading_system_messages(session, &spec).await?;
         Ok(BuildContext {
             session,
             room: all.saturating_sub(reserved).min(MAX_TOKENS),
@@ -175,6 +193,7 @@ impl Sessions<'_> {
             spec,
             step,
             user,
+            lead,
         })
     }
 
@@ -190,12 +209,18 @@ impl Sessions<'_> {
         if before.judgement() != Some(Judgement::CURRENT) {
             return Ok(None);
         }
-        let Window { from, kept, cuts, to, .. } = &before.window;
+        let Window { from, kept, cuts, to, lead, .. } = &before.window;
         if !(context.first..=context.step).contains(from) || before.window.to > context.end.lines {
             return Ok(None);
         }
-        let mut left = context.room;
+        let had_no_room = |out: &Omitted| out.kind == LEAD && out.reason == "budget";
         let (mut front, mut omitted) = (Vec::new(), Vec::new());
+        match before.omitted.iter().find(|out| had_no_room(out)) {
+            Some(out) => omitted.push(out.clone()),
+            None if *lead != context.lead_before(*from) => return Ok(None),
+            None => {}
+        }
+        let mut left = context.room;
         for candidate in pinned {
             let (part, out) = candidate.fit(left);
             left -= part.as_ref().map_or(0, |part| part.item.tokens);
@@ -223,7 +248,8 @@ impl Sessions<'_> {
         }
         // lines that are kept apart lie before the others
         let kept = kept.filter(|kept| kept < from).or(context.user.filter(|user| user < from));
-        let spec = WindowSpec { kept, from: *from, cuts: cuts.clone(), ..context.spec.clone() };
+        let (lead, cuts) = (*lead, cuts.clone());
+        let spec = WindowSpec { lead, kept, from: *from, cuts, ..context.spec.clone() };
         let Some((spec, rendered, new)) = self.extended(context, spec, *to, left).await? else {
             return Ok(None);
         };
@@ -232,9 +258,9 @@ impl Sessions<'_> {
             .omitted
             .iter()
             .filter(is_of_files)
-            .filter(|out| !matches!(out.kind.as_str(), "system" | "pinned" | "expanded"));
+            .filter(|out| !matches!(out.kind.as_str(), LEAD | "pinned" | "expanded"));
         omitted.extend(layers.cloned());
-        omitted.extend(older(&spec));
+        omitted.extend(older(&spec, context.lead));
         Ok(Some((Plan { front, omitted, spec, rendered }, new)))
     }
 
@@ -257,12 +283,23 @@ impl Sessions<'_> {
     /// Builds a pack with all files as they are now.
     async fn anew(&self, context: &BuildContext<'_>, pinned: &[Candidate]) -> Result<(Plan, Cuts)> {
         let (first, room) = (context.first, context.room);
+        let (mut context, mut omitted) = (context.clone(), Vec::new());
         let mut walk = Walk::new(self, context.session, &context.spec, context.end, (first, room))?;
         let due = walk.reach_line(context.step).await?;
-        let (kept, kept_tokens) = self.kept_line(context).await?;
-        let least = self.least(context, &walk.entries()[..due], kept_tokens).await?;
+        let (kept, kept_tokens) = self.kept_line(&context).await?;
+        let least = self.least(&context, &walk.entries()[..due], kept_tokens).await?;
         let mut left = room - least;
-        let (mut front, mut omitted) = (Vec::new(), Vec::new());
+        let lead_tokens = match self.lead_tokens(&context, left).await? {
+            Some(tokens) => tokens,
+            None => {
+                omitted.push(without_lead(context.lead));
+                context.lead = 0;
+                0
+            }
+        };
+        left -= lead_tokens;
+        let context = &context;
+        let mut front = Vec::new();
         let mut take = |candidate: &Candidate, most: u64| {
             let (part, out) = candidate.fit(most);
             let tokens = part.as_ref().map_or(0, |part| part.item.tokens);
@@ -285,11 +322,41 @@ impl Sessions<'_> {
             most: (room / 4 * 3).saturating_sub(files),
             enough: (room / 10 * 7).saturating_sub(files),
             cuts: room / 5 * 2,
-            kept: (kept, kept_tokens),
+            before: (LinesBefore { lead: context.lead, kept }, lead_tokens + kept_tokens),
         };
         let (spec, rendered, cuts) = self.fill_window(context, &mut walk, due, bounds).await?;
-        omitted.extend(older(&spec));
+        omitted.extend(older(&spec, context.lead));
         Ok((Plan { front, omitted, spec, rendered }, cuts))
+    }
+
+    /// Returns the last of the system messages with which a session begins; 0 if there are none, or if all of
+    /// them are withdrawn, as by a transcript with another system prompt.
+    async fn leading_system_messages(&self, session: &str, spec: &WindowSpec) -> Result<u64> {
+        let mut lead = 0;
+        while (lead as usize) < MAX_LEAD && lead < spec.to {
+            let page = self.raw_lines(session, Log::Messages, lead + 1..=lead + 1, 1).await?;
+            let message = page.items.first().and_then(|line| Message::parse(&line.text).ok());
+            if message.is_none_or(|message| message.role != Role::System) {
+                break;
+            }
+            lead += 1;
+        }
+        if lead == 0 {
+            return Ok(0);
+        }
+        let withdrawn = self.withdrawn_by(session, 1..=lead, spec.events).await?;
+        let is_shown = |line| !withdrawn.iter().any(|lines| lines.contains(&line));
+        Ok((1..=lead).rev().find(|line| is_shown(*line)).unwrap_or(0))
+    }
+
+    /// Returns the tokens of the system messages at the beginning, or `None` if they have more than `most`.
+    async fn lead_tokens(&self, context: &BuildContext<'_>, most: u64) -> Result<Option<u64>> {
+        if context.lead == 0 {
+            return Ok(Some(0));
+        }
+        let spec = WindowSpec { from: 1, to: context.lead, ..context.spec.clone() };
+        let rendered = self.render_window(context.session, &spec, most, None).await?;
+        Ok(rendered.map(|rendered| rendered.tokens))
     }
 
     /// Returns the last line of the user, if the unfinished step starts after it, with its tokens.
@@ -344,7 +411,8 @@ impl Sessions<'_> {
             };
             let (cuts, swaps) = choice.cuts(self, walk.entries())?;
             let kept = context.user.filter(|user| *user < from);
-            let spec = WindowSpec { from, kept, cuts, ..context.spec.clone() };
+            let lead = context.lead_before(from);
+            let spec = WindowSpec { lead, from, kept, cuts, ..context.spec.clone() };
             let counted = Some(&walk.counted);
             let Some(rendered) = self.render_window(context.session, &spec, bounds.room, counted).await?
             else {
@@ -417,7 +485,7 @@ impl Sessions<'_> {
             most: tokens + (room - tokens) / 2,
             enough: 0,
             cuts: most.saturating_sub(rendered.cut_tokens.saturating_sub(choice.tokens)),
-            kept: (None, 0),
+            before: (LinesBefore::default(), 0),
         };
         choice.tokens = tokens;
         let limit = if spec.from > context.first { KEPT } else { u64::MAX };
@@ -436,14 +504,25 @@ fn is_layer(item: &Item) -> bool {
     matches!(item.kind.as_str(), "summary" | "facts" | "decisions" | "todo" | "refs")
 }
 
-/// Returns the omitted messages before the window.
-fn older(spec: &WindowSpec) -> Option<Omitted> {
-    (spec.from > 1).then(|| Omitted {
+/// Returns the omitted messages between those at the beginning and the window.
+fn older(spec: &WindowSpec, lead: u64) -> Option<Omitted> {
+    let first = lead + 1;
+    (spec.from > first).then(|| Omitted {
         kind: "recent_messages".to_owned(),
         source: MESSAGES.to_owned(),
-        range: Some(format!("1-{}", spec.from - 1)),
+        range: Some(format!("{first}-{}", spec.from - 1)),
         reason: "older".to_owned(),
     })
+}
+
+/// Returns the system messages at the beginning, for which the budget has no room.
+fn without_lead(lead: u64) -> Omitted {
+    Omitted {
+        kind: LEAD.to_owned(),
+        source: MESSAGES.to_owned(),
+        range: Some(format!("1-{lead}")),
+        reason: "budget".to_owned(),
+    }
 }
 
 impl Pack {

@@ -32,8 +32,23 @@ pub(super) struct Bounds {
     pub(super) enough: u64,
     /// Limit on all results that are shown in part.
     pub(super) cuts: u64,
-    /// Tokens of the line before the window.
-    pub(super) kept: (Option<u64>, u64),
+    /// Lines before the window, and their tokens.
+    pub(super) before: (LinesBefore, u64),
+}
+
+/// Lines that every pack contains, wherever its window starts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct LinesBefore {
+    /// System messages at the beginning of the session: lines 1 to this; 0 if there are none.
+    pub(super) lead: u64,
+    /// Last message of the user.
+    pub(super) kept: Option<u64>,
+}
+
+impl LinesBefore {
+    fn has(self, line: u64) -> bool {
+        line <= self.lead || self.kept == Some(line)
+    }
 }
 
 /// A result that is shown in part.
@@ -72,9 +87,9 @@ impl Choice {
     }
 }
 
-/// Returns the tokens of an entry, if it is shown whole. The line before the window counts once.
+/// Returns the tokens of an entry, if it is shown whole. The lines before the window count once.
 fn whole(entry: &Entry, bounds: &Bounds) -> u64 {
-    if bounds.kept.0 == Some(entry.number) { 0 } else { entry.tokens }
+    if bounds.before.0.has(entry.number) { 0 } else { entry.tokens }
 }
 
 /// Chooses the window of a pack. The first `due` entries are in every window. Returns `None` if they do not
@@ -114,7 +129,7 @@ pub(super) async fn choose(
 
 /// Returns all messages, if they fit as they are.
 async fn all_whole(walk: &mut Walk<'_>, due: usize, bounds: &Bounds) -> Result<Option<Choice>> {
-    let (mut taken, mut tokens) = (due, bounds.kept.1);
+    let (mut taken, mut tokens) = (due, bounds.before.1);
     tokens += walk.entries()[..due].iter().map(|entry| whole(entry, bounds)).sum::<u64>();
     while tokens <= bounds.room {
         let Some(next) = walk.unit(taken).await? else {
@@ -134,7 +149,7 @@ async fn extent(
     bounds: &Bounds,
     level: u64,
 ) -> Result<usize> {
-    let (mut tokens, mut cuts, mut count) = (bounds.kept.1, 0, 0);
+    let (mut tokens, mut cuts, mut count) = (bounds.before.1, 0, 0);
     let mut longs: BinaryHeap<(u64, usize)> = BinaryHeap::new();
     let (mut taken, mut next) = (0, due);
     loop {
@@ -182,7 +197,7 @@ fn shrink(
     level: u64,
 ) -> Result<Choice> {
     let entries = &entries[..taken];
-    let mut choice = Choice { taken, shrunk: Vec::new(), tokens: bounds.kept.1 };
+    let mut choice = Choice { taken, shrunk: Vec::new(), tokens: bounds.before.1 };
     choice.tokens += entries.iter().map(|entry| whole(entry, bounds)).sum::<u64>();
     let mut longs: Vec<(u64, usize, &LongResult)> = Vec::new();
     for (at, entry) in entries.iter().enumerate() {

@@ -122,6 +122,9 @@ pub struct Window {
     pub from: u64,
     /// Last line.
     pub to: u64,
+    /// System messages at the beginning of the session, if the window starts after them: lines 1 to this.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub lead: u64,
     /// Line of the last message of the user, if it lies before the window.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<u64>,
@@ -133,6 +136,11 @@ pub struct Window {
     /// Version of the swap index, if it had entries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub swapped: Option<VersionId>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// Stable prefix of a pack.

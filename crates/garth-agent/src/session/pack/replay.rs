@@ -126,6 +126,7 @@ impl Sessions<'_> {
             None => Vec::new(),
         };
         let spec = WindowSpec {
+            lead: window.lead,
             kept: window.kept,
             from: window.from,
             to: window.to,

@@ -15,8 +15,12 @@ use crate::session::render::{Counted, is_beyond, whole};
 use crate::session::store::files::Log;
 use garth_engine::error::Result;
 
-/// Lines whose withdrawals are looked up at a time.
+/// Lines whose withdrawals the first look-up covers. Each further one covers twice as many, up to
+/// [`MAX_CHUNK`]: a look-up takes more steps among more withdrawals, so a long walk must not make many.
 const CHUNK: u64 = 64;
+
+/// Limit on the lines of one look-up.
+const MAX_CHUNK: u64 = 2048;
 
 /// Limit on the bytes before the unfinished step that are read: without it, a session of long results, each
 /// shown in part, would be read far beyond what the budget is for.
@@ -51,6 +55,8 @@ pub(super) struct Walk<'a> {
     pub(super) counted: Counted,
     /// Withdrawn lines from a line on.
     gone: (u64, Vec<RangeInclusive<u64>>),
+    /// Lines of the next look-up.
+    chunk: u64,
     notes: HashSet<String>,
     /// Bytes read before the unfinished step.
     bytes: u64,
@@ -77,6 +83,7 @@ impl<'a> Walk<'a> {
             entries: Vec::new(),
             counted: Counted::new(),
             gone: (u64::MAX, Vec::new()),
+            chunk: CHUNK,
             notes: HashSet::new(),
             bytes: 0,
             ended: false,
@@ -144,7 +151,8 @@ impl<'a> Walk<'a> {
         let (sessions, events) = (self.sessions, self.spec.events);
         // One look-up of withdrawals for many lines.
         if line.number < self.gone.0 {
-            let first = line.number.saturating_sub(CHUNK - 1).max(1);
+            let first = line.number.saturating_sub(self.chunk - 1).max(1);
+            self.chunk = (2 * self.chunk).min(MAX_CHUNK);
             let gone = sessions.withdrawn_by(self.session, first..=line.number, events).await?;
             self.gone = (first, gone);
         }

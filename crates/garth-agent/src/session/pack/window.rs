@@ -37,6 +37,8 @@ pub(super) struct RenderedWindow {
 /// Messages to render, with all that their rendering depends on: the same spec gives the same bytes for ever.
 #[derive(Clone, Debug)]
 pub(super) struct WindowSpec {
+    /// Lines 1 to this come first: the system messages at the beginning, if the window starts after them.
+    pub(super) lead: u64,
     /// Line before the others: the last message of the user, if the window starts after it.
     pub(super) kept: Option<u64>,
     pub(super) from: u64,
@@ -69,13 +71,15 @@ impl Sessions<'_> {
         let mut rendered = RenderedWindow::default();
         // By the events of the spec alone: a replay shows what was withdrawn after the pack was built.
         let mut withdrawn = self.withdrawn_by(session, spec.from..=spec.to, spec.events).await?;
-        if let Some(kept) = spec.kept {
-            withdrawn.extend(self.withdrawn_by(session, kept..=kept, spec.events).await?);
+        let lead = (spec.lead > 0).then_some(1..=spec.lead);
+        let before = lead.into_iter().chain(spec.kept.map(|kept| kept..=kept));
+        for lines in before.clone() {
+            withdrawn.extend(self.withdrawn_by(session, lines, spec.events).await?);
         }
         let window = around_long_runs(spec.from..=spec.to, &withdrawn);
         let rules = RenderRules { swapped: spec.swapped.clone(), cuts: spec.cuts.clone(), withdrawn };
         let mut show = Renderer::new(rules, counted);
-        for (lines, is_read) in spec.kept.map(|kept| (kept..=kept, true)).into_iter().chain(window) {
+        for (lines, is_read) in before.map(|lines| (lines, true)).chain(window) {
             if !is_read {
                 rendered.hide(lines, HiddenReason::Withdrawn);
             } else if !self.render_lines(session, spec, lines, most, (&mut show, &mut rendered)).await? {
