@@ -13,7 +13,7 @@ use crate::chat;
 use crate::identity::places::{Hidden, Places};
 use crate::identity::{AccessPolicy, Caller, Class, Identity, MAX_SETTINGS, Request, SETTINGS, policy_of};
 use crate::media::Media;
-use crate::memory::{Memories, OUTBOX};
+use crate::memory::{Memories, OUTBOX, Space};
 use crate::recall::Recaller;
 use crate::registry::projections;
 use crate::registry::projections::sessions::{anyone_key, class_key};
@@ -242,10 +242,8 @@ impl Access {
         let below = |name: &str| TreePath::from_row(self.places.agent.key(), name);
         let tops = [below("memories"), below("skills"), self.places.memories.clone()];
         let changed: Vec<TreePath> = tops.iter().filter(|top| self.places.writes(top)).cloned().collect();
-        Memories::new(&*self.inner, account, self.env.clone())
-            .tops(tops)
-            .changed(changed)
-            .author(self.author())
+        let memories = Memories::new(&*self.inner, account, self.env.clone()).tops(tops).changed(changed);
+        memories.space(Space::User(self.who.audience().to_owned())).author(self.author())
     }
 
     /// Returns the media of the sessions that the session sees.

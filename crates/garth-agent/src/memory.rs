@@ -13,6 +13,7 @@ mod move_to;
 mod past;
 mod put;
 mod relations;
+mod remember;
 mod remove;
 mod repair;
 mod state;
@@ -29,12 +30,14 @@ pub use self::meta::{ContextType, Layer, Layers, Meta, Origin, Provenance, Statu
 pub use self::past::{MAX_LOGGED, MemoryVersion};
 pub use self::put::{LayerText, Put, Written};
 pub use self::relations::{Around, Direction, MAX_HOPS, MAX_LOOKED, Related};
+pub use self::remember::{Forgotten, NOTES, Remember};
 pub use self::repair::{Finding, Follow, Next, Repair, Report, Told};
 pub use self::state::{File, MAX_CONTENT, State, text_of};
 pub use self::uri::{CATEGORIES, Place, Space, Uri};
 pub use super::small_file::sha256;
 
 use super::once::Once;
+use crate::identity::DEFAULT_USER;
 use crate::own_paths;
 use crate::small_file::unreadable;
 use garth_engine::env::Env;
@@ -70,6 +73,8 @@ pub struct Memories<'a> {
     tops: Option<Vec<TreePath>>,
     /// The directories whose memories it changes, if it is not all.
     changed: Option<Vec<TreePath>>,
+    /// Owner of what [`Memories::remember`] stores, unless it names one.
+    space: Space,
     /// Request that the next write carries out.
     once: Once,
 }
@@ -81,7 +86,8 @@ impl<'a> Memories<'a> {
     pub fn new(fs: &'a dyn FileSystem, account: &str, env: Env) -> Self {
         let (account, author) = (account.to_owned(), Author::default());
         let (categories, once) = (Vec::new(), Once::default());
-        Self { fs, account, env, author, categories, tops: None, changed: None, once }
+        let space = Space::User(DEFAULT_USER.to_owned());
+        Self { fs, account, env, author, categories, tops: None, changed: None, space, once }
     }
 
     /// In the name of this author.
@@ -106,6 +112,12 @@ impl<'a> Memories<'a> {
     #[must_use]
     pub fn tops(self, tops: impl IntoIterator<Item = TreePath>) -> Self {
         Self { tops: Some(tops.into_iter().collect()), ..self }
+    }
+
+    /// Sets the owner of what [`Memories::remember`] stores: by default the user `default`.
+    #[must_use]
+    pub fn space(self, space: Space) -> Self {
+        Self { space, ..self }
     }
 
     /// Limits changes to memories in these directories.

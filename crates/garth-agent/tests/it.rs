@@ -26,6 +26,7 @@ mod it {
     mod own_paths;
     mod packs;
     mod packs_filled;
+    mod packs_system;
     mod paged;
     mod projections;
     mod prompt;
@@ -33,6 +34,7 @@ mod it {
     mod prompt_paths;
     mod prompt_replay;
     mod recall;
+    mod remember;
     mod repair;
     mod reset;
     mod reset_due;

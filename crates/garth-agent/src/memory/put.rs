@@ -68,7 +68,7 @@ impl Put {
         Self { content: content.into(), ..Self::default() }
     }
 
-    fn check(&self, uri: &Uri) -> Result<()> {
+    pub(super) fn check(&self, uri: &Uri) -> Result<()> {
         let too_large = |message: String| Err(Error::new(ErrorKind::TooLarge, message));
         if self.content.trim().is_empty() && !self.allow_empty {
             let message = "the text is empty: nothing is put; --allow-empty, over HTTP allow_empty, puts a memory \
@@ -171,7 +171,7 @@ impl Memories<'_> {
         self.once.run(put_it).await
     }
 
-    async fn put_once(&self, uri: &Uri, put: &Put) -> Result<Written> {
+    pub(super) async fn put_once(&self, uri: &Uri, put: &Put) -> Result<Written> {
         let state = State::read(self.fs, uri).await?;
         let known = state.known();
         // versions count on after those of a meta that cannot be read

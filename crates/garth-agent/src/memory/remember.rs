@@ -137,7 +137,10 @@ impl Memories<'_> {
                 _ => error,
             });
         }
-        Err(Error::new(ErrorKind::Conflict, "too many memories began with this text; put it under a URI of its own"))
+        Err(Error::new(
+            ErrorKind::Conflict,
+            "too many memories began with this text; put it under a URI of its own",
+        ))
     }
 
     /// Returns the current memory that `remember` stored for a text.
@@ -162,7 +165,9 @@ impl Memories<'_> {
         let near = self.near(&self.note(&space, text, 1), text).await?.unwrap_or_default();
         let near: Vec<String> = near.iter().map(|near| near.uri.to_string()).collect();
         let message = match near.is_empty() {
-            true => "no memory has this text; `garth recall` finds memories, and prints their URIs".to_owned(),
+            true => {
+                "no memory has this text; `garth recall` finds memories, and prints their URIs".to_owned()
+            }
             false => format!("no memory has this text; these say much the same: {}", near.join(", ")),
         };
         Err(Error::new(ErrorKind::NotFound, message))

@@ -7,7 +7,7 @@ use super::uri::Uri;
 use super::write_ops::{in_account_outbox, outlive, upsert_relation, write_event, write_event_of_account};
 use super::{Memories, edge};
 use crate::boxed;
-use crate::once::PENDING;
+use crate::once::{Outcome, PENDING};
 use crate::retry::retry;
 use garth_engine::error::{Error, ErrorKind, OptionalExt as _, Result};
 use garth_engine::model::{At, ByteRange, Op, Page, Precondition, Seq};
@@ -43,10 +43,11 @@ impl Memories<'_> {
     pub async fn delete(&self, uri: &Uri) -> Result<Seq> {
         self.check_place(uri)?;
         self.check_change(uri)?;
-        self.once.run(retry(|| self.delete_once(uri))).await
+        self.once.run(retry(|| self.delete_once(uri, PENDING))).await
     }
 
-    async fn delete_once(&self, uri: &Uri) -> Result<Seq> {
+    /// Deletes a memory, and records the outcome for a repeat.
+    pub(super) async fn delete_once<T: Outcome>(&self, uri: &Uri, outcome: T) -> Result<T> {
         let state = State::read(self.fs, uri).await?;
         let there = [&state.meta, &state.content, &state.relations, &state.brief, &state.overview];
         if there.iter().all(|file| file.is_none()) {
@@ -62,7 +63,7 @@ impl Memories<'_> {
         ops.push(write_event_of_account(&event)?);
         ops.push(Op::remove_tree(away));
         let batch = self.batch(ops, conditions).message(format!("delete {uri}"));
-        self.once.commit(self.fs, batch, PENDING).await
+        self.once.commit(self.fs, batch, outcome).await
     }
 
     /// Takes the events of a memory that moved to another owner out of its directory: those that do not

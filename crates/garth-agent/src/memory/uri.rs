@@ -10,8 +10,8 @@ use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::path::{TreePath, check_id};
 
 /// The categories that every account has. `profile` is one memory; of the others each memory has a slug.
-pub const CATEGORIES: [&str; 7] =
-    ["profile", "preferences", "entities", "events", "cases", "patterns", "skills"];
+pub const CATEGORIES: [&str; 8] =
+    ["profile", "preferences", "entities", "events", "cases", "patterns", "skills", "notes"];
 
 /// The category that takes no slug.
 const SINGLETON: &str = "profile";
@@ -99,6 +99,12 @@ impl Uri {
             _ => return None,
         };
         Some(Self { account: account.to_owned(), space, place })
+    }
+
+    /// Returns the URI of a memory. Category and slug are valid ones.
+    pub(super) fn memory(account: &str, space: Space, category: &str, slug: Option<String>) -> Self {
+        let place = Place::Memory { category: category.to_owned(), slug };
+        Self { account: account.to_owned(), space, place }
     }
 
     /// The account.

@@ -1,0 +1,164 @@
+//! Facts that are remembered and forgotten in one call each.
+
+use garth::Env;
+use garth::ErrorKind;
+use garth::agent::memory::{Level, NOTES, Put, Remember, Space, Uri};
+use garth::agent::{Access, Caller, Request};
+
+use super::memories_set::{engines, memories};
+
+const COFFEE: &str = "Takes her coffee black.";
+
+fn alice() -> Space {
+    Space::User("alice".to_owned())
+}
+
+fn fact(text: &str) -> Remember {
+    Remember::new(text).space(alice())
+}
+
+#[tokio::test]
+async fn remembers_a_fact_as_a_note() {
+    for (fs, _kept) in engines().await {
+        let memories = memories(&*fs);
+        let written = memories.remember(&fact(COFFEE).tags(["drink"])).await.unwrap();
+        assert!(written.created && written.seq.is_some());
+        assert_eq!((&*written.meta.category, &*written.meta.owner_space), (NOTES, "user:alice"));
+        assert_eq!(written.meta.tags, ["drink"]);
+        let uri: Uri = written.meta.uri.parse().unwrap();
+        assert!(
+            written.meta.uri.starts_with("ctx://default/users/alice/memories/notes/takes-her-coffee-black-")
+        );
+        assert_eq!(memories.get(&uri, Level::Content).await.unwrap().text, format!("{COFFEE}\n"));
+    }
+}
+
+#[tokio::test]
+async fn remembers_the_same_text_once() {
+    for (fs, _kept) in engines().await {
+        let memories = memories(&*fs);
+        let first = memories.remember(&fact(COFFEE)).await.unwrap();
+        let again = memories.remember(&fact(&format!("  {COFFEE}\n\n"))).await.unwrap();
+        assert_eq!((again.created, again.seq, &again.meta.uri), (false, None, &first.meta.uri));
+        let tagged = memories.remember(&fact(COFFEE).tags(["drink"])).await.unwrap();
+        assert_eq!((&*tagged.meta.tags, tagged.meta.version), (&["drink".to_owned()][..], 2));
+        let other = memories.remember(&Remember::new(COFFEE)).await.unwrap();
+        assert!(other.created && other.meta.owner_space == "user:default");
+    }
+}
+
+#[tokio::test]
+async fn edited_and_replaced_notes_are_kept() {
+    for (fs, _kept) in engines().await {
+        let memories = memories(&*fs);
+        let uri: Uri = memories.remember(&fact(COFFEE)).await.unwrap().meta.uri.parse().unwrap();
+        memories.put(&uri, &Put::new("Takes her coffee with milk.\n")).await.unwrap();
+        let second = memories.remember(&fact(COFFEE)).await.unwrap();
+        assert!(second.created && second.meta.uri.ends_with("-2"), "{}", second.meta.uri);
+        assert_eq!(memories.get(&uri, Level::Content).await.unwrap().text, "Takes her coffee with milk.\n");
+        let second: Uri = second.meta.uri.parse().unwrap();
+        let mut tea = Put::new("Drinks tea now.\n");
+        tea.replaces = Some(second.clone());
+        let tea_uri = "ctx://default/users/alice/memories/preferences/tea".parse().unwrap();
+        memories.put(&tea_uri, &tea).await.unwrap();
+        let third = memories.remember(&fact(COFFEE)).await.unwrap();
+        assert!(third.created && third.meta.uri.ends_with("-3"), "{}", third.meta.uri);
+    }
+}
+
+#[tokio::test]
+async fn texts_in_any_script_have_slugs() {
+    for (fs, _kept) in engines().await {
+        let memories = memories(&*fs);
+        let texts = ["她喝黑咖啡。", "Ölkännchen – größer", "###", &"word ".repeat(500), &"x".repeat(9_000)];
+        let mut uris = Vec::new();
+        for text in texts {
+            let written = memories.remember(&fact(text)).await.unwrap();
+            assert!(written.created, "{text}");
+            uris.push(written.meta.uri);
+        }
+        uris.sort();
+        uris.dedup();
+        assert_eq!(uris.len(), texts.len());
+    }
+}
+
+#[tokio::test]
+async fn rejects_an_empty_fact() {
+    for (fs, _kept) in engines().await {
+        for text in ["", " \n\t"] {
+            let error = memories(&*fs).remember(&fact(text)).await.unwrap_err();
+            assert!(error.is(ErrorKind::InvalidArgument), "{error}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn reports_memories_that_say_much_the_same() {
+    for (fs, _kept) in engines().await {
+        let memories = memories(&*fs);
+        let first = memories.remember(&fact("Alice takes her coffee black at breakfast.")).await.unwrap();
+        let near = memories.remember(&fact("Alice takes her coffee white at breakfast.")).await.unwrap().near;
+        if let Some(near) = near {
+            assert_eq!(near[0].uri.to_string(), first.meta.uri);
+        }
+    }
+}
+
+#[tokio::test]
+async fn forgets_a_fact_by_its_text() {
+    for (fs, _kept) in engines().await {
+        let memories = memories(&*fs);
+        memories.remember(&fact(COFFEE)).await.unwrap();
+        let uri = memories.remembered(&fact(&format!("{COFFEE}\n"))).await.unwrap();
+        let left = memories.forget(&uri).await.unwrap();
+        assert_eq!((&left.uri, left.more, &left.provenance), (&uri, false, &None));
+        assert_eq!(left.versions, usize::from(fs.capabilities(&uri.dir()).log));
+        assert!(!memories.exists(&uri).await.unwrap());
+        let error = memories.remembered(&fact(COFFEE)).await.unwrap_err();
+        assert!(error.is(ErrorKind::NotFound), "{error}");
+        assert!(memories.forget(&uri).await.unwrap_err().is(ErrorKind::NotFound));
+        assert!(memories.remember(&fact(COFFEE)).await.unwrap().created, "it can be remembered again");
+    }
+}
+
+#[tokio::test]
+async fn text_that_was_never_stored_names_near_ones() {
+    let (fs, _kept) = engines().await.swap_remove(0);
+    let memories = memories(&*fs);
+    let stored = memories.remember(&fact("Alice takes her coffee black at breakfast.")).await.unwrap();
+    let error = memories.remembered(&fact("Alice takes her coffee white at breakfast.")).await.unwrap_err();
+    assert!(error.message().contains(&stored.meta.uri), "{error}");
+}
+
+#[tokio::test]
+async fn eight_callers_store_one_memory() {
+    let (fs, _kept) = engines().await.swap_remove(0);
+    let memories = memories(&*fs);
+    let (coffee, all) = (fact(COFFEE), std::iter::repeat_n((), 8));
+    let all = futures::future::join_all(all.map(|()| memories.remember(&coffee))).await;
+    let created = all.iter().filter(|written| written.as_ref().unwrap().created).count();
+    assert_eq!(created, 1);
+}
+
+#[tokio::test]
+async fn an_agent_remembers_for_its_audience() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = garth::open(folder.path().join("data")).unwrap();
+    data.create_account("default").await.unwrap();
+    let account = data.account("default").await.unwrap();
+    let open = async |user: &str| {
+        let request = Request::new("concierge").user(user);
+        let access = Access::open(&account, &Env::system(), Caller::ApiKey, &request).await.unwrap();
+        access.make().await.unwrap();
+        access
+    };
+    let (alice, bob) = (open("alice").await, open("bob").await);
+    let written = alice.memories("default").remember(&COFFEE.into()).await.unwrap();
+    assert_eq!(written.meta.owner_space, "user:alice");
+    let uri: Uri = written.meta.uri.parse().unwrap();
+    assert!(bob.memories("default").remembered(&COFFEE.into()).await.is_err());
+    assert!(bob.memories("default").forget(&uri).await.is_err());
+    assert!(bob.memories("default").remember(&fact(COFFEE)).await.is_err(), "to another user");
+    assert!(alice.memories("default").forget(&uri).await.is_ok());
+}
