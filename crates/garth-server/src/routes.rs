@@ -8,6 +8,7 @@ mod identity;
 mod kv;
 mod media;
 mod memories;
+mod notes;
 mod open;
 mod recall;
 pub mod reference;

@@ -36,7 +36,7 @@ fn families() -> [(&'static str, &'static str, String); 5] {
     let import = of(json!({"name": "second", "format": "openai", "transcript": transcript}));
     [
         ("skills", "/v1/agents/coder/skills/list", "{}".to_owned()),
-        ("pack", "/v1/sessions/pack", of(json!({"name": "work", "budget": 3_000_000, "dry": true}))),
+        ("pack", "/v1/context/pack", of(json!({"name": "work", "budget": 3_000_000, "dry": true}))),
         (
             "recall",
             "/v1/recall",

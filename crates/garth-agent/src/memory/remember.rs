@@ -186,6 +186,14 @@ impl Memories<'_> {
         self.once.run(retry(|| self.forget_once(uri))).await
     }
 
+    /// Returns what an earlier try of the request has answered, if it has deleted the memory.
+    ///
+    /// # Errors
+    /// `Corrupt` for a record of another call.
+    pub fn forgotten(&self) -> Result<Option<Forgotten>> {
+        self.once.recorded()
+    }
+
     async fn forget_once(&self, uri: &Uri) -> Result<Forgotten> {
         let provenance = State::read(self.fs, uri).await?.known().and_then(|meta| meta.provenance);
         let (mut versions, mut more) = (0, false);

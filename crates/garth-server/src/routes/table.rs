@@ -13,7 +13,7 @@ use super::retry::RETRY_HEADER;
 use super::route::{Length, Route, Run};
 use super::sessions::{self, context, transcripts};
 use super::tree::Tree;
-use super::{kv, memories, recall};
+use super::{kv, memories, notes, recall};
 use crate::fields::FieldGroup;
 
 /// Makes routes of rows: `does "path" scopes length tree(function, fields);`. A write makes missing
@@ -75,6 +75,9 @@ static CALLS: &[Route] = routes! {
     Read  "/v1/history" MemoryRead, Long KeyValues(kv::history, kv::HistoryFields);
     Read  "/v1/search" SearchRead, Long KeyValues(kv::search, kv::SearchFields);
 
+    Write "/v1/remember" MemoryWrite, Short Memories(notes::remember, notes::RememberFields);
+    Change "/v1/forget" MemoryWrite, Short Memories(notes::forget, notes::ForgetFields);
+
     Write "/v1/memories/put" MemoryWrite, Short Memories(memories::put, memories::PutFields);
     Read  "/v1/memories/get" MemoryRead, Long Memories(memories::get, memories::GetFields);
     Read  "/v1/memories/exists" MemoryRead, Short Memories(memories::exists, memories::ExistsFields);
@@ -94,27 +97,27 @@ static CALLS: &[Route] = routes! {
     Change "/v1/sessions/set" MemoryWrite, Short Sessions(sessions::set, sessions::SetFields);
     Change "/v1/sessions/append" MemoryWrite, Short Sessions(sessions::append, sessions::AppendFields);
     Read  "/v1/sessions/lines" MemoryRead, Long Sessions(sessions::lines, sessions::LinesFields);
-    Change "/v1/sessions/withdraw" MemoryWrite, Short Sessions(sessions::withdraw, sessions::WithdrawFields);
+    Change "/v1/sessions/retract" MemoryWrite, Short Sessions(sessions::withdraw, sessions::WithdrawFields);
     Read  "/v1/sessions/resolve" MemoryRead, Short Sessions(sessions::resolve, sessions::ResolveFields);
     Change "/v1/sessions/import" MemoryWrite, Short Sessions(transcripts::import, transcripts::ImportFields);
     Read  "/v1/sessions/export" MemoryRead, Long Sessions(transcripts::export, transcripts::ExportFields);
-    Change "/v1/sessions/derive" MemoryWrite, Short Sessions(context::derive, context::DeriveFields);
-    Read  "/v1/sessions/why" MemoryRead, Short Sessions(context::why, context::WhyFields);
-    Change "/v1/sessions/pin" MemoryWrite, Short Sessions(context::pin, context::PinFields);
-    Change "/v1/sessions/compact" MemoryWrite, Short Sessions(context::compact, context::CompactFields);
-    Change "/v1/sessions/pack" MemoryWrite MemoryRead, Long Sessions(context::pack, context::PackFields);
-    Read  "/v1/sessions/replay" MemoryRead, Long Sessions(context::replay, context::ReplayFields);
-    Read  "/v1/sessions/compare" MemoryRead, Short Sessions(context::compare, context::CompareFields);
-    Change "/v1/sessions/swap-out" MemoryWrite MemoryRead, Short Sessions(context::swap_out, context::SwapOutFields);
-    Change "/v1/sessions/swap-in" MemoryWrite, Short Sessions(context::swap_in, context::SwapInFields);
-    Read  "/v1/sessions/swapped" MemoryRead, Short Sessions(context::swapped, context::SwappedFields);
-    Change "/v1/sessions/dedup" MemoryWrite MemoryRead, Short Sessions(context::dedup, context::DedupFields);
-    Change "/v1/sessions/spawn" MemoryWrite, Short Sessions(context::spawn, context::SpawnFields);
-    Read  "/v1/sessions/children" MemoryRead, Short Sessions(context::children, context::ChildrenFields);
-    Change "/v1/sessions/set-child" MemoryWrite, Short Sessions(context::set_child, context::SetChildFields);
-    Change "/v1/sessions/collect" MemoryWrite MemoryRead, Short Sessions(context::collect, context::CollectFields);
-    Read  "/v1/sessions/wrote" MemoryRead, Short Sessions(context::wrote, context::WroteFields);
-    Change "/v1/sessions/publish" MemoryWrite, Short Sessions(sessions::publish, sessions::PublishFields);
+    Change "/v1/context/derive" MemoryWrite, Short Sessions(context::derive, context::DeriveFields);
+    Read  "/v1/context/why" MemoryRead, Short Sessions(context::why, context::WhyFields);
+    Change "/v1/context/pin" MemoryWrite, Short Sessions(context::pin, context::PinFields);
+    Change "/v1/context/compact" MemoryWrite, Short Sessions(context::compact, context::CompactFields);
+    Change "/v1/context/pack" MemoryWrite MemoryRead, Long Sessions(context::pack, context::PackFields);
+    Read  "/v1/context/replay" MemoryRead, Long Sessions(context::replay, context::ReplayFields);
+    Read  "/v1/context/compare" MemoryRead, Short Sessions(context::compare, context::CompareFields);
+    Change "/v1/context/swap-out" MemoryWrite MemoryRead, Short Sessions(context::swap_out, context::SwapOutFields);
+    Change "/v1/context/swap-in" MemoryWrite, Short Sessions(context::swap_in, context::SwapInFields);
+    Read  "/v1/context/swapped" MemoryRead, Short Sessions(context::swapped, context::SwappedFields);
+    Change "/v1/context/dedup" MemoryWrite MemoryRead, Short Sessions(context::dedup, context::DedupFields);
+    Change "/v1/context/spawn" MemoryWrite, Short Sessions(context::spawn, context::SpawnFields);
+    Read  "/v1/context/children" MemoryRead, Short Sessions(context::children, context::ChildrenFields);
+    Change "/v1/context/set-child" MemoryWrite, Short Sessions(context::set_child, context::SetChildFields);
+    Change "/v1/context/gc" MemoryWrite MemoryRead, Short Sessions(context::collect, context::CollectFields);
+    Read  "/v1/sessions/provenance" MemoryRead, Short Sessions(context::wrote, context::WroteFields);
+    Change "/v1/context/publish" MemoryWrite, Short Sessions(sessions::publish, sessions::PublishFields);
 
     Write "/v1/agents/{agent}/prompt" MemoryWrite MemoryRead, Long Workspace(prompt::build, prompt::BuildFields) unless dry;
     Read  "/v1/agents/{agent}/prompt/compare" MemoryRead, Long Workspace(prompt::compare, prompt::CompareFields);
@@ -183,8 +186,29 @@ pub(super) fn routes() -> impl Iterator<Item = &'static Route> + Clone {
     CALLS.iter().chain(OTHERS)
 }
 
-/// Returns the name of the route that is most like a path, if one is near.
+/// Returns the path that a call has now, if a path is one that it had before.
+fn successor(path: &str) -> Option<String> {
+    let below = |prefix: &str| path.strip_prefix("/v1/").and_then(|path| path.strip_prefix(prefix));
+    let now = match (below("nodes/"), below("sessions/"), below("agents/")) {
+        (Some(call), ..) => format!("/v1/memories/{call}"),
+        (_, Some("withdraw"), _) => "/v1/sessions/retract".to_owned(),
+        (_, Some("wrote"), _) => "/v1/sessions/provenance".to_owned(),
+        (_, Some("collect"), _) => "/v1/context/gc".to_owned(),
+        (_, Some(call), _) => format!("/v1/context/{call}"),
+        (.., Some(call)) => match call.split_once("/memory/")?.1 {
+            "days" => "/v1/agents/{agent}/daily/list".to_owned(),
+            call => format!("/v1/agents/{{agent}}/daily/{call}"),
+        },
+        _ => return None,
+    };
+    routes().find(|route| route.path == now).map(Route::name)
+}
+
+/// Returns the name of the route that a path was once of, or that is most like it, if one is near.
 pub(super) fn nearest_route(path: &str) -> Option<String> {
+    if let Some(successor) = successor(path) {
+        return Some(successor);
+    }
     // A longer path is no slip, and would take time to compare.
     if path.len() > 200 {
         return None;

@@ -70,8 +70,8 @@ impl Server {
             ("memories/relate", edge),
             ("sessions/create", of_session(session)),
             ("sessions/append", of_session(json!({"name": "work", "messages": messages}))),
-            ("sessions/derive", of_session(json!({"name": "work", "decisions": [entry]}))),
-            ("sessions/spawn", of_session(json!({"name": "work", "id": "c1", "handoff": CANARY}))),
+            ("context/derive", of_session(json!({"name": "work", "decisions": [entry]}))),
+            ("context/spawn", of_session(json!({"name": "work", "id": "c1", "handoff": CANARY}))),
             ("agents/scout/daily/add", json!({"user": "ann", "text": CANARY})),
             ("agents/scout/skills/write", json!({"user": "ann", "path": "pdf/SKILL.md", "text": skill})),
         ] {
@@ -79,7 +79,7 @@ impl Server {
             assert_eq!(status, StatusCode::OK, "{call}: {answer}");
         }
         let out = of_session(json!({"name": "work", "source": "messages:2"}));
-        let (_, answer) = self.post(&self.key, "sessions/swap-out", &out).await;
+        let (_, answer) = self.post(&self.key, "context/swap-out", &out).await;
         self.swapped = parsed(&answer)["entry"]["id"].as_str().unwrap().to_owned();
         let upload = self.request(
             &self.key,
@@ -129,6 +129,8 @@ impl Server {
         match route.path.trim_start_matches("/v1/") {
             "put" => json!({"path": "/b", "value": 1}),
             "delete" => json!({"path": "/a"}),
+            "remember" => json!({"text": "Takes her coffee black.", "tags": tags}),
+            "forget" => json!({"uri": uri("two")}),
             "memories/put" => json!({"uri": uri("one"), "content": "Another text.", "tags": tags}),
             "memories/tag" => json!({"uri": uri("one"), "add": tags[1..]}),
             "memories/relate" => {
@@ -141,22 +143,22 @@ impl Server {
             "sessions/current" => of_session(json!({"key": "agent:scout:dm:ann", "create": true})),
             "sessions/set" => work(json!({"state": "active"})),
             "sessions/append" => work(json!({"messages": messages})),
-            "sessions/withdraw" => work(json!({"source": "messages:1"})),
+            "sessions/retract" => work(json!({"source": "messages:1"})),
             "sessions/import" => {
                 let text = r#"{"role":"user","content":"New."}"#;
                 work(json!({"format": "openai", "mode": "part", "transcript": text}))
             }
-            "sessions/derive" => work(json!({"summary": "Short."})),
-            "sessions/pin" => work(json!({"file": "system.md", "text": "Be kind."})),
-            "sessions/compact" => work(json!({"keep": 1})),
-            "sessions/pack" => work(json!({})),
-            "sessions/swap-out" => work(json!({"source": "messages:1", "summary": "s"})),
-            "sessions/swap-in" => work(json!({"id": self.swapped})),
-            "sessions/dedup" => work(json!({"sources": ["messages:2"]})),
-            "sessions/spawn" => work(json!({"id": "c2"})),
-            "sessions/set-child" => work(json!({"id": "c1", "status": "active"})),
-            "sessions/collect" => work(json!({"dry": false})),
-            "sessions/publish" => work(json!({"id": "d1", "uri": uri("four")})),
+            "context/derive" => work(json!({"summary": "Short."})),
+            "context/pin" => work(json!({"file": "system.md", "text": "Be kind."})),
+            "context/compact" => work(json!({"keep": 1})),
+            "context/pack" => work(json!({})),
+            "context/swap-out" => work(json!({"source": "messages:1", "summary": "s"})),
+            "context/swap-in" => work(json!({"id": self.swapped})),
+            "context/dedup" => work(json!({"sources": ["messages:2"]})),
+            "context/spawn" => work(json!({"id": "c2"})),
+            "context/set-child" => work(json!({"id": "c1", "status": "active"})),
+            "context/gc" => work(json!({"dry": false})),
+            "context/publish" => work(json!({"id": "d1", "uri": uri("four")})),
             "agents/{agent}/prompt" => json!({"user": "ann", "session": "work"}),
             "agents/{agent}/daily/add" => json!({"user": "ann", "text": "More."}),
             "agents/{agent}/reset" => json!({"user": "ann", "name": "work"}),
@@ -272,7 +274,7 @@ async fn a_refused_write_says_nothing_of_what_is_stored_to_a_key_that_may_not_re
         ),
         ("sessions/append", of_session(json!({"name": "old", "messages": message})), StatusCode::CONFLICT),
         ("agents/scout/reset", reset, StatusCode::CONFLICT),
-        ("sessions/derive", of_session(json!({"name": "work", "facts": facts})), StatusCode::CONFLICT),
+        ("context/derive", of_session(json!({"name": "work", "facts": facts})), StatusCode::CONFLICT),
     ] {
         let (refused, told) = server.post(&writer, call, &body).await;
         assert_eq!(refused, status, "{call}: {told}");
@@ -291,8 +293,8 @@ async fn a_call_that_stores_nothing_makes_no_directories() {
         ("agents/scout/prompt", json!({"dry": true})),
         ("agents/scout/prompt", json!({"dry": true, "session": "work"})),
         ("sessions/current", json!({"agent": "scout", "key": key})),
-        ("sessions/pack", json!({"agent": "scout", "name": "work", "dry": true})),
-        ("sessions/collect", json!({"agent": "scout", "name": "work"})),
+        ("context/pack", json!({"agent": "scout", "name": "work", "dry": true})),
+        ("context/gc", json!({"agent": "scout", "name": "work"})),
     ] {
         body["user"] = json!("stranger");
         let (status, answer) = server.post(&server.key, call, &body).await;
@@ -325,10 +327,10 @@ async fn a_refused_change_makes_no_directories() {
 async fn a_change_of_a_child_tells_its_state_only_to_a_key_that_may_read() {
     let server = Server::start().await;
     let spawn = of_session(json!({"name": "work", "id": "kid"}));
-    assert_eq!(server.post(&server.key, "sessions/spawn", &spawn).await.0, StatusCode::OK);
+    assert_eq!(server.post(&server.key, "context/spawn", &spawn).await.0, StatusCode::OK);
     let writer = new_key(&server.served.data_dir, &[Scope::MemoryWrite]).await;
     for (key, is_told) in [(&writer, false), (&server.key, true)] {
-        let (status, answer) = server.post(key, "sessions/set-child", &spawn).await;
+        let (status, answer) = server.post(key, "context/set-child", &spawn).await;
         assert_eq!(status, StatusCode::OK, "{answer}");
         let answer: Value = serde_json::from_str(&answer).unwrap();
         assert_eq!(answer["child"]["session"].is_string(), is_told, "{answer}");

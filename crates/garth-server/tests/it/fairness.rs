@@ -97,6 +97,8 @@ fn of_values_and_memories() -> Vec<Costly> {
         ("/v1/memories/list", "memories/list", json!({"prefix": "ctx://acme/users/ann"}).to_string()),
         ("/v1/memories/log", "memories/log", json!({"uri": memory}).to_string()),
         ("/v1/memories/tag", "memories/tag", json!({"uri": memory, "add": ["a"]}).to_string()),
+        ("/v1/remember", "remember", json!({"text": words(LONG)}).to_string()),
+        ("/v1/forget", "forget", json!({"text": words(LONG)}).to_string()),
         ("", "memories/put", json!({"uri": other, "content": words(LONG)}).to_string()),
         ("/v1/memories/relate", "memories/relate", edge.to_string()),
         ("/v1/memories/relations", "memories/relations", json!({"uri": memory}).to_string()),
@@ -144,28 +146,28 @@ fn of_context() -> Vec<Costly> {
     let fact = json!({"id": "f1", "text": words(2_000), "source": "messages:1-3"});
     let decision = json!({"id": "d1", "decision": words(2_000), "source": "messages:1"});
     vec![
-        ("/v1/sessions/derive", "sessions/derive", work(json!({"facts": [fact], "decisions": [decision]}))),
-        ("/v1/sessions/why", "sessions/why", work(json!({"id": "f1"}))),
-        ("/v1/sessions/pin", "sessions/pin", work(json!({"file": "system.md", "text": words(40_000)}))),
-        ("/v1/sessions/pack", "sessions/pack", work(json!({"budget": 900_000}))),
-        ("/v1/sessions/replay", "sessions/replay", work(json!({"form": "openai"}))),
-        ("/v1/sessions/compare", "sessions/compare", work(json!({"from": "HEAD"}))),
-        ("/v1/sessions/dedup", "sessions/dedup", work(json!({"sources": ["messages:1-3"]}))),
-        ("/v1/sessions/swap-out", "sessions/swap-out", work(json!({"source": "messages:2", "summary": "s"}))),
-        ("/v1/sessions/swapped", "sessions/swapped", work(json!({}))),
-        ("/v1/sessions/swap-in", "sessions/swap-in", work(json!({"id": "none"}))),
-        ("/v1/sessions/spawn", "sessions/spawn", work(json!({"id": "r1", "handoff": words(20_000)}))),
-        ("/v1/sessions/children", "sessions/children", work(json!({}))),
+        ("/v1/context/derive", "context/derive", work(json!({"facts": [fact], "decisions": [decision]}))),
+        ("/v1/context/why", "context/why", work(json!({"id": "f1"}))),
+        ("/v1/context/pin", "context/pin", work(json!({"file": "system.md", "text": words(40_000)}))),
+        ("/v1/context/pack", "context/pack", work(json!({"budget": 900_000}))),
+        ("/v1/context/replay", "context/replay", work(json!({"form": "openai"}))),
+        ("/v1/context/compare", "context/compare", work(json!({"from": "HEAD"}))),
+        ("/v1/context/dedup", "context/dedup", work(json!({"sources": ["messages:1-3"]}))),
+        ("/v1/context/swap-out", "context/swap-out", work(json!({"source": "messages:2", "summary": "s"}))),
+        ("/v1/context/swapped", "context/swapped", work(json!({}))),
+        ("/v1/context/swap-in", "context/swap-in", work(json!({"id": "none"}))),
+        ("/v1/context/spawn", "context/spawn", work(json!({"id": "r1", "handoff": words(20_000)}))),
+        ("/v1/context/children", "context/children", work(json!({}))),
         (
-            "/v1/sessions/set-child",
-            "sessions/set-child",
+            "/v1/context/set-child",
+            "context/set-child",
             work(json!({"id": "r1", "status": "done", "result": words(20_000)})),
         ),
-        ("/v1/sessions/wrote", "sessions/wrote", work(json!({}))),
-        ("/v1/sessions/publish", "sessions/publish", work(json!({"id": "d1", "uri": MEMORY}))),
-        ("/v1/sessions/withdraw", "sessions/withdraw", work(json!({"source": "messages:1"}))),
-        ("/v1/sessions/compact", "sessions/compact", work(json!({"keep": 0, "by_model": false}))),
-        ("/v1/sessions/collect", "sessions/collect", work(json!({}))),
+        ("/v1/sessions/provenance", "sessions/provenance", work(json!({}))),
+        ("/v1/context/publish", "context/publish", work(json!({"id": "d1", "uri": MEMORY}))),
+        ("/v1/sessions/retract", "sessions/retract", work(json!({"source": "messages:1"}))),
+        ("/v1/context/compact", "context/compact", work(json!({"keep": 0, "by_model": false}))),
+        ("/v1/context/gc", "context/gc", work(json!({}))),
     ]
 }
 
@@ -281,7 +283,7 @@ fn every_route_computes_off_the_workers_and_holds_up_no_other_account() {
         // a function that computes where others wait panics: 500
         assert!(reply.status < 500, "{route}: {}", reply.text());
         let is_small =
-            ["sessions/swap-in", "agents/coder/media/copy", "agents/coder/media/delete"].contains(&call);
+            ["context/swap-in", "agents/coder/media/copy", "agents/coder/media/delete"].contains(&call);
         if reply.status != 200 && !is_small {
             refused.push(format!("{call}: {}", reply.text()));
         }

@@ -50,12 +50,10 @@ impl World {
             .collect();
         on_session("sessions/append", json!({"name": "work", "messages": messages}));
         let facts = json!([{"id": "f1", "text": "It is out.", "source": "messages:3"}]);
-        on_session("sessions/derive", json!({"name": "work", "facts": facts}));
-        on_session("sessions/spawn", json!({"name": "work", "id": "c1"}));
-        let swapped = on_session(
-            "sessions/swap-out",
-            json!({"name": "work", "source": "messages:1-2", "summary": "s"}),
-        );
+        on_session("context/derive", json!({"name": "work", "facts": facts}));
+        on_session("context/spawn", json!({"name": "work", "id": "c1"}));
+        let swapped =
+            on_session("context/swap-out", json!({"name": "work", "source": "messages:1-2", "summary": "s"}));
         let skill = json!({"user": "ann", "name": "pdf", "files": {"SKILL.md": SKILL}});
         server.ok("agents/scout/skills/install", skill.to_string());
         let put = upload(&server, &server.key, None, b"GIF89a");
@@ -76,6 +74,8 @@ impl World {
         match path {
             "/v1/put" => json!({"path": "/a", "value": 1}),
             "/v1/delete" => json!({"path": "/there"}),
+            "/v1/remember" => json!({"text": "Takes her coffee black."}),
+            "/v1/forget" => json!({"uri": memory("tea")}),
             "/v1/memories/put" => json!({"uri": memory("juice"), "content": "Ann likes tea.\n"}),
             "/v1/memories/tag" => json!({"uri": memory("tea"), "add": ["hot"]}),
             "/v1/memories/relate" => {
@@ -90,23 +90,23 @@ impl World {
             "/v1/sessions/append" => {
                 of_work(json!({"messages": [{"role": "user", "content": "x"}], "events": [{"type": "t"}]}))
             }
-            "/v1/sessions/withdraw" => of_work(json!({"source": "tail:2"})),
+            "/v1/sessions/retract" => of_work(json!({"source": "tail:2"})),
             "/v1/sessions/import" => {
                 let transcript = (1..=2500).map(|n| format!("{{\"role\":\"user\",\"content\":\"i{n}\"}}\n"));
                 of_work(
                     json!({"format": "garth", "mode": "part", "transcript": transcript.collect::<String>()}),
                 )
             }
-            "/v1/sessions/derive" => of_work(json!({"summary": "S"})),
-            "/v1/sessions/pin" => of_work(json!({"file": "rules.md", "text": "t"})),
-            "/v1/sessions/compact" | "/v1/sessions/pack" => of_work(json!({})),
-            "/v1/sessions/swap-out" => of_work(json!({"source": "messages:5-6", "summary": "s"})),
-            "/v1/sessions/swap-in" => of_work(json!({"id": self.swapped})),
-            "/v1/sessions/dedup" => of_work(json!({"sources": ["messages:3"]})),
-            "/v1/sessions/spawn" => of_work(json!({"id": "c2", "handoff": "do"})),
-            "/v1/sessions/set-child" => of_work(json!({"id": "c1", "status": "done", "result": "r"})),
-            "/v1/sessions/collect" => of_work(json!({"dry": false})),
-            "/v1/sessions/publish" => of_work(json!({"id": "f1", "uri": memory("published")})),
+            "/v1/context/derive" => of_work(json!({"summary": "S"})),
+            "/v1/context/pin" => of_work(json!({"file": "rules.md", "text": "t"})),
+            "/v1/context/compact" | "/v1/context/pack" => of_work(json!({})),
+            "/v1/context/swap-out" => of_work(json!({"source": "messages:5-6", "summary": "s"})),
+            "/v1/context/swap-in" => of_work(json!({"id": self.swapped})),
+            "/v1/context/dedup" => of_work(json!({"sources": ["messages:3"]})),
+            "/v1/context/spawn" => of_work(json!({"id": "c2", "handoff": "do"})),
+            "/v1/context/set-child" => of_work(json!({"id": "c1", "status": "done", "result": "r"})),
+            "/v1/context/gc" => of_work(json!({"dry": false})),
+            "/v1/context/publish" => of_work(json!({"id": "f1", "uri": memory("published")})),
             "/v1/agents/{agent}/prompt" => json!({"user": "ann", "session": "work"}),
             "/v1/agents/{agent}/daily/add" => json!({"user": "ann", "text": "t"}),
             "/v1/agents/{agent}/reset" => json!({"user": "ann", "name": "work"}),
@@ -199,7 +199,7 @@ fn a_repeat_of_any_write_gets_the_first_answer_and_changes_nothing() {
         assert_eq!(world.head(), head, "{}", call.path);
         // Whatever has happened since: what it changed is gone, and so is all that it needs. But a pack is
         // built again from the messages, which nobody can remove but an administrator.
-        if call.path == "/v1/sessions/pack" {
+        if call.path == "/v1/context/pack" {
             let more = json!({"name": "work", "messages": [{"role": "user", "content": "more"}]});
             world.server.ok("sessions/append", of_session(more).to_string());
         } else {
@@ -265,9 +265,9 @@ fn a_write_that_changes_nothing_answers_its_repeats_the_same() {
         ),
         ("/v1/sessions/set", of_session(json!({"name": "work"}))),
         ("/v1/sessions/append", of_session(json!({"name": "work"}))),
-        ("/v1/sessions/compact", of_session(json!({"name": "work", "keep": 100}))),
+        ("/v1/context/compact", of_session(json!({"name": "work", "keep": 100}))),
         ("/v1/sessions/current", of_session(json!({"key": "agent:scout:main", "create": true}))),
-        ("/v1/sessions/set-child", of_session(json!({"name": "work", "id": "c1"}))),
+        ("/v1/context/set-child", of_session(json!({"name": "work", "id": "c1"}))),
         (
             "/v1/agents/{agent}/skills/install",
             json!({"user": "ann", "name": "pdf", "files": {"SKILL.md": SKILL}}),

@@ -83,6 +83,12 @@ fn a_path_without_a_route_names_the_nearest_route() {
         ("gett", "POST /v1/get"),
         ("agents/scout/skill/list", "POST /v1/agents/{agent}/skills/list"),
         ("memories/remove", "POST /v1/memories/move"),
+        ("nodes/put", "POST /v1/memories/put"),
+        ("sessions/withdraw", "POST /v1/sessions/retract"),
+        ("sessions/pack", "POST /v1/context/pack"),
+        ("sessions/collect", "POST /v1/context/gc"),
+        ("agents/scout/memory/days", "POST /v1/agents/{agent}/daily/list"),
+        ("agents/scout/memory/add", "POST /v1/agents/{agent}/daily/add"),
     ] {
         let message = server.post(path, "{}").refused(404, "NOT_FOUND");
         assert!(message.contains(&format!("did you mean {nearest}?")), "{path}: {message}");

@@ -48,7 +48,7 @@ fn a_session_is_made_grows_and_is_read() {
     assert_eq!(current["session"]["meta"]["usage"]["total_tokens"], json!(7));
     let resolved = server.ok("sessions/resolve", of(json!({"name": "work", "source": "user:latest"})));
     assert_eq!(resolved["source"], json!("work#messages:1-1"));
-    server.ok("sessions/withdraw", of(json!({"name": "work", "source": "tail:1"})));
+    server.ok("sessions/retract", of(json!({"name": "work", "source": "tail:1"})));
     let left = server.ok("sessions/lines", of(json!({"name": "work"})));
     assert_eq!(left["items"].as_array().unwrap().len(), 1);
     let all =
@@ -140,7 +140,7 @@ fn a_transcript_comes_in_and_goes_out() {
     let body = of(json!({"name": "work", "format": "markdown", "source": "messages:1"}));
     let section = &server.ok("sessions/export", body)["items"][0];
     assert!(section.as_str().unwrap().starts_with("## user 2024-"), "{section}");
-    server.ok("sessions/withdraw", of(json!({"name": "work", "source": "messages:1"})));
+    server.ok("sessions/retract", of(json!({"name": "work", "source": "messages:1"})));
     let gone = server.ok("sessions/export", of(json!({"name": "work", "format": "pi"})));
     assert_eq!(gone["items"], json!([]));
     let all = of(json!({"name": "work", "format": "openai", "withdrawn": true}));
@@ -168,7 +168,7 @@ fn a_transcript_comes_in_and_goes_out() {
 fn a_session_is_packed_traced_swapped_and_collected() {
     let server = Server::start();
     server.ok("sessions/create", of(json!({"name": "work"})));
-    server.ok("sessions/pin", of(json!({"name": "work", "file": "system.md", "text": "You are a coder."})));
+    server.ok("context/pin", of(json!({"name": "work", "file": "system.md", "text": "You are a coder."})));
     let exact = r#"{"agent":"coder","user":"ann","name":"work","messages":[
         {"role":"user","content":"hi"},
         {"role":"assistant","content":[{"type":"tool_call","id":"c","name":"n","arguments":{"x":12345678901234567890.50}}]},
@@ -176,54 +176,54 @@ fn a_session_is_packed_traced_swapped_and_collected() {
     ]}"#;
     server.ok("sessions/append", exact);
     let fact = json!({"id": "f1", "text": "It is out.", "source": "tool:c"});
-    server.ok("sessions/derive", of(json!({"name": "work", "facts": [fact]})));
-    let why = server.ok("sessions/why", of(json!({"name": "work", "id": "f1"})));
+    server.ok("context/derive", of(json!({"name": "work", "facts": [fact]})));
+    let why = server.ok("context/why", of(json!({"name": "work", "id": "f1"})));
     assert_eq!((&why["entry"]["text"], &why["sources"][0]["lines"]), (&json!("It is out."), &json!([3, 3])));
-    let packed = server.ok("sessions/pack", of(json!({"name": "work", "budget": 2000})));
+    let packed = server.ok("context/pack", of(json!({"name": "work", "budget": 2000})));
     assert!(packed["content"].as_str().unwrap().contains("12345678901234567890.50"), "{packed}");
-    let list = server.ok("sessions/replay", of(json!({"name": "work", "form": "openai"})));
+    let list = server.ok("context/replay", of(json!({"name": "work", "form": "openai"})));
     assert_eq!(list["content"]["messages"][3]["content"], json!("out"));
     server.ok(
         "sessions/append",
         of(json!({"name": "work", "messages": [{"role": "user", "content": "more"}]})),
     );
-    server.ok("sessions/pack", of(json!({"name": "work", "budget": 2000})));
+    server.ok("context/pack", of(json!({"name": "work", "budget": 2000})));
     let seq = server
         .ok("sessions/append", of(json!({"name": "work", "messages": [{"role": "user", "content": "x"}]})));
-    server.ok("sessions/pack", of(json!({"name": "work", "budget": 2000})));
+    server.ok("context/pack", of(json!({"name": "work", "budget": 2000})));
     let from = seq["seq"].to_string();
-    let compared = server.ok("sessions/compare", of(json!({"name": "work", "from": from})));
+    let compared = server.ok("context/compare", of(json!({"name": "work", "from": from})));
     assert_eq!(compared["changed"][0]["to"]["range"], json!("1-5"));
     assert_eq!(compared["common_bytes"], compared["bytes"][0]);
     let entry =
-        server.ok("sessions/swap-out", of(json!({"name": "work", "source": "messages:1", "summary": "s"})));
+        server.ok("context/swap-out", of(json!({"name": "work", "source": "messages:1", "summary": "s"})));
     let id = entry["entry"]["id"].clone();
-    assert_eq!(server.ok("sessions/swapped", of(json!({"name": "work"})))["items"][0]["id"], id);
-    server.ok("sessions/swap-in", of(json!({"name": "work", "id": id})));
-    server.ok("sessions/dedup", of(json!({"name": "work", "sources": ["tool:c"]})));
-    server.ok("sessions/spawn", of(json!({"name": "work", "id": "rev-1", "handoff": "Review it."})));
+    assert_eq!(server.ok("context/swapped", of(json!({"name": "work"})))["items"][0]["id"], id);
+    server.ok("context/swap-in", of(json!({"name": "work", "id": id})));
+    server.ok("context/dedup", of(json!({"name": "work", "sources": ["tool:c"]})));
+    server.ok("context/spawn", of(json!({"name": "work", "id": "rev-1", "handoff": "Review it."})));
     let child = json!({"name": "work", "id": "rev-1", "status": "done", "result": "Fine."});
-    assert_eq!(server.ok("sessions/set-child", of(child))["child"]["status"], json!("done"));
+    assert_eq!(server.ok("context/set-child", of(child))["child"]["status"], json!("done"));
     let again = json!({"name": "work", "id": "rev-1", "status": "active"});
-    server.post("sessions/set-child", of(again)).refused(409, "CONFLICT");
+    server.post("context/set-child", of(again)).refused(409, "CONFLICT");
     assert_eq!(
-        server.ok("sessions/children", of(json!({"name": "work"})))["items"][0]["session"],
+        server.ok("context/children", of(json!({"name": "work"})))["items"][0]["session"],
         json!("rev-1")
     );
-    assert_eq!(server.ok("sessions/collect", of(json!({"name": "work"})))["removed"], json!([]));
-    server.post("sessions/pack", of(json!({"name": "work", "budget": 5}))).refused(422, "BUDGET_TOO_SMALL");
+    assert_eq!(server.ok("context/gc", of(json!({"name": "work"})))["removed"], json!([]));
+    server.post("context/pack", of(json!({"name": "work", "budget": 5}))).refused(422, "BUDGET_TOO_SMALL");
     for (call, body) in [
-        ("sessions/derive", json!({"name": "work"})),
-        ("sessions/pack", json!({"name": "work", "form": "xml"})),
-        ("sessions/pack", json!({"name": "work", "budget": -1})),
-        ("sessions/dedup", json!({"name": "work"})),
+        ("context/derive", json!({"name": "work"})),
+        ("context/pack", json!({"name": "work", "form": "xml"})),
+        ("context/pack", json!({"name": "work", "budget": -1})),
+        ("context/dedup", json!({"name": "work"})),
     ] {
         server.post(call, of(body)).refused(400, "VALIDATION_ERROR");
     }
     let nowhere = json!([{"id": "f", "text": "t", "source": "messages:9"}]);
-    server.post("sessions/derive", of(json!({"name": "work", "facts": nowhere}))).refused(409, "CONFLICT");
+    server.post("context/derive", of(json!({"name": "work", "facts": nowhere}))).refused(409, "CONFLICT");
     server.ok("sessions/set", of(json!({"name": "work", "budget": 3000})));
-    assert_eq!(server.ok("sessions/pack", of(json!({"name": "work"})))["pack"]["budget_tokens"], json!(3000));
+    assert_eq!(server.ok("context/pack", of(json!({"name": "work"})))["pack"]["budget_tokens"], json!(3000));
 }
 
 #[test]
@@ -245,19 +245,19 @@ fn compaction_asks_the_model_of_the_server_within_its_daily_tokens() {
     };
     server.ok("sessions/create", of(json!({"name": "work"})));
     say("Hello.");
-    let left_out = server.ok("sessions/compact", of(json!({"name": "work", "keep": 0, "by_model": false})));
+    let left_out = server.ok("context/compact", of(json!({"name": "work", "keep": 0, "by_model": false})));
     assert_eq!((&left_out["by_model"], &left_out["lines"]), (&json!(false), &json!([1, 1])));
     say("Hello again.");
-    let asked = server.ok("sessions/compact", of(json!({"name": "work", "keep": 0})));
+    let asked = server.ok("context/compact", of(json!({"name": "work", "keep": 0})));
     assert_eq!((&asked["by_model"], &asked["lines"]), (&json!(true), &json!([2, 2])));
     assert!(told.recv().unwrap().contains("Hello again."));
     say("And again.");
-    let over = server.ok("sessions/compact", of(json!({"name": "work", "keep": 0})));
+    let over = server.ok("context/compact", of(json!({"name": "work", "keep": 0})));
     assert_eq!(over["by_model"], json!(false), "the tokens of the day are used up");
     let without = Server::start();
     without.ok("sessions/create", of(json!({"name": "work"})));
     let asked = of(json!({"name": "work", "by_model": true}));
-    without.post("sessions/compact", asked).refused(400, "VALIDATION_ERROR");
+    without.post("context/compact", asked).refused(400, "VALIDATION_ERROR");
 }
 
 #[test]
@@ -267,22 +267,22 @@ fn a_decision_is_published_as_a_memory() {
     let message = json!({"role": "user", "content": "Use Rust."});
     server.ok("sessions/append", of(json!({"name": "work", "messages": [message]})));
     let decision = json!({"id": "d1", "decision": "Use Rust.", "source": "messages:1"});
-    server.ok("sessions/derive", of(json!({"name": "work", "decisions": [decision]})));
+    server.ok("context/derive", of(json!({"name": "work", "decisions": [decision]})));
     let uri = "ctx://acme/users/ann/memories/events/rust";
     let body = json!({"name": "work", "id": "d1", "uri": uri});
-    let done = server.ok("sessions/publish", of(body.clone()));
+    let done = server.ok("context/publish", of(body.clone()));
     assert_eq!((&done["created"], &done["meta"]["provenance"]["entry"]), (&json!(true), &json!("d1")));
     assert_eq!(done["meta"]["provenance"]["sources"], json!(["work#messages:1-1"]));
     assert_eq!(server.ok("memories/get", json!({"uri": uri}).to_string())["text"], json!("Use Rust.\n"));
     let mut foreign = body.clone();
     foreign["uri"] = json!("ctx://other/users/ann/memories/events/rust");
-    server.post("sessions/publish", of(foreign)).refused(403, "FORBIDDEN");
+    server.post("context/publish", of(foreign)).refused(403, "FORBIDDEN");
     // in a chat, by the tree of the agent there
     let mut in_chat = body;
     in_chat["chat"] = json!("main");
-    assert_eq!(server.ok("sessions/publish", of(in_chat.clone()))["changed"], json!(false));
+    assert_eq!(server.ok("context/publish", of(in_chat.clone()))["changed"], json!(false));
     in_chat["uri"] = json!("ctx://acme/users/bob/memories/events/rust");
-    assert_ne!(server.post("sessions/publish", of(in_chat)).status, 200, "another user's");
+    assert_ne!(server.post("context/publish", of(in_chat)).status, 200, "another user's");
 }
 
 #[test]
@@ -294,9 +294,9 @@ fn pictures_are_in_lists_for_providers_and_their_names_in_packs() {
     let image = json!({"type": "image", "mime_type": "image/jpg", "data": data});
     let said = json!({"role": "user", "content": [{"type": "text", "text": "look"}, image]});
     server.ok("sessions/append", of(json!({"name": "work", "messages": [said]})));
-    let packed = server.ok("sessions/pack", of(json!({"name": "work"})));
+    let packed = server.ok("context/pack", of(json!({"name": "work"})));
     assert!(packed["content"].as_str().unwrap().contains("media/agent:coder:main/"), "{packed}");
-    for call in ["sessions/pack", "sessions/replay"] {
+    for call in ["context/pack", "context/replay"] {
         let list = server.ok(call, of(json!({"name": "work", "form": "openai"})));
         let url = &list["content"]["messages"][0]["content"][1]["image_url"]["url"];
         assert_eq!(url, &json!(format!("data:image/png;base64,{data}")), "{list}");

@@ -42,7 +42,7 @@ fn each_of_many_users_finds_what_is_theirs_and_what_all_are_told() {
         assert_eq!(program.by(&who, "sessions/list", json!({}))["items"].as_array().map(Vec::len), Some(1));
         let said = program.by(&who, "sessions/lines", json!({"name": "chat"})).to_string();
         assert_canaries(&said, &[&word]);
-        let packed = program.by(&who, "sessions/pack", json!({"name": "chat"})).to_string();
+        let packed = program.by(&who, "context/pack", json!({"name": "chat"})).to_string();
         assert_canaries(&packed, &[&word]);
         let prompt = program.prompt("support", &json!({"user": format!("u-{n}"), "session": "chat"}));
         assert_canaries(&prompt, &[&word]);

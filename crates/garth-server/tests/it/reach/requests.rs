@@ -25,10 +25,12 @@ pub(super) fn offered(call: &CallReference) -> Vec<Place> {
     let without = |left_out: &[Place]| PLACES.into_iter().filter(|place| !left_out.contains(place)).collect();
     match short(call) {
         "put" | "get" | "delete" | "list" | "glob" | "history" | "search" => vec![Closed, Other],
-        "sessions/resolve" | "sessions/swap-out" | "sessions/derive" | "sessions/set-child" | "prompt"
+        "sessions/resolve" | "context/swap-out" | "context/derive" | "context/set-child" | "prompt"
         | "prompt/compare" | "recall" => without(&[]),
-        "sessions/publish" => without(&[Closed]),
-        "memory/add" | "memory/get" | "memory/days" => without(&[Owner, Open]),
+        "context/publish" => without(&[Closed]),
+        "daily/add" | "daily/get" | "daily/list" => without(&[Owner, Open]),
+        "remember" => vec![Owner, User, Channel, Second, Open],
+        "forget" => without(&[Closed]),
         name if name.starts_with("memories/") => without(&[Closed]),
         name if name.starts_with("skills/") => vec![Open, Other],
         _ => SESSIONS.to_vec(),
@@ -40,10 +42,10 @@ pub(super) fn asks(call: &CallReference, asker: Asker, filled: &Filled) -> Vec<A
     let name = short(call);
     match name.split_once('/') {
         Some(("memories", call)) => memories(call, asker),
-        Some(("sessions", call)) => of_sessions(call, asker, filled),
+        Some(("sessions" | "context", call)) => of_sessions(call, asker, filled),
         Some(("skills", call)) => skills(call),
         Some(("media", call)) => media(call, asker, filled),
-        _ => others(name, filled),
+        _ => others(name, asker, filled),
     }
 }
 
@@ -145,13 +147,13 @@ fn of_sessions(call: &str, asker: Asker, filled: &Filled) -> Vec<Ask> {
             let title = asker.own().map_or_else(String::new, Place::canary);
             SESSIONS.map(|place| look(json!({"name": place.name("new"), "title": title}))).into()
         }
-        "get" | "lines" | "pack" | "replay" | "swapped" | "children" | "wrote" => each(&same(json!({}))),
+        "get" | "lines" | "pack" | "replay" | "swapped" | "children" | "provenance" => each(&same(json!({}))),
         "list" => vec![look(json!({}))],
         "current" => vec![look(json!({"create": true}))],
         "set" => each(&same(json!({"title": "x"}))),
         "append" => each(&same(json!({"messages": [{"role": "user", "content": "x"}]}))),
         // others of them are what entries are derived from, which would go with them
-        "withdraw" => each(&same(json!({"source": "tail:1"}))),
+        "retract" => each(&same(json!({"source": "tail:1"}))),
         "resolve" => from_own(&|source| json!({"source": source})),
         "import" => {
             let text = r#"{"role":"user","content":"x"}"#;
@@ -183,7 +185,7 @@ fn of_sessions(call: &str, asker: Asker, filled: &Filled) -> Vec<Ask> {
             }));
             all
         }
-        "collect" => each(&same(json!({"dry": true}))),
+        "gc" => each(&same(json!({"dry": true}))),
         "publish" => {
             let mut all = each(&|place| json!({"id": "d1", "uri": place.uri("published")}));
             for place in PLACES.into_iter().filter(|place| *place != Closed) {
@@ -191,7 +193,7 @@ fn of_sessions(call: &str, asker: Asker, filled: &Filled) -> Vec<Ask> {
             }
             all
         }
-        other => panic!("sessions/{other} has no request here: add one"),
+        other => panic!("sessions or context/{other} has no request here: add one"),
     }
 }
 
@@ -236,7 +238,7 @@ pub(super) fn is_asked_of_media(call: &str, asker: Asker, place: Place) -> bool 
     }
 }
 
-fn others(name: &str, filled: &Filled) -> Vec<Ask> {
+fn others(name: &str, asker: Asker, filled: &Filled) -> Vec<Ask> {
     let each = |body: &dyn Fn(Place) -> Value| SESSIONS.map(|place| ask(place, body(place))).into();
     let key = |name: &str| format!("/{}/{name}", Closed.canary());
     let days = || [User, Channel, Second, Closed, Other].into_iter();
@@ -262,12 +264,14 @@ fn others(name: &str, filled: &Filled) -> Vec<Ask> {
             all.push(look(json!({"from": "0", "inputs": {}})));
             all
         }
-        "memory/add" => vec![look(json!({"text": "x"}))],
-        "memory/get" => {
+        "remember" => vec![look(json!({"text": "x"}))],
+        "forget" => memories("delete", asker),
+        "daily/add" => vec![look(json!({"text": "x"}))],
+        "daily/get" => {
             let of_day = days().map(|place| look(json!({"day": place.day()})));
             of_day.chain([look(json!({}))]).collect()
         }
-        "memory/days" => vec![look(json!({}))],
+        "daily/list" => vec![look(json!({}))],
         "reset" => each(&|place| json!({"name": place.name("reset")})),
         "archives" => vec![look(json!({}))],
         "transcript" => {
