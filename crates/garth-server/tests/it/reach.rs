@@ -51,7 +51,9 @@ fn who(asker: Asker, call: &CallReference) -> Value {
     let has = |name: &str| call.fields.iter().any(|field| field.name == name);
     let mut fields = json!({});
     // sessions name their agent whoever asks
-    if has("agent") && (asker != Asker::Nobody || short(call).starts_with("sessions/")) {
+    if has("agent")
+        && (asker != Asker::Nobody || ["sessions/", "context/"].iter().any(|of| short(call).starts_with(of)))
+    {
         fields["agent"] = json!("scout");
     }
     if has("agent_id") {
@@ -88,7 +90,7 @@ fn reached(filled: &Filled, call: &CallReference, asker: Asker) -> BTreeSet<Plac
         assert!(reply.status < 500, "{} {asker:?} {to:?}: {text}", call.path);
         let is_there = !text.contains("\"exists\":false") && !text.contains("\"items\":[]");
         reached.extend((names && reply.status == 200 && is_there).then_some(to));
-        reached.extend(filled.shown_in(&text, matches!(short(call), "memory/days" | "archives")));
+        reached.extend(filled.shown_in(&text, matches!(short(call), "daily/list" | "archives")));
     };
     let user = who(asker, call)["user"].as_str().map(|user| format!("user={user}"));
     let path = call.path.trim_start_matches("/v1/").replace("{agent}", "scout");
@@ -199,7 +201,8 @@ fn no_name_makes_one_audience_another() {
             body.as_object_mut().unwrap().extend(who.as_object().unwrap().clone());
             let reply = filled.server.post(call, body.to_string());
             assert!(reply.status < 500, "{call} {body}: {}", reply.text());
-            let shown = filled.shown_in(&reply.text(), call.ends_with("days") || call.ends_with("archives"));
+            let shown =
+                filled.shown_in(&reply.text(), call.ends_with("daily/list") || call.ends_with("archives"));
             let strange = shown.into_iter().filter(|place| *place != Open && Some(*place) != own);
             let strange: Vec<Place> = strange.collect();
             assert!(strange.is_empty(), "{call} {body} shows {strange:?}: {}", reply.text());

@@ -206,16 +206,20 @@ impl Filled {
     }
 
     fn of(&self, place: Place, call: &str, body: Value) -> Value {
-        self.server.ok(&format!("sessions/{call}"), said_by(place, body))
+        self.server.ok(call, said_by(place, body))
     }
 
     /// Creates a session and says something in it.
     fn session(&mut self, place: Place, what: &str) -> String {
         let name = place.name(what);
-        let made = self.of(place, "create", with_key(place, json!({"name": name, "title": place.canary()})));
+        let made = self.of(
+            place,
+            "sessions/create",
+            with_key(place, json!({"name": name, "title": place.canary()})),
+        );
         let text = |text: String| json!({"role": "user", "content": text});
         let messages = [text(place.canary()), text(format!("{} ", place.canary()).repeat(300))];
-        self.of(place, "append", json!({"name": name, "messages": messages}));
+        self.of(place, "sessions/append", json!({"name": name, "messages": messages}));
         let id = id_of(&made["session"]);
         self.by_id.insert(id.clone(), place);
         id
@@ -237,13 +241,13 @@ impl Filled {
     fn chat(&mut self, place: Place) {
         let (id, chat) = (self.session(place, "chat"), place.name("chat"));
         let decision = json!({"id": "d1", "decision": place.canary(), "source": "messages:1"});
-        self.of(place, "derive", json!({"name": chat, "decisions": [decision]}));
+        self.of(place, "context/derive", json!({"name": chat, "decisions": [decision]}));
         let child = json!({"name": chat, "id": "c1", "child_session": place.name("c1"), "handoff": "x"});
-        self.of(place, "spawn", child);
+        self.of(place, "context/spawn", child);
         let out = json!({"name": chat, "source": "messages:2", "summary": place.canary()});
-        let out = self.of(place, "swap-out", out);
+        let out = self.of(place, "context/swap-out", out);
         self.swapped.insert(place, out["entry"]["id"].as_str().unwrap().to_owned());
-        self.of(place, "pack", json!({"name": chat}));
+        self.of(place, "context/pack", json!({"name": chat}));
         let call = format!("agents/{}/media", place.agent());
         let media = [0, 1].map(|_| {
             let query = query_of(place, &[("session_key", place.key().unwrap_or(&id))]);
@@ -266,7 +270,7 @@ impl Filled {
 
     fn memories(&self) {
         for place in PLACES.into_iter().filter(|place| *place != Closed) {
-            for what in ["get", "edge", "move", "delete"] {
+            for what in ["get", "edge", "move", "delete", "forget"] {
                 let content = format!("The {} of {what}.", place.canary());
                 let body = json!({"uri": place.uri(what), "content": content, "tags": [place.canary()]});
                 self.server.ok("memories/put", body.to_string());

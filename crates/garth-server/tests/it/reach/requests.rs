@@ -29,7 +29,8 @@ pub(super) fn offered(call: &CallReference) -> Vec<Place> {
         | "prompt/compare" | "recall" => without(&[]),
         "context/publish" => without(&[Closed]),
         "daily/add" | "daily/get" | "daily/list" => without(&[Owner, Open]),
-        "remember" => vec![Owner, User, Channel, Second, Open],
+        // It shows nothing but the fact itself and what is like it.
+        "remember" => Vec::new(),
         "forget" => without(&[Closed]),
         name if name.starts_with("memories/") => without(&[Closed]),
         name if name.starts_with("skills/") => vec![Open, Other],
@@ -94,6 +95,7 @@ fn memories(call: &str, asker: Asker) -> Vec<Ask> {
             all
         }
         "delete" => each(&uri("get")),
+        "forget" => each(&uri("forget")),
         "list" => {
             let mut all = vec![look(json!({}))];
             for prefix in [Owner, User, Channel, Second, Open, Other].map(|place| place.uri("x")) {
@@ -265,7 +267,7 @@ fn others(name: &str, asker: Asker, filled: &Filled) -> Vec<Ask> {
             all
         }
         "remember" => vec![look(json!({"text": "x"}))],
-        "forget" => memories("delete", asker),
+        "forget" => memories("forget", asker),
         "daily/add" => vec![look(json!({"text": "x"}))],
         "daily/get" => {
             let of_day = days().map(|place| look(json!({"day": place.day()})));
