@@ -38,7 +38,7 @@ pub(super) async fn remember(
 }
 
 fields! {
-    /// Deletes a memory, by its URI or by the text with which `remember` stored it. Answers what is left of it.
+    /// Deletes a memory by its URI, or by the text that `remember` stored. Answers what is left of it.
     pub(super) struct ForgetFields<'a> {
         /// Memory. Required without `text`.
         uri: Option<Cow<'a, str>> = string_of("uri");

@@ -29,8 +29,7 @@ pub(super) fn offered(call: &CallReference) -> Vec<Place> {
         | "prompt/compare" | "recall" => without(&[]),
         "context/publish" => without(&[Closed]),
         "daily/add" | "daily/get" | "daily/list" => without(&[Owner, Open]),
-        // It shows nothing but the fact itself and what is like it.
-        "remember" => Vec::new(),
+        "remember" => vec![Owner, User, Channel, Second],
         "forget" => without(&[Closed]),
         name if name.starts_with("memories/") => without(&[Closed]),
         name if name.starts_with("skills/") => vec![Open, Other],
