@@ -5,7 +5,7 @@
 
 use std::cell::RefCell;
 
-use garth::agent::workspace::Unpacked;
+use garth_agent::workspace::Unpacked;
 use libfuzzer_sys::fuzz_target;
 
 /// Bytes of lines after which reading stops.

@@ -1,7 +1,7 @@
 //! A batch parsed from JSON serializes to the same batch.
 #![no_main]
 
-use garth::model::Batch;
+use garth_engine::model::Batch;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &[u8]| {

@@ -1,8 +1,8 @@
 //! A glob pattern displays as it was parsed, and matches only paths below its base.
 #![no_main]
 
-use garth::TreePath;
-use garth::rule::Class;
+use garth_engine::TreePath;
+use garth_engine::rule::Class;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {

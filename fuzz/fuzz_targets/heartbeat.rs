@@ -2,7 +2,7 @@
 //! after a word is added.
 #![no_main]
 
-use garth::agent::workspace::says_anything;
+use garth_agent::workspace::says_anything;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {

@@ -2,7 +2,7 @@
 
 #![no_main]
 
-use garth::agent::media::{ImageHeader, ImageType};
+use garth_agent::media::{ImageHeader, ImageType};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

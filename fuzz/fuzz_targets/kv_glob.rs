@@ -4,15 +4,15 @@
 use std::sync::LazyLock;
 
 use futures::executor::block_on;
-use garth::Env;
-use garth::agent::kv::{Kv, PageRequest, Put, Semantics};
-use garth::engine::memory::MemoryFs;
+use garth_engine::Env;
+use garth_agent::kv::{Kv, PageRequest, Put, Semantics};
+use garth_engine::engine::memory::MemoryFs;
 use libfuzzer_sys::fuzz_target;
 use serde_json::value::RawValue;
 
 static TREE: LazyLock<MemoryFs> = LazyLock::new(|| {
-    let tree = MemoryFs::new(Env::system(), garth::agent::registry());
-    let kv = Kv::new(&tree, "a", None).expect("an agent");
+    let tree = MemoryFs::new(Env::system(), garth_agent::registry());
+    let kv = Kv::new(&tree, "a").expect("an agent");
     let value = RawValue::from_string("1".to_owned()).expect("JSON");
     for key in ["/a", "/a/b", "/a/b/c", "/ab/a.b", "/[a]", "/é/*"] {
         block_on(kv.put(&Put::new(key, &value), None)).expect(key);
@@ -21,7 +21,7 @@ static TREE: LazyLock<MemoryFs> = LazyLock::new(|| {
 });
 
 fuzz_target!(|text: &str| {
-    let kv = Kv::new(&*TREE, "a", None).expect("an agent");
+    let kv = Kv::new(&*TREE, "a").expect("an agent");
     for semantics in [Semantics::Whole, Semantics::Segment] {
         let _ = block_on(kv.glob(text, semantics, PageRequest::first(10)));
     }

@@ -3,7 +3,7 @@
 
 use std::sync::LazyLock;
 
-use garth::agent::registry::fragments::{SCHEMA, UNIQUE};
+use garth_agent::registry::fragments::{SCHEMA, UNIQUE};
 use garth_engine::rule::lines::{Lines, Place, WrongLine};
 use garth_engine::rule::schema::{Budget, MAX_STEPS, Schema};
 use libfuzzer_sys::fuzz_target;

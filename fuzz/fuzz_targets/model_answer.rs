@@ -3,8 +3,8 @@
 
 #![no_main]
 
-use garth::agent::models::object_in;
-use garth::{Error, ErrorKind};
+use garth_agent::models::object_in;
+use garth_engine::{Error, ErrorKind};
 use libfuzzer_sys::fuzz_target;
 
 fn found(answer: &str) -> Option<serde_json::Value> {

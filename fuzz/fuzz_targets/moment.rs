@@ -1,7 +1,7 @@
 //! Arbitrary texts never make the parsers of times, ages and search queries panic.
 #![no_main]
 
-use garth::model::{Moment, Timestamp, parse_age};
+use garth_engine::model::{Moment, Timestamp, parse_age};
 use garth_engine::text::Question;
 use libfuzzer_sys::fuzz_target;
 

@@ -1,7 +1,7 @@
 //! An accepted path displays as it was parsed.
 #![no_main]
 
-use garth::{Name, TreePath};
+use garth_engine::{Name, TreePath};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {

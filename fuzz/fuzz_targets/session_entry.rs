@@ -1,7 +1,7 @@
 //! An accepted entry of a derived file is one line with an object, and displays as it was parsed.
 #![no_main]
 
-use garth::agent::session::{Entry, EntryKind};
+use garth_agent::session::{Entry, EntryKind};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {

@@ -2,7 +2,7 @@
 //! as `%41` to `%5a`. The displayed form parses to the same key, and no two lists of parts give one key.
 #![no_main]
 
-use garth::agent::session::SessionKey;
+use garth_agent::session::SessionKey;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|texts: (&str, Vec<&str>, Vec<&str>)| {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use garth::agent::session::{Format, Message, provider_list};
+use garth_agent::session::{Format, Message, provider_list};
 use libfuzzer_sys::fuzz_target;
 use serde_json::value::RawValue;
 

@@ -2,7 +2,7 @@
 //! rejected.
 #![no_main]
 
-use garth::agent::session::Policy;
+use garth_agent::session::Policy;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {

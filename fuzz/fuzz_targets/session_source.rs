@@ -1,7 +1,7 @@
 //! An accepted source displays as it was parsed.
 #![no_main]
 
-use garth::agent::session::Source;
+use garth_agent::session::Source;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {

@@ -2,9 +2,9 @@
 #![no_main]
 
 use futures::executor::block_on;
-use garth::Env;
-use garth::agent::session::{Create, Document, Export, Import, Sessions, TranscriptFormat};
-use garth::engine::memory::MemoryFs;
+use garth_engine::Env;
+use garth_agent::session::{Create, Document, Export, Import, Sessions, TranscriptFormat};
+use garth_engine::engine::memory::MemoryFs;
 use libfuzzer_sys::fuzz_target;
 
 /// Returns a complete session as a transcript.
@@ -22,8 +22,8 @@ async fn exported(sessions: &Sessions<'_>, format: TranscriptFormat) -> String {
 fuzz_target!(|text: &str| {
     let (name, text) = text.split_once('\n').unwrap_or((text, ""));
     let Ok(own) = name.parse::<TranscriptFormat>() else { return };
-    let tree = MemoryFs::new(Env::system(), garth::agent::registry());
-    let sessions = Sessions::new(&tree, "u", "a", Env::system()).expect("ids");
+    let tree = MemoryFs::new(Env::system(), garth_agent::registry());
+    let sessions = Sessions::new(&tree, "u", "a").expect("ids");
     block_on(async {
         sessions.create(&Create::new("s")).await.expect("a session");
         if sessions.import("s", &Import::new(own, text)).await.is_err() {

@@ -2,8 +2,8 @@
 //! to the same, and exactly that is set on a file.
 #![no_main]
 
-use garth::agent::workspace::layout::{MAX_SIDECAR, OWN, Sidecar};
-use garth::model::Attributes;
+use garth_agent::workspace::layout::{MAX_SIDECAR, OWN, Sidecar};
+use garth_engine::model::Attributes;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|json: &[u8]| {

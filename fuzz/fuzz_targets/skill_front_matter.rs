@@ -2,7 +2,7 @@
 
 #![no_main]
 
-use garth::agent::workspace::SkillText;
+use garth_agent::workspace::SkillText;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {

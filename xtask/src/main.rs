@@ -1,5 +1,5 @@
-//! Commands of the project: `cargo xtask tidy`, `prove`, `bench`. They are in Rust, so that they run the same
-//! on every machine and need no other tool.
+//! Chores of the project: `cargo xtask tidy`, `surface`, `prove`, `bench`. In Rust, so that
+//! they run the same on every machine and need no other tool.
 
 // A command line prints to its user.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
@@ -7,6 +7,8 @@
 mod bench;
 mod cargo;
 mod prove;
+mod semver;
+mod surface;
 mod tidy;
 
 use std::process::ExitCode;
@@ -21,6 +23,8 @@ use crate::cargo::{cargo, check, root, target};
 enum Xtask {
     /// Check the house rules (CONTRIBUTING.md) on every file that git knows or would add
     Tidy,
+    /// Compare the public items of the library with crates/garth/public-api.txt
+    Surface(surface::Options),
     /// Prove a promise at full size
     Prove(prove::Options),
     /// Measure garth and its peers and print the table of docs/benchmarks.md
@@ -30,6 +34,7 @@ enum Xtask {
 fn main() -> ExitCode {
     let done = match Xtask::parse() {
         Xtask::Tidy => tidy::run(&root()),
+        Xtask::Surface(options) => surface::run(&root(), &options),
         Xtask::Prove(options) => prove::run(&root(), &options),
         Xtask::Bench(options) => bench::run(&root(), &options),
     };

@@ -34,6 +34,9 @@ pub(crate) struct Options {
 /// Runs the proofs and prints their reports, in a build of the profile `prove`: optimised, with the
 /// failpoints and planted faults that a release lacks.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<ExitCode> {
+    if options.name == Name::Semver {
+        return crate::semver::run(root);
+    }
     if cfg!(not(feature = "prove")) {
         let mut again = cargo();
         again.args(["run", "--profile", "prove", "--package", "xtask", "--features", "prove", "--"]);

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use bytes::Bytes;
-use garth::model::{At, Batch, ByteRange, Op, SearchQuery, Seq};
+use garth_engine::model::{At, Batch, ByteRange, Op, SearchQuery, Seq};
 
 use self::content::{SMALL, noise, text};
 use crate::figures::Figures;

@@ -41,18 +41,18 @@ const SKILLS: &str = "skills";
 /// Part of an account that an identity reaches.
 ///
 /// ```
-/// use garth::agent::session::Create;
-/// use garth::agent::{Access, Caller, Class, Request};
-/// use garth::{Env, FileSystemExt};
+/// use garth::session::Create;
+/// use garth::FileSystemExt;
+/// use garth_agent::{Access, Caller, Class, Request};
 ///
 /// # futures::executor::block_on(async {
 /// # let folder = tempfile::tempdir()?;
-/// let data = garth::open(folder.path().join("data"))?;
+/// let data = garth::builder().open(&folder.path().join("data"))?;
 /// data.create_account("default").await?;
 /// let account = data.account("default").await?;
 ///
 /// let request = Request::new("helper").key("agent:helper:slack:channel:C1".parse()?);
-/// let access = Access::open(&account, &Env::system(), Caller::ApiKey, &request).await?;
+/// let access = Access::open(&account, data.env(), Caller::ApiKey, &request).await?;
 /// access.make().await?;
 /// let session = access.sessions().create(&Create::new("standup")).await?;
 /// assert_eq!(session.meta.class, Class::Group);
@@ -60,7 +60,7 @@ const SKILLS: &str = "skills";
 /// assert!(account.exists("/chats/:slack:channel:C1/notes.md").await?);
 /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
 /// ```
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Access {
     account: Arc<dyn AccountStore>,
     env: Env,
@@ -95,7 +95,7 @@ impl Access {
         let mut who = Identity::judge(&policy, caller, request)?;
         let mut own = None;
         if let Some(session) = &request.session {
-            let sessions = Sessions::new(&*raw, who.audience(), who.agent(), env.clone())?;
+            let sessions = Sessions::new(&*raw, who.audience(), who.agent())?.env(env.clone());
             own = sessions.class_of(session).await?;
             let holds = caller == Caller::Holder && request.class == Some(Class::Main);
             who = who.in_session(session, own.filter(|_| !holds).unwrap_or(Class::Main));
@@ -179,11 +179,11 @@ impl Access {
             if agent != self.who.agent() {
                 continue;
             }
-            let sessions = Sessions::new(&*raw, audience, agent, self.env.clone())?;
-            let resumes_after_append = alone.audience() == audience
+            let sessions = Sessions::new(&*raw, audience, agent)?.env(self.env.clone());
+            let goes_on = alone.audience() == audience
                 && sessions.class_of(name).await?.is_none_or(|class| alone.class() <= class);
-            if !resumes_after_append {
-                sessions.set(name, &Change::state(State::Done)).await?;
+            if !goes_on {
+                sessions.set(name, &Change::new().state(State::Done)).await?;
             }
         }
         Ok(())
@@ -208,6 +208,11 @@ impl Access {
         self.who.is_main() && self.policy.one_owner().is_none()
     }
 
+    /// Returns the clock, the randomness and the threads to compute on.
+    pub const fn env(&self) -> &Env {
+        &self.env
+    }
+
     /// Returns whose access it is.
     pub const fn identity(&self) -> &Identity {
         &self.who
@@ -219,8 +224,8 @@ impl Access {
     }
 
     /// Returns the tree that the agent sees, to be put together.
-    pub fn tree(&self) -> AgentTree<'_> {
-        AgentTree::of(&*self.account, &self.who, &self.policy, &self.places).author(self.author())
+    pub fn tree(&self) -> AgentTree {
+        AgentTree::of(&self.account, &self.who, &self.policy, &self.places).author(self.author())
     }
 
     /// Returns the sessions of the audience with the agent.
@@ -242,8 +247,11 @@ impl Access {
         let below = |name: &str| TreePath::from_row(self.places.agent.key(), name);
         let tops = [below("memories"), below("skills"), self.places.memories.clone()];
         let changed: Vec<TreePath> = tops.iter().filter(|top| self.places.writes(top)).cloned().collect();
-        let memories = Memories::new(&*self.inner, account, self.env.clone()).tops(tops).changed(changed);
-        memories.space(Space::User(self.who.audience().to_owned())).author(self.author())
+        Memories::new(&*self.inner, account)
+            .env(self.env.clone())
+            .tops(tops)
+            .changed(changed)
+            .author(self.author())
     }
 
     /// Returns the media of the sessions that the session sees.
@@ -253,7 +261,7 @@ impl Access {
 
     /// Returns what recalls from a tree that [`Access::tree`] opened.
     pub fn recaller<'t>(&self, tree: &'t dyn FileSystem, account: &str) -> Recaller<'t> {
-        Recaller::new(tree, account, self.env.clone()).places(self.memory_places())
+        Recaller::new(tree, account).env(self.env.clone()).places(self.memory_places())
     }
 
     /// Returns where directories of the account that may have memories are in the tree, each with its

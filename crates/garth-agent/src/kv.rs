@@ -59,16 +59,20 @@ pub struct Kv<'a> {
 }
 
 impl<'a> Kv<'a> {
-    /// Returns the values of `agent` (an id by [`garth_engine::path::check_id`]) in `fs`. Writes name the API
-    /// key `key`.
+    /// Returns the values of `agent` (an id by [`garth_engine::path::check_id`]) in `fs`.
     ///
     /// # Errors
     /// `Validation` for an invalid agent id; `InvalidArgument` for a tree with other paths than the
     /// account's, such as that of a chat.
-    pub fn new(fs: &'a dyn FileSystem, agent: &str, key: Option<&str>) -> KvResult<Self> {
+    pub fn new(fs: &'a dyn FileSystem, agent: &str) -> KvResult<Self> {
         let base = Base::of(agent)?;
         own_paths::check(fs, base.path(), "give it the account's own tree")?;
-        let author = key.map_or_else(Author::default, Author::key).with_agent(agent);
-        Ok(Self { fs, base, author })
+        Ok(Self { fs, base, author: Author::agent(agent) })
+    }
+
+    /// Stamps commits with the id of an API key.
+    #[must_use]
+    pub fn by_key(self, id: &str) -> Self {
+        Self { author: self.author.with_key(id), ..self }
     }
 }

@@ -50,13 +50,11 @@ const MAX_COPIES: usize = 100;
 /// The media of an account.
 ///
 /// ```
-/// use garth::agent::media::{Media, NewMedia};
-/// use garth::engine::memory::MemoryFs;
-/// use garth::Env;
+/// use garth::media::{Media, NewMedia};
 ///
 /// # futures::executor::block_on(async {
-/// let fs = MemoryFs::new(Env::system(), garth::agent::registry());
-/// let media = Media::new(&fs, Env::system());
+/// let fs = garth::in_memory();
+/// let media = Media::new(&fs);
 /// let body = futures::stream::iter([Ok("GIF89a".into())]);
 /// let put = media.put(&NewMedia::new("agent:scout:main", "image/gif"), body).await?;
 /// assert!(put.key.to_string().starts_with("media/agent:scout:main/"));
@@ -90,8 +88,14 @@ impl<'a> Media<'a> {
     /// Returns the media of an account whose tree is `fs`. A view that reaches only a part of the tree under
     /// its own paths will do. Calls fail with `InvalidArgument` for a tree with other paths, such as that of
     /// a chat.
-    pub fn new(fs: &'a dyn FileSystem, env: Env) -> Self {
-        Self { fs, env, author: Author::default(), seen: None, once: Once::default() }
+    pub fn new(fs: &'a dyn FileSystem) -> Self {
+        Self { fs, env: Env::system(), author: Author::default(), seen: None, once: Once::default() }
+    }
+
+    /// Sets the clock, the randomness and the threads to compute on: by default those of the machine.
+    #[must_use]
+    pub fn env(self, env: Env) -> Self {
+        Self { env, ..self }
     }
 
     /// Sets the author of commits.

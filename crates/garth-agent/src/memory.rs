@@ -49,13 +49,11 @@ use garth_engine::path::TreePath;
 /// The memories of an account.
 ///
 /// ```
-/// use garth::agent::memory::{Level, Memories, Put};
-/// use garth::engine::memory::MemoryFs;
-/// use garth::Env;
+/// use garth::memory::{Level, Memories, Put};
 ///
 /// # futures::executor::block_on(async {
-/// let fs = MemoryFs::new(Env::system(), garth::agent::registry());
-/// let memories = Memories::new(&fs, "default", Env::system());
+/// let fs = garth::in_memory();
+/// let memories = Memories::new(&fs, "default");
 /// let coffee = "ctx://default/users/alice/memories/preferences/coffee".parse()?;
 /// memories.put(&coffee, &Put::new("Alice likes her coffee black. She has two a day.\n")).await?;
 /// let memory = memories.get(&coffee, Level::Abstract).await?;
@@ -83,11 +81,17 @@ impl<'a> Memories<'a> {
     /// Returns the memories of `account`, whose tree is `fs`, or as much of it as `fs` reaches under the
     /// account's own paths. Calls fail with `InvalidArgument` for a tree with other paths, such as that of a
     /// chat.
-    pub fn new(fs: &'a dyn FileSystem, account: &str, env: Env) -> Self {
-        let (account, author) = (account.to_owned(), Author::default());
+    pub fn new(fs: &'a dyn FileSystem, account: &str) -> Self {
+        let (account, env, author) = (account.to_owned(), Env::system(), Author::default());
         let (categories, once) = (Vec::new(), Once::default());
         let space = Space::User(DEFAULT_USER.to_owned());
         Self { fs, account, env, author, categories, tops: None, changed: None, space, once }
+    }
+
+    /// Sets the clock, the randomness and the threads to compute on: by default those of the machine.
+    #[must_use]
+    pub fn env(self, env: Env) -> Self {
+        Self { env, ..self }
     }
 
     /// In the name of this author.

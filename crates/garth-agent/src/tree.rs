@@ -41,44 +41,41 @@ pub const MAX_UPLOAD: u64 = 10 << 20;
 /// author, whatever a batch says. Nothing else of the account can be reached.
 ///
 /// ```
-/// use garth::agent::{Access, Caller, Request};
-/// use garth::{DataDir, Env, FileSystemExt};
+/// use garth::FileSystemExt;
 ///
 /// # futures::executor::block_on(async {
 /// # let folder = tempfile::tempdir()?;
 /// let data = garth::open(folder.path().join("data"))?;
-/// data.create_account("default").await?;
-/// let account = data.account("default").await?;
-///
-/// let request = Request::new("scout").user("ann").chat("trip");
-/// let access = Access::open(&account, &Env::system(), Caller::Holder, &request).await?;
-/// let tree = access.tree().open().await?;
+/// let chat = data.agent("scout").user("ann").chat("trip").open().await?;
+/// let tree = chat.files();
 /// tree.write("/plan.md", "1. pack\n").await?;
 /// tree.rename("/plan.md", "/.user/plan.md").await?;
+/// let account = data.dir().account("default").await?;
 /// assert!(account.exists("/users/ann/agents/scout/plan.md").await?);
 /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
 /// ```
-#[derive(Debug)]
-pub struct AgentTree<'a> {
-    account: &'a dyn AccountStore,
-    who: &'a Identity,
-    policy: &'a AccessPolicy,
-    places: &'a Places,
+#[derive(Clone, Debug)]
+pub struct AgentTree {
+    account: Arc<dyn AccountStore>,
+    who: Identity,
+    policy: Arc<AccessPolicy>,
+    places: Arc<Places>,
     author: Author,
     skills: Vec<Skill>,
     largest_upload: u64,
     creates: bool,
 }
 
-impl<'a> AgentTree<'a> {
+impl AgentTree {
     pub(crate) fn of(
-        account: &'a dyn AccountStore,
-        who: &'a Identity,
-        policy: &'a AccessPolicy,
-        places: &'a Places,
+        account: &Arc<dyn AccountStore>,
+        who: &Identity,
+        policy: &Arc<AccessPolicy>,
+        places: &Arc<Places>,
     ) -> Self {
+        let (account, policy, places) = (Arc::clone(account), Arc::clone(policy), Arc::clone(places));
         let (author, skills, largest_upload) = (who.author(), Vec::new(), MAX_UPLOAD);
-        Self { account, who, policy, places, author, skills, largest_upload, creates: true }
+        Self { account, who: who.clone(), policy, places, author, skills, largest_upload, creates: true }
     }
 
     /// Sets the author of all commits.
@@ -86,13 +83,14 @@ impl<'a> AgentTree<'a> {
         Self { author, ..self }
     }
 
-    /// With these skills.
+    /// Sets the skills that the tree shows.
     #[must_use]
     pub fn skills(self, skills: impl IntoIterator<Item = Skill>) -> Self {
         Self { skills: skills.into_iter().collect(), ..self }
     }
 
-    /// One upload, or one operation with content, brings at most so many bytes: [`MAX_UPLOAD`] without this.
+    /// Sets the limit on the bytes of one upload, and of one operation with content. It is [`MAX_UPLOAD`] by
+    /// default.
     #[must_use]
     pub fn largest_upload(self, bytes: u64) -> Self {
         Self { largest_upload: bytes, ..self }
@@ -113,23 +111,27 @@ impl<'a> AgentTree<'a> {
     #[boxed]
     pub async fn make(&self) -> Result<()> {
         let raw = self.account.raw();
-        chat::check(&*raw, self.policy, self.who, &self.places.chat).await?;
-        let found = skill::find(&*raw, self.who, &self.skills).await?;
-        directories::make(self.account, (self.policy, self.who, self.places), skill::keeps(&found)).await
+        chat::check(&*raw, &self.policy, &self.who, &self.places.chat).await?;
+        let found = skill::find(&*raw, &self.who, &self.skills).await?;
+        self.make_directories(skill::keeps(&found)).await
     }
 
-    /// The tree. What is missing is made in one commit.
+    async fn make_directories(&self, keeps_skills: bool) -> Result<()> {
+        directories::make(&*self.account, (&self.policy, &self.who, &self.places), keeps_skills).await
+    }
+
+    /// Opens the tree. Creates its missing directories in one commit, unless [`AgentTree::create`] forbids it.
     ///
     /// # Errors
     /// `AccessDenied` for the chat of another audience; `NotFound` for a skill that neither the account nor
     /// the agent has; `AlreadyExists` if the account has a file where a directory is needed, or a `/.garth`
     /// of its own that a skill needs; from the storage.
     pub async fn open(self) -> Result<Arc<dyn FileSystem>> {
-        let (raw, who, places) = (self.account.raw(), self.who, self.places);
-        chat::check(&*raw, self.policy, who, &places.chat).await?;
+        let (raw, who, places) = (self.account.raw(), &self.who, &*self.places);
+        chat::check(&*raw, &self.policy, who, &places.chat).await?;
         let found = skill::find(&*raw, who, &self.skills).await?;
         if self.creates {
-            directories::make(self.account, (self.policy, who, places), skill::keeps(&found)).await?;
+            self.make_directories(skill::keeps(&found)).await?;
         }
         let to = Confinement::new(reach(places, &found)?, who.owner()?)
             .read_only(self.read_only()?)

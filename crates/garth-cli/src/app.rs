@@ -5,12 +5,14 @@ use std::ops::AsyncFn;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use garth::agent::Access;
-use garth::engine::memory::MemoryFs;
-use garth::error::OptionalExt as _;
-use garth::fs::resolve::{self, Follow, retry};
-use garth::model::{At, Author, Batch, Commit, Entry, Head, Ino, Kind, Moment, Op, Precondition, Timestamp};
-use garth::{AccountStore, DataDir, Env, Error, ErrorKind, FileSystem, TreePath};
+use garth_agent::Access;
+use garth_engine::engine::memory::MemoryFs;
+use garth_engine::error::OptionalExt as _;
+use garth_engine::fs::resolve::{self, Follow, retry};
+use garth_engine::model::{
+    At, Author, Batch, Commit, Entry, Head, Ino, Kind, Moment, Op, Precondition, Timestamp,
+};
+use garth_engine::{AccountStore, DataDir, Env, Error, ErrorKind, FileSystem, TreePath};
 
 use crate::args::{CommitArgs, Global, Past};
 use crate::data_folder::{self, DEFAULT_ACCOUNT};
@@ -131,7 +133,7 @@ impl App {
     /// Where changes of ephemeral skills go, for this run.
     fn scratch(&self) -> Arc<dyn FileSystem> {
         Arc::clone(
-            self.scratch.get_or_init(|| Arc::new(MemoryFs::new(self.env.clone(), garth::agent::registry()))),
+            self.scratch.get_or_init(|| Arc::new(MemoryFs::new(self.env.clone(), garth_agent::registry()))),
         )
     }
 
@@ -241,7 +243,7 @@ impl App {
         &mut self,
         tree: &AuthoredTree,
         args: &CommitArgs,
-        plan: impl AsyncFn() -> garth::Result<Plan>,
+        plan: impl AsyncFn() -> garth_engine::Result<Plan>,
     ) -> Result {
         let done = progress::waiting("committing", tree.commit(args, plan)).await?;
         let Some((commit, plan)) = done else { return Ok(()) };
@@ -282,7 +284,7 @@ impl AuthoredTree {
     pub(crate) async fn commit(
         &self,
         args: &CommitArgs,
-        plan: impl AsyncFn() -> garth::Result<Plan>,
+        plan: impl AsyncFn() -> garth_engine::Result<Plan>,
     ) -> Result<Option<(Commit, Plan)>> {
         let done = retry(&*self.fs, "/", Follow::No, |_| async {
             let plan = plan().await?;
@@ -319,7 +321,7 @@ impl AuthoredTree {
 
     /// Makes what the tree lacks, unless these operations have no parent to make something in: what is bound
     /// to fail leaves no chat behind.
-    pub(crate) async fn make_for(&self, ops: &[Op]) -> garth::Result<()> {
+    pub(crate) async fn make_for(&self, ops: &[Op]) -> garth_engine::Result<()> {
         let Some(unmade) = &self.unmade else { return Ok(()) };
         let mut made: Vec<&TreePath> = Vec::new();
         for op in ops {
@@ -374,7 +376,11 @@ impl AuthoredTree {
 }
 
 /// The canonical path of one as the user wrote it; its last segment need not exist.
-pub(crate) async fn resolve_path(fs: &dyn FileSystem, path: &str, follow: Follow) -> garth::Result<TreePath> {
+pub(crate) async fn resolve_path(
+    fs: &dyn FileSystem,
+    path: &str,
+    follow: Follow,
+) -> garth_engine::Result<TreePath> {
     resolve::resolve(fs, path, follow).await.map_err(with_path(path))
 }
 
@@ -402,7 +408,7 @@ pub(crate) async fn stat_path(
     fs: &dyn FileSystem,
     path: &str,
     follow: Follow,
-) -> garth::Result<(TreePath, Entry)> {
+) -> garth_engine::Result<(TreePath, Entry)> {
     resolve::stat(fs, path, follow).await.map_err(with_path(path))
 }
 
@@ -411,7 +417,7 @@ pub(crate) async fn stat_optional(
     fs: &dyn FileSystem,
     path: &str,
     follow: Follow,
-) -> garth::Result<(TreePath, Option<Entry>)> {
+) -> garth_engine::Result<(TreePath, Option<Entry>)> {
     let path = resolve_path(fs, path, follow).await?;
     match fs.stat(&At::Path(path.clone())).await {
         Ok(entry) => Ok((path, Some(entry))),
@@ -421,7 +427,7 @@ pub(crate) async fn stat_optional(
 }
 
 /// Says that `-p` helps where the directory is missing in which `to` is to be made.
-pub(crate) async fn check_parent(fs: &dyn FileSystem, to: &TreePath) -> garth::Result<()> {
+pub(crate) async fn check_parent(fs: &dyn FileSystem, to: &TreePath) -> garth_engine::Result<()> {
     let Some(parent) = to.parent() else { return Ok(()) };
     match fs.stat(&At::Path(parent)).await {
         Err(error) if error.is(ErrorKind::NotFound) => Err(Error::at(ErrorKind::NotFound, to, NO_PARENT)),
@@ -437,13 +443,13 @@ pub(crate) async fn destination(
     to: &str,
     follow: Follow,
     into: bool,
-) -> garth::Result<TreePath> {
+) -> garth_engine::Result<TreePath> {
     // A link that leads nowhere is no directory; the lookup below tells whether it may be replaced.
     if let Ok((dir, Some(Entry { kind: Kind::Directory, .. }))) = stat_optional(fs, to, Follow::Yes).await {
         let Some(name) = from.name() else {
             return Err(Error::at(ErrorKind::Busy, from, "the root cannot be moved, copied or linked"));
         };
-        return Ok(dir.join(&garth::Name::parse(name)?)?);
+        return Ok(dir.join(&garth_engine::Name::parse(name)?)?);
     }
     let (path, there) = stat_optional(fs, to, follow).await?;
     if into {

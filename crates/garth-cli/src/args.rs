@@ -5,8 +5,8 @@ use std::str::FromStr;
 use std::sync::LazyLock;
 
 use clap::{Args, ValueEnum, ValueHint};
-use garth::agent::session::SessionKey;
-use garth::agent::{Class, Request};
+use garth_agent::session::SessionKey;
+use garth_agent::{Class, Request};
 
 use crate::data_folder::DEFAULT_ACCOUNT;
 use crate::size::parse_size;

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::TryStreamExt;
-use garth::fs::resolve::Follow;
-use garth::model::{At, Body, ByteRange};
-use garth::{FileSystem, OpenFile};
+use garth_engine::fs::resolve::Follow;
+use garth_engine::model::{At, Body, ByteRange};
+use garth_engine::{FileSystem, OpenFile};
 
 use crate::app::resolve_path;
 use crate::fail::{Failure, Result};
@@ -84,7 +84,7 @@ pub(crate) async fn first_difference(
 }
 
 /// Uploads what is left of `from`.
-async fn finish(mut upload: Box<dyn garth::Upload>, from: &mut dyn Read, name: &Path) -> Result<Body> {
+async fn finish(mut upload: Box<dyn garth_engine::Upload>, from: &mut dyn Read, name: &Path) -> Result<Body> {
     loop {
         let bytes = step(from, name)?;
         if bytes.is_empty() {

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use clap::Args;
 use futures::TryStreamExt;
-use garth::fs::resolve::Follow;
-use garth::model::{At, ByteRange, Entry, Kind, Seq};
-use garth::{FileSystem, TreePath};
+use garth_engine::fs::resolve::Follow;
+use garth_engine::model::{At, ByteRange, Entry, Kind, Seq};
+use garth_engine::{FileSystem, TreePath};
 use serde_json::{Value, json};
 use similar::{Algorithm, ChangeTag, TextDiff};
 

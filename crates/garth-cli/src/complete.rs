@@ -7,9 +7,9 @@ use std::path::PathBuf;
 
 use clap::{Arg, Command};
 use futures::executor::block_on;
-use garth::Env;
-use garth::fs::resolve::Follow;
-use garth::model::Kind;
+use garth_engine::Env;
+use garth_engine::fs::resolve::Follow;
+use garth_engine::model::Kind;
 
 use crate::app::resolve_path;
 use crate::args::TREE_PATH;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use futures::TryStreamExt;
-use garth::model::ByteRange;
-use garth::{Error, ErrorKind, OpenFile, TreePath};
+use garth_engine::model::ByteRange;
+use garth_engine::{Error, ErrorKind, OpenFile, TreePath};
 use serde_json::json;
 
 use crate::app::App;

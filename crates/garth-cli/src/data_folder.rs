@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use garth::{DataDir, Env, Error, ErrorKind};
+use garth_engine::{DataDir, Env, Error, ErrorKind};
 
 use crate::escape::escaped;
 use crate::fail::{Failure, Result};
@@ -32,7 +32,8 @@ pub(crate) fn locate(given: Option<&Path>) -> Result<PathBuf> {
 
 /// Opens a data folder that exists.
 pub(crate) fn open(folder: &Path, env: &Env) -> Result<DataDir> {
-    let opened = garth::builder().env(env.clone()).create(false).open(folder);
+    let opened =
+        garth_engine::DataDir::builder(garth_agent::registry()).env(env.clone()).create(false).open(folder);
     opened.map_err(|error| {
         if !error.is(ErrorKind::NotFound) {
             return Failure::data_dir(folder)(error);
@@ -47,7 +48,7 @@ pub(crate) fn open(folder: &Path, env: &Env) -> Result<DataDir> {
 /// `default`.
 pub(crate) async fn open_or_create(folder: &Path, env: &Env) -> Result<DataDir> {
     let open = async {
-        let builder = garth::builder().env(env.clone());
+        let builder = garth_engine::DataDir::builder(garth_agent::registry()).env(env.clone());
         let (data_dir, is_new) = match builder.clone().create(false).open(folder) {
             Err(error) if error.is(ErrorKind::NotFound) => (builder.open(folder)?, true),
             opened => (opened?, false),

@@ -4,8 +4,8 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use garth::agent::kv::{KvCode, KvError};
-use garth::{Error, ErrorKind, PathError, TreePath};
+use garth_agent::kv::{KvCode, KvError};
+use garth_engine::{Error, ErrorKind, PathError, TreePath};
 use serde_json::json;
 
 use crate::escape::escaped;

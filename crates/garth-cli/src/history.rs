@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use garth::model::{Change, ChangeKind, ChangesQuery, CommitChanges, MAX_PAGE, Seq};
-use garth::{ErrorKind, FileSystem, Result, TreePath};
+use garth_engine::model::{Change, ChangeKind, ChangesQuery, CommitChanges, MAX_PAGE, Seq};
+use garth_engine::{ErrorKind, FileSystem, Result, TreePath};
 use serde_json::{Value, json};
 
 use crate::escape::escaped;

@@ -4,8 +4,8 @@ use std::fmt::Display;
 use std::io::{BufWriter, Stdout, Write as _};
 
 use base64::Engine as _;
-use garth::TreePath;
-use garth::model::{Author, Commit, CommitInfo, Entry, Kind, Timestamp, VersionId};
+use garth_engine::TreePath;
+use garth_engine::model::{Author, Commit, CommitInfo, Entry, Kind, Timestamp, VersionId};
 use serde::Serialize;
 use serde_json::{Value, json};
 

@@ -5,10 +5,10 @@
 
 use std::sync::Arc;
 
-use garth::error::OptionalExt as _;
-use garth::fs::resolve::Follow;
-use garth::model::{Entry, Kind};
-use garth::{FileSystem, TreePath};
+use garth_engine::error::OptionalExt as _;
+use garth_engine::fs::resolve::Follow;
+use garth_engine::model::{Entry, Kind};
+use garth_engine::{FileSystem, TreePath};
 use globset::{GlobBuilder, GlobMatcher};
 
 use crate::app::stat_path;
@@ -107,7 +107,7 @@ impl Matches {
 async fn next_level(
     below: &mut DepthFirst,
     levels: &[GlobMatcher],
-) -> garth::Result<Option<(TreePath, Entry)>> {
+) -> garth_engine::Result<Option<(TreePath, Entry)>> {
     while let Some((path, entry)) = below.next().await? {
         let fits = levels[below.depth() - 1].is_match(path.name().unwrap_or_default());
         let last = below.depth() == levels.len();

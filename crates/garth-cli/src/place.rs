@@ -4,13 +4,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use garth::agent::{Access, Caller, Request, Skill};
-use garth::engine::host::{HostFs, Mode};
-use garth::fs::SYSTEM;
-use garth::model::Author;
-use garth::path::check_id;
-use garth::view::overlay::Stored;
-use garth::{AccountStore, Env, Error, ErrorKind, FileSystem, FileSystemExt as _};
+use garth_agent::{Access, Caller, Request, Skill};
+use garth_engine::engine::host::{HostFs, Mode};
+use garth_engine::fs::SYSTEM;
+use garth_engine::model::Author;
+use garth_engine::path::check_id;
+use garth_engine::view::overlay::Stored;
+use garth_engine::{AccountStore, Env, Error, ErrorKind, FileSystem, FileSystemExt as _};
 
 use crate::args::{ChatArgs, Global, SkillArg};
 use crate::fail::{Failure, Result};
@@ -108,7 +108,7 @@ pub(crate) struct Unmade {
 
 impl Unmade {
     /// Makes what is missing.
-    pub(crate) async fn make(&self) -> garth::Result<()> {
+    pub(crate) async fn make(&self) -> garth_engine::Result<()> {
         self.access.tree().skills(self.skills.clone()).make().await
     }
 

@@ -3,11 +3,11 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use garth::model::{At, Entry, Kind, Page, WalkPage};
-use garth::{FileSystem, Name, Result, TreePath};
+use garth_engine::model::{At, Entry, Kind, Page, WalkPage};
+use garth_engine::{FileSystem, Name, Result, TreePath};
 
 use crate::app::stat_path;
-use garth::fs::resolve::Follow;
+use garth_engine::fs::resolve::Follow;
 
 /// Items of one page: enough that the paging costs little.
 const PAGE: usize = 1000;

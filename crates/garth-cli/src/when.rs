@@ -2,8 +2,8 @@
 
 use std::str::FromStr;
 
-use garth::model::{Moment, Timestamp, parse_age};
-use garth::{Error, ErrorKind, FileSystem};
+use garth_engine::model::{Moment, Timestamp, parse_age};
+use garth_engine::{Error, ErrorKind, FileSystem};
 
 use crate::fail::Result;
 

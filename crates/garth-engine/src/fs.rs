@@ -15,6 +15,7 @@ mod handle;
 pub mod lower;
 pub mod resolve;
 pub mod restore;
+mod shared;
 pub mod sought;
 pub mod store;
 

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use futures::executor::block_on;
-use garth::agent::recall::{Key, Recall, Recaller};
-use garth::agent::session::{Append, Create, Draft, Resolved, Sessions};
+use garth_agent::recall::{Key, Recall, Recaller};
+use garth_agent::session::{Append, Create, Draft, Resolved, Sessions};
 use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::model::{Batch, Op, SearchQuery};
 use garth_engine::{Env, FileSystem, TreePath};
@@ -29,7 +29,7 @@ fn main() -> Result<()> {
     let set = Conversations::made();
     for (how, turns) in GROWING {
         let folder = tempfile::tempdir()?;
-        let fs = SqliteFs::open(folder.path(), Env::system(), garth::agent::registry())?;
+        let fs = SqliteFs::open(folder.path(), Env::system(), garth_agent::registry())?;
         for session in &set.sessions {
             let path = path(&session.name)?;
             for some in session.turns.chunks(turns.min(session.turns.len())) {
@@ -46,8 +46,8 @@ fn main() -> Result<()> {
 /// Prints how often one session of many turns returns the answering turn, and how long it takes.
 fn long(set: &Conversations) -> Result<()> {
     let (folder, env) = (tempfile::tempdir()?, Env::system());
-    let fs = SqliteFs::open(folder.path(), env.clone(), garth::agent::registry())?;
-    let sessions = Sessions::new(&*fs, "ann", "coder", env.clone())?;
+    let fs = SqliteFs::open(folder.path(), env.clone(), garth_agent::registry())?;
+    let sessions = Sessions::new(&*fs, "ann", "coder")?.env(env.clone());
     block_on(sessions.create(&Create::new("long")))?;
     let session = set.in_one(TURNS);
     for turns in session.turns.chunks(100) {
@@ -55,7 +55,7 @@ fn long(set: &Conversations) -> Result<()> {
         block_on(sessions.append("long", &Append::messages(drafts)))?;
     }
     let directory = sessions.directory("long")?;
-    let (recaller, key) = (Recaller::new(&*fs, "default", env.clone()), Key::random(&env)?);
+    let (recaller, key) = (Recaller::new(&*fs, "default").env(env.clone()), Key::random(&env)?);
     let mut right = [0; 2];
     let mut spent = [Vec::new(), Vec::new()];
     for question in &set.questions {

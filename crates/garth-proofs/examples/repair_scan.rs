@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use futures::TryStreamExt as _;
-use garth::agent::memory::{Memories, Put, Repair, Uri};
-use garth::agent::outbox::{Options, Worker};
+use garth_agent::memory::{Memories, Put, Repair, Uri};
+use garth_agent::outbox::{Options, Worker};
 use garth_engine::engine::host::{HostFs, Mode};
 use garth_engine::model::Kind;
 use garth_engine::{DataDir, Env, FileSystem, FileSystemExt};
@@ -30,7 +30,7 @@ async fn main() -> Result<()> {
     match words.as_slice() {
         ["make", folder, count] => make(Path::new(folder), count.parse()?).await,
         ["account", folder] => {
-            let data = DataDir::open(&data(folder), Env::system(), garth::agent::registry())?;
+            let data = DataDir::open(&data(folder), Env::system(), garth_agent::registry())?;
             scan(&*data.account(ACCOUNT).await?).await
         }
         ["folder", folder] => scan(&*HostFs::open(&plain(folder), Mode::ReadOnly, Env::system())?).await,
@@ -49,10 +49,10 @@ fn plain(folder: &str) -> PathBuf {
 /// Creates memories of ten users, with a text of 1 KiB each and without undelivered events.
 async fn make(folder: &Path, count: usize) -> Result<()> {
     let name = folder.to_str().ok_or("the folder's name is UTF-8")?;
-    let data = DataDir::open(&data(name), Env::system(), garth::agent::registry())?;
+    let data = DataDir::open(&data(name), Env::system(), garth_agent::registry())?;
     data.create_account(ACCOUNT).await?;
     let fs = data.account(ACCOUNT).await?;
-    let memories = Memories::new(&*fs, ACCOUNT, Env::system());
+    let memories = Memories::new(&*fs, ACCOUNT);
     let begun = Instant::now();
     for n in 0..count {
         let uri: Uri = format!("ctx://{ACCOUNT}/users/u{}/memories/events/e{n}", n % 10).parse()?;
@@ -74,7 +74,7 @@ async fn make(folder: &Path, count: usize) -> Result<()> {
 
 async fn scan(fs: &dyn FileSystem) -> Result<()> {
     let begun = Instant::now();
-    let repair = Repair::new(Memories::new(fs, ACCOUNT, Env::system())).dry_run(true);
+    let repair = Repair::new(Memories::new(fs, ACCOUNT)).dry_run(true);
     let report = repair.scan(|_| ()).await?;
     let seconds = begun.elapsed().as_secs_f64();
     let status = std::fs::read_to_string("/proc/self/status")?;

@@ -10,7 +10,7 @@
 use std::time::{Duration, Instant};
 
 use futures::executor::block_on;
-use garth::agent::recall::{Key, Recall, Recaller};
+use garth_agent::recall::{Key, Recall, Recaller};
 use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::model::{Batch, Body, Op, SearchQuery};
 use garth_engine::{Env, FileSystem, TreePath};
@@ -49,7 +49,7 @@ fn main() -> Result<()> {
         }
         let passages: u64 = passages.parse()?;
         let folder = tempfile::tempdir()?;
-        let fs = SqliteFs::open(folder.path(), Env::system(), garth::agent::registry())?;
+        let fs = SqliteFs::open(folder.path(), Env::system(), garth_agent::registry())?;
         let begun = Instant::now();
         fill(&*fs, passages)?;
         println!("{passages} passages, written in {:.0} s", begun.elapsed().as_secs_f64());
@@ -72,7 +72,7 @@ fn main() -> Result<()> {
 /// Commits 32 MiB more than a commit indexes, and small files while the rest is indexed.
 fn left() -> Result<()> {
     let folder = tempfile::tempdir()?;
-    let fs = SqliteFs::open(folder.path(), Env::system(), garth::agent::registry())?;
+    let fs = SqliteFs::open(folder.path(), Env::system(), garth_agent::registry())?;
     let mut random = Random::new(1);
     let mut batch = Vec::new();
     for name in ["/one", "/two"] {
@@ -160,7 +160,7 @@ fn print(kind: &str, mut times: Vec<Duration>, hits: usize) {
 
 /// Returns the durations of the calls, and the total number of sources.
 fn recalled(fs: &dyn FileSystem, asked: &[Recall]) -> Result<(Vec<Duration>, usize)> {
-    let recaller = Recaller::new(fs, "default", Env::system());
+    let recaller = Recaller::new(fs, "default");
     let (mut times, mut hits) = (Vec::new(), 0);
     for asked in asked {
         let begun = Instant::now();

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use garth::agent::session::{Append, Create, Draft, Format, PackOptions, Packed, Role, Sessions};
+use garth_agent::session::{Append, Create, Draft, Format, PackOptions, Packed, Role, Sessions};
 use garth_engine::Env;
 use garth_testkit::data::random::Random;
 use garth_testkit::proof::{About, Broken, Proof, Proven, Report, Setting, hold, run};
@@ -74,7 +74,7 @@ fn random(folder: &Path, count: u64, seed: u64, fault: Option<Fault>) -> Proven<
         let fs = account(&folder.join("data"), Env::system())?;
         let mut report = Report::of(COUNTS);
         for number in 0..count {
-            let sessions = Sessions::new(&*fs, "ann", "coder", Env::system())?;
+            let sessions = Sessions::new(&*fs, "ann", "coder")?;
             let name = format!("s{number}");
             sessions.create(&Create::new(&name)).await?;
             let mut random = Random::new(seed.wrapping_mul(1_000_003).wrapping_add(number));

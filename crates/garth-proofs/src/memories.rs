@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use garth::agent::memory::{
+use garth_agent::memory::{
     Edge, Event, EventType, LayerText, Level, Memories, Meta, Origin, Put, Repair, Report as Repaired, Told,
     Uri, sha256,
 };
@@ -79,7 +79,7 @@ fn edge(from: &Uri, to: &Uri) -> Edge {
 }
 
 fn memories(fs: &dyn FileSystem) -> Memories<'_> {
-    Memories::new(fs, ACCOUNT, Env::system())
+    Memories::new(fs, ACCOUNT)
 }
 
 /// Repairs everything, and checks that a second run has nothing to do.
@@ -308,7 +308,7 @@ async fn settled(fs: &dyn FileSystem, change: Change, ops: usize) -> Proven<()> 
 /// Errors of the account.
 pub(crate) fn change_until_killed(folder: &Path, seed: u64) -> Proven<()> {
     run(async {
-        let fs = SqliteFs::open(folder, Env::system(), garth::agent::registry())?;
+        let fs = SqliteFs::open(folder, Env::system(), garth_agent::registry())?;
         let (memories, mut random) = (memories(&*fs), Random::new(seed));
         say("ready")?;
         loop {
@@ -343,7 +343,7 @@ fn kills(folder: &Path, worker: &Path, kills: u64, seed: u64) -> Proven<Report> 
         drop(child);
         report.add("kills", 1);
         run(async {
-            let fs = SqliteFs::open(folder, Env::system(), garth::agent::registry())?;
+            let fs = SqliteFs::open(folder, Env::system(), garth_agent::registry())?;
             let found = repaired(&*fs).await?;
             hold(found.is_sound(), || format!("after kill {round} there was to repair: {found:?}"))
         })?;

@@ -11,9 +11,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use futures::executor::block_on;
-use garth::agent::memory::edge::{self, Edge};
-use garth::agent::memory::{Memories, Put, Repair, Uri};
-use garth::agent::outbox::{counters, list};
+use garth_agent::memory::edge::{self, Edge};
+use garth_agent::memory::{Memories, Put, Repair, Uri};
+use garth_agent::outbox::{counters, list};
 use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::{Env, ErrorKind};
 use garth_testkit::data::random::Random;
@@ -130,7 +130,7 @@ fn outbox(folder: &Path, binary: &Path, kills: u64, seed: u64, fault: Option<Fau
 
 /// Checks that repair finds nothing to do and creates no events.
 async fn at_rest(fs: &SqliteFs) -> Proven<()> {
-    let memories = Memories::new(fs, ACCOUNT, Env::system());
+    let memories = Memories::new(fs, ACCOUNT);
     let report = Repair::new(memories).at_once(true).scan(|_| ()).await?;
     hold(report.is_sound() && report.memories > 0, || format!("repair found something to do: {report:?}"))?;
     let count = counters(fs).await?;
@@ -175,7 +175,7 @@ fn uri(number: u64) -> Proven<Uri> {
 
 /// Changes a memory at random. Returns true if it succeeded.
 async fn change(fs: &SqliteFs, random: &mut Random) -> Proven<bool> {
-    let memories = Memories::new(fs, ACCOUNT, Env::system());
+    let memories = Memories::new(fs, ACCOUNT);
     let (one, other) = (uri(random.below(MEMORIES))?, uri(random.below(MEMORIES))?);
     let changed = match random.below(20) {
         0..12 => {

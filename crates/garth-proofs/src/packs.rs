@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::path::Path;
 
-use garth::agent::session::{
+use garth_agent::session::{
     Append, Change, ChildChange, Collect, Compact, Create, Derive, Draft, EntryKind, Format, PackOptions,
     Packed, Role, Select, Sessions, Source, Spawn, State,
 };
@@ -89,12 +89,12 @@ const COUNTS: [&str; 5] =
 /// The promise that does not hold.
 fn random(folder: &Path, count: u64, seed: u64) -> Proven<Report> {
     run(async {
-        let data = DataDir::open(&folder.join("data"), Env::system(), garth::agent::registry())?;
+        let data = DataDir::open(&folder.join("data"), Env::system(), garth_agent::registry())?;
         data.create_account("default").await?;
         let fs = data.account("default").await?;
         let (mut report, mut last) = (Report::of(COUNTS), VecDeque::new());
         for number in 0..count {
-            let sessions = Sessions::new(&*fs, "ann", "coder", Env::system())?;
+            let sessions = Sessions::new(&*fs, "ann", "coder")?;
             let name = format!("s{number}");
             sessions.create(&Create::new(&name)).await?;
             let random = Random::new(seed.wrapping_mul(1_000_003).wrapping_add(number));
@@ -129,7 +129,7 @@ fn random(folder: &Path, count: u64, seed: u64) -> Proven<Report> {
             fs.apply(Op::write(TreePath::parse("/elsewhere")?, number.to_string())).await?;
         }
         data.backup(&folder.join("backup")).await?;
-        let restored = DataDir::open(&folder.join("backup"), Env::system(), garth::agent::registry())?
+        let restored = DataDir::open(&folder.join("backup"), Env::system(), garth_agent::registry())?
             .account("default")
             .await?;
         for play in &last {
@@ -377,7 +377,7 @@ impl Play<'_> {
 
     async fn replay(&self, fs: &dyn FileSystem, at: usize) -> Proven<()> {
         let kept = &self.kept[at];
-        let sessions = Sessions::new(fs, "ann", "coder", Env::system())?;
+        let sessions = Sessions::new(fs, "ann", "coder")?;
         let again = sessions.replay(&self.name, Some(&kept.at)).await?;
         hold(again.markdown == kept.markdown, || {
             format!("pack {at} is built again as\n{}\nand was\n{}", again.markdown, kept.markdown)
@@ -388,7 +388,7 @@ impl Play<'_> {
     }
 
     async fn end(&mut self, report: &mut Report) -> Proven<()> {
-        self.sessions.set(&self.name, &Change::state(State::Done)).await?;
+        self.sessions.set(&self.name, &Change::new().state(State::Done)).await?;
         self.fs.apply(Op::write(self.path("context/gc.policy")?, "swap_ttl=0s\npack_ttl=0s\n")).await?;
         self.sessions.collect(&self.name, &Collect::default()).await?;
         let file = self.fs.read_to_string(&self.path("messages.jsonl")?).await?;

@@ -9,8 +9,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bpe_openai::o200k_base;
-use garth::agent::session::{Create, Format, Sessions};
-use garth::agent::workspace::{Inputs, Prompt, PromptCache, PromptOptions, Workspace};
+use garth_agent::session::{Create, Format, Sessions};
+use garth_agent::workspace::{Inputs, Prompt, PromptCache, PromptOptions, Workspace};
 use garth_engine::engine::memory::MemoryFs;
 use garth_engine::env::Env;
 use garth_engine::model::{Batch, Moment, Op, Timestamp};
@@ -56,7 +56,7 @@ const COUNTS: [&str; 4] = ["workspaces", "prompts", "prompts of first runs", "pr
 /// The difference, with the seed.
 fn random(folder: &Path, count: u64, seed: u64, skills: bool, misread: Option<Misread>) -> Proven<Report> {
     run(async {
-        let data = DataDir::open(&folder.join("data"), Env::system(), garth::agent::registry())?;
+        let data = DataDir::open(&folder.join("data"), Env::system(), garth_agent::registry())?;
         data.create_account("default").await?;
         let sqlite = data.account("default").await?;
         let (mut report, cache) = (Report::of(COUNTS), PromptCache::default());
@@ -67,7 +67,7 @@ fn random(folder: &Path, count: u64, seed: u64, skills: bool, misread: Option<Mi
             let fs: Arc<dyn FileSystem> = if is_sqlite {
                 Arc::clone(&sqlite) as _
             } else {
-                Arc::new(MemoryFs::new(Env::system(), garth::agent::registry()))
+                Arc::new(MemoryFs::new(Env::system(), garth_agent::registry()))
             };
             let mut random = Random::new(seed);
             // From 2012 to 2035.
@@ -118,7 +118,7 @@ async fn compare(
     let class = making.random.pick(&CLASSES);
     let agent = making.world.agent.clone();
     let audience = audience(class);
-    let sessions = Sessions::new(fs, audience, &agent, making.env.clone())?.author(author(&agent, class));
+    let sessions = Sessions::new(fs, audience, &agent)?.env(making.env.clone()).author(author(&agent, class));
     let mut create = Create::new("work");
     let key = match class {
         "main" => making.random.one_in(2).then(|| format!("agent:{agent}:main")),
@@ -132,8 +132,8 @@ async fn compare(
     world.session = Some([Some(audience.to_owned()), Some("work".to_owned()), key, create.model.clone()]);
     sessions.create(&create).await?;
     let of = PromptOptions::default().session(audience, "work");
-    // The session determines the class, whoever builds the prompt.
-    let workspace = Workspace::new(fs, &agent, making.env.clone())?;
+    // whoever builds it, the class is that of the session
+    let workspace = Workspace::new(fs, &agent)?.env(making.env.clone());
     let told = workspace.prompt(&of.clone().inputs(inputs(&world)?)).await?;
     same(&told, &world, misread, report)?;
     let home = format!("/agents/{agent}");
@@ -154,7 +154,7 @@ async fn compare(
 
 fn workspace<'a>(making: &Making<'a>, class: &str) -> Proven<Workspace<'a>> {
     let author = author(&making.world.agent, class);
-    Ok(Workspace::new(making.fs, &making.world.agent, making.env.clone())?.author(author))
+    Ok(Workspace::new(making.fs, &making.world.agent)?.env(making.env.clone()).author(author))
 }
 
 fn inputs(world: &World) -> Proven<Inputs> {

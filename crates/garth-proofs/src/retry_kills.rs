@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::executor::block_on;
-use garth::agent::Once;
-use garth::agent::memory::{Memories, Put, Uri};
-use garth::agent::session::{Append, Create, Draft, Import, Log, Sessions, TranscriptFormat};
-use garth::agent::workspace::{Reset, Workspace};
+use garth_agent::Once;
+use garth_agent::memory::{Memories, Put, Uri};
+use garth_agent::session::{Append, Create, Draft, Import, Log, Sessions, TranscriptFormat};
+use garth_agent::workspace::{Reset, Workspace};
 use garth_engine::model::{Idempotency, Timestamp};
 use garth_engine::{AccountStore, Env, FileSystem};
 use garth_testkit::data::random::Random;
@@ -60,9 +60,9 @@ impl<'a> Handles<'a> {
     fn new(fs: &'a dyn FileSystem, once: &Once) -> Proven<Self> {
         let env = Env::system();
         Ok(Self {
-            sessions: Sessions::new(fs, "ann", "coder", env.clone())?.once(once.clone()),
-            memories: Memories::new(fs, "default", env.clone()).once(once.clone()),
-            workspace: Workspace::new(fs, "coder", env)?.once(once.clone()),
+            sessions: Sessions::new(fs, "ann", "coder")?.env(env.clone()).once(once.clone()),
+            memories: Memories::new(fs, "default").env(env.clone()).once(once.clone()),
+            workspace: Workspace::new(fs, "coder")?.env(env).once(once.clone()),
         })
     }
 }

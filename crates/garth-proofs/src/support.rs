@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use futures::executor::block_on;
-use garth::{AccountStore, Env, ErrorKind};
 use garth_engine::engine::sqlite::SqliteFs;
+use garth_engine::{AccountStore, Env, ErrorKind};
 use garth_testkit::proof::Proven;
 
 /// Creates the folder of an account and opens it.
@@ -14,7 +14,7 @@ use garth_testkit::proof::Proven;
 /// As [`std::fs::create_dir_all`] and [`SqliteFs::open`].
 pub(crate) fn account(folder: &Path, env: Env) -> Proven<Arc<SqliteFs>> {
     std::fs::create_dir_all(folder)?;
-    Ok(SqliteFs::open(folder, env, garth::agent::registry())?)
+    Ok(SqliteFs::open(folder, env, garth_agent::registry())?)
 }
 
 /// Opens the account `default` of a data folder. Creates it if it does not exist.
@@ -22,7 +22,7 @@ pub(crate) fn account(folder: &Path, env: Env) -> Proven<Arc<SqliteFs>> {
 /// # Errors
 /// As [`garth::open`].
 pub(crate) fn opened(folder: &Path) -> Proven<Arc<dyn AccountStore>> {
-    let data = garth::open(folder)?;
+    let data = garth_engine::DataDir::builder(garth_agent::registry()).open(folder)?;
     match block_on(data.create_account("default")) {
         Err(error) if !error.is(ErrorKind::AlreadyExists) => return Err(error.into()),
         _ => {}

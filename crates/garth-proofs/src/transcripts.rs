@@ -3,10 +3,10 @@
 
 use std::path::Path;
 
-use garth::agent::session::{
+use garth_agent::session::{
     Block, Create, Document, Export, Import, Message, Select, Sessions, TranscriptFormat,
 };
-use garth::agent::workspace::{Reset, Workspace};
+use garth_agent::workspace::{Reset, Workspace};
 use garth_engine::{DataDir, Env, ErrorKind, FileSystem, FileSystemExt as _};
 use garth_testkit::data::random::Random;
 use garth_testkit::proof::{About, Broken, Proof, Proven, Report, Setting, hold, run};
@@ -73,7 +73,7 @@ enum Said {
 /// Imports `size` random transcripts.
 fn random(folder: &Path, (size, seed): (u64, u64), fault: Option<Fault>) -> Proven<Report> {
     run(async {
-        let data = DataDir::open(&folder.join("data"), Env::system(), garth::agent::registry())?;
+        let data = DataDir::open(&folder.join("data"), Env::system(), garth_agent::registry())?;
         let mut report = Report::of(COUNTS);
         for number in 0..size {
             let account = format!("a{}", number / OF_ONE);
@@ -121,7 +121,7 @@ struct Play<'a> {
 
 impl Play<'_> {
     fn sessions(&self) -> Proven<Sessions<'_>> {
-        Ok(Sessions::new(self.fs, "ann", "coder", Env::system())?)
+        Ok(Sessions::new(self.fs, "ann", "coder")?)
     }
 
     async fn run(&mut self, report: &mut Report) -> Proven<()> {
@@ -263,7 +263,7 @@ impl Play<'_> {
     }
 
     async fn reset(&mut self, report: &mut Report) -> Proven<()> {
-        let workspace = Workspace::new(self.fs, "coder", Env::system())?;
+        let workspace = Workspace::new(self.fs, "coder")?;
         let reset = workspace.reset("ann", &self.name, &Reset::default()).await?;
         let reset = reset.ok_or_else(|| Broken::because("the session was not reset".to_owned()))?;
         // The next imports go to the session that continues this one.

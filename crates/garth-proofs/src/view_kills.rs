@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::executor::block_on;
-use garth::agent::{Access, Caller, Class, Request, Skill};
+use garth_agent::{Access, Caller, Class, Request, Skill};
 use garth_engine::model::{Batch, Commit, Idempotency, Op, Timestamp};
 use garth_engine::{AccountStore, Env, FileSystem, FileSystemExt};
 use garth_testkit::data::random::Random;

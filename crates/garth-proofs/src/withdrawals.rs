@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use garth::agent::session::{Append, Create, Draft, PackOptions, Sessions, Source};
+use garth_agent::session::{Append, Create, Draft, PackOptions, Sessions, Source};
 use garth_engine::model::SearchQuery;
 use garth_engine::{Env, FileSystem};
 use garth_testkit::fs::counting::Counting;
@@ -81,7 +81,7 @@ fn compared(folder: &Path, size: u64, none: bool) -> Proven<Report> {
 async fn reads(fs: &Arc<dyn FileSystem>, way: Way, count: u64, none: bool) -> Proven<(usize, usize)> {
     let counting = Counting::new(Arc::clone(fs));
     let agent = format!("{way:?}-{count}").to_lowercase();
-    let sessions = Sessions::new(&counting, "ann", &agent, Env::system())?;
+    let sessions = Sessions::new(&counting, "ann", &agent)?;
     sessions.create(&Create::new("s")).await?;
     let say = async |text: String| -> Proven<()> {
         sessions.append("s", &Append::messages([Draft::user(text)])).await?;

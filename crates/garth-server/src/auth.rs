@@ -2,8 +2,8 @@
 
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
-use garth::DataDir;
-use garth::datadir::{Admitted, Scope};
+use garth_engine::DataDir;
+use garth_engine::datadir::{Admitted, Scope};
 
 use crate::errors::Refusal;
 

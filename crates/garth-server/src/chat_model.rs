@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use garth::agent::models::{Allowance, Answer, Ask, ChatModel};
-use garth::agent::workspace::Asking;
-use garth::{AccountStore, Env, Error, ErrorKind, Result};
+use garth_agent::models::{Allowance, Answer, Ask, ChatModel};
+use garth_agent::workspace::Asking;
+use garth_engine::{AccountStore, Env, Error, ErrorKind, Result};
 use serde::Deserialize;
 use ureq::Agent;
 

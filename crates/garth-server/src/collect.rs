@@ -1,8 +1,8 @@
 //! Collects what was made of sessions and is not needed any more, once it is due by their policies.
 
-use garth::agent::session::{Collect, Due, DueSession, Sessions};
-use garth::model::Timestamp;
-use garth::{AccountStore, Env, ErrorKind, FileSystem, Result};
+use garth_agent::session::{Collect, Due, DueSession, Sessions};
+use garth_engine::model::Timestamp;
+use garth_engine::{AccountStore, Env, ErrorKind, FileSystem, Result};
 
 /// Sessions of an account in its turn.
 const SESSIONS: usize = 64;
@@ -57,5 +57,5 @@ pub(crate) async fn step(
 
 /// The sessions that one is of.
 fn of<'a>(fs: &'a dyn FileSystem, one: &DueSession, env: &Env) -> Result<Sessions<'a>> {
-    Sessions::new(fs, &one.user, &one.agent, env.clone())
+    Ok(Sessions::new(fs, &one.user, &one.agent)?.env(env.clone()))
 }

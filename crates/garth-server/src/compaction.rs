@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use garth::agent::workspace::{Trim, Workspace};
-use garth::{AccountStore, Env, Result};
+use garth_agent::workspace::{Trim, Workspace};
+use garth_engine::{AccountStore, Env, Result};
 
 use crate::chat_model::ServedModel;
 use crate::compute::compute;
@@ -72,7 +72,7 @@ impl Drop for Room {
 
 /// How many messages left the packs of a session.
 async fn compact(tree: &dyn AccountStore, env: &Env, model: Option<&ServedModel>, of: &Of) -> Result<u64> {
-    let workspace = Workspace::new(tree, &of.agent, env.clone())?;
+    let workspace = Workspace::new(tree, &of.agent)?.env(env.clone());
     let allowance = ServedModel::allowance(model, tree, env).await?;
     let asking = ServedModel::asking(model, allowance.as_ref());
     let (mut how, mut messages) = (Trim::default().asking(asking).if_due(), 0);

@@ -2,7 +2,7 @@
 
 use std::pin::pin;
 
-use garth::{Env, Result};
+use garth_engine::{Env, Result};
 use tokio::runtime::Handle;
 use tracing::Instrument as _;
 

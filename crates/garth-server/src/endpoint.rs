@@ -1,6 +1,6 @@
 //! URLs of endpoints that garth sends to: sinks and models.
 
-use garth::{Error, ErrorKind, Result};
+use garth_engine::{Error, ErrorKind, Result};
 use ureq::http::Uri;
 
 /// Refuses what is no `http` or `https` URL of a host, or has a user or password in it; `instead` says what

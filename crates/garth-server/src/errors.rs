@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use garth::agent::kv::{KvCode, KvError};
-use garth::{Error, ErrorKind};
+use garth_agent::kv::{KvCode, KvError};
+use garth_engine::{Error, ErrorKind};
 
 /// The code of a refusal: what a client acts on. Part of the outside contract, `docs/specs/kv-api.md`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! garth over HTTP: key-value calls, memories, sessions, workspaces, media and recall. `docs/specs` is
 //! the contract: `kv-api.md` has the rules of all calls, the section "Over HTTP" of the others theirs.
 //!
-//! Everything goes through [`garth::FileSystem`], so that what is done here is what every other interface
+//! Everything goes through [`garth_engine::FileSystem`], so that what is done here is what every other interface
 //! sees. A crate of its own so that work on the engine does not rebuild a web server.
 //!
 //! A request is judged in this order: HTTP itself (400), route (404), method (405), key (401) and scope (403)

@@ -1,7 +1,7 @@
 //! Follows the log of an account, and makes memories whole that other programs wrote or changed.
 
-use garth::agent::memory::{Follow, Memories, Next, Repair, Report, Told};
-use garth::{AccountStore, Env, Result};
+use garth_agent::memory::{Follow, Memories, Next, Repair, Report, Told};
+use garth_engine::{AccountStore, Env, Result};
 
 /// Steps for one account in its turn.
 const STEPS: usize = 16;
@@ -13,7 +13,7 @@ pub(crate) async fn step(
     env: &Env,
     follow: Option<Follow>,
 ) -> Result<(Follow, Next)> {
-    let memories = Memories::new(tree, account, env.clone());
+    let memories = Memories::new(tree, account).env(env.clone());
     let mut follow = match follow {
         Some(follow) => follow,
         None => Follow::resume(&memories).await?,

@@ -5,8 +5,8 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use garth::agent::workspace::{Reset, Workspace, due_resets, next_job, run_jobs};
-use garth::{AccountStore, Env, Result};
+use garth_agent::workspace::{Reset, Workspace, due_resets, next_job, run_jobs};
+use garth_engine::{AccountStore, Env, Result};
 use tokio::sync::Semaphore;
 
 use crate::chat_model::ServedModel;
@@ -72,7 +72,7 @@ async fn run(tree: &dyn AccountStore, account: &str, env: &Env, model: Option<&S
     let allowance = ServedModel::allowance(model, tree, env).await?;
     let asking = ServedModel::asking(model, allowance.as_ref());
     for one in due_resets(tree, env.now()).await?.sessions {
-        let workspace = Workspace::new(tree, &one.agent, env.clone())?;
+        let workspace = Workspace::new(tree, &one.agent)?.env(env.clone());
         let how = Reset::default().asking(asking);
         match workspace.reset_if_due(&one.user, &one.session, &how).await {
             Ok(Some(done)) => tracing::info!(account, session = %one, next = done.next.name, "reset"),

@@ -33,9 +33,9 @@ use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post};
 use bytes::Bytes;
-use garth::agent::Once;
-use garth::datadir::{Admitted, Scope};
-use garth::{AccountStore, DataDir};
+use garth_agent::Once;
+use garth_engine::datadir::{Admitted, Scope};
+use garth_engine::{AccountStore, DataDir};
 use serde_json::Value;
 
 use self::call::{Answering, Call};

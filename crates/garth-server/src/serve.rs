@@ -6,7 +6,7 @@ use std::io;
 use std::time::Duration;
 
 use axum::Router;
-use garth::DataDir;
+use garth_engine::DataDir;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;

@@ -2,8 +2,8 @@
 
 use crate::fields::Fields;
 use bytes::Bytes;
-use garth::agent::kv::{Found, KeyItem, KeyKind, Match, Paged, Past, Written};
-use garth::model::Timestamp;
+use garth_agent::kv::{Found, KeyItem, KeyKind, Match, Paged, Past, Written};
+use garth_engine::model::Timestamp;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;

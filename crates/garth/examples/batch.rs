@@ -13,8 +13,8 @@ use garth::{ErrorKind, FileSystemExt, TreePath};
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = tempfile::tempdir()?;
     let data = garth::open(folder.path())?;
-    data.create_account("acme").await?;
-    let fs = data.account("acme").await?;
+    data.dir().create_account("acme").await?;
+    let fs = data.dir().account("acme").await?;
 
     let todo = TreePath::parse("/jobs/todo/report.md")?;
     let done = TreePath::parse("/jobs/done/report.md")?;

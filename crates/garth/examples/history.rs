@@ -13,8 +13,8 @@ use garth::{FileSystemExt, TreePath};
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = tempfile::tempdir()?;
     let data = garth::open(folder.path())?;
-    data.create_account("acme").await?;
-    let fs = data.account("acme").await?;
+    data.dir().create_account("acme").await?;
+    let fs = data.dir().account("acme").await?;
 
     let plan = TreePath::parse("/plan.md")?;
     for (agent, text) in [("scout", "1. look around\n"), ("writer", "1. look around\n2. write it down\n")] {

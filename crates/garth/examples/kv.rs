@@ -7,16 +7,16 @@
 #![allow(clippy::print_stdout)] // that is what an example does
 
 use garth::FileSystemExt;
-use garth::agent::kv::{Kv, PageRequest, Put};
+use garth::kv::{Kv, PageRequest, Put};
 use serde_json::value::to_raw_value;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = tempfile::tempdir()?;
     let data = garth::open(folder.path())?;
-    data.create_account("acme").await?;
-    let fs = data.account("acme").await?;
-    let kv = Kv::new(&*fs, "scout", None)?;
+    data.dir().create_account("acme").await?;
+    let fs = data.dir().account("acme").await?;
+    let kv = Kv::new(&fs, "scout")?;
 
     let coffee = to_raw_value(&serde_json::json!({ "drinks": "coffee", "sugar": 0 }))?;
     kv.put(&Put::new("/people/alice", &coffee), None).await?;

@@ -14,8 +14,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // A program names a folder of its own here; this one goes when the example ends.
     let folder = tempfile::tempdir()?;
     let data = garth::open(folder.path())?;
-    data.create_account("acme").await?;
-    let fs = data.account("acme").await?;
+    data.dir().create_account("acme").await?;
+    let fs = data.dir().account("acme").await?;
 
     fs.mkdir_all("/notes").await?;
     let first = fs.write("/notes/alice.md", "Alice takes her coffee black.\n").await?;

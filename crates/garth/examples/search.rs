@@ -13,8 +13,8 @@ use garth::model::{Batch, Op, SearchQuery, SetAttrs};
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = tempfile::tempdir()?;
     let data = garth::open(folder.path())?;
-    data.create_account("acme").await?;
-    let fs = data.account("acme").await?;
+    data.dir().create_account("acme").await?;
+    let fs = data.dir().account("acme").await?;
 
     let notes = [
         ("/notes/alice.md", "Alice takes her coffee black, never after noon.", "person"),

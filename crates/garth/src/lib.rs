@@ -1,102 +1,145 @@
-//! garth keeps one versioned, searchable tree of files for each account, for AI agents. This crate is the
-//! library: it runs in the process, on a folder of this machine, and opens no socket.
+//! garth is the durable home of AI agents: one versioned, searchable, escape-proof tree of files for each
+//! account. This crate is the library. It works on a folder of this machine, in the process, and opens no
+//! socket.
 //!
-//! ```
-//! use garth::model::SearchQuery;
-//! use garth::FileSystemExt;
-//!
+//! ```standalone_crate
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let folder = tempfile::tempdir()?;
-//! # let folder = folder.path();
-//! let data = garth::open(folder)?; // creates it if it is missing
-//! data.create_account("acme").await?;
-//! let fs = data.account("acme").await?;
-//!
-//! let first = fs.write("/alice.md", "She takes her coffee black.").await?; // durable when it returns
-//! fs.write("/alice.md", "She has given up coffee.").await?;
-//!
-//! let before = fs.as_of(&first.seq.into()).await?; // any past state is a read-only file system
-//! assert_eq!(before.read_to_string("/alice.md").await?, "She takes her coffee black.");
-//!
-//! let hits = fs.search(&SearchQuery::new("coffee")).await?.hits;
-//! assert_eq!(hits[0].path.as_str(), "/alice.md");
+//! # std::env::set_current_dir(&folder)?;
+//! let data = garth::open("agents")?;
+//! let alice = data.user("alice");
+//! alice.remember("Takes her coffee black.").await?;
+//! println!("{}", alice.recall("How does she take her coffee?").await?.text);
 //! # Ok(()) }
 //! ```
 //!
-//! # Where to go on
-//! | for | see |
-//! |---|---|
-//! | calls that most programs need: read, write, rename, walk | [`FileSystemExt`] |
-//! | several changes in one commit, with conditions, author and message | [`model::Batch`], [`model::Op`] |
-//! | pages, ranges, handles, history, changes, search, large uploads | [`FileSystem`] |
-//! | data folders, accounts, API keys | [`open`], [`DataDir`], [`datadir::Control`] |
-//! | collecting garbage, checking, making the index anew | [`AccountStore`] |
-//! | JSON values under keys, as the HTTP interface keeps them | [`agent::kv::Kv`] |
-//! | memories and skills by URI, with relations and versions | [`agent::memory::Memories`] |
-//! | what was said, and packs of it for a model | [`agent::session::Sessions`] |
-//! | prompts, skills, daily memory, resets | [`agent::workspace::Workspace`] |
-//! | evidence for a question, within a budget of tokens | [`agent::recall::Recaller`] |
-//! | the tree of an agent in a chat | [`agent::AgentTree`] |
-//! | paths with `..` and symbolic links | [`fs::resolve`] |
-//! | a directory as a tree of its own | [`view::Scope`] |
-//! | errors and what they mean to a mount | [`Error`], [`ErrorKind`] |
-//! | a tree in memory, for tests | [`engine::memory::MemoryFs`] |
+//! [`open`] returns a [`Garth`]. Its methods name an account, an agent, a user, a chat; the [`ChatRequest`]
+//! that they return opens a [`Chat`], which has the files, sessions, memories, prompts and media of that chat.
+//! The memories of another user, and sessions that fewer people listen to, do not exist in it.
 //!
-//! Whole programs are in `examples/`: `quickstart`, `batch`, `history`, `search`, `kv`.
+//! # Examples
+//! Whole programs, in `examples/`:
+//!
+//! | program | shows |
+//! |---|---|
+//! | `two_users` | memories of two users of one agent, and what neither sees of the other |
+//! | `sessions` | a conversation, and the part of it that fits the context window of a model |
+//! | `memories` | memories with categories, tags and versions, and recall within a token budget |
+//! | `prompts` | the system prompt of an agent, made of the files of its workspace |
+//! | `agent_trees` | the tree of an agent in a chat, for its tools |
+//! | `quickstart` | files: write, read, read the past, search |
+//! | `batch` | several changes in one commit, on a condition |
+//! | `history` | versions, changes, restoring a file |
+//! | `search` | search below a directory and by tag |
+//! | `kv` | JSON values under keys |
+//!
+//! # Where to go on
+//! - **Agents.** [`Chat`], [`session`], [`memory`], [`recall`], [`workspace`], [`media`], [`kv`].
+//! - **Files.** [`FileSystemExt`] for reading and writing; [`FileSystem`] for pages, ranges, handles, history,
+//!   changes, search and uploads; [`model`] for commits of several changes; [`fs::resolve`] for paths with `..`
+//!   and symbolic links; [`view`] for a directory as a tree of its own, several trees as one, and overlays.
+//! - **Administration.** [`Garth::dir`] for accounts, API keys and backups; [`AccountStore`] for rules, quotas
+//!   and maintenance of one account; [`builder`] for limits and the clock.
+//! - **Errors.** [`Error`] and [`ErrorKind`]: one type for everything but [`kv`].
+//! - **Tests.** [`in_memory`] returns an empty tree; [`Env::manual`] a clock that a test moves.
+//!
+//! Servers and tools that need more than this crate exports depend on `garth-agent` and `garth-engine`.
 //!
 //! # Threads and runtimes
-//! Any executor may poll the futures (tokio, or `futures::executor::block_on`). Short reads run on the thread
-//! that polls, all else on threads of the data folder. What computes (packs, prompts, recall, transcripts)
-//! does so on the thread that polls, too: a program that serves others awaits it within [`Env::compute`]. All
-//! handles are `Send + Sync`; clones of a [`DataDir`] and the [`Arc`](std::sync::Arc)s that it gives share
-//! one state. Several processes may open one data folder.
+//! Any executor may poll the futures: tokio, or `futures::executor::block_on`. Short reads run on the thread
+//! that polls, everything else on threads of the data folder. [`Chat::recall`] and [`Chat::prompt`] compute on
+//! threads of their own; other calls that compute (packs, transcripts) do so on the thread that polls, and a
+//! program that serves others awaits them within [`Env::compute`]. All handles are `Send + Sync`. Clones of a
+//! [`Garth`], and the [`Arc`](std::sync::Arc)s that it returns, share one state. Several processes may open
+//! one data folder.
 
-use std::path::Path;
+mod chat;
+mod garth;
+mod notes;
+mod request;
 
-pub use garth_agent as agent;
-pub use garth_engine::compute;
-pub use garth_engine::datadir::{self, DataDir};
-pub use garth_engine::env::{self, Env};
-pub use garth_engine::error::{self, Error, ErrorKind, Result};
-pub use garth_engine::fs::{
-    AccountStore, Capabilities, FileSystem, FileSystemExt, OpenFile, OpenNode, Upload,
-};
-pub use garth_engine::path::{self, Name, PathError, TreePath};
-pub use garth_engine::{model, view};
+pub use self::chat::Chat;
+pub use self::garth::{Garth, builder, in_memory, open};
+pub use self::request::ChatRequest;
+pub use garth_agent::recall::{Recall, Recalled};
+pub use garth_agent::session::SessionKey;
+pub use garth_agent::{AgentTree, Class, Skill};
+pub use garth_engine::env::Env;
+pub use garth_engine::error::{Error, ErrorKind, Result};
+pub use garth_engine::fs::{AccountStore, FileSystem, FileSystemExt};
+pub use garth_engine::path::{Name, TreePath};
 
-/// Opens a data folder of agents' trees with default limits; creates it if it is missing. See [`builder`] for
-/// more choice.
-///
-/// # Errors
-/// Those of [`datadir::DataDirBuilder::open`].
-pub fn open(folder: impl AsRef<Path>) -> Result<DataDir> {
-    builder().open(folder.as_ref())
+/// Sessions: what was said, and packs of it for a model.
+pub mod session {
+    pub use garth_agent::session::{
+        Append, Appended, Change, Create, Draft, Format, Line, Lines, List, Listed, Meta, Pack, PackOptions,
+        Packed, Reserved, Role, Select, SessionKey, Sessions, State, Usage,
+    };
 }
 
-/// Returns a builder for a data folder of agents' trees, with its clock and limits.
-pub fn builder() -> datadir::DataDirBuilder {
-    DataDir::builder(agent::registry())
+/// Memories: what is known of users, agents and skills, by URI.
+pub mod memory {
+    pub use garth_agent::memory::{
+        Around, Direction, Edge, LayerText, Level, List, Listed, Memories, Memory, MemoryVersion, Meta, Near,
+        Prefix, Put, Related, Space, Status, Uri, Written,
+    };
 }
 
-/// Trees for tests and tools: in memory, and a plain folder of this machine.
-pub mod engine {
-    pub use garth_engine::engine::{host, memory};
+/// Recall: the best of what is known about a question, within a budget of tokens.
+pub mod recall {
+    pub use garth_agent::recall::{Evidence, Key, Recall, Recalled, Recaller};
 }
 
-/// What builds on [`FileSystem`]: links and `..`, restoring, and the maintenance of an account.
+/// Workspaces: prompts, skills, daily memory and resets of an agent.
+pub mod workspace {
+    pub use garth_agent::workspace::{
+        DailySection, DailyWrite, Host, Init, Inputs, Part, Prompt, PromptOptions, Reset, WasReset, Workspace,
+    };
+}
+
+/// Media: files that messages refer to.
+pub mod media {
+    pub use garth_agent::media::{Media, MediaKey, NewMedia, Stored};
+}
+
+/// Key-value pairs of an agent: JSON values under keys, kept as files.
+pub mod kv {
+    pub use garth_agent::kv::{
+        Condition, Found, KeyItem, Kv, KvCode, KvError, KvResult, PageRequest, Paged, Put, Written,
+    };
+}
+
+/// Data folders: accounts, API keys, backups and limits.
+pub mod datadir {
+    pub use garth_engine::datadir::{
+        Account, AccountState, ApiKey, Backup, Control, DataDir, DataDirBuilder, Scope, Secret,
+    };
+}
+
+/// Filesystems: handles, uploads, links, restoring, and the maintenance of an account.
 pub mod fs {
-    pub use garth_engine::fs::store::SetRuleResult;
-    pub use garth_engine::fs::{AccountStore, SYSTEM, resolve, restore};
+    pub use garth_engine::fs::store::{Collected, Finding, Fsck, SetRule};
+    pub use garth_engine::fs::{Capabilities, OpenFile, OpenNode, Upload, resolve, restore};
+    pub use garth_engine::rule::{Breach, Class, Demand, Rule};
 }
 
-/// Rules: classes of paths, and what is demanded of the files in them.
-pub mod rule {
-    pub use garth_engine::rule::schema::MAX_SCHEMA;
-    pub use garth_engine::rule::{Class, Demand, FileViolation, Policy, Rule};
+/// Values of the contract: commits, entries, queries and answers.
+pub mod model {
+    pub use garth_engine::model::{
+        At, Attributes, Author, Batch, Body, ByteRange, Changes, ChangesQuery, Commit, CommitId, CommitInfo,
+        Durability, Entry, HistoryPage, Hit, Ino, Item, Kind, Listing, Moment, Op, Outcome, Page, PathClass,
+        Precondition, SearchAnswer, SearchQuery, Seq, SetAttrs, Timestamp, Version, VersionId, Walk,
+        WalkItem, WalkPage,
+    };
+}
+
+/// Views: filesystems made of filesystems.
+pub mod view {
+    pub use garth_engine::view::{Mount, Overlay, Scope};
 }
 
 /// Compiles the Rust of the README.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
+#[doc = include_str!("../README.md")]
 pub struct Readme;

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)] // tests, their helpers too, stop at what must not happen
 
 mod it {
+    mod chats;
     mod examples;
     mod library;
 }

@@ -105,7 +105,9 @@ pub(super) enum Name {
     /// A collection removes exactly the unused files of random sessions, compared with plain code that reads
     /// all files: 2,000 sessions
     SessionGc,
-    /// Events reach a sink that fails, hangs and replies late, once and in order, under kills of 4 workers in
+    /// The library takes away no item that the last tagged release had, unless its version says so
+    Semver,
+    /// Events reach a sink that fails, hangs and answers late, once and in order, under kills of 4 workers in
     /// 2 processes: 100 kills
     Outbox,
 }

@@ -11,14 +11,14 @@ const CRATES: [(&str, &str); 13] = [
     ("garth-agent", "garth-engine garth-tokens"),
     ("garth", "garth-engine garth-agent"),
     ("garth-cloud", "garth-engine"),
-    ("garth-server", "garth"),
-    ("garth-fuse", "garth"),
-    ("garth-cli", "garth garth-cloud garth-server garth-fuse"),
+    ("garth-server", "garth-engine garth-agent"),
+    ("garth-fuse", "garth-engine"),
+    ("garth-cli", "garth-engine garth-agent garth-cloud garth-server garth-fuse"),
     ("garth-testkit", "garth-engine"),
-    ("garth-proofs", "garth garth-engine garth-server garth-testkit"),
+    ("garth-proofs", "garth-engine garth-agent garth-server garth-testkit"),
     ("xtask", "garth-proofs garth-testkit"),
-    ("peers", "garth garth-engine"),
-    ("garth-fuzz", "garth garth-engine"),
+    ("peers", "garth garth-engine garth-agent"),
+    ("garth-fuzz", "garth-engine garth-agent"),
 ];
 
 /// Finds packages of the workspace without `lints.workspace`, and dependencies on higher crates.
@@ -90,7 +90,7 @@ mod tests {
         let of = |name: &str, rest: &str| {
             check("Cargo.toml", &format!("[package]\nname = \"{name}\"\n[lints]\nworkspace = true\n{rest}"))
         };
-        assert_eq!(of("garth-server", "[dependencies]\nbytes = \"1\"\ngarth.workspace = true\n"), []);
+        assert_eq!(of("garth-server", "[dependencies]\nbytes = \"1\"\ngarth-agent.workspace = true\n"), []);
         assert_eq!(of("garth", "[dev-dependencies]\ngarth-testkit.workspace = true\n"), []);
         assert_eq!(of("garth", "[dependencies]\ngarth-testkit.workspace = true\n")[0].line, 6);
         assert_eq!(of("garth-server", "[dependencies]\ngarth-cli = { path = \"..\" }\n").len(), 1);

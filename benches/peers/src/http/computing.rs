@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use anyhow::Result;
-use garth::agent::session::{Append, Create, Draft, Sessions};
-use garth::datadir::Scope;
-use garth::model::Op;
-use garth::{Env, TreePath};
+use garth_agent::session::{Append, Create, Draft, Sessions};
+use garth_engine::datadir::Scope;
+use garth_engine::model::Op;
+use garth_engine::{Env, TreePath};
 use serde_json::json;
 use tokio::task::JoinSet;
 
@@ -86,7 +86,7 @@ fn words(bytes: usize) -> String {
 
 /// Creates an account with much data of every kind. Returns one of its keys.
 async fn prepare(folder: &Path) -> Result<String> {
-    let data = garth::open(folder)?;
+    let data = garth::builder().open(folder)?;
     data.create_account("busy").await?;
     let tree = data.account("busy").await?;
     for skill in 0..100 {
@@ -99,7 +99,7 @@ async fn prepare(folder: &Path) -> Result<String> {
         let path = TreePath::parse(&format!("/agents/coder/{name}"))?;
         tree.commit(Op::write(path, words(FILE)).with_parents().into()).await?;
     }
-    let sessions = Sessions::new(&*tree, "ann", "coder", Env::system())?;
+    let sessions = Sessions::new(&*tree, "ann", "coder")?;
     for name in ["work", "second"] {
         sessions.create(&Create::new(name)).await?;
     }

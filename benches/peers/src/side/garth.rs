@@ -6,8 +6,8 @@ use std::sync::Arc;
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
 use futures::TryStreamExt;
-use garth::model::{At, Batch, Body, ByteRange, MAX_PAGE, Op, Page, SetAttrs};
-use garth::{AccountStore, FileSystemExt, TreePath};
+use garth_engine::model::{At, Batch, Body, ByteRange, MAX_PAGE, Op, Page, SetAttrs};
+use garth_engine::{AccountStore, FileSystemExt, TreePath};
 use garth_engine::engine::sqlite::SqliteFs;
 
 use super::{Files, Side};
@@ -30,7 +30,7 @@ pub(crate) fn write(at: &str, content: Bytes, searchable: bool) -> Op {
 impl Garth {
     /// Opens a new tree in `folder`.
     pub(crate) fn open(folder: &Path) -> Result<Self> {
-        Ok(Self(SqliteFs::open(folder, garth::Env::system(), garth::agent::registry())?))
+        Ok(Self(SqliteFs::open(folder, garth_engine::Env::system(), garth_agent::registry())?))
     }
 
     async fn list(&self, dir: &str, entries: bool) -> Result<usize> {

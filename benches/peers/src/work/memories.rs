@@ -4,9 +4,9 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
-use garth::agent::memory::{Memories, Put, Uri};
-use garth::model::{Batch, Op, WalkPage};
-use garth::{Env, FileSystemExt, TreePath};
+use garth_agent::memory::{Memories, Put, Uri};
+use garth_engine::model::{Batch, Op, WalkPage};
+use garth_engine::{Env, FileSystemExt, TreePath};
 
 use super::content::text;
 use crate::figures::Figures;
@@ -19,12 +19,12 @@ const MEMORIES: usize = 500;
 const TEXT: usize = 1024;
 
 pub(crate) async fn memories(folder: &Path, size: Size, runs: usize) -> Result<Figures> {
-    let data = garth::open(folder)?;
+    let data = garth::builder().open(folder)?;
     for account in ["memories", "files"] {
         data.create_account(account).await?;
     }
     let (account, plain) = (data.account("memories").await?, Garth(data.account("files").await?));
-    let memories = Memories::new(&*account, "memories", Env::system());
+    let memories = Memories::new(&*account, "memories");
     let mut figures = Figures::default();
     let count = size.of(MEMORIES, 10);
     for run in 0..runs {
@@ -52,11 +52,11 @@ pub(crate) async fn memories(folder: &Path, size: Size, runs: usize) -> Result<F
     Ok(figures)
 }
 
-/// Returns the files of a memory.
-async fn account_files(fs: &dyn garth::FileSystem, uri: &Uri) -> Result<Vec<(TreePath, bytes::Bytes)>> {
+/// The files of a memory.
+async fn account_files(fs: &dyn garth_engine::FileSystem, uri: &Uri) -> Result<Vec<(TreePath, bytes::Bytes)>> {
     let mut files = Vec::new();
     for item in fs.walk(&uri.dir().into(), &WalkPage::default()).await?.items {
-        if item.kind == garth::model::Kind::File {
+        if item.kind == garth_engine::model::Kind::File {
             files.push((item.path.clone(), fs.read_file(&item.path).await?));
         }
     }

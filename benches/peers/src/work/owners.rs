@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use garth::agent::session::{Append, Create, Draft, SessionKey};
-use garth::agent::{Access, Caller, Once, Request};
-use garth::model::{Batch, Idempotency, Op, Timestamp};
-use garth::{AccountStore, DataDir, Env, FileSystem, FileSystemExt as _};
+use garth_agent::session::{Append, Create, Draft, SessionKey};
+use garth_agent::{Access, Caller, Once, Request};
+use garth_engine::model::{Batch, Idempotency, Op, Timestamp};
+use garth_engine::{AccountStore, DataDir, Env, FileSystem, FileSystemExt as _};
 
 use super::content::text;
 use crate::figures::Figures;
@@ -24,7 +24,7 @@ const CALLS: usize = 200;
 const MESSAGE: usize = 1024;
 
 pub(crate) async fn owners(folder: &Path, size: Size, runs: usize) -> Result<Figures> {
-    let data = garth::open(folder)?;
+    let data = garth::builder().open(folder)?;
     let key: SessionKey = "agent:coder:main".parse()?;
     let request = Request::new("coder").user("ann").key(key.clone());
     let (env, mut figures) = (Env::system(), Figures::default());

@@ -6,9 +6,9 @@ use std::time::Instant;
 use anyhow::{Result, ensure};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use garth::Env;
-use garth::agent::media::Hydrator;
-use garth::agent::session::{Append, Create, Draft, Format, PackOptions, Role, SessionKey, Sessions};
+use garth_engine::Env;
+use garth_agent::media::Hydrator;
+use garth_agent::session::{Append, Create, Draft, Format, PackOptions, Role, SessionKey, Sessions};
 use serde_json::json;
 
 use super::content::text;
@@ -33,10 +33,10 @@ fn message(n: usize) -> Result<Draft> {
 }
 
 pub(crate) async fn pictures(folder: &Path, size: Size) -> Result<Figures> {
-    let data = garth::open(folder)?;
+    let data = garth::builder().open(folder)?;
     data.create_account("pictures").await?;
     let account = data.account("pictures").await?;
-    let sessions = Sessions::new(&*account, "ann", "coder", Env::system())?;
+    let sessions = Sessions::new(&*account, "ann", "coder")?;
     let key: SessionKey = "agent:coder:main".parse()?;
     sessions.create(&Create::new("work").key(key)).await?;
     let (hydrator, mut options, mut figures) =

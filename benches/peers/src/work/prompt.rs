@@ -4,11 +4,11 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use garth::agent::session::{Create, Sessions};
-use garth::agent::workspace::{PromptCache, PromptOptions, Workspace};
-use garth::env::ManualClock;
-use garth::model::{Author, Batch, Op, Timestamp};
-use garth::{Env, FileSystem, TreePath};
+use garth_agent::session::{Create, Sessions};
+use garth_agent::workspace::{PromptCache, PromptOptions, Workspace};
+use garth_engine::env::ManualClock;
+use garth_engine::model::{Author, Batch, Op, Timestamp};
+use garth_engine::{Env, FileSystem, TreePath};
 
 use super::content::text;
 use crate::figures::Figures;
@@ -30,7 +30,7 @@ const REMEMBERED: usize = 10;
 const START: Timestamp = Timestamp(1_769_472_600_000_000_000);
 
 pub(crate) async fn prompt(folder: &Path, size: Size, runs: usize) -> Result<Figures> {
-    let data = garth::open(folder)?;
+    let data = garth::builder().open(folder)?;
     data.create_account("prompt").await?;
     let account = data.account("prompt").await?;
     let (env, clock) = Env::manual(START);
@@ -38,14 +38,14 @@ pub(crate) async fn prompt(folder: &Path, size: Size, runs: usize) -> Result<Fig
     for (order, agent) in [("normal", "scout"), ("cache", "coder")] {
         fill(&*account, agent, order).await?;
         let author = Author::agent(agent).with_class("main");
-        let workspace = Workspace::new(&*account, agent, env.clone())?.author(author);
+        let workspace = Workspace::new(&*account, agent)?.env(env.clone()).author(author);
         clock.set(START);
         day(&workspace, &clock, order, size, &mut figures).await?;
     }
-    let sessions = Sessions::new(&*account, "ann", "scout", env.clone())?;
+    let sessions = Sessions::new(&*account, "ann", "scout")?.env(env.clone());
     sessions.create(&Create::new("work")).await?;
     let cache = PromptCache::default();
-    let workspace = Workspace::new(&*account, "scout", env.clone())?.cache(&cache, "prompt");
+    let workspace = Workspace::new(&*account, "scout")?.env(env.clone()).cache(&cache, "prompt");
     let options = PromptOptions::default().session("ann", "work").dry();
     for _ in 0..runs {
         let mut latencies = Vec::new();

@@ -4,9 +4,9 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
-use garth::model::quota::Limits;
-use garth::model::{Batch, Op, SetAttrs};
-use garth::rule::{Class, Demand, Rule};
+use garth_engine::model::quota::Limits;
+use garth_engine::model::{Batch, Op, SetAttrs};
+use garth_engine::rule::{Class, Demand, Rule};
 
 use super::content::text;
 use crate::figures::Figures;
@@ -19,7 +19,7 @@ const TIMES: usize = 200;
 const ELSEWHERE: usize = 20;
 
 pub(crate) async fn rules(folder: &Path, size: Size, runs: usize) -> Result<Figures> {
-    let data = garth::open(folder)?;
+    let data = garth::builder().open(folder)?;
     let mut accounts = Vec::new();
     for account in ["plain", "ruled"] {
         data.create_account(account).await?;

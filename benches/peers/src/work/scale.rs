@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
-use garth::model::{At, Batch, ByteRange, FindQuery, HistoryPage, Op, Page, SearchQuery, Seq, SetAttrs};
-use garth::{DataDir, FileSystemExt, TreePath};
+use garth_engine::model::{At, Batch, ByteRange, FindQuery, HistoryPage, Op, Page, SearchQuery, Seq, SetAttrs};
+use garth_engine::{DataDir, FileSystemExt, TreePath};
 
 use super::commit_grouped;
 use crate::figures::Figures;
@@ -108,7 +108,7 @@ async fn read_middles(
 /// Measures an account of 1,000 names and one of many, all with one common word. The larger one is `default`,
 /// which the HTTP rows use afterwards.
 pub(crate) async fn names(folder: &Path, size: Size, runs: usize) -> Result<Figures> {
-    let data = garth::open(folder)?;
+    let data = garth::builder().open(folder)?;
     let mut accounts = Vec::new();
     for (name, account, count) in [("few", "few", 1_000), ("many", "default", size.of(1_000_000, 1_000))] {
         data.create_account(account).await?;
@@ -165,7 +165,7 @@ async fn ask_names(name: &str, garth: &Garth, figures: &mut Figures) -> Result<(
 /// Finds a tag of ten entries, a value of one entry, and the first page of a tag of all, among few and many
 /// entries.
 pub(crate) async fn find(folder: &Path, size: Size, runs: usize) -> Result<Figures> {
-    let data = garth::open(folder)?;
+    let data = garth::builder().open(folder)?;
     let mut accounts = Vec::new();
     for (name, account, count) in [("few", "few", 1_000), ("many", "default", size.of(1_000_000, 1_000))] {
         data.create_account(account).await?;
@@ -208,7 +208,7 @@ pub(crate) async fn accounts(folder: &Path, size: Size, runs: usize) -> Result<F
     let limits = std::fs::read_to_string("/proc/self/limits").context("needs Linux")?;
     let limit = limits.lines().find(|line| line.starts_with("Max open files"));
     ensure!(limit.is_some_and(|line| line.contains(" 1024 ")), "started with 1,024 file descriptors");
-    let data = garth::open(folder)?;
+    let data = garth::builder().open(folder)?;
     let count = size.of(10_000, 100);
     let mut failures = 0;
     for account in 0..count {

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
-use garth::agent::session::{Append, Create, Draft, PackOptions, Role, Sessions};
-use garth::{DataDir, Env};
+use garth_agent::session::{Append, Create, Draft, PackOptions, Role, Sessions};
+use garth_engine::{DataDir, Env};
 use rusqlite::{Connection, OpenFlags};
 use serde_json::json;
 
@@ -44,10 +44,10 @@ pub(crate) async fn fill(sessions: &Sessions<'_>, session: &str, messages: usize
 }
 
 pub(crate) async fn sessions(folder: &Path, size: Size, runs: usize) -> Result<Figures> {
-    let data = garth::open(folder)?;
+    let data = garth::builder().open(folder)?;
     data.create_account("sessions").await?;
     let account = data.account("sessions").await?;
-    let sessions = Sessions::new(&*account, "ann", "coder", Env::system())?;
+    let sessions = Sessions::new(&*account, "ann", "coder")?;
     for (name, messages) in SESSIONS {
         sessions.create(&Create::new(name)).await?;
         fill(&sessions, name, size.of(messages, messages.min(1_000))).await?;
@@ -86,7 +86,7 @@ pub(crate) async fn sessions(folder: &Path, size: Size, runs: usize) -> Result<F
 async fn repeated(data: &DataDir, folder: &Path, size: Size) -> Result<u64> {
     data.create_account("repeats").await?;
     let account = data.account("repeats").await?;
-    let sessions = Sessions::new(&*account, "ann", "coder", Env::system())?;
+    let sessions = Sessions::new(&*account, "ann", "coder")?;
     sessions.create(&Create::new("work")).await?;
     let output: Vec<u8> = (0..).flat_map(text).take(OUTPUT).collect();
     let output = String::from_utf8(output)?;

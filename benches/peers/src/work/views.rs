@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
-use garth::agent::{Access, Caller, Class, Request, Skill};
-use garth::engine::memory::MemoryFs;
-use garth::model::{At, Batch, Op, Owner};
-use garth::view::{Mount, Overlay, Scope};
-use garth::{Env, FileSystem, FileSystemExt as _};
+use garth_agent::{Access, Caller, Class, Request, Skill};
+use garth_engine::engine::memory::MemoryFs;
+use garth_engine::model::{At, Batch, Op, Owner};
+use garth_engine::view::{Mount, Overlay, Scope};
+use garth_engine::{Env, FileSystem, FileSystemExt as _};
 
 use super::content::{SMALL, text};
 use crate::figures::Figures;
@@ -24,8 +24,8 @@ const OPENS: usize = 200;
 const FILES: usize = 1_000;
 
 pub(crate) async fn views(folder: &Path, size: Size) -> Result<Figures> {
-    // Opened as a data folder, as every application does that keeps changes of skills in `/.garth`.
-    let data = garth::open(&folder.join("data"))?;
+    // opened by its data folder, as whatever keeps something in `/.garth` is
+    let data = garth::builder().open(&folder.join("data"))?;
     data.create_account("default").await?;
     let garth = &Garth(data.account("default").await?);
     let mut figures = Figures::default();
@@ -46,7 +46,7 @@ async fn looked_up(garth: &Garth, size: Size, figures: &mut Figures) -> Result<(
     }
     let root = path("/chats/one");
     let scope = Scope::open(store, &root).await?;
-    let other: Arc<dyn FileSystem> = Arc::new(MemoryFs::new(Env::system(), garth::agent::registry()));
+    let other: Arc<dyn FileSystem> = Arc::new(MemoryFs::new(Env::system(), garth_agent::registry()));
     let mount = Mount::builder(store, &path("/upper"), Owner::new("bench")?);
     let mount = mount.directory(path("/.agent"), root.clone()).mount(path("/skills/s"), other).open().await?;
     let over = async |dir: &str| {
@@ -93,13 +93,13 @@ async fn opened(garth: &Garth, figures: &mut Figures) -> Result<()> {
     }
     let request = Request::new("scout").user("ann").chat("one").class(Class::Main);
     let access = Access::open(&garth.0, &Env::system(), Caller::Holder, &request).await?;
-    let scratch: Arc<dyn FileSystem> = Arc::new(MemoryFs::new(Env::system(), garth::agent::registry()));
+    let scratch: Arc<dyn FileSystem> = Arc::new(MemoryFs::new(Env::system(), garth_agent::registry()));
     for (figure, keeps) in [("open override", true), ("open ephemeral", false)] {
         let skills = (0..SKILLS).map(|n| match keeps {
             true => Skill::overriding(&format!("skill-{n}")),
             false => Skill::ephemeral(&format!("skill-{n}"), Arc::clone(&scratch)),
         });
-        let skills = skills.collect::<garth::Result<Vec<_>>>()?;
+        let skills = skills.collect::<garth_engine::Result<Vec<_>>>()?;
         let open = || access.tree().skills(skills.clone()).open();
         open().await?;
         let start = Instant::now();

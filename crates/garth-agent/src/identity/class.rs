@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// Who listens in a session, from the fewest to the most: a class that compares greater shows less.
 ///
 /// ```
-/// use garth::agent::Class;
+/// use garth::Class;
 ///
 /// assert!(Class::Main < Class::Dm && Class::Dm < Class::Group);
 /// assert_eq!(Class::named("channel"), Class::Group, "any other name is that of a group");

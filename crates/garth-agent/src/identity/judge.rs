@@ -11,7 +11,7 @@ use garth_engine::model::{Author, Owner};
 /// Agent, audience, class, chat and session of a request, as they were judged.
 ///
 /// ```
-/// use garth::agent::{Caller, Class, Identity, AccessPolicy, Request};
+/// use garth_agent::{Caller, Class, Identity, AccessPolicy, Request};
 ///
 /// let policy = AccessPolicy::default();
 /// let request = Request::new("helper").key("agent:helper:slack:channel:C1".parse()?).user("ann");

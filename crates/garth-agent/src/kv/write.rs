@@ -84,6 +84,36 @@ impl<'a> Put<'a> {
         }
     }
 
+    /// Sets the labels.
+    #[must_use]
+    pub fn tags(self, tags: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self { tags: Some(tags.into_iter().map(Into::into).collect()), ..self }
+    }
+
+    /// Sets the weight.
+    #[must_use]
+    pub fn importance(self, importance: f64) -> Self {
+        Self { importance: Some(importance), ..self }
+    }
+
+    /// Sets whether search finds the value.
+    #[must_use]
+    pub fn searchable(self, searchable: bool) -> Self {
+        Self { searchable: Some(searchable), ..self }
+    }
+
+    /// Sets the time from which on the value is absent; `None` removes it.
+    #[must_use]
+    pub fn expires_at(self, time: Option<Timestamp>) -> Self {
+        Self { expires_at: Some(time), ..self }
+    }
+
+    /// Sets the condition on the key.
+    #[must_use]
+    pub fn condition(self, condition: Condition) -> Self {
+        Self { condition, ..self }
+    }
+
     fn attributes(&self) -> SetAttrs {
         SetAttrs {
             content_type: Some(Some("application/json".into())),

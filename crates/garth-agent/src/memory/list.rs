@@ -106,6 +106,36 @@ impl List {
     pub fn new(prefix: Prefix) -> Self {
         Self { prefix, category: None, status: Status::Active, tags: Vec::new(), after: None, limit: 100 }
     }
+
+    /// Lists only this category.
+    #[must_use]
+    pub fn category(self, category: impl Into<String>) -> Self {
+        Self { category: Some(category.into()), ..self }
+    }
+
+    /// Lists only memories with this status. Default: those that are active.
+    #[must_use]
+    pub fn status(self, status: Status) -> Self {
+        Self { status, ..self }
+    }
+
+    /// Lists only memories that have all of these tags.
+    #[must_use]
+    pub fn tags(self, tags: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self { tags: tags.into_iter().map(Into::into).collect(), ..self }
+    }
+
+    /// Continues after the page that returned this cursor.
+    #[must_use]
+    pub fn after(self, cursor: impl Into<String>) -> Self {
+        Self { after: Some(cursor.into()), ..self }
+    }
+
+    /// Sets the limit on the memories of the page.
+    #[must_use]
+    pub fn limit(self, limit: usize) -> Self {
+        Self { limit, ..self }
+    }
 }
 
 /// A page of memories.

@@ -68,7 +68,67 @@ impl Put {
         Self { content: content.into(), ..Self::default() }
     }
 
-    pub(super) fn check(&self, uri: &Uri) -> Result<()> {
+    /// Sets the abstract.
+    #[must_use]
+    pub fn brief(self, brief: LayerText) -> Self {
+        Self { brief, ..self }
+    }
+
+    /// Sets the overview.
+    #[must_use]
+    pub fn overview(self, overview: LayerText) -> Self {
+        Self { overview, ..self }
+    }
+
+    /// Sets the tags.
+    #[must_use]
+    pub fn tags(self, tags: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self { tags: Some(tags.into_iter().map(Into::into).collect()), ..self }
+    }
+
+    /// Sets the edges.
+    #[must_use]
+    pub fn edges(self, edges: impl IntoIterator<Item = Edge>) -> Self {
+        Self { edges: Some(edges.into_iter().collect()), ..self }
+    }
+
+    /// Sets the memory whose place it takes.
+    #[must_use]
+    pub fn replaces(self, uri: Uri) -> Self {
+        Self { replaces: Some(uri), ..self }
+    }
+
+    /// Sets the time from which on it is true.
+    #[must_use]
+    pub fn valid_from(self, time: Timestamp) -> Self {
+        Self { valid_from: Some(time), ..self }
+    }
+
+    /// Sets the time until which it was true.
+    #[must_use]
+    pub fn valid_to(self, time: Timestamp) -> Self {
+        Self { valid_to: Some(time), ..self }
+    }
+
+    /// Sets where its text comes from.
+    #[must_use]
+    pub fn provenance(self, provenance: Provenance) -> Self {
+        Self { provenance: Some(provenance), ..self }
+    }
+
+    /// Requires this version of the memory; 0 requires that there is none.
+    #[must_use]
+    pub fn if_version(self, version: u64) -> Self {
+        Self { if_version: Some(version), ..self }
+    }
+
+    /// Allows a text that is empty or blank.
+    #[must_use]
+    pub fn allow_empty(self) -> Self {
+        Self { allow_empty: true, ..self }
+    }
+
+    fn check(&self, uri: &Uri) -> Result<()> {
         let too_large = |message: String| Err(Error::new(ErrorKind::TooLarge, message));
         if self.content.trim().is_empty() && !self.allow_empty {
             let message = "the text is empty: nothing is put; --allow-empty, over HTTP allow_empty, puts a memory \

@@ -28,15 +28,14 @@ const TRIES: usize = 3;
 /// Repair of the memories of an account.
 ///
 /// ```
-/// use garth::agent::memory::{Memories, Repair};
-/// use garth::engine::memory::MemoryFs;
-/// use garth::{Env, FileSystemExt};
+/// use garth_agent::memory::{Memories, Repair};
+/// use garth::FileSystemExt;
 ///
 /// # futures::executor::block_on(async {
-/// let fs = MemoryFs::new(Env::system(), garth::agent::registry());
+/// let fs = garth::in_memory();
 /// fs.mkdir_all("/users/alice/memories/preferences/coffee").await?;
 /// fs.write("/users/alice/memories/preferences/coffee/content.md", "Black.\n").await?;
-/// let memories = Memories::new(&fs, "default", Env::system());
+/// let memories = Memories::new(&fs, "default");
 /// let report = Repair::new(memories.clone()).at_once(true).scan(|_| ()).await?;
 /// assert_eq!(report.found["orphan"], 1);
 /// assert!(memories.exists(&"ctx://default/users/alice/memories/preferences/coffee".parse()?).await?);

@@ -63,7 +63,7 @@ pub enum Place {
 /// neither `.` nor `..`. A memory has one URI: what would be another spelling of it is refused.
 ///
 /// ```
-/// use garth::agent::memory::Uri;
+/// use garth::memory::Uri;
 ///
 /// let uri: Uri = "ctx://default/users/alice/memories/preferences/coffee".parse()?;
 /// assert_eq!(uri.dir().as_str(), "/users/alice/memories/preferences/coffee");

@@ -8,20 +8,17 @@ use garth_engine::path::TreePath;
 /// Recalls from one account.
 ///
 /// ```
-/// use garth::agent::memory::{Memories, Put};
-/// use garth::agent::recall::{Key, Recall, Recaller};
-/// use garth::{DataDir, Env};
+/// use garth::memory::{Memories, Put};
+/// use garth::recall::{Key, Recall, Recaller};
+/// use garth::Env;
 ///
 /// # futures::executor::block_on(async {
-/// # let folder = tempfile::tempdir()?;
-/// let data = garth::open(folder.path().join("data"))?;
-/// data.create_account("default").await?;
-/// let account = data.account("default").await?;
+/// let fs = garth::in_memory();
 /// let coffee = "ctx://default/users/alice/memories/preferences/coffee".parse()?;
-/// let memories = Memories::new(&*account, "default", Env::system());
+/// let memories = Memories::new(&fs, "default");
 /// memories.put(&coffee, &Put::new("Alice likes her coffee black. She has two a day.\n")).await?;
 ///
-/// let recaller = Recaller::new(&*account, "default", Env::system());
+/// let recaller = Recaller::new(&fs, "default");
 /// let key = Key::random(&Env::system())?;
 /// let asked = Recall::new("how does Alice take her coffee").budget(500);
 /// let answer = recaller.recall(&asked, &key).await?;
@@ -40,8 +37,14 @@ pub struct Recaller<'a> {
 
 impl<'a> Recaller<'a> {
     /// Recalls from the tree of `account`.
-    pub fn new(fs: &'a dyn FileSystem, account: &str, env: Env) -> Self {
-        Self { fs, account: account.to_owned(), env, places: None }
+    pub fn new(fs: &'a dyn FileSystem, account: &str) -> Self {
+        Self { fs, account: account.to_owned(), env: Env::system(), places: None }
+    }
+
+    /// Sets the clock, the randomness and the threads to compute on: by default those of the machine.
+    #[must_use]
+    pub fn env(self, env: Env) -> Self {
+        Self { env, ..self }
     }
 
     /// Recalls from a view that has these directories of the account's tree: the path of each in the view,

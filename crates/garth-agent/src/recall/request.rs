@@ -48,6 +48,12 @@ pub struct Recall {
     pub as_of: Option<Moment>,
 }
 
+impl<Q: Into<String>> From<Q> for Recall {
+    fn from(question: Q) -> Self {
+        Self::new(question)
+    }
+}
+
 impl Recall {
     /// Asks for what is known about a question, in [`BUDGET`] tokens.
     pub fn new(question: impl Into<String>) -> Self {
@@ -70,6 +76,64 @@ impl Recall {
     #[must_use]
     pub fn budget(self, budget: usize) -> Self {
         Self { budget, ..self }
+    }
+
+    /// Limits the answer to a path and everything below it; several calls allow any of their paths.
+    #[must_use]
+    pub fn within(mut self, path: TreePath) -> Self {
+        self.within.push(path);
+        self
+    }
+
+    /// Limits the answer to memories and files with a tag; several calls allow any of their tags.
+    #[must_use]
+    pub fn tag(mut self, tag: impl Into<String>) -> Self {
+        self.tags_any.push(tag.into());
+        self
+    }
+
+    /// Limits the answer to what has this value in its custom metadata.
+    #[must_use]
+    pub fn metadata(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.metadata.insert(name.into(), value.into());
+        self
+    }
+
+    /// Limits the answer to a class of paths; several calls allow any of their classes.
+    #[must_use]
+    pub fn class(mut self, class: PathClass) -> Self {
+        self.classes.push(class);
+        self
+    }
+
+    /// Limits the answer to what was last changed at this time or later.
+    #[must_use]
+    pub fn since(self, time: Timestamp) -> Self {
+        Self { since: Some(time), ..self }
+    }
+
+    /// Limits the answer to what was last changed before this time.
+    #[must_use]
+    pub fn until(self, time: Timestamp) -> Self {
+        Self { until: Some(time), ..self }
+    }
+
+    /// Sets the limit on the sources.
+    #[must_use]
+    pub fn limit(self, limit: usize) -> Self {
+        Self { limit, ..self }
+    }
+
+    /// Recalls what was true at this time. Limits the answer to memories.
+    #[must_use]
+    pub fn valid_at(self, time: Timestamp) -> Self {
+        Self { valid_at: Some(time), ..self }
+    }
+
+    /// Recalls what was known at this moment. Limits the answer to memories.
+    #[must_use]
+    pub fn as_of(self, moment: Moment) -> Self {
+        Self { as_of: Some(moment), ..self }
     }
 
     /// Returns the search for the question.

@@ -48,6 +48,12 @@ impl Collect {
     pub fn dry() -> Self {
         Self { dry: true, ..Self::default() }
     }
+
+    /// Keeps messages and events, whatever the policy says.
+    #[must_use]
+    pub fn keep_history(self) -> Self {
+        Self { keep_history: true, ..self }
+    }
 }
 
 /// Result of a collection, or of a dry run.

@@ -18,13 +18,11 @@ use garth_engine::path::{TreePath, check_id};
 /// The sessions of an agent with a user.
 ///
 /// ```
-/// use garth::agent::session::{Append, Create, Draft, Select, Sessions};
-/// use garth::engine::memory::MemoryFs;
-/// use garth::Env;
+/// use garth::session::{Append, Create, Draft, Select, Sessions};
 ///
 /// # futures::executor::block_on(async {
-/// let fs = MemoryFs::new(Env::system(), garth::agent::registry());
-/// let sessions = Sessions::new(&fs, "ann", "coder", Env::system())?;
+/// let fs = garth::in_memory();
+/// let sessions = Sessions::new(&fs, "ann", "coder")?;
 /// sessions.create(&Create::new("default")).await?;
 /// let said = [Draft::user("Where is the parser?"), Draft::assistant("In `src/parse.rs`.")];
 /// sessions.append("default", &Append::messages(said)).await?;
@@ -60,18 +58,24 @@ impl<'a> Sessions<'a> {
     ///
     /// # Errors
     /// `InvalidArgument` for an invalid id, and for a tree with other paths, such as that of a chat.
-    pub fn new(fs: &'a dyn FileSystem, user: &str, agent: &str, env: Env) -> Result<Self> {
+    pub fn new(fs: &'a dyn FileSystem, user: &str, agent: &str) -> Result<Self> {
         check_audience(user)?;
         check_id("agent", agent)?;
         let request = Request::new(agent);
         let request = if is_reserved(user) { request } else { request.user(user) };
         let [user, agent] = [user, agent].map(str::to_owned);
         let (author, caller, once) = (Author::default(), Caller::Holder, Once::default());
-        let (policy, places) = (None, None);
+        let (env, policy, places) = (Env::system(), None, None);
         let sessions =
             Self { fs, whole: fs, env, author, user, agent, once, caller, request, policy, places };
         own_paths::check(fs, &sessions.home()?, "open it with Access::sessions")?;
         Ok(sessions)
+    }
+
+    /// Sets the clock, the randomness and the threads to compute on: by default those of the machine.
+    #[must_use]
+    pub fn env(self, env: Env) -> Self {
+        Self { env, ..self }
     }
 
     /// Returns the sessions of an identity in `fs`, which reaches no others; `whole` is the account.

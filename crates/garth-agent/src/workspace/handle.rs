@@ -62,13 +62,19 @@ impl<'a> Workspace<'a> {
     ///
     /// # Errors
     /// `InvalidArgument` for an invalid id, and for a tree with other paths, such as that of a chat.
-    pub fn new(fs: &'a dyn FileSystem, agent: &str, env: Env) -> Result<Self> {
+    pub fn new(fs: &'a dyn FileSystem, agent: &str) -> Result<Self> {
         check_id("agent", agent)?;
         let (agent, author, once) = (agent.to_owned(), Author::default(), Once::default());
-        let (known, paths) = (AccountCache::default(), PathsOf::Account);
+        let (env, known, paths) = (Env::system(), AccountCache::default(), PathsOf::Account);
         let workspace = Self { fs, env, author, agent, known, own: None, once, paths };
         own_paths::check(fs, &workspace.home()?, "give it the account's own tree")?;
         Ok(workspace)
+    }
+
+    /// Sets the clock, the randomness and the threads to compute on: by default those of the machine.
+    #[must_use]
+    pub fn env(self, env: Env) -> Self {
+        Self { env, ..self }
     }
 
     /// Returns the workspace as an identity sees it, whose sessions these are.
@@ -194,7 +200,7 @@ impl<'a> Workspace<'a> {
             }
             Some(own) => Ok(own.on(fs)),
             None => {
-                let sessions = Sessions::new(fs, audience, &self.agent, self.env.clone())?;
+                let sessions = Sessions::new(fs, audience, &self.agent)?.env(self.env.clone());
                 Ok(sessions.author(self.author.clone()))
             }
         }

@@ -10,7 +10,7 @@ use super::reading::Reading;
 /// inside counts as it does outside, since templates are handed on in fences.
 ///
 /// ```
-/// use garth::agent::workspace::says_anything;
+/// use garth_agent::workspace::says_anything;
 ///
 /// assert!(!says_anything("# Heartbeats\n\n<!-- add tasks below -->\n---\n"));
 /// assert!(!says_anything("```markdown\n# Add tasks below\n```\n"));

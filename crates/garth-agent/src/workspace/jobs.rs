@@ -221,7 +221,7 @@ async fn run(
 ) -> Result<JobOutcome> {
     let author = Author::agent(&job.agent).with_class(job.class.as_str()).with_session(&job.session);
     let author = if is_reserved(&job.user) { author } else { author.with_user(&job.user) };
-    let workspace = Workspace::new(fs, &job.agent, env.clone())?.author(author.with_audience(&job.user));
+    let workspace = Workspace::new(fs, &job.agent)?.env(env.clone()).author(author.with_audience(&job.user));
     job.attempts = job.attempts.saturating_add(1);
     job.status = "PROCESSING".to_owned();
     job.lease_until = Some(env.now().plus_seconds(LEASE).to_rfc3339());

@@ -4,13 +4,13 @@
 use std::sync::Arc;
 
 use futures::TryStreamExt as _;
-use garth::agent::models::{Answer, Ask, ChatModel};
-use garth::agent::session::{Append, Compact, Export, PackOptions, Source, TranscriptFormat};
-use garth::agent::session::{Create, Derive, Draft, SessionKey, Sessions, State};
-use garth::agent::workspace::{PromptOptions, Reset};
-use garth::agent::{Access, Caller, Class, Request};
-use garth::model::{At, Batch, Moment, Op, SetAttrs};
-use garth::{AccountStore, Env, Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
+use garth_agent::models::{Answer, Ask, ChatModel};
+use garth_agent::session::{Append, Compact, Export, PackOptions, Source, TranscriptFormat};
+use garth_agent::session::{Create, Derive, Draft, SessionKey, Sessions, State};
+use garth_agent::workspace::{PromptOptions, Reset};
+use garth_agent::{Access, Caller, Class, Request};
+use garth_engine::model::{At, Batch, Moment, Op, SetAttrs};
+use garth_engine::{AccountStore, Env, Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
 use garth_testkit::fs::counting::Counting;
 use tempfile::TempDir;
 
@@ -34,7 +34,7 @@ pub(super) fn by_key(key: &str) -> Request {
 impl Account {
     pub(super) async fn new(settings: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let data = garth::open(folder.path().join("data")).unwrap();
+        let data = garth::builder().open(&folder.path().join("data")).unwrap();
         data.create_account("default").await.unwrap();
         let account = Self { store: data.account("default").await.unwrap(), _folder: folder };
         account.settings(settings).await;
@@ -138,7 +138,7 @@ async fn a_session_key_decides_the_class_and_the_audience_of_its_session() {
     said(&access, "s", "hi").await;
     let dir = "/users/:slack:channel:C1/agents/scout/session/s";
     assert!(account.text(&format!("{dir}/messages.jsonl")).await.contains(r#""from":"bob""#));
-    let changes = account.store.changes(&garth::model::ChangesQuery::default()).await.unwrap();
+    let changes = account.store.changes(&garth_engine::model::ChangesQuery::default()).await.unwrap();
     let author = &changes.commits.last().unwrap().commit.author;
     assert_eq!(author.user.as_deref(), Some("bob"));
     assert_eq!(author.audience.as_deref(), Some(":slack:channel:C1"));
@@ -426,7 +426,7 @@ async fn a_session_that_resets_in_dm_or_group_reaches_its_own_archive_and_main_r
         let (found, _) = workspace.archives(None, 10).await.unwrap();
         assert_eq!(found.len(), if at == 0 { 4 } else { 1 }, "{request:?}");
         for (of, (audience, id)) in archives.iter().enumerate() {
-            let export = garth::agent::session::Export::new(garth::agent::session::TranscriptFormat::Garth);
+            let export = garth_agent::session::Export::new(garth_agent::session::TranscriptFormat::Garth);
             let read = workspace.transcript(workspace_of.identity().audience(), id, &export).await;
             assert_eq!(read.is_ok(), at == 0 || at == of, "{request:?} {audience}");
         }
@@ -595,7 +595,7 @@ async fn the_session_of_one_owner_takes_as_many_reads_beside_a_thousand_of_other
         });
         account.store.commit(Batch::new(others).by_garth()).await.unwrap();
         let counting = Counting::new(Arc::<dyn AccountStore>::clone(&account.store));
-        let sessions = Sessions::new(&counting, "ann", "scout", Env::system()).unwrap();
+        let sessions = Sessions::new(&counting, "ann", "scout").unwrap();
         counting.reads_since();
         assert_eq!(sessions.current(&key).await.unwrap().unwrap().name, "main");
         let (again, made) = sessions.by_key(&key, &Create::new("")).await.unwrap();

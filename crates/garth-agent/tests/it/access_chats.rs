@@ -1,11 +1,11 @@
 //! Chats: whose they are, however they are named, made and taken away.
 
 use futures::TryStreamExt as _;
-use garth::agent::session::{Create, Source};
-use garth::agent::{Caller, Class, chat};
-use garth::fs::restore::restore;
-use garth::model::{Author, Batch, Moment, Op, SnapshotsPage};
-use garth::{Env, ErrorKind, FileSystemExt, TreePath};
+use garth_agent::session::{Create, Source};
+use garth_agent::{Caller, Class, chat};
+use garth_engine::fs::restore::restore;
+use garth_engine::model::{Author, Batch, Moment, Op, SnapshotsPage};
+use garth_engine::{Env, ErrorKind, FileSystemExt, TreePath};
 
 use super::access::{Account, by_key, scout};
 
@@ -164,6 +164,6 @@ async fn a_chat_of_all_owners_of_an_agent_is_not_that_of_another_agent() {
     let account = Account::new(r#"{"owner":"*"}"#).await;
     account.put("/agents/two/settings.json", r#"{"owner":"*"}"#).await;
     account.tree(&scout().user("ann").chat("team")).await.write("/t.md", "a canary").await.unwrap();
-    let two = garth::agent::Request::new("two").user("zoe").chat("team");
+    let two = garth_agent::Request::new("two").user("zoe").chat("team");
     assert!(account.tried(Caller::ApiKey, &two).await.unwrap_err().is(ErrorKind::AccessDenied));
 }

@@ -2,13 +2,13 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use garth::agent::media::{Hydrator, MediaKey, NewMedia};
-use garth::agent::session::{
+use garth_agent::media::{Hydrator, MediaKey, NewMedia};
+use garth_agent::session::{
     Append, ChildChange, ChildStatus, Create, Draft, Format, PackOptions, Role, Sessions, Spawn, State,
 };
-use garth::agent::workspace::Reset;
-use garth::agent::{Access, Class, Request};
-use garth::{Env, ErrorKind, FileSystem, FileSystemExt};
+use garth_agent::workspace::Reset;
+use garth_agent::{Access, Class, Request};
+use garth_engine::{ErrorKind, FileSystem, FileSystemExt};
 use serde_json::{Value, json};
 
 use super::access::{Account, by_key, p, scout};
@@ -29,7 +29,7 @@ async fn with_session(account: &Account, request: &Request, name: &str) -> Strin
 }
 
 fn of<'a>(fs: &'a dyn FileSystem, audience: &str, agent: &str) -> Sessions<'a> {
-    Sessions::new(fs, audience, agent, Env::system()).unwrap()
+    Sessions::new(fs, audience, agent).unwrap()
 }
 
 #[tokio::test]
@@ -118,7 +118,7 @@ async fn show(access: &Access, session: &str, bytes: &str) -> MediaKey {
     let sessions = access.sessions();
     let said = Append::messages([Draft::message(Role::User, &picture)]);
     let lines = sessions.append(session, &said).await.unwrap().lines.unwrap();
-    let page = sessions.lines(session, &garth::agent::session::Select::messages(lines)).await.unwrap();
+    let page = sessions.lines(session, &garth_agent::session::Select::messages(lines)).await.unwrap();
     let line: Value = serde_json::from_str(&page.items[0].text).unwrap();
     line["content"][0]["path"].as_str().unwrap().parse().unwrap()
 }
@@ -188,7 +188,7 @@ async fn media_are_found_listed_and_removed_by_the_sessions_that_see_theirs() {
     // no tree of an agent reaches them by a path, and none makes a file theirs
     for tree in [access.tree().open().await.unwrap(), stranger.tree().open().await.unwrap()] {
         let ino = account.store.entry(&key.path()).await.unwrap().ino;
-        assert!(tree.stat(&garth::model::At::Node(ino)).await.is_err());
+        assert!(tree.stat(&garth_engine::model::At::Node(ino)).await.is_err());
     }
     // behind a reset it is found beside its archive by the same key
     access.workspace().reset(":slack:channel:C1", "g", &Reset::default()).await.unwrap().unwrap();
@@ -227,7 +227,7 @@ async fn a_session_that_a_child_was_given_does_not_end_with_it() {
     let given = spawn("k", Some("two"), Some("standup"));
     parent.sessions().spawn("parent", &given).await.unwrap();
     parent.sessions().spawn("parent", &spawn("own", None, None)).await.unwrap();
-    parent.sessions().set("parent", &garth::agent::session::Change::state(State::Done)).await.unwrap();
+    parent.sessions().set("parent", &garth_agent::session::Change::new().state(State::Done)).await.unwrap();
     assert_ne!(two.sessions().get("standup").await.unwrap().state, State::Cancelled);
     assert_eq!(parent.sessions().get("own").await.unwrap().state, State::Cancelled);
 }

@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use garth::agent::Request;
-use garth::agent::session::{Change, Create, State};
-use garth::fs::restore::restore;
-use garth::model::{At, Batch, Moment, Op, SetAttrs, Timestamp};
-use garth::view::Overlay;
-use garth::view::overlay::{Lower, Side, Stored};
-use garth::{Env, ErrorKind, FileSystem, FileSystemExt};
+use garth_agent::Request;
+use garth_agent::session::{Change, Create, State};
+use garth_engine::fs::restore::restore;
+use garth_engine::model::{At, Batch, Moment, Op, SetAttrs, Timestamp};
+use garth_engine::view::Overlay;
+use garth_engine::view::overlay::{Lower, Side, Stored};
+use garth_engine::{Env, ErrorKind, FileSystem, FileSystemExt};
 use serde_json::Value;
 
 use super::access::{Account, by_key, p, scout};
@@ -148,7 +148,7 @@ async fn what_was_is_not_restored_over_a_deciding_field() {
     let (account, request, dir, _) = with_session().await;
     let access = account.access(&request).await;
     let open = account.store.head().await.unwrap().seq;
-    access.sessions().set("s", &Change::state(State::Done)).await.unwrap();
+    access.sessions().set("s", &Change::new().state(State::Done)).await.unwrap();
     let tree = access.tree().open().await.unwrap();
     let now = Env::system().now();
     let views: [(&dyn FileSystem, &str); 2] = [(&*tree, "/.user/session/s"), (&*account.store, &dir)];
@@ -177,8 +177,8 @@ async fn an_overlay_that_is_applied_changes_no_deciding_field() {
     assert!(error.is(ErrorKind::RuleViolation), "{error}");
     // of two stores too
     let scratch: Arc<dyn FileSystem> =
-        Arc::new(garth::engine::memory::MemoryFs::new(Env::system(), garth::agent::registry()));
-    let whole: Arc<dyn FileSystem> = Arc::<dyn garth::AccountStore>::clone(&account.store);
+        Arc::new(garth_engine::engine::memory::MemoryFs::new(Env::system(), garth_agent::registry()));
+    let whole: Arc<dyn FileSystem> = Arc::<dyn garth_engine::AccountStore>::clone(&account.store);
     let overlay = Overlay::of_layers(whole, scratch).await.unwrap();
     overlay.write(&format!("{dir}/meta.json"), forged).await.unwrap();
     let error = overlay.apply(Side::Ours, &Batch::default()).await.unwrap_err();

@@ -1,11 +1,11 @@
 //! Settings of an agent: those that would stop it are refused, no session writes them, and what they change
 //! ends sessions.
 
-use garth::agent::session::{Create, SessionKey, Sessions, State};
-use garth::agent::workspace::Workspace;
-use garth::agent::{Caller, Request};
-use garth::model::{Batch, Op};
-use garth::{Env, ErrorKind, FileSystemExt};
+use garth_agent::session::{Create, SessionKey, Sessions, State};
+use garth_agent::workspace::Workspace;
+use garth_agent::{Caller, Request};
+use garth_engine::model::{Batch, Op};
+use garth_engine::{ErrorKind, FileSystemExt};
 
 use super::access::{Account, by_key, changes, p, scout};
 
@@ -91,7 +91,7 @@ async fn settings_that_are_invalid_already_are_mended_by_writing_removing_and_re
     ] {
         let bad = Op::write(file.clone(), r#"{"timezone":"UTC"}"#);
         account.store.overriding_rules().commit(bad.into()).await.unwrap();
-        let workspace = Workspace::new(&*account.store, "scout", Env::system()).unwrap();
+        let workspace = Workspace::new(&*account.store, "scout").unwrap();
         let error = workspace.settings().await.unwrap_err();
         assert!(
             error.is(ErrorKind::Corrupt) && error.message().contains("did you mean `time_zone`?"),
@@ -124,7 +124,7 @@ async fn a_session_goes_on_when_another_user_is_named_and_ends_when_settings_giv
     account.access(&mary).await.make().await.unwrap();
     assert_ne!(state(&mary, "hers").await, State::Done);
     let raw = account.store.raw();
-    let plain = Sessions::new(&*raw, ":dm:x", "scout", Env::system()).unwrap();
+    let plain = Sessions::new(&*raw, ":dm:x", "scout").unwrap();
     assert_eq!(plain.get("plain").await.unwrap().state, State::Done);
 }
 
@@ -138,7 +138,7 @@ async fn no_session_writes_the_settings_of_its_agent() {
     }
     assert_eq!(account.text("/agents/scout/settings.json").await, "{}");
     // whoever holds the folder does
-    let workspace = Workspace::new(&*account.store, "scout", Env::system()).unwrap();
+    let workspace = Workspace::new(&*account.store, "scout").unwrap();
     assert_eq!(workspace.settings().await.unwrap().owner, None);
     account.settings(r#"{"owner":"ann"}"#).await;
     assert_eq!(workspace.settings().await.unwrap().owner.as_deref(), Some("ann"));

@@ -3,17 +3,17 @@
 use std::sync::Arc;
 
 use futures::TryStreamExt;
-use garth::agent::session::{Append, Create, Draft};
-use garth::agent::tree::{USER_MEMORY, user_memory, write_free};
-use garth::agent::workspace::{PromptOptions, Workspace};
-use garth::agent::{Access, AccessPolicy, Caller, Class, Identity, Request, Skill, chat};
-use garth::engine::host::{HostFs, Mode};
-use garth::engine::memory::MemoryFs;
-use garth::model::{
+use garth_agent::session::{Append, Create, Draft};
+use garth_agent::tree::{USER_MEMORY, user_memory, write_free};
+use garth_agent::workspace::{PromptOptions, Workspace};
+use garth_agent::{Access, AccessPolicy, Caller, Class, Identity, Request, Skill, chat};
+use garth_engine::engine::host::{HostFs, Mode};
+use garth_engine::engine::memory::MemoryFs;
+use garth_engine::model::{
     At, Author, Batch, ChangesQuery, Commit, CommitId, Confinement, HistoryPage, Moment, Op, Owner,
     Precondition, SearchQuery, SetAttrs, Timestamp, Within,
 };
-use garth::{AccountStore, Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
+use garth_engine::{AccountStore, Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
 use tempfile::TempDir;
 
 fn p(path: &str) -> TreePath {
@@ -256,7 +256,8 @@ async fn nothing_else_of_the_account_is_there() {
     let link = Op::symlink(p("/out"), "/../../chats/one-more/f");
     tree.commit(link.into()).await.unwrap();
     for path in ["/../one-more/f", "/out", "/.user/../../../bob/agents/scout/f", "/.garth", "/../.garth"] {
-        let resolved = garth::fs::resolve::stat(&*tree, path, garth::fs::resolve::Follow::Yes).await;
+        let resolved =
+            garth_engine::fs::resolve::stat(&*tree, path, garth_engine::fs::resolve::Follow::Yes).await;
         assert!(resolved.is_err(), "{path}: {resolved:?}");
     }
     for path in canaries {
@@ -324,7 +325,7 @@ async fn changes_of_an_ephemeral_skill_end_with_it() {
     std::fs::write(host.join("SKILL.md"), "of the host").unwrap();
     let of_host: Arc<dyn FileSystem> = HostFs::open(&host, Mode::ReadOnly, Env::system()).unwrap();
     let skills = || {
-        let scratch: Arc<dyn FileSystem> = Arc::new(MemoryFs::new(Env::system(), garth::agent::registry()));
+        let scratch: Arc<dyn FileSystem> = Arc::new(MemoryFs::new(Env::system(), garth_agent::registry()));
         let cook = Skill::ephemeral("cook", Arc::clone(&scratch)).unwrap();
         vec![cook, Skill::ephemeral("weave", scratch).unwrap().from(Arc::clone(&of_host))]
     };
@@ -440,7 +441,7 @@ async fn uploads_have_a_limit_and_replace_nothing_if_asked() {
 #[tokio::test]
 async fn a_users_own_name_is_left_as_it_is() {
     let folder = tempfile::tempdir().unwrap();
-    let open = async || garth::open(folder.path().join("data")).unwrap();
+    let open = async || garth::builder().open(&folder.path().join("data")).unwrap();
     let data = open().await;
     data.create_account("default").await.unwrap();
     let account = data.account("default").await.unwrap();
@@ -645,7 +646,7 @@ async fn what_says_the_class_of_a_session_is_out_of_reach_of_the_files_of_its_tr
         assert!(tree.rename("/forged.json", &format!("{dir}/meta.json")).await.is_err());
         assert!(tree.rename(dir, "/away").await.is_err() && tree.remove_tree(dir).await.is_err());
     }
-    let workspace = Workspace::new(&*account.store, "scout", Env::system()).unwrap();
+    let workspace = Workspace::new(&*account.store, "scout").unwrap();
     let prompt = workspace.prompt(&PromptOptions::default().session(":chat:other", "s1")).await.unwrap();
     assert!(prompt.class == "group" && !prompt.text.contains("a secret of main"));
     // the session itself goes on

@@ -3,9 +3,9 @@
 use std::sync::Mutex;
 
 use async_trait::async_trait;
-use garth::agent::models::{Allowance, Answer, Ask, ChatModel};
-use garth::agent::session::{Append, ChildChange, Compact, Draft, PackOptions, Sessions, Spawn};
-use garth::{Env, Error, ErrorKind, FileSystem, FileSystemExt};
+use garth_agent::models::{Allowance, Answer, Ask, ChatModel};
+use garth_agent::session::{Append, ChildChange, Compact, Draft, PackOptions, Sessions, Spawn};
+use garth_engine::{Env, Error, ErrorKind, FileSystem, FileSystemExt};
 use garth_testkit::data::random::Random;
 use garth_testkit::data::secrets::each;
 use serde_json::{Value, json};

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use futures::TryStreamExt as _;
-use garth::agent::memory::{Level, Memories, Put, Uri};
-use garth::agent::session::{
+use garth_agent::memory::{Level, Memories, Put, Uri};
+use garth_agent::session::{
     Append, Change, ChildChange, ChildStatus, Collect, Collection, Create, Derive, Draft, Due, PackOptions,
     Sessions, Spawn, State,
 };
-use garth::engine::memory::MemoryFs;
-use garth::model::{Author, Batch, LogPosition, Moment, Op, SetAttrs, Timestamp, VersionId};
-use garth::{Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
+use garth_engine::engine::memory::MemoryFs;
+use garth_engine::model::{Author, Batch, LogPosition, Moment, Op, SetAttrs, Timestamp, VersionId};
+use garth_engine::{Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
 use serde_json::{Value, json};
 
 use super::packs::{budget, call, check, result};
@@ -54,9 +54,9 @@ async fn each_change_of_state_leaves_an_event_and_a_repeat_none() {
         )
         .await
         .unwrap();
-        sessions.set("default", &Change::state(State::Active)).await.unwrap();
-        sessions.set("default", &Change::state(State::Active)).await.unwrap();
-        sessions.set("default", &Change::title("Trip")).await.unwrap();
+        sessions.set("default", &Change::new().state(State::Active)).await.unwrap();
+        sessions.set("default", &Change::new().state(State::Active)).await.unwrap();
+        sessions.set("default", &Change::new().title("Trip")).await.unwrap();
         let mut append = Append::messages([Draft::user("Go.")]).and_events([Draft::event("own")]);
         append.state = Some(State::Done);
         sessions.append("default", &append).await.unwrap();
@@ -68,7 +68,7 @@ async fn each_change_of_state_leaves_an_event_and_a_repeat_none() {
         assert_eq!(noted[3..], [state("done", "active")]);
         // whoever removed the log keeps nobody from changing the state
         fs.commit(Batch::new([Op::remove(path("events.jsonl"))]).overriding_rules()).await.unwrap();
-        sessions.set("default", &Change::state(State::Idle)).await.unwrap();
+        sessions.set("default", &Change::new().state(State::Idle)).await.unwrap();
     }
 }
 
@@ -223,7 +223,7 @@ async fn the_end_of_a_parent_cancels_its_children_and_theirs_and_deletes_nothing
         sessions.spawn("b", &up).await.unwrap();
         sessions.spawn("default", &Spawn::new("c", "do")).await.unwrap();
         sessions.set_child("default", "c", &ChildChange::done("ok")).await.unwrap();
-        sessions.set("default", &Change::state(State::Done)).await.unwrap();
+        sessions.set("default", &Change::new().state(State::Done)).await.unwrap();
         for (session, state) in
             [("default", State::Done), ("a", State::Cancelled), ("b", State::Cancelled), ("c", State::Done)]
         {
@@ -320,7 +320,7 @@ async fn a_policy_that_lets_go_of_messages_takes_the_right_to_override_rules() {
         let sessions = sessions(&*fs).await;
         say(&sessions, [Draft::user("one")]).await;
         policy(&*fs, "keep_messages=0\nhistory=delete\nhistory_ttl=0s\n").await;
-        sessions.set("default", &Change::state(State::Done)).await.unwrap();
+        sessions.set("default", &Change::new().state(State::Done)).await.unwrap();
         assert_eq!(removed(&sessions.collect("default", &Collect::dry()).await.unwrap()), ["messages.jsonl"]);
         let refused = sessions.collect("default", &Collect::default()).await.unwrap_err();
         assert!(
@@ -344,7 +344,7 @@ async fn gc_must_not_delete_messages_or_events_unless_a_policy_says_so() {
         sessions.collect("default", &Collect::default()).await.unwrap().removed.is_empty(),
         "it is not at its end"
     );
-    sessions.set("default", &Change::state(State::Done)).await.unwrap();
+    sessions.set("default", &Change::new().state(State::Done)).await.unwrap();
     let before = text(&*fs, "messages.jsonl").await;
     let done = sessions.collect("default", &Collect::default()).await.unwrap();
     assert_eq!(removed(&done), ["messages.jsonl"]);
@@ -360,7 +360,7 @@ async fn what_was_archived_stays_in_an_archive() {
     let fs = account.overriding_rules();
     let sessions = sessions(&*fs).await;
     policy(&*fs, "keep_messages=0\nkeep_events=0\nhistory=archive\nhistory_ttl=0s\n").await;
-    sessions.set("default", &Change::state(State::Done)).await.unwrap();
+    sessions.set("default", &Change::new().state(State::Done)).await.unwrap();
     say(&sessions, [Draft::user("said")]).await;
     let (messages, mut events) = (vec![text(&*fs, "messages.jsonl").await], Vec::new());
     for (word, due) in [("first", 2), ("second", 1), ("third", 1)] {
@@ -374,7 +374,7 @@ async fn what_was_archived_stays_in_an_archive() {
     assert!(error.is(ErrorKind::Conflict) && error.message().contains("were collected"), "{error}");
     let items: Vec<_> = fs.read_dir(path("archive")).try_collect().await.unwrap();
     let names: Vec<String> =
-        items.into_iter().map(|item: garth::model::Item| item.name.to_string()).collect();
+        items.into_iter().map(|item: garth_engine::model::Item| item.name.to_string()).collect();
     let of = async |log: &str| {
         let mut texts = Vec::new();
         for name in names.iter().filter(|name| name.starts_with(log)) {
@@ -396,7 +396,7 @@ async fn a_pack_whose_messages_were_collected_is_gone() {
     say(&sessions, [Draft::user("a"), Draft::assistant("b")]).await;
     sessions.pack("default", &PackOptions::default()).await.unwrap();
     let then = fs.head().await.unwrap().seq;
-    sessions.set("default", &Change::state(State::Done)).await.unwrap();
+    sessions.set("default", &Change::new().state(State::Done)).await.unwrap();
     sessions.collect("default", &Collect::default()).await.unwrap();
     for at in [None, Some(Moment::Seq(then))] {
         let error = sessions.replay("default", at.as_ref()).await.unwrap_err();
@@ -441,7 +441,7 @@ async fn sessions_of_children_say_whose_they_are() {
         let mut spawn = Spawn::new("rev-1", "do");
         spawn.agent = Some("reviewer".to_owned());
         sessions.spawn("default", &spawn).await.unwrap();
-        let reviewer = Sessions::new(&*fs, "default", "reviewer", garth::Env::system()).unwrap();
+        let reviewer = Sessions::new(&*fs, "default", "reviewer").unwrap();
         assert_eq!(reviewer.get("rev-1").await.unwrap().meta.other["parent"], "coder/default#rev-1");
         let own = sessions.spawn("default", &Spawn::new("default", "do")).await.unwrap_err();
         assert!(own.is(ErrorKind::InvalidArgument), "{own:?}");
@@ -481,7 +481,7 @@ async fn what_is_to_be_collected_is_found_when_it_is_due_and_looked_at_no_sooner
     let data = garth::builder().env(env.clone()).open(&folder.path().join("data")).unwrap();
     data.create_account("default").await.unwrap();
     let fs = data.account("default").await.unwrap();
-    let sessions = Sessions::new(&*fs, "default", "coder", env.clone()).unwrap();
+    let sessions = Sessions::new(&*fs, "default", "coder").unwrap().env(env.clone());
     let due = async || {
         let due = Due::find(&*fs, env.now()).await.unwrap();
         let names: Vec<String> = due.sessions.iter().map(ToString::to_string).collect();
@@ -526,7 +526,7 @@ async fn what_is_to_be_collected_is_found_when_it_is_due_and_looked_at_no_sooner
     clock.advance(hours(24));
     assert_eq!(due().await.0, "default/coder/default default/coder/other");
     // a session at its end is looked at once, for messages that may go
-    sessions.set("quiet", &Change::state(State::Done)).await.unwrap();
+    sessions.set("quiet", &Change::new().state(State::Done)).await.unwrap();
     assert!(due().await.0.contains("quiet"));
     assert!(sessions.collect("quiet", &Collect::default()).await.unwrap().removed.is_empty());
     assert!(!due().await.0.contains("quiet"));
@@ -550,7 +550,7 @@ async fn messages_are_kept_where_whoever_collects_keeps_them() {
     let sessions = sessions(&*fs).await;
     say(&sessions, [Draft::user("one")]).await;
     policy(&*fs, "keep_messages=0\nhistory=delete\nhistory_ttl=0s\n").await;
-    sessions.set("default", &Change::state(State::Done)).await.unwrap();
+    sessions.set("default", &Change::new().state(State::Done)).await.unwrap();
     let mut how = Collect::default();
     how.keep_history = true;
     assert!(sessions.collect("default", &how).await.unwrap().removed.is_empty());
@@ -571,7 +571,7 @@ async fn a_fact_is_published_as_a_memory_that_names_its_messages() {
         );
         derive.refs = Some(json!({"id": "r1", "path": "/x", "kind": "file", "summary": "s"}).to_string());
         sessions.derive("default", &derive).await.unwrap();
-        let memories = Memories::new(&*fs, "default", Env::system());
+        let memories = Memories::new(&*fs, "default");
         let uri: Uri = "ctx://default/users/default/memories/preferences/coffee".parse().unwrap();
         let put = sessions.to_publish("default", "f1").await.unwrap();
         let written = memories.put(&uri, &put).await.unwrap();
@@ -606,8 +606,8 @@ async fn a_fact_is_published_as_a_memory_that_names_its_messages() {
 #[tokio::test]
 async fn what_one_run_leaves_is_collected_by_a_later_one() {
     let (env, clock) = Env::manual(Timestamp(1_769_472_000_000_000_000));
-    let fs = MemoryFs::new(env.clone(), garth::agent::registry());
-    let sessions = Sessions::new(&fs, "default", "coder", env.clone()).unwrap();
+    let fs = MemoryFs::new(env.clone(), garth_agent::registry());
+    let sessions = Sessions::new(&fs, "default", "coder").unwrap().env(env.clone());
     sessions.create(&Create::new("default")).await.unwrap();
     say(&sessions, [Draft::user("one")]).await;
     policy(&fs, "swap_ttl=0s\n").await;

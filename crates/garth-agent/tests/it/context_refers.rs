@@ -1,9 +1,9 @@
 //! What refers to chunks and blobs keeps them, wherever it stands; where it could not be seen it is refused.
 
-use garth::agent::session::{
+use garth_agent::session::{
     Append, ChildChange, Collect, Create, Derive, Draft, PackOptions, Sessions, Spawn,
 };
-use garth::{ErrorKind, FileSystem, FileSystemExt};
+use garth_engine::{ErrorKind, FileSystem, FileSystemExt};
 use serde_json::json;
 
 use super::sessions::{engines, path, sessions};

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use garth::agent::Class;
-use garth::agent::workspace::{DailySection, Day, PromptOptions, Workspace};
-use garth::engine::memory::MemoryFs;
-use garth::env::ManualClock;
-use garth::model::{At, Author, Batch, Op, SetAttrs, Timestamp};
-use garth::{Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
+use garth_agent::Class;
+use garth_agent::workspace::{DailySection, Day, PromptOptions, Workspace};
+use garth_engine::engine::memory::MemoryFs;
+use garth_engine::env::ManualClock;
+use garth_engine::model::{At, Author, Batch, Op, SetAttrs, Timestamp};
+use garth_engine::{Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
 use garth_testkit::fs::counting::Counting;
 use tempfile::TempDir;
 
@@ -22,7 +22,7 @@ const OF_CHANNEL: &str = "/users/:slack:channel:c/agents/coder/memory/2026-01-27
 /// A tree on each engine, with its clock.
 async fn trees() -> Vec<(Arc<dyn FileSystem>, Env, ManualClock, Option<TempDir>)> {
     let (env, clock) = Env::manual(START);
-    let memory: Arc<dyn FileSystem> = Arc::new(MemoryFs::new(env.clone(), garth::agent::registry()));
+    let memory: Arc<dyn FileSystem> = Arc::new(MemoryFs::new(env.clone(), garth_agent::registry()));
     let (sqlite_env, sqlite_clock) = Env::manual(START);
     let folder = tempfile::tempdir().unwrap();
     let data = garth::builder().env(sqlite_env.clone()).open(&folder.path().join("data")).unwrap();
@@ -42,7 +42,7 @@ fn by(class: &str) -> Author {
 }
 
 fn of_class<'a>(fs: &'a dyn FileSystem, env: &Env, class: &str) -> Workspace<'a> {
-    Workspace::new(fs, "coder", env.clone()).unwrap().author(by(class))
+    Workspace::new(fs, "coder").unwrap().env(env.clone()).author(by(class))
 }
 
 fn p(path: &str) -> TreePath {
@@ -109,7 +109,7 @@ async fn an_audience_keeps_days_of_its_own_that_no_other_reads() {
         let owned: Vec<_> = of_ann.iter().map(|(class, own, _)| (*class, *own)).collect();
         assert_eq!(owned, [(Class::Dm, true), (Class::Group, false), (Class::Main, true)]);
         // a class without an audience has no memory to look at
-        let nobody = Workspace::new(fs, "coder", env.clone()).unwrap();
+        let nobody = Workspace::new(fs, "coder").unwrap().env(env.clone());
         let nobody = nobody.author(Author::agent("coder").with_class("dm"));
         assert!(nobody.list_daily(None, 1).await.unwrap_err().is(ErrorKind::InvalidArgument));
         assert!(nobody.add_daily(None, "x").await.unwrap_err().is(ErrorKind::InvalidArgument));
@@ -167,7 +167,7 @@ async fn behind_what_is_no_text_is_remembered_all_the_same() {
         main.add_daily(None, "tea").await.unwrap();
         let error = main.daily("2026-01-27".parse().unwrap()).await.unwrap_err();
         assert!(error.is(ErrorKind::Corrupt) && error.message().contains("UTF-8"), "{error}");
-        let bytes = fs.read(&At::Path(p(TODAY)), garth::model::ByteRange::ALL).await.unwrap();
+        let bytes = fs.read(&At::Path(p(TODAY)), garth_engine::model::ByteRange::ALL).await.unwrap();
         assert!(bytes.starts_with(b"a\xff\n\n### Remembered") && bytes.ends_with(b"\n\ntea\n"));
     }
 }
@@ -262,7 +262,7 @@ async fn a_prompt_takes_three_reads_of_one_moment_and_a_main_one_as_many_for_wha
         // one more for all that others remember, however many they are
         for n in 0..5 {
             let author = Author::agent("coder").with_class("dm").with_audience(format!("user{n}"));
-            let of_user = Workspace::new(&*fs, "coder", env.clone()).unwrap().author(author);
+            let of_user = Workspace::new(&*fs, "coder").unwrap().env(env.clone()).author(author);
             of_user.add_daily(None, "ants").await.unwrap();
         }
         let (text, reads) = prompt("main").await;

@@ -5,17 +5,17 @@ use std::fmt::Debug;
 use std::future::Future;
 use std::pin::Pin;
 
-use garth::agent::media::Media;
-use garth::agent::memory::{Around, Direction, Level, List as MemoryList, Memories, Prefix, Put};
-use garth::agent::outbox;
-use garth::agent::session::{
+use garth_agent::media::Media;
+use garth_agent::memory::{Around, Direction, Level, List as MemoryList, Memories, Prefix, Put};
+use garth_agent::outbox;
+use garth_agent::session::{
     Append, Change, ChildChange, Collect, Compact, Create, Damaged, Derive, Draft, Due, Export, List, Log,
     PackOptions, Select, SessionKey, Sessions, Spawn, State, TranscriptFormat, mend_all,
 };
-use garth::agent::workspace::{Init, PromptOptions, Reset, Trim, Workspace, due_resets, next_job};
-use garth::engine::memory::MemoryFs;
-use garth::model::{At, Author, Batch, Moment, Op, WalkPage};
-use garth::{Env, Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
+use garth_agent::workspace::{Init, PromptOptions, Reset, Trim, Workspace, due_resets, next_job};
+use garth_engine::engine::memory::MemoryFs;
+use garth_engine::model::{At, Author, Batch, Moment, Op, WalkPage};
+use garth_engine::{Env, Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
 
 use super::memories_set::{coffee, edge, uri};
 use super::packs::{call, result};
@@ -33,16 +33,16 @@ fn junk() -> Vec<Vec<u8>> {
 }
 
 fn sessions(fs: &dyn FileSystem) -> Sessions<'_> {
-    Sessions::new(fs, "default", "coder", Env::system()).unwrap()
+    Sessions::new(fs, "default", "coder").unwrap()
 }
 
 fn workspace(fs: &dyn FileSystem) -> Workspace<'_> {
-    Workspace::new(fs, "coder", Env::system()).unwrap()
+    Workspace::new(fs, "coder").unwrap()
 }
 
 /// An account in which everything is used once.
 async fn scene() -> MemoryFs {
-    let fs = MemoryFs::new(Env::system(), garth::agent::registry());
+    let fs = MemoryFs::new(Env::system(), garth_agent::registry());
     let own = sessions(&fs);
     workspace(&fs).init(&Init::default()).await.unwrap();
     workspace(&fs).add_daily(None, "Ann likes tea.").await.unwrap();
@@ -67,14 +67,14 @@ async fn scene() -> MemoryFs {
     own.pin(SESSION, "rules.md", Some("always")).await.unwrap();
     fs.write(&path("context/gc.policy"), "pack_ttl=1d\n").await.unwrap();
     own.pack(SESSION, &PackOptions::default()).await.unwrap();
-    let memories = Memories::new(&fs, "default", Env::system());
+    let memories = Memories::new(&fs, "default");
     memories.put(&coffee(), &Put::new("Black.")).await.unwrap();
     memories.put(&tea(), &Put::new("Green.")).await.unwrap();
     memories.relate(&edge(&coffee(), &tea())).await.unwrap();
     fs
 }
 
-fn tea() -> garth::agent::memory::Uri {
+fn tea() -> garth_agent::memory::Uri {
     uri("users/alice/memories/preferences/tea")
 }
 
@@ -93,7 +93,7 @@ fn named<'a, T: Debug>(name: &'static str, call: impl Future<Output = Result<T, 
 /// Calls that read what may be damaged, then those that write.
 async fn failures(fs: &dyn FileSystem) -> Vec<(&'static str, Error)> {
     let (own, work) = (sessions(fs), workspace(fs));
-    let memories = Memories::new(fs, "default", Env::system());
+    let memories = Memories::new(fs, "default");
     let (env, now) = (Env::system(), Env::system().now());
     let (key, coffee, tea, chunk) =
         (KEY.parse::<SessionKey>().unwrap(), coffee(), tea(), "messages:1-1".parse().unwrap());
@@ -103,11 +103,11 @@ async fn failures(fs: &dyn FileSystem) -> Vec<(&'static str, Error)> {
     let (messages, events) = (Select::messages(1..=9), Select::events(1..=9));
     let (pack, collect, compact) = (PackOptions::default(), Collect::default(), Compact::default());
     let (done, idle, around) =
-        (ChildChange::done("ok"), Change::state(State::Idle), Around::new(Direction::Both));
+        (ChildChange::done("ok"), Change::new().state(State::Idle), Around::new(Direction::Both));
     let append = Append::messages([Draft::user("more")]);
     let (memories_list, text, add) = (MemoryList::new(Prefix::Account), Put::new("Milk."), ["x".to_owned()]);
     let (outbox_top, spawn, media) =
-        (TreePath::root(), Spawn::new("other", "h"), Media::new(fs, env.clone()));
+        (TreePath::root(), Spawn::new("other", "h"), Media::new(fs).env(env.clone()));
     let (trim, moment) = (Trim::default(), Moment::Time(now));
     let mut all: Vec<Call<'_>> = vec![
         named("get", own.get(SESSION)),
@@ -259,7 +259,7 @@ async fn a_directory_or_link_in_the_place_of_meta_json_is_mended() {
                 "{error}"
             );
             if by_set {
-                own.set(SESSION, &Change::title("Trip")).await.unwrap();
+                own.set(SESSION, &Change::new().title("Trip")).await.unwrap();
             } else {
                 let (author, env) = (Author::default(), Env::system());
                 let found = mend_all(&*fs, &env, &author, false, |_: &Damaged| ()).await.unwrap();
@@ -282,7 +282,7 @@ async fn a_damaged_meta_json_becomes_what_it_was() {
         let error = own.get(SESSION).await.unwrap_err();
         assert!(error.is(ErrorKind::Corrupt) && error.path() == Some(&path("meta.json")), "{error}");
         if by_set {
-            own.set(SESSION, &Change::title("Trip")).await.unwrap();
+            own.set(SESSION, &Change::new().title("Trip")).await.unwrap();
         } else {
             let (author, env) = (Author::default(), Env::system());
             let found = mend_all(&*fs, &env, &author, true, |_: &Damaged| ()).await.unwrap();

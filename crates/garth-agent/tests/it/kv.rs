@@ -5,17 +5,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use garth::agent::kv::{
+use garth_agent::kv::{
     Condition, Found, KeyKind, Kv, KvCode, KvError, KvResult, MAX_GETS, MAX_LISTED, MAX_PAGE_VALUES,
     MAX_VALUE, PageRequest, Paged, Past, Put, Search, Semantics, Written,
 };
-use garth::engine::memory::MemoryFs;
-use garth::env::ManualClock;
-use garth::model::{
+use garth_engine::engine::memory::MemoryFs;
+use garth_engine::engine::sqlite::SqliteFs;
+use garth_engine::env::ManualClock;
+use garth_engine::model::{
     At, Author, Batch, ByteRange, ChangesQuery, Idempotency, Kind, Op, Seq, Timestamp, WalkPage,
 };
-use garth::{Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
-use garth_engine::engine::sqlite::SqliteFs;
+use garth_engine::{Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
 use garth_testkit::tools::p as path;
 use serde_json::value::RawValue;
 
@@ -31,7 +31,7 @@ macro_rules! on_each_engine {
             $(#[tokio::test(flavor = "multi_thread")]
             async fn $name() {
                 let (env, clock) = super::Env::manual(super::START);
-                super::$name(super::Arc::new(super::MemoryFs::new(env, garth::agent::registry())), clock).await;
+                super::$name(super::Arc::new(super::MemoryFs::new(env, garth_agent::registry())), clock).await;
             })*
         }
 
@@ -40,7 +40,7 @@ macro_rules! on_each_engine {
             async fn $name() {
                 let (env, clock) = super::Env::manual(super::START);
                 let folder = tempfile::tempdir().unwrap();
-                super::$name(super::SqliteFs::open(folder.path(), env, garth::agent::registry()).unwrap(), clock).await;
+                super::$name(super::SqliteFs::open(folder.path(), env, garth_agent::registry()).unwrap(), clock).await;
             })*
         }
     };
@@ -69,7 +69,7 @@ on_each_engine! {
 }
 
 fn kv(fs: &Fs) -> Kv<'_> {
-    Kv::new(&**fs, "x", Some("key1")).unwrap()
+    Kv::new(fs, "x").unwrap().by_key("key1")
 }
 
 async fn put(fs: &Fs, key: &str, value: &str) -> Result<Written, KvError> {
@@ -176,7 +176,7 @@ async fn a_put_is_one_commit_that_sets_every_attribute_anew(fs: Fs, _: ManualClo
 async fn agents_do_not_see_each_other(fs: Fs, _: ManualClock) {
     put(&fs, "/a", "1").await.unwrap();
     for other in ["y", "X", "xx", "x%", "_"] {
-        let kv = Kv::new(&*fs, other, None).unwrap();
+        let kv = Kv::new(&*fs, other).unwrap();
         assert!(kv.get("/a").await.unwrap().is_none());
         assert_eq!(kv.list("/", PageRequest::first(9)).await.unwrap().items, []);
         assert!(kv.glob("/**", Semantics::Whole, PageRequest::first(9)).await.unwrap().items.is_empty());
@@ -186,7 +186,7 @@ async fn agents_do_not_see_each_other(fs: Fs, _: ManualClock) {
     assert_eq!(get(&fs, "/a").await.as_deref(), Some("1"));
     let long = "a".repeat(129);
     for bad in ["", ".", "..", "a/b", "a\0", "a\n", long.as_str()] {
-        assert_eq!(code(Kv::new(&*fs, bad, None)), KvCode::Validation, "{bad:?}");
+        assert_eq!(code(Kv::new(&*fs, bad)), KvCode::Validation, "{bad:?}");
     }
 }
 
@@ -486,7 +486,7 @@ async fn an_idempotent_retry_answers_the_first_write_again(fs: Fs, clock: Manual
 
 #[tokio::test]
 async fn a_filesystem_without_search_says_so() {
-    let fs: Fs = Arc::new(MemoryFs::new(Env::system(), garth::agent::registry()));
+    let fs: Fs = Arc::new(MemoryFs::new(Env::system(), garth_agent::registry()));
     let kv = kv(&fs);
     let search = async |query: &'static str, limit| {
         let search = Search { query, path_prefix: None, tags_any: vec![] };

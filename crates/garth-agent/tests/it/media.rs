@@ -7,13 +7,13 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use garth::agent::media::{Fate, Hydrator, MAX_MEDIA, Media, MediaKey, NewMedia, Stored};
-use garth::agent::session::{
+use garth_agent::media::{Fate, Hydrator, MAX_MEDIA, Media, MediaKey, NewMedia, Stored};
+use garth_agent::session::{
     Append, Create, Draft, Format, Import, PackOptions, Role, Select, SessionKey, Sessions, TranscriptFormat,
 };
-use garth::agent::{Access, Caller, Request};
-use garth::model::{Batch, Op, Seq, SetAttrs, Timestamp};
-use garth::{Env, Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
+use garth_agent::{Access, Caller, Request};
+use garth_engine::model::{Batch, Op, Seq, SetAttrs, Timestamp};
+use garth_engine::{Env, Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
 use serde_json::{Value, json};
 
 use super::sessions::{account, engines};
@@ -37,7 +37,7 @@ fn env() -> Env {
 }
 
 fn media(fs: &dyn FileSystem) -> Media<'_> {
-    Media::new(fs, env())
+    Media::new(fs).env(env())
 }
 
 fn body(bytes: impl Into<Bytes>) -> impl futures::Stream<Item = Result<Bytes, Error>> + Send {
@@ -50,7 +50,7 @@ async fn put(fs: &dyn FileSystem, of: &str, bytes: &'static [u8]) -> Stored {
 
 /// A session, with a session key if there is one.
 async fn session<'a>(fs: &'a dyn FileSystem, name: &str, key: Option<&str>) -> Sessions<'a> {
-    let sessions = Sessions::new(fs, "default", "coder", env()).unwrap();
+    let sessions = Sessions::new(fs, "default", "coder").unwrap().env(env());
     let create = Create::new(name);
     let create = match key {
         Some(key) => create.key(key.parse::<SessionKey>().unwrap()),

@@ -1,11 +1,11 @@
 //! Memories: whole in one commit, on every engine that keeps them.
 
-use garth::agent::memory::{
+use garth_agent::memory::{
     Around, Direction, Event, EventType, LayerText, Level, List, Listed, Memories, Meta, Origin, Prefix, Put,
     Status, Uri,
 };
-use garth::model::{Moment, Timestamp, WalkPage};
-use garth::{Env, ErrorKind, FileSystem, FileSystemExt};
+use garth_engine::model::{Moment, Timestamp, WalkPage};
+use garth_engine::{ErrorKind, FileSystem, FileSystemExt};
 
 use super::memories_set::{coffee, edge, engines, memories, uri};
 
@@ -18,7 +18,7 @@ async fn names(fs: &dyn FileSystem, dir: &Uri) -> Vec<String> {
 
 /// The waiting events of an account, oldest first.
 async fn events(fs: &dyn FileSystem) -> Vec<Event> {
-    let walk = fs.walk(&(&garth::TreePath::root()).into(), &WalkPage::default()).await.unwrap();
+    let walk = fs.walk(&(&garth_engine::TreePath::root()).into(), &WalkPage::default()).await.unwrap();
     let mut events = Vec::new();
     for item in walk.items.iter().filter(|item| item.path.as_str().contains("/.outbox/")) {
         events.push(Event::parse(&fs.read_file(&item.path).await.unwrap()).unwrap());
@@ -52,7 +52,7 @@ async fn a_memory_has_every_file_and_one_event() {
         let texts: Vec<_> =
             records.iter().map(|record| (record.level, record.text.as_deref().unwrap())).collect();
         assert_eq!(texts, [(0, "Black."), (1, "# Coffee\nBlack."), (2, "# Coffee\n\nBlack. No milk.\n")]);
-        let id = garth::agent::memory::sha256(format!("{}#0", coffee()).as_bytes())[..16].to_owned();
+        let id = garth_agent::memory::sha256(format!("{}#0", coffee()).as_bytes())[..16].to_owned();
         assert_eq!(records[0].id, id);
         let text = fs.read_to_string(coffee().file(".meta.json")).await.unwrap();
         let fields: Vec<&str> =
@@ -230,7 +230,7 @@ async fn edges_are_followed_both_ways_and_go_with_what_they_lead_to() {
         assert_eq!(found(a, Direction::Outgoing, 2).await, [to(1, &moved), to(2, c)]);
         let gone = memories.get(b, Level::Content).await.unwrap_err();
         assert!(gone.is(ErrorKind::NotFound), "{gone}");
-        if fs.capabilities(&garth::TreePath::root()).find {
+        if fs.capabilities(&garth_engine::TreePath::root()).find {
             assert!(gone.message().contains(&moved.to_string()), "{gone}");
         }
         let meta = memories.get(&moved, Level::Content).await.unwrap().meta;
@@ -330,7 +330,7 @@ async fn a_put_is_one_commit_and_writers_of_one_memory_take_turns() {
     let meta = memories.get(&coffee(), Level::Content).await.unwrap().meta;
     assert_eq!(meta.version, 1 + puts * n, "none was lost");
     let old = sqlite.as_of(&Moment::Seq(made.seq.unwrap())).await.unwrap();
-    let then = Memories::new(&*old, "default", Env::system()).get(&coffee(), Level::Content).await.unwrap();
+    let then = Memories::new(&*old, "default").get(&coffee(), Level::Content).await.unwrap();
     assert_eq!((then.text.as_str(), then.meta.version), ("Black.", 1));
 }
 

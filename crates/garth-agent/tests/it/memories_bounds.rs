@@ -2,22 +2,22 @@
 
 use std::sync::Arc;
 
-use garth::agent::memory::{Around, Direction, Edge, List, Memories, Prefix, Put, Uri, edge};
-use garth::engine::host::{HostFs, Mode};
-use garth::engine::memory::MemoryFs;
-use garth::model::{Batch, Op};
-use garth::{Env, ErrorKind, FileSystem, FileSystemExt};
+use garth_agent::memory::{Around, Direction, Edge, List, Memories, Prefix, Put, Uri, edge};
+use garth_engine::engine::host::{HostFs, Mode};
+use garth_engine::engine::memory::MemoryFs;
+use garth_engine::model::{Batch, Op};
+use garth_engine::{Env, ErrorKind, FileSystem, FileSystemExt};
 
 fn uri(slug: &str) -> Uri {
     format!("ctx://default/users/alice/memories/events/{slug}").parse().unwrap()
 }
 
 fn account() -> Arc<MemoryFs> {
-    Arc::new(MemoryFs::new(Env::system(), garth::agent::registry()))
+    Arc::new(MemoryFs::new(Env::system(), garth_agent::registry()))
 }
 
 fn memories(fs: &dyn FileSystem) -> Memories<'_> {
-    Memories::new(fs, "default", Env::system())
+    Memories::new(fs, "default")
 }
 
 /// Memories with a file each of nearly 1 MiB.
@@ -58,7 +58,7 @@ async fn incoming_edges_of_many_bytes_are_given_in_part_and_rewritten_all_the_sa
 async fn a_page_of_memories_ends_with_its_bytes_and_the_next_goes_on() {
     let fs = account();
     heavy(&*fs, 10, ".meta.json", |uri| {
-        let meta = garth::agent::memory::Meta::new(uri, Env::system().now());
+        let meta = garth_agent::memory::Meta::new(uri, Env::system().now());
         meta.to_json().unwrap().replacen('{', &format!("{{\"note\": \"{}\",", "n".repeat(900_000)), 1)
     })
     .await;

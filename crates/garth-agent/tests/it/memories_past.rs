@@ -1,12 +1,12 @@
 //! The past of memories, what an index is told of memories that were edited by hand, and memories without
 //! text.
 
-use garth::agent::memory::{
+use garth_agent::memory::{
     Event, EventType, LayerText, Level, MAX_LOGGED, Memories, MemoryVersion, Put, Repair, Status, Uri,
 };
-use garth::agent::{Access, Caller, Request};
-use garth::model::{Batch, HistoryPage, Moment, Op, Seq};
-use garth::{Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
+use garth_agent::{Access, Caller, Request};
+use garth_engine::model::{Batch, HistoryPage, Moment, Op, Seq};
+use garth_engine::{Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
 use serde_json::json;
 
 use super::memories_set::{coffee, edge, engines, memories, uri};
@@ -125,7 +125,7 @@ async fn versions_count_on_after_a_meta_that_cannot_be_read() {
         }
         let memories = memories(&*fs);
         let mut put = Put::new("Black.");
-        put.valid_from = Some(garth::model::Timestamp(1_700_000_000_000_000_000));
+        put.valid_from = Some(garth_engine::model::Timestamp(1_700_000_000_000_000_000));
         memories.put(&coffee(), &put).await.unwrap();
         let first = memories.put(&coffee(), &Put::new("With milk.")).await.unwrap().meta;
         let meta = coffee().file(".meta.json");
@@ -145,7 +145,7 @@ async fn versions_count_on_after_a_meta_that_cannot_be_read() {
 #[tokio::test]
 async fn past_of_others_is_reached_by_no_identity() {
     let folder = tempfile::tempdir().unwrap();
-    let data = garth::open(folder.path().join("data")).unwrap();
+    let data = garth::builder().open(&folder.path().join("data")).unwrap();
     data.create_account("default").await.unwrap();
     let account = data.account("default").await.unwrap();
     let env = Env::system();
@@ -166,7 +166,7 @@ async fn past_of_others_is_reached_by_no_identity() {
 /// The waiting events of a memory, oldest first.
 async fn events(fs: &dyn FileSystem, uri: &Uri) -> Vec<Event> {
     let outbox = uri.file(".outbox");
-    let page = garth::model::Page::default();
+    let page = garth_engine::model::Page::default();
     let mut events = Vec::new();
     for item in fs.list(&outbox.clone().into(), &page).await.unwrap().items {
         let path = TreePath::parse(&format!("{outbox}/{}", item.name)).unwrap();
@@ -218,7 +218,7 @@ async fn what_was_edited_by_hand_is_told_within_the_bounds_of_memories() {
 
 #[tokio::test]
 async fn event_beyond_the_bounds_of_memories_is_refused() {
-    let fs = garth::engine::memory::MemoryFs::new(Env::system(), garth::agent::registry());
+    let fs = garth_engine::engine::memory::MemoryFs::new(Env::system(), garth_agent::registry());
     memories(&fs).put(&coffee(), &Put::new("Black.")).await.unwrap();
     memories(&fs).put(&tea(), &Put::new("Green.")).await.unwrap();
     memories(&fs).relate(&edge(&coffee(), &tea())).await.unwrap();

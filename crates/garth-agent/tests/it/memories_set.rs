@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use garth::agent::memory::{Edge, Memories, Uri};
-use garth::engine::host::{HostFs, Mode};
-use garth::engine::memory::MemoryFs;
-use garth::{Env, FileSystem};
+use garth_agent::memory::{Edge, Memories, Uri};
+use garth_engine::engine::host::{HostFs, Mode};
+use garth_engine::engine::memory::MemoryFs;
+use garth_engine::{Env, FileSystem};
 
 pub(super) fn uri(text: &str) -> Uri {
     format!("ctx://default/{text}").parse().unwrap()
@@ -26,17 +26,17 @@ pub(super) fn edge(from: &Uri, to: &Uri) -> Edge {
 pub(super) async fn engines() -> Vec<(Arc<dyn FileSystem>, tempfile::TempDir)> {
     let folder = || tempfile::tempdir().unwrap();
     let (sqlite, host, memory) = (folder(), folder(), folder());
-    let data = garth::open(sqlite.path().join("data")).unwrap();
+    let data = garth::builder().open(&sqlite.path().join("data")).unwrap();
     data.create_account("default").await.unwrap();
     let account: Arc<dyn FileSystem> = data.account("default").await.unwrap();
     let on_host = HostFs::open(host.path(), Mode::Writable, Env::system()).unwrap();
     vec![
         (account, sqlite),
-        (Arc::new(MemoryFs::new(Env::system(), garth::agent::registry())), memory),
+        (Arc::new(MemoryFs::new(Env::system(), garth_agent::registry())), memory),
         (on_host, host),
     ]
 }
 
 pub(super) fn memories(fs: &dyn FileSystem) -> Memories<'_> {
-    Memories::new(fs, "default", Env::system())
+    Memories::new(fs, "default")
 }

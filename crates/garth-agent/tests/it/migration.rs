@@ -6,12 +6,12 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use garth::agent::kv::{Found, Kv};
-use garth::model::{
+use garth_agent::kv::{Found, Kv};
+use garth_engine::model::{
     At, ByteRange, ChangeKind, ChangesQuery, CommitChanges, Entry, HistoryPage, Kind, MAX_PAGE, Moment,
     NamesPage, SearchQuery, Seq, SnapshotsPage, Timestamp, Version, WalkPage,
 };
-use garth::{DataDir, Env, FileSystem, TreePath};
+use garth_engine::{DataDir, Env, FileSystem, TreePath};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
@@ -149,7 +149,7 @@ async fn past(fs: &dyn FileSystem, seq: Seq) -> Vec<Value> {
     entries
 }
 
-fn commit(commit: &garth::model::CommitInfo) -> Value {
+fn commit(commit: &garth_engine::model::CommitInfo) -> Value {
     let author = [("agent", &commit.author.agent), ("key", &commit.author.key)];
     let author =
         author.into_iter().filter_map(|(field, name)| Some((field.to_owned(), json!(name.as_ref()?))));
@@ -234,7 +234,7 @@ async fn assert_same(fs: &dyn FileSystem, shown: &Value) {
     let snapshots = snapshots.iter().map(|s| json!({"name": s.name, "seq": s.seq.0, "time": time(s.time)}));
     assert_equal(snapshots, &shown["snapshots"], "snapshots");
     for (agent, values) in fields(&shown["kv"]) {
-        let kv = Kv::new(fs, agent, None).unwrap();
+        let kv = Kv::new(fs, agent).unwrap();
         for expected in items(values) {
             let found = kv.get(expected["path"].as_str().unwrap()).await.unwrap();
             assert_eq!(value(&found.expect("a value")), *expected, "{agent}");
@@ -270,7 +270,7 @@ async fn assert_same_keys(data: &DataDir, shown: &Value) {
 #[tokio::test]
 async fn data_of_format_2_shows_what_the_garth_that_wrote_it_showed() {
     let (folder, shown) = (old_data(), shown());
-    let data = garth::open(folder.path()).unwrap();
+    let data = garth::builder().open(folder.path()).unwrap();
     let accounts = data.control().accounts().await.unwrap();
     assert!(accounts.iter().map(|account| &account.id).eq(fields(&shown["accounts"]).map(|(name, _)| name)));
     assert_same_keys(&data, &shown).await;
@@ -284,7 +284,7 @@ async fn data_of_format_2_shows_what_the_garth_that_wrote_it_showed() {
 #[tokio::test]
 async fn data_of_format_2_is_collected_indexed_and_written_like_new_data() {
     let (folder, shown) = (old_data(), shown());
-    let data = garth::open(folder.path()).unwrap();
+    let data = garth::builder().open(folder.path()).unwrap();
     for (name, shown) in fields(&shown["accounts"]) {
         let fs = data.account(name).await.unwrap();
         fs.reindex().await.unwrap();
@@ -295,7 +295,7 @@ async fn data_of_format_2_is_collected_indexed_and_written_like_new_data() {
         fs.gc(std::time::Duration::ZERO).await.unwrap();
         assert_eq!(self::past(&*fs, head).await, past);
         let path = TreePath::parse("/new").unwrap();
-        garth::FileSystemExt::write(&*fs, &path, "written now: basil").await.unwrap();
+        garth_engine::FileSystemExt::write(&*fs, &path, "written now: basil").await.unwrap();
         let query = SearchQuery::new("basil").limit(1);
         assert_eq!(fs.search(&query).await.unwrap().hits[0].path, path);
         assert_eq!(fs.fsck().await.unwrap().findings, [], "{name}");
@@ -305,7 +305,7 @@ async fn data_of_format_2_is_collected_indexed_and_written_like_new_data() {
 #[tokio::test]
 async fn an_index_of_format_2_is_made_anew_in_the_background_and_answers_meanwhile() {
     let (folder, shown) = (old_data(), shown());
-    let data = garth::open(folder.path()).unwrap();
+    let data = garth::builder().open(folder.path()).unwrap();
     let shown = &shown["accounts"]["default"];
     let account = data.control().account("default").await.unwrap();
     let database = folder.path().join("accounts").join(account.folder).join("tree.db");
@@ -327,7 +327,7 @@ async fn an_index_of_format_2_is_made_anew_in_the_background_and_answers_meanwhi
     same_hits().await;
     assert!(old_passages() > 1, "who only reads leaves it as it is");
     let path = TreePath::parse("/aside").unwrap();
-    garth::FileSystemExt::write(&*fs, &path, "zyx").await.unwrap();
+    garth_engine::FileSystemExt::write(&*fs, &path, "zyx").await.unwrap();
     while old_passages() > 0 {
         same_hits().await;
     }
@@ -344,7 +344,7 @@ async fn a_migration_that_fails_leaves_data_of_format_2_as_it_was() {
 
     let (folder, shown) = (old_data(), shown());
     let database = {
-        let account = garth::open(folder.path()).unwrap();
+        let account = garth::builder().open(folder.path()).unwrap();
         let account = account.control().account("default").await.unwrap();
         folder.path().join("accounts").join(account.folder).join("tree.db")
     };
@@ -355,13 +355,13 @@ async fn a_migration_that_fails_leaves_data_of_format_2_as_it_was() {
     assert_eq!(format(), 2);
     let runtime = Runtime::new(Env::system());
     runtime.failpoints().arm(failpoint::MIGRATE, Failure::Io, 0);
-    let opened = SqliteFs::open_on(database.parent().unwrap(), &runtime, garth::agent::registry());
+    let opened = SqliteFs::open_on(database.parent().unwrap(), &runtime, garth_agent::registry());
     let passed = !runtime.failpoints().disarm();
     assert_eq!(format(), 2, "either it is the present format, or the migration was taken back");
     match opened {
         Ok(_) => assert!(!passed, "the failure was told"),
-        Err(error) => assert!(passed && error.is(garth::ErrorKind::Io), "{error:?}"),
+        Err(error) => assert!(passed && error.is(garth_engine::ErrorKind::Io), "{error:?}"),
     }
-    let data = garth::open(folder.path()).unwrap();
+    let data = garth::builder().open(folder.path()).unwrap();
     assert_same(&*data.account("default").await.unwrap(), &shown["accounts"]["default"]).await;
 }

@@ -3,16 +3,16 @@
 
 use std::sync::Arc;
 
-use garth::agent::Once;
-use garth::agent::memory::{Memories, Put, Uri};
-use garth::agent::session::{Append, Create, Draft, Import, Log, Sessions, TranscriptFormat};
-use garth::engine::memory::MemoryFs;
-use garth::model::{Confinement, Idempotency, Op, Owner, Timestamp, Within};
-use garth::{Env, ErrorKind, FileSystem, TreePath};
+use garth_agent::Once;
+use garth_agent::memory::{Memories, Put, Uri};
+use garth_agent::session::{Append, Create, Draft, Import, Log, Sessions, TranscriptFormat};
+use garth_engine::engine::memory::MemoryFs;
+use garth_engine::model::{Confinement, Idempotency, Op, Owner, Timestamp, Within};
+use garth_engine::{Env, ErrorKind, FileSystem, TreePath};
 use garth_testkit::fs::interfering::{Call, Interfering};
 
 fn tree() -> Arc<dyn FileSystem> {
-    Arc::new(MemoryFs::new(Env::system(), garth::agent::registry()))
+    Arc::new(MemoryFs::new(Env::system(), garth_agent::registry()))
 }
 
 async fn begin(fs: &Arc<dyn FileSystem>, key: &str) -> Once {
@@ -20,7 +20,7 @@ async fn begin(fs: &Arc<dyn FileSystem>, key: &str) -> Once {
 }
 
 fn sessions<'a>(fs: &'a dyn FileSystem, once: &Once) -> Sessions<'a> {
-    Sessions::new(fs, "ann", "coder", Env::system()).unwrap().once(once.clone())
+    Sessions::new(fs, "ann", "coder").unwrap().once(once.clone())
 }
 
 async fn head(fs: &Arc<dyn FileSystem>) -> u64 {
@@ -54,7 +54,7 @@ async fn a_twin_that_began_before_the_first_committed_gets_its_outcome() {
     let fs = tree();
     let uri: Uri = "ctx://default/users/ann/memories/preferences/tea".parse().unwrap();
     let to: Uri = "ctx://default/users/ann/memories/preferences/green".parse().unwrap();
-    let memories = |once: &Once| Memories::new(&*fs, "default", Env::system()).once(once.clone());
+    let memories = |once: &Once| Memories::new(&*fs, "default").once(once.clone());
     let twins = async |key: &str| [begin(&fs, key).await, begin(&fs, key).await];
 
     let [one, two] = twins("create").await;

@@ -5,16 +5,16 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use garth::agent::memory::event::{Payload, TextRef};
-use garth::agent::memory::write_ops::{upsert, upsert_relation};
-use garth::agent::memory::{Edge, Event, EventStatus, EventType, Meta, Status, Uri, edge, sha256};
-use garth::agent::outbox::{
+use garth_agent::memory::event::{Payload, TextRef};
+use garth_agent::memory::write_ops::{upsert, upsert_relation};
+use garth_agent::memory::{Edge, Event, EventStatus, EventType, Meta, Status, Uri, edge, sha256};
+use garth_agent::outbox::{
     self, Options, Progress, Retried, Sink, SinkError, Worker, counters, drop_event, list, resend, retry,
 };
-use garth::engine::memory::MemoryFs;
-use garth::env::ManualClock;
-use garth::model::{Batch, Op, Timestamp};
-use garth::{Env, Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
+use garth_engine::engine::memory::MemoryFs;
+use garth_engine::env::ManualClock;
+use garth_engine::model::{Batch, Op, Timestamp};
+use garth_engine::{Env, Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
 
 mod moves;
 mod slow_sink;
@@ -69,7 +69,7 @@ struct Home {
 fn home() -> Home {
     let (env, clock) = Env::manual(Timestamp::parse_rfc3339("2026-01-27T09:30:00Z").unwrap());
     Home {
-        fs: Arc::new(MemoryFs::new(env.clone(), garth::agent::registry())),
+        fs: Arc::new(MemoryFs::new(env.clone(), garth_agent::registry())),
         env,
         clock,
         sink: Notes::default(),
@@ -619,9 +619,12 @@ async fn what_waits_is_counted_and_listed() {
 #[tokio::test]
 async fn a_folder_has_no_worker() {
     let folder = tempfile::tempdir().unwrap();
-    let fs =
-        garth::engine::host::HostFs::open(folder.path(), garth::engine::host::Mode::Writable, Env::system())
-            .unwrap();
+    let fs = garth_engine::engine::host::HostFs::open(
+        folder.path(),
+        garth_engine::engine::host::Mode::Writable,
+        Env::system(),
+    )
+    .unwrap();
     let mut worker = Worker::new(Env::system(), ACCOUNT, Options::default());
     let error: Error = worker.run_once(&*fs, None).await.unwrap_err();
     assert!(error.is(ErrorKind::Unsupported));

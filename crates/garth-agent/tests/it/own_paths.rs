@@ -3,15 +3,15 @@
 
 use std::sync::Arc;
 
-use garth::agent::kv::Kv;
-use garth::agent::media::{Media, NewMedia};
-use garth::agent::memory::{List, Memories, Prefix, Put};
-use garth::agent::session::{Create, Sessions};
-use garth::agent::workspace::Workspace;
-use garth::agent::{Access, Caller, Request};
-use garth::view::Scope;
-use garth::view::overlay::Overlay;
-use garth::{AccountStore, Env, Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
+use garth_agent::kv::Kv;
+use garth_agent::media::{Media, NewMedia};
+use garth_agent::memory::{List, Memories, Prefix, Put};
+use garth_agent::session::{Create, Sessions};
+use garth_agent::workspace::Workspace;
+use garth_agent::{Access, Caller, Request};
+use garth_engine::view::Scope;
+use garth_engine::view::overlay::Overlay;
+use garth_engine::{AccountStore, Env, Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
 
 use super::memories_set::coffee;
 use super::sessions::account;
@@ -26,16 +26,16 @@ fn assert_refused<T: std::fmt::Debug>(what: &str, answer: Result<T, Error>) {
 
 async fn refused_on(fs: &dyn FileSystem) {
     let env = Env::system;
-    assert_refused("sessions", Sessions::new(fs, "ann", "coder", env()));
-    assert_refused("workspace", Workspace::new(fs, "coder", env()));
-    let memories = Memories::new(fs, "default", env());
+    assert_refused("sessions", Sessions::new(fs, "ann", "coder"));
+    assert_refused("workspace", Workspace::new(fs, "coder"));
+    let memories = Memories::new(fs, "default").env(env());
     assert_refused("put", memories.put(&coffee(), &Put::new("Black.")).await);
     assert_refused("list", memories.list(&List::new(Prefix::Account)).await);
     assert_refused("delete", memories.delete(&coffee()).await);
-    let media = Media::new(fs, env());
+    let media = Media::new(fs).env(env());
     let picture = futures::stream::iter([Ok(bytes::Bytes::from_static(b"picture"))]);
     assert_refused("media", media.put(&NewMedia::new("agent:coder:main", "image/png"), picture).await);
-    let kv = Kv::new(fs, "coder", None).expect_err("values");
+    let kv = Kv::new(fs, "coder").expect_err("values");
     assert!(kv.message().contains("other paths"), "{kv}");
 }
 
@@ -65,9 +65,9 @@ async fn parts_and_overlays_under_the_accounts_own_paths_keep_it() {
     let base: &dyn FileSystem = &*account;
     base.mkdir_all("/above").await.unwrap();
     let upper = Scope::open(base, &TreePath::parse("/above").unwrap()).await.unwrap();
-    let users = garth::model::Within::new([TreePath::parse("/users").unwrap()]);
-    let to = garth::model::Confinement::new(users, garth::model::Owner::new("test").unwrap());
+    let users = garth_engine::model::Within::new([TreePath::parse("/users").unwrap()]);
+    let to = garth_engine::model::Confinement::new(users, garth_engine::model::Owner::new("test").unwrap());
     let lower = base.confined(&to).await.unwrap();
     let overlay = Overlay::open(lower, upper).await.unwrap();
-    assert!(Sessions::new(&*overlay, "ann", "coder", Env::system()).unwrap().get("work").await.is_ok());
+    assert!(Sessions::new(&*overlay, "ann", "coder").unwrap().get("work").await.is_ok());
 }

@@ -1,11 +1,11 @@
 //! Packs: what a model gets of a session, within its budget, and the same again later.
 
-use garth::agent::session::{
+use garth_agent::session::{
     Append, Derive, Draft, Format, Pack, PackOptions, Packed, Role, Sessions, Source,
 };
-use garth::model::{Moment, Op};
-use garth::{ErrorKind, FileSystemExt};
+use garth_engine::model::{Moment, Op};
 use garth_engine::text::secret::{Judgement, masked};
+use garth_engine::{ErrorKind, FileSystemExt};
 use garth_testkit::data::random::Random;
 use garth_testkit::data::secrets::each;
 use serde_json::{Value, json};

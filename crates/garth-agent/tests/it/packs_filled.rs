@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use garth::agent::session::{Append, Draft, PackOptions, Packed, Select, Sessions};
-use garth::{Env, FileSystem};
+use garth_agent::session::{Append, Draft, PackOptions, Packed, Select, Sessions};
+use garth_engine::FileSystem;
 use garth_testkit::fs::counting::Counting;
 use serde_json::json;
 
@@ -169,8 +169,8 @@ async fn a_pack_reads_as_much_of_a_long_session_as_of_a_short_one() {
     let mut reads = Vec::new();
     for turns in [300, 3_000] {
         let counting = Counting::new(Arc::clone(&fs));
-        let sessions = Sessions::new(&counting, "default", &format!("a{turns}"), Env::system()).unwrap();
-        sessions.create(&garth::agent::session::Create::new("s")).await.unwrap();
+        let sessions = Sessions::new(&counting, "default", &format!("a{turns}")).unwrap();
+        sessions.create(&garth_agent::session::Create::new("s")).await.unwrap();
         for first in (0..turns).step_by(100) {
             let all = (first..first + 100)
                 .flat_map(|number| turn(number, if number % 9 == 0 { 2_500 } else { 100 }));

@@ -6,14 +6,14 @@ use std::future::Future;
 use std::pin::Pin;
 
 use futures::stream;
-use garth::agent::kv::{Kv, PageRequest, Put as PutValue, Semantics};
-use garth::agent::media::{Media, NewMedia};
-use garth::agent::memory::{List as MemoryList, Memories, Prefix, Put, Status};
-use garth::agent::session::{Create, List, Sessions};
-use garth::agent::workspace::Workspace;
-use garth::engine::memory::MemoryFs;
-use garth::model::{Batch, HistoryPage, Op};
-use garth::{Env, FileSystem, TreePath};
+use garth_agent::kv::{Kv, PageRequest, Put as PutValue, Semantics};
+use garth_agent::media::{Media, NewMedia};
+use garth_agent::memory::{List as MemoryList, Memories, Prefix, Put, Status};
+use garth_agent::session::{Create, List, Sessions};
+use garth_agent::workspace::Workspace;
+use garth_engine::engine::memory::MemoryFs;
+use garth_engine::model::{Batch, HistoryPage, Op};
+use garth_engine::{Env, FileSystem, TreePath};
 use serde_json::value::RawValue;
 
 /// Items and the cursor of the next page.
@@ -31,10 +31,10 @@ const ITEMS: usize = 23;
 
 /// An account in which each call has [`ITEMS`] to give, with much beside them that is none.
 async fn scene() -> MemoryFs {
-    let fs = MemoryFs::new(Env::system(), garth::agent::registry());
-    let sessions = Sessions::new(&fs, "ann", "coder", Env::system()).unwrap();
-    let memories = Memories::new(&fs, "default", Env::system());
-    let (kv, media) = (Kv::new(&fs, "coder", None).unwrap(), Media::new(&fs, Env::system()));
+    let fs = MemoryFs::new(Env::system(), garth_agent::registry());
+    let sessions = Sessions::new(&fs, "ann", "coder").unwrap();
+    let memories = Memories::new(&fs, "default");
+    let (kv, media) = (Kv::new(&fs, "coder").unwrap(), Media::new(&fs));
     let value = RawValue::from_string(r#"{"text":"needle"}"#.to_owned()).unwrap();
     let mut ops = Vec::new();
     let mut file = |path: String| {
@@ -73,7 +73,7 @@ async fn scene() -> MemoryFs {
 async fn memory_log(fs: &dyn FileSystem, limit: usize, after: Option<String>) -> PageOf {
     let page = HistoryPage::default().limit(limit).before(after.map(|id| id.parse().unwrap()));
     let uri = "ctx://default/users/ann/memories/cases/changed".parse().unwrap();
-    let found = Memories::new(fs, "default", Env::system()).log(&uri, &page).await.unwrap();
+    let found = Memories::new(fs, "default").log(&uri, &page).await.unwrap();
     let ids: Vec<String> = found.items.iter().map(|version| version.id.to_string()).collect();
     let next = ids.last().cloned().filter(|_| found.more);
     (ids, next)
@@ -81,8 +81,8 @@ async fn memory_log(fs: &dyn FileSystem, limit: usize, after: Option<String>) ->
 
 /// The calls, by name.
 fn calls(fs: &dyn FileSystem) -> BTreeMap<&'static str, Call<'_>> {
-    let workspace = || Workspace::new(fs, "coder", Env::system()).unwrap();
-    let kv = || Kv::new(fs, "coder", None).unwrap();
+    let workspace = || Workspace::new(fs, "coder").unwrap();
+    let kv = || Kv::new(fs, "coder").unwrap();
     let mut calls: BTreeMap<&'static str, Call<'_>> = BTreeMap::new();
     calls.insert(
         "sessions",
@@ -90,7 +90,7 @@ fn calls(fs: &dyn FileSystem) -> BTreeMap<&'static str, Call<'_>> {
             Box::pin(async move {
                 let mut list = List::default();
                 (list.limit, list.after) = (limit, after);
-                let sessions = Sessions::new(fs, "ann", "coder", Env::system()).unwrap();
+                let sessions = Sessions::new(fs, "ann", "coder").unwrap();
                 let (found, next) = sessions.list(&list).await.unwrap();
                 (found.into_iter().map(|session| session.name).collect(), next)
             })
@@ -119,7 +119,7 @@ fn calls(fs: &dyn FileSystem) -> BTreeMap<&'static str, Call<'_>> {
         "media",
         Box::new(move |limit, after| {
             Box::pin(async move {
-                let media = Media::new(fs, Env::system());
+                let media = Media::new(fs);
                 let (found, next) = media.list(SESSION, after.as_deref(), limit).await.unwrap();
                 (found.into_iter().map(|stored| stored.key.to_string()).collect(), next)
             })
@@ -132,7 +132,7 @@ fn calls(fs: &dyn FileSystem) -> BTreeMap<&'static str, Call<'_>> {
                 Box::pin(async move {
                     let mut list = MemoryList::new(Prefix::Account);
                     (list.limit, list.after, list.status) = (limit, after, status);
-                    let found = Memories::new(fs, "default", Env::system()).list(&list).await.unwrap();
+                    let found = Memories::new(fs, "default").list(&list).await.unwrap();
                     (found.items.into_iter().map(|(uri, _)| uri.to_string()).collect(), found.next)
                 })
             }),
@@ -197,13 +197,13 @@ async fn pages_of_any_size_give_the_same_items() {
 
 #[tokio::test]
 async fn more_skills_than_a_page_has_break_no_prompt() {
-    let fs = MemoryFs::new(Env::system(), garth::agent::registry());
+    let fs = MemoryFs::new(Env::system(), garth_agent::registry());
     let skill = |n: usize, text: &str| {
         let path = TreePath::parse(&format!("/agents/coder/skills/s{n:05}/SKILL.md")).unwrap();
         Op::write(path, format!("---\nname: s{n:05}\ndescription: does {n}\n---\n{text}")).with_parents()
     };
     fs.commit(Batch::new((0..1500).map(|n| skill(n, "")))).await.unwrap();
-    let workspace = Workspace::new(&fs, "coder", Env::system()).unwrap();
+    let workspace = Workspace::new(&fs, "coder").unwrap();
     let prompt = workspace.prompt(&Default::default()).await.unwrap();
     assert!(prompt.text.contains("s00000") && prompt.text.contains("s01499"));
     assert_eq!(workspace.skills(&[]).await.unwrap().shown.len(), 1500);
@@ -217,6 +217,6 @@ async fn more_skills_than_a_page_has_break_no_prompt() {
     assert!(prompt.text.contains("s00000") && !prompt.text.contains("s01499"));
     let listing = workspace.skills(&[]).await.unwrap();
     assert_eq!(listing.shown.len() + listing.left_out.len(), 1500);
-    workspace.remove_skill("default", "s00000", garth::agent::workspace::Origin::Agent).await.unwrap();
+    workspace.remove_skill("default", "s00000", garth_agent::workspace::Origin::Agent).await.unwrap();
     assert!(!workspace.prompt(&Default::default()).await.unwrap().text.contains("s00000"));
 }

@@ -4,14 +4,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use garth::agent::registry::projections;
-use garth::engine::memory::MemoryFs;
-use garth::model::quota::Limits;
-use garth::model::{Batch, FindQuery, Op, Projection, SetAttrs};
-use garth::rule::{Class, Demand, Rule};
-use garth::{AccountStore, Env, ErrorKind, FileSystem, TreePath};
+use garth_agent::registry::projections;
+use garth_engine::engine::memory::MemoryFs;
 use garth_engine::engine::sqlite::SqliteFs;
+use garth_engine::model::quota::Limits;
+use garth_engine::model::{Batch, FindQuery, Op, Projection, SetAttrs};
+use garth_engine::rule::{Class, Demand, Rule};
 use garth_engine::rule::{Registry, sample};
+use garth_engine::{AccountStore, Env, ErrorKind, FileSystem, TreePath};
 use tempfile::TempDir;
 
 fn path(path: &str) -> TreePath {
@@ -20,7 +20,7 @@ fn path(path: &str) -> TreePath {
 
 /// The registry of agents with a projection by line that is simpler than theirs.
 fn registry() -> Registry {
-    garth::agent::registry().with_projection(sample::first_word())
+    garth_agent::registry().with_projection(sample::first_word())
 }
 
 fn open(folder: &TempDir) -> Arc<SqliteFs> {

@@ -2,19 +2,19 @@
 
 use std::time::Duration;
 
-use garth::agent::session::{Create, Select, Sessions};
-use garth::agent::workspace::{Inputs, Prompt, PromptOptions, Workspace};
-use garth::engine::memory::MemoryFs;
-use garth::env::ManualClock;
-use garth::model::{Author, Batch, Moment, Op, Timestamp};
-use garth::{Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
+use garth_agent::session::{Create, Select, Sessions};
+use garth_agent::workspace::{Inputs, Prompt, PromptOptions, Workspace};
+use garth_engine::engine::memory::MemoryFs;
+use garth_engine::env::ManualClock;
+use garth_engine::model::{Author, Batch, Moment, Op, Timestamp};
+use garth_engine::{Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
 
 /// 2026-01-27 09:30 UTC, a Tuesday.
 const START: Timestamp = Timestamp(1_769_506_200_000_000_000);
 
 fn tree() -> (MemoryFs, Env, ManualClock) {
     let (env, clock) = Env::manual(START);
-    (MemoryFs::new(env.clone(), garth::agent::registry()), env, clock)
+    (MemoryFs::new(env.clone(), garth_agent::registry()), env, clock)
 }
 
 async fn write(fs: &dyn FileSystem, name: &str, text: &str) {
@@ -23,7 +23,7 @@ async fn write(fs: &dyn FileSystem, name: &str, text: &str) {
 }
 
 fn workspace<'a>(fs: &'a dyn FileSystem, env: &Env) -> Workspace<'a> {
-    Workspace::new(fs, "coder", env.clone()).unwrap()
+    Workspace::new(fs, "coder").unwrap().env(env.clone())
 }
 
 /// The audience of a class: the owner, Bob in his direct messages, or a channel.
@@ -347,7 +347,7 @@ async fn session<'a>(fs: &'a dyn FileSystem, env: &Env, name: &str, class: &str)
     // a group without a key is of its session
     let audience = if class == "group" { format!(":session:{name}") } else { "default".to_owned() };
     let author = Author::agent("coder").with_class(class).with_audience(&*audience);
-    let sessions = Sessions::new(fs, &audience, "coder", env.clone()).unwrap().author(author);
+    let sessions = Sessions::new(fs, &audience, "coder").unwrap().env(env.clone()).author(author);
     sessions.create(&Create::new(name)).await.unwrap();
     sessions
 }

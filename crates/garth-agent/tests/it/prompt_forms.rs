@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use garth::agent::count::count;
-use garth::agent::session::{Create, Format, Sessions};
-use garth::agent::workspace::{Changed, Inputs, Prompt, PromptCache, PromptOptions, Workspace};
-use garth::engine::memory::MemoryFs;
-use garth::env::ManualClock;
-use garth::model::{Author, Batch, Moment, Op, SetAttrs, Timestamp};
-use garth::{Env, FileSystem, FileSystemExt, TreePath};
+use garth_agent::count::count;
+use garth_agent::session::{Create, Format, Sessions};
+use garth_agent::workspace::{Changed, Inputs, Prompt, PromptCache, PromptOptions, Workspace};
+use garth_engine::engine::memory::MemoryFs;
+use garth_engine::env::ManualClock;
+use garth_engine::model::{Author, Batch, Moment, Op, SetAttrs, Timestamp};
+use garth_engine::{Env, FileSystem, FileSystemExt, TreePath};
 use serde_json::{Value, json};
 
 /// 2026-01-27 09:30 UTC.
@@ -16,7 +16,7 @@ const START: Timestamp = Timestamp(1_769_506_200_000_000_000);
 
 fn tree() -> (MemoryFs, Env, ManualClock) {
     let (env, clock) = Env::manual(START);
-    (MemoryFs::new(env.clone(), garth::agent::registry()), env, clock)
+    (MemoryFs::new(env.clone(), garth_agent::registry()), env, clock)
 }
 
 fn file(name: &str) -> TreePath {
@@ -28,7 +28,7 @@ async fn write(fs: &dyn FileSystem, name: &str, text: &str) {
 }
 
 fn workspace<'a>(fs: &'a dyn FileSystem, env: &Env) -> Workspace<'a> {
-    Workspace::new(fs, "coder", env.clone()).unwrap()
+    Workspace::new(fs, "coder").unwrap().env(env.clone())
 }
 
 async fn prompt(fs: &dyn FileSystem, env: &Env) -> Prompt {
@@ -73,7 +73,7 @@ async fn the_manifest_tells_of_each_part_its_file_version_hash_tokens_and_reason
         let parts = manifest["parts"].as_array().unwrap();
         parts.iter().find(|part| part["name"] == name).unwrap().clone()
     };
-    let version = fs.stat(&garth::model::At::Path(file("SOUL.md"))).await.unwrap().etag.to_string();
+    let version = fs.stat(&garth_engine::model::At::Path(file("SOUL.md"))).await.unwrap().etag.to_string();
     let due = json!({
         "name": "soul", "section": "Your Soul", "file": "/agents/coder/SOUL.md", "version": version,
         "sha256": "e1ae364ec24dc399e1aac256dfc87d78c5e4a72f9f0da0d8f5342ced42f74358",
@@ -171,7 +171,7 @@ async fn two_prompts_tell_which_parts_came_went_and_changed() {
 
 async fn session(fs: &dyn FileSystem, env: &Env, class: &str) {
     let author = Author::agent("coder").with_user("default").with_class(class);
-    let sessions = Sessions::new(fs, "default", "coder", env.clone()).unwrap().author(author);
+    let sessions = Sessions::new(fs, "default", "coder").unwrap().env(env.clone()).author(author);
     sessions.create(&Create::new("s")).await.unwrap();
 }
 
@@ -201,15 +201,16 @@ async fn nothing_of_a_prompt_tells_of_the_days_of_others() {
         if class == "main" { author } else { author.with_audience("bob") }
     };
     for (class, text) in [("main", "a secret of four digits: 1234"), ("dm", "ants")] {
-        Workspace::new(&fs, "coder", env.clone())
+        Workspace::new(&fs, "coder")
             .unwrap()
+            .env(env.clone())
             .author(author(class))
             .add_daily(None, text)
             .await
             .unwrap();
     }
     let hash = async |class: &str| {
-        let workspace = Workspace::new(&fs, "coder", env.clone()).unwrap().author(author(class));
+        let workspace = Workspace::new(&fs, "coder").unwrap().env(env.clone()).author(author(class));
         let built = workspace.prompt(&PromptOptions::default()).await.unwrap();
         let part = |name: &str| built.parts.iter().find(|part| part.name == name).unwrap().clone();
         assert_eq!(part("others").sha256, None);
@@ -220,8 +221,9 @@ async fn nothing_of_a_prompt_tells_of_the_days_of_others() {
     };
     let (main, dm) = (hash("main").await, hash("dm").await);
     assert_ne!(main, dm);
-    Workspace::new(&fs, "coder", env.clone())
+    Workspace::new(&fs, "coder")
         .unwrap()
+        .env(env.clone())
         .author(author("main"))
         .add_daily(None, "x")
         .await

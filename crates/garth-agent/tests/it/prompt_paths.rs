@@ -1,9 +1,9 @@
 //! Paths that prompts and lists of skills name are those of the tree that the reader works in. The proof
 //! `prompt-paths` follows those of random workspaces.
 
-use garth::agent::workspace::{Init, PathsOf, PromptOptions, Workspace};
-use garth::model::Op;
-use garth::{Env, ErrorKind, FileSystemExt};
+use garth_agent::workspace::{Init, PathsOf, PromptOptions, Workspace};
+use garth_engine::model::Op;
+use garth_engine::{ErrorKind, FileSystemExt};
 
 use super::access::{Account, by_key, p, scout};
 
@@ -41,8 +41,8 @@ async fn skills_are_read_by_the_paths_that_are_told() {
 #[tokio::test]
 async fn a_prompt_names_the_paths_of_its_readers_tree() {
     let account = Account::new(r#"{"shared":{}}"#).await;
-    Workspace::new(&*account.store, "scout", Env::system()).unwrap().init(&Init::default()).await.unwrap();
-    let whole = Workspace::new(&*account.store, "scout", Env::system()).unwrap();
+    Workspace::new(&*account.store, "scout").unwrap().init(&Init::default()).await.unwrap();
+    let whole = Workspace::new(&*account.store, "scout").unwrap();
     let of_account = whole.prompt(&PromptOptions::default()).await.unwrap().text;
     assert!(of_account.contains("lasting facts in `/agents/scout/MEMORY.md`"), "{of_account}");
     let access = account.access(&scout()).await;

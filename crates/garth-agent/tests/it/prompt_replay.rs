@@ -2,10 +2,10 @@
 //! `tests/data/prompts-1` holds a data folder in which such prompts were built, their texts (`prompts.json`),
 //! and the script that made both (`make`).
 
-use garth::agent::workspace::PromptOptions;
-use garth::agent::{Access, Caller, Request};
-use garth::model::{Moment, Timestamp};
-use garth::{Env, FileSystemExt};
+use garth_agent::workspace::PromptOptions;
+use garth_agent::{Access, Caller, Request};
+use garth_engine::model::{Moment, Timestamp};
+use garth_engine::{Env, FileSystemExt};
 use serde_json::json;
 
 use super::migration::{data_of, told_of};
@@ -23,7 +23,7 @@ fn request(session: &str) -> Request {
 #[tokio::test]
 async fn prompts_of_an_older_garth_are_built_again_byte_for_byte() {
     let folder = data_of("prompts-1");
-    let data = garth::open(folder.path()).unwrap();
+    let data = garth::builder().open(folder.path()).unwrap();
     let account = data.account("default").await.unwrap();
     let now = Moment::Time(Timestamp(i64::MAX));
     let told = told_of("prompts-1", "prompts.json");
@@ -45,7 +45,7 @@ async fn prompts_of_an_older_garth_are_built_again_byte_for_byte() {
 #[tokio::test]
 async fn a_skill_of_before_is_read_as_today_in_a_prompt_of_today() {
     let folder = data_of("prompts-1");
-    let data = garth::open(folder.path()).unwrap();
+    let data = garth::builder().open(folder.path()).unwrap();
     let account = data.account("default").await.unwrap();
     account.remove("/agents/scout/BOOTSTRAP.md").await.unwrap();
     let access = Access::open(&account, &Env::system(), Caller::Holder, &request("normal")).await.unwrap();

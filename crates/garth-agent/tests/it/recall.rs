@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use garth::agent::memory::{LayerText, Memories, Put, Uri};
-use garth::agent::recall::fence::{self, Key};
-use garth::agent::recall::{FITS, MAX_BUDGET, MIN_BUDGET, Recall, Recalled, Recaller};
-use garth::agent::{Access, Caller, Class, Request};
-use garth::env::ManualClock;
-use garth::model::{At, Body, ByteRange, Moment, Op, Timestamp};
-use garth::{Env, ErrorKind, FileSystem, FileSystemExt};
+use garth_agent::memory::{LayerText, Memories, Put, Uri};
+use garth_agent::recall::fence::{self, Key};
+use garth_agent::recall::{FITS, MAX_BUDGET, MIN_BUDGET, Recall, Recalled, Recaller};
+use garth_agent::{Access, Caller, Class, Request};
 use garth_engine::engine::sqlite::SqliteFs;
+use garth_engine::env::ManualClock;
+use garth_engine::model::{At, Body, ByteRange, Moment, Op, Timestamp};
+use garth_engine::{Env, ErrorKind, FileSystem, FileSystemExt};
 use garth_testkit::data::random::Random;
 use garth_testkit::data::secrets::each;
 use garth_testkit::tools::p as path;
@@ -37,7 +37,7 @@ impl Account {
         let folder = tempfile::tempdir().unwrap();
         let (env, clock) = Env::manual(Timestamp(1_700_000_000_000_000_000));
         Self {
-            fs: SqliteFs::open(folder.path(), env.clone(), garth::agent::registry()).unwrap(),
+            fs: SqliteFs::open(folder.path(), env.clone(), garth_agent::registry()).unwrap(),
             env,
             clock,
             _folder: folder,
@@ -49,7 +49,7 @@ impl Account {
     }
 
     async fn put_as(&self, at: &str, put: &Put) {
-        Memories::new(&*self.fs, "default", self.env.clone()).put(&uri(at), put).await.unwrap();
+        Memories::new(&*self.fs, "default").env(self.env.clone()).put(&uri(at), put).await.unwrap();
         self.clock.advance(std::time::Duration::from_secs(60));
     }
 
@@ -58,7 +58,7 @@ impl Account {
     }
 
     async fn recall(&self, asked: &Recall) -> Recalled {
-        let recaller = Recaller::new(&*self.fs, "default", self.env.clone());
+        let recaller = Recaller::new(&*self.fs, "default").env(self.env.clone());
         let answer = recaller.recall(asked, &key()).await.unwrap();
         check(&self.fs, asked, &answer).await;
         answer
@@ -81,7 +81,7 @@ async fn check(fs: &SqliteFs, asked: &Recall, answer: &Recalled) {
     for (piece, item) in pieces.iter().zip(&answer.items) {
         assert_eq!((piece.text, piece.source), (item.text.as_str(), fence::word(&item.source).as_str()));
         assert_eq!(piece.version, item.version.to_string());
-        assert_eq!(item.sha256, garth::agent::memory::sha256(item.text.as_bytes()));
+        assert_eq!(item.sha256, garth_agent::memory::sha256(item.text.as_bytes()));
         assert!(item.score >= FITS && !item.why.is_empty() && !item.found_in.is_empty());
         if asked.as_of.is_none() && !item.text.contains("[secret: ") && !item.text.contains('\\') {
             let range = ByteRange::from(item.bytes.clone());
@@ -162,7 +162,7 @@ async fn with_more_room_more_comes_and_never_more_than_fits() {
         Recall::new("x").budget(MAX_BUDGET + 1),
         Recall { limit: 0, ..Recall::new("x") },
     ] {
-        let recaller = Recaller::new(&*account.fs, "default", account.env.clone());
+        let recaller = Recaller::new(&*account.fs, "default").env(account.env.clone());
         let error = recaller.recall(&wrong, &key()).await.unwrap_err();
         assert!(error.is(ErrorKind::InvalidArgument), "{error}");
     }
@@ -245,7 +245,11 @@ async fn what_is_not_whole_not_current_or_gone_is_not_recalled() {
         let text = account.fs.read_to_string(&meta).await.unwrap().replace("ACTIVE", status);
         account.write(&meta, text).await;
     }
-    Memories::new(&*account.fs, "default", account.env.clone()).delete(&uri(&of("deleted"))).await.unwrap();
+    Memories::new(&*account.fs, "default")
+        .env(account.env.clone())
+        .delete(&uri(&of("deleted")))
+        .await
+        .unwrap();
     account.fs.remove(format!("{}/.meta.json", dir("orphan")).as_str()).await.unwrap();
     account.write(&format!("{}/.meta.json", dir("bare")), "no JSON").await;
     let mut future = Put::new("Alice drinks cocoa from the moon.\n");
@@ -340,11 +344,11 @@ async fn no_secret_is_recalled() {
 #[tokio::test]
 async fn an_agent_recalls_from_its_own_tree_and_from_no_other() {
     let folder = tempfile::tempdir().unwrap();
-    let data = garth::open(folder.path().join("data")).unwrap();
+    let data = garth::builder().open(&folder.path().join("data")).unwrap();
     for name in ["default", "other"] {
         data.create_account(name).await.unwrap();
         let account = data.account(name).await.unwrap();
-        let memories = Memories::new(&*account, name, Env::system());
+        let memories = Memories::new(&*account, name);
         for (owner, text) in [
             ("users/alice", "Alice keeps her lantern in the shed."),
             ("users/bob", "Bob keeps his lantern: CANARY."),

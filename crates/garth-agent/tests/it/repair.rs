@@ -6,14 +6,14 @@ mod verdicts;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use garth::agent::memory::{
+use garth_agent::memory::{
     Event, EventType, Follow, LayerText, Level, Memories, Meta, Next, Origin, Put, Repair, Report, Status,
     Told, Uri,
 };
-use garth::engine::memory::MemoryFs;
-use garth::env::ManualClock;
-use garth::model::{Batch, Op, Seq, Timestamp, WalkPage};
-use garth::{Env, FileSystem, FileSystemExt, TreePath};
+use garth_engine::engine::memory::MemoryFs;
+use garth_engine::env::ManualClock;
+use garth_engine::model::{Batch, Op, Seq, Timestamp, WalkPage};
+use garth_engine::{Env, FileSystem, FileSystemExt, TreePath};
 
 use super::memories_set::{coffee, edge, engines, memories, uri};
 
@@ -346,8 +346,8 @@ async fn a_delete_that_was_cut_short_is_finished() {
 #[tokio::test]
 async fn a_writer_that_pauses_between_files_is_never_broken() {
     let (env, clock) = Env::manual(Timestamp(1_700_000_000_000_000_000));
-    let fs = MemoryFs::new(env.clone(), garth::agent::registry());
-    let memories = Memories::new(&fs, "default", env);
+    let fs = MemoryFs::new(env.clone(), garth_agent::registry());
+    let memories = Memories::new(&fs, "default").env(env);
     let repair = Repair::new(memories.clone());
     fs.mkdir_all(&coffee().dir()).await.unwrap();
     let pending = Meta { status: Status::Pending, ..Meta::new(&coffee(), Timestamp(0)) };
@@ -380,7 +380,7 @@ async fn followed(
     clock: &ManualClock,
     most: usize,
 ) -> Vec<String> {
-    let repair = Repair::new(Memories::new(fs, "default", env.clone()));
+    let repair = Repair::new(Memories::new(fs, "default").env(env.clone()));
     let (mut report, mut told) = (Report::default(), Vec::new());
     let mut seconds = 0;
     loop {
@@ -405,8 +405,8 @@ async fn followed(
 #[tokio::test]
 async fn what_other_doors_change_is_followed_within_two_seconds() {
     let (env, clock) = Env::manual(Timestamp(1_700_000_000_000_000_000));
-    let fs = MemoryFs::new(env.clone(), garth::agent::registry());
-    let memories = Memories::new(&fs, "default", env.clone());
+    let fs = MemoryFs::new(env.clone(), garth_agent::registry());
+    let memories = Memories::new(&fs, "default").env(env.clone());
     let mut follow = Follow::since(Seq(0));
     let bob = TreePath::parse("/users/bob").unwrap();
     memories.put(&coffee(), &Put::new("Black.")).await.unwrap();
@@ -466,8 +466,8 @@ async fn what_other_doors_change_is_followed_within_two_seconds() {
 #[tokio::test]
 async fn what_went_to_another_owner_by_hand_is_told_as_gone_and_is_a_memory_of_its_own_there() {
     let (env, clock) = Env::manual(Timestamp(1_700_000_000_000_000_000));
-    let fs = MemoryFs::new(env.clone(), garth::agent::registry());
-    let memories = Memories::new(&fs, "default", env.clone());
+    let fs = MemoryFs::new(env.clone(), garth_agent::registry());
+    let memories = Memories::new(&fs, "default").env(env.clone());
     let mut follow = Follow::since(Seq(0));
     memories.put(&coffee(), &Put::new("Black.")).await.unwrap();
     memories.put(&uri("users/bob/memories/events/x"), &Put::new("x")).await.unwrap();
@@ -498,8 +498,8 @@ async fn what_went_to_another_owner_by_hand_is_told_as_gone_and_is_a_memory_of_i
 async fn a_directory_that_went_with_the_events_of_a_move_is_told_under_both_uris_once_nothing_is_on_its_way()
 {
     let (env, clock) = Env::manual(Timestamp(1_700_000_000_000_000_000));
-    let fs = MemoryFs::new(env.clone(), garth::agent::registry());
-    let memories = Memories::new(&fs, "default", env.clone());
+    let fs = MemoryFs::new(env.clone(), garth_agent::registry());
+    let memories = Memories::new(&fs, "default").env(env.clone());
     let mut follow = Follow::since(Seq(0));
     memories.put(&coffee(), &Put::new("Black.")).await.unwrap();
     drain(&fs).await;
@@ -531,8 +531,8 @@ async fn a_directory_that_went_with_the_events_of_a_move_is_told_under_both_uris
 #[tokio::test]
 async fn a_move_that_is_claimed_of_another_owners_memory_takes_no_edges_along() {
     let (env, clock) = Env::manual(Timestamp(1_700_000_000_000_000_000));
-    let fs = MemoryFs::new(env.clone(), garth::agent::registry());
-    let memories = Memories::new(&fs, "default", env.clone());
+    let fs = MemoryFs::new(env.clone(), garth_agent::registry());
+    let memories = Memories::new(&fs, "default").env(env.clone());
     let of_bob = uri("users/bob/memories/events/gone");
     memories.put(&tea(), &Put::new("Green.")).await.unwrap();
     fs.write(
@@ -548,7 +548,7 @@ async fn a_move_that_is_claimed_of_another_owners_memory_takes_no_edges_along() 
     // one by its meta, one by an event
     let (a, b) = (uri("users/alice/memories/events/a"), uri("users/alice/memories/events/b"));
     set_meta(&fs, &a, |meta| meta["uri"] = of_bob.to_string().into()).await;
-    let payload = garth::agent::memory::event::Payload { new_uri: Some(b.to_string()), ..Default::default() };
+    let payload = garth_agent::memory::event::Payload { new_uri: Some(b.to_string()), ..Default::default() };
     let event = Event::new(&env, EventType::MoveContext, &of_bob.to_string(), payload).unwrap();
     fs.write(b.file(&format!(".outbox/{}.json", event.event_id)), event.to_json().unwrap()).await.unwrap();
     fs.remove(b.file(".outbox/.done")).await.unwrap();
@@ -562,7 +562,7 @@ async fn a_move_that_is_claimed_of_another_owners_memory_takes_no_edges_along() 
 #[tokio::test]
 async fn a_writer_that_pauses_beside_one_who_follows_is_never_broken() {
     let (env, clock) = Env::manual(Timestamp(1_700_000_000_000_000_000));
-    let fs = MemoryFs::new(env.clone(), garth::agent::registry());
+    let fs = MemoryFs::new(env.clone(), garth_agent::registry());
     let mut follow = Follow::since(Seq(0));
     fs.mkdir_all(&coffee().dir()).await.unwrap();
     let pending = Meta { status: Status::Pending, ..Meta::new(&coffee(), Timestamp(0)) };

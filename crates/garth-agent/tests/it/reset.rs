@@ -5,20 +5,20 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::TryStreamExt as _;
-use garth::agent::Class;
-use garth::agent::media::{Media, MediaKey, NewMedia, Stored};
-use garth::agent::models::{Answer, Ask, ChatModel};
-use garth::agent::session::{
+use garth_agent::Class;
+use garth_agent::media::{Media, MediaKey, NewMedia, Stored};
+use garth_agent::models::{Answer, Ask, ChatModel};
+use garth_agent::session::{
     Append, Create, Draft, Export, PackOptions, SessionKey, Sessions, State, TranscriptFormat, Usage,
 };
-use garth::agent::workspace::{
+use garth_agent::workspace::{
     Asking, Held, PromptOptions, Reset, Trim, Trimmed, WasReset, Workspace, run_jobs,
 };
-use garth::engine::memory::MemoryFs;
-use garth::env::ManualClock;
-use garth::model::quota::Limits;
-use garth::model::{Author, Batch, Op, Timestamp};
-use garth::{Env, Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
+use garth_engine::engine::memory::MemoryFs;
+use garth_engine::env::ManualClock;
+use garth_engine::model::quota::Limits;
+use garth_engine::model::{Author, Batch, Op, Timestamp};
+use garth_engine::{Env, Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
 use serde_json::Value;
 
 /// 2026-01-27 09:30 UTC, a Tuesday.
@@ -47,7 +47,7 @@ pub(super) fn asking(model: &Says) -> Option<Asking<'_>> {
 
 pub(super) fn tree() -> (MemoryFs, Env, ManualClock) {
     let (env, clock) = Env::manual(START);
-    (MemoryFs::new(env.clone(), garth::agent::registry()), env, clock)
+    (MemoryFs::new(env.clone(), garth_agent::registry()), env, clock)
 }
 
 pub(super) fn path(text: &str) -> TreePath {
@@ -55,7 +55,7 @@ pub(super) fn path(text: &str) -> TreePath {
 }
 
 pub(super) fn workspace<'a>(fs: &'a dyn FileSystem, env: &Env) -> Workspace<'a> {
-    Workspace::new(fs, "coder", env.clone()).unwrap()
+    Workspace::new(fs, "coder").unwrap().env(env.clone())
 }
 
 pub(super) async fn settings(fs: &dyn FileSystem, text: &str) {
@@ -65,7 +65,7 @@ pub(super) async fn settings(fs: &dyn FileSystem, text: &str) {
 
 pub(super) async fn session<'a>(fs: &'a dyn FileSystem, env: &Env, class: &str) -> Sessions<'a> {
     let author = Author::agent("coder").with_user("default").with_class(class);
-    let sessions = Sessions::new(fs, "default", "coder", env.clone()).unwrap().author(author);
+    let sessions = Sessions::new(fs, "default", "coder").unwrap().env(env.clone()).author(author);
     let key: SessionKey = "agent:coder:main".parse().unwrap();
     sessions.create(&Create::new("work").key(key).model("m", Some(30_000))).await.unwrap();
     sessions
@@ -80,8 +80,8 @@ pub(super) async fn talk(sessions: &Sessions<'_>, name: &str, turns: std::ops::R
         let result = serde_json::json!([{"type": "tool_result", "call_id": format!("c{n}"), "content": out}]);
         let said = [
             Draft::user(format!("question {n}")),
-            Draft::message(garth::agent::session::Role::Assistant, &call),
-            Draft::message(garth::agent::session::Role::Tool, &result),
+            Draft::message(garth_agent::session::Role::Assistant, &call),
+            Draft::message(garth_agent::session::Role::Tool, &result),
             Draft::assistant(format!("answer {n}")),
         ];
         sessions.append(name, &Append::messages(said)).await.unwrap();
@@ -195,7 +195,7 @@ async fn a_withdrawn_message_is_in_no_archive_and_system_messages_are_lines_of_t
     let (fs, env, _) = tree();
     let sessions = session(&fs, &env, "main").await;
     let said = [
-        Draft::message(garth::agent::session::Role::System, "be kind"),
+        Draft::message(garth_agent::session::Role::System, "be kind"),
         Draft::user("oops"),
         Draft::user("hello"),
     ];
@@ -210,7 +210,7 @@ async fn a_withdrawn_message_is_in_no_archive_and_system_messages_are_lines_of_t
 #[tokio::test]
 async fn if_the_archive_cannot_be_written_nothing_is_cleared() {
     let folder = tempfile::tempdir().unwrap();
-    let data = garth::open(folder.path().join("data")).unwrap();
+    let data = garth::builder().open(&folder.path().join("data")).unwrap();
     data.create_account("a").await.unwrap();
     let account = data.account("a").await.unwrap();
     let (fs, env): (&dyn FileSystem, Env) = (&*account, Env::system());
@@ -232,7 +232,7 @@ async fn if_the_archive_cannot_be_written_nothing_is_cleared() {
     assert_eq!(reset(&workspace(fs, &env), "work", &Reset::default()).await.messages, 120);
 }
 
-async fn settings_of(account: &std::sync::Arc<dyn garth::AccountStore>, text: &str) {
+async fn settings_of(account: &std::sync::Arc<dyn garth_engine::AccountStore>, text: &str) {
     settings(&**account, text).await;
 }
 
@@ -324,8 +324,8 @@ async fn a_step_that_is_not_finished_stays() {
     let call = |n: u8| serde_json::json!([{"type": "tool_call", "id": format!("x{n}"), "name": "sh", "arguments": {}}]);
     let result =
         |n: u8| serde_json::json!([{"type": "tool_result", "call_id": format!("x{n}"), "content": "late"}]);
-    let role = garth::agent::session::Role::Assistant;
-    let tool = garth::agent::session::Role::Tool;
+    let role = garth_agent::session::Role::Assistant;
+    let tool = garth_agent::session::Role::Tool;
     let said = [
         Draft::message(role, &call(1)),
         Draft::user("wait"),
@@ -367,7 +367,7 @@ async fn what_a_model_finds_worth_remembering_is_in_the_commit_of_a_compaction_a
 }
 
 async fn session_named<'a>(fs: &'a dyn FileSystem, env: &Env, name: &str) -> Sessions<'a> {
-    let sessions = Sessions::new(fs, "default", "coder", env.clone()).unwrap();
+    let sessions = Sessions::new(fs, "default", "coder").unwrap().env(env.clone());
     sessions.create(&Create::new(name)).await.unwrap();
     sessions
 }
@@ -461,7 +461,7 @@ async fn transcripts_are_read_of_live_sessions_and_of_archives_alike_by_lines() 
     let missing = workspace.transcript("default", "none", &lines).await.unwrap_err();
     assert!(missing.is(ErrorKind::NotFound), "{missing}");
     let dm = Author::agent("coder").with_class("dm").with_audience("default");
-    let dm = Workspace::new(&fs, "coder", env.clone()).unwrap().author(dm);
+    let dm = Workspace::new(&fs, "coder").unwrap().env(env.clone()).author(dm);
     assert!(dm.transcript("default", &id, &lines).await.unwrap_err().is(ErrorKind::NotFound));
     assert!(dm.transcript("default", "work", &lines).await.unwrap_err().is(ErrorKind::AccessDenied));
     assert!(dm.archives(None, 10).await.unwrap().0.is_empty());
@@ -479,19 +479,19 @@ async fn an_archive_that_is_damaged_is_told() {
 
 /// Puts a media file of a session of the owner.
 async fn put(fs: &dyn FileSystem, env: &Env, session: &str, bytes: &'static str) -> Stored {
-    let sessions = Sessions::new(fs, "default", "coder", env.clone()).unwrap();
+    let sessions = Sessions::new(fs, "default", "coder").unwrap().env(env.clone());
     let meta = sessions.get(session).await.unwrap().meta;
     let new = NewMedia::new(meta.session_key.unwrap_or_else(|| meta.id.clone()), "image/png");
     let body = futures::stream::iter([Ok(bytes.into())]);
-    Media::new(fs, env.clone()).put(&new.session(meta.id), body).await.unwrap()
+    Media::new(fs).env(env.clone()).put(&new.session(meta.id), body).await.unwrap()
 }
 
 /// Says something with a picture of these bytes; gives the key that stands there.
 async fn show(sessions: &Sessions<'_>, name: &str, data: &str) -> MediaKey {
     let content = serde_json::json!([{"type": "image", "mime_type": "image/png", "data": data}]);
-    let said = Draft::message(garth::agent::session::Role::User, &content);
+    let said = Draft::message(garth_agent::session::Role::User, &content);
     let lines = sessions.append(name, &Append::messages([said])).await.unwrap().lines.unwrap();
-    let page = sessions.lines(name, &garth::agent::session::Select::messages(lines)).await.unwrap();
+    let page = sessions.lines(name, &garth_agent::session::Select::messages(lines)).await.unwrap();
     let line: Value = serde_json::from_str(&page.items[0].text).unwrap();
     line["content"][0]["path"].as_str().unwrap().parse().unwrap()
 }
@@ -499,10 +499,10 @@ async fn show(sessions: &Sessions<'_>, name: &str, data: &str) -> MediaKey {
 #[tokio::test]
 async fn a_reset_keeps_media_that_the_archive_refers_to_beside_it_and_removes_the_rest() {
     let folder = tempfile::tempdir().unwrap();
-    let data = garth::open(folder.path().join("data")).unwrap();
+    let data = garth::builder().open(&folder.path().join("data")).unwrap();
     data.create_account("a").await.unwrap();
     let account = data.account("a").await.unwrap();
-    let memory = MemoryFs::new(Env::system(), garth::agent::registry());
+    let memory = MemoryFs::new(Env::system(), garth_agent::registry());
     for fs in [&*account as &dyn FileSystem, &memory] {
         let env = Env::system();
         let sessions = session(fs, &env, "main").await;
@@ -515,7 +515,7 @@ async fn a_reset_keeps_media_that_the_archive_refers_to_beside_it_and_removes_th
         let said_beside = show(&sessions, "beside", "b3RoZXI=").await;
         let id = sessions.get("work").await.unwrap().meta.id;
         reset(&workspace(fs, &env), "work", &Reset::default()).await;
-        let media = Media::new(fs, env.clone());
+        let media = Media::new(fs).env(env.clone());
         let (kept, file) = media.open(&shown).await.unwrap();
         assert_eq!(kept.path.as_str(), format!("/agents/coder/sessions/{id}/media/{}", shown.name()));
         assert_eq!(file.read_at(0, 100).await.unwrap(), "shown");
@@ -538,7 +538,7 @@ async fn a_reset_that_is_to_delete_media_leaves_none() {
     let loose = put(&fs, &env, "work", "loose").await;
     let done = reset(&workspace(&fs, &env), "work", &Reset::default()).await;
     assert_eq!(done.messages, 1);
-    let media = Media::new(&fs, env.clone());
+    let media = Media::new(&fs).env(env.clone());
     for key in [shown, loose.key] {
         assert!(media.get(&key).await.unwrap_err().is(ErrorKind::NotFound), "{key}");
     }
@@ -559,7 +559,7 @@ async fn a_session_that_has_a_parent_keeps_all_of_its_media() {
     let id = sessions.get("work").await.unwrap().meta.id;
     reset(&workspace(&fs, &env), "work", &Reset::default()).await;
     for key in [shown, loose.key] {
-        let at = Media::new(&fs, env.clone()).get(&key).await.unwrap().path;
+        let at = Media::new(&fs).env(env.clone()).get(&key).await.unwrap().path;
         assert!(at.is_within(&path(&format!("/agents/coder/sessions/{id}/media"))), "{at}");
     }
 }
@@ -576,10 +576,10 @@ async fn media_of_a_session_without_a_key_go_by_its_id() {
     let image = serde_json::json!([
         {"type": "image", "mime_type": "image/png", "path": put.key.to_string()}
     ]);
-    let said = Draft::message(garth::agent::session::Role::User, &image);
+    let said = Draft::message(garth_agent::session::Role::User, &image);
     sessions.append("plain", &Append::messages([said])).await.unwrap();
     reset(&workspace(&fs, &env), "plain", &Reset::default()).await;
-    let at = Media::new(&fs, env.clone()).get(&put.key).await.unwrap().path;
+    let at = Media::new(&fs).env(env.clone()).get(&put.key).await.unwrap().path;
     assert_eq!(at.as_str(), format!("/agents/coder/sessions/{id}/media/{}", put.key.name()));
 }
 
@@ -611,7 +611,7 @@ async fn media_that_are_put_while_a_reset_runs_stay_where_they_are() {
         reset(&workspace(&fs, &env), "work", &how).await;
         let late = model.2.lock().unwrap().clone().unwrap();
         // the message that will refer to it comes in the next session
-        let media = Media::new(&fs, env.clone());
+        let media = Media::new(&fs).env(env.clone());
         let (stored, file) = media.open(&late).await.unwrap();
         assert_eq!((stored.path, file.read_at(0, 9).await.unwrap()), (late.path(), "late".into()));
         assert!(media.get(&loose.key).await.unwrap_err().is(ErrorKind::NotFound));
@@ -621,16 +621,16 @@ async fn media_that_are_put_while_a_reset_runs_stay_where_they_are() {
 #[tokio::test]
 async fn a_picture_that_is_said_while_a_reset_runs_is_where_its_message_says() {
     let folder = tempfile::tempdir().unwrap();
-    let data = garth::open(folder.path().join("data")).unwrap();
+    let data = garth::builder().open(&folder.path().join("data")).unwrap();
     data.create_account("a").await.unwrap();
     let account = data.account("a").await.unwrap();
     let (fs, env): (&dyn FileSystem, Env) = (&*account, Env::system());
-    let (sessions, media) = (session(fs, &env, "main").await, Media::new(fs, env.clone()));
+    let (sessions, media) = (session(fs, &env, "main").await, Media::new(fs).env(env.clone()));
     for round in 1..=10 {
         let name = if round == 1 { "work".to_owned() } else { format!("work-{round}") };
         let first = show(&sessions, &name, "c2hvd24=").await;
         let content = serde_json::json!([{"type": "image", "mime_type": "image/png", "data": "bGF0ZQ=="}]);
-        let late = Append::messages([Draft::message(garth::agent::session::Role::User, &content)]);
+        let late = Append::messages([Draft::message(garth_agent::session::Role::User, &content)]);
         let (workspace, how) = (workspace(fs, &env), Reset::default());
         let (done, said) =
             futures::join!(workspace.reset("default", &name, &how), sessions.append(&name, &late));
@@ -639,7 +639,7 @@ async fn a_picture_that_is_said_while_a_reset_runs_is_where_its_message_says() {
         let referred = sessions.media_referred(&name).await.unwrap();
         // a session that was put away may refuse it
         assert_eq!(referred.len(), 1 + usize::from(said.is_ok()));
-        let select = garth::agent::session::Select::messages(1..=9);
+        let select = garth_agent::session::Select::messages(1..=9);
         for line in sessions.lines(&name, &select).await.unwrap().items {
             let line: Value = serde_json::from_str(&line.text).unwrap();
             let key: MediaKey = line["content"][0]["path"].as_str().unwrap().parse().unwrap();

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use garth::agent::workspace::{Reset, due_resets};
-use garth::model::Timestamp;
+use garth_agent::workspace::{Reset, due_resets};
+use garth_engine::model::Timestamp;
 
 use super::reset::{session, settings, talk, tree, workspace};
 

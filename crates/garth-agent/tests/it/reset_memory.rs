@@ -1,12 +1,12 @@
 //! What archives say of tools, and what is remembered where a day has no room.
 
-use garth::agent::session::{Export, Import, TranscriptFormat};
+use garth_agent::session::{Export, Import, TranscriptFormat};
 use std::sync::Arc;
 use std::time::Duration;
 
-use garth::agent::workspace::{Held, Reset, Trim, run_jobs};
-use garth::model::Op;
-use garth::{ErrorKind, FileSystem, FileSystemExt};
+use garth_agent::workspace::{Held, Reset, Trim, run_jobs};
+use garth_engine::model::Op;
+use garth_engine::{ErrorKind, FileSystem, FileSystemExt};
 use garth_testkit::fs::interfering::{Call, Interfering};
 use serde_json::Value;
 

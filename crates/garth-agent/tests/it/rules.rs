@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use garth::agent::kv::MAX_VALUE;
-use garth::engine::memory::MemoryFs;
-use garth::model::{At, Batch, Op, SetAttrs};
-use garth::view::Scope;
-use garth::{Env, Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
+use garth_agent::kv::MAX_VALUE;
+use garth_engine::engine::memory::MemoryFs;
 use garth_engine::engine::sqlite::SqliteFs;
+use garth_engine::model::{At, Batch, Op, SetAttrs};
+use garth_engine::view::Scope;
+use garth_engine::{Env, Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
 
 fn at(path: &str) -> At {
     TreePath::parse(path).unwrap().into()
@@ -30,8 +30,8 @@ async fn refusal(fs: &dyn FileSystem, ops: Vec<Op>) -> Error {
 /// Both engines, each empty.
 fn engines() -> Vec<(Arc<dyn FileSystem>, Option<tempfile::TempDir>)> {
     let folder = tempfile::tempdir().unwrap();
-    let sqlite = SqliteFs::open(folder.path(), Env::system(), garth::agent::registry()).unwrap();
-    vec![(Arc::new(MemoryFs::new(Env::system(), garth::agent::registry())), None), (sqlite, Some(folder))]
+    let sqlite = SqliteFs::open(folder.path(), Env::system(), garth_agent::registry()).unwrap();
+    vec![(Arc::new(MemoryFs::new(Env::system(), garth_agent::registry())), None), (sqlite, Some(folder))]
 }
 
 const VALUE: &str = "/agents/a/kv/x.json";

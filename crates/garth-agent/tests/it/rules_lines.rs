@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use futures::future::join_all;
-use garth::model::{Batch, Moment, Op, Seq};
-use garth::{AccountStore, Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
 use garth_engine::engine::sqlite::SqliteFs;
+use garth_engine::model::{Batch, Moment, Op, Seq};
+use garth_engine::{AccountStore, Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
 
 use super::rules_set::{Tree, at, rule};
 
@@ -123,7 +123,7 @@ async fn rules_over_whole_files_have_them_small() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_many_writers_append_in_halves_parses_after_every_commit() {
     let folder = tempfile::tempdir().unwrap();
-    let fs = SqliteFs::open(folder.path(), Env::system(), garth::agent::registry()).unwrap();
+    let fs = SqliteFs::open(folder.path(), Env::system(), garth_agent::registry()).unwrap();
     fs.commit(Op::write(at("/log.jsonl"), "").into()).await.unwrap();
     assert!(fs.set_rule(rule("/log.jsonl", "json-lines", "{}"), false).await.unwrap().set);
     let writer = |writer: usize| {
@@ -162,7 +162,7 @@ async fn what_many_writers_append_in_halves_parses_after_every_commit() {
 #[tokio::test]
 async fn what_a_tree_breaks_is_listed_and_the_rule_set_by_force_alone() {
     let folder = tempfile::tempdir().unwrap();
-    let fs = SqliteFs::open(folder.path(), Env::system(), garth::agent::registry()).unwrap();
+    let fs = SqliteFs::open(folder.path(), Env::system(), garth_agent::registry()).unwrap();
     let ops = ["/a/1.json", "/a/b/2.json", "/c/3.json", "/a/good.json", "/a/text"];
     let text = |path: &str| if path.contains("good") { "1" } else { "no json" };
     fs.commit(Batch::new(ops.map(|path| Op::write(at(path), text(path)).with_parents()))).await.unwrap();
@@ -174,7 +174,7 @@ async fn what_a_tree_breaks_is_listed_and_the_rule_set_by_force_alone() {
     assert!(fs.rules().await.unwrap().iter().all(|rule| rule.is_built_in()));
     assert!(fs.set_rule(new.clone(), true).await.unwrap().set);
     // another process, or another handle, is bound by it from its next commit on
-    let other = SqliteFs::open(folder.path(), Env::system(), garth::agent::registry()).unwrap();
+    let other = SqliteFs::open(folder.path(), Env::system(), garth_agent::registry()).unwrap();
     let error = other.commit(Op::append(at("/a/1.json"), "x").into()).await.unwrap_err();
     assert!(error.is(ErrorKind::RuleViolation), "{error}");
     assert!(other.remove_rule(new.class(), "json").await.unwrap());
@@ -199,7 +199,7 @@ async fn a_file_of_many_names_is_read_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rules_about_change_are_set_while_others_write() {
     let folder = tempfile::tempdir().unwrap();
-    let fs = SqliteFs::open(folder.path(), Env::system(), garth::agent::registry()).unwrap();
+    let fs = SqliteFs::open(folder.path(), Env::system(), garth_agent::registry()).unwrap();
     let made = (0..2000).map(|n| Op::write(at(&format!("/logs/{n}.log")), "1\n").with_parents());
     fs.commit(Batch::new(made)).await.unwrap();
     let stop = Arc::new(std::sync::atomic::AtomicBool::new(false));

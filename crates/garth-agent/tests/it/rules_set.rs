@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use garth::engine::memory::MemoryFs;
-use garth::fs::restore::restore;
-use garth::model::{At, Author, Batch, Ino, Moment, Op, Seq, SetAttrs, Timestamp};
-use garth::rule::{Class, Demand, Rule};
-use garth::view::Scope;
-use garth::{AccountStore, Env, Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
+use garth_engine::engine::memory::MemoryFs;
 use garth_engine::engine::sqlite::SqliteFs;
+use garth_engine::fs::restore::restore;
+use garth_engine::model::{At, Author, Batch, Ino, Moment, Op, Seq, SetAttrs, Timestamp};
+use garth_engine::rule::{Class, Demand, Rule};
+use garth_engine::view::Scope;
+use garth_engine::{AccountStore, Env, Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
 
 fn path(path: &str) -> TreePath {
     TreePath::parse(path).unwrap()
@@ -31,9 +31,9 @@ pub(super) enum Tree {
 impl Tree {
     pub(super) fn all() -> [Self; 2] {
         let folder = tempfile::tempdir().unwrap();
-        let sqlite = SqliteFs::open(folder.path(), Env::system(), garth::agent::registry()).unwrap();
+        let sqlite = SqliteFs::open(folder.path(), Env::system(), garth_agent::registry()).unwrap();
         [
-            Self::Memory(Box::new(MemoryFs::new(Env::system(), garth::agent::registry()))),
+            Self::Memory(Box::new(MemoryFs::new(Env::system(), garth_agent::registry()))),
             Self::Sqlite(sqlite, folder),
         ]
     }
@@ -213,7 +213,7 @@ async fn an_override_passes_and_is_logged() {
         tree.refusal(vec![Op::remove(at("/log"))]).await;
         let batch = Batch::new([Op::remove(at("/log"))]).overriding_rules();
         let seq = tree.fs().commit(batch).await.unwrap().seq;
-        let changes = tree.fs().changes(&garth::model::ChangesQuery::default()).await.unwrap();
+        let changes = tree.fs().changes(&garth_engine::model::ChangesQuery::default()).await.unwrap();
         let overrode: Vec<_> = changes.commits.iter().map(|it| it.commit.overrides_rules).collect();
         assert_eq!(overrode, [false, true]);
         assert_eq!(seq.0, 2);

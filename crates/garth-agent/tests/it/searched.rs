@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use garth::model::{Batch, Op, SearchQuery};
-use garth::view::Scope;
-use garth::{Env, FileSystem, TreePath};
 use garth_engine::engine::sqlite::SqliteFs;
+use garth_engine::model::{Batch, Op, SearchQuery};
+use garth_engine::view::Scope;
+use garth_engine::{Env, FileSystem, TreePath};
 use tempfile::TempDir;
 
 fn path(path: &str) -> TreePath {
@@ -15,7 +15,7 @@ fn path(path: &str) -> TreePath {
 
 fn account() -> (TempDir, Arc<SqliteFs>) {
     let folder = tempfile::tempdir().unwrap();
-    let fs = SqliteFs::open(folder.path(), Env::system(), garth::agent::registry()).unwrap();
+    let fs = SqliteFs::open(folder.path(), Env::system(), garth_agent::registry()).unwrap();
     (folder, fs)
 }
 

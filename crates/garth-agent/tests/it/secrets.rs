@@ -6,14 +6,14 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use garth::agent::memory::{Event, Memories, Put, Repair, Uri};
-use garth::agent::outbox::{Options, Sink, SinkError, Worker};
-use garth::agent::recall::{Key, Recall, Recaller};
-use garth::model::{Batch, Op, SearchQuery};
-use garth::{AccountStore, Env, FileSystem, FileSystemExt};
+use garth_agent::memory::{Event, Memories, Put, Repair, Uri};
+use garth_agent::outbox::{Options, Sink, SinkError, Worker};
+use garth_agent::recall::{Key, Recall, Recaller};
 use garth_engine::engine::sqlite::SqliteFs;
+use garth_engine::model::{Batch, Op, SearchQuery};
 use garth_engine::text::Tokenizer;
 use garth_engine::text::secret::{Judgement, masked};
+use garth_engine::{AccountStore, Env, FileSystem, FileSystemExt};
 use garth_testkit::data::random::Random;
 use garth_testkit::data::secrets::{Planted, each};
 use garth_testkit::tools::p as path;
@@ -88,7 +88,7 @@ fn shows(text: &str, planted: &Planted) -> bool {
 async fn of_a_thousand_texts_with_secrets_a_third_of_them_cut_in_two_none_is_in_the_index_or_shown() {
     let [planted, blank] = [(); 2].map(|()| tempfile::tempdir().unwrap());
     let [fs, control] = [&planted, &blank]
-        .map(|folder| SqliteFs::open(folder.path(), Env::system(), garth::agent::registry()).unwrap());
+        .map(|folder| SqliteFs::open(folder.path(), Env::system(), garth_agent::registry()).unwrap());
     let mut random = Random::new(12);
     let texts: Vec<Text> = (0..TEXTS).map(|n| Text::new(n, &mut random)).collect();
     let (mut first, mut second, mut whole) = (Vec::new(), Vec::new(), Vec::new());
@@ -147,8 +147,8 @@ impl Sink for Told {
 #[tokio::test]
 async fn of_four_hundred_memories_with_secrets_a_third_of_them_cut_in_two_none_is_recalled_or_told() {
     let folder = tempfile::tempdir().unwrap();
-    let fs = SqliteFs::open(folder.path(), Env::system(), garth::agent::registry()).unwrap();
-    let memories = Memories::new(&*fs, "default", Env::system());
+    let fs = SqliteFs::open(folder.path(), Env::system(), garth_agent::registry()).unwrap();
+    let memories = Memories::new(&*fs, "default");
     let mut random = Random::new(13);
     let texts: Vec<Text> = (0..MEMORIES).map(|n| Text::new(n, &mut random)).collect();
     let uri = |n: usize| format!("ctx://default/users/ann/memories/events/n{n}").parse::<Uri>().unwrap();
@@ -178,7 +178,7 @@ async fn of_four_hundred_memories_with_secrets_a_third_of_them_cut_in_two_none_i
         let planted = &texts[n].planted;
         assert!(!shows(&plain(json), planted) && !shows(json, planted), "{}: {json}", planted.kind);
     }
-    let recaller = Recaller::new(&*fs, "default", Env::system());
+    let recaller = Recaller::new(&*fs, "default");
     let mut answered = 0;
     for (n, text) in texts.iter().enumerate() {
         for question in [format!("subject{n}"), text.planted.secret.replace('\n', " ")] {
@@ -299,7 +299,7 @@ async fn a_name_that_makes_a_secret_of_what_was_written_is_refused() {
 #[tokio::test]
 async fn reindexing_finds_words_that_an_earlier_judgement_left_out() {
     let folder = tempfile::tempdir().unwrap();
-    let open = || SqliteFs::open(folder.path(), Env::system(), garth::agent::registry()).unwrap();
+    let open = || SqliteFs::open(folder.path(), Env::system(), garth_agent::registry()).unwrap();
     let fs = open();
     let text = format!("Minutes of the harbour board: {LINK}\n");
     fs.commit(Batch::new([Op::write(path("/notes.md"), text.clone())])).await.unwrap();

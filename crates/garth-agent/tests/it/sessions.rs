@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use garth::agent::session::{
+use garth_agent::session::{
     Append, Change, Create, Draft, List, MAX_APPENDED, Select, SessionKey, Sessions, State, Usage,
 };
-use garth::agent::{Access, Caller, Class, Request};
-use garth::engine::memory::MemoryFs;
-use garth::model::{Batch, Op, WalkPage};
-use garth::{AccountStore, Env, Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
+use garth_agent::{Access, Caller, Class, Request};
+use garth_engine::engine::memory::MemoryFs;
+use garth_engine::model::{Batch, Op, WalkPage};
+use garth_engine::{AccountStore, Env, Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
 use garth_testkit::fs::counting::Counting;
 use garth_testkit::fs::interfering::{Call, Interfering};
 use tempfile::TempDir;
@@ -17,7 +17,7 @@ pub(super) const DIR: &str = "/users/default/agents/coder/session/default";
 
 pub(super) async fn account() -> (Arc<dyn AccountStore>, TempDir) {
     let folder = tempfile::tempdir().unwrap();
-    let data = garth::open(folder.path().join("data")).unwrap();
+    let data = garth::builder().open(&folder.path().join("data")).unwrap();
     data.create_account("default").await.unwrap();
     (data.account("default").await.unwrap(), folder)
 }
@@ -25,12 +25,12 @@ pub(super) async fn account() -> (Arc<dyn AccountStore>, TempDir) {
 /// The engines that keep sessions, with what they need while they are used.
 pub(super) async fn engines() -> Vec<(Arc<dyn FileSystem>, Option<TempDir>)> {
     let (account, folder) = account().await;
-    vec![(account, Some(folder)), (Arc::new(MemoryFs::new(Env::system(), garth::agent::registry())), None)]
+    vec![(account, Some(folder)), (Arc::new(MemoryFs::new(Env::system(), garth_agent::registry())), None)]
 }
 
 /// The sessions of the agent `coder` with the user `ann`, with one that is called `default`.
 pub(super) async fn sessions(fs: &dyn FileSystem) -> Sessions<'_> {
-    let sessions = Sessions::new(fs, "default", "coder", Env::system()).unwrap();
+    let sessions = Sessions::new(fs, "default", "coder").unwrap();
     sessions.create(&Create::new("default")).await.unwrap();
     sessions
 }
@@ -185,8 +185,8 @@ async fn an_append_is_one_commit_that_latest_md_and_the_rest_follow() {
         let mut append = Append::messages([
             Draft::user("Run the tests."),
             Draft::assistant("They **pass**.\n"),
-            Draft::message(garth::agent::session::Role::Assistant, &call),
-            Draft::message(garth::agent::session::Role::Tool, &result),
+            Draft::message(garth_agent::session::Role::Assistant, &call),
+            Draft::message(garth_agent::session::Role::Tool, &result),
         ])
         .and_events([Draft::event("tool.started").with("tool", "bash")])
         .run("run-1")
@@ -241,7 +241,7 @@ async fn append_of_many_ids_takes_few_reads() {
     for (fs, _kept) in engines().await {
         sessions(&*fs).await;
         let counting = Counting::new(Arc::clone(&fs));
-        let sessions = Sessions::new(&counting, "default", "coder", Env::system()).unwrap();
+        let sessions = Sessions::new(&counting, "default", "coder").unwrap();
         let mut reads = Vec::new();
         for (round, count) in [2, 1000].into_iter().enumerate() {
             let append = with_ids((0..count).map(|n| format!("msg-{round}-{n}")));
@@ -326,7 +326,7 @@ async fn of_64_appenders_no_line_is_lost_or_torn_and_each_keeps_its_order() {
     let appenders = (0..64).map(|n| {
         let account = Arc::clone(&account);
         tokio::spawn(async move {
-            let sessions = Sessions::new(&*account, "default", "coder", Env::system()).unwrap();
+            let sessions = Sessions::new(&*account, "default", "coder").unwrap();
             for m in 0..EACH {
                 let draft = Draft::user(format!("{n} {m}"));
                 // some give ids, and are the only ones that have to look
@@ -338,7 +338,7 @@ async fn of_64_appenders_no_line_is_lost_or_torn_and_each_keeps_its_order() {
     for appender in appenders.collect::<Vec<_>>() {
         appender.await.unwrap();
     }
-    let sessions = Sessions::new(&*account, "default", "coder", Env::system()).unwrap();
+    let sessions = Sessions::new(&*account, "default", "coder").unwrap();
     let said = said(&sessions, "default").await;
     assert_eq!(said.len(), 64 * EACH);
     for n in 0..64 {
@@ -356,7 +356,7 @@ async fn a_key_leads_to_the_newest_session_that_is_not_at_its_end() {
         let (first, made) = sessions.by_key(&key, &Create::new("one")).await.unwrap();
         assert!(made && first.name == "one");
         assert_eq!(sessions.by_key(&key, &Create::new("two")).await.unwrap().0.name, "one");
-        sessions.set("one", &Change::state(State::Done)).await.unwrap();
+        sessions.set("one", &Change::new().state(State::Done)).await.unwrap();
         assert_eq!(sessions.current(&key).await.unwrap(), None);
         let (second, _) = sessions.by_key(&key, &Create::new("")).await.unwrap();
         assert_eq!((second.meta.name.len(), second.name == second.meta.name), (36, true));
@@ -368,10 +368,10 @@ async fn a_key_leads_to_the_newest_session_that_is_not_at_its_end() {
         .await
         .unwrap();
         assert_eq!(sessions.current(&key).await.unwrap(), None);
-        sessions.set("one", &Change::state(State::Active)).await.unwrap();
+        sessions.set("one", &Change::new().state(State::Active)).await.unwrap();
         assert_eq!(sessions.current(&key).await.unwrap().unwrap().name, "one");
         // those of other users and agents have their own
-        let others = Sessions::new(&*fs, "bob", "coder", Env::system()).unwrap();
+        let others = Sessions::new(&*fs, "bob", "coder").unwrap();
         assert_eq!(others.current(&key).await.unwrap(), None);
     }
 }
@@ -381,12 +381,12 @@ async fn a_key_leads_to_the_successor_of_a_session_that_is_reset_while_it_is_loo
     let (fs, _folder) = account().await;
     let fs: Arc<dyn FileSystem> = fs;
     let key: SessionKey = "agent:coder:main".parse().unwrap();
-    let sessions = Sessions::new(&*fs, "default", "coder", Env::system()).unwrap();
+    let sessions = Sessions::new(&*fs, "default", "coder").unwrap();
     sessions.create(&Create::new("old").key(key.clone())).await.unwrap();
     sessions.create(&Create::new("new")).await.unwrap();
     let at = |name: &str| TreePath::parse(&format!("/users/default/agents/coder/session/{name}")).unwrap();
     let open = fs.head().await.unwrap().seq;
-    sessions.set("old", &Change::state(State::Done)).await.unwrap();
+    sessions.set("old", &Change::new().state(State::Done)).await.unwrap();
     let done = fs.head().await.unwrap().seq;
     let old_as_of = |seq| {
         let files = ["old/meta.json", "old/state"].map(at);
@@ -401,7 +401,7 @@ async fn a_key_leads_to_the_successor_of_a_session_that_is_reset_while_it_is_loo
     let mut reset = old_as_of(done).to_vec();
     reset.push(Op::write(at("new/meta.json"), meta.to_string()));
     let beside = Interfering::new(&fs, Call::FetchMany, 0, reset);
-    let sessions = Sessions::new(&beside, "default", "coder", Env::system()).unwrap();
+    let sessions = Sessions::new(&beside, "default", "coder").unwrap();
     let (found, made) = sessions.by_key(&key, &Create::new("third")).await.unwrap();
     assert_eq!((found.name.as_str(), made), ("new", false));
 }
@@ -413,7 +413,7 @@ async fn sessions_are_listed_by_name_in_pages_and_by_state() {
         for n in 0..7 {
             sessions.create(&Create::new(format!("s{n}")).title(format!("T{n}"))).await.unwrap();
         }
-        sessions.set("s3", &Change::state(State::Done)).await.unwrap();
+        sessions.set("s3", &Change::new().state(State::Done)).await.unwrap();
         fs.mkdir_all("/users/default/agents/coder/session/none").await.unwrap();
         let (mut list, mut names) = (List::default(), Vec::new());
         list.limit = 3;
@@ -440,7 +440,7 @@ async fn sessions_are_listed_by_name_in_pages_and_by_state() {
 async fn what_is_set_is_what_was_given_and_the_rest_stays() {
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
-        let mut change = Change::title("The parser");
+        let mut change = Change::new().title("The parser");
         (change.model, change.context_window) = (Some("m".to_owned()), Some(200_000));
         change.cwd = Some("/home/src".to_owned());
         let set = sessions.set("default", &change).await.unwrap();
@@ -450,15 +450,24 @@ async fn what_is_set_is_what_was_given_and_the_rest_stays() {
             serde_json::from_slice(&fs.read_file(path("meta.json")).await.unwrap()).unwrap();
         meta["x_own"] = 7.into();
         fs.write(path("meta.json"), meta.to_string()).await.unwrap();
-        let set = sessions.set("default", &Change::state(State::Done)).await.unwrap();
+        let set = sessions.set("default", &Change::new().state(State::Done)).await.unwrap();
         assert_eq!((set.meta.other["x_own"].as_i64(), set.meta.model.as_deref()), (Some(7), Some("m")));
         assert!(set.meta.finished_at.is_some());
         assert!(
-            sessions.set("default", &Change::state(State::Idle)).await.unwrap().meta.finished_at.is_none()
+            sessions
+                .set("default", &Change::new().state(State::Idle))
+                .await
+                .unwrap()
+                .meta
+                .finished_at
+                .is_none()
         );
-        for bad in
-            [Change::title("a\nb"), Change::cwd("x"), Change::cwd("/a/../b"), Change::title("x".repeat(2000))]
-        {
+        for bad in [
+            Change::new().title("a\nb"),
+            Change::new().cwd("x"),
+            Change::new().cwd("/a/../b"),
+            Change::new().title("x".repeat(2000)),
+        ] {
             assert_refused(sessions.set("default", &bad).await, ErrorKind::InvalidArgument, "");
         }
         let broken = Op::write(path("meta.json"), "{");
@@ -472,9 +481,9 @@ async fn what_is_set_is_what_was_given_and_the_rest_stays() {
 #[tokio::test]
 async fn an_agent_reaches_the_sessions_of_its_audience_that_as_many_listen_to() {
     let (account, _folder) = account().await;
-    let ann = Sessions::new(&*account, "ann", "coder", Env::system()).unwrap();
+    let ann = Sessions::new(&*account, "ann", "coder").unwrap();
     ann.create(&Create::new("default")).await.unwrap();
-    let bob = Sessions::new(&*account, "bob", "coder", Env::system()).unwrap();
+    let bob = Sessions::new(&*account, "bob", "coder").unwrap();
     bob.create(&Create::new("default")).await.unwrap();
     let open = async |request: Request| {
         Access::open(&account, &Env::system(), Caller::Holder, &request).await.unwrap()
@@ -496,7 +505,7 @@ async fn an_agent_reaches_the_sessions_of_its_audience_that_as_many_listen_to() 
     assert_eq!(names.iter().map(|session| session.name.as_str()).collect::<Vec<_>>(), ["g"]);
     assert_eq!((names[0].meta.class, &*names[0].meta.user), (Class::Group, ":slack:channel:c"));
     assert_refused(group.get("default").await, ErrorKind::NotFound, "");
-    let channel = Sessions::new(&*account, ":slack:channel:c", "coder", Env::system()).unwrap();
+    let channel = Sessions::new(&*account, ":slack:channel:c", "coder").unwrap();
     assert_eq!(said(&channel, "g").await, ["hi all"]);
 
     // in a direct message those of the class main are not there

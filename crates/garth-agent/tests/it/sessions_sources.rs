@@ -1,14 +1,14 @@
 //! Sources of sessions: what names lines and files, where it leads, and what was taken back.
 
-use garth::agent::registry::projections;
-use garth::agent::session::{Append, Create, Draft, Log, Resolved, Role, Select, Source};
-use garth::model::FindQuery;
-use garth::{ErrorKind, FileSystem, FileSystemExt};
+use garth_agent::registry::projections;
+use garth_agent::session::{Append, Create, Draft, Log, Resolved, Role, Select, Source};
+use garth_engine::model::FindQuery;
+use garth_engine::{ErrorKind, FileSystem, FileSystemExt};
 
 use super::sessions::{DIR, account, engines, path, said, sessions};
 
 /// A session with so many messages of the user and the model in turn, with the ids `msg-1` and on.
-async fn talk(fs: &dyn FileSystem, count: usize) -> garth::agent::session::Sessions<'_> {
+async fn talk(fs: &dyn FileSystem, count: usize) -> garth_agent::session::Sessions<'_> {
     let sessions = sessions(fs).await;
     let drafts: Vec<_> = (1..=count)
         .map(|n| {

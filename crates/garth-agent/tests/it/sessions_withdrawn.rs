@@ -2,13 +2,11 @@
 
 use std::sync::Arc;
 
-use garth::agent::recall::fence::Key;
-use garth::agent::recall::{Recall, Recaller};
-use garth::agent::session::{
-    Append, Change, Collect, Create, Derive, Draft, Select, Sessions, Source, State,
-};
-use garth::model::SearchQuery;
-use garth::{Env, ErrorKind, FileSystem, FileSystemExt};
+use garth_agent::recall::fence::Key;
+use garth_agent::recall::{Recall, Recaller};
+use garth_agent::session::{Append, Change, Collect, Create, Derive, Draft, Select, Sessions, Source, State};
+use garth_engine::model::SearchQuery;
+use garth_engine::{ErrorKind, FileSystem, FileSystemExt};
 use garth_testkit::fs::counting::Counting;
 use serde_json::json;
 
@@ -70,8 +68,7 @@ enum Way {
 /// Reads of a tail, the last message, lines and a pack in a session with so many withdrawals.
 async fn reads(fs: &Arc<dyn FileSystem>, way: Way, count: usize) -> (Vec<usize>, String) {
     let counting = Counting::new(Arc::clone(fs));
-    let sessions =
-        Sessions::new(&counting, "default", &format!("a-{way:?}-{count}").to_lowercase(), Env::system());
+    let sessions = Sessions::new(&counting, "default", &format!("a-{way:?}-{count}").to_lowercase());
     let sessions = sessions.unwrap();
     sessions.create(&Create::new("s")).await.unwrap();
     let gone = |number: usize| match way {
@@ -164,7 +161,7 @@ async fn what_is_withdrawn_is_found_neither_by_search_nor_by_recall() {
     let found = async |text: &str| {
         let query = SearchQuery::new(text).limit(20).context(3);
         let hits = account.search(&query).await.unwrap().hits;
-        let recaller = Recaller::new(&*account, "default", Env::system());
+        let recaller = Recaller::new(&*account, "default");
         let recalled = recaller.recall(&Recall::new(text), &Key::new([9; 32])).await.unwrap();
         (hits, format!("{recalled:?}"))
     };
@@ -235,7 +232,7 @@ async fn a_summary_of_excerpts_loses_those_of_withdrawn_messages() {
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
         say(&sessions, "default", (0..30).map(|number| format!("Word{number} was said."))).await;
-        sessions.compact("default", &garth::agent::session::Compact::default()).await.unwrap();
+        sessions.compact("default", &garth_agent::session::Compact::default()).await.unwrap();
         let summary = async || fs.read_to_string(&path("context/summary.md")).await.unwrap();
         assert!(summary().await.contains("Word3 was"));
         sessions.withdraw("default", &source("messages:4-5"), None).await.unwrap();
@@ -292,7 +289,7 @@ async fn an_archive_of_withdrawn_messages_is_not_found_by_search() {
     sessions.withdraw("default", &source("messages:1"), None).await.unwrap();
     let policy = "keep_messages=0\nkeep_events=1\nhistory=archive\nhistory_ttl=0s\n";
     fs.write(&path("context/gc.policy"), policy).await.unwrap();
-    sessions.set("default", &Change::state(State::Done)).await.unwrap();
+    sessions.set("default", &Change::new().state(State::Done)).await.unwrap();
     let done = sessions.collect("default", &Collect::default()).await.unwrap();
     assert!(done.removed.iter().any(|one| one.name == "messages.jsonl"), "{done:?}");
     let archive = fs.read_to_string(&path("archive/messages.jsonl")).await.unwrap();
@@ -309,7 +306,7 @@ async fn events_that_withdraw_messages_stay_as_long_as_these() {
     sessions.withdraw("default", &source("messages:1"), None).await.unwrap();
     let policy = "keep_messages=1\nkeep_events=0\nhistory=delete\nhistory_ttl=0s\n";
     fs.write(&path("context/gc.policy"), policy).await.unwrap();
-    sessions.set("default", &Change::state(State::Done)).await.unwrap();
+    sessions.set("default", &Change::new().state(State::Done)).await.unwrap();
     sessions.collect("default", &Collect::default()).await.unwrap();
     assert_eq!(said(&sessions, "default").await, ["and wombats"]);
 }

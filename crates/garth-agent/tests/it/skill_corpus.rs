@@ -1,9 +1,9 @@
 //! Skills as people publish them: front matter that is not quite YAML, line ends of other systems, namespaces
 //! of other programs, links. Each kind is listed as its author meant it, or says what is wrong.
 
-use garth::agent::workspace::{Host, Reason, Workspace};
-use garth::model::Op;
-use garth::{Env, FileSystemExt};
+use garth_agent::workspace::{Host, Reason, Workspace};
+use garth_engine::FileSystemExt;
+use garth_engine::model::Op;
 
 use super::access::{Account, p};
 
@@ -116,7 +116,7 @@ async fn published_skills_are_listed_as_meant_or_say_what_is_wrong() {
     }
     let mut host = Host::new("here");
     (host.os, host.bins) = (Some("linux".to_owned()), vec!["git".to_owned()]);
-    let workspace = Workspace::new(&*account.store, "scout", Env::system()).unwrap();
+    let workspace = Workspace::new(&*account.store, "scout").unwrap();
     let listing = workspace.skills(&[host]).await.unwrap();
     assert_eq!(listing.shown.len() + listing.left_out.len(), CORPUS.len());
     for (directory, _, due) in CORPUS {
@@ -152,7 +152,7 @@ async fn a_linked_skill_is_named_as_skipped() {
         let link = Op::symlink(p(&format!("/agents/scout/skills/{at}")), target).with_parents();
         account.store.commit(link.into()).await.unwrap();
     }
-    let workspace = Workspace::new(&*account.store, "scout", Env::system()).unwrap();
+    let workspace = Workspace::new(&*account.store, "scout").unwrap();
     let listing = workspace.skills(&[]).await.unwrap();
     let left_out: Vec<_> = listing.left_out.iter().map(|skill| (&*skill.directory, skill.reason)).collect();
     assert_eq!(left_out, [("file", Reason::Linked), ("gone", Reason::Linked), ("linked", Reason::Linked)]);
@@ -167,7 +167,7 @@ async fn a_linked_skill_is_named_as_skipped() {
 async fn an_edit_keeps_line_ends_and_fits_any_form_of_letters() {
     let account = Account::new("{}").await;
     account.put("/skills/cafe/SKILL.md", "# Cafe\u{301}\r\n\r\nFirst.\r\nSecond.\r\n").await;
-    let workspace = Workspace::new(&*account.store, "scout", Env::system()).unwrap();
+    let workspace = Workspace::new(&*account.store, "scout").unwrap();
     workspace
         .edit_skill("cafe/SKILL.md", "Caf\u{e9}\n\nFirst.\n", "Caf\u{e9}\n\nOne.\nTwo.\n")
         .await

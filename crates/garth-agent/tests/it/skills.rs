@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use garth::agent::memory::{Level, Memories, Uri};
-use garth::agent::workspace::{Host, Origin, PromptOptions, Reason, Workspace};
-use garth::agent::{Access, Caller, Request};
-use garth::model::{Author, Batch, Kind, Op, SetAttrs};
-use garth::{Env, Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
+use garth_agent::memory::{Level, Memories, Uri};
+use garth_agent::workspace::{Host, Origin, PromptOptions, Reason, Workspace};
+use garth_agent::{Access, Caller, Request};
+use garth_engine::model::{Author, Batch, Kind, Op, SetAttrs};
+use garth_engine::{Env, Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
 use garth_testkit::fs::counting::Counting;
 
 use super::sessions::{account, engines};
@@ -20,7 +20,7 @@ async fn write(fs: &dyn FileSystem, path: &str, text: &str) {
 }
 
 fn workspace(fs: &dyn FileSystem) -> Workspace<'_> {
-    Workspace::new(fs, "coder", Env::system()).unwrap()
+    Workspace::new(fs, "coder").unwrap()
 }
 
 fn host() -> Host {
@@ -276,7 +276,7 @@ async fn through_an_agents_tree_settings_are_read_and_an_edit_of_a_skill_is_its_
     write(&*account, "/agents/coder/settings.json", "{}").await;
     let request = Request::new("coder").chat("trip");
     let access = Access::open(&account, &Env::system(), Caller::ApiKey, &request).await.unwrap();
-    let skill = garth::agent::tree::Skill::overriding("pdf").unwrap();
+    let skill = garth_agent::tree::Skill::overriding("pdf").unwrap();
     let tree = access.tree().skills([skill]).open().await.unwrap();
     assert_eq!(tree.read_to_string("/.agent/settings.json").await.unwrap(), "{}");
     assert_refused(tree.write("/.agent/settings.json", "{\"x\":1}").await, ErrorKind::RuleViolation);
@@ -296,7 +296,7 @@ async fn a_published_skill_is_a_memory_whose_text_is_its_skill_file() {
     let link = account.entry("/agents/coder/skills/pdf/content.md").await.unwrap();
     assert_eq!((link.kind, link.target.as_deref()), (Kind::Symlink, Some("SKILL.md")));
     let uri: Uri = "ctx://default/agents/coder/skills/pdf".parse().unwrap();
-    let memories = Memories::new(&*account, "default", Env::system());
+    let memories = Memories::new(&*account, "default");
     assert_eq!(memories.get(&uri, Level::Content).await.unwrap().text, PDF);
     // it is a skill all the same
     assert_eq!(workspace.skills(&[host()]).await.unwrap().shown.len(), 1);

@@ -1,8 +1,8 @@
 //! Templates: what a new workspace has, and that it takes nothing from one that is there.
 
-use garth::agent::workspace::{Init, PromptOptions, Settings, Workspace, Zone};
-use garth::model::{Author, Batch, ChangesQuery, Op};
-use garth::{Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
+use garth_agent::workspace::{Init, PromptOptions, Settings, Workspace, Zone};
+use garth_engine::model::{Author, Batch, ChangesQuery, Op};
+use garth_engine::{ErrorKind, FileSystem, FileSystemExt, TreePath};
 
 use super::sessions::engines;
 
@@ -18,7 +18,7 @@ const ALL: [&str; 8] = [
 ];
 
 fn workspace(fs: &dyn FileSystem) -> Workspace<'_> {
-    Workspace::new(fs, "scout", Env::system()).unwrap()
+    Workspace::new(fs, "scout").unwrap()
 }
 
 fn names(paths: &[TreePath]) -> Vec<&str> {
@@ -136,6 +136,6 @@ async fn no_agents_directory_no_workspace() {
             .unwrap();
         let error = workspace(&*fs).init(&Init::default()).await.unwrap_err();
         assert!(error.is(ErrorKind::NotADirectory), "{error}");
-        assert!(Workspace::new(&*fs, "../x", Env::system()).is_err());
+        assert!(Workspace::new(&*fs, "../x").is_err());
     }
 }

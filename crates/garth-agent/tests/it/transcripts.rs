@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-use garth::agent::session::{
+use garth_agent::session::{
     Append, Create, Document, Draft, Export, Import, Imported, Message, Select, Sessions, TranscriptFormat,
 };
-use garth::{Env, ErrorKind, FileSystemExt};
+use garth_engine::{Env, ErrorKind, FileSystemExt};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -116,7 +116,7 @@ async fn what_came_in_goes_out_as_it_came_and_is_there_once() {
             let done = sessions.import(name, &Import::new(format, text)).await.unwrap();
             assert_eq!((done.messages, done.new, done.lines), (count, count, Some(1..=count)), "{format}");
             let native = path("x").to_string().replace("default/x", &format!("{name}/native/{name}.jsonl"));
-            let native = fs.read_to_string(garth::TreePath::parse(&native).unwrap()).await.unwrap();
+            let native = fs.read_to_string(garth_engine::TreePath::parse(&native).unwrap()).await.unwrap();
             assert_eq!(native, text);
             assert_eq!(exported(&sessions, name, &Export::new(format)).await, due);
             // again, as an array, and with one more
@@ -334,7 +334,7 @@ fn any_step() -> impl Strategy<Value = Vec<Value>> {
 }
 
 async fn round(format: TranscriptFormat, said: &[Value]) -> (Vec<String>, Vec<String>) {
-    let fs = garth::engine::memory::MemoryFs::new(Env::system(), garth::agent::registry());
+    let fs = garth_engine::engine::memory::MemoryFs::new(Env::system(), garth_agent::registry());
     let sessions = sessions(&fs).await;
     let drafts = said.iter().map(|message| Draft::parse(&message.to_string()).unwrap());
     sessions.append("default", &Append::messages(drafts)).await.unwrap();

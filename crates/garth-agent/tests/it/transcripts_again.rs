@@ -1,11 +1,11 @@
 //! Transcripts that come again: whole ones, which grow, change or go back, and parts of them.
 
-use garth::agent::session::{
+use garth_agent::session::{
     Append, Create, Draft, Export, Format, Import, ImportMode, Imported, Log, PackOptions, Role, Select,
     Sessions, TranscriptFormat,
 };
-use garth::agent::workspace::{Reset, Workspace};
-use garth::{Env, ErrorKind, FileSystem, FileSystemExt as _};
+use garth_agent::workspace::{Reset, Workspace};
+use garth_engine::{ErrorKind, FileSystem, FileSystemExt as _};
 use serde_json::{Value, json};
 
 use super::sessions::{engines, path, said, sessions};
@@ -201,7 +201,7 @@ async fn a_transcript_goes_on_across_resets() {
         let sessions = sessions(&*fs).await;
         values.truncate(2);
         whole(&sessions, "default", OPENAI, &lines(&values)).await;
-        let workspace = Workspace::new(&*fs, "coder", Env::system()).unwrap();
+        let workspace = Workspace::new(&*fs, "coder").unwrap();
         let mut name = "default".to_owned();
         for text in ["c", "d"] {
             let reset = workspace.reset("default", &name, &Reset::default()).await.unwrap().unwrap();
@@ -502,13 +502,13 @@ async fn an_appended_message_is_found_in_every_format() {
 
 #[tokio::test]
 async fn a_repeat_under_one_key_gets_the_first_answer() {
-    use garth::agent::Once;
-    use garth::model::{Idempotency, Timestamp};
+    use garth_agent::Once;
+    use garth_engine::model::{Idempotency, Timestamp};
     use std::sync::Arc;
     let text: String = (1..=1500).map(|n| format!("{}\n", user(&n.to_string()))).collect();
     for (fs, _kept) in engines().await {
         let begin = || Once::begin(Arc::clone(&fs), Idempotency::new("k", [1; 32], Timestamp(i64::MAX)));
-        let of = |once: Once| Sessions::new(&*fs, "default", "coder", Env::system()).unwrap().once(once);
+        let of = |once: Once| Sessions::new(&*fs, "default", "coder").unwrap().once(once);
         let import = Import::new(OPENAI, &text).create();
         assert_eq!(import.mode, None::<ImportMode>);
         let first = of(begin().await.unwrap()).import("new", &import).await.unwrap();
@@ -520,7 +520,7 @@ async fn a_repeat_under_one_key_gets_the_first_answer() {
 
 #[tokio::test]
 async fn a_repeated_append_adds_no_usage() {
-    use garth::agent::session::Usage;
+    use garth_agent::session::Usage;
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
         let usage = Usage { input_tokens: 7, ..Usage::default() };
@@ -537,7 +537,7 @@ async fn a_repeated_append_adds_no_usage() {
 
 #[tokio::test]
 async fn half_a_line_of_another_writer_costs_no_append() {
-    use garth::model::Op;
+    use garth_engine::model::Op;
     use garth_testkit::fs::interfering::{Call, Interfering};
     use std::sync::Arc;
     for (fs, _kept) in engines().await {
@@ -545,7 +545,7 @@ async fn half_a_line_of_another_writer_costs_no_append() {
         let line = r#"{"id":"msg-x","role":"user","created_at":"2026-01-27T09:30:00Z","content":"x"}"#;
         let open = vec![Op::append(path("messages.jsonl"), line)];
         let raced: Arc<dyn FileSystem> = Arc::new(Interfering::new(&fs, Call::Commit, 0, open));
-        let sessions = Sessions::new(&*raced, "default", "coder", Env::system()).unwrap();
+        let sessions = Sessions::new(&*raced, "default", "coder").unwrap();
         sessions.append("default", &Append::messages([Draft::user("a")])).await.unwrap();
         assert_eq!(said(&sessions, "default").await, ["x", "a"]);
         assert_eq!(sessions.end("default", Log::Messages).await.unwrap().lines, 2);

@@ -2,20 +2,20 @@
 
 use std::sync::Arc;
 
-use garth::agent::session::{Create, Meta, SessionKey, Sessions, Spawn, State};
-use garth::agent::{Access, Caller, Request};
-use garth::model::{At, Batch, Op, WalkPage};
-use garth::{AccountStore, Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
+use garth_agent::session::{Create, Meta, SessionKey, Sessions, Spawn, State};
+use garth_agent::{Access, Caller, Request};
 use garth_engine::engine::sqlite::SqliteFs;
+use garth_engine::model::{At, Batch, Op, WalkPage};
 use garth_engine::runtime::failpoint::Failure;
+use garth_engine::{AccountStore, Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
 
 const DIR: &str = "/users/bob/agents/door/session";
 
 /// An account in which Bob has the session of a channel, with a child and a grandchild.
 async fn old(folder: &std::path::Path) -> Arc<SqliteFs> {
     std::fs::create_dir(folder).unwrap();
-    let fs = SqliteFs::open(folder, Env::system(), garth::agent::registry()).unwrap();
-    let sessions = Sessions::new(&*fs, "bob", "door", Env::system()).unwrap();
+    let fs = SqliteFs::open(folder, Env::system(), garth_agent::registry()).unwrap();
+    let sessions = Sessions::new(&*fs, "bob", "door").unwrap();
     sessions.create(&Create::new("hall")).await.unwrap();
     let child = sessions.spawn("hall", &Spawn::new("guide", "Show them in.")).await.unwrap();
     let grandchild = sessions.spawn(&child.session, &Spawn::new("cook", "Feed them.")).await.unwrap();
@@ -42,7 +42,7 @@ async fn places(fs: &dyn FileSystem) -> Vec<String> {
     places
 }
 
-async fn open(fs: &Arc<SqliteFs>) -> garth::Result<Access> {
+async fn open(fs: &Arc<SqliteFs>) -> garth_engine::Result<Access> {
     let account: Arc<dyn AccountStore> = Arc::<SqliteFs>::clone(fs);
     Access::open(&account, &Env::system(), Caller::ApiKey, &Request::new("door").user("eve")).await
 }
@@ -73,9 +73,9 @@ async fn an_upgrade_that_was_interrupted_ends_as_one_that_was_not() {
 #[tokio::test]
 async fn a_session_that_a_named_user_had_under_a_key_goes_on_after_the_upgrade() {
     let folder = tempfile::tempdir().unwrap();
-    let fs = SqliteFs::open(folder.path(), Env::system(), garth::agent::registry()).unwrap();
+    let fs = SqliteFs::open(folder.path(), Env::system(), garth_agent::registry()).unwrap();
     let key: SessionKey = "agent:door:dm:x".parse().unwrap();
-    let sessions = Sessions::new(&*fs, "mary", "door", Env::system()).unwrap();
+    let sessions = Sessions::new(&*fs, "mary", "door").unwrap();
     sessions.create(&Create::new("work")).await.unwrap();
     // as it was written before keys were judged
     let at = TreePath::parse("/users/mary/agents/door/session/work/meta.json").unwrap();
@@ -99,7 +99,7 @@ async fn settings_that_cannot_be_read_are_left_as_they_are() {
     let settings = TreePath::parse("/agents/door/settings.json").unwrap();
     for (place, text) in [r#"{"owner":"ann",}"#, "garbage", "[]", r#"{"owner":5}"#].into_iter().enumerate() {
         let fs = old(&folder.path().join(place.to_string())).await;
-        let sessions = Sessions::new(&*fs, "bob", "door", Env::system()).unwrap();
+        let sessions = Sessions::new(&*fs, "bob", "door").unwrap();
         sessions.create(&Create::new("without-a-key")).await.unwrap();
         let write = Op::write(settings.clone(), text).with_parents();
         fs.overriding_rules().commit(Batch::new([write]).by_garth()).await.unwrap();

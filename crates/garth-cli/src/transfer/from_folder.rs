@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use garth::agent::workspace::layout;
-use garth::model::{Attributes, Entry, Kind, MAX_PAGE, SetAttrs, WalkItem, WalkPage};
-use garth::{Error, ErrorKind, FileSystem, TreePath};
+use garth_agent::workspace::layout;
+use garth_engine::model::{Attributes, Entry, Kind, MAX_PAGE, SetAttrs, WalkItem, WalkPage};
+use garth_engine::{Error, ErrorKind, FileSystem, TreePath};
 
 use super::exclude::{Exclude, HOLDS_EXCLUDED};
 use super::host::{HostEntry, HostWalk, mtime, not_utf8, parts};

@@ -4,8 +4,8 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use flate2::bufread::MultiGzDecoder;
-use garth::TreePath;
-use garth::model::{SetAttrs, Timestamp};
+use garth_engine::TreePath;
+use garth_engine::model::{SetAttrs, Timestamp};
 use tar::{Archive, Entry, EntryType};
 
 use super::Exclude;

@@ -5,9 +5,9 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 
-use garth::fs::resolve::Follow;
-use garth::model::{At, Entry, Ino, Kind, SetAttrs, Special, VersionId};
-use garth::{Error, ErrorKind, FileSystem, OpenFile, TreePath};
+use garth_engine::fs::resolve::Follow;
+use garth_engine::model::{At, Entry, Ino, Kind, SetAttrs, Special, VersionId};
+use garth_engine::{Error, ErrorKind, FileSystem, OpenFile, TreePath};
 use tokio::runtime::Handle;
 use tokio::task::block_in_place;
 
@@ -115,7 +115,7 @@ impl Unchanged {
         Self { content: Content::new(Arc::clone(&file)), file, path: path.clone(), etag: entry.etag }
     }
 
-    fn check(&self) -> garth::Result<()> {
+    fn check(&self) -> garth_engine::Result<()> {
         let now = block_in_place(|| Handle::current().block_on(self.file.stat()))?;
         if now.etag == self.etag {
             return Ok(());

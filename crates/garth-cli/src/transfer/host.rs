@@ -1,4 +1,4 @@
-//! A folder of this machine, read in the order of [`FileSystem::walk`](garth::FileSystem::walk), so that the two
+//! A folder of this machine, read in the order of [`FileSystem::walk`](garth_engine::FileSystem::walk), so that the two
 //! can be compared side by side.
 
 use std::cmp::{Ordering, Reverse};
@@ -10,7 +10,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use garth::model::Timestamp;
+use garth_engine::model::Timestamp;
 
 use super::Exclude;
 use crate::fail::{Failure, Result};

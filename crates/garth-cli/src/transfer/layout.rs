@@ -7,8 +7,8 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use garth::agent::workspace::layout::{MAX_SIDECAR, SIDECAR, Sidecar, described, is_own};
-use garth::{Name, TreePath};
+use garth_agent::workspace::layout::{MAX_SIDECAR, SIDECAR, Sidecar, described, is_own};
+use garth_engine::{Name, TreePath};
 
 use super::Exclude;
 use super::host::{HostEntry, HostWalk, Step};
@@ -101,7 +101,7 @@ fn check_entry(entry: &HostEntry) -> Result {
 }
 
 /// The path of the tree that an object has.
-fn at(path: &str) -> garth::Result<TreePath> {
+fn at(path: &str) -> garth_engine::Result<TreePath> {
     let mut at = TreePath::root();
     for name in path.split('/') {
         at = at.join(&Name::parse(name)?)?;

@@ -6,10 +6,10 @@ use std::collections::btree_map::Entry as Slot;
 use std::collections::{BTreeMap, BinaryHeap, HashSet, VecDeque};
 use std::sync::Arc;
 
-use garth::agent::workspace::layout;
-use garth::error::OptionalExt as _;
-use garth::model::{At, Entry, Kind, MAX_PAGE, Page};
-use garth::{FileSystem, Name, TreePath};
+use garth_agent::workspace::layout;
+use garth_engine::error::OptionalExt as _;
+use garth_engine::model::{At, Entry, Kind, MAX_PAGE, Page};
+use garth_engine::{FileSystem, Name, TreePath};
 
 use super::host::parts;
 use super::tree_walk::TreeItem;
@@ -187,7 +187,7 @@ impl Moved {
     }
 }
 
-fn at(path: &str) -> garth::Result<TreePath> {
+fn at(path: &str) -> garth_engine::Result<TreePath> {
     let mut at = TreePath::root();
     for name in path.split('/').filter(|name| !name.is_empty()) {
         at = at.join(&Name::parse(name)?)?;

@@ -5,8 +5,8 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io::Read;
 use std::path::Path;
 
-use garth::model::{At, Attributes, Body, Commit, Entry, Kind, Op, Seq, SetAttrs, Special, Timestamp};
-use garth::{Error, ErrorKind, Name, TreePath};
+use garth_engine::model::{At, Attributes, Body, Commit, Entry, Kind, Op, Seq, SetAttrs, Special, Timestamp};
+use garth_engine::{Error, ErrorKind, Name, TreePath};
 
 use super::report::{Change, Item, Report};
 use crate::app::{AuthoredTree, Plan};
@@ -147,7 +147,7 @@ impl<'a> Loader<'a> {
 
     /// Where `relative`, a path from the top of the source with `/` between names, comes to be. `.` is
     /// nothing; `..` and absolute paths are refused.
-    pub(crate) fn path_of(&self, relative: &str) -> garth::Result<TreePath> {
+    pub(crate) fn path_of(&self, relative: &str) -> garth_engine::Result<TreePath> {
         let mut path = self.base.clone();
         for name in relative.split('/').filter(|name| !name.is_empty() && *name != ".") {
             path = path.join(&Name::parse(name)?)?;

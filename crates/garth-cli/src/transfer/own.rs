@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use garth::DataDir;
+use garth_engine::DataDir;
 
 use crate::fail::{Failure, Result};
 

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use filetime::FileTime;
-use garth::model::{Entry, Ino, Kind, Timestamp};
-use garth::{ErrorKind, FileSystem, TreePath};
+use garth_engine::model::{Entry, Ino, Kind, Timestamp};
+use garth_engine::{ErrorKind, FileSystem, TreePath};
 
 use super::exclude::{Exclude, HOLDS_EXCLUDED};
 use super::host::{HostWalk, mtime, parts};

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use garth::model::{At, Entry, MAX_PAGE, Walk, WalkPage};
-use garth::{FileSystem, TreePath};
+use garth_engine::model::{At, Entry, MAX_PAGE, Walk, WalkPage};
+use garth_engine::{FileSystem, TreePath};
 use tokio::task::JoinHandle;
 
 use crate::fail::{Failure, Result};
@@ -26,7 +26,7 @@ pub(crate) struct TreeWalk {
     fs: Arc<dyn FileSystem>,
     top: TreePath,
     ready: VecDeque<TreeItem>,
-    coming: Option<JoinHandle<garth::Result<Walk>>>,
+    coming: Option<JoinHandle<garth_engine::Result<Walk>>>,
 }
 
 impl TreeWalk {

@@ -3,9 +3,9 @@
 use std::io::{self, IsTerminal};
 
 use clap::{Args, Subcommand};
-use garth::DataDir;
-use garth::datadir::AccountState;
-use garth::model::{Seq, Timestamp};
+use garth_engine::DataDir;
+use garth_engine::datadir::AccountState;
+use garth_engine::model::{Seq, Timestamp};
 use serde_json::json;
 
 use crate::app::App;
@@ -107,9 +107,9 @@ fn confirm(question: &str) -> Result {
     Err(Failure::Usage("nothing was deleted".to_owned()))
 }
 
-async fn create(app: &App, name: &str) -> Result<garth::datadir::Account> {
+async fn create(app: &App, name: &str) -> Result<garth_engine::datadir::Account> {
     // A bad name must not leave a new data folder behind.
-    garth::path::check_id("account", name)?;
+    garth_engine::path::check_id("account", name)?;
     if let Ok(data_dir) = app.data_dir() {
         return Ok(data_dir.create_account(name).await?);
     }

@@ -1,9 +1,9 @@
 //! `garth agent`: an agent and what it begins with.
 
 use clap::{Args, Subcommand};
-use garth::TreePath;
-use garth::agent::workspace::{self, Workspace, Zone};
-use garth::model::Author;
+use garth_agent::workspace::{self, Workspace, Zone};
+use garth_engine::TreePath;
+use garth_engine::model::Author;
 use serde_json::json;
 
 use crate::app::App;
@@ -51,11 +51,11 @@ impl Agent {
         let Action::Create { name, time_zone, owner, no_bootstrap } = self.action;
         let owner = owner.or_else(|| std::env::var("GARTH_USER").ok().filter(|user| !user.is_empty()));
         // checked first: a bad name must not leave a new data folder behind
-        garth::path::check_id("agent", &name)?;
+        garth_engine::path::check_id("agent", &name)?;
         let mut options = workspace::Init::default().time_zone(Zone::named(&time_zone)?);
         (options.bootstrap, options.owner) = (!no_bootstrap, owner);
         let tree = app.tree_or_new().await?;
-        let workspace = Workspace::new(&*tree.fs, &name, app.env.clone())?.author(Author::default());
+        let workspace = Workspace::new(&*tree.fs, &name)?.env(app.env.clone()).author(Author::default());
         let done = workspace.init(&options).await?;
         let paths = |paths: &[TreePath]| paths.iter().map(ToString::to_string).collect::<Vec<_>>();
         let (made, kept) = (paths(&done.made), paths(&done.kept));

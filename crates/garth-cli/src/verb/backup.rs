@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use clap::Args;
-use garth::ErrorKind;
+use garth_engine::ErrorKind;
 use indicatif::HumanBytes;
 use serde_json::json;
 

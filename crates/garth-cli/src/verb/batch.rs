@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use clap::Args;
-use garth::fs::resolve::Follow;
-use garth::model::{At, Body, Create, MAX_OPS, Op, Precondition, Remove, RenameMode, VersionId};
-use garth::{ErrorKind, FileSystem, TreePath};
+use garth_engine::fs::resolve::Follow;
+use garth_engine::model::{At, Body, Create, MAX_OPS, Op, Precondition, Remove, RenameMode, VersionId};
+use garth_engine::{ErrorKind, FileSystem, TreePath};
 
 use self::line::{Content, Line};
 use crate::app::{App, Plan, resolve_path};
@@ -179,7 +179,11 @@ async fn staged(app: &App, path: &str, first: Bytes, from: &mut dyn Read, name: 
 
 impl Step {
     /// The operation, and the path to show.
-    async fn op(&self, fs: &dyn FileSystem, now: garth::model::Timestamp) -> garth::Result<(Op, TreePath)> {
+    async fn op(
+        &self,
+        fs: &dyn FileSystem,
+        now: garth_engine::model::Timestamp,
+    ) -> garth_engine::Result<(Op, TreePath)> {
         let find = async |path: &str, follow| resolve_path(fs, path, follow).await;
         let body = || self.body.clone().unwrap_or_else(|| Body::from(Vec::new()));
         Ok(match &self.line {

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use clap::Args;
-use garth::fs::resolve::Follow;
-use garth::model::{At, BlameRun, ByteRange, CommitInfo, MAX_PAGE, Moment, Seq};
+use garth_engine::fs::resolve::Follow;
+use garth_engine::model::{At, BlameRun, ByteRange, CommitInfo, MAX_PAGE, Moment, Seq};
 use serde_json::json;
 
 use crate::app::{App, resolve_path, with_path};

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use clap::Args;
 use futures::TryStreamExt;
-use garth::agent::tree::{USER_MEMORY, UserMemory, user_memory};
-use garth::fs::resolve::{Follow, retry};
-use garth::model::{At, ByteRange, HistoryPage, Ino, VersionId};
-use garth::{Error, ErrorKind, FileSystem, OpenFile, TreePath};
+use garth_agent::tree::{USER_MEMORY, UserMemory, user_memory};
+use garth_engine::fs::resolve::{Follow, retry};
+use garth_engine::model::{At, ByteRange, HistoryPage, Ino, VersionId};
+use garth_engine::{Error, ErrorKind, FileSystem, OpenFile, TreePath};
 use serde_json::json;
 
 use crate::app::{App, resolve_path, with_path};

@@ -1,11 +1,11 @@
 //! `garth chat`: the chats of an account, and their deletion.
 
 use clap::{Args, Subcommand};
-use garth::agent::session::SessionKey;
-use garth::agent::{Access, Caller, Request, chat};
-use garth::error::OptionalExt as _;
-use garth::model::{At, Kind, Page};
-use garth::{Error, ErrorKind, FileSystemExt as _, TreePath};
+use garth_agent::session::SessionKey;
+use garth_agent::{Access, Caller, Request, chat};
+use garth_engine::error::OptionalExt as _;
+use garth_engine::model::{At, Kind, Page};
+use garth_engine::{Error, ErrorKind, FileSystemExt as _, TreePath};
 use serde_json::json;
 
 use crate::app::App;

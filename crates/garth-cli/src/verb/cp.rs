@@ -3,9 +3,9 @@
 use std::slice;
 
 use clap::Args;
-use garth::fs::resolve::Follow;
-use garth::model::{At, Entry, Kind, Op};
-use garth::{Error, ErrorKind, FileSystem, TreePath};
+use garth_engine::fs::resolve::Follow;
+use garth_engine::model::{At, Entry, Kind, Op};
+use garth_engine::{Error, ErrorKind, FileSystem, TreePath};
 
 use crate::app::{App, AuthoredTree, Plan, check_parent, destination, stat_optional, stat_path};
 use crate::args::{CommitArgs, TREE_PATH};
@@ -76,7 +76,7 @@ impl Cp {
         !self.no_clobber || self.force
     }
 
-    async fn route(&self, fs: &dyn FileSystem, from: &str) -> garth::Result<Route> {
+    async fn route(&self, fs: &dyn FileSystem, from: &str) -> garth_engine::Result<Route> {
         let follow = if self.recursive() { Follow::No } else { Follow::Yes };
         // The copy is named as its source was written, not as what a link led to.
         let (named, _) = stat_path(fs, from, Follow::No).await?;

@@ -3,9 +3,9 @@
 use std::io::Read as _;
 
 use clap::{Args, Subcommand};
-use garth::agent::Class;
-use garth::agent::workspace::{Day, MAX_DAYS, MAX_FILE, run_jobs};
-use garth::{Error, ErrorKind};
+use garth_agent::Class;
+use garth_agent::workspace::{Day, MAX_DAYS, MAX_FILE, run_jobs};
+use garth_engine::{Error, ErrorKind};
 use garth_server::chat_model::ServedModel;
 use serde_json::json;
 

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use clap::Args;
-use garth::fs::resolve::Follow;
-use garth::model::{At, HistoryPage, Moment, Seq};
-use garth::{Error, ErrorKind, FileSystem};
+use garth_engine::fs::resolve::Follow;
+use garth_engine::model::{At, HistoryPage, Moment, Seq};
+use garth_engine::{Error, ErrorKind, FileSystem};
 
 use crate::app::{App, with_path};
 use crate::args::{Past, TREE_PATH};

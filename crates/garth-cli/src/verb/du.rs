@@ -4,10 +4,10 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use clap::Args;
-use garth::fs::resolve::Follow;
-use garth::model::quota::Quota;
-use garth::model::{Entry, Ino, Kind};
-use garth::{FileSystem, TreePath};
+use garth_engine::fs::resolve::Follow;
+use garth_engine::model::quota::Quota;
+use garth_engine::model::{Entry, Ino, Kind};
+use garth_engine::{FileSystem, TreePath};
 use serde_json::json;
 
 use crate::app::{App, stat_path};

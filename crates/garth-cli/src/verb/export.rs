@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use garth::fs::resolve::Follow;
-use garth::model::{Entry, Kind};
-use garth::{FileSystem, TreePath};
+use garth_engine::fs::resolve::Follow;
+use garth_engine::model::{Entry, Kind};
+use garth_engine::{FileSystem, TreePath};
 use serde_json::json;
 
 use crate::app::{App, stat_path};

@@ -6,9 +6,9 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
-use garth::fs::resolve::Follow;
-use garth::model::{At, Entry, Kind, Page, Timestamp};
-use garth::{FileSystem, FileSystemExt as _, TreePath};
+use garth_engine::fs::resolve::Follow;
+use garth_engine::model::{At, Entry, Kind, Page, Timestamp};
+use garth_engine::{FileSystem, FileSystemExt as _, TreePath};
 use globset::GlobMatcher;
 
 use self::marked::{Marked, Marks};
@@ -249,7 +249,7 @@ impl KindLetter {
     }
 }
 
-async fn is_empty(fs: &dyn FileSystem, path: &TreePath, entry: &Entry) -> garth::Result<bool> {
+async fn is_empty(fs: &dyn FileSystem, path: &TreePath, entry: &Entry) -> garth_engine::Result<bool> {
     match entry.kind {
         Kind::File => Ok(entry.size == 0),
         Kind::Directory => {

@@ -1,8 +1,8 @@
 //! `garth glob`: paths by pattern.
 
 use clap::Args;
-use garth::TreePath;
-use garth::model::Kind;
+use garth_engine::TreePath;
+use garth_engine::model::Kind;
 
 use crate::app::App;
 use crate::args::Past;

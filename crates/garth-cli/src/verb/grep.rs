@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use clap::Args;
 use futures::TryStreamExt;
-use garth::fs::resolve::Follow;
-use garth::model::{At, ByteRange, Entry, Kind};
-use garth::{Error, ErrorKind, FileSystem, TreePath};
+use garth_engine::fs::resolve::Follow;
+use garth_engine::model::{At, ByteRange, Entry, Kind};
+use garth_engine::{Error, ErrorKind, FileSystem, TreePath};
 use globset::GlobMatcher;
 use regex::bytes::{Regex, RegexBuilder};
 use serde_json::{Value, json};

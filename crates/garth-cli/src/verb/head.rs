@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use garth::OpenFile;
-use garth::model::ByteRange;
+use garth_engine::OpenFile;
+use garth_engine::model::ByteRange;
 
 use crate::app::App;
 use crate::args::{Past, TREE_PATH};
@@ -137,7 +137,7 @@ impl Tail {
         print_each(app, &self.paths, &self.past, headed, async |file| self.range(file).await).await
     }
 
-    async fn range(&self, file: &dyn OpenFile) -> garth::Result<ByteRange> {
+    async fn range(&self, file: &dyn OpenFile) -> garth_engine::Result<ByteRange> {
         let size = file.stat().await?.size;
         let offset = match (self.bytes, self.lines) {
             (Some(Count::Last(bytes)), _) => size.saturating_sub(bytes),
@@ -178,7 +178,7 @@ async fn print_each(
     paths: &[String],
     past: &Past,
     headed: bool,
-    range: impl AsyncFn(&dyn OpenFile) -> garth::Result<ByteRange>,
+    range: impl AsyncFn(&dyn OpenFile) -> garth_engine::Result<ByteRange>,
 ) -> Result {
     // Pinned, so that the range and the content are of one version.
     let fs = app.pinned(past).await?;
@@ -202,7 +202,7 @@ async fn print_each(
 }
 
 /// Where the first `count` lines end; the end of the file if it has fewer.
-async fn end_of_lines(file: &dyn OpenFile, count: u64) -> garth::Result<u64> {
+async fn end_of_lines(file: &dyn OpenFile, count: u64) -> garth_engine::Result<u64> {
     let (mut left, mut offset) = (count, 0);
     while left > 0 {
         let bytes = file.read_at(offset, STEP).await?;
@@ -223,7 +223,7 @@ async fn end_of_lines(file: &dyn OpenFile, count: u64) -> garth::Result<u64> {
 }
 
 /// Where the last `count` lines of a file of `size` bytes begin, looked for from its end.
-async fn start_of_last(file: &dyn OpenFile, size: u64, count: u64) -> garth::Result<u64> {
+async fn start_of_last(file: &dyn OpenFile, size: u64, count: u64) -> garth_engine::Result<u64> {
     if count == 0 {
         return Ok(size);
     }

@@ -4,9 +4,9 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use garth::fs::resolve::Follow;
-use garth::model::{Author, Kind, Seq};
-use garth::{Error, ErrorKind, Name, TreePath};
+use garth_engine::fs::resolve::Follow;
+use garth_engine::model::{Author, Kind, Seq};
+use garth_engine::{Error, ErrorKind, Name, TreePath};
 use serde_json::json;
 
 use crate::app::{App, AuthoredTree, stat_optional};

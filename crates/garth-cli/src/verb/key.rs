@@ -1,9 +1,9 @@
 //! `garth key`: API keys of an account.
 
 use clap::{Args, Subcommand};
-use garth::datadir::{ApiKey, Scope};
-use garth::model::Timestamp;
-use garth::{Error, ErrorKind};
+use garth_engine::datadir::{ApiKey, Scope};
+use garth_engine::model::Timestamp;
+use garth_engine::{Error, ErrorKind};
 use serde_json::json;
 
 use crate::app::App;

@@ -1,9 +1,9 @@
 //! `garth ln`: hard links and symbolic links.
 
 use clap::Args;
-use garth::fs::resolve::Follow;
-use garth::model::{At, Op, SetAttrs};
-use garth::{FileSystem, Name, TreePath};
+use garth_engine::fs::resolve::Follow;
+use garth_engine::model::{At, Op, SetAttrs};
+use garth_engine::{FileSystem, Name, TreePath};
 
 use crate::app::{App, Plan, check_parent, destination, resolve_path, stat_optional, stat_path};
 use crate::args::{CommitArgs, TREE_PATH};
@@ -71,7 +71,7 @@ impl Ln {
     }
 
     /// Where the link goes whose target is called `name`.
-    async fn link_path(&self, fs: &dyn FileSystem, name: Option<Name>) -> garth::Result<TreePath> {
+    async fn link_path(&self, fs: &dyn FileSystem, name: Option<Name>) -> garth_engine::Result<TreePath> {
         let to = match name {
             Some(name) if !self.no_target_directory => {
                 let from = TreePath::root().join(&name)?;

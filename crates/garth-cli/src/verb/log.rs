@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use clap::Args;
-use garth::fs::resolve::Follow;
-use garth::model::{At, HistoryPage, Kind, Seq, Version};
-use garth::{ErrorKind, FileSystem, TreePath};
+use garth_engine::fs::resolve::Follow;
+use garth_engine::model::{At, HistoryPage, Kind, Seq, Version};
+use garth_engine::{ErrorKind, FileSystem, TreePath};
 use serde_json::{Value, json};
 
 use crate::app::{App, resolve_path, with_path};
@@ -75,7 +75,7 @@ async fn since(app: &App, fs: &dyn FileSystem, text: &str) -> Result<Seq> {
 }
 
 /// Whether a path names a directory, or if nothing is there did so last.
-async fn was_directory(fs: &dyn FileSystem, path: &TreePath) -> garth::Result<bool> {
+async fn was_directory(fs: &dyn FileSystem, path: &TreePath) -> garth_engine::Result<bool> {
     // A path that nothing is at any more has its end as the newest version.
     let page = HistoryPage::default().limit(2);
     let versions = fs.history(&At::from(path), &page).await?;

@@ -6,9 +6,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use clap::Args;
-use garth::fs::resolve::Follow;
-use garth::model::{Entry, Kind};
-use garth::{Error, ErrorKind, FileSystem, TreePath};
+use garth_engine::fs::resolve::Follow;
+use garth_engine::model::{Entry, Kind};
+use garth_engine::{Error, ErrorKind, FileSystem, TreePath};
 
 use crate::app::{App, stat_path};
 use crate::args::{LongHelp, Past, TREE_PATH};

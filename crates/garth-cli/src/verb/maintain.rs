@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use clap::Args;
-use garth::AccountStore;
-use garth::agent::access::upgraded;
-use garth::datadir::AccountState;
+use garth_agent::access::upgraded;
+use garth_engine::AccountStore;
+use garth_engine::datadir::AccountState;
 use indicatif::HumanBytes;
 use serde::Serialize;
 use serde_json::{Value, json};

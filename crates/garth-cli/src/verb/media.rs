@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use futures::TryStreamExt;
-use garth::agent::media::{MAX_LISTED, MediaKey, NewMedia, Stored, type_of};
-use garth::agent::session::Listed;
-use garth::model::ByteRange;
-use garth::{Error, ErrorKind, OpenFile};
+use garth_agent::media::{MAX_LISTED, MediaKey, NewMedia, Stored, type_of};
+use garth_agent::session::Listed;
+use garth_engine::model::ByteRange;
+use garth_engine::{Error, ErrorKind, OpenFile};
 use serde_json::{Value, json};
 
 use super::open::{Open, open};

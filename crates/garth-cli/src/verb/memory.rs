@@ -5,11 +5,11 @@ mod relate;
 use std::io::Read as _;
 
 use clap::{Args, Subcommand, ValueEnum};
-use garth::agent::memory::{
+use garth_agent::memory::{
     LayerText, Level, List, MAX_CONTENT, MAX_LISTED, MAX_LOGGED, MemoryVersion, Meta, Prefix, Put, Status,
     Uri, Written,
 };
-use garth::model::{HistoryPage, Timestamp};
+use garth_engine::model::{HistoryPage, Timestamp};
 use serde_json::{Value, json};
 
 use self::relate::{Relate, Relations, Unrelate};

@@ -1,8 +1,8 @@
 //! `garth mkdir`: new directories.
 
 use clap::Args;
-use garth::fs::resolve::Follow;
-use garth::model::{At, Entry, Kind, Op, SetAttrs};
+use garth_engine::fs::resolve::Follow;
+use garth_engine::model::{At, Entry, Kind, Op, SetAttrs};
 
 use crate::app::{App, Plan, resolve_path, stat_optional};
 use crate::args::{CommitArgs, TREE_PATH, parse_mode};

@@ -1,9 +1,9 @@
 //! `garth mv`: renames and moves.
 
 use clap::Args;
-use garth::ErrorKind;
-use garth::fs::resolve::Follow;
-use garth::model::{At, Kind, Op, RenameMode};
+use garth_engine::ErrorKind;
+use garth_engine::fs::resolve::Follow;
+use garth_engine::model::{At, Kind, Op, RenameMode};
 
 use crate::app::{App, Plan, check_parent, destination, resolve_path, stat_path};
 use crate::args::{CommitArgs, TREE_PATH};

@@ -4,13 +4,13 @@
 
 use std::sync::Arc;
 
-use garth::agent::media::Media;
-use garth::agent::memory::Memories;
-use garth::agent::session::Sessions;
-use garth::agent::workspace::{PathsOf, PromptOptions, Workspace};
-use garth::agent::{Access, Caller, DEFAULT_USER};
-use garth::model::Author;
-use garth::{Env, Error, ErrorKind, FileSystem, FileSystemExt as _, TreePath};
+use garth_agent::media::Media;
+use garth_agent::memory::Memories;
+use garth_agent::session::Sessions;
+use garth_agent::workspace::{PathsOf, PromptOptions, Workspace};
+use garth_agent::{Access, Caller, DEFAULT_USER};
+use garth_engine::model::Author;
+use garth_engine::{Env, Error, ErrorKind, FileSystem, FileSystemExt as _, TreePath};
 
 use crate::app::App;
 use crate::args::DEFAULT_AGENT;
@@ -122,7 +122,7 @@ impl Open {
         match &self.access {
             Some(access) => Ok(access.sessions()),
             None => {
-                let sessions = Sessions::new(&*self.fs, &self.user, &self.agent, self.env.clone())?;
+                let sessions = Sessions::new(&*self.fs, &self.user, &self.agent)?.env(self.env.clone());
                 Ok(sessions.author(self.author.clone()))
             }
         }
@@ -133,7 +133,7 @@ impl Open {
         match &self.access {
             Some(access) => Ok(access.workspace().paths_of(self.paths)),
             None => {
-                let workspace = Workspace::new(&*self.fs, &self.agent, self.env.clone())?;
+                let workspace = Workspace::new(&*self.fs, &self.agent)?.env(self.env.clone());
                 Ok(workspace.author(self.author.clone()))
             }
         }
@@ -143,7 +143,7 @@ impl Open {
     pub(crate) fn media(&self) -> Media<'_> {
         match &self.access {
             Some(access) => access.media(),
-            None => Media::new(&*self.fs, self.env.clone()).author(self.author.clone()),
+            None => Media::new(&*self.fs).env(self.env.clone()).author(self.author.clone()),
         }
     }
 
@@ -151,7 +151,7 @@ impl Open {
     pub(crate) fn memories(&self) -> Memories<'_> {
         match &self.access {
             Some(access) => access.memories(&self.account),
-            None => Memories::new(&*self.fs, &self.account, self.env.clone()).author(self.author.clone()),
+            None => Memories::new(&*self.fs, &self.account).env(self.env.clone()).author(self.author.clone()),
         }
     }
 

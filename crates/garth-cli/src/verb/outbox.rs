@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use futures::future::{Either, select};
-use garth::agent::memory::{Event, Prefix};
-use garth::agent::outbox::{
+use garth_agent::memory::{Event, Prefix};
+use garth_agent::outbox::{
     self, Count, Listed, Options, Progress, Retried, Sink, Worker, counters, drop_event, resend, retry,
 };
-use garth::model::FindCursor;
-use garth::{Error, ErrorKind, FileSystem, TreePath};
+use garth_engine::model::FindCursor;
+use garth_engine::{Error, ErrorKind, FileSystem, TreePath};
 use garth_server::outbox::Courier;
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
@@ -167,7 +167,7 @@ async fn run_on(app: &App, sink: Option<Arc<dyn Sink>>) -> Result {
 }
 
 fn show_progress(app: &mut App, progress: &Progress) -> Result {
-    let next = progress.next.map(garth::model::Timestamp::to_rfc3339);
+    let next = progress.next.map(garth_engine::model::Timestamp::to_rfc3339);
     let Progress { finished, superseded, put_off, given_up, .. } = *progress;
     let json = json!({
         "finished": finished, "superseded": superseded, "put_off": put_off, "given_up": given_up,
@@ -181,7 +181,7 @@ fn show_progress(app: &mut App, progress: &Progress) -> Result {
 
 async fn status(app: &mut App, fs: &dyn FileSystem) -> Result {
     let count = counters(fs).await?;
-    let oldest = count.oldest.map(garth::model::Timestamp::to_rfc3339);
+    let oldest = count.oldest.map(garth_engine::model::Timestamp::to_rfc3339);
     let json = json!({
         "waiting": count.waiting.events, "waiting_more": count.waiting.more, "oldest": oldest,
         "failed": count.failed.events, "failed_more": count.failed.more,

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use clap::{Args, Subcommand};
-use garth::ErrorKind;
-use garth::Name;
-use garth::fs::AccountStore;
-use garth::fs::resolve::Follow;
-use garth::model::{Batch, Commit, NamesPage, Page};
-use garth::view::overlay::{DifferenceKind, Lower, Side, Stored, StoredInfo};
+use garth_engine::ErrorKind;
+use garth_engine::Name;
+use garth_engine::fs::AccountStore;
+use garth_engine::fs::resolve::Follow;
+use garth_engine::model::{Batch, Commit, NamesPage, Page};
+use garth_engine::view::overlay::{DifferenceKind, Lower, Side, Stored, StoredInfo};
 use serde_json::json;
 
 use crate::app::{App, resolve_path};
@@ -95,7 +95,7 @@ impl Overlay {
         if app.global.overlay.is_some() {
             return Err(Failure::Usage("overlays are the account's: leave --overlay out".to_owned()));
         }
-        garth::path::check_id("agent", &app.global.agent)?;
+        garth_engine::path::check_id("agent", &app.global.agent)?;
         match self.action {
             Action::Create { id, of, at, commit } => create(app, &id, &of, at.as_deref(), commit).await,
             Action::List => list(app).await,
@@ -131,7 +131,7 @@ fn batch(app: &App, commit: CommitArgs, why: impl FnOnce() -> String) -> Result<
 
 async fn create(app: &mut App, id: &str, of: &str, at: Option<&str>, commit: CommitArgs) -> Result {
     // Checked first: a bad name must not leave a new data folder behind.
-    garth::path::check_id("overlay", id)?;
+    garth_engine::path::check_id("overlay", id)?;
     let batch = batch(app, commit, || format!("create overlay {id}"))?;
     let account = app.account_of(&app.data_dir_of_account().await?).await?;
     let as_of = match at {
@@ -201,7 +201,7 @@ async fn apply(app: &mut App, id: &str, side: Side, commit: CommitArgs) -> Resul
         "seq": applied.commit.as_ref().map(|commit| commit.seq),
         "time": applied.commit.as_ref().map(|commit| commit.time.to_rfc3339()),
         "changed": applied.changed,
-        "conflicts": applied.conflicts.iter().map(garth::TreePath::as_str).collect::<Vec<_>>(),
+        "conflicts": applied.conflicts.iter().map(garth_engine::TreePath::as_str).collect::<Vec<_>>(),
     });
     for path in &applied.conflicts {
         app.out.note(format_args!("conflict  {}", escaped(path.as_str())))?;

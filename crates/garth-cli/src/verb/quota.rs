@@ -1,8 +1,8 @@
 //! `garth quota`: how much may lie below a path.
 
 use clap::{Args, Subcommand};
-use garth::model::quota::{Limits, Quota as Kept};
-use garth::{FileSystemExt as _, TreePath};
+use garth_engine::model::quota::{Limits, Quota as Kept};
+use garth_engine::{FileSystemExt as _, TreePath};
 use serde_json::{Value, json};
 
 use crate::app::App;

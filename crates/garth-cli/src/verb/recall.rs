@@ -1,10 +1,10 @@
 //! `garth recall`: what is known about a question, within so many tokens.
 
 use clap::Args;
-use garth::TreePath;
-use garth::agent::recall::{BUDGET, Key, Recall as Asked, Recaller};
-use garth::fs::resolve::Follow;
-use garth::model::{PathClass, Timestamp};
+use garth_agent::recall::{BUDGET, Key, Recall as Asked, Recaller};
+use garth_engine::TreePath;
+use garth_engine::fs::resolve::Follow;
+use garth_engine::model::{PathClass, Timestamp};
 
 use crate::app::{App, stat_path};
 use crate::args::{Past, TREE_PATH};
@@ -76,7 +76,7 @@ impl Recall {
         }
         let recaller = match tree.access() {
             Some(access) => access.recaller(fs, &app.global.account),
-            None => Recaller::new(fs, &app.global.account, app.env.clone()),
+            None => Recaller::new(fs, &app.global.account).env(app.env.clone()),
         };
         let key = Key::random(&app.env)?;
         let answer = recaller.recall(&asked, &key).await?;

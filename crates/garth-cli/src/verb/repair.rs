@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use garth::agent::memory::{Memories, Repair as Repairs, Report, Told, Uri};
-use garth::agent::session::{Damaged, mend_all};
-use garth::engine::host::{HostFs, Mode};
-use garth::model::{At, Author, Kind, Page};
-use garth::view::Scope;
-use garth::{FileSystem, TreePath};
+use garth_agent::memory::{Memories, Repair as Repairs, Report, Told, Uri};
+use garth_agent::session::{Damaged, mend_all};
+use garth_engine::engine::host::{HostFs, Mode};
+use garth_engine::model::{At, Author, Kind, Page};
+use garth_engine::view::Scope;
+use garth_engine::{FileSystem, TreePath};
 use indicatif::ProgressBar;
 
 use crate::app::App;
@@ -139,7 +139,7 @@ impl Repair {
         retry: Option<&Uri>,
         bar: &ProgressBar,
     ) -> Result<bool> {
-        let memories = Memories::new(tree, account, app.env.clone()).author(app.author());
+        let memories = Memories::new(tree, account).env(app.env.clone()).author(app.author());
         let repairs = Repairs::new(memories).dry_run(self.dry_run).at_once(self.now);
         let (mut said, out) = (Ok(()), &mut app.out);
         let tell = |told: &Told<'_>| {

@@ -1,10 +1,10 @@
 //! `garth restore`: a path brought back to what it was, in one commit.
 
 use clap::Args;
-use garth::fs::resolve::Follow;
-use garth::fs::restore::{self, Restoration, RestoreAction, RestorePlan, RestoreResult};
-use garth::model::{At, Batch, Moment, Op, Seq};
-use garth::{Error, ErrorKind, TreePath};
+use garth_engine::fs::resolve::Follow;
+use garth_engine::fs::restore::{self, Restoration, RestoreAction, RestorePlan, Restored};
+use garth_engine::model::{At, Batch, Moment, Op, Seq};
+use garth_engine::{Error, ErrorKind, TreePath};
 use serde_json::json;
 
 use crate::app::{App, AuthoredTree, Plan, resolve_path, stat_path};

@@ -1,9 +1,9 @@
 //! `garth rm`: removal of files and directories. Their past stays.
 
 use clap::Args;
-use garth::ErrorKind;
-use garth::fs::resolve::Follow;
-use garth::model::{At, Op, Remove};
+use garth_engine::ErrorKind;
+use garth_engine::fs::resolve::Follow;
+use garth_engine::model::{At, Op, Remove};
 
 use crate::app::{App, Plan, stat_optional};
 use crate::args::{CommitArgs, TREE_PATH};

@@ -5,10 +5,10 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use garth::fs::SetRuleResult;
-use garth::rule::MAX_SCHEMA;
-use garth::rule::{Class, Demand, FileViolation, Rule as TreeRule};
-use garth::{AccountStore, Error, ErrorKind};
+use garth_engine::fs::store::SetRule;
+use garth_engine::rule::schema::MAX_SCHEMA;
+use garth_engine::rule::{Breach, Class, Demand, Rule as TreeRule};
+use garth_engine::{AccountStore, Error, ErrorKind};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};

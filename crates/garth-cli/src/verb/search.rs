@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use clap::Args;
-use garth::fs::resolve::Follow;
-use garth::model::{Hit, HitContext, SearchQuery, Timestamp};
+use garth_engine::fs::resolve::Follow;
+use garth_engine::model::{Hit, HitContext, SearchQuery, Timestamp};
 use serde_json::{Value, json};
 
 use crate::app::{App, stat_path};

@@ -5,8 +5,8 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
 
 use clap::Args;
-use garth::datadir::Scope;
-use garth::{DataDir, ErrorKind};
+use garth_engine::datadir::Scope;
+use garth_engine::{DataDir, ErrorKind};
 use garth_server::Collecting;
 use garth_server::outbox::Courier;
 use serde_json::json;
@@ -171,8 +171,9 @@ fn show(app: &mut App, data_dir: &DataDir, urls: &[String], account: &str, key: 
 /// Logs to stderr, as much as GARTH_LOG says; the access log, if asked for, in any case.
 fn start_logs(access_log: bool) -> Result {
     let wanted = std::env::var("GARTH_LOG").unwrap_or_else(|_| "info".into());
-    let filter = EnvFilter::try_new(&wanted)
-        .map_err(|error| garth::Error::new(ErrorKind::InvalidArgument, format!("GARTH_LOG: {error}")))?;
+    let filter = EnvFilter::try_new(&wanted).map_err(|error| {
+        garth_engine::Error::new(ErrorKind::InvalidArgument, format!("GARTH_LOG: {error}"))
+    })?;
     let filter = match access_log.then(|| "garth_server::access=info".parse()) {
         Some(Ok(directive)) => filter.add_directive(directive),
         _ => filter,

@@ -14,7 +14,7 @@ mod write;
 mod wrote;
 
 use clap::{Args, Subcommand};
-use garth::agent::session::{Change, Create, List, Listed, MAX_LISTED, SessionKey, State};
+use garth_agent::session::{Change, Create, List, Listed, MAX_LISTED, SessionKey, State};
 
 use self::child::Child;
 use self::compact::Compact;
@@ -181,7 +181,7 @@ impl Session {
                 let found = match create {
                     // one that is due by the agent's settings is reset first
                     true => {
-                        let (create, reset) = (Create::new(""), garth::agent::workspace::Reset::default());
+                        let (create, reset) = (Create::new(""), garth_agent::workspace::Reset::default());
                         let workspace = open.workspace()?;
                         let current = workspace.current(open.user(), &key, Some(&create), &reset).await?;
                         current.map(|current| current.session)
@@ -190,7 +190,10 @@ impl Session {
                 };
                 let Some(found) = found else {
                     let message = format!("{key}: no session goes on under this key; --create makes one");
-                    return Err(Failure::Tree(garth::Error::new(garth::ErrorKind::NotFound, message)));
+                    return Err(Failure::Tree(garth_engine::Error::new(
+                        garth_engine::ErrorKind::NotFound,
+                        message,
+                    )));
                 };
                 app.out.item(&item(&found), line(&found))
             }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use clap::Args;
-use garth::fs::resolve::Follow;
-use garth::model::{Entry, Kind, Op, SetAttrs, Timestamp};
+use garth_engine::fs::resolve::Follow;
+use garth_engine::model::{Entry, Kind, Op, SetAttrs, Timestamp};
 
 use crate::app::{App, Plan};
 use crate::args::{CommitArgs, TREE_PATH, parse_mode, parse_owner};
@@ -223,7 +223,7 @@ async fn set_each(
 }
 
 /// Whether an entry with these attributes set is another one.
-fn differs(entry: &Entry, attrs: &SetAttrs) -> garth::Result<bool> {
+fn differs(entry: &Entry, attrs: &SetAttrs) -> garth_engine::Result<bool> {
     let mut attributes = entry.attributes.clone();
     attrs.apply(&mut attributes)?;
     Ok(attributes != entry.attributes

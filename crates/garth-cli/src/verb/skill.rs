@@ -5,7 +5,7 @@ mod folder;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use garth::agent::workspace::{Host, Inputs, Origin, SkillText};
+use garth_agent::workspace::{Host, Inputs, Origin, SkillText};
 use serde_json::{Value, json};
 
 use super::open::open;

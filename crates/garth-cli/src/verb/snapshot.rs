@@ -2,8 +2,8 @@
 
 use clap::{Args, Subcommand};
 use futures::TryStreamExt;
-use garth::model::Op;
-use garth::{FileSystemExt, TreePath};
+use garth_engine::model::Op;
+use garth_engine::{FileSystemExt, TreePath};
 use serde_json::json;
 
 use crate::app::{App, Plan};

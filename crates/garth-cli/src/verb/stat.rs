@@ -2,9 +2,9 @@
 
 use clap::Args;
 use futures::TryStreamExt;
-use garth::fs::resolve::Follow;
-use garth::model::{Entry, Timestamp};
-use garth::{FileSystemExt, TreePath};
+use garth_engine::fs::resolve::Follow;
+use garth_engine::model::{Entry, Timestamp};
+use garth_engine::{FileSystemExt, TreePath};
 use serde_json::json;
 
 use crate::app::{App, stat_path};

@@ -1,8 +1,8 @@
 //! `garth touch`: modification times, and empty files.
 
 use clap::Args;
-use garth::fs::resolve::Follow;
-use garth::model::{At, Body, Create, Moment, Op, SetAttrs, Timestamp};
+use garth_engine::fs::resolve::Follow;
+use garth_engine::model::{At, Body, Create, Moment, Op, SetAttrs, Timestamp};
 
 use crate::app::{App, Plan, stat_optional};
 use crate::args::{CommitArgs, TREE_PATH};

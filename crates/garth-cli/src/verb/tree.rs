@@ -1,8 +1,8 @@
 //! `garth tree`: a subtree, drawn.
 
 use clap::Args;
-use garth::fs::resolve::Follow;
-use garth::model::{Entry, Kind};
+use garth_engine::fs::resolve::Follow;
+use garth_engine::model::{Entry, Kind};
 
 use crate::app::{App, stat_path};
 use crate::args::{LongHelp, Past, TREE_PATH};

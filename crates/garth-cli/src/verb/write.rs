@@ -1,10 +1,10 @@
 //! `garth write` and `garth append`: standard input into a file.
 
 use clap::Args;
-use garth::TreePath;
-use garth::agent::tree::write_free;
-use garth::fs::resolve::Follow;
-use garth::model::{At, Batch, Create, Kind, Op, Precondition, SetAttrs, Timestamp, VersionId};
+use garth_agent::tree::write_free;
+use garth_engine::TreePath;
+use garth_engine::fs::resolve::Follow;
+use garth_engine::model::{At, Batch, Create, Kind, Op, Precondition, SetAttrs, Timestamp, VersionId};
 
 use crate::app::{App, Plan, resolve_path, stat_optional};
 use crate::args::{CommitArgs, TREE_PATH};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use garth::model::Timestamp;
-use garth::{Env, FileSystemExt as _};
+use garth_engine::model::Timestamp;
+use garth_engine::{Env, FileSystemExt as _};
 
 use super::garth::{Garth, column, text};
 use super::serve::Server;
@@ -162,7 +162,7 @@ fn a_commit_of_a_wrong_clock_is_warned_of() {
     let stderr = |args: &[&str]| text(&garth.run(args, b"").stderr);
     assert_eq!(stderr(&["log"]), "");
     let (env, _) = Env::manual(Timestamp::parse_rfc3339("2099-01-01T00:00:00Z").unwrap());
-    let data = garth::builder().env(env).open(&garth.data()).unwrap();
+    let data = garth_engine::DataDir::builder(garth_agent::registry()).env(env).open(&garth.data()).unwrap();
     futures::executor::block_on(async {
         data.account("default").await.unwrap().write("/a", "2").await.unwrap();
     });

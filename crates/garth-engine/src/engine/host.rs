@@ -394,7 +394,7 @@ impl FileSystem for HostFs {
 
 impl ViewBase for HostFs {
     fn joined(&self, with: &dyn FileSystem) -> Option<Arc<dyn FileSystem>> {
-        let with = (with as &dyn Any).downcast_ref::<Self>()?;
+        let with = (with.view_base() as &dyn Any).downcast_ref::<Self>()?;
         if !Arc::ptr_eq(&self.folder, &with.folder) {
             return None;
         }

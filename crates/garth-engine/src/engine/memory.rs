@@ -421,8 +421,7 @@ impl FileSystem for MemoryFs {
 
 impl ViewBase for MemoryFs {
     fn joined(&self, with: &dyn FileSystem) -> Option<Arc<dyn FileSystem>> {
-        let with = (with as &dyn Any).downcast_ref::<Self>()?;
-        // Only views of the same present can be combined in one commit.
+        let with = (with.view_base() as &dyn Any).downcast_ref::<Self>()?;
         if !Arc::ptr_eq(&self.state, &with.state) || self.past.is_some() || with.past.is_some() {
             return None;
         }

@@ -8,7 +8,7 @@ use std::future::Future;
 use std::path::Path;
 
 use futures::executor::block_on;
-use garth::agent::kv::{Kv, Put};
+use garth_agent::kv::{Kv, Put};
 use garth_engine::datadir::Scope;
 use garth_engine::model::{Batch, Op, SetAttrs};
 use garth_engine::{DataDir, Env, ErrorKind, FileSystem};
@@ -48,7 +48,7 @@ impl Proof for Accounts {
 /// # Errors
 /// A canary that was seen, or one that is missing afterwards; with the seed of the attempt.
 fn isolation(folder: &Path, tries: u64, seed: u64) -> Proven<Report> {
-    let home = DataDir::open(folder, Env::system(), garth::agent::registry())?;
+    let home = DataDir::open(folder, Env::system(), garth_agent::registry())?;
     for id in [VICTIM, TREES, KEYS] {
         block_on(home.create_account(id))?;
     }
@@ -111,7 +111,7 @@ fn run_here<T>(work: impl Future<Output = Proven<T>>) -> Proven<T> {
 
 /// Stores canaries as content, names, link targets, tags, messages and values.
 async fn hide(fs: &dyn FileSystem, canary: &str, agent: &str) -> Proven<()> {
-    let kv = Kv::new(fs, agent, None).map_err(|error| Broken::because(error.to_string()))?;
+    let kv = Kv::new(fs, agent).map_err(|error| Broken::because(error.to_string()))?;
     let text = format!("\"{canary}\"");
     let value: &RawValue = serde_json::from_str(&text).map_err(|error| Broken::because(error.to_string()))?;
     for path in ["/a", "/user/secret", "/canary", "/b/c"] {

@@ -10,8 +10,8 @@ mod requests;
 use std::path::Path;
 use std::sync::Arc;
 
-use garth::agent::media::MediaKey;
-use garth::agent::{Access, Caller, Class, Request};
+use garth_agent::media::MediaKey;
+use garth_agent::{Access, Caller, Class, Request};
 use garth_engine::{AccountStore, DataDir, Env};
 use garth_testkit::data::random::Random;
 use garth_testkit::proof::{About, Broken, Proof, Proven, Report, Setting, hold, run, sound};
@@ -92,9 +92,8 @@ impl Label {
     /// Returns the word in every text of this label. It contains no letters that base64 or JSON encodes
     /// differently, and its length is a multiple of three bytes.
     fn canary(&self) -> String {
-        let hash = garth::agent::memory::sha256(
-            format!("{} {} {}", self.audience, self.class, self.said).as_bytes(),
-        );
+        let hash =
+            garth_agent::memory::sha256(format!("{} {} {}", self.audience, self.class, self.said).as_bytes());
         format!("canary{}", &hash[..18])
     }
 }
@@ -145,7 +144,7 @@ const COUNTS: [&str; 7] =
 /// A word that was seen, with the seed of its account.
 fn isolation(folder: &Path, tries: u64, seed: u64, leak: Option<Way>) -> Proven<Report> {
     run(async {
-        let data = DataDir::open(&folder.join("data"), Env::system(), garth::agent::registry())?;
+        let data = DataDir::open(&folder.join("data"), Env::system(), garth_agent::registry())?;
         let (mut report, mut round) = (Report::of(COUNTS), 0);
         while next_way(&report).1 < tries {
             let seed = seed.wrapping_mul(1_000_003).wrapping_add(round);

@@ -6,9 +6,9 @@ mod hidden_memories;
 
 use std::path::Path;
 
-use garth::agent::memory::{Around, Direction, Level, List, Memories, Prefix, Put, Status, Uri};
-use garth::agent::recall::{Key, Recall, Recaller};
-use garth::agent::{Access, Caller, Class, Request};
+use garth_agent::memory::{Around, Direction, Level, List, Memories, Prefix, Put, Status, Uri};
+use garth_agent::recall::{Key, Recall, Recaller};
+use garth_agent::{Access, Caller, Class, Request};
 use garth_engine::model::{Confinement, Owner, SearchQuery, WalkPage, Within};
 use garth_engine::{DataDir, Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
 use garth_testkit::data::random::Random;
@@ -49,7 +49,7 @@ impl Proof for AgentMemories {
 /// # Errors
 /// A canary that was seen, or one that is missing afterwards; with the seed of the attempt.
 fn memories(folder: &Path, tries: u64, seed: u64, leaky: bool) -> Proven<Report> {
-    let home = DataDir::open(folder, Env::system(), garth::agent::registry())?;
+    let home = DataDir::open(folder, Env::system(), garth_agent::registry())?;
     run(async {
         for account in [OWN, OTHER] {
             home.create_account(account).await?;
@@ -76,8 +76,8 @@ fn memories(folder: &Path, tries: u64, seed: u64, leaky: bool) -> Proven<Report>
         let reach = own.raw().confined(&Confinement::new(reach, Owner::new("tries")?)).await?;
         let tries_of = match leaky {
             true => Tries {
-                memories: Memories::new(&*own, OWN, env.clone()),
-                recaller: Recaller::new(&*own, OWN, env.clone()),
+                memories: Memories::new(&*own, OWN).env(env.clone()),
+                recaller: Recaller::new(&*own, OWN).env(env.clone()),
                 fs: &*own,
                 tree: &*own,
             },

@@ -9,8 +9,8 @@ mod reads;
 use std::path::Path;
 use std::sync::Arc;
 
-use garth::agent::session::Create;
-use garth::agent::{Access, Caller, Request};
+use garth_agent::session::Create;
+use garth_agent::{Access, Caller, Request};
 use garth_engine::model::{Author, Batch, Op};
 use garth_engine::{AccountStore, DataDir, Env, FileSystem};
 use garth_testkit::data::random::Random;
@@ -115,7 +115,7 @@ const COUNTS: [&str; 7] = [
 /// A canary that was seen, with the seed of its account.
 fn isolation(folder: &Path, states: u64, seed: u64, open: Option<Open>) -> Proven<Report> {
     run(async {
-        let data = DataDir::open(&folder.join("data"), Env::system(), garth::agent::registry())?;
+        let data = DataDir::open(&folder.join("data"), Env::system(), garth_agent::registry())?;
         let mut report = Report::of(COUNTS);
         let mut round = 0;
         while report["states"] < states {

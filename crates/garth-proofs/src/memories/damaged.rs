@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use garth::agent::memory::{LayerText, Memories, Put, Uri};
+use garth_agent::memory::{LayerText, Memories, Put, Uri};
 use garth_engine::engine::memory::MemoryFs;
 use garth_engine::model::{Batch, Op};
 use garth_engine::{Env, FileSystem, FileSystemExt, TreePath};
@@ -54,8 +54,8 @@ fn damaged(directories: u64, seed: u64) -> Proven<Report> {
 }
 
 async fn damage(many: u64, random: &mut Random, report: &mut Report) -> Proven<()> {
-    let fs: Arc<dyn FileSystem> = Arc::new(MemoryFs::new(Env::system(), garth::agent::registry()));
-    let memories = Memories::new(&*fs, ACCOUNT, Env::system());
+    let fs: Arc<dyn FileSystem> = Arc::new(MemoryFs::new(Env::system(), garth_agent::registry()));
+    let memories = Memories::new(&*fs, ACCOUNT);
     let mut kept: Vec<(Uri, Vec<u8>)> = Vec::new();
     for n in 0..many {
         let memory = match random.one_in(4) {

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use garth::agent::memory::{Memories, Put, Uri};
+use garth_agent::memory::{Memories, Put, Uri};
 use garth_engine::engine::host::{HostFs, Mode};
 use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::view::Scope;
@@ -71,7 +71,7 @@ fn agree(folder: &Path, count: u64, seed: u64) -> Proven<Report> {
         let root = TreePath::parse(&format!("/accounts/{ACCOUNT}"))?;
         let on_host = Scope::open(&*host, &root).await?;
         let on_sqlite: Arc<dyn FileSystem> =
-            SqliteFs::open(&account, Env::system(), garth::agent::registry())?;
+            SqliteFs::open(&account, Env::system(), garth_agent::registry())?;
         let mut all = Vec::new();
         for n in 0..count {
             all.push(uri(&format!("users/u{}/memories/events/e{n}", n % 7))?);
@@ -110,7 +110,7 @@ async fn make(fs: &dyn FileSystem, memory: &Uri, random: &mut Random) -> Proven<
         return Ok(());
     }
     let file = memory.file(".meta.json");
-    Memories::new(fs, ACCOUNT, Env::system()).put(memory, &Put::new("Black.")).await?;
+    Memories::new(fs, ACCOUNT).put(memory, &Put::new("Black.")).await?;
     let meta = fs.read_to_string(&file).await?;
     let meta = match state {
         1 => meta.replace("ACTIVE", "PENDING"),
@@ -132,7 +132,7 @@ async fn make(fs: &dyn FileSystem, memory: &Uri, random: &mut Random) -> Proven<
 }
 
 async fn ours(fs: &dyn FileSystem, all: &[Uri]) -> Proven<Vec<bool>> {
-    let memories = Memories::new(fs, ACCOUNT, Env::system());
+    let memories = Memories::new(fs, ACCOUNT);
     let mut there = Vec::new();
     for memory in all {
         there.push(memories.exists(memory).await?);

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use garth::agent::memory::Event;
+use garth_agent::memory::Event;
 use garth_engine::Env;
 use garth_testkit::data::random::Random;
 use garth_testkit::proof::Proven;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use futures::TryStreamExt as _;
-use garth::agent::memory::{Event, EventStatus, EventType, Meta, Status, edge};
+use garth_agent::memory::{Event, EventStatus, EventType, Meta, Status, edge};
 use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::model::{ChangeKind, ChangesQuery, Ino, LogPosition, Timestamp, VersionId};
 use garth_engine::{ErrorKind, FileSystem, FileSystemExt};

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use garth::agent::memory::Event;
-use garth::agent::outbox::{Options, Sink, SinkError, Worker};
+use garth_agent::memory::Event;
+use garth_agent::outbox::{Options, Sink, SinkError, Worker};
 use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::{Env, FileSystem};
 use garth_server::outbox::HttpSink;
@@ -22,7 +22,7 @@ const WORKERS: i64 = 2;
 
 /// Runs in the child: works until it is killed.
 pub(crate) fn work(folder: &Path, url: &str, fault: &str) -> Proven<()> {
-    let fs = SqliteFs::open(folder, Env::system(), garth::agent::registry())?;
+    let fs = SqliteFs::open(folder, Env::system(), garth_agent::registry())?;
     let http = HttpSink::new(url, SECRET, Env::system())?.timeout_after(Duration::from_millis(TIMEOUT));
     let sink: Arc<dyn Sink> = match fault {
         "tells-later" => Arc::new(Later(http)),

@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use garth::agent::session::Create;
-use garth::agent::workspace::{Init, PathsOf, Prompt, PromptOptions, Workspace};
-use garth::agent::{Access, Caller, Request};
+use garth_agent::session::Create;
+use garth_agent::workspace::{Init, PathsOf, Prompt, PromptOptions, Workspace};
+use garth_agent::{Access, Caller, Request};
 use garth_engine::env::Env;
 use garth_engine::error::{ErrorKind, OptionalExt as _};
 use garth_engine::fs::{AccountStore, FileSystem, FileSystemExt as _};
@@ -46,7 +46,7 @@ const COUNTS: [&str; 5] =
 
 impl FollowedPaths {
     async fn random(&self, setting: &Setting<'_>) -> Proven<Report> {
-        let data = DataDir::open(&setting.folder.join("data"), Env::system(), garth::agent::registry())?;
+        let data = DataDir::open(&setting.folder.join("data"), Env::system(), garth_agent::registry())?;
         data.create_account("default").await?;
         let account = data.account("default").await?;
         let (mut report, mut number) = (Report::of(COUNTS), 0);
@@ -80,7 +80,7 @@ impl FollowedPaths {
         let world = world(agent.clone(), now, &BTreeMap::new());
         let mut making = Making { fs: &**account, random, world, env: env.clone(), clock };
         if of_templates {
-            Workspace::new(&**account, &agent, env.clone())?.init(&Init::default()).await?;
+            Workspace::new(&**account, &agent)?.env(env.clone()).init(&Init::default()).await?;
         } else {
             making.all(true).await?;
         }
@@ -105,7 +105,7 @@ impl FollowedPaths {
             again(&access, report).await?;
         }
         let reader = Reader { account, tree: &**account, agent: &agent, audience: "", chat: false };
-        let workspace = Workspace::new(&**account, &agent, env)?;
+        let workspace = Workspace::new(&**account, &agent)?.env(env);
         let prompt = workspace.prompt(&PromptOptions::default()).await?;
         reader.follow(&workspace, &prompt, &making.world, report).await
     }

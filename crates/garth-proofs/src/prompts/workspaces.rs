@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use garth::agent::workspace::Workspace;
+use garth_agent::workspace::Workspace;
 use garth_engine::env::ManualClock;
 use garth_engine::model::{Author, Batch, Op, Timestamp};
 use garth_engine::{Env, FileSystem, TreePath};
@@ -277,7 +277,7 @@ impl Making<'_> {
     /// Remembers a text as a session does, at a random time of the day.
     async fn remember(&mut self, day: &str, class: &'static str) -> Proven<()> {
         let text = self.text();
-        let workspace = Workspace::new(self.fs, &self.world.agent, self.env.clone())?;
+        let workspace = Workspace::new(self.fs, &self.world.agent)?.env(self.env.clone());
         let workspace = workspace.author(author(&self.world.agent, class));
         let at = self.world.now - self.random.below(86_400).cast_signed();
         self.clock.set(Timestamp(at * 1_000_000_000));

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use bpe_openai::o200k_base;
-use garth::agent::workspace::texts;
+use garth_agent::workspace::texts;
 use sha2::{Digest as _, Sha256};
 
 use super::civil_time;

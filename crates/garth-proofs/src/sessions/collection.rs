@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-use garth::agent::session::{
+use garth_agent::session::{
     Append, ChildChange, Collect, Create, Derive, Draft, PackOptions, Role, Sessions, Source, Spawn,
 };
 use garth_engine::env::ManualClock;
@@ -89,7 +89,7 @@ fn random(folder: &Path, count: u64, seed: u64, blind: Option<Blind>) -> Proven<
         let fs = account(&folder.join("data"), env.clone())?;
         let mut report = Report::of(COUNTS);
         for number in 0..count {
-            let sessions = Sessions::new(&*fs, "ann", "coder", env.clone())?;
+            let sessions = Sessions::new(&*fs, "ann", "coder")?.env(env.clone());
             let name = format!("s{number}");
             sessions.create(&Create::new(&name)).await?;
             let random = Random::new(seed.wrapping_mul(1_000_003).wrapping_add(number));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::executor::block_on;
-use garth::agent::session::{
+use garth_agent::session::{
     Append, ChildChange, Collect, Compact, Create, Derive, Draft, EntryKind, PackOptions, Sessions, Source,
     Spawn,
 };
@@ -97,7 +97,7 @@ const COUNTS: [&str; 6] = [
 ];
 
 fn of(fs: &dyn FileSystem) -> Proven<Sessions<'_>> {
-    Ok(Sessions::new(fs, "ann", "coder", Env::system())?)
+    Ok(Sessions::new(fs, "ann", "coder")?)
 }
 
 fn file(name: &str) -> Proven<TreePath> {

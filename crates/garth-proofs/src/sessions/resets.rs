@@ -11,12 +11,12 @@ use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures::executor::block_on;
-use garth::agent::media::{Media, MediaKey};
-use garth::agent::models::{Answer, Ask, ChatModel};
-use garth::agent::session::{
+use garth_agent::media::{Media, MediaKey};
+use garth_agent::models::{Answer, Ask, ChatModel};
+use garth_agent::session::{
     Append, Create, Draft, Export, List, Listed, MAX_LISTED, Role, SessionKey, Sessions, TranscriptFormat,
 };
-use garth::agent::workspace::{Asking, Held, Reset, Trim, Unpacked, Workspace, run_jobs};
+use garth_agent::workspace::{Asking, Held, Reset, Trim, Unpacked, Workspace, run_jobs};
 use garth_engine::model::quota::Limits;
 use garth_engine::model::{At, Op, Page};
 use garth_engine::{AccountStore, Env, Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
@@ -64,11 +64,11 @@ impl ChatModel for Sometimes {
 }
 
 fn of(fs: &dyn FileSystem) -> Proven<Sessions<'_>> {
-    Ok(Sessions::new(fs, "default", "coder", Env::system())?)
+    Ok(Sessions::new(fs, "default", "coder")?)
 }
 
 fn workspace(fs: &dyn FileSystem) -> Proven<Workspace<'_>> {
-    Ok(Workspace::new(fs, "coder", Env::system())?)
+    Ok(Workspace::new(fs, "coder")?)
 }
 
 async fn current(fs: &dyn FileSystem) -> Proven<Listed> {
@@ -437,7 +437,7 @@ async fn seen(fs: &dyn FileSystem, (writer, n): (u64, u64), key: Option<&str>) -
         return hold(!has, || format!("question {writer} {n}: names no picture")).map(|()| false);
     };
     let key: MediaKey = key.parse()?;
-    let stored = Media::new(fs, Env::system()).get(&key).await?;
+    let stored = Media::new(fs).get(&key).await?;
     let same = fs.read_file(&stored.path).await? == picture(writer, n);
     hold(same, || format!("question {writer} {n}: {key} is another picture")).map(|()| true)
 }

@@ -4,8 +4,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use garth::agent::nearest::nearest;
-use garth::compute::working;
+use garth_agent::nearest::nearest;
+use garth_engine::compute::working;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 

@@ -4,10 +4,10 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use garth::agent::memory::Edge;
-use garth::agent::session::Usage;
-use garth::agent::workspace::{Host, Inputs};
-use garth::model::Timestamp;
+use garth_agent::memory::Edge;
+use garth_agent::session::Usage;
+use garth_agent::workspace::{Host, Inputs};
+use garth_engine::model::Timestamp;
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::value::RawValue;
 

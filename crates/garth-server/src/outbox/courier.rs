@@ -13,11 +13,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use garth::agent::memory::{Follow, Next};
-use garth::agent::outbox::{AGAIN, AT_ONCE as OF_ACCOUNT, Claimed, Options, Room, Sink, Worker};
-use garth::datadir::{Account, AccountState, Mark};
-use garth::model::Timestamp;
-use garth::{AccountStore, DataDir, ErrorKind, Result};
+use garth_agent::memory::{Follow, Next};
+use garth_agent::outbox::{AGAIN, AT_ONCE as OF_ACCOUNT, Claimed, Options, Room, Sink, Worker};
+use garth_engine::datadir::{Account, AccountState, Mark};
+use garth_engine::model::Timestamp;
+use garth_engine::{AccountStore, DataDir, ErrorKind, Result};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use garth::agent::memory::Event;
-use garth::agent::outbox::{Sink, SinkError};
-use garth::{Env, Error, ErrorKind};
+use garth_agent::memory::Event;
+use garth_agent::outbox::{Sink, SinkError};
+use garth_engine::{Env, Error, ErrorKind};
 use tokio::sync::Semaphore;
 use ureq::Agent;
 
@@ -44,7 +44,7 @@ impl HttpSink {
     /// # Errors
     /// `InvalidArgument` for what is no `http` or `https` URL, or has a user or password in it; for a secret
     /// of less than 16 bytes.
-    pub fn new(url: &str, secret: &[u8], env: Env) -> garth::Result<Self> {
+    pub fn new(url: &str, secret: &[u8], env: Env) -> garth_engine::Result<Self> {
         endpoint::check("sink", url, "requests are signed")?;
         if secret.len() < MIN_SECRET {
             let message = format!("the sink's secret has at least {MIN_SECRET} bytes");

@@ -1,6 +1,6 @@
 //! How a request to a sink is signed: HMAC with SHA-256 (RFC 2104) over the time and the body.
 
-use garth::model::hex;
+use garth_engine::model::hex;
 use sha2::{Digest as _, Sha256};
 
 /// Bytes that SHA-256 takes at a time.

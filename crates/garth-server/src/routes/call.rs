@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
-use garth::agent::media::Hydrator;
-use garth::agent::workspace::PromptCache;
-use garth::agent::{self, Access, Once};
-use garth::datadir::{ApiKey, Scope};
-use garth::model::{Idempotency, Moment};
-use garth::{AccountStore, Env, ErrorKind, FileSystem};
+use garth_agent::media::Hydrator;
+use garth_agent::workspace::PromptCache;
+use garth_agent::{self as agent, Access, Once};
+use garth_engine::datadir::{ApiKey, Scope};
+use garth_engine::model::{Idempotency, Moment};
+use garth_engine::{AccountStore, Env, ErrorKind, FileSystem};
 use serde_json::Value;
 
 use super::identity::Caller;

@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 
-use garth::agent::kv::DEFAULT_AGENT;
-use garth::agent::media::MediaKey;
-use garth::agent::session::SessionKey;
-use garth::agent::{Class, Request};
-use garth::path::check_id;
+use garth_agent::kv::DEFAULT_AGENT;
+use garth_agent::media::MediaKey;
+use garth_agent::session::SessionKey;
+use garth_agent::{Class, Request};
+use garth_engine::path::check_id;
 
 use super::tree::Tree;
 use crate::errors::Refusal;
@@ -123,7 +123,7 @@ impl<'a> Caller<'a> {
                 let named: AnyoneFields<'_> = FieldGroup::read(fields)?;
                 let AnyoneFields { agent, user, key: of, chat, class, session, .. } = named;
                 if let Some(agent) = &agent {
-                    check_id("agent", agent).map_err(garth::Error::from)?;
+                    check_id("agent", agent).map_err(garth_engine::Error::from)?;
                 }
                 Self { agent: agent.unwrap_or_default(), user, chat, class, session, key: key(of)? }
             }

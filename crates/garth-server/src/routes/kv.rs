@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use garth::agent::kv::{
+use garth_agent::kv::{
     DEFAULT_HISTORY, DEFAULT_HITS, Kv, MAX_HISTORY, MAX_HITS, MAX_LISTED, MAX_QUERY_CHARS, PageRequest, Put,
     Search, Semantics,
 };
-use garth::model::Timestamp;
+use garth_engine::model::Timestamp;
 use serde_json::value::RawValue;
 
 use super::call::Call;
@@ -157,9 +157,7 @@ mod tests {
 
     #[test]
     fn the_specification_states_the_limits() {
-        use garth::agent::kv::{
-            MAX_KEY_CHARS, MAX_KEY_SEGMENT, MAX_KEY_SEGMENTS, MAX_PAGE_VALUES, MAX_VALUE,
-        };
+        use garth_agent::kv::{MAX_KEY_CHARS, MAX_KEY_SEGMENT, MAX_KEY_SEGMENTS, MAX_PAGE_VALUES, MAX_VALUE};
         let specification =
             include_str!("../../../../docs/specs/kv-api.md").replace(',', "").replace('\n', " ");
         for limit in [

@@ -14,9 +14,9 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures::{Stream, StreamExt as _};
-use garth::agent::media::{MAX_MEDIA, MediaKey, NewMedia, Stored};
-use garth::model::ByteRange;
-use garth::{Error, ErrorKind};
+use garth_agent::media::{MAX_MEDIA, MediaKey, NewMedia, Stored};
+use garth_engine::model::ByteRange;
+use garth_engine::{Error, ErrorKind};
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use tokio::time::timeout;
@@ -151,7 +151,7 @@ pub(super) fn item(stored: &Stored) -> Value {
 }
 
 /// The pieces of a body; one that comes too late ends it.
-fn frames(body: &mut Body) -> impl Stream<Item = garth::Result<Bytes>> + Send + '_ {
+fn frames(body: &mut Body) -> impl Stream<Item = garth_engine::Result<Bytes>> + Send + '_ {
     let frames = futures::stream::unfold(body, async |body| {
         let frame = timeout(STALL_TIME, body.frame()).await;
         let piece = match frame {

@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 
-use garth::agent::memory::{
+use garth_agent::memory::{
     Around, Direction, Edge, LayerText, Level, List, MAX_HOPS, MAX_LISTED, MAX_LOGGED, MAX_LOOKED, Memories,
     MemoryVersion, Meta, Prefix, Put, Status, Uri, Written,
 };
-use garth::model::{HistoryPage, Timestamp};
+use garth_engine::model::{HistoryPage, Timestamp};
 use serde::Serialize;
 use serde_json::{Value, json};
 

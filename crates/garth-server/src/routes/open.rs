@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use garth::agent::kv::{Kv, KvResult};
-use garth::agent::media::Media;
-use garth::agent::memory::Memories;
-use garth::agent::recall::Recaller;
-use garth::agent::session::Sessions;
-use garth::agent::workspace::Workspace;
-use garth::agent::{self, Access};
-use garth::model::Author;
-use garth::{AccountStore, Env, FileSystem};
+use garth_agent::kv::{Kv, KvResult};
+use garth_agent::media::Media;
+use garth_agent::memory::Memories;
+use garth_agent::recall::Recaller;
+use garth_agent::session::Sessions;
+use garth_agent::workspace::Workspace;
+use garth_agent::{self as agent, Access};
+use garth_engine::model::Author;
+use garth_engine::{AccountStore, Env, FileSystem};
 
 use super::call::Call;
 use super::tree::Tree;
@@ -57,7 +57,7 @@ impl Opened<'_> {
 
     /// Returns the keys and values of the agent.
     pub(super) fn key_values(&self) -> KvResult<Kv<'_>> {
-        Kv::new(&**self.call.account, &self.call.caller.agent, Some(&self.call.key.id))
+        Ok(Kv::new(self.call.account, &self.call.caller.agent)?.by_key(&self.call.key.id))
     }
 
     /// Returns the memories.
@@ -67,7 +67,7 @@ impl Opened<'_> {
             Some(access) => access.memories(account),
             None => {
                 let author = Author::key(&self.call.key.id);
-                Memories::new(&**self.call.account, account, self.call.env.clone()).author(author)
+                Memories::new(&**self.call.account, account).env(self.call.env.clone()).author(author)
             }
         };
         memories.once(self.call.once.clone())
@@ -103,7 +103,7 @@ impl Opened<'_> {
 /// A tree to recall from.
 pub(super) struct Recalled {
     fs: Arc<dyn FileSystem>,
-    places: Option<Vec<(garth::TreePath, garth::TreePath)>>,
+    places: Option<Vec<(garth_engine::TreePath, garth_engine::TreePath)>>,
     account: String,
     pub(super) env: Env,
 }
@@ -111,7 +111,7 @@ pub(super) struct Recalled {
 impl Recalled {
     /// Returns what recalls from the tree.
     pub(super) fn recaller(&self) -> Recaller<'_> {
-        let recaller = Recaller::new(&*self.fs, &self.account, self.env.clone());
+        let recaller = Recaller::new(&*self.fs, &self.account).env(self.env.clone());
         self.places.iter().fold(recaller, |recaller, places| recaller.places(places.clone()))
     }
 }

@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use garth::TreePath;
-use garth::agent::recall::{BUDGET, Key, MAX_BUDGET, MAX_SOURCES, MIN_BUDGET, Recall};
-use garth::model::Timestamp;
+use garth_agent::recall::{BUDGET, Key, MAX_BUDGET, MAX_SOURCES, MIN_BUDGET, Recall};
+use garth_engine::TreePath;
+use garth_engine::model::Timestamp;
 
 use super::call::Call;
 use super::open::Opened;
@@ -53,7 +53,7 @@ async fn asked(call: &Call<'_>, fields: RecallFields<'_>) -> Result<Recall, Refu
     let mut asked = Recall::new(fields.question);
     (asked.budget, asked.limit) = (fields.budget, fields.limit);
     for path in &fields.within {
-        asked.within.push(TreePath::parse(path).map_err(garth::Error::from)?);
+        asked.within.push(TreePath::parse(path).map_err(garth_engine::Error::from)?);
     }
     (asked.tags_any, asked.valid_at) = (fields.tags_any, fields.valid_at);
     asked.as_of = call.moment_of(fields.as_of.as_deref()).await?;

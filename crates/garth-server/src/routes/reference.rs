@@ -233,9 +233,9 @@ fn shown(field: &FieldReference) -> String {
 mod tests {
     use std::collections::BTreeSet;
 
-    use garth::agent::memory::{self, Around, Direction, Prefix};
-    use garth::agent::recall::Recall;
-    use garth::agent::session::{self, ChildStatus, Compact, Format, State, TranscriptFormat};
+    use garth_agent::memory::{self, Around, Direction, Prefix};
+    use garth_agent::recall::Recall;
+    use garth_agent::session::{self, ChildStatus, Compact, Format, State, TranscriptFormat};
 
     use super::*;
 

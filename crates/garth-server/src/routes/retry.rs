@@ -2,7 +2,7 @@
 //! request, which tells a repeat from another request under the same key.
 
 use axum::http::HeaderMap;
-use garth::model::{Idempotency, Timestamp};
+use garth_engine::model::{Idempotency, Timestamp};
 
 use super::header::Header;
 use crate::errors::Refusal;

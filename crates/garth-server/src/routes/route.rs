@@ -4,7 +4,7 @@ use axum::body::Body;
 use axum::http::request::Parts;
 use axum::response::Response;
 use futures::future::BoxFuture;
-use garth::datadir::Scope;
+use garth_engine::datadir::Scope;
 
 use super::call::{Answering, Call};
 use super::header::Header;

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use garth::agent::media::Hydrator;
-use garth::agent::workspace::PromptCache;
-use garth::datadir::Admitted;
-use garth::{AccountStore, DataDir, ErrorKind};
+use garth_agent::media::Hydrator;
+use garth_agent::workspace::PromptCache;
+use garth_engine::datadir::Admitted;
+use garth_engine::{AccountStore, DataDir, ErrorKind};
 
 use super::twins::Twins;
 use crate::answers::Rooms;

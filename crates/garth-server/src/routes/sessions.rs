@@ -6,12 +6,12 @@ pub(super) mod transcripts;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use garth::agent::memory::Put;
-use garth::agent::session::{
+use garth_agent::memory::Put;
+use garth_agent::session::{
     Append, Change, Create, Draft, Line, List, Listed, Log, MAX_LISTED, Resolved, Select, SessionKey,
     Sessions, Source, State, Usage,
 };
-use garth::agent::workspace::Reset;
+use garth_agent::workspace::Reset;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};

@@ -2,8 +2,8 @@
 //! that it is on, and the function that answers it with the fields that it is given. Requests are looked up,
 //! admitted, parsed and answered by this table alone, and the reference is made from it.
 
-use garth::agent::nearest::nearest;
-use garth::datadir::Scope;
+use garth_agent::nearest::nearest;
+use garth_engine::datadir::Scope;
 
 use super::agents::{self, archives, daily, prompt, skills};
 use super::media::{self, PUT_HEADERS, READ_HEADERS};

@@ -5,10 +5,10 @@ use axum::body::Body;
 use axum::http::StatusCode;
 use axum::response::Response;
 use bytes::Bytes;
-use garth::datadir::Scope;
-use garth::env::ManualClock;
-use garth::model::{Batch, Op, Seq, Timestamp};
-use garth::{DataDir, Env, TreePath};
+use garth_engine::datadir::Scope;
+use garth_engine::env::ManualClock;
+use garth_engine::model::{Batch, Op, Seq, Timestamp};
+use garth_engine::{DataDir, Env, TreePath};
 use http_body_util::BodyExt as _;
 use hyper::service::Service as _;
 use hyper_util::service::TowerToHyperService;
@@ -41,7 +41,8 @@ impl Server {
     async fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let (env, clock) = Env::manual(Timestamp(1_769_472_000_000_000_000));
-        let home = garth::builder().env(env).open(folder.path()).unwrap();
+        let home =
+            garth_engine::DataDir::builder(garth_agent::registry()).env(env).open(folder.path()).unwrap();
         home.create_account("acme").await.unwrap();
         let key = new_key(&home, &[Scope::Admin]).await;
         let served = Served::new(home, None);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use garth::datadir::Scope;
+use garth_engine::datadir::Scope;
 use garth_server::Options;
 use garth_server::chat_model::{HttpModel, ServedModel};
 use serde_json::{Value, json};
@@ -21,9 +21,9 @@ fn session(server: &Server) {
     server.own("scout", "ann");
     let account = futures::executor::block_on(server.home.account("acme")).unwrap();
     for (name, text) in [("SOUL.md", "Be kind."), ("MEMORY.md", "Ann likes tea.")] {
-        let path = garth::TreePath::parse(&format!("/agents/scout/{name}")).unwrap();
-        let op = garth::model::Op::write(path, text).with_parents();
-        futures::executor::block_on(account.commit(garth::model::Batch::new([op]))).unwrap();
+        let path = garth_engine::TreePath::parse(&format!("/agents/scout/{name}")).unwrap();
+        let op = garth_engine::model::Op::write(path, text).with_parents();
+        futures::executor::block_on(account.commit(garth_engine::model::Batch::new([op]))).unwrap();
     }
     let of = json!({"agent": "scout", "user": "ann", "name": "work", "key": "agent:scout:main", "model": "m",
         "context_window": 30_000});
@@ -145,9 +145,9 @@ fn a_server_compacts_a_session_whose_window_is_nearly_full() {
             let of = r#"{"agent":"scout","user":"ann","name":"work"}"#;
             server.ok("sessions/get", of)["session"]["meta"].clone()
         };
-        let until = garth::Env::system().now().plus_seconds(60);
+        let until = garth_engine::Env::system().now().plus_seconds(60);
         while meta()["compacted_to"].is_null() {
-            assert!(garth::Env::system().now() < until, "{}", meta());
+            assert!(garth_engine::Env::system().now() < until, "{}", meta());
             std::thread::yield_now();
         }
         assert!(meta()["last_part"].is_number() && meta()["last_input_tokens"].is_null());

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use garth::model::VersionId;
+use garth_engine::model::VersionId;
 use serde_json::{Value, json};
 
 use super::harness::Server;

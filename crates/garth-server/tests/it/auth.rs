@@ -1,7 +1,7 @@
 //! Who gets in: keys, scopes, and that both are decided before the body is read.
 
 use futures::executor::block_on;
-use garth::datadir::Scope;
+use garth_engine::datadir::Scope;
 
 use super::harness::{Connection, Server};
 

@@ -4,8 +4,8 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::sync::mpsc::{Receiver, channel};
 
-use garth::ErrorKind;
-use garth::agent::models::{Ask, ChatModel as _};
+use garth_agent::models::{Ask, ChatModel as _};
+use garth_engine::ErrorKind;
 use garth_server::chat_model::HttpModel;
 
 /// An endpoint that gives these answers, one after the other, and what it was sent.

@@ -4,7 +4,7 @@ use std::net::TcpStream;
 
 use bytes::Bytes;
 use futures::executor::block_on;
-use garth::{FileSystemExt, TreePath};
+use garth_engine::{FileSystemExt, TreePath};
 
 use super::harness::{Connection, Server, request};
 

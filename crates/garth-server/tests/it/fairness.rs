@@ -7,10 +7,10 @@ use std::sync::mpsc;
 use futures::FutureExt as _;
 use futures::executor::block_on;
 use futures::future::join_all;
-use garth::TreePath;
-use garth::compute::{Computed, IN_PLACE};
-use garth::datadir::Scope;
-use garth::model::Op;
+use garth_engine::TreePath;
+use garth_engine::compute::{Computed, IN_PLACE};
+use garth_engine::datadir::Scope;
+use garth_engine::model::Op;
 use garth_server::reference::{self, BodyReference, CallReference};
 use serde_json::{Value, json};
 

@@ -7,10 +7,10 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use futures::executor::block_on;
-use garth::datadir::Scope;
-use garth::env::ManualClock;
-use garth::model::{Batch, Op, Timestamp};
-use garth::{DataDir, Env, TreePath};
+use garth_engine::datadir::Scope;
+use garth_engine::env::ManualClock;
+use garth_engine::model::{Batch, Op, Timestamp};
+use garth_engine::{DataDir, Env, TreePath};
 use garth_server::Options;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -53,7 +53,8 @@ impl Server {
         let runtime = runtime.build().unwrap();
         let folder = tempfile::tempdir().unwrap();
         let (env, clock) = Env::manual(START);
-        let home = garth::builder().env(env).open(folder.path()).unwrap();
+        let home =
+            garth_engine::DataDir::builder(garth_agent::registry()).env(env).open(folder.path()).unwrap();
         block_on(home.create_account("acme")).unwrap();
         let (stop, stopped) = oneshot::channel();
         let (bound, address) = std::sync::mpsc::channel();

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use futures::executor::block_on;
-use garth::agent::kv::{Kv, Put};
-use garth::datadir::Scope;
-use garth::model::Idempotency;
+use garth_agent::kv::{Kv, Put};
+use garth_engine::datadir::Scope;
+use garth_engine::model::Idempotency;
 use serde_json::json;
 use serde_json::value::to_raw_value;
 
@@ -112,7 +112,7 @@ fn a_record_from_before_requests_were_compared_by_field_is_still_known() {
         hash.update(format!("/v1/{call}").as_bytes()).update(&[0]).update(body.as_bytes());
         let keep_until = START.plus_seconds(86_400);
         let record = Idempotency::new(format!("http/{call}"), *hash.finalize().as_bytes(), keep_until);
-        let kv = Kv::new(&*account, "default", None).unwrap();
+        let kv = Kv::new(&*account, "default").unwrap();
         let written = match call {
             "put" => block_on(kv.put(&Put::new("/a", &to_raw_value(&1).unwrap()), Some(record))),
             _ => block_on(kv.delete("/a", Some(record))),

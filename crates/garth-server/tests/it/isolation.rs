@@ -2,7 +2,7 @@
 //! like.
 
 use futures::executor::block_on;
-use garth::datadir::Scope;
+use garth_engine::datadir::Scope;
 use serde_json::{Value, json};
 
 use super::harness::Server;

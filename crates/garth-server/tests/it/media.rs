@@ -1,7 +1,7 @@
 //! Media over HTTP: bytes in and out.
 
-use garth::agent::media::MAX_MEDIA;
-use garth::datadir::Scope;
+use garth_agent::media::MAX_MEDIA;
+use garth_engine::datadir::Scope;
 use serde_json::json;
 
 use super::harness::{Reply, Server};

@@ -1,6 +1,6 @@
 //! Memories over HTTP.
 
-use garth::datadir::Scope;
+use garth_engine::datadir::Scope;
 use serde_json::{Value, json};
 
 use super::harness::Server;

@@ -6,12 +6,12 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use garth::agent::memory::event::Payload;
-use garth::agent::memory::{Event, EventType, Memories, Put, Uri};
-use garth::agent::outbox::Sink;
-use garth::agent::session::{Append, Change, Create, Draft, PackOptions, Sessions, State};
-use garth::model::Timestamp;
-use garth::{Env, ErrorKind, FileSystemExt};
+use garth_agent::memory::event::Payload;
+use garth_agent::memory::{Event, EventType, Memories, Put, Uri};
+use garth_agent::outbox::Sink;
+use garth_agent::session::{Append, Change, Create, Draft, PackOptions, Sessions, State};
+use garth_engine::model::Timestamp;
+use garth_engine::{Env, ErrorKind, FileSystemExt};
 use garth_server::Collecting;
 use garth_server::outbox::{Courier, HttpSink};
 use tokio::sync::watch;
@@ -125,7 +125,8 @@ fn what_is_no_endpoint_or_no_secret_is_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn commits_of_every_account_are_noticed_and_told() {
     let folder = tempfile::tempdir().unwrap();
-    let data = garth::open(folder.path().join("data")).unwrap();
+    let data =
+        garth_engine::DataDir::builder(garth_agent::registry()).open(&folder.path().join("data")).unwrap();
     for account in ["acme", "other"] {
         data.create_account(account).await.unwrap();
     }
@@ -133,11 +134,12 @@ async fn commits_of_every_account_are_noticed_and_told() {
     let (stop, stopping) = watch::channel(false);
     let running = tokio::spawn(Courier::new(data.clone(), Some(Arc::new(sink(&url)))).run(stopping));
     // of this process, and as another process does
-    let elsewhere = garth::open(folder.path().join("data")).unwrap();
+    let elsewhere =
+        garth_engine::DataDir::builder(garth_agent::registry()).open(&folder.path().join("data")).unwrap();
     for (account, data) in [("acme", &data), ("other", &elsewhere), ("acme", &elsewhere), ("other", &data)] {
         let tree = data.account(account).await.unwrap();
         let uri: Uri = format!("ctx://{account}/users/ann/memories/profile").parse().unwrap();
-        let memories = Memories::new(&*tree, account, Env::system());
+        let memories = Memories::new(&*tree, account);
         let text = format!("Fact {} about her.", Env::system().now().0);
         let version = memories.put(&uri, &Put::new(text)).await.unwrap().meta.version;
         let (_, body) =
@@ -158,10 +160,13 @@ async fn commits_of_every_account_are_noticed_and_told() {
 async fn packs_are_collected_once_they_are_due() {
     let folder = tempfile::tempdir().unwrap();
     let (env, clock) = Env::manual(Timestamp(1_769_472_000_000_000_000));
-    let data = garth::builder().env(env.clone()).open(&folder.path().join("data")).unwrap();
+    let data = garth_engine::DataDir::builder(garth_agent::registry())
+        .env(env.clone())
+        .open(&folder.path().join("data"))
+        .unwrap();
     data.create_account("acme").await.unwrap();
     let tree = data.account("acme").await.unwrap();
-    let sessions = Sessions::new(&*tree, "ann", "coder", env).unwrap();
+    let sessions = Sessions::new(&*tree, "ann", "coder").unwrap().env(env);
     let file = |session: &str, name: &str| sessions.directory(session).unwrap().as_str().to_owned() + name;
     for session in ["short", "long", "bad"] {
         sessions.create(&Create::new(session)).await.unwrap();
@@ -200,17 +205,19 @@ async fn packs_are_collected_once_they_are_due() {
 async fn messages_go_by_a_policy_only_where_the_operator_says_so() {
     for history in [false, true] {
         let folder = tempfile::tempdir().unwrap();
-        let data = garth::open(folder.path().join("data")).unwrap();
+        let data = garth_engine::DataDir::builder(garth_agent::registry())
+            .open(&folder.path().join("data"))
+            .unwrap();
         data.create_account("acme").await.unwrap();
         let tree = data.account("acme").await.unwrap();
-        let sessions = Sessions::new(&*tree, "ann", "coder", Env::system()).unwrap();
+        let sessions = Sessions::new(&*tree, "ann", "coder").unwrap();
         let file = |name: &str| format!("{}/{name}", sessions.directory("work").unwrap().as_str());
         sessions.create(&Create::new("work")).await.unwrap();
         sessions.append("work", &Append::messages([Draft::user("Hello.")])).await.unwrap();
         let policy = "pack_ttl=0s\nkeep_messages=0\nhistory=archive\nhistory_ttl=0s\n";
         tree.write(file("context/gc.policy"), policy).await.unwrap();
         sessions.pack("work", &PackOptions::default()).await.unwrap();
-        sessions.set("work", &Change::state(State::Done)).await.unwrap();
+        sessions.set("work", &Change::new().state(State::Done)).await.unwrap();
         let said = tree.read_to_string(file("messages.jsonl")).await.unwrap();
         let (stop, stopping) = watch::channel(false);
         let courier = Courier::new(data.clone(), None).collecting(Collecting { history });
@@ -241,7 +248,7 @@ impl Sink for Hangs {
         Duration::from_secs(10)
     }
 
-    async fn deliver(&self, event: &Event) -> Result<(), garth::agent::outbox::SinkError> {
+    async fn deliver(&self, event: &Event) -> Result<(), garth_agent::outbox::SinkError> {
         if event.uri.ends_with("/slow") {
             drop(self.let_go.acquire().await);
         }
@@ -253,13 +260,14 @@ impl Sink for Hangs {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hanging_delivery_delays_no_other_memory_and_no_other_account() {
     let folder = tempfile::tempdir().unwrap();
-    let data = garth::open(folder.path().join("data")).unwrap();
+    let data =
+        garth_engine::DataDir::builder(garth_agent::registry()).open(&folder.path().join("data")).unwrap();
     // more accounts than are visited at a time
     let accounts: Vec<String> = (0..8).map(|number| format!("a{number}")).collect();
     let put = async |account: &str, slug: &str| {
         let tree = data.account(account).await.unwrap();
         let uri: Uri = format!("ctx://{account}/users/ann/memories/events/{slug}").parse().unwrap();
-        let memories = Memories::new(&*tree, account, Env::system());
+        let memories = Memories::new(&*tree, account);
         memories.put(&uri, &Put::new("It happened.")).await.unwrap();
         uri.to_string()
     };

@@ -1,7 +1,7 @@
 //! `POST /v1/recall`: what it answers, what it refuses, and for whom.
 
 use futures::executor::block_on;
-use garth::datadir::Scope;
+use garth_engine::datadir::Scope;
 use serde_json::{Value, json};
 
 use super::harness::Server;

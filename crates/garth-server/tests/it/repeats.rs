@@ -4,8 +4,8 @@
 use std::sync::Barrier;
 
 use futures::executor::block_on;
-use garth::AccountStore;
-use garth::model::{Batch, Op};
+use garth_engine::AccountStore;
+use garth_engine::model::{Batch, Op};
 use garth_server::reference::{BodyReference, CallReference, calls};
 use serde_json::{Value, json};
 
@@ -155,9 +155,9 @@ impl World {
     /// Removes everything that the account has, but for whose agent it is.
     fn remove_all(&self) {
         let account = self.account().overriding_rules();
-        let root = garth::TreePath::root();
+        let root = garth_engine::TreePath::root();
         let names: Vec<_> =
-            block_on(account.list(&(&root).into(), &garth::model::Page::default())).unwrap().items;
+            block_on(account.list(&(&root).into(), &garth_engine::model::Page::default())).unwrap().items;
         let ops = names.iter().map(|item| Op::remove_tree(root.join(&item.name).unwrap()));
         block_on(account.commit(Batch::new(ops))).unwrap();
         self.server.own("scout", "ann");

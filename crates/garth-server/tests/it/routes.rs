@@ -1,7 +1,7 @@
 //! The table of routes: the reference that is made from it, the scopes that each call takes, and fields that
 //! a call does not have.
 
-use garth::datadir::Scope;
+use garth_engine::datadir::Scope;
 use garth_server::reference::{self, BodyReference, CallReference, FieldReference};
 
 use super::harness::Server;
@@ -248,8 +248,8 @@ fn with_pages(server: &Server) -> std::collections::BTreeMap<&'static str, &'sta
             format!("/agents/scout/memory/2026-01-{:02}.md", n + 1),
             format!("/agents/scout/memory/2026-01-{:02}-notes.md", n + 1),
         ] {
-            let write =
-                garth::model::Op::write(garth::TreePath::parse(&file).unwrap(), "text").with_parents();
+            let write = garth_engine::model::Op::write(garth_engine::TreePath::parse(&file).unwrap(), "text")
+                .with_parents();
             futures::executor::block_on(account.commit(write.into())).unwrap();
         }
     }

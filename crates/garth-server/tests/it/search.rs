@@ -1,8 +1,8 @@
 //! `POST /v1/search`: what it refuses, and what it finds.
 
 use futures::executor::block_on;
-use garth::model::{Batch, Op};
-use garth::{ErrorKind, FileSystemExt, TreePath};
+use garth_engine::model::{Batch, Op};
+use garth_engine::{ErrorKind, FileSystemExt, TreePath};
 use serde_json::{Value, json};
 
 use super::harness::Server;

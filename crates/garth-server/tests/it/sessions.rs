@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use garth::datadir::Scope;
+use garth_engine::datadir::Scope;
 use garth_server::Options;
 use garth_server::chat_model::{HttpModel, ServedModel};
 use serde_json::{Value, json};

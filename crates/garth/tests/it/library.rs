@@ -2,15 +2,16 @@
 
 use bytes::Bytes;
 use futures::TryStreamExt;
-use garth::engine::memory::MemoryFs;
-use garth::model::{Batch, Ino, MAX_READ, Op, Page, Seq};
-use garth::{Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
-use garth_engine::engine::sqlite::SqliteFs;
+use garth::model::{Batch, Ino, Op, Page, Seq};
+use garth::{ErrorKind, FileSystem, FileSystemExt, TreePath};
+use garth_engine::model::MAX_READ;
 
 #[tokio::test]
 async fn a_file_longer_than_one_read_is_read_whole() {
     let folder = tempfile::tempdir().unwrap();
-    let fs = SqliteFs::open(folder.path(), Env::system(), garth::agent::registry()).unwrap();
+    let data = garth::open(folder.path()).unwrap();
+    data.dir().create_account("acme").await.unwrap();
+    let fs = data.dir().account("acme").await.unwrap();
     let content: Bytes = (0..MAX_READ + 12_345).map(|n| u8::try_from(n % 251).unwrap()).collect();
     fs.write("/long", content.clone()).await.unwrap();
     assert!(fs.read_file("/long").await.unwrap() == content);
@@ -18,7 +19,7 @@ async fn a_file_longer_than_one_read_is_read_whole() {
 
 #[tokio::test]
 async fn an_address_is_text_a_path_or_a_number() {
-    let fs = MemoryFs::new(Env::system(), garth::agent::registry());
+    let fs = garth::in_memory();
     let ino = fs.write("/a", "text").await.unwrap().ino;
     let path = TreePath::parse("/a").unwrap();
     for text in [fs.read_to_string("/a").await, fs.read_to_string(&path).await, fs.read_to_string(ino).await]
@@ -34,7 +35,7 @@ async fn an_address_is_text_a_path_or_a_number() {
 
 #[tokio::test]
 async fn a_directory_that_is_there_takes_no_commit_to_make() {
-    let fs = MemoryFs::new(Env::system(), garth::agent::registry());
+    let fs = garth::in_memory();
     let made = fs.mkdir_all("/a/b").await.unwrap();
     assert_eq!(fs.mkdir_all("/a/b").await.unwrap(), made);
     assert_eq!(fs.head().await.unwrap().seq, Seq(1));
@@ -44,7 +45,7 @@ async fn a_directory_that_is_there_takes_no_commit_to_make() {
 
 #[tokio::test]
 async fn read_dir_and_walk_all_go_on_behind_the_first_page() {
-    let fs = MemoryFs::new(Env::system(), garth::agent::registry());
+    let fs = garth::in_memory();
     let count = <Page>::default().limit + 1;
     let ops =
         (0..count).map(|n| Op::write(TreePath::parse(&format!("/d/{n:05}")).unwrap(), "").with_parents());
@@ -58,7 +59,7 @@ async fn read_dir_and_walk_all_go_on_behind_the_first_page() {
 
 #[tokio::test]
 async fn nothing_there_is_none_and_not_an_error() {
-    let fs = MemoryFs::new(Env::system(), garth::agent::registry());
+    let fs = garth::in_memory();
     fs.write("/file", "").await.unwrap();
     assert!(fs.lookup("/none").await.unwrap().is_none());
     assert!(!fs.exists("/file/below").await.unwrap());
@@ -68,7 +69,7 @@ async fn nothing_there_is_none_and_not_an_error() {
 
 #[tokio::test]
 async fn a_commit_refuses_an_option_that_an_operation_lacks() {
-    let fs = MemoryFs::new(Env::system(), garth::agent::registry());
+    let fs = garth::in_memory();
     fs.write("/file", "").await.unwrap();
     for misused in [Op::remove(TreePath::root()).create_new().if_exists(), Op::snapshot("s").with_parents()] {
         let before = fs.head().await.unwrap().seq;

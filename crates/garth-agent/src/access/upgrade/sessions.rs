@@ -264,7 +264,7 @@ impl Judged {
         if was.key().is_none() && was.meta.session_key.is_some() {
             upgrade.note(format!("{at}: its session key was taken away, as it is none of this agent"));
         }
-        let from = Sessions::new(fs, user, agent, env.clone())?;
+        let from = Sessions::new(fs, user, agent)?.env(env.clone());
         let mut ops = Vec::new();
         if *meta != was.meta {
             ops.push(from.meta_op(name, meta)?);
@@ -273,7 +273,7 @@ impl Judged {
             upgrade.note(format!("{at}: is of class {} now, before {}", meta.class, was.meta.class));
         }
         if meta.user != *user {
-            let to = Sessions::new(fs, &meta.user, agent, env.clone())?;
+            let to = Sessions::new(fs, &meta.user, agent)?.env(env.clone());
             let mut dir = to.directory(name)?;
             if fs.exists(&dir).await? {
                 dir = to.directory(&meta.id)?;

@@ -35,6 +35,38 @@ pub struct Derive {
     pub(crate) made_of: Option<MadeOf>,
 }
 
+impl Derive {
+    /// Sets the summary.
+    #[must_use]
+    pub fn summary(self, summary: impl Into<String>) -> Self {
+        Self { summary: Some(summary.into()), ..self }
+    }
+
+    /// Sets the facts.
+    #[must_use]
+    pub fn facts(self, facts: impl Into<String>) -> Self {
+        Self { facts: Some(facts.into()), ..self }
+    }
+
+    /// Sets the decisions.
+    #[must_use]
+    pub fn decisions(self, decisions: impl Into<String>) -> Self {
+        Self { decisions: Some(decisions.into()), ..self }
+    }
+
+    /// Sets the open work.
+    #[must_use]
+    pub fn todo(self, todo: impl Into<String>) -> Self {
+        Self { todo: Some(todo.into()), ..self }
+    }
+
+    /// Sets the references.
+    #[must_use]
+    pub fn refs(self, refs: impl Into<String>) -> Self {
+        Self { refs: Some(refs.into()), ..self }
+    }
+}
+
 /// Messages that derived files are made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MadeOf {

@@ -124,6 +124,18 @@ impl Spawn {
     pub fn new(id: impl Into<String>, handoff: impl Into<String>) -> Self {
         Self { id: id.into(), agent: None, session: None, handoff: handoff.into() }
     }
+
+    /// Sets the agent that does the work.
+    #[must_use]
+    pub fn agent(self, agent: impl Into<String>) -> Self {
+        Self { agent: Some(agent.into()), ..self }
+    }
+
+    /// Sets the session of the child.
+    #[must_use]
+    pub fn session(self, session: impl Into<String>) -> Self {
+        Self { session: Some(session.into()), ..self }
+    }
 }
 
 /// A child.
@@ -170,6 +182,26 @@ impl ChildChange {
     /// Returns a change to `done` with this result.
     pub fn done(result: impl Into<String>) -> Self {
         Self { result: Some(result.into()), ..Self::status(ChildStatus::Done) }
+    }
+
+    /// Sets the references.
+    #[must_use]
+    pub fn refs(self, refs: impl Into<String>) -> Self {
+        Self { refs: Some(refs.into()), ..self }
+    }
+
+    /// Hands over a file, by this name below `artifact/`.
+    #[must_use]
+    pub fn artifact(mut self, name: impl Into<String>, path: TreePath) -> Self {
+        self.artifacts.push((name.into(), path));
+        self
+    }
+
+    /// Hands over a media file.
+    #[must_use]
+    pub fn media(mut self, key: MediaKey) -> Self {
+        self.media.push(key);
+        self
     }
 }
 

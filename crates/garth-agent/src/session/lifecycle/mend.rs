@@ -155,7 +155,7 @@ pub async fn mend_all(
     let mut found = Vec::new();
     for user in directories(fs, &TreePath::parse("/users")?, "user").await? {
         for agent in directories(fs, &TreePath::parse(&format!("/users/{user}/agents"))?, "agent").await? {
-            let sessions = Sessions::new(fs, &user, &agent, env.clone())?.author(author.clone());
+            let sessions = Sessions::new(fs, &user, &agent)?.env(env.clone()).author(author.clone());
             let names = directories(fs, &sessions.home()?, "session").await?;
             for some in names.chunks(READ) {
                 for (name, read) in some.iter().zip(sessions.read(some).await?) {

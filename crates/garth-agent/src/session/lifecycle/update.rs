@@ -36,19 +36,45 @@ pub struct Change {
 }
 
 impl Change {
-    /// Returns a change to this state.
-    pub fn state(state: State) -> Self {
-        Self { state: Some(state), ..Self::default() }
+    /// Returns a change of nothing.
+    pub fn new() -> Self {
+        Self::default()
     }
 
-    /// Returns a change of the working directory.
-    pub fn cwd(cwd: impl Into<String>) -> Self {
-        Self { cwd: Some(cwd.into()), ..Self::default() }
+    /// Sets the state.
+    #[must_use]
+    pub fn state(self, state: State) -> Self {
+        Self { state: Some(state), ..self }
     }
 
-    /// Returns a change of the title.
-    pub fn title(title: impl Into<String>) -> Self {
-        Self { title: Some(title.into()), ..Self::default() }
+    /// Sets the working directory.
+    #[must_use]
+    pub fn cwd(self, cwd: impl Into<String>) -> Self {
+        Self { cwd: Some(cwd.into()), ..self }
+    }
+
+    /// Sets the title; an empty one is removed.
+    #[must_use]
+    pub fn title(self, title: impl Into<String>) -> Self {
+        Self { title: Some(title.into()), ..self }
+    }
+
+    /// Sets the name of the model; an empty one is removed.
+    #[must_use]
+    pub fn model(self, model: impl Into<String>) -> Self {
+        Self { model: Some(model.into()), ..self }
+    }
+
+    /// Sets the context window, in tokens; 0 removes it.
+    #[must_use]
+    pub fn context_window(self, tokens: u64) -> Self {
+        Self { context_window: Some(tokens), ..self }
+    }
+
+    /// Sets the token budget of packs: `Some(0)` for no limit, `None` for the context window of the model.
+    #[must_use]
+    pub fn budget(self, tokens: Option<u64>) -> Self {
+        Self { budget: Some(tokens), ..self }
     }
 }
 

@@ -104,6 +104,12 @@ impl Append {
         Self { noted: Some((field, value)), ..self }
     }
 
+    /// Sets the state of the session in the same commit.
+    #[must_use]
+    pub fn state(self, state: State) -> Self {
+        Self { state: Some(state), ..self }
+    }
+
     /// Adds tokens to the usage of the session.
     #[must_use]
     pub fn usage(self, usage: Usage) -> Self {

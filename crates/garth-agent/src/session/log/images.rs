@@ -44,7 +44,7 @@ impl ExtractedImages {
 impl<'a> Sessions<'a> {
     /// Returns the media that the sessions of this handle have.
     pub(crate) fn media(&self) -> Media<'a> {
-        let media = Media::new(self.fs, self.env.clone()).author(self.author.clone());
+        let media = Media::new(self.fs).env(self.env.clone()).author(self.author.clone());
         match (&self.places, self.home()) {
             (Some(_), Ok(home)) => media.of_sessions(home, &self.agent),
             _ => media,

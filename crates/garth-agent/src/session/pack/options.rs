@@ -33,6 +33,38 @@ pub struct PackOptions {
     pub dry: bool,
 }
 
+impl PackOptions {
+    /// Sets the token budget; 0 removes the limit.
+    #[must_use]
+    pub fn budget(self, tokens: u64) -> Self {
+        Self { budget: Some(tokens), ..self }
+    }
+
+    /// Sets the tokens to reserve.
+    #[must_use]
+    pub fn reserved(self, reserved: Reserved) -> Self {
+        Self { reserved, ..self }
+    }
+
+    /// Builds a new pack rather than to extend the last one.
+    #[must_use]
+    pub fn fresh(self) -> Self {
+        Self { fresh: true, ..self }
+    }
+
+    /// Sets the entries of `refs.jsonl` to expand.
+    #[must_use]
+    pub fn expand(self, entries: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self { expand: entries.into_iter().map(Into::into).collect(), ..self }
+    }
+
+    /// Writes nothing.
+    #[must_use]
+    pub fn dry(self) -> Self {
+        Self { dry: true, ..self }
+    }
+}
+
 /// Contents of the files of a session that determine its next pack.
 pub(super) struct PackFiles {
     pub(super) before: Option<Pack>,

@@ -69,6 +69,26 @@ impl Default for List {
     }
 }
 
+impl List {
+    /// Lists only sessions in this state.
+    #[must_use]
+    pub fn state(self, state: State) -> Self {
+        Self { state: Some(state), ..self }
+    }
+
+    /// Continues after the session of this name.
+    #[must_use]
+    pub fn after(self, name: impl Into<String>) -> Self {
+        Self { after: Some(name.into()), ..self }
+    }
+
+    /// Sets the limit on the sessions of the page.
+    #[must_use]
+    pub fn limit(self, limit: usize) -> Self {
+        Self { limit, ..self }
+    }
+}
+
 impl Sessions<'_> {
     /// Returns a session.
     ///

@@ -86,6 +86,26 @@ pub struct Inputs {
 }
 
 impl Inputs {
+    /// Adds a host of the agent's tools.
+    #[must_use]
+    pub fn host(mut self, host: Host) -> Self {
+        self.hosts.push(host);
+        self
+    }
+
+    /// Adds a line of the section Runtime.
+    #[must_use]
+    pub fn runtime(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.runtime.insert(name.into(), value.into());
+        self
+    }
+
+    /// Sets the time of the prompt, RFC 3339.
+    #[must_use]
+    pub fn clock(self, time: impl Into<String>) -> Self {
+        Self { clock: Some(time.into()), ..self }
+    }
+
     /// Returns the inputs of a prompt that is built now: its secrets are judged as now.
     pub(super) fn judged_now(self) -> Self {
         Self { secrets: Some(Judgement::CURRENT.number()), ..self }

@@ -71,7 +71,7 @@ impl SkillText {
     /// that cannot be read, or stand where they are not read, are invalid requirements.
     ///
     /// ```
-    /// use garth::agent::workspace::SkillText;
+    /// use garth_agent::workspace::SkillText;
     ///
     /// let skill = SkillText::parse("---\nname: pdf\nalways: true\n---\n# PDF\n\nReads PDF files.\n");
     /// assert_eq!((skill.name.as_deref(), skill.always), (Some("pdf"), true));

@@ -136,6 +136,42 @@ impl Host {
     pub fn new(id: impl Into<String>) -> Self {
         Self { id: id.into(), ..Self::default() }
     }
+
+    /// Sets the operating system.
+    #[must_use]
+    pub fn os(self, os: impl Into<String>) -> Self {
+        Self { os: Some(os.into()), ..self }
+    }
+
+    /// Sets the role.
+    #[must_use]
+    pub fn role(self, role: impl Into<String>) -> Self {
+        Self { role: Some(role.into()), ..self }
+    }
+
+    /// Sets the abilities.
+    #[must_use]
+    pub fn capabilities(self, capabilities: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self { capabilities: capabilities.into_iter().map(Into::into).collect(), ..self }
+    }
+
+    /// Sets the programs.
+    #[must_use]
+    pub fn bins(self, bins: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self { bins: bins.into_iter().map(Into::into).collect(), ..self }
+    }
+
+    /// Sets the names of environment variables.
+    #[must_use]
+    pub fn env(self, env: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self { env: env.into_iter().map(Into::into).collect(), ..self }
+    }
+
+    /// Sets the names of settings.
+    #[must_use]
+    pub fn config(self, config: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self { config: config.into_iter().map(Into::into).collect(), ..self }
+    }
 }
 
 impl Requires {

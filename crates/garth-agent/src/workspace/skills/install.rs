@@ -133,7 +133,7 @@ impl Workspace<'_> {
     ) -> Result<Seq> {
         let file = self.skill_path(origin, directory, SKILL)?;
         if let Some(uri) = Uri::of_dir(account, dir).filter(|_| origin == Origin::Agent) {
-            let memories = Memories::new(self.fs, account, self.env.clone()).once(self.once.clone());
+            let memories = Memories::new(self.fs, account).env(self.env.clone()).once(self.once.clone());
             match memories.author(self.batch(Vec::new(), "").author).delete(&uri).await {
                 // It was never published.
                 Err(error) if error.is(ErrorKind::NotFound) => {}
@@ -164,7 +164,7 @@ impl Workspace<'_> {
         let no_uri = || Error::invalid(format!("{directory}: makes no URI"));
         let uri = Uri::of_dir(account, &dir).ok_or_else(no_uri)?;
         let memories =
-            Memories::new(self.fs, account, self.env.clone()).author(self.batch(Vec::new(), "").author);
+            Memories::new(self.fs, account).env(self.env.clone()).author(self.batch(Vec::new(), "").author);
         // What a repeat would read can be gone; it is answered whatever it would put.
         let put = match self.once.is_repeat() {
             true => Put::default(),

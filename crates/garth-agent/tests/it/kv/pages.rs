@@ -135,7 +135,7 @@ async fn the_cost_of_a_page_does_not_grow_with_what_is_before_or_behind_it(fs: F
     keys.extend((0..2000).map(|number| format!("/e/{number:05}/x")));
     put_all(&fs, &keys).await;
     let fs = Counting::new(fs);
-    let kv = Kv::new(&fs, "x", None).unwrap();
+    let kv = Kv::new(&fs, "x").unwrap();
     for after in [None, Some("/d/00001"), Some("/d/10000"), Some("/d/19000")] {
         let page = PageRequest { limit: 100, cursor: after };
         assert_eq!(kv.list("/d", page).await.unwrap().items.len(), 100);

@@ -79,7 +79,7 @@ async fn several_values_are_read_at_one_moment(fs: Fs, clock: ManualClock) {
     let rest = &keys[many.values.len()..];
     put(&fs, rest[0], "0").await.unwrap();
     let then = fs.as_of(&many.seq.into()).await.unwrap();
-    let kv = Kv::new(&*then, "x", None).unwrap();
+    let kv = Kv::new(&*then, "x").unwrap();
     let values = kv.get_many(rest).await.unwrap().values;
     assert_eq!(values.len(), rest.len());
     assert!(

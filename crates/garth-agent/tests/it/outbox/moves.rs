@@ -1,6 +1,6 @@
 //! Events of memories that move while they wait, or are told.
 
-use garth::agent::memory::{Memories, Put};
+use garth_agent::memory::{Memories, Put};
 
 use super::*;
 
@@ -52,7 +52,7 @@ async fn a_memory_that_moves_between_claim_and_delivery_is_told_all_the_same() {
 #[tokio::test]
 async fn a_move_to_another_owner_is_told_with_all_that_matters_of_before() {
     let home = home();
-    let memories = Memories::new(&*home.fs, ACCOUNT, home.env.clone());
+    let memories = Memories::new(&*home.fs, ACCOUNT).env(home.env.clone());
     let to: Uri = format!("ctx://{ACCOUNT}/users/bob/memories/events/b").parse().unwrap();
     memories.put(&uri("a"), &Put::new("one")).await.unwrap();
     memories.put(&uri("x"), &Put::new("x")).await.unwrap();
@@ -87,7 +87,7 @@ async fn a_move_to_another_owner_is_told_with_all_that_matters_of_before() {
 #[tokio::test]
 async fn what_is_being_told_of_a_memory_ends_before_its_move_to_another_owner_is_told() {
     let home = home();
-    let memories = Memories::new(&*home.fs, ACCOUNT, home.env.clone());
+    let memories = Memories::new(&*home.fs, ACCOUNT).env(home.env.clone());
     let to: Uri = format!("ctx://{ACCOUNT}/agents/bot/memories/cases/b").parse().unwrap();
     memories.put(&uri("a"), &Put::new("one")).await.unwrap();
     // as a worker that died left it
@@ -108,7 +108,7 @@ async fn what_is_being_told_of_a_memory_ends_before_its_move_to_another_owner_is
 #[tokio::test]
 async fn an_event_that_speaks_for_another_owner_is_not_carried_out_of_the_directory_it_was_put_in() {
     let home = home();
-    let memories = Memories::new(&*home.fs, ACCOUNT, home.env.clone());
+    let memories = Memories::new(&*home.fs, ACCOUNT).env(home.env.clone());
     let of_bob: Uri = format!("ctx://{ACCOUNT}/users/bob/memories/events/b").parse().unwrap();
     memories.put(&of_bob, &Put::new("Bob's.")).await.unwrap();
     memories.put(&uri("x"), &Put::new("x")).await.unwrap();

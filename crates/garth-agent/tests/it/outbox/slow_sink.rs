@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use garth::agent::memory::Event;
-use garth::agent::memory::EventType::{UpsertContext, UpsertRelation};
-use garth::agent::outbox::{AGAIN, AT_ONCE, Room, Sink, SinkError};
+use garth_agent::memory::Event;
+use garth_agent::memory::EventType::{UpsertContext, UpsertRelation};
+use garth_agent::outbox::{AGAIN, AT_ONCE, Room, Sink, SinkError};
 
 use super::{Notes, edge, home, last, told, uri};
 

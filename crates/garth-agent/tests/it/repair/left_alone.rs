@@ -107,7 +107,7 @@ async fn end_of_an_active_memory_is_told_once_and_its_other_files_stay() {
 
 #[tokio::test]
 async fn end_of_each_life_of_a_memory_is_told() {
-    let fs = MemoryFs::new(Env::system(), garth::agent::registry());
+    let fs = MemoryFs::new(Env::system(), garth_agent::registry());
     for _ in 0..2 {
         memories(&fs).put(&coffee(), &Put::new("Black.")).await.unwrap();
         drain(&fs).await;
@@ -121,7 +121,7 @@ async fn end_of_each_life_of_a_memory_is_told() {
 
 #[tokio::test]
 async fn memory_that_never_was_active_has_no_end_to_tell() {
-    let fs = MemoryFs::new(Env::system(), garth::agent::registry());
+    let fs = MemoryFs::new(Env::system(), garth_agent::registry());
     let pending = Meta { status: Status::Pending, ..Meta::new(&coffee(), Timestamp(0)) };
     make(&fs, &coffee(), &[(".meta.json", &pending.to_json().unwrap()), (".abstract.md", "Hers\n")]).await;
     fs.remove(coffee().file(".meta.json")).await.unwrap();
@@ -131,9 +131,9 @@ async fn memory_that_never_was_active_has_no_end_to_tell() {
 #[tokio::test]
 async fn end_is_told_along_the_log_while_other_files_stay() {
     let (env, clock) = Env::manual(Timestamp(1_700_000_000_000_000_000));
-    let fs = MemoryFs::new(env.clone(), garth::agent::registry());
+    let fs = MemoryFs::new(env.clone(), garth_agent::registry());
     let mut follow = Follow::since(Seq(0));
-    Memories::new(&fs, "default", env.clone()).put(&coffee(), &Put::new("Black.")).await.unwrap();
+    Memories::new(&fs, "default").env(env.clone()).put(&coffee(), &Put::new("Black.")).await.unwrap();
     assert_eq!(followed(&mut follow, &fs, &env, &clock, 3).await, [""; 0]);
     drain(&fs).await;
     for name in [".meta.json", "content.md"] {
@@ -149,7 +149,7 @@ async fn end_is_told_along_the_log_while_other_files_stay() {
 
 #[tokio::test]
 async fn memory_that_was_moved_away_is_told_as_moved_alone() {
-    let fs = MemoryFs::new(Env::system(), garth::agent::registry());
+    let fs = MemoryFs::new(Env::system(), garth_agent::registry());
     memories(&fs).put(&coffee(), &Put::new("Black.")).await.unwrap();
     drain(&fs).await;
     fs.rename(&coffee().dir(), &tea().dir()).await.unwrap();

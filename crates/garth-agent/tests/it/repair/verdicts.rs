@@ -20,8 +20,8 @@ async fn edit_before_new_text_is_kept_as_stale() {
 #[tokio::test]
 async fn retry_without_text_changes_nothing() {
     let (env, clock) = Env::manual(Timestamp(1_700_000_000_000_000_000));
-    let fs = MemoryFs::new(env.clone(), garth::agent::registry());
-    let memories = Memories::new(&fs, "default", env);
+    let fs = MemoryFs::new(env.clone(), garth_agent::registry());
+    let memories = Memories::new(&fs, "default").env(env);
     memories.put(&coffee(), &Put::new("Black.")).await.unwrap();
     fs.remove(coffee().file("content.md")).await.unwrap();
     assert_eq!(found(&repaired(&fs).await), [("broken", 1)]);

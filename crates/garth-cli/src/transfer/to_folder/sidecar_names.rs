@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use garth::agent::workspace::layout::SIDECAR;
-use garth::{Error, ErrorKind, TreePath};
+use garth_agent::workspace::layout::SIDECAR;
+use garth_engine::{Error, ErrorKind, TreePath};
 
 use super::super::host::parts;
 use super::super::tree_walk::TreeItem;

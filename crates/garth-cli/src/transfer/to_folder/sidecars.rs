@@ -5,10 +5,10 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use garth::TreePath;
-use garth::agent::workspace::layout::{MAX_SIDECAR, SIDECAR, Sidecar, described};
-use garth::error::OptionalExt as _;
-use garth::model::Entry;
+use garth_agent::workspace::layout::{MAX_SIDECAR, SIDECAR, Sidecar, described};
+use garth_engine::TreePath;
+use garth_engine::error::OptionalExt as _;
+use garth_engine::model::Entry;
 
 use super::super::host::HostEntry;
 use super::super::layout::{is_sidecar, sidecar_path};

@@ -1,10 +1,10 @@
-//! One line of a batch: an operation as JSON, its fields named as those of [`garth::model::Op`].
+//! One line of a batch: an operation as JSON, its fields named as those of [`garth_engine::model::Op`].
 
 use std::path::PathBuf;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use garth::model::{Create, Precondition, SetAttrs, Timestamp};
+use garth_engine::model::{Create, Precondition, SetAttrs, Timestamp};
 use serde_json::Value;
 
 use super::fields::{Fields, Result};

@@ -1,8 +1,8 @@
 //! `garth find --tag`, `--meta`: what has a tag or a value is found by key, without a walk.
 
-use garth::fs::resolve::Follow;
-use garth::model::{Attributes, FindQuery};
-use garth::{FileSystem, TreePath};
+use garth_engine::fs::resolve::Follow;
+use garth_engine::model::{Attributes, FindQuery};
+use garth_engine::{FileSystem, TreePath};
 
 use crate::app::stat_path;
 use crate::fail::Result;

@@ -1,7 +1,7 @@
 //! Failures of the key-value API, which name the key.
 
-use garth::agent::kv::{KvError, KvResult};
-use garth::{Error, ErrorKind};
+use garth_agent::kv::{KvError, KvResult};
+use garth_engine::{Error, ErrorKind};
 
 use crate::fail::{Failure, Result};
 

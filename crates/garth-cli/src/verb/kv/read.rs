@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use clap::Args;
 use futures::lock::Mutex;
-use garth::agent::kv::{
+use garth_agent::kv::{
     Found, KeyKind, Kv, KvResult, MAX_GETS, MAX_HISTORY, MAX_LISTED, PageRequest, Semantics,
 };
-use garth::model::Timestamp;
-use garth::{ErrorKind, FileSystem};
+use garth_engine::model::Timestamp;
+use garth_engine::{ErrorKind, FileSystem};
 use serde::Serialize;
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -74,7 +74,7 @@ impl Values<'_> {
     async fn next(&mut self, key: &str) -> Result<Option<Found>> {
         if self.ready.is_empty() {
             let keys: Vec<&str> = self.keys.iter().take(MAX_GETS).map(String::as_str).collect();
-            let kv = Kv::new(&*self.fs, &self.agent, None).at_key(key)?;
+            let kv = Kv::new(&*self.fs, &self.agent).at_key(key)?;
             let many = kv.get_many(&keys).await.at_key(key)?;
             self.keys = &self.keys[many.values.len()..];
             self.ready = many.values.into();
@@ -152,7 +152,7 @@ impl List {
     pub(super) async fn run(self, app: &mut App) -> Result {
         let fs = app.view(&self.past).await?;
         let prefix = self.prefix.as_str();
-        let kv = Kv::new(&*fs, &app.global.agent, None).at_key(prefix)?;
+        let kv = Kv::new(&*fs, &app.global.agent).at_key(prefix)?;
         let mut pages = Pages::new(self.limit, MAX_LISTED);
         while let Some(page) = pages.request() {
             let page = kv.list(prefix, page).await.at_key(prefix)?;
@@ -197,7 +197,7 @@ impl Keys {
     pub(super) async fn run(self, app: &mut App) -> Result {
         let fs = app.view(&self.past).await?;
         let pattern = self.pattern.as_str();
-        let kv = Kv::new(&*fs, &app.global.agent, None).at_key(pattern)?;
+        let kv = Kv::new(&*fs, &app.global.agent).at_key(pattern)?;
         let semantics = if self.segment { Semantics::Segment } else { Semantics::Whole };
         let mut pages = Pages::new(self.limit, MAX_LISTED);
         while let Some(page) = pages.request() {
@@ -238,7 +238,7 @@ impl History {
     pub(super) async fn run(self, app: &mut App) -> Result {
         let fs = app.view(&self.past).await?;
         let key = self.key.as_str();
-        let kv = Kv::new(&*fs, &app.global.agent, None).at_key(key)?;
+        let kv = Kv::new(&*fs, &app.global.agent).at_key(key)?;
         let nothing: &RawValue = serde_json::from_str("{}").unwrap_or(RawValue::NULL);
         let mut pages = Pages::new(Some(self.limit), MAX_HISTORY);
         while let Some(page) = pages.request() {

@@ -3,9 +3,9 @@
 use std::io::Read as _;
 
 use clap::Args;
-use garth::ErrorKind;
-use garth::agent::kv::{self, Condition, Kv, MAX_VALUE, Written};
-use garth::model::{Timestamp, VersionId};
+use garth_agent::kv::{self, Condition, Kv, MAX_VALUE, Written};
+use garth_engine::ErrorKind;
+use garth_engine::model::{Timestamp, VersionId};
 use serde_json::json;
 use serde_json::value::RawValue;
 
@@ -69,7 +69,7 @@ impl Put {
             ..kv::Put::new(key, value)
         };
         let fs = app.tree_or_new().await?.fs;
-        let kv = Kv::new(&*fs, &app.global.agent, None).at_key(key)?;
+        let kv = Kv::new(&*fs, &app.global.agent).at_key(key)?;
         let written = kv.put(&put, None).await.at_key(key)?;
         show(app, written, key)
     }
@@ -92,7 +92,7 @@ impl Mset {
         let puts = pairs.iter().map(|[key, text]| Ok(kv::Put::new(key, parse(key, text)?)));
         let puts = puts.collect::<Result<Vec<_>>>()?;
         let fs = app.tree_or_new().await?.fs;
-        let kv = Kv::new(&*fs, &app.global.agent, None).map_err(Failure::kv_any)?;
+        let kv = Kv::new(&*fs, &app.global.agent).map_err(Failure::kv_any)?;
         let written = kv.put_all(&puts, None).await.map_err(Failure::kv_any)?;
         written.into_iter().zip(pairs).try_for_each(|(written, [key, _])| show(app, written, key))
     }
@@ -115,7 +115,7 @@ impl Incr {
     pub(super) async fn run(self, app: &mut App) -> Result {
         let key = self.key.as_str();
         let fs = app.tree_or_new().await?.fs;
-        let kv = Kv::new(&*fs, &app.global.agent, None).at_key(key)?;
+        let kv = Kv::new(&*fs, &app.global.agent).at_key(key)?;
         let (sum, written) = kv.increment(key, self.by).await.at_key(key)?;
         let mut json = written_json(written, key);
         json["value"] = sum.into();
@@ -141,7 +141,7 @@ impl Expire {
         let key = self.key.as_str();
         let end = self.ttl.end(app.env.now());
         let fs = app.tree().await?.fs;
-        let kv = Kv::new(&*fs, &app.global.agent, None).at_key(key)?;
+        let kv = Kv::new(&*fs, &app.global.agent).at_key(key)?;
         let written = kv.expire(key, end).await.at_key(key)?.ok_or_else(|| no_key(key))?;
         let end = end.map(Timestamp::to_rfc3339);
         let mut json = written_json(written, key);
@@ -168,7 +168,7 @@ impl Delete {
         let fs = app.tree().await?.fs;
         let agent = app.global.agent.clone();
         app.each(&self.keys, async |app, key| {
-            let kv = Kv::new(&*fs, &agent, None).at_key(key)?;
+            let kv = Kv::new(&*fs, &agent).at_key(key)?;
             // What cannot be read is removed all the same.
             if let Ok(None) = kv.get(key).await {
                 let json = json!({

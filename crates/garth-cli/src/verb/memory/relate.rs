@@ -1,7 +1,7 @@
 //! `garth memory relate`, `unrelate` and `relations`: the edges between memories.
 
 use clap::{Args, ValueEnum};
-use garth::agent::memory::{Around, Direction, Edge, Uri};
+use garth_agent::memory::{Around, Direction, Edge, Uri};
 use serde_json::json;
 
 use crate::app::App;

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use garth::Env;
-use garth::agent::outbox::Sink;
+use garth_agent::outbox::Sink;
+use garth_engine::Env;
 use garth_server::outbox::HttpSink;
 
 use crate::fail::{Failure, Result};

@@ -1,7 +1,7 @@
 //! What differs between the prompts of two moments.
 
 use clap::Args;
-use garth::agent::workspace::{Changed, Inputs, Prompt};
+use garth_agent::workspace::{Changed, Inputs, Prompt};
 use serde_json::{Value, json};
 
 use super::inputs::InputArgs;

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 use clap::Args;
-use garth::agent::workspace::{Host, Inputs};
+use garth_agent::workspace::{Host, Inputs};
 
 use crate::fail::{Failure, Result};
 

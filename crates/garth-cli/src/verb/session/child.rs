@@ -1,8 +1,8 @@
 //! Children: work that a session hands to another.
 
 use clap::{Args, Subcommand};
-use garth::agent::session::{Child as Known, ChildChange, ChildStatus, Spawn};
-use garth::{Error, TreePath};
+use garth_agent::session::{Child as Known, ChildChange, ChildStatus, Spawn};
+use garth_engine::{Error, TreePath};
 use serde_json::{Value, json};
 
 use super::context::read;

@@ -1,8 +1,8 @@
 //! Compaction: a session in few words.
 
 use clap::Args;
-use garth::agent::session::Compact as How;
-use garth::agent::workspace::{Asking, Trim};
+use garth_agent::session::Compact as How;
+use garth_agent::workspace::{Asking, Trim};
 use garth_server::chat_model::ServedModel;
 use serde_json::json;
 
@@ -97,7 +97,7 @@ async fn trim(app: &mut App, name: &str, if_due: bool, asking: Option<Asking<'_>
         let lines = format!("messages:{}-{}", done.lines.0, done.lines.1);
         let json = json!({
             "session": name, "lines": lines, "part": done.part.as_str(), "messages": done.messages,
-            "by_model": done.by_model, "memory": done.memory.as_ref().map(garth::TreePath::as_str),
+            "by_model": done.by_model, "memory": done.memory.as_ref().map(garth_engine::TreePath::as_str),
             "job": done.job, "seq": done.seq.0,
         });
         let by = if done.by_model { "by a model" } else { "in excerpts" };

@@ -1,7 +1,7 @@
 //! Derived files of a session: what was made of it, and of which lines.
 
 use clap::Args;
-use garth::agent::session::{Derive as Files, Log, Resolved, Select};
+use garth_agent::session::{Derive as Files, Log, Resolved, Select};
 use serde_json::{Value, json};
 
 use crate::app::App;

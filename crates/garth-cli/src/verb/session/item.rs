@@ -1,6 +1,6 @@
 //! A session in JSON, as each verb that shows one prints it.
 
-use garth::agent::session::Listed;
+use garth_agent::session::Listed;
 use serde_json::{Value, json};
 
 pub(super) fn item(session: &Listed) -> Value {

@@ -1,7 +1,7 @@
 //! Shows lines of messages and events, and what a source leads to.
 
 use clap::Args;
-use garth::agent::session::{Line, Log, Resolved, Select, Source};
+use garth_agent::session::{Line, Log, Resolved, Select, Source};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};

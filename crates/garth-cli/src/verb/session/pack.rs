@@ -1,8 +1,8 @@
 //! Packs: what a model gets of a session, now or then.
 
 use clap::{Args, ValueEnum};
-use garth::agent::media::Hydrator;
-use garth::agent::session::{Difference, Format, Item, PackOptions, Packed, Sessions};
+use garth_agent::media::Hydrator;
+use garth_agent::session::{Difference, Format, Item, PackOptions, Packed, Sessions};
 use serde_json::json;
 
 use crate::app::App;

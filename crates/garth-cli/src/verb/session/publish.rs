@@ -1,7 +1,7 @@
 //! A fact or decision of a session becomes a memory.
 
 use clap::Args;
-use garth::agent::memory::Uri;
+use garth_agent::memory::Uri;
 use serde_json::Value;
 
 use crate::app::App;

@@ -1,8 +1,8 @@
 //! Puts sessions away: resets, archives, and transcripts of both.
 
 use clap::Args;
-use garth::agent::models::Allowance;
-use garth::agent::workspace::{Held, Reset as How};
+use garth_agent::models::Allowance;
+use garth_agent::workspace::{Held, Reset as How};
 use garth_server::chat_model::ServedModel;
 use serde_json::json;
 
@@ -54,7 +54,7 @@ impl Reset {
             Held::Later(job) => (None, Some(job.as_str())),
             _ => (None, None),
         };
-        let archive = done.archive.as_ref().map(garth::TreePath::as_str);
+        let archive = done.archive.as_ref().map(garth_engine::TreePath::as_str);
         let json = json!({
             "session": self.name, "archive": archive, "messages": done.messages, "next": item(&done.next),
             "memory": memory, "job": job, "seq": done.seq.0,

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use clap::{Args, Subcommand};
-use garth::agent::session::{Collect, Source, Swapped};
+use garth_agent::session::{Collect, Source, Swapped};
 use serde_json::json;
 
 use crate::app::App;

@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use garth::agent::session::{Document, Export as Lines, Import as Transcript, ImportMode, TranscriptFormat};
+use garth_agent::session::{Document, Export as Lines, Import as Transcript, ImportMode, TranscriptFormat};
 use serde_json::json;
 
 use crate::app::App;

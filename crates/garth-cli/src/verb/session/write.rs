@@ -3,7 +3,7 @@
 use std::io::Read as _;
 
 use clap::{Args, ValueEnum};
-use garth::agent::session::{Append as Lines, Draft, Role, Source, State, Usage};
+use garth_agent::session::{Append as Lines, Draft, Role, Source, State, Usage};
 use serde_json::json;
 
 use crate::app::App;

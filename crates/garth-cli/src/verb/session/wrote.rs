@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use clap::Args;
-use garth::model::LogPosition;
+use garth_engine::model::LogPosition;
 use serde_json::json;
 
 use crate::app::App;

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use garth::agent::workspace::{MAX_SKILL_FILE, MAX_SKILL_FILES, SkillText};
+use garth_agent::workspace::{MAX_SKILL_FILE, MAX_SKILL_FILES, SkillText};
 
 use crate::fail::{Failure, Result};
 

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use futures::executor::block_on;
-use garth::agent::media::{Media, NewMedia};
-use garth::agent::session::{Append, Create, Draft, Meta, Sessions, Spawn};
-use garth::model::{Author, Batch, Op, SetAttrs};
-use garth::{AccountStore, Env, FileSystemExt as _, TreePath};
+use garth_agent::media::{Media, NewMedia};
+use garth_agent::session::{Append, Create, Draft, Meta, Sessions, Spawn};
+use garth_engine::model::{Author, Batch, Op, SetAttrs};
+use garth_engine::{AccountStore, FileSystemExt as _, TreePath};
 use serde_json::Value;
 
 use super::assert_canaries;
@@ -23,7 +23,9 @@ fn path(text: &str) -> TreePath {
 
 impl Old {
     fn of(garth: &Garth) -> Self {
-        let data = garth::open(garth.data()).expect("a data folder");
+        let data = garth_engine::DataDir::builder(garth_agent::registry())
+            .open(&garth.data())
+            .expect("a data folder");
         Self { account: block_on(data.account("default")).expect("the account") }
     }
 
@@ -36,8 +38,7 @@ impl Old {
     fn session(&self, (user, agent): (&str, &str), name: &str, key: Option<&str>, text: &str) -> String {
         let fs = self.account.raw();
         let main = Author::agent(agent).with_user(user).with_class("main");
-        let sessions =
-            Sessions::new(&*fs, user, agent, Env::system()).expect("sessions").author(main.clone());
+        let sessions = Sessions::new(&*fs, user, agent).expect("sessions").author(main.clone());
         block_on(sessions.create(&Create::new(name))).expect("a session");
         block_on(sessions.append(name, &Append::messages([Draft::user(text)]))).expect("a message");
         let at = path(&format!("/users/{user}/agents/{agent}/session/{name}/meta.json"));
@@ -52,7 +53,7 @@ impl Old {
     /// A session of a child, which has no key of its own.
     fn child(&self, (user, agent): (&str, &str), parent: &str, id: &str) {
         let fs = self.account.raw();
-        let sessions = Sessions::new(&*fs, user, agent, Env::system()).expect("sessions");
+        let sessions = Sessions::new(&*fs, user, agent).expect("sessions");
         let sessions = sessions.author(Author::agent(agent).with_user(user).with_class("main"));
         block_on(sessions.spawn(parent, &Spawn::new(id, "Show them in."))).expect("a child");
     }
@@ -61,7 +62,7 @@ impl Old {
     fn media(&self, key: &str, text: &str) -> String {
         let fs = self.account.raw();
         let body = futures::stream::iter([Ok(text.to_owned().into())]);
-        let put = Media::new(&*fs, Env::system());
+        let put = Media::new(&*fs);
         let new = NewMedia::new(key, "image/png");
         block_on(put.put(&new, body)).expect("a media file").key.to_string()
     }

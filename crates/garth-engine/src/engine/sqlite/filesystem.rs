@@ -511,8 +511,7 @@ impl ViewBase for SqliteFs {
     }
 
     fn joined(&self, with: &dyn FileSystem) -> Option<Arc<dyn FileSystem>> {
-        let with = (with as &dyn Any).downcast_ref::<Self>()?;
-        // A commit is of one account, and none is made in the past.
+        let with = (with.view_base() as &dyn Any).downcast_ref::<Self>()?;
         if !Arc::ptr_eq(&self.inner, &with.inner) || self.as_of.is_some() || with.as_of.is_some() {
             return None;
         }

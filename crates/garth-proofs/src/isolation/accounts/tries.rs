@@ -4,7 +4,7 @@
 use std::fmt::Debug;
 
 use futures::executor::block_on;
-use garth::agent::kv::{Kv, KvResult, PageRequest, Put, Search, Semantics};
+use garth_agent::kv::{Kv, KvResult, PageRequest, Put, Search, Semantics};
 use garth_engine::ErrorKind;
 use garth_engine::fs::resolve::{Follow, resolve};
 use garth_engine::model::{
@@ -265,7 +265,7 @@ impl<'a> Tries<'a> {
             0 => self.id(),
             _ => "default".to_owned(),
         };
-        let kv = match Kv::new(&*self.world.keys, &agent, None) {
+        let kv = match Kv::new(&*self.world.keys, &agent) {
             Ok(kv) => kv,
             Err(error) => return Ok(Answer { answered: false, text: format!("{error:?}") }),
         };

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use garth::agent::media::{Hydrator, Media};
-use garth::agent::memory::{Level, List as MemoryList, Memories, Prefix, Uri};
-use garth::agent::recall::{Key, Recall};
-use garth::agent::session::{
+use garth_agent::media::{Hydrator, Media};
+use garth_agent::memory::{Level, List as MemoryList, Memories, Prefix, Uri};
+use garth_agent::recall::{Key, Recall};
+use garth_agent::session::{
     Append, Draft, Export, Format, List, PackOptions, Resolved, Role, Select, Sessions, Source,
     TranscriptFormat,
 };
-use garth::agent::workspace::{PromptOptions, Workspace};
-use garth::agent::{Access, Caller, Class, Request};
+use garth_agent::workspace::{PromptOptions, Workspace};
+use garth_agent::{Access, Caller, Class, Request};
 use garth_engine::model::{At, ByteRange, ChangesQuery, HistoryPage, Ino, Moment, SearchQuery, Seq};
 use garth_testkit::proof::{Proven, path};
 use serde_json::json;
@@ -67,10 +67,10 @@ impl World {
         let of = if is_leak { other[0].clone() } else { asks.audience.clone() };
         let reached = if is_leak {
             Interfaces {
-                sessions: Sessions::new(&*account, &of, AGENT, self.env.clone())?,
-                workspace: Workspace::new(&*account, AGENT, self.env.clone())?,
-                memories: Memories::new(&*account, "own", self.env.clone()),
-                media: Media::new(&*account, self.env.clone()),
+                sessions: Sessions::new(&*account, &of, AGENT)?.env(self.env.clone()),
+                workspace: Workspace::new(&*account, AGENT)?.env(self.env.clone()),
+                memories: Memories::new(&*account, "own").env(self.env.clone()),
+                media: Media::new(&*account).env(self.env.clone()),
             }
         } else {
             Interfaces {

@@ -4,11 +4,11 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures::StreamExt as _;
-use garth::agent::media::NewMedia;
-use garth::agent::memory::{Put, Uri};
-use garth::agent::session::{Append, ChildChange, Create, Derive, Draft, Role, Spawn};
-use garth::agent::workspace::Reset;
-use garth::agent::{Access, Class};
+use garth_agent::media::NewMedia;
+use garth_agent::memory::{Put, Uri};
+use garth_agent::session::{Append, ChildChange, Create, Derive, Draft, Role, Spawn};
+use garth_agent::workspace::Reset;
+use garth_agent::{Access, Class};
 use garth_engine::model::{Batch, Op};
 use garth_engine::{Error, Result};
 use garth_testkit::data::random::Random;

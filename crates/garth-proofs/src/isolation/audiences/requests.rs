@@ -1,6 +1,6 @@
 //! Settings of an agent, and requests to it.
 
-use garth::agent::{Class, Request};
+use garth_agent::{Class, Request};
 use garth_engine::model::{Batch, Op};
 use garth_testkit::proof::{Proven, Report, path};
 use serde_json::json;

@@ -5,10 +5,10 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use garth::agent::memory::event::{Payload, Record, TextRef};
-use garth::agent::memory::write_ops::{upsert, upsert_relation};
-use garth::agent::memory::{Event, EventType, Meta, Uri};
-use garth::agent::outbox::{Options, Sink, SinkError, Worker};
+use garth_agent::memory::event::{Payload, Record, TextRef};
+use garth_agent::memory::write_ops::{upsert, upsert_relation};
+use garth_agent::memory::{Event, EventType, Meta, Uri};
+use garth_agent::outbox::{Options, Sink, SinkError, Worker};
 use garth_engine::model::{Op, Seq};
 use garth_engine::{AccountStore, Env, FileSystem, FileSystemExt};
 use garth_testkit::data::random::Random;
@@ -53,7 +53,7 @@ fn event(random: &mut Random, uri: &Uri, other: &Uri) -> garth_engine::Result<Ev
             let mut event = upsert(&env, uri, &meta(uri), [FORGED; 3])?;
             let text = format!("The garden of Alice is a {CANARY}.");
             let path = other.file("content.md").to_string();
-            let sha256 = garth::agent::memory::sha256(text.as_bytes());
+            let sha256 = garth_agent::memory::sha256(text.as_bytes());
             for record in event.payload.records.iter_mut().flatten() {
                 let text_ref = TextRef { path: path.clone(), version: 1, sha256: sha256.clone() };
                 *record = Record { text: None, text_ref: Some(text_ref), ..record.clone() };

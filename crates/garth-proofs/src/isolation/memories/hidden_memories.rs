@@ -1,7 +1,7 @@
 //! Memories of other users and agents, with a canary in each, which no attempt may read or change.
 
-use garth::agent::memory::{Edge, Memories, Put, Uri};
-use garth_engine::{AccountStore, Env};
+use garth_agent::memory::{Edge, Memories, Put, Uri};
+use garth_engine::AccountStore;
 use garth_testkit::proof::Proven;
 
 /// Part of all texts, tags, reasons and names of others, which must stay hidden.
@@ -13,7 +13,7 @@ pub(super) const OTHER: &str = "other";
 
 /// Puts memories of others into an account, with relations among them and to the memory of the attempts.
 pub(super) async fn hide(account: &dyn AccountStore, name: &str) -> Proven<()> {
-    let memories = Memories::new(account, name, Env::system());
+    let memories = Memories::new(account, name);
     let uri = |below: &str| format!("ctx://{name}/{below}").parse::<Uri>();
     let mine = uri("users/alice/memories/events/a")?;
     memories.put(&mine, &Put::new("The garden of Alice.")).await?;

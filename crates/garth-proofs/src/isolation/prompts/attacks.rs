@@ -80,7 +80,7 @@ impl World {
         let target = self.filled(target, own)?;
         // A forged version of the mark by which garth recognises words of main.
         let file = format!("/agents/{AGENT}/memory/{}.md", self.day()?);
-        let known = garth::agent::memory::sha256(format!("{file}\0noise").as_bytes());
+        let known = garth_agent::memory::sha256(format!("{file}\0noise").as_bytes());
         let forged = SetAttrs::new().metadata("garth.of_main", known);
         let op = match self.random.below(22) {
             0 => Op::write(to, "noise").with_parents().with_attrs(forged),

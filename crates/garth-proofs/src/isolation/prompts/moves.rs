@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use garth::agent::session::{Append, Draft, Sessions};
-use garth::agent::workspace::{Day, Workspace};
+use garth_agent::session::{Append, Draft, Sessions};
+use garth_agent::workspace::{Day, Workspace};
 use garth_engine::model::{At, Batch, Op};
 use garth_engine::{ErrorKind, FileSystemExt as _};
 use garth_testkit::proof::{Proven, path};
@@ -24,7 +24,7 @@ const HEADERS: [&str; 6] = [
 impl World {
     /// Draws a day whose memory a present prompt may show.
     pub(super) fn day(&mut self) -> Proven<Day> {
-        let today = garth::agent::workspace::Zone::default().day(self.env.now());
+        let today = garth_agent::workspace::Zone::default().day(self.env.now());
         Ok(self.random.pick(&[today.before(), today, today.after()]))
     }
 
@@ -74,7 +74,7 @@ impl World {
         let to = self.in_home(&format!("memory/{other}.md"))?;
         match self.random.below(20) {
             0..=4 => {
-                let workspace = Workspace::new(&*self.account, AGENT, self.env.clone())?;
+                let workspace = Workspace::new(&*self.account, AGENT)?.env(self.env.clone());
                 let workspace = workspace.author(author(class));
                 match workspace.add_daily(Some(day), &text).await {
                     // A session has created a link of this name, a second name for it, or a file in place of
@@ -117,7 +117,7 @@ impl World {
             17 => {
                 let said = Append::messages([Draft::user("hello")]);
                 let of = (audience(class), self.env.clone());
-                let sessions = Sessions::new(&*self.account, of.0, AGENT, of.1)?.author(author(class));
+                let sessions = Sessions::new(&*self.account, of.0, AGENT)?.env(of.1).author(author(class));
                 sessions.append(class, &said).await?;
             }
             18 if self.random.one_in(8) => drop(self.account.gc(Duration::ZERO).await?),

@@ -1,7 +1,7 @@
 //! Reads of the other classes: their prompts, their memory, and every call in their trees.
 
-use garth::agent::session::Format;
-use garth::agent::workspace::{Inputs, Prompt, PromptOptions, Workspace};
+use garth_agent::session::Format;
+use garth_agent::workspace::{Inputs, Prompt, PromptOptions, Workspace};
 use garth_engine::FileSystem;
 use garth_engine::fs::resolve::{Follow, resolve};
 use garth_engine::model::{
@@ -15,7 +15,7 @@ use super::{AGENT, LONG_TERM, MAIN, OTHERS, Open, World, audience, author, canar
 
 impl World {
     fn workspace(&self, class: Option<&str>) -> Proven<Workspace<'_>> {
-        let workspace = Workspace::new(&*self.account, AGENT, self.env.clone())?;
+        let workspace = Workspace::new(&*self.account, AGENT)?.env(self.env.clone());
         Ok(match class {
             Some(class) => workspace.author(author(class)),
             None => workspace,

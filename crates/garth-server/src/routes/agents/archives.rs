@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use garth::TreePath;
-use garth::agent::session::{Export, TranscriptFormat};
-use garth::agent::workspace::{Held, Reset, Workspace};
+use garth_agent::session::{Export, TranscriptFormat};
+use garth_agent::workspace::{Held, Reset, Workspace};
+use garth_engine::TreePath;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use garth::agent::workspace::{Day, MAX_DAYS, Workspace};
+use garth_agent::workspace::{Day, MAX_DAYS, Workspace};
 use serde_json::{Value, json};
 
 use crate::errors::Refusal;

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use garth::agent::media::{MAX_LISTED, MediaKey};
+use garth_agent::media::{MAX_LISTED, MediaKey};
 use serde_json::{Value, json};
 
 use crate::errors::Refusal;

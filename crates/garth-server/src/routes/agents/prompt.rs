@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use garth::agent::session::Format;
-use garth::agent::workspace::{Changed, Inputs, Prompt, PromptOptions, Workspace};
-use garth::model::Moment;
+use garth_agent::session::Format;
+use garth_agent::workspace::{Changed, Inputs, Prompt, PromptOptions, Workspace};
+use garth_engine::model::Moment;
 use serde_json::{Value, json};
 
 use crate::errors::Refusal;

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use garth::agent::workspace::{Host, Origin, Workspace};
-use garth::datadir::Scope;
+use garth_agent::workspace::{Host, Origin, Workspace};
+use garth_engine::datadir::Scope;
 use serde_json::{Value, json};
 
 use crate::errors::Refusal;

@@ -3,12 +3,12 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use garth::TreePath;
-use garth::agent::session::{
+use garth_agent::session::{
     Child, ChildChange, Collect, Collection, Compact, Derive, Format, Item, PackOptions, Packed, Resolved,
     Sessions, Source, Spawn, Swapped, Wrote,
 };
-use garth::model::{LogPosition, Seq};
+use garth_engine::TreePath;
+use garth_engine::model::{LogPosition, Seq};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
@@ -402,7 +402,7 @@ pub(in crate::routes) async fn set_child(
     change.status = fields.status.map(|status| status.parse()).transpose()?;
     (change.result, change.refs) = (owned(fields.result), fields.refs.as_deref().map(lines));
     for (name, path) in fields.artifacts.unwrap_or_default() {
-        change.artifacts.push((name, TreePath::parse(&path).map_err(garth::Error::from)?));
+        change.artifacts.push((name, TreePath::parse(&path).map_err(garth_engine::Error::from)?));
     }
     change.media = fields.media.iter().map(|key| key.parse()).collect::<Result<_, _>>()?;
     let set = sessions.set_child(&fields.name, &fields.id, &change).await?;
@@ -433,7 +433,7 @@ pub(in crate::routes) async fn collect(
     let mut how = Collect::default();
     how.dry = fields.dry;
     let Collection { removed, seq, more, .. } = sessions.collect(&fields.name, &how).await?;
-    let item = |one: &garth::agent::session::Collected| json!({"name": one.name, "bytes": one.bytes, "reason": one.reason});
+    let item = |one: &garth_agent::session::Collected| json!({"name": one.name, "bytes": one.bytes, "reason": one.reason});
     let removed: Vec<Value> = removed.iter().map(item).collect();
     Ok(json!({"ok": true, "removed": removed, "seq": seq.map(|seq| seq.0), "has_more": more}))
 }

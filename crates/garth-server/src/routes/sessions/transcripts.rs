@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::ops::RangeInclusive;
 
-use garth::agent::session::{Export, Import, ImportMode, Log, Resolved, Sessions, Source, TranscriptFormat};
+use garth_agent::session::{Export, Import, ImportMode, Log, Resolved, Sessions, Source, TranscriptFormat};
 use serde::Serialize;
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};

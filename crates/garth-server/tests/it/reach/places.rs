@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use futures::executor::block_on;
-use garth::TreePath;
-use garth::model::{Batch, ChangesQuery, Op, Seq};
+use garth_engine::TreePath;
+use garth_engine::model::{Batch, ChangesQuery, Op, Seq};
 use serde_json::{Value, json};
 
 use crate::it::harness::{Reply, Server};
@@ -281,7 +281,7 @@ impl Filled {
         }
     }
 
-    fn account(&self) -> std::sync::Arc<dyn garth::AccountStore> {
+    fn account(&self) -> std::sync::Arc<dyn garth_engine::AccountStore> {
         block_on(self.server.home.account("acme")).unwrap()
     }
 

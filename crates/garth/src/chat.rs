@@ -1,0 +1,142 @@
+//! An open chat: files, sessions, memories, prompts and media, as far as its audience reaches them.
+
+use std::sync::Arc;
+
+use garth_agent::media::Media;
+use garth_agent::memory::{Memories, Written};
+use garth_agent::recall::{Key, Recall, Recalled};
+use garth_agent::session::Sessions;
+use garth_agent::workspace::{Prompt, PromptOptions, Workspace};
+use garth_agent::{Access, Identity};
+use garth_engine::FileSystem;
+use garth_engine::error::Result;
+
+use crate::notes;
+
+/// Open chat of an agent.
+///
+/// Everything that it returns is limited to what its audience reaches: the memories of other users, and sessions with
+/// fewer listeners, do not exist in it. Clones are the same chat.
+///
+/// ```
+/// use garth::FileSystemExt;
+/// use garth::session::{Append, Create, Draft, PackOptions};
+///
+/// # futures::executor::block_on(async {
+/// # let folder = tempfile::tempdir()?;
+/// let data = garth::open(folder.path())?;
+/// let chat = data.agent("concierge").user("alice").open().await?;
+///
+/// chat.remember("Takes her coffee black.").await?;
+/// let sessions = chat.sessions();
+/// sessions.create(&Create::new("breakfast")).await?;
+/// sessions.append("breakfast", &Append::messages([Draft::user("A coffee, please.")])).await?;
+/// let pack = sessions.pack("breakfast", &PackOptions::default()).await?;
+/// assert!(pack.markdown.contains("A coffee, please."));
+/// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+/// ```
+#[derive(Clone, Debug)]
+pub struct Chat {
+    access: Access,
+    files: Arc<dyn FileSystem>,
+    account: String,
+}
+
+impl Chat {
+    pub(crate) fn new(access: Access, files: Arc<dyn FileSystem>, account: &str) -> Self {
+        Self { access, files, account: account.to_owned() }
+    }
+
+    /// Returns the tree that the agent sees: `/` is the chat, `/.agent` the agent, `/.user` what it keeps for the
+    /// audience, see [`AgentTree`](crate::AgentTree).
+    pub fn files(&self) -> &Arc<dyn FileSystem> {
+        &self.files
+    }
+
+    /// Returns the sessions of the audience with the agent.
+    pub fn sessions(&self) -> Sessions<'_> {
+        self.access.sessions()
+    }
+
+    /// Returns the memories of the audience and of the agent.
+    pub fn memories(&self) -> Memories<'_> {
+        self.access.memories(&self.account)
+    }
+
+    /// Returns the workspace of the agent: prompts, skills, daily memory, resets.
+    pub fn workspace(&self) -> Workspace<'_> {
+        self.access.workspace()
+    }
+
+    /// Returns the media of the sessions.
+    pub fn media(&self) -> Media<'_> {
+        self.access.media()
+    }
+
+    /// Returns the judged identity: audience, class, session.
+    pub fn identity(&self) -> &Identity {
+        self.access.identity()
+    }
+
+    /// Returns the access that the chat is made of, to open its tree with skills or another upload limit.
+    pub fn access(&self) -> &Access {
+        &self.access
+    }
+
+    /// Builds the system prompt, for the session of the request if it names one.
+    ///
+    /// # Errors
+    /// As [`Workspace::prompt`].
+    pub async fn prompt(&self) -> Result<Prompt> {
+        let who = self.access.identity();
+        let options = PromptOptions::default();
+        let options = match who.session() {
+            Some(session) => options.session(who.audience(), session),
+            None => options,
+        };
+        self.workspace().prompt(&options).await
+    }
+
+    /// Recalls what is known about a question, within a budget of tokens, as text for a model.
+    ///
+    /// ```
+    /// use garth::Recall;
+    ///
+    /// # futures::executor::block_on(async {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let data = garth::open(folder.path())?;
+    /// let chat = data.user("alice").open().await?;
+    /// chat.remember("Takes her coffee black.").await?;
+    /// let known = chat.recall(Recall::new("coffee?").budget(500).limit(3)).await?;
+    /// assert!(known.tokens <= 500);
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a budget or limit out of range; errors of the storage.
+    pub async fn recall(&self, question: impl Into<Recall>) -> Result<Recalled> {
+        let (chat, asked) = (self.clone(), question.into());
+        let env = self.access.env();
+        let key = Key::random(env)?;
+        let recall =
+            async move { chat.access.recaller(&chat.files, &chat.account).recall(&asked, &key).await };
+        env.compute(&self.account, 0, recall).await?
+    }
+
+    /// Remembers a text for the audience, as a memory of the category `notes`. Reports similar memories and merges
+    /// nothing.
+    ///
+    /// # Errors
+    /// As [`Memories::put`].
+    pub async fn remember(&self, text: &str) -> Result<Written> {
+        notes::remember(&self.memories(), self.access.identity(), &self.account, text).await
+    }
+
+    /// Deletes a memory. Its text stays in the history of the account.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for an invalid URI; `NotFound`; `AccessDenied` for a memory of somebody else.
+    pub async fn forget(&self, uri: &str) -> Result<()> {
+        notes::forget(&self.memories(), &uri.parse()?).await
+    }
+}
