@@ -35,3 +35,8 @@ pub mod view_kills;
 pub mod withdrawals;
 pub mod worker;
 mod worker_binary;
+
+/// Compiles the Rust of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+pub struct Readme;

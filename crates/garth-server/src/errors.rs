@@ -286,33 +286,4 @@ fn chain(error: &dyn std::error::Error) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_specification_lists_exactly_the_codes_there_are_with_their_statuses() {
-        let specification = include_str!("../../../docs/specs/kv-api.md");
-        let (_, table) = specification.split_once("| status | code | when |").unwrap();
-        let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
-        let listed: Vec<String> = rows.map(|row| row.splitn(4, '|').take(3).collect()).collect();
-        let known = Code::ALL.map(|code| {
-            let (name, status) = code.parts();
-            format!(" {}  `{name}` ", status.as_u16())
-        });
-        assert_eq!(listed, known);
-    }
-
-    #[test]
-    fn the_specification_of_the_tree_says_what_each_kind_of_error_is_over_http() {
-        let specification = include_str!("../../../docs/specs/tree.md");
-        let (_, table) = specification.split_once("| kind | errno | HTTP | exit | when |").unwrap();
-        let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
-        let cells = rows.map(|row| row.split('|').map(str::trim).collect::<Vec<_>>());
-        let listed: Vec<String> = cells.map(|row| format!("{} {}", row[1], row[3])).collect();
-        let known = ErrorKind::ALL.iter().map(|kind| {
-            let refusal = Refusal::from(Error::new(*kind, ""));
-            format!("`{kind}` {} `{}`", refusal.status.as_u16(), refusal.code.as_str())
-        });
-        assert_eq!(listed, known.collect::<Vec<_>>());
-    }
-}
+mod tests;

@@ -44,6 +44,11 @@ pub fn count_to(text: &str, limit: usize) -> Option<usize> {
     Some(tokens)
 }
 
+/// Runs the Rust of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;
+
 #[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "these are the functions under test")]
 mod tests {

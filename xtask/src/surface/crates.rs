@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::{cargo, check, target};
 
 /// The library first, then the crates that it exports from.
-const CRATES: [&str; 3] = ["garth", "garth-agent", "garth-engine"];
+const CRATES: [&str; 3] = ["garth", "garth_agent", "garth_engine"];
 
 /// Version of the JSON of rustdoc that is understood here. Another one is read as well, and may fail.
 const FORMAT: u64 = 57;
@@ -34,21 +34,24 @@ pub(super) struct Item<'a> {
 }
 
 impl Crates {
-    /// Documents the crates. A stable toolchain writes JSON only if it is told that it may.
+    /// Documents the crates, as a part of the workspace: alone, they would need a build of all dependencies with
+    /// other features. A stable toolchain writes JSON only if it is told that it may.
     pub(super) fn documented(root: &Path) -> Result<Self> {
+        let mut rustdoc = cargo();
+        rustdoc
+            .args(["doc", "--quiet", "--workspace", "--all-features", "--no-deps", "--lib"])
+            .current_dir(root);
+        rustdoc.env("RUSTC_BOOTSTRAP", "1");
+        rustdoc.env("RUSTDOCFLAGS", "-Zunstable-options --output-format json --cap-lints allow");
+        check(&mut rustdoc)?;
         let folder = target(root)?.join("doc");
-        let mut documented = Vec::new();
-        for name in CRATES {
-            let mut rustdoc = cargo();
-            rustdoc.args(["rustdoc", "--quiet", "--package", name, "--lib", "--all-features", "--"]);
-            rustdoc.args(["-Zunstable-options", "--output-format", "json", "--cap-lints", "allow"]);
-            check(rustdoc.env("RUSTC_BOOTSTRAP", "1").current_dir(root))?;
-            let path = folder.join(format!("{}.json", name.replace('-', "_")));
+        let read = |name: &str| {
+            let path = folder.join(format!("{name}.json"));
             let json =
                 std::fs::read(&path).with_context(|| format!("rustdoc wrote no {}", path.display()))?;
-            documented.push(Documented::read(&json)?);
-        }
-        Ok(Self(documented))
+            Documented::read(&json)
+        };
+        Ok(Self(CRATES.map(read).into_iter().collect::<Result<_>>()?))
     }
 
     /// Returns the module that the library is.

@@ -133,16 +133,4 @@ impl Compared<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_specification_states_the_limits() {
-        let specification = include_str!("../../../../docs/specs/kv-api.md");
-        for limit in
-            [format!("one token of 1 to {MAX_KEY} characters"), format!("within {} hours", SECONDS / 3600)]
-        {
-            assert!(specification.contains(&limit), "{limit}");
-        }
-    }
-}
+mod tests;

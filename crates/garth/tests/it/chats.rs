@@ -92,7 +92,7 @@ async fn chat_reaches_files_sessions_prompt_and_media() {
     let in_session = data.agent("concierge").user("alice").session("work").open().await.unwrap();
     assert!(in_session.prompt().await.unwrap().event.is_some(), "the session notes its prompt");
     assert!(chat.prompt().await.unwrap().event.is_none());
-    assert!(chat.media().list("work", None, 10).await.unwrap().items.is_empty());
+    assert!(chat.media().list("work", None, 10).await.unwrap().0.is_empty());
 
     let other = data.agent("concierge").user("bob").chat("lobby").open().await.unwrap_err();
     assert!(other.is(ErrorKind::AccessDenied), "{other}");

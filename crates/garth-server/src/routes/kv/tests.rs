@@ -1,0 +1,22 @@
+//! Limits of the key-value calls beside the specification, which are not in the package: nor is this file.
+
+use super::*;
+
+#[test]
+fn the_specification_states_the_limits() {
+    use garth_agent::kv::{MAX_KEY_CHARS, MAX_KEY_SEGMENT, MAX_KEY_SEGMENTS, MAX_PAGE_VALUES, MAX_VALUE};
+    let specification =
+        include_str!("../../../../../docs/specs/kv-api.md").replace(',', "").replace('\n', " ");
+    for limit in [
+        format!("has at most {MAX_KEY_CHARS} characters and {MAX_KEY_SEGMENTS} segments"),
+        format!("none of them over {MAX_KEY_SEGMENT} bytes"),
+        format!("({MAX_VALUE} bytes)"),
+        format!("({MAX_PAGE_VALUES} bytes) of values"),
+        format!("integer 1 to {MAX_LISTED} | `{MAX_LISTED}`"),
+        format!("integer 1 to {MAX_HISTORY} | `{DEFAULT_HISTORY}`"),
+        format!("integer 1 to {MAX_HITS} | `{DEFAULT_HITS}`"),
+        format!("1 to {MAX_QUERY_CHARS} characters"),
+    ] {
+        assert!(specification.contains(&limit), "{limit}");
+    }
+}

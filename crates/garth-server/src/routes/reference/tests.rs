@@ -1,0 +1,77 @@
+//! The reference beside the specifications and the library, which are not in the package: nor is this file.
+
+use std::collections::BTreeSet;
+
+use garth_agent::memory::{self, Around, Direction, Prefix};
+use garth_agent::recall::Recall;
+use garth_agent::session::{self, ChildStatus, Compact, Format, State, TranscriptFormat};
+
+use super::*;
+
+#[test]
+fn each_specification_has_a_section_for_each_of_its_calls() {
+    let paths = |pages: &[&str]| {
+        let lines = pages.iter().flat_map(|page| page.lines());
+        let sections = lines.filter_map(|line| line.strip_prefix("### POST "));
+        sections.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let specifications = paths(&[
+        include_str!("../../../../../docs/specs/kv-api.md"),
+        include_str!("../../../../../docs/specs/memories.md"),
+        include_str!("../../../../../docs/specs/sessions.md"),
+        include_str!("../../../../../docs/specs/workspace-http.md"),
+    ]);
+    // `recall` has a page without sections, uploads a section of their own.
+    let calls = calls().into_iter().filter(|call| call.body == BodyReference::Json);
+    let calls = calls.filter(|call| call.path != "/v1/recall");
+    assert_eq!(specifications, calls.map(|call| call.path).collect::<Vec<_>>());
+}
+
+#[test]
+fn defaults_are_those_of_the_library() {
+    let default = |path: &str, name: &str| {
+        let call = calls().into_iter().find(|call| call.path == path).unwrap();
+        call.fields.into_iter().find(|field| field.name == name).unwrap().default.unwrap()
+    };
+    let around = Around::new(Direction::Both);
+    assert_eq!(default("/v1/memories/relations", "hops"), around.hops);
+    assert_eq!(default("/v1/memories/relations", "limit"), around.limit);
+    assert_eq!(default("/v1/memories/list", "limit"), memory::List::new(Prefix::Account).limit);
+    assert_eq!(default("/v1/sessions/list", "limit"), session::List::default().limit);
+    assert_eq!(default("/v1/sessions/compact", "max_tokens"), Compact::default().max_tokens);
+    assert_eq!(default("/v1/sessions/compact", "keep"), Compact::default().keep);
+    assert_eq!(default("/v1/recall", "limit"), Recall::new("").limit);
+    assert_eq!(default("/v1/recall", "budget"), Recall::new("").budget);
+}
+
+#[test]
+fn the_library_knows_every_word() {
+    let words = |path: &str, name: &str| {
+        let call = calls().into_iter().find(|call| call.path == path).unwrap();
+        call.fields.into_iter().find(|field| field.name == name).unwrap().words
+    };
+    for word in words("/v1/sessions/set", "state") {
+        assert_eq!(word.parse::<State>().unwrap().as_str(), word);
+    }
+    for word in words("/v1/sessions/import", "format") {
+        assert_eq!(word.parse::<TranscriptFormat>().unwrap().as_str(), word);
+    }
+    for word in words("/v1/sessions/set-child", "status") {
+        assert_eq!(word.parse::<ChildStatus>().unwrap().as_str(), word);
+    }
+    for word in words("/v1/sessions/pack", "form").into_iter().filter(|word| *word != "markdown") {
+        assert_eq!(word.parse::<Format>().unwrap().to_string(), word);
+    }
+}
+
+#[test]
+fn a_call_declares_each_field_once_and_says_what_it_means() {
+    for call in calls() {
+        let names: BTreeSet<&str> = call.fields.iter().map(|field| field.name).collect();
+        assert_eq!(names.len(), call.fields.len(), "{}", call.path);
+        for (name, meaning) in call.fields.iter().map(|field| (field.name, field.meaning)) {
+            assert!(meaning.ends_with('.') && !meaning.contains(['\n', '|']), "{} {name}", call.path);
+        }
+        assert!(call.summary.ends_with('.'), "{}", call.path);
+    }
+}
