@@ -251,6 +251,7 @@ impl Access {
             .env(self.env.clone())
             .tops(tops)
             .changed(changed)
+            .space(Space::User(self.who.audience().to_owned()))
             .author(self.author())
     }
 

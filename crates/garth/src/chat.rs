@@ -3,15 +3,13 @@
 use std::sync::Arc;
 
 use garth_agent::media::Media;
-use garth_agent::memory::{Memories, Written};
+use garth_agent::memory::{Forgotten, Memories, Remember, Written};
 use garth_agent::recall::{Key, Recall, Recalled};
 use garth_agent::session::Sessions;
 use garth_agent::workspace::{Prompt, PromptOptions, Workspace};
 use garth_agent::{Access, Identity};
 use garth_engine::FileSystem;
 use garth_engine::error::Result;
-
-use crate::notes;
 
 /// Open chat of an agent.
 ///
@@ -123,20 +121,26 @@ impl Chat {
         env.compute(&self.account, 0, recall).await?
     }
 
-    /// Remembers a text for the audience, as a memory of the category `notes`. Reports similar memories and merges
-    /// nothing.
+    /// Stores a fact for the audience, as a memory of the category `notes`. Reports similar memories and merges
+    /// nothing. A fact that is stored already is not stored again.
     ///
     /// # Errors
-    /// As [`Memories::put`].
-    pub async fn remember(&self, text: &str) -> Result<Written> {
-        notes::remember(&self.memories(), self.access.identity(), &self.account, text).await
+    /// As [`Memories::remember`].
+    pub async fn remember(&self, fact: impl Into<Remember>) -> Result<Written> {
+        self.memories().remember(&fact.into()).await
     }
 
-    /// Deletes a memory. Its text stays in the history of the account.
+    /// Deletes a memory, named by its URI or by the text with which it was remembered, and returns what is left
+    /// of it: its text stays in the history of the account.
     ///
     /// # Errors
     /// `InvalidArgument` for an invalid URI; `NotFound`; `AccessDenied` for a memory of somebody else.
-    pub async fn forget(&self, uri: &str) -> Result<()> {
-        notes::forget(&self.memories(), &uri.parse()?).await
+    pub async fn forget(&self, memory: &str) -> Result<Forgotten> {
+        let memories = self.memories();
+        let uri = match memory.starts_with("ctx://") {
+            true => memory.parse()?,
+            false => memories.remembered(&memory.into()).await?,
+        };
+        memories.forget(&uri).await
     }
 }

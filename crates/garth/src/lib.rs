@@ -56,7 +56,6 @@
 
 mod chat;
 mod garth;
-mod notes;
 mod request;
 
 pub use self::chat::Chat;
@@ -81,8 +80,8 @@ pub mod session {
 /// Memories: what is known of users, agents and skills, by URI.
 pub mod memory {
     pub use garth_agent::memory::{
-        Around, Direction, Edge, LayerText, Level, List, Listed, Memories, Memory, MemoryVersion, Meta, Near,
-        Prefix, Put, Related, Space, Status, Uri, Written,
+        Around, Direction, Edge, Forgotten, LayerText, Level, List, Listed, Memories, Memory, MemoryVersion,
+        Meta, Near, Prefix, Put, Related, Remember, Space, Status, Uri, Written,
     };
 }
 
@@ -119,9 +118,9 @@ pub mod datadir {
 
 /// Filesystems: handles, uploads, links, restoring, and the maintenance of an account.
 pub mod fs {
-    pub use garth_engine::fs::store::{Collected, Finding, Fsck, SetRule};
+    pub use garth_engine::fs::store::{Collected, Finding, Fsck, SetRuleResult};
     pub use garth_engine::fs::{Capabilities, OpenFile, OpenNode, Upload, resolve, restore};
-    pub use garth_engine::rule::{Breach, Class, Demand, Rule};
+    pub use garth_engine::rule::{Class, Demand, FileViolation, Rule};
 }
 
 /// Values of the contract: commits, entries, queries and answers.

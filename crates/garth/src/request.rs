@@ -1,6 +1,6 @@
 //! Request for a chat: whom it names, and how it is opened.
 
-use garth_agent::memory::Written;
+use garth_agent::memory::{Forgotten, Remember, Written};
 use garth_agent::recall::{Recall, Recalled};
 use garth_agent::session::SessionKey;
 use garth_agent::{Access, Caller, Class, Request};
@@ -100,15 +100,15 @@ impl ChatRequest {
     ///
     /// # Errors
     /// As [`ChatRequest::open`] and [`Chat::remember`].
-    pub async fn remember(&self, text: &str) -> Result<Written> {
-        self.open().await?.remember(text).await
+    pub async fn remember(&self, fact: impl Into<Remember>) -> Result<Written> {
+        self.open().await?.remember(fact).await
     }
 
     /// Deletes a memory: opens the chat and calls [`Chat::forget`].
     ///
     /// # Errors
     /// As [`ChatRequest::open`] and [`Chat::forget`].
-    pub async fn forget(&self, uri: &str) -> Result<()> {
+    pub async fn forget(&self, uri: &str) -> Result<Forgotten> {
         self.open().await?.forget(uri).await
     }
 

@@ -128,7 +128,7 @@ impl Put {
         Self { allow_empty: true, ..self }
     }
 
-    fn check(&self, uri: &Uri) -> Result<()> {
+    pub(super) fn check(&self, uri: &Uri) -> Result<()> {
         let too_large = |message: String| Err(Error::new(ErrorKind::TooLarge, message));
         if self.content.trim().is_empty() && !self.allow_empty {
             let message = "the text is empty: nothing is put; --allow-empty, over HTTP allow_empty, puts a memory \

@@ -1,6 +1,6 @@
 //! System messages at the beginning of a session are in every pack, wherever its window starts.
 
-use garth::agent::session::{Append, Derive, Draft, Format, Role, Sessions};
+use garth_agent::session::{Append, Derive, Draft, Format, Role, Sessions};
 
 use super::packs::{budget, check};
 use super::sessions::{engines, sessions};

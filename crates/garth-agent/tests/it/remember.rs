@@ -1,9 +1,9 @@
 //! Facts that are remembered and forgotten in one call each.
 
-use garth::Env;
-use garth::ErrorKind;
-use garth::agent::memory::{Level, NOTES, Put, Remember, Space, Uri};
-use garth::agent::{Access, Caller, Request};
+use garth_agent::memory::{Level, NOTES, Put, Remember, Space, Uri};
+use garth_agent::{Access, Caller, Request};
+use garth_engine::Env;
+use garth_engine::ErrorKind;
 
 use super::memories_set::{engines, memories};
 
@@ -144,7 +144,7 @@ async fn eight_callers_store_one_memory() {
 #[tokio::test]
 async fn an_agent_remembers_for_its_audience() {
     let folder = tempfile::tempdir().unwrap();
-    let data = garth::open(folder.path().join("data")).unwrap();
+    let data = garth::builder().open(&folder.path().join("data")).unwrap();
     data.create_account("default").await.unwrap();
     let account = data.account("default").await.unwrap();
     let open = async |user: &str| {

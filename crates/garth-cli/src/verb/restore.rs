@@ -2,7 +2,7 @@
 
 use clap::Args;
 use garth_engine::fs::resolve::Follow;
-use garth_engine::fs::restore::{self, Restoration, RestoreAction, RestorePlan, Restored};
+use garth_engine::fs::restore::{self, Restoration, RestoreAction, RestorePlan, RestoreResult};
 use garth_engine::model::{At, Batch, Moment, Op, Seq};
 use garth_engine::{Error, ErrorKind, TreePath};
 use serde_json::json;

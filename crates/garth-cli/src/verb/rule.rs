@@ -5,9 +5,9 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use garth_engine::fs::store::SetRule;
+use garth_engine::fs::store::SetRuleResult;
 use garth_engine::rule::schema::MAX_SCHEMA;
-use garth_engine::rule::{Breach, Class, Demand, Rule as TreeRule};
+use garth_engine::rule::{Class, Demand, FileViolation, Rule as TreeRule};
 use garth_engine::{AccountStore, Error, ErrorKind};
 use serde::Serialize;
 use serde_json::value::RawValue;

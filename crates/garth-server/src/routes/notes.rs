@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use garth::agent::memory::{Memories, Remember, Space};
+use garth_agent::memory::{Memories, Remember, Space};
 use serde_json::{Value, json};
 
 use super::call::Call;
