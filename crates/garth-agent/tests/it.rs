@@ -44,6 +44,7 @@ mod it {
     mod rules_set;
     mod searched;
     mod secrets;
+    mod session_removal;
     mod sessions;
     mod sessions_sources;
     mod sessions_withdrawn;

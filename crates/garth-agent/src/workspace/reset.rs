@@ -24,7 +24,7 @@ use garth_engine::path::TreePath;
 
 /// Attempts of a reset while messages keep coming. Fewer than of other changes, because each writes the
 /// archive again.
-const MAX_ATTEMPTS: usize = 10;
+pub(super) const MAX_ATTEMPTS: usize = 10;
 
 /// How to reset a session.
 #[derive(Clone, Debug, Default)]
@@ -242,7 +242,12 @@ fn refuse_ended(closed: &CloseTarget) -> Result<()> {
     Err(Error::new(ErrorKind::Conflict, message))
 }
 
-fn metadata(closed: &CloseTarget, messages: u64, now: Timestamp) -> BTreeMap<&'static str, String> {
+/// Returns the metadata of the archive of a session.
+pub(super) fn metadata(
+    closed: &CloseTarget,
+    messages: u64,
+    now: Timestamp,
+) -> BTreeMap<&'static str, String> {
     let meta = &closed.listed.meta;
     let mut metadata = archive::metadata(meta, messages, now);
     let usage = meta.usage;

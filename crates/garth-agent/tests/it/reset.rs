@@ -487,7 +487,7 @@ async fn put(fs: &dyn FileSystem, env: &Env, session: &str, bytes: &'static str)
 }
 
 /// Says something with a picture of these bytes; gives the key that stands there.
-async fn show(sessions: &Sessions<'_>, name: &str, data: &str) -> MediaKey {
+pub(super) async fn show(sessions: &Sessions<'_>, name: &str, data: &str) -> MediaKey {
     let content = serde_json::json!([{"type": "image", "mime_type": "image/png", "data": data}]);
     let said = Draft::message(garth_agent::session::Role::User, &content);
     let lines = sessions.append(name, &Append::messages([said])).await.unwrap().lines.unwrap();

@@ -172,6 +172,31 @@ async fn rewind_withdraws_the_old_tail() {
 }
 
 #[tokio::test]
+async fn dry_import_reports_the_rewind_and_changes_nothing() {
+    let old = lines(&[user("a"), assistant("b"), user("c"), assistant("d")]);
+    let new = lines(&[user("a"), assistant("b"), user("x")]);
+    for (fs, _kept) in engines().await {
+        let sessions = sessions(&*fs).await;
+        whole(&sessions, "default", OPENAI, &old).await;
+        let head = fs.head().await.unwrap().seq;
+        let import = Import::new(OPENAI, &new).rewind();
+        let dry = sessions.import("default", &import.clone().dry()).await.unwrap();
+        assert_eq!(fs.head().await.unwrap().seq, head);
+        let mut done = sessions.import("default", &import).await.unwrap();
+        done.seq = None;
+        assert_eq!(dry, done, "the dry run says what the import does");
+        let dry = Import::new(OPENAI, &new).create().dry();
+        let made = sessions.import("fresh", &dry).await.unwrap();
+        assert_eq!((made.new, made.lines), (3, Some(1..=3)));
+        assert!(sessions.get("fresh").await.unwrap_err().is(ErrorKind::NotFound));
+        let part = sessions.import("default", &Import::new(OPENAI, &new).part().dry()).await.unwrap_err();
+        assert!(part.is(ErrorKind::InvalidArgument), "{part}");
+        let missing = sessions.import("fresh", &Import::new(OPENAI, &new).dry()).await.unwrap_err();
+        assert!(missing.is(ErrorKind::NotFound), "{missing}");
+    }
+}
+
+#[tokio::test]
 async fn withdrawn_ids_are_said_again_under_new_ones() {
     let line = |id: &str, parent: Option<&str>, text: &str| {
         let mut line = json!({"id": id, "role": "user", "content": text});

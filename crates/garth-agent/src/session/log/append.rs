@@ -160,6 +160,13 @@ pub(crate) struct PreparedLines<'a> {
     pictures: ExtractedImages,
 }
 
+/// Refuses to append to a session that was reset.
+pub(crate) fn refuse_reset(session: &str, meta: &Meta) -> Result<()> {
+    let Some(next) = &meta.next else { return Ok(()) };
+    let message = format!("{session}: was reset; append to {next}, which goes on in its place");
+    Err(Error::new(ErrorKind::Conflict, message))
+}
+
 impl Sessions<'_> {
     /// Appends messages and events in one commit. A line whose id exists with the same content is skipped, so
     /// that an append with ids can be repeated.
@@ -400,10 +407,7 @@ impl Sessions<'_> {
             }
         };
         ops.extend(more);
-        if let Some(next) = &meta.next {
-            let message = format!("{session}: was reset; append to {next}, which goes on in its place");
-            return Err(Error::new(ErrorKind::Conflict, message));
-        }
+        refuse_reset(session, &meta)?;
         if !append.messages.is_empty() && meta.other.contains_key(COLLECTED) {
             let message = format!(
                 "{session}: its messages were collected, and numbers of lines must not begin again; reset it, or \

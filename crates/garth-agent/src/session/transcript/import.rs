@@ -19,7 +19,7 @@ use crate::once::Outcome;
 use crate::retry::retry;
 use crate::session::handle::{Sessions, missing};
 use crate::session::lifecycle::create::Create;
-use crate::session::log::append::{Append, AppendedLines, Creation};
+use crate::session::log::append::{Append, AppendedLines, Creation, refuse_reset};
 use crate::session::log::draft::Draft;
 use crate::session::log::native::Natives;
 use crate::session::store::files::{Log, SYSTEM_PROMPT};
@@ -63,12 +63,15 @@ pub struct Import<'t> {
     pub after: Option<String>,
     /// Creates the session if there is none.
     pub create: bool,
+    /// Returns what an import of the whole transcript would do, and changes nothing.
+    pub dry: bool,
 }
 
 impl<'t> Import<'t> {
     /// Returns an import of a transcript.
     pub fn new(format: TranscriptFormat, text: &'t str) -> Self {
-        Self { format, text, mode: None, rewind: false, skip_bad: false, after: None, create: false }
+        let (mode, after) = (None, None);
+        Self { format, text, mode, rewind: false, skip_bad: false, after, create: false, dry: false }
     }
 
     /// Imports it as the whole conversation.
@@ -105,6 +108,12 @@ impl<'t> Import<'t> {
     #[must_use]
     pub fn create(self) -> Self {
         Self { create: true, ..self }
+    }
+
+    /// Changes nothing.
+    #[must_use]
+    pub fn dry(self) -> Self {
+        Self { dry: true, ..self }
     }
 }
 
@@ -184,6 +193,9 @@ impl Sessions<'_> {
     pub async fn import(&self, session: &str, import: &Import<'_>) -> Result<Imported> {
         import.check()?;
         let given = Given::read(import.format, import.text, import.skip_bad).await?;
+        if import.dry {
+            return self.preview(session, import, &given).await;
+        }
         let first = self.once.run(retry(|| self.first_slice(session, import, &given))).await?;
         let is_whole = first.is_whole;
         let mut done = Imported {
@@ -228,6 +240,46 @@ impl Sessions<'_> {
                 }
             })?;
         }
+    }
+
+    /// Returns what an import of a whole transcript would do. Of a part only an append can tell.
+    async fn preview(&self, session: &str, import: &Import<'_>, given: &Given<'_>) -> Result<Imported> {
+        let meta = match self.meta(session).await.optional()? {
+            Some((_, meta)) => Some(meta),
+            None if import.create => None,
+            None => return Err(missing(session)),
+        };
+        if self.mode_of(session, import, meta.as_ref()).await? == ImportMode::Part {
+            return Err(Error::invalid(
+                "a dry run compares a whole transcript with the session; a part is appended as it is",
+            ));
+        }
+        let (aligned, end) = match &meta {
+            Some(meta) => (
+                self.align((session, meta), given, import.rewind).await?,
+                self.end(session, Log::Messages).await?.lines,
+            ),
+            None => (Alignment::default(), 0),
+        };
+        let (messages, there) = (given.messages.len() as u64, aligned.there as u64);
+        let (new, system) = (messages.saturating_sub(there), aligned.system.as_ref());
+        if let Some(meta) = meta.as_ref().filter(|_| new > 0) {
+            refuse_reset(session, meta)?;
+        }
+        Ok(Imported {
+            messages,
+            present: there.saturating_sub(system.map_or(0, |system| system.contents.len() as u64)),
+            new,
+            // Messages of a whole transcript after the common ones are new, whatever ids they have.
+            lines: (new > 0).then_some(end + 1..=end + new),
+            withdrawn: aligned.withdraw.clone(),
+            system_changed: system.is_some(),
+            unknown_blocks: given.unknown_blocks(aligned.there),
+            said_again: aligned.said_again,
+            skipped: given.skipped.clone(),
+            skipped_count: given.skipped_count,
+            ..Imported::default()
+        })
     }
 
     /// Appends the first slice of a transcript, in one attempt.
