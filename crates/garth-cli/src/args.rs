@@ -19,6 +19,10 @@ pub(crate) const DEFAULT_AGENT: &str = "default";
 
 // Read here, not by clap, which shows an option that a variable sets as one that must be given.
 static ACCOUNT: LazyLock<String> = LazyLock::new(|| variable("GARTH_ACCOUNT", DEFAULT_ACCOUNT));
+static USER: LazyLock<Option<String>> = LazyLock::new(|| {
+    let user = std::env::var_os("GARTH_USER").filter(|user| !user.is_empty());
+    user.map(|user| user.to_string_lossy().into_owned())
+});
 static AGENT: LazyLock<String> = LazyLock::new(|| variable("GARTH_AGENT", DEFAULT_AGENT));
 
 fn variable(name: &str, default: &str) -> String {
@@ -26,60 +30,71 @@ fn variable(name: &str, default: &str) -> String {
     value.map_or_else(|| default.to_owned(), |value| value.to_string_lossy().into_owned())
 }
 
+/// Returns the user of the variable `GARTH_USER`, for verbs that work for a user when no option names one.
+pub(crate) fn user_variable() -> Option<String> {
+    USER.clone()
+}
+
 /// Options of every verb.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
-    /// Data folder [env: GARTH_DATA] [default: the platform's, such as ~/.local/share/garth]
+    /// Data folder [env: GARTH_DATA] [default: depends on the platform, such as ~/.local/share/garth]
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
-    /// Account to work on [env: GARTH_ACCOUNT]
+    /// Account to work on [env: GARTH_ACCOUNT] [default: default]
     #[arg(long, global = true, default_value = ACCOUNT.as_str(), value_name = "NAME")]
     pub(crate) account: String,
-    /// Agent: author of commits and owner of key-value entries [env: GARTH_AGENT]
+    /// Agent: author of commits, and owner of key-value entries and sessions [env: GARTH_AGENT] [default:
+    /// default]
     #[arg(long, global = true, default_value = AGENT.as_str(), value_name = "NAME")]
     pub(crate) agent: String,
-    /// Overlay to work in, of those that `garth overlay list` shows, instead of the account's tree
+    /// True if `--agent` was given, in place of the variable or the default.
+    #[arg(skip)]
+    pub(crate) agent_is_named: bool,
+    /// Work in this overlay (see `garth overlay list`) instead of the account's tree
     #[arg(long, global = true, value_name = "ID", conflicts_with_all = ["raw", "user", "session_key", "chat", "class", "session"])]
     pub(crate) overlay: Option<String>,
-    /// Work on all of the account, /.garth too, which garth keeps for itself: for administrators
+    /// Include /.garth, which is reserved for garth (administrators)
     #[arg(long, global = true, conflicts_with = "override_rules")]
     pub(crate) raw: bool,
-    /// Write what rules refuse; the log says so: for administrators
+    /// Write even where a rule refuses it; the log records the override (administrators)
     #[arg(long, global = true, conflicts_with_all = ["overlay", "chat"])]
     pub(crate) override_rules: bool,
-    /// Print JSON: one object, or JSON Lines where there may be several
+    /// Print JSON: one object, or one object a line
     #[arg(long, global = true)]
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) chat: ChatArgs,
 }
 
-/// Whom --agent serves: with one of these, verbs on files work in the tree that the agent sees then.
+/// Whom the agent serves. With one of these, verbs on files work in the tree that the agent sees then.
 #[derive(Args, Clone, Debug)]
-#[command(next_help_heading = "Whom the agent serves")]
+#[command(next_help_heading = "The tree of an agent, instead of the account's")]
 pub(crate) struct ChatArgs {
-    /// User who speaks [default: the owner of the agent]
+    /// User that the agent serves [env: GARTH_USER, in agent, context, daily, media, memory, session and
+    /// skill] [default: the owner of the agent]
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) user: Option<String>,
-    /// Session key, such as agent:scout:slack:channel:C1: says who listens, and whose memory it is
+    /// Session key, such as agent:scout:slack:channel:C1: decides who listens, and whose memory is used
     #[arg(long = "key", global = true, value_name = "KEY")]
     pub(crate) session_key: Option<SessionKey>,
-    /// Chat whose files are at / [default: that of the audience]
+    /// Chat whose files are shown at / [default: that of the audience]
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) chat: Option<String>,
-    /// Who listens: main (the owner), dm (one other person) or group [default: what --key and --user say]
+    /// Class of the session: main (the owner listens), dm (one other person) or group [default: by --key and
+    /// --user]
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) class: Option<String>,
-    /// Session, for the author of commits
+    /// Session, recorded as author of commits
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) session: Option<String>,
-    /// Show a skill below /skills (may be repeated): its changes end with the command (`ephemeral`, the
-    /// default), or go to the agent's copy (`override`); a folder of this machine takes the place of the
-    /// account's skill
+    /// Show this skill below /skills (repeatable). MODE decides what happens to changes: `ephemeral` drops
+    /// them when the command ends, `override` saves them to the agent's copy. FOLDER, on this machine,
+    /// replaces the account's skill [default MODE: ephemeral]
     #[arg(long = "skill", global = true, value_name = "NAME[=MODE[:FOLDER]]")]
     pub(crate) skills: Vec<SkillArg>,
-    /// Most bytes that one write brings [default: 10M]
+    /// Maximum size of one write [default: 10M]
     #[arg(long, global = true, value_name = "SIZE", value_parser = parse_size)]
     pub(crate) upload_limit: Option<u64>,
 }
@@ -94,7 +109,9 @@ impl ChatArgs {
     /// Returns what is judged of whom the options name.
     pub(crate) fn request(&self, agent: &str) -> Request {
         let mut request = Request::new(agent);
-        (request.user, request.chat) = (self.user.clone(), self.chat.clone());
+        // A session key says by itself whom the agent serves.
+        let variable = if self.session_key.is_none() { user_variable() } else { None };
+        (request.user, request.chat) = (self.user.clone().or(variable), self.chat.clone());
         (request.session, request.key) = (self.session.clone(), self.session_key.clone());
         request.class = self.class.as_deref().map(Class::named);
         request
@@ -154,8 +171,8 @@ impl FromStr for SkillArg {
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct Past {
     /// Read the past: a sequence (42), a snapshot, a version (ver_...), a date or RFC 3339 time (UTC unless
-    /// it says otherwise), now, today or yesterday (the start of that day, UTC), `last week` (7d), or an age
-    /// (90s, 15m, 1h, 7d, 2w, 3d12h)
+    /// it has another offset), now, today or yesterday (the start of that day, UTC), `last week` (7d), or an
+    /// age (90s, 15m, 1h, 7d, 2w, 3d12h)
     #[arg(long, value_name = "SEQUENCE|TIME|NAME")]
     pub(crate) at: Option<String>,
 }
@@ -186,7 +203,7 @@ pub(crate) fn parse_owner(text: &str) -> Result<(u32, Option<u32>), String> {
 /// `-m`, of every verb that writes.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct CommitArgs {
-    /// Message kept with the commit
+    /// Message of the commit
     #[arg(short, long, value_name = "TEXT")]
     pub(crate) message: Option<String>,
 }

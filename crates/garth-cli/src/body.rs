@@ -101,8 +101,21 @@ pub(crate) fn step(from: &mut dyn Read, name: &Path) -> Result<Bytes> {
     Ok(Bytes::from(bytes))
 }
 
+/// Returns a text that was given as an argument as a body, with a line feed at its end; standard input if
+/// there is none, or `-`.
+pub(crate) async fn text_body(
+    fs: &dyn FileSystem,
+    path: &str,
+    follow: Follow,
+    text: Option<&str>,
+) -> Result<Body> {
+    let Some(text) = text.filter(|text| *text != "-") else { return stdin_body(fs, path, follow).await };
+    let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+    Ok(Body::Bytes(Bytes::from(format!("{text}{end}"))))
+}
+
 /// Standard input as a body for what a path leads to.
-pub(crate) async fn stdin_body(fs: &dyn FileSystem, path: &str, follow: Follow) -> Result<Body> {
+async fn stdin_body(fs: &dyn FileSystem, path: &str, follow: Follow) -> Result<Body> {
     let at = At::Path(resolve_path(fs, path, follow).await?);
     let bar = progress::bytes();
     let body = read_body(fs, &at, &mut bar.wrap_read(std::io::stdin().lock()), Path::new("-")).await;

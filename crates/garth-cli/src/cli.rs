@@ -1,20 +1,13 @@
-//! The whole command line: a verb and the global options.
+//! The whole command line: a command and the global options.
 
 use clap::Parser;
 
 use crate::args::Global;
 use crate::verb::Verb;
 
-/// The durable home of AI agents: one versioned, searchable tree per account
-///
-/// Exit codes: 0 ok, 1 failure, 2 usage, 3 not found, 4 conflict, 5 denied, 6 quota or rule, 7 I/O. Errors go
-/// to stderr as `garth: <path>: <message>`, with --json also as {"error":{"kind","path","message","exit"}} on
-/// a line of its own.
-///
-/// `--help` is help for every verb; so is `-h`, except in ls, du and tree (human-readable sizes) and grep (no
-/// file names).
+/// versioned, searchable storage for AI agents: files, memories, sessions and context
 #[derive(Parser)]
-#[command(name = "garth", version, max_term_width = 110, after_help = "Example:\n  garth serve")]
+#[command(name = "garth", version, max_term_width = 100)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) verb: Verb,

@@ -128,7 +128,7 @@ mod tests {
     const NAMES: [&str; 7] = ["PATH", "PATHS", "SOURCE", "DEST", "TARGET", "LINK", "OTHER"];
 
     #[test]
-    fn every_argument_that_is_a_path_of_the_tree_is_completed() {
+    fn every_tree_path_argument_is_completed() {
         let mut root = command();
         root.build();
         let mut marked = 0;

@@ -26,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_stays_on_its_line() {
+    fn names_stay_on_one_line() {
         assert_eq!(escaped("a\u{1b}[2Jb\n"), "a\\u{1b}[2Jb\\n");
         assert_eq!(escaped("plain é"), "plain é");
         assert_eq!(one_line(" Use\nwhen\r\n\tasked\u{1b}\n"), "Use when asked\\u{1b}");

@@ -2,33 +2,23 @@
 
 use std::ffi::OsString;
 
+use crate::usage::command_at;
+
 /// Options whose value may look like a count.
 const COUNTED: [&str; 4] = ["-n", "-c", "--lines", "--bytes"];
-/// Global options that take a value, which is not the verb.
-const VALUED: [&str; 11] = [
-    "--data",
-    "--account",
-    "--agent",
-    "--overlay",
-    "--user",
-    "--key",
-    "--chat",
-    "--class",
-    "--session",
-    "--skill",
-    "--upload-limit",
-];
-
 /// The arguments of the program, the first being its name, as clap takes them.
 pub(crate) fn translated(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let args: Vec<OsString> = args.into_iter().collect();
-    let Some(verb) = verb(&args) else { return args };
+    let Some(verb) = command_at(&args) else { return args };
     let translate: fn(&str) -> Option<Vec<String>> = match args[verb].to_str() {
         Some("find") => |arg| is_word(arg).then(|| vec![format!("-{arg}")]),
         Some("head" | "tail" | "log") => |arg| {
             let count = arg.strip_prefix('-').filter(|count| !count.is_empty())?;
             count.bytes().all(|byte| byte.is_ascii_digit()).then(|| vec!["-n".to_owned(), count.to_owned()])
         },
+        Some(verb_name @ ("write" | "append" | "memory" | "session" | "daily" | "remember")) => {
+            return with_list_item_last(verb_name.to_owned(), verb, args);
+        }
         _ => return args,
     };
     let mut translated = Vec::with_capacity(args.len());
@@ -46,6 +36,29 @@ pub(crate) fn translated(args: impl IntoIterator<Item = OsString>) -> Vec<OsStri
     translated
 }
 
+/// Moves a text that begins like an item of a list (`- call Ada`) behind a `--`: clap would take it for
+/// options, and no option has a space behind its dash.
+fn with_list_item_last(verb: String, at: usize, mut args: Vec<OsString>) -> Vec<OsString> {
+    let is_item =
+        |arg: &OsString| arg.to_str().is_some_and(|arg| arg.starts_with("- ") || arg.starts_with("---\n"));
+    let takes_text = match verb.as_str() {
+        "memory" => args.iter().skip(at).any(|arg| arg == "put"),
+        "session" => args.iter().skip(at).any(|arg| arg == "append"),
+        "daily" => args.iter().skip(at).any(|arg| arg == "add"),
+        _ => true,
+    };
+    let Some(item) = args.iter().position(is_item).filter(|item| takes_text && *item > at) else {
+        return args;
+    };
+    let is_value = args[item - 1].to_str().is_some_and(|before| before.starts_with('-'));
+    if is_value || args.iter().any(|arg| arg == "--") {
+        return args;
+    }
+    let text = args.remove(item);
+    args.extend(["--".into(), text]);
+    args
+}
+
 /// Whether an argument is a word with one dash, as `-name`; `-0` and `-10k` are none.
 fn is_word(arg: &str) -> bool {
     arg.strip_prefix('-').is_some_and(|word| {
@@ -53,22 +66,10 @@ fn is_word(arg: &str) -> bool {
     })
 }
 
-/// Which argument is the verb.
-fn verb(args: &[OsString]) -> Option<usize> {
-    let mut at = 1;
-    loop {
-        let arg = args.get(at)?.to_str()?;
-        match arg {
-            _ if VALUED.contains(&arg) => at += 2,
-            _ if arg.starts_with('-') => at += 1,
-            _ => return Some(at),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::usage::VALUED;
 
     fn line(text: &str) -> String {
         let args = translated(text.split(' ').map(OsString::from));
@@ -76,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn words_of_find_and_counts_of_head_are_translated() {
+    fn translates_find_words_and_head_counts() {
         assert_eq!(line("garth find / -name *.md -type f"), "garth find / --name *.md --type f");
         assert_eq!(line("garth --data d find -print0 -0"), "garth --data d find --print0 -0");
         assert_eq!(line("garth find -size -10k -mtime -7 -h"), "garth find --size -10k --mtime -7 -h");
@@ -85,7 +86,18 @@ mod tests {
     }
 
     #[test]
-    fn every_option_before_a_verb_that_takes_a_value_is_known() {
+    fn list_items_are_moved_behind_a_dash_dash() {
+        let args = |of: &[&str]| of.iter().map(OsString::from).collect::<Vec<_>>();
+        let moved = translated(args(&["garth", "append", "/todo.md", "- call Ada", "--json"]));
+        assert_eq!(moved, args(&["garth", "append", "/todo.md", "--json", "--", "- call Ada"]));
+        let message = args(&["garth", "write", "/a", "-m", "- one"]);
+        assert_eq!(translated(message.clone()), message);
+        let other = args(&["garth", "session", "create", "- one"]);
+        assert_eq!(translated(other.clone()), other);
+    }
+
+    #[test]
+    fn knows_every_global_option_with_value() {
         let command = <crate::cli::Cli as clap::CommandFactory>::command();
         let valued = command.get_arguments().filter(|arg| arg.get_action().takes_values());
         let mut valued: Vec<_> = valued.filter_map(|arg| Some(format!("--{}", arg.get_long()?))).collect();
@@ -96,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_else_is_touched() {
+    fn other_arguments_stay_as_they_are() {
         for same in [
             "garth",
             "garth write -name",

@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use garth_engine::model::{Change, ChangeKind, ChangesQuery, CommitChanges, MAX_PAGE, Seq};
-use garth_engine::{ErrorKind, FileSystem, Result, TreePath};
+use garth::error::OptionalExt as _;
+use garth::model::{At, Change, ChangeKind, ChangesQuery, CommitChanges, HistoryPage, Kind, MAX_PAGE, Seq};
+use garth::{ErrorKind, FileSystem, Result, TreePath};
 use serde_json::{Value, json};
 
 use crate::escape::escaped;
@@ -80,6 +81,27 @@ impl Commits {
             query.since = page.until;
         }
     }
+}
+
+/// Returns the last commit that changed what a path names, or for a directory anything below it; `None` if
+/// nothing ever had the path.
+pub(crate) async fn last_change(fs: &Arc<dyn FileSystem>, path: &TreePath) -> Result<Option<Seq>> {
+    // After a removal the newest version is the removal, and the one before has the kind.
+    let page = HistoryPage::default().limit(2);
+    let versions = match path.is_root() {
+        true => Vec::new(),
+        false => match fs.history(&At::from(path), &page).await.optional()? {
+            Some(versions) => versions.items,
+            None => return Ok(None),
+        },
+    };
+    let kind = versions.iter().find_map(|version| version.entry.as_ref()).map(|entry| entry.kind);
+    let own = versions.first().map(|version| version.id.seq);
+    if !path.is_root() && kind != Some(Kind::Directory) {
+        return Ok(own);
+    }
+    let below = Commits::new(Arc::clone(fs), Seq(0), path).await?.next().await?;
+    Ok(below.map(|commit| commit.commit.seq).max(own))
 }
 
 /// A commit with its changes.

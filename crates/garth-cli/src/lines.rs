@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_whole_however_they_stream_in() {
+    fn lines_are_joined_across_chunks() {
         let whole = vec![(1, "one".to_owned()), (2, String::new()), (3, "three".to_owned())];
         assert_eq!(lines(&["one\n\nthree"]), whole);
         assert_eq!(lines(&["o", "ne\r\n", "\nth", "ree\n"]), whole);
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn nul_ends_a_line_of_a_binary_file() {
+    fn binary_lines_end_at_nul() {
         assert_eq!(lines(&["a\0b\nc"]).len(), 3);
     }
 }

@@ -1,4 +1,4 @@
-//! The command line of garth: one verb a file in [`verb`], everything through the same contract as any
+//! The command line of garth: one command a file in [`verb`], everything through the same contract as any
 //! interface.
 
 mod app;
@@ -14,23 +14,29 @@ mod fail;
 mod habits;
 mod help;
 mod history;
+mod host_text;
 mod lines;
 mod model_args;
 mod out;
+mod patch;
 mod pattern;
 mod place;
 mod progress;
 mod size;
 mod terminal;
 mod transfer;
+mod usage;
 mod verb;
 mod walk;
 mod when;
+mod words;
 
+use std::ffi::OsString;
 use std::io::Write as _;
 use std::pin::Pin;
 use std::process::ExitCode;
 
+use clap::parser::ValueSource;
 use clap::{CommandFactory as _, FromArgMatches as _};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -68,10 +74,16 @@ fn main() -> ExitCode {
     }
     raise_limit_of_files();
     refuse_huge_pages();
-    let matches = help::command().try_get_matches_from(habits::translated(std::env::args_os()));
-    let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
+    let args = habits::translated(std::env::args_os());
+    let matches = help::command().try_get_matches_from(&args);
+    let cli = matches.and_then(|matches| {
+        let mut cli = Cli::from_arg_matches(&matches)?;
+        cli.global.agent_is_named = matches.value_source("agent") == Some(ValueSource::CommandLine);
+        Ok(cli)
+    });
+    let cli = match cli {
         Ok(cli) => cli,
-        Err(error) => return usage_error(&error),
+        Err(error) => return usage_error(&args, &error),
     };
     let json = cli.global.json;
     match run(cli) {
@@ -83,29 +95,29 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints help, the version, or why clap refuses the arguments.
-fn usage_error(error: &clap::Error) -> ExitCode {
-    // Not by `error.print()`: the message repeats arguments, and the help shows values of variables.
-    let text = error.render().to_string();
-    let _ = match error.use_stderr() {
-        true => terminal::stderr().write_all(text.as_bytes()),
-        false => terminal::stdout(false).write_all(text.as_bytes()),
-    };
-    let code = u8::try_from(error.exit_code()).unwrap_or(2);
-    if code != 0 && std::env::args_os().any(|arg| arg == "--json") {
-        Failure::Usage(one_line(&text)).report_json();
+/// Prints help, the version, or why the arguments are refused.
+fn usage_error(args: &[OsString], error: &clap::Error) -> ExitCode {
+    use clap::error::ErrorKind;
+    // Not by `error.print()`: help shows values of variables.
+    let help = error.render().to_string();
+    if !error.use_stderr() {
+        let _ = terminal::stdout(false).write_all(help.as_bytes());
+        return ExitCode::SUCCESS;
     }
-    ExitCode::from(code)
-}
-
-/// The whole message of an error of clap, which lists arguments on lines of their
-/// own, without the usage below it.
-fn one_line(rendered: &str) -> String {
-    let lines = rendered.lines().map(str::trim);
-    let message =
-        lines.take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more information"));
-    let words: Vec<&str> = message.flat_map(str::split_whitespace).collect();
-    words.join(" ").trim_start_matches("error: ").to_owned()
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        let _ = terminal::stderr().write_all(help.as_bytes());
+        return ExitCode::from(2);
+    }
+    let mut root = help::command();
+    // Hands the global options on to the commands.
+    root.build();
+    let message = usage::message(&root, args, error);
+    terminal::tell(&message);
+    let failure = Failure::Usage(usage::one_line(&message));
+    if args.iter().any(|arg| arg == "--json") {
+        failure.report_json();
+    }
+    ExitCode::from(failure.code())
 }
 
 fn run(cli: Cli) -> Result {

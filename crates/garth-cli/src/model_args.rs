@@ -4,24 +4,27 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
+use garth::agent::models::Allowance;
 use garth_server::chat_model::{HttpModel, ServedModel};
 
+use crate::app::App;
 use crate::fail::{Failure, Result};
+use crate::size::parse_tokens;
 
 /// A model, and how much it may take.
 #[derive(Args, Debug)]
 pub(crate) struct ModelArgs {
-    /// The base URL of an endpoint that speaks OpenAI's chat completions
+    /// Base URL of an endpoint that speaks OpenAI's chat completions
     #[arg(long, requires = "model", value_name = "URL")]
     model_endpoint: Option<String>,
-    /// The name of the model there
+    /// Name of the model at the endpoint
     #[arg(long, requires = "model_endpoint", value_name = "NAME")]
     model: Option<String>,
-    /// A file of this machine with the key of the endpoint
+    /// File of this machine with the key of the endpoint
     #[arg(long, requires = "model_endpoint", value_name = "FILE")]
     model_key_file: Option<PathBuf>,
-    /// Ask the model for at most so many tokens a day and account; beyond that go without
-    #[arg(long, requires = "model_endpoint", value_name = "TOKENS")]
+    /// Token limit per day and account; beyond it garth works without the model
+    #[arg(long, requires = "model_endpoint", value_name = "TOKENS", value_parser = parse_tokens)]
     model_daily_tokens: Option<u64>,
 }
 
@@ -36,4 +39,14 @@ impl ModelArgs {
         let model = Arc::new(HttpModel::new(&url, name, key.map(|key| key.trim().to_owned()))?);
         Ok(Some(ServedModel { model, daily_tokens: self.model_daily_tokens }))
     }
+}
+
+/// Returns what is left of the daily token limit of the account.
+pub(crate) async fn allowance(app: &mut App, model: Option<&ServedModel>) -> Result<Option<Allowance>> {
+    if model.is_none() {
+        return Ok(None);
+    }
+    let data_dir = app.data_dir_of_account().await?;
+    let account = app.account_of(&data_dir).await?;
+    Ok(ServedModel::allowance(model, &*account, &app.env).await?)
 }

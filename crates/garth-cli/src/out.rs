@@ -216,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mode_reads_as_in_ls() {
+    fn modes_read_as_in_ls() {
         assert_eq!(mode_text(Kind::Directory, 0o755), "drwxr-xr-x");
         assert_eq!(mode_text(Kind::File, 0o4640), "-rwSr-----");
         assert_eq!(mode_text(Kind::File, 0o1777), "-rwxrwxrwt");

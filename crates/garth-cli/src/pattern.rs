@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_fixed_part_of_a_pattern_is_cut_off() {
+    fn splits_off_fixed_part_of_pattern() {
         assert_eq!(split("/notes/2026/*.md"), ("/notes/2026", "*.md"));
         assert_eq!(split("/notes/**"), ("/notes", "**"));
         assert_eq!(split("/n*/a"), ("/", "n*/a"));
@@ -158,14 +158,14 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_goes_level_by_level_if_it_can() {
+    fn patterns_match_level_by_level() {
         assert_eq!(levels("*/a?.md").map(|levels| levels.len()), Some(2));
         assert!(levels("**/a").is_none());
         assert!(levels("{a/b,c}").is_none(), "its matches lie at two depths");
     }
 
     #[test]
-    fn a_star_stays_inside_a_name() {
+    fn star_stays_inside_a_name() {
         let star = matcher("*.md", false).expect("a pattern");
         assert!(star.is_match("a.md") && !star.is_match("b/a.md"));
         let deep = matcher("**/*.md", false).expect("a pattern");

@@ -47,6 +47,19 @@ pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
     digits.then(|| number.parse::<u64>().ok()?.checked_mul(unit)).flatten().ok_or_else(wrong)
 }
 
+/// Reads a number of tokens: `32000`, `32k` (thousand) or `1M` (million). For clap.
+pub(crate) fn parse_tokens(text: &str) -> Result<u64, String> {
+    let wrong =
+        || format!("`{text}` is not a number of tokens; write a whole number, or one with k or M: 32k");
+    let (number, unit) = match text.char_indices().next_back() {
+        Some((at, 'k' | 'K')) => (&text[..at], 1_000),
+        Some((at, 'm' | 'M')) => (&text[..at], 1_000_000),
+        _ => (text, 1),
+    };
+    let digits = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    digits.then(|| number.parse::<u64>().ok()?.checked_mul(unit)).flatten().ok_or_else(wrong)
+}
+
 /// Reads a whole number. For clap, whose own message speaks of Rust.
 pub(crate) fn parse_count<T: FromStr>(text: &str) -> Result<T, String> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -59,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn human_sizes_are_those_of_ls() {
+    fn human_sizes_match_ls() {
         for (bytes, text) in [
             (0, "0"),
             (1023, "1023"),
@@ -77,11 +90,18 @@ mod tests {
     }
 
     #[test]
-    fn a_size_has_a_unit_and_never_overflows() {
+    fn sizes_and_tokens_take_units_without_overflow() {
         for (text, bytes) in
             [("0", 0), ("512", 512), ("7c", 7), ("10k", 10_240), ("1M", 1 << 20), ("3MiB", 3 << 20)]
         {
             assert_eq!(parse_size(text), Ok(bytes));
+        }
+        for (text, tokens) in [("0", 0), ("32000", 32_000), ("32k", 32_000), ("4K", 4_000), ("1M", 1_000_000)]
+        {
+            assert_eq!(parse_tokens(text), Ok(tokens));
+        }
+        for wrong in ["", "k", "-1", "1.5k", "32kB", "99999999999999999999", "99999999999999999M"] {
+            assert!(parse_tokens(wrong).is_err(), "{wrong}");
         }
         assert_eq!(parse_count::<u64>("20"), Ok(20));
         for wrong in ["", "x", "-1", "+1", "99999999999999999999"] {

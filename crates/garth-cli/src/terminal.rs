@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn characters_are_shown_alike_however_they_are_cut() {
+    fn characters_are_shown_alike_across_chunks() {
         let text = "a\u{1b}]0;t\u{7}\u{9b}2J\r\nb\rc\u{202e}\u{2028}é\u{e0041}\tz".as_bytes();
         let text = [text, b"\x9b\xf0\x9f"].concat();
         let wanted = "a\\u{1b}]0;t\\u{7}\\u{9b}2J\r\nb\\rc\\u{202e}\\u{2028}é\\u{e0041}\tz\\x9b\\xf0\\x9f";
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn json_keeps_its_value() {
+    fn escaped_json_keeps_its_value() {
         let value = serde_json::json!({"name": "a\u{202e}\u{9b}\u{e0041}\u{7f}é"});
         let line = shown(value.to_string().as_bytes(), Spelling::Json, 3);
         assert!(!line.chars().any(is_hidden), "{line}");
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn scripts_and_emoji_that_need_joiners_stay() {
+    fn keeps_joiners_of_scripts_and_emoji() {
         for text in ["می‌خواهم", "क्‍ष", "👩‍👩‍👧", "1️⃣", "❤️‍🔥"] {
             assert_eq!(shown(text.as_bytes(), Spelling::Text, 1), text);
         }
@@ -227,14 +227,14 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_gets_the_bytes() {
+    fn pipes_get_unchanged_bytes() {
         let mut writer = Visible::new(Vec::new(), None);
         writer.write_all(b"\x1b\xe2\x80\xae\x9b").unwrap();
         assert_eq!(writer.to, b"\x1b\xe2\x80\xae\x9b");
     }
 
     #[test]
-    fn hidden_are_those_that_unicode_calls_so() {
+    fn hidden_characters_follow_unicode() {
         // Format characters that print something of their own, such as the Arabic sign of a number.
         let printing =
             r"[\u{600}-\u{605}\u{6DD}\u{70F}\u{890}\u{891}\u{8E2}\u{110BD}\u{110CD}\u{13430}-\u{1343F}]";

@@ -1,4 +1,4 @@
-//! The verbs: one file each, all with the same shape, a clap struct and `run`.
+//! The commands: one file each, all with the same shape, a clap struct and `run`.
 
 mod account;
 mod agent;
@@ -8,7 +8,9 @@ mod blame;
 mod cat;
 mod chat;
 mod completions;
+mod context;
 mod cp;
+mod daily;
 mod diff;
 mod du;
 mod export;
@@ -17,8 +19,6 @@ mod glob;
 mod grep;
 mod head;
 mod import;
-
-mod daily;
 mod key;
 mod kv;
 mod ln;
@@ -26,13 +26,12 @@ mod log;
 mod ls;
 mod maintain;
 mod media;
-mod memory;
+pub(crate) mod memory;
 mod mkdir;
 mod mv;
 mod open;
 mod outbox;
 mod overlay;
-mod prompt;
 mod quota;
 mod recall;
 mod repair;
@@ -41,12 +40,13 @@ mod rm;
 mod rule;
 mod search;
 mod serve;
-mod session;
+pub(crate) mod session;
 mod set;
 mod show;
 mod skill;
 mod snapshot;
 mod stat;
+mod status;
 mod touch;
 mod tree;
 mod write;
@@ -56,10 +56,11 @@ use clap::Subcommand;
 use crate::app::App;
 use crate::fail::Result;
 
-/// Every verb, in the order of the help.
+/// Every command. `help::GROUPS` has their order in the help.
 #[derive(Subcommand)]
 pub(crate) enum Verb {
     Serve(serve::Serve),
+    Status(status::Status),
     Agent(agent::Agent),
     Account(account::Account),
     Key(key::Key),
@@ -68,7 +69,7 @@ pub(crate) enum Verb {
     Chat(chat::Chat),
     Memory(memory::Memory),
     Session(session::Session),
-    Prompt(prompt::Prompt),
+    Context(context::Context),
     Daily(daily::Daily),
     Skill(skill::Skill),
     Media(media::Media),
@@ -116,10 +117,11 @@ pub(crate) enum Verb {
 }
 
 impl Verb {
-    /// Runs the verb.
+    /// Runs the command.
     pub(crate) async fn run(self, app: &mut App) -> Result {
         match self {
             Self::Serve(verb) => verb.run(app).await,
+            Self::Status(verb) => verb.run(app).await,
             Self::Agent(verb) => verb.run(app).await,
             Self::Account(verb) => verb.run(app).await,
             Self::Key(verb) => verb.run(app).await,
@@ -128,7 +130,7 @@ impl Verb {
             Self::Chat(verb) => verb.run(app).await,
             Self::Memory(verb) => verb.run(app).await,
             Self::Session(verb) => verb.run(app).await,
-            Self::Prompt(verb) => verb.run(app).await,
+            Self::Context(verb) => verb.run(app).await,
             Self::Daily(verb) => verb.run(app).await,
             Self::Skill(verb) => verb.run(app).await,
             Self::Media(verb) => verb.run(app).await,

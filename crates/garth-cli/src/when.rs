@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spans_have_units_and_never_overflow() {
+    fn spans_take_units_without_overflow() {
         for (text, seconds) in [("90", 90), ("0", 0), ("15m", 900), ("2w", 1_209_600), ("3d12h", 302_400)] {
             assert_eq!(parse_span(text), Ok(seconds));
         }
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_expires_at_once_or_after_all_times_is_refused() {
+    fn rejects_expiry_now_or_out_of_range() {
         for wrong in ["0", "0s", "999999999w", "7000000000", "None", ""] {
             assert!(wrong.parse::<Expiry>().is_err(), "{wrong}");
         }

@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slash_at_the_end_means_directories_at_any_depth() {
+    fn trailing_slash_excludes_directories_only() {
         let exclude = Exclude::new(&["cache/".into(), "/top/".into(), "a/b/".into()]).expect("patterns");
         for directory in ["cache", "x/y/cache", "top", "a/b"] {
             assert!(exclude.leaves_out(directory, true), "{directory}");

@@ -1,5 +1,5 @@
-//! A folder of this machine, read in the order of [`FileSystem::walk`](garth_engine::FileSystem::walk), so that the two
-//! can be compared side by side.
+//! A folder of this machine, read in the order of [`FileSystem::walk`](garth::FileSystem::walk), so that the
+//! two can be compared side by side.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_walk_has_the_order_of_the_tree() {
+    fn host_walk_follows_tree_order() {
         let top = tempfile::tempdir().expect("a folder");
         for path in ["a/b/x", "a-x/y", "a/z", "a.d", "b"] {
             let path = top.path().join(path);

@@ -1,4 +1,4 @@
-//! `garth account`: accounts and their deletion.
+//! `garth account`: the accounts of a data folder.
 
 use std::io::{self, IsTerminal};
 
@@ -15,9 +15,9 @@ use crate::fail::{Failure, Result, no_account_or};
 use crate::out::{counted, seconds};
 use crate::terminal;
 
-/// Create, list and delete accounts
+/// Create, list and remove accounts
 ///
-/// With --json one object per account: account, created (null once deleted).
+/// With --json, prints one object per account: account, created (null after removal).
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth account create team-a")]
 pub(crate) struct Account {
@@ -30,20 +30,20 @@ enum Action {
     /// Create an account with an empty tree
     #[command(after_help = "Example:\n  garth account create team-a")]
     Create {
-        /// Its id: 1 to 128 bytes, without `/` and control characters
+        /// Name of the account: 1 to 128 bytes, without `/` and control characters
         name: String,
     },
-    /// List the accounts
-    #[command(after_help = "Example:\n  garth account list")]
+    /// List accounts
+    #[command(alias = "ls", after_help = "Example:\n  garth account list")]
     List,
-    /// Delete an account, its keys and its tree with all history; nothing brings it back
+    /// Remove an account: its keys and its tree with all history, for ever
     ///
-    /// Asks first; without a terminal it needs --yes.
-    #[command(after_help = "Example:\n  garth account delete team-a --yes")]
-    Delete {
-        /// Its id
+    /// Asks for confirmation; without a terminal it needs --yes.
+    #[command(alias = "delete", after_help = "Example:\n  garth account rm team-a --yes")]
+    Rm {
+        /// Name of the account
         name: String,
-        /// Do not ask
+        /// Do not ask for confirmation
         #[arg(short, long)]
         yes: bool,
     },
@@ -62,11 +62,11 @@ impl Account {
                 let mut active = accounts.iter().filter(|account| account.state == AccountState::Active);
                 active.try_for_each(|account| show(app, &account.id, Some(account.created)))
             }
-            Action::Delete { name, yes } => {
+            Action::Rm { name, yes } => {
                 let data_dir = app.data_dir()?;
                 let what = contents(&data_dir, &name).await?;
                 if !yes {
-                    confirm(&format!("Delete {what}? Nothing brings it back."))?;
+                    confirm(&format!("Remove {what}? It cannot be restored."))?;
                 }
                 data_dir.delete_account(&name).await?;
                 show(app, &name, None)
@@ -104,7 +104,7 @@ fn confirm(question: &str) -> Result {
     if matches!(answer.trim(), "y" | "Y" | "yes") {
         return Ok(());
     }
-    Err(Failure::Usage("nothing was deleted".to_owned()))
+    Err(Failure::Usage("nothing was removed".to_owned()))
 }
 
 async fn create(app: &App, name: &str) -> Result<garth_engine::datadir::Account> {
@@ -125,5 +125,5 @@ async fn create(app: &App, name: &str) -> Result<garth_engine::datadir::Account>
 fn show(app: &mut App, name: &str, created: Option<Timestamp>) -> Result {
     let created = created.map(Timestamp::to_rfc3339);
     let json = json!({"account": name, "created": created});
-    app.out.item(&json, format_args!("{}  {}", created.as_deref().unwrap_or("deleted"), escaped(name)))
+    app.out.item(&json, format_args!("{}  {}", created.as_deref().unwrap_or("removed"), escaped(name)))
 }

@@ -15,13 +15,13 @@ use crate::progress;
 
 /// Copy the data folder, all accounts and keys, while it is in use
 ///
-/// Copies each account as it is at one moment, with its history. The copy is a data folder itself: `garth
-/// --data COPY` opens it. It gets its name when it is complete. With --json one object: to, bytes, accounts
+/// Copies each account at one point in time, with its history. The copy is a data folder: `garth --data COPY`
+/// opens it. It gets its name when it is complete. With --json, prints one object: to, bytes, accounts
 /// (account, seq, bytes).
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth backup /mnt/backup/garth-monday")]
 pub(crate) struct Backup {
-    /// A new folder
+    /// Folder to create
     #[arg(value_name = "DIR")]
     to: PathBuf,
 }

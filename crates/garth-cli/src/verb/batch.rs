@@ -47,19 +47,19 @@ const MAX_INLINE: u64 = 8 << 20;
 /// attrs: mode ("644"), uid, gid, mtime (RFC 3339), content_type, tags, importance, searchable, metadata, ttl
 /// ("7d"); null clears content_type, searchable, ttl and keys of metadata.
 ///
-/// Where all operations are checks, or there is none, nothing is committed. With --json one object per
-/// operation but `check`: path, version, created, seq, time; for `rm` version is null, and removed says
-/// whether something was there.
+/// If all operations are checks, or there is none, nothing is committed. With --json, prints one object per
+/// operation but `check`: path, version, created, seq, time; for `rm` version is null, and removed is true
+/// if the path existed.
 #[derive(Args, Debug)]
 #[command(
     verbatim_doc_comment,
     after_help = "Example:\n  echo '{\"op\":\"write\",\"path\":\"/a\",\"text\":\"hello\"}' | garth batch -m 'first'"
 )]
 pub(crate) struct Batch {
-    /// File of this machine to read; standard input without it
+    /// File of this machine with the operations [default: standard input]
     #[arg(value_name = "FILE")]
     from: Option<PathBuf>,
-    /// Only if this is still the last version of PATH (may be repeated)
+    /// Fail unless this is the last version of PATH (repeatable)
     #[arg(value_hint = TREE_PATH, long, value_name = "PATH=VERSION", value_parser = parse_condition)]
     if_version: Vec<(String, VersionId)>,
     #[command(flatten)]

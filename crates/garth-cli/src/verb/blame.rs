@@ -12,11 +12,11 @@ use crate::args::{Past, TREE_PATH};
 use crate::fail::Result;
 use crate::out::{author_text, commit_json, message_text};
 
-/// Show which commit, and so which agent and session, wrote which bytes of a file
+/// Show the commit, agent and session that wrote each byte range of a file
 ///
-/// Ranges are offsets in bytes, the end excluded. What a patch or truncation left around it stays with the
-/// commit that wrote it; a hole was written by none. With --json one object per range: offset, length, commit
-/// (seq, time, author, message, id; null for a hole).
+/// Ranges are offsets in bytes, the end excluded. Bytes that a patch or truncation left unchanged stay with
+/// the commit that wrote them; a hole has no commit. With --json, prints one object per range: offset,
+/// length, commit (seq, time, author, message, id; null for a hole).
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth blame /notes/today.md")]
 pub(crate) struct Blame {

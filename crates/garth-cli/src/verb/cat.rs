@@ -17,8 +17,8 @@ use crate::fail::{Failure, Result};
 
 /// Print the content of files
 ///
-/// With --json one object per file: path, version, size, offset, encoding (`utf-8` or `base64`) and content,
-/// up to 64 MiB.
+/// With --json, prints one object per file: path, version, size, offset, encoding (`utf-8` or `base64`) and
+/// content, up to 64 MiB.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth cat /notes/today.md --at yesterday")]
 pub(crate) struct Cat {
@@ -28,11 +28,11 @@ pub(crate) struct Cat {
     /// Number the lines
     #[arg(short, long)]
     number: bool,
-    /// Print this version (ver_..., see `garth log PATH`); a path, if given, must have had it
+    /// Print this version (ver_..., see `garth log PATH`); a path, if given, must be one of its paths
     #[arg(long, value_name = "VERSION", conflicts_with = "at")]
     version: Option<VersionId>,
-    /// In an agent's tree, print a template of /.user/memory/MEMORY.md where that is not there, and say so on
-    /// standard error; with --json `synthetic` says which it is
+    /// In an agent's tree, print a template if /.user/memory/MEMORY.md is missing, and report it on standard
+    /// error; with --json `synthetic` is true for a template
     #[arg(long, conflicts_with_all = ["version", "at"])]
     template: bool,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `garth chat`: the chats of an account, and their deletion.
+//! `garth chat`: the chats of an account.
 
 use clap::{Args, Subcommand};
 use garth_agent::session::SessionKey;
@@ -12,12 +12,13 @@ use crate::app::App;
 use crate::escape::escaped;
 use crate::fail::Result;
 
-/// List and delete chats: the directories in /chats
+/// List and remove chats, and set their owners
 ///
-/// With --json one object per chat: chat, and whose it is: audience, null for nobody; of one that was deleted
-/// also seq and time.
+/// A chat is a directory in /chats: the files of an agent's work with a user or a channel. Conversations are
+/// sessions, see `garth session`. With --json, prints one object per chat: chat, audience (its owner; null
+/// for none); of `own` and `rm` also seq and time.
 #[derive(Args, Debug)]
-#[command(after_help = "Example:\n  garth chat delete trip")]
+#[command(after_help = "Examples:\n  garth chat list\n  garth ls / --chat trip")]
 pub(crate) struct Chat {
     #[command(subcommand)]
     action: Action,
@@ -25,30 +26,30 @@ pub(crate) struct Chat {
 
 #[derive(Subcommand, Debug)]
 enum Action {
-    /// List the chats
-    #[command(after_help = "Example:\n  garth chat list")]
+    /// List chats
+    #[command(alias = "ls", after_help = "Example:\n  garth chat list")]
     List,
-    /// Say whose a chat is: a user, or who listens under a session key
+    /// Set the owner of a chat: a user, or the audience of a session key
     ///
-    /// A chat belongs to the audience that made it; others are refused. One that no agent made, or that
-    /// several users wrote before chats had owners, is nobody's until this says whose it is.
+    /// A chat belongs to the audience that created it; others are refused. A chat that no agent created, or
+    /// that several users wrote before chats had owners, has no owner until this command sets one.
     #[command(after_help = "Examples:\n  \
             garth chat own trip ann\n  \
             garth chat own standup agent:scout:slack:channel:C1")]
     Own {
-        /// Its id
+        /// Name of the chat
         name: String,
-        /// Owner: a user, or a session key, which stands for its audience
+        /// Owner: a user, or a session key for its audience
         #[arg(value_name = "USER|KEY")]
         owner: String,
-        /// Take it from the audience that owns it
+        /// Take the chat from its present owner
         #[arg(long)]
         take: bool,
     },
-    /// Delete a chat with all its files, in one commit; their history stays
-    #[command(after_help = "Example:\n  garth chat delete trip")]
-    Delete {
-        /// Its id
+    /// Remove a chat with all its files, in one commit; their history stays
+    #[command(alias = "delete", after_help = "Example:\n  garth chat rm trip")]
+    Rm {
+        /// Name of the chat
         name: String,
     },
 }
@@ -82,7 +83,7 @@ impl Chat {
                     }
                 }
             }
-            Action::Delete { name } => {
+            Action::Rm { name } => {
                 let there = tree.fs.lookup(chat::directory(&name)?).await?;
                 // A file or a link in the directory of chats is no chat.
                 if there.is_none_or(|there| there.kind != Kind::Directory) {
@@ -90,7 +91,7 @@ impl Chat {
                 }
                 let commit = chat::delete(&*tree.fs, &name, tree.author).await?;
                 let json = json!({"chat": name, "seq": commit.seq, "time": commit.time.to_rfc3339()});
-                app.out.item(&json, format_args!("{}  deleted", escaped(&name)))
+                app.out.item(&json, format_args!("removed  {}", escaped(&name)))
             }
         }
     }

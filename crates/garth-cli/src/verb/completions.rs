@@ -9,11 +9,11 @@ use crate::fail::Result;
 
 /// Print a completion script for a shell
 ///
-/// In bash, zsh and fish it completes paths of the tree, too. With --json one object: shell, script.
+/// In bash, zsh and fish it completes paths of the tree, too. With --json, prints one object: shell, script.
 #[derive(Args, Debug)]
-#[command(after_help = "Example:\n  source <(garth completions bash)")]
+#[command(after_help = "Example:\n  garth completions bash > ~/.local/share/bash-completion/completions/garth")]
 pub(crate) struct Completions {
-    /// Shell to complete in
+    /// Shell to print the script for
     shell: Shell,
 }
 

@@ -13,16 +13,16 @@ use crate::fail::{Failure, Result, suggest};
 use crate::progress::Interrupt;
 use crate::transfer::{Loader, Policy, Report, Style, from_tree};
 
-/// Copy files, and with -r directories, all in one commit
+/// Copy files, and with -r directories, in one commit
 ///
-/// Copies keep mode, owner, modification time and attributes; content is not stored twice. Hard links among
-/// what one source directory holds are kept.
+/// Copies keep mode, owner, modification time and attributes; content is not stored twice. Hard links
+/// inside one source directory are kept.
 ///
-/// What goes to another store, as from a skill of a chat to the chat, is read and written, many entries to a
-/// commit. What cannot be copied there is reported on stderr and the rest is copied. Ctrl-C stops between two
-/// commits.
+/// A copy to another store, such as from a skill of a chat to the chat, reads and writes the content, many
+/// entries to a commit. Entries that cannot be copied are reported on stderr, and the rest is copied. Ctrl-C
+/// stops between two commits.
 ///
-/// With --json one object per source: path (the new one), version, created, seq, time.
+/// With --json, prints one object per source: path (the new one), version, created, seq, time.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth cp -r /skills/review /agents/default/skills/review -p")]
 pub(crate) struct Cp {
@@ -32,16 +32,16 @@ pub(crate) struct Cp {
     /// Destination; an existing directory is copied into
     #[arg(value_hint = TREE_PATH, value_name = "DEST")]
     to: String,
-    /// Copy directories with all that is in them
+    /// Copy directories recursively
     #[arg(short, long, visible_short_alias = 'R')]
     recursive: bool,
     /// Same as -r: mode, owner, time and attributes are kept anyway
     #[arg(short, long)]
     archive: bool,
-    /// Fail rather than replace a file that is there
+    /// Fail if the destination exists
     #[arg(short, long)]
     no_clobber: bool,
-    /// Replace a file that is there (the default); undoes an earlier -n
+    /// Replace the destination if it exists (the default); undoes an earlier -n
     #[arg(short, long, overrides_with = "no_clobber")]
     force: bool,
     /// Create missing parents of the destination

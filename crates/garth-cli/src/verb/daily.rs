@@ -1,6 +1,4 @@
-//! `garth daily`: what an agent's sessions left for the days after.
-
-use std::io::Read as _;
+//! `garth daily`: the daily memory of an agent.
 
 use clap::{Args, Subcommand};
 use garth_agent::Class;
@@ -10,17 +8,18 @@ use garth_server::chat_model::ServedModel;
 use serde_json::json;
 
 use super::open::open;
-use super::session::allowance;
 use crate::app::App;
 use crate::escape::escaped;
 use crate::fail::{Failure, Result};
-use crate::model_args::ModelArgs;
+use crate::host_text::argument_or_stdin;
+use crate::model_args::{ModelArgs, allowance};
+use crate::size::parse_count;
 
 /// Add to an agent's daily memory, and read it
 ///
-/// A day is the file /agents/AGENT/memory/YYYY-MM-DD.md; --agent says whose. Days are those of the time zone
-/// in the agent's settings.json. Each section is of the class of the session that wrote it (--class, without
-/// it `main`): sessions of the class `main` see all of it, others what their class wrote.
+/// A day is the file /agents/AGENT/memory/YYYY-MM-DD.md; --agent selects the agent. Days are those of the
+/// time zone in the agent's settings.json. Each section has the class of the session that wrote it (--class,
+/// [default: main]): sessions of the class `main` see all sections, others those of their class.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
         garth daily add --agent scout 'Ann likes tea.'\n  \
@@ -34,43 +33,44 @@ pub(crate) struct Daily {
 enum Action {
     /// Add a section to the memory of a day, under a header with the time
     ///
-    /// With --json one object: path, seq.
+    /// With --json, prints one object: path, seq.
     #[command(after_help = "Examples:\n  \
             garth daily add 'Ann likes tea.'\n  \
             garth daily add --day 2026-01-26 --class group - < notes.txt")]
     Add {
-        /// What to remember; `-` or nothing: standard input
+        /// Text; - or nothing reads standard input
         text: Option<String>,
-        /// Which day [default: today]
+        /// Day [default: today]
         #[arg(long, value_name = "YYYY-MM-DD")]
         day: Option<Day>,
     },
     /// Print the memory of a day
     ///
-    /// Where several classes of sessions wrote it, a line before each part says which. With --json one
-    /// object: day, parts (class, text).
+    /// If several classes of sessions wrote it, a line before each part names the class. With --json, prints
+    /// one object: day, parts (class, text).
     #[command(after_help = "Example:\n  garth daily show 2026-01-27 --class group")]
     Show {
-        /// Which day [default: today]
+        /// Day [default: today]
         day: Option<Day>,
     },
-    /// List the days of which there is memory
+    /// List the days that have a memory
     ///
-    /// With --json one object per day: day, bytes.
-    #[command(after_help = "Example:\n  garth daily list --after 2026-01-01 -n 31")]
+    /// With --json, prints one object per day: day, bytes.
+    #[command(alias = "ls", after_help = "Example:\n  garth daily list --after 2026-01-01 -n 31")]
     List {
-        /// Begin behind this day
+        /// Start after this day
         #[arg(long, value_name = "YYYY-MM-DD")]
         after: Option<Day>,
-        /// Show at most this many
-        #[arg(short = 'n', long, value_name = "COUNT")]
+        /// Maximum number of days
+        #[arg(short = 'n', long, value_name = "COUNT", value_parser = parse_count::<usize>)]
         limit: Option<usize>,
     },
-    /// Ask a model for what it did not answer when sessions were reset
+    /// Run the jobs that wait for a model: memories of sessions that were archived without one
     ///
-    /// `garth session reset` leaves a job in /.outbox/jobs if its model does not answer; `garth serve` with a
-    /// model does such jobs by itself. Those of all agents of the account that are due are done. With --json
-    /// one object: done, failed (put aside in /.outbox/jobs/dlq), next (when there is one to do again).
+    /// `garth session archive` leaves a job in /.outbox/jobs if its model does not answer; `garth serve`
+    /// with a model runs such jobs by itself. This command runs the due jobs of all agents of the account.
+    /// With --json, prints one object: done, failed (moved to /.outbox/jobs/dlq), next (time of the next
+    /// retry).
     #[command(after_help = "Example:\n  \
             garth daily jobs --model-endpoint http://localhost:11434/v1 --model llama3.2")]
     Jobs {
@@ -83,10 +83,7 @@ impl Daily {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         match self.action {
             Action::Add { text, day } => {
-                let text = match text {
-                    Some(text) if text != "-" => text,
-                    _ => stdin()?,
-                };
+                let text = argument_or_stdin(text, MAX_FILE, "text of a daily memory")?;
                 let open = open(app, true).await?;
                 let done = open.workspace()?.add_daily(day, &text).await?;
                 let json = json!({"path": done.path, "seq": done.seq});
@@ -107,7 +104,7 @@ async fn show(app: &mut App, day: Option<Day>) -> Result {
         None => workspace.day_of(app.env.now()).await?,
     };
     let Some(parts) = workspace.daily(day).await? else {
-        let message = format!("{day}: there is no memory of this day; `garth daily list` lists the days");
+        let message = format!("{day}: no memory of this day; `garth daily list` lists the days");
         return Err(Failure::Tree(Error::new(ErrorKind::NotFound, message)));
     };
     if app.out.is_json() {
@@ -149,22 +146,13 @@ async fn jobs(app: &mut App, model: ModelArgs) -> Result {
     let model = model.open()?;
     let allowance = allowance(app, model.as_ref()).await?;
     let Some(asking) = ServedModel::asking(model.as_ref(), allowance.as_ref()) else {
-        let message = "jobs are for a model: name one with --model-endpoint and --model";
+        let message = "a job needs a model: name one with --model-endpoint and --model";
         return Err(Failure::Usage(message.to_owned()));
     };
     let open = open(app, true).await?;
     let looked = run_jobs(open.fs(), &app.env, asking).await?;
     let next = looked.next.map(|at| at.to_rfc3339());
     let json = json!({"done": looked.done, "failed": looked.failed, "next": next});
-    let next = next.map_or_else(String::new, |at| format!(", one to do again at {at}"));
+    let next = next.map_or_else(String::new, |at| format!(", next retry at {at}"));
     app.out.item(&json, format_args!("done  {}, failed {}{next}", looked.done, looked.failed))
-}
-
-/// What to remember, from standard input.
-fn stdin() -> Result<String> {
-    let mut bytes = Vec::new();
-    // one byte more tells what is too long
-    let mut stdin = std::io::stdin().lock().take(MAX_FILE as u64 + 1);
-    stdin.read_to_end(&mut bytes).map_err(Failure::stdio)?;
-    String::from_utf8(bytes).map_err(|_| Failure::Usage("what is remembered is UTF-8 text".to_owned()))
 }

@@ -3,21 +3,21 @@
 use std::sync::Arc;
 
 use clap::Args;
-use garth_engine::fs::resolve::Follow;
-use garth_engine::model::{At, HistoryPage, Moment, Seq};
-use garth_engine::{Error, ErrorKind, FileSystem};
+use garth::fs::resolve::Follow;
+use garth::model::{Moment, Seq};
+use garth::{Error, ErrorKind, FileSystem, TreePath};
 
 use crate::app::{App, with_path};
 use crate::args::{Past, TREE_PATH};
 use crate::compare::{Form, Side, show_trees};
 use crate::fail::{Failure, Result};
-use crate::history::Commits;
+use crate::history::last_change;
 
-/// Compare two moments of a path, or two paths, as a unified diff
+/// Compare two states of a path, or two paths, as a unified diff
 ///
-/// Directories are compared recursively. With --json one object per path that differs: path, change (added,
-/// removed, changed), from and to (sequences), attributes (names of those that differ), binary, diff;
-/// from_path if it is another path; with --stat added and removed instead of diff.
+/// Directories are compared recursively. With --json, prints one object per path that differs: path, change
+/// (added, removed, changed), from and to (sequences), attributes (names of the different ones), binary,
+/// diff; from_path if it is another path; with --stat added and removed instead of diff.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth diff /notes --from yesterday --stat")]
 pub(crate) struct Diff {
@@ -27,14 +27,14 @@ pub(crate) struct Diff {
     /// The newer side
     #[arg(value_hint = TREE_PATH)]
     other: Option<String>,
-    /// Moment of the older side, as for --at of other verbs [default: before the last change; with two paths
-    /// now]
+    /// State of the older side, as for --at of other commands [default: before the last change; with two
+    /// paths now]
     #[arg(long, value_name = "SEQUENCE|TIME|NAME")]
     from: Option<String>,
-    /// Moment of the newer side [default: now]
+    /// State of the newer side [default: now]
     #[arg(long, value_name = "SEQUENCE|TIME|NAME")]
     to: Option<String>,
-    /// With one path the same as --from, with two paths the moment of both
+    /// With one path the same as --from, with two paths the state of both
     #[arg(long, value_name = "SEQUENCE|TIME|NAME", conflicts_with = "from")]
     at: Option<String>,
     #[command(flatten)]
@@ -84,21 +84,15 @@ impl Diff {
         let to_side = Side::at(Arc::clone(&to), &self.path, Follow::Yes).await?;
         let from = match self.from.as_ref().or(self.at.as_ref()) {
             Some(text) => app.as_of(&*app.tree().await?.fs, text).await?,
-            None => before_last(to, &to_side).await?,
+            None => before_last(to, &to_side.path).await?,
         };
         Ok((Side::at(from, &self.path, Follow::Yes).await?, to_side))
     }
 }
 
-/// The tree just before the last change of a path; for a directory, of anything below it.
-async fn before_last(fs: Arc<dyn FileSystem>, side: &Side) -> Result<Arc<dyn FileSystem>> {
-    let last = if side.is_directory() {
-        let mut commits = Commits::new(Arc::clone(&fs), Seq(0), &side.path).await?;
-        commits.next().await?.map(|commit| commit.commit.seq)
-    } else {
-        let page = HistoryPage::default().limit(1);
-        fs.history(&At::from(&side.path), &page).await?.items.first().map(|version| version.id.seq)
-    };
+/// Returns the tree just before the last change of a path; for a directory, of anything below it.
+async fn before_last(fs: Arc<dyn FileSystem>, path: &TreePath) -> Result<Arc<dyn FileSystem>> {
+    let last = last_change(&fs, path).await?;
     let before = Seq(last.unwrap_or_default().0.saturating_sub(1));
     Ok(fs.as_of(&Moment::Seq(before)).await?)
 }

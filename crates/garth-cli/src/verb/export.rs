@@ -21,29 +21,29 @@ use crate::transfer::{
     Exclude, Format, LeftOut, Own, Policy, Report, Sink, Style, to_file, to_folder, to_tar,
 };
 
-/// Export a directory or file as a folder, a file or a tar archive; export again to bring a folder up to date
+/// Export a directory or file as a folder, a file or a tar archive, or update an earlier export
 ///
-/// Exports the state of one moment. Compares a folder first, as rsync does: size and time, then content.
-/// What is the same stays untouched; what differs is replaced by a rename. Keeps modes, times, symbolic and
+/// Exports the state of one point in time. Compares a folder first, as rsync does: size and time, then
+/// content. Equal files stay untouched; others are replaced by a rename. Keeps modes, times, symbolic and
 /// hard links; never writes through symbolic links. Leaves out set-user-ID, set-group-ID and sticky bits in
-/// a folder and says so: a program that an agent wrote must not get the rights of who exports it. An
-/// archive keeps them, and times to the second; it must not exist yet. What cannot be exported is reported
-/// on stderr and the exit code is 1.
+/// a folder and reports it: a program that an agent wrote must not get the rights of the exporting user. An
+/// archive keeps them, and times to the second; it must not exist yet. Entries that cannot be exported are
+/// reported on stderr, and the exit code is 1.
 ///
-/// With --layout gsv the account is exported to a folder in the layout of a bucket: agents, skills and media,
-/// with content type and custom metadata of each file in FILE.metadata.json beside it. What garth keeps for
-/// itself (settings, key-value entries, memories, live sessions, events) is left out and counted.
+/// With --layout gsv the account is exported to a folder in the layout of a bucket: agents, skills and
+/// media, with content type and custom metadata of each file in FILE.metadata.json next to it. Reserved data
+/// of garth (settings, key-value entries, memories, live sessions, events) is left out and counted.
 ///
-/// With --json one object: from, to, new, changed, same, removed, failed, files, directories, symlinks,
-/// hard_links, bytes (written), special_bits_left_out (entries), with --layout left_out (entries; a directory
-/// with all that is in it counts once); on stderr if the archive goes to standard output.
+/// With --json, prints one object: from, to, new, changed, same, removed, failed, files, directories,
+/// symlinks, hard_links, bytes (written), special_bits_left_out (entries), with --layout left_out (entries;
+/// a directory with all that is in it counts once); on stderr if the archive goes to standard output.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth export /projects/garth ./garth-copy --delete\n  \
                         garth export /notes/today.md .\n  garth export / all.tar.gz --at 1h\n  \
                         garth export / - | zstd > all.tar.zst\n  \
                         garth export --layout gsv ./bucket")]
 pub(crate) struct Export {
-    /// A directory or a file; with --layout `/`, and left out
+    /// Directory or file; with --layout the account
     #[arg(value_hint = TREE_PATH, value_name = "PATH")]
     from: String,
     /// A folder, a file, a tar archive (.tar, .tar.gz, .tgz), or `-` for a tar archive on standard output
@@ -52,17 +52,18 @@ pub(crate) struct Export {
     /// Export the account to a folder in this layout
     #[arg(long, value_name = "LAYOUT")]
     layout: Option<Layout>,
-    /// Remove what the directory does not have, and replace folders and devices by files and files by folders
+    /// Remove entries that the directory does not have, and replace folders and devices by files and files by
+    /// folders
     #[arg(long)]
     delete: bool,
-    /// Say what would be done and change nothing
-    #[arg(short = 'n', long)]
+    /// Report what would be done, and change nothing
+    #[arg(long)]
     dry_run: bool,
     /// List each entry that is new, changed or removed; with --json one object (change, path) each
     #[arg(short, long)]
     verbose: bool,
     /// Leave out names that match, at any depth; a pattern with `/` in it is matched from the top, one with
-    /// `/` at its end matches directories only. May be repeated. What is left out is not removed by --delete
+    /// `/` at its end matches directories only. Repeatable. --delete spares excluded names
     #[arg(long, value_name = "GLOB")]
     exclude: Vec<String>,
     #[command(flatten)]

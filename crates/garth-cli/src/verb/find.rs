@@ -24,18 +24,17 @@ use crate::walk::DepthFirst;
 
 /// Find paths by name, kind, size, time, tags and metadata
 ///
-/// Walks each path, a directory before its contents, without following links, and prints what passes all
-/// tests. With --tag or --meta nothing is walked, but of the past: it costs what has the first of these, and
-/// of more than 100,000 matches so many at a time are in the order of a walk. One dash is enough, as in
-/// find(1): `-name`, `-type`, `-mtime`. With --json one object per path: path, name, kind, size, mode, times,
-/// attributes, version.
+/// Walks each path, a directory before its contents, without following links, and prints the entries that
+/// pass all tests. With --tag or --meta an index is read instead, except with --at; more than 100,000
+/// matches are sorted in parts. One dash is enough, as in find(1): `-name`, `-type`, `-mtime`. With --json,
+/// prints one object per path: path, name, kind, size, mode, times, attributes, version.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth find /projects -name '*.md' -newer 7d")]
 pub(crate) struct Find {
     /// Paths to start from
     #[arg(value_hint = TREE_PATH, default_value = "/")]
     paths: Vec<String>,
-    /// Match the name with this pattern (may be repeated: any of them)
+    /// Match the name with this pattern (repeatable: one of them is enough)
     #[arg(long = "name", value_name = "GLOB")]
     names: Vec<String>,
     /// Like --name, ignoring case
@@ -51,19 +50,19 @@ pub(crate) struct Find {
     /// Match sizes above (+10k), below (-1M) or equal to this, in bytes or with k, M, G, T
     #[arg(long, value_name = "[+-]SIZE", allow_hyphen_values = true, value_parser = parse_test)]
     size: Option<Test>,
-    /// Match what was modified after this path, or after this moment (as for --at)
+    /// Match entries that were modified after this path, or after this time (as for --at)
     #[arg(value_hint = TREE_PATH, long, visible_alias = "newermt", value_name = "PATH|TIME")]
     newer: Option<String>,
-    /// Match what was modified more than (+2), less than (-2) or exactly this many whole days ago
+    /// Match entries that were modified more than (+2), less than (-2) or exactly this many whole days ago
     #[arg(long, value_name = "[+-]DAYS", allow_hyphen_values = true, value_parser = parse_test)]
     mtime: Option<Test>,
     /// Like --mtime, in minutes
     #[arg(long, value_name = "[+-]MINUTES", allow_hyphen_values = true, value_parser = parse_test)]
     mmin: Option<Test>,
-    /// Match what has this label (may be repeated: all of them)
+    /// Match entries with this tag (repeatable: all must match)
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<String>,
-    /// Match what has this value in its custom metadata (may be repeated: all of them)
+    /// Match entries with this value in their custom metadata (repeatable: all must match)
     #[arg(long = "meta", value_name = "KEY=VALUE", value_parser = parse_pair)]
     values: Vec<(String, String)>,
     /// Match empty files and directories
@@ -72,7 +71,7 @@ pub(crate) struct Find {
     /// Descend at most this many levels; 0 is the path itself
     #[arg(long, value_name = "LEVELS", value_parser = parse_count::<usize>)]
     maxdepth: Option<usize>,
-    /// Print nothing above this level
+    /// Print only entries at this level or deeper
     #[arg(long, value_name = "LEVELS", default_value_t = 0, value_parser = parse_count::<usize>)]
     mindepth: usize,
     /// End each path with NUL instead of a newline, and escape nothing
@@ -265,7 +264,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_is_more_less_or_exact() {
+    fn find_numbers_are_more_less_or_exact() {
         assert!(parse_test("+5").is_ok_and(|test| test.holds(6) && !test.holds(5)));
         assert!(parse_test("-1k").is_ok_and(|test| test.holds(1023) && !test.holds(1024)));
         assert!(parse_test("7").is_ok_and(|test| test.holds(7) && !test.holds(8)));

@@ -13,8 +13,8 @@ use crate::pattern::Matches;
 /// Find paths by pattern
 ///
 /// `*` and `?` match within a name, `**` across directories; `[ab]` and `{a,b}` match alternatives; `\`
-/// escapes the next character. A trailing `/` matches directories only. With --json one object per path:
-/// path, name, kind, size, mode, times, attributes, version.
+/// escapes the next character. A trailing `/` matches directories only. With --json, prints one object per
+/// path: path, name, kind, size, mode, times, attributes, version.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth glob '/notes/**/*.md'")]
 pub(crate) struct Glob {

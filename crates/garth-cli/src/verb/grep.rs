@@ -27,10 +27,10 @@ const MAX_LINE: usize = 16 << 20;
 
 /// Print lines that match a regular expression
 ///
-/// Searches files, and directories recursively without following links; of binary files only the paths are
-/// shown. Exit codes: 0 a line matched, 1 none did, above 1 an error. With --json one object per line (path,
-/// line, text, or base64 if it is not UTF-8; `context` on lines around a match), with -c per file (path,
-/// count), with -l, -L and for binary files per file (path, binary).
+/// Searches files, and directories recursively without following links. Only the paths of matching binary
+/// files are printed. Exit codes: 0 a line matched, 1 none did, above 1 an error. With --json, prints one
+/// object per line (path, line, text, or base64 if it is not UTF-8; `context` on lines around a match), with
+/// -c per file (path, count), with -l, -L and for binary files per file (path, binary).
 #[derive(Args, Debug)]
 #[command(
     disable_help_flag = true,
@@ -39,19 +39,19 @@ const MAX_LINE: usize = 16 << 20;
     after_help = "Example:\n  garth grep -n 'TODO|FIXME' /projects /notes"
 )]
 pub(crate) struct Grep {
-    /// Expression (syntax of the Rust `regex` crate) unless -e gives it, then paths to search [default: /]
+    /// Expression (syntax of the Rust `regex` crate), unless -e gives it; then paths to search [default: /]
     #[arg(value_hint = TREE_PATH, value_name = "PATTERN", required_unless_present = "expressions")]
     args: Vec<String>,
-    /// Expression to search for (may be repeated: any of them)
+    /// Expression to search for (repeatable: one of them is enough)
     #[arg(short = 'e', long = "regexp", value_name = "PATTERN", allow_hyphen_values = true)]
     expressions: Vec<String>,
-    /// Search for the text as it is, not as an expression
+    /// Search for the literal text, not for an expression
     #[arg(short = 'F', long)]
     fixed_strings: bool,
     /// Accepted and ignored: expressions are always extended
     #[arg(short = 'E', long, hide = true)]
     extended_regexp: bool,
-    /// Accepted and ignored: expressions that need more than the `regex` crate has are refused
+    /// Accepted and ignored: expressions that the `regex` crate does not support are refused
     #[arg(short = 'P', long, hide = true)]
     perl_regexp: bool,
     /// Ignore case
@@ -108,10 +108,10 @@ pub(crate) struct Grep {
     /// Skip binary files
     #[arg(short = 'I', conflicts_with = "text")]
     skip_binary: bool,
-    /// Search only files whose name matches this pattern (may be repeated: any of them)
+    /// Search only files whose name matches this pattern (repeatable: one of them is enough)
     #[arg(long, value_name = "GLOB")]
     include: Vec<String>,
-    /// Skip files whose name matches this pattern (may be repeated)
+    /// Skip files whose name matches this pattern (repeatable)
     #[arg(long, value_name = "GLOB")]
     exclude: Vec<String>,
     /// Accepted and ignored: directories are always searched recursively

@@ -25,8 +25,8 @@ const POLL: Duration = Duration::from_millis(200);
 
 /// Print the first lines of files
 ///
-/// `head -20` means `head -n 20`. With --json one object per file: path, version, size, offset, encoding and
-/// content.
+/// `head -20` means `head -n 20`. With --json, prints one object per file: path, version, size, offset,
+/// encoding and content.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth head -n 20 /logs/run.jsonl")]
 pub(crate) struct Head {
@@ -48,8 +48,8 @@ pub(crate) struct Head {
 
 /// Print the last lines of files
 ///
-/// `tail -20` means `tail -n 20`. With --json one object per file: path, version, size, offset, encoding and
-/// content.
+/// `tail -20` means `tail -n 20`. With --json, prints one object per file: path, version, size, offset,
+/// encoding and content.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth tail -n 20 /logs/run.jsonl")]
 pub(crate) struct Tail {

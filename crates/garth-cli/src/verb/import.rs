@@ -20,19 +20,21 @@ use crate::transfer::{
     from_folder, from_tar,
 };
 
-/// Import a folder, a file or a tar archive; import again to bring the tree up to date
+/// Import a folder, a file or a tar archive, or update an earlier import
 ///
-/// Compares first, as rsync does: size and time, then content. What is the same is not written, and if all is
-/// the same there is no commit. Keeps modes, times, symbolic and hard links; never follows symbolic links.
-/// Files and links of the tree that differ get a new version. What cannot be imported is reported on stderr,
-/// the rest is imported, and the exit code is 1. Ctrl-C stops between two commits: import again to go on.
+/// Compares first, as rsync does: size and time, then content. Equal files are not written, and if all are
+/// equal there is no commit. Keeps modes, times, symbolic and hard links; never follows symbolic links.
+/// Files and links of the tree that differ get a new version. Entries that cannot be imported are reported
+/// on stderr, the rest is imported, and the exit code is 1. Ctrl-C stops between two commits: import again
+/// to go on.
 ///
-/// With --layout gsv the folder is in the layout of a bucket, and the account becomes what it is: content
-/// type and custom metadata of each file are in FILE.metadata.json beside it. What garth keeps for itself
-/// stays. The folder is looked through first: if metadata is wrong or has no file, nothing is imported.
+/// With --layout gsv the folder is in the layout of a bucket, and replaces the files of the account: content
+/// type and custom metadata of each file are in FILE.metadata.json next to it. Reserved data of garth stays.
+/// All metadata is checked first: if some is invalid or has no file, nothing is imported.
 ///
-/// With --json one object: to, new, changed, same, removed, failed, files, directories, symlinks, hard_links,
-/// bytes (written), seq_before (as an argument of `restore --at`) and seq (null if nothing was committed).
+/// With --json, prints one object: to, new, changed, same, removed, failed, files, directories, symlinks,
+/// hard_links, bytes (written), seq_before (as an argument of `restore --at`) and seq (null if nothing was
+/// committed).
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth import ./project /projects/garth --exclude target --delete\n  \
                         garth import notes.md /notes\n  garth import backup.tar.gz /restored\n  \
@@ -42,23 +44,25 @@ pub(crate) struct Import {
     /// A folder, a file, a tar archive (.tar, .tar.gz, .tgz), or `-` for a tar archive on standard input
     #[arg(value_name = "SOURCE")]
     from: PathBuf,
-    /// Directory for what is in a folder or archive, made if missing; for a file its directory or new name
+    /// Directory for the contents of a folder or archive, created if missing; for a file its directory or
+    /// new name
     #[arg(value_hint = TREE_PATH, value_name = "DEST", default_value = "/")]
     to: String,
     /// Import a folder in this layout, as the account
     #[arg(long, value_name = "LAYOUT")]
     layout: Option<Layout>,
-    /// Remove what the folder does not have, and replace directories by files and files by directories
+    /// Remove entries that the folder does not have, and replace directories by files and files by
+    /// directories
     #[arg(long)]
     delete: bool,
-    /// Say what would be done and change nothing
-    #[arg(short = 'n', long)]
+    /// Report what would be done, and change nothing
+    #[arg(long)]
     dry_run: bool,
     /// List each entry that is new, changed or removed; with --json one object (change, path) each
     #[arg(short, long)]
     verbose: bool,
     /// Leave out names that match, at any depth; a pattern with `/` in it is matched from the top, one with
-    /// `/` at its end matches directories only. May be repeated. What is left out is not removed by --delete
+    /// `/` at its end matches directories only. Repeatable. --delete spares excluded names
     #[arg(long, value_name = "GLOB")]
     exclude: Vec<String>,
     #[command(flatten)]

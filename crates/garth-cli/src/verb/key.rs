@@ -10,10 +10,10 @@ use crate::app::App;
 use crate::escape::escaped;
 use crate::fail::{Result, no_account_or};
 
-/// Create, list and revoke API keys of an account (--account)
+/// Create, list and revoke API keys of the account
 ///
-/// With --json one object per key: id, account, label, scopes, created, revoked; and `key`, the secret, when
-/// it is made.
+/// A program sends its key as `Authorization: Bearer KEY`. With --json, prints one object per key: id,
+/// account, label, scopes, created, revoked; `create` also prints key, the secret.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth key create --label laptop --scope memory:read --scope search:read")]
 pub(crate) struct Key {
@@ -23,26 +23,26 @@ pub(crate) struct Key {
 
 #[derive(Subcommand, Debug)]
 enum Action {
-    /// Create a key and print its secret, which is not shown again
+    /// Create a key, and print it once
     #[command(after_help = "Example:\n  garth key create --label laptop --scope memory:read")]
     Create {
-        /// Label to tell it from other keys
+        /// Label, to recognize the key by
         #[arg(long, default_value = "", value_name = "TEXT")]
         label: String,
-        /// What it may do: memory:read, memory:write, search:read, or admin for all of them (may be repeated)
+        /// Scope of access: memory:read, memory:write, search:read, or admin for all of them (repeatable)
         #[arg(
             long = "scope", value_name = "SCOPE",
             default_values = ["memory:read", "memory:write", "search:read"]
         )]
         scopes: Vec<Scope>,
     },
-    /// List the keys, without their secrets
-    #[command(after_help = "Example:\n  garth key list")]
+    /// List keys, without their secrets
+    #[command(alias = "ls", after_help = "Example:\n  garth key list")]
     List,
-    /// Revoke a key: from now on it opens nothing
-    #[command(after_help = "Example:\n  garth key revoke 0123456789abcdef")]
+    /// Revoke a key; it stays in the list
+    #[command(aliases = ["rm", "delete"], after_help = "Example:\n  garth key revoke 0123456789abcdef")]
     Revoke {
-        /// Id of the key: what follows `garth_` in the key, up to the dot
+        /// Id of the key: the part between `garth_` and the dot
         id: String,
     },
 }

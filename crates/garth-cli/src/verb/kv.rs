@@ -9,15 +9,17 @@ use clap::{Args, Subcommand};
 use crate::app::App;
 use crate::fail::Result;
 
-use self::read::{Get, History, Keys, List};
-use self::write::{Delete, Expire, Incr, Mset, Put};
+use self::read::{Get, Keys, List, Log};
+use self::write::{Expire, Incr, Mset, Put, Rm};
 
-/// Values by key, of one agent (--agent); the files under /agents/AGENT/kv
+/// Store and read JSON values by key
 ///
-/// A key is a path such as /user/tone; a value is any JSON, kept digit for digit. With --json the objects are
-/// those of the HTTP interface: put and delete give version_id and created_at; get path, value, version_id,
-/// created_at, expires_at, tags; list one object per key (path, type); history one per version (version_id,
-/// created_at, value, expires_at, deleted_at).
+/// A key is a path such as /user/tone; a value is any JSON, stored digit for digit in /agents/AGENT/kv.
+/// --agent selects the agent.
+///
+/// With --json, prints the objects are those of the HTTP interface: put and rm print version_id and
+/// created_at; get prints path, value, version_id, created_at, expires_at, tags; list one object per key
+/// (path, type); log one per version (version_id, created_at, value, expires_at, deleted_at).
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth kv put /user/tone '\"direct\"'")]
 pub(crate) struct Kv {
@@ -27,20 +29,20 @@ pub(crate) struct Kv {
 
 #[derive(Subcommand, Debug)]
 enum Action {
-    #[command(visible_alias = "set")]
+    #[command(alias = "set")]
     Put(Put),
-    #[command(visible_alias = "mget")]
+    #[command(alias = "mget")]
     Get(Get),
-    #[command(visible_alias = "ls")]
+    #[command(alias = "ls")]
     List(List),
     Keys(Keys),
-    #[command(visible_alias = "del", alias = "rm")]
-    Delete(Delete),
-    History(History),
+    Log(Log),
+    #[command(aliases = ["delete", "del"])]
+    Rm(Rm),
     #[command(alias = "incrby")]
     Incr(Incr),
     Mset(Mset),
-    #[command(visible_alias = "touch")]
+    #[command(alias = "touch")]
     Expire(Expire),
 }
 
@@ -52,8 +54,8 @@ impl Kv {
             Action::Get(verb) => verb.run(app).await,
             Action::List(verb) => verb.run(app).await,
             Action::Keys(verb) => verb.run(app).await,
-            Action::Delete(verb) => verb.run(app).await,
-            Action::History(verb) => verb.run(app).await,
+            Action::Rm(verb) => verb.run(app).await,
+            Action::Log(verb) => verb.run(app).await,
             Action::Incr(verb) => verb.run(app).await,
             Action::Mset(verb) => verb.run(app).await,
             Action::Expire(verb) => verb.run(app).await,

@@ -11,7 +11,7 @@ use crate::fail::{Result, suggest_across};
 
 /// Create a hard link, or with -s a symbolic link
 ///
-/// Where the same link is there already (with -f) there is no commit. With --json one object: path (the new
+/// If the same link exists (with -f), there is no commit. With --json, prints one object: path (the new
 /// one), version, created, seq, time.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth ln -s ../shared/plan.md /projects/garth/plan.md")]
@@ -25,7 +25,7 @@ pub(crate) struct Ln {
     /// Create a symbolic link; its target need not exist
     #[arg(short, long)]
     symbolic: bool,
-    /// Replace the file or link that is there
+    /// Replace an existing file or link
     #[arg(short, long)]
     force: bool,
     /// Treat LINK as the path of the link, even if it is a directory or a link to one

@@ -3,16 +3,18 @@
 use std::sync::Arc;
 
 use clap::Args;
-use garth_engine::fs::resolve::Follow;
-use garth_engine::model::{At, HistoryPage, Kind, Seq, Version};
-use garth_engine::{ErrorKind, FileSystem, TreePath};
+use garth::fs::resolve::Follow;
+use garth::model::{At, CommitInfo, HistoryPage, Kind, Seq, Version};
+use garth::{ErrorKind, FileSystem, FileSystemExt as _, TreePath};
 use serde_json::{Value, json};
 
 use crate::app::{App, resolve_path, with_path};
 use crate::args::{Past, TREE_PATH};
+use crate::compare::Form;
 use crate::fail::{Failure, Result};
 use crate::history::{Commits, changes_json, changes_text};
 use crate::out::{author_text, commit_json, kind_word, message_text};
+use crate::patch::show_patches_of;
 use crate::size::parse_count;
 
 /// Versions of one page.
@@ -20,26 +22,42 @@ const PAGE: usize = 500;
 /// Most changes of one commit that people are shown.
 const SHOWN: usize = 20;
 
-/// Show the versions of a file, or the commits below a directory, newest first
+/// List the versions of a file, or the commits below a directory, newest first
 ///
-/// Of a commit only the changes below the directory are shown. `log -5` means `log -n 5`. With --json one
-/// object per version (version, commit, kind, size; `deleted` where it was removed or moved away) or per
-/// commit (seq, time, author, message, changes).
+/// Of a commit only the changes below the directory are shown. `log -5` means `log -n 5`.
+///
+/// With --json, prints one object per version (version, commit, kind, size; `deleted` after a removal or
+/// move) or per commit (seq, time, author, message, changes); with --patch, --stat or --name-status each is
+/// followed by one object per path that differs, as for `garth diff`.
 #[derive(Args, Debug)]
-#[command(after_help = "Example:\n  garth log /notes/today.md --since yesterday")]
+#[command(after_help = "Examples:\n  \
+        garth log /notes/today.md --since yesterday\n  \
+        garth log -p -3 /notes\n  \
+        garth log --author scout --grep 'clean up'")]
 pub(crate) struct Log {
     /// File or directory, also one that was removed
     #[arg(value_hint = TREE_PATH, default_value = "/")]
     path: String,
-    /// Show at most this many
+    /// Maximum number of versions or commits
     #[arg(short = 'n', long, value_name = "COUNT", value_parser = parse_count::<usize>)]
     limit: Option<usize>,
-    /// Show only what came after this moment (as for --at)
+    /// Show only versions or commits after this time (as for --at)
     #[arg(long, visible_alias = "after", value_name = "SEQUENCE|TIME|NAME")]
     since: Option<String>,
+    /// Show only commits whose author contains this text: agent, key, session, user or class
+    #[arg(long, value_name = "TEXT")]
+    author: Option<String>,
+    /// Show only commits whose message contains this text
+    #[arg(long, value_name = "TEXT")]
+    grep: Option<String>,
     /// Show each commit without its changes
-    #[arg(long)]
+    #[arg(long, conflicts_with = "patch")]
     oneline: bool,
+    /// Show the patch of each version or commit
+    #[arg(short, long)]
+    patch: bool,
+    #[command(flatten)]
+    form: Form,
     #[command(flatten)]
     past: Past,
 }
@@ -50,17 +68,76 @@ impl Log {
         if self.past.at.is_none() {
             app.warn_of_clock(&app.global.account, &fs.head().await?);
         }
-        let limit = self.limit.unwrap_or(usize::MAX);
         let since = match &self.since {
             Some(text) => since(app, &*fs, text).await?,
             None => Seq(0),
         };
         let path = resolve_path(&*fs, &self.path, Follow::No).await?;
         if path.is_root() || was_directory(&*fs, &path).await.map_err(with_path(&self.path))? {
-            let shown = if self.oneline { 0 } else { SHOWN };
-            return commits(app, fs, &path, since, limit, shown).await;
+            return self.commits(app, fs, &path, since).await;
         }
-        versions(app, &*fs, &At::Path(path), since, limit).await
+        self.versions(app, &*fs, &At::Path(path), since).await
+    }
+
+    /// Returns true for a commit that --author and --grep select.
+    fn selects(&self, commit: &CommitInfo) -> bool {
+        let has = |text: &str, wanted: &Option<String>| {
+            wanted.as_ref().is_none_or(|wanted| text.to_lowercase().contains(&wanted.to_lowercase()))
+        };
+        has(&author_text(&commit.author), &self.author) && has(&commit.message, &self.grep)
+    }
+
+    fn shows_patches(&self) -> bool {
+        self.patch || self.form.stat || self.form.name_status
+    }
+
+    async fn commits(&self, app: &mut App, fs: Arc<dyn FileSystem>, dir: &TreePath, since: Seq) -> Result {
+        let shown = if self.oneline || self.shows_patches() { 0 } else { SHOWN };
+        let mut commits = Commits::new(Arc::clone(&fs), since, dir).await?;
+        let mut left = self.limit.unwrap_or(usize::MAX);
+        while left > 0 {
+            let Some(commit) = commits.next().await? else { break };
+            if !self.selects(&commit.commit) {
+                continue;
+            }
+            app.out.item(&changes_json(&commit), changes_text(&commit, shown))?;
+            if self.shows_patches() {
+                show_patches_of(app, &self.form, &commit, &*fs).await?;
+            }
+            left -= 1;
+        }
+        Ok(())
+    }
+
+    async fn versions(&self, app: &mut App, fs: &dyn FileSystem, at: &At, since: Seq) -> Result {
+        let mut left = self.limit.unwrap_or(usize::MAX);
+        let is_filtered = self.author.is_some() || self.grep.is_some();
+        let mut page = HistoryPage::default();
+        while left > 0 {
+            page.limit = if is_filtered { PAGE } else { left.min(PAGE) };
+            let versions = fs.history(at, &page).await?;
+            for version in &versions.items {
+                if version.id.seq <= since || left == 0 {
+                    return Ok(());
+                }
+                if !self.selects(&version.commit) {
+                    continue;
+                }
+                app.out.item(&version_json(version), version_text(version))?;
+                if self.shows_patches() {
+                    // By the commit, since the file may have had another path then.
+                    let mut commit = fs.changes_of(version.id.seq).await?;
+                    commit.changes.retain(|change| change.ino == version.id.ino);
+                    show_patches_of(app, &self.form, &commit, fs).await?;
+                }
+                left -= 1;
+            }
+            page.before = versions.items.last().map(|version| version.id);
+            if !versions.more {
+                break;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -81,43 +158,6 @@ async fn was_directory(fs: &dyn FileSystem, path: &TreePath) -> garth_engine::Re
     let versions = fs.history(&At::from(path), &page).await?;
     let last = versions.items.iter().find_map(|version| version.entry.as_ref());
     Ok(last.is_some_and(|entry| entry.kind == Kind::Directory))
-}
-
-async fn commits(
-    app: &mut App,
-    fs: Arc<dyn FileSystem>,
-    dir: &TreePath,
-    since: Seq,
-    limit: usize,
-    shown: usize,
-) -> Result {
-    let mut commits = Commits::new(fs, since, dir).await?;
-    for _ in 0..limit {
-        let Some(commit) = commits.next().await? else { break };
-        app.out.item(&changes_json(&commit), changes_text(&commit, shown))?;
-    }
-    Ok(())
-}
-
-async fn versions(app: &mut App, fs: &dyn FileSystem, at: &At, since: Seq, limit: usize) -> Result {
-    let mut left = limit;
-    let mut page = HistoryPage::default();
-    while left > 0 {
-        page.limit = left.min(PAGE);
-        let versions = fs.history(at, &page).await?;
-        for version in &versions.items {
-            if version.id.seq <= since {
-                return Ok(());
-            }
-            app.out.item(&version_json(version), version_text(version))?;
-        }
-        left -= versions.items.len();
-        page.before = versions.items.last().map(|version| version.id);
-        if !versions.more {
-            break;
-        }
-    }
-    Ok(())
 }
 
 fn version_json(version: &Version) -> Value {

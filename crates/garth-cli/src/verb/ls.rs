@@ -24,9 +24,9 @@ const MAX_SORTED: usize = 100_000;
 
 /// List the contents of directories
 ///
-/// Names are sorted by bytes, one per line, including those that begin with a dot. A path that does not exist
-/// and contains wildcards is a pattern, as for `garth glob`. With --json one object per name: path, name,
-/// kind, size, mode, times, attributes, version.
+/// Names are sorted by bytes, one per line, including those that begin with a dot. A path that does not
+/// exist and contains wildcards is a pattern, as for `garth glob`. With --json, prints one object per name:
+/// path, name, kind, size, mode, times, attributes, version.
 #[derive(Args, Debug)]
 #[command(disable_help_flag = true, after_help = "Example:\n  garth ls -lht /notes")]
 pub(crate) struct Ls {

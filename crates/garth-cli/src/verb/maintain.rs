@@ -27,11 +27,11 @@ pub(super) struct Accounts {
 
 /// Check the integrity of stored data; change nothing
 ///
-/// What is written meanwhile is judged as it is when its turn comes. With --json one object per account:
-/// account, ok, names, versions, chunks, bytes, findings (kind, detail), large (tables whose structure takes
-/// too long to check as a whole), decided (of an account from before agents had owners: what was decided of
-/// who may see what), unlisted (how many more decisions there were). The exit code is 1 if there are
-/// findings.
+/// Concurrent writes are checked as they are when their turn comes. With --json, prints one object per
+/// account: account, ok, names, versions, chunks, bytes, findings (kind, detail), large (tables whose
+/// structure takes too long to check as a whole), decided (for an account from before agents had owners:
+/// decisions on who may see what), unlisted (the number of further decisions). The exit code is 1 if there
+/// are findings.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth fsck --all")]
 pub(crate) struct Fsck {
@@ -41,23 +41,23 @@ pub(crate) struct Fsck {
 
 /// Remove expired entries, abandoned uploads and unreferenced content; merge small extents
 ///
-/// Versions, snapshots and open files stay. What is found unused goes with the first run after the grace
-/// period; until then it waits. With --json one object per account: account, expired, staged, versions,
-/// merged, chunks, bytes, packs, freed, waiting, waiting_bytes.
+/// Versions, snapshots and open files stay. Unused content is removed by the first run after the grace
+/// period. With --json, prints one object per account: account, expired, staged, versions, merged, chunks,
+/// bytes, packs, freed, waiting, waiting_bytes.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth gc --all")]
 pub(crate) struct Gc {
     #[command(flatten)]
     accounts: Accounts,
-    /// Grace period: keep what was found unused less than this long ago, as another process may still read
-    /// it; at least 2m while others run
+    /// Grace period: keep content that was found unused less than this long ago, because another process may
+    /// still read it; at least 2m while others run
     #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = parse_span)]
     grace: i64,
 }
 
-/// Rebuild the search index from the files, and count again what quotas count
+/// Rebuild the search index and the counts of quotas from the files
 ///
-/// With --json one object per account: account, files.
+/// With --json, prints one object per account: account, files.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth reindex")]
 pub(crate) struct Reindex {

@@ -1,4 +1,4 @@
-//! `garth media`: pictures, sound, films and documents of an agent's sessions.
+//! `garth media`: images, audio, video and documents of an agent's sessions.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write as _};
@@ -19,11 +19,12 @@ use crate::content;
 use crate::escape::escaped;
 use crate::fail::{Failure, Result};
 
-/// Store, read, list and remove media of sessions: pictures, sound, films, documents
+/// Store, read, list and remove media of sessions: images, audio, video, documents
 ///
-/// A media file is known by its r2Key, media/SESSION-KEY/UUID.EXT, which leads to it wherever a reset has
-/// moved it. --session says of which session, or --key. A file has at most 25 MB (26,214,400 bytes). With
-/// --json one object per file: r2_key, path, mime_type, size, metadata.
+/// A media file is addressed by its r2Key, media/SESSION-KEY/UUID.EXT, also after a reset has moved it.
+/// --session or --key selects the session. A file has at most 25 MB (26,214,400 bytes).
+///
+/// With --json, prints one object per file: r2_key, path, mime_type, size, metadata.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
         garth media put cat.png --session work\n  \
@@ -35,38 +36,44 @@ pub(crate) struct Media {
 
 #[derive(Subcommand, Debug)]
 enum Action {
-    /// Store a file under a new r2Key, which is printed
-    #[command(after_help = "Example:\n  garth media put - --session work --type image/png < cat.png")]
+    /// Store a file, and print its new r2Key
+    #[command(after_help = "Example:\n  garth media put - --session work --mime-type image/png < cat.png")]
     Put(Put),
     /// Write a media file to standard output, or to a new file
     #[command(after_help = "Example:\n  \
         garth media get media/agent:scout:main/01234567-89ab-4def-8123-456789abcdef.png cat.png")]
     Get {
-        /// By which messages refer to it
+        /// r2Key of the file
         key: MediaKey,
-        /// The new file; - is standard output
+        /// New file of this machine; - writes standard output
         #[arg(default_value = "-")]
         file: PathBuf,
     },
-    /// List the media of a session by name; those that a reset has moved are with its archive
-    #[command(visible_alias = "ls", after_help = "Example:\n  garth media list --session work")]
+    /// List the media of a session; media that a reset moved are next to its archive
+    #[command(alias = "ls", after_help = "Example:\n  garth media list --session work")]
     List {
-        /// Show at most this many
+        /// Maximum number of files
         #[arg(short = 'n', long, value_name = "COUNT")]
         limit: Option<usize>,
     },
-    /// Copy a media file to the session of --session or --key, whose messages may then show it
-    #[command(after_help = "Example:\n  \
-        garth media copy media/agent:scout:main/01234567-89ab-4def-8123-456789abcdef.png --session work")]
-    Copy {
-        /// By which messages refer to it
+    /// Copy a media file to the session of --session or --key, so that its messages can show it
+    #[command(
+        alias = "copy",
+        after_help = "Example:\n  \
+        garth media cp media/agent:scout:main/01234567-89ab-4def-8123-456789abcdef.png --session work"
+    )]
+    Cp {
+        /// r2Key of the file
         key: MediaKey,
     },
     /// Remove media files, wherever they are now
-    #[command(after_help = "Example:\n  \
-        garth media rm media/agent:scout:main/01234567-89ab-4def-8123-456789abcdef.png")]
+    #[command(
+        alias = "delete",
+        after_help = "Example:\n  \
+        garth media rm media/agent:scout:main/01234567-89ab-4def-8123-456789abcdef.png"
+    )]
     Rm {
-        /// By which messages refer to them
+        /// r2Keys of the files
         #[arg(required = true)]
         keys: Vec<MediaKey>,
     },
@@ -74,12 +81,12 @@ enum Action {
 
 #[derive(Args, Debug)]
 struct Put {
-    /// The file; - is standard input
+    /// File of this machine; - reads standard input
     file: PathBuf,
-    /// Its MIME type [default: what the end of its name tells]
-    #[arg(long = "type", value_name = "MIME")]
+    /// MIME type [default: by the extension of the name]
+    #[arg(long, value_name = "TYPE")]
     mime_type: Option<String>,
-    /// The name that it had [default: that of FILE]
+    /// Original file name [default: that of FILE]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
 }
@@ -90,7 +97,7 @@ impl Media {
             Action::Put(put) => put.run(app).await,
             Action::Get { key, file } => get(app, &key, &file).await,
             Action::List { limit } => list(app, limit.unwrap_or(usize::MAX)).await,
-            Action::Copy { key } => copy(app, &key).await,
+            Action::Cp { key } => copy(app, &key).await,
             Action::Rm { keys } => rm(app, &keys).await,
         }
     }
@@ -102,11 +109,12 @@ async fn session(app: &App, open: &Open) -> Result<Listed> {
     match (&args.session, &args.session_key) {
         (Some(session), _) => Ok(sessions.get(session).await?),
         (None, Some(key)) => sessions.current(key).await?.ok_or_else(|| {
-            let message =
-                format!("{key}: no session goes on under this key; `garth session current` makes one");
+            let message = format!(
+                "{key}: no current session has this key; `garth session current KEY --create` creates one"
+            );
             Failure::Tree(Error::new(ErrorKind::NotFound, message))
         }),
-        (None, None) => Err(Failure::Usage("say of which session: --session NAME or --key KEY".into())),
+        (None, None) => Err(Failure::Usage("name the session: --session NAME or --key KEY".into())),
     }
 }
 

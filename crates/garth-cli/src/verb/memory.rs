@@ -1,8 +1,7 @@
-//! `garth memory`: memories, memories and skills that are whole or not there.
+//! `garth memory`: memories and skills by URI. Writes are atomic: a reader sees a complete memory or none.
 
-mod relate;
-
-use std::io::Read as _;
+mod address;
+mod link;
 
 use clap::{Args, Subcommand, ValueEnum};
 use garth_agent::memory::{
@@ -12,24 +11,33 @@ use garth_agent::memory::{
 use garth_engine::model::{HistoryPage, Timestamp};
 use serde_json::{Value, json};
 
-use self::relate::{Relate, Relations, Unrelate};
+pub(crate) use self::address::MemoryArg;
+use self::address::{ListPrefix, list_prefix};
+use self::link::{Link, Links, Unlink};
 use super::open::open_memories as open;
 use crate::app::App;
 use crate::args::Past;
 use crate::escape::escaped;
 use crate::fail::{Failure, Result};
+use crate::host_text::argument_or_stdin;
 use crate::out::{author_text, commit_json, message_text};
 use crate::size::parse_count;
 
-/// Put, get, list, log, relate, move and delete memories: memories and skills by URI
+/// Store, read, list and link memories of users and agents
 ///
-/// A memory is ctx://ACCOUNT/users/USER/memories/CATEGORY/SLUG, the same below agents/AGENT, or
-/// ctx://ACCOUNT/agents/AGENT/skills/NAME. Each change is one commit. With --json one object per memory: uri,
-/// meta (as in .meta.json); of put also created, changed, seq, near; of get layer, text, version_id.
+/// A memory is addressed by its URI, ctx://ACCOUNT/users/USER/memories/CATEGORY/SLUG (the same below
+/// agents/AGENT), or by CATEGORY/SLUG alone: then it is the user's of --user, else the agent's of --agent,
+/// else the user's of GARTH_USER, else the owner's of the agent. The category profile has no slug. A
+/// published skill is ctx://ACCOUNT/agents/AGENT/skills/NAME. Each change is one commit.
+///
+/// With --json, prints one object per memory: uri, meta (as in .meta.json); of put also created, changed,
+/// seq, near; of get layer, text, version_id.
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Examples:\n  garth memory put ctx://default/users/alice/memories/preferences/coffee < coffee.md\n  garth memory get ctx://default/users/alice/memories/preferences/coffee --layer abstract\n  garth memory list ctx://default/users/alice"
-)]
+#[command(after_help = "Examples:\n  \
+        garth memory put --user alice preferences/coffee 'Likes it black.'\n  \
+        garth memory get --user alice preferences/coffee\n  \
+        garth memory list --user alice\n  \
+        garth memory get ctx://default/users/alice/memories/profile --layer abstract")]
 pub(crate) struct Memory {
     #[command(subcommand)]
     action: Action,
@@ -37,135 +45,165 @@ pub(crate) struct Memory {
 
 #[derive(Subcommand, Debug)]
 enum Action {
-    /// Make a memory from standard input, or change it; its layers are made of the text
-    #[command(
-        after_help = "Example:\n  echo 'Likes it black.' | garth memory put ctx://default/users/alice/memories/preferences/coffee --tag drink"
-    )]
+    /// Store a memory, or replace its text; abstract and overview are derived from the text
+    ///
+    /// Prints up to 5 possible duplicates: current memories of the same owner that contain at least 70% of
+    /// the weighted words of the first sentence.
+    #[command(after_help = "Examples:\n  \
+        garth memory put --user alice preferences/coffee 'Likes it black.' --tag drink\n  \
+        garth memory put --user alice profile < profile.md")]
     Put(PutArgs),
-    /// Print a memory's text, or another of its layers
+    /// Print the text of a memory, or another layer
     #[command(
-        visible_alias = "cat",
-        after_help = "Example:\n  garth memory get ctx://default/users/alice/memories/profile --layer 1"
+        alias = "cat",
+        after_help = "Examples:\n  \
+        garth memory get --user alice preferences/coffee\n  \
+        garth memory get ctx://default/users/alice/memories/profile --layer overview"
     )]
     Get {
-        /// Which memory
-        uri: Uri,
-        /// How much of it: abstract (0), overview (1) or content (2)
+        /// Memory
+        #[arg(value_name = "URI|CATEGORY/SLUG")]
+        memory: MemoryArg,
+        /// Layer: abstract (0), overview (1) or content (2)
         #[arg(long, value_name = "LAYER", default_value = "content")]
         layer: LayerArg,
         #[command(flatten)]
         past: Past,
     },
-    /// List the versions of a memory, newest first, also of one that was deleted
+    /// List memories below a URI or of a category, in the order of their directories
     ///
-    /// Each has its commit, which --at of `memory get` takes. With --json one object per version: uri,
-    /// version_id, commit, deleted, meta.
+    /// Without a prefix lists all memories of the user of --user or GARTH_USER, or of the agent of --agent;
+    /// without these options all memories of the account.
     #[command(
-        after_help = "Example:\n  garth memory log ctx://default/users/alice/memories/profile\n  garth memory get ctx://default/users/alice/memories/profile --at 42"
+        alias = "ls",
+        after_help = "Examples:\n  \
+        garth memory list --user alice\n  \
+        garth memory list --user alice preferences --tag drink\n  \
+        garth memory list ctx://default/users"
     )]
+    List(ListArgs),
+    /// List the versions of a memory, newest first, also after its removal
+    ///
+    /// `garth memory get --at` takes the commit of a version. With --json, prints one object per version:
+    /// uri, version_id, commit, deleted, meta.
+    #[command(after_help = "Examples:\n  \
+        garth memory log --user alice profile\n  \
+        garth memory get --user alice profile --at 42")]
     Log {
-        /// Which memory
-        uri: Uri,
-        /// Show at most this many
+        /// Memory
+        #[arg(value_name = "URI|CATEGORY/SLUG")]
+        memory: MemoryArg,
+        /// Maximum number of versions
         #[arg(short = 'n', long, value_name = "COUNT", value_parser = parse_count::<usize>)]
         limit: Option<usize>,
     },
-    /// List memories with a URI that begins like this, in the order of their directories
-    #[command(
-        visible_alias = "ls",
-        after_help = "Example:\n  garth memory list ctx://default/users/alice --tag drink"
-    )]
-    List(ListArgs),
-    /// Add tags to a memory, or take some away
-    #[command(
-        after_help = "Example:\n  garth memory tag ctx://default/users/alice/memories/profile --add vip --remove new"
-    )]
+    /// Add tags to a memory, or remove some
+    #[command(after_help = "Example:\n  garth memory tag --user alice profile --add vip --rm new")]
     Tag {
-        /// Which memory
-        uri: Uri,
-        /// Add this tag (may be repeated)
+        /// Memory
+        #[arg(value_name = "URI|CATEGORY/SLUG")]
+        memory: MemoryArg,
+        /// Tag to add (repeatable)
         #[arg(long, value_name = "TAG")]
         add: Vec<String>,
-        /// Take this tag away (may be repeated)
+        /// Tag to remove (repeatable)
         #[arg(long, value_name = "TAG")]
-        remove: Vec<String>,
+        rm: Vec<String>,
     },
-    Relate(Relate),
-    Unrelate(Unrelate),
-    Relations(Relations),
-    /// Give a memory another URI; its past and the relations that lead to it go along
+    Link(Link),
+    Unlink(Unlink),
+    Links(Links),
+    /// Move a memory to another URI; its past and the links to it move along
     #[command(
         name = "mv",
-        visible_alias = "move",
-        after_help = "Example:\n  garth memory mv ctx://default/users/alice/memories/events/a ctx://default/users/alice/memories/cases/a"
+        alias = "move",
+        after_help = "Examples:\n  \
+        garth memory mv --user alice events/a cases/a\n  \
+        garth memory mv --user alice events/a ctx://default/agents/scout/memories/cases/a"
     )]
-    Move {
-        /// Which memory
-        uri: Uri,
+    Mv {
+        /// Memory
+        #[arg(value_name = "URI|CATEGORY/SLUG")]
+        memory: MemoryArg,
         /// Its new URI
-        new_uri: Uri,
+        #[arg(value_name = "NEW-URI|CATEGORY/SLUG")]
+        to: MemoryArg,
     },
-    /// Delete a memory, with the relations that lead to it; its past stays
+    /// Remove a memory and the links to it; its history stays
     #[command(
         name = "rm",
-        visible_alias = "delete",
-        after_help = "Example:\n  garth memory rm ctx://default/users/alice/memories/events/a"
+        alias = "delete",
+        after_help = "Example:\n  garth memory rm --user alice events/a"
     )]
-    Delete {
-        /// Which memory
-        uri: Uri,
+    Rm {
+        /// Memory
+        #[arg(value_name = "URI|CATEGORY/SLUG")]
+        memory: MemoryArg,
+    },
+    /// Check whether a memory exists; exit with 3 if not
+    ///
+    /// With --json, prints one object: uri, exists.
+    #[command(after_help = "Example:\n  garth memory exists --user alice profile && echo known")]
+    Exists {
+        /// Memory
+        #[arg(value_name = "URI|CATEGORY/SLUG")]
+        memory: MemoryArg,
     },
 }
 
 #[derive(Args, Debug)]
 struct PutArgs {
-    /// Which memory
-    uri: Uri,
-    /// Put a memory without a text if the input is empty
+    /// Memory
+    #[arg(value_name = "URI|CATEGORY/SLUG")]
+    memory: MemoryArg,
+    /// Text; - or nothing reads standard input
+    text: Option<String>,
+    /// Store a memory without text if the input is empty
     #[arg(long)]
     allow_empty: bool,
-    /// Its abstract, at most 100 characters; the empty text makes it of the content again
+    /// Abstract, at most 100 characters; an empty text derives it from the content again
     #[arg(long = "abstract", value_name = "TEXT")]
     brief: Option<String>,
-    /// Its overview; the empty text makes it of the content again
+    /// Overview; an empty text derives it from the content again
     #[arg(long, value_name = "TEXT")]
     overview: Option<String>,
-    /// Set a tag; replaces all tags of the memory (may be repeated)
+    /// Set a tag; replaces all tags of the memory (repeatable)
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<String>,
-    /// The memory whose place it takes: that one is true until now, or until --valid-from
-    #[arg(long, value_name = "URI")]
-    replaces: Option<Uri>,
-    /// From when on it is true, RFC 3339
+    /// Memory that this one replaces: it is valid until now, or until --valid-from
+    #[arg(long, value_name = "URI|CATEGORY/SLUG")]
+    replaces: Option<MemoryArg>,
+    /// Start of validity, RFC 3339
     #[arg(long, value_name = "TIME", value_parser = time)]
     valid_from: Option<Timestamp>,
-    /// Until when it was true, RFC 3339
+    /// End of validity, RFC 3339
     #[arg(long, value_name = "TIME", value_parser = time)]
     valid_to: Option<Timestamp>,
-    /// Fail unless the memory has this version; 0 if it must not be there
+    /// Fail unless the memory has this version; 0 means that it must not exist
     #[arg(long, value_name = "NUMBER")]
     if_version: Option<u64>,
 }
 
 #[derive(Args, Debug)]
 struct ListArgs {
-    /// What their URIs begin with, in whole parts [default: all of the account]
+    /// Beginning of the URIs, in complete segments, or a category
+    #[arg(value_name = "URI|CATEGORY")]
     prefix: Option<String>,
-    /// Only of this category
+    /// List only memories of this category
     #[arg(long, value_name = "CATEGORY")]
     category: Option<String>,
-    /// Only with this status
+    /// List only memories with this status
     #[arg(long, value_name = "STATUS", value_enum, default_value_t = StatusArg::Active, ignore_case = true)]
     status: StatusArg,
-    /// Only with this tag (may be repeated: all of them)
+    /// List only memories with this tag (repeatable: all must match)
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<String>,
-    /// Show at most this many
-    #[arg(short = 'n', long, value_name = "COUNT")]
+    /// Maximum number of memories
+    #[arg(short = 'n', long, value_name = "COUNT", value_parser = parse_count::<usize>)]
     limit: Option<usize>,
 }
 
-/// A layer, by its name or number.
+/// Layer, by name or number.
 #[derive(Clone, Copy, Debug)]
 struct LayerArg(Level);
 
@@ -200,38 +238,55 @@ impl From<StatusArg> for Status {
 }
 
 fn time(text: &str) -> std::result::Result<Timestamp, String> {
-    Timestamp::parse_rfc3339(text).map_err(|_| "is no time such as 2026-01-31T12:00:00Z".to_owned())
+    Timestamp::parse_rfc3339(text)
+        .map_err(|_| "write an RFC 3339 time, such as 2026-01-31T12:00:00Z".to_owned())
 }
 
 impl Memory {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         match self.action {
             Action::Put(args) => args.run(app).await,
-            Action::Get { uri, layer: LayerArg(level), past } => get(app, &uri, level, &past).await,
-            Action::Log { uri, limit } => log(app, &uri, limit).await,
+            Action::Get { memory, layer: LayerArg(level), past } => {
+                let uri = memory.uri(app).await?;
+                get(app, &uri, level, &past).await
+            }
             Action::List(args) => args.run(app).await,
-            Action::Tag { uri, add, remove } => {
-                if add.is_empty() && remove.is_empty() {
-                    return Err(Failure::Usage("say which tags: --add TAG, --remove TAG".to_owned()));
+            Action::Log { memory, limit } => {
+                let uri = memory.uri(app).await?;
+                log(app, &uri, limit).await
+            }
+            Action::Tag { memory, add, rm } => {
+                if add.is_empty() && rm.is_empty() {
+                    return Err(Failure::Usage("name the tags: --add TAG, --rm TAG".to_owned()));
                 }
-                let open = open(app, true).await?;
-                let meta = open.memories().tag(&uri, &add, &remove).await?;
+                let uri = memory.uri(app).await?;
+                let meta = open(app, true).await?.memories().tag(&uri, &add, &rm).await?;
                 app.out.item(&item(&uri, &meta), line(&uri, &meta))
             }
-            Action::Relate(verb) => verb.run(app).await,
-            Action::Unrelate(verb) => verb.run(app).await,
-            Action::Relations(verb) => verb.run(app).await,
-            Action::Move { uri, new_uri } => {
-                let open = open(app, true).await?;
-                let seq = open.memories().move_to(&uri, &new_uri).await?;
+            Action::Link(verb) => verb.run(app).await,
+            Action::Unlink(verb) => verb.run(app).await,
+            Action::Links(verb) => verb.run(app).await,
+            Action::Mv { memory, to } => {
+                let (uri, new_uri) = (memory.uri(app).await?, to.uri(app).await?);
+                let seq = open(app, true).await?.memories().move_to(&uri, &new_uri).await?;
                 let json = json!({"uri": uri.to_string(), "new_uri": new_uri.to_string(), "seq": seq.0});
                 app.out.item(&json, format_args!("moved  {uri} -> {new_uri}"))
             }
-            Action::Delete { uri } => {
-                let open = open(app, true).await?;
-                let seq = open.memories().delete(&uri).await?;
+            Action::Rm { memory } => {
+                let uri = memory.uri(app).await?;
+                let seq = open(app, true).await?.memories().delete(&uri).await?;
                 let json = json!({"uri": uri.to_string(), "deleted": true, "seq": seq.0});
-                app.out.item(&json, format_args!("deleted  {uri}"))
+                app.out.item(&json, format_args!("removed  {uri}"))
+            }
+            Action::Exists { memory } => {
+                let uri = memory.uri(app).await?;
+                let exists = open(app, false).await?.memories().exists(&uri).await?;
+                let text = if exists { "exists" } else { "missing" };
+                app.out.item(
+                    &json!({"uri": uri.to_string(), "exists": exists}),
+                    format_args!("{text}  {uri}"),
+                )?;
+                if exists { Ok(()) } else { Err(Failure::Reported(3)) }
             }
         }
     }
@@ -296,8 +351,13 @@ fn version_line(version: &MemoryVersion) -> String {
 
 impl PutArgs {
     async fn run(self, app: &mut App) -> Result {
+        let uri = self.memory.uri(app).await?;
+        let replaces = match &self.replaces {
+            Some(replaced) => Some(replaced.uri(app).await?),
+            None => None,
+        };
+        let mut put = Put::new(argument_or_stdin(self.text, MAX_CONTENT, "text of a memory")?);
         let open = open(app, true).await?;
-        let mut put = Put::new(stdin()?);
         put.allow_empty = self.allow_empty;
         let layer = |text: Option<String>| match text {
             None => LayerText::Keep,
@@ -306,28 +366,33 @@ impl PutArgs {
         };
         (put.brief, put.overview) = (layer(self.brief), layer(self.overview));
         put.tags = (!self.tags.is_empty()).then_some(self.tags);
-        (put.replaces, put.if_version) = (self.replaces, self.if_version);
+        (put.replaces, put.if_version) = (replaces, self.if_version);
         (put.valid_from, put.valid_to) = (self.valid_from, self.valid_to);
-        let written = open.memories().put(&self.uri, &put).await?;
+        let written = open.memories().put(&uri, &put).await?;
         let done = match &written {
             Written { created: true, .. } => "created",
             Written { seq: Some(_), .. } => "changed",
             _ => "unchanged",
         };
-        let mut text = format!("{done}  {}  v{}", self.uri, written.meta.version);
+        let mut text = format!("{done}  {uri}  v{}", written.meta.version);
         for near in written.near.iter().flatten() {
             text.push_str(&format!("\nnear     {}  {:.2}", near.uri, near.score));
         }
-        app.out.item(&written_json(&self.uri, &written), text)
+        app.out.item(&written_json(&uri, &written), text)
     }
 }
 
 impl ListArgs {
     async fn run(self, app: &mut App) -> Result {
+        let prefix = list_prefix(app, self.prefix.as_deref()).await?;
         let open = open(app, false).await?;
         let memories = open.memories();
-        let prefix = self.prefix.as_deref().map(|prefix| memories.prefix(prefix)).transpose()?;
-        let mut list = List::new(prefix.unwrap_or(Prefix::Account));
+        let prefix = match &prefix {
+            ListPrefix::Uri(uri) => memories.prefix(uri)?,
+            ListPrefix::Below(dir) => Prefix::Below(dir.clone()),
+            ListPrefix::Account => Prefix::Account,
+        };
+        let mut list = List::new(prefix);
         (list.category, list.status, list.tags) = (self.category, self.status.into(), self.tags);
         let mut left = self.limit.unwrap_or(usize::MAX);
         while left > 0 {
@@ -360,13 +425,4 @@ fn written_json(uri: &Uri, written: &Written) -> Value {
     let mut json = written.to_json();
     json.insert("uri".to_owned(), uri.to_string().into());
     json.into()
-}
-
-/// The text of a memory, from standard input.
-fn stdin() -> Result<String> {
-    let mut bytes = Vec::new();
-    // one byte more tells what is too long
-    let mut stdin = std::io::stdin().lock().take(MAX_CONTENT as u64 + 1);
-    stdin.read_to_end(&mut bytes).map_err(Failure::stdio)?;
-    String::from_utf8(bytes).map_err(|_| Failure::Usage("the text of a memory is UTF-8".to_owned()))
 }

@@ -10,8 +10,8 @@ use crate::fail::{Result, suggest_parents};
 
 /// Create directories, in one commit
 ///
-/// Where all are there already (with -p) there is no commit. With --json one object per directory that was
-/// made: path, version, created, seq, time.
+/// If all of them exist (with -p), there is no commit. With --json, prints one object per created
+/// directory: path, version, created, seq, time.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth mkdir -p /projects/garth/notes")]
 pub(crate) struct Mkdir {

@@ -11,7 +11,7 @@ use crate::fail::{Result, suggest, suggest_across};
 
 /// Move or rename files and directories, in one commit; their history moves along
 ///
-/// With --json one object per source: path (the new one), version, created, seq, time.
+/// With --json, prints one object per source: path (the new one), version, created, seq, time.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth mv /inbox/plan.md /projects/")]
 pub(crate) struct Mv {

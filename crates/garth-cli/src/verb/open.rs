@@ -13,7 +13,7 @@ use garth_engine::model::Author;
 use garth_engine::{Env, Error, ErrorKind, FileSystem, FileSystemExt as _, TreePath};
 
 use crate::app::App;
-use crate::args::DEFAULT_AGENT;
+use crate::args::{DEFAULT_AGENT, user_variable};
 use crate::fail::Result;
 use crate::place::Place;
 
@@ -75,7 +75,7 @@ async fn check_agent(app: &App, account: &dyn FileSystem) -> Result {
     if app.global.agent == DEFAULT_AGENT || account.exists(&home).await? {
         return Ok(());
     }
-    let message = "no such agent; `garth agent create NAME` makes one, `garth ls /agents` lists them";
+    let message = "no such agent; `garth agent create NAME` creates one, `garth agent list` lists them";
     Err(Error::at(ErrorKind::NotFound, &home, message).into())
 }
 
@@ -90,7 +90,8 @@ impl Open {
         let (user, author) = match &access {
             Some(access) => (access.identity().audience().to_owned(), access.identity().author()),
             None => {
-                let user = args.user.clone().unwrap_or_else(|| DEFAULT_USER.to_owned());
+                let user =
+                    args.user.clone().or_else(user_variable).unwrap_or_else(|| DEFAULT_USER.to_owned());
                 let author = app.author().with_user(&user);
                 let class = args.class.iter();
                 (user, class.fold(author, |author, class| author.with_class(class)))

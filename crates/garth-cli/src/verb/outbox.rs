@@ -23,10 +23,10 @@ use crate::escape::escaped;
 use crate::fail::{Failure, Result};
 use crate::out::counted;
 
-/// Deliver, list, retry and drop events of memories (--account)
+/// Deliver, list, retry and remove events of memories
 ///
-/// Each change of a memory leaves an event, for whoever keeps an index of their own. `garth serve`
-/// works on the events of all accounts; this does so without it, and shows what waits or was given up.
+/// Each change of a memory creates an event for external indexes. `garth serve` delivers the events of all
+/// accounts; these commands do so without a server, and show waiting and failed events.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  garth outbox status\n  garth outbox run --once --sink https://example.com/events --sink-secret-file secret"
@@ -38,7 +38,7 @@ pub(crate) struct Outbox {
 
 #[derive(Subcommand, Debug)]
 enum Action {
-    /// Deliver events until stopped; without --sink nobody hears of them, and they are removed
+    /// Deliver events until stopped; without --sink they are removed undelivered
     ///
     /// With --json and --once one object: finished, superseded, put_off, given_up, next.
     #[command(
@@ -47,51 +47,54 @@ enum Action {
     Run {
         #[command(flatten)]
         sink: SinkArgs,
-        /// Deliver what is due, then end
+        /// Deliver the due events, then exit
         #[arg(long)]
         once: bool,
     },
-    /// Count what waits, with the time of the oldest, and what was given up: up to 10,000 each
+    /// Count waiting and failed events, up to 10,000 each
     ///
-    /// With --json one object: waiting, waiting_more, oldest, failed, failed_more.
+    /// With --json, prints one object: waiting, waiting_more, oldest, failed, failed_more.
     #[command(after_help = "Example:\n  garth outbox status --json")]
     Status,
-    /// List events: what was given up, then what waits by when it is due
+    /// List events: the failed ones, then the waiting ones by due time
     ///
-    /// With --json one object per event: path, failed and the event's fields without its payload, or error
-    /// for a file that is none.
-    #[command(after_help = "Example:\n  garth outbox list --failed")]
+    /// With --json, prints one object per event: path, failed and the event's fields without its payload, or
+    /// error for a file that is not an event.
+    #[command(alias = "ls", after_help = "Example:\n  garth outbox list --failed")]
     List {
-        /// Only what was given up
+        /// List only failed events
         #[arg(long)]
         failed: bool,
     },
-    /// Try an event again that was given up or waits for its next attempt
+    /// Retry an event that failed or waits for its next attempt
     ///
-    /// If its memory has changed since, the event goes and new ones tell what the memory is now. With --json
-    /// one object per event: event_id, retried (again or anew).
+    /// If its memory has changed since, new events with its present state replace the event. With --json,
+    /// prints one object per event: event_id, retried (again or anew).
     #[command(after_help = "Example:\n  garth outbox retry --all")]
     Retry {
-        /// Which
+        /// Id of the event
         #[arg(value_name = "ID", required_unless_present = "all")]
         id: Option<String>,
-        /// All that were given up
+        /// Retry all failed events
         #[arg(long, conflicts_with = "id")]
         all: bool,
     },
-    /// Tell every memory below a prefix anew, for an index that is new or has lost some
+    /// Create new events for every memory below a prefix, to fill an index
     ///
-    /// With --json one object: memories.
+    /// With --json, prints one object: memories.
     #[command(after_help = "Example:\n  garth outbox resend ctx://default/users/alice")]
     Resend {
-        /// What the memories' URIs begin with, in whole parts [default: all of the account]
+        /// Beginning of the URIs, in complete segments [default: all of the account]
         #[arg(value_name = "PREFIX-URI")]
         prefix: Option<String>,
     },
-    /// Remove an event; its memory counts as told
-    #[command(after_help = "Example:\n  garth outbox drop 0198c0de-5d2f-7e0a-9a51-2f4a3c1b7d10")]
-    Drop {
-        /// Which; of a file that is no event its name without .json
+    /// Remove an event; it is not delivered
+    #[command(
+        alias = "delete",
+        after_help = "Example:\n  garth outbox rm 0198c0de-5d2f-7e0a-9a51-2f4a3c1b7d10"
+    )]
+    Rm {
+        /// Id of the event; for a file that is not an event, its name without .json
         #[arg(value_name = "ID")]
         id: String,
     },
@@ -126,12 +129,12 @@ impl Outbox {
                     memories += told;
                     after = next;
                     if after.is_none() {
-                        let text = format!("{} told anew", counted(memories as u64, "memory", "memories"));
+                        let text = format!("{} sent again", counted(memories as u64, "memory", "memories"));
                         return app.out.item(&json!({"memories": memories}), text);
                     }
                 }
             }
-            Action::Drop { id } => Ok(drop_event(fs, &env, &account, &id).await?),
+            Action::Rm { id } => Ok(drop_event(fs, &env, &account, &id).await?),
         }
     }
 }

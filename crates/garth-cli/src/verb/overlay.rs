@@ -18,11 +18,11 @@ use crate::fail::{Failure, Result, suggest};
 use crate::out::{counted, kind_word};
 use crate::progress;
 
-/// Create overlays, show what was changed in them, apply or discard it
+/// Create overlays, and list, apply or remove their changes
 ///
-/// An overlay shows a directory of the account until something is changed in it; the account stays as it is
-/// until the overlay is applied. Other verbs work in it with --overlay ID. It has no past. With --json one
-/// object per overlay: id, path, as_of; of create and discard also seq and time; diff and apply say theirs.
+/// An overlay is a copy-on-write view of a directory: changes in it leave the account unchanged until the
+/// overlay is applied. Other commands work in it with --overlay ID. It has no history. With --json, prints
+/// one object per overlay: id, path, as_of; of create and rm also seq and time.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  garth overlay create draft --of /notes\n  garth write /today.md --overlay draft\n  garth overlay apply draft"
@@ -37,52 +37,52 @@ enum Action {
     /// Create an overlay over a directory
     #[command(after_help = "Example:\n  garth overlay create draft --of /notes")]
     Create {
-        /// Its id: 1 to 128 bytes, without `/` and control characters
+        /// Id of the overlay: 1 to 128 bytes, without `/` and control characters
         id: String,
-        /// Directory to lay it over
+        /// Directory that the overlay shows
         #[arg(long, value_name = "PATH", value_hint = TREE_PATH, default_value = "/")]
         of: String,
-        /// Show the directory as it was then, whatever others change: a sequence, snapshot, version, time or
-        /// age, as for --at of other verbs
+        /// Show the directory as of this time: a sequence, snapshot, version, time or age, as for --at of
+        /// other commands [default: follow the directory]
         #[arg(long, value_name = "SEQUENCE|TIME|NAME")]
         at: Option<String>,
         #[command(flatten)]
         commit: CommitArgs,
     },
-    /// List the overlays
-    #[command(after_help = "Example:\n  garth overlay list")]
+    /// List overlays
+    #[command(alias = "ls", after_help = "Example:\n  garth overlay list")]
     List,
-    /// List the paths that an overlay has changed
+    /// List the changed paths of an overlay
     ///
-    /// A for added, M for modified, D for removed; of a removed directory only its path. With --json one
-    /// object per path: path (in the overlay), change (added, modified, removed), kind.
+    /// A for added, M for modified, D for removed; for a removed directory only its path. With --json,
+    /// prints one object per path: path (in the overlay), change (added, modified, removed), kind.
     #[command(after_help = "Example:\n  garth overlay diff draft")]
     Diff {
-        /// Its id
+        /// Id of the overlay
         id: String,
     },
-    /// Apply what an overlay has changed, in one commit that also empties it
+    /// Apply the changes of an overlay, in one commit that also empties it
     ///
-    /// What was changed in the directory, too, since the overlay changed it, is a conflict: nothing is
-    /// applied, unless a side is taken. With --json one object: id, seq, time (both null without a commit),
-    /// changed (how many paths), conflicts (paths in the overlay).
+    /// A path that was also changed in the directory since is a conflict: then nothing is applied, unless
+    /// --ours or --theirs takes a side. With --json, prints one object: id, seq, time (both null without a
+    /// commit), changed (number of paths), conflicts (paths in the overlay).
     #[command(after_help = "Example:\n  garth overlay apply draft -m 'reviewed'")]
     Apply {
-        /// Its id
+        /// Id of the overlay
         id: String,
-        /// Where both have changed, take what the overlay shows
+        /// Resolve conflicts with the overlay's version
         #[arg(long, conflicts_with = "theirs")]
         ours: bool,
-        /// Where both have changed, keep what the directory has and drop the overlay's change
+        /// Resolve conflicts with the directory's version
         #[arg(long)]
         theirs: bool,
         #[command(flatten)]
         commit: CommitArgs,
     },
-    /// Discard an overlay with all that was changed in it
-    #[command(after_help = "Example:\n  garth overlay discard draft")]
-    Discard {
-        /// Its id
+    /// Remove an overlay and its changes
+    #[command(alias = "delete", after_help = "Example:\n  garth overlay rm draft")]
+    Rm {
+        /// Id of the overlay
         id: String,
         #[command(flatten)]
         commit: CommitArgs,
@@ -108,7 +108,7 @@ impl Overlay {
                 };
                 apply(app, &id, side, commit).await
             }
-            Action::Discard { id, commit } => {
+            Action::Rm { id, commit } => {
                 let batch = batch(app, commit, || format!("discard overlay {id}"))?;
                 let account = account(app).await?;
                 let commit = Stored::discard(&*account, &id, &batch).await?;

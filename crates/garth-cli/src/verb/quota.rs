@@ -1,4 +1,4 @@
-//! `garth quota`: how much may lie below a path.
+//! `garth quota`: limits on what is stored below a path.
 
 use clap::{Args, Subcommand};
 use garth_engine::model::quota::{Limits, Quota as Kept};
@@ -11,14 +11,16 @@ use crate::escape::escaped;
 use crate::fail::{Failure, Result};
 use crate::size::{parse_count, parse_size, size_text};
 
-/// Set, list and remove quotas: how many bytes and entries may lie below a path
+/// Set, list and remove quotas: limits on the bytes and entries below a path
 ///
 /// Bytes are the sizes of files, each once; entries are names of all kinds, without the path itself. du
-/// counts in the same way. What would exceed a quota is refused and changes nothing. With --json one object
-/// per quota: path, max_bytes, max_entries (null if not limited), bytes, entries (what is used).
+/// counts in the same way. A commit that would exceed a quota is refused and changes nothing.
+///
+/// With --json, prints one object per quota: path, max_bytes, max_entries (null if not limited), bytes and
+/// entries (in use).
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Example:\n  garth quota set /projects --bytes 10GiB --entries 100000",
+    after_help = "Example:\n  garth quota set /projects --max-bytes 10G --max-entries 100000",
     args_conflicts_with_subcommands = true
 )]
 pub(crate) struct Quota {
@@ -28,24 +30,23 @@ pub(crate) struct Quota {
 
 #[derive(Subcommand, Debug)]
 enum Action {
-    /// Set the quota of a path, in place of the one it has
+    /// Set the quota of a path; replaces its present one
     ///
-    /// It may be less than what is used: then what is there stays, and may shrink but not grow.
-    #[command(after_help = "Example:\n  garth quota set /projects --bytes 10GiB --entries 100000")]
+    /// A quota below the present use is allowed: existing files stay, and may shrink but not grow.
+    #[command(after_help = "Example:\n  garth quota set /projects --max-bytes 10G --max-entries 100000")]
     Set {
-        /// Path that the quota is for; / for the whole account. It need not exist. One path, as it is
-        /// written: `*` stands for no other names
+        /// Path; / is the whole account. It need not exist, and `*` is an ordinary character
         #[arg(value_hint = TREE_PATH)]
         path: String,
-        /// Most bytes below the path: bytes, or a number with k, M, G or T
-        #[arg(long, value_name = "SIZE", value_parser = parse_size, required_unless_present = "entries")]
-        bytes: Option<u64>,
-        /// Most names below the path
+        /// Maximum number of bytes below the path, such as 500M or 10G
+        #[arg(long, value_name = "SIZE", value_parser = parse_size, required_unless_present = "max_entries")]
+        max_bytes: Option<u64>,
+        /// Maximum number of entries below the path
         #[arg(long, value_name = "COUNT", value_parser = parse_count::<u64>)]
-        entries: Option<u64>,
+        max_entries: Option<u64>,
     },
-    /// List quotas and what is used of them (the default)
-    #[command(disable_help_flag = true, after_help = "Example:\n  garth quota list -h")]
+    /// List quotas and their use (the default)
+    #[command(alias = "ls", disable_help_flag = true, after_help = "Example:\n  garth quota list -h")]
     List {
         /// Show sizes in powers of 1024: 1.5K, 23M, 4.0G
         #[arg(short = 'h', long)]
@@ -54,9 +55,9 @@ enum Action {
         help: LongHelp,
     },
     /// Remove the quota of a path
-    #[command(after_help = "Example:\n  garth quota remove /projects")]
-    Remove {
-        /// Path that the quota is for
+    #[command(alias = "delete", after_help = "Example:\n  garth quota rm /projects")]
+    Rm {
+        /// Path of the quota
         #[arg(value_hint = TREE_PATH)]
         path: String,
     },
@@ -66,9 +67,9 @@ impl Quota {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         app.no_tree("quota")?;
         match self.action.unwrap_or(Action::List { human_readable: false, help: LongHelp::default() }) {
-            Action::Set { path, bytes, entries } => {
+            Action::Set { path, max_bytes, max_entries } => {
                 let path = parse(&path)?;
-                let limits = Limits { bytes, entries };
+                let limits = Limits { bytes: max_bytes, entries: max_entries };
                 limits.check()?;
                 let account = app.account_of(&app.data_dir_of_account().await?).await?;
                 let quota = account.set_quota(&path, limits).await?;
@@ -88,7 +89,7 @@ impl Quota {
                 }
                 Ok(())
             }
-            Action::Remove { path } => {
+            Action::Rm { path } => {
                 let path = parse(&path)?;
                 let account = app.account_of(&app.data_dir()?).await?;
                 account.remove_quota(&path).await?;

@@ -9,48 +9,55 @@ use garth_engine::model::{PathClass, Timestamp};
 use crate::app::{App, stat_path};
 use crate::args::{Past, TREE_PATH};
 use crate::fail::Result;
+use crate::size::parse_tokens;
 use crate::verb::set::parse_pair;
 
-/// What is known about a question, within a budget of tokens, as text for a model
+/// Retrieve memories and files relevant to a question, within a token budget
 ///
-/// Memories that are current come by layers: the best one whole or by the passage that was found, a
-/// sentence of each other one, and more where it pays; other files by the lines that were found. Each piece
-/// stands in a fence, as evidence and not as instruction. With --json one object: items (each source, path,
-/// layer, version, sha256, bytes, lines, whole, score, parts, found_in, why, text, tokens), text, tokens,
-/// best, notes, more, missing, and key, by which fences can be checked.
+/// The most relevant memory or file is printed in full or as the passage that matches; each other one as a
+/// sentence or its best lines, and more of it while the budget lasts. Memories that were replaced or are not
+/// valid now are left out. Matching compares words; no model is needed. If nothing is relevant enough, prints
+/// `Nothing fits the question.` and exits with 0.
+///
+/// Each piece is enclosed by two lines that name its source and version and carry a code, so that a model can
+/// tell evidence from instructions. No stored text can imitate these lines.
+///
+/// With --json, prints one object: items (each with source, path, layer, version, sha256, bytes, lines,
+/// whole, score, parts, found_in, why, text, tokens), text, tokens, best, notes, more, missing, and the key
+/// with which the codes can be verified.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth recall 'how does Alice take her coffee' --budget 500")]
 pub(crate) struct Recall {
-    /// What is to be known
+    /// Question in plain words, at most 8 KiB
     question: String,
-    /// Most tokens of the answer (o200k_base), 100 to 32000
-    #[arg(long, default_value_t = BUDGET, value_name = "TOKENS")]
-    budget: usize,
-    /// Only this path and below (may be repeated)
+    /// Token limit for the answer, 100 to 32000, counted with o200k_base
+    #[arg(long, default_value_t = BUDGET as u64, value_name = "TOKENS", value_parser = parse_tokens)]
+    budget: u64,
+    /// Search only this path and what is below it (repeatable)
     #[arg(value_hint = TREE_PATH, long = "in", value_name = "PATH")]
     within: Vec<String>,
-    /// Only memories and files with this tag (may be repeated: any of them)
+    /// Search only memories and files with this tag (repeatable: one of them is enough)
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<String>,
-    /// Only what has this value in its custom metadata (may be repeated: all of them)
+    /// Search only entries with this value in their custom metadata (repeatable: all must match)
     #[arg(long = "meta", value_name = "KEY=VALUE", value_parser = parse_pair)]
     values: Vec<(String, String)>,
-    /// Only paths of this class, such as '/**/*.md' (may be repeated: any of them)
+    /// Search only paths that match this glob pattern, such as '/**/*.md' (repeatable: one of them is enough)
     #[arg(long = "in-class", value_name = "PATTERN")]
     classes: Vec<String>,
-    /// Only what was modified at this moment or later
+    /// Search only entries that were modified at or after this time: a commit, a time or a snapshot
     #[arg(long, value_name = "SEQUENCE|TIME|NAME")]
     since: Option<String>,
-    /// Only what was modified before this moment
+    /// Search only entries that were modified before this time
     #[arg(long, value_name = "SEQUENCE|TIME|NAME")]
     until: Option<String>,
-    /// At most this many memories and files, 1 to 50
+    /// Maximum number of memories and files, 1 to 50
     #[arg(short = 'n', long, default_value_t = 20, value_name = "COUNT")]
     limit: usize,
-    /// What was true at this moment, of memories alone
+    /// Return memories that were valid at this time, including replaced ones; no files
     #[arg(long, value_name = "SEQUENCE|TIME|NAME")]
     valid_at: Option<String>,
-    /// What was known at this moment, of memories alone that are still found
+    /// Return memories as they were stored at this time, if they are still found now; no files
     #[arg(long, value_name = "SEQUENCE|TIME|NAME")]
     as_of: Option<String>,
 }
@@ -59,7 +66,7 @@ impl Recall {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         let tree = app.tree().await?;
         let fs = &*tree.fs;
-        let mut asked = Asked::new(&self.question).budget(self.budget);
+        let mut asked = Asked::new(&self.question).budget(usize::try_from(self.budget).unwrap_or(usize::MAX));
         for path in &self.within {
             asked.within.push(stat_path(fs, path, Follow::Yes).await?.0);
         }

@@ -23,27 +23,27 @@ use crate::verb::maintain::Accounts;
 /// Where accounts lie in a plain folder.
 const ACCOUNTS: &str = "accounts";
 
-/// Make memories whole that were written file by file, cut short, or changed by other hands
+/// Repair memories that are incomplete or were changed by other programs
 ///
-/// Works on the account of --account, with --all on every one of the data folder, or on those of a folder of
-/// this machine that holds accounts/ACCOUNT/... What is being written is left alone until it was at rest for
-/// a minute. Sessions whose meta.json cannot be read get it back: the newest version that can be read, else
-/// one of the class `group`. With --json one object per account: account, ok, memories, found (how many of
-/// each kind), waiting, broken, broken_memories, unknown, unknown_memories, failed, failures, sessions (path,
-/// why, mended). A memory whose status garth does not know is named and left alone. The exit code is 1 if a
-/// memory is broken or could not be repaired.
+/// Works on the account of --account, with --all on every account of the data folder, or on those of a
+/// folder of this machine that holds accounts/ACCOUNT/... Memories that are being written are left alone
+/// until they are unchanged for a minute. A session whose meta.json cannot be read gets the newest readable
+/// version of it, else one of the class `group`. With --json, prints one object per account: account, ok,
+/// memories, found (number per kind), waiting, broken, broken_memories, unknown, unknown_memories, failed,
+/// failures, sessions (path, why, mended). A memory whose status garth does not know is named and left
+/// alone. The exit code is 1 if a memory is broken or could not be repaired.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  garth repair --dry-run\n  garth repair --all")]
 pub(crate) struct Repair {
     #[command(flatten)]
     accounts: Accounts,
-    /// Change nothing; tell what would be done
+    /// Report what would be done, and change nothing
     #[arg(long)]
     dry_run: bool,
-    /// Try this memory again, also if it is BROKEN, and look at no other
+    /// Repair only this memory, even if it is BROKEN
     #[arg(long, value_name = "URI")]
     retry: Option<String>,
-    /// Do not wait until what is being written is at rest
+    /// Repair memories at once that were changed in the last minute
     #[arg(long)]
     now: bool,
     /// Folder of this machine that holds accounts/

@@ -1,4 +1,4 @@
-//! `garth restore`: a path brought back to what it was, in one commit.
+//! `garth restore`: an earlier state of a path, in one commit.
 
 use clap::Args;
 use garth_engine::fs::resolve::Follow;
@@ -7,38 +7,46 @@ use garth_engine::model::{At, Batch, Moment, Op, Seq};
 use garth_engine::{Error, ErrorKind, TreePath};
 use serde_json::json;
 
-use crate::app::{App, AuthoredTree, Plan, resolve_path, stat_path};
+use crate::app::{App, AuthoredTree, Plan, resolve_path, stat_path, with_path};
 use crate::args::{CommitArgs, TREE_PATH};
 use crate::escape::escaped;
 use crate::fail::Result;
+use crate::history::last_change;
 use crate::out::counted;
 use crate::progress;
 
-/// Make a path what it was, in one commit
+/// Restore a path to an earlier state, in one commit
 ///
-/// Content, attributes, names and hard links become those of then. What is the same is not touched, what was
-/// added since is removed (history keeps it), what was moved inside the path moves back, and nothing outside
-/// the path changes. If nothing differs there is no commit. A time means the state right after the last
-/// commit before it, with what has expired since. With --json one object: path, version, created, seq, time
-/// (both null without a commit), restored, removed, unchanged; with -n path, at (the sequence that would be
-/// restored), dry_run (true), created, restored, removed, unchanged. With -n or -v first one object per
-/// change: path, action, from.
+/// Without --at restores the state before the last change of the path, or for a directory of anything below
+/// it: a removed file comes back, an overwritten one gets its earlier content. Restoring again undoes the
+/// restore.
+///
+/// Content, attributes, names and hard links become those of that state. Equal entries are not touched,
+/// entries that were added since are removed (history keeps them), entries that were moved inside the path
+/// move back, and nothing outside the path changes. If nothing differs there is no commit. A time means the
+/// state after the last commit before it, including what has expired since.
+///
+/// With --json, prints one object: path, at (the restored sequence), version, created, seq, time (both null
+/// without a commit), restored, removed, unchanged; with --dry-run path, at, dry_run (true), created,
+/// restored, removed, unchanged. With --dry-run or -v first one object per change: path, action, from.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  garth restore /notes/today.md --at yesterday\n  garth restore -n /notes --at 1h"
+    after_help = "Examples:\n  garth restore /notes/today.md\n  garth restore /notes/today.md --at yesterday\n  \
+                  garth restore /notes --at 1h --dry-run"
 )]
 pub(crate) struct Restore {
     /// Path to restore; a symbolic link itself, not its target
     #[arg(value_hint = TREE_PATH)]
     path: String,
-    /// State to restore: a sequence, snapshot, version, time or age, as for --at of other verbs
+    /// State to restore: a sequence, snapshot, version, time or age, as for --at of other verbs [default:
+    /// before the last change of the path]
     #[arg(long, value_name = "SEQUENCE|TIME|NAME")]
-    at: String,
-    /// Copy it here instead, where nothing may be yet
+    at: Option<String>,
+    /// Copy the earlier state to this path instead, which must not exist
     #[arg(value_hint = TREE_PATH, long, value_name = "PATH")]
     to: Option<String>,
-    /// Say what would be done and change nothing
-    #[arg(short = 'n', long, conflicts_with = "to")]
+    /// Report what would be done, and change nothing
+    #[arg(long, conflicts_with = "to")]
     dry_run: bool,
     /// List each change
     #[arg(short, long, conflicts_with = "to")]
@@ -48,13 +56,34 @@ pub(crate) struct Restore {
 }
 
 impl Restore {
+    /// Returns the sequence before the last change of the path, or of anything below it.
+    async fn before_last_change(&self, tree: &AuthoredTree) -> Result<Seq> {
+        let path = resolve_path(&*tree.fs, &self.path, Follow::No).await?;
+        let Some(last) = last_change(&tree.fs, &path).await.map_err(with_path(&self.path))? else {
+            let message = "no such file or directory, now or in the log";
+            return Err(Error::at(ErrorKind::NotFound, &path, message).into());
+        };
+        let before = Seq(last.0 - 1);
+        let there = tree.fs.as_of(&Moment::Seq(before)).await?.stat(&At::Path(path.clone())).await;
+        if there.is_err_and(|error| error.is_absent()) {
+            let message =
+                format!("did not exist before its last change, commit {last}; `garth rm` removes it");
+            return Err(Error::at(ErrorKind::NotFound, &path, message).into());
+        }
+        Ok(before)
+    }
+
     pub(crate) async fn run(mut self, app: &mut App) -> Result {
         let tree = app.tree().await?;
-        let seq = app.as_of(&*tree.fs, &self.at).await?.head().await?.seq;
+        let seq = match &self.at {
+            Some(at) => app.as_of(&*tree.fs, at).await?.head().await?.seq,
+            None => self.before_last_change(&tree).await?,
+        };
         let past = tree.fs.as_of(&Moment::Seq(seq)).await?;
         let (path, _) = stat_path(&*past, &self.path, Follow::No).await.map_err(|error| {
             let Some(path) = error.path().filter(|_| error.is(ErrorKind::NotFound)) else { return error };
-            Error::at(ErrorKind::NotFound, path, format!("was not there at {}", escaped(&self.at)))
+            let at = self.at.as_ref().map_or_else(|| seq.to_string(), |at| escaped(at).into_owned());
+            Error::at(ErrorKind::NotFound, path, format!("did not exist at {at}"))
         })?;
         self.commit.message.get_or_insert_with(|| format!("restore {path} as of {seq}"));
         if let Some(to) = &self.to {
@@ -85,7 +114,7 @@ impl Restore {
         if self.verbose {
             list(app, &done.plan)?;
         }
-        show(app, &tree, &path, &done).await
+        show(app, &tree, &path, seq, &done).await
     }
 }
 
@@ -130,11 +159,11 @@ fn summary(plan: &RestorePlan) -> String {
     format!("{restored} restored, {removed} removed, {} unchanged", plan.unchanged)
 }
 
-async fn show(app: &mut App, tree: &AuthoredTree, path: &TreePath, done: &RestoreResult) -> Result {
+async fn show(app: &mut App, tree: &AuthoredTree, path: &TreePath, at: Seq, done: &Restored) -> Result {
     let plan = &done.plan;
     let entry = tree.fs.stat(&At::Path(path.clone())).await?;
     let json = json!({
-        "path": path.as_str(), "version": entry.version.to_string(), "created": plan.created,
+        "path": path.as_str(), "at": at, "version": entry.version.to_string(), "created": plan.created,
         "seq": done.commit.as_ref().map(|commit| commit.seq),
         "time": done.commit.as_ref().map(|commit| commit.time.to_rfc3339()),
         "restored": plan.restored, "removed": plan.removed, "unchanged": plan.unchanged,

@@ -9,10 +9,10 @@ use crate::app::{App, Plan, stat_optional};
 use crate::args::{CommitArgs, TREE_PATH};
 use crate::fail::{Result, suggest};
 
-/// Remove files, and with -r directories, in one commit; `restore` brings them back
+/// Remove files, and with -r directories, in one commit
 ///
-/// Where nothing is to be removed there is no commit. With --json one object per path that was removed: path,
-/// removed, seq, time, and version (null: there is none to open).
+/// `garth restore PATH` brings a removed path back. If there is nothing to remove, there is no commit. With
+/// --json, prints one object per removed path: path, removed, seq, time, and version (null).
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth rm -r /drafts -m 'published'")]
 pub(crate) struct Rm {

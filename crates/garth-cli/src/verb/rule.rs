@@ -18,24 +18,24 @@ use crate::escape::escaped;
 use crate::fail::{Failure, Result};
 use crate::size::parse_size;
 
-/// Set, list and remove rules of an account (--account): what may lie where
+/// Set, list and remove rules: constraints on the files that match a pattern
 ///
-/// A rule is for a class of paths: `*` (any bytes) and `?` (one byte) stay inside
-/// a name, `**` crosses directories. It judges every commit, whatever it comes
-/// by: one that would break it is refused whole. Demands:
+/// In a pattern, `*` (any bytes) and `?` (one byte) stay inside a name, `**` crosses
+/// directories. Every commit is checked, from every interface: one that violates a
+/// rule is refused as a whole. Constraints:
 ///
-///   json            the content is one JSON value, with --schema one that is valid by it
-///   json-lines      each line is one
-///   append-only     a file only grows at its end, and stays
-///   read-only       names and contents stay, but for the keys of --except
-///   not-in-sessions the same, but for commits that are made in no session
+///   json            the content is one JSON value, with --schema a valid one
+///   json-lines      each line is one JSON value
+///   append-only     a file only grows at its end, and cannot be removed
+///   read-only       names and contents stay, except for the keys of --except
+///   not-in-sessions read-only for commits of sessions
 ///   max-size        a file has at most --bytes
-///   not-searchable  search does not show it
-///   secrets         --policy refuse: no text looks like a secret; allow: such text
-///                   is shown as it is, and not with a mark in its place
+///   not-searchable  search does not show the file
+///   secrets         --policy refuse: no text may look like a secret; allow: such
+///                   text is shown as it is, without a mark in its place
 ///
-/// With --json one object per rule: class, demand, terms, built_in; of `set` also
-/// set, and before it one object per path that breaks it: path, reason.
+/// With --json, prints one object per rule: class, demand, terms, built_in; of `set` also
+/// set, and before it one object per path that violates the rule: path, reason.
 #[derive(Args, Debug)]
 #[command(
     verbatim_doc_comment,
@@ -48,32 +48,34 @@ pub(crate) struct Rule {
 
 #[derive(Subcommand, Debug)]
 enum Action {
-    /// Set a rule, in force from the next commit on; refuse if something breaks it as it is
+    /// Set a rule, in force from the next commit
+    ///
+    /// Fails if existing files violate the rule, and lists the first 100 of them; --force sets it anyway.
     #[command(after_help = "Example:\n  garth rule set '/logs/**' append-only")]
     Set {
-        /// Class of paths, such as /logs/**
-        #[arg(id = "paths", value_name = "CLASS")]
+        /// Glob pattern, such as /logs/**
+        #[arg(id = "paths", value_name = "PATTERN")]
         class: String,
-        /// What is demanded of them
-        #[arg(value_parser = Demand::NAMES)]
+        /// Constraint
+        #[arg(value_name = "RULE", value_parser = Demand::NAMES)]
         demand: String,
         #[command(flatten)]
         terms: Terms,
-        /// Set it also if something breaks it, which stays until it is changed
+        /// Set the rule even if existing files violate it; they stay until they are changed
         #[arg(long)]
         force: bool,
     },
-    /// List the rules, those that every account has among them
-    #[command(after_help = "Example:\n  garth rule list")]
+    /// List the rules, including the built-in ones
+    #[command(alias = "ls", after_help = "Example:\n  garth rule list")]
     List,
     /// Remove a rule
-    #[command(after_help = "Example:\n  garth rule remove '/logs/**' append-only")]
-    Remove {
-        /// Class of paths, as it is listed
-        #[arg(id = "paths", value_name = "CLASS")]
+    #[command(alias = "delete", after_help = "Example:\n  garth rule rm '/logs/**' append-only")]
+    Rm {
+        /// Glob pattern, as listed
+        #[arg(id = "paths", value_name = "PATTERN")]
         class: String,
-        /// What is demanded of them
-        #[arg(value_parser = Demand::NAMES)]
+        /// Constraint
+        #[arg(value_name = "RULE", value_parser = Demand::NAMES)]
         demand: String,
     },
 }
@@ -83,16 +85,16 @@ struct Terms {
     /// JSON Schema for json and json-lines
     #[arg(long, value_name = "FILE")]
     schema: Option<PathBuf>,
-    /// Field whose values differ in all lines, for json-lines
+    /// Field whose values must be unique, for json-lines
     #[arg(long, value_name = "FIELD")]
     unique: Option<String>,
-    /// Most bytes, for max-size
+    /// Size limit, for max-size
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     bytes: Option<u64>,
-    /// Id of a key that may still write, for read-only (may be repeated)
+    /// Id of a key that may still write, for read-only (repeatable)
     #[arg(long, value_name = "KEY")]
     except: Vec<String>,
-    /// What is done about text that looks like a secret, for secrets: refuse or allow
+    /// Policy for text that looks like a secret, for secrets: refuse or allow
     #[arg(long, value_name = "POLICY", value_parser = ["refuse", "allow"])]
     policy: Option<String>,
 }
@@ -112,7 +114,7 @@ impl Rule {
                 rules.sort_by(|one, other| one.class().as_str().cmp(other.class().as_str()));
                 rules.iter().try_for_each(|rule| app.out.item(&rule_json(rule), rule_text(rule)))
             }
-            Action::Remove { class, demand } => {
+            Action::Rm { class, demand } => {
                 let account = app.account_of(&app.data_dir()?).await?;
                 let class = Class::parse(&class)?;
                 if account.remove_rule(&class, &demand).await? {

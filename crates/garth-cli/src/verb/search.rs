@@ -14,47 +14,46 @@ use crate::fail::{Failure, Result};
 use crate::out::counted;
 use crate::verb::set::parse_pair;
 
-/// Full-text search, best match first
+/// Search the text of all files, best match first
 ///
-/// Searches the last commit; `garth grep --at` searches the past. With --json one object per passage: path,
-/// version, score (how much of the question is there, up to 1) and its parts, snippet, the range of the
-/// passage in lines and bytes (each start and end, the end excluded; lines count from 1), and with -C
-/// context: text, the best line, and its range in lines and bytes.
+/// Searches the last commit; `garth grep --at` searches the past. With --json, prints one object per
+/// passage: path, version, score (share of the question that matches, up to 1) and its parts, snippet, the
+/// range of the passage in lines and bytes (each start and end, the end excluded; lines count from 1), and
+/// with -C context: text, the best line, and its range in lines and bytes.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth search 'which tone does Ada prefer' --in /users/ada")]
 pub(crate) struct Search {
     /// Words to search for
     query: String,
-    /// Search only this path and below (may be repeated)
+    /// Search only this path and what is below it (repeatable)
     #[arg(value_hint = TREE_PATH, long = "in", value_name = "PATH")]
     within: Vec<String>,
-    /// Search only files with this tag (may be repeated: any of them)
+    /// Search only files with this tag (repeatable: one of them is enough)
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<String>,
-    /// Search only files that have this value in their custom metadata (may be repeated: all of them)
+    /// Search only files that have this value in their custom metadata (repeatable: all must match)
     #[arg(long = "meta", value_name = "KEY=VALUE", value_parser = parse_pair)]
     values: Vec<(String, String)>,
-    /// Search only paths of this class, such as '/agents/*/notes/**' or '/**/*.md' (may be repeated: any of
-    /// them)
+    /// Search only paths that match this glob pattern, such as '/agents/*/notes/**' or '/**/*.md'
+    /// (repeatable: one of them is enough)
     #[arg(long = "in-class", value_name = "PATTERN")]
     classes: Vec<String>,
-    /// Search only what was modified at this moment or later: as for `garth log --at`, so a date, a commit or
-    /// an age
+    /// Search only files that were modified at or after this time: a commit, a time, a snapshot or an age
     #[arg(long, value_name = "SEQUENCE|TIME|NAME")]
     since: Option<String>,
-    /// Search only what was modified before this moment
+    /// Search only files that were modified before this time
     #[arg(long, value_name = "SEQUENCE|TIME|NAME")]
     until: Option<String>,
-    /// Show at most this many matches, 1 to 1000
+    /// Maximum number of matches, 1 to 1000
     #[arg(short = 'n', long, default_value_t = 10, value_name = "COUNT")]
     limit: usize,
-    /// Show at most this many passages of one file, 1 to 20
+    /// Maximum number of passages of one file, 1 to 20
     #[arg(long, default_value_t = 1, value_name = "COUNT")]
     per_file: usize,
-    /// Show the best line of each match with this many lines before and behind it, up to 20
+    /// Show the best line of each match with this many lines before and after it, up to 20
     #[arg(short = 'C', long, default_value_t = 0, value_name = "LINES")]
     context: usize,
-    /// Refused with a word of advice: there is no search of the past
+    /// Refused with a suggestion: there is no search of the past
     #[arg(long, hide = true)]
     at: Option<String>,
 }
@@ -62,7 +61,7 @@ pub(crate) struct Search {
 impl Search {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         if self.at.is_some() {
-            let message = "search knows the last commit only; `garth grep --at` looks through the past";
+            let message = "search covers only the last commit; `garth grep --at` searches the past";
             return Err(Failure::Usage(message.into()));
         }
         let fs = app.tree().await?.fs;

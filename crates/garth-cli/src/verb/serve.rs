@@ -28,22 +28,23 @@ const DEFAULT_LISTEN: [&str; 2] = ["127.0.0.1:8787", "[::1]:8787"];
 /// default). Beyond it a client tries again a second later.
 const BACKLOG: u32 = 1024;
 
-/// Serve the HTTP interface
+/// Start the HTTP server
 ///
-/// The first start makes account `default` and a key with scope admin, and shows the key, that once. With
-/// --json one line once it accepts connections: url, data, account, key (null unless new). Logs go to stderr;
-/// GARTH_LOG sets what (such as `debug` or `garth_server=trace`).
+/// The first start creates the account `default` and an API key with scope admin, and prints the key once.
+/// Logs go to stderr; GARTH_LOG sets their level (such as `debug` or `garth_server=trace`).
+///
+/// With --json, prints one object when it accepts connections: url, data, account, key (null unless new).
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth serve --listen 127.0.0.1:0 --json")]
 pub(crate) struct Serve {
-    /// Where to listen (may be repeated); port 0 picks one [default: 127.0.0.1:8787 and [::1]:8787]
+    /// Address to listen on (repeatable); port 0 picks a free one [default: 127.0.0.1:8787 and [::1]:8787]
     #[arg(long, value_name = "HOST:PORT")]
     listen: Vec<String>,
     #[command(flatten)]
     sink: SinkArgs,
     #[command(flatten)]
     model: ModelArgs,
-    /// Let go of messages and events, too, where the gc.policy of a session says so
+    /// Remove messages and events, too, if the gc.policy of a session says so
     #[arg(long)]
     collect_history: bool,
     /// Log each request to stderr: time, request id, key id, method, path, status, bytes, microseconds

@@ -1,48 +1,44 @@
-//! `garth session`: what was said and done in an agent's sessions, which only grows.
+//! `garth session`: conversations of an agent, which are append-only.
 
-mod child;
-mod compact;
-mod context;
+mod append;
+mod archive;
+mod files;
 mod item;
 mod lines;
-mod pack;
-mod publish;
-mod reset;
-mod swap;
+mod retract;
+mod rm;
 mod transcript;
-mod write;
-mod wrote;
 
 use clap::{Args, Subcommand};
 use garth_agent::session::{Change, Create, List, Listed, MAX_LISTED, SessionKey, State};
 
-use self::child::Child;
-use self::compact::Compact;
-use self::context::{Derive, Pin, Why};
+use self::append::Append;
+use self::archive::{Archive, Archives};
+use self::files::Files;
 use self::item::item;
 use self::lines::{Events, Messages, Resolve};
-use self::pack::{Compare, Pack, Replay};
-use self::publish::Publish;
-pub(super) use self::reset::allowance;
-use self::reset::{Archives, Reset};
-use self::swap::{Dedup, Gc, Swap};
+pub(crate) use self::lines::{said_in, source_of};
+use self::retract::Retract;
+use self::rm::Rm;
 use self::transcript::{Export, Import};
-use self::write::{Append, Withdraw};
-use self::wrote::Wrote;
 use super::open::open;
 use crate::app::App;
 use crate::escape::escaped;
 use crate::fail::{Failure, Result};
+use crate::size::{parse_count, parse_tokens};
 
-/// Create, list, read and continue the sessions of an agent with its audience
+/// Store conversations: create, append, read, import, export and archive sessions
 ///
-/// A session is the directory /users/AUDIENCE/agents/AGENT/session/NAME. --agent with --user or --key say
-/// whose sessions; without both they are those of the agent's owner. Each change is one commit. With --json
-/// one object per session: name, state, cwd, created_at, updated_at, meta (as in meta.json).
+/// A session is the directory /users/AUDIENCE/agents/AGENT/session/NAME. --agent with --user or --key
+/// selects whose sessions; without both they are those of the agent's owner. Each change is one commit.
+/// `garth context` builds what a model gets of a session.
+///
+/// With --json, prints one object per session: name, state, cwd, created_at, updated_at, meta (as in
+/// meta.json).
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
         garth session create work --title 'Fix the parser'\n  \
-        echo 'Where is the parser?' | garth session append work --role user\n  \
+        garth session append work 'Where is the parser?'\n  \
         garth session messages work tail:10")]
 pub(crate) struct Session {
     #[command(subcommand)]
@@ -51,114 +47,101 @@ pub(crate) struct Session {
 
 #[derive(Subcommand, Debug)]
 enum Action {
-    /// Make a session with all of its files
-    #[command(after_help = "Example:\n  garth session create work --model claude --context-window 200000")]
+    /// Create a session with all of its files
+    #[command(after_help = "Example:\n  garth session create work --model claude --context-window 200k")]
     Create(CreateArgs),
     /// List sessions by name
-    #[command(visible_alias = "ls", after_help = "Example:\n  garth session list --state active")]
+    #[command(alias = "ls", after_help = "Example:\n  garth session list --state active")]
     List {
-        /// Only in this state: active, idle, done, error or cancelled
+        /// List only sessions in this state: active, idle, done, error or cancelled
         #[arg(long, value_name = "STATE")]
         state: Option<State>,
-        /// Show at most this many
-        #[arg(short = 'n', long, value_name = "COUNT")]
+        /// Maximum number of sessions
+        #[arg(short = 'n', long, value_name = "COUNT", value_parser = parse_count::<usize>)]
         limit: Option<usize>,
     },
-    /// Show what is known of a session
+    /// Show title, state, model and usage of a session
     #[command(after_help = "Example:\n  garth session show work --json")]
     Show {
-        /// Which session
+        /// Name of the session
         name: String,
     },
-    /// Show the session that goes on under a key
+    /// Show the current session of a session key
     #[command(after_help = "Example:\n  garth session current agent:scout:main --create")]
     Current {
-        /// The session key, such as agent:scout:main
+        /// Session key, such as agent:scout:main
         key: SessionKey,
-        /// Make one if there is none; reset it first if the agent's settings.json says that it is due
+        /// Create a session if there is none; reset it first if the agent's settings.json says that it is due
         #[arg(long)]
         create: bool,
     },
-    /// Set the state of a session, where it works, its title or its model
+    /// Set state, working directory, title or model of a session
     #[command(after_help = "Example:\n  garth session set work --state done --title 'The parser, fixed'")]
     Set(SetArgs),
     Append(Append),
     Messages(Messages),
     Events(Events),
-    Withdraw(Withdraw),
-    Resolve(Resolve),
     Import(Import),
     Export(Export),
-    Derive(Derive),
-    Why(Why),
-    Pin(Pin),
-    Compact(Compact),
-    Pack(Pack),
-    Replay(Replay),
-    Compare(Compare),
-    Swap(Swap),
-    Dedup(Dedup),
-    Child(Child),
-    Gc(Gc),
-    Wrote(Wrote),
-    Publish(Publish),
-    Reset(Reset),
+    Retract(Retract),
+    Resolve(Resolve),
+    Files(Files),
+    Archive(Archive),
     Archives(Archives),
+    #[command(alias = "delete")]
+    Rm(Rm),
 }
 
 #[derive(Args, Debug)]
 struct CreateArgs {
-    /// Its name: the name of its directory
+    /// Name of the session, and of its directory
     name: String,
-    /// What it is about
+    /// Title
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
-    /// The model that answers
+    /// Name of the model
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
-    /// How many tokens the model takes
-    #[arg(long, value_name = "TOKENS")]
+    /// Context window of the model, in tokens
+    #[arg(long, value_name = "TOKENS", value_parser = parse_tokens)]
     context_window: Option<u64>,
-    /// Where it works: an absolute path
+    /// Working directory: an absolute path
     #[arg(long, default_value = "/", value_name = "PATH")]
     cwd: String,
 }
 
 #[derive(Args, Debug)]
 struct SetArgs {
-    /// Which session
+    /// Name of the session
     name: String,
-    /// active, idle, done, error or cancelled
+    /// State: active, idle, done, error or cancelled
     #[arg(long, value_name = "STATE")]
     state: Option<State>,
-    /// Where it works: an absolute path
+    /// Working directory: an absolute path
     #[arg(long, value_name = "PATH")]
     cwd: Option<String>,
-    /// What it is about; the empty text takes the title away
+    /// Title; an empty text removes it
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
-    /// The model that answers; the empty text takes it away
+    /// Name of the model; an empty text removes it
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
-    /// How many tokens the model takes; 0 takes that away
-    #[arg(long, value_name = "TOKENS")]
+    /// Context window of the model, in tokens; 0 removes it
+    #[arg(long, value_name = "TOKENS", value_parser = parse_tokens)]
     context_window: Option<u64>,
-    /// How many tokens its packs have; 0: no limit; none: what the model takes
+    /// Token budget of packs; 0 means no limit, none the context window of the model
     #[arg(long, value_name = "TOKENS", value_parser = budget)]
     budget: Option<Budget>,
 }
 
-/// The tokens of packs, or what the model takes.
+/// Token budget of packs; `None` for the context window of the model.
 #[derive(Clone, Copy, Debug)]
 struct Budget(Option<u64>);
 
 fn budget(text: &str) -> std::result::Result<Budget, String> {
     match text {
         "none" => Ok(Budget(None)),
-        number => number
-            .parse()
-            .map(|tokens| Budget(Some(tokens)))
-            .map_err(|_| "write a number of tokens, 0 or none".to_owned()),
+        tokens => parse_tokens(tokens).map(|tokens| Budget(Some(tokens))),
     }
 }
 
@@ -179,7 +162,7 @@ impl Session {
                 let open = open(app, create).await?;
                 let sessions = open.sessions()?;
                 let found = match create {
-                    // one that is due by the agent's settings is reset first
+                    // A session that is due for a reset by the agent's settings is reset first.
                     true => {
                         let (create, reset) = (Create::new(""), garth_agent::workspace::Reset::default());
                         let workspace = open.workspace()?;
@@ -189,11 +172,8 @@ impl Session {
                     false => sessions.current(&key).await?,
                 };
                 let Some(found) = found else {
-                    let message = format!("{key}: no session goes on under this key; --create makes one");
-                    return Err(Failure::Tree(garth_engine::Error::new(
-                        garth_engine::ErrorKind::NotFound,
-                        message,
-                    )));
+                    let message = format!("{key}: no current session has this key; --create creates one");
+                    return Err(Failure::Tree(garth::Error::new(garth::ErrorKind::NotFound, message)));
                 };
                 app.out.item(&item(&found), line(&found))
             }
@@ -201,25 +181,14 @@ impl Session {
             Action::Append(verb) => verb.run(app).await,
             Action::Messages(verb) => verb.run(app).await,
             Action::Events(verb) => verb.run(app).await,
-            Action::Withdraw(verb) => verb.run(app).await,
-            Action::Resolve(verb) => verb.run(app).await,
             Action::Import(verb) => verb.run(app).await,
             Action::Export(verb) => verb.run(app).await,
-            Action::Derive(verb) => verb.run(app).await,
-            Action::Why(verb) => verb.run(app).await,
-            Action::Pin(verb) => verb.run(app).await,
-            Action::Compact(verb) => verb.run(app).await,
-            Action::Pack(verb) => verb.run(app).await,
-            Action::Replay(verb) => verb.run(app).await,
-            Action::Compare(verb) => verb.run(app).await,
-            Action::Swap(verb) => verb.run(app).await,
-            Action::Dedup(verb) => verb.run(app).await,
-            Action::Child(verb) => verb.run(app).await,
-            Action::Gc(verb) => verb.run(app).await,
-            Action::Wrote(verb) => verb.run(app).await,
-            Action::Publish(verb) => verb.run(app).await,
-            Action::Reset(verb) => verb.run(app).await,
+            Action::Retract(verb) => verb.run(app).await,
+            Action::Resolve(verb) => verb.run(app).await,
+            Action::Files(verb) => verb.run(app).await,
+            Action::Archive(verb) => verb.run(app).await,
             Action::Archives(verb) => verb.run(app).await,
+            Action::Rm(verb) => verb.run(app).await,
         }
     }
 }
@@ -243,7 +212,7 @@ impl SetArgs {
         change.budget = self.budget.map(|budget| budget.0);
         if change == Change::default() {
             let options = "--state, --cwd, --title, --model, --context-window, --budget";
-            return Err(Failure::Usage(format!("say what to set: {options}")));
+            return Err(Failure::Usage(format!("name what to set: {options}")));
         }
         let set = open(app, true).await?.sessions()?.set(&self.name, &change).await?;
         app.out.item(&item(&set), line(&set))

@@ -15,8 +15,8 @@ use crate::when::Expiry;
 
 /// Change attributes of files and directories, in one commit
 ///
-/// Content and version of the content stay. Where nothing changes there is no commit. With --json one object
-/// a path that changed: path, version, created, seq, time.
+/// The content stays. If nothing changes, there is no commit. With --json, prints one object
+/// per changed path: path, version, created, seq, time.
 #[derive(Args, Debug)]
 #[command(
     override_usage = "garth set <OPTIONS> <PATH>...",
@@ -42,13 +42,13 @@ struct Changes {
     /// Owner and group, as numbers; UID alone leaves the group
     #[arg(long, value_name = "UID[:GID]", value_parser = parse_owner)]
     owner: Option<Owner>,
-    /// Tag to have, in place of all others (may be repeated)
+    /// Tag to set; replaces all tags (repeatable)
     #[arg(long = "tag", value_name = "TAG", conflicts_with_all = ["add_tags", "remove_tags", "no_tags"])]
     tags: Vec<String>,
-    /// Tag to add (may be repeated)
+    /// Tag to add (repeatable)
     #[arg(long = "add-tag", value_name = "TAG")]
     add_tags: Vec<String>,
-    /// Tag to remove (may be repeated)
+    /// Tag to remove (repeatable)
     #[arg(long = "remove-tag", value_name = "TAG")]
     remove_tags: Vec<String>,
     /// Remove all tags
@@ -57,16 +57,16 @@ struct Changes {
     /// Importance, a number
     #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
     importance: Option<f64>,
-    /// Whether search finds it; `default` finds text files
+    /// Include in search: true, false, or `default` for text files
     #[arg(long, value_name = "true|false|default", value_parser = parse_searchable)]
     searchable: Option<Searchable>,
     /// MIME type; `none` removes it
     #[arg(long, value_name = "TYPE")]
     content_type: Option<String>,
-    /// Custom metadata to set (may be repeated)
+    /// Custom metadata to set (repeatable)
     #[arg(long = "meta", value_name = "KEY=VALUE", value_parser = parse_pair)]
     metadata: Vec<(String, String)>,
-    /// Custom metadata to remove (may be repeated)
+    /// Custom metadata to remove (repeatable)
     #[arg(long = "unset-meta", value_name = "KEY")]
     unset_metadata: Vec<String>,
     /// Expire after this time: seconds, or numbers with s, m, h, d or w; `none` keeps it for good
@@ -142,9 +142,9 @@ impl Set {
     }
 }
 
-/// Change permissions: `set --mode`
+/// Change permissions, as `set --mode`
 ///
-/// With --json one object per path that changed: path, version, created, seq, time.
+/// With --json, prints one object per path that changed: path, version, created, seq, time.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth chmod 600 /secrets/token")]
 pub(crate) struct Chmod {
@@ -154,7 +154,7 @@ pub(crate) struct Chmod {
     /// Files and directories; symbolic links are followed
     #[arg(value_hint = TREE_PATH, required = true, value_name = "PATH")]
     paths: Vec<String>,
-    /// Change directories with all that is in them but symbolic links
+    /// Change directories recursively, except symbolic links
     #[arg(short = 'R', long)]
     recursive: bool,
     #[command(flatten)]
@@ -168,9 +168,9 @@ impl Chmod {
     }
 }
 
-/// Change owner and group, as numbers: `set --owner`
+/// Change owner and group, as `set --owner`
 ///
-/// With --json one object per path that changed: path, version, created, seq, time.
+/// With --json, prints one object per path that changed: path, version, created, seq, time.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth chown 1000:1000 /projects")]
 pub(crate) struct Chown {
@@ -180,7 +180,7 @@ pub(crate) struct Chown {
     /// Files and directories; symbolic links are followed
     #[arg(value_hint = TREE_PATH, required = true, value_name = "PATH")]
     paths: Vec<String>,
-    /// Change directories with all that is in them but symbolic links
+    /// Change directories recursively, except symbolic links
     #[arg(short = 'R', long)]
     recursive: bool,
     #[command(flatten)]

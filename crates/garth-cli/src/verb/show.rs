@@ -1,24 +1,24 @@
 //! `garth show`: what one commit did.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use clap::Args;
-use garth_engine::fs::resolve::Follow;
-use garth_engine::model::{Change, ChangeKind, CommitChanges, Moment, Seq, VersionId};
-use garth_engine::{Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
+use garth::fs::resolve::Follow;
+use garth::model::{Change, ChangeKind, Moment, Seq, VersionId};
+use garth::{Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
 
 use crate::app::{App, resolve_path};
 use crate::args::TREE_PATH;
-use crate::compare::{Form, Side, show};
+use crate::compare::Form;
 use crate::fail::Result;
 use crate::history::{Commits, changes_json, changes_text};
+use crate::patch::show_patches;
 
 /// Show one commit: author, message, changes, and a diff of each file
 ///
-/// For a version (ver_...) only the changes of its node are shown. With --json the first object is the commit
-/// (seq, time, author, message, id, changes), followed by one object per path that differs, as for `garth
-/// diff`.
+/// For a version (ver_...) only the changes of its file are shown. With --json, prints the first object is
+/// the commit (seq, time, author, message, id, changes), followed by one object per path that differs, as
+/// for `garth diff`.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth show 42")]
 pub(crate) struct Show {
@@ -60,31 +60,7 @@ impl Show {
         if self.form.name_status {
             return Ok(());
         }
-        self.differences(app, &commit, &before, &after).await
-    }
-
-    async fn differences(
-        &self,
-        app: &mut App,
-        commit: &CommitChanges,
-        before: &Arc<dyn FileSystem>,
-        after: &Arc<dyn FileSystem>,
-    ) -> Result {
-        // A commit can change a file several times; it is shown once.
-        let mut seen = HashSet::new();
-        let mut first = true;
-        for change in &commit.changes {
-            let Some((from, to)) = sides(change, before, after).await? else { continue };
-            if from.is_directory() || to.is_directory() || !seen.insert((from.path.clone(), to.path.clone()))
-            {
-                continue;
-            }
-            if std::mem::take(&mut first) {
-                app.out.note("")?;
-            }
-            show(app, &self.form, &from, &to).await?;
-        }
-        Ok(())
+        show_patches(app, &self.form, &commit, [&before, &after]).await
     }
 }
 
@@ -106,28 +82,4 @@ fn touches(change: &Change, dir: &TreePath) -> bool {
     };
     let near = |path: &TreePath| path.is_within(dir) || (whole && dir.is_within(path));
     change.paths.iter().any(near) || from.is_some_and(near)
-}
-
-/// What a change changed, before and after its commit; `None` where it has no content to compare.
-async fn sides(
-    change: &Change,
-    before: &Arc<dyn FileSystem>,
-    after: &Arc<dyn FileSystem>,
-) -> Result<Option<(Side, Side)>> {
-    let Some(path) = change.path() else { return Ok(None) };
-    let old_path = match &change.kind {
-        ChangeKind::Renamed { from } => from,
-        ChangeKind::Linked | ChangeKind::Snapshot { .. } | ChangeKind::SnapshotDropped { .. } => {
-            return Ok(None);
-        }
-        _ => path,
-    };
-    let from = Side::at(Arc::clone(before), old_path.as_str(), Follow::No).await?;
-    let to = Side::at(Arc::clone(after), path.as_str(), Follow::No).await?;
-    // What took the place of something has changes of its own.
-    Ok(Some(match &change.kind {
-        ChangeKind::Created => (from.without(), to),
-        ChangeKind::Removed | ChangeKind::Expired => (from, to.without()),
-        _ => (from, to),
-    }))
 }

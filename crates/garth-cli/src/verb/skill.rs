@@ -8,8 +8,8 @@ use clap::{Args, Subcommand};
 use garth_agent::workspace::{Host, Inputs, Origin, SkillText};
 use serde_json::{Value, json};
 
+use super::agent::InputArgs;
 use super::open::open;
-use super::prompt::InputArgs;
 use crate::app::App;
 use crate::escape::{escaped, one_line};
 use crate::fail::{Failure, Result};
@@ -17,9 +17,9 @@ use crate::out::counted;
 
 /// List, show, check, install and publish the skills of an agent
 ///
-/// A skill is a directory with a SKILL.md: the agent's own in /agents/AGENT/skills, those of every agent of
-/// the account in /skills. The agent's hide the others of the same name. Which apply depends on what --host
-/// says.
+/// A skill is a directory with a SKILL.md: in /agents/AGENT/skills for one agent, in /skills for every agent
+/// of the account. An agent's skill hides the account's skill of the same name. A skill applies if the hosts
+/// of --host meet its requirements.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
         garth skill install ./pdf --global\n  \
@@ -32,71 +32,72 @@ pub(crate) struct Skill {
 
 #[derive(Subcommand, Debug)]
 enum Action {
-    /// List the skills that apply, and with --all those that do not, with the reason
+    /// List the skills that apply, and with --all the others, with the reason
     ///
-    /// A skill whose SKILL.md has mistakes is listed with them, unless they hide what it requires. With
-    /// --json one object a skill: name, directory, description, always, origin, read_path (in the tree that
-    /// the options name), flaws (if it has some); of one that is left out name, directory, origin, reason,
-    /// detail.
-    #[command(visible_alias = "ls", after_help = "Example:\n  garth skill list --all")]
+    /// A skill whose SKILL.md has mistakes is listed with them, unless they hide its requirements. With
+    /// --json, prints one object per skill: name, directory, description, always, origin, read_path (in the
+    /// tree that the options select), flaws (if any); for a skill that does not apply name, directory,
+    /// origin, reason, detail.
+    #[command(alias = "ls", after_help = "Example:\n  garth skill list --all")]
     List {
-        /// Those that are left out, too
+        /// List skills that do not apply, too
         #[arg(long)]
         all: bool,
         #[command(flatten)]
         inputs: InputArgs,
     },
-    /// Show a skill, where it lies, and whether it applies
+    /// Show a skill: description, path, requirements and text
     ///
-    /// With --json one object: what the front matter says, directory, origin, path, applies, why (where it
-    /// does not), body.
+    /// With --json, prints one object: the front matter, directory, origin, path, applies, why (if it does
+    /// not apply), body.
     #[command(after_help = "Example:\n  garth skill show pdf")]
     Show {
-        /// The name of its directory
+        /// Name of its directory
         directory: String,
         #[command(flatten)]
         inputs: InputArgs,
     },
-    /// Say what is wrong in a skill in a folder of this machine; exit with 1 if something is
+    /// Check a skill in a folder of this machine; exit with 1 if it has mistakes
     ///
-    /// With --json one object: what the front matter says, files, flaws.
+    /// With --json, prints one object: the front matter, files, flaws.
     #[command(after_help = "Example:\n  garth skill check ./pdf")]
     Check {
         /// Folder of the skill, or its SKILL.md
         folder: PathBuf,
     },
-    /// Install a folder of this machine as a skill of the agent, or of all
+    /// Install a folder of this machine as a skill of the agent, or of all agents
     ///
-    /// One commit writes the files that differ. The exit code is 1 if something is wrong in its SKILL.md, as
-    /// with `garth skill check`. With --json one object: path, written, same, flaws, seq.
+    /// One commit writes the files that differ. The exit code is 1 if its SKILL.md has mistakes, as
+    /// with `garth skill check`. With --json, prints one object: path, written, same, flaws, seq.
     #[command(after_help = "Example:\n  garth skill install ./pdf --global")]
     Install {
         /// Folder of the skill, or its SKILL.md
         folder: PathBuf,
-        /// The name of its directory; that of the folder without it
+        /// Name of its directory [default: that of the folder]
         #[arg(long = "as", value_name = "NAME")]
         name: Option<String>,
-        /// For every agent of the account
+        /// Install it for every agent of the account
         #[arg(long)]
         global: bool,
     },
-    /// Remove a skill of the agent's own, or of all agents; its past stays
+    /// Remove a skill of the agent, or of all agents; its history stays
     ///
-    /// With --json one object: path, seq.
-    #[command(name = "rm", visible_alias = "remove", after_help = "Example:\n  garth skill rm pdf --global")]
+    /// With --json, prints one object: path, seq.
+    #[command(name = "rm", alias = "delete", after_help = "Example:\n  garth skill rm pdf --global")]
     Remove {
-        /// The name of its directory
+        /// Name of its directory
         directory: String,
-        /// That of every agent of the account
+        /// Remove the skill of every agent of the account
         #[arg(long)]
         global: bool,
     },
-    /// Publish a skill of the agent's own as a memory
+    /// Publish a skill of the agent as a memory
     ///
-    /// SKILL.md is the text of the memory, content.md a link to it. With --json one object: as `memory put`.
+    /// SKILL.md is the text of the memory, content.md a link to it. With --json, prints one object, as
+    /// `memory put`.
     #[command(after_help = "Example:\n  garth skill publish pdf --agent scout")]
     Publish {
-        /// The name of its directory
+        /// Name of its directory
         directory: String,
     },
 }

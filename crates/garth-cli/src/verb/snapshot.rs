@@ -1,4 +1,4 @@
-//! `garth snapshot`: names for moments.
+//! `garth snapshot`: names for states of the tree.
 
 use clap::{Args, Subcommand};
 use futures::TryStreamExt;
@@ -11,9 +11,10 @@ use crate::args::CommitArgs;
 use crate::escape::escaped;
 use crate::fail::Result;
 
-/// Create, list and drop snapshots: names for the tree as it is at a moment
+/// Create, list and remove snapshots: names for states of the tree
 ///
-/// With --json one object per snapshot: name, seq, time.
+/// --at, restore and diff take the name of a snapshot. With --json, prints one object per snapshot: name,
+/// seq, time.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Example:\n  garth snapshot create before-cleanup",
@@ -35,11 +36,11 @@ enum Action {
         commit: CommitArgs,
     },
     /// List snapshots (the default)
-    #[command(after_help = "Example:\n  garth snapshot list")]
+    #[command(alias = "ls", after_help = "Example:\n  garth snapshot list")]
     List,
-    /// Drop a snapshot; history stays
-    #[command(after_help = "Example:\n  garth snapshot drop before-cleanup")]
-    Drop {
+    /// Remove a snapshot; history stays
+    #[command(alias = "delete", after_help = "Example:\n  garth snapshot rm before-cleanup")]
+    Rm {
         /// Name of the snapshot
         name: String,
         #[command(flatten)]
@@ -65,7 +66,7 @@ impl Snapshot {
             Action::Create { name, commit } => {
                 commit_op(app, &commit, Op::snapshot(name.clone()), &name).await
             }
-            Action::Drop { name, commit } => {
+            Action::Rm { name, commit } => {
                 commit_op(app, &commit, Op::drop_snapshot(name.clone()), &name).await
             }
         }

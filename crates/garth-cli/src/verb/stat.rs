@@ -15,8 +15,8 @@ use crate::out::{entry_json, kind_word};
 
 /// Show the metadata of paths
 ///
-/// With --json one object per path: path, name, kind, size, mode, times, attributes, version, and `names`,
-/// all paths of the node.
+/// With --json, prints one object per path: path, name, kind, size, mode, times, attributes, version, and
+/// `names`, all paths of the file.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth stat /notes/today.md")]
 pub(crate) struct Stat {

@@ -10,7 +10,7 @@ use crate::fail::{Failure, Result, suggest_parents};
 
 /// Set the modification time of files and directories; create empty files
 ///
-/// Where nothing changes there is no commit. With --json one object per path that changed:
+/// If nothing changes, there is no commit. With --json, prints one object per path that changed:
 /// path, version, created, seq, time.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth touch -d 2026-01-27T09:30Z /notes/today.md")]

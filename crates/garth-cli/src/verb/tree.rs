@@ -14,8 +14,8 @@ use crate::walk::DepthFirst;
 
 /// Print a directory tree
 ///
-/// With --json one object per path, each directory before its contents: path, name, kind, size, mode, times,
-/// attributes, version.
+/// With --json, prints one object per path, each directory before its contents: path, name, kind, size,
+/// mode, times, attributes, version.
 #[derive(Args, Debug)]
 #[command(disable_help_flag = true, after_help = "Example:\n  garth tree -L 2 /agents")]
 pub(crate) struct Tree {

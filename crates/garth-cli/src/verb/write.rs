@@ -1,4 +1,4 @@
-//! `garth write` and `garth append`: standard input into a file.
+//! `garth write` and `garth append`: text or standard input into a file.
 
 use clap::Args;
 use garth_agent::tree::write_free;
@@ -8,26 +8,31 @@ use garth_engine::model::{At, Batch, Create, Kind, Op, Precondition, SetAttrs, T
 
 use crate::app::{App, Plan, resolve_path, stat_optional};
 use crate::args::{CommitArgs, TREE_PATH};
-use crate::body::stdin_body;
+use crate::body::text_body;
 use crate::fail::{Result, suggest_parents};
 use crate::when::Expiry;
 
-/// Write standard input to a file, in place of its content; make the file if missing
+/// Write text or standard input to a file
 ///
-/// With --json one object: path, version, created, seq, time.
+/// Replaces the content of the file, or creates the file. TEXT gets a line feed at its end if it has none;
+/// standard input is written as it is. With --json, prints one object: path, version, created, seq, time.
 #[derive(Args, Debug)]
-#[command(after_help = "Example:\n  echo 'call Ada' | garth write -p /notes/today.md --tag todo")]
+#[command(after_help = "Examples:\n  \
+        garth write -p /notes/today.md 'call Ada' --tag todo\n  \
+        garth write /notes/today.md < today.md")]
 pub(crate) struct Write {
-    /// The file; a symbolic link is followed
+    /// File; a symbolic link is followed
     #[arg(value_hint = TREE_PATH)]
     path: String,
+    /// Text to write; - or nothing reads standard input
+    text: Option<String>,
     /// Create missing parents
     #[arg(short, long)]
     parents: bool,
-    /// Fail if something is there already
+    /// Fail if the path exists
     #[arg(long, conflicts_with = "if_version")]
     if_absent: bool,
-    /// If something is there, write beside it: `notes (2).md` for `notes.md`
+    /// If the path exists, write to a free name: `notes (2).md` for `notes.md`
     #[arg(long, conflicts_with_all = ["if_absent", "if_version"])]
     free_name: bool,
     /// Fail unless this is the file's current version
@@ -42,16 +47,16 @@ pub(crate) struct Write {
 /// Attributes to set with the content.
 #[derive(Args, Debug)]
 struct Attributes {
-    /// Set a tag; replaces all tags of the file (may be repeated)
+    /// Set a tag; replaces all tags of the file (repeatable)
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<String>,
-    /// Set the weight of the file for its owner
+    /// Set the importance of the file
     #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
     importance: Option<f64>,
     /// Expire after this time: seconds, or numbers with s, m, h, d or w; `none` keeps it for good
     #[arg(long, value_name = "DURATION|none")]
     ttl: Option<Expiry>,
-    /// Whether search finds the file [default: text files are found]
+    /// Include the file in search [default: true for text files]
     #[arg(long, value_name = "BOOL")]
     searchable: Option<bool>,
     /// Set the MIME type
@@ -81,7 +86,7 @@ impl Write {
         } else {
             (Create::IfMissing, Follow::Yes)
         };
-        let body = stdin_body(&*tree.fs, &self.path, follow).await?;
+        let body = text_body(&*tree.fs, &self.path, follow, self.text.as_deref()).await?;
         let attrs = self.attributes.at(app.env.now());
         if self.free_name {
             let path = resolve_path(&*tree.fs, &self.path, follow).await?;
@@ -111,16 +116,21 @@ impl Write {
     }
 }
 
-/// Append standard input to a file; make the file if missing
+/// Append text or standard input to a file
 ///
-/// Where nothing is appended to a file that is there, there is no commit. With --json one object: path,
-/// version, created, seq, time.
+/// Creates the file if it is missing. TEXT gets a line feed at its end if it has none; standard input is
+/// appended as it is. Appending nothing to an existing file makes no commit. With --json, prints one object:
+/// path, version, created, seq, time.
 #[derive(Args, Debug)]
-#[command(after_help = "Example:\n  echo '{\"event\":\"done\"}' | garth append /log.jsonl")]
+#[command(after_help = "Examples:\n  \
+        garth append /notes/todo.md '- call Ada'\n  \
+        garth append /log.jsonl < events.jsonl")]
 pub(crate) struct Append {
-    /// The file; a symbolic link is followed
+    /// File; a symbolic link is followed
     #[arg(value_hint = TREE_PATH)]
     path: String,
+    /// Text to append; - or nothing reads standard input
+    text: Option<String>,
     /// Create missing parents
     #[arg(short, long)]
     parents: bool,
@@ -131,7 +141,7 @@ pub(crate) struct Append {
 impl Append {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         let tree = app.tree_or_new().await?;
-        let body = stdin_body(&*tree.fs, &self.path, Follow::Yes).await?;
+        let body = text_body(&*tree.fs, &self.path, Follow::Yes, self.text.as_deref()).await?;
         app.commit(&tree, &self.commit, async || {
             let (path, there) = stat_optional(&*tree.fs, &self.path, Follow::Yes).await?;
             let mut plan = Plan::default();

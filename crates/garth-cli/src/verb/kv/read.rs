@@ -1,4 +1,4 @@
-//! `garth kv get`, `list`, `keys`, `history`.
+//! `garth kv get`, `list`, `keys`, `log`.
 
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;
@@ -21,16 +21,16 @@ use crate::args::Past;
 use crate::escape::escaped;
 use crate::fail::Result;
 
-/// Print values; of several keys one per line, behind the key and a tab
+/// Print values
 ///
-/// All are of one moment.
+/// Several values are printed one per line, after the key and a tab, all from one point in time.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth kv get /user/tone")]
 pub(super) struct Get {
-    /// The keys
+    /// Keys
     #[arg(required = true, value_name = "KEY")]
     keys: Vec<String>,
-    /// Print version, times, expiry, tags and the rest, too
+    /// Print version, times, expiry, tags and other attributes, too
     #[arg(short = 'v', long)]
     all: bool,
     #[command(flatten)]
@@ -134,14 +134,16 @@ fn in_full(found: &Found) -> String {
     )
 }
 
-/// List the keys directly below a key; `/` ends those with keys below them only
+/// List the keys directly below a key
+///
+/// A key that has only keys below it ends with `/`.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth kv list /user")]
 pub(super) struct List {
-    /// The key above
+    /// Parent key
     #[arg(default_value = "/", value_name = "KEY")]
     prefix: String,
-    /// Print at most this many [default: all]
+    /// Maximum number of keys [default: all]
     #[arg(short = 'n', long, value_name = "COUNT")]
     limit: Option<NonZeroUsize>,
     #[command(flatten)]
@@ -176,17 +178,18 @@ impl List {
 
 /// List the keys with a value that match a pattern, at any depth
 ///
-/// `*` and `**` match any characters, also `/`; `?` matches one. With --json one object per key: path.
+/// `*` and `**` match any characters, also `/`; `?` matches one. With --json, prints one object per key:
+/// path.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth kv keys '/user/*'")]
 pub(super) struct Keys {
-    /// The pattern
+    /// Pattern
     #[arg(default_value = "/**")]
     pattern: String,
-    /// `*` and `?` stop at `/`; `**` does not
+    /// Keep `*` and `?` inside a segment; `**` crosses `/`
     #[arg(long)]
     segment: bool,
-    /// Print at most this many [default: all]
+    /// Maximum number of keys [default: all]
     #[arg(short = 'n', long, value_name = "COUNT")]
     limit: Option<NonZeroUsize>,
     #[command(flatten)]
@@ -213,11 +216,11 @@ impl Keys {
 
 /// Show the versions of a value, newest first
 #[derive(Args, Debug)]
-#[command(after_help = "Example:\n  garth kv history /user/tone")]
-pub(super) struct History {
-    /// The key
+#[command(after_help = "Example:\n  garth kv log /user/tone")]
+pub(super) struct Log {
+    /// Key
     key: String,
-    /// Print at most this many
+    /// Maximum number of versions
     #[arg(short = 'n', long, default_value = "20", value_name = "COUNT")]
     limit: NonZeroUsize,
     #[command(flatten)]
@@ -234,7 +237,7 @@ struct ShownPast<'a> {
     deleted_at: Option<String>,
 }
 
-impl History {
+impl Log {
     pub(super) async fn run(self, app: &mut App) -> Result {
         let fs = app.view(&self.past).await?;
         let key = self.key.as_str();

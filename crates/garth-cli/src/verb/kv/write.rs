@@ -15,34 +15,34 @@ use crate::escape::escaped;
 use crate::fail::{Failure, Result, json_error};
 use crate::when::Expiry;
 
-/// Write a value, as a new version of the key
+/// Store a value as a new version of a key
 ///
 /// Tags, importance, expiry and searchability stay as they are unless an option names them. A new key has no
 /// tags, importance 0, no expiry, and is not searchable.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth kv put /user/tone '{\"tone\":\"direct\"}' --tag user --ttl 7d")]
 pub(super) struct Put {
-    /// The key
+    /// Key
     key: String,
-    /// The value as JSON; standard input without it
+    /// Value as JSON; - or nothing reads standard input
     #[arg(allow_negative_numbers = true)]
     value: Option<String>,
-    /// Tag it, in place of the tags it has (may be repeated)
+    /// Set a tag; replaces all tags of the key (repeatable)
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<String>,
-    /// Set its weight
+    /// Set the importance
     #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
     importance: Option<f64>,
     /// Expire after this time: seconds, or numbers with s, m, h, d or w; `none` keeps it for good
     #[arg(long, value_name = "DURATION|none")]
     ttl: Option<Expiry>,
-    /// Whether search finds it
+    /// Include in search: true or false
     #[arg(long, value_name = "BOOL")]
     searchable: Option<bool>,
-    /// Only if the key has no value
+    /// Fail if the key has a value
     #[arg(long, visible_alias = "nx", conflicts_with = "if_version")]
     if_absent: bool,
-    /// Only if this is still the version of its value
+    /// Fail unless this is the current version of the value
     #[arg(long, value_name = "VERSION")]
     if_version: Option<VersionId>,
 }
@@ -51,8 +51,8 @@ impl Put {
     pub(super) async fn run(self, app: &mut App) -> Result {
         let key = self.key.as_str();
         let text = match self.value {
-            Some(text) => text,
-            None => stdin(key)?,
+            Some(text) if text != "-" => text,
+            _ => stdin(key)?,
         };
         let value = parse(key, &text)?;
         let condition = match self.if_version {
@@ -75,11 +75,11 @@ impl Put {
     }
 }
 
-/// Write several values in one commit: all of them or none
+/// Store several values in one commit
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth kv mset /user/name '\"Ada\"' /user/age 36")]
 pub(super) struct Mset {
-    /// Keys and their values as JSON, in turn
+    /// Keys and values as JSON, alternating
     #[arg(required = true, num_args = 2.., value_name = "KEY VALUE", allow_negative_numbers = true)]
     pairs: Vec<String>,
 }
@@ -98,15 +98,16 @@ impl Mset {
     }
 }
 
-/// Add to an integer and print the sum; a key without value counts as 0
+/// Add to an integer, and print the sum
 ///
-/// Atomic: of increments at the same time none is lost. With --json the object of put, and value.
+/// A key without a value counts as 0. Concurrent increments are all applied. With --json, prints the object
+/// of put, and value.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth kv incr /visits 10")]
 pub(super) struct Incr {
-    /// The key
+    /// Key
     key: String,
-    /// How much to add; may be negative
+    /// Number to add; may be negative
     #[arg(default_value_t = 1, allow_negative_numbers = true)]
     by: i64,
 }
@@ -123,15 +124,15 @@ impl Incr {
     }
 }
 
-/// Set when a key expires, or `none`; its value and everything else stay
+/// Set the expiry of a key, or remove it
 ///
-/// With --json the object of put, and expires_at.
+/// With --json, prints the object of put, and expires_at.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth kv expire /user/tone 7d\n  garth kv expire /user/tone none")]
 pub(super) struct Expire {
-    /// The key
+    /// Key
     key: String,
-    /// After which time: seconds, or numbers with s, m, h, d or w; `none` keeps it for good
+    /// Time to live: seconds, or numbers with s, m, h, d or w; `none` keeps it for good
     #[arg(value_name = "DURATION|none")]
     ttl: Expiry,
 }
@@ -151,19 +152,19 @@ impl Expire {
     }
 }
 
-/// Remove values; their history stays. A key without value is fine
+/// Remove values; their history stays
 ///
-/// Where there is no value there is no commit. With --json the object of put, and deleted: true, or false,
-/// with null for version_id and created_at, where there was no value.
+/// A key without a value is not an error, and makes no commit. With --json, prints the object of put, and
+/// deleted: true, or false with null for version_id and created_at if there was no value.
 #[derive(Args, Debug)]
-#[command(after_help = "Example:\n  garth kv delete /user/tone")]
-pub(super) struct Delete {
-    /// The keys, each removed in a commit of its own
+#[command(after_help = "Example:\n  garth kv rm /user/tone")]
+pub(super) struct Rm {
+    /// Keys, each removed in a commit of its own
     #[arg(required = true, value_name = "KEY")]
     keys: Vec<String>,
 }
 
-impl Delete {
+impl Rm {
     pub(super) async fn run(self, app: &mut App) -> Result {
         let fs = app.tree().await?.fs;
         let agent = app.global.agent.clone();

@@ -21,8 +21,8 @@ pub(crate) struct SinkArgs {
     /// Deliver events of memories to this endpoint, http:// or https:// [env: GARTH_SINK]
     #[arg(long, value_name = "URL")]
     sink: Option<String>,
-    /// File with the secret that requests to it are signed with, 16 bytes or more; a line feed at its end
-    /// does not count [env: GARTH_SINK_SECRET_FILE]
+    /// File of this machine with the secret that signs the requests, 16 bytes or more; a final line feed is
+    /// ignored [env: GARTH_SINK_SECRET_FILE]
     #[arg(long, value_name = "FILE")]
     sink_secret_file: Option<PathBuf>,
 }

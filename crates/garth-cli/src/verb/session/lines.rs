@@ -1,4 +1,4 @@
-//! Shows lines of messages and events, and what a source leads to.
+//! `garth session messages`, `events` and `resolve`: lines of a session.
 
 use clap::Args;
 use garth_agent::session::{Line, Log, Resolved, Select, Source};
@@ -13,45 +13,44 @@ use crate::verb::open::{Open, open};
 
 /// Show the messages of a session
 ///
-/// Those that were taken back are left out. With --json one object per message: line, and message as it is
-/// kept.
+/// Retracted messages are left out. With --json, prints one object per message: line, and message as stored.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
         garth session messages work\n  \
         garth session messages work tail:10\n  \
         garth session messages work 12-18 --withdrawn --json")]
 pub(crate) struct Messages {
-    /// Which session
+    /// Name of the session
     name: String,
-    /// Which of them: 12-18, an id, ID..ID, tail:N, user:latest, tool:ID [default: all]
+    /// Messages to show: 12-18, an id, ID..ID, tail:N, user:latest or tool:ID [default: all]
     source: Option<String>,
-    /// Show those that were taken back, too
+    /// Show retracted messages, too
     #[arg(long)]
     withdrawn: bool,
 }
 
 /// Show the events of a session
 ///
-/// With --json one object per event: line, and event as it is kept.
+/// With --json, prints one object per event: line, and event as stored.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth session events work 1-20")]
 pub(crate) struct Events {
-    /// Which session
+    /// Name of the session
     name: String,
-    /// Which of them: 12-18, an id, ID..ID [default: all]
+    /// Events to show: 12-18, an id or ID..ID [default: all]
     source: Option<String>,
 }
 
-/// Show what a source leads to now
+/// Resolve a source to lines or a file
 ///
-/// With --json one object: of lines source (as it leads there for ever), session, log, lines, bytes; of a
-/// file source, path, version_id, size.
+/// With --json, prints one object: for lines source (with fixed line numbers), session, log, lines, bytes;
+/// for a file source, path, version_id, size.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth session resolve work user:latest")]
 pub(crate) struct Resolve {
-    /// Which session
+    /// Name of the session
     name: String,
-    /// The source
+    /// Source, such as user:latest, tail:3, tool:ID or a path
     source: Source,
 }
 
@@ -86,13 +85,11 @@ async fn show(
     }
     let mut of = session.to_owned();
     if let Some(text) = source {
-        let is_bare = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
-        let source: Source = if is_bare { format!("{name}:{text}").parse()? } else { text.parse()? };
-        match sessions.resolve(session, &source).await? {
+        match sessions.resolve(session, &source_of(name, text)?).await? {
             Resolved::Lines { session, log: found, lines, .. } if found == log => {
                 (of, select.lines) = (session, lines);
             }
-            _ => return Err(Failure::Usage(format!("{text}: leads to something else than {name}"))),
+            _ => return Err(Failure::Usage(format!("{text}: does not resolve to {name}"))),
         }
     } else {
         sessions.get(session).await?;
@@ -107,6 +104,12 @@ async fn show(
             None => return Ok(()),
         }
     }
+}
+
+/// Parses a source; line numbers alone are those of `log`.
+pub(crate) fn source_of(log: &str, text: &str) -> Result<Source> {
+    let is_bare = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
+    Ok(if is_bare { format!("{log}:{text}").parse()? } else { text.parse()? })
 }
 
 #[derive(Serialize)]
@@ -143,7 +146,7 @@ fn print(app: &mut App, log: Log, line: &Line) -> Result {
 }
 
 /// What a line of messages says, on one line; of events, all of it.
-pub(super) fn said_in(line: &str) -> String {
+pub(crate) fn said_in(line: &str) -> String {
     let value: Value = serde_json::from_str(line).unwrap_or(Value::Null);
     let said = said(&value);
     if said.is_empty() { line.to_owned() } else { said }
@@ -193,7 +196,9 @@ impl Resolve {
                 (json, format!("{fixed}  {size} bytes"))
             }
             _ => {
-                return Err(Failure::Usage("the source leads to what this command does not know".to_owned()));
+                return Err(Failure::Usage(
+                    "the source resolves to something that this command cannot show".to_owned(),
+                ));
             }
         };
         app.out.item(&json, escaped(&shown))

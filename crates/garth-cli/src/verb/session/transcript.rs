@@ -23,16 +23,19 @@ const MAX_INPUT: u64 = 1 << 30;
 ///
 /// A whole transcript begins with the first message of the session. It is compared with the session, and only
 /// what follows is appended, so it can be imported again as it grows. A transcript that says something else
-/// is refused; with --rewind the messages of the session from there on are withdrawn. A part is appended as
+/// is refused; with --rewind the messages of the session from there on are retracted. A part is appended as
 /// it is; messages whose id the session has are skipped. Without either option the transcript is taken as a
 /// whole if the session has no messages, and refused otherwise.
 ///
-/// With --json prints one object: session, messages, new, present, lines, withdrawn, said_again,
-/// system_changed, unknown_blocks, skipped, skipped_count, seq.
+/// With --dry-run the transcript is compared with the session, and nothing changes.
+///
+/// With --json, prints one object: session, messages, new, present, lines, withdrawn, said_again,
+/// system_changed, unknown_blocks, skipped, skipped_count, dry_run, seq.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
         garth session import work chat.json --format openai --create\n  \
         garth session import work chat.json --format openai --whole\n  \
+        garth session import work chat.json --format openai --rewind --dry-run\n  \
         garth session import work --format pi --part < last-turn.jsonl")]
 pub(crate) struct Import {
     /// Name of the session
@@ -52,7 +55,7 @@ pub(crate) struct Import {
     /// The transcript is a part of the conversation: append it
     #[arg(long, conflicts_with = "whole")]
     part: bool,
-    /// Withdraw what the session has from the first message on that differs
+    /// Retract the messages of the session from the first one on that differs
     #[arg(long, conflicts_with = "part")]
     rewind: bool,
     /// Append a part only if this is the last message of the session
@@ -61,26 +64,29 @@ pub(crate) struct Import {
     /// Skip messages that cannot be read, and name them
     #[arg(long)]
     skip_bad: bool,
+    /// Report what the import of a whole transcript would change, and change nothing
+    #[arg(long, conflicts_with_all = ["part", "after"])]
+    dry_run: bool,
 }
 
 /// Write a session as a transcript to standard output
 ///
-/// Messages that were imported in this format are written as they came. Those that were taken back are left
-/// out. Of a session that is there no more its archive is read, by the session's id: see `session archives`.
+/// Messages that were imported in this format are written as they came. Retracted messages are left out. For
+/// a removed session give its id: the archive is read, see `garth session archives`.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
         garth session export work > work.jsonl\n  \
         garth session export work --format markdown --lines 10-20")]
 pub(crate) struct Export {
-    /// Which session: its name, or the id of an archive
+    /// Name of the session, or id of an archive
     name: String,
-    /// Only these lines: 10-20, 10-, or 10
+    /// Write only these lines: 10-20, 10- or 10
     #[arg(long, value_name = "A-B", value_parser = lines)]
     lines: Option<(u64, u64)>,
     /// garth, pi, openai, anthropic or markdown
     #[arg(long, default_value = "garth", value_name = "FORMAT")]
     format: TranscriptFormat,
-    /// Write those that were taken back, too
+    /// Write retracted messages, too
     #[arg(long)]
     withdrawn: bool,
 }
@@ -88,7 +94,7 @@ pub(crate) struct Export {
 impl Import {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         let text = read(&self.file, self.skip_bad)?;
-        let open = open(app, true).await?;
+        let open = open(app, !self.dry_run).await?;
         let mut import = Transcript::new(self.format, &text);
         import.mode = match (self.whole, self.part) {
             (true, _) => Some(ImportMode::Whole),
@@ -96,15 +102,15 @@ impl Import {
             _ => None,
         };
         (import.rewind, import.skip_bad, import.create) = (self.rewind, self.skip_bad, self.create);
-        import.after = self.after;
+        (import.after, import.dry) = (self.after, self.dry_run);
         let done = open.sessions()?.import(&self.name, &import).await?;
         for bad in &done.skipped {
             app.out.warn(format_args!("skipped message {} (line {}): {}", bad.message, bad.line, bad.why));
         }
         if let Some(line) = done.said_again {
             app.out.warn(format_args!(
-                "messages:{line} was withdrawn, and the transcript has it again: it was appended again; leave \
-                 withdrawn messages out of the transcript"
+                "messages:{line} was retracted, and the transcript has it again: it is appended again; leave \
+                 retracted messages out of the transcript"
             ));
         }
         if done.unknown_blocks > 0 {
@@ -124,14 +130,15 @@ impl Import {
             "lines": source(&done.lines), "withdrawn": source(&done.withdrawn),
             "said_again": done.said_again, "system_changed": done.system_changed,
             "unknown_blocks": done.unknown_blocks, "skipped": done.skipped,
-            "skipped_count": done.skipped_count, "seq": done.seq.map(|seq| seq.0),
+            "skipped_count": done.skipped_count, "dry_run": self.dry_run, "seq": done.seq.map(|seq| seq.0),
         });
-        let mut said = format!("imported  {} new, {} present", done.new, done.present);
+        let verb = if self.dry_run { "would import" } else { "imported" };
+        let mut said = format!("{verb}  {} new, {} present", done.new, done.present);
         if done.system_changed {
             said.push_str(", system prompt changed");
         }
         if let Some(lines) = source(&done.withdrawn) {
-            said.push_str(&format!(", {lines} withdrawn"));
+            said.push_str(&format!(", {lines} retracted"));
         }
         if done.skipped_count > 0 {
             said.push_str(&format!(", {} skipped", done.skipped_count));
@@ -179,8 +186,7 @@ fn read(file: &Path, skip_bad: bool) -> Result<String> {
     if file == Path::new("-") {
         return read(&mut std::io::stdin().lock());
     }
-    let mut opened =
-        File::open(file).map_err(|error| Failure::Usage(format!("{}: {error}", file.display())))?;
+    let mut opened = File::open(file).map_err(Failure::host(file))?;
     read(&mut opened)
 }
 

@@ -1,9 +1,10 @@
-//! What differs between the prompts of two moments.
+//! `garth agent prompt diff`: the difference between two prompts.
 
 use clap::Args;
 use garth_agent::workspace::{Changed, Inputs, Prompt};
 use serde_json::{Value, json};
 
+use super::super::name_agent;
 use super::inputs::InputArgs;
 use crate::app::App;
 use crate::compare::unified;
@@ -14,20 +15,25 @@ use crate::verb::open::open;
 /// Lines of context around what differs.
 const CONTEXT: usize = 3;
 
-/// Compare the prompts of two moments: which parts came, went and changed
+/// Compare the prompts of two times: added, removed and changed parts
 ///
-/// The second is that of now, or of a second moment. Whose they are is said as for `garth prompt`; nothing is
-/// told to the session. What the caller says now is what was said for the first, unless it is given: then it
-/// holds for both. With --json one object: from and to (seq, clock, sha256), appeared and went (parts),
-/// changed (from, to, diff), tokens, bytes, common_bytes (what a model's cache keeps).
+/// The newer prompt is that of now, or of --to. Options select the listener as for `garth agent prompt`; no
+/// event is recorded. Inputs that are not given are those of the older prompt.
+///
+/// With --json, prints one object: from and to (seq, clock, sha256), appeared and went (parts), changed
+/// (from, to, diff), tokens, bytes, common_bytes (the prefix that a model's cache keeps).
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
-        garth prompt diff yesterday --agent scout --user ann --session work\n  \
-        garth prompt diff 120 140 --agent scout --clock 2026-01-27T09:30:00Z")]
+        garth agent prompt diff scout --from yesterday --user ann --session work\n  \
+        garth agent prompt diff scout --from 120 --to 140 --clock 2026-01-27T09:30:00Z")]
 pub(crate) struct Diff {
-    /// The moment of the first: a sequence, a snapshot, a time, an age
+    /// Name of the agent [default: that of --agent]
+    name: Option<String>,
+    /// Time of the older prompt: a sequence, a snapshot, a time or an age
+    #[arg(long, value_name = "SEQUENCE|TIME|NAME")]
     from: String,
-    /// The moment of the second
+    /// Time of the newer prompt [default: now]
+    #[arg(long, value_name = "SEQUENCE|TIME|NAME")]
     to: Option<String>,
     #[command(flatten)]
     inputs: InputArgs,
@@ -35,6 +41,7 @@ pub(crate) struct Diff {
 
 impl Diff {
     pub(crate) async fn run(self, app: &mut App) -> Result {
+        name_agent(app, self.name)?;
         let open = open(app, false).await?;
         let workspace = open.workspace()?;
         let mut options = open.options().dry();
@@ -44,7 +51,7 @@ impl Diff {
         let before = workspace.prompt(&first).await?;
         match &self.to {
             Some(text) => options.at = Some(app.moment(open.fs(), text).await?),
-            // what was said then holds, but for the time
+            // The inputs of then hold, except for the time.
             None if options.inputs.is_none() => options.inputs = Some(without_time(&before.inputs)),
             None => {}
         }

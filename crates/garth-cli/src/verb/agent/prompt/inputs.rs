@@ -1,4 +1,4 @@
-//! What the caller of a prompt says of its surroundings.
+//! Inputs of a prompt that the caller gives: hosts, runtime, clock.
 
 use std::path::Path;
 use std::str::FromStr;
@@ -14,19 +14,19 @@ const MAX_FILE: u64 = 1 << 20;
 /// See the module.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct InputArgs {
-    /// Where the agent's tools run, which skills depend on: a JSON object with an `id`, or a file of this
-    /// machine with one or a list of them (may be repeated)
+    /// Host on which the agent's tools run; skills depend on it: a JSON object with an `id`, or a file of
+    /// this machine with one object or a list (repeatable)
     #[arg(long = "host", value_name = "JSON|@FILE")]
     hosts: Vec<String>,
-    /// A line of the section Runtime (may be repeated)
+    /// Line of the section Runtime (repeatable)
     #[arg(long, value_name = "NAME=VALUE")]
     runtime: Vec<Line>,
-    /// What time it is, RFC 3339
+    /// Current time for the prompt, RFC 3339 [default: now]
     #[arg(long, value_name = "TIME")]
     clock: Option<String>,
 }
 
-/// A name and what is so.
+/// Name and value of a runtime line.
 #[derive(Clone, Debug)]
 struct Line(String, String);
 
@@ -42,7 +42,7 @@ impl FromStr for Line {
 }
 
 impl InputArgs {
-    /// What was given; nothing if nothing was.
+    /// Returns the inputs; `None` if none was given.
     pub(crate) fn read(&self) -> Result<Option<Inputs>> {
         if self.hosts.is_empty() && self.runtime.is_empty() && self.clock.is_none() {
             return Ok(None);

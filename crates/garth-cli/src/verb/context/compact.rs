@@ -1,4 +1,4 @@
-//! Compaction: a session in few words.
+//! `garth context compact`: summaries of older messages.
 
 use clap::Args;
 use garth_agent::session::Compact as How;
@@ -6,39 +6,42 @@ use garth_agent::workspace::{Asking, Trim};
 use garth_server::chat_model::ServedModel;
 use serde_json::json;
 
-use super::reset::allowance;
 use crate::app::App;
 use crate::escape::escaped;
 use crate::fail::Result;
-use crate::model_args::ModelArgs;
+use crate::model_args::{ModelArgs, allowance};
+use crate::size::parse_tokens;
 use crate::verb::open::open;
 
-/// Bring the summary of a session up to what was said since
+/// Summarize the older messages of a session
 ///
-/// Without a model the summary has excerpts, and says so. With --model-endpoint a model writes summary,
-/// facts, decisions, open work and references; its answer is checked, and if it cannot be taken nothing
-/// changes. Messages always stay.
+/// Without a model the summary consists of excerpts, and says so. With --model-endpoint a model writes
+/// summary, facts, decisions, todo and references; its answer is checked, and an invalid answer changes
+/// nothing. Messages always stay in the session.
+///
+/// With --json, prints one object per step: session, lines, by_model, seq; with --trim also part, messages,
+/// memory, job.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
-        garth session compact work\n  \
-        garth session compact work --model-endpoint http://localhost:11434/v1 --model llama3")]
+        garth context compact work\n  \
+        garth context compact work --model-endpoint http://localhost:11434/v1 --model llama3")]
 pub(crate) struct Compact {
-    /// Which session
+    /// Name of the session
     name: String,
-    /// Most tokens of the summary
-    #[arg(long, default_value_t = 1000, value_name = "TOKENS")]
+    /// Token limit for the summary
+    #[arg(long, default_value = "1000", value_name = "TOKENS", value_parser = parse_tokens)]
     max_tokens: u64,
-    /// Leave out so many of the last messages
+    /// Number of recent messages to leave out of the summary
     #[arg(long, default_value_t = 10, value_name = "COUNT")]
     keep: u64,
     /// Take the older messages out of packs, too, and write them to a part archive
     ///
-    /// /agents/AGENT/sessions/ID-partMILLISECONDS.jsonl.gz, in the commit of the summary. Steps with a tool
-    /// stay whole, and the last turn stays; settings.json says how many tokens more. What a model finds worth
-    /// remembering is added to the daily memory, or if no file of the day has room by a job later.
+    /// The archive is /agents/AGENT/sessions/ID-partMILLISECONDS.jsonl.gz, written in the commit of the
+    /// summary. A tool call stays with its result, and the last turn stays; settings.json says how many
+    /// tokens stay beyond that. A model's notes are added to the daily memory, now or by a later job.
     #[arg(long, conflicts_with_all = ["max_tokens", "keep"])]
     trim: bool,
-    /// Only if the last prompt left less of the model's window than settings.json reserves
+    /// Compact only if the last prompt left less of the model's window than settings.json reserves
     #[arg(long, requires = "trim")]
     if_due: bool,
     #[command(flatten)]

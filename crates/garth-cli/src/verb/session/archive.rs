@@ -1,8 +1,7 @@
-//! Puts sessions away: resets, archives, and transcripts of both.
+//! `garth session archive` and `archives`: sessions that are ended and stored.
 
 use clap::Args;
-use garth_agent::models::Allowance;
-use garth_agent::workspace::{Held, Reset as How};
+use garth::agent::workspace::{Held, Reset as How};
 use garth_server::chat_model::ServedModel;
 use serde_json::json;
 
@@ -10,34 +9,37 @@ use super::item::item;
 use crate::app::App;
 use crate::escape::escaped;
 use crate::fail::Result;
-use crate::model_args::ModelArgs;
+use crate::model_args::{ModelArgs, allowance};
 use crate::verb::open::open;
 
-/// Archive a session, end it, and open the next one in its place
+/// Archive a session, end it, and start the next one in its place
 ///
-/// One commit writes /agents/AGENT/sessions/ID.jsonl.gz (JSON Lines of pi-ai, gzip), ends the session, moves
-/// media that the archive refers to beside it, removes the others, and makes the next session with the same
-/// key. If the archive cannot be written nothing changes. With --model-endpoint a model is asked what is
-/// worth remembering; it is added to the daily memory of the day on which the session was used last. With
-/// --json one object: session, archive, messages, next (as `session show`), memory, job, seq.
+/// One commit, called a reset, writes the messages to /agents/AGENT/sessions/ID.jsonl.gz, ends the session,
+/// moves media that the archive refers to next to it, deletes its other media, and creates the next session
+/// with the same key. If the archive cannot be written, nothing changes. With --model-endpoint a model is
+/// asked what is worth remembering; its notes are added to the daily memory of the day of the last activity.
+///
+/// `garth session export ID` reads an archive, and `garth session rm` deletes a session without a next one.
+///
+/// With --json, prints one object: session, archive, messages, next (as `session show`), memory, job, seq.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  garth session reset work\n  garth session reset work --next work-tuesday"
+    after_help = "Examples:\n  garth session archive work\n  garth session archive work --next work-tuesday"
 )]
-pub(crate) struct Reset {
-    /// Which session
+pub(crate) struct Archive {
+    /// Name of the session
     name: String,
-    /// The name of the next session; work-2 follows work without it
+    /// Name of the next session [default: work-2 after work]
     #[arg(long, value_name = "NAME")]
     next: Option<String>,
-    /// Only if the agent's settings.json says that it is due
+    /// Archive only if the agent's settings.json says that a reset is due
     #[arg(long)]
     if_due: bool,
     #[command(flatten)]
     model: ModelArgs,
 }
 
-impl Reset {
+impl Archive {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         let model = self.model.open()?;
         let allowance = allowance(app, model.as_ref()).await?;
@@ -61,7 +63,7 @@ impl Reset {
         });
         let archived = match archive {
             Some(archive) => format!("archived  {} messages in {}", done.messages, escaped(archive)),
-            None => "archived  nothing: nothing was said".to_owned(),
+            None => "archived  nothing: the session has no messages".to_owned(),
         };
         let remembered = match (memory, job) {
             (Some(path), _) => format!("\nremembered  {}", escaped(path)),
@@ -76,12 +78,12 @@ impl Reset {
 
 /// List the archives of the agent's sessions
 ///
-/// Parts that compaction archived are not listed. With --json one object an archive: session_id, path, size,
-/// metadata.
+/// Parts that compaction archived are not listed. With --json, prints one object per archive: session_id,
+/// path, size, metadata.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth session archives --agent scout")]
 pub(crate) struct Archives {
-    /// Show at most this many
+    /// Maximum number of archives
     #[arg(short = 'n', long, value_name = "COUNT")]
     limit: Option<usize>,
 }
@@ -116,17 +118,4 @@ impl Archives {
         }
         Ok(())
     }
-}
-
-/// What a model may take of the account.
-pub(in crate::verb) async fn allowance(
-    app: &mut App,
-    model: Option<&ServedModel>,
-) -> Result<Option<Allowance>> {
-    if model.is_none() {
-        return Ok(None);
-    }
-    let data_dir = app.data_dir_of_account().await?;
-    let account = app.account_of(&data_dir).await?;
-    Ok(ServedModel::allowance(model, &*account, &app.env).await?)
 }

@@ -1,4 +1,4 @@
-//! What a session wrote anywhere.
+//! `garth session files`: files that a session wrote.
 
 use std::collections::HashSet;
 
@@ -11,18 +11,18 @@ use crate::escape::escaped;
 use crate::fail::Result;
 use crate::verb::open::open;
 
-/// List every file that a session wrote, with the bytes that are still its own
+/// List the files that a session wrote, with the byte ranges that are still its own
 ///
-/// Also what it wrote elsewhere in the tree, as far as its audience reaches. With --json one object per file:
-/// path, size, bytes (from, to), more.
+/// Lists files anywhere in the tree that the audience of the session reaches. With --json, prints one object
+/// per file: path, size, bytes (from, to), more.
 #[derive(Args, Debug)]
-#[command(after_help = "Example:\n  garth session wrote work")]
-pub(crate) struct Wrote {
-    /// Which session
+#[command(after_help = "Example:\n  garth session files work")]
+pub(crate) struct Files {
+    /// Name of the session
     name: String,
 }
 
-impl Wrote {
+impl Files {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         let open = open(app, false).await?;
         let sessions = open.sessions()?;

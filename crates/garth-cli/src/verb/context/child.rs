@@ -1,18 +1,21 @@
-//! Children: work that a session hands to another.
+//! `garth context child`: work that a session delegates to another.
 
 use clap::{Args, Subcommand};
-use garth_agent::session::{Child as Known, ChildChange, ChildStatus, Spawn};
-use garth_engine::{Error, TreePath};
+use garth::agent::session::{Child as Known, ChildChange, ChildStatus, MAX_DERIVED, Spawn};
+use garth::{Error, TreePath};
 use serde_json::{Value, json};
 
-use super::context::read;
 use crate::app::App;
 use crate::escape::escaped;
 use crate::fail::{Failure, Result};
+use crate::host_text::{argument_or_stdin, file_or_stdin};
 use crate::verb::open::open;
 
-/// Hand work to a child, and take its result
+/// Delegate work of a session to a child, and take its result
+///
+/// With --json, prints one object per child: id, agent, session, status.
 #[derive(Args, Debug)]
+#[command(after_help = "Example:\n  garth context child create work rev-1 'Review the parser.'")]
 pub(crate) struct Child {
     #[command(subcommand)]
     action: Action,
@@ -20,49 +23,53 @@ pub(crate) struct Child {
 
 #[derive(Subcommand, Debug)]
 enum Action {
-    /// Spawn a child: what it has to know is read from standard input
-    #[command(after_help = "Example:\n  echo 'Review the parser.' | garth session child spawn work rev-1")]
-    Spawn {
-        /// Which session
+    /// Create a child, with the handoff as text
+    #[command(after_help = "Examples:\n  \
+        garth context child create work rev-1 'Review the parser.'\n  \
+        garth context child create work rev-1 --child-agent reviewer < handoff.md")]
+    Create {
+        /// Name of the session
         name: String,
-        /// The id of the child
+        /// Id of the child
         id: String,
-        /// The agent that does it [default: the same]
+        /// Handoff: the task and what the child has to know; - or nothing reads standard input
+        text: Option<String>,
+        /// Agent that does the work [default: the same]
         #[arg(long, value_name = "AGENT")]
         child_agent: Option<String>,
-        /// The session that it is done in [default: one of the id's name]
+        /// Session to do the work in [default: named like the child]
         #[arg(long, value_name = "SESSION")]
         child_session: Option<String>,
     },
     /// List the children of a session
-    #[command(visible_alias = "ls", after_help = "Example:\n  garth session child list work")]
+    #[command(alias = "ls", after_help = "Example:\n  garth context child list work")]
     List {
-        /// Which session
+        /// Name of the session
         name: String,
     },
-    /// Tell how far a child is, and what it found
+    /// Set the status of a child, and store its result
     #[command(after_help = "Examples:\n  \
-        garth session child set work rev-1 --status active\n  \
-        garth session child set work rev-1 --status done --result review.md --artifact fix.diff=/src/fix.diff")]
+        garth context child set work rev-1 --status active\n  \
+        garth context child set work rev-1 --status done --result r.md --artifact a.diff=/src/a.diff")]
     Set(Set),
 }
 
 #[derive(Args, Debug)]
 struct Set {
-    /// Which session
+    /// Name of the session
     name: String,
-    /// The id of the child
+    /// Id of the child
     id: String,
     /// pending, active, done, error or cancelled; the last three are final
     #[arg(long, value_name = "STATUS")]
     status: Option<ChildStatus>,
-    /// A file of this machine with what it found, `-` for standard input
+    /// File of this machine with the result; - reads standard input
     #[arg(long, value_name = "FILE")]
     result: Option<String>,
-    /// A file of this machine with references, as in context/refs.jsonl
+    /// File of this machine with references, as in context/refs.jsonl
     #[arg(long, value_name = "FILE")]
     refs: Option<String>,
-    /// A file of the tree that it made, with its name there; may be repeated
+    /// File of the tree that the child made, under a name (repeatable)
     #[arg(long, value_name = "NAME=PATH")]
     artifact: Vec<String>,
 }
@@ -70,8 +77,8 @@ struct Set {
 impl Child {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         match self.action {
-            Action::Spawn { name, id, child_agent, child_session } => {
-                let mut spawn = Spawn::new(id, read("-")?);
+            Action::Create { name, id, text, child_agent, child_session } => {
+                let mut spawn = Spawn::new(id, argument_or_stdin(text, MAX_DERIVED, "handoff")?);
                 (spawn.agent, spawn.session) = (child_agent, child_session);
                 let open = open(app, true).await?;
                 let child = open.sessions()?.spawn(&name, &spawn).await?;
@@ -93,8 +100,8 @@ impl Set {
     async fn run(self, app: &mut App) -> Result {
         let mut change = ChildChange::default();
         change.status = self.status;
-        change.result = self.result.map(|file| read(&file)).transpose()?;
-        change.refs = self.refs.map(|file| read(&file)).transpose()?;
+        change.result = self.result.map(|file| file_or_stdin(&file, MAX_DERIVED)).transpose()?;
+        change.refs = self.refs.map(|file| file_or_stdin(&file, MAX_DERIVED)).transpose()?;
         for artifact in &self.artifact {
             let usage = || Failure::Usage(format!("{artifact}: write NAME=PATH"));
             let (name, path) = artifact.split_once('=').ok_or_else(usage)?;

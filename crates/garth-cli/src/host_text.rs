@@ -1,0 +1,43 @@
+//! Text that a person gives a command: an argument, a file of this machine, or standard input.
+
+use std::io::Read as _;
+use std::path::Path;
+
+use crate::fail::{Failure, Result};
+
+/// Returns the argument, or standard input if it is `-` or missing. `what` names the text in errors.
+pub(crate) fn argument_or_stdin(text: Option<String>, limit: usize, what: &str) -> Result<String> {
+    match text {
+        Some(text) if text != "-" => {
+            if text.len() > limit {
+                return Err(too_long(what, limit));
+            }
+            Ok(text)
+        }
+        _ => bounded(&mut std::io::stdin().lock(), limit, what),
+    }
+}
+
+/// Reads a file of this machine, or standard input if it is `-`.
+pub(crate) fn file_or_stdin(file: &str, limit: usize) -> Result<String> {
+    if file == "-" {
+        return bounded(&mut std::io::stdin().lock(), limit, "standard input");
+    }
+    let path = Path::new(file);
+    let mut opened = std::fs::File::open(path).map_err(Failure::host(path))?;
+    bounded(&mut opened, limit, file)
+}
+
+fn bounded(from: &mut dyn std::io::Read, limit: usize, what: &str) -> Result<String> {
+    let mut bytes = Vec::new();
+    // One byte more shows that the text is too long.
+    from.take(limit as u64 + 1).read_to_end(&mut bytes).map_err(Failure::host(Path::new(what)))?;
+    if bytes.len() > limit {
+        return Err(too_long(what, limit));
+    }
+    String::from_utf8(bytes).map_err(|_| Failure::Usage(format!("{what}: not UTF-8 text")))
+}
+
+fn too_long(what: &str, limit: usize) -> Failure {
+    Failure::Usage(format!("{what}: more than {limit} bytes"))
+}

@@ -1,0 +1,73 @@
+//! Patches of commits: a diff of each file that a commit changed.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use garth::FileSystem;
+use garth::fs::resolve::Follow;
+use garth::model::{Change, ChangeKind, CommitChanges, Moment, Seq};
+
+use crate::app::App;
+use crate::compare::{Form, Side, show};
+use crate::fail::Result;
+
+/// Shows the patch of a commit, between the trees before and after it.
+pub(crate) async fn show_patches(
+    app: &mut App,
+    form: &Form,
+    commit: &CommitChanges,
+    [before, after]: [&Arc<dyn FileSystem>; 2],
+) -> Result {
+    // A commit can change a file several times; it is shown once.
+    let mut seen = HashSet::new();
+    let mut first = true;
+    for change in &commit.changes {
+        let Some((from, to)) = sides(change, before, after).await? else { continue };
+        if from.is_directory() || to.is_directory() || !seen.insert((from.path.clone(), to.path.clone())) {
+            continue;
+        }
+        if std::mem::take(&mut first) {
+            app.out.note("")?;
+        }
+        show(app, form, &from, &to).await?;
+    }
+    Ok(())
+}
+
+/// Shows the patch of a commit of `fs`.
+pub(crate) async fn show_patches_of(
+    app: &mut App,
+    form: &Form,
+    commit: &CommitChanges,
+    fs: &dyn FileSystem,
+) -> Result {
+    let seq = commit.commit.seq;
+    let after = fs.as_of(&Moment::Seq(seq)).await?;
+    let before = fs.as_of(&Moment::Seq(Seq(seq.0 - 1))).await?;
+    show_patches(app, form, commit, [&before, &after]).await?;
+    app.out.note("")
+}
+
+/// Returns what a change changed, before and after its commit; `None` where it has no content to compare.
+async fn sides(
+    change: &Change,
+    before: &Arc<dyn FileSystem>,
+    after: &Arc<dyn FileSystem>,
+) -> Result<Option<(Side, Side)>> {
+    let Some(path) = change.path() else { return Ok(None) };
+    let old_path = match &change.kind {
+        ChangeKind::Renamed { from } => from,
+        ChangeKind::Linked | ChangeKind::Snapshot { .. } | ChangeKind::SnapshotDropped { .. } => {
+            return Ok(None);
+        }
+        _ => path,
+    };
+    let from = Side::at(Arc::clone(before), old_path.as_str(), Follow::No).await?;
+    let to = Side::at(Arc::clone(after), path.as_str(), Follow::No).await?;
+    // What took the place of something has changes of its own.
+    Ok(Some(match &change.kind {
+        ChangeKind::Created => (from.without(), to),
+        ChangeKind::Removed | ChangeKind::Expired => (from, to.without()),
+        _ => (from, to),
+    }))
+}

@@ -1,0 +1,43 @@
+//! `garth context pin`: files at the beginning of each pack.
+
+use clap::Args;
+use garth::agent::session::MAX_DERIVED;
+use serde_json::json;
+
+use crate::app::App;
+use crate::escape::escaped;
+use crate::fail::Result;
+use crate::host_text::file_or_stdin;
+use crate::verb::open::open;
+
+/// Pin a text at the beginning of each pack, or unpin it
+///
+/// `system.md` is the first pinned file. With --json, prints one object: session, file, seq.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+        echo 'You are a careful coder.' | garth context pin work system.md\n  \
+        garth context pin work style.md ./style.md\n  \
+        garth context pin work style.md --rm")]
+pub(crate) struct Pin {
+    /// Name of the session
+    name: String,
+    /// Name of the pinned file
+    file: String,
+    /// File of this machine with its text; - reads standard input
+    #[arg(default_value = "-", value_name = "FROM")]
+    from: String,
+    /// Unpin the file
+    #[arg(long)]
+    rm: bool,
+}
+
+impl Pin {
+    pub(crate) async fn run(self, app: &mut App) -> Result {
+        let text = if self.rm { None } else { Some(file_or_stdin(&self.from, MAX_DERIVED)?) };
+        let open = open(app, true).await?;
+        let seq = open.sessions()?.pin(&self.name, &self.file, text.as_deref()).await?;
+        let json = json!({"session": self.name, "file": self.file, "seq": seq.0});
+        let said = if self.rm { "unpinned" } else { "pinned" };
+        app.out.item(&json, format_args!("{said}  {}", escaped(&self.file)))
+    }
+}
