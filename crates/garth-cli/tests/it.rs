@@ -3,6 +3,7 @@
 mod it {
     mod admin;
     mod agent_tree;
+    mod agents;
     mod batch;
     mod changes;
     mod data_folder;
@@ -23,10 +24,12 @@ mod it {
     mod serve;
     mod session;
     mod skill;
+    mod status;
     mod stopping;
     mod sync;
     mod terminal;
     mod transfer;
+    mod usage;
     mod who_listens;
     mod workspace;
     mod writing;

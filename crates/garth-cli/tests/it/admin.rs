@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::garth::{Garth, column, string, text, utf8};
 
 #[test]
-fn accounts_are_made_listed_and_deleted() {
+fn accounts_are_created_listed_and_removed() {
     let garth = Garth::new();
     assert_eq!(column(&garth.lines(&["account", "list"]), "account"), ["default"]);
     garth.ok(&["account", "create", "team"]);
@@ -13,12 +13,12 @@ fn accounts_are_made_listed_and_deleted() {
     garth.fails(2, &["account", "create", "a/b"]);
     garth.feed(&["write", "/a", "--account", "team"], "x");
     assert!(garth.ok(&["account", "list"]).contains("  team\n"));
-    let said = garth.fails(2, &["account", "delete", "team"]);
+    let said = garth.fails(2, &["account", "rm", "team"]);
     assert!(said.contains("account team with 1 commit, ") && said.contains("0 API keys"), "{said}");
     assert!(said.contains("--yes"), "{said}");
     assert_eq!(garth.ok(&["cat", "/a", "--account", "team"]), "x", "nothing is deleted unasked");
-    garth.ok(&["account", "delete", "team", "--yes"]);
-    garth.fails(3, &["account", "delete", "team", "--yes"]);
+    garth.ok(&["account", "rm", "team", "--yes"]);
+    garth.fails(3, &["account", "rm", "team", "--yes"]);
     garth.fails(3, &["ls", "--account", "team"]);
     garth.ok(&["account", "create", "team"]);
     assert_eq!(garth.ok(&["ls", "--account", "team"]), "", "a new account of an old name is empty");
@@ -46,7 +46,7 @@ fn keys_are_shown_once_and_revoked() {
 }
 
 #[test]
-fn key_is_revoked_through_its_account_only() {
+fn keys_are_revoked_through_their_own_account() {
     let garth = Garth::new();
     garth.ok(&["account", "create", "team-b"]);
     let id = string(&garth.json(&["key", "create"])["id"]);
@@ -57,7 +57,7 @@ fn key_is_revoked_through_its_account_only() {
 }
 
 #[test]
-fn shells_get_their_completions() {
+fn completions_print_scripts_of_shells() {
     let garth = Garth::unmade();
     for shell in ["bash", "zsh", "fish"] {
         let script = garth.ok(&["completions", shell]);
@@ -70,7 +70,7 @@ fn shells_get_their_completions() {
 }
 
 #[test]
-fn shells_complete_verbs_options_and_paths_of_the_tree() {
+fn shells_complete_commands_options_and_tree_paths() {
     let garth = Garth::new();
     garth.write("/notes/today.md", "x");
     garth.write("/notes/tomorrow.md", "x");
@@ -104,7 +104,7 @@ fn shells_complete_verbs_options_and_paths_of_the_tree() {
 }
 
 #[test]
-fn a_sound_account_passes_its_check() {
+fn fsck_accepts_a_sound_account() {
     let garth = Garth::new();
     garth.write("/notes/a.md", "the harbour at night");
     garth.ok(&["account", "create", "team"]);
@@ -119,7 +119,7 @@ fn a_sound_account_passes_its_check() {
 }
 
 #[test]
-fn damage_is_found_and_told() {
+fn fsck_reports_damage() {
     let garth = Garth::new();
     garth.write("/notes/a.md", &"an unmistakable line of text\n".repeat(200));
     // A process may end before its writer has closed the database; the next one that closes it empties the
@@ -152,7 +152,7 @@ fn damage_is_found_and_told() {
 }
 
 #[test]
-fn gc_takes_nothing_that_is_needed() {
+fn gc_keeps_needed_content() {
     let garth = Garth::new();
     let first = garth.write("/a", "first");
     garth.write("/a", "second");
@@ -166,7 +166,7 @@ fn gc_takes_nothing_that_is_needed() {
 }
 
 #[test]
-fn reindex_makes_the_index_again() {
+fn reindex_rebuilds_the_search_index() {
     let garth = Garth::new();
     garth.write("/notes/a.md", "the harbour at night");
     assert_eq!(garth.json(&["reindex"])["account"], "default");
@@ -175,7 +175,7 @@ fn reindex_makes_the_index_again() {
 }
 
 #[test]
-fn a_backup_is_a_data_folder_with_all_accounts_keys_and_history() {
+fn backup_is_a_complete_data_folder() {
     let garth = Garth::new();
     let first = garth.write("/a", "first");
     garth.write("/a", "second");

@@ -21,7 +21,7 @@ fn in_chat<'a>(args: &[&'a str]) -> Vec<&'a str> {
 }
 
 #[test]
-fn each_name_opens_a_tree_and_options_without_one_are_refused() {
+fn identity_options_open_a_tree() {
     let garth = of_ann();
     for (args, chat) in [
         (["--agent=scout", "--user=ann"], "ann"),
@@ -33,7 +33,7 @@ fn each_name_opens_a_tree_and_options_without_one_are_refused() {
         assert!(said.contains("a first `garth write` or `garth mkdir` makes it"), "{said}");
         garth.feed(&[&["write", "/f"], &args[..]].concat(), chat);
         assert_eq!(garth.ok(&["cat", &format!("/chats/{chat}/f")]), chat);
-        garth.ok(&["chat", "delete", chat]);
+        garth.ok(&["chat", "rm", chat]);
     }
     for args in [
         &["ls", "/", "--class", "group"][..],
@@ -51,7 +51,7 @@ fn each_name_opens_a_tree_and_options_without_one_are_refused() {
 }
 
 #[test]
-fn options_of_a_chat_that_are_wrong_are_named() {
+fn wrong_chat_options_are_named() {
     let garth = Garth::new();
     garth.write("/skills/cook/SKILL.md", "boil\n");
     garth.ok(&in_chat(&["mkdir", "/d"]));
@@ -81,7 +81,7 @@ fn options_of_a_chat_that_are_wrong_are_named() {
 }
 
 #[test]
-fn verbs_of_stored_accounts_take_no_tree() {
+fn account_commands_reject_identity_options() {
     let garth = Garth::new();
     let backup = garth.beside("backup");
     for args in [
@@ -101,7 +101,7 @@ fn verbs_of_stored_accounts_take_no_tree() {
 }
 
 #[test]
-fn only_a_directory_is_a_home_or_a_chat() {
+fn chats_and_homes_must_be_directories() {
     let garth = Garth::new();
     garth.ok(&["mkdir", "-p", "/agents", "/chats"]);
     garth.ok(&["ln", "-s", "/agents/other", "/agents/link"]);
@@ -116,14 +116,14 @@ fn only_a_directory_is_a_home_or_a_chat() {
         let said = garth.fails(4, &["write", "/x", "--user=ann", "--agent=scout", "--chat", chat]);
         assert!(said.contains(&format!("/chats/{chat}: is no directory")), "{said}");
         garth.fails(3, &["ls", "/", "--user=ann", "--agent=scout", "--chat", chat]);
-        garth.fails(3, &["chat", "delete", chat]);
+        garth.fails(3, &["chat", "rm", chat]);
     }
     assert_eq!(garth.ok(&["ls", "/chats"]), "file\nlink\n");
     assert_eq!(garth.ok(&["chat", "list"]), "");
 }
 
 #[test]
-fn an_agent_works_in_its_chat_and_nowhere_else() {
+fn agent_works_only_in_its_chat() {
     let garth = of_ann();
     garth.write("/chats/other/secret", "canary");
     garth.write("/agents/scout/MEMORY.md", "mine");
@@ -155,14 +155,14 @@ fn an_agent_works_in_its_chat_and_nowhere_else() {
     assert!(garth.lines(&in_chat(&["search", "canary"])).is_empty());
 
     assert_eq!(column(&garth.lines(&["chat", "list"]), "chat"), ["other", "trip"]);
-    garth.ok(&["chat", "delete", "trip"]);
-    garth.fails(3, &["chat", "delete", "trip"]);
+    garth.ok(&["chat", "rm", "trip"]);
+    garth.fails(3, &["chat", "rm", "trip"]);
     garth.fails(3, &in_chat(&["ls", "/"]));
     assert_eq!(garth.ok(&["cat", "/chats/other/secret"]), "canary");
 }
 
 #[test]
-fn show_without_a_commit_shows_the_last_one_of_the_tree() {
+fn show_defaults_to_last_visible_commit() {
     let garth = Garth::new();
     garth.feed(&in_chat(&["write", "/a", "-m", "ours"]), "1\n");
     garth.write("/elsewhere", "2\n");
@@ -175,7 +175,7 @@ fn show_without_a_commit_shows_the_last_one_of_the_tree() {
 }
 
 #[test]
-fn a_first_write_that_fails_leaves_no_chat_behind() {
+fn failed_first_write_creates_no_chat() {
     let garth = Garth::new();
     for args in [
         &["write", "/no/dir/x"][..],
@@ -217,7 +217,7 @@ fn a_first_write_that_fails_leaves_no_chat_behind() {
 }
 
 #[test]
-fn a_skill_is_edited_and_gone_or_kept_as_asked() {
+fn skill_edits_are_dropped_or_saved() {
     let garth = of_ann();
     garth.write("/skills/cook/SKILL.md", "boil\n");
     garth.fails(3, &in_chat(&["mkdir", "/x", "--skill", "none"]));
@@ -248,7 +248,7 @@ fn with_cook<'a>(args: &[&'a str]) -> Vec<&'a str> {
 }
 
 #[test]
-fn cp_copies_from_a_skill_to_the_chat_and_keeps_what_copies_keep() {
+fn cp_copies_from_skill_to_chat() {
     let garth = Garth::new();
     let long = "0123456789abcdef".repeat(150_000);
     garth.write("/skills/cook/steps/long.txt", &long);
@@ -292,7 +292,7 @@ fn cp_copies_from_a_skill_to_the_chat_and_keeps_what_copies_keep() {
 }
 
 #[test]
-fn cp_to_another_store_keeps_the_rules_for_what_is_there() {
+fn cp_across_stores_follows_overwrite_rules() {
     let garth = Garth::new();
     garth.write("/skills/cook/a", "new");
     garth.write("/skills/cook/b", "b");
@@ -323,7 +323,7 @@ fn cp_to_another_store_keeps_the_rules_for_what_is_there() {
 }
 
 #[test]
-fn what_cannot_cross_to_another_store_says_what_to_do() {
+fn cross_store_failures_name_the_remedy() {
     let garth = Garth::new();
     garth.write("/skills/cook/a", "a");
     garth.ok(&in_chat(&["mkdir", "/d"]));
@@ -334,7 +334,7 @@ fn what_cannot_cross_to_another_store_says_what_to_do() {
 }
 
 #[test]
-fn what_garth_keeps_for_itself_is_for_administrators() {
+fn reserved_directory_is_for_administrators() {
     let garth = of_ann();
     garth.write("/skills/cook/SKILL.md", "boil\n");
     garth.feed(&in_chat(&["append", "/skills/cook/SKILL.md", "--skill=cook=override"]), "salt\n");
@@ -349,7 +349,7 @@ fn what_garth_keeps_for_itself_is_for_administrators() {
 }
 
 #[test]
-fn memory_is_a_template_only_where_asked() {
+fn memory_template_shows_only_on_request() {
     let garth = of_ann();
     garth.ok(&in_chat(&["mkdir", "/d"]));
     garth.fails(3, &in_chat(&["cat", "/.user/memory/MEMORY.md"]));
@@ -364,7 +364,7 @@ fn memory_is_a_template_only_where_asked() {
 }
 
 #[test]
-fn an_upload_has_a_limit_and_finds_a_free_name() {
+fn uploads_are_limited_and_take_free_names() {
     let garth = Garth::new();
     let long = "x".repeat(2000);
     let limited = in_chat(&["write", "/f", "--upload-limit", "1k"]);
@@ -379,7 +379,7 @@ fn an_upload_has_a_limit_and_finds_a_free_name() {
 }
 
 #[test]
-fn who_is_named_is_in_no_overlay_and_takes_no_chat() {
+fn overlay_rejects_identity_options() {
     let garth = Garth::new();
     garth.ok(&["agent", "create", "bot", "--owner", "ann"]);
     garth.ok(&["overlay", "create", "draft"]);
@@ -401,7 +401,7 @@ fn who_is_named_is_in_no_overlay_and_takes_no_chat() {
 }
 
 #[test]
-fn a_snapshot_of_the_account_shows_the_past_of_a_tree_and_reading_needs_no_chat() {
+fn account_snapshots_show_past_of_agent_trees() {
     let garth = Garth::new();
     garth.ok(&["agent", "create", "bot", "--owner", "ann"]);
     let ann = ["--agent", "bot", "--user", "ann"];

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::garth::{Garth, column, string, text, utf8};
 
 #[test]
-fn every_operation_of_a_batch_is_in_one_commit_in_order() {
+fn batch_commits_operations_in_order() {
     let garth = Garth::new();
     let old = garth.write("/old", "old");
     std::fs::write(garth.beside("host.txt"), "from the host").expect("a file");
@@ -45,7 +45,7 @@ fn every_operation_of_a_batch_is_in_one_commit_in_order() {
 }
 
 #[test]
-fn a_batch_is_applied_wholly_or_not_at_all() {
+fn batch_is_atomic() {
     let garth = Garth::new();
     let first = garth.write("/a", "1");
     let second = garth.write("/a", "2");
@@ -71,7 +71,7 @@ fn a_batch_is_applied_wholly_or_not_at_all() {
 }
 
 #[test]
-fn a_line_that_is_wrong_is_named() {
+fn batch_names_the_wrong_line() {
     let garth = Garth::new();
     garth.write("/first", "x");
     let seq = garth.seq();
@@ -114,7 +114,7 @@ fn a_line_that_is_wrong_is_named() {
 }
 
 #[test]
-fn a_batch_of_checks_is_judged_and_commits_nothing() {
+fn batch_of_checks_commits_nothing() {
     let garth = Garth::new();
     let first = garth.write("/a", "1");
     let second = garth.write("/a", "2");
@@ -141,7 +141,7 @@ fn a_batch_of_checks_is_judged_and_commits_nothing() {
 }
 
 #[test]
-fn a_wrong_line_makes_no_data_folder() {
+fn wrong_batch_line_creates_no_data_folder() {
     let garth = Garth::unmade();
     let output = garth.run(&["batch"], b"{\"op\":\"write\",\"path\":\"/a\",\"text\":\"x\"}\nwrong\n");
     assert_eq!(output.status.code(), Some(2));
@@ -149,7 +149,7 @@ fn a_wrong_line_makes_no_data_folder() {
 }
 
 #[test]
-fn what_a_batch_removes_is_shown_without_a_version() {
+fn batch_removals_are_shown_without_version() {
     let garth = Garth::new();
     garth.write("/a", "1");
     let lines = "{\"op\":\"rm\",\"path\":\"/a\"}\n{\"op\":\"rm\",\"path\":\"/none\",\"force\":true}\n";
@@ -162,7 +162,7 @@ fn what_a_batch_removes_is_shown_without_a_version() {
 }
 
 #[test]
-fn a_batch_reads_a_file_and_takes_more_than_a_commit_holds_inline() {
+fn batch_reads_large_files() {
     let garth = Garth::new();
     let long = "0123456789".repeat(100_000);
     let lines: String = (0..20)

@@ -6,7 +6,7 @@ use super::garth::{Garth, column, string};
 use super::past::twice;
 
 #[test]
-fn log_shows_versions_newest_first_through_delete_and_re_create() {
+fn log_follows_a_path_through_removal() {
     let (garth, first, second) = twice();
     garth.ok(&["rm", "/notes/plan.md", "-m", "done with it"]);
     let third = garth.write("/notes/plan.md", "again");
@@ -31,7 +31,7 @@ fn log_shows_versions_newest_first_through_delete_and_re_create() {
 }
 
 #[test]
-fn log_without_path_shows_commits_and_their_changes() {
+fn log_of_root_shows_commits() {
     let garth = Garth::new();
     for number in 0..5 {
         garth.write("/a", &number.to_string());
@@ -51,7 +51,7 @@ fn log_without_path_shows_commits_and_their_changes() {
 }
 
 #[test]
-fn diff_shows_lines_of_a_file() {
+fn diff_shows_changed_lines() {
     let (garth, first, _) = twice();
     let diff = garth.ok(&["diff", "/notes/plan.md"]);
     assert!(diff.starts_with("--- /notes/plan.md at 1\n+++ /notes/plan.md at 2\n"), "{diff}");
@@ -69,7 +69,7 @@ fn diff_shows_lines_of_a_file() {
 }
 
 #[test]
-fn diff_lists_what_changed_in_a_directory() {
+fn diff_lists_changes_in_a_directory() {
     let garth = Garth::new();
     for path in ["/d/same", "/d/changed", "/d/sub/gone", "/d/rewritten", "/d-2/else"] {
         garth.write(path, "1");
@@ -90,7 +90,7 @@ fn diff_lists_what_changed_in_a_directory() {
 }
 
 #[test]
-fn log_of_a_directory_shows_the_commits_that_changed_something_below() {
+fn log_of_directory_shows_commits_below() {
     let garth = Garth::new();
     garth.write("/d/sub/a", "1");
     garth.write("/d-2/else", "1");
@@ -116,7 +116,7 @@ fn log_of_a_directory_shows_the_commits_that_changed_something_below() {
 }
 
 #[test]
-fn log_since_ends_at_a_moment() {
+fn log_since_ends_at_a_time() {
     let (garth, first, second) = twice();
     garth.ok(&["snapshot", "create", "here"]);
     let third = garth.write("/notes/plan.md", "later");
@@ -132,7 +132,7 @@ fn log_since_ends_at_a_moment() {
 }
 
 #[test]
-fn a_long_log_is_shown_whole_page_by_page() {
+fn long_log_is_shown_completely() {
     let garth = Garth::new();
     for number in 0..40 {
         garth.write(if number % 2 == 0 { "/even/a" } else { "/odd/a" }, &number.to_string());
@@ -143,7 +143,7 @@ fn a_long_log_is_shown_whole_page_by_page() {
 }
 
 #[test]
-fn show_tells_what_a_commit_did() {
+fn show_prints_changes_of_a_commit() {
     let (garth, _, second) = twice();
     garth.write("/other", "x\n");
     let shown = garth.ok(&["show", "2"]);
@@ -168,7 +168,7 @@ fn show_tells_what_a_commit_did() {
 }
 
 #[test]
-fn diff_compares_two_paths_and_directories_as_text() {
+fn diff_compares_two_paths() {
     let garth = Garth::new();
     for (path, content) in [
         ("/a/same", "1\n"),
@@ -210,7 +210,7 @@ fn diff_compares_two_paths_and_directories_as_text() {
 }
 
 #[test]
-fn diff_of_a_directory_compares_with_before_its_last_change() {
+fn diff_of_directory_starts_before_last_change() {
     let garth = Garth::new();
     garth.write("/d/a", "1\n");
     garth.write("/d/a", "2\n");
@@ -222,7 +222,7 @@ fn diff_of_a_directory_compares_with_before_its_last_change() {
 }
 
 #[test]
-fn diff_names_what_is_no_line() {
+fn diff_names_changes_without_lines() {
     let garth = Garth::new();
     garth.write("/d/f", "x");
     garth.ok(&["ln", "-s", "f", "/d/l"]);
@@ -240,7 +240,7 @@ fn diff_names_what_is_no_line() {
 }
 
 #[test]
-fn blame_shows_which_commit_wrote_which_bytes_also_after_merging() {
+fn blame_names_commits_of_bytes_after_merging() {
     let (garth, ..) = twice();
     garth.ok(&["write", "/log", "-m", "begun"]);
     for agent in ["ada", "bob"] {
@@ -261,4 +261,37 @@ fn blame_shows_which_commit_wrote_which_bytes_also_after_merging() {
         "{text}"
     );
     garth.fails(1, &["blame", "/notes"]);
+}
+
+#[test]
+fn log_shows_patches_of_files_and_directories() {
+    let garth = Garth::new();
+    garth.ok(&["write", "-p", "/d/a", "one"]);
+    garth.ok(&["write", "/d/a", "two"]);
+    garth.ok(&["mv", "/d/a", "/d/b"]);
+    garth.ok(&["append", "/d/b", "three"]);
+    let file = garth.ok(&["log", "-p", "/d/b"]);
+    for part in ["\n-one\n+two\n", "\n+one\n", " two\n+three\n"] {
+        assert!(file.contains(part), "{part} is not in\n{file}");
+    }
+    let dir = garth.ok(&["log", "--patch", "-2", "/d"]);
+    assert!(dir.contains("+three") && !dir.contains("+two"), "{dir}");
+    let json = garth.lines(&["log", "-p", "/d/b", "-n", "1"]);
+    assert_eq!((json.len(), &json[1]["change"]), (2, &serde_json::json!("changed")));
+    assert!(garth.ok(&["log", "--stat", "/d", "-n", "1"]).contains("     1 +      0 -  /d/b"));
+}
+
+#[test]
+fn log_selects_commits_by_author_and_message() {
+    let garth = Garth::new();
+    garth.ok(&["write", "/a", "one", "--agent", "scout", "-m", "Clean up"]);
+    garth.ok(&["write", "/a", "two", "--agent", "coder", "-m", "other"]);
+    garth.ok(&["write", "/b", "three", "--agent", "coder"]);
+    let count = |args: &[&str]| garth.lines(&[&["log"], args].concat()).len();
+    assert_eq!(count(&["--author", "scout"]), 1);
+    assert_eq!(count(&["--author", "CODER"]), 2);
+    assert_eq!(count(&["--grep", "clean"]), 1);
+    assert_eq!(count(&["/a", "--author", "coder"]), 1);
+    assert_eq!(count(&["--author", "coder", "--grep", "clean"]), 0);
+    assert_eq!(count(&["/a", "--grep", "clean", "-n", "1"]), 1, "the limit counts what is shown");
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::garth::{Garth, bare, finish, text, utf8};
 
 #[test]
-fn the_data_folder_is_the_option_then_the_variable_then_the_platforms() {
+fn data_folder_is_option_variable_or_platform_default() {
     let garth = Garth::new();
     garth.write("/in", "data");
     let other = garth.beside("other");
@@ -26,7 +26,7 @@ fn the_data_folder_is_the_option_then_the_variable_then_the_platforms() {
 }
 
 #[test]
-fn verbs_that_only_read_or_maintain_make_no_data_folder() {
+fn reads_and_maintenance_create_no_data_folder() {
     let garth = Garth::unmade();
     let verbs: [&[&str]; 18] = [
         &["ls"],
@@ -61,7 +61,7 @@ fn verbs_that_only_read_or_maintain_make_no_data_folder() {
 }
 
 #[test]
-fn a_first_write_makes_the_data_folder_and_says_so() {
+fn first_write_creates_and_reports_data_folder() {
     let verbs: [&[&str]; 6] = [
         &["write", "/a"],
         &["append", "/a"],
@@ -85,7 +85,7 @@ fn a_first_write_makes_the_data_folder_and_says_so() {
 }
 
 #[test]
-fn no_data_folder_is_made_for_an_account_that_it_would_not_have() {
+fn unknown_account_creates_no_data_folder() {
     let garth = Garth::unmade();
     for verb in [
         &["mkdir", "/a"][..],
@@ -106,7 +106,7 @@ fn no_data_folder_is_made_for_an_account_that_it_would_not_have() {
 }
 
 #[test]
-fn a_database_that_is_missing_or_was_emptied_is_damage_and_not_a_new_account() {
+fn missing_database_is_reported_as_damage() {
     let garth = Garth::new();
     garth.write("/a", "x");
     let account = fs::read_dir(garth.data().join("accounts")).expect("accounts").next().expect("one");
@@ -133,7 +133,7 @@ fn a_database_that_is_missing_or_was_emptied_is_damage_and_not_a_new_account() {
 }
 
 #[test]
-fn accounts_without_their_control_data_are_damage_and_not_a_new_folder() {
+fn missing_control_data_is_reported_as_damage() {
     let garth = Garth::new();
     garth.write("/a", "x");
     let database = garth.data().join("control.db");
@@ -164,7 +164,7 @@ fn accounts_without_their_control_data_are_damage_and_not_a_new_folder() {
 }
 
 #[test]
-fn no_data_folder_is_made_among_other_files() {
+fn no_data_folder_is_created_among_files() {
     let garth = Garth::unmade();
     fs::create_dir(garth.data()).expect("a folder");
     assert!(garth.fails(3, &["ls"]).contains("no data folder here"));
@@ -180,7 +180,7 @@ fn no_data_folder_is_made_among_other_files() {
 }
 
 #[test]
-fn a_data_folder_that_does_not_work_is_named_with_the_reason_and_one_exit_code() {
+fn unusable_data_folder_fails_with_its_reason() {
     let garth = Garth::new();
     let named = format!("garth: {}: ", utf8(&garth.data()));
     fs::write(garth.data().join("control.db"), "no database, and longer than its header ".repeat(9))
@@ -201,7 +201,7 @@ fn a_data_folder_that_does_not_work_is_named_with_the_reason_and_one_exit_code()
 }
 
 #[test]
-fn a_data_folder_that_may_not_be_read_says_so() {
+fn unreadable_data_folder_is_reported() {
     let garth = Garth::unmade();
     let closed = garth.beside("closed");
     fs::create_dir(&closed).expect("a folder");
@@ -217,7 +217,7 @@ fn a_data_folder_that_may_not_be_read_says_so() {
 }
 
 #[test]
-fn an_account_that_is_not_there_is_named_and_not_made_up() {
+fn unknown_account_is_named() {
     let garth = Garth::new();
     let said = garth.fails(3, &["ls", "--account", "team"]);
     assert!(said.contains("team: no such account") && said.contains("garth account create"), "{said}");

@@ -6,7 +6,7 @@ use super::garth::{Garth, column};
 use super::reading::notes;
 
 #[test]
-fn glob_stars_stay_inside_a_name_and_two_cross() {
+fn glob_double_star_crosses_directories() {
     let garth = notes();
     assert_eq!(garth.ok(&["glob", "/notes/*.md"]), "/notes/today.md\n");
     assert_eq!(garth.ok(&["glob", "/**/*.md"]), "/notes/today.md\n/notes/old/june.md\n");
@@ -22,7 +22,7 @@ fn glob_stars_stay_inside_a_name_and_two_cross() {
 }
 
 #[test]
-fn grep_finds_lines_and_names_binary_files() {
+fn grep_finds_lines_and_reports_binary_files() {
     let garth = notes();
     let found = garth.ok(&["grep", "harbour", "-i"]);
     assert_eq!(found, "binary file matches: /notes/data.bin\n/notes/today.md:call Ada about the Harbour\n");
@@ -35,7 +35,7 @@ fn grep_finds_lines_and_names_binary_files() {
 }
 
 #[test]
-fn search_finds_by_words_below_a_path_and_by_label() {
+fn search_filters_by_path_and_tag() {
     let garth = notes();
     garth.feed(&["write", "-p", "/notes-2/far.md", "--tag", "trip"], "The harbour at night.\n");
     let hits = garth.lines(&["search", "harbour"]);
@@ -54,7 +54,7 @@ fn search_finds_by_words_below_a_path_and_by_label() {
 }
 
 #[test]
-fn search_is_bounded_by_metadata_class_and_time_and_shows_lines_around() {
+fn search_filters_by_metadata_pattern_and_time() {
     let garth = notes();
     let text = format!("one harbour\n{}the other harbour\nlast\n", "filler words\n".repeat(400));
     garth.feed(&["write", "-p", "/far/long.txt"], &text);
@@ -79,7 +79,7 @@ fn search_is_bounded_by_metadata_class_and_time_and_shows_lines_around() {
 }
 
 #[test]
-fn glob_and_find_look_no_deeper_than_the_pattern() {
+fn glob_and_find_stop_at_pattern_depth() {
     let garth = notes();
     garth.ok(&["ln", "-s", "/notes", "/l"]);
     assert_eq!(garth.ok(&["glob", "/*/old/*"]), "/notes/old/june.md\n");
@@ -90,7 +90,7 @@ fn glob_and_find_look_no_deeper_than_the_pattern() {
 }
 
 #[test]
-fn find_takes_the_words_of_find() {
+fn find_accepts_options_of_unix_find() {
     let garth = notes();
     assert_eq!(garth.ok(&["find", "/notes", "-name", "*.md"]), "/notes/old/june.md\n/notes/today.md\n");
     assert_eq!(garth.ok(&["find", "/", "-type", "d"]), "/\n/notes\n/notes/old\n");
@@ -108,7 +108,7 @@ fn find_takes_the_words_of_find() {
 }
 
 #[test]
-fn find_compares_times_with_a_path_a_moment_or_an_age() {
+fn find_compares_times() {
     let garth = Garth::new();
     garth.write("/old", "");
     let seq = garth.seq().to_string();
@@ -132,7 +132,7 @@ fn poem() -> Garth {
 }
 
 #[test]
-fn grep_selects_as_grep_does() {
+fn grep_selects_like_unix_grep() {
     let garth = poem();
     let poem = "/p/poem.txt";
     assert_eq!(garth.ok(&["grep", "-r", "-c", "cat", "/p"]), "/p/other.md:1\n/p/poem.txt:2\n");
@@ -156,7 +156,7 @@ fn grep_selects_as_grep_does() {
 }
 
 #[test]
-fn grep_shows_lines_around_a_match_once() {
+fn grep_prints_context_lines_once() {
     let garth = poem();
     let poem = "/p/poem.txt";
     assert_eq!(garth.ok(&["grep", "-n", "-A1", "two", poem]), "2:two cat\n3-three\n");
@@ -170,7 +170,7 @@ fn grep_shows_lines_around_a_match_once() {
 }
 
 #[test]
-fn the_exit_code_of_grep_is_that_of_grep() {
+fn grep_exit_code_matches_unix_grep() {
     let garth = poem();
     assert_eq!(garth.ok(&["grep", "-q", "cat", "/p"]), "");
     assert_eq!(garth.fails(1, &["grep", "-q", "dog", "/p"]), "");
@@ -185,14 +185,14 @@ fn the_exit_code_of_grep_is_that_of_grep() {
 }
 
 #[test]
-fn search_has_no_at_and_says_what_has() {
+fn search_at_names_grep_instead() {
     let garth = notes();
     garth.fails(2, &["search", "milk", "--at", "1"]);
     assert!(garth.ok(&["search", "--help"]).contains("`garth grep --at` searches the past"));
 }
 
 #[test]
-fn find_by_tag_and_metadata_prints_what_has_all_of_them() {
+fn find_filters_by_tag_and_metadata() {
     let garth = notes();
     for (path, tags, due) in
         [("/z/b", "x,y", "1"), ("/a", "x", "2"), ("/z/b-c", "x", "1"), ("/z/b/c", "y", "1")]
@@ -220,7 +220,7 @@ fn find_by_tag_and_metadata_prints_what_has_all_of_them() {
 }
 
 #[test]
-fn recall_gives_what_fits_a_question_within_a_budget() {
+fn recall_answers_within_the_budget() {
     let garth = notes();
     let coffee = "ctx://default/users/ada/memories/preferences/coffee";
     garth.feed(&["memory", "put", coffee, "--tag", "drink"], "Ada likes her coffee black.\n");
@@ -252,7 +252,7 @@ fn recall_gives_what_fits_a_question_within_a_budget() {
 }
 
 #[test]
-fn an_agent_recalls_in_its_own_tree() {
+fn agent_recalls_in_its_own_tree() {
     let garth = notes();
     for (user, text) in [("ada", "Ada likes her coffee black."), ("bob", "Bob likes coffee: a canary.")] {
         garth.feed(
@@ -269,7 +269,7 @@ fn an_agent_recalls_in_its_own_tree() {
 }
 
 #[test]
-fn parts_of_a_score_are_no_negative_zero() {
+fn score_parts_are_never_negative_zero() {
     let garth = Garth::new();
     garth.feed(&["write", "/a.md"], "one needle\n");
     let shown = garth.ok(&["search", "needle", "--json"]);

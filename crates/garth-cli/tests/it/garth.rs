@@ -100,7 +100,15 @@ pub(crate) fn program() -> PathBuf {
 /// The binary without data folder.
 pub(crate) fn bare(args: &[&str]) -> Command {
     let mut command = Command::new(program());
-    for name in ["GARTH_DATA", "GARTH_ACCOUNT", "GARTH_AGENT", "GARTH_LOG", "GARTH_SINK", "XDG_DATA_HOME"] {
+    for name in [
+        "GARTH_DATA",
+        "GARTH_ACCOUNT",
+        "GARTH_AGENT",
+        "GARTH_USER",
+        "GARTH_LOG",
+        "GARTH_SINK",
+        "XDG_DATA_HOME",
+    ] {
         command.env_remove(name);
     }
     command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::garth::{Garth, column, string, text};
 
 #[test]
-fn values_come_back_digit_for_digit() {
+fn values_keep_every_digit() {
     let garth = Garth::new();
     let value = r#"{"a":1.10,"big":1234567890123456789012345678901234567890,"n":null}"#;
     garth.ok(&["kv", "put", "/user/tone", value]);
@@ -16,13 +16,13 @@ fn values_come_back_digit_for_digit() {
     garth.feed(&["kv", "put", "/lines"], "{\n  \"a\": [1.0,\r\n2]\n}");
     assert_eq!(garth.ok(&["kv", "get", "/lines"]), "{\n  \"a\": [1.0,\r\n2]\n}\n");
     assert!(garth.ok(&["kv", "get", "/lines", "--json"]).contains("{  \"a\": [1.0,2]}"), "one line");
-    assert_eq!(garth.lines(&["kv", "history", "/lines"])[0]["value"], json!({"a": [1.0, 2]}));
+    assert_eq!(garth.lines(&["kv", "log", "/lines"])[0]["value"], json!({"a": [1.0, 2]}));
     garth.ok(&["kv", "put", "/minus", "-1"]);
     assert_eq!(garth.json(&["kv", "get", "/minus"])["value"], json!(-1));
 }
 
 #[test]
-fn keys_are_listed_and_belong_to_an_agent() {
+fn keys_belong_to_an_agent() {
     let garth = Garth::new();
     for key in ["/user/a", "/user/b/c", "/users2/d"] {
         garth.ok(&["kv", "put", key, "1"]);
@@ -40,7 +40,7 @@ fn keys_are_listed_and_belong_to_an_agent() {
 }
 
 #[test]
-fn every_key_is_listed_however_many_there_are() {
+fn list_pages_through_every_key() {
     let garth = Garth::new();
     let folder = tempfile::tempdir().expect("a folder");
     let keys: Vec<String> = (0..1203).map(|number| format!("/n/k{number:04}")).collect();
@@ -57,33 +57,33 @@ fn every_key_is_listed_however_many_there_are() {
 }
 
 #[test]
-fn history_goes_through_delete() {
+fn kv_log_continues_after_removal() {
     let garth = Garth::new();
     garth.ok(&["kv", "put", "/k", "1", "--tag", "t", "--importance", "0.5", "--searchable", "true"]);
     garth.ok(&["kv", "put", "/k", "2", "--ttl", "7d"]);
     assert!(garth.json(&["kv", "get", "/k"])["expires_at"].is_string());
-    let deleted = garth.json(&["kv", "delete", "/k"]);
+    let deleted = garth.json(&["kv", "rm", "/k"]);
     assert_eq!((&deleted["ok"], &deleted["deleted"]), (&json!(true), &json!(true)));
     garth.fails(3, &["kv", "get", "/k"]);
-    garth.ok(&["kv", "delete", "/k"]);
+    garth.ok(&["kv", "rm", "/k"]);
     garth.ok(&["kv", "put", "/k", "3"]);
-    let versions = garth.lines(&["kv", "history", "/k"]);
+    let versions = garth.lines(&["kv", "log", "/k"]);
     assert_eq!(versions[0]["value"], json!(3));
     let tombstone = &versions[1];
     assert_eq!((&tombstone["value"], tombstone["deleted_at"].is_string()), (&json!({}), true));
-    assert_eq!(garth.lines(&["kv", "history", "/k", "--limit", "1"]).len(), 1);
+    assert_eq!(garth.lines(&["kv", "log", "/k", "--limit", "1"]).len(), 1);
     assert!(column(&versions, "version_id").iter().all(|id| id.starts_with("ver_")));
-    garth.fails(3, &["kv", "history", "/none"]);
+    garth.fails(3, &["kv", "log", "/none"]);
 }
 
 #[test]
-fn what_is_no_key_or_value_is_refused() {
+fn rejects_invalid_keys_and_values() {
     let garth = Garth::new();
     garth.fails(2, &["kv", "put", "/k", "{not json"]);
     garth.fails(2, &["kv", "put", "no-slash", "1"]);
     garth.fails(2, &["kv", "put", "/a/../b", "1"]);
     garth.fails(5, &["kv", "put", "/sys/a", "1"]);
-    garth.fails(2, &["kv", "history", "/k", "--limit", "0"]);
+    garth.fails(2, &["kv", "log", "/k", "--limit", "0"]);
     garth.ok(&["kv", "put", "/a", "1"]);
     garth.fails(4, &["kv", "put", "/a.json/b", "1"]);
     let long = format!("\"{}\"", "x".repeat(1 << 20));
@@ -92,7 +92,7 @@ fn what_is_no_key_or_value_is_refused() {
 }
 
 #[test]
-fn a_value_from_standard_input_that_is_too_long_or_not_text_says_so() {
+fn rejects_long_or_binary_value_from_stdin() {
     let garth = Garth::new();
     // Cut off after the limit it would end within a character.
     let long = format!("\"{}\"", "é".repeat(1 << 19));
@@ -107,20 +107,20 @@ fn a_value_from_standard_input_that_is_too_long_or_not_text_says_so() {
 }
 
 #[test]
-fn deleting_what_is_not_there_makes_no_commit() {
+fn removing_a_missing_key_commits_nothing() {
     let garth = Garth::new();
     garth.ok(&["kv", "put", "/k", "1"]);
     let seq = garth.seq();
-    assert_eq!(garth.ok(&["kv", "delete", "/missing"]), "no value  /missing\n");
-    let missing = garth.json(&["kv", "delete", "/missing"]);
+    assert_eq!(garth.ok(&["kv", "rm", "/missing"]), "no value  /missing\n");
+    let missing = garth.json(&["kv", "rm", "/missing"]);
     assert_eq!((&missing["version_id"], &missing["deleted"]), (&json!(null), &json!(false)));
     assert_eq!(garth.seq(), seq);
-    assert_eq!(garth.ok(&["kv", "delete", "/k"]), "removed  /k\n");
+    assert_eq!(garth.ok(&["kv", "rm", "/k"]), "removed  /k\n");
     assert_eq!(garth.seq(), seq + 1);
 }
 
 #[test]
-fn an_error_of_several_keys_names_the_one_that_is_wrong() {
+fn mset_error_names_the_wrong_key() {
     let garth = Garth::new();
     garth.ok(&["kv", "put", "/there", "1"]);
     for (code, wrong) in [(5, "/sys/a"), (2, "/a/../b"), (4, "/there.json/x")] {
@@ -132,7 +132,7 @@ fn an_error_of_several_keys_names_the_one_that_is_wrong() {
 }
 
 #[test]
-fn several_keys_are_written_in_one_commit_and_read_at_once() {
+fn mset_writes_keys_in_one_commit() {
     let garth = Garth::new();
     let written = garth.lines(&["kv", "mset", "/a", "1", "/b/c", "-2", "/d", "\"x\""]);
     let seq = |value: &serde_json::Value| {
@@ -153,7 +153,7 @@ fn several_keys_are_written_in_one_commit_and_read_at_once() {
 }
 
 #[test]
-fn a_put_can_depend_on_what_is_there() {
+fn put_honours_its_preconditions() {
     let garth = Garth::new();
     let first = garth.json(&["kv", "set", "/k", "1", "--nx"]);
     let version = string(&first["version_id"]);
@@ -165,7 +165,7 @@ fn a_put_can_depend_on_what_is_there() {
 }
 
 #[test]
-fn a_counter_counts() {
+fn incr_adds_to_a_counter() {
     let garth = Garth::new();
     assert_eq!(garth.ok(&["kv", "incr", "/n"]), "1\n");
     assert_eq!(garth.ok(&["kv", "incr", "/n", "-11"]), "-10\n");
@@ -179,7 +179,7 @@ fn a_counter_counts() {
 }
 
 #[test]
-fn attributes_are_shown_on_request_and_stay_until_they_are_named() {
+fn attributes_stay_until_they_are_set() {
     let garth = Garth::new();
     garth.ok(&[
         "kv",
@@ -219,13 +219,13 @@ fn attributes_are_shown_on_request_and_stay_until_they_are_named() {
 }
 
 #[test]
-fn errors_name_the_key() {
+fn kv_errors_name_the_key() {
     let garth = Garth::new();
     garth.ok(&["kv", "put", "/a", "1"]);
     for (code, args) in [
         (3, &["kv", "get", "/k"][..]),
         (3, &["kv", "list", "/k"]),
-        (3, &["kv", "history", "/k"]),
+        (3, &["kv", "log", "/k"]),
         (2, &["kv", "put", "/k", "not json"]),
         (2, &["kv", "incr", "/k/../k"]),
         (3, &["kv", "expire", "/k", "1h"]),

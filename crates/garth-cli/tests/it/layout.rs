@@ -121,7 +121,7 @@ fn refused(garth: &Garth, folder: &Path) -> String {
 }
 
 #[test]
-fn a_bucket_comes_back_byte_for_byte() {
+fn bucket_round_trips_byte_for_byte() {
     let garth = Garth::new();
     let (from, to) = (garth.beside("from"), garth.beside("to"));
     make_bucket(&from);
@@ -148,7 +148,7 @@ fn a_bucket_comes_back_byte_for_byte() {
 }
 
 #[test]
-fn importing_the_same_bucket_again_makes_no_commit() {
+fn importing_an_unchanged_bucket_commits_nothing() {
     let garth = Garth::new();
     let (from, to) = (garth.beside("from"), garth.beside("to"));
     make_bucket(&from);
@@ -167,7 +167,7 @@ fn importing_the_same_bucket_again_makes_no_commit() {
 }
 
 #[test]
-fn an_import_of_a_bucket_is_no_agents_work() {
+fn bucket_import_has_no_agent_as_author() {
     let garth = Garth::new();
     let from = garth.beside("from");
     make_bucket(&from);
@@ -180,7 +180,7 @@ fn an_import_of_a_bucket_is_no_agents_work() {
 }
 
 #[test]
-fn metadata_that_changes_alone_is_brought_without_the_content() {
+fn changed_metadata_is_imported_without_content() {
     let garth = Garth::new();
     let (from, to) = (garth.beside("from"), garth.beside("to"));
     make_bucket(&from);
@@ -204,7 +204,7 @@ fn metadata_that_changes_alone_is_brought_without_the_content() {
     assert_eq!((&count["changed"], &count["failed"]), (&json!(1), &json!(0)), "{count}");
     assert_eq!(fs::read_to_string(&stale).expect("it is there").lines().nth(2), Some("    \"a\": \"1\""));
     garth.ok(&with(IMPORT, &[utf8(&from)]));
-    let dry = garth.json(&with(EXPORT, &[utf8(&to), "-n"]));
+    let dry = garth.json(&with(EXPORT, &[utf8(&to), "--dry-run"]));
     assert_eq!((&dry["changed"], stale.exists()), (&json!(2), true), "the time of the directory, too: {dry}");
     garth.ok(&with(EXPORT, &[utf8(&to)]));
     assert!(!stale.exists(), "the file has no metadata any more");
@@ -212,7 +212,7 @@ fn metadata_that_changes_alone_is_brought_without_the_content() {
 }
 
 #[test]
-fn wrong_metadata_is_named_and_nothing_is_imported() {
+fn wrong_metadata_refuses_the_import() {
     let garth = Garth::new();
     garth.write("/there", "x");
     let from = garth.beside("from");
@@ -239,7 +239,7 @@ fn wrong_metadata_is_named_and_nothing_is_imported() {
 }
 
 #[test]
-fn what_garth_keeps_for_itself_is_neither_exported_nor_imported_nor_removed() {
+fn bucket_layout_leaves_reserved_data_alone() {
     let garth = Garth::new();
     let (from, to) = (garth.beside("from"), garth.beside("to"));
     make_bucket(&from);
@@ -284,7 +284,7 @@ fn what_garth_keeps_for_itself_is_neither_exported_nor_imported_nor_removed() {
 }
 
 #[test]
-fn media_that_were_moved_to_an_archive_are_exported_where_they_were_and_come_in_again_there() {
+fn archived_media_round_trip_at_original_paths() {
     let garth = Garth::new();
     let (from, to, back) = (garth.beside("from"), garth.beside("to"), garth.beside("back"));
     make_bucket(&from);
@@ -318,7 +318,7 @@ fn media_that_were_moved_to_an_archive_are_exported_where_they_were_and_come_in_
 }
 
 #[test]
-fn of_two_files_with_one_key_the_one_that_is_there_is_exported_and_the_other_told() {
+fn duplicate_media_keys_export_the_live_file() {
     let garth = Garth::new();
     let (from, to) = (garth.beside("from"), garth.beside("to"));
     make_bucket(&from);
@@ -337,7 +337,7 @@ fn of_two_files_with_one_key_the_one_that_is_there_is_exported_and_the_other_tol
 }
 
 #[test]
-fn a_file_that_is_named_like_metadata_has_metadata_itself() {
+fn files_named_like_sidecars_have_own_sidecars() {
     let garth = Garth::new();
     let (from, to) = (garth.beside("from"), garth.beside("to"));
     let named = "agents/scout/x.metadata.json";
@@ -370,7 +370,7 @@ fn a_file_that_is_named_like_metadata_has_metadata_itself() {
 }
 
 #[test]
-fn what_is_left_out_keeps_its_metadata_in_the_folder() {
+fn excluded_files_keep_their_sidecars() {
     let garth = Garth::new();
     let (from, to) = (garth.beside("from"), garth.beside("to"));
     make_bucket(&from);
@@ -387,7 +387,7 @@ fn make_bucket_again(top: &Path) {
 }
 
 #[test]
-fn a_rule_that_refuses_a_file_is_told_with_its_name_and_the_rest_is_in() {
+fn rule_violations_skip_only_their_file() {
     let garth = Garth::new();
     let from = garth.beside("from");
     make_bucket(&from);
@@ -402,7 +402,7 @@ fn a_rule_that_refuses_a_file_is_told_with_its_name_and_the_rest_is_in() {
 }
 
 #[test]
-fn what_no_object_can_be_is_told_and_the_rest_is_in() {
+fn unsupported_kinds_are_reported_and_skipped() {
     let garth = Garth::new();
     let from = garth.beside("from");
     make_bucket(&from);
@@ -421,7 +421,7 @@ fn what_no_object_can_be_is_told_and_the_rest_is_in() {
 }
 
 #[test]
-fn media_of_more_than_a_page_show_where_they_were() {
+fn many_media_show_original_paths() {
     let garth = Garth::new();
     let (from, to) = (garth.beside("from"), garth.beside("to"));
     let last = "99999999-2222-4333-8444-555555555555";
@@ -449,20 +449,20 @@ fn media_of_more_than_a_page_show_where_they_were() {
 }
 
 #[test]
-fn a_dry_run_of_a_bucket_changes_nothing() {
+fn dry_bucket_import_changes_nothing() {
     let garth = Garth::new();
     let (from, to) = (garth.beside("from"), garth.beside("to"));
     make_bucket(&from);
-    let count = garth.json(&with(IMPORT, &[utf8(&from), "-n"]));
+    let count = garth.json(&with(IMPORT, &[utf8(&from), "--dry-run"]));
     assert_eq!((&count["files"], &count["seq"]), (&json!(19), &Value::Null));
     assert_eq!(garth.ok(&["ls", "/"]), "");
     garth.ok(&with(IMPORT, &[utf8(&from)]));
-    assert_eq!(garth.json(&with(EXPORT, &[utf8(&to), "-n"]))["files"], 19);
+    assert_eq!(garth.json(&with(EXPORT, &[utf8(&to), "--dry-run"]))["files"], 19);
     assert!(!to.exists());
 }
 
 #[test]
-fn a_layout_is_that_of_a_whole_account_and_of_a_folder() {
+fn layout_needs_account_root_and_folder() {
     let garth = Garth::new();
     let (from, tar) = (garth.beside("from"), garth.beside("a.tar"));
     make_bucket(&from);
@@ -478,7 +478,7 @@ fn a_layout_is_that_of_a_whole_account_and_of_a_folder() {
 }
 
 #[test]
-fn a_workspace_is_laid_out_once_and_what_is_there_is_told() {
+fn agent_create_keeps_existing_files() {
     let garth = Garth::unmade();
     garth.fails(2, &["agent", "create", "scout", "--time-zone", "Mars/Olympus"]);
     garth.fails(2, &["agent", "create", "a/b"]);

@@ -14,7 +14,7 @@ const PNG: &[u8] = &[
 const KEY: &str = "agent:default:main";
 
 #[test]
-fn a_picture_goes_in_and_comes_out_byte_for_byte() {
+fn media_round_trip_byte_for_byte() {
     let garth = Garth::unmade();
     garth.ok(&["session", "create", "work", "--key", KEY]);
     let file = garth.beside("Cat one.PNG");
@@ -46,7 +46,7 @@ fn a_picture_goes_in_and_comes_out_byte_for_byte() {
 }
 
 #[test]
-fn a_picture_that_was_said_is_in_lists_for_providers_before_and_after_a_reset() {
+fn message_images_reach_providers_after_archiving() {
     let garth = Garth::unmade();
     garth.ok(&["session", "create", "work", "--key", KEY]);
     let file = garth.beside("cat.png");
@@ -56,16 +56,16 @@ fn a_picture_that_was_said_is_in_lists_for_providers_before_and_after_a_reset() 
     let image = json!({"type": "image", "mime_type": "image/png", "path": key});
     let said = json!({"role": "user", "content": [{"type": "text", "text": "look"}, image]});
     garth.feed(&["session", "append", "work"], &said.to_string());
-    let plain = garth.ok(&["session", "pack", "work"]);
+    let plain = garth.ok(&["context", "pack", "work"]);
     assert!(plain.contains(&key), "{plain}");
     let data = "data:image/png;base64,iVBORw0KGgo";
-    assert!(garth.ok(&["session", "pack", "work", "--form", "openai"]).contains(data));
-    assert!(garth.ok(&["session", "pack", "work", "--form", "anthropic"]).contains("\"iVBORw0KGgo"));
-    garth.ok(&["session", "reset", "work"]);
+    assert!(garth.ok(&["context", "pack", "work", "--format", "openai"]).contains(data));
+    assert!(garth.ok(&["context", "pack", "work", "--format", "anthropic"]).contains("\"iVBORw0KGgo"));
+    garth.ok(&["session", "archive", "work"]);
     assert_eq!(garth.run(&["media", "get", &key], b"").stdout, PNG);
-    assert!(garth.ok(&["session", "replay", "work", "--form", "openai"]).contains(data));
-    assert_eq!(garth.ok(&["session", "replay", "work"]), plain);
+    assert!(garth.ok(&["context", "replay", "work", "--format", "openai"]).contains(data));
+    assert_eq!(garth.ok(&["context", "replay", "work"]), plain);
     garth.ok(&["media", "rm", &key]);
-    let gone = garth.ok(&["session", "replay", "work", "--form", "openai"]);
+    let gone = garth.ok(&["context", "replay", "work", "--format", "openai"]);
     assert!(gone.contains("[Image no longer available]"), "{gone}");
 }

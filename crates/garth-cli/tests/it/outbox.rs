@@ -15,7 +15,7 @@ fn with_memories() -> Garth {
 }
 
 #[test]
-fn events_wait_until_they_are_finished() {
+fn events_wait_until_delivered() {
     let garth = with_memories();
     let status = garth.json(&["outbox", "status"]);
     assert_eq!((&status["waiting"], &status["failed"]), (&2.into(), &0.into()));
@@ -25,7 +25,7 @@ fn events_wait_until_they_are_finished() {
     assert_eq!(column(&listed, "uri"), [COFFEE, TEA]);
     assert!(listed[0].get("payload").is_none());
     let first = string(&listed[0]["event_id"]);
-    garth.ok(&["outbox", "drop", &first]);
+    garth.ok(&["outbox", "rm", &first]);
     let run = garth.json(&["outbox", "run", "--once"]);
     assert_eq!((&run["finished"], &run["next"]), (&1.into(), &serde_json::Value::Null));
     assert!(garth.lines(&["outbox", "list"]).is_empty());
@@ -39,7 +39,7 @@ fn events_wait_until_they_are_finished() {
 }
 
 #[test]
-fn what_a_sink_does_not_take_is_put_off_and_tried_again_on_request() {
+fn refused_events_are_retried_on_request() {
     let garth = with_memories();
     let secret = garth.beside("secret");
     std::fs::write(&secret, "0123456789abcdef\n").unwrap();
@@ -57,7 +57,7 @@ fn what_a_sink_does_not_take_is_put_off_and_tried_again_on_request() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn rejects_invalid_outbox_options() {
     let garth = with_memories();
     garth.fails(2, &["outbox", "run", "--once", "--sink", "http://127.0.0.1:1/"]);
     let short = garth.beside("short");
@@ -65,7 +65,7 @@ fn what_makes_no_sense_is_refused() {
     let sink = ["--sink", "http://127.0.0.1:1/", "--sink-secret-file", utf8(&short)];
     garth.fails(2, &[&["outbox", "run", "--once"][..], &sink].concat());
     garth.fails(3, &["outbox", "retry", "none"]);
-    garth.fails(3, &["outbox", "drop", "none"]);
+    garth.fails(3, &["outbox", "rm", "none"]);
     garth.fails(5, &["outbox", "resend", "ctx://other/users/ann"]);
     assert_eq!(garth.json(&["outbox", "status"])["waiting"], 2);
 }

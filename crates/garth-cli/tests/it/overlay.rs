@@ -5,7 +5,7 @@ use serde_json::json;
 use super::garth::{Garth, column, utf8};
 
 #[test]
-fn changes_are_tried_in_an_overlay_told_and_applied_in_one_commit() {
+fn overlay_changes_apply_in_one_commit() {
     let garth = Garth::new();
     garth.feed(&["write", "-p", "/notes/a"], "below\n");
     garth.feed(&["write", "/notes/b"], "b\n");
@@ -42,7 +42,7 @@ fn changes_are_tried_in_an_overlay_told_and_applied_in_one_commit() {
     assert_eq!((&log[0]["seq"], &log[0]["message"]), (&applied["seq"], &json!("reviewed")));
     assert_eq!(garth.ok(&["overlay", "diff", "draft"]), "");
     assert_eq!(garth.json(&["overlay", "apply", "draft"])["seq"], json!(null));
-    garth.ok(&["overlay", "discard", "draft"]);
+    garth.ok(&["overlay", "rm", "draft"]);
     assert!(garth.lines(&["overlay", "list"]).is_empty());
     for action in ["diff", "apply", "discard"] {
         garth.fails(3, &["overlay", action, "draft"]);
@@ -53,7 +53,7 @@ fn changes_are_tried_in_an_overlay_told_and_applied_in_one_commit() {
 }
 
 #[test]
-fn a_conflict_is_told_with_what_takes_a_side() {
+fn overlay_conflict_names_its_options() {
     let garth = Garth::new();
     garth.feed(&["write", "/a"], "one\n");
     for (id, side, text) in [("o", "--ours", "here\n"), ("t", "--theirs", "there\n")] {
@@ -71,7 +71,7 @@ fn a_conflict_is_told_with_what_takes_a_side() {
 }
 
 #[test]
-fn a_fork_shows_what_was_there_then() {
+fn fork_shows_past_state() {
     let garth = Garth::new();
     garth.feed(&["write", "/a"], "one\n");
     garth.feed(&["write", "/a"], "two\n");
@@ -85,7 +85,7 @@ fn a_fork_shows_what_was_there_then() {
 }
 
 #[test]
-fn files_go_into_an_overlay_and_out_of_it() {
+fn overlay_supports_import_and_export() {
     let garth = Garth::new();
     let (from, to) = (garth.beside("from"), garth.beside("to"));
     std::fs::create_dir(&from).expect("a folder");

@@ -11,7 +11,7 @@ pub(super) fn twice() -> (Garth, String, String) {
 }
 
 #[test]
-fn at_takes_sequences_times_names_versions_and_ages() {
+fn at_accepts_every_kind_of_time() {
     let (garth, first, _) = twice();
     let path = "/notes/plan.md";
     let cat = |at: &str| garth.ok(&["cat", path, "--at", at]);
@@ -51,7 +51,7 @@ fn at_takes_sequences_times_names_versions_and_ages() {
 }
 
 #[test]
-fn no_verb_that_reads_finds_what_has_expired() {
+fn reads_never_find_expired_entries() {
     let garth = Garth::new();
     garth.write("/d/other", "text that stays\n");
     garth.feed(&["write", "--ttl", "1s", "/d/x"], "text that expires\n");
@@ -89,7 +89,7 @@ fn no_verb_that_reads_finds_what_has_expired() {
 }
 
 #[test]
-fn every_verb_that_reads_reads_the_past() {
+fn every_read_command_takes_at() {
     let garth = Garth::new();
     garth.write("/d/a", "old text");
     garth.ok(&["kv", "put", "/k", "1"]);
@@ -112,14 +112,14 @@ fn every_verb_that_reads_reads_the_past() {
     );
     assert_eq!(past(&["kv", "get", "/k"]), "1\n");
     assert_eq!(past(&["kv", "list"]), "/k\n");
-    assert_eq!(past(&["kv", "history", "/k"]).lines().count(), 1);
+    assert_eq!(past(&["kv", "log", "/k"]).lines().count(), 1);
     let copy = garth.beside("copy");
     garth.ok(&[&["export", "/d", copy.to_str().expect("UTF-8")][..], &at].concat());
     assert_eq!(std::fs::read_to_string(copy.join("a")).expect("exported"), "old text");
 }
 
 #[test]
-fn restore_brings_back_a_file_in_one_commit() {
+fn restore_restores_a_file_in_one_commit() {
     let (garth, first, _) = twice();
     let ino = garth.json(&["stat", "/notes/plan.md"])["ino"].clone();
     let before = garth.seq();
@@ -136,7 +136,7 @@ fn restore_brings_back_a_file_in_one_commit() {
 }
 
 #[test]
-fn restore_brings_back_what_was_removed() {
+fn restore_brings_back_removed_files() {
     let garth = Garth::new();
     garth.write("/d/sub/a", "a");
     garth.ok(&["ln", "-s", "sub/a", "/d/link"]);
@@ -149,7 +149,7 @@ fn restore_brings_back_what_was_removed() {
 }
 
 #[test]
-fn restore_makes_a_directory_equal_to_what_it_was() {
+fn restore_makes_a_directory_equal_its_past() {
     let garth = Garth::new();
     garth.write("/d/kept", "1");
     garth.write("/d/removed", "1");
@@ -171,7 +171,7 @@ fn restore_makes_a_directory_equal_to_what_it_was() {
 }
 
 #[test]
-fn restore_says_what_it_did_and_commits_nothing_if_nothing_differs() {
+fn restore_without_difference_commits_nothing() {
     let garth = Garth::new();
     garth.write("/d/a", "1");
     garth.write("/d/b", "1");
@@ -180,10 +180,10 @@ fn restore_says_what_it_did_and_commits_nothing_if_nothing_differs() {
     garth.write("/d/b", "2");
     garth.write("/d/new", "2");
     let before = garth.seq();
-    let would = garth.lines(&["restore", "-n", "/d", "--at", &seq]);
+    let would = garth.lines(&["restore", "--dry-run", "/d", "--at", &seq]);
     assert_eq!(column(&would[..2], "action"), ["removed", "changed"]);
     assert_eq!((&would[2]["restored"], &would[2]["unchanged"]), (&1.into(), &2.into()));
-    let says = garth.ok(&["restore", "-n", "/d", "--at", &seq]);
+    let says = garth.ok(&["restore", "--dry-run", "/d", "--at", &seq]);
     assert!(says.ends_with("would restore 1 entry, remove 1, leave 2 unchanged\n"), "{says}");
     assert_eq!(garth.seq(), before, "a dry run changes nothing");
     let did = garth.json(&["restore", "/d", "--at", &seq]);
@@ -214,7 +214,7 @@ fn cp_keeps_hard_links_inside_a_directory() {
 }
 
 #[test]
-fn snapshots_are_made_listed_and_dropped() {
+fn snapshots_are_created_listed_and_removed() {
     let garth = Garth::new();
     garth.write("/a", "1");
     garth.ok(&["snapshot", "create", "one", "-m", "before the change"]);
@@ -228,7 +228,32 @@ fn snapshots_are_made_listed_and_dropped() {
     for moment in ["42", "1h", "today", "2026-01-27"] {
         garth.fails(2, &["snapshot", "create", moment]);
     }
-    garth.ok(&["snapshot", "drop", "one"]);
-    garth.fails(3, &["snapshot", "drop", "one"]);
+    garth.ok(&["snapshot", "rm", "one"]);
+    garth.fails(3, &["snapshot", "rm", "one"]);
     garth.fails(3, &["cat", "/a", "--at", "one"]);
+}
+
+#[test]
+fn restore_alone_undoes_the_last_change() {
+    let garth = Garth::new();
+    garth.ok(&["write", "-p", "/d/a", "one"]);
+    garth.ok(&["write", "/d/a", "two"]);
+    garth.ok(&["write", "/other", "x"]);
+    garth.ok(&["restore", "/d/a"]);
+    assert_eq!(garth.ok(&["cat", "/d/a"]), "one\n");
+    garth.ok(&["restore", "/d/a"]);
+    assert_eq!(garth.ok(&["cat", "/d/a"]), "two\n", "restoring again undoes the restore");
+    garth.ok(&["rm", "/d/a"]);
+    garth.ok(&["restore", "/d/a"]);
+    assert_eq!(garth.ok(&["cat", "/d/a"]), "two\n", "a removed file comes back");
+    garth.ok(&["write", "/d/b", "new"]);
+    let dry = garth.lines(&["restore", "/d", "--dry-run"]);
+    assert_eq!((&dry[0]["path"], &dry[0]["action"]), (&json!("/d/b"), &json!("removed")));
+    garth.ok(&["restore", "/d"]);
+    garth.fails(3, &["cat", "/d/b"]);
+    garth.ok(&["rm", "-r", "/d"]);
+    garth.ok(&["restore", "/d"]);
+    assert_eq!(garth.ok(&["cat", "/d/a"]), "two\n", "a removed directory comes back");
+    assert!(garth.fails(3, &["restore", "/other"]).contains("did not exist before its last change"));
+    assert_eq!(garth.ok(&["cat", "/other"]), "x\n");
 }

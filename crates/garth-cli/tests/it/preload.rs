@@ -25,7 +25,7 @@ int clock_gettime(clockid_t id, struct timespec *time) {
 "#;
 
 #[test]
-fn the_program_starts_under_a_preloaded_clock() {
+fn starts_under_a_preloaded_clock() {
     let garth = Garth::unmade();
     let (source, library) = (garth.beside("clock.c"), garth.beside("clock.so"));
     std::fs::write(&source, CLOCK).unwrap();

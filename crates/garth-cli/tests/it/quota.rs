@@ -5,10 +5,10 @@ use serde_json::json;
 use super::garth::{Garth, text};
 
 #[test]
-fn a_quota_is_set_reached_seen_raised_and_removed() {
+fn quota_is_enforced_until_removed() {
     let garth = Garth::new();
     garth.feed(&["write", "-p", "/notes/a", "-m", "first"], &"x".repeat(90));
-    let set = garth.json(&["quota", "set", "/notes", "--bytes", "100", "--entries", "3"]);
+    let set = garth.json(&["quota", "set", "/notes", "--max-bytes", "100", "--max-entries", "3"]);
     let expected = json!({"path": "/notes", "max_bytes": 100, "max_entries": 3, "bytes": 90, "entries": 1});
     assert_eq!(set, expected);
     let refused = garth.run(&["write", "/notes/b"], "x".repeat(11).as_bytes());
@@ -32,21 +32,21 @@ fn a_quota_is_set_reached_seen_raised_and_removed() {
     assert_eq!(garth.json(&["du", "/notes"])["quota"], expected);
     assert_eq!(garth.json(&["du", "/"]).get("quota"), None);
     // another one replaces both limits
-    let raised = garth.json(&["quota", "set", "/notes", "--bytes", "10KiB"]);
+    let raised = garth.json(&["quota", "set", "/notes", "--max-bytes", "10KiB"]);
     assert_eq!((&raised["max_bytes"], &raised["max_entries"]), (&json!(10240), &json!(null)));
     assert!(garth.ok(&["quota", "list", "-h"]).contains("90 of 10K bytes, 1 entries  "));
     garth.feed(&["write", "/notes/b"], &"x".repeat(11));
-    garth.ok(&["quota", "remove", "/notes"]);
+    garth.ok(&["quota", "rm", "/notes"]);
     assert_eq!(garth.ok(&["quota", "list"]), "");
-    garth.fails(3, &["quota", "remove", "/notes"]);
+    garth.fails(3, &["quota", "rm", "/notes"]);
     garth.fails(2, &["quota", "set", "/notes"]);
-    garth.fails(2, &["quota", "set", "notes", "--bytes", "1"]);
-    garth.fails(2, &["quota", "set", "/notes", "--bytes", "9223372036854775808"]);
+    garth.fails(2, &["quota", "set", "notes", "--max-bytes", "1"]);
+    garth.fails(2, &["quota", "set", "/notes", "--max-bytes", "9223372036854775808"]);
     assert!(garth.ok(&["fsck"]).contains("default"));
 }
 
 #[test]
-fn du_counts_as_a_quota_does() {
+fn du_counts_like_a_quota() {
     let garth = Garth::new();
     garth.feed(&["write", "-p", "/notes/deep/a"], "12345");
     garth.ok(&["ln", "/notes/deep/a", "/notes/b"]);
@@ -54,7 +54,7 @@ fn du_counts_as_a_quota_does() {
     garth.ok(&["mkdir", "-p", "/notes/empty/within"]);
     garth.feed(&["write", "-p", "/chats/c"], "1");
     for path in ["/", "/notes", "/notes/deep", "/notes/empty/within"] {
-        let quota = garth.json(&["quota", "set", path, "--entries", "1000"]);
+        let quota = garth.json(&["quota", "set", path, "--max-entries", "1000"]);
         let counted = garth.json(&["du", path]);
         assert_eq!((&counted["bytes"], &counted["entries"]), (&quota["bytes"], &quota["entries"]), "{path}");
     }
@@ -65,10 +65,10 @@ fn du_counts_as_a_quota_does() {
 }
 
 #[test]
-fn quota_of_a_path_that_looks_like_a_pattern_is_warned_of() {
+fn quota_warns_of_pattern_like_paths() {
     let garth = Garth::new();
     garth.feed(&["write", "-p", "/users/ann/notes"], "x");
-    let set = |path: &str| text(&garth.run(&["quota", "set", path, "--bytes", "100"], b"").stderr);
+    let set = |path: &str| text(&garth.run(&["quota", "set", path, "--max-bytes", "100"], b"").stderr);
     for pattern in ["/users/*", "/users/an?", "/users/[ab]*", "/users/{ann,bob}"] {
         let said = set(pattern);
         assert!(said.contains(pattern) && said.contains("no patterns"), "{said}");

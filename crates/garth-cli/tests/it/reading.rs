@@ -17,7 +17,7 @@ pub(super) fn notes() -> Garth {
 }
 
 #[test]
-fn ls_lists_names_in_byte_order_dots_included() {
+fn ls_lists_all_names_in_byte_order() {
     let garth = notes();
     assert_eq!(garth.ok(&["ls", "/notes"]), ".hidden\ndata.bin\nlink\nold\ntoday.md\n");
     assert_eq!(garth.ok(&["ls"]), "notes\n");
@@ -33,7 +33,7 @@ fn ls_lists_names_in_byte_order_dots_included() {
 }
 
 #[test]
-fn ls_goes_down_and_takes_several_paths() {
+fn ls_recurses_and_takes_several_paths() {
     let garth = notes();
     let deep = garth.ok(&["ls", "-R", "/"]);
     assert_eq!(
@@ -46,7 +46,7 @@ fn ls_goes_down_and_takes_several_paths() {
 }
 
 #[test]
-fn ls_follows_a_link_to_a_directory_but_not_with_l() {
+fn ls_follows_directory_links_except_with_l() {
     let garth = notes();
     garth.ok(&["ln", "-s", "notes/old", "/short"]);
     assert_eq!(garth.ok(&["ls", "/short"]), "june.md\n");
@@ -68,7 +68,7 @@ fn tree_draws_a_subtree() {
 }
 
 #[test]
-fn cat_prints_bytes_and_json_carries_any_content() {
+fn cat_prints_bytes_and_json() {
     let garth = notes();
     assert_eq!(garth.ok(&["cat", "/notes/link"]), "june was warm\n");
     assert_eq!(garth.ok(&["cat", "/notes/link", "/notes/.hidden"]), "june was warm\nx");
@@ -82,7 +82,7 @@ fn cat_prints_bytes_and_json_carries_any_content() {
 }
 
 #[test]
-fn a_file_of_several_megabytes_comes_back_as_it_was() {
+fn large_file_round_trips() {
     let garth = Garth::new();
     let content: String = (0..400_000).map(|number| format!("{number}\n")).collect();
     assert!(content.len() > 2 << 20);
@@ -93,7 +93,7 @@ fn a_file_of_several_megabytes_comes_back_as_it_was() {
 }
 
 #[test]
-fn stat_shows_all_names_of_a_node() {
+fn stat_shows_all_names_of_a_file() {
     let garth = notes();
     garth.ok(&["ln", "/notes/today.md", "/today"]);
     let json = garth.json(&["stat", "/today"]);
@@ -105,7 +105,7 @@ fn stat_shows_all_names_of_a_node() {
 }
 
 #[test]
-fn content_too_long_for_json_is_refused_with_its_path() {
+fn rejects_content_too_long_for_json() {
     let garth = Garth::new();
     garth.run(&["write", "/long"], &vec![0; (64 << 20) + 1]);
     let said = garth.fails(6, &["cat", "/long", "--json"]);
@@ -126,7 +126,7 @@ fn du_counts_each_node_once() {
 }
 
 #[test]
-fn ls_sorts_by_time_and_size_and_in_reverse() {
+fn ls_sorts_by_time_and_size() {
     let garth = Garth::new();
     for (name, content) in [("b", "333"), ("a", "1"), ("c", "22")] {
         garth.write(&format!("/d/{name}"), content);
@@ -139,7 +139,7 @@ fn ls_sorts_by_time_and_size_and_in_reverse() {
 }
 
 #[test]
-fn ls_shows_a_directory_itself_with_d_and_human_sizes_with_h() {
+fn ls_options_d_and_h_work() {
     let garth = Garth::new();
     garth.write("/d/a", &"x".repeat(1500));
     assert_eq!(garth.ok(&["ls", "-d", "/d"]), "/d\n");
@@ -153,7 +153,7 @@ fn ls_shows_a_directory_itself_with_d_and_human_sizes_with_h() {
 }
 
 #[test]
-fn ls_takes_the_patterns_of_glob() {
+fn ls_accepts_glob_patterns() {
     let garth = notes();
     assert_eq!(garth.ok(&["ls", "/notes/*.md"]), "/notes/today.md\n");
     assert_eq!(garth.ok(&["ls", "/no*/old"]), "/notes/old:\njune.md\n");
@@ -179,7 +179,7 @@ fn cat_numbers_lines_over_several_files() {
 }
 
 #[test]
-fn head_and_tail_print_one_end_of_a_file() {
+fn head_and_tail_print_file_ends() {
     let garth = Garth::new();
     let lines: String = (1..=20_000).map(|number| format!("line {number}\n")).collect();
     garth.write("/log", &lines);
@@ -211,7 +211,7 @@ fn head_and_tail_print_one_end_of_a_file() {
 }
 
 #[test]
-fn tail_follows_what_is_appended_and_begins_again_after_a_truncation() {
+fn tail_follows_appends_and_truncation() {
     let garth = Garth::new();
     garth.write("/log", "one\ntwo\n");
     let mut child = garth.command(&["tail", "-n1", "-f", "/log"]).spawn().expect("garth starts");
@@ -231,7 +231,7 @@ fn tail_follows_what_is_appended_and_begins_again_after_a_truncation() {
 }
 
 #[test]
-fn errors_name_the_path_as_it_was_written() {
+fn errors_name_the_path_as_written() {
     let garth = notes();
     garth.ok(&["ln", "-s", "/notes", "/n"]);
     for verb in ["ls", "cat", "stat", "tail", "du", "find", "log"] {
@@ -243,7 +243,7 @@ fn errors_name_the_path_as_it_was_written() {
 }
 
 #[test]
-fn du_shows_directories_down_to_a_depth() {
+fn du_limits_depth() {
     let garth = Garth::new();
     garth.write("/d/a/b/file", &"x".repeat(2048));
     garth.write("/d/c/file", "1");
@@ -258,7 +258,7 @@ fn du_shows_directories_down_to_a_depth() {
 }
 
 #[test]
-fn every_verb_that_reads_says_what_is_not_there() {
+fn every_read_command_reports_missing_paths() {
     let garth = notes();
     for verb in ["ls", "tree", "cat", "head", "tail", "stat", "log", "diff", "du", "find"] {
         let said = garth.fails(3, &[verb, "/notes/none"]);
@@ -273,7 +273,7 @@ fn every_verb_that_reads_says_what_is_not_there() {
 }
 
 #[test]
-fn names_cannot_steer_the_terminal() {
+fn names_cannot_control_the_terminal() {
     let garth = Garth::new();
     garth.write("/a\u{1b}[2J\nb", "x");
     assert_eq!(garth.ok(&["ls", "/"]), "a\\u{1b}[2J\\nb\n");

@@ -17,7 +17,7 @@ fn brief(garth: &Garth) -> String {
 }
 
 #[test]
-fn accounts_are_repaired_and_what_is_broken_is_told() {
+fn repair_mends_accounts_and_reports_broken_memories() {
     let garth = Garth::new();
     garth.feed(&["memory", "put", COFFEE], "Black.\n");
     garth.feed(&["write", "-p", "/users/bob/memories/profile/content.md"], "Bob.\n");
@@ -42,7 +42,7 @@ fn accounts_are_repaired_and_what_is_broken_is_told() {
 }
 
 #[test]
-fn a_folder_that_others_wrote_is_repaired_as_it_lies() {
+fn repair_works_on_plain_folders() {
     let garth = Garth::new();
     let folder = garth.beside("export");
     let memory = folder.join("accounts/acme/users/ann/memories/events/trip");
@@ -61,7 +61,7 @@ fn a_folder_that_others_wrote_is_repaired_as_it_lies() {
 }
 
 #[test]
-fn status_that_is_not_known_is_named_and_left_alone() {
+fn repair_leaves_unknown_status_alone() {
     let garth = Garth::new();
     let folder = garth.beside("export");
     let memory = folder.join("accounts/default/users/ann/memories/events/trip");
@@ -81,7 +81,7 @@ fn status_that_is_not_known_is_named_and_left_alone() {
 }
 
 #[test]
-fn versions_of_a_memory_are_listed_and_read_again() {
+fn memory_log_versions_can_be_read() {
     let garth = Garth::new();
     garth.feed(&["memory", "put", COFFEE], "Black.\n");
     garth.feed(&["memory", "put", COFFEE, "--tag", "drink"], "With milk.\n");
@@ -104,7 +104,7 @@ fn versions_of_a_memory_are_listed_and_read_again() {
 }
 
 #[test]
-fn one_account_is_repaired_unless_all_are_asked_for() {
+fn repair_works_on_one_account_by_default() {
     let garth = Garth::new();
     garth.ok(&["account", "create", "acme"]);
     let orphan = |account: &str| {
@@ -125,7 +125,7 @@ fn one_account_is_repaired_unless_all_are_asked_for() {
 }
 
 #[test]
-fn a_session_whose_meta_json_is_damaged_is_restored() {
+fn repair_restores_damaged_session_meta() {
     let garth = Garth::new();
     garth.ok(&["session", "create", "work", "--title", "Trip"]);
     let meta = "/users/default/agents/default/session/work/meta.json";
@@ -141,7 +141,7 @@ fn a_session_whose_meta_json_is_damaged_is_restored() {
 }
 
 #[test]
-fn a_damaged_account_is_named() {
+fn damaged_account_is_named() {
     let garth = Garth::new();
     garth.ok(&["account", "create", "acme"]);
     let accounts = std::fs::read_dir(garth.data().join("accounts")).unwrap();
@@ -156,7 +156,7 @@ fn a_damaged_account_is_named() {
 }
 
 #[test]
-fn a_commit_of_a_wrong_clock_is_warned_of() {
+fn commits_dated_in_future_cause_warning() {
     let garth = Garth::new();
     garth.write("/a", "1");
     let stderr = |args: &[&str]| text(&garth.run(args, b"").stderr);
@@ -173,7 +173,7 @@ fn a_commit_of_a_wrong_clock_is_warned_of() {
 }
 
 #[test]
-fn a_server_repairs_what_others_change() {
+fn server_repairs_changes_of_others() {
     let garth = Garth::new();
     let server = Server::start(&garth);
     garth.feed(&["memory", "put", COFFEE], "Black.\n");

@@ -17,7 +17,7 @@ fn refused(garth: &Garth, args: &[&str], input: &str) -> String {
 }
 
 #[test]
-fn a_bad_fragment_is_refused_with_its_line_through_every_door() {
+fn every_interface_rejects_bad_fragments() {
     let garth = Garth::new();
     garth.feed(&["write", "-p", FRAGMENTS], GOOD);
     garth.feed(&["write", "/bad"], &format!("{GOOD}{BAD}"));
@@ -64,7 +64,7 @@ fn a_bad_fragment_is_refused_with_its_line_through_every_door() {
 }
 
 #[test]
-fn a_rule_is_set_listed_met_overridden_and_removed() {
+fn rule_is_enforced_until_removed() {
     let garth = Garth::new();
     garth.feed(&["write", "-p", "/data/good.json"], "{\"a\": 1}");
     garth.feed(&["write", "/data/bad.json"], "no json");
@@ -89,11 +89,11 @@ fn a_rule_is_set_listed_met_overridden_and_removed() {
     garth.feed(&["write", "/data/new.json", "--override-rules", "-m", "as agreed"], "[]");
     assert!(garth.ok(&["log", "-n", "1"]).contains("[overrides rules] as agreed"));
     assert_eq!(garth.lines(&["log", "-n", "1"])[0]["overrides_rules"], true);
-    garth.ok(&["rule", "remove", "/data/*.json", "json"]);
+    garth.ok(&["rule", "rm", "/data/*.json", "json"]);
     garth.feed(&["write", "/data/new.json"], "no json");
-    garth.fails(3, &["rule", "remove", "/data/*.json", "json"]);
+    garth.fails(3, &["rule", "rm", "/data/*.json", "json"]);
     // what makes no rule
-    garth.fails(4, &["rule", "remove", "/agents/*/kv/**", "json"]);
+    garth.fails(4, &["rule", "rm", "/agents/*/kv/**", "json"]);
     garth.fails(2, &["rule", "set", "/x", "wish"]);
     garth.fails(2, &["rule", "list", "--user", "ann", "--chat", "trip"]);
     garth.fails(2, &["rule", "list", "--override-rules"]);
@@ -106,7 +106,7 @@ fn a_rule_is_set_listed_met_overridden_and_removed() {
 }
 
 #[test]
-fn what_is_not_searchable_is_not_found_and_is_once_the_rule_is_gone() {
+fn search_skips_unsearchable_files() {
     let garth = Garth::new();
     garth.feed(&["write", "-p", "/private/a"], "the quokka sleeps");
     garth.ok(&["ln", "/private/a", "/also"]);
@@ -122,6 +122,6 @@ fn what_is_not_searchable_is_not_found_and_is_once_the_rule_is_gone() {
     assert!(found("quokka").is_empty(), "another name does not get round it");
     garth.ok(&["mv", "/private/b", "/b"]);
     assert_eq!(found("quokka"), ["/b"]);
-    garth.ok(&["rule", "remove", "/private/**", "not-searchable"]);
+    garth.ok(&["rule", "rm", "/private/**", "not-searchable"]);
     assert_eq!(found("sleeps"), ["/also"], "the first of its names");
 }

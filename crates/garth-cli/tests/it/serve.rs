@@ -82,7 +82,7 @@ impl Drop for Server {
 }
 
 #[test]
-fn the_server_takes_no_huge_pages() {
+fn server_refuses_huge_pages() {
     let garth = Garth::new();
     let server = Server::start(&garth);
     let huge = || {
@@ -101,7 +101,7 @@ fn the_server_takes_no_huge_pages() {
 }
 
 #[test]
-fn the_first_start_shows_a_key_once_that_opens_the_account() {
+fn first_start_shows_a_key_once() {
     let garth = Garth::new();
     let server = Server::start(&garth);
     let url = string(&server.line["url"]);
@@ -123,7 +123,7 @@ fn the_first_start_shows_a_key_once_that_opens_the_account() {
 }
 
 #[test]
-fn a_note_survives_sigkill() {
+fn note_survives_sigkill() {
     let garth = Garth::new();
     let mut server = Server::start(&garth);
     let key = string(&server.line["key"]);
@@ -139,7 +139,7 @@ fn a_note_survives_sigkill() {
 }
 
 #[test]
-fn the_command_line_and_the_server_see_the_same_tree_at_the_same_moment() {
+fn command_line_and_server_see_same_tree() {
     let garth = Garth::new();
     let server = Server::start(&garth);
     let key = string(&server.line["key"]);
@@ -158,7 +158,7 @@ fn the_command_line_and_the_server_see_the_same_tree_at_the_same_moment() {
 }
 
 #[test]
-fn people_are_shown_address_data_account_key_and_what_to_try() {
+fn serve_prints_address_account_and_key() {
     let garth = Garth::new();
     let mut child = garth.command(&["serve", "--listen", "127.0.0.1:0"]).spawn().expect("garth starts");
     let mut stdout = BufReader::new(child.stdout.take().expect("a pipe"));
@@ -174,7 +174,7 @@ fn people_are_shown_address_data_account_key_and_what_to_try() {
 }
 
 #[test]
-fn clients_that_take_nothing_hold_bounded_memory() {
+fn idle_clients_hold_bounded_memory() {
     let garth = Garth::new();
     let server = Server::start(&garth);
     let key = string(&server.line["key"]);
@@ -215,7 +215,7 @@ fn clients_that_take_nothing_hold_bounded_memory() {
 }
 
 #[test]
-fn a_start_that_finds_its_port_taken_does_not_use_up_the_key() {
+fn failed_start_keeps_the_first_key() {
     let garth = Garth::new();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = taken.local_addr().expect("its address").to_string();
@@ -226,7 +226,7 @@ fn a_start_that_finds_its_port_taken_does_not_use_up_the_key() {
 }
 
 #[test]
-fn the_access_log_has_a_line_for_each_request_and_no_secret() {
+fn access_log_has_no_secrets() {
     let garth = Garth::new();
     let mut key = Value::Null;
     for (arguments, logged) in [(&["--access-log"][..], true), (&[], false)] {
@@ -267,7 +267,7 @@ fn the_access_log_has_a_line_for_each_request_and_no_secret() {
 }
 
 #[test]
-fn every_command_of_the_specification_runs_and_answers_what_is_shown() {
+fn commands_of_specification_print_shown_output() {
     let specification = std::path::PathBuf::from(
         std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo says where the crate is"),
     )

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::garth::{Garth, text};
 
 #[test]
-fn a_session_is_made_continued_read_and_ended() {
+fn session_is_created_continued_and_ended() {
     let garth = Garth::unmade();
     assert_eq!(garth.ok(&["session", "create", "work", "--title", "Fix it"]).trim(), "created  work");
     garth.feed(&["session", "append", "work", "--role", "user"], "Where is the parser?\n");
@@ -20,7 +20,7 @@ fn a_session_is_made_continued_read_and_ended() {
     assert_eq!((&last[0]["line"], &last[0]["message"]["content"]), (&json!(3), &json!("Thanks")));
     assert!(garth.ok(&["session", "events", "work"]).contains("tool.started"));
     assert_eq!(garth.ok(&["cat", "/users/default/agents/default/session/work/latest.md"]), "In src.");
-    assert_eq!(garth.json(&["session", "withdraw", "work", "messages:2"])["lines"], json!("messages:2-2"));
+    assert_eq!(garth.json(&["session", "retract", "work", "messages:2"])["lines"], json!("messages:2-2"));
     assert_eq!(garth.lines(&["session", "messages", "work"]).len(), 2);
     assert_eq!(garth.lines(&["session", "messages", "work", "--withdrawn"]).len(), 3);
     assert_eq!(garth.json(&["session", "resolve", "work", "user:latest"])["lines"], json!([3, 3]));
@@ -31,7 +31,7 @@ fn a_session_is_made_continued_read_and_ended() {
 }
 
 #[test]
-fn what_is_wrong_about_it_is_told() {
+fn session_errors_name_their_cause() {
     let garth = Garth::new();
     garth.ok(&["session", "create", "work", "--user", "ann", "--agent", "coder"]);
     garth.fails(3, &["session", "show", "work"]);
@@ -48,7 +48,7 @@ fn what_is_wrong_about_it_is_told() {
     let refused = garth.run(&["session", "append", "work", "--user", "ann", "--agent", "coder"], b"\nhi\n");
     assert!(text(&refused.stderr).contains("line 2 of the input"), "{}", text(&refused.stderr));
     garth.fails(2, &["session", "set", "work"]);
-    garth.fails(2, &["session", "withdraw", "work", "messages:0"]);
+    garth.fails(2, &["session", "retract", "work", "messages:0"]);
     // what was said is kept against every verb
     let dir = "/users/ann/agents/coder/session/work";
     for args in [vec!["rm", "-r", "/users/ann"], vec!["mv", dir, "/away"], vec!["rm", "-r", dir]] {
@@ -60,7 +60,7 @@ fn what_is_wrong_about_it_is_told() {
 }
 
 #[test]
-fn a_transcript_comes_in_once_and_goes_out_as_it_came() {
+fn transcript_round_trips_and_imports_once() {
     let garth = Garth::unmade();
     let text = "{\"role\":\"user\",\"content\":\"hi\",\"timestamp\":1708300000000}\n";
     let args = ["session", "import", "work", "--format", "pi", "--create"];
@@ -84,7 +84,7 @@ fn a_transcript_comes_in_once_and_goes_out_as_it_came() {
     garth.fails(3, &["session", "import", "none", file, "--format", "markdown"]);
     garth.fails(3, &["session", "export", "none"]);
     garth.fails(2, &["session", "export", "work", "--format", "odd"]);
-    garth.fails(2, &["session", "import", "work", "/no/such/file", "--format", "pi"]);
+    garth.fails(3, &["session", "import", "work", "/no/such/file", "--format", "pi"]);
     let refused = garth.run(&args, b"{\"role\":\"user\",\"content\":\"a\"}\n{\"role\":\"bash\"}");
     let told = self::text(&refused.stderr);
     assert!(told.contains("message 2 (line 2)") && told.contains("role `bash`"), "{told}");
@@ -106,27 +106,27 @@ fn a_transcript_comes_in_once_and_goes_out_as_it_came() {
     assert_eq!(garth.run(&whole, other).status.code(), Some(4));
     let rewound = garth.run(&[&whole[..], &["--rewind"]].concat(), other);
     assert!(
-        self::text(&rewound.stdout).contains("messages:1-2 withdrawn"),
+        self::text(&rewound.stdout).contains("messages:1-2 retracted"),
         "{}",
         self::text(&rewound.stdout)
     );
-    garth.ok(&["session", "withdraw", "work", "messages:1"]);
+    garth.ok(&["session", "retract", "work", "messages:1"]);
     assert_eq!(garth.ok(&["session", "export", "work", "--format", "pi"]), "");
     assert_eq!(garth.ok(&["session", "export", "work", "--format", "pi", "--withdrawn"]), text);
 }
 
 #[test]
-fn a_session_is_packed_traced_swapped_and_collected() {
+fn context_is_packed_traced_swapped_and_collected() {
     let garth = Garth::unmade();
     garth.ok(&["session", "create", "work"]);
-    garth.feed(&["session", "pin", "work", "system.md"], "You are a careful coder.\n");
+    garth.feed(&["context", "pin", "work", "system.md"], "You are a careful coder.\n");
     garth.feed(&["session", "append", "work", "--role", "user"], "Where is the parser?\n");
     garth.feed(&["session", "append", "work", "--role", "assistant"], "In src.\n");
     garth.feed(
-        &["session", "derive", "work", "--facts", "-"],
+        &["context", "derive", "work", "--facts", "-"],
         "{\"id\":\"f1\",\"text\":\"It is in src.\",\"source\":\"messages:2\"}\n",
     );
-    let packed = garth.ok(&["session", "pack", "work", "--budget", "2000"]);
+    let packed = garth.ok(&["context", "pack", "work", "--budget", "2000"]);
     assert!(
         packed.starts_with("<!-- system context/pinned/system.md -->\nYou are a careful coder.\n"),
         "{packed}"
@@ -139,52 +139,57 @@ fn a_session_is_packed_traced_swapped_and_collected() {
     assert_eq!(garth.ok(&["cat", &format!("{dir}/context/pack.md")]), packed);
     let then =
         garth.json(&["stat", &format!("{dir}/context/pack.json")])["version"].as_str().unwrap().to_owned();
-    assert!(garth.ok(&["session", "why", "work", "f1"]).contains("In src."));
+    assert!(garth.ok(&["context", "why", "work", "f1"]).contains("In src."));
     let memory = "ctx://default/agents/default/memories/cases/parser";
-    let published = garth.ok(&["session", "publish", "work", "f1", memory]);
+    let published = garth.ok(&["context", "publish", "work", "f1", memory]);
     assert_eq!(published, format!("published  {memory}  from work#messages:2-2\n"));
-    assert!(garth.ok(&["session", "publish", "work", "f1", memory]).starts_with("as it was"));
+    assert!(garth.ok(&["context", "publish", "work", "f1", memory]).starts_with("unchanged"));
     let meta = garth.ok(&["cat", "/agents/default/memories/cases/parser/.meta.json"]);
     assert!(meta.contains("\"entry\": \"f1\""), "{meta}");
-    garth.fails(3, &["session", "publish", "work", "f2", memory]);
-    garth.ok(&["session", "swap", "out", "work", "1", "--summary", "the question"]);
-    let list = garth.ok(&["session", "pack", "work", "--form", "anthropic"]);
+    garth.fails(3, &["context", "publish", "work", "f2", memory]);
+    garth.ok(&["context", "swap", "out", "work", "1", "--summary", "the question"]);
+    let list = garth.ok(&["context", "pack", "work", "--format", "anthropic"]);
     assert!(list.contains("the question") && !list.contains("Where is"), "{list}");
-    assert_eq!(garth.ok(&["session", "replay", "work", "--of", &then]), packed);
-    assert!(garth.ok(&["session", "compare", "work", &then]).contains("~ recent_messages messages.jsonl"));
-    let id = garth.lines(&["session", "swap", "list", "work"])[0]["id"].as_str().unwrap().to_owned();
-    assert!(garth.ok(&["session", "swap", "show", "work", &id]).contains("Where is the parser?"));
-    garth.ok(&["session", "swap", "in", "work", &id]);
-    garth.ok(&["session", "dedup", "work", "messages:1"]);
-    garth.feed(&["session", "child", "spawn", "work", "rev-1"], "Review it.");
-    garth.feed(&["session", "child", "set", "work", "rev-1", "--status", "done", "--result", "-"], "Fine.\n");
-    assert!(garth.ok(&["session", "pack", "work"]).ends_with("Fine.\n"));
-    garth.fails(4, &["session", "child", "set", "work", "rev-1", "--status", "active"]);
+    assert_eq!(garth.ok(&["context", "replay", "work", "--at", &then]), packed);
+    assert!(
+        garth
+            .ok(&["context", "compare", "work", "--from", &then])
+            .contains("~ recent_messages messages.jsonl")
+    );
+    let id = garth.lines(&["context", "swap", "list", "work"])[0]["id"].as_str().unwrap().to_owned();
+    assert!(garth.ok(&["context", "swap", "show", "work", &id]).contains("Where is the parser?"));
+    garth.ok(&["context", "swap", "in", "work", &id]);
+    garth.ok(&["context", "dedup", "work", "messages:1"]);
+    garth.feed(&["context", "child", "create", "work", "rev-1"], "Review it.");
+    garth.feed(&["context", "child", "set", "work", "rev-1", "--status", "done", "--result", "-"], "Fine.\n");
+    assert!(garth.ok(&["context", "pack", "work"]).ends_with("Fine.\n"));
+    garth.fails(4, &["context", "child", "set", "work", "rev-1", "--status", "active"]);
     garth.feed(&["write", &format!("{dir}/context/gc.policy")], "pack_ttl=0s\nswap_ttl=0s\n");
-    assert!(garth.ok(&["session", "gc", "work"]).contains("would remove  context/pack.json"));
-    assert_eq!(garth.lines(&["session", "gc", "work", "--run"]).len(), 3);
-    assert_eq!(garth.ok(&["session", "gc", "work"]), "");
-    garth.fails(6, &["session", "pack", "work", "--budget", "5"]);
+    let dry = garth.ok(&["context", "gc", "work", "--dry-run"]);
+    assert!(dry.contains("would remove  context/pack.json"), "{dry}");
+    assert_eq!(garth.lines(&["context", "gc", "work"]).len(), 3);
+    assert_eq!(garth.ok(&["context", "gc", "work"]), "");
+    garth.fails(6, &["context", "pack", "work", "--budget", "5"]);
     garth.ok(&["session", "set", "work", "--budget", "3000"]);
-    assert_eq!(garth.json(&["session", "pack", "work"])["budget_tokens"], json!(3000));
-    garth.fails(3, &["session", "why", "work", "f2"]);
+    assert_eq!(garth.json(&["context", "pack", "work"])["budget_tokens"], json!(3000));
+    garth.fails(3, &["context", "why", "work", "f2"]);
     garth.fails(2, &["session", "set", "work", "--budget", "many"]);
 }
 
 #[test]
-fn a_session_is_compacted_in_excerpts() {
+fn compact_writes_excerpts_without_a_model() {
     let garth = Garth::unmade();
     garth.ok(&["session", "create", "work"]);
     garth.feed(&["session", "append", "work", "--role", "user"], "Where is the parser? I looked.\n");
-    assert!(garth.ok(&["session", "compact", "work"]).contains("nothing to compact"));
-    let done = garth.ok(&["session", "compact", "work", "--keep", "0"]);
+    assert!(garth.ok(&["context", "compact", "work"]).contains("nothing to compact"));
+    let done = garth.ok(&["context", "compact", "work", "--keep", "0"]);
     assert_eq!(done, "compacted  messages:1-1 in excerpts\n");
     let summary = garth.ok(&["cat", "/users/default/agents/default/session/work/context/summary.md"]);
     assert!(summary.ends_with("- messages:1 user: Where is the parser?\n"), "{summary}");
-    garth.fails(2, &["session", "compact", "work", "--model-endpoint", "http://localhost:1/v1"]);
+    garth.fails(2, &["context", "compact", "work", "--model-endpoint", "http://localhost:1/v1"]);
     garth.feed(&["session", "append", "work", "--role", "user"], "More.\n");
     let unreached = [
-        "session",
+        "context",
         "compact",
         "work",
         "--keep",
@@ -198,7 +203,7 @@ fn a_session_is_compacted_in_excerpts() {
 }
 
 #[test]
-fn a_session_is_compacted_reset_and_read_from_its_archive() {
+fn archived_session_can_be_exported() {
     let garth = Garth::new();
     let args = ["session", "create", "work", "--key", "agent:default:main", "--context-window", "30000"];
     garth.ok(&args);
@@ -207,15 +212,15 @@ fn a_session_is_compacted_reset_and_read_from_its_archive() {
         let text = format!("answer {n} {}", "word ".repeat(2000));
         garth.feed(&["session", "append", "work", "--role", "assistant"], &text);
     }
-    assert!(garth.ok(&["session", "compact", "work", "--trim", "--if-due"]).contains("not due"));
+    assert!(garth.ok(&["context", "compact", "work", "--trim", "--if-due"]).contains("not due"));
     garth.feed(&["session", "append", "work", "--input-tokens", "29000"], "");
-    let done = garth.json(&["session", "compact", "work", "--trim", "--if-due"]);
+    let done = garth.json(&["context", "compact", "work", "--trim", "--if-due"]);
     assert!(
         done["part"].as_str().unwrap().contains("-part") && done["messages"].as_u64() > Some(2),
         "{done}"
     );
-    garth.fails(2, &["session", "compact", "work", "--if-due"]);
-    let done = garth.json(&["session", "reset", "work"]);
+    garth.fails(2, &["context", "compact", "work", "--if-due"]);
+    let done = garth.json(&["session", "archive", "work"]);
     assert_eq!(
         (&done["messages"], &done["next"]["name"], &done["memory"]),
         (&json!(60), &json!("work-2"), &json!(null))
@@ -231,9 +236,9 @@ fn a_session_is_compacted_reset_and_read_from_its_archive() {
     garth.fails(3, &["session", "export", "none"]);
     let late = garth.run(&["session", "append", "work", "--role", "user"], b"too late");
     assert!(text(&late.stderr).contains("append to work-2"), "{}", text(&late.stderr));
-    garth.fails(4, &["session", "reset", "work"]);
+    garth.fails(4, &["session", "archive", "work"]);
     garth.feed(&["session", "append", "work-2", "--role", "user"], "more\n");
-    let printed = garth.ok(&["session", "reset", "work-2", "--next", "work-3"]);
+    let printed = garth.ok(&["session", "archive", "work-2", "--next", "work-3"]);
     let lines: Vec<_> = printed.lines().collect();
     assert!(lines.len() == 2 && lines[0].starts_with("archived  1 messages in /agents/"), "{printed}");
     assert_eq!(lines[1], "next  work-3");
@@ -244,7 +249,7 @@ fn a_session_is_compacted_reset_and_read_from_its_archive() {
 }
 
 #[test]
-fn an_empty_input_is_refused_unless_it_is_asked_for() {
+fn append_rejects_empty_input_by_default() {
     let garth = Garth::new();
     garth.ok(&["session", "create", "work"]);
     let empty = |args: &[&str]| garth.run(args, b"").status.code();
@@ -259,11 +264,92 @@ fn an_empty_input_is_refused_unless_it_is_asked_for() {
 }
 
 #[test]
-fn an_empty_list_says_whose_sessions_were_listed() {
+fn empty_session_list_names_its_owner() {
     let garth = Garth::new();
     garth.ok(&["session", "create", "work", "--agent", "scout"]);
     let listed = garth.run(&["session", "list"], b"");
     let stderr = String::from_utf8(listed.stderr).unwrap();
     assert!(stderr.contains("agent default") && stderr.contains("user default"), "{stderr}");
     assert_eq!(garth.lines(&["session", "list", "--agent", "scout"]).len(), 1);
+}
+
+#[test]
+fn text_arguments_are_messages_of_a_role() {
+    let garth = Garth::unmade();
+    garth.ok(&["session", "create", "work", "--context-window", "200k"]);
+    garth.ok(&["session", "append", "work", "Where is the parser?"]);
+    garth.ok(&["session", "append", "work", "In src.", "--role", "assistant", "--output-tokens", "1k"]);
+    garth.ok(&["session", "append", "work", "- one\n- two"]);
+    garth.ok(&["session", "append", "work", r#"{"role":"assistant","content":"Yes."}"#]);
+    garth.ok(&["session", "append", "work", "--events", r#"{"type":"tool.started"}"#]);
+    garth.feed(&["session", "append", "work", "-"], r#"{"role":"user","content":"Thanks."}"#);
+    let lines = garth.lines(&["session", "messages", "work"]);
+    let said: Vec<_> =
+        lines.iter().map(|line| (&line["message"]["role"], &line["message"]["content"])).collect();
+    let due = [
+        ("user", "Where is the parser?"),
+        ("assistant", "In src."),
+        ("user", "- one\n- two"),
+        ("assistant", "Yes."),
+        ("user", "Thanks."),
+    ];
+    assert_eq!(said.len(), due.len());
+    for ((role, content), (due_role, due_content)) in said.into_iter().zip(due) {
+        assert_eq!((role, content), (&json!(due_role), &json!(due_content)));
+    }
+    let meta = &garth.json(&["session", "show", "work"])["meta"];
+    assert_eq!((&meta["context_window"], &meta["usage"]["output_tokens"]), (&json!(200_000), &json!(1000)));
+    assert!(garth.fails(2, &["session", "append", "work", ""]).contains("--allow-empty"));
+    let pack = garth.json(&["context", "pack", "work", "--budget", "32k", "--dry-run"]);
+    assert_eq!(pack["budget_tokens"], json!(32_000));
+}
+
+#[test]
+fn retract_takes_lines_and_ranges() {
+    let garth = Garth::unmade();
+    garth.ok(&["session", "create", "work"]);
+    for n in 1..=6 {
+        garth.ok(&["session", "append", "work", &format!("message {n}")]);
+    }
+    let said = garth.ok(&["session", "retract", "work", "2-3", "5", "--reason", "wrong"]);
+    assert_eq!(said, "retracted  messages:2-3\nretracted  messages:5-5\n");
+    assert_eq!(garth.lines(&["session", "messages", "work"]).len(), 3);
+    assert!(garth.ok(&["session", "events", "work"]).contains("message.withdrawn"));
+    assert!(garth.ok(&["session", "retract", "work", "5"]).starts_with("unchanged  messages:5-5"));
+    garth.fails(2, &["session", "retract", "work", "1", "messages:0"]);
+    assert_eq!(garth.lines(&["session", "messages", "work"]).len(), 3, "a wrong source retracts nothing");
+}
+
+#[test]
+fn rm_deletes_a_session_and_keeps_its_archive() {
+    let garth = Garth::unmade();
+    garth.ok(&["session", "create", "work"]);
+    garth.ok(&["session", "append", "work", "Call the harbour."]);
+    let id = garth.json(&["session", "show", "work"])["meta"]["id"].as_str().unwrap().to_owned();
+    let done = garth.json(&["session", "rm", "work"]);
+    let archive = format!("/agents/default/sessions/{id}.jsonl.gz");
+    assert_eq!((&done["archive"], &done["messages"]), (&json!(archive), &json!(1)));
+    garth.fails(3, &["session", "show", "work"]);
+    garth.fails(3, &["ls", "/users/default/agents/default/session/work"]);
+    assert_eq!(garth.ok(&["search", "harbour"]), "");
+    assert!(garth.ok(&["session", "export", &id]).contains("Call the harbour."));
+    garth.ok(&["session", "create", "work"]);
+    garth.ok(&["session", "create", "other"]);
+    assert_eq!(garth.ok(&["session", "delete", "work", "other"]), "removed  work\nremoved  other\n");
+    garth.ok(&["rm", &archive]);
+    garth.fails(3, &["session", "export", &id]);
+}
+
+#[test]
+fn import_rewind_is_shown_without_a_change() {
+    let garth = Garth::unmade();
+    let old = "{\"role\":\"user\",\"content\":\"a\"}\n{\"role\":\"assistant\",\"content\":\"b\"}\n";
+    let new = "{\"role\":\"user\",\"content\":\"a\"}\n{\"role\":\"assistant\",\"content\":\"c\"}\n";
+    let import = ["session", "import", "work", "--format", "openai"];
+    garth.feed(&[&import[..], &["--create"]].concat(), old);
+    let seq = garth.seq();
+    let rewind = [&import[..], &["--rewind", "--dry-run"]].concat();
+    assert_eq!(garth.feed(&rewind, new), "would import  1 new, 1 present, messages:2-2 retracted\n");
+    assert_eq!(garth.seq(), seq);
+    assert_eq!(garth.feed(&rewind[..6], new), "imported  1 new, 1 present, messages:2-2 retracted\n");
 }

@@ -7,7 +7,7 @@ use super::garth::{Garth, text};
 const FRONT: &str = "---\nname: pdf\ndescription: Reads PDF files\nmetadata: {gsv: {requires: {bins: [pdftotext]}}}\n---\nUse pdftotext.\n";
 
 #[test]
-fn a_skill_is_checked_installed_listed_and_overridden() {
+fn skill_is_installed_listed_and_overridden() {
     let garth = Garth::unmade();
     let folder = tempfile::tempdir().unwrap();
     let skill = folder.path().join("pdf");
@@ -36,12 +36,12 @@ fn a_skill_is_checked_installed_listed_and_overridden() {
     assert_eq!((&own["origin"], &own["description"]), (&json!("agent"), &json!("My own way.")));
     let published = garth.ok(&["skill", "publish", "pdf", "--agent", "scout"]);
     assert!(published.contains("ctx://default/agents/scout/skills/pdf  version 1"), "{published}");
-    let prompt = garth.ok(&["prompt", "--agent", "scout"]);
+    let prompt = garth.ok(&["agent", "prompt", "--agent", "scout"]);
     assert!(prompt.contains("`/agents/scout/skills/pdf/SKILL.md`"), "{prompt}");
 }
 
 #[test]
-fn a_path_that_is_told_is_one_of_the_tree_that_the_options_name() {
+fn skill_paths_belong_to_the_selected_tree() {
     let garth = Garth::new();
     garth.write("/skills/mail/SKILL.md", "Mails.\n");
     garth.write("/agents/scout/skills/pdf/SKILL.md", "Reads.\n");
@@ -59,13 +59,13 @@ fn a_path_that_is_told_is_one_of_the_tree_that_the_options_name() {
             assert_eq!(text.trim(), skill["description"].as_str().unwrap(), "{who:?} {path}");
             let shown = garth.json(&[&["skill", "show", skill["directory"].as_str().unwrap()], who].concat());
             assert_eq!(shown["path"], skill["read_path"]);
-            assert!(garth.ok(&with(&["prompt"])).contains(&format!("`{path}`")), "{who:?} {path}");
+            assert!(garth.ok(&with(&["agent", "prompt"])).contains(&format!("`{path}`")), "{who:?} {path}");
         }
     }
 }
 
 #[test]
-fn texts_of_several_lines_are_one_in_a_list() {
+fn list_shows_texts_on_one_line() {
     let garth = Garth::new();
     let folder = garth.beside("long");
     std::fs::create_dir(&folder).unwrap();
@@ -83,7 +83,7 @@ fn texts_of_several_lines_are_one_in_a_list() {
 }
 
 #[test]
-fn what_is_wrong_in_a_skill_is_told() {
+fn skill_check_reports_mistakes() {
     let garth = Garth::new();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().to_str().unwrap();
@@ -113,7 +113,7 @@ fn what_is_wrong_in_a_skill_is_told() {
 }
 
 #[test]
-fn check_finds_requirements_that_are_not_read() {
+fn skill_check_reports_ignored_requirements() {
     let garth = Garth::new();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().to_str().unwrap();
@@ -146,7 +146,7 @@ fn check_finds_requirements_that_are_not_read() {
 }
 
 #[test]
-fn a_broken_skill_is_told_by_the_exit_code_and_lines_are_lines() {
+fn broken_skill_exits_with_1() {
     let garth = Garth::new();
     let (good, bad) = (garth.beside("good"), garth.beside("bad"));
     for (folder, front) in [(&good, "name: good\ndescription: Does it"), (&bad, "name: bad\nalways: maybe")] {
@@ -160,9 +160,12 @@ fn a_broken_skill_is_told_by_the_exit_code_and_lines_are_lines() {
     assert!(garth.ok(&["skill", "show", "good"]).ends_with("First.\nSecond.\n"));
     garth.ok(&["skill", "rm", "bad"]);
     garth.fails(3, &["skill", "rm", "bad"]);
-    assert!(garth.fails(3, &["prompt", "--agent", "typo"]).contains("no such agent"));
+    assert!(garth.fails(3, &["agent", "prompt", "--agent", "typo"]).contains("no such agent"));
     garth.fails(3, &["skill", "list", "--agent", "typo"]);
     for way in ["--raw", "--override-rules"] {
-        assert!(garth.fails(3, &["prompt", "--agent", "typo", way]).contains("no such agent"), "{way}");
+        assert!(
+            garth.fails(3, &["agent", "prompt", "--agent", "typo", way]).contains("no such agent"),
+            "{way}"
+        );
     }
 }

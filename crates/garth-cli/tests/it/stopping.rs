@@ -37,7 +37,7 @@ fn run(tool: &str, args: &[&str]) {
 }
 
 #[test]
-fn an_import_on_a_full_disk_says_what_is_in_and_goes_on_later() {
+fn import_resumes_after_full_disk() {
     let garth = Garth::new();
     let data = garth.data();
     let disk = SmallDisk::mount(&data);
@@ -66,7 +66,7 @@ fn an_import_on_a_full_disk_says_what_is_in_and_goes_on_later() {
 }
 
 #[test]
-fn a_backup_on_a_full_disk_leaves_nothing_and_names_the_copy() {
+fn failed_backup_leaves_no_copy() {
     let garth = Garth::new();
     let long: Vec<u8> =
         (0..2_000_000_u32).flat_map(|at| at.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
@@ -86,7 +86,7 @@ fn a_backup_on_a_full_disk_leaves_nothing_and_names_the_copy() {
 }
 
 #[test]
-fn ctrl_c_in_an_import_says_what_is_in_and_how_to_go_on() {
+fn interrupted_import_can_be_resumed() {
     let garth = Garth::new();
     garth.ok(&["ls", "/"]);
     let mut archive = tar::Builder::new(Vec::new());

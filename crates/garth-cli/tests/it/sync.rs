@@ -30,7 +30,7 @@ fn time(path: &Path) -> SystemTime {
 }
 
 #[test]
-fn importing_an_unchanged_folder_makes_no_commit() {
+fn importing_an_unchanged_folder_commits_nothing() {
     let garth = Garth::new();
     let from = garth.beside("from");
     make_tree(&from);
@@ -43,7 +43,7 @@ fn importing_an_unchanged_folder_makes_no_commit() {
 }
 
 #[test]
-fn importing_an_unchanged_archive_makes_no_commit() {
+fn importing_an_unchanged_archive_commits_nothing() {
     let garth = Garth::new();
     let (from, tar) = (garth.beside("from"), garth.beside("a.tgz"));
     make_tree(&from);
@@ -60,7 +60,7 @@ fn importing_an_unchanged_archive_makes_no_commit() {
 }
 
 #[test]
-fn import_says_what_is_new_changed_the_same_and_removed() {
+fn import_counts_new_changed_and_removed_entries() {
     let garth = Garth::new();
     let from = garth.beside("from");
     for name in ["a", "b", "dir/c", "dir/d", "gone/x/y", "gone/z"] {
@@ -85,7 +85,7 @@ fn import_says_what_is_new_changed_the_same_and_removed() {
 }
 
 #[test]
-fn a_file_with_another_time_is_compared_by_content() {
+fn import_compares_content_when_time_differs() {
     let garth = Garth::new();
     let from = garth.beside("from");
     let mut big = vec![7_u8; 3_500_000];
@@ -108,13 +108,13 @@ fn a_file_with_another_time_is_compared_by_content() {
 }
 
 #[test]
-fn a_dry_run_of_import_changes_nothing() {
+fn dry_import_changes_nothing() {
     let garth = Garth::new();
     let from = garth.beside("from");
     make_tree(&from);
     garth.write("/p/extra", "x");
     let seq = garth.seq();
-    let printed = garth.ok(&["import", utf8(&from), "/p", "-n", "--delete"]);
+    let printed = garth.ok(&["import", utf8(&from), "/p", "--dry-run", "--delete"]);
     assert!(
         printed.contains("new      /p/src/twin\n") && printed.contains("removed  /p/extra\n"),
         "{printed}"
@@ -126,7 +126,7 @@ fn a_dry_run_of_import_changes_nothing() {
 }
 
 #[test]
-fn delete_spares_what_is_excluded_and_replaces_what_is_in_the_way() {
+fn import_delete_spares_excluded_names() {
     let garth = Garth::new();
     let from = garth.beside("from");
     put(&from.join("was-dir"), "now a file");
@@ -156,7 +156,7 @@ fn delete_spares_what_is_excluded_and_replaces_what_is_in_the_way() {
 }
 
 #[test]
-fn a_directory_that_holds_what_is_excluded_is_not_replaced_by_a_file() {
+fn directory_with_excluded_names_is_not_replaced() {
     let garth = Garth::new();
     let (from, to) = (garth.beside("from"), garth.beside("to"));
     put(&from.join("dir"), "now a file");
@@ -165,7 +165,7 @@ fn a_directory_that_holds_what_is_excluded_is_not_replaced_by_a_file() {
         garth.write(path, "before");
     }
     let import = ["import", utf8(&from), "/p", "--delete", "--exclude", "*.keep"];
-    for args in [&[&import[..], &["-n"]].concat(), &import[..]] {
+    for args in [&[&import[..], &["--dry-run"]].concat(), &import[..]] {
         let output = garth.run(args, b"");
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{said}");
@@ -178,7 +178,7 @@ fn a_directory_that_holds_what_is_excluded_is_not_replaced_by_a_file() {
     put(&to.join("dir/b"), "mine");
     put(&to.join("plain/x"), "mine");
     let export = ["export", "/q", utf8(&to), "--delete", "--exclude", "*.keep"];
-    for args in [&[&export[..], &["-n"]].concat(), &export[..]] {
+    for args in [&[&export[..], &["--dry-run"]].concat(), &export[..]] {
         let output = garth.run(args, b"");
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{said}");
@@ -189,7 +189,7 @@ fn a_directory_that_holds_what_is_excluded_is_not_replaced_by_a_file() {
 }
 
 #[test]
-fn a_pattern_with_a_slash_at_its_end_leaves_out_directories_at_any_depth() {
+fn exclude_with_trailing_slash_matches_directories() {
     let garth = Garth::new();
     let (from, to) = (garth.beside("from"), garth.beside("to"));
     for name in ["cache/x", "a/b/cache/x", "a/file", "c/cache"] {
@@ -210,14 +210,14 @@ fn a_pattern_with_a_slash_at_its_end_leaves_out_directories_at_any_depth() {
 }
 
 #[test]
-fn an_export_spares_the_data_folder() {
+fn export_spares_the_data_folder() {
     let garth = Garth::new();
     garth.write("/dir/file", "x");
     let (beside, data) = (garth.beside("."), garth.data());
     garth.write("/blocking/data", "a file");
     garth.write("/same/data/control.db", "not a database");
     for from in ["/dir", "/blocking", "/same"] {
-        for dry_run in [&["-n"][..], &[]] {
+        for dry_run in [&["--dry-run"][..], &[]] {
             let args = [&["export", from, utf8(&beside), "--delete"], dry_run].concat();
             let output = garth.run(&args, b"");
             let said = text(&output.stderr);
@@ -248,7 +248,7 @@ fn an_export_spares_the_data_folder() {
 }
 
 #[test]
-fn an_import_does_not_open_the_data_folder() {
+fn import_does_not_read_the_data_folder() {
     let garth = Garth::new();
     let data = garth.data();
     garth.write("/a", "x");
@@ -264,7 +264,7 @@ fn an_import_does_not_open_the_data_folder() {
 }
 
 #[test]
-fn an_export_of_a_file_writes_into_a_pipe_or_device_and_replaces_none() {
+fn export_writes_into_pipes_and_devices() {
     let garth = Garth::new();
     garth.write("/p/pipe", "through the pipe");
     let pipe = garth.beside("pipe");
@@ -293,7 +293,7 @@ fn an_export_of_a_file_writes_into_a_pipe_or_device_and_replaces_none() {
 }
 
 #[test]
-fn what_cannot_be_read_is_not_removed() {
+fn import_delete_keeps_unreadable_entries() {
     let garth = Garth::new();
     let from = garth.beside("from");
     put(&from.join("a"), "a");
@@ -305,7 +305,7 @@ fn what_cannot_be_read_is_not_removed() {
 }
 
 #[test]
-fn names_of_one_node_are_imported_as_what_the_source_has() {
+fn import_restores_hard_links() {
     let garth = Garth::new();
     let from = garth.beside("from");
     put(&from.join("a"), "one");
@@ -321,7 +321,7 @@ fn names_of_one_node_are_imported_as_what_the_source_has() {
 }
 
 #[test]
-fn attributes_stay_when_an_import_changes_a_file() {
+fn import_keeps_attributes_of_changed_files() {
     let garth = Garth::new();
     let from = garth.beside("from");
     put(&from.join("a"), "one");
@@ -334,7 +334,7 @@ fn attributes_stay_when_an_import_changes_a_file() {
 }
 
 #[test]
-fn a_folder_larger_than_a_page_is_compared_whole() {
+fn import_compares_folders_larger_than_a_page() {
     let garth = Garth::new();
     let from = garth.beside("from");
     for number in 0..10_500 {
@@ -375,7 +375,7 @@ fn export_leaves_unchanged_files_alone() {
 }
 
 #[test]
-fn export_removes_and_replaces_only_on_request() {
+fn export_deletes_only_on_request() {
     let garth = Garth::new();
     let to = garth.beside("to");
     garth.write("/p/file", "f");
@@ -389,7 +389,7 @@ fn export_removes_and_replaces_only_on_request() {
     assert_eq!(text(&output.stderr).matches("--delete replaces it").count(), 2, "{}", text(&output.stderr));
     assert!(to.join("mine/deep/one").exists() && to.join("dir").is_file());
     let args = ["export", "/p", utf8(&to), "--delete", "--exclude", "*.keep"];
-    let dry = garth.json(&[&args[..], &["-n"]].concat());
+    let dry = garth.json(&[&args[..], &["--dry-run"]].concat());
     assert_eq!(counts(&dry), [1, 2, 0, 2, 0], "{dry}");
     assert!(to.join("dir").is_file());
     assert_eq!(counts(&garth.json(&args)), [1, 2, 0, 2, 0]);
@@ -416,7 +416,7 @@ fn export_never_writes_through_a_link() {
 }
 
 #[test]
-fn export_sets_times_of_links_and_of_the_top_and_says_which_permissions_it_leaves_out() {
+fn export_sets_times_and_reports_dropped_bits() {
     let garth = Garth::new();
     let (from, to) = (garth.beside("from"), garth.beside("to"));
     put(&from.join("tool"), "#!/bin/sh\n");

@@ -82,7 +82,7 @@ fn scene() -> Garth {
     garth.ok(&["overlay", "create", "draft", "--of", &dir]);
     garth.feed(&["write", &format!("/new-{BAD}"), "--overlay", "draft"], BAD);
     garth.ok(&["rule", "set", &dir, "max-size", "--bytes", "10M"]);
-    garth.ok(&["quota", "set", &dir, "--bytes", "10M"]);
+    garth.ok(&["quota", "set", &dir, "--max-bytes", "10M"]);
     garth.ok(&["kv", "put", "/bad", &serde_json::json!(BAD).to_string()]);
     garth.ok(&["session", "create", "work", "--title", "d\u{202e}e"]);
     garth.feed(&["session", "append", "work", "--role", "user"], &format!("needle {BAD}"));
@@ -99,7 +99,7 @@ fn scene() -> Garth {
 }
 
 #[test]
-fn no_verb_shows_a_terminal_what_it_would_obey() {
+fn no_command_prints_control_sequences() {
     let garth = scene();
     let (file, dir) = (format!("/dir-{BAD}/file-{BAD}"), format!("/dir-{BAD}"));
     let out = garth.beside(&format!("out-{}", BAD.replace('\u{9b}', "")));
@@ -132,15 +132,15 @@ fn no_verb_shows_a_terminal_what_it_would_obey() {
         &["quota", "list"],
         &["kv", "get", "/bad"],
         &["kv", "list"],
-        &["kv", "history", "/bad"],
+        &["kv", "log", "/bad"],
         &["session", "list"],
         &["session", "show", "work"],
         &["session", "messages", "work"],
         &["session", "events", "work"],
-        &["session", "pack", "work"],
+        &["context", "pack", "work"],
         &["daily", "show"],
         &["daily", "list"],
-        &["prompt"],
+        &["agent", "prompt"],
         &["memory", "get", "ctx://default/users/ann/memories/events/one"],
         &["memory", "list"],
         &["skill", "list"],
@@ -169,7 +169,7 @@ fn no_verb_shows_a_terminal_what_it_would_obey() {
 }
 
 #[test]
-fn no_verb_repeats_an_argument_that_a_terminal_would_obey() {
+fn no_error_repeats_control_sequences() {
     let garth = Garth::new();
     let verbs = garth.ok(&["__complete", ""]);
     assert!(verbs.lines().count() > 50, "{verbs}");

@@ -79,7 +79,7 @@ fn whole_seconds(shape: Shape) -> Shape {
 }
 
 #[test]
-fn a_folder_comes_back_byte_for_byte() {
+fn folder_round_trips_byte_for_byte() {
     let garth = Garth::new();
     let (from, to) = (garth.beside("from"), garth.beside("to"));
     make_tree(&from);
@@ -97,7 +97,7 @@ fn a_folder_comes_back_byte_for_byte() {
 }
 
 #[test]
-fn an_archive_comes_back_byte_for_byte() {
+fn archive_round_trips_byte_for_byte() {
     let garth = Garth::new();
     let (from, tar, to) = (garth.beside("from"), garth.beside("a.tar"), garth.beside("to"));
     make_tree(&from);
@@ -115,14 +115,14 @@ fn an_archive_comes_back_byte_for_byte() {
 }
 
 #[test]
-fn a_dry_run_of_an_export_fails_as_the_run_would() {
+fn dry_export_fails_like_the_export() {
     let garth = Garth::new();
     garth.write("/a", "x");
     let (tar, deep) = (garth.beside("a.tar"), garth.beside("missing/folder"));
-    garth.ok(&["export", "-n", "/", utf8(&tar)]);
+    garth.ok(&["export", "--dry-run", "/", utf8(&tar)]);
     assert!(!tar.exists());
     fs::write(&tar, "mine").expect("a file");
-    for option in [&["-n"][..], &[]] {
+    for option in [&["--dry-run"][..], &[]] {
         for to in [(&tar, 4), (&deep, 3)] {
             let output = garth.run(&[&["export", "/", utf8(to.0)], option].concat(), b"");
             assert_eq!(output.status.code(), Some(to.1), "{}", text(&output.stderr));
@@ -132,7 +132,7 @@ fn a_dry_run_of_an_export_fails_as_the_run_would() {
 }
 
 #[test]
-fn the_tar_tool_of_the_system_reads_our_archives() {
+fn system_tar_reads_exported_archives() {
     let garth = Garth::new();
     let (from, tar, to) = (garth.beside("from"), garth.beside("a.tar"), garth.beside("to"));
     make_tree(&from);
@@ -145,7 +145,7 @@ fn the_tar_tool_of_the_system_reads_our_archives() {
 }
 
 #[test]
-fn importing_again_makes_new_versions_only_of_the_same_names() {
+fn importing_again_adds_versions() {
     let garth = Garth::new();
     let from = garth.beside("from");
     make_tree(&from);
@@ -160,7 +160,7 @@ fn importing_again_makes_new_versions_only_of_the_same_names() {
 }
 
 #[test]
-fn many_small_files_go_into_few_commits() {
+fn import_groups_small_files_in_commits() {
     let garth = Garth::new();
     let from = garth.beside("from");
     fs::create_dir(&from).expect("a folder");
@@ -173,7 +173,7 @@ fn many_small_files_go_into_few_commits() {
 }
 
 #[test]
-fn exclude_leaves_out_by_name_and_by_path() {
+fn exclude_matches_names_and_paths() {
     let garth = Garth::new();
     let from = garth.beside("from");
     make_tree(&from);
@@ -203,7 +203,7 @@ fn exclude_leaves_out_by_name_and_by_path() {
 }
 
 #[test]
-fn what_cannot_be_imported_is_told_and_the_rest_comes() {
+fn import_reports_and_skips_unsupported_entries() {
     let garth = Garth::new();
     let from = garth.beside("from");
     fs::create_dir_all(from.join("dir")).expect("a folder");
@@ -221,7 +221,7 @@ fn what_cannot_be_imported_is_told_and_the_rest_comes() {
 }
 
 #[test]
-fn the_data_folder_itself_is_not_imported() {
+fn import_skips_the_data_folder() {
     let garth = Garth::new();
     garth.write("/a", "1");
     fs::write(garth.beside("note"), "n").expect("a file");
@@ -234,7 +234,7 @@ fn the_data_folder_itself_is_not_imported() {
 }
 
 #[test]
-fn an_archive_cannot_reach_out_of_its_destination() {
+fn archive_cannot_escape_its_destination() {
     let garth = Garth::new();
     let mut archive = tar::Builder::new(Vec::new());
     let mut put = |name: &str, content: &str| {
@@ -262,7 +262,7 @@ fn an_archive_cannot_reach_out_of_its_destination() {
 }
 
 #[test]
-fn what_is_no_archive_is_refused() {
+fn rejects_invalid_archive() {
     let garth = Garth::new();
     let (text_file, gzip, xz) = (garth.beside("a.tar"), garth.beside("a.tar.gz"), garth.beside("a.tar.xz"));
     fs::write(&text_file, "just text\n".repeat(100)).expect("a file");
@@ -287,7 +287,7 @@ fn what_is_no_archive_is_refused() {
 }
 
 #[test]
-fn an_empty_archive_is_told() {
+fn empty_archive_is_reported() {
     let garth = Garth::new();
     let tar = garth.beside("a.tar");
     let empty = tar::Builder::new(Vec::new()).into_inner().expect("an archive");
@@ -301,7 +301,7 @@ fn an_empty_archive_is_told() {
 }
 
 #[test]
-fn one_file_comes_and_goes_as_with_cp() {
+fn single_file_imports_and_exports_like_cp() {
     let garth = Garth::new();
     let (notes, to) = (garth.beside("notes.md"), garth.beside("out.txt"));
     fs::write(&notes, "hello\n").expect("a file");
@@ -328,7 +328,7 @@ fn one_file_comes_and_goes_as_with_cp() {
 }
 
 #[test]
-fn a_name_says_how_an_archive_is_compressed() {
+fn archive_name_selects_compression() {
     let garth = Garth::new();
     let (from, to) = (garth.beside("from"), garth.beside("to"));
     make_tree(&from);
@@ -349,7 +349,7 @@ fn a_name_says_how_an_archive_is_compressed() {
 }
 
 #[test]
-fn an_archive_that_was_cut_off_is_told() {
+fn truncated_archive_is_reported() {
     let garth = Garth::new();
     garth.write("/d/a", "whole");
     garth.write("/d/b", &"x".repeat(5000));
@@ -362,7 +362,7 @@ fn an_archive_that_was_cut_off_is_told() {
 }
 
 #[test]
-fn export_keeps_what_only_the_folder_has_and_archives_that_are_there() {
+fn export_keeps_extra_files_and_existing_archives() {
     let garth = Garth::new();
     garth.write("/d/a", "1");
     garth.ok(&["ln", "-s", "/tmp", "/d/link"]);
@@ -379,7 +379,7 @@ fn export_keeps_what_only_the_folder_has_and_archives_that_are_there() {
 }
 
 #[test]
-fn an_empty_folder_makes_its_destination() {
+fn empty_folder_creates_its_destination() {
     let garth = Garth::new();
     let from = garth.beside("from");
     fs::create_dir(&from).expect("a folder");
@@ -390,7 +390,7 @@ fn an_empty_folder_makes_its_destination() {
 }
 
 #[test]
-fn directory_is_exported_to_no_archive_that_garth_does_not_write() {
+fn export_rejects_unsupported_archive_formats() {
     let garth = Garth::new();
     garth.feed(&["write", "-p", "/d/a.zip"], "x");
     for name in ["x.zip", "x.7z", "x.rar", "X.ZIP", "x.gz", "x.tar.xz"] {

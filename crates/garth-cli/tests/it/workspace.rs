@@ -1,4 +1,4 @@
-//! `garth prompt` and `garth memory`, as their users meet them.
+//! `garth agent prompt` and `garth daily`, as their users meet them.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
@@ -12,10 +12,19 @@ fn write(garth: &Garth, name: &str, content: &str) {
 }
 
 #[test]
-fn a_prompt_is_printed_in_each_form() {
+fn prompt_prints_each_format() {
     let garth = Garth::new();
     write(&garth, "SOUL.md", "Kind.\n");
-    let args = ["prompt", "--agent", "scout", "--clock", "2026-01-27T09:30:00Z", "--runtime", "Channel=mail"];
+    let args = [
+        "agent",
+        "prompt",
+        "--agent",
+        "scout",
+        "--clock",
+        "2026-01-27T09:30:00Z",
+        "--runtime",
+        "Channel=mail",
+    ];
     let plain = garth.ok(&args);
     assert!(
         plain.contains("\n\n---\n\n## Your Soul\n\nKind.\n\n---\n\n## Runtime\n\n- Agent: scout\n"),
@@ -38,16 +47,16 @@ fn a_prompt_is_printed_in_each_form() {
     assert_eq!(openai, json!([{"role": "system", "content": json["text"]}]));
     let anthropic: Value = serde_json::from_str(&form("anthropic")).unwrap();
     assert_eq!(anthropic[0]["cache_control"]["type"], "ephemeral");
-    assert!(!garth.ok(&["prompt", "--agent", "scout", "--class", "dm"]).contains("Long-Term"));
+    assert!(!garth.ok(&["agent", "prompt", "--agent", "scout", "--class", "dm"]).contains("Long-Term"));
 }
 
 #[test]
-fn the_prompt_of_a_session_is_told_and_built_again() {
+fn session_prompt_is_recorded_and_replayed() {
     let garth = Garth::new();
     write(&garth, "SOUL.md", "Kind.\n");
     write(&garth, "MEMORY.md", "Ann likes tea.\n");
     garth.ok(&["session", "create", "work", "--agent", "scout", "--user", "ann", "--class", "dm"]);
-    let of = ["prompt", "--agent", "scout", "--user", "ann", "--session", "work"];
+    let of = ["agent", "prompt", "--agent", "scout", "--user", "ann", "--session", "work"];
     let hosts = garth.beside("hosts.json");
     std::fs::write(&hosts, r#"[{"id":"laptop","os":"linux"}]"#).unwrap();
     let file = format!("@{}", hosts.display());
@@ -58,19 +67,31 @@ fn the_prompt_of_a_session_is_told_and_built_again() {
     assert!(built["event"].is_string() && events().matches("prompt.built").count() == 1);
     write(&garth, "SOUL.md", "Stern.\n");
     let seq = garth.json(&["stat", "/agents/scout/SOUL.md"])["version"].as_str().unwrap().to_owned();
-    let dry = garth.ok(&[&of[..], &["--dry"]].concat());
+    let dry = garth.ok(&[&of[..], &["--dry-run"]].concat());
     assert!(dry.contains("Stern.") && events().matches("prompt.built").count() == 1);
     let again = garth.json(&[&of[..], &["--at", &seq]].concat());
     assert_eq!((&again["text"], &again["replayed"]["same"]), (&built["text"], &json!(true)));
-    let diff = garth.ok(&["prompt", "diff", &seq, "--agent", "scout", "--user", "ann", "--session", "work"]);
+    let diff = garth.ok(&[
+        "agent",
+        "prompt",
+        "diff",
+        "--from",
+        &seq,
+        "--agent",
+        "scout",
+        "--user",
+        "ann",
+        "--session",
+        "work",
+    ]);
     assert!(diff.contains("~ soul ") && diff.contains("\n-Kind.\n+Stern.\n"), "{diff}");
     assert!(!diff.contains("hosts") && diff.contains(" the same\n"), "{diff}");
-    garth.fails(3, &["prompt", "--agent", "scout", "--user", "bob", "--session", "work"]);
+    garth.fails(3, &["agent", "prompt", "--agent", "scout", "--user", "bob", "--session", "work"]);
     garth.fails(3, &[&of[..], &["--class", "work"]].concat());
 }
 
 #[test]
-fn two_moments_of_a_workspace_are_compared() {
+fn prompt_diff_compares_two_times() {
     let garth = Garth::new();
     write(&garth, "SOUL.md", "Kind.\nCalm.\n");
     write(&garth, "TOOLS.md", "ssh\n");
@@ -78,7 +99,8 @@ fn two_moments_of_a_workspace_are_compared() {
     write(&garth, "SOUL.md", "Kind.\nQuick.\n");
     write(&garth, "USER.md", "Ann\n");
     garth.ok(&["rm", "/agents/scout/TOOLS.md"]);
-    let args = ["prompt", "diff", &then, "--agent", "scout", "--clock", "2026-01-27T09:30:00Z"];
+    let args =
+        ["agent", "prompt", "diff", "--from", &then, "--agent", "scout", "--clock", "2026-01-27T09:30:00Z"];
     let shown = garth.ok(&args);
     for line in ["+ user ", "- tools ", "~ soul ", "-Calm.", "+Quick."] {
         assert!(shown.lines().any(|found| found.starts_with(line)), "{line}: {shown}");
@@ -88,15 +110,26 @@ fn two_moments_of_a_workspace_are_compared() {
     assert_eq!(json["went"][0]["name"], "tools");
     assert!(json["changed"][0]["diff"].as_str().unwrap().contains("-Calm.\n+Quick.\n"));
     assert_eq!(json["changed"].as_array().unwrap().len(), 1);
-    let same =
-        garth.ok(&["prompt", "diff", &then, &then, "--agent", "scout", "--clock", "2026-01-27T09:30:00Z"]);
+    let same = garth.ok(&[
+        "agent",
+        "prompt",
+        "diff",
+        "--from",
+        &then,
+        "--to",
+        &then,
+        "--agent",
+        "scout",
+        "--clock",
+        "2026-01-27T09:30:00Z",
+    ]);
     assert_eq!(same.lines().count(), 1, "{same}");
-    let unknown = garth.fails(2, &["prompt", "--agent", "scout", "--at", &then]);
+    let unknown = garth.fails(2, &["agent", "prompt", "--agent", "scout", "--at", &then]);
     assert!(unknown.contains("--host, --runtime, --clock"), "{unknown}");
 }
 
 #[test]
-fn what_cannot_be_an_input_is_refused() {
+fn rejects_invalid_prompt_inputs() {
     let garth = Garth::new();
     for args in [
         &["--host", "{"][..],
@@ -106,15 +139,15 @@ fn what_cannot_be_an_input_is_refused() {
         &["--format", "xml"],
         &["--class", "group"],
     ] {
-        garth.fails(2, &[&["prompt"], args].concat());
+        garth.fails(2, &[&["agent", "prompt"], args].concat());
     }
-    garth.fails(3, &["prompt", "--host", "@/no/such/file"]);
+    garth.fails(3, &["agent", "prompt", "--host", "@/no/such/file"]);
     garth.fails(3, &["ls", "/", "--session", "s"]);
-    garth.fails(3, &["prompt", "--session", "none"]);
+    garth.fails(3, &["agent", "prompt", "--session", "none"]);
 }
 
 #[test]
-fn daily_memory_is_added_to_shown_and_listed_by_class() {
+fn daily_memory_is_shown_by_class() {
     let garth = Garth::unmade();
     let agent = ["--agent", "scout"];
     let day = ["--day", "2026-01-27"];
@@ -169,12 +202,12 @@ fn endpoint(answer: &str) -> String {
 }
 
 #[test]
-fn a_model_that_did_not_answer_at_a_reset_is_asked_again_by_hand() {
+fn daily_jobs_ask_the_model_again() {
     let garth = Garth::new();
     garth.ok(&["session", "create", "work", "--key", "agent:default:main"]);
     garth.feed(&["session", "append", "work", "--role", "user"], "I drink tea.\n");
     let nobody = ["--model-endpoint", "http://127.0.0.1:1/v1", "--model", "m"];
-    let done = garth.json(&[&["session", "reset", "work"], &nobody[..]].concat());
+    let done = garth.json(&[&["session", "archive", "work"], &nobody[..]].concat());
     let job = format!("/.outbox/jobs/{}.json", done["job"].as_str().unwrap());
     assert!(garth.ok(&["cat", &job]).contains("PENDING"));
     garth.fails(2, &["daily", "jobs"]);

@@ -18,7 +18,7 @@ fn write_replaces_and_append_adds() {
 }
 
 #[test]
-fn parents_are_made_only_where_asked() {
+fn parents_are_created_only_on_request() {
     let garth = Garth::new();
     assert_eq!(
         garth.fails(3, &["write", "/no/parent"]),
@@ -71,7 +71,7 @@ fn write_sets_attributes() {
 }
 
 #[test]
-fn write_holds_to_its_conditions() {
+fn write_honours_its_conditions() {
     let garth = Garth::new();
     let first = garth.write("/a", "1");
     let second = garth.write("/a", "2");
@@ -86,7 +86,7 @@ fn write_holds_to_its_conditions() {
 }
 
 #[test]
-fn write_goes_through_links_and_rm_takes_the_link() {
+fn write_follows_links_and_rm_removes_them() {
     let garth = Garth::new();
     garth.write("/real", "1");
     garth.ok(&["ln", "-s", "real", "/link"]);
@@ -97,7 +97,7 @@ fn write_goes_through_links_and_rm_takes_the_link() {
 }
 
 #[test]
-fn rm_takes_all_or_nothing() {
+fn rm_is_atomic() {
     let garth = Garth::new();
     garth.write("/d/a", "1");
     garth.write("/b", "1");
@@ -110,7 +110,7 @@ fn rm_takes_all_or_nothing() {
 }
 
 #[test]
-fn mv_moves_into_a_directory_and_replaces_unless_told() {
+fn mv_moves_into_directories_and_replaces_files() {
     let garth = Garth::new();
     garth.write("/a", "a");
     garth.write("/b", "b");
@@ -143,7 +143,7 @@ fn several_sources_need_a_directory() {
 }
 
 #[test]
-fn cp_copies_files_and_with_r_directories() {
+fn cp_copies_files_and_directories() {
     let garth = Garth::new();
     garth.feed(&["write", "-p", "/d/a", "--tag", "kept"], "a");
     garth.ok(&["ln", "-s", "a", "/d/link"]);
@@ -168,7 +168,7 @@ fn cp_copies_files_and_with_r_directories() {
 }
 
 #[test]
-fn ln_gives_names_and_links() {
+fn ln_creates_hard_and_symbolic_links() {
     let garth = Garth::new();
     garth.write("/a", "1");
     garth.ok(&["ln", "/a", "/b"]);
@@ -185,7 +185,7 @@ fn ln_gives_names_and_links() {
 }
 
 #[test]
-fn a_link_leads_nowhere_but_into_the_tree() {
+fn links_lead_only_into_the_tree() {
     let garth = Garth::new();
     garth.ok(&["ln", "-s", "/../../../etc/hostname", "/out"]);
     garth.fails(3, &["cat", "/out"]);
@@ -194,7 +194,7 @@ fn a_link_leads_nowhere_but_into_the_tree() {
 }
 
 #[test]
-fn commits_say_who_and_why() {
+fn commits_record_author_and_message() {
     let garth = Garth::new();
     garth.feed(&["write", "/a", "--agent", "scribe", "-m", "first draft"], "x");
     let commit = garth.json(&["log", "-n", "1"]);
@@ -207,7 +207,7 @@ fn commits_say_who_and_why() {
 }
 
 #[test]
-fn a_ttl_of_nothing_or_of_ages_is_refused() {
+fn rejects_ttl_out_of_range() {
     let garth = Garth::new();
     for ttl in ["0", "0s", "999999999w"] {
         garth.fails(2, &["write", "/a", "--ttl", ttl]);
@@ -218,7 +218,7 @@ fn a_ttl_of_nothing_or_of_ages_is_refused() {
 }
 
 #[test]
-fn what_changes_nothing_makes_no_commit() {
+fn unchanged_writes_commit_nothing() {
     let garth = Garth::new();
     garth.write("/d/a", "1");
     garth.ok(&["ln", "-s", "a", "/d/link"]);
@@ -253,7 +253,7 @@ fn what_changes_nothing_makes_no_commit() {
 }
 
 #[test]
-fn what_is_removed_is_shown_without_a_version_to_open() {
+fn removals_are_shown_without_version() {
     let garth = Garth::new();
     garth.write("/f", "1");
     garth.write("/g", "1");
@@ -264,7 +264,7 @@ fn what_is_removed_is_shown_without_a_version_to_open() {
 }
 
 #[test]
-fn chmod_and_chown_go_down_with_r() {
+fn chmod_and_chown_recurse_with_r() {
     let garth = Garth::new();
     garth.write("/d/sub/a", "1");
     garth.ok(&["ln", "-s", "sub/a", "/d/link"]);
@@ -279,7 +279,7 @@ fn chmod_and_chown_go_down_with_r() {
 }
 
 #[test]
-fn an_expiry_is_cleared_by_write_with_ttl_none() {
+fn write_with_ttl_none_clears_expiry() {
     let garth = Garth::new();
     garth.feed(&["write", "/a", "--ttl", "1h"], "1");
     garth.feed(&["write", "/a"], "2");
@@ -348,7 +348,7 @@ fn set_changes_attributes_and_clears_them() {
 }
 
 #[test]
-fn touch_makes_empty_files_and_sets_times() {
+fn touch_creates_files_and_sets_times() {
     let garth = Garth::new();
     garth.ok(&["touch", "/a"]);
     assert_eq!(garth.ok(&["cat", "/a"]), "");
@@ -372,7 +372,7 @@ fn mkdir_takes_permissions_with_m() {
 }
 
 #[test]
-fn habits_of_rm_mv_and_ln_work() {
+fn rm_mv_and_ln_accept_usual_options() {
     let garth = Garth::new();
     garth.write("/d/a", "a");
     garth.write("/b", "b");
@@ -403,7 +403,7 @@ fn habits_of_rm_mv_and_ln_work() {
 }
 
 #[test]
-fn a_failed_condition_names_the_current_version() {
+fn failed_condition_names_the_current_version() {
     let garth = Garth::new();
     let first = garth.write("/a", "1");
     let second = garth.write("/a", "2");
@@ -412,4 +412,17 @@ fn a_failed_condition_names_the_current_version() {
     garth.ok(&["rm", "/a"]);
     let said = garth.fails(4, &["write", "/a", "--if-version", &second]);
     assert_eq!(said, format!("garth: /a: changed since {second}: nothing is there\n"));
+}
+
+#[test]
+fn write_and_append_take_text() {
+    let garth = Garth::new();
+    garth.ok(&["write", "-p", "/notes/a.md", "first"]);
+    garth.ok(&["append", "/notes/a.md", "- second", "-m", "an item"]);
+    garth.feed(&["append", "/notes/a.md", "-"], "third");
+    assert_eq!(garth.ok(&["cat", "/notes/a.md"]), "first\n- second\nthird");
+    garth.ok(&["write", "/notes/a.md", ""]);
+    assert_eq!(garth.ok(&["cat", "/notes/a.md"]), "");
+    garth.ok(&["write", "/notes/a.md", "ends\n"]);
+    assert_eq!(garth.ok(&["cat", "/notes/a.md"]), "ends\n");
 }

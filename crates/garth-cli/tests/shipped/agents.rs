@@ -10,14 +10,14 @@ fn agent_keeps_sessions_memories_and_prompts() {
     let garth = Garth::new();
     garth.ok(&["agent", "create", "scout"]);
     garth.feed(&["write", "/agents/scout/SOUL.md"], "You love the sea.\n");
-    assert!(garth.ok(&["prompt", "--agent", "scout"]).contains("You love the sea."));
+    assert!(garth.ok(&["agent", "prompt", "--agent", "scout"]).contains("You love the sea."));
 
     garth.feed(&["memory", "put", COFFEE], "Ada likes her coffee black.\n");
     assert!(garth.ok(&["recall", "how does Ada like her coffee", "--budget", "150"]).contains("black"));
 
     garth.ok(&["session", "create", "work"]);
     garth.feed(&["session", "append", "work"], r#"{"role":"user","content":"Call the harbour."}"#);
-    assert!(garth.ok(&["session", "pack", "work"]).contains("Call the harbour."));
+    assert!(garth.ok(&["context", "pack", "work"]).contains("Call the harbour."));
     assert!(garth.ok(&["search", "harbour"]).contains("messages.jsonl"));
 
     assert!(garth.ok(&["fsck"]).contains("sound"));
@@ -30,7 +30,7 @@ fn agent_keeps_sessions_memories_and_prompts() {
 }
 
 #[test]
-fn refused_input_exits_with_a_code_and_a_reason() {
+fn refused_input_exits_with_code_and_reason() {
     let garth = Garth::new();
     assert!(garth.fails(3, &["cat", "/missing"]).contains("/missing"));
     assert!(garth.fails(2, &["sesion", "list"]).contains("session"));

@@ -69,7 +69,7 @@ fn run(dir: &Path, script: &str) -> Output {
 }
 
 #[test]
-fn the_first_command_serves_with_no_set_up_and_shows_address_folder_account_and_key_once() {
+fn first_readme_command_serves_without_setup() {
     let dir = clone();
     let first = blocks()[0].lines().next().expect("a command").to_owned();
     assert!(first.starts_with("cargo run --release -- serve"), "{first}");
@@ -93,7 +93,7 @@ fn the_first_command_serves_with_no_set_up_and_shows_address_folder_account_and_
 }
 
 #[test]
-fn a_note_survives_kill_9_yesterday_is_restored_and_search_finds_it() {
+fn readme_note_survives_kill_and_is_found() {
     let dir = clone();
     // Pasted twice, it works twice.
     run(dir.path(), &blocks()[1]);
@@ -105,7 +105,7 @@ fn a_note_survives_kill_9_yesterday_is_restored_and_search_finds_it() {
 }
 
 #[test]
-fn the_commands_of_the_readme_work_one_after_the_other() {
+fn readme_commands_work_in_order() {
     let dir = clone();
     for block in blocks().iter().skip(2) {
         if block.starts_with("scripts/test") {
@@ -131,7 +131,7 @@ fn the_commands_of_the_readme_work_one_after_the_other() {
 }
 
 #[test]
-fn the_commands_and_settings_of_the_page_on_who_listens_work_as_shown() {
+fn commands_of_who_listens_page_work() {
     let (dir, page) = (clone(), "docs/specs/who-listens.md");
     fs::write(dir.path().join("notes.md"), "what the channel agreed on\n").expect("a file");
     let blocks = blocks_of(page, "sh");

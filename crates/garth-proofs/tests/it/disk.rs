@@ -21,7 +21,7 @@ const READING: [&[&str]; 47] = [
     &["rule", "list"],
     &["kv", "get", "/user/tone"],
     &["kv", "list", "/"],
-    &["kv", "history", "/user/tone"],
+    &["kv", "log", "/user/tone"],
     &["memory", "list"],
     &["session", "list"],
     &["session", "archives"],
@@ -108,7 +108,7 @@ fn fill(data: &Path) {
     ok(data, &["write", "-p", "/chats/trip/plan.md"], b"pack\n");
     ok(data, &["chat", "own", "trip", "ann"], b"");
     ok(data, &["overlay", "create", "trial"], b"");
-    ok(data, &["quota", "set", "/notes", "--bytes", "1MiB"], b"");
+    ok(data, &["quota", "set", "/notes", "--max-bytes", "1MiB"], b"");
     ok(data, &["write", "/notes/new.md", "--overlay", "trial"], b"Dig.\n");
 }
 

@@ -4,7 +4,7 @@ use super::assert_canaries;
 use crate::it::garth::{Garth, string};
 
 #[test]
-fn a_coding_agent_of_one_person_has_everything_and_its_child_its_own_agents_files() {
+fn coding_agent_and_its_child_reach_their_files() {
     let garth = Garth::new();
     garth.ok(&["agent", "create", "coder", "--no-bootstrap"]);
     garth.ok(&["agent", "create", "reviewer", "--no-bootstrap"]);
@@ -30,17 +30,17 @@ fn a_coding_agent_of_one_person_has_everything_and_its_child_its_own_agents_file
     let names = |list: &[&'static str]| garth.lines(&coder(list)).len();
     assert_eq!(names(&["session", "list"]), 1, "sessions of the guest are not among them");
     // its own memory, and what the guest said as evidence
-    let prompt = garth.ok(&coder(&["prompt", "--session", "work"]));
+    let prompt = garth.ok(&coder(&["agent", "prompt", "--session", "work"]));
     assert_canaries(&prompt, &["canaryCoder", "canaryDay", "canaryBob"]);
 
     // a child of another agent has that agent's memory, and the task alone of its parent
-    let spawn = ["session", "child", "spawn", "work", "rev-1", "--child-agent", "reviewer"];
+    let spawn = ["context", "child", "create", "work", "rev-1", "--child-agent", "reviewer"];
     garth.feed(&coder(&spawn), "Review the canaryTask.\n");
     let reviewer = |args: &[&'static str]| [args, &["--agent", "reviewer"]].concat();
     let child = garth.json(&reviewer(&["session", "show", "rev-1"]));
     assert_eq!(child["meta"]["class"], "main");
     garth.feed(&reviewer(&["session", "append", "rev-1", "--role", "assistant"]), "A canaryLong text.\n");
-    let prompt = garth.ok(&reviewer(&["prompt", "--session", "rev-1"]));
+    let prompt = garth.ok(&reviewer(&["agent", "prompt", "--session", "rev-1"]));
     assert_canaries(&prompt, &["canaryReviewer"]);
     assert_eq!(garth.lines(&reviewer(&["session", "list"])).len(), 1);
     garth.fails(3, &reviewer(&["session", "messages", "work"]));
@@ -48,22 +48,22 @@ fn a_coding_agent_of_one_person_has_everything_and_its_child_its_own_agents_file
     std::fs::write(&result, "Line 7 of canaryResult is wrong.\n").expect("a file");
     let result = result.to_str().expect("UTF-8").to_owned();
     let set =
-        ["session", "child", "set", "work", "rev-1", "--status", "done", "--agent", "coder", "--result"];
+        ["context", "child", "set", "work", "rev-1", "--status", "done", "--agent", "coder", "--result"];
     garth.ok(&[&set[..], &[&result]].concat());
-    let packed = garth.ok(&coder(&["session", "pack", "work"]));
+    let packed = garth.ok(&coder(&["context", "pack", "work"]));
     assert!(packed.contains("canaryResult") && packed.contains("canaryWork"), "{packed}");
     assert!(!packed.contains("canaryLong") && !packed.contains("canaryBob"), "{packed}");
     assert_eq!(garth.json(&reviewer(&["session", "show", "rev-1"]))["state"], "done");
 
     // the end of a session ends the children that are left
-    let spawn = ["session", "child", "spawn", "work", "rev-2", "--child-agent", "reviewer"];
+    let spawn = ["context", "child", "create", "work", "rev-2", "--child-agent", "reviewer"];
     garth.feed(&coder(&spawn), "Once more.\n");
     garth.ok(&coder(&["session", "set", "work", "--state", "done"]));
     assert_eq!(string(&garth.json(&reviewer(&["session", "show", "rev-2"]))["state"]), "cancelled");
 
     // the guest has none of it
     let guest = |args: &[&'static str]| garth.ok(&[args, &["--agent", "coder", "--user", "bob"]].concat());
-    assert_canaries(&guest(&["prompt", "--session", "guest"]), &["canaryBob"]);
+    assert_canaries(&guest(&["agent", "prompt", "--session", "guest"]), &["canaryBob"]);
     assert_canaries(&guest(&["session", "messages", "guest"]), &["canaryBob"]);
     garth.feed(&["write", "/x.md", "--agent", "coder", "--user", "bob"], "x");
     assert_canaries(&guest(&["recall", "canaryWork canaryCoder canaryDay canaryTask canaryResult"]), &[]);

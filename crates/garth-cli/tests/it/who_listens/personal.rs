@@ -20,7 +20,7 @@ fn identities(garth: &Garth, of: &[(&str, &str)]) {
 }
 
 #[test]
-fn channels_of_the_owner_share_one_memory_and_the_family_group_has_its_own() {
+fn owner_channels_share_memory_apart_from_group() {
     let garth = Garth::new();
     identities(&garth, &[(WHATSAPP, "ann"), (TELEGRAM, "ann"), (SIGNAL, "ann")]);
     garth.feed(&["write", "-p", "/agents/assistant/MEMORY.md"], "The canaryLong secret.\n");
@@ -60,7 +60,7 @@ fn channels_of_the_owner_share_one_memory_and_the_family_group_has_its_own() {
     for (key, word) in [(FAMILY, "canaryFam"), (STRANGER, "canaryStr")] {
         assert_canaries(&program.prompt("assistant", &of(key)), &[word]);
         assert_canaries(&program.everything(&of(key), "What was said in the day?"), &[word]);
-        assert_canaries(&garth.ok(&["prompt", "--agent", "assistant", "--key", key]), &[word]);
+        assert_canaries(&garth.ok(&["agent", "prompt", "--agent", "assistant", "--key", key]), &[word]);
     }
     // a member of the family who is named speaks in the group, and has nothing of it alone
     let speaker = json!({"agent": "assistant", "key": FAMILY, "user": "ben"});
@@ -76,7 +76,7 @@ fn channels_of_the_owner_share_one_memory_and_the_family_group_has_its_own() {
 }
 
 #[test]
-fn a_change_of_identities_ends_sessions_and_moves_nothing() {
+fn changed_identities_end_sessions_without_moves() {
     let garth = Garth::new();
     identities(&garth, &[(TELEGRAM, "ann"), (SIGNAL, "ann")]);
     let program = Program::start(&garth);

@@ -9,7 +9,7 @@ use crate::it::garth::Garth;
 const USERS: usize = 200;
 
 #[test]
-fn each_of_many_users_finds_what_is_theirs_and_what_all_are_told() {
+fn each_user_finds_own_and_shared_knowledge() {
     let garth = Garth::new();
     garth.ok(&["agent", "create", "support", "--owner", "ops", "--no-bootstrap"]);
     garth.feed(&["write", "/agents/support/MEMORY.md"], "The canaryOps margin is small.\n");

@@ -11,7 +11,7 @@ const TWO: &str = "agent:team:slack:channel:C2";
 const DIRECT: &str = "agent:team:slack:dm:U2";
 
 #[test]
-fn channels_threads_and_direct_messages_share_a_handbook_and_nothing_else() {
+fn audiences_share_only_the_handbook() {
     let garth = Garth::new();
     let settings = json!({"owner": "lead", "shared": {"handbook": "write"}});
     garth.feed(&["write", "-p", "/agents/team/settings.json"], &settings.to_string());

@@ -128,7 +128,7 @@ fn meta(garth: &Garth, at: &str) -> Value {
 }
 
 #[test]
-fn an_account_of_an_earlier_garth_is_judged_once_and_fsck_lists_what_was_decided() {
+fn older_account_is_upgraded_once() {
     let garth = Garth::new();
     let written = write_old(&garth);
     assert_eq!(garth.json(&["fsck"])["decided"], serde_json::json!([]), "nothing yet");
@@ -159,15 +159,15 @@ fn an_account_of_an_earlier_garth_is_judged_once_and_fsck_lists_what_was_decided
 
     // each finds what is theirs, and no more
     let as_bob = ["--agent=scout", "--user=bob"];
-    assert_canaries(&garth.ok(&[&["prompt"][..], &as_bob].concat()), &[]);
+    assert_canaries(&garth.ok(&[&["agent", "prompt"][..], &as_bob].concat()), &[]);
     assert_canaries(&garth.ok(&[&["session", "messages", "direct"][..], &as_bob].concat()), &["canaryBob"]);
     let channel = ["--agent=scout", "--key=agent:scout:slack:channel:C1"];
     let current = garth.json(&["session", "current", "agent:scout:slack:channel:C1", "--agent=scout"]);
     assert_eq!(current["name"], "standup");
     assert_canaries(&garth.ok(&[&["session", "messages", "standup"][..], &channel].concat()), &["canaryC1"]);
-    assert_canaries(&garth.ok(&[&["prompt"][..], &channel].concat()), &[]);
-    assert_canaries(&garth.ok(&["prompt", "--agent=scout", "--user=ann"]), &["canaryLong"]);
-    assert_canaries(&garth.ok(&["prompt", "--agent=door", "--user=bob"]), &[]);
+    assert_canaries(&garth.ok(&[&["agent", "prompt"][..], &channel].concat()), &[]);
+    assert_canaries(&garth.ok(&["agent", "prompt", "--agent=scout", "--user=ann"]), &["canaryLong"]);
+    assert_canaries(&garth.ok(&["agent", "prompt", "--agent=door", "--user=bob"]), &[]);
 
     // a chat that one wrote is theirs; others wait
     assert_eq!(garth.ok(&[&["cat", "/a.md", "--chat=solo"][..], &as_bob].concat()), "canarySolo");
