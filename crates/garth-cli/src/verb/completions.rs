@@ -11,7 +11,9 @@ use crate::fail::Result;
 ///
 /// In bash, zsh and fish it completes paths of the tree, too. With --json, prints one object: shell, script.
 #[derive(Args, Debug)]
-#[command(after_help = "Example:\n  garth completions bash > ~/.local/share/bash-completion/completions/garth")]
+#[command(
+    after_help = "Example:\n  garth completions bash > ~/.local/share/bash-completion/completions/garth"
+)]
 pub(crate) struct Completions {
     /// Shell to print the script for
     shell: Shell,
