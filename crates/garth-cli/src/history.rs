@@ -3,9 +3,11 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use garth::error::OptionalExt as _;
-use garth::model::{At, Change, ChangeKind, ChangesQuery, CommitChanges, HistoryPage, Kind, MAX_PAGE, Seq};
-use garth::{ErrorKind, FileSystem, Result, TreePath};
+use garth_engine::error::OptionalExt as _;
+use garth_engine::model::{
+    At, Change, ChangeKind, ChangesQuery, CommitChanges, HistoryPage, Kind, MAX_PAGE, Seq,
+};
+use garth_engine::{ErrorKind, FileSystem, Result, TreePath};
 use serde_json::{Value, json};
 
 use crate::escape::escaped;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
-use garth::agent::models::Allowance;
+use garth_agent::models::Allowance;
 use garth_server::chat_model::{HttpModel, ServedModel};
 
 use crate::app::App;

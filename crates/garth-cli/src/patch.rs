@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use garth::FileSystem;
-use garth::fs::resolve::Follow;
-use garth::model::{Change, ChangeKind, CommitChanges, Moment, Seq};
+use garth_engine::FileSystem;
+use garth_engine::fs::resolve::Follow;
+use garth_engine::model::{Change, ChangeKind, CommitChanges, Moment, Seq};
 
 use crate::app::App;
 use crate::compare::{Form, Side, show};

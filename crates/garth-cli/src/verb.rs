@@ -34,6 +34,7 @@ mod outbox;
 mod overlay;
 mod quota;
 mod recall;
+mod remember;
 mod repair;
 mod restore;
 mod rm;
@@ -105,6 +106,8 @@ pub(crate) enum Verb {
     Grep(grep::Grep),
     Search(search::Search),
     Recall(recall::Recall),
+    Remember(remember::Remember),
+    Forget(remember::Forget),
     Du(du::Du),
     Import(import::Import),
     Export(export::Export),
@@ -166,6 +169,8 @@ impl Verb {
             Self::Grep(verb) => verb.run(app).await,
             Self::Search(verb) => verb.run(app).await,
             Self::Recall(verb) => verb.run(app).await,
+            Self::Remember(verb) => verb.run(app).await,
+            Self::Forget(verb) => verb.run(app).await,
             Self::Du(verb) => verb.run(app).await,
             Self::Import(verb) => verb.run(app).await,
             Self::Export(verb) => verb.run(app).await,

@@ -19,6 +19,7 @@ mod it {
     mod preload;
     mod quota;
     mod reading;
+    mod remember;
     mod repair;
     mod rule;
     mod serve;

@@ -1,4 +1,4 @@
-//! A folder of this machine, read in the order of [`FileSystem::walk`](garth::FileSystem::walk), so that the
+//! A folder of this machine, read in the order of [`FileSystem::walk`](garth_engine::FileSystem::walk), so that the
 //! two can be compared side by side.
 
 use std::cmp::{Ordering, Reverse};

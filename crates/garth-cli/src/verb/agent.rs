@@ -3,10 +3,10 @@
 mod prompt;
 
 use clap::{Args, Subcommand};
-use garth::agent::workspace::{self, SETTINGS, Settings, Workspace, Zone};
-use garth::error::OptionalExt as _;
-use garth::model::{Author, Kind, Page};
-use garth::{Error, ErrorKind, FileSystem, FileSystemExt as _, TreePath};
+use garth_agent::workspace::{self, SETTINGS, Settings, Workspace, Zone};
+use garth_engine::error::OptionalExt as _;
+use garth_engine::model::{Author, Kind, Page};
+use garth_engine::{Error, ErrorKind, FileSystem, FileSystemExt as _, TreePath};
 use serde_json::{Value, json};
 
 pub(crate) use self::prompt::InputArgs;
@@ -92,7 +92,7 @@ impl Agent {
             Action::Create { name, time_zone, owner, no_bootstrap } => {
                 app.only_account("agent create")?;
                 // Checked first: a bad name must not leave a new data folder behind.
-                garth::path::check_id("agent", &name)?;
+                garth_engine::path::check_id("agent", &name)?;
                 let mut options = workspace::Init::default().time_zone(Zone::named(&time_zone)?);
                 (options.bootstrap, options.owner) = (!no_bootstrap, owner.or_else(user_variable));
                 create(app, &name, &options).await
@@ -123,7 +123,7 @@ fn name_agent(app: &mut App, name: Option<String>) -> Result {
 
 async fn create(app: &mut App, name: &str, options: &workspace::Init) -> Result {
     let tree = app.tree_or_new().await?;
-    let workspace = Workspace::new(&*tree.fs, name, app.env.clone())?.author(Author::default());
+    let workspace = Workspace::new(&*tree.fs, name)?.env(app.env.clone()).author(Author::default());
     let done = workspace.init(options).await?;
     let paths = |paths: &[TreePath]| paths.iter().map(ToString::to_string).collect::<Vec<_>>();
     let (made, kept) = (paths(&done.made), paths(&done.kept));
@@ -165,7 +165,7 @@ async fn list(app: &mut App, mut left: usize) -> Result {
 async fn show(app: &mut App) -> Result {
     let fs = app.tree().await?.fs;
     let name = app.global.agent.clone();
-    garth::path::check_id("agent", &name)?;
+    garth_engine::path::check_id("agent", &name)?;
     let home = TreePath::parse(&format!("{AGENTS}/{name}"))?;
     if !fs.exists(&home).await? {
         let message = "no such agent; `garth agent create NAME` creates one, `garth agent list` lists them";
@@ -193,7 +193,7 @@ async fn show(app: &mut App) -> Result {
 }
 
 async fn settings(fs: &dyn FileSystem, app: &App, agent: &str) -> Result<Settings> {
-    Ok(Workspace::new(fs, agent, app.env.clone())?.settings().await?)
+    Ok(Workspace::new(fs, agent)?.env(app.env.clone()).settings().await?)
 }
 
 /// Returns an agent as JSON, and its owner and time zone as text; without settings that can be read both are

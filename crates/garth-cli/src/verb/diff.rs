@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use clap::Args;
-use garth::fs::resolve::Follow;
-use garth::model::{Moment, Seq};
-use garth::{Error, ErrorKind, FileSystem, TreePath};
+use garth_engine::fs::resolve::Follow;
+use garth_engine::model::{Moment, Seq};
+use garth_engine::{Error, ErrorKind, FileSystem, TreePath};
 
 use crate::app::{App, with_path};
 use crate::args::{Past, TREE_PATH};

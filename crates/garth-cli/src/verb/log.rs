@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use clap::Args;
-use garth::fs::resolve::Follow;
-use garth::model::{At, CommitInfo, HistoryPage, Kind, Seq, Version};
-use garth::{ErrorKind, FileSystem, FileSystemExt as _, TreePath};
+use garth_engine::fs::resolve::Follow;
+use garth_engine::model::{At, CommitInfo, HistoryPage, Kind, Seq, Version};
+use garth_engine::{ErrorKind, FileSystem, FileSystemExt as _, TreePath};
 use serde_json::{Value, json};
 
 use crate::app::{App, resolve_path, with_path};

@@ -159,7 +159,7 @@ fn summary(plan: &RestorePlan) -> String {
     format!("{restored} restored, {removed} removed, {} unchanged", plan.unchanged)
 }
 
-async fn show(app: &mut App, tree: &AuthoredTree, path: &TreePath, at: Seq, done: &Restored) -> Result {
+async fn show(app: &mut App, tree: &AuthoredTree, path: &TreePath, at: Seq, done: &RestoreResult) -> Result {
     let plan = &done.plan;
     let entry = tree.fs.stat(&At::Path(path.clone())).await?;
     let json = json!({

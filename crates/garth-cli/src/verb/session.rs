@@ -173,7 +173,10 @@ impl Session {
                 };
                 let Some(found) = found else {
                     let message = format!("{key}: no current session has this key; --create creates one");
-                    return Err(Failure::Tree(garth::Error::new(garth::ErrorKind::NotFound, message)));
+                    return Err(Failure::Tree(garth_engine::Error::new(
+                        garth_engine::ErrorKind::NotFound,
+                        message,
+                    )));
                 };
                 app.out.item(&item(&found), line(&found))
             }

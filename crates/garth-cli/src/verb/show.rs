@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use clap::Args;
-use garth::fs::resolve::Follow;
-use garth::model::{Change, ChangeKind, Moment, Seq, VersionId};
-use garth::{Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
+use garth_engine::fs::resolve::Follow;
+use garth_engine::model::{Change, ChangeKind, Moment, Seq, VersionId};
+use garth_engine::{Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
 
 use crate::app::{App, resolve_path};
 use crate::args::TREE_PATH;

@@ -7,13 +7,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use clap::Args;
-use garth::agent::memory::{List, Prefix, Status as MemoryStatus};
-use garth::agent::outbox::counters;
-use garth::agent::workspace::next_job;
-use garth::datadir::AccountState;
-use garth::error::OptionalExt as _;
-use garth::model::{Kind, Page};
-use garth::{AccountStore, FileSystem, TreePath};
+use garth_agent::memory::{List, Prefix, Status as MemoryStatus};
+use garth_agent::outbox::counters;
+use garth_agent::workspace::next_job;
+use garth_engine::datadir::AccountState;
+use garth_engine::error::OptionalExt as _;
+use garth_engine::model::{Kind, Page};
+use garth_engine::{AccountStore, FileSystem, TreePath};
 use serde_json::{Value, json};
 
 use crate::app::App;
@@ -130,7 +130,7 @@ struct Attention {
 impl Attention {
     async fn of(app: &App, account: &dyn AccountStore) -> Result<Self> {
         let events = counters(account).await?;
-        let counted = |of: garth::agent::outbox::Count| Counted { count: of.events, more: of.more };
+        let counted = |of: garth_agent::outbox::Count| Counted { count: of.events, more: of.more };
         let mut broken = List::new(Prefix::Account);
         broken.status = MemoryStatus::Broken;
         let found = open_memories(app, false).await?.memories().list(&broken).await?;
@@ -138,7 +138,7 @@ impl Attention {
             waiting: counted(events.waiting),
             failed: counted(events.failed),
             broken: Counted { count: found.items.len(), more: found.next.is_some() },
-            next_job: next_job(account).await?.map(garth::model::Timestamp::to_rfc3339),
+            next_job: next_job(account).await?.map(garth_engine::model::Timestamp::to_rfc3339),
         })
     }
 

@@ -4,8 +4,8 @@ mod diff;
 mod inputs;
 
 use clap::{Args, Subcommand, ValueEnum};
-use garth::agent::session::Format;
-use garth::agent::workspace::Prompt as Built;
+use garth_agent::session::Format;
+use garth_agent::workspace::Prompt as Built;
 use serde_json::json;
 
 use self::diff::Diff;

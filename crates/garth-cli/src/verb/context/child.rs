@@ -1,8 +1,8 @@
 //! `garth context child`: work that a session delegates to another.
 
 use clap::{Args, Subcommand};
-use garth::agent::session::{Child as Known, ChildChange, ChildStatus, MAX_DERIVED, Spawn};
-use garth::{Error, TreePath};
+use garth_agent::session::{Child as Known, ChildChange, ChildStatus, MAX_DERIVED, Spawn};
+use garth_engine::{Error, TreePath};
 use serde_json::{Value, json};
 
 use crate::app::App;

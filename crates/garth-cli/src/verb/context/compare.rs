@@ -1,7 +1,7 @@
 //! `garth context compare`: the difference between two packs.
 
 use clap::Args;
-use garth::agent::session::{Difference, Item};
+use garth_agent::session::{Difference, Item};
 use serde_json::json;
 
 use crate::app::App;

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use clap::Args;
-use garth::agent::session::Source;
+use garth_agent::session::Source;
 
 use crate::app::App;
 use crate::escape::escaped;

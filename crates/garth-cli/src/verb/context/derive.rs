@@ -1,7 +1,7 @@
 //! `garth context derive`: the derived files of a session.
 
 use clap::Args;
-use garth::agent::session::{Derive as Files, MAX_DERIVED};
+use garth_agent::session::{Derive as Files, MAX_DERIVED};
 use serde_json::json;
 
 use crate::app::App;

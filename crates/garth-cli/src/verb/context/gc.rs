@@ -1,7 +1,7 @@
 //! `garth context gc`: removes derived files that are not needed any more.
 
 use clap::Args;
-use garth::agent::session::Collect;
+use garth_agent::session::Collect;
 use serde_json::json;
 
 use crate::app::App;

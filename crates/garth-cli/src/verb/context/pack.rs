@@ -1,8 +1,8 @@
 //! `garth context pack`: the context window of a session.
 
 use clap::{Args, ValueEnum};
-use garth::agent::media::Hydrator;
-use garth::agent::session::{Format, PackOptions, Packed, Sessions};
+use garth_agent::media::Hydrator;
+use garth_agent::session::{Format, PackOptions, Packed, Sessions};
 
 use crate::app::App;
 use crate::fail::Result;

@@ -1,7 +1,7 @@
 //! `garth context pin`: files at the beginning of each pack.
 
 use clap::Args;
-use garth::agent::session::MAX_DERIVED;
+use garth_agent::session::MAX_DERIVED;
 use serde_json::json;
 
 use crate::app::App;

@@ -1,7 +1,7 @@
 //! `garth context swap`: content that is moved out of the context window.
 
 use clap::{Args, Subcommand};
-use garth::agent::session::Swapped;
+use garth_agent::session::Swapped;
 use serde_json::json;
 
 use crate::app::App;

@@ -1,7 +1,7 @@
 //! `garth context why`: the sources of a derived entry.
 
 use clap::Args;
-use garth::agent::session::{Log, Resolved, Select};
+use garth_agent::session::{Log, Resolved, Select};
 use serde_json::{Value, json};
 
 use crate::app::App;

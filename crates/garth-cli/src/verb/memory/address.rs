@@ -4,9 +4,9 @@
 use std::convert::Infallible;
 use std::str::FromStr;
 
-use garth::agent::memory::Uri;
-use garth::path::check_id;
-use garth::{ErrorKind, TreePath};
+use garth_agent::memory::Uri;
+use garth_engine::path::check_id;
+use garth_engine::{ErrorKind, TreePath};
 
 use crate::app::App;
 use crate::args::user_variable;
@@ -30,6 +30,18 @@ impl FromStr for MemoryArg {
 }
 
 impl MemoryArg {
+    /// Returns the address that a text is, if it has the form of one: a URI, or a category and a slug without
+    /// spaces.
+    pub(crate) fn named(text: &str) -> Option<Self> {
+        let is_slug = |part: &str| {
+            !part.is_empty()
+                && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._~-".contains(&byte))
+        };
+        let is_short =
+            text.split_once('/').is_some_and(|(category, slug)| is_slug(category) && is_slug(slug));
+        (text.starts_with(SCHEME) || is_short || text == "profile").then(|| Self(text.to_owned()))
+    }
+
     /// Returns the URI.
     pub(crate) async fn uri(&self, app: &App) -> Result<Uri> {
         if self.0.starts_with(SCHEME) {
@@ -114,7 +126,7 @@ async fn owner(app: &App) -> Result<Owner> {
         if let Err(failure) = app.data_dir() {
             return match &failure {
                 Failure::DataDir(_, error) if error.is(ErrorKind::NotFound) => {
-                    Ok(Owner("users", garth::agent::DEFAULT_USER.to_owned()))
+                    Ok(Owner("users", garth_agent::DEFAULT_USER.to_owned()))
                 }
                 _ => Err(failure),
             };

@@ -1,8 +1,8 @@
 //! `garth memory link`, `unlink` and `links`: typed links between memories.
 
 use clap::{Args, ValueEnum};
-use garth::agent::memory::{Around, Direction, Edge};
-use garth::{Error, ErrorKind};
+use garth_agent::memory::{Around, Direction, Edge};
+use garth_engine::{Error, ErrorKind};
 use serde_json::json;
 
 use crate::app::App;

@@ -1,7 +1,7 @@
 //! `garth session append`: messages and events.
 
 use clap::{Args, ValueEnum};
-use garth::agent::session::{Append as Lines, Draft, Role, State, Usage};
+use garth_agent::session::{Append as Lines, Draft, Role, State, Usage};
 use serde_json::json;
 
 use crate::app::App;

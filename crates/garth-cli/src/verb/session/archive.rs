@@ -1,7 +1,7 @@
 //! `garth session archive` and `archives`: sessions that are ended and stored.
 
 use clap::Args;
-use garth::agent::workspace::{Held, Reset as How};
+use garth_agent::workspace::{Held, Reset as How};
 use garth_server::chat_model::ServedModel;
 use serde_json::json;
 

@@ -1,7 +1,7 @@
 //! `garth session retract`: messages that models no longer get.
 
 use clap::Args;
-use garth::agent::session::{Source, Withdrawn};
+use garth_agent::session::{Source, Withdrawn};
 use serde_json::json;
 
 use super::lines::source_of;

@@ -1,7 +1,7 @@
 //! `garth session rm`: deletes a session.
 
 use clap::Args;
-use garth::TreePath;
+use garth_engine::TreePath;
 use serde_json::json;
 
 use crate::app::App;
