@@ -196,7 +196,7 @@ fn renamed(
             other => line.push_str(&format!(" '{}'", other.replace('\'', r"'\''"))),
         }
     }
-    let is_group = command_of(root, successor).is_some_and(Command::has_subcommands);
+    let is_group = command_of(root, successor).is_some_and(Command::is_subcommand_required_set);
     if line.len() > MAX_REPEATED || (line.len() == successor.len() + 6 && is_group) {
         line = format!("garth {successor} ...");
     }

@@ -114,7 +114,7 @@ fn find_compares_times() {
     let seq = garth.seq().to_string();
     garth.write("/new", "");
     assert_eq!(garth.ok(&["find", "-type", "f", "-newermt", "2001-02-03"]), "/new\n/old\n");
-    assert!(garth.fails(2, &["find", "/", "-delete"]).contains("'--delete'"));
+    assert!(garth.fails(2, &["find", "/", "-delete"]).contains("`--delete`"));
     for newer in ["/old", &seq] {
         assert_eq!(garth.ok(&["find", "-type", "f", "-newer", newer]), "/new\n");
     }

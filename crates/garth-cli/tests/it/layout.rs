@@ -484,7 +484,7 @@ fn agent_create_keeps_existing_files() {
     garth.fails(2, &["agent", "create", "a/b"]);
     assert!(!garth.data().exists());
     let said = garth.ok(&["agent", "create", "scout", "--time-zone", "Europe/Berlin", "--agent", "scout"]);
-    assert!(said.lines().count() == 8 && said.contains("made  /agents/scout/BOOTSTRAP.md"), "{said}");
+    assert!(said.lines().count() == 8 && said.contains("created  /agents/scout/BOOTSTRAP.md"), "{said}");
     let settings = garth.ok(&["cat", "/agents/scout/settings.json"]);
     assert!(settings.contains("\"time_zone\": \"Europe/Berlin\"") && settings.ends_with("}\n"), "{settings}");
     assert_eq!(garth.json(&["log", "-n", "1"])["author"], json!({}), "settings are for people to write");

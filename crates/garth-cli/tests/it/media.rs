@@ -29,7 +29,8 @@ fn media_round_trip_byte_for_byte() {
     garth.ok(&["media", "get", &key, utf8(&copy)]);
     assert_eq!(std::fs::read(&copy).unwrap(), PNG);
     garth.fails(4, &["media", "get", &key, utf8(&copy)]);
-    let piped = ["media", "put", "-", "--key", KEY, "--type", "audio/ogg; codecs=opus", "--name", "hi.ogg"];
+    let piped =
+        ["media", "put", "-", "--key", KEY, "--mime-type", "audio/ogg; codecs=opus", "--name", "hi.ogg"];
     let piped = text(&garth.run(&piped, PNG).stdout).trim().to_owned();
     assert!(piped.ends_with(".ogg"), "{piped}");
     assert_eq!(garth.lines(&["media", "list", "--session", "work"]).len(), 2);

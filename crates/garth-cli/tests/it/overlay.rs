@@ -44,7 +44,7 @@ fn overlay_changes_apply_in_one_commit() {
     assert_eq!(garth.json(&["overlay", "apply", "draft"])["seq"], json!(null));
     garth.ok(&["overlay", "rm", "draft"]);
     assert!(garth.lines(&["overlay", "list"]).is_empty());
-    for action in ["diff", "apply", "discard"] {
+    for action in ["diff", "apply", "rm"] {
         garth.fails(3, &["overlay", action, "draft"]);
     }
     garth.fails(2, &["overlay", "create", "a/b"]);

@@ -132,7 +132,7 @@ fn restore_restores_a_file_in_one_commit() {
     assert_eq!(garth.ok(&["cat", "/copy/of.md"]), "one\nthree\n");
     garth.fails(4, &["restore", "/notes/plan.md", "--at", "2", "--to", "/copy/of.md"]);
     let said = garth.fails(3, &["restore", "/copy/of.md", "--at", "1"]);
-    assert!(said.contains("was not there at 1"), "{said}");
+    assert!(said.contains("did not exist at 1"), "{said}");
 }
 
 #[test]

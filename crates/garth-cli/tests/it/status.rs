@@ -18,7 +18,7 @@ fn status_counts_contents_and_names_what_waits() {
     let one = json!({"count": 1, "more": false});
     for (name, value) in [
         ("accounts", &one),
-        ("agents", &one),
+        ("agents", &json!({"count": 2, "more": false})),
         ("users", &one),
         ("waiting_events", &one),
         ("keys", &json!(1)),

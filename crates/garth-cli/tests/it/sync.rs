@@ -120,7 +120,7 @@ fn dry_import_changes_nothing() {
         "{printed}"
     );
     assert!(printed.contains("would import to /p: 17 new, 0 changed, 0 unchanged, 1 removed"), "{printed}");
-    garth.ok(&["import", utf8(&from), "/new", "-n"]);
+    garth.ok(&["import", utf8(&from), "/new", "--dry-run"]);
     assert_eq!(garth.seq(), seq);
     assert_eq!(garth.ok(&["ls", "/"]), "p\n");
 }
