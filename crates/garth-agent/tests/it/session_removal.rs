@@ -1,10 +1,10 @@
 //! Removal of sessions: what is archived, what is deleted, and which sessions are refused.
 
-use garth::agent::media::{Media, MediaKey};
-use garth::agent::session::{Append, ChildStatus, Draft, Export, Sessions, Spawn, State, TranscriptFormat};
-use garth::agent::workspace::Reset;
-use garth::model::quota::Limits;
-use garth::{ErrorKind, FileSystem, FileSystemExt as _};
+use garth_agent::media::{Media, MediaKey};
+use garth_agent::session::{Append, ChildStatus, Draft, Export, Sessions, Spawn, State, TranscriptFormat};
+use garth_agent::workspace::Reset;
+use garth_engine::model::quota::Limits;
+use garth_engine::{ErrorKind, FileSystem, FileSystemExt as _};
 
 use super::reset::{as_pi, path, reset, session, show, talk, tree, unpacked, workspace};
 
@@ -62,7 +62,7 @@ async fn removal_moves_archived_media_to_the_archive() {
     let key: MediaKey = show(&sessions, "work", "aGk=").await;
     let id = sessions.get("work").await.unwrap().meta.id;
     workspace(&fs, &env).remove_session("default", "work").await.unwrap();
-    let (kept, _) = Media::new(&fs, env.clone()).open(&key).await.unwrap();
+    let (kept, _) = Media::new(&fs).env(env.clone()).open(&key).await.unwrap();
     assert_eq!(kept.path.as_str(), format!("/agents/coder/sessions/{id}/media/{}", key.name()));
 }
 
@@ -94,7 +94,7 @@ async fn removal_refuses_a_session_with_collected_messages() {
 #[tokio::test]
 async fn removal_without_room_for_the_archive_changes_nothing() {
     let dir = tempfile::tempdir().unwrap();
-    let data = garth::open(dir.path()).unwrap();
+    let data = garth::builder().open(dir.path()).unwrap();
     data.create_account("a").await.unwrap();
     let (account, env) = (data.account("a").await.unwrap(), data.env().clone());
     let sessions: Sessions<'_> = session(&*account, &env, "main").await;
