@@ -1,5 +1,5 @@
-//! `cargo xtask prove semver`: compares the public items of the library with those of the last tagged release. An
-//! item that is gone, or has another signature, needs a version that says so.
+//! `cargo xtask prove semver`: compares the public items of the library with those of the last tagged
+//! release. An item that is gone, or has another signature, needs a version that says so.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -44,7 +44,8 @@ fn version_in(manifest: &str) -> Option<&str> {
     manifest.lines().find_map(|line| line.strip_prefix("version = \"")?.strip_suffix('"'))
 }
 
-/// Returns true if a version may take away what the version of a tag had: its first number that is not 0 is greater.
+/// Returns true if a version may take away what the version of a tag had: its first number that is not 0 is
+/// greater.
 fn is_breaking(tag: &str, version: &str) -> Result<bool> {
     let (then, now) = (numbers(tag)?, numbers(version)?);
     let compared = then.iter().position(|number| *number != 0).unwrap_or(then.len() - 1);

@@ -1,5 +1,5 @@
-//! `cargo xtask surface`: the public items of the library, as rustdoc sees them, one a line. The list is kept in
-//! `crates/garth/public-api.txt`, so that a change of the surface shows in its diff.
+//! `cargo xtask surface`: the public items of the library, as rustdoc sees them, one a line. The list is kept
+//! in `crates/garth/public-api.txt`, so that a change of the surface shows in its diff.
 
 mod crates;
 mod items;

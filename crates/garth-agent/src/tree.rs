@@ -120,7 +120,8 @@ impl AgentTree {
         directories::make(&*self.account, (&self.policy, &self.who, &self.places), keeps_skills).await
     }
 
-    /// Opens the tree. Creates its missing directories in one commit, unless [`AgentTree::create`] forbids it.
+    /// Opens the tree. Creates its missing directories in one commit, unless [`AgentTree::create`] forbids
+    /// it.
     ///
     /// # Errors
     /// `AccessDenied` for the chat of another audience; `NotFound` for a skill that neither the account nor

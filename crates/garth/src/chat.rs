@@ -13,8 +13,8 @@ use garth_engine::error::Result;
 
 /// Open chat of an agent.
 ///
-/// Everything that it returns is limited to what its audience reaches: the memories of other users, and sessions with
-/// fewer listeners, do not exist in it. Clones are the same chat.
+/// Everything that it returns is limited to what its audience reaches: the memories of other users, and
+/// sessions with fewer listeners, do not exist in it. Clones are the same chat.
 ///
 /// ```
 /// use garth::FileSystemExt;
@@ -45,8 +45,8 @@ impl Chat {
         Self { access, files, account: account.to_owned() }
     }
 
-    /// Returns the tree that the agent sees: `/` is the chat, `/.agent` the agent, `/.user` what it keeps for the
-    /// audience, see [`AgentTree`](crate::AgentTree).
+    /// Returns the tree that the agent sees: `/` is the chat, `/.agent` the agent, `/.user` what it keeps for
+    /// the audience, see [`AgentTree`](crate::AgentTree).
     pub fn files(&self) -> &Arc<dyn FileSystem> {
         &self.files
     }
@@ -121,8 +121,8 @@ impl Chat {
         env.compute(&self.account, 0, recall).await?
     }
 
-    /// Stores a fact for the audience, as a memory of the category `notes`. Reports similar memories and merges
-    /// nothing. A fact that is stored already is not stored again.
+    /// Stores a fact for the audience, as a memory of the category `notes`. Reports similar memories and
+    /// merges nothing. A fact that is stored already is not stored again.
     ///
     /// # Errors
     /// As [`Memories::remember`].
@@ -130,8 +130,8 @@ impl Chat {
         self.memories().remember(&fact.into()).await
     }
 
-    /// Deletes a memory, named by its URI or by the text with which it was remembered, and returns what is left
-    /// of it: its text stays in the history of the account.
+    /// Deletes a memory, named by its URI or by the text with which it was remembered, and returns what is
+    /// left of it: its text stays in the history of the account.
     ///
     /// # Errors
     /// `InvalidArgument` for an invalid URI; `NotFound`; `AccessDenied` for a memory of somebody else.

@@ -13,8 +13,8 @@ use crate::ChatRequest;
 
 /// Data folder of agents.
 ///
-/// Each method names one thing about a chat and returns a [`ChatRequest`], which can name more. None of them reads or
-/// writes anything. Clones share one folder.
+/// Each method names one thing about a chat and returns a [`ChatRequest`], which can name more. None of them
+/// reads or writes anything. Clones share one folder.
 #[derive(Clone, Debug)]
 pub struct Garth {
     dir: DataDir,
@@ -28,12 +28,14 @@ impl From<DataDir> for Garth {
 }
 
 impl Garth {
-    /// Returns the data folder itself, for administrators: accounts, API keys, backups, and the tree of an account.
+    /// Returns the data folder itself, for administrators: accounts, API keys, backups, and the tree of an
+    /// account.
     pub fn dir(&self) -> &DataDir {
         &self.dir
     }
 
-    /// Begins a request. It names nothing yet: the account and the agent are `default`, and the agent's owner speaks.
+    /// Begins a request. It names nothing yet: the account and the agent are `default`, and the agent's owner
+    /// speaks.
     pub fn request(&self) -> ChatRequest {
         ChatRequest::new(self.dir.clone())
     }

@@ -15,8 +15,8 @@
 //! ```
 //!
 //! [`open`] returns a [`Garth`]. Its methods name an account, an agent, a user, a chat; the [`ChatRequest`]
-//! that they return opens a [`Chat`], which has the files, sessions, memories, prompts and media of that chat.
-//! The memories of another user, and sessions that fewer people listen to, do not exist in it.
+//! that they return opens a [`Chat`], which has the files, sessions, memories, prompts and media of that
+//! chat. The memories of another user, and sessions that fewer people listen to, do not exist in it.
 //!
 //! # Examples
 //! Whole programs, in `examples/`:
@@ -36,11 +36,12 @@
 //!
 //! # Where to go on
 //! - **Agents.** [`Chat`], [`session`], [`memory`], [`recall`], [`workspace`], [`media`], [`kv`].
-//! - **Files.** [`FileSystemExt`] for reading and writing; [`FileSystem`] for pages, ranges, handles, history,
-//!   changes, search and uploads; [`model`] for commits of several changes; [`fs::resolve`] for paths with `..`
-//!   and symbolic links; [`view`] for a directory as a tree of its own, several trees as one, and overlays.
-//! - **Administration.** [`Garth::dir`] for accounts, API keys and backups; [`AccountStore`] for rules, quotas
-//!   and maintenance of one account; [`builder`] for limits and the clock.
+//! - **Files.** [`FileSystemExt`] for reading and writing; [`FileSystem`] for pages, ranges, handles,
+//!   history, changes, search and uploads; [`model`] for commits of several changes; [`fs::resolve`] for
+//!   paths with `..` and symbolic links; [`view`] for a directory as a tree of its own, several trees as one,
+//!   and overlays.
+//! - **Administration.** [`Garth::dir`] for accounts, API keys and backups; [`AccountStore`] for rules,
+//!   quotas and maintenance of one account; [`builder`] for limits and the clock.
 //! - **Errors.** [`Error`] and [`ErrorKind`]: one type for everything but [`kv`].
 //! - **Tests.** [`in_memory`] returns an empty tree; [`Env::manual`] a clock that a test moves.
 //!
@@ -48,10 +49,10 @@
 //!
 //! # Threads and runtimes
 //! Any executor may poll the futures: tokio, or `futures::executor::block_on`. Short reads run on the thread
-//! that polls, everything else on threads of the data folder. [`Chat::recall`] and [`Chat::prompt`] compute on
-//! threads of their own; other calls that compute (packs, transcripts) do so on the thread that polls, and a
-//! program that serves others awaits them within [`Env::compute`]. All handles are `Send + Sync`. Clones of a
-//! [`Garth`], and the [`Arc`](std::sync::Arc)s that it returns, share one state. Several processes may open
+//! that polls, everything else on threads of the data folder. [`Chat::recall`] and [`Chat::prompt`] compute
+//! on threads of their own; other calls that compute (packs, transcripts) do so on the thread that polls, and
+//! a program that serves others awaits them within [`Env::compute`]. All handles are `Send + Sync`. Clones of
+//! a [`Garth`], and the [`Arc`](std::sync::Arc)s that it returns, share one state. Several processes may open
 //! one data folder.
 
 mod chat;

@@ -14,8 +14,9 @@ const DEFAULT: &str = "default";
 
 /// Request for a chat: the account, the agent, and who talks to it where.
 ///
-/// A request is a plain value; nothing is read, created or checked before it is opened. [`ChatRequest::open`] judges
-/// who listens and whose memory the chat has. Without a user, a session key and a chat, the agent's owner speaks.
+/// A request is a plain value; nothing is read, created or checked before it is opened. [`ChatRequest::open`]
+/// judges who listens and whose memory the chat has. Without a user, a session key and a chat, the agent's
+/// owner speaks.
 ///
 /// ```
 /// use garth::FileSystemExt;
@@ -152,7 +153,8 @@ impl ChatRequest {
         Ok(request)
     }
 
-    /// Creates the account `default` in a data folder that has none, unless the request names another account.
+    /// Creates the account `default` in a data folder that has none, unless the request names another
+    /// account.
     async fn create_default_account(&self) -> Result<()> {
         if self.account_id() != DEFAULT || !self.dir.control().accounts_after("", 1).await?.is_empty() {
             return Ok(());

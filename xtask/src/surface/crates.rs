@@ -34,8 +34,8 @@ pub(super) struct Item<'a> {
 }
 
 impl Crates {
-    /// Documents the crates, as a part of the workspace: alone, they would need a build of all dependencies with
-    /// other features. A stable toolchain writes JSON only if it is told that it may.
+    /// Documents the crates, as a part of the workspace: alone, they would need a build of all dependencies
+    /// with other features. A stable toolchain writes JSON only if it is told that it may.
     pub(super) fn documented(root: &Path) -> Result<Self> {
         let mut rustdoc = cargo();
         rustdoc

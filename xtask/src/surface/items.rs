@@ -37,8 +37,8 @@ struct Surface {
 }
 
 impl Surface {
-    /// Adds the items of a module, those of the modules in it last: an item that is exported twice is described
-    /// where its path is shorter, and named at the other place.
+    /// Adds the items of a module, those of the modules in it last: an item that is exported twice is
+    /// described where its path is shorter, and named at the other place.
     fn module(&mut self, module: Item<'_>, path: &str) {
         if !self.seen.insert(module.key()) {
             return;

@@ -1,5 +1,5 @@
-//! Signatures and types as text. Paths are shown by their last name, and a function that returns a boxed future as
-//! the `async fn` that it was written as.
+//! Signatures and types as text. Paths are shown by their last name, and a function that returns a boxed
+//! future as the `async fn` that it was written as.
 
 use serde_json::Value;
 

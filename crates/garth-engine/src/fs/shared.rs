@@ -1,4 +1,5 @@
-//! `Arc` of a filesystem as a filesystem, so that `&Arc<dyn FileSystem>` is taken wherever `&dyn FileSystem` is.
+//! `Arc` of a filesystem as a filesystem, so that `&Arc<dyn FileSystem>` is taken wherever `&dyn FileSystem`
+//! is.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,8 +19,8 @@ use crate::path::TreePath;
 
 type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
-/// Passes calls on to the filesystem behind the `Arc`. The signatures are those that `async_trait` makes of the
-/// trait's: written with it, each call would box a second future around that of the filesystem.
+/// Passes calls on to the filesystem behind the `Arc`. The signatures are those that `async_trait` makes of
+/// the trait's: written with it, each call would box a second future around that of the filesystem.
 macro_rules! pass_on {
     ($(fn $name:ident($($argument:ident: $(&$life:lifetime)? ($type:ty)),*) -> $answer:ty;)*) => {$(
         fn $name<'life0, $($($life,)?)* 'async_trait>(

@@ -13,8 +13,8 @@ use garth_engine::model::{At, Op, Precondition};
 const COLLECTED_LOGS: &str = "archive";
 
 impl Sessions<'_> {
-    /// Returns what cancels the unfinished children of a session and removes its directory, and the conditions
-    /// of it: the commit fails with `Conflict` if messages were appended since `target` was read.
+    /// Returns what cancels the unfinished children of a session and removes its directory, and the
+    /// conditions of it: the commit fails with `Conflict` if messages were appended since `target` was read.
     ///
     /// # Errors
     /// `Conflict` for an unfinished child of another session, and for a session that holds the only copy of
