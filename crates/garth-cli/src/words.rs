@@ -148,8 +148,6 @@ pub(crate) const GUESSED: &[(&str, &[&str], &[&str])] = &[
         &["note", "notes", "fact", "facts", "memorize", "learn"],
         &["remember TEXT", "memory put CATEGORY/SLUG TEXT", "daily add TEXT"],
     ),
-    ("", &["remember"], &["memory put CATEGORY/SLUG TEXT", "daily add TEXT"]),
-    ("", &["forget"], &["memory rm CATEGORY/SLUG", "rm PATH"]),
     ("", &["memories", "mem"], &["memory list", "memory get CATEGORY/SLUG", "recall QUESTION"]),
     (
         "",

@@ -304,7 +304,7 @@ impl<'a> Run<'a> {
     fn set_quotas(&self) -> Result<(), Violation> {
         for path in ["/", "/crash", "/agents"] {
             let output = match &self.config.writers {
-                Writers::Http => self.garth(&["quota", "set", path, "--bytes", "1T"])?,
+                Writers::Http => self.garth(&["quota", "set", path, "--max-bytes", "1T"])?,
                 Writers::Batches(writer) => self.writer(writer, "quota", path)?,
             };
             if !output.status.success() {

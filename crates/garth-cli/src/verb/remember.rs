@@ -7,7 +7,7 @@ use garth_agent::memory::{Forgotten, MAX_CONTENT, Remember as Fact, Space, Writt
 use serde_json::json;
 
 use super::memory::MemoryArg;
-use super::open::open;
+use super::open::open_memories as open;
 use crate::app::App;
 use crate::escape::escaped;
 use crate::fail::Result;

@@ -15,7 +15,7 @@ const SIZE: u64 = 64 << 20;
 
 /// Every verb that reads, with arguments for the data that [`fill`] writes. `OUT` is a name on another disk,
 /// a new one for each run.
-const READING: [&[&str]; 47] = [
+const READING: [&[&str]; 48] = [
     &["account", "list"],
     &["key", "list"],
     &["rule", "list"],
@@ -25,8 +25,9 @@ const READING: [&[&str]; 47] = [
     &["memory", "list"],
     &["session", "list"],
     &["session", "archives"],
-    &["prompt", "--clock", "2026-03-02T09:30:00Z"],
-    &["prompt", "diff", "spring", "--clock", "2026-03-02T09:30:00Z"],
+    &["agent", "prompt", "--clock", "2026-03-02T09:30:00Z"],
+    &["agent", "prompt", "diff", "--from", "spring", "--clock", "2026-03-02T09:30:00Z"],
+    &["status"],
     &["daily", "show", "2026-03-02"],
     &["daily", "list"],
     &["skill", "list"],
@@ -66,9 +67,10 @@ const READING: [&[&str]; 47] = [
 ];
 
 /// All other verbs.
-const WRITING: [&str; 22] = [
-    "serve", "repair", "agent", "write", "append", "mkdir", "rm", "mv", "cp", "ln", "restore", "import",
-    "gc", "reindex", "touch", "set", "batch", "maintain", "help", "account", "chmod", "chown",
+const WRITING: [&str; 25] = [
+    "remember", "forget", "context", "serve", "repair", "agent", "write", "append", "mkdir", "rm", "mv",
+    "cp", "ln", "restore", "import", "gc", "reindex", "touch", "set", "batch", "maintain", "help", "account",
+    "chmod", "chown",
 ];
 
 /// Returns the binary on a data folder, without environment variables that could change its behaviour.
@@ -98,7 +100,7 @@ fn fill(data: &Path) {
     ok(data, &["daily", "add", "Herbs are watered.", "--day", "2026-03-02"], b"");
     ok(data, &["write", "-p", "/skills/pdf/SKILL.md"], b"---\nname: pdf\n---\nUse pdftotext.\n");
     ok(data, &["session", "create", "main", "--key", "agent:default:main"], b"");
-    ok(data, &["media", "put", "--key", "agent:default:main", "--type", "image/png", "-"], b"PNG");
+    ok(data, &["media", "put", "--key", "agent:default:main", "--mime-type", "image/png", "-"], b"PNG");
     ok(data, &["snapshot", "create", "spring"], b"");
     ok(data, &["write", "/notes/plan.md"], b"Water the herbs after noon.\n");
     ok(data, &["write", "/large"], &vec![b'x'; 3 << 20]);
@@ -116,13 +118,11 @@ fn fill(data: &Path) {
 fn verbs() -> Vec<String> {
     let help = command(Path::new("/nowhere"), &["--help"]).output().unwrap();
     let help = String::from_utf8(help.stdout).unwrap();
-    // Names of verbs are indented by two spaces, and followed by at least two.
-    let indented = help.lines().filter_map(|line| line.strip_prefix("  "));
-    let verbs = indented.filter_map(|line| line.split_once("  ")).map(|(verb, _)| verb);
-    verbs
-        .filter(|verb| verb.bytes().all(|b| b.is_ascii_lowercase()) && !verb.is_empty())
-        .map(str::to_owned)
-        .collect()
+    let (_, groups) = help.split_once("All commands:\n").unwrap();
+    let (groups, _) = groups.split_once("\n\n").unwrap();
+    // The first word of a group is its name, which begins with a capital letter.
+    let words = groups.split_whitespace().filter(|word| word.bytes().all(|b| b.is_ascii_lowercase()));
+    words.map(str::to_owned).collect()
 }
 
 /// Returns the output of every reading verb.

@@ -35,7 +35,8 @@ async fn forgotten_memory_is_not_recalled() {
     alice.forget(&uri).await.unwrap();
     assert!(alice.recall("coffee").await.unwrap().items.is_empty());
     assert!(alice.forget(&uri).await.unwrap_err().is(ErrorKind::NotFound));
-    assert!(alice.forget("coffee").await.unwrap_err().is(ErrorKind::InvalidArgument));
+    assert!(alice.forget(COFFEE).await.unwrap_err().is(ErrorKind::NotFound));
+    assert!(alice.forget("ctx://x").await.unwrap_err().is(ErrorKind::InvalidArgument));
 }
 
 #[tokio::test]
@@ -102,8 +103,8 @@ async fn chat_reaches_files_sessions_prompt_and_media() {
 async fn class_of_more_listeners_hides_owners_memory() {
     let (_folder, data) = data();
     let owner = data.agent("concierge").open().await.unwrap();
-    owner.files().write("/.agent/memory/MEMORY.md", "The safe is behind the picture.\n").await.unwrap();
-    let path = "/.agent/memory/MEMORY.md";
+    owner.files().write("/.agent/MEMORY.md", "The safe is behind the picture.\n").await.unwrap();
+    let path = "/.agent/MEMORY.md";
     assert!(owner.files().exists(path).await.unwrap());
     let group = data.agent("concierge").class(Class::Group).chat("hall").open().await.unwrap();
     assert!(!group.files().exists(path).await.unwrap());
