@@ -19,8 +19,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     sessions.create(&Create::new("parser").title("Where things are")).await?;
     for turn in 1..=40 {
         let said = [
-            Draft::user(&format!("Question {turn}: where is module {turn}?")),
-            Draft::assistant(&format!("Module {turn} is in `src/module_{turn}.rs`.")),
+            Draft::user(format!("Question {turn}: where is module {turn}?")),
+            Draft::assistant(format!("Module {turn} is in `src/module_{turn}.rs`.")),
         ];
         sessions.append("parser", &Append::messages(said)).await?;
     }

@@ -108,7 +108,7 @@ pub(super) fn shown(of: &Value) -> String {
         "array" => format!("[{}; {}]", shown(&inner["type"]), text(&inner["len"])),
         "impl_trait" => format!("impl {}", bounds(inner)),
         "dyn_trait" => {
-            let traits = list(&inner["traits"]).iter().map(|one| bound(one));
+            let traits = list(&inner["traits"]).iter().map(bound);
             let lifetime = inner["lifetime"].as_str().filter(|name| !is_made(name)).map(str::to_owned);
             format!("dyn {}", traits.chain(lifetime).collect::<Vec<_>>().join(" + "))
         }

@@ -1,5 +1,6 @@
 //! `garth agent`: agents and their system prompts.
 
+mod named;
 mod prompt;
 
 use clap::{Args, Subcommand};
@@ -9,12 +10,13 @@ use garth_engine::model::{Author, Kind, Page};
 use garth_engine::{Error, ErrorKind, FileSystem, FileSystemExt as _, TreePath};
 use serde_json::{Value, json};
 
+use self::named::name_agent;
 pub(crate) use self::prompt::InputArgs;
 use self::prompt::Prompt;
 use crate::app::App;
 use crate::args::{DEFAULT_AGENT, user_variable};
 use crate::escape::{escaped, one_line};
-use crate::fail::{Failure, Result};
+use crate::fail::Result;
 use crate::size::parse_count;
 
 /// Directory of all agents.
@@ -109,16 +111,6 @@ impl Agent {
             Action::Prompt(verb) => verb.run(app).await,
         }
     }
-}
-
-/// Takes an agent that was named by an argument as that of `--agent`.
-fn name_agent(app: &mut App, name: Option<String>) -> Result {
-    let Some(name) = name else { return Ok(()) };
-    if app.global.agent_is_named && app.global.agent != name {
-        return Err(Failure::Usage("name the agent once: as an argument, or with --agent".to_owned()));
-    }
-    app.global.agent = name;
-    Ok(())
 }
 
 async fn create(app: &mut App, name: &str, options: &workspace::Init) -> Result {

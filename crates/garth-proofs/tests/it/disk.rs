@@ -137,6 +137,7 @@ fn read(data: &Path) -> Vec<(&'static [&'static str], Result<String, String>)> {
         let output = command(data, &filled).output().unwrap();
         let said = |bytes: &[u8]| {
             let text = String::from_utf8_lossy(bytes).replace(out.to_str().unwrap(), "OUT");
+            let text = text.replace(data.to_str().unwrap(), "DATA");
             // Each run has its own random code in the fences around recalled text.
             text.lines().filter(|line| !line.starts_with("[garth:")).collect::<Vec<_>>().join("\n")
         };

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use self::diff::Diff;
 pub(crate) use self::inputs::InputArgs;
-use super::name_agent;
+use super::named::name_agent;
 use crate::app::App;
 use crate::fail::Result;
 use crate::verb::open::open;

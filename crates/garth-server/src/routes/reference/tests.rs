@@ -38,8 +38,8 @@ fn defaults_are_those_of_the_library() {
     assert_eq!(default("/v1/memories/relations", "limit"), around.limit);
     assert_eq!(default("/v1/memories/list", "limit"), memory::List::new(Prefix::Account).limit);
     assert_eq!(default("/v1/sessions/list", "limit"), session::List::default().limit);
-    assert_eq!(default("/v1/sessions/compact", "max_tokens"), Compact::default().max_tokens);
-    assert_eq!(default("/v1/sessions/compact", "keep"), Compact::default().keep);
+    assert_eq!(default("/v1/context/compact", "max_tokens"), Compact::default().max_tokens);
+    assert_eq!(default("/v1/context/compact", "keep"), Compact::default().keep);
     assert_eq!(default("/v1/recall", "limit"), Recall::new("").limit);
     assert_eq!(default("/v1/recall", "budget"), Recall::new("").budget);
 }
@@ -56,10 +56,10 @@ fn the_library_knows_every_word() {
     for word in words("/v1/sessions/import", "format") {
         assert_eq!(word.parse::<TranscriptFormat>().unwrap().as_str(), word);
     }
-    for word in words("/v1/sessions/set-child", "status") {
+    for word in words("/v1/context/set-child", "status") {
         assert_eq!(word.parse::<ChildStatus>().unwrap().as_str(), word);
     }
-    for word in words("/v1/sessions/pack", "form").into_iter().filter(|word| *word != "markdown") {
+    for word in words("/v1/context/pack", "form").into_iter().filter(|word| *word != "markdown") {
         assert_eq!(word.parse::<Format>().unwrap().to_string(), word);
     }
 }

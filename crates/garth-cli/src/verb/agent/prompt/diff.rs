@@ -4,7 +4,7 @@ use clap::Args;
 use garth_agent::workspace::{Changed, Inputs, Prompt};
 use serde_json::{Value, json};
 
-use super::super::name_agent;
+use super::super::named::name_agent;
 use super::inputs::InputArgs;
 use crate::app::App;
 use crate::compare::unified;
