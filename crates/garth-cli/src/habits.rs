@@ -16,8 +16,8 @@ pub(crate) fn translated(args: impl IntoIterator<Item = OsString>) -> Vec<OsStri
             let count = arg.strip_prefix('-').filter(|count| !count.is_empty())?;
             count.bytes().all(|byte| byte.is_ascii_digit()).then(|| vec!["-n".to_owned(), count.to_owned()])
         },
-        Some(verb_name @ ("write" | "append" | "memory" | "session" | "daily" | "remember")) => {
-            return with_list_item_last(&verb_name.to_owned(), verb, args);
+        Some("write" | "append" | "memory" | "session" | "daily" | "remember") => {
+            return with_list_item_last(verb, args);
         }
         _ => return args,
     };
@@ -38,10 +38,10 @@ pub(crate) fn translated(args: impl IntoIterator<Item = OsString>) -> Vec<OsStri
 
 /// Moves a text that begins like an item of a list (`- call Ada`) behind a `--`: clap would take it for
 /// options, and no option has a space behind its dash.
-fn with_list_item_last(verb: &str, at: usize, mut args: Vec<OsString>) -> Vec<OsString> {
+fn with_list_item_last(at: usize, mut args: Vec<OsString>) -> Vec<OsString> {
     let is_item =
         |arg: &OsString| arg.to_str().is_some_and(|arg| arg.starts_with("- ") || arg.starts_with("---\n"));
-    let takes_text = match verb {
+    let takes_text = match args[at].to_str().unwrap_or_default() {
         "memory" => args.iter().skip(at).any(|arg| arg == "put"),
         "session" => args.iter().skip(at).any(|arg| arg == "append"),
         "daily" => args.iter().skip(at).any(|arg| arg == "add"),
