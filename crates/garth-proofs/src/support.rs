@@ -20,7 +20,7 @@ pub(crate) fn account(folder: &Path, env: Env) -> Proven<Arc<SqliteFs>> {
 /// Opens the account `default` of a data folder. Creates it if it does not exist.
 ///
 /// # Errors
-/// As [`garth::open`].
+/// Errors of opening a data folder.
 pub(crate) fn opened(folder: &Path) -> Proven<Arc<dyn AccountStore>> {
     let data = garth_engine::DataDir::builder(garth_agent::registry()).open(folder)?;
     match block_on(data.create_account("default")) {

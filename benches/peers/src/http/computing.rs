@@ -4,9 +4,9 @@ use std::path::Path;
 
 use anyhow::Result;
 use garth_agent::session::{Append, Create, Draft, Sessions};
+use garth_engine::TreePath;
 use garth_engine::datadir::Scope;
 use garth_engine::model::Op;
-use garth_engine::{Env, TreePath};
 use serde_json::json;
 use tokio::task::JoinSet;
 

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
 use futures::TryStreamExt;
+use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::model::{At, Batch, Body, ByteRange, MAX_PAGE, Op, Page, SetAttrs};
 use garth_engine::{AccountStore, FileSystemExt, TreePath};
-use garth_engine::engine::sqlite::SqliteFs;
 
 use super::{Files, Side};
 

@@ -6,7 +6,7 @@ use std::time::Instant;
 use anyhow::{Result, ensure};
 use garth_agent::memory::{Memories, Put, Uri};
 use garth_engine::model::{Batch, Op, WalkPage};
-use garth_engine::{Env, FileSystemExt, TreePath};
+use garth_engine::{FileSystemExt, TreePath};
 
 use super::content::text;
 use crate::figures::Figures;
@@ -53,7 +53,10 @@ pub(crate) async fn memories(folder: &Path, size: Size, runs: usize) -> Result<F
 }
 
 /// The files of a memory.
-async fn account_files(fs: &dyn garth_engine::FileSystem, uri: &Uri) -> Result<Vec<(TreePath, bytes::Bytes)>> {
+async fn account_files(
+    fs: &dyn garth_engine::FileSystem,
+    uri: &Uri,
+) -> Result<Vec<(TreePath, bytes::Bytes)>> {
     let mut files = Vec::new();
     for item in fs.walk(&uri.dir().into(), &WalkPage::default()).await?.items {
         if item.kind == garth_engine::model::Kind::File {

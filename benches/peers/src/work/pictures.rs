@@ -6,7 +6,6 @@ use std::time::Instant;
 use anyhow::{Result, ensure};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use garth_engine::Env;
 use garth_agent::media::Hydrator;
 use garth_agent::session::{Append, Create, Draft, Format, PackOptions, Role, SessionKey, Sessions};
 use serde_json::json;

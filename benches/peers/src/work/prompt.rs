@@ -95,14 +95,14 @@ async fn day(
     let options = PromptOptions::default();
     let today = workspace.day_of(START).await?;
     for day in [today.before(), today] {
-        workspace.remember(Some(day), "The day began.").await?;
+        workspace.add_daily(Some(day), "The day began.").await?;
     }
     let mut before = workspace.prompt(&options).await?;
     for call in 0..size.of(CALLS, CALLS) {
         // 200 calls of 7 minutes stay within one day.
         clock.advance(Duration::from_secs(7 * 60));
         if call % REMEMBERED == 0 {
-            workspace.remember(None, &format!("In call {call} something was learnt.")).await?;
+            workspace.add_daily(None, &format!("In call {call} something was learnt.")).await?;
         }
         let next = workspace.prompt(&options).await?;
         kept += next.since(&before).common_bytes;

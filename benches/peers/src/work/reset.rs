@@ -6,7 +6,7 @@ use std::time::Instant;
 use anyhow::{Context as _, Result, ensure};
 use garth_agent::session::{Create, SessionKey, Sessions};
 use garth_agent::workspace::{Reset, Workspace};
-use garth_engine::{Env, ErrorKind, FileSystem, FileSystemExt as _};
+use garth_engine::{ErrorKind, FileSystem, FileSystemExt as _};
 
 use super::sessions::fill;
 use crate::figures::Figures;

@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
-use garth_engine::model::{At, Batch, ByteRange, FindQuery, HistoryPage, Op, Page, SearchQuery, Seq, SetAttrs};
+use garth_engine::model::{
+    At, Batch, ByteRange, FindQuery, HistoryPage, Op, Page, SearchQuery, Seq, SetAttrs,
+};
 use garth_engine::{DataDir, FileSystemExt, TreePath};
 
 use super::commit_grouped;

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
 use garth_agent::session::{Append, Create, Draft, PackOptions, Role, Sessions};
-use garth_engine::{DataDir, Env};
+use garth_engine::DataDir;
 use rusqlite::{Connection, OpenFlags};
 use serde_json::json;
 

@@ -13,12 +13,15 @@ use garth_engine::path::TreePath;
 /// use garth::Env;
 ///
 /// # futures::executor::block_on(async {
-/// let fs = garth::in_memory();
+/// # let folder = tempfile::tempdir()?;
+/// let data = garth::builder().open(&folder.path().join("data"))?;
+/// data.create_account("default").await?;
+/// let account = data.account("default").await?;
 /// let coffee = "ctx://default/users/alice/memories/preferences/coffee".parse()?;
-/// let memories = Memories::new(&fs, "default");
+/// let memories = Memories::new(&account, "default");
 /// memories.put(&coffee, &Put::new("Alice likes her coffee black. She has two a day.\n")).await?;
 ///
-/// let recaller = Recaller::new(&fs, "default");
+/// let recaller = Recaller::new(&account, "default");
 /// let key = Key::random(&Env::system())?;
 /// let asked = Recall::new("how does Alice take her coffee").budget(500);
 /// let answer = recaller.recall(&asked, &key).await?;
