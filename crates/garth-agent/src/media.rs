@@ -106,6 +106,7 @@ impl<'a> Media<'a> {
 
     /// Sets the request that the handle carries out with one write.
     #[must_use]
+    #[doc(hidden)]
     pub fn once(self, once: Once) -> Self {
         Self { once, ..self }
     }

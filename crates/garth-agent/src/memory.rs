@@ -102,6 +102,7 @@ impl<'a> Memories<'a> {
 
     /// Sets the request that the handle carries out with one write.
     #[must_use]
+    #[doc(hidden)]
     pub fn once(self, once: Once) -> Self {
         Self { once, ..self }
     }

@@ -122,6 +122,7 @@ impl DataDir {
     ///
     /// # Errors
     /// Errors of the storage.
+    #[doc(hidden)]
     pub async fn admit(&self, token: &str) -> Result<Option<Admitted>> {
         Ok(self.folder.control.admit(token)?.map(|(key, folder)| Admitted { key, folder }))
     }
@@ -131,6 +132,7 @@ impl DataDir {
     ///
     /// # Errors
     /// `NotFound` if the account is deleted, even if another one has its id now; errors of the engine.
+    #[doc(hidden)]
     pub async fn tree_of(&self, admitted: &Admitted) -> Result<Arc<dyn AccountStore>> {
         if let Some(tree) = self.folder.trees.kept(&admitted.folder) {
             return Ok(tree);
@@ -148,6 +150,7 @@ impl DataDir {
     ///
     /// # Errors
     /// `Io` if the thread for it ended.
+    #[doc(hidden)]
     pub async fn marks(&self, accounts: Vec<Account>) -> Result<Vec<Mark>> {
         let folder = Arc::clone(&self.folder);
         let look = move || Ok(accounts.iter().map(|account| folder.mark(account)).collect());

@@ -123,11 +123,13 @@ impl Env {
     /// Polls `work` on a thread for whose next step others wait, such as a worker of a server. In a debug
     /// build, functions that compute panic there if their input is longer than
     /// [`IN_PLACE`](crate::compute::IN_PLACE), unless they run inside [`Env::compute`].
+    #[doc(hidden)]
     pub async fn serving<T>(&self, work: impl Future<Output = T>) -> T {
         self.compute.serving(work).await
     }
 
     /// Returns counts of the work computed so far by this environment and its clones.
+    #[doc(hidden)]
     pub fn computed(&self) -> Computed {
         self.compute.computed()
     }
@@ -135,6 +137,7 @@ impl Env {
     /// Returns a point in time for measurements. This is always real time, whatever the clock says.
     // The only place that may call it: everything else asks `Env`.
     #[allow(clippy::disallowed_methods)]
+    #[doc(hidden)]
     pub fn instant(&self) -> Instant {
         Instant::now()
     }
@@ -142,6 +145,7 @@ impl Env {
     /// Blocks this thread for `time`. This is always real time, whatever the clock says.
     // The only place that may call it: everything else asks `Env`.
     #[allow(clippy::disallowed_methods)]
+    #[doc(hidden)]
     pub fn sleep(&self, time: Duration) {
         std::thread::sleep(time);
     }

@@ -206,6 +206,7 @@ impl Error {
 
     /// Returns how many operations of the batch were completed before the one that failed, and persist.
     /// `None` unless a filesystem that is not [`atomic`](crate::Capabilities::atomic) ran a batch.
+    #[doc(hidden)]
     pub fn done(&self) -> Option<usize> {
         self.done.map(|more| more.get() as usize - 1)
     }
@@ -217,6 +218,7 @@ impl Error {
 
     /// Returns true if a lookup found nothing: no node has the name (`NotFound`), or something above it is
     /// not a directory (`NotADirectory`).
+    #[doc(hidden)]
     pub fn is_absent(&self) -> bool {
         matches!(self.kind, ErrorKind::NotFound | ErrorKind::NotADirectory)
     }
@@ -224,6 +226,7 @@ impl Error {
     /// Returns the error with its path as a view names it. `map` returns that name, or `None` for a path
     /// outside the view, which leaves the error without a path.
     #[must_use]
+    #[doc(hidden)]
     pub fn mapped(self, map: impl FnOnce(&TreePath) -> Option<TreePath>) -> Self {
         let path = self.path.as_ref().and_then(map);
         Self { path, ..self }

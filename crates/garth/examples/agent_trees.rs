@@ -7,7 +7,7 @@
 #![allow(clippy::print_stdout)] // that is what an example does
 
 use futures::TryStreamExt;
-use garth::fs::resolve::{Follow, resolve};
+use garth::fs::{Follow, resolve};
 use garth::{FileSystem, FileSystemExt};
 
 /// Reads a file that a model names. A tool needs nothing but the tree of its chat.

@@ -7,7 +7,7 @@ use garth_agent::memory::{Forgotten, Memories, Remember, Written};
 use garth_agent::recall::{Key, Recall, Recalled};
 use garth_agent::session::Sessions;
 use garth_agent::workspace::{Prompt, PromptOptions, Workspace};
-use garth_agent::{Access, Identity};
+use garth_agent::{Access, AgentTree, Class};
 use garth_engine::FileSystem;
 use garth_engine::error::Result;
 
@@ -46,7 +46,7 @@ impl Chat {
     }
 
     /// Returns the tree that the agent sees: `/` is the chat, `/.agent` the agent, `/.user` what it keeps for
-    /// the audience, see [`AgentTree`](crate::AgentTree).
+    /// the audience, see [`AgentTree`].
     pub fn files(&self) -> &Arc<dyn FileSystem> {
         &self.files
     }
@@ -71,14 +71,24 @@ impl Chat {
         self.access.media()
     }
 
-    /// Returns the judged identity: audience, class, session.
-    pub fn identity(&self) -> &Identity {
-        self.access.identity()
+    /// Returns the id of the agent.
+    pub fn agent(&self) -> &str {
+        self.access.identity().agent()
     }
 
-    /// Returns the access that the chat is made of, to open its tree with skills or another upload limit.
-    pub fn access(&self) -> &Access {
-        &self.access
+    /// Returns the audience: the user, or what stands for the people of a group, whose memories these are.
+    pub fn audience(&self) -> &str {
+        self.access.identity().audience()
+    }
+
+    /// Returns the class: who listens.
+    pub fn class(&self) -> Class {
+        self.access.identity().class()
+    }
+
+    /// Returns the tree that the agent sees, to be opened with skills or another upload limit.
+    pub fn tree(&self) -> AgentTree {
+        self.access.tree()
     }
 
     /// Builds the system prompt, for the session of the request if it names one.

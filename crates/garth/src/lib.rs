@@ -35,17 +35,17 @@
 //! | `kv` | JSON values under keys |
 //!
 //! # Where to go on
-//! - **Agents.** [`Chat`], [`session`], [`memory`], [`recall`], [`workspace`], [`media`], [`kv`].
-//! - **Files.** [`FileSystemExt`] for reading and writing; [`FileSystem`] for pages, ranges, handles,
-//!   history, changes, search and uploads; [`model`] for commits of several changes; [`fs::resolve`] for
-//!   paths with `..` and symbolic links; [`view`] for a directory as a tree of its own, several trees as one,
-//!   and overlays.
-//! - **Administration.** [`Garth::dir`] for accounts, API keys and backups; [`AccountStore`] for rules,
-//!   quotas and maintenance of one account; [`builder`] for limits and the clock.
+//! - **Agents.** [`Chat`], [`session`], [`memory`], [`Recall`], [`workspace`], [`media`], [`kv`].
+//! - **Files.** [`FileSystemExt`] for reading and writing; [`FileSystem`] for pages, ranges, handles, history,
+//!   changes, search and uploads; [`model`] for commits of several changes; [`fs::resolve`] for paths with `..`
+//!   and symbolic links; [`fs::Scope`] for a directory as a tree of its own.
+//! - **Administration.** [`Garth::dir`] for accounts, API keys and backups; the tree of an account, which has
+//!   its rules, quotas and maintenance ([`DataDir::account`]); [`builder`] for limits and the clock.
 //! - **Errors.** [`Error`] and [`ErrorKind`]: one type for everything but [`kv`].
 //! - **Tests.** [`in_memory`] returns an empty tree; [`Env::manual`] a clock that a test moves.
 //!
-//! Servers and tools that need more than this crate exports depend on `garth-agent` and `garth-engine`.
+//! This crate exports what programs name. Servers and tools that need more depend on `garth-agent` and
+//! `garth-engine`, which it is made of.
 //!
 //! # Threads and runtimes
 //! Any executor may poll the futures: tokio, or `futures::executor::block_on`. Short reads run on the thread
@@ -62,81 +62,57 @@ mod request;
 pub use self::chat::Chat;
 pub use self::garth::{Garth, builder, in_memory, open};
 pub use self::request::ChatRequest;
-pub use garth_agent::recall::{Recall, Recalled};
+pub use garth_agent::recall::{Evidence, Recall, Recalled};
 pub use garth_agent::session::SessionKey;
 pub use garth_agent::{AgentTree, Class, Skill};
+pub use garth_engine::DataDir;
 pub use garth_engine::env::Env;
 pub use garth_engine::error::{Error, ErrorKind, Result};
-pub use garth_engine::fs::{AccountStore, FileSystem, FileSystemExt};
-pub use garth_engine::path::{Name, TreePath};
+pub use garth_engine::fs::{FileSystem, FileSystemExt};
+pub use garth_engine::path::TreePath;
 
 /// Sessions: what was said, and packs of it for a model.
 pub mod session {
     pub use garth_agent::session::{
-        Append, Appended, Change, Create, Draft, Format, Line, Lines, List, Listed, Meta, Pack, PackOptions,
-        Packed, Reserved, Role, Select, SessionKey, Sessions, State, Usage,
+        Append, Change, Create, Draft, Format, List, PackOptions, Packed, Role, Select, Sessions, State,
     };
 }
 
 /// Memories: what is known of users, agents and skills, by URI.
 pub mod memory {
     pub use garth_agent::memory::{
-        Around, Direction, Edge, Forgotten, LayerText, Level, List, Listed, Memories, Memory, MemoryVersion,
-        Meta, Near, Prefix, Put, Related, Remember, Space, Status, Uri, Written,
+        Level, List, Memories, Memory, Prefix, Put, Remember, Space, Uri, Written,
     };
-}
-
-/// Recall: the best of what is known about a question, within a budget of tokens.
-pub mod recall {
-    pub use garth_agent::recall::{Evidence, Key, Recall, Recalled, Recaller};
 }
 
 /// Workspaces: prompts, skills, daily memory and resets of an agent.
 pub mod workspace {
-    pub use garth_agent::workspace::{
-        DailySection, DailyWrite, Host, Init, Inputs, Part, Prompt, PromptOptions, Reset, WasReset, Workspace,
-    };
+    pub use garth_agent::workspace::{Init, Prompt, PromptOptions, Reset, Workspace};
 }
 
 /// Media: files that messages refer to.
 pub mod media {
-    pub use garth_agent::media::{Media, MediaKey, NewMedia, Stored};
+    pub use garth_agent::media::{Media, MediaKey, NewMedia};
 }
 
 /// Key-value pairs of an agent: JSON values under keys, kept as files.
 pub mod kv {
-    pub use garth_agent::kv::{
-        Condition, Found, KeyItem, Kv, KvCode, KvError, KvResult, PageRequest, Paged, Put, Written,
-    };
+    pub use garth_agent::kv::{Condition, Kv, KvError, KvResult, PageRequest, Put};
 }
 
-/// Data folders: accounts, API keys, backups and limits.
-pub mod datadir {
-    pub use garth_engine::datadir::{
-        Account, AccountState, ApiKey, Backup, Control, DataDir, DataDirBuilder, Scope, Secret,
-    };
-}
-
-/// Filesystems: handles, uploads, links, restoring, and the maintenance of an account.
+/// Handles of files, paths with `..` and links, and a directory as a tree of its own.
 pub mod fs {
-    pub use garth_engine::fs::store::{Collected, Finding, Fsck, SetRuleResult};
-    pub use garth_engine::fs::{Capabilities, OpenFile, OpenNode, Upload, resolve, restore};
-    pub use garth_engine::rule::{Class, Demand, FileViolation, Rule};
+    pub use garth_engine::fs::resolve::{Follow, resolve};
+    pub use garth_engine::fs::{OpenFile, Upload};
+    pub use garth_engine::view::Scope;
 }
 
-/// Values of the contract: commits, entries, queries and answers.
+/// Values of the contract: commits, entries, queries.
 pub mod model {
     pub use garth_engine::model::{
-        At, Attributes, Author, Batch, Body, ByteRange, Changes, ChangesQuery, Commit, CommitId, CommitInfo,
-        Durability, Entry, HistoryPage, Hit, Ino, Item, Kind, Listing, Moment, Op, Outcome, Page, PathClass,
-        Precondition, SearchAnswer, SearchQuery, Seq, SetAttrs, Timestamp, Version, VersionId, Walk,
-        WalkItem, WalkPage,
+        At, Author, Batch, Body, ByteRange, ChangesQuery, Commit, Entry, HistoryPage, Ino, Moment, Op, Page,
+        PathClass, Precondition, SearchQuery, Seq, SetAttrs, Timestamp, VersionId,
     };
-}
-
-/// Views: filesystems made of filesystems.
-pub mod view {
-    pub use garth_engine::view::{Mount, Overlay, Scope};
 }
 
 /// Compiles the Rust of the README.

@@ -28,19 +28,26 @@ const MAX_CLEARED: usize = 1000;
 #[derive(Clone, Debug)]
 pub struct Put<'a> {
     /// The key path.
+    #[doc(hidden)]
     pub path: &'a str,
     /// The value; kept and given back digit for digit.
+    #[doc(hidden)]
     pub value: &'a RawValue,
     /// Labels. `None` leaves them as they are; a new key has none.
+    #[doc(hidden)]
     pub tags: Option<Vec<String>>,
     /// Weight; finite. `None` leaves it as it is; of a new key it is 0.
+    #[doc(hidden)]
     pub importance: Option<f64>,
     /// Whether search finds it. `None` leaves that as it is; a new key is not found.
+    #[doc(hidden)]
     pub searchable: Option<bool>,
     /// From this moment on it is absent; `Some(None)` is never. `None` leaves that as it is; a new key does
     /// not expire.
+    #[doc(hidden)]
     pub expires_at: Option<Option<Timestamp>>,
     /// What must hold of the key before.
+    #[doc(hidden)]
     pub condition: Condition,
 }
 

@@ -23,12 +23,16 @@ const MAX_LABEL: usize = 1024;
 #[non_exhaustive]
 pub struct NewMedia {
     /// Of which session: its key, or the UUID of one that has no key.
+    #[doc(hidden)]
     pub session_key: String,
     /// Its MIME type, as it came; kept as it is.
+    #[doc(hidden)]
     pub mime_type: String,
     /// How its file was called; may be empty.
+    #[doc(hidden)]
     pub file_name: String,
     /// UUID of the session whose file it is; nobody's without one.
+    #[doc(hidden)]
     pub session_id: Option<String>,
 }
 
@@ -131,6 +135,7 @@ impl Media<'_> {
     ///
     /// # Errors
     /// `TooLarge` for more than [`MAX_MEDIA`] bytes; those of `body`; from the filesystem.
+    #[doc(hidden)]
     pub async fn put_before(&self, body: impl Stream<Item = Result<Bytes>> + Send) -> Result<Option<Stored>> {
         if !self.once.records() {
             return Ok(None);

@@ -31,6 +31,7 @@ impl Media<'_> {
     /// # Errors
     /// `InvalidArgument` for what is no id; from the filesystem.
     #[boxed]
+    #[doc(hidden)]
     pub async fn after_reset(
         &self,
         (agent, session_id): (&str, &str),

@@ -88,16 +88,22 @@ impl Prefix {
 #[non_exhaustive]
 pub struct List {
     /// Where.
+    #[doc(hidden)]
     pub prefix: Prefix,
     /// Only of this category.
+    #[doc(hidden)]
     pub category: Option<String>,
     /// Only with this status.
+    #[doc(hidden)]
     pub status: Status,
     /// Only with all of these tags.
+    #[doc(hidden)]
     pub tags: Vec<String>,
     /// Go on behind what was listed before.
+    #[doc(hidden)]
     pub after: Option<String>,
     /// Most memories, 1 to [`MAX_LISTED`].
+    #[doc(hidden)]
     pub limit: usize,
 }
 

@@ -39,26 +39,37 @@ pub enum LayerText {
 #[non_exhaustive]
 pub struct Put {
     /// Its text, Markdown, at most [`MAX_CONTENT`] bytes.
+    #[doc(hidden)]
     pub content: String,
     /// Its abstract, at most [`MAX_ABSTRACT`] characters.
+    #[doc(hidden)]
     pub brief: LayerText,
     /// Its overview.
+    #[doc(hidden)]
     pub overview: LayerText,
     /// Its labels; `None` leaves them as they are.
+    #[doc(hidden)]
     pub tags: Option<Vec<String>>,
     /// Its edges; `None` leaves them as they are.
+    #[doc(hidden)]
     pub edges: Option<Vec<Edge>>,
     /// The memory whose place it takes.
+    #[doc(hidden)]
     pub replaces: Option<Uri>,
     /// From when on it is true.
+    #[doc(hidden)]
     pub valid_from: Option<Timestamp>,
     /// Until when it was true.
+    #[doc(hidden)]
     pub valid_to: Option<Timestamp>,
     /// What its text was made of. Without it a text that stays keeps its own, a new one has none.
+    #[doc(hidden)]
     pub provenance: Option<Provenance>,
     /// The version that it must have; 0 if it must not be there.
+    #[doc(hidden)]
     pub if_version: Option<u64>,
     /// Takes a text that is empty or blank.
+    #[doc(hidden)]
     pub allow_empty: bool,
 }
 

@@ -34,10 +34,13 @@ const MAX_NUMBER: usize = 100;
 #[non_exhaustive]
 pub struct Remember {
     /// Text of the fact, Markdown. Whitespace around it is not part of it.
+    #[doc(hidden)]
     pub text: String,
     /// Owner of the memory. `None`: the user whom the handle serves.
+    #[doc(hidden)]
     pub space: Option<Space>,
     /// Tags to add.
+    #[doc(hidden)]
     pub tags: Vec<String>,
 }
 
@@ -190,6 +193,7 @@ impl Memories<'_> {
     ///
     /// # Errors
     /// `Corrupt` for a record of another call.
+    #[doc(hidden)]
     pub fn forgotten(&self) -> Result<Option<Forgotten>> {
         self.once.recorded()
     }

@@ -159,6 +159,7 @@ impl Uri {
     ///
     /// # Errors
     /// `AccessDenied`.
+    #[doc(hidden)]
     pub fn check_account(&self, account: &str) -> Result<()> {
         if self.account == account {
             return Ok(());

@@ -9,7 +9,7 @@ use garth_engine::path::TreePath;
 ///
 /// ```
 /// use garth::memory::{Memories, Put};
-/// use garth::recall::{Key, Recall, Recaller};
+/// use garth_agent::recall::{Key, Recall, Recaller};
 /// use garth::Env;
 ///
 /// # futures::executor::block_on(async {

@@ -24,27 +24,38 @@ const HITS: usize = 200;
 #[derive(Clone, Debug)]
 pub struct Recall {
     /// In plain words.
+    #[doc(hidden)]
     pub question: String,
     /// Only these paths and what is below them; empty: everywhere.
+    #[doc(hidden)]
     pub within: Vec<TreePath>,
     /// Only memories and files with one of these tags; empty: any.
+    #[doc(hidden)]
     pub tags_any: Vec<String>,
     /// Only what has each of these values in its custom metadata.
+    #[doc(hidden)]
     pub metadata: BTreeMap<String, String>,
     /// Only paths of one of these classes; empty: any.
+    #[doc(hidden)]
     pub classes: Vec<PathClass>,
     /// Only what was last changed at this time or later.
+    #[doc(hidden)]
     pub since: Option<Timestamp>,
     /// Only what was last changed before this time.
+    #[doc(hidden)]
     pub until: Option<Timestamp>,
     /// Most tokens of the whole answer, fences included; [`MIN_BUDGET`] to [`MAX_BUDGET`].
+    #[doc(hidden)]
     pub budget: usize,
     /// Most sources, 1 to [`MAX_SOURCES`].
+    #[doc(hidden)]
     pub limit: usize,
     /// Recalls what was true at this time, instead of now. Restricts the answer to memories.
+    #[doc(hidden)]
     pub valid_at: Option<Timestamp>,
     /// Recalls what was known at this moment: memories that are found now, as they were then. Restricts the
     /// answer to memories.
+    #[doc(hidden)]
     pub as_of: Option<Moment>,
 }
 

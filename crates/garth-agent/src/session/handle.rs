@@ -131,6 +131,7 @@ impl<'a> Sessions<'a> {
 
     /// Sets the request that the handle carries out with one write.
     #[must_use]
+    #[doc(hidden)]
     pub fn once(self, once: Once) -> Self {
         Self { once, ..self }
     }

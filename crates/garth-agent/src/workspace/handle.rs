@@ -86,12 +86,14 @@ impl<'a> Workspace<'a> {
     /// Sets a cache to build prompts with. It may be shared by all accounts of a process: `account` is the
     /// name of this one in it.
     #[must_use]
+    #[doc(hidden)]
     pub fn cache(self, cache: &'a PromptCache, account: &str) -> Self {
         Self { known: AccountCache(Some((cache, account.to_owned()))), ..self }
     }
 
     /// Sets the request that the handle carries out with one write.
     #[must_use]
+    #[doc(hidden)]
     pub fn once(self, once: Once) -> Self {
         Self { once, ..self }
     }

@@ -31,10 +31,13 @@ pub(super) const MAX_ATTEMPTS: usize = 10;
 #[non_exhaustive]
 pub struct Reset<'m> {
     /// The model that says what is to be remembered, if one is set.
+    #[doc(hidden)]
     pub asking: Option<Asking<'m>>,
     /// The name of the next session; one that is free if none is given.
+    #[doc(hidden)]
     pub name: Option<String>,
     /// Only if the policy of `settings.json` says so.
+    #[doc(hidden)]
     pub if_due: bool,
     /// Class of the next session, if its key is judged otherwise now.
     pub(super) class: Option<Class>,

@@ -34,10 +34,13 @@ const FILES: [(&str, &str); 6] = [
 #[non_exhaustive]
 pub struct Init {
     /// The time zone of the settings.
+    #[doc(hidden)]
     pub time_zone: Zone,
     /// Whether an agent that is new is to be commissioned.
+    #[doc(hidden)]
     pub bootstrap: bool,
     /// The owner in the settings: see [`AccessPolicy::owner`](crate::AccessPolicy::owner).
+    #[doc(hidden)]
     pub owner: Option<String>,
 }
 

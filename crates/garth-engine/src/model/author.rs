@@ -82,12 +82,14 @@ impl Author {
     }
 
     /// Returns the user or other audience whose memory the session uses.
+    #[doc(hidden)]
     pub fn keeper(&self) -> Option<&str> {
         self.audience.as_deref().or(self.user.as_deref())
     }
 
     /// Returns the author with fields that are `None` taken from another one.
     #[must_use]
+    #[doc(hidden)]
     pub fn or(self, other: &Self) -> Self {
         let either = |own: Option<String>, other: &Option<String>| own.or_else(|| other.clone());
         Self {

@@ -102,61 +102,78 @@ pub const MAX_NOTE: usize = 4 << 20;
 #[serde(deny_unknown_fields)]
 pub struct Batch {
     /// Operations, in order.
+    #[doc(hidden)]
     pub ops: Vec<Op>,
     /// Conditions that must hold before the first operation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[doc(hidden)]
     pub preconditions: Vec<(At, Precondition)>,
     /// Id that the caller chose for the commit, at random: a batch with an id that is in the log is a retry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[doc(hidden)]
     pub id: Option<CommitId>,
     /// Author of the commit.
     #[serde(skip)]
+    #[doc(hidden)]
     pub author: Author,
     /// Reason for the commit, in the caller's words.
     #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[doc(hidden)]
     pub message: String,
     /// Answers a retry with the first commit, and tells a retry from another request under the same key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[doc(hidden)]
     pub idempotency: Option<Idempotency>,
     /// Time of the acknowledgement.
     #[serde(default)]
+    #[doc(hidden)]
     pub durability: Durability,
     /// True if the batch may violate rules: for administrators, who ask for it. The key that it came with is
     /// the author's.
     #[serde(skip)]
+    #[doc(hidden)]
     pub overrides_rules: bool,
     /// Paths that the batch may reach; `None` for all that the filesystem reaches. The effect is that of a
     /// commit through [`FileSystem::confined`](crate::FileSystem::confined).
     #[serde(skip)]
+    #[doc(hidden)]
     pub within: Option<Within>,
     /// Paths that the batch must not change: those that the filesystem may only read.
     #[serde(skip)]
+    #[doc(hidden)]
     pub read_only: Option<Within>,
     /// True if garth itself made the batch. Then it may set attributes named `garth.*`, and change what rules
     /// reserve for garth (see [`Demand::OwnFields`](crate::rule::Demand::OwnFields)).
     #[serde(skip)]
+    #[doc(hidden)]
     pub by_garth: bool,
     /// True if the batch may set attributes named `garth.*` without being garth's: a restore sets those that
     /// garth had set on the nodes.
     #[serde(skip)]
+    #[doc(hidden)]
     pub own_attributes: bool,
     /// Owner of the snapshots, id, idempotency key and staged bodies, inside the owner of the filesystem.
     #[serde(skip)]
+    #[doc(hidden)]
     pub owner: Option<Owner>,
     /// Other owners whose staged bodies the batch may use: those of handles that were
     /// [joined](crate::fs::ViewBase::joined).
     #[serde(skip)]
+    #[doc(hidden)]
     pub joined: Vec<Option<Owner>>,
     /// Operations that views have added.
     #[serde(skip)]
+    #[doc(hidden)]
     pub added: Added,
     /// Conditions that the author of the batch, a view, has read. If one no longer holds, the commit fails
     /// with `Stale`.
     #[serde(skip)]
+    #[doc(hidden)]
     pub assumptions: Vec<(At, Precondition)>,
     /// Operations that the outcomes are about, for views that add others to those of the caller. `None`: one
     /// outcome for each, in order.
     #[serde(skip)]
+    #[doc(hidden)]
     pub answers: Option<Vec<Answer>>,
 }
 
@@ -335,6 +352,7 @@ impl Batch {
     /// Lets the batch write what is reserved for garth. For features that store something there, never for
     /// the content of a request.
     #[must_use]
+    #[doc(hidden)]
     pub fn by_garth(self) -> Self {
         Self { by_garth: true, ..self }
     }
@@ -410,6 +428,7 @@ impl Batch {
     ///
     /// # Errors
     /// `InvalidArgument`, `TooLarge` or `NameTooLong`, naming the limit.
+    #[doc(hidden)]
     pub fn check(&self) -> Result<()> {
         if self.ops.len() > MAX_OPS {
             return Err(Error::new(ErrorKind::TooLarge, format!("a batch has at most {MAX_OPS} operations")));

@@ -50,12 +50,16 @@ impl From<Seq> for LogPosition {
 #[non_exhaustive]
 pub struct ChangesQuery {
     /// Position after which to start.
+    #[doc(hidden)]
     pub since: LogPosition,
     /// Limit on the changes, 1 to [`MAX_PAGE`](super::MAX_PAGE). A commit without changes counts as one.
+    #[doc(hidden)]
     pub limit: usize,
     /// Only these paths and everything below them, at most [`MAX_SUBTREES`]; empty for everything.
+    #[doc(hidden)]
     pub within: Vec<TreePath>,
     /// Only commits of this session; others are not looked at.
+    #[doc(hidden)]
     pub session: Option<SessionOf>,
 }
 

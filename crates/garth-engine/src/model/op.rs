@@ -136,6 +136,7 @@ pub enum Op {
     /// Replaces the complete content of a file, or creates the file (mode `0o644`). The node, its inode, mode
     /// and attributes stay; `attrs` are applied afterwards. Directory: `IsADirectory`; other non-file:
     /// `NotPermitted`.
+    #[doc(hidden)]
     Write {
         /// Address. `At::Node` only for a file that exists.
         at: At,
@@ -155,6 +156,7 @@ pub enum Op {
     ///
     /// A caller that knows which parts of the body will be appended again, such as a tool's output in a
     /// session, cuts around them: see [`Op::cut_at`].
+    #[doc(hidden)]
     Append {
         /// Address.
         at: At,
@@ -174,6 +176,7 @@ pub enum Op {
     },
     /// Writes a range of a file that exists; a gap before `offset` reads as zeros. Over [`MAX_FILE`]:
     /// `TooLarge`. An empty body changes nothing.
+    #[doc(hidden)]
     Patch {
         /// Address of the file.
         at: At,
@@ -183,6 +186,7 @@ pub enum Op {
         body: Body,
     },
     /// Cuts a file that exists to `size`, or extends it with zeros. Over [`MAX_FILE`]: `TooLarge`.
+    #[doc(hidden)]
     Truncate {
         /// Address of the file.
         at: At,
@@ -191,6 +195,7 @@ pub enum Op {
     },
     /// Turns a range of a file that exists into a hole: it reads as zeros and takes no space. The size stays;
     /// a range beyond the end is left out. Changes nothing where nothing was stored.
+    #[doc(hidden)]
     Punch {
         /// Address of the file.
         at: At,
@@ -203,6 +208,7 @@ pub enum Op {
     /// range beyond the end of `from` is left out, as `copy_file_range` does; if nothing is left, nothing
     /// changes. Order: `from` is looked up, then `to`; ranges of one file that overlap: `InvalidArgument`;
     /// over [`MAX_FILE`]: `TooLarge`; over [`MAX_COPIED_PIECES`](super::MAX_COPIED_PIECES): `TooLarge`.
+    #[doc(hidden)]
     CopyRange {
         /// Address of the source file.
         from: At,
@@ -217,6 +223,7 @@ pub enum Op {
     },
     /// Creates a directory (mode `0o755`). With `parents`, an existing directory is accepted and `attrs` are
     /// not applied to it; otherwise anything that exists is `AlreadyExists`. The root exists.
+    #[doc(hidden)]
     Mkdir {
         /// Address.
         at: At,
@@ -229,6 +236,7 @@ pub enum Op {
     },
     /// Creates a symbolic link (mode `0o777`). The target is any non-empty text without NUL, up to
     /// [`MAX_TARGET`] bytes.
+    #[doc(hidden)]
     Symlink {
         /// Address.
         at: At,
@@ -242,6 +250,7 @@ pub enum Op {
         attrs: SetAttrs,
     },
     /// Creates a special node (mode `0o644`).
+    #[doc(hidden)]
     Mknod {
         /// Address.
         at: At,
@@ -256,6 +265,7 @@ pub enum Op {
     },
     /// Adds a name (`to`) to the node at `from`. Order: `from` is looked up (directory: `NotPermitted`), then
     /// `to` (taken: `AlreadyExists`), then [`MAX_LINKS`]: `TooManyLinks`. Sets the node's `ctime`.
+    #[doc(hidden)]
     Link {
         /// Address of the node.
         from: At,
@@ -267,6 +277,7 @@ pub enum Op {
     },
     /// Removes a name. The node lives on under other names and open handles. The root: `Busy`.
     /// Sets the node's `ctime` unless it was its last name.
+    #[doc(hidden)]
     Remove {
         /// Name to remove.
         at: At,
@@ -284,6 +295,7 @@ pub enum Op {
     /// `to`), another kind onto a directory: `IsADirectory`, onto a directory with entries: `NotEmpty`. A
     /// node that is replaced is removed. Sets `ctime` of the node (both, for `Exchange`), and of a replaced
     /// node that has other names.
+    #[doc(hidden)]
     Rename {
         /// Old name.
         from: At,
@@ -304,6 +316,7 @@ pub enum Op {
     /// it is missing, it is created; file onto a file with `replace`: its content and everything that a copy
     /// carries are replaced, the node stays, and onto itself nothing happens unless `as_of`; otherwise
     /// `AlreadyExists`; then the limits of [copies](super::batch#copies): `TooLarge`.
+    #[doc(hidden)]
     Copy {
         /// Address of the source.
         from: At,
@@ -323,6 +336,7 @@ pub enum Op {
         parents: bool,
     },
     /// Changes attributes. `expires_at` on a directory: `NotPermitted`. Sets `ctime`.
+    #[doc(hidden)]
     SetAttrs {
         /// Address of the node.
         at: At,
@@ -330,6 +344,7 @@ pub enum Op {
         attrs: SetAttrs,
     },
     /// Fails with `Conflict` unless the condition holds at this point of the batch.
+    #[doc(hidden)]
     Check {
         /// Address of the node.
         at: At,
@@ -339,11 +354,13 @@ pub enum Op {
     /// Names the sequence number of this commit. Taken: `AlreadyExists`. Over [`MAX_LABEL`] bytes:
     /// `TooLarge`. A name that is empty, has control characters, or that [`Moment::parse`] reads as a moment
     /// (`42`, `1h`, `today`, `2026-01-27`): `InvalidArgument`.
+    #[doc(hidden)]
     Snapshot {
         /// Name of the snapshot.
         name: String,
     },
     /// Removes the name of a snapshot; history stays. Missing: `NotFound`.
+    #[doc(hidden)]
     DropSnapshot {
         /// Name of the snapshot.
         name: String,
@@ -351,6 +368,7 @@ pub enum Op {
     /// Operation that was given an option which it lacks, such as [`Op::create_new`] for a removal. The batch
     /// is refused before any of its operations: `InvalidArgument`. It has no serialized form.
     #[serde(skip)]
+    #[doc(hidden)]
     Misused {
         /// Reason, for the caller.
         reason: String,
@@ -407,44 +425,57 @@ pub enum Special {
 pub struct SetAttrs {
     /// Permission bits, `0o7777` at most.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[doc(hidden)]
     pub mode: Option<u32>,
     /// Owner.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[doc(hidden)]
     pub uid: Option<u32>,
     /// Group.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[doc(hidden)]
     pub gid: Option<u32>,
     /// Last read.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[doc(hidden)]
     pub atime: Option<Timestamp>,
     /// Last change of content.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[doc(hidden)]
     pub mtime: Option<Timestamp>,
     /// MIME type.
     #[serde(deserialize_with = "crate::model::json::nullable", skip_serializing_if = "Option::is_none")]
+    #[doc(hidden)]
     pub content_type: Option<Option<String>>,
     /// Labels, replacing all existing ones.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[doc(hidden)]
     pub tags: Option<Vec<String>>,
     /// Weight; finite.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[doc(hidden)]
     pub importance: Option<f64>,
     /// Visibility of the content to search.
     #[serde(deserialize_with = "crate::model::json::nullable", skip_serializing_if = "Option::is_none")]
+    #[doc(hidden)]
     pub searchable: Option<Option<bool>>,
     /// Custom metadata to set or remove.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[doc(hidden)]
     pub metadata: BTreeMap<String, Option<String>>,
     /// Extended attributes to set or remove.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[doc(hidden)]
     pub xattrs: BTreeMap<String, Option<Vec<u8>>>,
     /// Time from which the entry is absent. A time in the past removes it at once.
     #[serde(deserialize_with = "crate::model::json::nullable", skip_serializing_if = "Option::is_none")]
+    #[doc(hidden)]
     pub expires_at: Option<Option<Timestamp>>,
 }
 
 impl Op {
     /// Returns the content of this operation.
+    #[doc(hidden)]
     pub fn body(&self) -> Option<&Body> {
         match self {
             Self::Write { body, .. } | Self::Append { body, .. } | Self::Patch { body, .. } => Some(body),
@@ -540,6 +571,7 @@ impl SetAttrs {
     ///
     /// # Errors
     /// `TooLarge` if the result exceeds [`MAX_ATTRIBUTES`].
+    #[doc(hidden)]
     pub fn apply(&self, to: &mut Attributes) -> Result<()> {
         if let Some(content_type) = &self.content_type {
             to.content_type.clone_from(content_type);

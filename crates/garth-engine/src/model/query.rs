@@ -25,10 +25,13 @@ pub const MAX_READ: usize = 16 << 20;
 #[non_exhaustive]
 pub struct Page<K = Name> {
     /// Name after which the page starts (for a walk a path, below its root). It need not exist.
+    #[doc(hidden)]
     pub after: Option<K>,
     /// Limit on the items, 1 to [`MAX_PAGE`]. A page has no more than [`MAX_PAGE_BYTES`] either.
+    #[doc(hidden)]
     pub limit: usize,
     /// True if each item of a listing or walk is to carry its [`Entry`].
+    #[doc(hidden)]
     pub entries: bool,
 }
 
@@ -313,8 +316,10 @@ impl From<Timestamp> for Moment {
 pub struct HistoryPage {
     /// Only versions that are older than this one: of an earlier commit, or of the same commit and a node
     /// with a smaller inode. It need not exist.
+    #[doc(hidden)]
     pub before: Option<VersionId>,
     /// Limit on the versions, 1 to [`MAX_PAGE`]. A page has no more than [`MAX_PAGE_BYTES`] either.
+    #[doc(hidden)]
     pub limit: usize,
 }
 

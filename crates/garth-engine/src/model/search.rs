@@ -39,33 +39,46 @@ pub const MAX_CLASSES: usize = 64;
 #[non_exhaustive]
 pub struct SearchQuery {
     /// Words to look for; any characters are accepted.
+    #[doc(hidden)]
     pub text: String,
     /// Only these paths and everything below them; empty for everywhere.
+    #[doc(hidden)]
     pub within: Vec<TreePath>,
     /// Only files with one of these tags; empty for any.
+    #[doc(hidden)]
     pub tags_any: Vec<String>,
     /// Only files with each of these keys in their custom metadata, with exactly this value.
+    #[doc(hidden)]
     pub metadata: BTreeMap<String, String>,
     /// Only paths that one of these patterns matches, [`MAX_CLASSES`] at most; empty for any.
+    #[doc(hidden)]
     pub classes: Vec<PathClass>,
     /// Only files whose content was last changed at this time or later.
+    #[doc(hidden)]
     pub since: Option<Timestamp>,
     /// Only files whose content was last changed before this time.
+    #[doc(hidden)]
     pub until: Option<Timestamp>,
     /// Limit on the hits, 1 to [`MAX_HITS`].
+    #[doc(hidden)]
     pub limit: usize,
     /// Limit on the passages of one file, each a hit of its own, 1 to [`MAX_PER_FILE`].
+    #[doc(hidden)]
     pub per_file: usize,
     /// Number of lines of the file to return before the best line of each hit and after it, up to
     /// [`MAX_CONTEXT`]; 0 for no [`Hit::context`].
+    #[doc(hidden)]
     pub context: usize,
     /// True if a passage gains from those before and after it in its file: in a conversation the answer is
     /// next to the question.
+    #[doc(hidden)]
     pub neighbours: bool,
     /// True to look at little, for hits that are shown without being asked for: of more than six words only
     /// the longest, without variations; and of many passages that have each of them, the newest.
+    #[doc(hidden)]
     pub quick: bool,
     /// True if the abstracts and overviews of memories are shown, each as a hit of its own path.
+    #[doc(hidden)]
     pub layers: bool,
 }
 
@@ -179,6 +192,7 @@ impl SearchQuery {
     /// `InvalidArgument` for a limit outside 1 to [`MAX_HITS`], passages of a file outside 1 to
     /// [`MAX_PER_FILE`], more than [`MAX_CONTEXT`] lines, or more than [`MAX_CLASSES`] patterns. The search
     /// itself checks the patterns.
+    #[doc(hidden)]
     pub fn check(&self) -> Result<()> {
         let wrong = if !(1..=MAX_HITS).contains(&self.limit) {
             format!("the limit of a search is 1 to {MAX_HITS}")

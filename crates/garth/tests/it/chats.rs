@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use garth::session::Create;
-use garth::{Chat, Class, ErrorKind, FileSystem, FileSystemExt, Garth, Recall};
+use garth::{Chat, Class, ErrorKind, FileSystem, FileSystemExt, Garth, Recall, TreePath};
 use tempfile::TempDir;
 
 const COFFEE: &str = "Takes her coffee black.";
@@ -75,7 +75,7 @@ async fn default_account_is_created_in_empty_folder_only() {
 async fn session_key_names_agent_and_listeners() {
     let (_folder, data) = data();
     let channel = data.key("agent:concierge:slack:channel:C1").open().await.unwrap();
-    assert_eq!((channel.identity().agent(), channel.identity().class()), ("concierge", Class::Group));
+    assert_eq!((channel.agent(), channel.class()), ("concierge", Class::Group));
     let other = data.key("agent:concierge:slack:channel:C1").agent("scout").open().await.unwrap_err();
     assert!(other.is(ErrorKind::InvalidArgument), "{other}");
     assert!(data.key("concierge").open().await.unwrap_err().is(ErrorKind::InvalidArgument));
@@ -122,7 +122,7 @@ async fn shared_filesystem_is_taken_by_reference() {
     assert_eq!(read(&fs, "/a").await, "text");
     assert_eq!(read(&Arc::new(Arc::clone(&fs)), "/a").await, "text");
     let (entry, bytes) =
-        FileSystem::fetch(&fs, &garth::TreePath::parse("/a").unwrap().into(), (0..).into()).await.unwrap();
+        FileSystem::fetch(&fs, &TreePath::parse("/a").unwrap().into(), (0..).into()).await.unwrap();
     assert_eq!((entry.size, &bytes[..]), (4, &b"text"[..]));
 }
 

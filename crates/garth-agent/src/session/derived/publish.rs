@@ -14,6 +14,7 @@ impl Sessions<'_> {
     /// # Errors
     /// `NotFound` for an unknown id; `InvalidArgument` for that of a reference; from the filesystem.
     #[boxed]
+    #[doc(hidden)]
     pub async fn to_publish(&self, session: &str, id: &str) -> Result<Put> {
         let why = self.why(session, id).await?;
         if why.kind == EntryKind::Ref {

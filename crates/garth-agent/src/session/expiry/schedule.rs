@@ -170,6 +170,7 @@ impl Sessions<'_> {
     /// # Errors
     /// From the filesystem.
     #[boxed]
+    #[doc(hidden)]
     pub async fn postpone(&self, session: &str) -> Result<()> {
         let now = self.env.now();
         let mut ops = Vec::new();

@@ -72,6 +72,7 @@ impl Sessions<'_> {
     /// # Errors
     /// `InvalidArgument`; `NotFound`; as [`Sessions::current`].
     #[boxed]
+    #[doc(hidden)]
     pub async fn by_media_key(&self, key: &str) -> Result<Listed> {
         let missing = || {
             let message = format!("{key}: no session goes on under this key; create it first");

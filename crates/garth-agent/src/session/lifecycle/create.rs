@@ -26,18 +26,25 @@ const NONE: usize = 0;
 #[non_exhaustive]
 pub struct Create {
     /// Name of its directory.
+    #[doc(hidden)]
     pub name: String,
     /// Session key.
+    #[doc(hidden)]
     pub key: Option<SessionKey>,
     /// Title.
+    #[doc(hidden)]
     pub title: Option<String>,
     /// Name of the model.
+    #[doc(hidden)]
     pub model: Option<String>,
     /// Context window of the model, in tokens.
+    #[doc(hidden)]
     pub context_window: Option<u64>,
     /// Working directory: an absolute path without `..`.
+    #[doc(hidden)]
     pub cwd: String,
     /// Parent, if it is the session of a child: `{agent}/{session}#{id}`.
+    #[doc(hidden)]
     pub parent: Option<String>,
     /// Class. Default: what the session's key and its caller give it.
     pub(crate) class: Option<Class>,

@@ -22,16 +22,22 @@ const MAX_LABEL: usize = 1024;
 #[non_exhaustive]
 pub struct Change {
     /// State.
+    #[doc(hidden)]
     pub state: Option<State>,
     /// Working directory: an absolute path without `..`.
+    #[doc(hidden)]
     pub cwd: Option<String>,
     /// Title; empty to remove it.
+    #[doc(hidden)]
     pub title: Option<String>,
     /// Name of the model; empty to remove it.
+    #[doc(hidden)]
     pub model: Option<String>,
     /// Context window of the model, in tokens; 0 to remove it.
+    #[doc(hidden)]
     pub context_window: Option<u64>,
     /// Token budget of packs: `Some(0)` for no limit, `None` for the context window of the model.
+    #[doc(hidden)]
     pub budget: Option<Option<u64>>,
 }
 

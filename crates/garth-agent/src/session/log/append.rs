@@ -36,17 +36,23 @@ pub const MAX_APPENDED: usize = 1000;
 #[non_exhaustive]
 pub struct Append {
     /// Messages, in the order in which they are appended.
+    #[doc(hidden)]
     pub messages: Vec<Draft>,
     /// Events, in the order in which they are appended.
+    #[doc(hidden)]
     pub events: Vec<Draft>,
     /// Run of the lines that name none. Without it, the events of one append share a generated run, and
     /// messages have none.
+    #[doc(hidden)]
     pub run: Option<String>,
     /// Id of the last message that the caller knows. The append fails with `Conflict` if others follow it.
+    #[doc(hidden)]
     pub after: Option<String>,
     /// Tokens to add to the usage of the session. A repeat, whose lines are all there already, adds none.
+    #[doc(hidden)]
     pub usage: Option<Usage>,
     /// New state of the session.
+    #[doc(hidden)]
     pub state: Option<State>,
     /// Native form of the messages, appended to `native/{format}.jsonl` in the same commit.
     pub(crate) native: Option<Natives>,

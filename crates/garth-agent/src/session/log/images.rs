@@ -57,6 +57,7 @@ impl<'a> Sessions<'a> {
     /// # Errors
     /// `NotFound` for a file, or a session, that is not there or not seen; from the filesystem.
     #[boxed]
+    #[doc(hidden)]
     pub async fn copy_media(&self, session: &str, key: &MediaKey) -> Result<Stored> {
         let media = self.media().once(self.once.clone());
         let copy = async {
@@ -132,6 +133,7 @@ impl<'a> Sessions<'a> {
     /// # Errors
     /// `NotFound`; from the filesystem.
     #[boxed]
+    #[doc(hidden)]
     pub async fn media_referred(&self, session: &str) -> Result<HashSet<String>> {
         let (mut found, mut select) = (HashSet::new(), super::lines::Select::messages(1..=u64::MAX));
         loop {

@@ -33,10 +33,13 @@ const MAX_PAGE_LINES: usize = 10_000;
 #[non_exhaustive]
 pub struct Select {
     /// The log.
+    #[doc(hidden)]
     pub log: Log,
     /// Line numbers; the first is 1.
+    #[doc(hidden)]
     pub lines: RangeInclusive<u64>,
     /// True to include withdrawn messages.
+    #[doc(hidden)]
     pub withdrawn: bool,
     /// Bytes at which a page ends.
     pub(crate) page_bytes: usize,

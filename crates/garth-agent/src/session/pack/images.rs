@@ -20,6 +20,7 @@ impl Sessions<'_> {
     /// # Errors
     /// From the filesystem.
     #[boxed]
+    #[doc(hidden)]
     pub async fn hydrated(
         &self,
         packed: &Packed,

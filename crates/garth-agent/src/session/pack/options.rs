@@ -21,15 +21,20 @@ pub(super) const MAX_PACK: usize = (16 << 20) - 1;
 pub struct PackOptions {
     /// Token budget, reserved tokens included; 0: no limit. Default: `context/budget`, else the context
     /// window of the session's model.
+    #[doc(hidden)]
     pub budget: Option<u64>,
     /// Tokens of the budget to reserve.
+    #[doc(hidden)]
     pub reserved: Reserved,
     /// True to build a new pack rather than to extend the last one: with the derived files as they are now,
     /// and with all messages if these fit, else until a quarter of the budget is free.
+    #[doc(hidden)]
     pub fresh: bool,
     /// Entries of `refs.jsonl` to expand: the pack includes the content that they refer to.
+    #[doc(hidden)]
     pub expand: Vec<String>,
     /// True to write nothing.
+    #[doc(hidden)]
     pub dry: bool,
 }
 

@@ -56,10 +56,13 @@ impl Outcome for (Listed, bool) {}
 #[non_exhaustive]
 pub struct List {
     /// Returns only sessions in this state.
+    #[doc(hidden)]
     pub state: Option<State>,
     /// Continues after the session of this name.
+    #[doc(hidden)]
     pub after: Option<String>,
     /// Limit on the sessions of the page, 1 to [`MAX_LISTED`].
+    #[doc(hidden)]
     pub limit: usize,
 }
 

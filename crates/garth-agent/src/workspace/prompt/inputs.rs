@@ -22,12 +22,16 @@ const MAX_INPUT: usize = 1024;
 #[non_exhaustive]
 pub struct PromptOptions {
     /// The session that it is for, of the agent with this user.
+    #[doc(hidden)]
     pub session: Option<(String, String)>,
     /// As it was at this moment; else as it is now.
+    #[doc(hidden)]
     pub at: Option<Moment>,
     /// What the caller says of its surroundings. Of the past, what was said then if nothing is given.
+    #[doc(hidden)]
     pub inputs: Option<Inputs>,
     /// Whether the session is not told that a prompt was built.
+    #[doc(hidden)]
     pub dry: bool,
 }
 

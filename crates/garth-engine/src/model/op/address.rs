@@ -42,6 +42,7 @@ impl Access {
 
 impl Op {
     /// Returns the addresses, in the order in which they are looked up.
+    #[doc(hidden)]
     pub fn addresses(&mut self) -> Vec<(&mut At, Access)> {
         match self {
             Self::Write { at, create, .. } | Self::Append { at, create, .. } => {
