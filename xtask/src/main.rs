@@ -32,12 +32,18 @@ enum Xtask {
 }
 
 fn main() -> ExitCode {
-    let done = match Xtask::parse() {
+    if let Some(documented) = surface::as_rustdoc() {
+        return exit(documented);
+    }
+    exit(match Xtask::parse() {
         Xtask::Tidy => tidy::run(&root()),
         Xtask::Surface(options) => surface::run(&root(), &options),
         Xtask::Prove(options) => prove::run(&root(), &options),
         Xtask::Bench(options) => bench::run(&root(), &options),
-    };
+    })
+}
+
+fn exit(done: anyhow::Result<ExitCode>) -> ExitCode {
     done.unwrap_or_else(|error| {
         eprintln!("error: {error:#}");
         ExitCode::FAILURE

@@ -11,6 +11,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, ensure};
 
 use self::crates::Crates;
+pub(crate) use self::crates::as_rustdoc;
 
 /// The committed list.
 pub(crate) const LIST: &str = "crates/garth/public-api.txt";

@@ -28,8 +28,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("line {}: {} bytes", line.number, line.text.len());
     }
 
-    // A pack is what a model gets: the latest messages that fit the budget, the same prefix from call to
-    // call.
+    // A pack is what a model gets: the latest messages that fit the budget.
     let pack = sessions.pack("parser", &PackOptions::default().budget(500)).await?;
     println!("pack: {} tokens, from message {}", pack.pack.tokens, pack.pack.window.from);
 

@@ -131,8 +131,9 @@ impl Chat {
         env.compute(&self.account, 0, recall).await?
     }
 
-    /// Stores a fact for the audience, as a memory of the category `notes`. Reports similar memories and
-    /// merges nothing. A fact that is stored already is not stored again.
+    /// Stores a fact about the audience, as a memory of the category `notes`. A fact that is stored already
+    /// is not stored again. [`Written::near`] lists memories that say much the same; nothing is merged or
+    /// replaced.
     ///
     /// # Errors
     /// As [`Memories::remember`].

@@ -36,9 +36,9 @@
 //!
 //! # Where to go on
 //! - **Agents.** [`Chat`], [`session`], [`memory`], [`Recall`], [`workspace`], [`media`], [`kv`].
-//! - **Files.** [`FileSystemExt`] for reading and writing; [`FileSystem`] for pages, ranges, handles, history,
-//!   changes, search and uploads; [`model`] for commits of several changes; [`fs::resolve`] for paths with `..`
-//!   and symbolic links; [`fs::Scope`] for a directory as a tree of its own.
+//! - **Files.** [`FileSystemExt`] for reading and writing; [`FileSystem`] for pages, ranges, handles,
+//!   history, changes, search and uploads; [`model`] for commits of several changes; [`fs::resolve`] for
+//!   paths with `..` and symbolic links; [`fs::Scope`] for a directory as a tree of its own.
 //! - **Administration.** [`Garth::dir`] for accounts, API keys and backups; the tree of an account, which has
 //!   its rules, quotas and maintenance ([`DataDir::account`]); [`builder`] for limits and the clock.
 //! - **Errors.** [`Error`] and [`ErrorKind`]: one type for everything but [`kv`].

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::Path;
+use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -13,6 +14,21 @@ const CRATES: [&str; 3] = ["garth", "garth_agent", "garth_engine"];
 
 /// Version of the JSON of rustdoc that is understood here. Another one is read as well, and may fail.
 const FORMAT: u64 = 57;
+
+/// Set for this program where cargo runs it in the place of rustdoc.
+const IS_RUSTDOC: &str = "GARTH_XTASK_IS_RUSTDOC";
+
+/// Runs rustdoc if cargo runs this program in its place, and returns its exit code.
+///
+/// A stable toolchain writes JSON only if it is told that it may. Build scripts look at that variable, too:
+/// set for all of cargo, it would compile every dependency again.
+pub(crate) fn as_rustdoc() -> Option<Result<ExitCode>> {
+    std::env::var_os(IS_RUSTDOC)?;
+    let mut rustdoc = Command::new("rustdoc");
+    rustdoc.args(std::env::args_os().skip(1)).env("RUSTC_BOOTSTRAP", "1").env_remove(IS_RUSTDOC);
+    let status = rustdoc.status().context("cannot run rustdoc");
+    Some(status.map(|status| if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE }))
+}
 
 /// Documented crates.
 pub(super) struct Crates(Vec<Documented>);
@@ -35,13 +51,15 @@ pub(super) struct Item<'a> {
 
 impl Crates {
     /// Documents the crates, as a part of the workspace: alone, they would need a build of all dependencies
-    /// with other features. A stable toolchain writes JSON only if it is told that it may.
+    /// with other features.
     pub(super) fn documented(root: &Path) -> Result<Self> {
         let mut rustdoc = cargo();
         rustdoc
             .args(["doc", "--quiet", "--workspace", "--all-features", "--no-deps", "--lib"])
             .current_dir(root);
-        rustdoc.env("RUSTC_BOOTSTRAP", "1");
+        rustdoc
+            .env("RUSTDOC", std::env::current_exe().context("this program has no path")?)
+            .env(IS_RUSTDOC, "1");
         rustdoc.env("RUSTDOCFLAGS", "-Zunstable-options --output-format json --cap-lints allow");
         check(&mut rustdoc)?;
         let folder = target(root)?.join("doc");

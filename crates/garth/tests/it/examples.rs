@@ -50,3 +50,45 @@ fn kv_values_are_files() {
                     file:   {\"drinks\":\"coffee\",\"sugar\":0}\n";
     assert_eq!(output("kv"), expected);
 }
+
+#[test]
+fn two_users_see_their_own_memories_only() {
+    let output = output("two_users");
+    assert!(
+        output.contains("alice: Takes her coffee black.") && output.contains("bob: Drinks tea."),
+        "{output}"
+    );
+    assert!(!output.contains("bob: Takes") && !output.contains("alice: Drinks"), "{output}");
+    assert!(output.ends_with("bob knows of coffee: false\nbob sees the files of alice: false\n"), "{output}");
+}
+
+#[test]
+fn session_pack_fits_budget_and_ends_with_last_message() {
+    let output = output("sessions");
+    let tokens = output.split("pack: ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap();
+    assert!((1..=500).contains(&tokens.parse::<u32>().unwrap()), "{output}");
+    assert!(!output.contains("from message 1\n"), "{output}");
+    assert!(output.trim_end().ends_with("Module 40 is in `src/module_40.rs`.\""), "{output}");
+}
+
+#[test]
+fn memories_have_versions_and_are_recalled_by_tag() {
+    let output = output("memories");
+    assert!(output.starts_with("now: Alice has given up coffee.\nversion 2\nversion 1\n"), "{output}");
+    assert!(output.contains("preferences/coffee: ") && !output.contains("Lisbon"), "{output}");
+    assert!(output.ends_with("in 300 tokens or fewer: true\n"), "{output}");
+}
+
+#[test]
+fn prompts_show_workspace_to_owner_and_less_to_guest() {
+    let output = output("prompts");
+    assert!(output.starts_with("knows its soul: true\nknows the day:  true\n"), "{output}");
+    assert!(output.contains("part: ") && output.ends_with("guest sees the day: false\n"), "{output}");
+}
+
+#[test]
+fn agent_tree_cannot_be_left() {
+    let output = output("agent_trees");
+    assert!(output.contains("plan: 1. Pack.\n") && output.contains("outside: not_found\n"), "{output}");
+    assert!(output.contains("plan.md") && output.ends_with("account: Trains.\n"), "{output}");
+}
