@@ -32,8 +32,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let pack = sessions.pack("parser", &PackOptions::default().budget(500)).await?;
     println!("pack: {} tokens, from message {}", pack.pack.tokens, pack.pack.window.from);
 
-    // The same as a list of messages for a provider, ready for the request.
-    let messages: Vec<serde_json::Value> = serde_json::from_str(&pack.list(Format::OpenAi))?;
-    println!("last: {}", messages.last().ok_or("an empty pack")?["content"]);
+    // The same as the body of a request to a provider.
+    let body: serde_json::Value = serde_json::from_str(&pack.list(Format::OpenAi))?;
+    let last = body["messages"].as_array().and_then(|messages| messages.last()).ok_or("an empty pack")?;
+    println!("last: {}", last["content"]);
     Ok(())
 }

@@ -44,8 +44,9 @@
 //! - **Errors.** [`Error`] and [`ErrorKind`]: one type for everything but [`kv`].
 //! - **Tests.** [`in_memory`] returns an empty tree; [`Env::manual`] a clock that a test moves.
 //!
-//! This crate exports what programs name. Servers and tools that need more depend on `garth-agent` and
-//! `garth-engine`, which it is made of.
+//! This crate exports what programs name: handles, requests and options. The types of most answers are
+//! documented in `garth-agent` and `garth-engine`, which it is made of; servers and tools that need more
+//! depend on these.
 //!
 //! # Threads and runtimes
 //! Any executor may poll the futures: tokio, or `futures::executor::block_on`. Short reads run on the thread
@@ -80,14 +81,12 @@ pub mod session {
 
 /// Memories: what is known of users, agents and skills, by URI.
 pub mod memory {
-    pub use garth_agent::memory::{
-        Level, List, Memories, Memory, Prefix, Put, Remember, Space, Uri, Written,
-    };
+    pub use garth_agent::memory::{Level, List, Memories, Memory, Prefix, Put, Remember, Space, Uri};
 }
 
 /// Workspaces: prompts, skills, daily memory and resets of an agent.
 pub mod workspace {
-    pub use garth_agent::workspace::{Init, Prompt, PromptOptions, Reset, Workspace};
+    pub use garth_agent::workspace::{Init, PromptOptions, Reset, Workspace};
 }
 
 /// Media: files that messages refer to.
@@ -102,16 +101,16 @@ pub mod kv {
 
 /// Handles of files, paths with `..` and links, and a directory as a tree of its own.
 pub mod fs {
+    pub use garth_engine::fs::OpenFile;
     pub use garth_engine::fs::resolve::{Follow, resolve};
-    pub use garth_engine::fs::{OpenFile, Upload};
     pub use garth_engine::view::Scope;
 }
 
 /// Values of the contract: commits, entries, queries.
 pub mod model {
     pub use garth_engine::model::{
-        At, Author, Batch, Body, ByteRange, ChangesQuery, Commit, Entry, HistoryPage, Ino, Moment, Op, Page,
-        PathClass, Precondition, SearchQuery, Seq, SetAttrs, Timestamp, VersionId,
+        At, Author, Batch, ChangesQuery, Entry, HistoryPage, Ino, Moment, Op, Page, PathClass, Precondition,
+        SearchQuery, Seq, SetAttrs, Timestamp, VersionId,
     };
 }
 
