@@ -28,8 +28,8 @@ pub struct Packed {
 }
 
 impl Packed {
-    /// Returns the pack as the body of a request to a provider: a JSON object with `messages`, for Anthropic also
-    /// `system`.
+    /// Returns the pack as the body of a request to a provider: a JSON object with `messages`, for Anthropic
+    /// also `system`.
     pub fn list(&self, format: Format) -> String {
         let images = (self.image_rules(), &self.media);
         let judgement = self.pack.judgement().unwrap_or(Judgement::CURRENT);
