@@ -8,6 +8,7 @@ mod manifest;
 mod modules;
 mod rust;
 mod text;
+mod words;
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -39,12 +40,14 @@ fn check(files: &Files) -> Vec<Finding> {
         if path.ends_with(".rs") {
             findings.extend(rust::check(path, content));
             findings.extend(links::check_comments(path, content, files));
+            findings.extend(words::check_comments(path, content));
         }
         if path.ends_with("Cargo.toml") {
             findings.extend(manifest::check(path, content));
         }
         if path.ends_with(".md") {
             findings.extend(links::check(path, content, files));
+            findings.extend(words::check_document(path, content));
         }
     }
     findings.extend(modules::check(files));
