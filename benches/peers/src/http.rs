@@ -168,7 +168,7 @@ async fn ask_each(connections: &mut [Connection]) -> usize {
 async fn still_at_work<T: 'static>(mut tasks: JoinSet<Result<T>>) -> Result<()> {
     if let Some(ended) = tasks.try_join_next() {
         ended??;
-        anyhow::bail!("what was to go on beside the measurement ended");
+        anyhow::bail!("the background load ended before the measurement");
     }
     tasks.shutdown().await;
     Ok(())

@@ -25,5 +25,5 @@ pub(crate) fn told(process: &str, file: &str, word: &str) -> Result<f64> {
     let text = std::fs::read_to_string(&path).with_context(|| format!("{path}: needs Linux"))?;
     let line = text.lines().find_map(|line| line.strip_prefix(word));
     let number = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
-    number.with_context(|| format!("{path} has no number behind {word}"))
+    number.with_context(|| format!("{path} has no number after {word}"))
 }

@@ -67,7 +67,7 @@ impl Compute {
         };
         let (task, waiter) = Task::new(pool, turns, Box::pin(piece));
         if !task.begin() {
-            let message = "the system gives no thread to compute with; try again";
+            let message = "the system provides no thread for this computation; try again";
             return Err(Error::new(ErrorKind::Unavailable, message));
         }
         // From here on only threads and wakers own the task. If all of them drop it, the sender is dropped

@@ -85,7 +85,7 @@ impl Env {
     pub fn random<const N: usize>(&self) -> Result<[u8; N]> {
         let mut bytes = [0; N];
         getrandom::fill(&mut bytes)
-            .map_err(|e| Error::new(ErrorKind::Io, "the system gave no random bytes").with_source(e))?;
+            .map_err(|e| Error::new(ErrorKind::Io, "the system provided no random bytes").with_source(e))?;
         Ok(bytes)
     }
 

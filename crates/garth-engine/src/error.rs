@@ -144,7 +144,7 @@ impl FromStr for ErrorKind {
 
     fn from_str(name: &str) -> Result<Self> {
         let found = Self::ALL.iter().copied().find(|kind| kind.as_str() == name);
-        found.ok_or_else(|| Error::invalid(format!("`{name}` is no kind of error")))
+        found.ok_or_else(|| Error::invalid(format!("`{name}` is not a kind of error")))
     }
 }
 
@@ -237,7 +237,7 @@ impl Error {
     pub(crate) fn after(mut self, done: usize, of: usize) -> Self {
         self.done = u32::try_from(done + 1).ok().and_then(NonZeroU32::new);
         if of > 1 {
-            self.message = format!("{} ({done} of {of} operations were done, and stay)", self.message);
+            self.message = format!("{} ({done} of {of} operations were completed and remain)", self.message);
         }
         self
     }
@@ -338,7 +338,7 @@ impl Error {
     }
 
     pub(crate) fn no_such_offset() -> Self {
-        Self::new(ErrorKind::NoSuchOffset, "there is no more data behind this offset")
+        Self::new(ErrorKind::NoSuchOffset, "no data follows this offset")
     }
 
     pub(crate) fn no_node() -> Self {

@@ -79,11 +79,11 @@ impl fmt::Display for PathError {
                 write!(f, "a path has at most {MAX_PATH} bytes, this one has {bytes}")
             }
             Self::StoredPathTooLong => {
-                write!(f, "the path would be too long: at most {MAX_STORED_PATH} bytes are kept")
+                write!(f, "at most {MAX_STORED_PATH} bytes are stored")
             }
             Self::InvalidId { what, id } => write!(
                 f,
-                "{id:?} is no {what} id: use 1 to {MAX_ID} bytes without `/` or control characters, and not \
+                "{id:?} is not a valid {what} id: use 1 to {MAX_ID} bytes without `/` or control characters, and not \
                  `.` or `..`"
             ),
         }

@@ -141,7 +141,7 @@ impl Rules {
     pub fn without(&self, class: &Class, demand: &str) -> Result<Self> {
         let is_it = |rule: &&Rule| rule.class == *class && rule.demand.name() == demand;
         if self.rules.iter().find(is_it).is_some_and(Rule::is_built_in) {
-            let message = format!("every tree has the rule `{demand}` for {}, which stays", class.as_str());
+            let message = format!("the rule `{demand}` for {} is built in and cannot be changed", class.as_str());
             return Err(Error::new(ErrorKind::AlreadyExists, message));
         }
         Ok(Self::new(self.rules.iter().filter(|rule| !is_it(rule)).cloned().collect()))

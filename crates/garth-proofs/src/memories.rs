@@ -146,7 +146,7 @@ impl Proof for Cuts {
     fn about(&self) -> About {
         About {
             name: "memory-cuts",
-            claim: "Memories that are cut short behind any operation are repaired.",
+            claim: "Memories whose change is interrupted after any operation are repaired.",
             full: 1,
             ci: 1,
         }
@@ -285,7 +285,7 @@ async fn settled(fs: &dyn FileSystem, change: Change, ops: usize) -> Proven<()> 
     }
     if place == moved()? {
         let old = fs.exists(&coffee()?.dir()).await?;
-        hold(!old && of(EventType::MoveContext, &coffee()?), || "the move is not told of".to_owned())?;
+        hold(!old && of(EventType::MoveContext, &coffee()?), || "there is no event of the move".to_owned())?;
     }
     let content = memories.get(&place, Level::Content).await?;
     let layers = content.meta.layers.clone().ok_or_else(|| Broken::because("it has no layers"))?;

@@ -415,7 +415,7 @@ fn check(packed: &Packed, room: u64) -> Proven<()> {
     // An independent count of the complete text.
     let tokens = bpe_openai::o200k_base().encode(&*packed.markdown).len() as u64;
     hold(tokens == packed.pack.tokens, || {
-        format!("{} tokens are told, {tokens} are there:\n{}", packed.pack.tokens, packed.markdown)
+        format!("{} tokens are reported, {tokens} were counted:\n{}", packed.pack.tokens, packed.markdown)
     })?;
     hold(tokens <= room, || format!("{tokens} tokens in a room of {room}"))?;
     chat_grammar::openai(&packed.list(Format::OpenAi))?;

@@ -143,7 +143,7 @@ impl Proof for ViewKills {
     fn about(&self) -> About {
         About {
             name: "view-kills",
-            claim: "A batch over the views of a tree is there whole and once after a kill and a retry.",
+            claim: "A batch over the views of a tree is applied completely and once after a kill and a retry.",
             full: 100,
             ci: 12,
         }

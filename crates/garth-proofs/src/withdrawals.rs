@@ -43,7 +43,7 @@ impl Proof for Withdrawals {
     fn about(&self) -> About {
         About {
             name: "withdrawals",
-            claim: "Packs and tails cost the same beside many withdrawals as beside few, and show none.",
+            claim: "Packs and tails cost the same after many withdrawals as after few, and show none.",
             full: 50_000,
             ci: 120,
         }

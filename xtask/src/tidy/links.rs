@@ -71,7 +71,7 @@ fn broken(from: &str, to: &str, files: &Files) -> Option<String> {
     if target.ends_with(".rs") {
         let missing = !rust::has_function(content, anchor);
         return missing.then(|| {
-            format!("links to `{to}`, but {target} has no `fn {anchor}`: name a test that is there")
+            format!("links to `{to}`, but {target} has no `fn {anchor}`: name an existing test")
         });
     }
     let missing = target.ends_with(".md") && !anchors(content).any(|heading| heading == anchor);

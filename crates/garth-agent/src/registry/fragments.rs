@@ -81,7 +81,7 @@ mod tests {
             (with("tags", vec!["t".repeat(129)]), "/tags/0: has 129 bytes, and may have 128 at most"),
             (with("created_at", "yesterday"), "/created_at: \"yesterday\" is no date-time"),
             (with("created_at", 1), "/created_at: is an integer, and has to be string"),
-            (with("tag", "a"), "/tag: may not be there"),
+            (with("tag", "a"), "/tag: is not allowed"),
             ("{}".to_owned(), "\"id\" is missing"),
             (r#"{"id":"a","text":"b"}"#.to_owned(), "\"type\" is missing"),
             (r#"{"id":"a","type":"term"}"#.to_owned(), "\"text\" is missing"),

@@ -51,7 +51,7 @@ pub fn working(bytes: usize) {
             tally.count_in_place(bytes as u64);
             debug_assert!(
                 *sum <= IN_PLACE,
-                "{sum} bytes are worked on where others wait: call this within `Env::compute`"
+                "{sum} bytes are processed on a thread that others wait for: call this within `Env::compute`"
             );
         }
         Here::Computing(piece) => piece.count(bytes as u64),
@@ -120,11 +120,11 @@ impl Piece {
 
     pub(super) fn check(&self) -> Result<()> {
         if self.is_spent() {
-            let message = "the call computes for longer than one may; ask for less at a time";
+            let message = "the call computes for longer than its limit; ask for less at a time";
             return Err(Error::new(ErrorKind::TimedOut, message));
         }
         if self.abandoned.load(Ordering::Relaxed) {
-            return Err(Error::new(ErrorKind::TimedOut, "nobody waits for this call any more"));
+            return Err(Error::new(ErrorKind::TimedOut, "the caller no longer waits for this call"));
         }
         Ok(())
     }

@@ -74,7 +74,7 @@ impl Pool {
     /// Reserves room for a piece.
     pub(super) fn admit(self: &Arc<Self>, account: &str, bytes: usize) -> Result<Admitted> {
         if bytes > MAX_PIECE {
-            let message = format!("{bytes} bytes are more than one call works on; send {MAX_PIECE} at most");
+            let message = format!("{bytes} bytes exceed the limit of one call; send at most {MAX_PIECE}");
             return Err(Error::new(ErrorKind::TooLarge, message));
         }
         let (bytes, share) = (bytes.max(LEAST), self.share(account));
@@ -86,7 +86,7 @@ impl Pool {
         if has_room {
             share.queued.fetch_sub(bytes, Ordering::Relaxed);
         }
-        let message = "too much work waits already; try again once some of it is answered";
+        let message = "too much work is queued; try again once some of it is finished";
         Err(Error::new(ErrorKind::WouldBlock, message))
     }
 }

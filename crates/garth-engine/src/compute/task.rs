@@ -134,7 +134,7 @@ impl ArcWake for Task {
 impl Waiter {
     /// Returns the reason why a task ended without a result.
     pub(super) fn why_lost(&self) -> Error {
-        let lost = || Error::new(ErrorKind::Io, "the work ended without an answer");
+        let lost = || Error::new(ErrorKind::Io, "the work ended without a result");
         self.piece.check().err().unwrap_or_else(lost)
     }
 }

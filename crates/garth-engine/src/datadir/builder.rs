@@ -156,14 +156,14 @@ impl DataDirBuilder {
         check_control(folder)?;
         if !folder.join(DATABASE).try_exists().map_err(&failed)? {
             if !self.create {
-                let message = "there is no data folder of garth here";
+                let message = "this is not a garth data folder";
                 return Err(Error::new(ErrorKind::NotFound, message));
             }
             if let Some(other) = foreign_entry(folder).map_err(&failed)? {
                 return Err(Error::new(
                     ErrorKind::NotEmpty,
                     format!(
-                        "the folder is no data folder of garth and holds `{other}`; name an empty or a new one"
+                        "the folder is not a garth data folder and contains `{other}`; choose an empty or a new one"
                     ),
                 ));
             }

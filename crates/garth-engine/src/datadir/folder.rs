@@ -79,7 +79,7 @@ impl Folder {
         // Random, and not the id: a new account never finds the files of a deleted one.
         let name = new_folder(self.runtime.env())?;
         let folder = self.tree_folder(&name);
-        make_dir(&folder).map_err(failed("the account's folder cannot be made"))?;
+        make_dir(&folder).map_err(failed("the account's folder cannot be created"))?;
         let discard = || {
             self.trees.forget(&name);
             fs::remove_dir_all(&folder).map_err(failed("the account's folder cannot be removed"))
@@ -240,7 +240,7 @@ impl Folder {
 }
 
 pub(super) fn account_gone() -> Error {
-    Error::new(ErrorKind::NotFound, "the account is gone")
+    Error::new(ErrorKind::NotFound, "the account was deleted")
 }
 
 /// Rejects a database that is missing or empty. It is created before the account is recorded, so it was lost

@@ -104,7 +104,7 @@ impl<T> OpenTrees<T> {
 
 fn still_open() -> Error {
     let message =
-        "the storage failed before; close everything that was opened of the account, then open it again";
+        "the storage failed earlier; close all handles of the account, then open it again";
     Error::new(ErrorKind::Poisoned, message)
 }
 

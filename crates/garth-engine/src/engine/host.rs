@@ -115,7 +115,7 @@ impl HostFs {
     pub fn open(folder: &Path, mode: Mode, env: Env) -> Result<Arc<Self>> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = openat(CWD, folder, flags, Permissions::empty()).map_err(|errno| match errno {
-            Errno::NOENT => Error::new(ErrorKind::NotFound, "the folder is not there; make it first"),
+            Errno::NOENT => Error::new(ErrorKind::NotFound, "the folder does not exist; create it first"),
             Errno::NOTDIR => Error::new(ErrorKind::NotADirectory, "not a folder"),
             errno => failed_without_path(errno),
         })?;
@@ -215,7 +215,7 @@ impl Folder {
 
 /// Fails a call that needs a log.
 fn no_past<T>() -> Result<T> {
-    Err(unsupported("has no past, and no log of what changed"))
+    Err(unsupported("has no history and no change log"))
 }
 
 fn check_limit(limit: usize) -> Result<()> {
@@ -292,7 +292,7 @@ impl FileSystem for HostFs {
     }
 
     async fn hold(&self, _at: &At) -> Result<Arc<dyn OpenNode>> {
-        Err(unsupported("finds nothing by number, so that nothing can be held"))
+        Err(unsupported("cannot open nodes by inode"))
     }
 
     async fn open(&self, at: &At) -> Result<Arc<dyn OpenFile>> {
@@ -323,10 +323,10 @@ impl FileSystem for HostFs {
 
     async fn confined(&self, to: &Confinement) -> Result<Arc<dyn FileSystem>> {
         if to.within.tops().iter().any(|top| top.as_str().len() > MAX_PATH) {
-            return Err(Error::new(ErrorKind::NameTooLong, "a view begins with a path that is too long"));
+            return Err(Error::new(ErrorKind::NameTooLong, "the path of a view is too long"));
         }
         if !to.read_only.is_nothing() {
-            return Err(unsupported("keeps no part of a folder read-only"));
+            return Err(unsupported("cannot make a part of a folder read-only"));
         }
         let owner = Some(to.owner.inside(self.owner.as_ref())?);
         let within = Arc::new(self.within.intersect(&to.within));

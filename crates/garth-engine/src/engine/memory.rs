@@ -187,7 +187,7 @@ impl FileSystem for MemoryFs {
             let (path, dir) = view.directory(dir)?;
             let Some(path) = path else { return Ok(Walk { items: Vec::new(), more: false }) };
             if page.after.as_ref().is_some_and(|after| *after == path || !after.is_within(&path)) {
-                return Err(Error::invalid("a walk goes on behind a path that is below its directory"));
+                return Err(Error::invalid("`after` must be a path below the directory of the walk"));
             }
             let mut found = view.below(&path, dir);
             if let Some(after) = &page.after {
@@ -255,7 +255,7 @@ impl FileSystem for MemoryFs {
             let Some(node) = node.filter(|node| shown && !node.end) else {
                 return Err(Error::new(ErrorKind::NotFound, "no such version"));
             };
-            check_file(node).map_err(|kind| Error::new(kind, "the version is not of a file"))?;
+            check_file(node).map_err(|kind| Error::new(kind, "not a version of a file"))?;
             let mut node = node.clone();
             if node.is_expired(view.state.time_of(version.seq)) {
                 // The expiry took effect with this very commit, so the node has no names in it.
@@ -301,7 +301,7 @@ impl FileSystem for MemoryFs {
                 return Ok(head);
             }
             if self.past.is_some() {
-                return Err(Error::new(ErrorKind::Unsupported, "the past gets no more commits"));
+                return Err(Error::new(ErrorKind::Unsupported, "a past view receives no new commits"));
             }
             let (told, hear) = oneshot::channel();
             {
@@ -329,7 +329,7 @@ impl FileSystem for MemoryFs {
 
     async fn confined(&self, to: &Confinement) -> Result<Arc<dyn FileSystem>> {
         if to.within.tops().iter().any(|top| top.as_str().len() > MAX_PATH) {
-            return Err(Error::new(ErrorKind::NameTooLong, "a view begins with a path that is too long"));
+            return Err(Error::new(ErrorKind::NameTooLong, "the path of a view is too long"));
         }
         let owner = Some(to.owner.inside(self.owner.as_ref())?);
         // Only ever narrower: a view of a view reaches what both allow.
@@ -366,13 +366,13 @@ impl FileSystem for MemoryFs {
     }
 
     async fn search(&self, _query: &SearchQuery) -> Result<SearchAnswer> {
-        Err(Error::new(ErrorKind::Unsupported, "this filesystem keeps no search index"))
+        Err(Error::new(ErrorKind::Unsupported, "this filesystem has no search index"))
     }
 
     async fn find(&self, query: &FindQuery) -> Result<FindAnswer> {
         query.check()?;
         if self.past.is_some() {
-            return Err(Error::new(ErrorKind::Unsupported, "keys of the past are not kept"));
+            return Err(Error::new(ErrorKind::Unsupported, "past keys are not stored"));
         }
         self.read_view(|view| view.find_keys(query))
     }
@@ -454,7 +454,7 @@ impl State {
         }
         for (at, assumption) in &batch.assumptions {
             scratch.check(at, assumption).map_err(|error| match error.kind() {
-                ErrorKind::Conflict => Error::new(ErrorKind::Stale, "what the view had read has changed"),
+                ErrorKind::Conflict => Error::new(ErrorKind::Stale, "entries that the view has read have changed"),
                 _ => error,
             })?;
         }

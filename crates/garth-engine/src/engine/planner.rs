@@ -204,13 +204,13 @@ impl<'a, R: Rows> Planner<'a, R> {
             return found.map_or(Ok(self.nothing()), |node| self.unchanged(&node));
         }
         let message = match that {
-            Precondition::Absent => "precondition failed: something is there",
-            Precondition::Exists => "precondition failed: nothing is there",
+            Precondition::Absent => "precondition failed: the path exists",
+            Precondition::Exists => "precondition failed: the path does not exist",
             Precondition::Version(_) | Precondition::Etag(_) | Precondition::EtagIn(_) => {
-                "precondition failed: the current version is another one; read it and try again"
+                "precondition failed: the version has changed; read it and try again"
             }
-            Precondition::Sha256(_) => "precondition failed: the content has another SHA-256",
-            Precondition::Not(_) => "precondition failed: what must not be so is so; read it and try again",
+            Precondition::Sha256(_) => "precondition failed: the SHA-256 of the content differs",
+            Precondition::Not(_) => "precondition failed: the negated condition holds; read the entry and try again",
         };
         Err(self.about(Error::new(ErrorKind::Conflict, message), at))
     }

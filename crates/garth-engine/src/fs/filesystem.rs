@@ -120,7 +120,7 @@ pub trait FileSystem: Any + Send + Sync + fmt::Debug {
     /// As for `fetch`, but for `TooLarge`; `InvalidArgument` for a limit outside 1 to `MAX_PAGE`;
     /// `Unsupported` without this ability.
     async fn blame(&self, _at: &At, _range: ByteRange, _limit: usize) -> Result<Blame> {
-        Err(Error::new(ErrorKind::Unsupported, "who wrote which bytes is not known here"))
+        Err(Error::new(ErrorKind::Unsupported, "blame is not supported here"))
     }
 
     /// Returns the changes after a position of the log, oldest first. One call reads a bounded part of the

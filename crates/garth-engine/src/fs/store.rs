@@ -138,7 +138,7 @@ pub async fn system_of(account: &dyn AccountStore) -> Result<Option<Arc<dyn File
     let is_hidden = !account.view_base().lowering().home().within.contains(&system);
     if is_ours == Some(false) || !is_hidden {
         let message =
-            "garth keeps this name for itself: move what is there away, then open the account again";
+            "this name is reserved for garth: move the existing entry away, then open the account again";
         return Err(Error::at(ErrorKind::AlreadyExists, &system, message));
     }
     Ok(is_ours.map(|_| raw))

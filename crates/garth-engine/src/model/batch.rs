@@ -454,7 +454,7 @@ impl Batch {
             that.check()?;
         }
         if self.answers.iter().flatten().any(|answer| answer.op >= self.ops.len()) {
-            return Err(Error::invalid("an answer is of an operation that the batch does not have"));
+            return Err(Error::invalid("an answer refers to an operation that is not in the batch"));
         }
         let mut inline = 0;
         for (place, op) in self.ops.iter().enumerate() {
@@ -472,7 +472,7 @@ impl Batch {
         if inline > MAX_INLINE_BODY {
             return Err(Error::new(
                 ErrorKind::TooLarge,
-                format!("the bodies of a batch have at most {MAX_INLINE_BODY} bytes; stage what is longer"),
+                format!("the bodies of a batch have at most {MAX_INLINE_BODY} bytes; stage longer content"),
             ));
         }
         Ok(())

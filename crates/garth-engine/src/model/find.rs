@@ -246,7 +246,7 @@ impl FindCursor {
     pub(crate) fn place(&self) -> Result<Option<&FindPlace>> {
         match self {
             Self { part: 0, behind, given: 0 } => Ok(behind.as_ref()),
-            _ => Err(Error::invalid("the cursor is that of another filesystem; begin again without it")),
+            _ => Err(Error::invalid("the cursor belongs to another filesystem; start again without it")),
         }
     }
 }

@@ -40,7 +40,7 @@ impl Moment {
         // First, because digits alone are always a sequence number.
         if is_number(text) {
             let number =
-                text.parse().map_err(|_| Error::invalid(format!("`{text}` is too large a sequence")))?;
+                text.parse().map_err(|_| Error::invalid(format!("the sequence number `{text}` is too large")))?;
             return Ok(Some(Self::Seq(Seq(number))));
         }
         if let Ok(version) = text.parse::<VersionId>() {
@@ -72,7 +72,7 @@ pub fn parse_age(text: &str) -> Result<Option<i64>> {
     if text.is_empty() {
         return Ok(None);
     }
-    let too_large = || Error::invalid(format!("`{text}` is too long a time"));
+    let too_large = || Error::invalid(format!("the age `{text}` is too large"));
     let mut parts = Vec::new();
     for part in text.split_inclusive(|c: char| !c.is_ascii_digit()) {
         let unit = match part.bytes().last() {

@@ -511,7 +511,7 @@ impl Op {
         match names.find(|name| is_own(name)) {
             Some(name) => {
                 let message =
-                    format!("{name}: attributes named `{OWN_ATTRIBUTES}*` are garth's own; leave it out");
+                    format!("{name}: attributes named `{OWN_ATTRIBUTES}*` are reserved; leave it out");
                 Err(Error::new(ErrorKind::RuleViolation, message))
             }
             None => Ok(()),

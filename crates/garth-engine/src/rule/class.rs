@@ -49,21 +49,21 @@ impl Class {
     /// `InvalidArgument` for a pattern that is malformed or too long, or that matches no path.
     pub fn parse(text: &str) -> Result<Self> {
         let bad = |why: &str| {
-            let message = format!("{text}: {why}; write a class of paths as /agents/*/notes/**");
+            let message = format!("{text}: {why}; write a pattern such as /agents/*/notes/**");
             Error::invalid(message)
         };
         let rest = text.strip_prefix('/').unwrap_or(text);
         // No path is longer, so nothing longer can match one.
         if rest.is_empty() || rest.len() > MAX_PATH {
-            return Err(bad("is no class of paths"));
+            return Err(bad("is not a pattern"));
         }
         let segments: Result<Vec<Segment>> = rest
             .split('/')
             .map(|segment| match segment {
-                "" | "." | ".." => Err(bad("has a segment that no path has")),
+                "" | "." | ".." => Err(bad("has an invalid segment")),
                 "*" => Ok(Segment::Any),
                 "**" => Ok(Segment::Deep),
-                _ if segment.contains("**") => Err(bad("has `**` beside other characters")),
+                _ if segment.contains("**") => Err(bad("has `**` next to other characters")),
                 _ if segment.contains(['*', '?', '[', ']', '{', '}', '\\']) => {
                     like(segment).map_err(|why| bad(&why))
                 }
@@ -75,7 +75,7 @@ impl Class {
             return Err(bad("has too many segments"));
         }
         if matches!(&segments[0], Segment::Name(name) if is_kept(name)) {
-            return Err(bad("is kept for garth itself"));
+            return Err(bad("is reserved for garth"));
         }
         Ok(Self { text: format!("/{rest}"), segments })
     }
@@ -169,7 +169,7 @@ fn like(segment: &str) -> Result<Segment, String> {
     // Brackets match single bytes: of a longer character they would match a part.
     let sets = segment.split('[').skip(1).map(|set| set.split(']').next().unwrap_or_default());
     if sets.into_iter().any(|set| !set.is_ascii()) {
-        return Err("has other characters than those of ASCII in brackets: put them into braces".to_owned());
+        return Err("has non-ASCII characters in brackets: put them into braces".to_owned());
     }
     let glob = GlobBuilder::new(segment).literal_separator(true).backslash_escape(true).build();
     let glob = glob.map_err(|error| error.kind().to_string())?;

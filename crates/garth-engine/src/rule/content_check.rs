@@ -46,14 +46,14 @@ impl ContentCheck<'_> {
     pub(super) fn finish(self, budget: &mut Budget) -> Result<Option<Place>, String> {
         match self {
             Self::Whole { text, .. } if text.is_empty() => {
-                Err("has to be JSON, as all files there, and would be empty".to_owned())
+                Err("must be JSON by a rule, and would be empty".to_owned())
             }
             Self::Whole { text, schema, check } => {
                 match schema {
                     // A schema reads the text itself, so the check for JSON is not needed as well.
                     Some(schema) => {
                         let judged = schema.schema().check_text(&text, budget);
-                        judged.map_err(|wrong| format!("breaks the schema of files there: {wrong}"))?;
+                        judged.map_err(|wrong| format!("violates the schema for files there: {wrong}"))?;
                     }
                     None => json::skip(&text)
                         .map_err(|flaw| format!("has to be JSON, as all files there: {flaw}"))?,
@@ -67,5 +67,5 @@ impl ContentCheck<'_> {
 }
 
 fn no_lines(wrong: &WrongLine) -> String {
-    format!("breaks the rule for lines of files there: {wrong}")
+    format!("violates the rule for lines of files there: {wrong}")
 }

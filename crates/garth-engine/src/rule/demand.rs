@@ -15,11 +15,11 @@ pub const MAX_WHOLE: u64 = 16 << 20;
 
 /// Reason for refusing a change of an append-only file.
 pub(super) const APPEND_ONLY_REFUSED: &str =
-    "is append-only: a rule lets it grow at its end and nothing else";
+    "is append-only: a rule only lets it grow at its end";
 
 /// Reason for refusing a symbolic link in place of a file.
 pub(super) const SYMLINK_REFUSED: &str =
-    "is a symbolic link: the rule does not hold for what it leads to; write a file there";
+    "is a symbolic link: the rule does not apply to its target; write a file there";
 
 /// Limit on the keys that a read-only rule lets write.
 const MAX_WRITERS: usize = 100;
@@ -191,7 +191,7 @@ impl Demand {
             "secrets" => Self::Secrets(policy.take().ok_or_else(|| bad("lack `policy`".to_owned()))?),
             _ => {
                 let known = Self::NAMES.join(", ");
-                return Err(Error::invalid(format!("`{name}` is no demand: it is one of {known}")));
+                return Err(Error::invalid(format!("`{name}` is not a constraint; use one of {known}")));
             }
         };
         if demand.writers().is_some_and(|keys| keys.len() > MAX_WRITERS) {
@@ -280,7 +280,7 @@ impl Demand {
     pub(super) fn begin(&self, size: u64, from: Place) -> Result<Option<ContentCheck<'_>>, String> {
         match self {
             Self::MaxSize(most) if size > *most => {
-                Err(format!("has to be of at most {most} bytes, as all files there; it would have {size}"))
+                Err(format!("may have at most {most} bytes by a rule; it would have {size}"))
             }
             Self::Json { .. } if size > MAX_WHOLE => Err(too_large("JSON", size)),
             Self::Json { schema, check } => {
@@ -307,6 +307,6 @@ impl Demand {
 
 fn too_large(what: &str, size: u64) -> String {
     format!(
-        "has to be {what}, as all files there, and of at most {MAX_WHOLE} bytes for that; it would have {size}"
+        "must be {what} by a rule, and so have at most {MAX_WHOLE} bytes; it would have {size}"
     )
 }

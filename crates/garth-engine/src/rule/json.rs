@@ -67,7 +67,7 @@ fn utf8(text: &[u8]) -> Result<&str, Flaw> {
         let before = &text[..error.valid_up_to()];
         let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
         let column = 1 + before.iter().rev().take_while(|byte| **byte != b'\n').count();
-        Flaw { line, column, what: "what is not UTF-8".to_owned() }
+        Flaw { line, column, what: "invalid UTF-8".to_owned() }
     })
 }
 
@@ -309,7 +309,7 @@ impl<'de> Visitor<'de> for Reader<'_> {
         all.sort_by(|(one, _), (other, _)| one.cmp(other));
         match all.windows(2).find(|pair| pair[0].0 == pair[1].0) {
             Some(pair) => Err(de::Error::custom(format!(
-                "the key {} is there twice, in the object that ends here",
+                "duplicate key {} in the object that ends here",
                 quoted(&pair[0].0)
             ))),
             None => Ok(Value::Object(all.into_boxed_slice())),
@@ -367,8 +367,8 @@ mod tests {
             (b"\xef\xbb\xbf1", "expected value at line 1 column 1"),
             (b"1\x00", "trailing characters at line 1 column 2"),
             (b"[\n1\n2]", "at line 3 column 1"),
-            (b"\"\xc3\"", "what is not UTF-8 at line 1 column 2"),
-            (b"[1,\n \xff]", "what is not UTF-8 at line 2 column 2"),
+            (b"\"\xc3\"", "invalid UTF-8 at line 1 column 2"),
+            (b"[1,\n \xff]", "invalid UTF-8 at line 2 column 2"),
             (b"\"\\ud800\"", "hex escape"),
             (b"\"\\udc00\\ud800\"", "surrogate"),
             (b"1e400", "number out of range at line 1"),

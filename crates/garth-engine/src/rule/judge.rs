@@ -292,15 +292,15 @@ impl<'a, L: Left> Judging<'a, L> {
             let changed = |ino: &Ino| touched.written.contains_key(ino) || touched.attributes.contains(ino);
             let breaks = !same || fate.now.is_some_and(|(ino, _)| changed(&ino));
             let why = match rule.demand {
-                Demand::NotInSessions => "is for people: in a session it is read and not written",
-                _ => "is read-only: a rule keeps what is there as it is",
+                Demand::NotInSessions => "can only be read in a session",
+                _ => "is read-only by a rule",
             };
             return Ok(breaks.then(|| why.to_owned()));
         }
         if let Demand::OwnFields(fields) = &rule.demand {
             let Some((ino, Kind::File)) = fate.before.filter(|_| same) else {
                 return Ok(
-                    (!same).then(|| "is garth's own: it is made, moved and removed by garth".to_owned())
+                    (!same).then(|| "is reserved for garth, which alone creates, moves and removes it".to_owned())
                 );
             };
             let expires = self.left.file(ino)?.is_some_and(|file| file.expires);
@@ -312,7 +312,7 @@ impl<'a, L: Left> Judging<'a, L> {
         }
         if let Some((ino, Kind::File)) = fate.before {
             if !same {
-                let now = if fate.now.is_some() { "would be replaced" } else { "would be gone from there" };
+                let now = if fate.now.is_some() { "would be replaced" } else { "would be removed or renamed" };
                 return Ok(Some(format!("{APPEND_ONLY_REFUSED}; it {now}")));
             }
             let size = self.left.size_before(ino)?;
@@ -345,7 +345,7 @@ impl<'a, L: Left> Judging<'a, L> {
         if let Err(flaw) = super::json::read(&text)
             && serde_json::from_slice::<serde_json::Map<_, _>>(&text).is_ok()
         {
-            return Ok(Some(format!("must be JSON that every reader reads alike: {flaw}")));
+            return Ok(Some(format!("must be unambiguous JSON: {flaw}")));
         }
         // A text that is no object has none of the fields, as if they had been removed.
         let now = own_fields(&text, fields);
@@ -577,7 +577,7 @@ fn named_entry(path: &TreePath, entry: Option<(Ino, Kind)>) -> Entries {
 }
 
 fn too_much(most: &str, what: &str) -> Error {
-    let message = format!("rules would have more than {most} {what} in this commit; do it in parts");
+    let message = format!("rules would have more than {most} {what} in this commit; split it");
     Error::new(ErrorKind::TooLarge, message)
 }
 

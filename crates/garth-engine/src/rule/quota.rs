@@ -30,7 +30,7 @@ impl Count {
     pub fn usage(self) -> Result<Usage> {
         let number = |count: i128| {
             u64::try_from(count).map_err(|_| {
-                Error::new(ErrorKind::Corrupt, "a quota counts what is not there; run `garth reindex`")
+                Error::new(ErrorKind::Corrupt, "the usage of a quota is negative; run `garth reindex`")
             })
         };
         Ok(Usage { bytes: number(self.bytes)?, entries: number(self.entries)? })
@@ -83,7 +83,7 @@ pub fn refuse<'a>(within: &Within, counted: impl IntoIterator<Item = (&'a Quota,
         }
         // The usage of others, and its place, are not the caller's to know.
         let message =
-            "a quota for more than what is shown here is used up; remove something, or have it raised";
+            "a quota above this view is exhausted; remove something, or have it raised";
         // Not returned yet: a quota within reach may follow, which is named instead.
         refused = Err(Error::new(ErrorKind::QuotaExceeded, message));
     }

@@ -70,7 +70,7 @@ impl Secrets {
         let Some(secret) = find(&self.held).into_iter().find(is_new) else { return Ok(()) };
         let line = self.line_at(secret.bytes.start);
         Err(format!(
-            "may have no secrets, as all files there; line {line} has what looks like one: {}",
+            "must not contain secrets by a rule; line {line} has what looks like one: {}",
             secret.kind
         ))
     }

@@ -114,13 +114,13 @@ mod armed {
             *armed = None;
             drop(armed);
             match failure {
-                Failure::Io => Err(Error::new(ErrorKind::Io, "the storage failed, as a test asked")),
+                Failure::Io => Err(Error::new(ErrorKind::Io, "the storage failed at a failpoint")),
                 Failure::Sync => {
                     let code = ffi::Error::new(ffi::SQLITE_IOERR_FSYNC);
                     let error = rusqlite::Error::SqliteFailure(code, None);
                     Err(Error::new(ErrorKind::Io, "a sync failed, as a test asked").with_source(error))
                 }
-                Failure::Panic => panic!("a panic that a test asked for at `{name}`"),
+                Failure::Panic => panic!("a panic at the failpoint `{name}`"),
                 Failure::Abort => std::process::abort(),
             }
         }

@@ -101,7 +101,7 @@ impl DbError {
         match self {
             Self::Sqlite(error) if shared_memory => {
                 let message =
-                    "the disk was full as a commit ended; open the account again to learn whether it did";
+                    "the disk was full at the end of a commit; open the account again to learn whether it succeeded";
                 Error::new(ErrorKind::Io, message).with_source(error).into()
             }
             other => other,
@@ -152,11 +152,11 @@ impl DbError {
         let read_only = error.sqlite_error_code() == Some(rusqlite::ErrorCode::ReadOnly);
         let message = match kind {
             ErrorKind::Corrupt => format!("{name} is damaged; {repair}"),
-            ErrorKind::Format => format!("{name} is not a database of garth; choose another data folder"),
+            ErrorKind::Format => format!("{name} is not a garth database; choose another data folder"),
             ErrorKind::NoSpace => "the disk is full; free some space and try again".to_owned(),
-            ErrorKind::TimedOut => "this read takes too long; ask for less at once".to_owned(),
+            ErrorKind::TimedOut => "this read takes too long; ask for less at a time".to_owned(),
             ErrorKind::Unavailable if busy => {
-                format!("another process holds {name} for too long; try again")
+                format!("another process locked {name} for too long; try again")
             }
             ErrorKind::Unavailable if read_only => {
                 format!(

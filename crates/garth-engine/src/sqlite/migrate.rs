@@ -53,7 +53,7 @@ impl Format {
                 "{name} has format {version}, this garth reads up to {}; use a newer garth",
                 self.newest()
             )),
-            _ => refuse(format!("{name} is not a database of garth; choose another data folder")),
+            _ => refuse(format!("{name} is not a garth database; choose another data folder")),
         }
     }
 

@@ -101,10 +101,10 @@ impl Executor {
         // A caller that has gone needs no result.
         let job = move || drop(answer.send(job()));
         if !self.submit(Arc::new(Job(Mutex::new(Some(Box::new(job)))))) {
-            let message = "the system gives no thread to work with; try again";
+            let message = "the system provides no thread; try again";
             return Err(Error::new(ErrorKind::Unavailable, message));
         }
-        let lost = |_| Err(Error::new(ErrorKind::Io, "the work ended without an answer"));
+        let lost = |_| Err(Error::new(ErrorKind::Io, "the work ended without a result"));
         wait.await.unwrap_or_else(lost)
     }
 

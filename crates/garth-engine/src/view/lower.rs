@@ -33,7 +33,7 @@ pub(super) async fn commit(begin: &(dyn Fn() -> Box<dyn Lowering> + Sync), batch
             }
         }
     }
-    Err(Error::new(ErrorKind::WouldBlock, "others change the same files all the time; try again"))
+    Err(Error::new(ErrorKind::WouldBlock, "other clients keep changing the same files; try again"))
 }
 
 /// Lowering of one batch.

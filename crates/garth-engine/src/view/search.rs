@@ -28,7 +28,7 @@ pub(super) async fn search(
     }
     let sought = view.view_base().sought(&asked, By::Text)?;
     if sought.is_empty() {
-        return Err(Error::new(ErrorKind::Unsupported, "what is there cannot be searched"));
+        return Err(Error::new(ErrorKind::Unsupported, "search is not supported there"));
     }
     let stores = SearchTarget::together(sought);
     let several = stores.len() > 1;

@@ -150,7 +150,7 @@ impl Reader<'_> {
         report.add("prompts of first runs", prompt.bootstrap);
         let today = civil_time::name(civil_time::day(world.zone.as_deref().unwrap_or("UTC"), world.now));
         for named in paths_of(&prompt.text) {
-            hold(named.starts_with('/'), || format!("`{named}` is no path of a tree"))?;
+            hold(named.starts_with('/'), || format!("`{named}` is not a path of a tree"))?;
             let named = path(&named.replace("YYYY-MM-DD", &today))?;
             let lies = self.in_account(&named)?;
             let is = self.tree.stat(&At::from(&named)).await.optional()?;

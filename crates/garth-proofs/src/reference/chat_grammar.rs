@@ -39,7 +39,7 @@ pub(crate) fn openai(list: &str) -> Proven<()> {
         let calls = array(&message["tool_calls"]);
         let content = &message["content"];
         let is_empty = content.is_null() || content.as_array().is_some_and(Vec::is_empty);
-        hold(!(is_empty && calls.is_empty()), || format!("{message} says nothing"))?;
+        hold(!(is_empty && calls.is_empty()), || format!("{message} has no content"))?;
         for call in calls {
             let (id, function) = (text(call, "id"), &call["function"]);
             hold(is_name(id, 40) && seen.insert(id.to_owned()), || format!("the id {id}"))?;
@@ -79,7 +79,7 @@ pub(crate) fn anthropic(list: &str) -> Proven<()> {
                     hold(is_name(text(block, "name"), 128), || format!("the name of {block}"))?;
                 }
                 "tool_result" => {
-                    hold(role == "user" && !others, || format!("a result behind others in {number}"))?;
+                    hold(role == "user" && !others, || format!("a result after other blocks in message {number}"))?;
                     results.insert(text(block, "tool_use_id").to_owned());
                 }
                 "thinking" | "redacted_thinking" => {

@@ -54,7 +54,7 @@ impl Proof for Collections {
     fn about(&self) -> About {
         About {
             name: "session-gc",
-            claim: "A collection removes of sessions what nothing needs, and nothing else.",
+            claim: "A collection removes exactly the unused files of a session.",
             full: 2_000,
             ci: 20,
         }
@@ -398,7 +398,7 @@ impl Play<'_> {
         hold(told == due, || {
             let more: Vec<_> = told.difference(&due).collect();
             let less: Vec<_> = due.difference(&told).collect();
-            format!("{more:?} go though they may not, {less:?} stay though nothing needs them")
+            format!("{more:?} are removed although they are used, {less:?} are kept although they are not")
         })?;
         let done = self.sessions.collect(&self.name, &Collect::default()).await?;
         hold(done.removed == dry.removed, || format!("{done:?} is not what was told: {dry:?}"))?;

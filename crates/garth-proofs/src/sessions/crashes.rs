@@ -45,7 +45,7 @@ impl Proof for SessionAppenders {
     fn about(&self) -> About {
         About {
             name: "session-appenders",
-            claim: "Appenders to one session lose, double and tear no line.",
+            claim: "Appenders to one session lose, duplicate and tear no line.",
             full: 50,
             ci: 8,
         }
@@ -76,7 +76,7 @@ impl Proof for SessionCrashes {
         };
         About {
             name,
-            claim: "A crash loses no message, and what is derived from messages is whole or absent.",
+            claim: "A crash loses no message, and derived files are complete or absent.",
             full: 100,
             ci: 12,
         }

@@ -74,7 +74,7 @@ fn workspace(fs: &dyn FileSystem) -> Proven<Workspace<'_>> {
 async fn current(fs: &dyn FileSystem) -> Proven<Listed> {
     let key: SessionKey = KEY.parse()?;
     let found = of(fs)?.current(&key).await?;
-    found.ok_or_else(|| Broken::because("no session goes on"))
+    found.ok_or_else(|| Broken::because("no session is open"))
 }
 
 /// Crashes while sessions are appended to, compacted and reset. The size is the number of crashes.
@@ -94,7 +94,7 @@ impl Proof for Resets {
         };
         About {
             name,
-            claim: "No session is put away without its archive, and archives and parts are what was said.",
+            claim: "No session is closed without its archive, and archives and parts contain its messages.",
             full: 100,
             ci: 12,
         }
@@ -402,7 +402,7 @@ async fn look(fs: &dyn FileSystem, heard: &BTreeSet<(u64, u64)>, report: &mut Re
             hold(session.meta.next.is_some(), || format!("{}: nothing goes on for it", session.name))?;
         } else {
             open += 1;
-            hold(!has_archive, || format!("{}: goes on, and has an archive", session.name))?;
+            hold(!has_archive, || format!("{}: is open and has an archive", session.name))?;
         }
         if has_archive {
             hold(unpacked(fs, &archive).await? == said, || format!("{archive} is not what was said"))?;
@@ -425,9 +425,9 @@ async fn look(fs: &dyn FileSystem, heard: &BTreeSet<(u64, u64)>, report: &mut Re
         hold(!next_is_result, || format!("{}: a call left without its result", session.name))?;
     }
     // All sessions share one key, so exactly one of them is open.
-    hold(open == 1, || format!("{open} sessions go on"))?;
+    hold(open == 1, || format!("{open} sessions are open"))?;
     let lost: Vec<_> = heard.difference(&there).collect();
-    hold(lost.is_empty(), || format!("{lost:?} were answered and are gone"))
+    hold(lost.is_empty(), || format!("{lost:?} were acknowledged and are missing"))
 }
 
 /// Returns true if a question has an image. Fails if the image is not the one that was appended.

@@ -47,7 +47,7 @@ impl Proof for HostCuts {
     fn about(&self) -> About {
         About {
             name: "host-cuts",
-            claim: "A power cut keeps what a folder answered and, of the batch under way, the first operations.",
+            claim: "A power cut loses no acknowledged batch, and leaves a prefix of the one in flight.",
             full: 500,
             ci: 24,
         }
@@ -196,7 +196,7 @@ fn cut_once(
             "done" => unsure += 1,
             // The first commit after the cut fails, which ends the child.
             line if line.starts_with("failed") => break,
-            line => return Err(Broken::because(format!("the writer said `{line}` behind the cut"))),
+            line => return Err(Broken::because(format!("the writer said `{line}` after the cut"))),
         }
     }
     drop(child);

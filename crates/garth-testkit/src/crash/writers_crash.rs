@@ -36,7 +36,7 @@ impl Proof for WritersCrash {
         };
         let claim = match self.over_http {
             true => "No acknowledged put over HTTP is lost to a crash.",
-            false => "No acknowledged batch is lost to a crash, and none is there in part.",
+            false => "No acknowledged batch is lost to a crash, and none exists in part.",
         };
         About { name, claim, full, ci }
     }

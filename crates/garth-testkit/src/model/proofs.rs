@@ -46,7 +46,7 @@ impl Proof for BesideMemory {
         };
         About {
             name,
-            claim: "Random operations are answered as the memory engine answers them, also after it was opened again.",
+            claim: "Random operations have the results of the memory engine, also after a restart.",
             full,
             ci: 5_000,
         }

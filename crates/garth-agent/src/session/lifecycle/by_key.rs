@@ -75,7 +75,7 @@ impl Sessions<'_> {
     #[doc(hidden)]
     pub async fn by_media_key(&self, key: &str) -> Result<Listed> {
         let missing = || {
-            let message = format!("{key}: no session goes on under this key; create it first");
+            let message = format!("{key}: no session is open under this key; create it first");
             Error::new(ErrorKind::NotFound, message)
         };
         if key.starts_with("agent:") {

@@ -114,7 +114,7 @@ impl ControlDb {
             Ok(conn.execute(sql, (id, folder, created.0))?)
         })?;
         if added == 0 {
-            return Err(Error::new(ErrorKind::AlreadyExists, "there is an account of that name already"));
+            return Err(Error::new(ErrorKind::AlreadyExists, "an account of that name exists already"));
         }
         Ok(Account { id: id.into(), folder: folder.into(), created, state: AccountState::Active })
     }
@@ -237,7 +237,7 @@ impl ControlDb {
 /// Creates an empty file with the right mode under another name and then links it to its own: a file that
 /// SQLite may have open must not be opened here, because closing it would drop the locks of SQLite.
 fn create_file(folder: &Path, env: &Env) -> Result<()> {
-    let failed = failed("the control data cannot be made");
+    let failed = failed("the control data cannot be created");
     let new = folder.join(format!("{DATABASE}.{}", hex(&env.random::<8>()?)));
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new).map_err(&failed)?;
     let linked = match fs::hard_link(&new, folder.join(DATABASE)) {

@@ -21,32 +21,32 @@ pub(super) fn failed(errno: Errno, path: &TreePath) -> Error {
 /// Converts the error of a system call about no path.
 pub(super) fn failed_without_path(errno: Errno) -> Error {
     let (kind, message) = match errno {
-        Errno::NOENT => (ErrorKind::NotFound, "the folder, or something in it, has gone"),
+        Errno::NOENT => (ErrorKind::NotFound, "the folder, or something in it, was removed"),
         Errno::ACCESS => {
-            (ErrorKind::AccessDenied, "the host does not allow it to this process: see owner and mode")
+            (ErrorKind::AccessDenied, "the host denies this process access: check owner and mode")
         }
         Errno::PERM => {
-            (ErrorKind::NotPermitted, "the host does not allow it to this process: see owner and kind")
+            (ErrorKind::NotPermitted, "the host does not permit this operation: check owner and kind")
         }
         Errno::XDEV => {
-            (ErrorKind::CrossesMounts, "another file system is mounted here; open its folder by itself")
+            (ErrorKind::CrossesMounts, "another filesystem is mounted here; open that folder separately")
         }
-        Errno::NAMETOOLONG => (ErrorKind::NameTooLong, "longer than the host keeps"),
-        Errno::FBIG => (ErrorKind::TooLarge, "larger than the host keeps"),
-        Errno::MLINK => (ErrorKind::TooManyLinks, "the host keeps no more names of one node"),
-        Errno::BUSY | Errno::TXTBSY => (ErrorKind::Busy, "the host uses it"),
-        Errno::ROFS => (ErrorKind::ReadOnly, "the folder's file system is mounted read-only"),
+        Errno::NAMETOOLONG => (ErrorKind::NameTooLong, "longer than the host allows"),
+        Errno::FBIG => (ErrorKind::TooLarge, "larger than the host allows"),
+        Errno::MLINK => (ErrorKind::TooManyLinks, "the host allows no more hard links to this node"),
+        Errno::BUSY | Errno::TXTBSY => (ErrorKind::Busy, "in use by the host"),
+        Errno::ROFS => (ErrorKind::ReadOnly, "the filesystem of the folder is mounted read-only"),
         Errno::NOSPC => (ErrorKind::NoSpace, "the disk is full"),
-        Errno::DQUOT => (ErrorKind::QuotaExceeded, "the host's quota is used up"),
+        Errno::DQUOT => (ErrorKind::QuotaExceeded, "the disk quota of the host is exceeded"),
         Errno::MFILE | Errno::NFILE => {
             (ErrorKind::Unavailable, "out of file descriptors; raise the limit, or try again later")
         }
         Errno::AGAIN => (ErrorKind::WouldBlock, "the folder kept changing; try again"),
         Errno::OPNOTSUPP | Errno::NOSYS => {
-            (ErrorKind::Unsupported, "the folder's file system cannot do that")
+            (ErrorKind::Unsupported, "the filesystem of the folder cannot do that")
         }
-        Errno::INVAL => (ErrorKind::InvalidArgument, "the folder's file system refuses the value"),
-        _ => (ErrorKind::Io, "the folder's file system failed"),
+        Errno::INVAL => (ErrorKind::InvalidArgument, "the filesystem of the folder refuses the value"),
+        _ => (ErrorKind::Io, "the filesystem of the folder failed"),
     };
     // The source says which error it was. It has no path, since only the number is passed on.
     Error::new(kind, message).with_source(std::io::Error::from(errno))

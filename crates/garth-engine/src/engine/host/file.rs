@@ -140,10 +140,10 @@ impl OpenFile for HostFile {
     }
 
     async fn next_data(&self, _offset: u64) -> Result<u64> {
-        Err(unsupported("does not tell holes to the byte"))
+        Err(unsupported("does not report holes"))
     }
 
     async fn next_hole(&self, _offset: u64) -> Result<u64> {
-        Err(unsupported("does not tell holes to the byte"))
+        Err(unsupported("does not report holes"))
     }
 }

@@ -110,7 +110,7 @@ impl Tree<'_> {
     pub(super) fn walk(&self, top: &TreePath, page: &WalkPage) -> Result<Walk> {
         self.directory(top)?;
         if page.after.as_ref().is_some_and(|after| after == top || !after.is_within(top)) {
-            return Err(Error::invalid("a walk goes on behind a path that is below its directory"));
+            return Err(Error::invalid("`after` must be a path below the directory of the walk"));
         }
         let mut filling = Filling::new(page.limit);
         self.each_below(top, page.after.as_ref(), &mut |dir, path, after, visit_dir| {

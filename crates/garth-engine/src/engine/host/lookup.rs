@@ -24,7 +24,7 @@ pub(super) struct Tree<'a> {
 pub(super) fn path_of(at: &At) -> Result<&TreePath> {
     match at {
         At::Path(path) => Ok(path),
-        At::Node(_) | At::Child(..) => Err(unsupported("finds nothing by number; address it by path")),
+        At::Node(_) | At::Child(..) => Err(unsupported("cannot look up nodes by inode; use a path")),
     }
 }
 
@@ -89,7 +89,7 @@ impl<'a> Tree<'a> {
     /// Checks that a name may be created at a path.
     pub(super) fn check_creatable(&self, path: &TreePath) -> Result<()> {
         if self.within.is_excluded(path) {
-            let message = "the name is kept for something else";
+            let message = "the name is reserved";
             return Err(Error::at(ErrorKind::AccessDenied, path, message));
         }
         if self.within.contains(path) { Ok(()) } else { Err(Error::not_found(path)) }
@@ -98,7 +98,7 @@ impl<'a> Tree<'a> {
     /// Refuses to treat a directory with excluded paths below it as one.
     pub(super) fn check_whole(&self, node: &Node, path: &TreePath) -> Result<()> {
         if node.is_dir() && self.within.exclusions_below(path).next().is_some() {
-            let message = "some of what is below is kept for something else";
+            let message = "contains reserved entries";
             return Err(Error::at(ErrorKind::Busy, path, message));
         }
         Ok(())

@@ -21,7 +21,7 @@ use crate::path::TreePath;
 /// Refuses what a folder cannot do, before anything is done.
 pub(super) fn check_supported(batch: &Batch) -> Result<()> {
     if batch.id.is_some() || batch.idempotency.is_some() {
-        return Err(unsupported("has no log that finds a retry; commit without id and idempotency key"));
+        return Err(unsupported("has no log to detect retries; commit without id and idempotency key"));
     }
     for (at, _) in batch.assumptions.iter().chain(&batch.preconditions) {
         path_of(at)?;
@@ -37,7 +37,7 @@ fn check_op(op: &Op) -> Result<()> {
         Op::Symlink { at, attrs, .. } => {
             path_of(at)?;
             if attrs.mode.is_some() {
-                return Err(unsupported("keeps no mode of a symbolic link"));
+                return Err(unsupported("does not store the mode of a symbolic link"));
             }
             check_attrs(attrs)
         }
@@ -50,8 +50,8 @@ fn check_op(op: &Op) -> Result<()> {
         Op::Link { from, to, .. } | Op::Rename { from, to, .. } => path_of(from).and(path_of(to)).map(drop),
         Op::Copy { as_of: Some(_), .. } => Err(unsupported("has no past to copy from")),
         Op::Copy { from, to, .. } => path_of(from).and(path_of(to)).map(drop),
-        Op::Punch { .. } | Op::CopyRange { .. } => Err(unsupported("does not tell holes to the byte")),
-        Op::Snapshot { .. } | Op::DropSnapshot { .. } => Err(unsupported("has no past to name")),
+        Op::Punch { .. } | Op::CopyRange { .. } => Err(unsupported("does not report holes")),
+        Op::Snapshot { .. } | Op::DropSnapshot { .. } => Err(unsupported("has no history for snapshots")),
         Op::Misused { reason } => Err(Error::invalid(reason)),
     }
 }
@@ -61,11 +61,11 @@ fn check_attrs(attrs: &SetAttrs) -> Result<()> {
     let posix = SetAttrs { mode, uid, gid, atime, mtime, ..SetAttrs::default() };
     // Anything else would be lost silently.
     if posix != *attrs {
-        return Err(unsupported("keeps mode, owner and times only"));
+        return Err(unsupported("stores only mode, owner and times"));
     }
     // The host takes this value for "unchanged".
     if [uid, gid].contains(&Some(u32::MAX)) {
-        return Err(Error::invalid(format!("{} is no number of a user or group", u32::MAX)));
+        return Err(Error::invalid(format!("{} is not a valid user or group id", u32::MAX)));
     }
     Ok(())
 }
@@ -81,7 +81,7 @@ impl<'a> Writer<'a> {
         self.tree.within = &reaches.added;
         for (at, assumption) in &batch.assumptions {
             self.check(at, assumption).map_err(|error| match error.kind() {
-                ErrorKind::Conflict => Error::new(ErrorKind::Stale, "what the view had read has changed"),
+                ErrorKind::Conflict => Error::new(ErrorKind::Stale, "entries that the view has read have changed"),
                 _ => error,
             })?;
         }
@@ -145,7 +145,7 @@ impl<'a> Writer<'a> {
     fn set_attrs(&mut self, path: &TreePath, dress: NodeAttributes) -> Result<Outcome> {
         let node = self.tree.find(path)?;
         if node.is_link() && dress.mode.is_some() {
-            return Err(unsupported("keeps no mode of a symbolic link").about(path));
+            return Err(unsupported("does not store the mode of a symbolic link").about(path));
         }
         self.dress(&node, dress).and_then(|()| self.sync_node(&node)).map_err(|errno| failed(errno, path))?;
         Self::changed(node)
@@ -163,13 +163,13 @@ impl<'a> Writer<'a> {
             return Ok(found);
         }
         let message = match that {
-            Precondition::Absent => "is there, but must not be",
-            Precondition::Exists => "is not there, but must be",
+            Precondition::Absent => "exists, but must not",
+            Precondition::Exists => "does not exist, but must",
             Precondition::Version(_) | Precondition::Etag(_) | Precondition::EtagIn(_) => {
-                "is not at the version asked for"
+                "does not have the expected version"
             }
-            Precondition::Sha256(_) => "does not have the content asked for",
-            Precondition::Not(_) => "is as it must not be",
+            Precondition::Sha256(_) => "does not have the expected content",
+            Precondition::Not(_) => "the negated condition holds",
         };
         Err(Error::at(ErrorKind::Conflict, path, message))
     }
@@ -193,7 +193,7 @@ impl<'a> Writer<'a> {
     fn hash(&mut self, node: &Node, path: &TreePath) -> Result<[u8; 32]> {
         self.hashed = self.hashed.saturating_add(node.size());
         if self.hashed > MAX_HASHED {
-            return Err(Error::at(ErrorKind::TooLarge, path, "too much to hash in one commit"));
+            return Err(Error::at(ErrorKind::TooLarge, path, "too many bytes to hash in one commit"));
         }
         let file = node.open().map_err(|errno| failed(errno, path))?;
         let mut hash = Sha256::new();

@@ -53,7 +53,7 @@ impl Scratch {
     /// Opens the directory if it exists.
     pub(super) fn existing(root: BorrowedFd<'_>, env: &Env) -> Result<Self> {
         let taken = |_| {
-            let message = format!("`{SCRATCH}` in the folder is not a directory that garth made; remove it");
+            let message = format!("`{SCRATCH}` in the folder is not a directory of garth; remove it");
             Error::new(ErrorKind::Unavailable, message)
         };
         match open_below(root, SCRATCH, OFlags::RDONLY | OFlags::DIRECTORY) {

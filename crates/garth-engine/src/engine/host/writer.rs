@@ -99,7 +99,7 @@ impl Writer<'_> {
             return self.tree.find(path).map(|_| None);
         };
         if is_reserved(path) {
-            let message = format!("`{SCRATCH}` is where garth keeps what is not finished; take another name");
+            let message = format!("`{SCRATCH}` is reserved for unfinished files; use another name");
             return Err(Error::at(ErrorKind::InvalidArgument, path, message));
         }
         if parents {
@@ -193,7 +193,7 @@ impl Writer<'_> {
     /// again.
     pub(super) fn clear(&self, name: &str, is_dir: bool) {
         if let Err(errno) = self.scratch.discard(name, is_dir) {
-            tracing::debug!(%errno, "something that was removed still takes space");
+            tracing::debug!(%errno, "a removed entry could not be deleted from disk yet");
         }
     }
 

@@ -20,7 +20,7 @@ fn is_strictly_within(path: &TreePath, top: &TreePath) -> bool {
 
 fn reject_inode(at: &At) -> Result<()> {
     match at {
-        At::Node(_) => Err(Error::invalid("a name is made or removed by path, not by node")),
+        At::Node(_) => Err(Error::invalid("names are created and removed by path, not by inode")),
         At::Path(_) | At::Child(..) => Ok(()),
     }
 }
@@ -32,7 +32,7 @@ fn busy(path: &TreePath) -> Error {
 /// Refuses to treat a directory with excluded paths below it as one.
 fn reject_exclusions(within: &Within, path: &TreePath) -> Result<()> {
     match within.exclusions_below(path).next() {
-        Some(_) => Err(Error::at(ErrorKind::Busy, path, "some of what is below is kept for something else")),
+        Some(_) => Err(Error::at(ErrorKind::Busy, path, "contains reserved entries")),
         None => Ok(()),
     }
 }
@@ -106,7 +106,7 @@ impl Scratch<'_> {
     pub(super) fn creatable_path(&mut self, at: &At) -> Result<TreePath> {
         let path = self.named(at)?;
         if self.within.is_excluded(&path) {
-            let message = "the name is kept for something else";
+            let message = "the name is reserved";
             return Err(Error::at(ErrorKind::AccessDenied, &path, message));
         }
         if self.within.contains(&path) { Ok(path) } else { Err(Error::not_found(&path)) }
@@ -348,13 +348,13 @@ impl Scratch<'_> {
             return Ok(found.unwrap_or(Ino::NONE));
         }
         let message = match that {
-            Precondition::Absent => "is there, but must not be",
-            Precondition::Exists => "is not there, but must be",
+            Precondition::Absent => "exists, but must not",
+            Precondition::Exists => "does not exist, but must",
             Precondition::Version(_) | Precondition::Etag(_) | Precondition::EtagIn(_) => {
-                "is not at the version asked for"
+                "does not have the expected version"
             }
-            Precondition::Sha256(_) => "does not have the content asked for",
-            Precondition::Not(_) => "is as it must not be",
+            Precondition::Sha256(_) => "does not have the expected content",
+            Precondition::Not(_) => "the negated condition holds",
         };
         Err(self.about_at(ErrorKind::Conflict, at, message))
     }
@@ -376,7 +376,7 @@ impl Scratch<'_> {
             Precondition::Sha256(hash) => {
                 self.hashed += content.size();
                 if self.hashed > MAX_HASHED {
-                    return Err(self.about_at(ErrorKind::TooLarge, at, "too much to hash in one commit"));
+                    return Err(self.about_at(ErrorKind::TooLarge, at, "too many bytes to hash in one commit"));
                 }
                 sha256(&content) == *hash
             }

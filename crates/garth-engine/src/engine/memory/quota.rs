@@ -60,7 +60,7 @@ impl State {
         // Expired nodes count until a commit ends them, as in `count`.
         let used = count(&below, &|ino| self.nodes.get(&ino)?.at(self.head())).usage()?;
         if used.bytes > MAX_COUNTED {
-            return Err(Error::at(ErrorKind::TooLarge, path, "there are more bytes than are counted"));
+            return Err(Error::at(ErrorKind::TooLarge, path, "too many bytes to count"));
         }
         Ok(Quota { path: path.clone(), limits, used })
     }

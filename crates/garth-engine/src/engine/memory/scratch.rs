@@ -127,7 +127,7 @@ impl<'a> Scratch<'a> {
         let before = || self.state.nodes.get(&ino).and_then(|versions| versions.at(self.state.head()));
         let laid = self.laid.nodes.entry(ino);
         // A copy of the newest version: readers see the old one until the commit is applied.
-        laid.or_insert_with(|| before().expect("only nodes that were found are changed").clone())
+        laid.or_insert_with(|| before().expect("a changed node exists").clone())
     }
 
     /// Returns a node, to change any of its properties.

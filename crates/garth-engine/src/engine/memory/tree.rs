@@ -40,7 +40,7 @@ pub(super) trait Tree {
 
     /// Returns a node that was found before.
     fn get(&self, ino: Ino) -> &Node {
-        self.node(ino).expect("what was found has a node")
+        self.node(ino).expect("a node that was found exists")
     }
 
     /// Returns the names in a directory, in byte order.

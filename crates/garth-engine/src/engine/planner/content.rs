@@ -150,7 +150,7 @@ impl<R: Rows> Planner<'_, R> {
         };
         let end = to_offset.saturating_add(length);
         if source.ino == node.ino && from_offset < end && to_offset < from_end {
-            let message = "a range cannot be copied onto a part of itself";
+            let message = "source and target ranges overlap";
             return Err(self.about(Error::new(ErrorKind::InvalidArgument, message), to));
         }
         self.check_size(to, end)?;
@@ -201,7 +201,7 @@ impl<R: Rows> Planner<'_, R> {
         let message = match kind {
             ErrorKind::AlreadyExists => "already exists",
             ErrorKind::IsADirectory => "is a directory",
-            ErrorKind::NotPermitted => "has no content: it is no regular file",
+            ErrorKind::NotPermitted => "has no content: not a regular file",
             _ => "no such file or directory",
         };
         Err(self.about(Error::new(kind, message), at))
@@ -235,7 +235,7 @@ impl<R: Rows> Planner<'_, R> {
             Body::Staged(staged) => {
                 let unknown = || {
                     let message =
-                        "no such staged body: it was used before (copy the file instead), or collected";
+                        "no such staged body: it was used already (copy the file instead) or has been removed";
                     Error::new(ErrorKind::NotFound, message)
                 };
                 // A body gives its references to chunks to the file that uses it. A second use would need

@@ -47,7 +47,7 @@ pub(crate) fn plan_fetched<R: Rows>(
     let mut fetched = Fetched::new(rows, head);
     // Local rows are fetched without waiting, so the future is done at the first poll.
     let planned = plan_with(&mut fetched, now, batch).now_or_never();
-    let never = || Err(Error::new(ErrorKind::Unavailable, "rows at hand do not keep waiting"));
+    let never = || Err(Error::new(ErrorKind::Unavailable, "local rows are fetched without waiting"));
     (planned.unwrap_or_else(never), fetched.rounds)
 }
 

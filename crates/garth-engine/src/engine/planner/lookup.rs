@@ -180,7 +180,7 @@ impl<R: Rows> Planner<'_, R> {
             return Ok(path);
         }
         if self.within.is_excluded(&path) {
-            let message = "this name is kept for something else; use another one";
+            let message = "this name is reserved; use another one";
             return Err(Error::at(ErrorKind::AccessDenied, &path, message));
         }
         Err(Error::not_found(&path))
@@ -354,7 +354,7 @@ impl<R: Rows> Planner<'_, R> {
         }
         self.find(path)?;
         let message =
-            "is the top of what is shown here: only what is in it can be removed, moved or replaced";
+            "is the root of this view: only entries in it can be removed, moved or replaced";
         Err(Error::at(ErrorKind::Busy, path, message))
     }
 
@@ -364,7 +364,7 @@ impl<R: Rows> Planner<'_, R> {
         if self.within.exclusions_below(path).next().is_none() {
             return Ok(());
         }
-        let message = "some of what is below is kept for something else; work on the rest one by one";
+        let message = "contains reserved entries; change the others one by one";
         Err(Error::at(ErrorKind::Busy, path, message))
     }
 
@@ -411,5 +411,5 @@ impl<R: Rows> Planner<'_, R> {
 }
 
 fn no_name() -> Error {
-    Error::invalid("this operation needs a name, not a node number")
+    Error::invalid("this operation needs a path, not an inode")
 }

@@ -91,7 +91,7 @@ impl Packs {
         // Counted before the file is opened, so that the budget can make room for it.
         let _opened = self.budget.open();
         let file = File::open(self.folder.join(name)).map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => damaged("is gone with its pack file").with_source(error),
+            std::io::ErrorKind::NotFound => damaged("is missing: its pack file does not exist").with_source(error),
             // Out of descriptors or permission denied: no damage.
             _ => failed("a pack file cannot be opened")(error),
         })?;
@@ -226,7 +226,7 @@ impl Packs {
             Location::Pack { .. } => {
                 // A damaged length must not allocate any amount of memory.
                 if chunk.len > MAX_EXTENT {
-                    return Err(damaged("has an impossible length").into());
+                    return Err(damaged("has an invalid length").into());
                 }
                 let mut data = vec![0; chunk.len];
                 self.read_into(chunk, &mut data)?;
@@ -239,7 +239,7 @@ impl Packs {
     fn read_into(&self, chunk: &StoredChunk<'_>, into: &mut [u8]) -> DbResult<()> {
         match chunk.location {
             Location::Database(data) if data.len() == into.len() => into.copy_from_slice(data),
-            Location::Database(_) => return Err(damaged("has another length than its row says").into()),
+            Location::Database(_) => return Err(damaged("does not have the length in its row").into()),
             Location::Pack { file, pos } => {
                 self.file(file)?.file.read_exact_at(into, pos).map_err(|error| match error.kind() {
                     std::io::ErrorKind::UnexpectedEof => {

@@ -69,7 +69,7 @@ impl Reach {
     /// long.
     pub(crate) fn confined(&self, to: &Confinement) -> Result<Self> {
         if to.within.tops().iter().any(|top| top.as_str().len() > MAX_PATH) {
-            let message = format!("what a view begins with has a path of at most {MAX_PATH} bytes");
+            let message = format!("the root of a view has a path of at most {MAX_PATH} bytes");
             return Err(Error::new(ErrorKind::NameTooLong, message));
         }
         let owner = to.owner.inside(self.owner.as_ref())?;

@@ -195,10 +195,10 @@ impl SqliteFs {
             let _ = answer.send(outcome);
         };
         if !self.inner.long_reads.submit(runtime.readers(), Box::new(job)) {
-            let message = "the system gives no thread to read with; try again";
+            let message = "the system cannot start a thread for reading; try again";
             return Err(Error::new(ErrorKind::Unavailable, message));
         }
-        let lost = |_| Err(Error::new(ErrorKind::Io, "the read ended without an answer"));
+        let lost = |_| Err(Error::new(ErrorKind::Io, "the read ended without a result"));
         let answered = wait.await.unwrap_or_else(lost);
         // Until here the read knows that a caller waits: it holds a weak reference.
         drop(asking);
@@ -374,7 +374,7 @@ impl FileSystem for SqliteFs {
             return Ok(head);
         }
         if self.as_of.is_some() {
-            return Err(Error::new(ErrorKind::Unsupported, "a view of the past gets no more commits"));
+            return Err(Error::new(ErrorKind::Unsupported, "a view of a past view receives no new commits"));
         }
         loop {
             // Registered before the look: a commit in between would wake no one.

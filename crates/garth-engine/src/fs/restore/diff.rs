@@ -156,8 +156,7 @@ fn same_directory(key: &Key, then: Ino, now: Ino) -> Key {
 /// Returns the error of a restore that does not fit into a batch.
 pub(super) fn too_much(path: &TreePath) -> Error {
     let message = format!(
-        "too much differs to be restored in one commit of at most {MAX_OPS} operations; \
-         restore the directories below it one by one"
+        "the restore takes more than {MAX_OPS} operations, the limit of one commit; restore the directories below one by one"
     );
     Error::at(ErrorKind::TooLarge, path, message)
 }

@@ -29,7 +29,7 @@ where
     // A commit is later than the one before it, whatever the clock says.
     let now = now.max(Timestamp(fs.head().await?.time.0.saturating_add(1)));
     let Some(then) = past.stat(&path.into()).await.optional()? else {
-        return Err(Error::at(ErrorKind::NotFound, path, format!("was not there at sequence {at}")));
+        return Err(Error::at(ErrorKind::NotFound, path, format!("did not exist at sequence number {at}")));
     };
     let there = match fs.stat(&path.into()).await {
         Ok(there) => Some(there),

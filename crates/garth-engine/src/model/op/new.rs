@@ -252,7 +252,7 @@ impl Op {
         // `Debug` writes the name of the variant first.
         let debug = format!("{self:?}");
         let name = debug.split(' ').next().unwrap_or_default();
-        *self = Self::Misused { reason: format!("`{option}` is no option of {name}; leave it out") };
+        *self = Self::Misused { reason: format!("{name} has no option `{option}`; leave it out") };
     }
 
     /// Makes a copy take its source as it was after this commit.

@@ -223,7 +223,7 @@ impl<'a, 'v> Run<'a, 'v> {
         }
         match found {
             _ if found < least => {
-                self.wrong(|| format!("has {found} items as `contains` says, and has to have {least}"))
+                self.wrong(|| format!("has {found} items that match `contains`, and needs at least {least}"))
             }
             _ if found > most => {
                 self.wrong(|| format!("may have {most} items at most as `contains` says, and has more"))
@@ -250,7 +250,7 @@ impl<'a, 'v> Run<'a, 'v> {
                 return Ok(());
             }
         }
-        self.wrong(|| format!("is as none of the {} schemas of `anyOf` say", all.len()))
+        self.wrong(|| format!("matches none of the {} schemas of `anyOf` say", all.len()))
     }
 
     #[inline(never)]
@@ -261,12 +261,12 @@ impl<'a, 'v> Run<'a, 'v> {
                 continue;
             }
             if let Some(first) = first.replace(n) {
-                return self.wrong(|| format!("is as schemas {first} and {n} of `oneOf` say, not as one"));
+                return self.wrong(|| format!("matches schemas {first} and {n} of `oneOf`, and must match exactly one"));
             }
         }
         match first {
             Some(_) => Ok(()),
-            None => self.wrong(|| format!("is as none of the {} schemas of `oneOf` say", all.len())),
+            None => self.wrong(|| format!("matches none of the {} schemas of `oneOf` say", all.len())),
         }
     }
 
@@ -274,7 +274,7 @@ impl<'a, 'v> Run<'a, 'v> {
     #[inline(never)]
     fn alone(&mut self, keyword: &'a Keyword, value: &'v Value) -> Judged {
         match (keyword, value) {
-            (Keyword::Never, _) => self.wrong(|| "may not be there".to_owned()),
+            (Keyword::Never, _) => self.wrong(|| "is not allowed".to_owned()),
             (Keyword::Type(types), _) if !types.has(value) => {
                 self.wrong(|| format!("is {}, and has to be {types}", Types::name(value)))
             }
@@ -283,7 +283,7 @@ impl<'a, 'v> Run<'a, 'v> {
                 self.take(values.steps)?;
                 match values.sorted.binary_search(value) {
                     Ok(_) => Ok(()),
-                    Err(_) => self.wrong(|| format!("{} is none of {}", value.quoted(), values.said)),
+                    Err(_) => self.wrong(|| format!("{} is not one of {}", value.quoted(), values.said)),
                 }
             }
             (Keyword::Required(names), Value::Object(_)) => self.required(names, value),
@@ -296,7 +296,7 @@ impl<'a, 'v> Run<'a, 'v> {
             (Keyword::Number(bound, limit), Value::Number(number)) => self.bound(*bound, *limit, *number),
             (Keyword::MultipleOf(divisor), Value::Number(number)) => match is_multiple(*number, *divisor) {
                 true => Ok(()),
-                false => self.wrong(|| format!("{number} is no multiple of {divisor}")),
+                false => self.wrong(|| format!("{number} is not a multiple of {divisor}")),
             },
             (Keyword::Count(counted, bound, limit), _) => self.count(*counted, *bound, *limit, value),
             (Keyword::Pattern(pattern), Value::String(string)) => {

@@ -158,7 +158,7 @@ impl<'a> Compiler<'a> {
                 "`dependencies` is of an older draft; use `dependentRequired` or `dependentSchemas`",
             )),
             _ => Err(self.refused(format!(
-                "{} is no keyword that is judged here; one for readers begins with `x-`",
+                "{} is not a supported keyword; keywords for readers begin with `x-`",
                 quoted(name)
             ))),
         }
@@ -284,7 +284,7 @@ impl<'a> Compiler<'a> {
     fn schemas(&mut self, value: &'a Value) -> Result<Vec<Id>> {
         let items = self.array(value)?;
         if items.is_empty() {
-            return Err(self.refused("has to have a schema at least"));
+            return Err(self.refused("needs at least one schema"));
         }
         let mut all = Vec::with_capacity(items.len());
         for (index, item) in items.iter().enumerate() {
@@ -382,7 +382,7 @@ impl<'a> Compiler<'a> {
         self.tables += pattern.size();
         if self.tables > MAX_TABLES {
             return Err(self.refused(
-                "the patterns up to here take too much to be made into tables of states; repeat less in them",
+                "the patterns so far need too large tables of states; use fewer repetitions",
             ));
         }
         Ok(pattern)
@@ -434,7 +434,7 @@ impl<'a> Compiler<'a> {
         match left {
             0 => Ok(()),
             _ => Err(Error::invalid(
-                "the schema applies itself to the same value without an end; refer to it from `properties` or \
+                "the schema applies itself to the same value endlessly; refer to it from `properties` or \
                  `items`",
             )),
         }

@@ -109,13 +109,13 @@ impl Lowering for MountLowering {
             && parts.iter().all(|part| mount.parts.all()[*part].read_only)
         {
             let at = place.path.as_ref().unwrap_or(&place.part.at);
-            return Err(Error::at(ErrorKind::ReadOnly, at, "nothing can be written here"));
+            return Err(Error::at(ErrorKind::ReadOnly, at, "is mounted read-only"));
         }
         // With one of them unknown, the store reports the missing node.
         let known = |from: &BTreeSet<usize>| !from.is_empty() && !parts.is_empty();
         if linked.take().filter(known).is_some_and(|from| from.is_disjoint(&parts)) {
             let at = place.path.as_ref().unwrap_or(&place.part.at);
-            let message = "a file cannot have names in two mounted parts; copy it";
+            let message = "a file cannot be linked across mounts; copy it";
             return Err(Error::at(ErrorKind::CrossesMounts, at, message));
         }
         if access == Access::Link {
@@ -236,13 +236,13 @@ fn refuse_points(mount: &Mount, path: &TreePath, access: Access) -> Result<()> {
         Access::Create | Access::Replace | Access::Exchange
             if mount.within.is_excluded(&mount.parts.of(path).at) =>
         {
-            let message = "this name is kept for something else; use another one";
+            let message = "this name is reserved; use another one";
             return Err(Error::at(ErrorKind::AccessDenied, path, message));
         }
         Access::Read | Access::Snapshot | Access::Write | Access::Link | Access::Create => return Ok(()),
         Access::ReadTree | Access::ReadPast if !mount.parts.has_below(path) => return Ok(()),
         Access::ReadTree | Access::ReadPast => {
-            let message = "another filesystem or directory is mounted inside; copy what is in it one by one";
+            let message = "another filesystem or directory is mounted inside; copy the entries one by one";
             return Err(Error::at(ErrorKind::CrossesMounts, path, message));
         }
         Access::Replace | Access::Move | Access::Exchange | Access::Remove | Access::RemoveTree => {

@@ -159,7 +159,7 @@ impl Mount {
         }
         let after = page.after.as_ref();
         if after.is_some_and(|after| !after.is_within(&path) || *after == path) {
-            return Err(Error::invalid("a walk goes on behind a path below its directory"));
+            return Err(Error::invalid("a walk continues after a path below its directory"));
         }
         let shown = self.parts.all().iter().filter(|part| part.at.is_within(&path) && part.at != path);
         let tops = shown.map(|part| (part.index, part.at.clone())).collect::<Vec<_>>();

@@ -68,5 +68,5 @@ impl Part {
 
 /// Returns the error for a request about the past of another store.
 pub(super) fn no_past(part: &Part) -> Error {
-    Error::at(ErrorKind::Unsupported, &part.at, "what is mounted here has no past")
+    Error::at(ErrorKind::Unsupported, &part.at, "the filesystem mounted here has no history")
 }

@@ -32,7 +32,7 @@ impl Parts {
             return Err(Error::invalid(format!("a tree is made of at most {MAX_PARTS} parts")));
         }
         if let Some(twice) = parts.windows(2).find(|pair| pair[0].at == pair[1].at) {
-            return Err(Error::invalid(format!("two parts are to be shown at {}", twice[0].at)));
+            return Err(Error::invalid(format!("two parts are mounted at {}", twice[0].at)));
         }
         let mut shown: Vec<TreePath> = Vec::new();
         let (mut places, mut above, mut segments) = (HashMap::new(), BTreeSet::new(), HashSet::new());

@@ -57,7 +57,7 @@ impl Mount {
 
     /// Returns the part that a version belongs to, and the version there.
     fn version_in(&self, version: VersionId) -> Result<(&Part, VersionId)> {
-        let none = || Error::new(ErrorKind::NotFound, "there is no such version");
+        let none = || Error::new(ErrorKind::NotFound, "no such version");
         let (part, ino) = self.parts.node(version.ino).ok_or_else(none)?;
         match &part.source {
             Source::Base(_) | Source::Other(Other { has_past: true, .. }) => {
@@ -278,7 +278,7 @@ impl FileSystem for Mount {
             // The base reports nothing about paths out of reach.
             query.within = self.below(if asked.is_nothing() { &whole } else { &asked })?.base;
             if query.within.is_empty() {
-                return Err(Error::new(ErrorKind::Unsupported, "what is mounted there has no past"));
+                return Err(Error::new(ErrorKind::Unsupported, "the filesystem mounted there has no history"));
             }
         }
         let mut changes = self.base.changes(&query).await?;

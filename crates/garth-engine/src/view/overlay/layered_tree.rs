@@ -101,6 +101,6 @@ async fn check_upper(upper: &dyn FileSystem) -> Result<()> {
     if names.items.iter().all(is_known) {
         return Ok(());
     }
-    let message = "the upper layer has something else in it; give an empty directory";
+    let message = "the upper layer contains other entries; use an empty directory";
     Err(Error::new(ErrorKind::AlreadyExists, message))
 }

@@ -346,6 +346,6 @@ impl Overlay {
 pub(super) fn no_past() -> Error {
     Error::new(
         ErrorKind::Unsupported,
-        "an overlay has no history of its own; ask for that of the tree below it",
+        "an overlay has no history; ask its lower layer",
     )
 }

@@ -151,7 +151,7 @@ impl Overlay {
         let directory = self.directory(&path).await?;
         let after = page.after.as_ref();
         if after.is_some_and(|after| !after.is_within(&path) || *after == path) {
-            return Err(Error::invalid("a walk goes on behind a path below its directory"));
+            return Err(Error::invalid("a walk continues after a path below its directory"));
         }
         let mut streams = Vec::new();
         if directory.above {

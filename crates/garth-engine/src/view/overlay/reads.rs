@@ -33,7 +33,7 @@ enum Spot {
 }
 
 fn contended() -> Error {
-    Error::new(ErrorKind::WouldBlock, "others change the same files all the time; try again")
+    Error::new(ErrorKind::WouldBlock, "other clients keep changing the same files; try again")
 }
 
 impl Overlay {

@@ -69,7 +69,7 @@ impl Stored {
         layer(account, &lower.root, lower.as_of).await?;
         let raw = store::system(account).await?;
         let about = serde_json::to_vec(lower)
-            .map_err(|error| Error::invalid("what an overlay is over cannot be kept").with_source(error))?;
+            .map_err(|error| Error::invalid("the description of the lower layer cannot be stored").with_source(error))?;
         let file = dir.join(&Name::parse(ABOUT)?)?;
         let batch = Batch {
             ops: vec![Op::mkdir(dir.clone()).with_parents(), Op::write(file, about).create_new()],
@@ -79,7 +79,7 @@ impl Stored {
         };
         raw.commit(batch).await.map_err(|error| match error.kind() {
             ErrorKind::Conflict => {
-                Error::new(ErrorKind::AlreadyExists, format!("{id}: there is such an overlay"))
+                Error::new(ErrorKind::AlreadyExists, format!("{id}: an overlay of this id exists"))
             }
             _ => error,
         })
@@ -209,7 +209,7 @@ async fn about(raw: &dyn FileSystem, id: &str) -> Result<Lower> {
     let (_, text) =
         raw.fetch(&At::Path(file.clone()), ByteRange::ALL).await.map_err(|error| missing_or(id, error))?;
     serde_json::from_slice(&text).map_err(|error| {
-        Error::at(ErrorKind::Corrupt, &file, "does not say what the overlay is over").with_source(error)
+        Error::at(ErrorKind::Corrupt, &file, "does not describe the lower layer of the overlay").with_source(error)
     })
 }
 

@@ -318,7 +318,7 @@ impl Overlay {
                     // As a rename between filesystems: the caller copies entry by entry, and no commit
                     // carries the content of a tree.
                     let message =
-                        "a part of this directory is in another store; copy what is in it one by one";
+                        "part of this directory is in another store; copy its entries one by one";
                     return Err(Error::at(ErrorKind::CrossesMounts, path, message));
                 }
                 self.bring(&item.path, &entry, changed).await?;

@@ -194,7 +194,7 @@ impl Writer<'_> {
             Body::Bytes(bytes) => Open::Bytes(bytes),
             Body::Staged(staged) => {
                 let name = self.staged(staged)?;
-                let lost = |_| Error::new(ErrorKind::NotFound, "the staged content was kept for too long");
+                let lost = |_| Error::new(ErrorKind::NotFound, "the staged content has expired");
                 Open::Staged(open_below(self.scratch.fd(), &name, OFlags::RDONLY).map_err(lost)?.into())
             }
         })

@@ -90,7 +90,7 @@ impl Writer<'_> {
     fn below(&mut self, source: &Node, from: &TreePath, to: &TreePath) -> Result<Vec<TreePath>> {
         let mut below = Vec::new();
         let room = MAX_COPIED_NAMES.saturating_sub(self.copied);
-        let too_many = || Error::at(ErrorKind::TooLarge, to, "more than the copies of one batch may make");
+        let too_many = || Error::at(ErrorKind::TooLarge, to, "more than the copies of one batch may create");
         let mut page = WalkPage::default().limit(crate::model::MAX_PAGE);
         while source.is_dir() {
             let walk = self.tree.walk(from, &page)?;

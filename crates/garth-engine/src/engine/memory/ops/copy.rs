@@ -92,7 +92,7 @@ impl<'a> Scratch<'a> {
     pub(super) fn count_copied(&mut self, names: usize, content: &Content) -> Result<()> {
         let (names, pieces) = (self.copied.0 + names, self.copied.1 + content.pieces());
         if names > MAX_COPIED_NAMES || pieces > MAX_COPIED_PIECES {
-            return Err(Error::new(ErrorKind::TooLarge, "more than the copies of one batch may make"));
+            return Err(Error::new(ErrorKind::TooLarge, "more than the copies of one batch may create"));
         }
         self.copied = (names, pieces);
         Ok(())

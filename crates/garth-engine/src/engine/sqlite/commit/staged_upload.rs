@@ -128,7 +128,7 @@ impl SqliteUpload {
     /// Begins a step. Only its success clears `broken`, so a future dropped half-way leaves it set.
     fn step(&mut self) -> Result<()> {
         if self.broken {
-            return Err(Error::new(ErrorKind::Io, "the upload failed before; start it again"));
+            return Err(Error::new(ErrorKind::Io, "an earlier step of the upload failed; start it again"));
         }
         self.broken = true;
         Ok(())
@@ -286,7 +286,7 @@ impl Finished {
 }
 
 fn collected() -> Error {
-    Error::new(ErrorKind::NotFound, "the upload stood still for too long and was collected; start it again")
+    Error::new(ErrorKind::NotFound, "the upload was idle for too long and was collected; start it again")
 }
 
 #[cfg(all(test, debug_assertions))]

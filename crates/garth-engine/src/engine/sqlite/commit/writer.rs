@@ -112,7 +112,7 @@ impl fmt::Debug for Writer {
 }
 
 fn poisoned() -> Error {
-    let message = "the storage failed before; open the account again (restart) and check what was committed";
+    let message = "the storage has failed; restart to open the account again, and check which commits were made";
     Error::new(ErrorKind::Poisoned, message)
 }
 
@@ -241,7 +241,7 @@ impl Writer {
             queue.busy = false;
             std::mem::take(&mut queue.jobs)
         };
-        let error = Error::new(ErrorKind::Unavailable, "the system gives no thread to write with; try again");
+        let error = Error::new(ErrorKind::Unavailable, "the system cannot start a thread for writing; try again");
         for job in jobs {
             match job {
                 Job::Commit(_, answer) => drop(answer.send(Err(error.clone()))),
@@ -357,7 +357,7 @@ impl Writer {
 
     /// Ends index work for this instance: a step that failed once would fail again and again.
     fn stop_failed_chores(&self, error: &Error) {
-        tracing::warn!(%error, "the search index was not brought up to date; run `garth fsck`");
+        tracing::warn!(%error, "the search index could not be updated; run `garth fsck`");
         self.stop_chores();
     }
 
@@ -386,7 +386,7 @@ impl Writer {
         let conn = self.pool.watched(connected.map_err(|error| error.describe(self.database.subject))?);
         if let Err(error) = self.checkpoints.before_first(&conn) {
             let error = error.describe(self.database.subject);
-            tracing::warn!(%error, "what was left in the write-ahead log could not be copied");
+            tracing::warn!(%error, "the rest of the write-ahead log could not be copied");
             // Any other failure is left to later checkpoints: the WAL is intact and read as before.
             if self.is_poisoned() {
                 return Err(error);
@@ -412,7 +412,7 @@ impl Writer {
             outcome.map_err(|error| self.judge(error))
         });
         if let Err(Err(error)) = answer.send(outcome) {
-            tracing::warn!(%error, "a write that nobody waits for failed");
+            tracing::warn!(%error, "a background write failed");
         }
     }
 
@@ -505,7 +505,7 @@ impl Work for Writer {
         // Callers of the group notice a panic because their senders are dropped. The connection is dropped
         // too, which rolls back the transaction.
         if catch_unwind(AssertUnwindSafe(|| self.run_group(group))).is_err() {
-            tracing::error!("a panic while commits were written");
+            tracing::error!("panic while writing commits");
         }
         Some(self)
     }

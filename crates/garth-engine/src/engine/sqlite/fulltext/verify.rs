@@ -37,11 +37,11 @@ impl fmt::Display for Fault {
         match self {
             Self::Structure(what) => write!(f, "the full-text index is damaged: {what}"),
             Self::WithoutText(id) => write!(f, "passage {id} is not in the full-text index"),
-            Self::WithoutPassage(id) => write!(f, "the full-text index has row {id} of no passage"),
+            Self::WithoutPassage(id) => write!(f, "row {id} of the full-text index belongs to no passage"),
             Self::Cover(ino, at) => write!(f, "the passages of node {} do not cover it at byte {at}", ino.0),
             Self::Stale(ino, at) => write!(f, "the passage of node {} at byte {at} is out of date", ino.0),
             Self::Presence(ino) => {
-                write!(f, "node {} is in the search index and must not, or the reverse", ino.0)
+                write!(f, "node {} is wrongly in the search index, or missing from it", ino.0)
             }
             Self::Lines(ino, at) => write!(f, "the lines of node {} at byte {at} are counted wrongly", ino.0),
         }

@@ -154,7 +154,7 @@ impl Check<'_> {
                 })?;
             let lost = records.iter().filter(|(_, lost)| *lost).count();
             if lost > 0 {
-                report.add("log", format!("{lost} idempotency keys lead to no answer"));
+                report.add("log", format!("{lost} idempotency keys have no stored result"));
             }
             Ok(records.into_iter().next_back().map(|(record, _)| record))
         })
@@ -172,7 +172,7 @@ impl Check<'_> {
             let inos: Vec<u64> = all(view.conn, sql, rusqlite::params![from, ROWS], |row| row.get(0))?;
             for ino in &inos {
                 if Searched::of(view.conn, *ino)?.is_none() {
-                    report.add("index", format!("node {ino} is in the search index and is no file"));
+                    report.add("index", format!("node {ino} is in the search index but is not a file"));
                 }
             }
             Ok(inos.last().copied())
@@ -227,7 +227,7 @@ fn pieces(conn: &Connection, seq: u64, (mut due, mut more): (u64, bool), report:
     while let Some(row) = rows.next()? {
         let first: u64 = row.get(0)?;
         if !more || first != due {
-            report.add("log", format!("changes of commit {seq} from number {first} on follow nothing"));
+            report.add("log", format!("the changes of commit {seq} before number {first} are missing"));
             return Ok(());
         }
         let Ok((changes, further)) = changes_column::from_json(&row.get::<_, String>(1)?) else {
@@ -253,11 +253,11 @@ fn head(conn: &Connection, report: &mut Fsck) -> DbResult<u64> {
     }
     let top = one("SELECT coalesce(max(ino), 0) FROM node")?;
     if top >= head.next_ino {
-        report.add("head", format!("node {top} is there, but the next one would be {}", head.next_ino));
+        report.add("head", format!("node {top} exists, but the next inode is {}", head.next_ino));
     }
     let top = one("SELECT coalesce(max(id), 0) FROM chunk")?;
     if top >= head.next_chunk {
-        report.add("head", format!("chunk {top} is there, but the next one would be {}", head.next_chunk));
+        report.add("head", format!("chunk {top} exists, but the next chunk is {}", head.next_chunk));
     }
     Ok(head.seq)
 }

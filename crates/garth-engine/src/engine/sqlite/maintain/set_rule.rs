@@ -68,8 +68,7 @@ impl SqliteFs {
                 Since::Much => {}
             }
         }
-        let message = "what the rule is for changes faster than it can be looked at; try again when less is \
-                       written, or set the rule by force";
+        let message = "the files under the rule change faster than they can be checked; try again when less is written, or set the rule with --force";
         Err(Error::new(ErrorKind::WouldBlock, message))
     }
 

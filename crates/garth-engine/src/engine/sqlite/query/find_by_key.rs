@@ -46,7 +46,7 @@ impl ReadView<'_> {
     pub(crate) fn find_keys(&self, query: &FindQuery) -> DbResult<FindAnswer> {
         query.check()?;
         if self.is_past {
-            return Err(Error::new(ErrorKind::Unsupported, "keys of the past are not kept").into());
+            return Err(Error::new(ErrorKind::Unsupported, "past keys are not stored").into());
         }
         let within = match query.within.is_empty() {
             true => self.reach.within.clone(),

@@ -296,7 +296,7 @@ impl ReadView<'_> {
         let (mut at, mut after) = (key, "");
         if let Some(path) = &page.after {
             if *path == dir || !path.is_within(&dir) {
-                return Err(Error::invalid("a walk goes on behind a path below its directory").into());
+                return Err(Error::invalid("a walk continues after a path below its directory").into());
             }
             (at, after) = path.key().rsplit_once('/').unwrap_or_default();
         }
@@ -537,7 +537,7 @@ pub(crate) fn check_kind(kind: Kind) -> Result<()> {
     match kind {
         Kind::File => Ok(()),
         Kind::Directory => Err(Error::new(ErrorKind::IsADirectory, "is a directory")),
-        _ => Err(Error::new(ErrorKind::NotPermitted, "has no content: it is no regular file")),
+        _ => Err(Error::new(ErrorKind::NotPermitted, "has no content: not a regular file")),
     }
 }
 

@@ -15,7 +15,7 @@ pub(crate) fn change(conn: &Connection, chunk: u64, by: i64) -> DbResult<()> {
     match conn.prepare_cached(sql)?.query_row(params![chunk, by], |row| row.get::<_, i64>(0))? {
         1 => drop(conn.prepare_cached("DELETE FROM chunk_refs WHERE chunk = ?1")?.execute([chunk])?),
         ..=-1 => {
-            let message = "a chunk counts fewer references than it has; run `garth fsck`";
+            let message = "the reference count of a chunk is too low; run `garth fsck`";
             return Err(Error::new(ErrorKind::Corrupt, message).into());
         }
         _ => {}

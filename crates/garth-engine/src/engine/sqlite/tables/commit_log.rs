@@ -66,7 +66,7 @@ pub(crate) fn moment(conn: &Connection, seq: u64) -> DbResult<i64> {
         Some(time) => Ok(time),
         None if seq == 0 => Ok(0),
         None => {
-            Err(Error::new(ErrorKind::Corrupt, "a commit is missing in the log; run `garth fsck`").into())
+            Err(Error::new(ErrorKind::Corrupt, "a commit is missing from the log; run `garth fsck`").into())
         }
     }
 }

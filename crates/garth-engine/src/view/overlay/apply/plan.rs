@@ -156,7 +156,7 @@ impl<'a> Planner<'a> {
             }
             match self.side {
                 Side::Neither => {
-                    let message = "was changed in the lower layer, too, since the overlay changed it; take one of the sides";
+                    let message = "was changed in the lower layer as well; apply with one of the sides";
                     return Err(Error::at(ErrorKind::Conflict, path, message));
                 }
                 Side::Ours => self.plan.conflicts.push(path.clone()),
@@ -352,6 +352,6 @@ fn attributes_like(shown: &Entry) -> SetAttrs {
 }
 
 fn too_much() -> Error {
-    let message = format!("too much differs to be applied in one commit of at most {MAX_OPS} operations");
+    let message = format!("applying the overlay takes more than {MAX_OPS} operations, the limit of one commit");
     Error::new(ErrorKind::TooLarge, message)
 }

@@ -68,7 +68,7 @@ impl Check<'_> {
                 extent(report, (*ino, *till, *off), row, *chunk, bytes);
                 let origin = || origins::runs(view.conn, row.chunk, row.skip, row.skip + row.len);
                 if chunk.is_some() && row.written == 0 && origin().is_err() {
-                    report.add("extent", format!("who wrote node {ino} at byte {off} is not known any more"));
+                    report.add("extent", format!("the commit that wrote node {ino} at byte {off} is unknown"));
                 }
                 if *till == 0 {
                     if before > *off {
@@ -89,7 +89,7 @@ impl Check<'_> {
             for pack in &packs {
                 let needed = "SELECT 1 FROM chunk WHERE pack = ?1";
                 if pack.3 && one(view.conn, needed, [pack.0], |_| Ok(()))?.is_some() {
-                    report.add("references", format!("pack {} is about to go and is needed", pack.1));
+                    report.add("references", format!("pack {} is marked for removal but still needed", pack.1));
                 }
                 if is_lost(fs, pack) {
                     suspects.push(pack.0);
@@ -101,7 +101,7 @@ impl Check<'_> {
             // Checked again: `gc` may have removed it.
             let pack = fs.with_view(|view| one(view.conn, PACKS, params![id - 1, 1], pack))?;
             if let Some(pack) = pack.filter(|pack| pack.0 == id && is_lost(fs, pack)) {
-                let what = format!("pack {} should have {} bytes and has not", pack.1, pack.2);
+                let what = format!("pack {} is missing or does not have {} bytes", pack.1, pack.2);
                 self.report.add("missing_content", what);
             }
         }
@@ -113,7 +113,7 @@ impl Check<'_> {
                 if fs.inner.packs.folder().join(name).exists() {
                     report.add(
                         "orphan_content",
-                        format!("pack {name} belongs to nothing; `garth gc` removes it"),
+                        format!("pack {name} is not used; `garth gc` removes it"),
                     );
                 }
             }
@@ -135,7 +135,7 @@ impl Check<'_> {
                 let chunk: Option<u64> =
                     one(view.conn, sql, params![pack, first, pos + len, pos], |row| row.get(0))?;
                 if let Some(id) = chunk {
-                    report.add("references", format!("the bytes of chunk {id} are about to go"));
+                    report.add("references", format!("the bytes of chunk {id} are marked for removal"));
                 }
             }
             // Pack ids begin at 1, so the first hole is after `(0, 0)`.
@@ -178,7 +178,7 @@ fn file_size(conn: &Connection, ino: u64) -> DbResult<(u64, Option<u64>)> {
 fn extent(report: &mut Fsck, key: Key, row: &ExtentRow, chunk: Option<u64>, size: Option<u64>) {
     let (ino, till, off) = key;
     let Some(chunk) = chunk else {
-        let what = format!("node {ino} needs chunk {} at byte {off}, which is not there", row.chunk);
+        let what = format!("node {ino} needs chunk {} at byte {off}, which is missing", row.chunk);
         return report.add("missing_content", what);
     };
     // An extent of the past may reach beyond the current size.

@@ -39,7 +39,7 @@ impl Check<'_> {
         self.walk(0, |view, report, from: u64| {
             let stray = next_stray(view.conn, from)?;
             if let Some(ino) = stray {
-                report.add("projection", format!("node {ino} has keys and is not there"));
+                report.add("projection", format!("node {ino} has keys but does not exist"));
             }
             Ok(stray)
         })

@@ -28,7 +28,7 @@ impl Check<'_> {
             for (dir, name, ino, kind) in &names {
                 report.names += 1;
                 if there != Some(dir) && !is_directory(view.conn, dir)? {
-                    report.add("name", format!("{dir}/{name} lies in no directory"));
+                    report.add("name", format!("{dir}/{name} is in no directory"));
                 } else {
                     there = Some(dir);
                 }
@@ -72,7 +72,7 @@ impl Check<'_> {
             let inos: Vec<u64> = all(view.conn, sql, params![from, ROWS], |row| row.get(0))?;
             for ino in &inos {
                 if nodes::version(view.conn, *ino, MAX)?.is_none() {
-                    report.add("expiry", format!("node {ino} is to expire and is not there"));
+                    report.add("expiry", format!("node {ino} is listed to expire but does not exist"));
                 }
             }
             Ok(inos.last().copied())
@@ -87,7 +87,7 @@ fn is_directory(conn: &Connection, path: &str) -> DbResult<bool> {
 
 fn named(conn: &Connection, report: &mut Fsck, path: &str, ino: u64, kind: Kind) -> DbResult<()> {
     match nodes::version(conn, ino, MAX)? {
-        None => report.add("name", format!("{path} names node {ino}, which is not there")),
+        None => report.add("name", format!("{path} names node {ino}, which does not exist")),
         Some(node) if node.kind != kind => {
             report.add("name", format!("{path} and its node {ino} are of different kinds"));
         }
@@ -117,7 +117,7 @@ fn links(conn: &Connection, report: &mut Fsck, node: &NodeRow) -> DbResult<()> {
         }
     };
     if count != node.nlink {
-        report.add("link_count", format!("node {} counts {} links and has {count}", node.ino, node.nlink));
+        report.add("link_count", format!("node {} has link count {}, but {count} links", node.ino, node.nlink));
     }
     Ok(())
 }
@@ -127,7 +127,7 @@ fn expiry(conn: &Connection, report: &mut Fsck, node: &NodeRow) -> DbResult<()> 
         one(conn, "SELECT at FROM expiry WHERE ino = ?1", [node.ino], |row| row.get(0))?;
     // A node without a name no longer expires.
     if listed != node.expires_at.filter(|_| node.nlink > 0) {
-        let what = format!("when node {} expires and the list of expiries disagree", node.ino);
+        let what = format!("the expiry of node {} differs from the list of expiries", node.ino);
         report.add("expiry", what);
     }
     Ok(())

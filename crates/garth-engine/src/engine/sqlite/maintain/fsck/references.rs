@@ -76,7 +76,7 @@ impl Check<'_> {
                 return Ok(());
             }
         }
-        tracing::warn!(chunks = suspects.len(), "references were not counted: rows were merged all the time");
+        tracing::warn!(chunks = suspects.len(), "references were not counted, because rows were being merged");
         Ok(())
     }
 
@@ -88,7 +88,7 @@ impl Check<'_> {
             let rows: Vec<(u64, bool)> =
                 all(view.conn, sql, params![from, ROWS], |row| Ok((row.get(0)?, row.get(1)?)))?;
             for (chunk, _) in rows.iter().filter(|(_, missing)| *missing) {
-                let what = format!("references to chunk {chunk} are counted, which is not there");
+                let what = format!("references are counted for chunk {chunk}, which does not exist");
                 report.add("references", what);
             }
             Ok(rows.last().map(|(chunk, _)| *chunk))
@@ -173,7 +173,7 @@ fn recount(fs: &SqliteFs, suspects: &HashSet<u64>) -> Result<Option<Vec<String>>
                 (counts.get(chunk).copied().unwrap_or(0), one(conn, sql, [chunk], |row| row.get(0))?);
             if counted.is_some_and(|counted: u64| counted != has) {
                 let counted = counted.unwrap_or(0);
-                wrong.push(format!("chunk {chunk} counts {counted} references and has {has}"));
+                wrong.push(format!("chunk {chunk} has reference count {counted}, but {has} references"));
             }
         }
         wrong.sort();
