@@ -36,7 +36,8 @@ impl Garth {
     /// The command, with nothing of the environment that could change what it does.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = bare(args);
-        command.env("GARTH_DATA", self.data());
+        // Relative paths of an argument must not lead into the sources.
+        command.env("GARTH_DATA", self.data()).current_dir(self.dir.path());
         command
     }
 
