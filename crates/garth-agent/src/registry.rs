@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 
 use crate::identity::MAX_SETTINGS;
 use crate::settings::Settings;
-use garth_engine::rule::{Demand, Registry, Rule};
+use garth_engine::rule::{Constraint, Registry, Rule};
 
 /// Version of the set. Count it up with each change of a rule, or of what a projection derives from anything:
 /// an older garth then no longer writes to the account, and a newer one derives its keys again.
@@ -39,18 +39,18 @@ fn rules() -> Vec<Rule> {
     let only_grow = [session_lines::MESSAGES, session_lines::EVENTS, session_lines::NATIVE];
     let meta = session_lines::META;
     let rules = [
-        Rule::built_in(meta, Demand::OwnFields(session_lines::DECIDING.map(str::to_owned).to_vec())),
-        Rule::built_in(values, Demand::MaxSize(MAX_VALUE as u64)),
-        Rule::built_in(values, Demand::Json { schema: None, check: None }),
-        Rule::built_in(settings, Demand::MaxSize(MAX_SETTINGS as u64)),
-        Rule::built_in(settings, Demand::json_by(Settings::check)),
-        Rule::built_in(fragments, Demand::MaxSize(fragments::MAX_FRAGMENTS)),
-        Rule::built_in(fragments, Demand::lines(fragments::SCHEMA, Some(fragments::UNIQUE))),
-        Rule::built_in(session_lines::MESSAGES, Demand::lines(session_lines::MESSAGE, None)),
-        Rule::built_in(session_lines::EVENTS, Demand::lines(session_lines::EVENT, None)),
-        Rule::built_in(session_lines::NATIVE, Demand::JsonLines { schema: None, unique: None }),
+        Rule::built_in(meta, Constraint::OwnFields(session_lines::DECIDING.map(str::to_owned).to_vec())),
+        Rule::built_in(values, Constraint::MaxSize(MAX_VALUE as u64)),
+        Rule::built_in(values, Constraint::Json { schema: None, check: None }),
+        Rule::built_in(settings, Constraint::MaxSize(MAX_SETTINGS as u64)),
+        Rule::built_in(settings, Constraint::json_by(Settings::check)),
+        Rule::built_in(fragments, Constraint::MaxSize(fragments::MAX_FRAGMENTS)),
+        Rule::built_in(fragments, Constraint::lines(fragments::SCHEMA, Some(fragments::UNIQUE))),
+        Rule::built_in(session_lines::MESSAGES, Constraint::lines(session_lines::MESSAGE, None)),
+        Rule::built_in(session_lines::EVENTS, Constraint::lines(session_lines::EVENT, None)),
+        Rule::built_in(session_lines::NATIVE, Constraint::JsonLines { schema: None, unique: None }),
     ];
-    let growing = only_grow.map(|class| Rule::built_in(class, Demand::AppendOnly));
-    let kept = of_people.map(|class| Rule::built_in(class, Demand::NotInSessions));
+    let growing = only_grow.map(|class| Rule::built_in(class, Constraint::AppendOnly));
+    let kept = of_people.map(|class| Rule::built_in(class, Constraint::NotInSessions));
     rules.into_iter().chain(growing).chain(kept).collect()
 }

@@ -55,7 +55,9 @@ pub(crate) const REMOVED_OPTIONS: &[(&str, &str, &str)] = &[
     ("memory tag", "--remove", "--rm"),
     ("quota set", "--bytes", "--max-bytes"),
     ("quota set", "--entries", "--max-entries"),
+    ("recall", "--in-class", "--glob"),
     ("restore", "-n", "--dry-run"),
+    ("search", "--in-class", "--glob"),
 ];
 
 /// Options that people try, and the option of the same meaning: it is suggested where the command has it.

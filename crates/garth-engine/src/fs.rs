@@ -8,7 +8,7 @@
 
 pub mod breach;
 mod capabilities;
-pub(crate) mod classes;
+pub(crate) mod search_patterns;
 pub(crate) mod ext;
 mod filesystem;
 mod handle;

@@ -50,7 +50,7 @@ pub use query::{
 };
 pub(crate) use query::{check_items, check_limit};
 pub use search::{
-    Hit, HitContext, MAX_CLASSES, MAX_CONTEXT, MAX_CONTEXT_BYTES, MAX_HITS, MAX_PER_FILE, PathClass,
+    Hit, HitContext, MAX_PATTERNS, MAX_CONTEXT, MAX_CONTEXT_BYTES, MAX_HITS, MAX_PER_FILE, PatternBelow,
     ScoreParts, SearchAnswer, SearchQuery,
 };
 pub use within::Within;

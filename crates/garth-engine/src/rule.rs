@@ -4,9 +4,9 @@
 //! `docs/decisions/rules-in-the-commit.md`.
 
 mod check;
-mod class;
+mod path_pattern;
 mod content_check;
-mod demand;
+mod constraint;
 pub mod json;
 mod json_check;
 mod judge;
@@ -21,8 +21,8 @@ pub mod schema;
 mod secrets;
 
 pub use check::{Check, FileViolation};
-pub use class::Class;
-pub use demand::{Demand, MAX_WHOLE, Policy};
+pub use path_pattern::PathPattern;
+pub use constraint::{Constraint, MAX_WHOLE, Policy};
 pub use json_check::JsonCheck;
 pub use judge::{
     Caller, CommitEffects, Entries, File, Left, MAX_JUDGED, MAX_JUDGED_BYTES, MAX_LOOKED, judge, judge_state,
@@ -48,39 +48,39 @@ pub type Digest = [u8; 16];
 /// Glob pattern of paths, and a constraint on them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
-    class: Class,
-    demand: Demand,
+    pattern: PathPattern,
+    constraint: Constraint,
     digest: Digest,
     built_in: bool,
 }
 
 impl Rule {
     /// Returns the rule that puts a constraint on the paths of a pattern.
-    pub fn new(class: Class, demand: Demand) -> Self {
-        let text = format!("{JUDGES} {}\0{}", demand.name(), demand.terms());
+    pub fn new(pattern: PathPattern, constraint: Constraint) -> Self {
+        let text = format!("{JUDGES} {}\0{}", constraint.name(), constraint.terms());
         let mut digest = Digest::default();
         digest.copy_from_slice(&blake3::hash(text.as_bytes()).as_bytes()[..16]);
         // Without the pattern: a file that satisfies a constraint does so for every rule with that
         // constraint.
-        Self { class, demand, digest, built_in: false }
+        Self { pattern, constraint, digest, built_in: false }
     }
 
     /// Returns a rule of the [`Registry`], which no operator can remove.
     ///
     /// # Panics
-    /// If `class` is malformed, which is a bug of the program that registers it.
-    pub fn built_in(class: &'static str, demand: Demand) -> Self {
-        Self { built_in: true, ..Self::new(Class::built_in(class), demand) }
+    /// If `pattern` is malformed, which is a bug of the program that registers it.
+    pub fn built_in(pattern: &'static str, constraint: Constraint) -> Self {
+        Self { built_in: true, ..Self::new(PathPattern::built_in(pattern), constraint) }
     }
 
     /// Returns the pattern of the paths.
-    pub fn class(&self) -> &Class {
-        &self.class
+    pub fn pattern(&self) -> &PathPattern {
+        &self.pattern
     }
 
     /// Returns the constraint on them.
-    pub fn demand(&self) -> &Demand {
-        &self.demand
+    pub fn constraint(&self) -> &Constraint {
+        &self.constraint
     }
 
     /// Returns true if every tree has the rule, which cannot be removed.
@@ -105,8 +105,8 @@ pub struct Rules {
 impl Rules {
     fn new(mut rules: Vec<Rule>) -> Self {
         // Sizes first: they are judged without reading the file.
-        rules.sort_by_key(|rule| !matches!(rule.demand, Demand::MaxSize(_)));
-        let places = Within::new(rules.iter().map(|rule| rule.class.place()));
+        rules.sort_by_key(|rule| !matches!(rule.constraint, Constraint::MaxSize(_)));
+        let places = Within::new(rules.iter().map(|rule| rule.pattern.place()));
         Self { rules, places }
     }
 
@@ -125,7 +125,7 @@ impl Rules {
     /// # Errors
     /// `TooLarge` for more than [`MAX_RULES`]; `AlreadyExists` if every tree has such a rule.
     pub fn with(&self, rule: Rule) -> Result<Self> {
-        let mut rules = self.without(rule.class(), rule.demand.name())?.rules;
+        let mut rules = self.without(rule.pattern(), rule.constraint.name())?.rules;
         if rules.iter().filter(|rule| !rule.built_in).count() >= MAX_RULES {
             return Err(Error::new(ErrorKind::TooLarge, format!("a tree has at most {MAX_RULES} rules")));
         }
@@ -138,10 +138,10 @@ impl Rules {
     ///
     /// # Errors
     /// `AlreadyExists` for a rule that every tree has.
-    pub fn without(&self, class: &Class, demand: &str) -> Result<Self> {
-        let is_it = |rule: &&Rule| rule.class == *class && rule.demand.name() == demand;
+    pub fn without(&self, pattern: &PathPattern, constraint: &str) -> Result<Self> {
+        let is_it = |rule: &&Rule| rule.pattern == *pattern && rule.constraint.name() == constraint;
         if self.rules.iter().find(is_it).is_some_and(Rule::is_built_in) {
-            let message = format!("the rule `{demand}` for {} is built in and cannot be changed", class.as_str());
+            let message = format!("the rule `{constraint}` for {} is built in and cannot be changed", pattern.as_str());
             return Err(Error::new(ErrorKind::AlreadyExists, message));
         }
         Ok(Self::new(self.rules.iter().filter(|rule| !is_it(rule)).cloned().collect()))
@@ -160,12 +160,12 @@ impl Rules {
     /// Returns true if some rules are about the changes of a commit, and not only about the state that it
     /// leaves.
     pub(crate) fn are_about_change(&self) -> bool {
-        self.rules.iter().any(|rule| rule.demand.is_about_change())
+        self.rules.iter().any(|rule| rule.constraint.is_about_change())
     }
 
     /// Returns the rules for a path.
     pub fn of<'a>(&'a self, path: &'a TreePath) -> impl Iterator<Item = &'a Rule> {
-        self.rules.iter().filter(|rule| rule.class.has(path))
+        self.rules.iter().filter(|rule| rule.pattern.has(path))
     }
 
     /// Returns the subtrees that the patterns can match paths in. Names of a file outside of them do not
@@ -176,24 +176,24 @@ impl Rules {
 
     /// Returns true if there are rules for paths in a directory or below.
     pub fn may_have(&self, dir: &TreePath) -> bool {
-        self.rules.iter().any(|rule| rule.class.below(dir).is_some())
+        self.rules.iter().any(|rule| rule.pattern.below(dir).is_some())
     }
 
     /// Returns the subtrees in which search may not see everything; `None` if it sees everything.
     pub fn unsearchable(&self) -> Option<Within> {
-        let hidden = self.rules.iter().filter(|rule| rule.demand == Demand::NotSearchable);
-        let mut places = hidden.map(|rule| rule.class.place()).peekable();
+        let hidden = self.rules.iter().filter(|rule| rule.constraint == Constraint::NotSearchable);
+        let mut places = hidden.map(|rule| rule.pattern.place()).peekable();
         places.peek().is_some().then(|| Within::new(places))
     }
 
     /// Returns true if hits at a path show text that looks like a secret.
     pub fn shows_secrets(&self, path: &TreePath) -> bool {
-        self.of(path).any(|rule| rule.demand == Demand::Secrets(Policy::Allow))
+        self.of(path).any(|rule| rule.constraint == Constraint::Secrets(Policy::Allow))
     }
 
     /// Returns true if search may see a path.
     pub fn is_searchable(&self, path: &TreePath) -> bool {
-        !self.of(path).any(|rule| rule.demand == Demand::NotSearchable)
+        !self.of(path).any(|rule| rule.constraint == Constraint::NotSearchable)
     }
 }
 
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn rules_are_bounded_unique_and_keep_built_ins() {
-        let rule = |class: &str, bytes| Rule::new(Class::parse(class).unwrap(), Demand::MaxSize(bytes));
+        let rule = |pattern: &str, bytes| Rule::new(PathPattern::parse(pattern).unwrap(), Constraint::MaxSize(bytes));
         let mut rules = super::sample::registry().rules().clone();
         let own = |rules: &Rules| rules.all().filter(|rule| !rule.is_built_in()).count();
         for n in 0..MAX_RULES {

@@ -6,7 +6,7 @@ use std::time::Instant;
 use anyhow::{Result, ensure};
 use garth_engine::model::quota::Limits;
 use garth_engine::model::{Batch, Op, SetAttrs};
-use garth_engine::rule::{Class, Demand, Rule};
+use garth_engine::rule::{PathPattern, Constraint, Rule};
 
 use super::content::text;
 use crate::figures::Figures;
@@ -36,8 +36,8 @@ pub(crate) async fn rules(folder: &Path, size: Size, runs: usize) -> Result<Figu
     Ok(figures)
 }
 
-async fn set(garth: &Garth, class: &str, demand: &str) -> Result<()> {
-    let rule = Rule::new(Class::parse(class)?, Demand::parse(demand, "{}")?);
+async fn set(garth: &Garth, pattern: &str, constraint: &str) -> Result<()> {
+    let rule = Rule::new(PathPattern::parse(pattern)?, Constraint::parse(constraint, "{}")?);
     ensure!(garth.0.set_rule(rule, false).await?.set, "nothing breaks it");
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use garth_engine::error::{Error, Result};
-use garth_engine::model::{Moment, PathClass, SearchQuery, Timestamp};
+use garth_engine::model::{Moment, PatternBelow, SearchQuery, Timestamp};
 use garth_engine::path::TreePath;
 
 /// Tokens of an answer, if nothing else is asked for.
@@ -35,9 +35,9 @@ pub struct Recall {
     /// Only what has each of these values in its custom metadata.
     #[doc(hidden)]
     pub metadata: BTreeMap<String, String>,
-    /// Only paths of one of these classes; empty: any.
+    /// Only paths that one of these patterns matches; empty for any.
     #[doc(hidden)]
-    pub classes: Vec<PathClass>,
+    pub patterns: Vec<PatternBelow>,
     /// Only what was last changed at this time or later.
     #[doc(hidden)]
     pub since: Option<Timestamp>,
@@ -73,7 +73,7 @@ impl Recall {
             within: Vec::new(),
             tags_any: Vec::new(),
             metadata: BTreeMap::new(),
-            classes: Vec::new(),
+            patterns: Vec::new(),
             since: None,
             until: None,
             budget: BUDGET,
@@ -110,10 +110,10 @@ impl Recall {
         self
     }
 
-    /// Limits the answer to a class of paths; several calls allow any of their classes.
+    /// Limits the answer to the paths of a pattern. Several calls allow the paths of any of their patterns.
     #[must_use]
-    pub fn class(mut self, class: PathClass) -> Self {
-        self.classes.push(class);
+    pub fn pattern(mut self, pattern: PatternBelow) -> Self {
+        self.patterns.push(pattern);
         self
     }
 
@@ -153,7 +153,7 @@ impl Recall {
         let query = query.tags_any(self.tags_any.iter().cloned()).since(self.since).until(self.until);
         let mut query = query.layers(true).limit(HITS);
         query.metadata = self.metadata.clone();
-        query.classes = self.classes.clone();
+        query.patterns = self.patterns.clone();
         query
     }
 

@@ -5,7 +5,7 @@
 use std::sync::LazyLock;
 
 use garth_engine::TreePath;
-use garth_engine::rule::{Class, Searchable, WithheldLines};
+use garth_engine::rule::{PathPattern, Searchable, WithheldLines};
 
 use super::projections::memories::{MEMORIES, MEMORY_STATUS};
 use super::projections::sessions::{SESSION_LINE, WITHDRAWN, withdrawn_keys};
@@ -35,35 +35,35 @@ const ELSEWHERE: [&str; 2] = ["/.outbox/**", "/agents/*/sessions/**"];
 /// The status of a memory that is there.
 const ACTIVE: &str = "ACTIVE";
 
-struct Classes {
-    memories: Vec<Class>,
-    never: Vec<Class>,
+struct Patterns {
+    memories: Vec<PathPattern>,
+    never: Vec<PathPattern>,
 }
 
-impl Classes {
+impl Patterns {
     fn new() -> Self {
-        let class = |text: String| Class::built_in(&text);
+        let pattern = |text: String| PathPattern::built_in(&text);
         let of_memories =
-            MEMORIES.iter().flat_map(|dir| OF_MEMORIES.map(|file| class(format!("{dir}/{file}"))));
-        let of_sessions = OF_SESSIONS.map(|file| class(format!("/users/*/agents/*/session/*/{file}")));
-        let never = of_memories.chain(of_sessions).chain(ELSEWHERE.map(Class::built_in)).collect();
-        Self { memories: MEMORIES.map(Class::built_in).into(), never }
+            MEMORIES.iter().flat_map(|dir| OF_MEMORIES.map(|file| pattern(format!("{dir}/{file}"))));
+        let of_sessions = OF_SESSIONS.map(|file| pattern(format!("/users/*/agents/*/session/*/{file}")));
+        let never = of_memories.chain(of_sessions).chain(ELSEWHERE.map(PathPattern::built_in)).collect();
+        Self { memories: MEMORIES.map(PathPattern::built_in).into(), never }
     }
 }
 
 /// Returns whether search finds the file at a path: the text of a memory while the memory is active.
 pub(super) fn searchable(path: &TreePath) -> Searchable {
-    static CLASSES: LazyLock<Classes> = LazyLock::new(Classes::new);
+    static PATTERNS: LazyLock<Patterns> = LazyLock::new(Patterns::new);
     let name = path.name().unwrap_or_default();
     let layer = LAYERS.contains(&name);
     if (layer || name == TEXT)
         && let Some(dir) = path.parent()
-        && CLASSES.memories.iter().any(|class| class.has(&dir))
+        && PATTERNS.memories.iter().any(|pattern| pattern.has(&dir))
     {
         let file = TreePath::from_row(dir.key(), META);
         return Searchable::While { file, projection: MEMORY_STATUS, key: ACTIVE, layer };
     }
-    match CLASSES.never.iter().any(|class| class.has(path)) {
+    match PATTERNS.never.iter().any(|pattern| pattern.has(path)) {
         true => Searchable::No,
         false => Searchable::Yes,
     }
@@ -72,7 +72,7 @@ pub(super) fn searchable(path: &TreePath) -> Searchable {
 /// Returns what says which lines of the file at a path search leaves out: of messages those that events
 /// withdrew.
 pub(super) fn withheld(path: &TreePath) -> Option<WithheldLines> {
-    static MESSAGES: LazyLock<Class> = LazyLock::new(|| Class::built_in(session_lines::MESSAGES));
+    static MESSAGES: LazyLock<PathPattern> = LazyLock::new(|| PathPattern::built_in(session_lines::MESSAGES));
     let dir = path.parent().filter(|_| path.name() == Some("messages.jsonl") && MESSAGES.has(path))?;
     let file = TreePath::from_row(dir.key(), "events.jsonl");
     Some(WithheldLines { file, projection: SESSION_LINE, any: WITHDRAWN, keys: withdrawn_keys })

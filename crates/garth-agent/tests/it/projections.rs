@@ -9,7 +9,7 @@ use garth_engine::engine::memory::MemoryFs;
 use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::model::quota::Limits;
 use garth_engine::model::{Batch, FindQuery, Op, Projection, SetAttrs};
-use garth_engine::rule::{Class, Demand, Rule};
+use garth_engine::rule::{PathPattern, Constraint, Rule};
 use garth_engine::rule::{Registry, sample};
 use garth_engine::{AccountStore, Env, ErrorKind, FileSystem, TreePath};
 use tempfile::TempDir;
@@ -70,7 +70,7 @@ async fn a_process_of_an_older_set_reads_and_cannot_write() {
             refused.is(ErrorKind::Format) && refused.message().contains("use a newer garth"),
             "{refused}"
         );
-        let rule = Rule::new(Class::parse("/x").unwrap(), Demand::AppendOnly);
+        let rule = Rule::new(PathPattern::parse("/x").unwrap(), Constraint::AppendOnly);
         for refused in [
             fs.gc(Duration::ZERO).await.map(drop),
             fs.reindex().await.map(drop),

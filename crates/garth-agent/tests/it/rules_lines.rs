@@ -177,9 +177,9 @@ async fn what_a_tree_breaks_is_listed_and_the_rule_set_by_force_alone() {
     let other = SqliteFs::open(folder.path(), Env::system(), garth_agent::registry()).unwrap();
     let error = other.commit(Op::append(at("/a/1.json"), "x").into()).await.unwrap_err();
     assert!(error.is(ErrorKind::RuleViolation), "{error}");
-    assert!(other.remove_rule(new.class(), "json").await.unwrap());
+    assert!(other.remove_rule(new.pattern(), "json").await.unwrap());
     fs.commit(Op::append(at("/a/1.json"), "x").into()).await.unwrap();
-    assert!(!fs.remove_rule(new.class(), "json").await.unwrap());
+    assert!(!fs.remove_rule(new.pattern(), "json").await.unwrap());
 }
 
 #[tokio::test]
@@ -214,9 +214,9 @@ async fn rules_about_change_are_set_while_others_write() {
             written
         }
     });
-    for demand in ["append-only", "json-lines"] {
-        let set = fs.set_rule(rule("/logs/**", demand, "{}"), false).await.unwrap();
-        assert!(set.set, "{demand}: {set:?}");
+    for constraint in ["append-only", "json-lines"] {
+        let set = fs.set_rule(rule("/logs/**", constraint, "{}"), false).await.unwrap();
+        assert!(set.set, "{constraint}: {set:?}");
     }
     stop.store(true, std::sync::atomic::Ordering::Relaxed);
     assert!(writer.await.unwrap() > 0);

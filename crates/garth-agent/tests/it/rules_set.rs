@@ -6,7 +6,7 @@ use garth_engine::engine::memory::MemoryFs;
 use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::fs::restore::restore;
 use garth_engine::model::{At, Author, Batch, Ino, Moment, Op, Seq, SetAttrs, Timestamp};
-use garth_engine::rule::{Class, Demand, Rule};
+use garth_engine::rule::{PathPattern, Constraint, Rule};
 use garth_engine::view::Scope;
 use garth_engine::{AccountStore, Env, Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
 
@@ -18,8 +18,8 @@ pub(super) fn at(text: &str) -> At {
     path(text).into()
 }
 
-pub(super) fn rule(class: &str, demand: &str, terms: &str) -> Rule {
-    Rule::new(Class::parse(class).unwrap(), Demand::parse(demand, terms).unwrap())
+pub(super) fn rule(pattern: &str, constraint: &str, terms: &str) -> Rule {
+    Rule::new(PathPattern::parse(pattern).unwrap(), Constraint::parse(constraint, terms).unwrap())
 }
 
 /// A tree of one of the engines.

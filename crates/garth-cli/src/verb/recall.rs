@@ -4,7 +4,7 @@ use clap::Args;
 use garth_agent::recall::{BUDGET, Key, Recall as Asked, Recaller};
 use garth_engine::TreePath;
 use garth_engine::fs::resolve::Follow;
-use garth_engine::model::{PathClass, Timestamp};
+use garth_engine::model::{PatternBelow, Timestamp};
 
 use crate::app::{App, stat_path};
 use crate::args::{Past, TREE_PATH};
@@ -43,8 +43,8 @@ pub(crate) struct Recall {
     #[arg(long = "meta", value_name = "KEY=VALUE", value_parser = parse_pair)]
     values: Vec<(String, String)>,
     /// Search only paths that match this glob pattern, such as '/**/*.md' (repeatable: one of them is enough)
-    #[arg(long = "in-class", value_name = "PATTERN")]
-    classes: Vec<String>,
+    #[arg(long = "glob", value_name = "PATTERN")]
+    patterns: Vec<String>,
     /// Search only entries that were modified at or after this time: a commit, a time or a snapshot
     #[arg(long, value_name = "SEQUENCE|TIME|NAME")]
     since: Option<String>,
@@ -72,8 +72,8 @@ impl Recall {
         }
         asked.tags_any = self.tags;
         asked.metadata = self.values.into_iter().collect();
-        let class = |pattern| PathClass { from: TreePath::root(), pattern };
-        asked.classes = self.classes.into_iter().map(class).collect();
+        let below = |pattern| PatternBelow { from: TreePath::root(), pattern };
+        asked.patterns = self.patterns.into_iter().map(below).collect();
         asked.since = time(app, self.since.as_deref()).await?;
         asked.until = time(app, self.until.as_deref()).await?;
         asked.valid_at = time(app, self.valid_at.as_deref()).await?;

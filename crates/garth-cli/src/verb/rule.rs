@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use garth_engine::fs::store::SetRuleResult;
 use garth_engine::rule::schema::MAX_SCHEMA;
-use garth_engine::rule::{Class, Demand, FileViolation, Rule as TreeRule};
+use garth_engine::rule::{PathPattern, Constraint, FileViolation, Rule as TreeRule};
 use garth_engine::{AccountStore, Error, ErrorKind};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -34,7 +34,7 @@ use crate::size::parse_size;
 ///   secrets         --policy refuse: no text may look like a secret; allow: such
 ///                   text is shown as it is, without a mark in its place
 ///
-/// With --json, prints one object per rule: class, demand, terms, built_in; of `set` also
+/// With --json, prints one object per rule: pattern, rule, terms, built_in; of `set` also
 /// set, and before it one object per path that violates the rule: path, reason.
 #[derive(Args, Debug)]
 #[command(
@@ -55,10 +55,10 @@ enum Action {
     Set {
         /// Glob pattern, such as /logs/**
         #[arg(id = "paths", value_name = "PATTERN")]
-        class: String,
+        pattern: String,
         /// Constraint
-        #[arg(value_name = "RULE", value_parser = Demand::NAMES)]
-        demand: String,
+        #[arg(value_name = "RULE", value_parser = Constraint::NAMES)]
+        constraint: String,
         #[command(flatten)]
         terms: Terms,
         /// Set the rule even if existing files violate it; they stay until they are changed
@@ -73,10 +73,10 @@ enum Action {
     Rm {
         /// Glob pattern, as listed
         #[arg(id = "paths", value_name = "PATTERN")]
-        class: String,
+        pattern: String,
         /// Constraint
-        #[arg(value_name = "RULE", value_parser = Demand::NAMES)]
-        demand: String,
+        #[arg(value_name = "RULE", value_parser = Constraint::NAMES)]
+        constraint: String,
     },
 }
 
@@ -103,25 +103,25 @@ impl Rule {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         app.no_tree("rule")?;
         match self.action {
-            Action::Set { class, demand, terms, force } => {
-                let rule = TreeRule::new(Class::parse(&class)?, demand_of(&demand, &terms)?);
+            Action::Set { pattern, constraint, terms, force } => {
+                let rule = TreeRule::new(PathPattern::parse(&pattern)?, constraint_of(&constraint, &terms)?);
                 let account = app.account_of(&app.data_dir_of_account().await?).await?;
                 set(app, &*account, rule, force).await
             }
             Action::List => {
                 let account = app.account_of(&app.data_dir()?).await?;
                 let mut rules = account.rules().await?;
-                rules.sort_by(|one, other| one.class().as_str().cmp(other.class().as_str()));
+                rules.sort_by(|one, other| one.pattern().as_str().cmp(other.pattern().as_str()));
                 rules.iter().try_for_each(|rule| app.out.item(&rule_json(rule), rule_text(rule)))
             }
-            Action::Rm { class, demand } => {
+            Action::Rm { pattern, constraint } => {
                 let account = app.account_of(&app.data_dir()?).await?;
-                let class = Class::parse(&class)?;
-                if account.remove_rule(&class, &demand).await? {
+                let pattern = PathPattern::parse(&pattern)?;
+                if account.remove_rule(&pattern, &constraint).await? {
                     return Ok(());
                 }
                 let message =
-                    format!("{}: there is no rule `{demand}` for it; see `garth rule list`", class.as_str());
+                    format!("{}: there is no rule `{constraint}` for it; see `garth rule list`", pattern.as_str());
                 Err(Error::new(ErrorKind::NotFound, message).into())
             }
         }
@@ -143,7 +143,7 @@ struct Given<'a> {
     policy: Option<&'a str>,
 }
 
-fn demand_of(demand: &str, terms: &Terms) -> Result<Demand> {
+fn constraint_of(constraint: &str, terms: &Terms) -> Result<Constraint> {
     let text = terms.schema.as_deref().map(schema_text).transpose()?;
     let schema = match (&text, &terms.schema) {
         (Some(text), Some(file)) => Some(
@@ -155,7 +155,7 @@ fn demand_of(demand: &str, terms: &Terms) -> Result<Demand> {
     let Terms { unique, bytes, except, policy, .. } = terms;
     let given = Given { schema, unique: unique.as_deref(), bytes: *bytes, except, policy: policy.as_deref() };
     let given = serde_json::to_string(&given).map_err(|error| Failure::Usage(error.to_string()))?;
-    Ok(Demand::parse(demand, &given)?)
+    Ok(Constraint::parse(constraint, &given)?)
 }
 
 /// A schema, or more of a file than a schema has.
@@ -184,25 +184,25 @@ async fn set(app: &mut App, account: &dyn AccountStore, rule: TreeRule, force: b
     let count = if more { "more than these".to_owned() } else { breaches.len().to_string() };
     let message = format!(
         "{}: not set: paths that break the rule `{}` as they are: {count}; repair them, or set it with --force",
-        rule.class().as_str(),
-        rule.demand().name()
+        rule.pattern().as_str(),
+        rule.constraint().name()
     );
     Err(Error::new(ErrorKind::RuleViolation, message).into())
 }
 
 fn rule_json(rule: &TreeRule) -> Value {
-    let terms: Value = serde_json::from_str(&rule.demand().terms()).unwrap_or_default();
-    let (class, demand) = (rule.class().as_str(), rule.demand().name());
-    json!({"class": class, "demand": demand, "terms": terms, "built_in": rule.is_built_in()})
+    let terms: Value = serde_json::from_str(&rule.constraint().terms()).unwrap_or_default();
+    let (pattern, constraint) = (rule.pattern().as_str(), rule.constraint().name());
+    json!({"pattern": pattern, "rule": constraint, "terms": terms, "built_in": rule.is_built_in()})
 }
 
 fn rule_text(rule: &TreeRule) -> String {
     const MOST: usize = 100;
-    let terms = match rule.demand().terms() {
+    let terms = match rule.constraint().terms() {
         none if none == "{}" => String::new(),
         long if long.len() > MOST => "  (terms: see --json)".to_owned(),
         short => format!("  {}", escaped(&short)),
     };
     let mark = if rule.is_built_in() { "  (every account has it)" } else { "" };
-    format!("{}  {}{terms}{mark}", escaped(rule.class().as_str()), rule.demand().name())
+    format!("{}  {}{terms}{mark}", escaped(rule.pattern().as_str()), rule.constraint().name())
 }

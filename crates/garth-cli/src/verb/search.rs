@@ -36,8 +36,8 @@ pub(crate) struct Search {
     values: Vec<(String, String)>,
     /// Search only paths that match this glob pattern, such as '/agents/*/notes/**' or '/**/*.md'
     /// (repeatable: one of them is enough)
-    #[arg(long = "in-class", value_name = "PATTERN")]
-    classes: Vec<String>,
+    #[arg(long = "glob", value_name = "PATTERN")]
+    patterns: Vec<String>,
     /// Search only files that were modified at or after this time: a commit, a time, a snapshot or an age
     #[arg(long, value_name = "SEQUENCE|TIME|NAME")]
     since: Option<String>,
@@ -73,8 +73,8 @@ impl Search {
         for (key, value) in &self.values {
             query = query.metadata(key, value);
         }
-        for class in &self.classes {
-            query = query.class(class);
+        for pattern in &self.patterns {
+            query = query.pattern(pattern);
         }
         let query = query.since(time(app, self.since.as_deref()).await?);
         let query = query.until(time(app, self.until.as_deref()).await?);

@@ -36,7 +36,7 @@ pub struct ViolationSearch {
 /// Errors of the filesystem.
 pub async fn look(fs: &dyn FileSystem, rule: &Rule, limit: usize) -> Result<ViolationSearch> {
     let mut looked = ViolationSearch::default();
-    let mut levels = vec![Level::at(rule.class().base())];
+    let mut levels = vec![Level::at(rule.pattern().base())];
     while let Some(level) = levels.last_mut() {
         let Some(item) = level.next(fs).await? else {
             levels.pop();
@@ -45,10 +45,10 @@ pub async fn look(fs: &dyn FileSystem, rule: &Rule, limit: usize) -> Result<Viol
         let path = TreePath::from_row(level.dir.key(), item.name.as_str());
         if item.kind == Kind::Directory {
             // Entered at once, so that violations are found depth first.
-            levels.extend(rule.class().may_have(&path).then(|| Level::at(path)));
+            levels.extend(rule.pattern().may_have(&path).then(|| Level::at(path)));
             continue;
         }
-        if item.kind != Kind::File || !rule.class().has(&path) {
+        if item.kind != Kind::File || !rule.pattern().has(&path) {
             continue;
         }
         match look_at(fs, rule, &path).await? {

@@ -15,7 +15,7 @@ use crate::fs::FileSystem;
 use crate::model::quota::{Limits, Quota};
 use crate::model::{At, Batch, Op, SetAttrs};
 use crate::path::{SYSTEM, TreePath};
-use crate::rule::{Class, FileViolation, Rule};
+use crate::rule::{PathPattern, FileViolation, Rule};
 
 /// Attribute of [`SYSTEM`] if garth created it.
 pub const SYSTEM_MARK: &str = "garth.system";
@@ -52,7 +52,7 @@ pub trait AccountStore: FileSystem {
     ///
     /// # Errors
     /// `AlreadyExists` for a rule that every tree has; errors of the storage.
-    async fn remove_rule(&self, class: &Class, demand: &str) -> Result<bool>;
+    async fn remove_rule(&self, pattern: &PathPattern, constraint: &str) -> Result<bool>;
 
     /// Collects garbage, in steps that hold up commits for 50 ms at most. Data that other processes may still
     /// use is removed in two phases: one run marks it, and a run at least `grace` later removes it unless a

@@ -143,7 +143,7 @@ pub struct Batch {
     #[doc(hidden)]
     pub read_only: Option<Within>,
     /// True if garth itself made the batch. Then it may set attributes named `garth.*`, and change what rules
-    /// reserve for garth (see [`Demand::OwnFields`](crate::rule::Demand::OwnFields)).
+    /// reserve for garth (see [`Constraint::OwnFields`](crate::rule::Constraint::OwnFields)).
     #[serde(skip)]
     #[doc(hidden)]
     pub by_garth: bool,

@@ -17,7 +17,7 @@ pub const MAX_CONTEXT: usize = 20;
 /// reads.
 pub const MAX_CONTEXT_BYTES: usize = 8 << 10;
 /// Limit on the patterns of one [`SearchQuery`]: each name that it may show is compared with all of them.
-pub const MAX_CLASSES: usize = 64;
+pub const MAX_PATTERNS: usize = 64;
 
 /// Search over the text of current files.
 ///
@@ -29,7 +29,7 @@ pub const MAX_CLASSES: usize = 64;
 /// let query = SearchQuery::new("how does she take her coffee")
 ///     .within(TreePath::parse("/notes")?)
 ///     .tag("alice")
-///     .class("/**/*.md")
+///     .pattern("/**/*.md")
 ///     .per_file(3)
 ///     .limit(10);
 /// # let _ = query;
@@ -50,9 +50,9 @@ pub struct SearchQuery {
     /// Only files with each of these keys in their custom metadata, with exactly this value.
     #[doc(hidden)]
     pub metadata: BTreeMap<String, String>,
-    /// Only paths that one of these patterns matches, [`MAX_CLASSES`] at most; empty for any.
+    /// Only paths that one of these patterns matches, [`MAX_PATTERNS`] at most; empty for any.
     #[doc(hidden)]
-    pub classes: Vec<PathClass>,
+    pub patterns: Vec<PatternBelow>,
     /// Only files whose content was last changed at this time or later.
     #[doc(hidden)]
     pub since: Option<Timestamp>,
@@ -84,10 +84,10 @@ pub struct SearchQuery {
 
 /// Glob pattern of paths, relative to a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PathClass {
+pub struct PatternBelow {
     /// Directory that is the root for the pattern.
     pub from: TreePath,
-    /// Pattern, as [`Class`](crate::rule::Class) reads it.
+    /// Pattern, as [`PathPattern`](crate::rule::PathPattern) reads it.
     pub pattern: String,
 }
 
@@ -133,8 +133,8 @@ impl SearchQuery {
     /// Selects paths that this pattern matches, such as `/agents/*/notes/**` or `/**/*.md`, in addition to
     /// patterns that were selected before.
     #[must_use]
-    pub fn class(mut self, pattern: impl Into<String>) -> Self {
-        self.classes.push(PathClass { from: TreePath::root(), pattern: pattern.into() });
+    pub fn pattern(mut self, pattern: impl Into<String>) -> Self {
+        self.patterns.push(PatternBelow { from: TreePath::root(), pattern: pattern.into() });
         self
     }
 
@@ -190,7 +190,7 @@ impl SearchQuery {
     ///
     /// # Errors
     /// `InvalidArgument` for a limit outside 1 to [`MAX_HITS`], passages of a file outside 1 to
-    /// [`MAX_PER_FILE`], more than [`MAX_CONTEXT`] lines, or more than [`MAX_CLASSES`] patterns. The search
+    /// [`MAX_PER_FILE`], more than [`MAX_CONTEXT`] lines, or more than [`MAX_PATTERNS`] patterns. The search
     /// itself checks the patterns.
     #[doc(hidden)]
     pub fn check(&self) -> Result<()> {
@@ -200,8 +200,8 @@ impl SearchQuery {
             format!("a search gives 1 to {MAX_PER_FILE} passages of a file")
         } else if self.context > MAX_CONTEXT {
             format!("a search gives at most {MAX_CONTEXT} lines before and behind a hit")
-        } else if self.classes.len() > MAX_CLASSES {
-            format!("a search is for at most {MAX_CLASSES} classes of paths")
+        } else if self.patterns.len() > MAX_PATTERNS {
+            format!("a search is for at most {MAX_PATTERNS} patterns of paths")
         } else {
             return Ok(());
         };
@@ -216,7 +216,7 @@ impl Default for SearchQuery {
             within: Vec::new(),
             tags_any: Vec::new(),
             metadata: BTreeMap::new(),
-            classes: Vec::new(),
+            patterns: Vec::new(),
             since: None,
             until: None,
             limit: 10,

@@ -27,10 +27,10 @@ impl<'a> Check<'a> {
     /// # Errors
     /// The violation, in words that follow the path.
     pub fn begin(rule: &'a Rule, size: u64, expires: bool) -> Result<Option<Self>, String> {
-        if let Some(reason) = rule.demand().expiry_refused(expires) {
+        if let Some(reason) = rule.constraint().expiry_refused(expires) {
             return Err(reason);
         }
-        let content = rule.demand().begin(size, Place::START)?;
+        let content = rule.constraint().begin(size, Place::START)?;
         Ok(content.map(|content| Self { content, budget: Budget::new(MAX_STEPS) }))
     }
 

@@ -30,7 +30,7 @@ impl ContentCheck<'_> {
     pub(super) fn feed(&mut self, piece: &[u8], budget: &mut Budget) -> Result<(), String> {
         match self {
             Self::Whole { text, .. } => {
-                // A value can only be judged as a whole; `Demand::begin` has limited its size.
+                // A value can only be judged as a whole; `Constraint::begin` has limited its size.
                 text.extend_from_slice(piece);
                 Ok(())
             }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use super::content_check::ContentCheck;
-use super::demand::{APPEND_ONLY_REFUSED, Demand, SYMLINK_REFUSED};
+use super::constraint::{APPEND_ONLY_REFUSED, Constraint, SYMLINK_REFUSED};
 use super::lines::Place;
 use super::schema::{Budget, MAX_STEPS};
 use super::{Digest, Rule, Rules};
@@ -55,9 +55,9 @@ impl<'a> Caller<'a> {
 
     /// Returns true if a rule applies to commits of this origin.
     fn is_bound(&self, rule: &Rule) -> bool {
-        match &rule.demand {
-            Demand::OwnFields(_) => !self.by_garth,
-            demand => demand.binds(self.key, self.class),
+        match &rule.constraint {
+            Constraint::OwnFields(_) => !self.by_garth,
+            constraint => constraint.binds(self.key, self.class),
         }
     }
 }
@@ -119,9 +119,9 @@ pub trait Left {
     fn read_before(&mut self, ino: Ino, length: u64) -> Result<Vec<u8>>;
     /// Returns up to which place a file is known to satisfy a constraint, within the part that the commit
     /// left unchanged.
-    fn known(&mut self, ino: Ino, demand: &Digest) -> Result<Place>;
+    fn known(&mut self, ino: Ino, constraint: &Digest) -> Result<Place>;
     /// Remembers up to which place a file satisfies a constraint.
-    fn remember(&mut self, ino: Ino, demand: &Digest, to: Place);
+    fn remember(&mut self, ino: Ino, constraint: &Digest, to: Place);
 }
 
 /// Refuses a commit that violates a rule. Of several paths the smallest is named. A path that is not `within`
@@ -259,7 +259,7 @@ impl<'a, L: Left> Judging<'a, L> {
         let (rules, caller, mut fate) = (self.rules, self.caller, None);
         for rule in rules.of(path).filter(|rule| caller.is_bound(rule)) {
             let reason = match (self.touched, now) {
-                (Some(touched), _) if rule.demand.is_about_change() => {
+                (Some(touched), _) if rule.constraint.is_about_change() => {
                     let fate = match &fate {
                         Some(fate) => fate,
                         None => fate.insert(self.fate(path)?),
@@ -268,7 +268,7 @@ impl<'a, L: Left> Judging<'a, L> {
                 }
                 (_, Some((ino, Kind::File))) => self.content(rule, path, ino)?,
                 // Readers of the path read the target of the link, to which no rule of the path applies.
-                (_, Some((_, Kind::Symlink))) if rule.demand.is_about_content() => {
+                (_, Some((_, Kind::Symlink))) if rule.constraint.is_about_content() => {
                     Some(SYMLINK_REFUSED.to_owned())
                 }
                 _ => None,
@@ -288,23 +288,23 @@ impl<'a, L: Left> Judging<'a, L> {
     fn change(&mut self, rule: &Rule, touched: &CommitEffects, fate: &Fate) -> Result<Option<String>> {
         // By node: a name that was taken away and given to another node has been replaced.
         let same = fate.now.map(|(ino, _)| ino) == fate.before.map(|(ino, _)| ino);
-        if rule.demand.keeps_names() {
+        if rule.constraint.keeps_names() {
             let changed = |ino: &Ino| touched.written.contains_key(ino) || touched.attributes.contains(ino);
             let breaks = !same || fate.now.is_some_and(|(ino, _)| changed(&ino));
-            let why = match rule.demand {
-                Demand::NotInSessions => "can only be read in a session",
+            let why = match rule.constraint {
+                Constraint::NotInSessions => "can only be read in a session",
                 _ => "is read-only by a rule",
             };
             return Ok(breaks.then(|| why.to_owned()));
         }
-        if let Demand::OwnFields(fields) = &rule.demand {
+        if let Constraint::OwnFields(fields) = &rule.constraint {
             let Some((ino, Kind::File)) = fate.before.filter(|_| same) else {
                 return Ok(
                     (!same).then(|| "is reserved for garth, which alone creates, moves and removes it".to_owned())
                 );
             };
             let expires = self.left.file(ino)?.is_some_and(|file| file.expires);
-            return match (touched.written.contains_key(&ino), rule.demand.expiry_refused(expires)) {
+            return match (touched.written.contains_key(&ino), rule.constraint.expiry_refused(expires)) {
                 (_, Some(reason)) => Ok(Some(reason)),
                 (true, None) => self.own_fields(fields, ino),
                 (false, None) => Ok(None),
@@ -325,7 +325,7 @@ impl<'a, L: Left> Judging<'a, L> {
         match fate.now {
             Some((ino, Kind::File)) => {
                 let expires = self.left.file(ino)?.is_some_and(|file| file.expires);
-                Ok(rule.demand.expiry_refused(expires))
+                Ok(rule.constraint.expiry_refused(expires))
             }
             // Bytes appended there would go to a file that no rule protects.
             Some((_, Kind::Symlink)) if !same => Ok(Some(SYMLINK_REFUSED.to_owned())),
@@ -362,20 +362,20 @@ impl<'a, L: Left> Judging<'a, L> {
         }
         // Not a file, or expired: there is nothing to judge.
         let Some(file) = self.left.file(ino)? else { return Ok(None) };
-        if let Some(reason) = rule.demand.expiry_refused(file.expires) {
+        if let Some(reason) = rule.constraint.expiry_refused(file.expires) {
             return Ok(Some(reason));
         }
-        let start = match rule.demand.resumes_after_append() {
+        let start = match rule.constraint.resumes_after_append() {
             true => self.left.known(ino, rule.digest())?,
             false => Place::START,
         };
-        let checking = match rule.demand.begin(file.size, start) {
+        let checking = match rule.constraint.begin(file.size, start) {
             Ok(Some(checking)) => checking,
             Ok(None) => return Ok(None),
             Err(reason) => return Ok(Some(reason)),
         };
         // Only the part after the known place is read, and as many bytes before it as the check needs.
-        let from = start.offset.saturating_sub(rule.demand.looks_back());
+        let from = start.offset.saturating_sub(rule.constraint.looks_back());
         let length = file.size.saturating_sub(from);
         if length > self.bytes {
             return Err(self.too_long(path, length));
@@ -385,7 +385,7 @@ impl<'a, L: Left> Judging<'a, L> {
         let steps = self.budget.left();
         match self.checked(checking, ino, from..file.size)? {
             Ok(place) => {
-                if let Some(place) = place.filter(|_| rule.demand.resumes_after_append()) {
+                if let Some(place) = place.filter(|_| rule.constraint.resumes_after_append()) {
                     self.left.remember(ino, rule.digest(), place);
                 }
                 self.good.insert(key);
@@ -442,8 +442,8 @@ impl<'a, L: Left> Judging<'a, L> {
             return Error::new(ErrorKind::RuleViolation, message);
         }
         // The caller of a view knows other paths than that of the pattern.
-        let class = self.within.contains(&TreePath::root()).then(|| rule.class.as_str());
-        let named = class.map(|class| format!(" (rule `{}` for {class})", rule.demand.name()));
+        let pattern = self.within.contains(&TreePath::root()).then(|| rule.pattern.as_str());
+        let named = pattern.map(|pattern| format!(" (rule `{}` for {pattern})", rule.constraint.name()));
         Error::at(ErrorKind::RuleViolation, path, format!("{reason}{}", named.unwrap_or_default()))
     }
 }
@@ -505,10 +505,10 @@ impl<'a> Found<'a> {
             // Files from where the same part of the pattern applied still satisfy it, unless a new name alone
             // is a change.
             let comes =
-                |rule: &&Rule| rule.demand.keeps_names() || rule.class.below(now) != rule.class.below(before);
+                |rule: &&Rule| rule.constraint.keeps_names() || rule.pattern.below(now) != rule.pattern.below(before);
             self.search(&bound().filter(comes).collect::<Vec<_>>(), now, When::Now, left)?;
         }
-        let keeping: Vec<&Rule> = bound().filter(|rule| rule.demand.is_about_change()).collect();
+        let keeping: Vec<&Rule> = bound().filter(|rule| rule.constraint.is_about_change()).collect();
         let mut searched = touched.left.iter();
         searched.try_for_each(|dir| self.search(&keeping, dir, When::Before, left))
     }
@@ -518,7 +518,7 @@ impl<'a> Found<'a> {
     fn search<L: Left>(&mut self, rules: &[&Rule], top: &TreePath, when: When, left: &mut L) -> Result<()> {
         let mut dirs = vec![top.clone()];
         while let Some(dir) = dirs.pop() {
-            let below: Vec<_> = rules.iter().filter_map(|rule| rule.class.below(&dir)).collect();
+            let below: Vec<_> = rules.iter().filter_map(|rule| rule.pattern.below(&dir)).collect();
             let Some(first) = below.first() else { continue };
             // Where all patterns continue with one name, that is looked up and the directory, which may be
             // large, not read.

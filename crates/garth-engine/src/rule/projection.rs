@@ -7,7 +7,7 @@ mod lines;
 use std::collections::BTreeSet;
 
 pub use self::lines::{Line, Lines, MAX_LINE};
-use super::Class;
+use super::PathPattern;
 use crate::model::find::{kept, metadata_key};
 use crate::model::{Attributes, Projection};
 use crate::path::TreePath;
@@ -32,7 +32,7 @@ pub fn of_attributes(attributes: &Attributes) -> BTreeSet<(Projection, String)> 
 pub struct ContentProjection {
     projection: Projection,
     /// Patterns of the files.
-    classes: Vec<Class>,
+    patterns: Vec<PathPattern>,
     /// Returns true for a name that the patterns may match. Asked first, because it costs least.
     is_name: fn(&str) -> bool,
     keys: Keys,
@@ -51,14 +51,14 @@ pub enum Keys {
 }
 
 impl ContentProjection {
-    /// Returns a projection of the files of `classes` whose name `is_name` accepts. `is_name` is asked first,
+    /// Returns a projection of the files of `patterns` whose name `is_name` accepts. `is_name` is asked first,
     /// for each name that a commit touches.
     ///
     /// # Panics
     /// If a pattern is malformed, which is a bug of the program.
-    pub fn new(projection: Projection, classes: &[&str], is_name: fn(&str) -> bool, keys: Keys) -> Self {
-        let classes = classes.iter().map(|class| Class::built_in(class)).collect();
-        Self { projection, classes, is_name, keys }
+    pub fn new(projection: Projection, patterns: &[&str], is_name: fn(&str) -> bool, keys: Keys) -> Self {
+        let patterns = patterns.iter().map(|pattern| PathPattern::built_in(pattern)).collect();
+        Self { projection, patterns, is_name, keys }
     }
 
     /// Returns the id of the projection.
@@ -67,8 +67,8 @@ impl ContentProjection {
     }
 
     /// Returns the patterns of the files.
-    pub fn classes(&self) -> &[Class] {
-        &self.classes
+    pub fn patterns(&self) -> &[PathPattern] {
+        &self.patterns
     }
 
     /// Returns the derivation of the keys.
@@ -84,7 +84,7 @@ impl ContentProjection {
     /// Returns true if one of the patterns matches a path.
     pub fn has(&self, path: &TreePath) -> bool {
         // The name first, because it costs least and excludes most paths.
-        path.name().is_some_and(self.is_name) && self.classes.iter().any(|class| class.has(path))
+        path.name().is_some_and(self.is_name) && self.patterns.iter().any(|pattern| pattern.has(path))
     }
 
     /// Returns true if one of the patterns matches the path of a row of names.

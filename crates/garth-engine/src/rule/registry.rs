@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::projection::ContentProjection;
-use super::{Class, Rule, Rules};
+use super::{PathPattern, Rule, Rules};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Projection, Within};
 use crate::path::TreePath;
@@ -148,5 +148,5 @@ impl Registry {
 }
 
 fn places(projections: &[ContentProjection]) -> Within {
-    Within::new(projections.iter().flat_map(ContentProjection::classes).map(Class::place))
+    Within::new(projections.iter().flat_map(ContentProjection::patterns).map(PathPattern::place))
 }

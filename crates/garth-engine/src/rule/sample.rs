@@ -2,7 +2,7 @@
 
 use super::projection::{ContentProjection, Keys};
 use super::registry::{Registry, Searchable};
-use super::{Demand, Rule};
+use super::{Constraint, Rule};
 use crate::model::Projection;
 use crate::path::TreePath;
 
@@ -17,15 +17,15 @@ pub const STATUS: Projection = Projection::new(1001);
 pub fn registry() -> Registry {
     let values = "/agents/*/kv/**";
     let rules = vec![
-        Rule::built_in(values, Demand::MaxSize(1 << 20)),
-        Rule::built_in(values, Demand::Json { schema: None, check: None }),
-        Rule::built_in("/users/*/agents/*/session/*/messages.jsonl", Demand::AppendOnly),
+        Rule::built_in(values, Constraint::MaxSize(1 << 20)),
+        Rule::built_in(values, Constraint::Json { schema: None, check: None }),
+        Rule::built_in("/users/*/agents/*/session/*/messages.jsonl", Constraint::AppendOnly),
         Rule::built_in(
             "/users/*/agents/*/session/*/messages.jsonl",
-            Demand::lines(r#"{"type": "object"}"#, None),
+            Constraint::lines(r#"{"type": "object"}"#, None),
         ),
-        Rule::built_in("/agents/*/settings.json", Demand::NotInSessions),
-        Rule::built_in("/skills/**", Demand::NotInSessions),
+        Rule::built_in("/agents/*/settings.json", Constraint::NotInSessions),
+        Rule::built_in("/skills/**", Constraint::NotInSessions),
     ];
     Registry::new(1, rules, vec![first_word(), words(), status()], searchable)
 }

@@ -256,9 +256,9 @@ impl FileSystem for Scope {
 
     async fn search(&self, query: &SearchQuery) -> Result<SearchAnswer> {
         let mut query = query.clone().within_any(self.paths(&query.within)?);
-        for class in &mut query.classes {
+        for pattern in &mut query.patterns {
             // Patterns are relative to a directory, so only that is translated.
-            class.from = self.down(&class.from)?;
+            pattern.from = self.down(&pattern.from)?;
         }
         let mut answer = self.told(self.base.search(&query).await)?;
         answer.hits.retain_mut(|hit| match self.up(&hit.path) {

@@ -2,7 +2,7 @@
 //! it; the hits are translated into the terms of the view.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::fs::classes::Classes;
+use crate::fs::search_patterns::SearchPatterns;
 use crate::fs::{By, FileSystem, SearchTarget};
 use crate::model::{Hit, Ino, MAX_HITS, SearchAnswer, SearchQuery, Within};
 use crate::path::TreePath;
@@ -17,8 +17,8 @@ pub(super) async fn search(
     query: &SearchQuery,
 ) -> Result<SearchAnswer> {
     query.check()?;
-    let classes = Classes::of(query)?;
-    let mut asked = shown.intersect(&classes.places()?);
+    let patterns = SearchPatterns::of(query)?;
+    let mut asked = shown.intersect(&patterns.places()?);
     if !query.within.is_empty() {
         asked = asked.intersect(&Within::new(query.within.iter().cloned()));
     }
@@ -34,14 +34,14 @@ pub(super) async fn search(
     let several = stores.len() > 1;
     for SearchTarget { store, tops } in stores {
         // Patterns match the paths that the view shows, so they are checked here.
-        let mut wanted = SearchQuery { classes: Vec::new(), ..query.clone() }.within_any(tops);
+        let mut wanted = SearchQuery { patterns: Vec::new(), ..query.clone() }.within_any(tops);
         loop {
             // A path of the store means nothing to the caller.
             let found = store.fs.search(&wanted).await.map_err(|error| error.mapped(|_| None))?;
             let mut hits = Vec::with_capacity(found.hits.len());
             for hit in &found.hits {
                 let shown = view.view_base().found(store.id, hit).await?.into_iter();
-                let shown = shown.filter(|hit| asked.contains(&hit.path) && classes.have(&hit.path));
+                let shown = shown.filter(|hit| asked.contains(&hit.path) && patterns.have(&hit.path));
                 // A file is found once: under the first of its paths in the order of a walk.
                 hits.extend(shown.min_by(|one, other| one.path.split().cmp(&other.path.split())));
             }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::model::quota::Limits;
 use garth_engine::model::{FindQuery, Op, SearchQuery};
-use garth_engine::rule::{Class, Demand, Registry, Rule, sample};
+use garth_engine::rule::{PathPattern, Constraint, Registry, Rule, sample};
 use garth_engine::{AccountStore, Env, ErrorKind, FileSystem, FileSystemExt, Result, TreePath};
 
 fn open(folder: &Path, registry: Registry) -> Arc<SqliteFs> {
@@ -45,7 +45,7 @@ async fn smaller_registry_opens_a_folder_read_only() {
     assert!(unknown.is(ErrorKind::Unsupported), "{unknown}");
     assert_eq!(fs.fsck().await.unwrap().findings, []);
 
-    let rule = Rule::new(Class::parse("/x").unwrap(), Demand::MaxSize(1));
+    let rule = Rule::new(PathPattern::parse("/x").unwrap(), Constraint::MaxSize(1));
     assert_refused("a commit", fs.write("/b", "x").await);
     assert_refused("a rule", fs.set_rule(rule.clone(), false).await);
     assert_refused("a forced rule", fs.set_rule(rule, true).await);
@@ -72,7 +72,7 @@ async fn registered_rules_hold_and_cannot_be_removed() {
     let fs = open(folder.path(), sample::registry());
     let refused = write(&fs, "/agents/a/kv/x.json", "no JSON").await.unwrap_err();
     assert!(refused.is(ErrorKind::RuleViolation), "{refused}");
-    let values = Class::parse("/agents/*/kv/**").unwrap();
+    let values = PathPattern::parse("/agents/*/kv/**").unwrap();
     let refused = fs.remove_rule(&values, "json").await.unwrap_err();
     assert!(refused.is(ErrorKind::AlreadyExists), "{refused}");
 }

@@ -123,14 +123,14 @@ async fn search_filters_by_metadata_time_and_pattern(subject: &Subject) {
     // The end of the range is exclusive.
     assert_eq!(found(fs, &heron().until(at(20))).await, ["/notes/a.md"]);
     assert_eq!(found(fs, &heron().since(at(11)).until(at(30))).await, ["/notes/old/b.md"]);
-    let class = |pattern: &str| heron().class(pattern);
-    assert_eq!(found(fs, &class("/notes/**")).await, ["/notes/a.md", "/notes/old/b.md"]);
-    assert_eq!(found(fs, &class("/*/*.md")).await, ["/notes/a.md"]);
-    assert_eq!(found(fs, &class("/log/c.txt").class("/**/b.md")).await, ["/log/c.txt", "/notes/old/b.md"]);
-    assert_eq!(found(fs, &class("/**/*.md").within(p("/notes/old"))).await, ["/notes/old/b.md"]);
-    assert!(found(fs, &class("/nothing/**")).await.is_empty());
+    let pattern = |pattern: &str| heron().pattern(pattern);
+    assert_eq!(found(fs, &pattern("/notes/**")).await, ["/notes/a.md", "/notes/old/b.md"]);
+    assert_eq!(found(fs, &pattern("/*/*.md")).await, ["/notes/a.md"]);
+    assert_eq!(found(fs, &pattern("/log/c.txt").pattern("/**/b.md")).await, ["/log/c.txt", "/notes/old/b.md"]);
+    assert_eq!(found(fs, &pattern("/**/*.md").within(p("/notes/old"))).await, ["/notes/old/b.md"]);
+    assert!(found(fs, &pattern("/nothing/**")).await.is_empty());
     for wrong in ["", "/a//b", "/a**"] {
-        assert_error(fs.search(&class(wrong)).await, InvalidArgument, None);
+        assert_error(fs.search(&pattern(wrong)).await, InvalidArgument, None);
     }
 }
 
@@ -143,7 +143,7 @@ async fn search_limit_counts_visible_hits(subject: &Subject) {
     }
     put(fs, "/rest/a", "a heron among many other words that are here").await;
     given(fs, [link("/rest/a", "/best/z")]).await;
-    let query = words("heron").class("/rest/*").limit(3);
+    let query = words("heron").pattern("/rest/*").limit(3);
     assert_eq!(found(fs, &query).await, ["/rest/a"], "of its names the one that is asked for");
 }
 

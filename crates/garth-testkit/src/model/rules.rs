@@ -6,7 +6,7 @@ use garth_engine::engine::memory::MemoryFs;
 use garth_engine::engine::sqlite::SqliteFs;
 use garth_engine::fs::breach::{ViolationSearch, look};
 use garth_engine::fs::store::{MAX_VIOLATIONS, SetRuleResult};
-use garth_engine::rule::{Class, Demand, Rule};
+use garth_engine::rule::{PathPattern, Constraint, Rule};
 use garth_engine::{AccountStore, Error};
 
 use super::comparisons::{Checked, same};
@@ -30,8 +30,8 @@ const RULES: [(&str, &str, &str); 10] = [
 pub(super) const DRAWN: u64 = RULES.len() as u64;
 
 fn rule(number: usize) -> Result<Rule, Error> {
-    let (class, demand, terms) = RULES[number];
-    Ok(Rule::new(Class::parse(class)?, Demand::parse(demand, terms)?))
+    let (pattern, constraint, terms) = RULES[number];
+    Ok(Rule::new(PathPattern::parse(pattern)?, Constraint::parse(constraint, terms)?))
 }
 
 /// Sets a rule if nothing violates it or `force` is set. Without a number, removes all rules.
@@ -39,9 +39,9 @@ pub(super) async fn play(subject: &Fs, model: &MemoryFs, number: Option<usize>, 
     let Some(subject) = (subject as &dyn Any).downcast_ref::<SqliteFs>() else { return Ok(()) };
     let Some(number) = number else {
         for rule in model.rules().all().filter(|rule| !rule.is_built_in()) {
-            let removed = subject.remove_rule(rule.class(), rule.demand().name()).await;
+            let removed = subject.remove_rule(rule.pattern(), rule.constraint().name()).await;
             same("the removal of a rule", removed, Ok(true))?;
-            let left = model.rules().without(rule.class(), rule.demand().name());
+            let left = model.rules().without(rule.pattern(), rule.constraint().name());
             model.set_rules(left.map_err(|error| error.to_string())?);
         }
         return Ok(());
@@ -58,7 +58,7 @@ pub(super) async fn play(subject: &Fs, model: &MemoryFs, number: Option<usize>, 
     }
     let of = |rules: Vec<Rule>| -> Vec<String> {
         let mut told: Vec<_> =
-            rules.iter().map(|rule| format!("{:?}", (rule.class(), rule.demand()))).collect();
+            rules.iter().map(|rule| format!("{:?}", (rule.pattern(), rule.constraint()))).collect();
         // The two sides may keep rules in different orders.
         told.sort();
         told

@@ -191,8 +191,8 @@ impl<R: Rows> Rows for Fetched<'_, R> {
         self.get(RowKey::Extents(ino, from, to), |store| store.extents(ino, from, to))
     }
 
-    fn judged(&self, ino: u64, demand: &Digest) -> Result<Option<JudgedRow>> {
-        self.get(RowKey::Judged(ino, *demand), |store| store.judged(ino, demand))
+    fn judged(&self, ino: u64, constraint: &Digest) -> Result<Option<JudgedRow>> {
+        self.get(RowKey::Judged(ino, *constraint), |store| store.judged(ino, constraint))
     }
 
     fn is_open(&self, ino: u64) -> Result<bool> {

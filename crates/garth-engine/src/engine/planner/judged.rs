@@ -218,13 +218,13 @@ impl<R: Rows> Left for After<'_, '_, R> {
         Ok(bytes)
     }
 
-    fn known(&mut self, ino: Ino, demand: &Digest) -> Result<Place> {
+    fn known(&mut self, ino: Ino, constraint: &Digest) -> Result<Place> {
         let planner = self.planner;
         // The database knows nothing about a file that the batch created.
         if ino.0 >= planner.first_ino {
             return Ok(Place::START);
         }
-        let Some(row) = planner.rows.judged(ino.0, demand)? else { return Ok(Place::START) };
+        let Some(row) = planner.rows.judged(ino.0, constraint)? else { return Ok(Place::START) };
         let changed = planner.delta.edited.get(&ino.0);
         // The check goes on from the recorded place only if the file has the content that was checked,
         // which is another one if it was written while the rule was not in force, and if the batch changes
@@ -234,9 +234,9 @@ impl<R: Rows> Left for After<'_, '_, R> {
         Ok(if counts { row.until } else { Place::START })
     }
 
-    fn remember(&mut self, ino: Ino, demand: &Digest, until: Place) {
+    fn remember(&mut self, ino: Ino, constraint: &Digest, until: Place) {
         if let Ok(node) = self.planner.node(ino.0) {
-            self.judged.insert((ino.0, *demand), JudgedRow { etag: node.content_seq, until });
+            self.judged.insert((ino.0, *constraint), JudgedRow { etag: node.content_seq, until });
         }
     }
 }

@@ -348,7 +348,7 @@ pub trait Rows {
     /// Returns true if the caller holds open a node that has lost its names, and so reaches it by inode.
     fn is_open(&self, ino: u64) -> Result<bool>;
     /// Returns how far a file was found to satisfy a constraint.
-    fn judged(&self, ino: u64, demand: &Digest) -> Result<Option<JudgedRow>>;
+    fn judged(&self, ino: u64, constraint: &Digest) -> Result<Option<JudgedRow>>;
     /// Returns the chunk that is stored under a BLAKE3 hash. Only content of at least [`DEDUP_FROM`] bytes
     /// is.
     fn stored(&self, hash: &[u8]) -> Result<Stored>;

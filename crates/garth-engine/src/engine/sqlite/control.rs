@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use crate::engine::sqlite::projections::check_version;
 use crate::engine::sqlite::tables::{head, judged_prefixes};
 use crate::error::{Error, ErrorKind};
-use crate::rule::{Class, Demand, Digest, Registry, Rule, Rules};
+use crate::rule::{PathPattern, Constraint, Digest, Registry, Rule, Rules};
 use crate::sqlite::{DbResult, all};
 use crate::threads::lock::lock;
 
@@ -62,15 +62,15 @@ pub(crate) fn read_rules(conn: &Connection, registry: &Registry) -> DbResult<Rul
         Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?, row.get::<_, String>(2)?))
     })?;
     let mut rules = registry.rules().clone();
-    for (class, demand, terms) in rows {
+    for (pattern, constraint, terms) in rows {
         // A write without a rule that cannot be read could violate it.
         let unreadable = |error: Error| {
             let message =
-                format!("the rule `{demand}` for {class} cannot be read; use the garth that set it");
+                format!("the rule `{constraint}` for {pattern} cannot be read; use the garth that set it");
             Error::new(ErrorKind::Corrupt, message).with_source(error)
         };
-        let rule = Class::parse(&class)
-            .and_then(|class| Ok(Rule::new(class, Demand::parse(&demand, &terms)?)))
+        let rule = PathPattern::parse(&pattern)
+            .and_then(|pattern| Ok(Rule::new(pattern, Constraint::parse(&constraint, &terms)?)))
             .map_err(unreadable)?;
         rules = rules.with(rule).map_err(unreadable)?;
     }
@@ -80,7 +80,7 @@ pub(crate) fn read_rules(conn: &Connection, registry: &Registry) -> DbResult<Rul
 /// Sets a rule.
 pub(crate) fn set_rule(conn: &Connection, registry: &Registry, rule: &Rule) -> DbResult<()> {
     conn.prepare_cached("INSERT OR REPLACE INTO rule (class, demand, terms) VALUES (?1, ?2, ?3)")?
-        .execute([rule.class().as_str(), rule.demand().name(), &rule.demand().terms()])?;
+        .execute([rule.pattern().as_str(), rule.constraint().name(), &rule.constraint().terms()])?;
     changed(conn, registry)
 }
 
@@ -88,12 +88,12 @@ pub(crate) fn set_rule(conn: &Connection, registry: &Registry, rule: &Rule) -> D
 pub(crate) fn remove_rule(
     conn: &Connection,
     registry: &Registry,
-    class: &Class,
-    demand: &str,
+    pattern: &PathPattern,
+    constraint: &str,
 ) -> DbResult<bool> {
     let removed = conn
         .prepare_cached("DELETE FROM rule WHERE class = ?1 AND demand = ?2")?
-        .execute([class.as_str(), demand])?;
+        .execute([pattern.as_str(), constraint])?;
     if removed > 0 {
         changed(conn, registry)?;
     }
@@ -116,11 +116,11 @@ pub(crate) fn forget_removed_constraints(
     let known: Vec<Digest> = read_rules(conn, registry)?.all().map(|rule| *rule.digest()).collect();
     let mut last = Vec::new();
     // From constraint to constraint, because each may have many rows.
-    while let Some(demand) = judged_prefixes::next_demand(conn, &last)? {
-        if !known.iter().any(|known| known[..] == demand) {
-            return judged_prefixes::remove_of_demand(conn, &demand, limit);
+    while let Some(constraint) = judged_prefixes::next_demand(conn, &last)? {
+        if !known.iter().any(|known| known[..] == constraint) {
+            return judged_prefixes::remove_of_constraint(conn, &constraint, limit);
         }
-        last = demand;
+        last = constraint;
     }
     Ok(0)
 }

@@ -16,7 +16,7 @@ use crate::fs::FileSystem as _;
 use crate::model::quota::{Limits, MAX_QUOTAS};
 use crate::model::{At, Batch, CommitId, FindQuery, Idempotency, Op, SetAttrs, Timestamp};
 use crate::rule::sample::{FIRST_WORD, WORDS};
-use crate::rule::{Class, Demand, Rule};
+use crate::rule::{PathPattern, Constraint, Rule};
 use crate::sqlite::steps;
 
 /// Small and large size of the data that a test adds.
@@ -262,8 +262,8 @@ fn call_costs_ignore_quotas_of_other_paths() {
 fn append_under_a_rule_ignores_earlier_lines() {
     let [few, many] = [FEW, MANY].map(|lines| {
         let (account, ()) = Account::grown(|_| ());
-        let class = Class::parse("/d/*.jsonl").expect("a class");
-        let rule = Rule::new(class, Demand::parse("json-lines", "{}").expect("a demand"));
+        let pattern = PathPattern::parse("/d/*.jsonl").expect("a pattern");
+        let rule = Rule::new(pattern, Constraint::parse("json-lines", "{}").expect("a constraint"));
         assert!(block_on(account.fs.set_rule(rule, false)).expect("a rule").set);
         let log = path("/d/log.jsonl");
         account.commit([Op::write(&log, "1\n")]);
@@ -291,15 +291,15 @@ fn judged_prefixes_are_removed_with_file_and_rule() {
     };
     let names = ["/d/a.jsonl", "/d/b.jsonl"].map(path);
     account.commit(names.clone().map(|name| Op::write(name, "1234567\n".repeat(1 << 17))));
-    let class = Class::parse("/d/*.jsonl").expect("a class");
+    let pattern = PathPattern::parse("/d/*.jsonl").expect("a pattern");
     let terms = r#"{"schema":{"type":"integer"}}"#;
-    let rule = Rule::new(class.clone(), Demand::parse("json-lines", terms).expect("a demand"));
+    let rule = Rule::new(pattern.clone(), Constraint::parse("json-lines", terms).expect("a constraint"));
     assert!(block_on(account.fs.set_rule(rule, false)).expect("a rule").set);
     // Only long files are remembered.
     assert_eq!(known(), 2, "both are long");
     account.commit([Op::remove(&names[0])]);
     assert_eq!(known(), 1);
-    assert!(block_on(account.fs.remove_rule(&class, "json-lines")).expect("no rule"));
+    assert!(block_on(account.fs.remove_rule(&pattern, "json-lines")).expect("no rule"));
     block_on(account.fs.gc(std::time::Duration::ZERO)).expect("a collection");
     assert_eq!(known(), 0);
 }

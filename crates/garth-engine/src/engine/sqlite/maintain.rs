@@ -23,7 +23,7 @@ use crate::fs::FileSystem;
 use crate::fs::store::{AccountStore, Collected, Fsck, SetRuleResult};
 use crate::model::quota::{Limits, Quota};
 use crate::path::TreePath;
-use crate::rule::{Class, Rule};
+use crate::rule::{PathPattern, Rule};
 
 impl SqliteFs {
     async fn maintaining<T: Send + 'static>(
@@ -53,9 +53,9 @@ impl AccountStore for SqliteFs {
         self.maintaining(move |fs| fs.set_rule_now(&rule, force)).await
     }
 
-    async fn remove_rule(&self, class: &Class, demand: &str) -> Result<bool> {
-        let (class, demand) = (class.clone(), demand.to_owned());
-        self.maintaining(move |fs| fs.remove_rule_now(&class, &demand)).await
+    async fn remove_rule(&self, pattern: &PathPattern, constraint: &str) -> Result<bool> {
+        let (pattern, constraint) = (pattern.clone(), constraint.to_owned());
+        self.maintaining(move |fs| fs.remove_rule_now(&pattern, &constraint)).await
     }
 
     async fn gc(&self, grace: Duration) -> Result<Collected> {

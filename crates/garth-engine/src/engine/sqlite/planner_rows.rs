@@ -84,8 +84,8 @@ impl Rows for PlannerRows<'_> {
         self.rules
     }
 
-    fn judged(&self, ino: u64, demand: &Digest) -> Result<Option<JudgedRow>> {
-        described(judged_prefixes::get(self.conn, ino, demand))
+    fn judged(&self, ino: u64, constraint: &Digest) -> Result<Option<JudgedRow>> {
+        described(judged_prefixes::get(self.conn, ino, constraint))
     }
 
     fn is_open(&self, ino: u64) -> Result<bool> {

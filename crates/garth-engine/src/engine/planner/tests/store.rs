@@ -410,8 +410,8 @@ impl Rows for Store {
         &self.rules
     }
 
-    fn judged(&self, ino: u64, demand: &Digest) -> Result<Option<JudgedRow>> {
-        Ok(self.judged.get(&(ino, *demand)).copied())
+    fn judged(&self, ino: u64, constraint: &Digest) -> Result<Option<JudgedRow>> {
+        Ok(self.judged.get(&(ino, *constraint)).copied())
     }
 
     fn is_open(&self, ino: u64) -> Result<bool> {

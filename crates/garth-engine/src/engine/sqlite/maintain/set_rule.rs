@@ -18,7 +18,7 @@ use crate::fs::FileSystem;
 use crate::fs::breach::{ViolationSearch, look};
 use crate::fs::store::{MAX_VIOLATIONS, SetRuleResult};
 use crate::model::{ChangeKind, ChangesQuery, Seq, VersionId};
-use crate::rule::{Class, FileViolation, Place, Rule, Rules};
+use crate::rule::{PathPattern, FileViolation, Place, Rule, Rules};
 use crate::sqlite::DbResult;
 
 /// Most changes that are checked while commits wait.
@@ -72,11 +72,11 @@ impl SqliteFs {
         Err(Error::new(ErrorKind::WouldBlock, message))
     }
 
-    pub(crate) fn remove_rule_now(&self, class: &Class, demand: &str) -> Result<bool> {
-        self.rules_now()?.without(class, demand)?;
-        let (class, demand) = (class.clone(), demand.to_owned());
+    pub(crate) fn remove_rule_now(&self, pattern: &PathPattern, constraint: &str) -> Result<bool> {
+        self.rules_now()?.without(pattern, constraint)?;
+        let (pattern, constraint) = (pattern.clone(), constraint.to_owned());
         let registry = self.inner.control.registry().clone();
-        let remove = move |conn: &Connection| control::remove_rule(conn, &registry, &class, &demand);
+        let remove = move |conn: &Connection| control::remove_rule(conn, &registry, &pattern, &constraint);
         block_on(self.inner.writer.transact(true, remove))
     }
 
@@ -150,15 +150,15 @@ mod tests {
     use crate::env::Env;
     use crate::model::{At, Op};
     use crate::path::TreePath;
-    use crate::rule::Demand;
+    use crate::rule::Constraint;
 
     #[test]
     fn setting_a_rule_keeps_newest_judged_prefix() {
         let folder = tempfile::tempdir().unwrap();
         let fs = SqliteFs::open(folder.path(), Env::system(), crate::rule::sample::registry()).unwrap();
         let log = At::Path(TreePath::parse("/log").unwrap());
-        let class = Class::parse("/log").unwrap();
-        let rule = Rule::new(class, Demand::parse("json-lines", "{}").unwrap());
+        let pattern = PathPattern::parse("/log").unwrap();
+        let rule = Rule::new(pattern, Constraint::parse("json-lines", "{}").unwrap());
         let write = Op::write(log.clone(), "1\n".repeat(1 << 20));
         let first = block_on(fs.commit(write.into())).unwrap();
         let ViolationSearch { good, .. } = block_on(look(&*fs, &rule, MAX_VIOLATIONS)).unwrap();

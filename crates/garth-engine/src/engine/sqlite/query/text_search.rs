@@ -10,7 +10,7 @@ use crate::engine::sqlite::fulltext::passages::Passage;
 use crate::engine::sqlite::query::read_view::ReadView;
 use crate::engine::sqlite::tables::names_of_node::{self, CommitSpan};
 use crate::engine::sqlite::tables::{MAX, head, live_names, nodes};
-use crate::fs::classes::Classes;
+use crate::fs::search_patterns::SearchPatterns;
 use crate::model::{
     ByteRange, Hit, HitContext, Ino, MAX_CONTEXT_BYTES, ScoreParts, SearchAnswer, SearchQuery, Seq,
     Timestamp, VersionId, Within,
@@ -36,10 +36,10 @@ const NAMES: usize = 16;
 impl ReadView<'_> {
     pub(crate) fn search(&self, query: &SearchQuery) -> DbResult<SearchAnswer> {
         query.check()?;
-        let classes = Classes::of(query)?;
+        let patterns = SearchPatterns::of(query)?;
         let mut answer = SearchAnswer { missing: self.missing()?, ..SearchAnswer::default() };
         let Some(question) = Question::parse(&query.text) else { return Ok(answer) };
-        let mut within = self.reach.within.intersect(&classes.places()?);
+        let mut within = self.reach.within.intersect(&patterns.places()?);
         if !query.within.is_empty() {
             // The caller can only narrow what the handle reaches.
             within = Within::new(query.within.iter().cloned()).intersect(&within);
@@ -47,7 +47,7 @@ impl ReadView<'_> {
         let rules = self.control.at(self.conn, head::get(self.conn)?.control)?.rules;
         // Known before the search: without such rules no name has to be looked up for them.
         let hidden = rules.unsearchable();
-        let mut allowed = Allowed { view: self, query, question: &question, classes, within, rules, hidden };
+        let mut allowed = Allowed { view: self, query, question: &question, patterns, within, rules, hidden };
         let SearchQuery { limit, per_file, neighbours, quick, .. } = *query;
         let asked = Asked { limit, per_file, neighbours, quick };
         let found = passage_search::search(self.conn, &question, asked, &mut allowed)?;
@@ -164,7 +164,7 @@ struct Allowed<'a> {
     view: &'a ReadView<'a>,
     query: &'a SearchQuery,
     question: &'a Question,
-    classes: Classes,
+    patterns: SearchPatterns,
     /// Subtrees to search.
     within: Within,
     rules: Arc<Rules>,
@@ -217,7 +217,7 @@ impl Allowed<'_> {
                 // A node may have very many names, none of which may be shown.
                 self.step()?;
                 let path = TreePath::from_row(dir, name);
-                if self.classes.have(&path) && self.is_found(&path)? {
+                if self.patterns.have(&path) && self.is_found(&path)? {
                     return Ok(Some(path));
                 }
             }

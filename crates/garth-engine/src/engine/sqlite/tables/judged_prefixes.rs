@@ -8,20 +8,20 @@ use crate::rule::{Digest, Place};
 use crate::sqlite::{DbResult, one};
 
 /// Returns the prefix of a file that a constraint holds for.
-pub(crate) fn get(conn: &Connection, ino: u64, demand: &Digest) -> DbResult<Option<JudgedRow>> {
+pub(crate) fn get(conn: &Connection, ino: u64, constraint: &Digest) -> DbResult<Option<JudgedRow>> {
     let sql = "SELECT etag, until, lines FROM judged WHERE ino = ?1 AND demand = ?2";
-    one(conn, sql, params![ino, demand], |row| {
+    one(conn, sql, params![ino, constraint], |row| {
         let until = Place { offset: row.get(1)?, line: row.get(2)? };
         Ok(JudgedRow { etag: row.get(0)?, until })
     })
 }
 
 /// Writes the prefix of a file that a constraint holds for.
-pub(crate) fn put(conn: &Connection, (ino, demand): &(u64, Digest), row: &JudgedRow) -> DbResult<()> {
+pub(crate) fn put(conn: &Connection, (ino, constraint): &(u64, Digest), row: &JudgedRow) -> DbResult<()> {
     conn.prepare_cached(
         "INSERT OR REPLACE INTO judged (ino, demand, etag, until, lines) VALUES (?1, ?2, ?3, ?4, ?5)",
     )?
-    .execute(params![ino, demand, row.etag, row.until.offset, row.until.line])?;
+    .execute(params![ino, constraint, row.etag, row.until.offset, row.until.line])?;
     Ok(())
 }
 
@@ -38,8 +38,8 @@ pub(crate) fn next_demand(conn: &Connection, after: &[u8]) -> DbResult<Option<Ve
 }
 
 /// Removes at most `limit` rows of a constraint. Returns their number.
-pub(crate) fn remove_of_demand(conn: &Connection, demand: &[u8], limit: usize) -> DbResult<usize> {
+pub(crate) fn remove_of_constraint(conn: &Connection, constraint: &[u8], limit: usize) -> DbResult<usize> {
     let sql = "DELETE FROM judged WHERE demand = ?1 AND ino IN
          (SELECT ino FROM judged WHERE demand = ?1 LIMIT ?2)";
-    Ok(conn.prepare_cached(sql)?.execute(params![demand, limit])?)
+    Ok(conn.prepare_cached(sql)?.execute(params![constraint, limit])?)
 }

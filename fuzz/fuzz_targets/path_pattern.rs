@@ -2,13 +2,13 @@
 #![no_main]
 
 use garth_engine::TreePath;
-use garth_engine::rule::Class;
+use garth_engine::rule::PathPattern;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {
     let (class, path) = text.split_once('\n').unwrap_or((text, "/agents/a/kv/b"));
-    let (Ok(class), Ok(path)) = (Class::parse(class), TreePath::parse(path)) else { return };
-    assert!(Class::parse(class.as_str()).is_ok_and(|again| again.as_str() == class.as_str()));
+    let (Ok(class), Ok(path)) = (PathPattern::parse(class), TreePath::parse(path)) else { return };
+    assert!(PathPattern::parse(class.as_str()).is_ok_and(|again| again.as_str() == class.as_str()));
     if class.has(&path) {
         let base = class.base();
         let mut above = path.segments();

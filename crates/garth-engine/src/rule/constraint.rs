@@ -26,7 +26,7 @@ const MAX_WRITERS: usize = 100;
 
 /// Constraint on the paths of a pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Demand {
+pub enum Constraint {
     /// A file has at most this many bytes.
     MaxSize(u64),
     /// The complete content of a file is one JSON value, of at most [`MAX_WHOLE`] bytes.
@@ -91,7 +91,7 @@ struct Terms {
     fields: Vec<String>,
 }
 
-impl Demand {
+impl Constraint {
     /// Returns the constraint of one JSON value with a schema of the program itself.
     ///
     /// # Panics
@@ -178,7 +178,7 @@ impl Demand {
         let (mut bytes, mut unique, mut except) =
             (bytes, unique, Some(except).filter(|keys| !keys.is_empty()));
         let mut schema = schema.map(|schema| SchemaText::parse(schema.get())).transpose()?;
-        let demand = match name {
+        let constraint = match name {
             // A function cannot be stored, so only rules of the program have a check.
             "json" => Self::Json { schema: schema.take(), check: None },
             "json-lines" => Self::JsonLines { schema: schema.take(), unique: unique.take() },
@@ -194,10 +194,10 @@ impl Demand {
                 return Err(Error::invalid(format!("`{name}` is not a constraint; use one of {known}")));
             }
         };
-        if demand.writers().is_some_and(|keys| keys.len() > MAX_WRITERS) {
+        if constraint.writers().is_some_and(|keys| keys.len() > MAX_WRITERS) {
             return Err(bad(format!("have more than {MAX_WRITERS} keys")));
         }
-        if demand.writers().is_some_and(|keys| keys.iter().any(String::is_empty)) {
+        if constraint.writers().is_some_and(|keys| keys.iter().any(String::is_empty)) {
             return Err(bad("have a key without an id".to_owned()));
         }
         // A term that the constraint has not taken belongs to another one. It must not be ignored in silence.
@@ -211,7 +211,7 @@ impl Demand {
         ];
         match left.into_iter().find(|(_, left)| *left) {
             Some((term, _)) => Err(bad(format!("have no `{term}`; leave it out"))),
-            None => Ok(demand),
+            None => Ok(constraint),
         }
     }
 

@@ -4,29 +4,29 @@
 use crate::error::{Error, Result};
 use crate::model::{SearchQuery, Within};
 use crate::path::TreePath;
-use crate::rule::Class;
+use crate::rule::PathPattern;
 
 /// Glob patterns, each relative to a directory.
 #[derive(Debug)]
-pub(crate) struct Classes(Vec<(TreePath, Class)>);
+pub(crate) struct SearchPatterns(Vec<(TreePath, PathPattern)>);
 
-impl Classes {
+impl SearchPatterns {
     /// Parses the patterns of a query.
     ///
     /// # Errors
     /// `InvalidArgument` for a malformed pattern.
     pub(crate) fn of(query: &SearchQuery) -> Result<Self> {
-        let classes =
-            query.classes.iter().map(|class| Ok((class.from.clone(), Class::parse(&class.pattern)?)));
-        Ok(Self(classes.collect::<Result<_>>()?))
+        let patterns =
+            query.patterns.iter().map(|pattern| Ok((pattern.from.clone(), PathPattern::parse(&pattern.pattern)?)));
+        Ok(Self(patterns.collect::<Result<_>>()?))
     }
 
     /// Returns true if one of the patterns matches a path, or if there are none.
     pub(crate) fn have(&self, path: &TreePath) -> bool {
-        let has = |(from, class): &(TreePath, Class)| match from.is_root() {
-            true => class.has(path),
+        let has = |(from, pattern): &(TreePath, PathPattern)| match from.is_root() {
+            true => pattern.has(path),
             false => {
-                path.rebase(from, &TreePath::root()).and_then(Result::ok).is_some_and(|path| class.has(&path))
+                path.rebase(from, &TreePath::root()).and_then(Result::ok).is_some_and(|path| pattern.has(&path))
             }
         };
         self.0.is_empty() || self.0.iter().any(has)
@@ -40,7 +40,7 @@ impl Classes {
         if self.0.is_empty() {
             return Ok(Within::everything());
         }
-        let places = self.0.iter().map(|(from, class)| from.append(&class.base()).map_err(Error::from));
+        let places = self.0.iter().map(|(from, pattern)| from.append(&pattern.base()).map_err(Error::from));
         Ok(Within::new(places.collect::<Result<Vec<_>>>()?))
     }
 }
@@ -48,14 +48,14 @@ impl Classes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::PathClass;
+    use crate::model::PatternBelow;
 
     #[test]
     fn search_patterns_are_relative_to_their_directory() {
         let path = |text| TreePath::parse(text).unwrap();
-        let class = |from, pattern: &str| PathClass { from: path(from), pattern: pattern.into() };
-        let query = |classes| SearchQuery { classes, ..SearchQuery::new("") };
-        let classes = Classes::of(&query(vec![class("/a*", "/x/**"), class("/", "/**/*.md")])).unwrap();
+        let pattern = |from, pattern: &str| PatternBelow { from: path(from), pattern: pattern.into() };
+        let query = |patterns| SearchQuery { patterns, ..SearchQuery::new("") };
+        let patterns = SearchPatterns::of(&query(vec![pattern("/a*", "/x/**"), pattern("/", "/**/*.md")])).unwrap();
         for (inside, at) in [
             (true, "/a*/x/y"),
             (true, "/a.md"),
@@ -65,12 +65,12 @@ mod tests {
             (false, "/a*b/x/y"),
             (false, "/x/y"),
         ] {
-            assert_eq!(classes.have(&path(at)), inside, "{at}");
+            assert_eq!(patterns.have(&path(at)), inside, "{at}");
         }
-        assert_eq!(classes.places().unwrap(), Within::everything());
-        let one = Classes::of(&query(vec![class("/a", "/x/**"), class("/a", "/b/c")])).unwrap();
+        assert_eq!(patterns.places().unwrap(), Within::everything());
+        let one = SearchPatterns::of(&query(vec![pattern("/a", "/x/**"), pattern("/a", "/b/c")])).unwrap();
         assert_eq!(one.places().unwrap(), Within::new([path("/a/x"), path("/a/b")]));
-        assert!(Classes::of(&query(Vec::new())).unwrap().have(&path("/any")));
-        assert!(Classes::of(&SearchQuery::new("").class("a//b")).is_err());
+        assert!(SearchPatterns::of(&query(Vec::new())).unwrap().have(&path("/any")));
+        assert!(SearchPatterns::of(&SearchQuery::new("").pattern("a//b")).is_err());
     }
 }

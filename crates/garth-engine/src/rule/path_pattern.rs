@@ -14,7 +14,7 @@ const MAX_SEGMENTS: usize = 63;
 /// and `{a,b}` are alternatives, and a backslash takes the next character literally. A segment `**` matches
 /// any number of directories; at the end it matches one name or more.
 #[derive(Clone)]
-pub struct Class {
+pub struct PathPattern {
     /// Text of the pattern, with a leading slash.
     text: String,
     segments: Vec<Segment>,
@@ -31,18 +31,18 @@ enum Segment {
 /// Part of a pattern that applies in a directory and below.
 #[derive(Clone, Copy)]
 pub(super) struct Below<'a> {
-    class: &'a Class,
+    pattern: &'a PathPattern,
     /// Positions of the segments that the first name from here may match: one bit for each.
     here: u64,
 }
 
 impl PartialEq for Below<'_> {
     fn eq(&self, other: &Self) -> bool {
-        self.here == other.here && self.class == other.class
+        self.here == other.here && self.pattern == other.pattern
     }
 }
 
-impl Class {
+impl PathPattern {
     /// Parses a pattern. The leading slash may be left out.
     ///
     /// # Errors
@@ -85,7 +85,7 @@ impl Class {
     /// # Panics
     /// If `text` is malformed, which is a bug of the program.
     pub fn built_in(text: &str) -> Self {
-        Self::parse(text).expect("the program's own classes are well formed")
+        Self::parse(text).expect("the program's own patterns are well formed")
     }
 
     /// Returns the text of the pattern, with a leading slash.
@@ -118,7 +118,7 @@ impl Class {
     }
 
     fn whole(&self) -> Below<'_> {
-        Below { class: self, here: self.with_skipped(0) }
+        Below { pattern: self, here: self.with_skipped(0) }
     }
 
     /// Returns a position with those that can follow it without a name: `**` may match no directory.
@@ -184,28 +184,28 @@ fn is_kept(name: &str) -> bool {
     SYSTEM.strip_prefix('/') == Some(name)
 }
 
-impl PartialEq for Class {
+impl PartialEq for PathPattern {
     fn eq(&self, other: &Self) -> bool {
         self.text == other.text
     }
 }
 
-impl Eq for Class {}
+impl Eq for PathPattern {}
 
 impl<'a> Below<'a> {
     fn places(self) -> impl Iterator<Item = (usize, &'a Segment)> {
-        let segments = self.class.segments.iter().enumerate();
+        let segments = self.pattern.segments.iter().enumerate();
         segments.filter(move |(place, _)| self.here & (1 << place) != 0)
     }
 
     /// Returns the part that applies in the directory of this name.
     pub(super) fn into(self, name: &str) -> Option<Self> {
-        let last = self.class.segments.len();
+        let last = self.pattern.segments.len();
         // `**` matches this directory and goes on; any other segment is used up by it.
         // All positions at once, as an automaton does: no pattern makes the search go back.
         let here = self.places().fold(0, |here, (place, segment)| match segment {
-            Segment::Deep => here | self.class.with_skipped(place),
-            _ if place + 1 < last && segment.matches(name) => here | self.class.with_skipped(place + 1),
+            Segment::Deep => here | self.pattern.with_skipped(place),
+            _ if place + 1 < last && segment.matches(name) => here | self.pattern.with_skipped(place + 1),
             _ => here,
         });
         (here != 0).then_some(Self { here, ..self })
@@ -213,7 +213,7 @@ impl<'a> Below<'a> {
 
     /// Returns true if a path that ends here with this name matches.
     pub(super) fn ends_with(self, name: &str) -> bool {
-        let last = self.class.segments.len() - 1;
+        let last = self.pattern.segments.len() - 1;
         self.places().any(|(place, segment)| place == last && segment.matches(name))
     }
 
@@ -238,7 +238,7 @@ impl Segment {
     }
 }
 
-impl fmt::Debug for Class {
+impl fmt::Debug for PathPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
@@ -246,7 +246,7 @@ impl fmt::Debug for Class {
 
 impl fmt::Debug for Below<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} from {:b}", self.class.text, self.here)
+        write!(f, "{} from {:b}", self.pattern.text, self.here)
     }
 }
 
@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn pattern_matches_paths_by_segment() {
-        for (class, inside, outside) in [
+        for (pattern, inside, outside) in [
             (
                 "agents/*/kv/**",
                 &["/agents/a/kv/x", "/agents/*/kv/x/y/z", "/agents/a/kv/kv"][..],
@@ -275,12 +275,12 @@ mod tests {
             ("/a?/{b,c}[0-9]", &["/ax/b0", "/a*/c9"], &["/a/b0", "/aé/c9", "/ax/d0", "/ax/b", "/axx/b0"]),
             ("/a\\*/x", &["/a*/x"], &["/ab/x"]),
         ] {
-            let class = Class::parse(class).unwrap();
+            let pattern = PathPattern::parse(pattern).unwrap();
             for inside in inside {
-                assert!(class.has(&path(inside)), "{class:?} {inside}");
+                assert!(pattern.has(&path(inside)), "{pattern:?} {inside}");
             }
             for outside in outside {
-                assert!(!class.has(&path(outside)), "{class:?} {outside}");
+                assert!(!pattern.has(&path(outside)), "{pattern:?} {outside}");
             }
         }
     }
@@ -306,24 +306,24 @@ mod tests {
             &long,
             &deep,
         ] {
-            let error = Class::parse(text).expect_err(text);
+            let error = PathPattern::parse(text).expect_err(text);
             assert!(error.is(crate::ErrorKind::InvalidArgument), "{error}");
         }
     }
 
     #[test]
     fn pattern_remainder_is_equal_in_similar_directories() {
-        let class = Class::built_in("agents/*/kv/**");
-        let below = |dir| class.below(&path(dir));
+        let pattern = PathPattern::built_in("agents/*/kv/**");
+        let below = |dir| pattern.below(&path(dir));
         assert_eq!(below("/agents/a"), below("/agents/b"));
         assert_eq!(below("/agents/a/kv"), below("/agents/b/kv/c/d"));
         assert_ne!(below("/agents"), below("/agents/a"));
         assert_eq!((below("/x"), below("/agents/a/b")), (None, None));
         assert_eq!(below("/").and_then(Below::only), Some("agents"));
         assert_eq!(below("/agents").and_then(Below::only), None);
-        assert_eq!(class.place(), path("/agents"));
+        assert_eq!(pattern.place(), path("/agents"));
         assert_eq!(below("/agents/a").and_then(Below::only), Some("kv"));
-        let deep = Class::built_in("/**/a/x");
+        let deep = PathPattern::built_in("/**/a/x");
         let below = |dir| deep.below(&path(dir));
         assert_eq!(below("/b"), below("/b/c"));
         assert_ne!(below("/b"), below("/b/a"));
