@@ -36,3 +36,8 @@ pub use tree::{AgentTree, Skill};
 /// compiled again, with all that it awaits, in each crate that awaits it: server, command line, test
 /// binaries.
 pub(crate) use async_recursion::async_recursion as boxed;
+
+/// Compiles the Rust of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

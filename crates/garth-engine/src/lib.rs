@@ -27,3 +27,8 @@ pub use fs::{
     AccountStore, Capabilities, FileSystem, FileSystemExt, Lowering, OpenFile, OpenNode, Upload, ViewBase,
 };
 pub use path::{Name, PathError, TreePath};
+
+/// Compiles the Rust of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

@@ -29,3 +29,8 @@ mod wire;
 pub use self::collect::Collecting;
 pub use self::routes::reference;
 pub use self::serve::{Options, serve};
+
+/// Compiles the Rust of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;
