@@ -1,5 +1,5 @@
 //! Where the data folder is, and when it may be made: a mistyped `--data` must not make an empty one. Why:
-//! `docs/decisions/who-makes-a-data-folder.md`.
+//! `docs/decisions/creating-the-data-folder.md`.
 
 use std::path::{Path, PathBuf};
 

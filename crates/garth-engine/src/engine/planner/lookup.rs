@@ -1,5 +1,5 @@
 //! Lookup of names and nodes in the state that the batch has reached, with its errors; and expiry, which a
-//! batch records when it meets an expired node. Why: `docs/decisions/expiry-is-absence.md`.
+//! batch records when it meets an expired node. Why: `docs/decisions/lazy-expiry.md`.
 
 use super::rows::{ExtentRow, NameRow, NodeRow, RowKey, Rows};
 use super::state::Planner;
